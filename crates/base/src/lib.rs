@@ -1,0 +1,18 @@
+//! What every layer of Belljar shares: simulated time, the identity of hosts, seeded random
+//! streams and the ordered collections that stand in for the unordered ones of `std`.
+//!
+//! Nothing in here knows of packets, guests or files.
+#![forbid(unsafe_code)]
+
+mod ids;
+mod stream;
+mod time;
+
+pub use ids::HostId;
+pub use stream::{Seed, Stream};
+pub use time::{SimDuration, SimTime};
+
+/// The map to use in simulation code: iterated in key order, never in a random one.
+pub type Map<K, V> = std::collections::BTreeMap<K, V>;
+/// The set to use in simulation code: iterated in key order, never in a random one.
+pub type Set<K> = std::collections::BTreeSet<K>;

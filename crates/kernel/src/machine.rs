@@ -1,0 +1,267 @@
+//! What the kernel needs from the machine below it: running guest code, guest memory and the
+//! machine's own files. These traits are the only way in which the kernel touches the machine, and
+//! what implements them (`belljar-platform`) decides no semantics: the kernel keeps the list of a
+//! process's mappings, checks every access against it and says what to map where.
+
+use belljar_linux_abi::Errno;
+use bitflags::bitflags;
+use std::ops::Range;
+use std::path::Path;
+
+/// An address space of one guest process, as its platform knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SpaceId(pub u32);
+
+/// The saved registers and vector state of one guest thread, as its platform knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ContextId(pub u32);
+
+/// A native open file, as [`HostFiles`] knows it. Never shown to a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NativeFile(pub i32);
+
+/// The general registers of a guest thread, in the order of the kernel's `struct user_regs_struct`
+/// where it has them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Regs {
+    pub r15: u64,
+    pub r14: u64,
+    pub r13: u64,
+    pub r12: u64,
+    pub rbp: u64,
+    pub rbx: u64,
+    pub r11: u64,
+    pub r10: u64,
+    pub r9: u64,
+    pub r8: u64,
+    pub rax: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    pub rip: u64,
+    pub rflags: u64,
+    pub rsp: u64,
+    pub fs_base: u64,
+    pub gs_base: u64,
+}
+
+/// Why a guest thread came back from [`Platform::resume`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It made a system call: number in RAX, arguments in RDI, RSI, RDX, R10, R8, R9. RIP is behind
+    /// the instruction, RCX and R11 as the `syscall` instruction leaves them. The kernel writes the
+    /// result to RAX and resumes.
+    Syscall,
+    /// The same by `int 0x80`: a call of the 32-bit interface.
+    CompatSyscall,
+    /// It executed `rdtsc` (or `rdtscp` where `aux`). RIP is behind the instruction; the kernel
+    /// writes EDX:EAX (and ECX) and resumes.
+    ReadTsc {
+        /// `rdtscp`, which also loads TSC_AUX into ECX.
+        aux: bool,
+    },
+    /// The CPU raised an exception in guest code; RIP is where the signal frame must say.
+    Fault(Fault),
+    /// A native timer found it running for a whole preemption tick without a call.
+    Preempted,
+}
+
+/// A CPU exception of guest code in the terms of `sigaction(2)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL` or `SIGTRAP`.
+    pub signal: i32,
+    /// `si_code`.
+    pub code: i32,
+    /// `si_addr`.
+    pub addr: u64,
+    /// The exception's vector, `REG_TRAPNO` of a signal frame.
+    pub trapno: u64,
+    /// The exception's error code, `REG_ERR` of a signal frame.
+    pub error_code: u64,
+}
+
+bitflags! {
+    /// Page protection, the `PROT_*` bits of `mmap(2)`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Prot: u32 {
+        /// Pages may be read.
+        const READ = 1;
+        /// Pages may be written.
+        const WRITE = 2;
+        /// Pages may be executed.
+        const EXEC = 4;
+    }
+}
+
+/// What lies behind a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// Zeroed private memory.
+    Anonymous,
+    /// A private copy-on-write view of a file.
+    PrivateFile {
+        /// The file; it may be closed once mapped.
+        file: NativeFile,
+        /// Where in the file the mapping starts; a multiple of the page size.
+        offset: u64,
+    },
+    /// A shared view of a file or of memory made by [`HostFiles::shared_memory`].
+    SharedFile {
+        /// The file; it may be closed once mapped.
+        file: NativeFile,
+        /// Where in the file the mapping starts; a multiple of the page size.
+        offset: u64,
+    },
+}
+
+/// The memory of guest processes. Addresses that the platform cannot reach give `EFAULT`, never a
+/// crash: a file mapping may have lost its file's tail.
+pub trait GuestMemory {
+    /// Copies `out.len()` bytes from the guest's `addr`.
+    fn read(&self, space: SpaceId, addr: u64, out: &mut [u8]) -> Result<(), Errno>;
+    /// Copies `data` to the guest's `addr`.
+    fn write(&mut self, space: SpaceId, addr: u64, data: &[u8]) -> Result<(), Errno>;
+    /// Atomically replaces the aligned 32-bit word at `addr` by `new` if it is `old`; gives the
+    /// value found.
+    fn compare_exchange_u32(&mut self, space: SpaceId, addr: u64, old: u32, new: u32) -> Result<u32, Errno>;
+}
+
+/// Runs guest code and gets it back, like a hypervisor's virtual CPU. One value serves one host and
+/// moves between worker threads with it.
+pub trait Platform: GuestMemory + Send {
+    /// An empty address space at the range of addresses that is slot `slot` (0, 1, ...: the lowest
+    /// free one, the kernel counts) of this host. `ENOMEM` when there is no such slot.
+    fn create_space(&mut self, slot: u32) -> Result<SpaceId, Errno>;
+    /// Unmaps everything in `space` and forgets it. Its contexts must be gone.
+    fn destroy_space(&mut self, space: SpaceId);
+    /// The addresses that the kernel may hand out in `space`.
+    fn space_range(&self, space: SpaceId) -> Range<u64>;
+    /// Whether `range`, which lies outside [`space_range`](Self::space_range), may be mapped in
+    /// `space`: the fixed addresses of an `ET_EXEC` image. A granted range belongs to the space
+    /// until it is destroyed.
+    fn claim_fixed(&mut self, space: SpaceId, range: Range<u64>) -> Result<(), Errno>;
+
+    /// Maps `len` bytes at `addr` (page multiples), replacing what was there, as `MAP_FIXED` does.
+    fn map(&mut self, space: SpaceId, addr: u64, len: u64, prot: Prot, backing: Backing) -> Result<(), Errno>;
+    /// Unmaps `len` bytes at `addr`.
+    fn unmap(&mut self, space: SpaceId, addr: u64, len: u64) -> Result<(), Errno>;
+    /// Changes the protection of mapped pages.
+    fn protect(&mut self, space: SpaceId, addr: u64, len: u64, prot: Prot) -> Result<(), Errno>;
+    /// Moves the pages of a mapping from `from` to `to` and changes its length, as
+    /// `mremap(MREMAP_MAYMOVE | MREMAP_FIXED)` does.
+    fn relocate(&mut self, space: SpaceId, from: u64, old_len: u64, to: u64, new_len: u64) -> Result<(), Errno>;
+    /// Passes on an `madvise(2)` whose effect on content the kernel relies on (`MADV_DONTNEED` on
+    /// private pages gives them their original content back).
+    fn advise(&mut self, space: SpaceId, addr: u64, len: u64, advice: i32) -> Result<(), Errno>;
+    /// Maps the synthetic vDSO at `addr` of `space`; gives the number of bytes it occupies. Its
+    /// functions make system calls of the kernel's ordinary kind.
+    fn map_vdso(&mut self, space: SpaceId, addr: u64) -> Result<u64, Errno>;
+
+    /// A new thread context with `regs` and the vector state of a new process.
+    fn create_context(&mut self, space: SpaceId, regs: &Regs) -> ContextId;
+    /// A copy of `from`, vector state included, that runs in `space`: a new thread or a vfork child.
+    fn copy_context(&mut self, from: ContextId, space: SpaceId) -> ContextId;
+    /// Forgets a context.
+    fn destroy_context(&mut self, context: ContextId);
+    /// The registers of a context that is not running.
+    fn regs(&self, context: ContextId) -> &Regs;
+    /// The registers to change. Selectors and privileged flag bits are not among them.
+    fn regs_mut(&mut self, context: ContextId) -> &mut Regs;
+    /// The vector and floating-point state in the layout of a signal frame: the 512 bytes of
+    /// FXSAVE, the XSAVE header and the extended area in standard (not compacted) form. The same
+    /// layout and length on every machine (one baseline of features).
+    fn xstate(&self, context: ContextId, out: &mut Vec<u8>);
+    /// Loads state that a guest's signal frame carries; what the CPU would refuse is repaired.
+    /// A slice of 512 bytes is a plain FXSAVE image.
+    fn set_xstate(&mut self, context: ContextId, state: &[u8]);
+    /// Runs the context until it comes back. The caller's thread becomes a worker on first use.
+    fn resume(&mut self, context: ContextId) -> Exit;
+}
+
+/// What `stat(2)` says of a native file, plus its kind by the `S_IFMT` bits of `mode`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct NativeStat {
+    pub dev: u64,
+    pub ino: u64,
+    pub mode: u32,
+    pub nlink: u64,
+    pub uid: u32,
+    pub gid: u32,
+    pub rdev: u64,
+    pub size: u64,
+    pub blocks: u64,
+    /// Modification time in nanoseconds since 1970.
+    pub mtime_ns: i64,
+}
+
+/// One entry of a native directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativeDirEntry {
+    /// Its name as bytes; never `.` or `..`.
+    pub name: Vec<u8>,
+    /// The `S_IFMT` bits of its mode.
+    pub kind: u32,
+}
+
+/// How [`HostFiles::open`] opens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenHow {
+    /// For writing as well as reading (otherwise reading only).
+    pub write: bool,
+    /// Create with this mode if it does not exist.
+    pub create: Option<u32>,
+    /// Fail with `EEXIST` if it exists.
+    pub exclusive: bool,
+    /// Cut to no bytes.
+    pub truncate: bool,
+}
+
+/// The machine's own files, by absolute native path. Symbolic links are never followed in the last
+/// component (the kernel resolves guests' paths itself); descriptors are close-on-exec and
+/// non-blocking.
+pub trait HostFiles: Send {
+    /// Opens a regular file.
+    fn open(&mut self, path: &Path, how: OpenHow) -> Result<NativeFile, Errno>;
+    /// Closes a file.
+    fn close(&mut self, file: NativeFile);
+    /// Reads at `offset`; fewer bytes than asked for only at the end of the file.
+    fn read_at(&mut self, file: NativeFile, offset: u64, out: &mut [u8]) -> Result<usize, Errno>;
+    /// Writes all of `data` at `offset`.
+    fn write_at(&mut self, file: NativeFile, offset: u64, data: &[u8]) -> Result<(), Errno>;
+    /// `fstat(2)`.
+    fn stat_file(&mut self, file: NativeFile) -> Result<NativeStat, Errno>;
+    /// `ftruncate(2)`.
+    fn set_len(&mut self, file: NativeFile, len: u64) -> Result<(), Errno>;
+    /// `lstat(2)`.
+    fn stat(&mut self, path: &Path) -> Result<NativeStat, Errno>;
+    /// `readlink(2)`.
+    fn read_link(&mut self, path: &Path) -> Result<Vec<u8>, Errno>;
+    /// All entries, sorted by name.
+    fn read_dir(&mut self, path: &Path) -> Result<Vec<NativeDirEntry>, Errno>;
+    /// `mkdir(2)`.
+    fn create_dir(&mut self, path: &Path, mode: u32) -> Result<(), Errno>;
+    /// `symlink(2)`.
+    fn create_symlink(&mut self, target: &[u8], path: &Path) -> Result<(), Errno>;
+    /// `link(2)`.
+    fn create_link(&mut self, existing: &Path, path: &Path) -> Result<(), Errno>;
+    /// `unlink(2)`.
+    fn remove_file(&mut self, path: &Path) -> Result<(), Errno>;
+    /// `rmdir(2)`.
+    fn remove_dir(&mut self, path: &Path) -> Result<(), Errno>;
+    /// `rename(2)`.
+    fn rename(&mut self, from: &Path, to: &Path) -> Result<(), Errno>;
+    /// `chmod(2)` of something that is not a symbolic link.
+    fn set_mode(&mut self, path: &Path, mode: u32) -> Result<(), Errno>;
+    /// An unnamed file in memory of `len` zero bytes, to be mapped shared.
+    fn shared_memory(&mut self, len: u64) -> Result<NativeFile, Errno>;
+}
+
+/// The machine as one host's kernel sees it.
+pub trait Machine: Platform + HostFiles {}
+
+impl<T: Platform + HostFiles> Machine for T {}

@@ -1,0 +1,10 @@
+//! The binary interface of x86-64 Linux: errno values, flags, structures and system-call numbers.
+//!
+//! Constants are those of the `libc` crate (re-exported as [`c`]); structures that cross the
+//! guest's memory are plain-old-data types of our own, converted safely by `zerocopy`.
+#![forbid(unsafe_code)]
+
+mod errno;
+
+pub use errno::Errno;
+pub use libc as c;

@@ -1,0 +1,1 @@
+//! belljar-tcp
