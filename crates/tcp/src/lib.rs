@@ -1,1 +1,85 @@
-//! belljar-tcp
+//! A sans-IO TCP that behaves as Linux's does: segments, timers and the program's calls go in,
+//! segments and events come out. It has no clock (`now` is passed in), no sockets and no random
+//! numbers (the caller gives the initial sequence number), and its memory is bounded by the buffer
+//! sizes of its [`Config`].
+//!
+//! # Contract
+//!
+//! One [`Connection`] is one end of one connection. After **every** call that may change it
+//! ([`on_segment`](Connection::on_segment), [`on_timer`](Connection::on_timer),
+//! [`send`](Connection::send), [`recv`](Connection::recv), [`close`](Connection::close), the option
+//! setters, and when the device has sent queued bytes) the caller
+//!
+//! 1. calls [`poll_transmit`](Connection::poll_transmit) until it gives `None`, wrapping each segment in IP,
+//! 2. takes [`take_events`](Connection::take_events) and wakes those who wait,
+//! 3. sets its timer to [`next_timer`](Connection::next_timer) and calls `on_timer` then,
+//! 4. forgets the connection when [`is_finished`](Connection::is_finished).
+//!
+//! # Opening
+//!
+//! Active: [`Connection::connect`]. Passive: a [`Listener`] says what to do with a SYN that finds no connection;
+//! the caller keeps the table of connections by address and port.
+//!
+//! ```text
+//! SYN for a listening socket:   match listener.on_syn() {
+//!                                   Admission::Accept => { c = Connection::accept_syn(..); listener.started(key) }
+//!                                   Admission::Drop   => {}                     // Linux: silently, the peer retries
+//!                               }
+//! segment for c, c.state() == SynReceived, and !listener.has_room():            // accept queue is full
+//!                               drop it (unless RST): the peer retries           // tcp_abort_on_overflow = 0
+//! Events::CONNECTED from c:     listener.established(key) -> wake accept(2)
+//! c.is_finished() before that:  listener.abandoned(key)
+//! accept(2):                    listener.accept() -> Option<key>
+//! ```
+//!
+//! A segment for no connection and no listener is answered with [`reset_for`]. A SYN that may start a new
+//! connection while the old one is in TIME-WAIT gives [`Disposition::Reopen`]: forget the old connection and treat
+//! the SYN as one for no connection.
+//!
+//! # Readiness
+//!
+//! [`readiness`](Connection::readiness) is Linux's `tcp_poll`:
+//!
+//! | [`Readiness`] | epoll | when |
+//! |---|---|---|
+//! | `READABLE` | `EPOLLIN \| EPOLLRDNORM` | bytes to read (at least `SO_RCVLOWAT`), or the peer's FIN was read up to |
+//! | `WRITABLE` | `EPOLLOUT \| EPOLLWRNORM` | at least a third of the send buffer is free, or writing would fail at once (shut down, error) |
+//! | `READ_CLOSED` | `EPOLLRDHUP` | the peer's FIN arrived or `shutdown(SHUT_RD)` |
+//! | `HANG_UP` | `EPOLLHUP` | both directions are shut down, or the state is CLOSED |
+//! | `ERROR` | `EPOLLERR` | [`take_error`](Connection::take_error) would give an error |
+//!
+//! SYN-SENT and SYN-RECEIVED give none of `READABLE`, `WRITABLE`. A listening socket is readable
+//! when [`Listener::is_ready`]. `shutdown(SHUT_RD)` is [`Connection::shutdown_read`].
+//!
+//! # System calls
+//!
+//! | call | here |
+//! |---|---|
+//! | `connect` | [`Connection::connect`]; done at `Events::CONNECTED`; failed when `take_error` is `Some` |
+//! | `send` | [`send`](Connection::send); 0 means would block (wait for `Events::WRITABLE`); `EPIPE` when [`can_send`](Connection::can_send) is false and there is no error |
+//! | `recv` | [`recv`](Connection::recv); 0 means would block, or end of file when [`is_read_closed`](Connection::is_read_closed) |
+//! | `shutdown(SHUT_WR)` | [`shutdown_write`](Connection::shutdown_write) |
+//! | `close` | [`close`](Connection::close), then keep feeding the orphan until `is_finished`; `SO_LINGER` 0 is [`abort`](Connection::abort); a linger time waits for [`all_sent_acknowledged`](Connection::all_sent_acknowledged) |
+//! | `SIOCINQ`, `SIOCOUTQ` | [`readable_bytes`](Connection::readable_bytes), [`unacknowledged_bytes`](Connection::unacknowledged_bytes) |
+//! | `TCP_INFO` | [`info`](Connection::info) |
+#![forbid(unsafe_code)]
+
+mod config;
+mod connection;
+mod error;
+mod info;
+mod listen;
+mod readiness;
+mod reset;
+mod state;
+
+pub use belljar_wire::Ecn;
+pub use belljar_wire::tcp::{Flags, Repr, Seq};
+pub use config::{Config, CongestionAlgorithm, Keepalive};
+pub use connection::{Connection, Disposition, SegmentMeta};
+pub use error::TcpError;
+pub use info::Info;
+pub use listen::{Admission, Listener};
+pub use readiness::{Events, Readiness};
+pub use reset::reset_for;
+pub use state::State;

@@ -1,1 +1,57 @@
-//! belljar-wire
+//! Protocol headers as bytes and as plain values. Each protocol is one module of the same shape:
+//!
+//! * the offsets of its fields,
+//! * a *view* (`Packet<T>` or `Frame<T>`) over bytes, checked once for length and then read
+//!   through getters,
+//! * a *representation* (`Repr`): the fields that Belljar cares about as a plain value, with
+//!   `parse` from a view and `emit` into bytes.
+//!
+//! | module | protocol | not covered |
+//! |---|---|---|
+//! | [`ethernet`] | Ethernet II | 802.3 length frames, VLAN tags |
+//! | [`arp`] | ARP for IPv4 over Ethernet | other hardware or protocol addresses |
+//! | [`ipv4`] | IPv4 (RFC 791), fragment fields included | options are skipped, never emitted |
+//! | [`icmpv4`] | echo, destination unreachable, time exceeded | other types parse as unsupported |
+//! | [`udp`] | UDP (RFC 768) | |
+//! | [`tcp`] | TCP (RFC 9293) with the options of RFC 7323 and RFC 2018 | urgent data is carried, unknown options are skipped |
+//!
+//! Nothing in here has a clock, allocates per packet or knows who sends packets.
+#![forbid(unsafe_code)]
+
+pub mod checksum;
+mod ecn;
+mod error;
+pub mod tcp;
+
+pub use ecn::Ecn;
+pub use error::ParseError;
+
+/// Protocol numbers of the IPv4 `protocol` field, as IANA assigns them.
+pub mod protocol {
+    /// ICMP for IPv4.
+    pub const ICMP: u8 = 1;
+    /// TCP.
+    pub const TCP: u8 = 6;
+    /// UDP.
+    pub const UDP: u8 = 17;
+}
+
+/// The big-endian 16-bit word at `at`. The view's check made sure that it is there.
+fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// The big-endian 32-bit word at `at`.
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// Writes `value` at `at` in network byte order.
+fn put16(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}
+
+/// Writes `value` at `at` in network byte order.
+fn put32(bytes: &mut [u8], at: usize, value: u32) {
+    bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
+}

@@ -1,0 +1,111 @@
+use belljar_base::SimDuration;
+
+/// The parameters of a connection: Linux's sysctls and socket options that count before the
+/// handshake. [`Config::default`] has Linux's defaults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The MSS that we announce: the interface's MTU less 40 for IPv4, less 60 for IPv6.
+    pub mss: u16,
+    /// `net.ipv4.tcp_rmem`: least, initial and greatest receive buffer in bytes.
+    pub rmem: [u32; 3],
+    /// `net.ipv4.tcp_wmem`: least, initial and greatest send buffer in bytes.
+    pub wmem: [u32; 3],
+    /// `SO_RCVBUF` as `getsockopt` shows it (twice what was set): turns autotuning off.
+    pub receive_buffer: Option<u32>,
+    /// `SO_SNDBUF` as `getsockopt` shows it: turns autotuning off.
+    pub send_buffer: Option<u32>,
+    /// `net.ipv4.tcp_window_scaling`.
+    pub window_scaling: bool,
+    /// `net.ipv4.tcp_timestamps`.
+    pub timestamps: bool,
+    /// `net.ipv4.tcp_sack`.
+    pub sack: bool,
+    /// What is added to the clock of the timestamps option, in milliseconds: random per connection
+    /// on Linux, drawn by the caller.
+    pub timestamp_offset: u32,
+    /// `net.ipv4.tcp_congestion_control` or `TCP_CONGESTION`.
+    pub congestion: CongestionAlgorithm,
+    /// `net.ipv4.tcp_slow_start_after_idle`.
+    pub slow_start_after_idle: bool,
+    /// `net.ipv4.tcp_syn_retries` or `TCP_SYNCNT`.
+    pub syn_retries: u8,
+    /// `net.ipv4.tcp_synack_retries`.
+    pub synack_retries: u8,
+    /// `net.ipv4.tcp_retries2`.
+    pub retries2: u8,
+    /// `net.ipv4.tcp_orphan_retries`; 0 stands for 8.
+    pub orphan_retries: u8,
+    /// `net.ipv4.tcp_fin_timeout` or `TCP_LINGER2`: how long an orphan stays in FIN-WAIT-2.
+    pub fin_timeout: SimDuration,
+    /// The times of `SO_KEEPALIVE`.
+    pub keepalive: Keepalive,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            mss: 1460,
+            rmem: [4096, 131_072, 6_291_456],
+            wmem: [4096, 16_384, 4_194_304],
+            receive_buffer: None,
+            send_buffer: None,
+            window_scaling: true,
+            timestamps: true,
+            sack: true,
+            timestamp_offset: 0,
+            congestion: CongestionAlgorithm::Cubic,
+            slow_start_after_idle: true,
+            syn_retries: 6,
+            synack_retries: 5,
+            retries2: 15,
+            orphan_retries: 0,
+            fin_timeout: SimDuration::from_secs(60),
+            keepalive: Keepalive::default(),
+        }
+    }
+}
+
+/// When a silent connection is probed, `tcp(7)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    /// `TCP_KEEPIDLE`: silence before the first probe.
+    pub idle: SimDuration,
+    /// `TCP_KEEPINTVL`: between probes.
+    pub interval: SimDuration,
+    /// `TCP_KEEPCNT`: unanswered probes that end the connection.
+    pub probes: u8,
+}
+
+impl Default for Keepalive {
+    fn default() -> Keepalive {
+        Keepalive { idle: SimDuration::from_secs(7200), interval: SimDuration::from_secs(75), probes: 9 }
+    }
+}
+
+/// A congestion control algorithm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CongestionAlgorithm {
+    /// RFC 9438 with HyStart, Linux's default.
+    #[default]
+    Cubic,
+    /// RFC 5681.
+    Reno,
+}
+
+impl CongestionAlgorithm {
+    /// All of them, as `net.ipv4.tcp_available_congestion_control` lists them.
+    pub const ALL: [CongestionAlgorithm; 2] = [CongestionAlgorithm::Reno, CongestionAlgorithm::Cubic];
+
+    /// The algorithm with this name, as `TCP_CONGESTION` takes it.
+    pub fn from_name(name: &str) -> Option<CongestionAlgorithm> {
+        CongestionAlgorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CongestionAlgorithm::Cubic => "cubic",
+            CongestionAlgorithm::Reno => "reno",
+        }
+    }
+}

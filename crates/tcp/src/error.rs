@@ -1,0 +1,27 @@
+use thiserror::Error;
+
+/// What ended or hurt a connection, as `SO_ERROR` reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum TcpError {
+    /// A reset answered our SYN: `ECONNREFUSED`.
+    #[error("connection refused")]
+    Refused,
+    /// A reset from the peer: `ECONNRESET`.
+    #[error("connection reset by peer")]
+    Reset,
+    /// A reset after the peer's FIN was received: `EPIPE`.
+    #[error("broken pipe")]
+    BrokenPipe,
+    /// Retransmissions, keepalive probes or the user timeout ran out: `ETIMEDOUT`.
+    #[error("connection timed out")]
+    TimedOut,
+    /// The network said that the host cannot be reached: `EHOSTUNREACH`.
+    #[error("no route to host")]
+    HostUnreachable,
+    /// The network said that the network cannot be reached: `ENETUNREACH`.
+    #[error("network is unreachable")]
+    NetworkUnreachable,
+    /// [`abort`](crate::Connection::abort) while a call was waiting: `ECONNABORTED`.
+    #[error("connection aborted")]
+    Aborted,
+}

@@ -1,0 +1,54 @@
+/// The state of a connection (RFC 9293, section 3.3.2). LISTEN is not among them: a listening
+/// socket is a [`Listener`](crate::Listener), not a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum State {
+    SynSent,
+    SynReceived,
+    Established,
+    FinWait1,
+    FinWait2,
+    CloseWait,
+    Closing,
+    LastAck,
+    TimeWait,
+    Closed,
+}
+
+impl State {
+    /// The value of `tcpi_state` and of `/proc/net/tcp` (`net/tcp_states.h`).
+    pub const fn linux_number(self) -> u8 {
+        match self {
+            State::Established => 1,
+            State::SynSent => 2,
+            State::SynReceived => 3,
+            State::FinWait1 => 4,
+            State::FinWait2 => 5,
+            State::TimeWait => 6,
+            State::Closed => 7,
+            State::CloseWait => 8,
+            State::LastAck => 9,
+            State::Closing => 11,
+        }
+    }
+
+    /// Both sides' initial sequence numbers are known and acknowledged.
+    pub const fn is_synchronised(self) -> bool {
+        !matches!(self, State::SynSent | State::SynReceived | State::Closed)
+    }
+
+    /// New data may still be put into the send buffer.
+    pub const fn may_send(self) -> bool {
+        matches!(self, State::SynSent | State::SynReceived | State::Established | State::CloseWait)
+    }
+
+    /// The peer has not sent its FIN, so data may still arrive.
+    pub const fn may_receive(self) -> bool {
+        matches!(self, State::Established | State::FinWait1 | State::FinWait2)
+    }
+
+    /// Our FIN is queued or sent.
+    pub const fn has_sent_fin(self) -> bool {
+        matches!(self, State::FinWait1 | State::FinWait2 | State::Closing | State::LastAck | State::TimeWait)
+    }
+}

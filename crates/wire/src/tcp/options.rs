@@ -1,0 +1,181 @@
+//! TCP options. They are emitted in the order and with the padding that Linux uses, so that
+//! header lengths, and with them segment sizes, come out the same.
+
+use super::Seq;
+use crate::{be16, be32, put16, put32};
+
+mod kind {
+    pub const END: u8 = 0;
+    pub const NOP: u8 = 1;
+    pub const MSS: u8 = 2;
+    pub const WINDOW_SCALE: u8 = 3;
+    pub const SACK_PERMITTED: u8 = 4;
+    pub const SACK: u8 = 5;
+    pub const TIMESTAMPS: u8 = 8;
+}
+
+/// The bytes of a timestamps option with its two NOPs.
+const TIMESTAMPS_LEN: usize = 12;
+
+/// The timestamps option (RFC 7323, section 3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timestamps {
+    /// TSval: the sender's clock.
+    pub value: u32,
+    /// TSecr: the value that is echoed; meaningful with ACK.
+    pub echo: u32,
+}
+
+/// Up to four SACK blocks (RFC 2018), in the order of the header: the most recent first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SackBlocks {
+    blocks: [(Seq, Seq); SackBlocks::MAX],
+    len: u8,
+}
+
+impl SackBlocks {
+    /// The most blocks that the 40 bytes of options hold.
+    pub const MAX: usize = 4;
+
+    /// Adds the block of bytes from `left` up to but not including `right`. Ignored when full.
+    pub fn push(&mut self, left: Seq, right: Seq) {
+        if usize::from(self.len) < SackBlocks::MAX {
+            self.blocks[usize::from(self.len)] = (left, right);
+            self.len += 1;
+        }
+    }
+
+    /// The blocks as `(left edge, right edge)`.
+    pub fn as_slice(&self) -> &[(Seq, Seq)] {
+        &self.blocks[..usize::from(self.len)]
+    }
+
+    /// Whether there is no block.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// The options of a segment that Belljar understands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Maximum segment size, only with SYN.
+    pub mss: Option<u16>,
+    /// Window scale shift, only with SYN. As received: may exceed 14 (RFC 7323, section 2.3).
+    pub window_scale: Option<u8>,
+    /// SACK-permitted, only with SYN.
+    pub sack_permitted: bool,
+    /// Timestamps.
+    pub timestamps: Option<Timestamps>,
+    /// SACK blocks.
+    pub sack: SackBlocks,
+}
+
+impl Options {
+    /// Reads the option bytes of a header. RFC 9293, section 3.1: unknown options are skipped by
+    /// their length; from a malformed one on, nothing more is read, as Linux does.
+    pub fn parse(bytes: &[u8]) -> Options {
+        let mut options = Options::default();
+        // The layout of nearly every segment: NOP, NOP, timestamps.
+        if let [kind::NOP, kind::NOP, kind::TIMESTAMPS, 10, body @ ..] = bytes {
+            if body.len() == 8 {
+                options.timestamps = Some(Timestamps { value: be32(body, 0), echo: be32(body, 4) });
+                return options;
+            }
+        }
+        let mut rest = bytes;
+        loop {
+            match rest {
+                [] | [kind::END, ..] => return options,
+                [kind::NOP, tail @ ..] => rest = tail,
+                [kind, len, ..] if *len >= 2 && usize::from(*len) <= rest.len() => {
+                    let (option, tail) = rest.split_at(usize::from(*len));
+                    options.parse_one(*kind, &option[2..]);
+                    rest = tail;
+                }
+                _ => return options,
+            }
+        }
+    }
+
+    fn parse_one(&mut self, kind: u8, body: &[u8]) {
+        match (kind, body.len()) {
+            (kind::MSS, 2) => self.mss = Some(be16(body, 0)),
+            (kind::WINDOW_SCALE, 1) => self.window_scale = Some(body[0]),
+            (kind::SACK_PERMITTED, 0) => self.sack_permitted = true,
+            (kind::TIMESTAMPS, 8) => {
+                self.timestamps = Some(Timestamps { value: be32(body, 0), echo: be32(body, 4) });
+            }
+            (kind::SACK, len) if len % 8 == 0 => {
+                for block in body.chunks_exact(8) {
+                    self.sack.push(Seq(be32(block, 0)), Seq(be32(block, 4)));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The length of the emitted options, a multiple of 4.
+    pub fn emitted_len(&self) -> usize {
+        let mut len = 0;
+        if self.mss.is_some() {
+            len += 4;
+        }
+        if self.timestamps.is_some() {
+            // SACK-permitted takes the place of the two NOPs.
+            len += TIMESTAMPS_LEN;
+        } else if self.sack_permitted {
+            len += 4;
+        }
+        if self.window_scale.is_some() {
+            len += 4;
+        }
+        if !self.sack.is_empty() {
+            len += 4 + 8 * usize::from(self.sack.len);
+        }
+        len
+    }
+
+    /// Writes the options to `bytes`, which has [`emitted_len`](Self::emitted_len) bytes.
+    pub fn emit(&self, bytes: &mut [u8]) {
+        let mut at = 0;
+        if let Some(mss) = self.mss {
+            bytes[at..at + 2].copy_from_slice(&[kind::MSS, 4]);
+            put16(bytes, at + 2, mss);
+            at += 4;
+        }
+        if self.sack_permitted {
+            bytes[at..at + 2].copy_from_slice(&[kind::SACK_PERMITTED, 2]);
+        }
+        match self.timestamps {
+            Some(Timestamps { value, echo }) => {
+                if !self.sack_permitted {
+                    bytes[at..at + 2].fill(kind::NOP);
+                }
+                bytes[at + 2..at + 4].copy_from_slice(&[kind::TIMESTAMPS, 10]);
+                put32(bytes, at + 4, value);
+                put32(bytes, at + 8, echo);
+                at += TIMESTAMPS_LEN;
+            }
+            None if self.sack_permitted => {
+                bytes[at + 2..at + 4].fill(kind::NOP);
+                at += 4;
+            }
+            None => {}
+        }
+        if let Some(shift) = self.window_scale {
+            bytes[at..at + 4].copy_from_slice(&[kind::NOP, kind::WINDOW_SCALE, 3, shift]);
+            at += 4;
+        }
+        if !self.sack.is_empty() {
+            let len = 2 + 8 * self.sack.len;
+            bytes[at..at + 4].copy_from_slice(&[kind::NOP, kind::NOP, kind::SACK, len]);
+            at += 4;
+            for (left, right) in self.sack.as_slice() {
+                put32(bytes, at, left.0);
+                put32(bytes, at + 4, right.0);
+                at += 8;
+            }
+        }
+    }
+}
