@@ -1,1 +1,27 @@
-//! belljar-net
+//! The network beyond the hosts' kernels, sans-IO: every call is given `now`, nothing here waits or
+//! reads a clock.
+//!
+//! * [`graph`]: nodes and edges of an internet-scale model, read from GML; the [`Path`] between two
+//!   nodes is found on first use and shared by all hosts.
+//! * [`Flow`]: when a packet that follows a path arrives: loss, jitter, and no overtaking.
+//! * [`nic`]: a host's interface as a machine of queues: serialisation at the host's bandwidth on the
+//!   way out, CoDel and serialisation on the way in.
+//! * [`addresses`]: which host has which IPv4 address and name.
+//! * [`units`]: values such as "10 ms" and "1 Gbit", as graphs and experiment files write them.
+//!
+//! Nothing in here knows of guests, sockets or files.
+#![forbid(unsafe_code)]
+
+pub mod addresses;
+mod flow;
+pub mod graph;
+pub mod nic;
+mod packet;
+pub mod suggest;
+pub mod units;
+
+pub use addresses::{AddressError, Addresses};
+pub use flow::Flow;
+pub use graph::{Graph, GraphError, NodeIndex, Path};
+pub use nic::{Counters, DropReason, Nic, NicConfig, NicEvent};
+pub use packet::Packet;

@@ -1,0 +1,206 @@
+//! Which host has which IPv4 address and name.
+
+use belljar_base::{HostId, Map};
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+
+/// The first address that is given to a host without one of its own.
+const FIRST_AUTOMATIC: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 1);
+
+/// Why hosts could not be given their addresses.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// Two hosts ask for the same address.
+    #[error("hosts '{first}' and '{second}' both have the address {address}")]
+    Duplicate {
+        /// The address.
+        address: Ipv4Addr,
+        /// The host that had it first, in name order.
+        first: String,
+        /// The host that asks for it again.
+        second: String,
+    },
+    /// An address that no interface of a host can have.
+    #[error("host '{host}' cannot have the address {address}: it is {kind}")]
+    Unusable {
+        /// The host.
+        host: String,
+        /// The address.
+        address: Ipv4Addr,
+        /// What is special about the address, with its article.
+        kind: &'static str,
+    },
+    /// Two hosts have the same name.
+    #[error("there are two hosts with the name '{0}'")]
+    DuplicateName(String),
+    /// All addresses from 11.0.0.1 upwards are taken.
+    #[error("there is no address left for host '{0}'")]
+    Exhausted(String),
+}
+
+/// The addresses and names of all hosts, by [`HostId`].
+#[derive(Clone, Debug, Default)]
+pub struct Addresses {
+    names: Vec<String>,
+    by_host: Vec<Ipv4Addr>,
+    by_address: Map<Ipv4Addr, HostId>,
+    by_name: Map<String, HostId>,
+}
+
+impl Addresses {
+    /// Gives every host its address. `hosts` are in name order, so a host's index is its
+    /// [`HostId`]. A host without an address of its own gets the lowest free one from 11.0.0.1 upwards
+    /// that does not end in .0 or .255, as Shadow does it.
+    pub fn assign<'a>(
+        hosts: impl IntoIterator<Item = (&'a str, Option<Ipv4Addr>)>,
+    ) -> Result<Addresses, AddressError> {
+        let hosts: Vec<_> = hosts.into_iter().collect();
+        let mut table = Addresses::default();
+        for (index, (name, wanted)) in hosts.iter().enumerate() {
+            let id = HostId(index as u32);
+            table.names.push((*name).to_owned());
+            if table.by_name.insert((*name).to_owned(), id).is_some() {
+                return Err(AddressError::DuplicateName((*name).to_owned()));
+            }
+            let Some(address) = *wanted else { continue };
+            check_usable(name, address)?;
+            if let Some(first) = table.by_address.insert(address, id) {
+                let first = table.names[first.index()].clone();
+                return Err(AddressError::Duplicate { address, first, second: (*name).to_owned() });
+            }
+        }
+        let mut next = u32::from(FIRST_AUTOMATIC);
+        for (index, (name, wanted)) in hosts.iter().enumerate() {
+            let address = match wanted {
+                Some(address) => *address,
+                None => {
+                    let free =
+                        table.next_free(&mut next).ok_or(AddressError::Exhausted((*name).to_owned()))?;
+                    table.by_address.insert(free, HostId(index as u32));
+                    free
+                }
+            };
+            table.by_host.push(address);
+        }
+        Ok(table)
+    }
+
+    fn next_free(&self, next: &mut u32) -> Option<Ipv4Addr> {
+        loop {
+            let candidate = Ipv4Addr::from(*next);
+            if unusable_kind(candidate).is_some_and(|kind| kind != LOOPBACK) {
+                return None;
+            }
+            *next += 1;
+            let skipped = matches!(candidate.octets()[3], 0 | 255) || candidate.is_loopback();
+            if !skipped && !self.by_address.contains_key(&candidate) {
+                return Some(candidate);
+            }
+        }
+    }
+
+    /// The number of hosts.
+    pub fn len(&self) -> usize {
+        self.by_host.len()
+    }
+    /// Whether there are no hosts.
+    pub fn is_empty(&self) -> bool {
+        self.by_host.is_empty()
+    }
+    /// The address of a host.
+    pub fn address(&self, host: HostId) -> Ipv4Addr {
+        self.by_host[host.index()]
+    }
+    /// The name of a host.
+    pub fn name(&self, host: HostId) -> &str {
+        &self.names[host.index()]
+    }
+    /// The host that has an address.
+    pub fn host_by_address(&self, address: Ipv4Addr) -> Option<HostId> {
+        self.by_address.get(&address).copied()
+    }
+    /// The host that has a name.
+    pub fn host_by_name(&self, name: &str) -> Option<HostId> {
+        self.by_name.get(name).copied()
+    }
+    /// All names and addresses in the order of [`HostId`].
+    pub fn iter(&self) -> impl Iterator<Item = (HostId, &str, Ipv4Addr)> {
+        self.names.iter().zip(&self.by_host).enumerate().map(|(i, (n, a))| (HostId(i as u32), n.as_str(), *a))
+    }
+    /// The content of `/etc/hosts` (hosts(5)) as `host` sees it: `localhost`, itself, all others.
+    pub fn hosts_file(&self) -> String {
+        let mut text = String::from("127.0.0.1 localhost\n");
+        for (_, name, address) in self.iter() {
+            let _ = writeln!(text, "{address} {name}");
+        }
+        text
+    }
+}
+
+const LOOPBACK: &str = "a loopback address";
+
+/// Fails if no interface of a host can have `address`.
+pub fn check_usable(host: &str, address: Ipv4Addr) -> Result<(), AddressError> {
+    match unusable_kind(address) {
+        None => Ok(()),
+        Some(kind) => Err(AddressError::Unusable { host: host.to_owned(), address, kind }),
+    }
+}
+
+fn unusable_kind(address: Ipv4Addr) -> Option<&'static str> {
+    match address.octets() {
+        [0, ..] => Some("in 0.0.0.0/8, which means \"this host\""),
+        [127, ..] => Some(LOOPBACK),
+        [224..=239, ..] => Some("a multicast address"),
+        [255, 255, 255, 255] => Some("the broadcast address"),
+        [240..=255, ..] => Some("in 240.0.0.0/4, which is reserved"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> Ipv4Addr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn automatic_addresses_follow_name_order_and_skip_taken_ones() {
+        let table = Addresses::assign([("a", None), ("b", Some(ip("11.0.0.2"))), ("c", None)]).unwrap();
+        assert_eq!(table.address(HostId(0)), ip("11.0.0.1"));
+        assert_eq!(table.address(HostId(1)), ip("11.0.0.2"));
+        assert_eq!(table.address(HostId(2)), ip("11.0.0.3"));
+        assert_eq!(table.host_by_address(ip("11.0.0.3")), Some(HostId(2)));
+        assert_eq!(table.host_by_name("b"), Some(HostId(1)));
+        assert_eq!(table.hosts_file(), "127.0.0.1 localhost\n11.0.0.1 a\n11.0.0.2 b\n11.0.0.3 c\n");
+    }
+
+    #[test]
+    fn network_and_broadcast_endings_are_skipped() {
+        let names: Vec<String> = (0..600).map(|i| format!("h{i:03}")).collect();
+        let table = Addresses::assign(names.iter().map(|n| (n.as_str(), None))).unwrap();
+        assert_eq!(table.address(HostId(253)), ip("11.0.0.254"));
+        assert_eq!(table.address(HostId(254)), ip("11.0.1.1"));
+        assert!(table.iter().all(|(_, _, a)| !matches!(a.octets()[3], 0 | 255)));
+    }
+
+    #[test]
+    fn impossible_addresses_are_errors() {
+        let duplicate = Addresses::assign([("a", Some(ip("1.2.3.4"))), ("b", Some(ip("1.2.3.4")))]);
+        assert_eq!(duplicate.unwrap_err().to_string(), "hosts 'a' and 'b' both have the address 1.2.3.4");
+        for (address, why) in [
+            ("0.0.0.0", "in 0.0.0.0/8, which means \"this host\""),
+            ("127.0.0.1", "a loopback address"),
+            ("224.0.0.1", "a multicast address"),
+            ("255.255.255.255", "the broadcast address"),
+            ("240.0.0.1", "in 240.0.0.0/4, which is reserved"),
+        ] {
+            let error = Addresses::assign([("a", Some(ip(address)))]).unwrap_err();
+            assert_eq!(error.to_string(), format!("host 'a' cannot have the address {address}: it is {why}"));
+        }
+        let names = Addresses::assign([("a", None), ("a", None)]);
+        assert_eq!(names.unwrap_err().to_string(), "there are two hosts with the name 'a'");
+    }
+}

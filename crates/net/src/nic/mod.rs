@@ -1,0 +1,219 @@
+//! A host's interface: queues, serialisation at the host's bandwidths, and counters.
+//!
+//! The way out is a FIFO of at most [`NicConfig::queue_packets`] (Linux's `pfifo`) before a sender that
+//! puts one packet after another on the wire. The way in is the queue of the last router before the
+//! host: CoDel (RFC 8289) before the host's downlink. A packet takes `8 * length of the IP packet /
+//! bandwidth` in each direction, rounded up to a picosecond; link-layer framing is not counted. A
+//! bandwidth of `None` is infinite: packets pass without delay or queue.
+//!
+//! Everything happens at its exact time however late [`Nic::poll`] is called, as long as calls to one
+//! interface come in the order of their `now`. After each [`Nic::send`], [`Nic::receive`] and
+//! change of bandwidth, call [`Nic::poll`] until it gives `None`, then again at [`Nic::next_event`].
+
+mod codel;
+mod egress;
+mod ingress;
+#[cfg(test)]
+mod tests;
+
+use crate::Packet;
+use belljar_base::{SimDuration, SimTime};
+pub use codel::CodelConfig;
+use egress::Egress;
+use ingress::Ingress;
+
+/// How an interface is built.
+#[derive(Clone, Debug)]
+pub struct NicConfig {
+    /// Bits per second out of the host, not 0; `None` is infinite.
+    pub bandwidth_up: Option<u64>,
+    /// Bits per second into the host, not 0; `None` is infinite.
+    pub bandwidth_down: Option<u64>,
+    /// How many packets wait to leave before further ones are dropped (Linux's `txqueuelen`).
+    pub queue_packets: usize,
+    /// How many packets wait before the downlink before further ones are dropped.
+    pub router_queue_packets: usize,
+    /// The queue management before the downlink.
+    pub codel: CodelConfig,
+}
+
+impl Default for NicConfig {
+    fn default() -> NicConfig {
+        NicConfig {
+            bandwidth_up: None,
+            bandwidth_down: None,
+            queue_packets: 1_000,
+            router_queue_packets: 1_000,
+            codel: CodelConfig::default(),
+        }
+    }
+}
+
+/// Why a packet went no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DropReason {
+    /// The queue out of the host was full.
+    EgressFull,
+    /// The queue before the downlink was full.
+    RouterFull,
+    /// CoDel dropped it because the queue before the downlink stood for too long.
+    Codel,
+    /// The path lost it, as the graph says.
+    PathLoss,
+    /// No host has its destination address, or no path leads there.
+    NoRoute,
+}
+
+impl DropReason {
+    /// Every reason, in the order in which they are reported.
+    pub const ALL: [DropReason; 5] = [
+        DropReason::EgressFull,
+        DropReason::RouterFull,
+        DropReason::Codel,
+        DropReason::PathLoss,
+        DropReason::NoRoute,
+    ];
+
+    /// The name in statistics.
+    pub fn name(self) -> &'static str {
+        match self {
+            DropReason::EgressFull => "egress_full",
+            DropReason::RouterFull => "router_full",
+            DropReason::Codel => "codel",
+            DropReason::PathLoss => "path_loss",
+            DropReason::NoRoute => "no_route",
+        }
+    }
+}
+
+/// What an interface has seen since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets handed to the host.
+    pub packets_in: u64,
+    /// Their bytes, IP headers included.
+    pub bytes_in: u64,
+    /// Packets put on the wire.
+    pub packets_out: u64,
+    /// Their bytes, IP headers included.
+    pub bytes_out: u64,
+    drops: [u64; DropReason::ALL.len()],
+}
+
+impl Counters {
+    /// How many packets were dropped for `reason`.
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize]
+    }
+    /// How many packets were dropped for any reason.
+    pub fn dropped_in_total(&self) -> u64 {
+        self.drops.iter().sum()
+    }
+    fn drop_one(&mut self, reason: DropReason) {
+        self.drops[reason as usize] += 1;
+    }
+}
+
+/// What came out of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NicEvent {
+    /// A packet has begun to go out and nothing can call it back. It is reported when its first bit
+    /// goes, so that the other end can be told early.
+    Transmit {
+        /// The packet.
+        packet: Packet,
+        /// When its last bit leaves. A path's latency counts from here.
+        departs: SimTime,
+    },
+    /// The last bit of a packet with a cookie has left: TCP small queues may hand down more.
+    /// Not reported for cookie 0.
+    Sent {
+        /// The name that the packet's sender gave it.
+        cookie: u64,
+        /// Bytes of the IP packet.
+        bytes: usize,
+    },
+    /// A packet has come in completely and is the host's.
+    Receive {
+        /// The packet.
+        packet: Packet,
+    },
+}
+
+/// A host's interface. See the [module](self).
+#[derive(Debug)]
+pub struct Nic {
+    egress: Egress,
+    ingress: Ingress,
+    counters: Counters,
+}
+
+impl Nic {
+    /// An idle interface with empty queues.
+    pub fn new(config: &NicConfig) -> Nic {
+        Nic {
+            egress: Egress::new(config.bandwidth_up, config.queue_packets),
+            ingress: Ingress::new(config.bandwidth_down, config.router_queue_packets, config.codel),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Queues a packet to leave the host. Gives it back, and counts it as
+    /// [`DropReason::EgressFull`], if the queue is full.
+    pub fn send(&mut self, now: SimTime, packet: Packet) -> Result<(), Packet> {
+        self.egress.enqueue(now, packet).inspect_err(|_| self.counters.drop_one(DropReason::EgressFull))
+    }
+
+    /// Takes a packet that has arrived, at `now`, at the router before the host.
+    pub fn receive(&mut self, now: SimTime, packet: Packet) {
+        self.ingress.enqueue(now, packet, &mut self.counters);
+    }
+
+    /// The next thing that has happened up to `now`, with the time at which it did.
+    pub fn poll(&mut self, now: SimTime) -> Option<(SimTime, NicEvent)> {
+        match (self.egress.next_event(), self.ingress.next_event()) {
+            (Some(out), into) if out <= now && into.is_none_or(|into| out <= into) => {
+                self.egress.step(&mut self.counters).map(|event| (out, event))
+            }
+            (_, Some(into)) if into <= now => {
+                let packet = self.ingress.step(&mut self.counters);
+                Some((into, NicEvent::Receive { packet }))
+            }
+            _ => None,
+        }
+    }
+
+    /// When [`poll`](Self::poll) has something to say, if nothing is sent or received before.
+    pub fn next_event(&self) -> Option<SimTime> {
+        match (self.egress.next_event(), self.ingress.next_event()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Changes the bandwidths from now on (`None` is infinite). A packet whose first bit has gone
+    /// keeps its time.
+    pub fn set_bandwidths(&mut self, up: Option<u64>, down: Option<u64>) {
+        self.egress.set_bandwidth(up);
+        self.ingress.set_bandwidth(down);
+    }
+
+    /// Packets that wait to leave; the one that is leaving does not count.
+    pub fn egress_queue_len(&self) -> usize {
+        self.egress.queue_len()
+    }
+
+    /// What the interface has seen so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Counts a packet of this host that was dropped beyond the interface.
+    pub fn count_drop(&mut self, reason: DropReason) {
+        self.counters.drop_one(reason);
+    }
+}
+
+fn serialisation(packet: &Packet, bandwidth: Option<u64>) -> SimDuration {
+    bandwidth.map_or(SimDuration::ZERO, |rate| SimDuration::serialisation(packet.len() as u64, rate.max(1)))
+}
