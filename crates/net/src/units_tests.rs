@@ -54,7 +54,8 @@ fn errors_say_what_to_write() {
         "use ns, us, ms, s, min or h (without a unit it counts s)",
     );
     check(time("99999999 hours"), "the time \"99999999 hours\" is too large", example);
-    check(time(&"9".repeat(60)), &format!("the time \"{}\" is too large", "9".repeat(60)), example);
+    let nines = "9".repeat(60);
+    check(time(&nines), &format!("the time \"{nines}\" is too large"), example);
     check(
         time("0.0001 ns"),
         "the time \"0.0001 ns\" has more decimals than can be kept",
