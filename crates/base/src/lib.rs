@@ -4,10 +4,12 @@
 //! Nothing in here knows of packets, guests or files.
 #![forbid(unsafe_code)]
 
+mod event;
 mod ids;
 mod stream;
 mod time;
 
+pub use event::{EventClass, EventKey};
 pub use ids::HostId;
 pub use stream::{Seed, Stream};
 pub use time::{SimDuration, SimTime};

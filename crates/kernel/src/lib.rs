@@ -1,7 +1,34 @@
 //! One host's Linux, in ordinary safe Rust.
 //!
+//! Bottom-up: [`machine`] is what runs guest code below the kernel. [`thread`] and [`process`] are
+//! what is run; `run` is the loop that resumes threads, turns their exits into [`call`]s and puts
+//! those that wait into [`wait`] queues; [`clock`] and [`timer`] are its time. `mm` keeps mappings,
+//! `exec` starts programs, `signal` interrupts them, `files` and `net` are what calls work on, and
+//! `syscall` is the table of calls with one thin handler each.
+//!
 //! Nothing in here knows where the guest's code runs, which worker runs the host or what lies
 //! beyond its interfaces. The kernel never blocks, never locks and never reads a real clock.
 #![forbid(unsafe_code)]
 
+pub mod call;
+pub mod clock;
+mod exec;
+mod files;
+mod futex;
+mod guest;
+pub mod host;
+pub mod ids;
 pub mod machine;
+mod mm;
+mod net;
+pub mod process;
+mod run;
+mod signal;
+mod strace;
+pub mod syscall;
+pub mod thread;
+pub mod timer;
+pub mod wait;
+
+pub use host::{Captured, Departure, Host, HostConfig, Output, ProcessSpec, Report};
+pub use process::WaitStatus;

@@ -146,14 +146,22 @@ pub trait Platform: GuestMemory + Send {
     fn claim_fixed(&mut self, space: SpaceId, range: Range<u64>) -> Result<(), Errno>;
 
     /// Maps `len` bytes at `addr` (page multiples), replacing what was there, as `MAP_FIXED` does.
-    fn map(&mut self, space: SpaceId, addr: u64, len: u64, prot: Prot, backing: Backing) -> Result<(), Errno>;
+    fn map(&mut self, space: SpaceId, addr: u64, len: u64, prot: Prot, backing: Backing)
+    -> Result<(), Errno>;
     /// Unmaps `len` bytes at `addr`.
     fn unmap(&mut self, space: SpaceId, addr: u64, len: u64) -> Result<(), Errno>;
     /// Changes the protection of mapped pages.
     fn protect(&mut self, space: SpaceId, addr: u64, len: u64, prot: Prot) -> Result<(), Errno>;
     /// Moves the pages of a mapping from `from` to `to` and changes its length, as
     /// `mremap(MREMAP_MAYMOVE | MREMAP_FIXED)` does.
-    fn relocate(&mut self, space: SpaceId, from: u64, old_len: u64, to: u64, new_len: u64) -> Result<(), Errno>;
+    fn relocate(
+        &mut self,
+        space: SpaceId,
+        from: u64,
+        old_len: u64,
+        to: u64,
+        new_len: u64,
+    ) -> Result<(), Errno>;
     /// Passes on an `madvise(2)` whose effect on content the kernel relies on (`MADV_DONTNEED` on
     /// private pages gives them their original content back).
     fn advise(&mut self, space: SpaceId, addr: u64, len: u64, advice: i32) -> Result<(), Errno>;

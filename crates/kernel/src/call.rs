@@ -1,0 +1,179 @@
+//! One system call under way: what a handler is given and what it answers.
+//!
+//! A handler decodes its arguments, validates, calls a subsystem and copies out. It never waits:
+//! a call that cannot finish now answers [`Outcome::Block`] and is *continued* later, with the
+//! state it left behind, rather than made anew.
+
+use crate::host::Host;
+use crate::ids::{ProcessKey, ThreadKey, WaitQueueId};
+use belljar_base::SimTime;
+use belljar_linux_abi::Errno;
+use smallvec::SmallVec;
+
+/// How a system call ends for now.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Its return value.
+    Done(u64),
+    /// It waits.
+    Block(Block),
+    /// The calling thread runs another image now (`execve`), or registers that must stay as the
+    /// handler set them (`rt_sigreturn`): nothing is written to RAX.
+    Replaced,
+    /// The calling thread is no more.
+    Gone,
+}
+
+/// What every handler returns.
+pub type SysResult = Result<Outcome, Errno>;
+
+/// Shorthand for a finished call.
+pub fn done(value: u64) -> SysResult {
+    Ok(Outcome::Done(value))
+}
+
+/// A call that waits: for one of several queues to be notified, for a point in time, or for a
+/// signal.
+#[derive(Debug)]
+pub struct Block {
+    /// The queues whose notification continues the call.
+    pub on: SmallVec<[WaitQueueId; 2]>,
+    /// When it continues at the latest.
+    pub deadline: Option<SimTime>,
+    /// What it is continued from.
+    pub state: CallState,
+    /// What a signal makes of it.
+    pub if_interrupted: IfInterrupted,
+}
+
+impl Block {
+    /// Waits for one queue without a deadline; restarts after a signal as `read(2)` does.
+    pub fn on(queue: WaitQueueId) -> Block {
+        Block {
+            on: SmallVec::from_slice(&[queue]),
+            deadline: None,
+            state: CallState::None,
+            if_interrupted: IfInterrupted::Restart,
+        }
+    }
+    /// Waits for a point in time (`None`: for ever) and for no queue.
+    pub fn until(deadline: Option<SimTime>) -> Block {
+        Block { on: SmallVec::new(), deadline, state: CallState::None, if_interrupted: IfInterrupted::Eintr }
+    }
+    /// The same with a deadline.
+    pub fn with_deadline(mut self, deadline: Option<SimTime>) -> Block {
+        self.deadline = deadline;
+        self
+    }
+    /// The same with state.
+    pub fn with_state(mut self, state: CallState) -> Block {
+        self.state = state;
+        self
+    }
+    /// The same with another answer to signals.
+    pub fn interrupted(mut self, how: IfInterrupted) -> Block {
+        self.if_interrupted = how;
+        self
+    }
+}
+
+impl From<Block> for SysResult {
+    fn from(block: Block) -> SysResult {
+        Ok(Outcome::Block(block))
+    }
+}
+
+/// What a signal makes of a blocked call, signal(7) "Interruption of system calls".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfInterrupted {
+    /// Fails with `EINTR` whatever the handler's flags say (`poll`, `nanosleep`, ...).
+    Eintr,
+    /// Made again if the handler has `SA_RESTART` or there is no handler, `EINTR` otherwise.
+    Restart,
+    /// Made again only if no handler runs (`pause`, `sigsuspend`), `EINTR` otherwise.
+    RestartNoHandler,
+    /// Ends with this value: part of the work is done.
+    Value(u64),
+}
+
+/// Why a blocked call is continued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// One of its queues was notified.
+    Notified,
+    /// Its deadline has come.
+    Deadline,
+}
+
+/// What a blocked call left behind for its continuation. Each family of calls has its own variants.
+#[derive(Clone, Debug, Default)]
+pub enum CallState {
+    /// Nothing: the call is simply tried again.
+    #[default]
+    None,
+    /// The absolute deadline of a call that was given a relative one.
+    Deadline(Option<SimTime>),
+    /// Bytes already moved by a partly finished read or write.
+    Progress(u64),
+    /// Bytes moved so far and the deadline (socket time-outs).
+    ProgressUntil(u64, Option<SimTime>),
+    /// A futex wait; the waker removes the waiter and sets its `woken`.
+    Futex(crate::futex::FutexWait),
+    /// `vfork`: waits until the child with this process id has executed or ended.
+    Vfork(i32),
+    /// `rt_sigsuspend` and friends: the mask to restore once a signal has been delivered.
+    SignalMask {
+        /// The mask in force before the call.
+        saved: u64,
+        /// The absolute deadline, if the call has one.
+        deadline: Option<SimTime>,
+    },
+}
+
+/// A continued call's state and the reason of its continuation.
+#[derive(Debug)]
+pub struct Resumed {
+    /// What the call left behind.
+    pub state: CallState,
+    /// Why it goes on.
+    pub wake: Wake,
+}
+
+/// A system call of one guest thread.
+pub struct Call<'a> {
+    /// The host whose kernel serves it.
+    pub host: &'a mut Host,
+    /// The calling thread.
+    pub thread: ThreadKey,
+    /// Its process.
+    pub process: ProcessKey,
+    /// The call's number.
+    pub number: u32,
+    /// Its arguments as the registers hold them.
+    pub args: [u64; 6],
+    /// `None` on the first attempt.
+    pub resumed: Option<Resumed>,
+}
+
+impl Call<'_> {
+    /// Argument `n` as the C `int` that most calls take.
+    pub fn int(&self, n: usize) -> i32 {
+        self.args[n] as i32
+    }
+    /// Argument `n` as an unsigned 32-bit value: flags.
+    pub fn uint(&self, n: usize) -> u32 {
+        self.args[n] as u32
+    }
+    /// Whether this is a continuation whose deadline has come.
+    pub fn deadline_passed(&self) -> bool {
+        matches!(self.resumed, Some(Resumed { wake: Wake::Deadline, .. }))
+    }
+    /// The state that the previous attempt left, [`CallState::None`] on the first one.
+    pub fn take_state(&mut self) -> CallState {
+        self.resumed.as_mut().map(|r| std::mem::take(&mut r.state)).unwrap_or_default()
+    }
+    /// The host's clock.
+    pub fn now(&self) -> SimTime {
+        self.host.clock.now()
+    }
+}

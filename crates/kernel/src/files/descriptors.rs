@@ -1,0 +1,109 @@
+//! Descriptor tables and open file descriptions, `open(2)` "Open file descriptions".
+
+use super::FileKind;
+use crate::host::Host;
+use crate::ids::{FdTableKey, FileKey, ProcessKey};
+use belljar_linux_abi::{Errno, c};
+
+/// An open file description: shared by duplicated descriptors and by vfork children.
+#[derive(Clone, Debug)]
+pub struct OpenFile {
+    /// How many descriptors and shared mappings refer to it.
+    pub references: u32,
+    /// Status flags and access mode (`O_RDONLY`, `O_APPEND`, `O_NONBLOCK`, ...).
+    pub flags: i32,
+    /// The file position.
+    pub offset: u64,
+    /// What is behind it.
+    pub kind: FileKind,
+}
+
+impl OpenFile {
+    /// Whether calls on it must not wait.
+    pub fn is_nonblocking(&self) -> bool {
+        self.flags & c::O_NONBLOCK != 0
+    }
+    /// Whether it may be read.
+    pub fn is_readable(&self) -> bool {
+        matches!(self.flags & c::O_ACCMODE, c::O_RDONLY | c::O_RDWR)
+    }
+    /// Whether it may be written.
+    pub fn is_writable(&self) -> bool {
+        matches!(self.flags & c::O_ACCMODE, c::O_WRONLY | c::O_RDWR)
+    }
+}
+
+/// What a descriptor refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FdEntry {
+    /// The open file.
+    pub file: FileKey,
+    /// `FD_CLOEXEC`.
+    pub close_on_exec: bool,
+}
+
+/// The descriptors of a process, shared by its threads.
+#[derive(Clone, Debug, Default)]
+pub struct FdTable {
+    /// How many processes share it.
+    pub users: u32,
+    /// By descriptor.
+    pub entries: Vec<Option<FdEntry>>,
+}
+
+impl Host {
+    /// A new open file with no descriptor yet.
+    pub(crate) fn open_file(&mut self, kind: FileKind, flags: i32) -> FileKey {
+        FileKey(self.files.open.insert(OpenFile { references: 1, flags, offset: 0, kind }))
+    }
+    /// The lowest free descriptor from `from` on for `file`, whose reference it takes over. On
+    /// `EMFILE` the file is released.
+    pub(crate) fn install_fd(
+        &mut self,
+        process: ProcessKey,
+        file: FileKey,
+        close_on_exec: bool,
+        from: usize,
+    ) -> Result<u64, Errno> {
+        let process = &self.processes[process.0];
+        let limit = process.rlimits[c::RLIMIT_NOFILE as usize].soft as usize;
+        let table = process.fds.expect("a living process has descriptors");
+        let entries = &mut self.files.tables[table.0].entries;
+        let fd = (from..entries.len()).find(|fd| entries[*fd].is_none()).unwrap_or(entries.len().max(from));
+        if fd >= limit {
+            self.release_file(file);
+            return Err(Errno::EMFILE);
+        }
+        if fd >= entries.len() {
+            entries.resize(fd + 1, None);
+        }
+        entries[fd] = Some(FdEntry { file, close_on_exec });
+        Ok(fd as u64)
+    }
+    /// The open file behind a descriptor.
+    pub(crate) fn file_of(&self, process: ProcessKey, fd: i32) -> Result<FileKey, Errno> {
+        self.fd_entry(process, fd).map(|entry| entry.file)
+    }
+    /// A descriptor's entry.
+    pub(crate) fn fd_entry(&self, process: ProcessKey, fd: i32) -> Result<FdEntry, Errno> {
+        let table = self.processes[process.0].fds.ok_or(Errno::EBADF)?;
+        let fd = usize::try_from(fd).map_err(|_| Errno::EBADF)?;
+        self.files.tables[table.0].entries.get(fd).copied().flatten().ok_or(Errno::EBADF)
+    }
+    /// An open file.
+    pub(crate) fn open(&mut self, file: FileKey) -> &mut OpenFile {
+        &mut self.files.open[file.0]
+    }
+    /// One more reference to an open file.
+    pub(crate) fn retain_file(&mut self, file: FileKey) {
+        self.files.open[file.0].references += 1;
+    }
+    /// A copy of a descriptor table, as `fork` makes it.
+    pub(crate) fn copy_fd_table(&mut self, table: FdTableKey) -> FdTableKey {
+        let copy = FdTable { users: 1, entries: self.files.tables[table.0].entries.clone() };
+        for entry in copy.entries.iter().flatten() {
+            self.files.open[entry.file.0].references += 1;
+        }
+        FdTableKey(self.files.tables.insert(copy))
+    }
+}

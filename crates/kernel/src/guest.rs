@@ -1,0 +1,154 @@
+//! Access to the calling process's memory: checked against its own list of mappings, then copied
+//! by the machine.
+
+use crate::call::Call;
+use crate::host::Host;
+use crate::ids::ProcessKey;
+use crate::mm::Access;
+use belljar_linux_abi::Errno;
+use smallvec::SmallVec;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// `PATH_MAX`, the zero byte included.
+pub const PATH_MAX: usize = 4_096;
+/// `UIO_MAXIOV`.
+const IOV_MAX: u64 = 1_024;
+/// The most that one read or write moves, `MAX_RW_COUNT` of Linux.
+const MAX_RW_COUNT: u64 = 0x7fff_f000;
+
+/// Buffers in guest memory: address and length of each.
+pub type Buffers = SmallVec<[(u64, u64); 2]>;
+
+impl Host {
+    /// Copies from a process's memory. `EFAULT` where it has no readable mapping.
+    pub(crate) fn read_guest(&self, process: ProcessKey, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        let mm = self.processes[process.0].mm.ok_or(Errno::ESRCH)?;
+        let mm = &self.spaces[mm.0];
+        mm.check(addr, out.len() as u64, Access::Read)?;
+        self.machine.read(mm.space, addr, out)
+    }
+    /// Copies to a process's memory. `EFAULT` where it has no writable mapping.
+    pub(crate) fn write_guest(&mut self, process: ProcessKey, addr: u64, data: &[u8]) -> Result<(), Errno> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let mm = self.processes[process.0].mm.ok_or(Errno::ESRCH)?;
+        let mm = &self.spaces[mm.0];
+        mm.check(addr, data.len() as u64, Access::Write)?;
+        self.machine.write(mm.space, addr, data)
+    }
+    /// A zero-terminated string of at most `limit` bytes, the zero not counted; `too_long` if there
+    /// is no zero by then.
+    pub(crate) fn read_guest_string(
+        &self,
+        process: ProcessKey,
+        addr: u64,
+        limit: usize,
+        too_long: Errno,
+    ) -> Result<Vec<u8>, Errno> {
+        let mut text = Vec::new();
+        let mut at = addr;
+        loop {
+            // Never across a page end: the string may stop just before an unmapped page.
+            let mut chunk = [0u8; 256];
+            let room = (0x1000 - at % 0x1000).min(chunk.len() as u64) as usize;
+            self.read_guest(process, at, &mut chunk[..room])?;
+            if let Some(end) = chunk[..room].iter().position(|b| *b == 0) {
+                text.extend_from_slice(&chunk[..end]);
+                return if text.len() <= limit { Ok(text) } else { Err(too_long) };
+            }
+            text.extend_from_slice(&chunk[..room]);
+            if text.len() > limit {
+                return Err(too_long);
+            }
+            at += room as u64;
+        }
+    }
+}
+
+impl Call<'_> {
+    /// Fills `out` from the caller's memory.
+    pub fn read_bytes(&self, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
+        self.host.read_guest(self.process, addr, out)
+    }
+    /// `len` bytes of the caller's memory.
+    pub fn read_vec(&self, addr: u64, len: usize) -> Result<Vec<u8>, Errno> {
+        let mut data = vec![0; len];
+        self.read_bytes(addr, &mut data)?;
+        Ok(data)
+    }
+    /// Stores `data` in the caller's memory.
+    pub fn write_bytes(&mut self, addr: u64, data: &[u8]) -> Result<(), Errno> {
+        self.host.write_guest(self.process, addr, data)
+    }
+    /// A structure in the caller's memory.
+    pub fn read<T: FromBytes + IntoBytes + Immutable + KnownLayout>(&self, addr: u64) -> Result<T, Errno> {
+        let mut value = T::new_zeroed();
+        self.host.read_guest(self.process, addr, value.as_mut_bytes())?;
+        Ok(value)
+    }
+    /// Stores a structure in the caller's memory.
+    pub fn write<T: IntoBytes + Immutable>(&mut self, addr: u64, value: &T) -> Result<(), Errno> {
+        self.host.write_guest(self.process, addr, value.as_bytes())
+    }
+    /// A path argument. `ENAMETOOLONG` from [`PATH_MAX`] on.
+    pub fn read_path(&self, addr: u64) -> Result<Vec<u8>, Errno> {
+        self.host.read_guest_string(self.process, addr, PATH_MAX - 1, Errno::ENAMETOOLONG)
+    }
+    /// A vector of `count` `struct iovec`, cut to what one call may move.
+    pub fn read_iovecs(&self, addr: u64, count: u64) -> Result<Buffers, Errno> {
+        if count > IOV_MAX {
+            return Err(Errno::EINVAL);
+        }
+        let mut raw = vec![0u8; count as usize * 16];
+        self.read_bytes(addr, &mut raw)?;
+        let mut buffers = Buffers::new();
+        let mut room = MAX_RW_COUNT;
+        for entry in raw.chunks_exact(16) {
+            let word = |at: usize| u64::from_le_bytes(entry[at..at + 8].try_into().expect("eight bytes"));
+            let (base, len) = (word(0), word(8));
+            if len > i64::MAX as u64 {
+                return Err(Errno::EINVAL);
+            }
+            let len = len.min(room);
+            room -= len;
+            buffers.push((base, len));
+        }
+        Ok(buffers)
+    }
+    /// One buffer as a vector of buffers, cut to what one call may move.
+    pub fn one_buffer(addr: u64, len: u64) -> Buffers {
+        SmallVec::from_slice(&[(addr, len.min(MAX_RW_COUNT))])
+    }
+    /// Spreads `data` over `buffers`, which together hold at least as much.
+    pub fn scatter(&mut self, buffers: &Buffers, mut data: &[u8]) -> Result<(), Errno> {
+        for (addr, len) in buffers {
+            let (part, rest) = data.split_at(data.len().min(*len as usize));
+            self.write_bytes(*addr, part)?;
+            data = rest;
+        }
+        Ok(())
+    }
+    /// Collects bytes `skip..skip + limit` of what `buffers` hold.
+    pub fn gather(&self, buffers: &Buffers, skip: u64, limit: usize) -> Result<Vec<u8>, Errno> {
+        let total: u64 = buffers.iter().map(|b| b.1).sum();
+        let mut data = vec![0; limit.min(total.saturating_sub(skip) as usize)];
+        let (mut skip, mut filled) = (skip, 0);
+        for (addr, len) in buffers {
+            let from = skip.min(*len);
+            skip -= from;
+            let part = ((len - from) as usize).min(data.len() - filled);
+            self.read_bytes(addr + from, &mut data[filled..filled + part])?;
+            filled += part;
+        }
+        Ok(data)
+    }
+}
+
+/// How many bytes `buffers` hold together.
+pub fn total_len(buffers: &Buffers) -> u64 {
+    buffers.iter().map(|b| b.1).sum()
+}

@@ -1,0 +1,264 @@
+//! One host: everything its kernel keeps.
+
+use crate::clock::Clock;
+use crate::files::Files;
+use crate::futex::FutexTable;
+use crate::ids::{MmKey, ProcessKey, ThreadKey};
+use crate::machine::Machine;
+use crate::mm::AddressSpace;
+use crate::net::NetStack;
+use crate::process::{PidMap, Process, WaitStatus};
+use crate::thread::Thread;
+use crate::timer::{TimerAction, TimerQueue};
+use crate::wait::WaitTable;
+use belljar_base::{EventKey, HostId, Map, Seed, SimTime, Stream};
+use belljar_net::Packet;
+use slab::Slab;
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What a host is made from.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// Its place among the experiment's hosts in name order.
+    pub id: HostId,
+    /// Its name, which is its host name too.
+    pub name: String,
+    /// The experiment's seed.
+    pub seed: Seed,
+    /// What its clock shows at the start, in seconds since 1970.
+    pub epoch_secs: u64,
+    /// Absolute native path of `hosts/<name>` in the results: the working directory of its
+    /// processes and the place of its writable layer and of its processes' output.
+    pub directory: PathBuf,
+    /// The address of `eth0`.
+    pub address: Ipv4Addr,
+    /// What `eth0` can send and receive.
+    pub nic: belljar_net::NicConfig,
+    /// Names and addresses of all hosts, shown in `/etc/hosts`.
+    pub names: Arc<Vec<(String, Ipv4Addr)>>,
+    /// What to run.
+    pub processes: Vec<ProcessSpec>,
+    /// Whether to keep the packets that pass `eth0` and `lo` for [`Host::take_captured`].
+    pub capture: bool,
+    /// Whether to write each process's system calls next to its output.
+    pub strace: bool,
+}
+
+/// A process that the experiment starts.
+#[derive(Clone, Debug)]
+pub struct ProcessSpec {
+    /// The image, an absolute guest path.
+    pub path: String,
+    /// Its arguments, `argv[0]` included.
+    pub args: Vec<String>,
+    /// Its environment.
+    pub environment: Vec<(String, String)>,
+    /// When it starts.
+    pub start: SimTime,
+    /// When it is sent `shutdown_signal`.
+    pub shutdown: Option<SimTime>,
+    /// The number of that signal.
+    pub shutdown_signal: i32,
+    /// Where its standard streams lead.
+    pub output: Output,
+}
+
+/// Where the standard streams of a process lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// To `<program>.<pid>.stdout` and `.stderr` in the host's directory; nothing to read.
+    Files,
+    /// To those of the simulator: what `belljar exec` does.
+    PassedThrough,
+}
+
+/// Something that happened to a process of the experiment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// It started with this process id.
+    Started {
+        /// Its number among the host's processes.
+        spec: usize,
+        /// Its process id.
+        pid: i32,
+        /// When.
+        at: SimTime,
+    },
+    /// It could not be started; the text says why.
+    Failed {
+        /// Its number among the host's processes.
+        spec: usize,
+        /// What went wrong and what to do.
+        reason: String,
+        /// When.
+        at: SimTime,
+    },
+    /// It ended.
+    Ended {
+        /// Its number among the host's processes.
+        spec: usize,
+        /// How.
+        status: WaitStatus,
+        /// When.
+        at: SimTime,
+    },
+}
+
+/// A packet on its way out of an interface.
+#[derive(Debug)]
+pub struct Departure {
+    /// When its last bit leaves.
+    pub at: SimTime,
+    /// The packet: an IP datagram.
+    pub packet: Packet,
+}
+
+/// A packet that passed an interface.
+#[derive(Clone, Debug)]
+pub struct Captured {
+    /// When.
+    pub at: SimTime,
+    /// `lo` or `eth0`.
+    pub interface: &'static str,
+    /// The IP datagram.
+    pub bytes: Vec<u8>,
+}
+
+/// One simulated host.
+pub struct Host {
+    pub(crate) config: HostConfig,
+    pub(crate) machine: Box<dyn Machine>,
+    pub(crate) clock: Clock,
+    pub(crate) timers: TimerQueue,
+    pub(crate) waits: WaitTable,
+    pub(crate) threads: Slab<Thread>,
+    pub(crate) processes: Slab<Process>,
+    pub(crate) spaces: Slab<AddressSpace>,
+    pub(crate) tids: PidMap<ThreadKey>,
+    pub(crate) pids: PidMap<ProcessKey>,
+    pub(crate) next_pid: i32,
+    pub(crate) slots_in_use: belljar_base::Set<u32>,
+    pub(crate) run_queue: VecDeque<ThreadKey>,
+    pub(crate) inbox: Map<EventKey, Packet>,
+    pub(crate) futexes: FutexTable,
+    pub(crate) files: Files,
+    pub(crate) net: NetStack,
+    /// `getrandom`, `/dev/random`, `AT_RANDOM`.
+    pub(crate) random: Stream,
+    pub(crate) reports: Vec<Report>,
+    pub(crate) warnings: Map<String, u64>,
+    pub(crate) departures: Vec<Departure>,
+    pub(crate) captured: Vec<Captured>,
+    pub(crate) preempted: Map<String, u64>,
+    pub(crate) strace: crate::strace::Strace,
+    /// System calls made, by number.
+    pub(crate) call_counts: Map<u32, u64>,
+}
+
+/// The first process id of an experiment, as Shadow's.
+const FIRST_PID: i32 = 1_000;
+
+impl Host {
+    /// A host at the start of the simulation. Nothing has run yet.
+    pub fn new(config: HostConfig, machine: Box<dyn Machine>) -> Host {
+        let mut timers = TimerQueue::default();
+        for (n, spec) in config.processes.iter().enumerate() {
+            timers.add(spec.start, TimerAction::StartProcess(n));
+            if let Some(at) = spec.shutdown {
+                timers.add(at, TimerAction::ShutdownProcess(n));
+            }
+        }
+        let mut waits = WaitTable::default();
+        Host {
+            clock: Clock::new(config.epoch_secs),
+            random: config.seed.stream(&["host", &config.name, "random"]),
+            files: Files::new(&config),
+            net: NetStack::new(&config, &mut waits),
+            strace: crate::strace::Strace::new(config.strace),
+            config,
+            machine,
+            timers,
+            waits,
+            threads: Slab::new(),
+            processes: Slab::new(),
+            spaces: Slab::new(),
+            tids: PidMap::new(),
+            pids: PidMap::new(),
+            next_pid: FIRST_PID,
+            slots_in_use: Default::default(),
+            run_queue: VecDeque::new(),
+            inbox: Map::new(),
+            futexes: FutexTable::default(),
+            reports: Vec::new(),
+            warnings: Map::new(),
+            departures: Vec::new(),
+            captured: Vec::new(),
+            preempted: Map::new(),
+            call_counts: Map::new(),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.config.name
+    }
+    /// A packet that reaches `eth0` from the network at `key.time`, which lies ahead.
+    pub fn deliver(&mut self, key: EventKey, packet: Packet) {
+        let earlier = self.inbox.insert(key, packet);
+        assert!(earlier.is_none(), "two events have the key {key:?}");
+    }
+    /// The packets that have left since the last call, in order of departure.
+    pub fn take_departures(&mut self) -> Vec<Departure> {
+        std::mem::take(&mut self.departures)
+    }
+    /// The packets captured since the last call.
+    pub fn take_captured(&mut self) -> Vec<Captured> {
+        std::mem::take(&mut self.captured)
+    }
+    /// What has happened to the experiment's processes since the last call.
+    pub fn take_reports(&mut self) -> Vec<Report> {
+        std::mem::take(&mut self.reports)
+    }
+    /// What fell short, with how often: calls that are not supported, for instance.
+    pub fn warnings(&self) -> &Map<String, u64> {
+        &self.warnings
+    }
+    /// Programs that had to be preempted natively, with how often; the run is not deterministic
+    /// from the first on.
+    pub fn preempted(&self) -> &Map<String, u64> {
+        &self.preempted
+    }
+    /// System calls made so far, by number.
+    pub fn call_counts(&self) -> &Map<u32, u64> {
+        &self.call_counts
+    }
+    /// Experiment processes that have not ended, by their number on this host.
+    pub fn running_specs(&self) -> Vec<usize> {
+        self.processes.iter().filter(|(_, p)| p.ended.is_none()).filter_map(|(_, p)| p.spec).collect()
+    }
+
+    /// Counts something that a program asked for and did not fully get.
+    pub(crate) fn warn(&mut self, what: impl Into<String>) {
+        *self.warnings.entry(what.into()).or_default() += 1;
+    }
+    pub(crate) fn allocate_pid(&mut self) -> i32 {
+        while self.pids.contains_key(&self.next_pid) || self.tids.contains_key(&self.next_pid) {
+            self.next_pid += 1;
+        }
+        let pid = self.next_pid;
+        self.next_pid += 1;
+        pid
+    }
+    pub(crate) fn mm(&mut self, key: MmKey) -> &mut AddressSpace {
+        &mut self.spaces[key.0]
+    }
+    pub(crate) fn process(&mut self, key: ProcessKey) -> &mut Process {
+        &mut self.processes[key.0]
+    }
+    pub(crate) fn thread(&mut self, key: ThreadKey) -> &mut Thread {
+        &mut self.threads[key.0]
+    }
+}

@@ -1,0 +1,178 @@
+//! Mapping, unmapping and protecting: the list of mappings first decides, then the machine acts,
+//! then the list records.
+
+use super::{PAGE, Vma, VmaKind, page_down, page_up};
+use crate::host::Host;
+use crate::ids::{FileKey, MmKey};
+use crate::machine::{Backing, NativeFile, Prot};
+use belljar_linux_abi::Errno;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What [`Host::map_pages`] maps.
+#[derive(Clone, Debug)]
+pub struct MapRequest {
+    /// Its protection.
+    pub prot: Prot,
+    /// `MAP_SHARED`.
+    pub shared: bool,
+    /// The file and the offset in it; anonymous without.
+    pub source: Option<MapSource>,
+    /// The label of anonymous memory.
+    pub label: &'static str,
+}
+
+/// A file to be mapped.
+#[derive(Clone, Debug)]
+pub struct MapSource {
+    /// The native file.
+    pub native: NativeFile,
+    /// Where the mapping starts in it, a multiple of the page size.
+    pub offset: u64,
+    /// Its path as shown to guests.
+    pub path: Arc<[u8]>,
+    /// Device and inode number as shown to guests.
+    pub identity: (u64, u64),
+    /// The open file, of which a shared mapping holds a reference.
+    pub file: Option<FileKey>,
+}
+
+impl MapRequest {
+    /// Private zeroed memory.
+    pub fn anonymous(prot: Prot, label: &'static str) -> MapRequest {
+        MapRequest { prot, shared: false, source: None, label }
+    }
+}
+
+impl Host {
+    /// Maps `range` (whole pages) of `mm`, replacing what is there.
+    pub(crate) fn map_pages(
+        &mut self,
+        mm: MmKey,
+        range: Range<u64>,
+        request: MapRequest,
+    ) -> Result<(), Errno> {
+        let len = range.end - range.start;
+        let space = self.mm(mm).space;
+        let (backing, kind) = match &request.source {
+            None if request.shared => {
+                let file = self.machine.shared_memory(len)?;
+                let identity = self.next_shared_identity();
+                let path: Arc<[u8]> = Arc::from(&b"/dev/zero (deleted)"[..]);
+                (
+                    Backing::SharedFile { file, offset: 0 },
+                    VmaKind::File { path, identity, offset: 0, file: None },
+                )
+            }
+            None => (Backing::Anonymous, VmaKind::Anonymous(request.label)),
+            Some(source) => {
+                let (file, offset) = (source.native, source.offset);
+                let backing = if request.shared {
+                    Backing::SharedFile { file, offset }
+                } else {
+                    Backing::PrivateFile { file, offset }
+                };
+                let kept = source.file.filter(|_| request.shared);
+                let kind = VmaKind::File {
+                    path: source.path.clone(),
+                    identity: source.identity,
+                    offset,
+                    file: kept,
+                };
+                (backing, kind)
+            }
+        };
+        let mapped = self.machine.map(space, range.start, len, request.prot, backing);
+        if let (Backing::SharedFile { file, .. }, None) = (backing, &request.source) {
+            self.machine.close(file);
+        }
+        mapped?;
+        if let VmaKind::File { file: Some(file), .. } = &kind {
+            self.retain_file(*file);
+        }
+        self.forget_vmas(mm, &range);
+        let vma =
+            Vma { start: range.start, end: range.end, prot: request.prot, shared: request.shared, kind };
+        self.mm(mm).insert(vma);
+        Ok(())
+    }
+
+    /// Unmaps `range` (whole pages).
+    pub(crate) fn unmap_pages(&mut self, mm: MmKey, range: Range<u64>) -> Result<(), Errno> {
+        if self.mm(mm).is_free(&range) {
+            return Ok(());
+        }
+        let space = self.mm(mm).space;
+        self.machine.unmap(space, range.start, range.end - range.start)?;
+        self.forget_vmas(mm, &range);
+        Ok(())
+    }
+
+    /// Changes the protection of `range`, all of which must be mapped (`ENOMEM` otherwise).
+    pub(crate) fn protect_pages(&mut self, mm: MmKey, range: Range<u64>, prot: Prot) -> Result<(), Errno> {
+        let mut at = range.start;
+        for vma in self.mm(mm).overlapping(&range) {
+            if vma.start > at {
+                return Err(Errno::ENOMEM);
+            }
+            at = vma.end;
+        }
+        if at < range.end {
+            return Err(Errno::ENOMEM);
+        }
+        let space = self.mm(mm).space;
+        self.machine.protect(space, range.start, range.end - range.start, prot)?;
+        for mut vma in self.mm(mm).forget(&range) {
+            vma.prot = prot;
+            self.mm(mm).insert(vma);
+        }
+        Ok(())
+    }
+
+    /// Moves the heap's end and gives where it is then: unchanged where it cannot move, `brk(2)`.
+    pub(crate) fn move_brk(&mut self, mm: MmKey, to: u64) -> u64 {
+        let space = self.mm(mm);
+        let brk = space.brk.clone();
+        let (Ok(old_end), Ok(new_end)) = (page_up(brk.end), page_up(to)) else { return brk.end };
+        if to < brk.start || new_end > space.range.end {
+            return brk.end;
+        }
+        let moved = if new_end > old_end {
+            if !space.is_free(&(old_end..new_end + PAGE)) {
+                return brk.end;
+            }
+            let request = MapRequest::anonymous(Prot::READ | Prot::WRITE, "[heap]");
+            self.map_pages(mm, old_end..new_end, request)
+        } else if new_end < old_end {
+            self.unmap_pages(mm, new_end..old_end)
+        } else {
+            Ok(())
+        };
+        if moved.is_ok() {
+            self.mm(mm).brk.end = to;
+        }
+        self.mm(mm).brk.end
+    }
+
+    /// Forgets an address space that nobody uses any more.
+    pub(crate) fn release_mm(&mut self, key: MmKey) {
+        let mm = self.mm(key);
+        mm.users -= 1;
+        if mm.users > 0 {
+            return;
+        }
+        let everything = page_down(0)..u64::MAX;
+        self.forget_vmas(key, &everything);
+        let mm = self.spaces.remove(key.0);
+        self.slots_in_use.remove(&mm.slot);
+        self.machine.destroy_space(mm.space);
+    }
+
+    fn forget_vmas(&mut self, mm: MmKey, range: &Range<u64>) {
+        for vma in self.mm(mm).forget(range) {
+            if let VmaKind::File { file: Some(file), .. } = vma.kind {
+                self.release_file(file);
+            }
+        }
+    }
+}

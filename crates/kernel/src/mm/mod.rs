@@ -1,0 +1,8 @@
+//! Address spaces: the kernel's own list of a process's mappings, which decides what is mapped
+//! where and which addresses a system call may touch. The machine only carries it out.
+
+mod map;
+mod space;
+
+pub use map::{MapRequest, MapSource};
+pub use space::{Access, AddressSpace, PAGE, Vma, VmaKind, page_down, page_up};

@@ -1,0 +1,227 @@
+use crate::ids::FileKey;
+use crate::machine::{Prot, SpaceId};
+use belljar_base::Map;
+use belljar_linux_abi::Errno;
+use std::cell::Cell;
+use std::ops::Range;
+
+/// The page size of x86-64.
+pub const PAGE: u64 = 4_096;
+
+/// `addr` rounded down to a page.
+pub fn page_down(addr: u64) -> u64 {
+    addr & !(PAGE - 1)
+}
+/// `len` rounded up to whole pages; `ENOMEM` if that overflows.
+pub fn page_up(len: u64) -> Result<u64, Errno> {
+    Ok(len.checked_add(PAGE - 1).ok_or(Errno::ENOMEM)? & !(PAGE - 1))
+}
+
+/// What an access needs of a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// `PROT_READ`.
+    Read,
+    /// `PROT_WRITE`.
+    Write,
+}
+
+/// One mapping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vma {
+    /// Its first address.
+    pub start: u64,
+    /// The address behind it.
+    pub end: u64,
+    /// Its protection.
+    pub prot: Prot,
+    /// `MAP_SHARED`.
+    pub shared: bool,
+    /// What is behind it.
+    pub kind: VmaKind,
+}
+
+/// What is behind a mapping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VmaKind {
+    /// Nothing but zeroes; the label is what `/proc/.../maps` shows (`[heap]`, `[stack]`, empty).
+    Anonymous(&'static str),
+    /// A file.
+    File {
+        /// Its path, as `/proc/.../maps` shows it.
+        path: std::sync::Arc<[u8]>,
+        /// Device and inode number, which with the offset name a shared page.
+        identity: (u64, u64),
+        /// Where in the file the mapping starts.
+        offset: u64,
+        /// The file kept open for a shared mapping.
+        file: Option<FileKey>,
+    },
+}
+
+/// The mappings of one address space.
+#[derive(Debug)]
+pub struct AddressSpace {
+    /// The machine's name for it.
+    pub space: SpaceId,
+    /// The slot it occupies on its host.
+    pub slot: u32,
+    /// How many processes use it (two between `vfork` and `execve`).
+    pub users: u32,
+    /// The addresses that may be handed out.
+    pub range: Range<u64>,
+    /// Where the heap starts and where it ends now.
+    pub brk: Range<u64>,
+    /// Where the search for free addresses starts, downwards.
+    pub mmap_top: u64,
+    /// Initial stack, for `/proc/.../stat` and growth checks.
+    pub stack: Range<u64>,
+    /// Where the vDSO lies.
+    pub vdso: u64,
+    pub(super) vmas: Map<u64, Vma>,
+    /// The last mapping that an access hit: start, end and protection bits.
+    pub(super) recent: Cell<(u64, u64, Prot)>,
+}
+
+impl AddressSpace {
+    /// An empty space over `range`.
+    pub fn new(space: SpaceId, slot: u32, range: Range<u64>) -> AddressSpace {
+        AddressSpace {
+            space,
+            slot,
+            users: 1,
+            brk: range.start..range.start,
+            mmap_top: range.end,
+            stack: range.end..range.end,
+            vdso: 0,
+            range,
+            vmas: Map::new(),
+            recent: Cell::new((0, 0, Prot::empty())),
+        }
+    }
+
+    /// The mappings in address order.
+    pub fn vmas(&self) -> impl Iterator<Item = &Vma> {
+        self.vmas.values()
+    }
+    /// The mapping that holds `addr`.
+    pub fn find(&self, addr: u64) -> Option<&Vma> {
+        let (_, vma) = self.vmas.range(..=addr).next_back()?;
+        (addr < vma.end).then_some(vma)
+    }
+    /// Whether nothing is mapped in `range`.
+    pub fn is_free(&self, range: &Range<u64>) -> bool {
+        self.overlapping(range).next().is_none()
+    }
+    /// The mappings that share an address with `range`, in order.
+    pub fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = &Vma> {
+        let first = self.find(range.start).map_or(range.start, |vma| vma.start);
+        let end = range.end.max(first);
+        self.vmas.range(first..end).map(|(_, vma)| vma)
+    }
+    /// Whether the whole of `addr..addr+len` may be accessed so; `EFAULT` otherwise.
+    pub fn check(&self, addr: u64, len: u64, access: Access) -> Result<(), Errno> {
+        let need = if access == Access::Read { Prot::READ } else { Prot::WRITE };
+        let end = addr.checked_add(len).ok_or(Errno::EFAULT)?;
+        let (start, recent_end, prot) = self.recent.get();
+        if start <= addr && end <= recent_end && prot.contains(need) {
+            return Ok(());
+        }
+        let mut at = addr;
+        loop {
+            let vma = self.find(at).ok_or(Errno::EFAULT)?;
+            // On x86 writable pages can be read.
+            let readable = need == Prot::READ && vma.prot.intersects(Prot::READ | Prot::WRITE);
+            if !vma.prot.contains(need) && !readable {
+                return Err(Errno::EFAULT);
+            }
+            if end <= vma.end {
+                self.recent.set((vma.start, vma.end, vma.prot));
+                return Ok(());
+            }
+            at = vma.end;
+        }
+    }
+    /// The highest free range of `len` bytes below the mapping top; `ENOMEM` if there is none.
+    pub fn free_below_top(&self, len: u64) -> Result<u64, Errno> {
+        let mut end = self.mmap_top;
+        for vma in self.vmas.range(..self.mmap_top).rev().map(|(_, vma)| vma) {
+            if vma.end < end && end - vma.end >= len + PAGE {
+                break;
+            }
+            end = end.min(vma.start);
+        }
+        let start = end.checked_sub(len).ok_or(Errno::ENOMEM)?;
+        let floor = self.brk.end.max(self.range.start);
+        if start < floor + HEAP_ROOM { Err(Errno::ENOMEM) } else { Ok(start) }
+    }
+    /// Records a mapping over a range that [`forget`](Self::forget) has cleared, merged with equal
+    /// anonymous neighbours.
+    pub fn insert(&mut self, mut vma: Vma) {
+        self.recent.set((0, 0, Prot::empty()));
+        if let Some((_, before)) = self.vmas.range(..vma.start).next_back()
+            && before.end == vma.start
+            && before.can_merge(&vma)
+        {
+            vma.start = before.start;
+        }
+        if let Some(after) = self.vmas.get(&vma.end)
+            && vma.can_merge(after)
+        {
+            let start = after.start;
+            vma.end = after.end;
+            self.vmas.remove(&start);
+        }
+        self.vmas.insert(vma.start, vma);
+    }
+    /// Removes what is recorded in `range`, splitting mappings at its ends; gives what was removed.
+    pub fn forget(&mut self, range: &Range<u64>) -> Vec<Vma> {
+        self.recent.set((0, 0, Prot::empty()));
+        let hit: Vec<u64> = self.overlapping(range).map(|vma| vma.start).collect();
+        let mut removed = Vec::with_capacity(hit.len());
+        for start in hit {
+            let Some(vma) = self.vmas.remove(&start) else { continue };
+            let (before, rest) = vma.split(range.start);
+            let (inside, after) = match rest {
+                Some(rest) => rest.split(range.end),
+                None => (None, None),
+            };
+            for part in [before, after].into_iter().flatten() {
+                self.vmas.insert(part.start, part);
+            }
+            removed.extend(inside);
+        }
+        removed
+    }
+}
+
+/// Addresses kept free above the heap for it to grow into.
+const HEAP_ROOM: u64 = 16 << 20;
+
+impl Vma {
+    /// Its addresses.
+    pub fn range(&self) -> Range<u64> {
+        self.start..self.end
+    }
+    fn can_merge(&self, next: &Vma) -> bool {
+        self.prot == next.prot
+            && !self.shared
+            && !next.shared
+            && matches!((&self.kind, &next.kind), (VmaKind::Anonymous(a), VmaKind::Anonymous(b)) if a == b)
+    }
+    /// The part below `at` and the part from `at` on.
+    fn split(self, at: u64) -> (Option<Vma>, Option<Vma>) {
+        if at <= self.start {
+            return (None, Some(self));
+        }
+        if at >= self.end {
+            return (Some(self), None);
+        }
+        let mut upper = self.clone();
+        upper.start = at;
+        if let VmaKind::File { offset, .. } = &mut upper.kind {
+            *offset += at - self.start;
+        }
+        (Some(Vma { end: at, ..self }), Some(upper))
+    }
+}

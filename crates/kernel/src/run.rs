@@ -1,0 +1,252 @@
+//! The host's run loop: which thread runs, what its exits mean, and how calls end.
+
+use crate::call::{Block, Call, IfInterrupted, Outcome, Resumed, Wake};
+use crate::host::Host;
+use crate::ids::{ThreadKey, WaitQueueId};
+use crate::machine::Exit;
+use crate::syscall::table;
+use crate::thread::{Blocked, Continuation, ThreadState};
+use crate::timer::TimerAction;
+use crate::wait::Waiter;
+use belljar_base::SimTime;
+use belljar_linux_abi::Errno;
+
+/// Calls that a thread may make before the next runnable one has its turn.
+const SLICE: u32 = 200;
+
+impl Host {
+    /// Runs everything that happens strictly before `limit`.
+    pub fn run_until(&mut self, limit: SimTime) {
+        loop {
+            let due = self.next_due();
+            match due {
+                Some(at) if at <= self.clock.now() => self.fire_next(),
+                _ if self.clock.now() >= limit => return,
+                _ if !self.run_queue.is_empty() => self.run_next_thread(),
+                Some(at) if at < limit => self.clock.advance(at),
+                _ => return,
+            }
+        }
+    }
+
+    /// When the host will next do something; `None` if nothing but a packet can wake it.
+    pub fn next_event(&self) -> Option<SimTime> {
+        if self.run_queue.is_empty() { self.next_due() } else { Some(self.clock.now()) }
+    }
+
+    fn next_due(&self) -> Option<SimTime> {
+        let arrival = self.inbox.first_key_value().map(|(key, _)| key.time);
+        [arrival, self.timers.next()].into_iter().flatten().min()
+    }
+
+    /// Handles the earliest due event; arrivals come before timers of the same time.
+    fn fire_next(&mut self) {
+        let now = self.clock.now();
+        let timer_at = self.timers.next().unwrap_or(SimTime::MAX);
+        if let Some(entry) = self.inbox.first_entry()
+            && entry.key().time <= timer_at
+        {
+            let packet = entry.remove();
+            self.packet_arrived(packet);
+            return;
+        }
+        let Some(action) = self.timers.pop_due(now) else { return };
+        match action {
+            TimerAction::Deadline(thread) => self.continue_call(thread, Wake::Deadline),
+            TimerAction::StartProcess(n) => self.start_process(n),
+            TimerAction::ShutdownProcess(n) => self.shutdown_process(n),
+            TimerAction::TimerFd(n) => self.timerfd_expired(n),
+            TimerAction::PosixTimer(process, n) => self.posix_timer_expired(process, n),
+            TimerAction::Socket(socket) => self.socket_timer(socket),
+            TimerAction::Interface(n) => self.interface_timer(n),
+        }
+    }
+
+    fn run_next_thread(&mut self) {
+        let Some(thread) = self.run_queue.pop_front() else { return };
+        for _ in 0..SLICE {
+            match self.step(thread) {
+                Step::Continue => {}
+                Step::Yield => break,
+                Step::Left => return,
+            }
+            // Paying for calls has moved the clock past something: that comes first.
+            if self.next_due().is_some_and(|at| at <= self.clock.now()) {
+                break;
+            }
+        }
+        self.run_queue.push_back(thread);
+    }
+
+    /// Runs a thread up to the end of its next call.
+    fn step(&mut self, key: ThreadKey) -> Step {
+        let continuation = self.threads[key.0].continuation.take();
+        match continuation {
+            Some(Continuation::Resume(resumed)) => return self.call(key, Some(resumed)),
+            Some(Continuation::Interrupted { how, state }) => {
+                if !self.deliver_interrupting(key, how, state) {
+                    return Step::Left;
+                }
+            }
+            None if self.has_deliverable_signal(key) => {
+                if !self.deliver_signals(key) {
+                    return Step::Left;
+                }
+            }
+            None => {}
+        }
+        let context = self.threads[key.0].context;
+        match self.machine.resume(context) {
+            Exit::Syscall => self.call(key, None),
+            Exit::CompatSyscall => {
+                self.warn("a call of the 32-bit interface (int 0x80)");
+                self.machine.regs_mut(context).rax = Errno::ENOSYS.as_return();
+                Step::Continue
+            }
+            Exit::ReadTsc { aux } => {
+                self.clock.charge();
+                // One tick a nanosecond, as CPUID says.
+                let ticks = self.clock.monotonic_ns();
+                let regs = self.machine.regs_mut(context);
+                (regs.rax, regs.rdx) = (ticks & 0xffff_ffff, ticks >> 32);
+                if aux {
+                    regs.rcx = 0;
+                }
+                Step::Continue
+            }
+            Exit::Fault(fault) => {
+                self.raise_fault(key, fault);
+                Step::Continue
+            }
+            Exit::Preempted => {
+                let process = self.threads[key.0].process;
+                let name = String::from_utf8_lossy(&self.processes[process.0].exe).into_owned();
+                *self.preempted.entry(name).or_default() += 1;
+                self.clock.charge_preemption();
+                Step::Yield
+            }
+        }
+    }
+
+    /// Makes or continues the call that the thread's registers describe.
+    fn call(&mut self, key: ThreadKey, resumed: Option<Resumed>) -> Step {
+        self.clock.charge();
+        let thread = &mut self.threads[key.0];
+        let (context, process) = (thread.context, thread.process);
+        let regs = self.machine.regs(context);
+        let number = u32::try_from(regs.rax).unwrap_or(u32::MAX);
+        let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
+        if resumed.is_none() {
+            thread.calls += 1;
+            self.count_call(number);
+        }
+        let mut call = Call { host: self, thread: key, process, number, args, resumed };
+        let outcome = table::dispatch(&mut call);
+        self.strace_outcome(key, number, &args, &outcome);
+        let value = match outcome {
+            Ok(Outcome::Done(value)) => value,
+            Err(errno) => errno.as_return(),
+            Ok(Outcome::Replaced) => return Step::Continue,
+            Ok(Outcome::Gone) => return Step::Left,
+            Ok(Outcome::Block(block)) => {
+                self.block(key, block);
+                return Step::Left;
+            }
+        };
+        self.machine.regs_mut(context).rax = value;
+        if number == belljar_linux_abi::c::SYS_sched_yield as u32 { Step::Yield } else { Step::Continue }
+    }
+
+    /// Puts a thread to sleep in its call. A signal that is already deliverable interrupts at once.
+    fn block(&mut self, key: ThreadKey, block: Block) {
+        let deadline = block.deadline.map(|at| self.timers.add(at, TimerAction::Deadline(key)));
+        for queue in &block.on {
+            self.waits.enter(*queue, Waiter::Thread(key));
+        }
+        self.threads[key.0].state = ThreadState::Blocked(Blocked {
+            on: block.on,
+            deadline,
+            state: block.state,
+            if_interrupted: block.if_interrupted,
+        });
+        if self.has_deliverable_signal(key) {
+            self.interrupt(key);
+        }
+    }
+
+    /// Takes a blocked thread out of everything it waits for and makes it runnable.
+    fn unblock(&mut self, key: ThreadKey) -> Option<Blocked> {
+        let thread = self.threads.get_mut(key.0)?;
+        let ThreadState::Blocked(blocked) = std::mem::replace(&mut thread.state, ThreadState::Runnable)
+        else {
+            return None;
+        };
+        for queue in &blocked.on {
+            self.waits.leave(*queue, Waiter::Thread(key));
+        }
+        if let Some(timer) = blocked.deadline {
+            self.timers.cancel(timer);
+        }
+        self.run_queue.push_back(key);
+        Some(blocked)
+    }
+
+    /// Continues a blocked call; nothing happens if the thread is not blocked.
+    pub(crate) fn continue_call(&mut self, key: ThreadKey, wake: Wake) {
+        if let Some(blocked) = self.unblock(key) {
+            self.threads[key.0].continuation =
+                Some(Continuation::Resume(Resumed { state: blocked.state, wake }));
+        }
+    }
+
+    /// Ends a blocked call because a signal is to be delivered; nothing happens if it runs.
+    pub(crate) fn interrupt(&mut self, key: ThreadKey) {
+        if let Some(blocked) = self.unblock(key) {
+            self.threads[key.0].continuation =
+                Some(Continuation::Interrupted { how: blocked.if_interrupted, state: blocked.state });
+        }
+    }
+
+    /// The answer that an interrupted call gives; `None` if it is to be made again.
+    pub(crate) fn interrupted_result(how: IfInterrupted, handler_restarts: Option<bool>) -> Option<u64> {
+        match (how, handler_restarts) {
+            (IfInterrupted::Value(value), _) => Some(value),
+            (IfInterrupted::Restart, None | Some(true)) | (IfInterrupted::RestartNoHandler, None) => None,
+            _ => Some(Errno::EINTR.as_return()),
+        }
+    }
+
+    /// Tells everyone in `queue` that its object has changed.
+    pub(crate) fn notify(&mut self, queue: WaitQueueId) {
+        if self.waits.is_empty(queue) {
+            return;
+        }
+        let waiters: smallvec::SmallVec<[Waiter; 4]> = self.waits.waiters(queue).collect();
+        for waiter in waiters {
+            match waiter {
+                Waiter::Thread(thread) => self.continue_call(thread, Wake::Notified),
+                Waiter::Epoll { epoll, item } => self.epoll_item_changed(epoll, item),
+            }
+        }
+    }
+
+    /// Removes a thread that has ended from the scheduler.
+    pub(crate) fn unschedule(&mut self, key: ThreadKey) {
+        self.unblock(key);
+        self.run_queue.retain(|k| *k != key);
+    }
+
+    fn count_call(&mut self, number: u32) {
+        *self.call_counts.entry(number).or_default() += 1;
+    }
+}
+
+/// What the run loop does after a step.
+enum Step {
+    /// The thread goes on.
+    Continue,
+    /// The next thread has its turn.
+    Yield,
+    /// The thread is blocked or gone.
+    Left,
+}

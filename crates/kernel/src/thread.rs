@@ -1,0 +1,69 @@
+//! A guest thread: a context that the machine can resume and what the kernel knows of it.
+
+use crate::call::{CallState, IfInterrupted, Resumed};
+use crate::ids::{ProcessKey, WaitQueueId};
+use crate::machine::ContextId;
+use crate::signal::ThreadSignals;
+use crate::timer::TimerId;
+use smallvec::SmallVec;
+
+/// One guest thread.
+#[derive(Debug)]
+pub struct Thread {
+    /// Its thread id; the process id for the first thread.
+    pub tid: i32,
+    /// The process it belongs to.
+    pub process: ProcessKey,
+    /// Its registers and vector state.
+    pub context: ContextId,
+    /// Whether it can run.
+    pub state: ThreadState,
+    /// The call to be continued when it runs next.
+    pub continuation: Option<Continuation>,
+    /// Its signal mask, pending signals and alternate stack.
+    pub signals: ThreadSignals,
+    /// `set_tid_address`: zeroed and woken when the thread ends.
+    pub clear_child_tid: u64,
+    /// `set_robust_list`: the head's address and the length given.
+    pub robust_list: (u64, u64),
+    /// The name shown in `/proc/.../comm`, at most 15 bytes.
+    pub comm: Vec<u8>,
+    /// The number of calls that it has made.
+    pub calls: u64,
+}
+
+/// Whether a thread can run.
+#[derive(Debug)]
+pub enum ThreadState {
+    /// In the run queue, or running.
+    Runnable,
+    /// In a call that waits.
+    Blocked(Blocked),
+}
+
+/// Where a blocked thread stands.
+#[derive(Debug)]
+pub struct Blocked {
+    /// The queues it stands in.
+    pub on: SmallVec<[WaitQueueId; 2]>,
+    /// The timer of its deadline.
+    pub deadline: Option<TimerId>,
+    /// What its call will be continued from.
+    pub state: CallState,
+    /// What a signal makes of its call.
+    pub if_interrupted: IfInterrupted,
+}
+
+/// How a thread goes on that was blocked in a call.
+#[derive(Debug)]
+pub enum Continuation {
+    /// Its call goes on.
+    Resume(Resumed),
+    /// A signal ended the wait; delivery decides what the call returns.
+    Interrupted {
+        /// By this rule.
+        how: IfInterrupted,
+        /// What the call left behind.
+        state: CallState,
+    },
+}

@@ -1,0 +1,60 @@
+//! Wait queues: who is to be told when an object changes.
+//!
+//! Every object that can be waited for owns a queue. Notifying it continues all blocked threads in
+//! it, first in first out, each of which tries its call again, and marks the epoll items that watch
+//! it. A thread may stand in several queues at once and leaves all of them when it is continued.
+
+use crate::ids::{EpollKey, ThreadKey, WaitQueueId};
+use slab::Slab;
+use std::collections::VecDeque;
+
+/// Who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiter {
+    /// A blocked thread.
+    Thread(ThreadKey),
+    /// Item `item` of an epoll instance, until it is removed.
+    Epoll {
+        /// The instance.
+        epoll: EpollKey,
+        /// The item within it.
+        item: usize,
+    },
+}
+
+/// All wait queues of a host.
+#[derive(Debug, Default)]
+pub struct WaitTable {
+    queues: Slab<VecDeque<Waiter>>,
+}
+
+impl WaitTable {
+    /// A new, empty queue.
+    pub fn create(&mut self) -> WaitQueueId {
+        WaitQueueId(self.queues.insert(VecDeque::new()))
+    }
+    /// Forgets a queue; gives whoever still waited in it.
+    pub fn destroy(&mut self, queue: WaitQueueId) -> VecDeque<Waiter> {
+        self.queues.remove(queue.0)
+    }
+    /// Appends a waiter.
+    pub fn enter(&mut self, queue: WaitQueueId, waiter: Waiter) {
+        self.queues[queue.0].push_back(waiter);
+    }
+    /// Removes a waiter; it is no error if the queue or the waiter is gone.
+    pub fn leave(&mut self, queue: WaitQueueId, waiter: Waiter) {
+        if let Some(waiters) = self.queues.get_mut(queue.0)
+            && let Some(at) = waiters.iter().position(|w| *w == waiter)
+        {
+            waiters.remove(at);
+        }
+    }
+    /// Whether nobody waits.
+    pub fn is_empty(&self, queue: WaitQueueId) -> bool {
+        self.queues[queue.0].is_empty()
+    }
+    /// The waiters in order.
+    pub fn waiters(&self, queue: WaitQueueId) -> impl Iterator<Item = Waiter> + '_ {
+        self.queues[queue.0].iter().copied()
+    }
+}
