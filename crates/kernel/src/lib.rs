@@ -26,6 +26,7 @@ mod run;
 mod signal;
 mod strace;
 pub mod syscall;
+mod task;
 pub mod thread;
 pub mod timer;
 pub mod wait;

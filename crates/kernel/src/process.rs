@@ -55,6 +55,73 @@ pub struct Process {
     pub has_executed: bool,
     /// When it started.
     pub started: SimTime,
+    /// What `prctl(2)` and accounting keep.
+    pub attributes: Attributes,
+}
+
+/// Flags of `prctl(2)`, priorities and counters of a process.
+#[derive(Clone, Debug)]
+pub struct Attributes {
+    /// `PR_SET_PDEATHSIG`: sent to it when its parent ends; 0 for none.
+    pub parent_death_signal: i32,
+    /// `PR_SET_DUMPABLE`.
+    pub dumpable: u64,
+    /// `PR_SET_NO_NEW_PRIVS`.
+    pub no_new_privs: bool,
+    /// `PR_SET_CHILD_SUBREAPER`: orphans among its descendants become its children.
+    pub is_subreaper: bool,
+    /// `PR_SET_KEEPCAPS`.
+    pub keep_capabilities: bool,
+    /// `PR_SET_TIMERSLACK` in nanoseconds.
+    pub timer_slack: u64,
+    /// `setpriority(2)`.
+    pub nice: i32,
+    /// `ioprio_set(2)`.
+    pub io_priority: i32,
+    /// Scheduling policy and static priority, `sched(7)`.
+    pub scheduling: (i32, i32),
+    /// `personality(2)`.
+    pub personality: u32,
+    /// The code that the oldest thread gave to `exit(2)` while others went on.
+    pub leader_exit_code: Option<i32>,
+    /// Calls of threads that have ended: processor time is counted in calls.
+    pub ended_calls: u64,
+    /// Calls of children that have been waited for.
+    pub children_calls: u64,
+}
+
+impl Default for Attributes {
+    fn default() -> Attributes {
+        Attributes {
+            parent_death_signal: 0,
+            dumpable: 1,
+            no_new_privs: false,
+            is_subreaper: false,
+            keep_capabilities: false,
+            timer_slack: 50_000,
+            nice: 0,
+            io_priority: 0,
+            scheduling: (0, 0),
+            personality: 0,
+            leader_exit_code: None,
+            ended_calls: 0,
+            children_calls: 0,
+        }
+    }
+}
+
+impl Attributes {
+    /// What a child inherits.
+    pub fn for_child(&self) -> Attributes {
+        Attributes {
+            parent_death_signal: 0,
+            is_subreaper: false,
+            leader_exit_code: None,
+            ended_calls: 0,
+            children_calls: 0,
+            ..self.clone()
+        }
+    }
 }
 
 /// A soft and a hard limit, `getrlimit(2)`.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod errno;
+pub mod signal;
 
 pub use errno::Errno;
 pub use libc as c;

@@ -2,5 +2,8 @@
 
 mod delivery;
 mod state;
+mod timers;
 
-pub use state::{ProcessSignals, ThreadSignals};
+pub(crate) use state::{IGNORED_BY_DEFAULT, STOPPING, UNBLOCKABLE};
+pub use state::{JobControl, Pending, ProcessSignals, ThreadSignals};
+pub use timers::ProcessTimers;

@@ -1,7 +1,197 @@
+//! What signals keep: per thread the mask and what is pending for it alone, per process the
+//! dispositions and what is pending for any of its threads.
+
+use super::timers::ProcessTimers;
+use crate::ids::WaitQueueId;
+use belljar_linux_abi::c;
+use belljar_linux_abi::signal::{KernelSigaction, NSIG, SigInfo, SigSet, SigStack, sig_bit};
+use std::collections::VecDeque;
+
+/// The signals that nothing blocks, catches or ignores.
+pub(crate) const UNBLOCKABLE: SigSet = sig_bit(c::SIGKILL) | sig_bit(c::SIGSTOP);
+/// The signals whose default action is to stop the process.
+pub(crate) const STOPPING: SigSet =
+    sig_bit(c::SIGSTOP) | sig_bit(c::SIGTSTP) | sig_bit(c::SIGTTIN) | sig_bit(c::SIGTTOU);
+/// The signals whose default action is to do nothing.
+pub(crate) const IGNORED_BY_DEFAULT: SigSet =
+    sig_bit(c::SIGCHLD) | sig_bit(c::SIGURG) | sig_bit(c::SIGWINCH) | sig_bit(c::SIGCONT);
+/// The signals that the thread's own instructions cause; they are delivered before all others.
+const SYNCHRONOUS: SigSet = sig_bit(c::SIGSEGV)
+    | sig_bit(c::SIGBUS)
+    | sig_bit(c::SIGILL)
+    | sig_bit(c::SIGTRAP)
+    | sig_bit(c::SIGFPE)
+    | sig_bit(c::SIGSYS);
+/// The first real-time signal: from here on each one sent is queued.
+const FIRST_REAL_TIME: i32 = 32;
+
+/// Signals that have been sent and not yet delivered.
+#[derive(Clone, Debug, Default)]
+pub struct Pending {
+    /// Which.
+    pub set: SigSet,
+    queue: VecDeque<SigInfo>,
+}
+
+impl Pending {
+    /// Appends a signal; a standard signal that is pending already is lost, as on Linux.
+    pub fn push(&mut self, info: SigInfo) {
+        let bit = sig_bit(info.signo);
+        if info.signo < FIRST_REAL_TIME && self.set & bit != 0 {
+            return;
+        }
+        self.set |= bit;
+        self.queue.push_back(info);
+    }
+    /// Takes the next signal of `allowed`: those of the thread's own instructions first, then the
+    /// lowest number, then the oldest.
+    pub fn take(&mut self, allowed: SigSet) -> Option<SigInfo> {
+        let candidates = self.set & allowed;
+        let first = if candidates & SYNCHRONOUS != 0 { candidates & SYNCHRONOUS } else { candidates };
+        if first == 0 {
+            return None;
+        }
+        let signo = first.trailing_zeros() as i32 + 1;
+        let at = self.queue.iter().position(|info| info.signo == signo)?;
+        let info = self.queue.remove(at);
+        if !self.queue.iter().any(|info| info.signo == signo) {
+            self.set &= !sig_bit(signo);
+        }
+        info
+    }
+    /// Forgets all signals of `which`.
+    pub fn discard(&mut self, which: SigSet) {
+        if self.set & which != 0 {
+            self.set &= !which;
+            self.queue.retain(|info| sig_bit(info.signo) & which == 0);
+        }
+    }
+    /// How many are queued.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+    /// A timer's signal that is still pending, to count an overrun in.
+    pub(crate) fn find_timer(&mut self, signo: i32, timer: i32) -> bool {
+        self.queue
+            .iter()
+            .any(|info| info.signo == signo && info.code == c::SI_TIMER && info.fields[0] as i32 == timer)
+    }
+}
+
 /// A thread's signal mask, pending signals and alternate stack.
 #[derive(Clone, Debug, Default)]
-pub struct ThreadSignals {}
+pub struct ThreadSignals {
+    /// Blocked signals.
+    pub blocked: SigSet,
+    /// Pending for this thread alone.
+    pub pending: Pending,
+    /// The mask to go back to when the call under way has ended (`rt_sigsuspend`, `ppoll`, ...);
+    /// a handler's frame saves it instead of `blocked`. Set by `Host::set_temporary_mask`.
+    pub saved_mask: Option<SigSet>,
+    /// The blocked signals that `rt_sigtimedwait` waits for.
+    pub awaited: SigSet,
+    /// The alternate stack; a size of 0 means none.
+    pub alternate: SigStack,
+    /// Whether there may be something to deliver before the thread returns to guest code
+    /// (`TIF_SIGPENDING`).
+    pub attention: bool,
+    /// Trap number, error code and CR2 of the last CPU exception, for the frame.
+    pub last_fault: (u64, u64, u64),
+}
+
+/// Whether a process is stopped and what `wait(2)` may still learn of that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JobControl {
+    /// The signal that stopped it, while it is stopped.
+    pub stopped_by: Option<i32>,
+    /// The stop has not been reported by a wait.
+    pub stop_unreported: bool,
+    /// It was continued and that has not been reported by a wait.
+    pub continue_unreported: bool,
+}
 
 /// What the threads of a process share: dispositions, pending signals, timers.
-#[derive(Clone, Debug, Default)]
-pub struct ProcessSignals {}
+#[derive(Clone, Debug)]
+pub struct ProcessSignals {
+    /// By signal number - 1.
+    pub actions: [KernelSigaction; NSIG as usize],
+    /// Pending for any thread that does not block them.
+    pub pending: Pending,
+    /// Stopped or not.
+    pub job: JobControl,
+    /// The fatal signal that will end the process at its threads' next step.
+    pub fatal: Option<SigInfo>,
+    /// Notified when a signal has been sent to the process or one of its threads (`signalfd`).
+    pub arrived: WaitQueueId,
+    /// `setitimer`, `timer_create`.
+    pub timers: ProcessTimers,
+}
+
+impl ProcessSignals {
+    /// Everything at its default.
+    pub fn new(arrived: WaitQueueId) -> ProcessSignals {
+        ProcessSignals {
+            actions: [KernelSigaction::default(); NSIG as usize],
+            pending: Pending::default(),
+            job: JobControl::default(),
+            fatal: None,
+            arrived,
+            timers: ProcessTimers::default(),
+        }
+    }
+    /// The dispositions of a child process: those of the parent; nothing pending, no timers.
+    pub fn for_child(&self, arrived: WaitQueueId) -> ProcessSignals {
+        ProcessSignals { actions: self.actions, ..ProcessSignals::new(arrived) }
+    }
+    /// What is to be done with a signal.
+    pub fn action(&self, signal: i32) -> &KernelSigaction {
+        &self.actions[(signal - 1) as usize]
+    }
+    /// The same to change.
+    pub fn action_mut(&mut self, signal: i32) -> &mut KernelSigaction {
+        &mut self.actions[(signal - 1) as usize]
+    }
+    /// Whether the signal is thrown away: ignored explicitly or by default.
+    pub fn ignores(&self, signal: i32) -> bool {
+        let handler = self.action(signal).handler;
+        handler == c::SIG_IGN as u64
+            || (handler == c::SIG_DFL as u64 && sig_bit(signal) & IGNORED_BY_DEFAULT != 0)
+    }
+    /// Whether a handler runs for the signal.
+    pub fn catches(&self, signal: i32) -> bool {
+        let handler = self.action(signal).handler;
+        handler != c::SIG_IGN as u64 && handler != c::SIG_DFL as u64
+    }
+    /// Whether its default action, which is in force, ends the process.
+    pub fn is_fatal(&self, signal: i32) -> bool {
+        self.action(signal).handler == c::SIG_DFL as u64
+            && sig_bit(signal) & (IGNORED_BY_DEFAULT | STOPPING) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn standard_signals_are_lost_and_real_time_ones_are_queued() {
+        let mut pending = Pending::default();
+        for signal in [c::SIGUSR2, c::SIGUSR1, c::SIGUSR1, 40, 40, 34, c::SIGSEGV] {
+            pending.push(SigInfo::kernel(signal));
+        }
+        let order: Vec<i32> = std::iter::from_fn(|| pending.take(SigSet::MAX)).map(|i| i.signo).collect();
+        assert_eq!(order, [c::SIGSEGV, c::SIGUSR1, c::SIGUSR2, 34, 40, 40]);
+        assert_eq!(pending.set, 0);
+    }
+
+    #[test]
+    fn only_allowed_signals_are_taken() {
+        let mut pending = Pending::default();
+        pending.push(SigInfo::kernel(c::SIGUSR1));
+        pending.push(SigInfo::kernel(c::SIGTERM));
+        assert_eq!(pending.take(!sig_bit(c::SIGUSR1)).map(|i| i.signo), Some(c::SIGTERM));
+        assert!(pending.take(!sig_bit(c::SIGUSR1)).is_none());
+        pending.discard(sig_bit(c::SIGUSR1));
+        assert_eq!((pending.set, pending.len()), (0, 0));
+    }
+}

@@ -1,0 +1,136 @@
+//! New processes and threads.
+
+use crate::files::FdTable;
+use crate::host::Host;
+use crate::ids::{FdTableKey, MmKey, ProcessKey, ThreadKey};
+use crate::machine::ContextId;
+use crate::process::{Attributes, Credentials, Process};
+use crate::signal::{ProcessSignals, ThreadSignals};
+use crate::thread::{Thread, ThreadState};
+use belljar_linux_abi::c;
+use std::os::unix::ffi::OsStrExt;
+
+/// The mask that a process of an experiment starts with.
+const DEFAULT_UMASK: u32 = 0o022;
+
+impl Host {
+    /// The experiment's process number `spec`: leader of a session of its own, with an empty
+    /// descriptor table, no memory and no thread yet. The caller gives it those
+    /// ([`create_thread`](Host::create_thread)) and its image's names.
+    pub(crate) fn create_process(&mut self, spec: usize) -> ProcessKey {
+        let pid = self.allocate_pid();
+        let fds = FdTableKey(self.files.tables.insert(FdTable { users: 1, entries: Vec::new() }));
+        let process = Process {
+            pid,
+            parent: None,
+            children: Vec::new(),
+            pgid: pid,
+            sid: pid,
+            mm: None,
+            fds: Some(fds),
+            threads: Vec::new(),
+            signals: ProcessSignals::new(self.waits.create()),
+            cwd: self.config.directory.as_os_str().as_bytes().to_vec(),
+            root: b"/".to_vec(),
+            umask: DEFAULT_UMASK,
+            exe: Vec::new(),
+            cmdline: Vec::new(),
+            environ: Vec::new(),
+            rlimits: Process::default_rlimits(),
+            credentials: Credentials::default(),
+            ended: None,
+            child_changed: self.waits.create(),
+            vfork_parent: None,
+            exit_signal: c::SIGCHLD,
+            spec: Some(spec),
+            has_executed: false,
+            started: self.clock.now(),
+            attributes: Attributes::default(),
+        };
+        let key = ProcessKey(self.processes.insert(process));
+        self.pids.insert(pid, key);
+        key
+    }
+
+    /// A child of `parent` that runs in `mm` with the descriptors `fds`, of both of which it takes
+    /// over one use; no thread yet. It inherits what `fork(2)` says.
+    pub(crate) fn create_child(
+        &mut self,
+        parent: ProcessKey,
+        mm: MmKey,
+        fds: FdTableKey,
+        exit_signal: i32,
+    ) -> ProcessKey {
+        let pid = self.allocate_pid();
+        let (arrived, child_changed) = (self.waits.create(), self.waits.create());
+        let started = self.clock.now();
+        let from = self.process(parent);
+        let process = Process {
+            pid,
+            parent: Some(parent),
+            children: Vec::new(),
+            pgid: from.pgid,
+            sid: from.sid,
+            mm: Some(mm),
+            fds: Some(fds),
+            threads: Vec::new(),
+            signals: from.signals.for_child(arrived),
+            cwd: from.cwd.clone(),
+            root: from.root.clone(),
+            umask: from.umask,
+            exe: from.exe.clone(),
+            cmdline: from.cmdline.clone(),
+            environ: from.environ.clone(),
+            rlimits: from.rlimits,
+            credentials: from.credentials.clone(),
+            ended: None,
+            child_changed,
+            vfork_parent: None,
+            exit_signal,
+            spec: None,
+            has_executed: false,
+            started,
+            attributes: from.attributes.for_child(),
+        };
+        let key = ProcessKey(self.processes.insert(process));
+        self.pids.insert(pid, key);
+        self.process(parent).children.push(key);
+        key
+    }
+
+    /// A thread of `process` that runs `context`, at the end of the run queue. The first one's
+    /// thread id is the process id. Its signal mask is empty; its name is that of the oldest thread
+    /// or else of the image.
+    pub(crate) fn create_thread(&mut self, process: ProcessKey, context: ContextId) -> ThreadKey {
+        let (tid, comm) = match self.process(process).threads.first() {
+            None => (self.process(process).pid, comm_of(&self.process(process).exe)),
+            Some(first) => {
+                let comm = self.threads[first.0].comm.clone();
+                (self.allocate_pid(), comm)
+            }
+        };
+        let key = ThreadKey(self.threads.insert(Thread {
+            tid,
+            process,
+            context,
+            state: ThreadState::Runnable,
+            continuation: None,
+            signals: ThreadSignals::default(),
+            clear_child_tid: 0,
+            robust_list: (0, 0),
+            comm,
+            calls: 0,
+        }));
+        self.tids.insert(tid, key);
+        self.process(process).threads.push(key);
+        self.run_queue.push_back(key);
+        key
+    }
+}
+
+/// The name of a thread that has just executed `path`: the last component, cut to what
+/// `TASK_COMM_LEN` holds.
+pub(crate) fn comm_of(path: &[u8]) -> Vec<u8> {
+    let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
+    name[..name.len().min(15)].to_vec()
+}

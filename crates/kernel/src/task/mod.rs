@@ -1,0 +1,3 @@
+//! Processes and threads: creation, end, waiting, groups and sessions.
+
+mod create;
