@@ -1,1 +1,27 @@
-//! belljar-config
+//! Experiment files: YAML in Shadow's format and Belljar's extensions of it, read into a typed
+//! [`Experiment`] in which units, defaults, addresses and paths are resolved.
+//!
+//! Every error names file, line and column, shows the line, and says what to write instead.
+//!
+//! * `yaml`: text into a tree with positions; anchors and merge keys are resolved there.
+//! * `load`: one file per section of the format, tree into [`model`](Experiment).
+//! * `emit`: an [`Experiment`] as text that reads back as the same experiment.
+#![forbid(unsafe_code)]
+
+mod emit;
+mod error;
+mod load;
+mod model;
+mod overrides;
+mod programs;
+mod signals;
+mod yaml;
+
+pub use error::ConfigError;
+pub use model::{
+    Experiment, Experimental, Extensions, FinalState, General, GraphSource, Host, HostOptions, LogLevel,
+    Network, Placement, Process, StraceMode,
+};
+pub use overrides::Overrides;
+pub use programs::Surroundings;
+pub use signals::Signal;

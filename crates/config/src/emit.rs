@@ -1,0 +1,196 @@
+//! An experiment as YAML that reads back as the same experiment: `processed-config.yaml`.
+
+use crate::model::{Experiment, FinalState, GraphSource, Host, HostOptions, Process};
+use belljar_base::SimTime;
+use belljar_net::units::{format_bandwidth, format_duration};
+use std::fmt::Write;
+use std::path::Path;
+
+impl Experiment {
+    /// The experiment as a file with everything resolved: defaults written out, addresses assigned,
+    /// paths absolute, the graph inline.
+    pub fn to_yaml(&self) -> String {
+        let mut out = Writer::default();
+        self.general(&mut out);
+        self.network(&mut out);
+        self.experimental(&mut out);
+        out.section(0, "belljar");
+        let start = jiff::Timestamp::from_second(self.belljar.start_date as i64).unwrap_or_default();
+        out.text(1, "start_date", &start.to_string());
+        out.plain(1, "placement", self.belljar.placement.name());
+        out.section(0, "hosts");
+        for host in &self.hosts {
+            self.host(&mut out, host);
+        }
+        out.0
+    }
+
+    fn general(&self, out: &mut Writer) {
+        let g = &self.general;
+        out.section(0, "general");
+        out.plain(1, "stop_time", &time(g.stop_time));
+        out.plain(1, "seed", g.seed);
+        out.plain(1, "parallelism", g.parallelism);
+        out.plain(1, "bootstrap_end_time", &time(g.bootstrap_end_time));
+        out.plain(1, "log_level", g.log_level.name());
+        out.plain(1, "heartbeat_interval", g.heartbeat_interval.map_or("null".to_owned(), format_duration));
+        out.path(1, "data_directory", &g.data_directory);
+        match &g.template_directory {
+            Some(path) => out.path(1, "template_directory", path),
+            None => out.plain(1, "template_directory", "null"),
+        }
+        out.plain(1, "progress", g.progress);
+        out.plain(1, "model_unblocked_syscall_latency", g.model_unblocked_syscall_latency);
+    }
+
+    fn network(&self, out: &mut Writer) {
+        out.section(0, "network");
+        out.plain(1, "use_shortest_path", self.network.use_shortest_path);
+        out.section(1, "graph");
+        match &self.network.source {
+            GraphSource::OneGbitSwitch => out.plain(2, "type", "1_gbit_switch"),
+            GraphSource::Gml(text) => {
+                out.plain(2, "type", "gml");
+                out.block(2, "inline", text);
+            }
+        }
+    }
+
+    fn experimental(&self, out: &mut Writer) {
+        let e = &self.experimental;
+        out.section(0, "experimental");
+        out.plain(1, "strace_logging_mode", quoted(e.strace_logging_mode.name()));
+        out.plain(1, "socket_send_buffer", format_args!("{} B", e.socket_send_buffer));
+        out.plain(1, "socket_send_autotune", e.socket_send_autotune);
+        out.plain(1, "socket_recv_buffer", format_args!("{} B", e.socket_recv_buffer));
+        out.plain(1, "socket_recv_autotune", e.socket_recv_autotune);
+        for (key, value) in [
+            ("unblocked_syscall_latency", e.unblocked_syscall_latency),
+            ("unblocked_vdso_latency", e.unblocked_vdso_latency),
+            ("max_unapplied_cpu_latency", e.max_unapplied_cpu_latency),
+            ("native_preemption_native_interval", e.native_preemption_native_interval),
+            ("native_preemption_sim_interval", e.native_preemption_sim_interval),
+        ] {
+            out.plain(1, key, format_duration(value));
+        }
+        out.plain(1, "native_preemption_enabled", e.native_preemption_enabled);
+    }
+
+    fn host(&self, out: &mut Writer, host: &Host) {
+        let bandwidth = |bits: Option<u64>| bits.map_or("unlimited".to_owned(), format_bandwidth);
+        out.section(1, &quoted(&host.name));
+        out.plain(2, "network_node_id", self.network.graph.node(host.node).id);
+        out.plain(2, "ip_addr", host.address);
+        out.plain(2, "bandwidth_up", bandwidth(host.bandwidth_up));
+        out.plain(2, "bandwidth_down", bandwidth(host.bandwidth_down));
+        options(out, &host.options);
+        match host.processes.is_empty() {
+            true => out.plain(2, "processes", "[]"),
+            false => out.section(2, "processes"),
+        }
+        for each in &host.processes {
+            process(out, each);
+        }
+    }
+}
+
+fn options(out: &mut Writer, options: &HostOptions) {
+    out.section(2, "host_options");
+    out.plain(3, "log_level", options.log_level.map_or("null", |level| level.name()));
+    out.plain(3, "pcap_enabled", options.pcap_enabled);
+    out.plain(3, "pcap_capture_size", format_args!("{} B", options.pcap_capture_size));
+}
+
+fn process(out: &mut Writer, process: &Process) {
+    out.path(2, "- path", &process.path);
+    let args: Vec<String> = process.args.iter().map(|arg| quoted(arg)).collect();
+    out.plain(3, "args", format_args!("[{}]", args.join(", ")));
+    if !process.environment.is_empty() {
+        out.section(3, "environment");
+        for (name, value) in &process.environment {
+            out.text(4, &quoted(name), value);
+        }
+    }
+    out.plain(3, "start_time", time(process.start_time));
+    if let Some(shutdown) = process.shutdown_time {
+        out.plain(3, "shutdown_time", time(shutdown));
+    }
+    out.plain(3, "shutdown_signal", process.shutdown_signal);
+    match process.expected_final_state {
+        FinalState::Exited(status) => {
+            out.plain(3, "expected_final_state", format_args!("{{ exited: {status} }}"))
+        }
+        FinalState::Signaled(signal) => {
+            out.plain(3, "expected_final_state", format_args!("{{ signaled: {signal} }}"))
+        }
+        FinalState::Running => out.plain(3, "expected_final_state", "running"),
+        FinalState::Any => out.plain(3, "expected_final_state", "any"),
+    }
+    out.plain(3, "placement", process.placement.name());
+}
+
+fn time(time: SimTime) -> String {
+    format_duration(time.since(SimTime::ZERO))
+}
+
+/// Lines of `key: value`, two spaces per level.
+#[derive(Default)]
+struct Writer(String);
+
+impl Writer {
+    fn plain(&mut self, level: usize, key: &str, value: impl std::fmt::Display) {
+        let _ = writeln!(self.0, "{:width$}{key}: {value}", "", width = level * 2);
+    }
+    fn section(&mut self, level: usize, key: &str) {
+        let _ = writeln!(self.0, "{:width$}{key}:", "", width = level * 2);
+    }
+    fn text(&mut self, level: usize, key: &str, value: &str) {
+        self.plain(level, key, quoted(value));
+    }
+    fn path(&mut self, level: usize, key: &str, value: &Path) {
+        self.text(level, key, &value.to_string_lossy());
+    }
+    /// A text of several lines: as a literal block where that keeps it to the letter.
+    fn block(&mut self, level: usize, key: &str, text: &str) {
+        let starts_well = text.starts_with(|c: char| c.is_ascii_graphic());
+        let ends_well = text.ends_with('\n') && !text.ends_with("\n\n");
+        let printable = text.chars().all(|c| matches!(c, '\n' | ' '..='~'));
+        if !(starts_well && ends_well && printable) {
+            return self.text(level, key, text);
+        }
+        self.plain(level, key, "|");
+        for line in text.lines() {
+            match line.is_empty() {
+                true => self.0.push('\n'),
+                false => drop(writeln!(self.0, "{:width$}{line}", "", width = (level + 1) * 2)),
+            }
+        }
+    }
+}
+
+/// A string in double quotes, or without them where it cannot be taken for anything else.
+fn quoted(text: &str) -> String {
+    let first = |c: char| c.is_ascii_alphabetic() || c == '/';
+    let rest = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    let word = matches!(
+        text.to_ascii_lowercase().as_str(),
+        "null" | "true" | "false" | "yes" | "no" | "on" | "off" | "y" | "n"
+    );
+    if text.starts_with(first) && text.chars().all(rest) && !word {
+        return text.to_owned();
+    }
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            ' '..='~' => out.push(c),
+            _ if (c as u32) < 0x1_0000 => drop(write!(out, "\\u{:04x}", c as u32)),
+            _ => drop(write!(out, "\\U{:08x}", c as u32)),
+        }
+    }
+    out.push('"');
+    out
+}

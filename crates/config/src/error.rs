@@ -1,0 +1,104 @@
+use std::fmt;
+
+/// Why an experiment cannot be run as written. Its [`Display`](fmt::Display) is for a terminal: the
+/// message, the position, the line with a mark under the place, and help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The file, as the user named it.
+    pub file: String,
+    /// Line and column from 1, in characters. `None` if the file as a whole is meant.
+    pub position: Option<(usize, usize)>,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub help: Option<String>,
+    line: Option<String>,
+    mark: usize,
+}
+
+impl std::error::Error for ConfigError {}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.message)?;
+        let margin = self.position.map_or(0, |(line, _)| line.to_string().len());
+        let pad = " ".repeat(margin);
+        match self.position {
+            Some((line, column)) => write!(f, "\n{pad}--> {}:{line}:{column}", self.file)?,
+            None => write!(f, "\n --> {}", self.file)?,
+        }
+        if let (Some((number, column)), Some(line)) = (self.position, &self.line) {
+            let (shown, offset) = window(line, column);
+            let mark = "^".repeat(self.mark.clamp(1, shown.chars().count().saturating_sub(offset).max(1)));
+            write!(f, "\n{pad} |\n{number} | {shown}\n{pad} | {}{mark}", " ".repeat(offset))?;
+        }
+        match &self.help {
+            Some(help) => write!(f, "\n{pad} = help: {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The part of a long line around `column`, tabs as spaces, and how far the column is into it.
+fn window(line: &str, column: usize) -> (String, usize) {
+    const WIDTH: usize = 100;
+    let start = if column > WIDTH { column - WIDTH / 2 } else { 0 };
+    let shown = line.chars().skip(start).take(WIDTH + 20).map(|c| if c == '\t' { ' ' } else { c }).collect();
+    (shown, column.saturating_sub(1).saturating_sub(start))
+}
+
+/// A text and the name under which the user knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+/// A place in a source: line and column from 1, length in characters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+    pub(crate) len: usize,
+}
+
+/// A [`ConfigError`] in the making: it does not know yet which file it is about, unless that is
+/// another than the experiment file.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) at: Option<Span>,
+    pub(crate) message: String,
+    pub(crate) help: Option<String>,
+    pub(crate) elsewhere: Option<Box<Source>>,
+}
+
+impl Problem {
+    pub(crate) fn at(span: Span, message: impl Into<String>) -> Problem {
+        Problem { at: Some(span), message: message.into(), help: None, elsewhere: None }
+    }
+    pub(crate) fn whole_file(message: impl Into<String>) -> Problem {
+        Problem { at: None, message: message.into(), help: None, elsewhere: None }
+    }
+    pub(crate) fn help(self, help: impl Into<String>) -> Problem {
+        Problem { help: Some(help.into()), ..self }
+    }
+    pub(crate) fn maybe_help(self, help: Option<String>) -> Problem {
+        Problem { help, ..self }
+    }
+    pub(crate) fn in_source(self, source: Source) -> Problem {
+        Problem { elsewhere: Some(Box::new(source)), ..self }
+    }
+
+    pub(crate) fn into_error(self, source: &Source) -> ConfigError {
+        let source = self.elsewhere.as_deref().unwrap_or(source);
+        let line = self.at.and_then(|at| source.text.lines().nth(at.line.checked_sub(1)?));
+        ConfigError {
+            file: source.name.clone(),
+            position: self.at.map(|at| (at.line, at.column)),
+            message: self.message,
+            help: self.help,
+            line: line.map(|l| l.trim_end().to_owned()),
+            mark: self.at.map_or(1, |at| at.len),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Section `belljar`: what goes beyond Shadow's format.
+
+use crate::error::Problem;
+use crate::model::{Extensions, Placement};
+use crate::yaml::{Node, Section, section};
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+
+const KEYS: &[&str] = &["start_date", "placement"];
+
+/// The last start of a clock: simulated time ends 213 days later, before 32-bit clocks do so.
+const LAST_START: i64 = 2_100_000_000;
+
+pub(super) fn read(node: &Node) -> Result<Extensions, Problem> {
+    let s = Section::new(node, "section 'belljar'", KEYS, false)?;
+    let mut result = Extensions::default();
+    s.read("start_date", start_date)?.inspect(|v| result.start_date = *v);
+    s.read("placement", |n, k| section::choice(n, k, Placement::NAMES))?.inspect(|v| result.placement = *v);
+    Ok(result)
+}
+
+/// A date, a date and time in UTC, or a date and time with an offset.
+fn start_date(node: &Node, key: &str) -> Result<u64, Problem> {
+    let text = section::string(node, key)?;
+    let in_utc = |civil: DateTime| civil.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp());
+    let date =
+        || text.parse::<Date>().ok().and_then(|date| in_utc(date.to_datetime(jiff::civil::Time::midnight())));
+    let stamp = text.parse::<Timestamp>().ok();
+    let stamp = match text.len() > 10 {
+        true => stamp.or_else(|| text.parse::<DateTime>().ok().and_then(in_utc)),
+        false => date(),
+    };
+    let Some(stamp) = stamp else {
+        return Err(node
+            .problem(format!("'{text}' is not a date"))
+            .help(format!("write {key}: 2026-01-31 or {key}: \"2026-01-31T12:00:00Z\"")));
+    };
+    if stamp.subsec_nanosecond() != 0 {
+        return Err(node.problem(format!("'{key}' must be a whole second")));
+    }
+    u64::try_from(stamp.as_second()).ok().filter(|s| *s <= LAST_START as u64).ok_or_else(|| {
+        node.problem(format!("'{key}' must lie between 1970-01-01 and 2036-07-18, not {text}"))
+    })
+}

@@ -1,0 +1,198 @@
+//! Section `hosts` and the options of hosts.
+
+use super::process;
+use crate::Surroundings;
+use crate::error::Problem;
+use crate::model::{Host, HostOptions, LogLevel, Network, Placement, Process};
+use crate::yaml::section::{self, mapping};
+use crate::yaml::{Entry, Node, Section};
+use belljar_base::Map;
+use belljar_net::{AddressError, Addresses, Graph, NodeIndex};
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+
+const HOST_KEYS: &[&str] =
+    &["network_node_id", "ip_addr", "bandwidth_up", "bandwidth_down", "host_options", "processes"];
+const OPTION_KEYS: &[&str] = &["log_level", "pcap_enabled", "pcap_capture_size"];
+
+/// What reading a host needs to know besides its own text.
+pub(super) struct Context<'a> {
+    pub(super) network: &'a Network,
+    pub(super) defaults: HostOptions,
+    pub(super) placement: Placement,
+    pub(super) around: &'a Surroundings,
+}
+
+/// A host before addresses are assigned.
+struct Draft<'a> {
+    entry: &'a Entry,
+    node: NodeIndex,
+    address: Option<(&'a Node, Ipv4Addr)>,
+    bandwidth_up: Option<u64>,
+    bandwidth_down: Option<u64>,
+    options: HostOptions,
+    processes: Vec<Process>,
+}
+
+pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem> {
+    let entries = mapping(node, "section 'hosts'")?;
+    if entries.is_empty() {
+        return Err(node.problem("there are no hosts").help("add at least one host"));
+    }
+    let mut drafts = entries.iter().map(|entry| draft(entry, context)).collect::<Result<Vec<_>, _>>()?;
+    check_self_loops(&drafts, &context.network.graph)?;
+    drafts.sort_by(|a, b| a.entry.key.cmp(&b.entry.key));
+    let wanted = drafts.iter().map(|d| (d.entry.key.as_str(), d.address.map(|(_, address)| address)));
+    let addresses = Addresses::assign(wanted).map_err(|error| address_problem(&drafts, error))?;
+    Ok(drafts
+        .into_iter()
+        .zip(addresses.iter())
+        .map(|(draft, (_, name, address))| Host {
+            name: name.to_owned(),
+            node: draft.node,
+            address,
+            bandwidth_up: draft.bandwidth_up,
+            bandwidth_down: draft.bandwidth_down,
+            options: draft.options,
+            processes: draft.processes,
+        })
+        .collect())
+}
+
+fn draft<'a>(entry: &'a Entry, context: &Context) -> Result<Draft<'a>, Problem> {
+    check_name(entry)?;
+    let place = format!("host '{}'", entry.key);
+    let s = Section::new(&entry.value, &place, HOST_KEYS, false)?;
+    let graph = &context.network.graph;
+    let node = graph_node(s.required("network_node_id", "network_node_id: 0")?, graph)?;
+    let in_graph = graph.node(node);
+    let address = s.read("ip_addr", |n, k| address(n, k).map(|a| (n, a)))?;
+    let options = match s.get("host_options") {
+        Some(own) => options(own, "host_options", &context.defaults)?,
+        None => context.defaults.clone(),
+    };
+    let bandwidth_up = bandwidth(&s, "bandwidth_up", in_graph.bandwidth_up, in_graph.id)?;
+    let bandwidth_down = bandwidth(&s, "bandwidth_down", in_graph.bandwidth_down, in_graph.id)?;
+    let list = section::list(s.required("processes", "processes: [ { path: /bin/true } ]")?, "processes")?;
+    let read = |item: &Rc<Node>| process::read(item, &entry.key, context.placement, context.around);
+    let processes = list.iter().map(read).collect::<Result<_, _>>()?;
+    Ok(Draft { entry, node, address, bandwidth_up, bandwidth_down, options, processes })
+}
+
+/// hostname(7): letters, digits, hyphens and dots; labels of 1 to 63 characters, 253 in all. Capital
+/// letters are left out, as in Shadow: names don't differ by case.
+fn check_name(entry: &Entry) -> Result<(), Problem> {
+    let name = entry.key.as_str();
+    let problem = |message: String| Err(Problem::at(entry.key_span, message));
+    let lower = name.to_ascii_lowercase();
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
+    if name.is_empty() {
+        return problem("a host's name must not be empty".to_owned());
+    }
+    if let Some(wrong) = name.chars().find(|c| !allowed(*c)) {
+        let repaired: String = lower.chars().map(|c| if allowed(c) { c } else { '-' }).collect();
+        return problem(format!("'{wrong}' cannot be part of a host's name")).map_err(|p| {
+            p.help(format!("use a-z, 0-9, '-' and '.', such as '{}'", repaired.trim_matches(['-', '.'])))
+        });
+    }
+    if name.len() > 253 {
+        return problem(format!("a host's name has at most 253 characters, not {}", name.len()));
+    }
+    for label in name.split('.') {
+        match label.len() {
+            0 => return problem(format!("the host name '{name}' has an empty part between dots")),
+            64.. => return problem(format!("the part '{label}' of this name has more than 63 characters")),
+            _ if label.starts_with('-') || label.ends_with('-') => {
+                return problem(format!("the part '{label}' of a host's name begins or ends with '-'"));
+            }
+            _ => {}
+        }
+    }
+    if name == "localhost" {
+        return problem("'localhost' is every host's name for itself".to_owned())
+            .map_err(|p| p.help("give the host another name"));
+    }
+    Ok(())
+}
+
+fn graph_node(node: &Node, graph: &Graph) -> Result<NodeIndex, Problem> {
+    let id = section::whole(node, "network_node_id", u64::from(u32::MAX))?;
+    graph.node_by_id(id as u32).ok_or_else(|| {
+        let mut ids: Vec<u32> = graph.nodes().iter().map(|n| n.id).collect();
+        ids.sort_unstable_by_key(|known| known.abs_diff(id as u32));
+        let near: Vec<String> = ids.iter().take(5).map(u32::to_string).collect();
+        let more = if ids.len() > near.len() {
+            format!(" and {} more", ids.len() - near.len())
+        } else {
+            String::new()
+        };
+        node.problem(format!("there is no node {id} in the graph"))
+            .help(format!("the graph's nodes are {}{more}", near.join(", ")))
+    })
+}
+
+fn address(node: &Node, key: &str) -> Result<Ipv4Addr, Problem> {
+    let text = section::string(node, key)?;
+    text.parse().map_err(|_| {
+        node.problem(format!("'{text}' is not an IPv4 address"))
+            .help("write four numbers from 0 to 255 without leading zeros, such as 10.0.0.1")
+    })
+}
+
+fn bandwidth(s: &Section, key: &str, of_node: Option<u64>, id: u32) -> Result<Option<u64>, Problem> {
+    match s.get(key) {
+        Some(node) if section::string(node, key).is_ok_and(|text| text == "unlimited") => Ok(None),
+        Some(node) => section::bandwidth(node, key).map(Some),
+        None => of_node.map(Some).ok_or_else(|| {
+            Problem::at(
+                s.span,
+                format!("{} has no '{key}', and node {id} of the graph has none either", s.place),
+            )
+            .help(format!("add {key}: 1 Gbit (or {key}: unlimited) here, or host_{key} to the node"))
+        }),
+    }
+}
+
+pub(super) fn options(node: &Node, name: &str, defaults: &HostOptions) -> Result<HostOptions, Problem> {
+    let s = Section::new(node, &format!("'{name}'"), OPTION_KEYS, false)?;
+    let mut options = defaults.clone();
+    let level = |n: &_, k: &str| section::choice(n, k, LogLevel::NAMES);
+    s.read_nullable("log_level", level)?.inspect(|v| options.log_level = *v);
+    s.read("pcap_enabled", section::boolean)?.inspect(|v| options.pcap_enabled = *v);
+    s.read("pcap_capture_size", section::bytes)?.inspect(|v| options.pcap_capture_size = *v);
+    Ok(options)
+}
+
+/// Two hosts at one node reach each other over an edge from the node to itself only.
+fn check_self_loops(drafts: &[Draft], graph: &Graph) -> Result<(), Problem> {
+    let mut first: Map<NodeIndex, &str> = Map::new();
+    for draft in drafts {
+        let name = draft.entry.key.as_str();
+        if let Some(other) = first.insert(draft.node, name)
+            && graph.path(draft.node, draft.node).is_none()
+        {
+            let id = graph.node(draft.node).id;
+            return Err(Problem::at(
+                draft.entry.key_span,
+                format!("hosts '{other}' and '{name}' share node {id}, which has no edge to itself"),
+            )
+            .help(format!("add edge [ source {id} target {id} latency \"1 ms\" ] to the graph")));
+        }
+    }
+    Ok(())
+}
+
+fn address_problem(drafts: &[Draft], error: AddressError) -> Problem {
+    let name = match &error {
+        AddressError::Duplicate { second, .. } => second,
+        AddressError::Unusable { host, .. } => host,
+        AddressError::DuplicateName(name) | AddressError::Exhausted(name) => name,
+    };
+    let draft = drafts.iter().find(|d| d.entry.key == *name);
+    match draft.and_then(|d| d.address) {
+        Some((node, _)) => node
+            .problem(error.to_string())
+            .help("use an address such as 10.0.0.1, or leave 'ip_addr' out to have one assigned"),
+        None => Problem::whole_file(error.to_string()),
+    }
+}

@@ -1,0 +1,146 @@
+//! From the tree of an experiment file to an [`Experiment`], one file per section.
+
+mod experimental;
+mod extensions;
+mod general;
+mod hosts;
+mod network;
+mod process;
+#[cfg(test)]
+mod tests;
+
+use crate::error::{ConfigError, Problem, Source};
+use crate::model::{Experiment, Experimental, Extensions, FinalState, Host, HostOptions, Process};
+use crate::yaml::{self, Section};
+use crate::{Signal, Surroundings};
+use belljar_base::{Map, SimTime};
+use belljar_net::NodeIndex;
+use std::io::Read;
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+const KEYS: &[&str] = &["general", "network", "host_option_defaults", "hosts", "experimental", "belljar"];
+
+/// How long `belljar exec` simulates at most: engine time ends after 213 days.
+const EXEC_STOP_TIME: SimTime = SimTime::from_secs(200 * 86_400);
+
+impl Experiment {
+    /// Reads the experiment file at `path`; `-` is standard input. Relative paths in it are looked for
+    /// beside it, then in the current folder.
+    pub fn load(path: &Path) -> Result<Experiment, ConfigError> {
+        let stdin = path == Path::new("-");
+        let name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
+        let bytes = match stdin {
+            true => {
+                let mut bytes = Vec::new();
+                std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+            }
+            false => std::fs::read(path),
+        };
+        let fail = |message: String| {
+            let source = Source { name: name.clone(), text: String::new() };
+            Problem::whole_file(message).into_error(&source)
+        };
+        let bytes = bytes.map_err(|e| fail(format!("the experiment cannot be read: {}", plain(&e))))?;
+        let text = String::from_utf8(bytes).map_err(|e| {
+            fail(format!("this is not text: byte {} is not UTF-8", e.utf8_error().valid_up_to()))
+        })?;
+        let base_dir = if stdin { Path::new("") } else { path.parent().unwrap_or(Path::new("")) };
+        Experiment::parse(&name, &text, base_dir)
+    }
+
+    /// Reads an experiment from `text`, which the user knows as `name`. Relative paths in it are looked
+    /// for in `base_dir`, then in the current folder.
+    pub fn parse(name: &str, text: &str, base_dir: &Path) -> Result<Experiment, ConfigError> {
+        Experiment::parse_in(name, text, &Surroundings::of_this_process(base_dir))
+    }
+
+    /// [`parse`](Self::parse) with everything given that it would ask this process for.
+    pub fn parse_in(name: &str, text: &str, around: &Surroundings) -> Result<Experiment, ConfigError> {
+        let source = Source { name: name.to_owned(), text: text.to_owned() };
+        experiment(&source, around).map_err(|problem| problem.into_error(&source))
+    }
+
+    /// An experiment of one host, named `host`, that runs `command` (a program and its arguments) and
+    /// may end in any way.
+    pub fn single_host(command: &[String]) -> Result<Experiment, ConfigError> {
+        let around = Surroundings::of_this_process(Path::new(""));
+        let source = Source { name: "command line".to_owned(), text: String::new() };
+        let fail = |message, help| Problem::whole_file(message).maybe_help(help).into_error(&source);
+        let Some((program, args)) = command.split_first() else {
+            return Err(fail("there is no command to run".to_owned(), None));
+        };
+        let path = around.program(program).map_err(|(message, help)| fail(message, help))?;
+        let belljar = Extensions::default();
+        let process = Process {
+            path,
+            args: args.to_vec(),
+            environment: Map::new(),
+            start_time: SimTime::ZERO,
+            shutdown_time: None,
+            shutdown_signal: Signal::TERM,
+            expected_final_state: FinalState::Any,
+            placement: belljar.placement,
+        };
+        let host = Host {
+            name: "host".to_owned(),
+            node: NodeIndex(0),
+            address: Ipv4Addr::new(11, 0, 0, 1),
+            bandwidth_up: None,
+            bandwidth_down: None,
+            options: HostOptions::default(),
+            processes: vec![process],
+        };
+        Ok(Experiment {
+            general: general::defaults(EXEC_STOP_TIME),
+            network: network::one_gbit_switch(true),
+            hosts: vec![host],
+            experimental: Experimental::default(),
+            belljar,
+            notes: Vec::new(),
+        })
+    }
+}
+
+fn experiment(source: &Source, around: &Surroundings) -> Result<Experiment, Problem> {
+    let tree = yaml::parse(&source.text)?;
+    let tree = tree.ok_or_else(|| {
+        Problem::whole_file("this file is empty")
+            .help("an experiment has at least the sections general, network and hosts")
+    })?;
+    let file = Section::new(&tree, "an experiment", KEYS, true)?;
+    let mut notes = Vec::new();
+    let general = general::read(file.required("general", "general: { stop_time: 10s }")?, around)?;
+    let graph_help = "network: { graph: { type: 1_gbit_switch } }";
+    let network = network::read(file.required("network", graph_help)?, source, around)?;
+    notes.extend(network.graph.notes().iter().cloned());
+    let experimental = match file.get("experimental") {
+        Some(node) => experimental::read(node, &mut notes)?,
+        None => Experimental::default(),
+    };
+    let belljar = file.get("belljar").map(extensions::read).transpose()?.unwrap_or_default();
+    let defaults = match file.get("host_option_defaults") {
+        Some(node) => hosts::options(node, "host_option_defaults", &HostOptions::default())?,
+        None => HostOptions::default(),
+    };
+    let context = hosts::Context { network: &network, defaults, placement: belljar.placement, around };
+    let hosts = hosts::read(file.required("hosts", "hosts with at least one host")?, &context)?;
+    for host in &hosts {
+        for process in host.processes.iter().filter(|p| p.start_time >= general.stop_time) {
+            notes.push(format!(
+                "host '{}': '{}' never starts, since the simulation stops at {} s",
+                host.name,
+                process.path.display(),
+                general.stop_time.as_secs_f64()
+            ));
+        }
+    }
+    Ok(Experiment { general, network, hosts, experimental, belljar, notes })
+}
+
+/// An I/O error without the number that Rust appends.
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    text[..1].to_lowercase() + &text[1..]
+}

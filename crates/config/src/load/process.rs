@@ -1,0 +1,130 @@
+//! One process of a host.
+
+use crate::error::Problem;
+use crate::model::{FinalState, Placement, Process};
+use crate::yaml::section::{self, mapping};
+use crate::yaml::{Node, Section, Value};
+use crate::{Signal, Surroundings};
+use belljar_base::{Map, SimTime};
+use belljar_net::suggest::nearest;
+
+const KEYS: &[&str] = &[
+    "path",
+    "args",
+    "environment",
+    "start_time",
+    "shutdown_time",
+    "shutdown_signal",
+    "expected_final_state",
+    "placement",
+];
+
+pub(super) fn read(
+    node: &Node,
+    host: &str,
+    placement: Placement,
+    around: &Surroundings,
+) -> Result<Process, Problem> {
+    let s = Section::new(node, &format!("a process of host '{host}'"), KEYS, false)?;
+    let path_node = s.required("path", "path: /bin/true")?;
+    let written = section::string(path_node, "path")?;
+    let path =
+        around.program(written).map_err(|(message, help)| path_node.problem(message).maybe_help(help))?;
+    let start_time = s.read("start_time", section::time)?.unwrap_or(SimTime::ZERO);
+    let shutdown_time = s.read("shutdown_time", section::time)?;
+    if let Some(shutdown) = shutdown_time
+        && shutdown <= start_time
+        && let Some(node) = s.get("shutdown_time")
+    {
+        let message =
+            format!("'shutdown_time' ({shutdown} s) must be later than 'start_time' ({start_time} s)");
+        return Err(node.problem(message).help("both count from the start of the simulation"));
+    }
+    Ok(Process {
+        path,
+        args: s.read("args", args)?.unwrap_or_default(),
+        environment: s.read("environment", environment)?.unwrap_or_default(),
+        start_time,
+        shutdown_time,
+        shutdown_signal: s.read("shutdown_signal", signal)?.unwrap_or(Signal::TERM),
+        expected_final_state: s.read("expected_final_state", final_state)?.unwrap_or(FinalState::Exited(0)),
+        placement: s.read("placement", |n, k| section::choice(n, k, Placement::NAMES))?.unwrap_or(placement),
+    })
+}
+
+/// A list of arguments, or one string that is split as a shell would.
+fn args(node: &Node, key: &str) -> Result<Vec<String>, Problem> {
+    match &node.value {
+        Value::Sequence(items) => {
+            items.iter().map(|item| text(item, "an item of 'args'")).collect::<Result<_, _>>()
+        }
+        Value::Mapping(_) => {
+            Err(node.problem(format!("'{key}' must be a string or a list of strings, but is a mapping")))
+        }
+        Value::Scalar(_) => shell_words::split(section::string(node, key)?).map_err(|_| {
+            node.problem("a quote in 'args' is not closed").help("close it, or write 'args' as a list")
+        }),
+    }
+    .and_then(|args| match args.iter().any(|a| a.contains('\0')) {
+        true => Err(node.problem("an argument cannot contain a NUL character")),
+        false => Ok(args),
+    })
+}
+
+/// A string that may be empty: `- ` in a list of arguments is an empty argument.
+fn text(node: &Node, name: &str) -> Result<String, Problem> {
+    match &node.value {
+        Value::Scalar(scalar) => Ok(scalar.text.clone()),
+        _ => section::string(node, name).map(str::to_owned),
+    }
+}
+
+fn environment(node: &Node, key: &str) -> Result<Map<String, String>, Problem> {
+    let mut variables = Map::new();
+    for entry in mapping(node, key)? {
+        if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
+            let message = format!("'{}' cannot be the name of an environment variable", entry.key);
+            return Err(Problem::at(entry.key_span, message).help("names are not empty and have no '='"));
+        }
+        variables.insert(entry.key.clone(), text(&entry.value, &format!("'{}'", entry.key))?);
+    }
+    Ok(variables)
+}
+
+fn signal(node: &Node, key: &str) -> Result<Signal, Problem> {
+    let text = section::string(node, key)?;
+    let found = match text.parse::<i32>() {
+        Ok(number) => Signal::from_number(number),
+        Err(_) => Signal::from_name(text),
+    };
+    found.ok_or_else(|| {
+        let upper = text.to_ascii_uppercase();
+        let with_prefix = format!("SIG{}", upper.trim_start_matches("SIG"));
+        let near = nearest(&upper, Signal::names()).or_else(|| nearest(&with_prefix, Signal::names()));
+        let exact = Signal::from_name(&with_prefix).map(Signal::name).or(near);
+        node.problem(format!("'{text}' is not a signal")).help(match exact {
+            Some(name) => format!("did you mean '{name}'?"),
+            None => "write a name such as SIGTERM, or a number from 1 to 31".to_owned(),
+        })
+    })
+}
+
+/// `{exited: N}`, `{signaled: NAME}`, `running` or `any`.
+fn final_state(node: &Node, key: &str) -> Result<FinalState, Problem> {
+    const WORDS: &[(&str, FinalState)] = &[("running", FinalState::Running), ("any", FinalState::Any)];
+    const FORMS: &str = "write running, any, { exited: 0 } or { signaled: SIGTERM }";
+    match &node.value {
+        Value::Scalar(_) => section::choice(node, key, WORDS).map_err(|p| p.help(FORMS)),
+        Value::Sequence(_) => Err(node.problem(format!("'{key}' cannot be a list")).help(FORMS)),
+        Value::Mapping(_) => {
+            let s = Section::new(node, &format!("'{key}'"), &["exited", "signaled"], false)?;
+            let exited = s.read("exited", |n, k| section::whole(n, k, 255))?;
+            let signaled = s.read("signaled", signal)?;
+            match (exited, signaled) {
+                (Some(status), None) => Ok(FinalState::Exited(status as i32)),
+                (None, Some(signal)) => Ok(FinalState::Signaled(signal)),
+                _ => Err(node.problem(format!("'{key}' must be one of 'exited' and 'signaled'")).help(FORMS)),
+            }
+        }
+    }
+}

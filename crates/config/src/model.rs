@@ -1,0 +1,297 @@
+//! What an experiment is once everything in its file is resolved.
+
+use crate::Signal;
+use belljar_base::{HostId, Map, SimDuration, SimTime};
+use belljar_net::{Addresses, Graph, NodeIndex};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// An experiment: ready to be built and run, nothing left to be looked up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experiment {
+    /// Section `general`.
+    pub general: General,
+    /// Section `network`.
+    pub network: Network,
+    /// The hosts in the order of their names: a host's index is its [`HostId`].
+    pub hosts: Vec<Host>,
+    /// Section `experimental`: what of it has a meaning here.
+    pub experimental: Experimental,
+    /// Section `belljar`.
+    pub belljar: Extensions,
+    /// What the user should know about how the file was understood, one sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Experiment {
+    /// The addresses and names of all hosts.
+    pub fn addresses(&self) -> Addresses {
+        Addresses::assign(self.hosts.iter().map(|h| (h.name.as_str(), Some(h.address))))
+            .expect("loading has checked names and addresses")
+    }
+
+    /// The host with this name.
+    pub fn host_by_name(&self, name: &str) -> Option<HostId> {
+        self.hosts.binary_search_by(|h| h.name.as_str().cmp(name)).ok().map(|i| HostId(i as u32))
+    }
+}
+
+/// Settings of the run as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct General {
+    /// When the simulation ends and processes that still run are killed.
+    pub stop_time: SimTime,
+    /// Where all randomness comes from.
+    pub seed: u64,
+    /// Worker threads; 0 chooses.
+    pub parallelism: u32,
+    /// Until when bandwidth is infinite and nothing is lost.
+    pub bootstrap_end_time: SimTime,
+    /// Which messages are logged unless a host says otherwise.
+    pub log_level: LogLevel,
+    /// How often a line about the progress is logged, in simulated time.
+    pub heartbeat_interval: Option<SimDuration>,
+    /// The results folder.
+    pub data_directory: PathBuf,
+    /// A folder whose content is copied to the results folder first.
+    pub template_directory: Option<PathBuf>,
+    /// Whether progress is shown on standard error.
+    pub progress: bool,
+    /// Whether calls that don't block take simulated time.
+    pub model_unblocked_syscall_latency: bool,
+}
+
+/// The least severe messages that are logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum LogLevel {
+    Error,
+    Warning,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl LogLevel {
+    pub(crate) const NAMES: &'static [(&'static str, LogLevel)] = &[
+        ("error", LogLevel::Error),
+        ("warning", LogLevel::Warning),
+        ("info", LogLevel::Info),
+        ("debug", LogLevel::Debug),
+        ("trace", LogLevel::Trace),
+    ];
+
+    /// The name in an experiment file.
+    pub fn name(self) -> &'static str {
+        name_in(Self::NAMES, self)
+    }
+}
+
+/// The network between hosts.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// Where the graph came from.
+    pub source: GraphSource,
+    /// Whether packets follow shortest paths or single edges only.
+    pub use_shortest_path: bool,
+    /// The graph itself.
+    pub graph: Arc<Graph>,
+}
+
+/// Two networks are equal if they were made from the same text in the same way.
+impl PartialEq for Network {
+    fn eq(&self, other: &Network) -> bool {
+        (&self.source, self.use_shortest_path) == (&other.source, other.use_shortest_path)
+    }
+}
+
+/// Where a graph comes from. A file's text is kept, so that the resolved experiment stands alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GraphSource {
+    /// The built-in `1_gbit_switch`.
+    OneGbitSwitch,
+    /// GML text.
+    Gml(Arc<str>),
+}
+
+/// A simulated machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Host {
+    /// Its name: a valid host name, unique.
+    pub name: String,
+    /// The node of the graph that it is attached to.
+    pub node: NodeIndex,
+    /// Its IPv4 address, its own or assigned.
+    pub address: Ipv4Addr,
+    /// Bits per second that it can send; `None` is unlimited.
+    pub bandwidth_up: Option<u64>,
+    /// Bits per second that it can receive; `None` is unlimited.
+    pub bandwidth_down: Option<u64>,
+    /// Its options, the defaults of all hosts merged in.
+    pub options: HostOptions,
+    /// Its processes in the order of the file.
+    pub processes: Vec<Process>,
+}
+
+/// Options of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostOptions {
+    /// Which messages of this host are logged, if not those of [`General::log_level`].
+    pub log_level: Option<LogLevel>,
+    /// Whether its packets are captured.
+    pub pcap_enabled: bool,
+    /// How many bytes of each packet a capture keeps.
+    pub pcap_capture_size: u64,
+}
+
+impl Default for HostOptions {
+    fn default() -> HostOptions {
+        HostOptions { log_level: None, pcap_enabled: false, pcap_capture_size: 65_535 }
+    }
+}
+
+/// A program that a host runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// The program, an absolute path on this machine. Links are not resolved.
+    pub path: PathBuf,
+    /// Its arguments, without its own name.
+    pub args: Vec<String>,
+    /// Environment variables on top of the host's clean environment.
+    pub environment: Map<String, String>,
+    /// When it starts.
+    pub start_time: SimTime,
+    /// When it is sent [`shutdown_signal`](Self::shutdown_signal).
+    pub shutdown_time: Option<SimTime>,
+    /// What it is sent at [`shutdown_time`](Self::shutdown_time).
+    pub shutdown_signal: Signal,
+    /// How it must have ended for the run to count as successful.
+    pub expected_final_state: FinalState,
+    /// Where its code runs.
+    pub placement: Placement,
+}
+
+/// How a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FinalState {
+    /// It exits with this status.
+    Exited(i32),
+    /// This signal kills it.
+    Signaled(Signal),
+    /// It still runs when the simulation ends.
+    Running,
+    /// Any of these.
+    Any,
+}
+
+/// Where a process's code runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// In the simulator's own address space.
+    Near,
+    /// In a native process of its own.
+    Far,
+    /// Near where the program's image allows it.
+    #[default]
+    Auto,
+}
+
+impl Placement {
+    pub(crate) const NAMES: &'static [(&'static str, Placement)] =
+        &[("near", Placement::Near), ("far", Placement::Far), ("auto", Placement::Auto)];
+
+    /// The name in an experiment file.
+    pub fn name(self) -> &'static str {
+        name_in(Self::NAMES, self)
+    }
+}
+
+/// Whether and how system calls are logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StraceMode {
+    /// Not at all.
+    Off,
+    /// With everything that is known.
+    Standard,
+    /// Without what differs between runs of Shadow, such as addresses.
+    Deterministic,
+}
+
+impl StraceMode {
+    pub(crate) const NAMES: &'static [(&'static str, StraceMode)] = &[
+        ("off", StraceMode::Off),
+        ("standard", StraceMode::Standard),
+        ("deterministic", StraceMode::Deterministic),
+    ];
+
+    /// The name in an experiment file.
+    pub fn name(self) -> &'static str {
+        name_in(Self::NAMES, self)
+    }
+}
+
+fn name_in<T: Copy + PartialEq>(names: &[(&'static str, T)], value: T) -> &'static str {
+    names.iter().find(|(_, v)| *v == value).map_or("", |(name, _)| name)
+}
+
+/// The options of section `experimental` that have a meaning here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Experimental {
+    /// Whether system calls are logged to `.strace` files.
+    pub strace_logging_mode: StraceMode,
+    /// A TCP socket's first send buffer in bytes.
+    pub socket_send_buffer: u64,
+    /// Whether it grows with the flow.
+    pub socket_send_autotune: bool,
+    /// A TCP socket's first receive buffer in bytes.
+    pub socket_recv_buffer: u64,
+    /// Whether it grows with the flow.
+    pub socket_recv_autotune: bool,
+    /// What a call that does not block takes under [`General::model_unblocked_syscall_latency`].
+    pub unblocked_syscall_latency: SimDuration,
+    /// What reading the clock through the vDSO takes then.
+    pub unblocked_vdso_latency: SimDuration,
+    /// How much of it may add up before a host's clock is moved.
+    pub max_unapplied_cpu_latency: SimDuration,
+    /// Whether guests that compute for long without a call are interrupted.
+    pub native_preemption_enabled: bool,
+    /// After how much real CPU time they are.
+    pub native_preemption_native_interval: SimDuration,
+    /// How much simulated time passes then.
+    pub native_preemption_sim_interval: SimDuration,
+}
+
+impl Default for Experimental {
+    fn default() -> Experimental {
+        Experimental {
+            strace_logging_mode: StraceMode::Off,
+            socket_send_buffer: 131_072,
+            socket_send_autotune: true,
+            socket_recv_buffer: 174_760,
+            socket_recv_autotune: true,
+            unblocked_syscall_latency: SimDuration::from_micros(1),
+            unblocked_vdso_latency: SimDuration::from_nanos(10),
+            max_unapplied_cpu_latency: SimDuration::from_micros(1),
+            native_preemption_enabled: false,
+            native_preemption_native_interval: SimDuration::from_millis(100),
+            native_preemption_sim_interval: SimDuration::from_millis(10),
+        }
+    }
+}
+
+/// Belljar's own settings beyond Shadow's format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extensions {
+    /// What the hosts' wall clocks show at the start of the simulation, in seconds since 1970.
+    pub start_date: u64,
+    /// Where processes run that don't say so themselves.
+    pub placement: Placement,
+}
+
+impl Default for Extensions {
+    fn default() -> Extensions {
+        // 2000-01-01 00:00:00 UTC, as in Shadow.
+        Extensions { start_date: 946_684_800, placement: Placement::Auto }
+    }
+}

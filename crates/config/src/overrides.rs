@@ -1,0 +1,49 @@
+use crate::{Experiment, LogLevel, StraceMode};
+use belljar_base::{SimDuration, SimTime};
+use std::path::PathBuf;
+
+/// What the command line changes in an experiment: `Some` replaces what the file says.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Overrides {
+    pub seed: Option<u64>,
+    pub stop_time: Option<SimTime>,
+    pub data_directory: Option<PathBuf>,
+    pub log_level: Option<LogLevel>,
+    pub parallelism: Option<u32>,
+    pub bootstrap_end_time: Option<SimTime>,
+    /// `Some(None)` turns heartbeats off.
+    pub heartbeat_interval: Option<Option<SimDuration>>,
+    pub template_directory: Option<PathBuf>,
+    pub progress: Option<bool>,
+    pub model_unblocked_syscall_latency: Option<bool>,
+    /// For every host, whatever its own options say.
+    pub pcap_enabled: Option<bool>,
+    pub strace_logging_mode: Option<StraceMode>,
+}
+
+impl Experiment {
+    /// Applies what the command line says.
+    pub fn apply_overrides(&mut self, overrides: &Overrides) {
+        fn set<T: Clone>(target: &mut T, value: &Option<T>) {
+            if let Some(value) = value {
+                target.clone_from(value);
+            }
+        }
+        let general = &mut self.general;
+        set(&mut general.seed, &overrides.seed);
+        set(&mut general.stop_time, &overrides.stop_time);
+        set(&mut general.data_directory, &overrides.data_directory);
+        set(&mut general.log_level, &overrides.log_level);
+        set(&mut general.parallelism, &overrides.parallelism);
+        set(&mut general.bootstrap_end_time, &overrides.bootstrap_end_time);
+        set(&mut general.heartbeat_interval, &overrides.heartbeat_interval);
+        set(&mut general.progress, &overrides.progress);
+        set(&mut general.model_unblocked_syscall_latency, &overrides.model_unblocked_syscall_latency);
+        set(&mut general.template_directory, &overrides.template_directory.clone().map(Some));
+        set(&mut self.experimental.strace_logging_mode, &overrides.strace_logging_mode);
+        for host in &mut self.hosts {
+            set(&mut host.options.pcap_enabled, &overrides.pcap_enabled);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Where files and programs are that an experiment names.
+
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+
+/// What names in an experiment are resolved against.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// The folder of the experiment file: where relative paths are looked for first.
+    pub base_dir: PathBuf,
+    /// The current folder: where relative paths are looked for next.
+    pub current_dir: PathBuf,
+    /// What `~/` stands for.
+    pub home: Option<PathBuf>,
+    /// The folders in which programs are looked for that are named without a slash.
+    pub search_path: Vec<PathBuf>,
+}
+
+impl Surroundings {
+    /// Those of this process, with the experiment file in `base_dir`.
+    pub fn of_this_process(base_dir: &Path) -> Surroundings {
+        let current_dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+        let search: OsString =
+            std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+        Surroundings {
+            base_dir: current_dir.join(base_dir),
+            home: std::env::var_os("HOME").filter(|h| !h.is_empty()).map(PathBuf::from),
+            search_path: std::env::split_paths(&search).filter(|p| p.is_absolute()).collect(),
+            current_dir,
+        }
+    }
+
+    /// `~/` at the start of a path replaced by the home folder.
+    pub(crate) fn expand(&self, path: &str) -> Result<PathBuf, String> {
+        match (path.strip_prefix("~/"), &self.home) {
+            (Some(rest), Some(home)) => Ok(home.join(rest)),
+            (Some(_), None) => Err("'~/' cannot be expanded: HOME is not set".to_owned()),
+            (None, _) => Ok(PathBuf::from(path)),
+        }
+    }
+
+    /// The places where a file may be that is named by `path`, in the order in which they are tried.
+    pub(crate) fn candidates(&self, path: &Path) -> Vec<PathBuf> {
+        let mut places = vec![tidy(&self.base_dir.join(path))];
+        let second = tidy(&self.current_dir.join(path));
+        if second != places[0] {
+            places.push(second);
+        }
+        places
+    }
+
+    /// The program that `path` names: with a slash, a file; without one, a program in the search
+    /// path. The error is (what is wrong, what to do).
+    pub(crate) fn program(&self, path: &str) -> Result<PathBuf, (String, Option<String>)> {
+        let expanded = self.expand(path).map_err(|message| (message, None))?;
+        let by_name = !path.contains('/');
+        let places = match by_name {
+            true => self.search_path.iter().map(|dir| dir.join(&expanded)).collect(),
+            false => self.candidates(&expanded),
+        };
+        let usable = |place: &&PathBuf| {
+            std::fs::metadata(place).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+        };
+        if let Some(found) = places.iter().find(usable) {
+            return Ok(found.clone());
+        }
+        let existing = places.iter().find_map(|place| Some((place, std::fs::metadata(place).ok()?)));
+        Err(match existing {
+            Some((place, meta)) if meta.is_dir() && !by_name => {
+                (format!("'{}' is a directory, not a program", place.display()), None)
+            }
+            Some((place, meta)) if meta.is_file() => (
+                format!("'{}' is not executable", place.display()),
+                Some(format!("chmod +x '{}', or run its interpreter", place.display())),
+            ),
+            Some((place, meta)) if !meta.is_dir() => {
+                (format!("'{}' is not a regular file", place.display()), None)
+            }
+            _ if by_name => self.not_in_search_path(path),
+            _ => {
+                let looked: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();
+                (
+                    format!("there is no program '{path}'"),
+                    Some(format!("looked for {}", looked.join(" and "))),
+                )
+            }
+        })
+    }
+
+    fn not_in_search_path(&self, name: &str) -> (String, Option<String>) {
+        let beside = self.candidates(Path::new(name)).into_iter().find(|place| place.is_file());
+        let help = match beside {
+            Some(_) => format!("a file of this name lies beside: write './{name}'"),
+            None => "install it, or give its path with a '/'".to_owned(),
+        };
+        (format!("there is no program '{name}' in PATH"), Some(help))
+    }
+}
+
+/// The same path without `.` components. `..` stays: what it means depends on links.
+fn tidy(path: &Path) -> PathBuf {
+    path.components().filter(|c| !matches!(c, Component::CurDir)).collect()
+}

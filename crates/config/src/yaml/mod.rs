@@ -1,0 +1,85 @@
+//! YAML as a tree that knows where everything stands.
+
+mod read;
+pub(crate) mod section;
+
+use crate::error::{Problem, Span};
+pub(crate) use read::parse;
+pub(crate) use section::Section;
+use std::rc::Rc;
+
+/// A value and its place. What an alias refers to is shared.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) span: Span,
+    pub(crate) value: Value,
+}
+
+#[derive(Debug)]
+pub(crate) enum Value {
+    Scalar(Scalar),
+    Sequence(Vec<Rc<Node>>),
+    Mapping(Vec<Entry>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Scalar {
+    pub(crate) text: String,
+    pub(crate) style: Style,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// Without quotes: may be a number, a boolean or null.
+    Plain,
+    /// In quotes or folded: a string.
+    Quoted,
+    /// A literal block (`|`): a string, whose lines are lines of the file.
+    Literal,
+}
+
+/// A key of a mapping and its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) key_span: Span,
+    pub(crate) value: Rc<Node>,
+}
+
+impl Node {
+    /// What it is, with its article.
+    pub(crate) fn kind(&self) -> &'static str {
+        match &self.value {
+            Value::Sequence(_) => "a list",
+            Value::Mapping(_) => "a mapping",
+            Value::Scalar(scalar) if scalar.is_null() => "empty",
+            Value::Scalar(scalar) if scalar.style != Style::Plain => "a string",
+            Value::Scalar(scalar) if scalar.as_bool().is_some() => "a boolean",
+            Value::Scalar(scalar) if scalar.text.parse::<f64>().is_ok() => "a number",
+            Value::Scalar(_) => "a string",
+        }
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(&self.value, Value::Scalar(scalar) if scalar.is_null())
+    }
+
+    pub(crate) fn problem(&self, message: impl Into<String>) -> Problem {
+        Problem::at(self.span, message)
+    }
+}
+
+impl Scalar {
+    /// YAML 1.2's core schema: `null`, `~` or nothing.
+    pub(crate) fn is_null(&self) -> bool {
+        self.style == Style::Plain && matches!(self.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
+    }
+    /// YAML 1.2's core schema: no `yes` and no `on`.
+    pub(crate) fn as_bool(&self) -> Option<bool> {
+        match self.text.as_str() {
+            "true" | "True" | "TRUE" if self.style == Style::Plain => Some(true),
+            "false" | "False" | "FALSE" if self.style == Style::Plain => Some(false),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Typed reading of a mapping's entries. Everything that a value can be is read here, so that all
+//! sections report the same mistake in the same words.
+
+use super::{Entry, Node, Scalar, Style, Value};
+use crate::error::{Problem, Span};
+use belljar_base::{SimDuration, SimTime};
+use belljar_net::suggest::nearest;
+use belljar_net::units::{self, UnitError};
+
+/// A mapping whose keys are known to be valid.
+#[derive(Clone)]
+pub(crate) struct Section<'a> {
+    /// What it is, for messages: "section 'general'", "host 'alice'".
+    pub(crate) place: String,
+    pub(crate) span: Span,
+    entries: &'a [Entry],
+}
+
+impl<'a> Section<'a> {
+    /// Checks that `node` is a mapping with `keys` only. `allow_x` lets `x-...` pass.
+    pub(crate) fn new(
+        node: &'a Node,
+        place: &str,
+        keys: &[&str],
+        allow_x: bool,
+    ) -> Result<Section<'a>, Problem> {
+        let entries = mapping(node, place)?;
+        for entry in entries {
+            if keys.contains(&entry.key.as_str()) || (allow_x && entry.key.starts_with("x-")) {
+                continue;
+            }
+            let help = match nearest(&entry.key, keys.iter().copied()) {
+                Some(near) => format!("did you mean '{near}'?"),
+                None => format!("valid keys are {}", keys.join(", ")),
+            };
+            return Err(
+                Problem::at(entry.key_span, format!("'{}' is not a key of {place}", entry.key)).help(help)
+            );
+        }
+        Ok(Section { place: place.to_owned(), span: node.span, entries })
+    }
+
+    /// The value of a key, unless it is missing or null.
+    pub(crate) fn get(&self, key: &str) -> Option<&'a Node> {
+        self.entry(key).map(|e| &*e.value).filter(|v| !v.is_null())
+    }
+
+    /// The key and its value, null or not.
+    pub(crate) fn entry(&self, key: &str) -> Option<&'a Entry> {
+        self.entries.iter().find(|e| e.key == key)
+    }
+
+    /// The value of a key that must be there; `example` shows how to write it.
+    pub(crate) fn required(&self, key: &str, example: &str) -> Result<&'a Node, Problem> {
+        match self.entry(key) {
+            Some(entry) if entry.value.is_null() => {
+                Err(Problem::at(entry.key_span, format!("'{key}' has no value"))
+                    .help(format!("write {example}")))
+            }
+            Some(entry) => Ok(&entry.value),
+            None => Err(Problem::at(self.span, format!("{} has no '{key}'", self.place))
+                .help(format!("add {example}"))),
+        }
+    }
+
+    /// Reads an optional key.
+    pub(crate) fn read<T>(
+        &self,
+        key: &str,
+        read: impl FnOnce(&'a Node, &str) -> Result<T, Problem>,
+    ) -> Result<Option<T>, Problem> {
+        self.get(key).map(|node| read(node, key)).transpose()
+    }
+
+    /// Reads an optional key for which null means something: `Some(None)`.
+    pub(crate) fn read_nullable<T>(
+        &self,
+        key: &str,
+        read: impl FnOnce(&'a Node, &str) -> Result<T, Problem>,
+    ) -> Result<Option<Option<T>>, Problem> {
+        match self.entry(key) {
+            Some(entry) if entry.value.is_null() => Ok(Some(None)),
+            _ => Ok(self.read(key, read)?.map(Some)),
+        }
+    }
+}
+
+/// The entries of a mapping.
+pub(crate) fn mapping<'a>(node: &'a Node, place: &str) -> Result<&'a [Entry], Problem> {
+    match &node.value {
+        Value::Mapping(entries) => Ok(entries),
+        _ => {
+            Err(wrong_type(node, place, "a mapping")
+                .help("write keys and values, one per line: 'key: value'"))
+        }
+    }
+}
+
+fn wrong_type(node: &Node, name: &str, wanted: &str) -> Problem {
+    let name = if name.contains('\'') { name.to_owned() } else { format!("'{name}'") };
+    node.problem(format!("{name} must be {wanted}, but is {}", node.kind()))
+}
+
+fn scalar<'a>(node: &'a Node, key: &str, wanted: &str) -> Result<&'a Scalar, Problem> {
+    match &node.value {
+        Value::Scalar(scalar) if !scalar.is_null() => Ok(scalar),
+        _ => Err(wrong_type(node, key, wanted)),
+    }
+}
+
+/// Text: any scalar as it is written.
+pub(crate) fn string<'a>(node: &'a Node, key: &str) -> Result<&'a str, Problem> {
+    scalar(node, key, "a string").map(|s| s.text.as_str())
+}
+
+pub(crate) fn boolean(node: &Node, key: &str) -> Result<bool, Problem> {
+    let scalar = scalar(node, key, "true or false")?;
+    scalar.as_bool().ok_or_else(|| {
+        let help = match scalar.text.to_ascii_lowercase().as_str() {
+            "yes" | "on" | "y" | "1" | "true" => "write true, without quotes",
+            _ => "write false or true, without quotes",
+        };
+        node.problem(format!("'{key}' must be true or false, not '{}'", scalar.text)).help(help)
+    })
+}
+
+/// A whole number from 0 to `max`.
+pub(crate) fn whole(node: &Node, key: &str, max: u64) -> Result<u64, Problem> {
+    let scalar = scalar(node, key, "a whole number")?;
+    let text = scalar.text.as_str();
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.strip_prefix('+').unwrap_or(text).parse().ok(),
+    };
+    if let Some(value) = parsed.filter(|_| scalar.style == Style::Plain) {
+        return match value <= max {
+            true => Ok(value),
+            false => Err(node.problem(format!("'{key}' must be at most {max}, not {text}"))),
+        };
+    }
+    let digits = text.trim_start_matches(['-', '+']);
+    let is_whole = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    Err(match is_whole {
+        true if scalar.style != Style::Plain => {
+            wrong_type(node, key, "a whole number").help(format!("write {digits} without quotes"))
+        }
+        true if text.starts_with('-') => node.problem(format!("'{key}' cannot be negative: {text}")),
+        true => node.problem(format!("'{key}' must be at most {max}, not {text}")),
+        false => node.problem(format!("'{key}' must be a whole number, not '{text}'")),
+    })
+}
+
+fn with_unit<T>(
+    node: &Node,
+    key: &str,
+    wanted: &str,
+    parse: impl FnOnce(&str) -> Result<T, UnitError>,
+) -> Result<T, Problem> {
+    let scalar = scalar(node, key, wanted)?;
+    parse(&scalar.text).map_err(|e| node.problem(format!("'{key}': {}", e.message)).maybe_help(e.help))
+}
+
+pub(crate) fn duration(node: &Node, key: &str) -> Result<SimDuration, Problem> {
+    with_unit(node, key, "a time such as \"10 ms\"", units::parse_duration)
+}
+
+/// A point on the simulation's time line, written as the time since its start.
+pub(crate) fn time(node: &Node, key: &str) -> Result<SimTime, Problem> {
+    duration(node, key).map(|d| SimTime::ZERO + d)
+}
+
+pub(crate) fn bytes(node: &Node, key: &str) -> Result<u64, Problem> {
+    with_unit(node, key, "a size such as \"16 MiB\"", units::parse_bytes)
+}
+
+pub(crate) fn bandwidth(node: &Node, key: &str) -> Result<u64, Problem> {
+    match with_unit(node, key, "a bandwidth such as \"100 Mbit\"", units::parse_bandwidth)? {
+        0 => Err(node.problem(format!("'{key}' must not be 0"))),
+        bits => Ok(bits),
+    }
+}
+
+/// One of a few words.
+pub(crate) fn choice<T: Copy>(node: &Node, key: &str, choices: &[(&str, T)]) -> Result<T, Problem> {
+    let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+    let scalar = scalar(node, key, &format!("one of {}", names.join(", ")))?;
+    if let Some((_, value)) = choices.iter().find(|(name, _)| *name == scalar.text) {
+        return Ok(*value);
+    }
+    let help = match nearest(&scalar.text, names.iter().copied()) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => format!("use one of {}", names.join(", ")),
+    };
+    Err(node.problem(format!("'{}' is not a value of '{key}'", scalar.text)).help(help))
+}
+
+/// The items of a list.
+pub(crate) fn list<'a>(node: &'a Node, key: &str) -> Result<&'a [std::rc::Rc<Node>], Problem> {
+    match &node.value {
+        Value::Sequence(items) => Ok(items),
+        _ => Err(wrong_type(node, key, "a list").help("begin each item with '- '")),
+    }
+}
