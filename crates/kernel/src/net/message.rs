@@ -1,0 +1,75 @@
+//! Messages between the socket calls and the families, and how an attempt at a call ends.
+//!
+//! A family never waits: each of its operations is one *attempt*. `syscall/socket.rs` decides by
+//! `O_NONBLOCK`, `MSG_DONTWAIT` and the socket's time-outs whether an attempt that must wait becomes
+//! `EAGAIN` or a blocked call, and attempts again when the queue named by the attempt is notified.
+
+use crate::guest::Buffers;
+use crate::ids::WaitQueueId;
+use smallvec::SmallVec;
+
+/// A socket address as the guest's memory holds it: a `struct sockaddr_*` of its true length.
+pub type RawAddress = SmallVec<[u8; 32]>;
+
+/// How an attempt ends that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt<T> {
+    /// It is done.
+    Done(T),
+    /// Nothing can be done before this queue is notified.
+    Wait(WaitQueueId),
+}
+
+/// A control message as `sendmsg` is given it, cmsg(3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlMessage {
+    /// `cmsg_level`.
+    pub level: i32,
+    /// `cmsg_type`.
+    pub type_: i32,
+    /// What follows the header.
+    pub data: Vec<u8>,
+}
+
+/// What is to be sent.
+#[derive(Clone, Debug, Default)]
+pub struct Outgoing {
+    /// Where the bytes are.
+    pub buffers: Buffers,
+    /// How many they are together.
+    pub len: usize,
+    /// `MSG_*` flags.
+    pub flags: i32,
+    /// The destination, if the call names one.
+    pub name: Option<RawAddress>,
+    /// Control messages.
+    pub control: Vec<ControlMessage>,
+}
+
+/// What a receiver has room for.
+#[derive(Clone, Debug, Default)]
+pub struct Incoming {
+    /// Where the bytes go.
+    pub buffers: Buffers,
+    /// How many fit.
+    pub len: usize,
+    /// `MSG_*` flags.
+    pub flags: i32,
+    /// Whether the sender's address is asked for.
+    pub want_name: bool,
+    /// How many bytes of control messages fit (`msg_controllen`).
+    pub control_room: usize,
+}
+
+/// What was received; the bytes are in the caller's buffers already.
+#[derive(Clone, Debug, Default)]
+pub struct Received {
+    /// The call's return value: bytes stored, or with `MSG_TRUNC` the datagram's true length.
+    pub value: usize,
+    /// The sender's address; empty if there is none to tell.
+    pub name: RawAddress,
+    /// Control messages, stored as far as they fit.
+    pub control: Vec<ControlMessage>,
+    /// `msg_flags`: `MSG_TRUNC`, `MSG_EOR`, ... (`MSG_CTRUNC` is added by the caller).
+    pub flags: i32,
+}

@@ -1,0 +1,160 @@
+//! The operations of sockets, handed to the family that a socket belongs to. Every family module
+//! has the same functions.
+
+use super::message::{Attempt, Incoming, Outgoing, RawAddress, Received};
+use super::socket::{Socket, SocketKind, SocketOptions};
+use super::{netlink, ping, tcp, udp, unix};
+use crate::call::Call;
+use crate::host::Host;
+use crate::ids::{SocketKey, WaitQueueId};
+use belljar_linux_abi::{Errno, c};
+
+/// Calls `$function` of the family's module.
+macro_rules! by_family {
+    ($host:expr, $key:expr, $function:ident($($argument:expr),*)) => {
+        match $host.net.sockets[$key.0].kind {
+            SocketKind::Udp(_) => udp::$function($($argument),*),
+            SocketKind::Tcp(_) => tcp::$function($($argument),*),
+            SocketKind::Ping(_) => ping::$function($($argument),*),
+            SocketKind::Unix(_) => unix::$function($($argument),*),
+            SocketKind::Netlink(_) => netlink::$function($($argument),*),
+        }
+    };
+}
+
+impl Host {
+    /// Adds a socket to the slab, with a wait queue of its own.
+    pub(crate) fn add_socket(&mut self, domain: i32, type_: i32, protocol: i32, kind: SocketKind) -> SocketKey {
+        let queue = self.waits.create();
+        self.net.next_serial = self.net.next_serial.wrapping_add(1);
+        let serial = self.net.next_serial;
+        let options = SocketOptions::default();
+        let socket = Socket { domain, type_, protocol, queue, options, error: None, serial, kind };
+        SocketKey(self.net.sockets.insert(socket))
+    }
+    /// Removes a socket from the slab and its wait queue with it.
+    pub(crate) fn remove_socket(&mut self, key: SocketKey) -> Socket {
+        let socket = self.net.sockets.remove(key.0);
+        self.waits.destroy(socket.queue);
+        socket
+    }
+    /// A socket.
+    pub(crate) fn socket(&mut self, key: SocketKey) -> &mut Socket {
+        &mut self.net.sockets[key.0]
+    }
+    /// The queue that is notified whenever the readiness of a socket changes.
+    pub(crate) fn socket_queue(&self, key: SocketKey) -> WaitQueueId {
+        self.net.sockets[key.0].queue
+    }
+    /// Notifies those who wait for a socket of `EPOLL*` bits that have come up.
+    pub(crate) fn notify_socket(&mut self, key: SocketKey, events: u32) {
+        self.notify_events(self.net.sockets[key.0].queue, events);
+    }
+    /// The `EPOLL*` bits (the same as `POLL*`) that hold now.
+    pub(crate) fn socket_readiness(&self, key: SocketKey) -> u32 {
+        by_family!(self, key, readiness(self, key))
+    }
+    /// The last open file of a socket is closed. The family removes the socket when it is done.
+    pub(crate) fn close_socket(&mut self, key: SocketKey) {
+        by_family!(self, key, close(self, key))
+    }
+    /// The address that `getsockname` gives.
+    pub(crate) fn socket_local_name(&mut self, key: SocketKey) -> Result<RawAddress, Errno> {
+        by_family!(self, key, local_name(self, key))
+    }
+    /// The address that `getpeername` gives: `ENOTCONN` if there is no peer.
+    pub(crate) fn socket_peer_name(&mut self, key: SocketKey) -> Result<RawAddress, Errno> {
+        by_family!(self, key, peer_name(self, key))
+    }
+    /// `FIONREAD`: bytes that can be read, or the length of the next datagram.
+    pub(crate) fn socket_readable_bytes(&mut self, key: SocketKey) -> Result<usize, Errno> {
+        by_family!(self, key, readable_bytes(self, key))
+    }
+    /// `SIOCOUTQ`: bytes that have not been sent (or acknowledged) yet.
+    pub(crate) fn socket_unsent_bytes(&mut self, key: SocketKey) -> Result<usize, Errno> {
+        by_family!(self, key, unsent_bytes(self, key))
+    }
+}
+
+/// `bind(2)`.
+pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), Errno> {
+    by_family!(call.host, key, bind(call, key, address))
+}
+/// `connect(2)`. `again` on the attempts after one that answered [`Attempt::Wait`].
+pub fn connect(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    address: &[u8],
+    again: bool,
+) -> Result<Attempt<()>, Errno> {
+    by_family!(call.host, key, connect(call, key, address, again))
+}
+/// `listen(2)`; `backlog` is not negative and at most `SOMAXCONN`.
+pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(), Errno> {
+    by_family!(call.host, key, listen(call, key, backlog))
+}
+/// `accept(2)`: the new socket, which has no open file yet.
+pub fn accept(call: &mut Call<'_>, key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
+    by_family!(call.host, key, accept(call, key))
+}
+/// `send(2)` and its kin: sends bytes from `done` on and gives how many were sent by this attempt.
+/// Only streams send less than everything.
+pub fn send(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    message: &Outgoing,
+    done: usize,
+) -> Result<Attempt<usize>, Errno> {
+    by_family!(call.host, key, send(call, key, message, done))
+}
+/// `recv(2)` and its kin. Bytes go to the buffers from `done` on, which is not zero only on a stream
+/// that is read with `MSG_WAITALL`.
+pub fn receive(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    room: &Incoming,
+    done: usize,
+) -> Result<Attempt<Received>, Errno> {
+    by_family!(call.host, key, receive(call, key, room, done))
+}
+/// `shutdown(2)`; `how` is `SHUT_RD`, `SHUT_WR` or `SHUT_RDWR`.
+pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
+    by_family!(call.host, key, shutdown(call, key, how))
+}
+
+/// The highest socket type, obsolete in itself.
+const SOCK_PACKET: i32 = 10;
+
+/// A new socket, `socket(2)`; `type_` has no flags.
+pub fn create(host: &mut Host, domain: i32, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
+    match domain {
+        c::AF_UNIX => unix::create(host, type_, protocol),
+        c::AF_NETLINK => netlink::create(host, type_, protocol),
+        c::AF_PACKET => {
+            host.warn("packet sockets (AF_PACKET) are not supported");
+            Err(Errno::EPERM)
+        }
+        c::AF_INET | c::AF_INET6 => create_inet(host, domain, type_, protocol),
+        // Linux checks the range of the type before it looks for the family.
+        _ if type_ > SOCK_PACKET => Err(Errno::EINVAL),
+        _ => Err(Errno::EAFNOSUPPORT),
+    }
+}
+
+fn create_inet(host: &mut Host, domain: i32, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
+    let icmp = if domain == c::AF_INET { c::IPPROTO_ICMP } else { c::IPPROTO_ICMPV6 };
+    match (type_, protocol) {
+        (c::SOCK_STREAM, 0 | c::IPPROTO_TCP) => tcp::create(host, domain),
+        (c::SOCK_DGRAM, 0 | c::IPPROTO_UDP) => udp::create(host, domain),
+        (c::SOCK_DGRAM | c::SOCK_RAW, p) if p == icmp => ping::create(host, domain, type_),
+        (c::SOCK_RAW, p) => {
+            host.warn(format!("raw sockets of protocol {p} are not supported"));
+            Err(Errno::EPROTONOSUPPORT)
+        }
+        (c::SOCK_STREAM | c::SOCK_DGRAM, _) => Err(Errno::EPROTONOSUPPORT),
+        (c::SOCK_SEQPACKET | c::SOCK_RDM | c::SOCK_DCCP | SOCK_PACKET | 0, _) => {
+            Err(Errno::ESOCKTNOSUPPORT)
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}

@@ -1,0 +1,149 @@
+//! What every socket has, whatever its family: type, options of level `SOL_SOCKET`, pending error
+//! and wait queue, socket(7).
+
+use super::unix::UnixSocket;
+use super::{netlink::NetlinkSocket, ping::PingSocket, tcp::TcpSocket, udp::UdpSocket};
+use crate::ids::WaitQueueId;
+use belljar_base::SimDuration;
+use belljar_linux_abi::{Errno, c};
+
+/// `net.core.rmem_default` and `net.core.wmem_default`.
+pub const DEFAULT_BUFFER: u32 = 212_992;
+/// `net.core.rmem_max` and `net.core.wmem_max`: what `SO_RCVBUF` and `SO_SNDBUF` are cut to before
+/// they are doubled.
+pub const MAX_BUFFER: u32 = 212_992;
+/// `SOCK_MIN_RCVBUF` of Linux.
+pub const MIN_RECEIVE_BUFFER: u32 = 2_304;
+/// `SOCK_MIN_SNDBUF` of Linux.
+pub const MIN_SEND_BUFFER: u32 = 4_608;
+
+/// A socket.
+#[derive(Debug)]
+pub struct Socket {
+    /// `AF_INET`, `AF_INET6`, `AF_UNIX` or `AF_NETLINK`.
+    pub domain: i32,
+    /// `SOCK_STREAM`, `SOCK_DGRAM`, `SOCK_SEQPACKET` or `SOCK_RAW`, without flags.
+    pub type_: i32,
+    /// `SO_PROTOCOL`.
+    pub protocol: i32,
+    /// Notified after every change of readiness.
+    pub queue: WaitQueueId,
+    /// Options of level `SOL_SOCKET`.
+    pub options: SocketOptions,
+    /// The error that the next call, or `SO_ERROR`, reports once. A connected TCP socket keeps its
+    /// own.
+    pub error: Option<Errno>,
+    /// Tells two sockets apart that had the same key one after the other.
+    pub serial: u32,
+    /// What the family keeps.
+    pub kind: SocketKind,
+}
+
+/// What a family keeps of a socket.
+#[derive(Debug)]
+pub enum SocketKind {
+    /// UDP over IPv4 or IPv6.
+    Udp(Box<UdpSocket>),
+    /// TCP over IPv4 or IPv6.
+    Tcp(Box<TcpSocket>),
+    /// ICMP: a ping socket or a raw one.
+    Ping(Box<PingSocket>),
+    /// `AF_UNIX`.
+    Unix(Box<UnixSocket>),
+    /// `AF_NETLINK`.
+    Netlink(Box<NetlinkSocket>),
+}
+
+/// Options of level `SOL_SOCKET` that every family keeps.
+#[derive(Clone, Debug)]
+pub struct SocketOptions {
+    /// `SO_REUSEADDR`.
+    pub reuse_address: bool,
+    /// `SO_REUSEPORT`.
+    pub reuse_port: bool,
+    /// `SO_KEEPALIVE`.
+    pub keep_alive: bool,
+    /// `SO_BROADCAST`.
+    pub broadcast: bool,
+    /// `SO_OOBINLINE`.
+    pub out_of_band_inline: bool,
+    /// `SO_DONTROUTE`.
+    pub dont_route: bool,
+    /// `SO_PASSCRED`.
+    pub pass_credentials: bool,
+    /// `SO_TIMESTAMP` and its kin.
+    pub timestamp: Timestamping,
+    /// `SO_RCVBUF` as `getsockopt` shows it.
+    pub receive_buffer: u32,
+    /// `SO_RCVBUF` was set by the program.
+    pub receive_buffer_set: bool,
+    /// `SO_SNDBUF` as `getsockopt` shows it.
+    pub send_buffer: u32,
+    /// `SO_SNDBUF` was set by the program.
+    pub send_buffer_set: bool,
+    /// `SO_RCVTIMEO`; `None` waits for ever.
+    pub receive_timeout: Option<SimDuration>,
+    /// `SO_SNDTIMEO`; `None` waits for ever.
+    pub send_timeout: Option<SimDuration>,
+    /// `SO_RCVLOWAT`.
+    pub receive_low_water: i32,
+    /// `SO_LINGER`.
+    pub linger: Option<SimDuration>,
+    /// `SO_PRIORITY`.
+    pub priority: i32,
+    /// `SO_MARK`.
+    pub mark: u32,
+    /// `SO_BINDTODEVICE`: the interface's index.
+    pub bound_device: Option<u32>,
+    /// `SO_INCOMING_CPU`, `SO_BUSY_POLL` and others that are only kept: by option.
+    pub kept: smallvec::SmallVec<[(i32, i32); 1]>,
+}
+
+/// Whether `recvmsg` tells when a packet arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timestamping {
+    /// It does not.
+    Off,
+    /// `SO_TIMESTAMP`: a `struct timeval`.
+    Micros,
+    /// `SO_TIMESTAMPNS`: a `struct timespec`.
+    Nanos,
+}
+
+impl Default for SocketOptions {
+    fn default() -> SocketOptions {
+        SocketOptions {
+            reuse_address: false,
+            reuse_port: false,
+            keep_alive: false,
+            broadcast: false,
+            out_of_band_inline: false,
+            dont_route: false,
+            pass_credentials: false,
+            timestamp: Timestamping::Off,
+            receive_buffer: DEFAULT_BUFFER,
+            receive_buffer_set: false,
+            send_buffer: DEFAULT_BUFFER,
+            send_buffer_set: false,
+            receive_timeout: None,
+            send_timeout: None,
+            receive_low_water: 1,
+            linger: None,
+            priority: 0,
+            mark: 0,
+            bound_device: None,
+            kept: smallvec::SmallVec::new(),
+        }
+    }
+}
+
+impl Socket {
+    /// Whether it carries a stream: partial sends are continued, `SIGPIPE` is raised.
+    pub fn is_stream(&self) -> bool {
+        self.type_ == c::SOCK_STREAM
+    }
+    /// The pending error, given once.
+    pub fn take_error(&mut self) -> Result<(), Errno> {
+        self.error.take().map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,215 @@
+//! `socket`, `bind`, `connect` and the other calls that make and join sockets.
+
+use super::socket_io::wait;
+use crate::call::{Call, CallState, SysResult, done};
+use crate::files::FileKind;
+use crate::ids::{FileKey, SocketKey};
+use crate::net::message::{Attempt, RawAddress};
+use crate::net::{operations, unix};
+use belljar_linux_abi::{Errno, c};
+
+/// `sizeof(struct sockaddr_storage)`.
+const SOCKADDR_MAX: usize = 128;
+
+/// The socket behind a descriptor.
+pub(super) struct Target {
+    /// Its open file.
+    pub file: FileKey,
+    /// The socket.
+    pub key: SocketKey,
+    /// Whether calls must not wait (`O_NONBLOCK`).
+    pub nonblocking: bool,
+}
+
+impl Target {
+    /// The socket behind descriptor argument 0: `EBADF`, `ENOTSOCK`.
+    pub(super) fn of(call: &mut Call<'_>) -> Result<Target, Errno> {
+        let file = call.host.file_of(call.process, call.int(0))?;
+        let open = call.host.open(file);
+        let FileKind::Socket(key) = open.kind else { return Err(Errno::ENOTSOCK) };
+        Ok(Target { file, key, nonblocking: open.is_nonblocking() })
+    }
+}
+
+/// Reads a `struct sockaddr` argument; only its length is checked.
+pub(super) fn read_address(call: &Call<'_>, addr: u64, len: i32) -> Result<RawAddress, Errno> {
+    let len = usize::try_from(len).ok().filter(|len| *len <= SOCKADDR_MAX).ok_or(Errno::EINVAL)?;
+    let mut name = RawAddress::from_elem(0, len);
+    call.read_bytes(addr, &mut name)?;
+    Ok(name)
+}
+
+/// Stores an address and its length as `accept(2)` does: cut to the length that the caller gave,
+/// with the true length stored in its place.
+pub(super) fn write_address(
+    call: &mut Call<'_>,
+    addr: u64,
+    len_addr: u64,
+    name: &[u8],
+) -> Result<(), Errno> {
+    let room: i32 = call.read(len_addr)?;
+    let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
+    call.write_bytes(addr, &name[..name.len().min(room)])?;
+    call.write(len_addr, &(name.len() as i32))
+}
+
+/// The type without its flags, and the flags as open flags.
+fn split_type(type_: i32) -> Result<(i32, i32, bool), Errno> {
+    let flags = type_ & !0xf;
+    if flags & !(c::SOCK_CLOEXEC | c::SOCK_NONBLOCK) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let open_flags = c::O_RDWR | if flags & c::SOCK_NONBLOCK != 0 { c::O_NONBLOCK } else { 0 };
+    Ok((type_ & 0xf, open_flags, flags & c::SOCK_CLOEXEC != 0))
+}
+
+pub fn sys_socket(call: &mut Call<'_>) -> SysResult {
+    let (type_, open_flags, cloexec) = split_type(call.int(1))?;
+    let key = operations::create(call.host, call.int(0), type_, call.int(2))?;
+    let file = call.host.open_file(FileKind::Socket(key), open_flags);
+    call.host.install_fd(call.process, file, cloexec, 0).and_then(done)
+}
+
+pub fn sys_socketpair(call: &mut Call<'_>) -> SysResult {
+    let (type_, open_flags, cloexec) = split_type(call.int(1))?;
+    if call.int(0) != c::AF_UNIX {
+        let known = matches!(call.int(0), c::AF_INET | c::AF_INET6 | c::AF_NETLINK);
+        return Err(if known { Errno::EOPNOTSUPP } else { Errno::EAFNOSUPPORT });
+    }
+    let (a, b) = unix::create_pair(call.host, type_, call.int(2))?;
+    let first = call.host.open_file(FileKind::Socket(a), open_flags);
+    let second = call.host.open_file(FileKind::Socket(b), open_flags);
+    let fd_a = match call.host.install_fd(call.process, first, cloexec, 0) {
+        Ok(fd) => fd,
+        Err(errno) => {
+            call.host.release_file(second);
+            return Err(errno);
+        }
+    };
+    let stored = call.host.install_fd(call.process, second, cloexec, 0).and_then(|fd_b| {
+        let fds = [fd_a as i32, fd_b as i32];
+        call.write(call.args[3], &fds).inspect_err(|_| close_descriptor(call, fds[1]))
+    });
+    if let Err(errno) = stored {
+        close_descriptor(call, fd_a as i32);
+        return Err(errno);
+    }
+    done(0)
+}
+
+/// Takes a descriptor back that the call has just made.
+fn close_descriptor(call: &mut Call<'_>, fd: i32) {
+    let Some(table) = call.host.process(call.process).fds else { return };
+    let entry = call.host.files.tables[table.0].entries.get_mut(fd as usize).and_then(Option::take);
+    if let Some(entry) = entry {
+        call.host.release_file(entry.file);
+    }
+}
+
+/// `EMFILE` if the process may open nothing more.
+fn check_descriptor_available(call: &mut Call<'_>) -> Result<(), Errno> {
+    let process = call.host.process(call.process);
+    let limit = process.rlimits[c::RLIMIT_NOFILE as usize].soft as usize;
+    let table = process.fds.ok_or(Errno::EMFILE)?;
+    let entries = &call.host.files.tables[table.0].entries;
+    let free = entries.len() < limit || entries[..limit].iter().any(Option::is_none);
+    if free { Ok(()) } else { Err(Errno::EMFILE) }
+}
+
+pub fn sys_bind(call: &mut Call<'_>) -> SysResult {
+    let target = Target::of(call)?;
+    let name = read_address(call, call.args[1], call.int(2))?;
+    operations::bind(call, target.key, &name)?;
+    done(0)
+}
+
+pub fn sys_connect(call: &mut Call<'_>) -> SysResult {
+    let target = Target::of(call)?;
+    let name = read_address(call, call.args[1], call.int(2))?;
+    let again = call.resumed.is_some();
+    let (is_unix, queue, timeout) = {
+        let socket = call.host.socket(target.key);
+        (socket.domain == c::AF_UNIX, socket.queue, socket.options.send_timeout)
+    };
+    let would_wait = if is_unix { Errno::EAGAIN } else { Errno::EINPROGRESS };
+    let queue = match operations::connect(call, target.key, &name, again) {
+        Ok(Attempt::Done(())) => return done(0),
+        Ok(Attempt::Wait(queue)) if !target.nonblocking => queue,
+        // A handshake that another call began: a blocking call waits for it.
+        Err(Errno::EALREADY) if !target.nonblocking => queue,
+        Ok(Attempt::Wait(_)) => return Err(would_wait),
+        Err(errno) => return Err(errno),
+    };
+    wait(call, queue, timeout, would_wait, CallState::Deadline)
+}
+
+pub fn sys_listen(call: &mut Call<'_>) -> SysResult {
+    let target = Target::of(call)?;
+    // As an unsigned number, cut to net.core.somaxconn: a negative backlog means the most.
+    let backlog = (call.int(1) as u32).min(4_096);
+    operations::listen(call, target.key, backlog as usize)?;
+    done(0)
+}
+
+pub fn sys_accept(call: &mut Call<'_>) -> SysResult {
+    accept(call, 0)
+}
+
+pub fn sys_accept4(call: &mut Call<'_>) -> SysResult {
+    accept(call, call.int(3))
+}
+
+fn accept(call: &mut Call<'_>, flags: i32) -> SysResult {
+    if flags & !(c::SOCK_CLOEXEC | c::SOCK_NONBLOCK) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let (_, open_flags, cloexec) = split_type(flags)?;
+    let target = Target::of(call)?;
+    // The descriptor comes first, so that no connection is lost for want of one.
+    check_descriptor_available(call)?;
+    let key = match operations::accept(call, target.key)? {
+        Attempt::Done(key) => key,
+        Attempt::Wait(_) if target.nonblocking => return Err(Errno::EAGAIN),
+        Attempt::Wait(queue) => {
+            let timeout = call.host.socket(target.key).options.receive_timeout;
+            return wait(call, queue, timeout, Errno::EAGAIN, CallState::Deadline);
+        }
+    };
+    let file = call.host.open_file(FileKind::Socket(key), open_flags);
+    if call.args[1] != 0 {
+        let stored = call
+            .host
+            .socket_peer_name(key)
+            .map_err(|_| Errno::ECONNABORTED)
+            .and_then(|name| write_address(call, call.args[1], call.args[2], &name));
+        if let Err(errno) = stored {
+            call.host.release_file(file);
+            return Err(errno);
+        }
+    }
+    call.host.install_fd(call.process, file, cloexec, 0).and_then(done)
+}
+
+pub fn sys_getsockname(call: &mut Call<'_>) -> SysResult {
+    let target = Target::of(call)?;
+    let name = call.host.socket_local_name(target.key)?;
+    write_address(call, call.args[1], call.args[2], &name)?;
+    done(0)
+}
+
+pub fn sys_getpeername(call: &mut Call<'_>) -> SysResult {
+    let target = Target::of(call)?;
+    let name = call.host.socket_peer_name(target.key)?;
+    write_address(call, call.args[1], call.args[2], &name)?;
+    done(0)
+}
+
+pub fn sys_shutdown(call: &mut Call<'_>) -> SysResult {
+    let target = Target::of(call)?;
+    let how = call.int(1);
+    if !matches!(how, c::SHUT_RD | c::SHUT_WR | c::SHUT_RDWR) {
+        return Err(Errno::EINVAL);
+    }
+    operations::shutdown(call, target.key, how)?;
+    done(0)
+}
