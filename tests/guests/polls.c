@@ -2,6 +2,12 @@
 #include "guest.h"
 #include <sys/eventfd.h>
 #include <sys/select.h>
+#include <sys/syscall.h>
+
+/* The call itself: musl's select() keeps the time left to itself. */
+static int raw_select(int n, fd_set *r, struct timeval *left) {
+    return (int)syscall(SYS_select, n, r, NULL, NULL, left);
+}
 
 static volatile sig_atomic_t alarms;
 static void on_alarm(int s) { alarms += s == SIGALRM || s == SIGUSR1; }
@@ -72,7 +78,7 @@ static void select_basics(void) {
     FD_SET(p[0], &r);
     struct timeval tv = {0, 40000};
     uint64_t start = now_ms();
-    SAME(select(p[0] + 1, &r, NULL, NULL, &tv), 0);
+    SAME(raw_select(p[0] + 1, &r, &tv), 0);
     CHECK(!FD_ISSET(p[0], &r) && lasted(now_ms() - start, 40));
     SAME(tv.tv_sec * 1000000 + tv.tv_usec, 0); /* Linux leaves the time that was not slept */
     FD_ZERO(&r);
@@ -95,7 +101,7 @@ static void interrupted_by_a_signal(void) {
     SAME(alarms, 1);
     CHECK(timer_settime(timer, 0, &at, NULL) == 0);
     struct timeval tv = {5, 0};
-    FAILS(select(0, NULL, NULL, NULL, &tv), EINTR);
+    FAILS(raw_select(0, NULL, &tv), EINTR);
     SAME(alarms, 2);
     CHECK(tv.tv_sec == 4);
     timer_delete(timer);

@@ -1,0 +1,219 @@
+"""What the tests share: the belljar binary, experiments and their results, guest programs."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
+EXAMPLES = ROOT / "examples"
+BUILT = TARGET / "examples"
+
+# Debian's own programs first: what a version manager puts before them on PATH are shell scripts.
+os.environ["PATH"] = "/usr/bin:/bin:/usr/sbin:/sbin:" + os.environ.get("PATH", "") + ":/usr/local/go/bin"
+
+
+def pytest_addoption(parser):
+    parser.addoption("--all", action="store_true", help="also the slow tests: long flows, 1,000 hosts")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: runs only with --all")
+    config.addinivalue_line("markers", "needs(*programs): skipped where one of these is not installed")
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("slow") and not item.config.getoption("--all"):
+        pytest.skip("slow: ./test --all runs it")
+    for mark in item.iter_markers("needs"):
+        for program in mark.args:
+            if shutil.which(program) is None:
+                pytest.skip(f"{program} is not installed")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if report.failed:
+        item.failed = True
+        kept = getattr(item, "kept", None)
+        if kept:
+            report.sections.append(("results kept in", str(kept)))
+
+
+@pytest.fixture
+def workdir(request):
+    """A directory of the test's own under the target directory: gone when it passes, kept and named when it fails."""
+    name = "".join(c if c.isalnum() or c in "-_." else "_" for c in request.node.name)[:100]
+    path = TARGET / "test-work" / f"{name}-{os.getpid()}"
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    request.node.kept = path
+    yield path
+    if not getattr(request.node, "failed", False):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def belljar():
+    """The binary, built from the sources as they are; BELLJAR_BIN names another one."""
+    given = os.environ.get("BELLJAR_BIN")
+    if given:
+        return pathlib.Path(given).resolve()
+    built = subprocess.run(
+        ["cargo", "build", "--release", "--quiet", "-p", "belljar"], cwd=ROOT, capture_output=True, text=True
+    )
+    if built.returncode != 0:
+        pytest.fail("belljar does not build:\n" + built.stderr[-4000:], pytrace=False)
+    return TARGET / "release" / "belljar"
+
+
+class Run:
+    """A finished command: its exit status and what it wrote."""
+
+    def __init__(self, command, status, out, err):
+        self.command, self.status, self.out_bytes, self.err_bytes = command, status, out, err
+        self.out = out.decode(errors="replace")
+        self.err = err.decode(errors="replace")
+
+    def __str__(self):
+        return f"$ {' '.join(map(str, self.command))}\nstatus {self.status}\n{self.out[-3000:]}{self.err[-3000:]}"
+
+
+class Results(Run):
+    """The results of one experiment: `belljar run` and the folder it wrote."""
+
+    def __init__(self, run, path):
+        super().__init__(run.command, run.status, run.out_bytes, run.err_bytes)
+        self.path = path
+
+    def host(self, name):
+        return self.path / "hosts" / name
+
+    def streams(self, host, program=None, kind="stdout"):
+        """The files `<prog>.<pid>.<kind>` of a host, in the order of their pids."""
+        files = [f for f in self.host(host).glob(f"*.{kind}") if program is None or f.name.startswith(program + ".")]
+        return sorted(files, key=lambda f: int(f.name.split(".")[-2]))
+
+    def stdout(self, host, program=None):
+        """What the one process (or the one of that program) wrote to its standard output, as bytes."""
+        files = self.streams(host, program)
+        assert len(files) == 1, f"{host} has {[f.name for f in files]}, not one stdout of {program or 'a program'}\n{self}"
+        return files[0].read_bytes()
+
+    def text(self, host, program=None):
+        return self.stdout(host, program).decode()
+
+    def pcap(self, host, interface="eth0"):
+        return self.host(host) / f"{interface}.pcap"
+
+
+def execute(command, timeout, cwd=ROOT, env=None, stdin=subprocess.DEVNULL):
+    """Runs a command to its end. One that takes too long is killed with its children, and that is a failure."""
+    process = subprocess.Popen(
+        list(map(str, command)), cwd=cwd, env=env, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        out, err = process.communicate()
+        late = Run(command, "killed", out, err)
+        pytest.fail(f"still running after {timeout} s\n{late}", pytrace=False)
+    return Run(command, process.returncode, out, err)
+
+
+@pytest.fixture
+def run_experiment(belljar, workdir):
+    """run_experiment(yaml text, dict or path) -> Results; `status=None` accepts any exit status."""
+    count = 0
+
+    def run(experiment, *, args=(), seed=None, pcap=False, timeout=120, status=0, name=None):
+        nonlocal count
+        count += 1
+        name = name or f"run{count}"
+        if isinstance(experiment, pathlib.Path):
+            file = experiment
+        else:
+            file = workdir / f"{name}.yaml"
+            file.write_text(experiment if isinstance(experiment, str) else yaml.safe_dump(experiment, sort_keys=False))
+        data = workdir / f"{name}.data"
+        command = [belljar, "run", file, "-o", data]
+        command += ["--seed", str(seed)] if seed is not None else []
+        command += ["--pcap"] if pcap else []
+        done = execute(command + list(args), timeout)
+        if status is not None:
+            assert done.status == status, f"exit status {done.status}, not {status}\n{done}{outputs(data)}"
+        return Results(done, data)
+
+    return run
+
+
+def outputs(data):
+    """What the guests of a failed run said, for the failure's message."""
+    said = ""
+    for file in sorted(data.glob("hosts/*/*.std*")):
+        content = file.read_bytes()
+        if content:
+            said += f"\n--- {file.relative_to(data)}\n{content[-1500:].decode(errors='replace')}"
+    return said
+
+
+@pytest.fixture
+def exec_guest(belljar, workdir):
+    """exec_guest(["date"]) -> Run of `belljar exec -- date` in a directory of its own."""
+
+    def run(command, timeout=120, env=None, stdin=subprocess.DEVNULL):
+        return execute([belljar, "exec", "--", *command], timeout, cwd=workdir, env=env, stdin=stdin)
+
+    return run
+
+
+def graph(*edges, directed=0, bandwidth="1 Gbit"):
+    """A GML text from edges (source, target, latency[, loss]); every node gets a self-loop of 1 ms unless given one."""
+    nodes = sorted({n for e in edges for n in e[:2]})
+    given = {(e[0], e[1]) for e in edges}
+    edges = list(edges) + [(n, n, "1 ms") for n in nodes if (n, n) not in given]
+    text = f"graph [\n  directed {directed}\n"
+    for n in nodes:
+        text += f'  node [\n    id {n}\n    host_bandwidth_up "{bandwidth}"\n    host_bandwidth_down "{bandwidth}"\n  ]\n'
+    for source, target, latency, *loss in edges:
+        text += f'  edge [\n    source {source}\n    target {target}\n    latency "{latency}"\n'
+        text += f"    packet_loss {loss[0]}\n" if loss else ""
+        text += "  ]\n"
+    return text + "]\n"
+
+
+def experiment(hosts, gml=None, stop="60 s", **general):
+    """An experiment as a dict. `hosts`: name -> (node, [process, ...]), a process being a dict or (path, args...)."""
+
+    def process(p):
+        return p if isinstance(p, dict) else {"path": str(p[0]), "args": [str(a) for a in p[1:]]}
+
+    network = {"graph": {"type": "gml", "inline": gml} if gml else {"type": "1_gbit_switch"}}
+    return {
+        "general": {"stop_time": stop, **general},
+        "network": network,
+        "hosts": {n: {"network_node_id": node, "processes": [process(p) for p in ps]} for n, (node, ps) in hosts.items()},
+    }
+
+
+@pytest.fixture(scope="session")
+def programs():
+    """The programs of examples/, built; the directory that holds them."""
+    built = subprocess.run(
+        ["make", "--silent", "-C", str(EXAMPLES), f"TARGET={BUILT}"], capture_output=True, text=True
+    )
+    if built.returncode != 0:
+        pytest.fail("the programs of the examples do not build:\n" + built.stderr[-4000:], pytrace=False)
+    return BUILT
+
+
+sys.path.insert(0, str(ROOT / "tests"))

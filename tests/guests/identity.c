@@ -1,0 +1,159 @@
+/* Who and where am I: ids, uname, limits, randomness, /proc/self. proc(5). */
+#include "guest.h"
+#include <dirent.h>
+#include <sched.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <sys/times.h>
+#include <sys/utsname.h>
+
+static char **main_argv;
+
+static void ids(void) {
+    CHECK(getpid() > 0 && getppid() >= 0);
+    SAME(syscall(SYS_gettid), getpid());
+    SAME(getuid(), geteuid());
+    uid_t r, e, s;
+    CHECK(getresuid(&r, &e, &s) == 0 && r == getuid() && s == e);
+    CHECK(getpgrp() > 0 && getsid(0) > 0 && getpgid(0) == getpgrp());
+    CHECK(getgroups(0, NULL) >= 0);
+}
+
+static void names(void) {
+    struct utsname u;
+    char h[256];
+    CHECK(uname(&u) == 0 && strcmp(u.sysname, "Linux") == 0 && strcmp(u.machine, "x86_64") == 0);
+    CHECK(gethostname(h, sizeof h) == 0 && strcmp(h, u.nodename) == 0 && h[0] != 0);
+    int major = 0;
+    CHECK(sscanf(u.release, "%d.", &major) == 1 && major >= 4);
+    FAILS(uname((struct utsname *)8), EFAULT);
+}
+
+static void the_machine(void) {
+    struct sysinfo si;
+    CHECK(sysinfo(&si) == 0 && si.totalram > 0 && si.mem_unit >= 1 && si.freeram <= si.totalram && si.procs >= 1);
+    CHECK(sysconf(_SC_NPROCESSORS_ONLN) >= 1);
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CHECK(sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) >= 1);
+    SAME(CPU_COUNT(&set), sysconf(_SC_NPROCESSORS_ONLN));
+    CHECK(sched_getcpu() >= 0);
+    struct tms t;
+    CHECK(times(&t) != (clock_t)-1);
+}
+
+static void limits(void) {
+    struct rlimit r;
+    CHECK(getrlimit(RLIMIT_STACK, &r) == 0 && r.rlim_cur >= 65536);
+    CHECK(getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur >= 64 && r.rlim_cur <= r.rlim_max);
+    r.rlim_cur = r.rlim_max;
+    r.rlim_cur--;
+    CHECK(setrlimit(RLIMIT_NOFILE, &r) == 0 && getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur == r.rlim_max - 1);
+    r.rlim_cur = 10, r.rlim_max = 5;
+    FAILS(setrlimit(RLIMIT_NOFILE, &r), EINVAL);
+    FAILS(getrlimit(999, &r), EINVAL);
+    struct rusage u;
+    CHECK(getrusage(RUSAGE_SELF, &u) == 0 && u.ru_maxrss >= 0);
+    FAILS(getrusage(77, &u), EINVAL);
+}
+
+static void randomness(void) {
+    unsigned char a[64] = {0}, b[64] = {0};
+    SAME(getrandom(a, sizeof a, 0), sizeof a);
+    SAME(getrandom(b, sizeof b, GRND_NONBLOCK), sizeof b);
+    CHECK(memcmp(a, b, sizeof a) != 0);
+    FAILS(getrandom(a, sizeof a, 0x1000), EINVAL);
+    FAILS(getrandom((void *)8, 16, 0), EFAULT);
+    SAME(getrandom(a, 0, 0), 0);
+    CHECK(getentropy(b, 32) == 0);
+}
+
+static char text[1 << 16];
+static long slurp(const char *path) {
+    int f = open(path, O_RDONLY);
+    long n = 0, r;
+    while (f >= 0 && n < (long)sizeof text - 1 && (r = read(f, text + n, sizeof text - 1 - (size_t)n)) > 0)
+        n += r;
+    text[n] = 0;
+    return f < 0 ? -1 : (close(f), n);
+}
+
+static void maps(void) {
+    CHECK(slurp("/proc/self/maps") > 0);
+    unsigned long at = (unsigned long)(uintptr_t)maps, on_stack = (unsigned long)(uintptr_t)&at, low, high, last = 0;
+    int code = 0, stack = 0, named = 0;
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        char perms[5], path[PATH_MAX] = "";
+        CHECK(sscanf(line, "%lx-%lx %4s %*s %*s %*s %4095s", &low, &high, perms, path) >= 3);
+        CHECK(low < high && low >= last); /* in order, not overlapping */
+        last = high;
+        if (at >= low && at < high) {
+            code = perms[0] == 'r' && perms[1] == '-' && perms[2] == 'x';
+            named = strstr(path, program_invocation_short_name) != NULL;
+        }
+        if (on_stack >= low && on_stack < high)
+            stack = perms[0] == 'r' && perms[1] == 'w' && strcmp(path, "[stack]") == 0;
+    }
+    CHECK(code);
+    CHECK(named);
+    CHECK(stack);
+}
+
+static void proc_self(void) {
+    char exe[PATH_MAX] = {0}, link[64];
+    CHECK(readlink("/proc/self/exe", exe, sizeof exe - 1) > 0 && exe[0] == '/' && access(exe, X_OK) == 0);
+    CHECK(strcmp(strrchr(exe, '/') + 1, program_invocation_short_name) == 0);
+    CHECK(slurp("/proc/self/cmdline") > 0 && strcmp(text, main_argv[0]) == 0);
+    snprintf(link, sizeof link, "/proc/%d/cmdline", getpid());
+    CHECK(slurp(link) > 0 && strcmp(text, main_argv[0]) == 0);
+    CHECK(slurp("/proc/self/stat") > 0);
+    int pid, ppid;
+    char comm[64], state;
+    CHECK(sscanf(text, "%d (%63[^)]) %c %d", &pid, comm, &state, &ppid) == 4);
+    SAME(pid, getpid());
+    SAME(ppid, getppid());
+    SAME(state, 'R');
+    CHECK(strncmp(comm, program_invocation_short_name, 15) == 0);
+    CHECK(slurp("/proc/self/status") > 0);
+    char *p = strstr(text, "\nPid:");
+    CHECK(p != NULL && atoi(p + 5) == getpid());
+    p = strstr(text, "\nThreads:");
+    CHECK(p != NULL && atoi(p + 9) == 1);
+    char cwd[PATH_MAX], by_link[PATH_MAX] = {0};
+    CHECK(getcwd(cwd, sizeof cwd) != NULL && readlink("/proc/self/cwd", by_link, sizeof by_link - 1) > 0);
+    CHECK(strcmp(cwd, by_link) == 0);
+}
+
+static void proc_descriptors(void) {
+    int f = open("/dev/null", O_RDONLY), p[2], seen = 0;
+    CHECK(f >= 0 && pipe(p) == 0);
+    DIR *d = opendir("/proc/self/fd");
+    CHECK(d != NULL);
+    struct dirent *e;
+    while ((e = readdir(d)) != NULL)
+        seen |= atoi(e->d_name) == f && e->d_name[0] != '.' ? 1 : atoi(e->d_name) == p[0] ? 2 : 0;
+    closedir(d);
+    SAME(seen, 3);
+    char name[64], target[64] = {0};
+    snprintf(name, sizeof name, "/proc/self/fd/%d", f);
+    CHECK(readlink(name, target, sizeof target - 1) > 0 && strcmp(target, "/dev/null") == 0);
+    snprintf(name, sizeof name, "/proc/self/fd/%d", p[0]);
+    memset(target, 0, sizeof target);
+    CHECK(readlink(name, target, sizeof target - 1) > 0 && strncmp(target, "pipe:[", 6) == 0);
+    close(f), close(p[0]), close(p[1]);
+    FAILS(readlink(name, target, sizeof target), ENOENT);
+}
+
+static void proc_of_the_machine(void) {
+    CHECK(slurp("/proc/cpuinfo") > 0 && strncmp(text, "processor", 9) == 0);
+    CHECK(slurp("/proc/meminfo") > 0 && strncmp(text, "MemTotal:", 9) == 0);
+    CHECK(slurp("/proc/uptime") > 0);
+    CHECK(slurp("/proc/sys/kernel/osrelease") > 0 || errno == EACCES);
+    FAILS(open("/proc/self/nonesuch", O_RDONLY), ENOENT);
+    FAILS(open("/proc/999999/stat", O_RDONLY), ENOENT);
+}
+
+GUEST_WITH((void)(main_argv = argv, argc), T(ids), T(names), T(the_machine), T(limits), T(randomness), T(maps),
+           T(proc_self), T(proc_descriptors), T(proc_of_the_machine))
