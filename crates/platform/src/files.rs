@@ -1,0 +1,192 @@
+//! The machine's own files, by plain system calls. Nothing but regular files is ever opened for
+//! reading or writing: a FIFO could block, a device could do anything.
+
+use belljar_kernel::machine::{NativeDirEntry, NativeFile, NativeStat, OpenHow};
+use belljar_linux_abi::Errno;
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::mem::ManuallyDrop;
+use std::os::fd::{FromRawFd, IntoRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+/// The file without taking over its descriptor.
+fn borrowed(file: NativeFile) -> ManuallyDrop<File> {
+    // SAFETY: `ManuallyDrop` leaves the descriptor open; the kernel passes only descriptors that
+    // `open` or `shared_memory` gave and `close` has not taken.
+    ManuallyDrop::new(unsafe { File::from_raw_fd(file.0) })
+}
+
+pub fn open(path: &Path, how: OpenHow) -> Result<NativeFile, Errno> {
+    let exists = match fs::symlink_metadata(path) {
+        Ok(found) => {
+            refuse_irregular(found.file_type())?;
+            true
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && how.create.is_some() => false,
+        Err(error) => return Err(error.into()),
+    };
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(how.write);
+    // `std` refuses to create or cut files that are not opened for writing; Linux does not.
+    let mut flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    if let Some(mode) = how.create {
+        flags |= libc::O_CREAT | if how.exclusive { libc::O_EXCL } else { 0 };
+        options.mode(mode);
+    }
+    if how.truncate {
+        flags |= libc::O_TRUNC;
+    }
+    let file = options.custom_flags(flags).open(path)?;
+    refuse_irregular(file.metadata()?.file_type())?;
+    if let (Some(mode), false) = (how.create, exists) {
+        // The simulator's own umask is not the guest's.
+        file.set_permissions(fs::Permissions::from_mode(mode & 0o7777))?;
+    }
+    Ok(NativeFile(file.into_raw_fd()))
+}
+
+fn refuse_irregular(kind: fs::FileType) -> Result<(), Errno> {
+    if kind.is_file() {
+        Ok(())
+    } else if kind.is_dir() {
+        Err(Errno::EISDIR)
+    } else if kind.is_symlink() {
+        Err(Errno::ELOOP)
+    } else {
+        Err(Errno::ENXIO)
+    }
+}
+
+pub fn close(file: NativeFile) {
+    drop(ManuallyDrop::into_inner(borrowed(file)));
+}
+
+pub fn read_at(file: NativeFile, offset: u64, out: &mut [u8]) -> Result<usize, Errno> {
+    let file = borrowed(file);
+    let mut done = 0;
+    while done < out.len() {
+        match file.read_at(&mut out[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(done)
+}
+
+pub fn write_at(file: NativeFile, offset: u64, data: &[u8]) -> Result<(), Errno> {
+    Ok(borrowed(file).write_all_at(data, offset)?)
+}
+
+pub fn stat_file(file: NativeFile) -> Result<NativeStat, Errno> {
+    Ok(stat_of(&borrowed(file).metadata()?))
+}
+
+pub fn set_len(file: NativeFile, len: u64) -> Result<(), Errno> {
+    Ok(borrowed(file).set_len(len)?)
+}
+
+pub fn stat(path: &Path) -> Result<NativeStat, Errno> {
+    Ok(stat_of(&fs::symlink_metadata(path)?))
+}
+
+fn stat_of(found: &fs::Metadata) -> NativeStat {
+    NativeStat {
+        dev: found.dev(),
+        ino: found.ino(),
+        mode: found.mode(),
+        nlink: found.nlink(),
+        uid: found.uid(),
+        gid: found.gid(),
+        rdev: found.rdev(),
+        size: found.size(),
+        blocks: found.blocks(),
+        mtime_ns: found.mtime().saturating_mul(1_000_000_000).saturating_add(found.mtime_nsec()),
+    }
+}
+
+pub fn read_link(path: &Path) -> Result<Vec<u8>, Errno> {
+    Ok(fs::read_link(path)?.into_os_string().as_bytes().to_vec())
+}
+
+pub fn read_dir(path: &Path) -> Result<Vec<NativeDirEntry>, Errno> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let kind = match entry.file_type() {
+            Ok(kind) => kind_bits(kind),
+            // Removed since it was listed.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error.into()),
+        };
+        entries.push(NativeDirEntry { name: entry.file_name().as_bytes().to_vec(), kind });
+    }
+    entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    Ok(entries)
+}
+
+fn kind_bits(kind: fs::FileType) -> u32 {
+    match kind {
+        _ if kind.is_dir() => libc::S_IFDIR,
+        _ if kind.is_symlink() => libc::S_IFLNK,
+        _ if kind.is_fifo() => libc::S_IFIFO,
+        _ if kind.is_socket() => libc::S_IFSOCK,
+        _ if kind.is_char_device() => libc::S_IFCHR,
+        _ if kind.is_block_device() => libc::S_IFBLK,
+        _ => libc::S_IFREG,
+    }
+}
+
+pub fn create_dir(path: &Path, mode: u32) -> Result<(), Errno> {
+    fs::create_dir(path)?;
+    // The simulator's own umask is not the guest's.
+    Ok(fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7777))?)
+}
+
+pub fn create_symlink(target: &[u8], path: &Path) -> Result<(), Errno> {
+    Ok(std::os::unix::fs::symlink(std::ffi::OsStr::from_bytes(target), path)?)
+}
+
+pub fn create_link(existing: &Path, path: &Path) -> Result<(), Errno> {
+    // `linkat` without AT_SYMLINK_FOLLOW, as `std` uses it: a link to a symbolic link is one.
+    Ok(fs::hard_link(existing, path)?)
+}
+
+pub fn remove_file(path: &Path) -> Result<(), Errno> {
+    Ok(fs::remove_file(path)?)
+}
+
+pub fn remove_dir(path: &Path) -> Result<(), Errno> {
+    Ok(fs::remove_dir(path)?)
+}
+
+pub fn rename(from: &Path, to: &Path) -> Result<(), Errno> {
+    Ok(fs::rename(from, to)?)
+}
+
+pub fn set_mode(path: &Path, mode: u32) -> Result<(), Errno> {
+    if fs::symlink_metadata(path)?.file_type().is_symlink() {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    Ok(fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7777))?)
+}
+
+pub fn shared_memory(len: u64) -> Result<NativeFile, Errno> {
+    let name = CString::from(c"belljar");
+    // SAFETY: `name` is a C string.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    let file = NativeFile(fd);
+    match set_len(file, len) {
+        Ok(()) => Ok(file),
+        Err(error) => {
+            close(file);
+            Err(error)
+        }
+    }
+}

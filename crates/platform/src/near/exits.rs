@@ -1,0 +1,123 @@
+//! What an exit from guest code means.
+
+use super::context::{Context, LOOK_UP};
+use super::entry::{self, PLAIN_FLAGS};
+use super::signals::{GENERAL_PROTECTION, tick_signal};
+use super::space::Space;
+use super::worker::{self, Trap, Worker};
+use super::{copy, cpuid};
+use belljar_kernel::machine::{Exit, Fault};
+
+/// The flags that guest code may set: CF PF AF ZF SF TF DF OF RF AC, as Linux's `FIX_EFLAGS`. ID
+/// is left out: it would differ between the ways out of the guest.
+const GUEST_FLAGS: u64 = 0x5_0dd5;
+/// RF, which no instruction that software sees the flags after leaves set.
+const RF: u64 = 0x1_0000;
+const AUDIT_ARCH_X86_64: u64 = 0xc000_003e;
+const SI_KERNEL: i32 = 0x80;
+const SEGV_MAPERR: i32 = 1;
+
+/// Runs `context` until it comes back with something for the kernel.
+pub fn resume(context: &mut Context, space: &mut Space) -> Exit {
+    let worker = worker::current();
+    loop {
+        if let Some(exit) = run(worker, context, space) {
+            return exit;
+        }
+    }
+}
+
+fn run(worker: *mut Worker, context: &mut Context, space: &mut Space) -> Option<Exit> {
+    context.regs.rflags = context.regs.rflags & GUEST_FLAGS | PLAIN_FLAGS;
+    if context.regs.rip != context.exit_rip {
+        if !space.may_run_at(context.regs.rip) {
+            return Some(Exit::Fault(no_code_at(context.regs.rip)));
+        }
+        context.resume_at = context.regs.rip;
+    }
+    // SAFETY: `worker` is this thread's block and nobody borrows it; `context` is exclusively ours
+    // and reached by the same pointer inside; its vector image is kept acceptable by `Xsave`.
+    let (came, trap) = unsafe {
+        if (*worker).tsc_is_native || (*worker).cpuid_is_native {
+            worker::set_traps(&mut *worker).expect("prctl(PR_SET_TSC) works on every x86-64 Linux");
+        }
+        (*worker).resumes += 1;
+        (*worker).target = context.resume_at;
+        (entry::enter(worker, context), (*worker).trap)
+    };
+    let regs = &mut context.regs;
+    regs.rflags &= !RF;
+    if came == entry::CAME_BY_STUB {
+        return Some(Exit::Syscall);
+    }
+    context.exit_rip = LOOK_UP;
+    if trap.signal == tick_signal() {
+        return Some(Exit::Preempted);
+    }
+    match trap.signal {
+        libc::SIGSYS if trap.addr == AUDIT_ARCH_X86_64 => {
+            regs.rcx = regs.rip;
+            regs.r11 = regs.rflags;
+            Some(Exit::Syscall)
+        }
+        libc::SIGSYS => Some(Exit::CompatSyscall),
+        libc::SIGSEGV if trap.trapno == GENERAL_PROTECTION => match trapping_instruction(regs.rip, space) {
+            Some((Trapping::Rdtsc { aux }, len)) => {
+                regs.rip += len;
+                Some(Exit::ReadTsc { aux })
+            }
+            Some((Trapping::Cpuid, len)) => {
+                cpuid::answer(regs);
+                regs.rip += len;
+                None
+            }
+            None => Some(Exit::Fault(fault(trap))),
+        },
+        _ => Some(Exit::Fault(fault(trap))),
+    }
+}
+
+fn fault(trap: Trap) -> Fault {
+    Fault {
+        signal: trap.signal,
+        code: trap.code,
+        addr: trap.addr,
+        trapno: trap.trapno,
+        error_code: trap.error_code,
+    }
+}
+
+/// What Linux says when a thread goes on at an address where it has no code: not canonical, or the
+/// simulator's, which a native process of its own would not have mapped.
+fn no_code_at(rip: u64) -> Fault {
+    if rip >= 1 << 47 {
+        let trapno = GENERAL_PROTECTION;
+        return Fault { signal: libc::SIGSEGV, code: SI_KERNEL, addr: 0, trapno, error_code: 0 };
+    }
+    // A page fault of an instruction fetch by user code.
+    Fault { signal: libc::SIGSEGV, code: SEGV_MAPERR, addr: rip, trapno: 14, error_code: 0x14 }
+}
+
+enum Trapping {
+    Rdtsc { aux: bool },
+    Cpuid,
+}
+
+/// The instruction at `rip` if it is one that the platform makes trap, and its length.
+fn trapping_instruction(rip: u64, space: &Space) -> Option<(Trapping, u64)> {
+    let mut code = [0u8; 8];
+    let len = (1..=8).rev().find(|&len| {
+        // SAFETY: `owns` says that the range is the guest's.
+        space.owns(rip, len) && unsafe { copy::read(rip, &mut code[..len as usize]) }.is_ok()
+    })?;
+    let code = &code[..len as usize];
+    // Prefixes that assemblers or compilers put before them without meaning.
+    let prefixes = code.iter().take_while(|&&b| matches!(b, 0x66 | 0xf2 | 0xf3 | 0x40..=0x4f)).count();
+    let (kind, opcode) = match &code[prefixes..] {
+        [0x0f, 0x31, ..] => (Trapping::Rdtsc { aux: false }, 2),
+        [0x0f, 0x01, 0xf9, ..] => (Trapping::Rdtsc { aux: true }, 3),
+        [0x0f, 0xa2, ..] => (Trapping::Cpuid, 2),
+        _ => return None,
+    };
+    Some((kind, prefixes as u64 + opcode))
+}

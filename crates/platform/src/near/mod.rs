@@ -1,0 +1,207 @@
+//! Guests in the simulator's own address space.
+//!
+//! * [`layout`]: where guests lie; [`space`]: one guest's part of it; [`registry`]: fixed addresses
+//! * [`context`]: saved registers; [`entry`]: into the guest and out of it, in assembly
+//! * [`worker`]: what a thread needs to run guests; [`signals`]: how guest code comes back
+//! * [`copy`]: guest memory that may not be there
+//! * [`cpu`], [`cpuid`]: what the CPU has, and what guests are told of it
+
+mod context;
+mod copy;
+pub(crate) mod cpu;
+mod cpuid;
+mod entry;
+mod exits;
+pub mod layout;
+pub(crate) mod patch_memory;
+mod registry;
+pub(crate) mod signals;
+mod space;
+pub(crate) mod worker;
+
+use crate::files::{self};
+use belljar_kernel::machine::{
+    Backing, ContextId, Exit, GuestMemory, HostFiles, NativeDirEntry, NativeFile, NativeStat, OpenHow, Platform,
+    Prot, Regs, SpaceId,
+};
+use belljar_linux_abi::Errno;
+use context::Context;
+use layout::Slots;
+use slab::Slab;
+use space::Space;
+use std::ops::Range;
+use std::path::Path;
+
+/// One host's guests, mapped into this process.
+///
+/// Spaces and contexts that are still there when it is dropped go with it.
+pub struct NearMachine {
+    slots: Slots,
+    spaces: Slab<Space>,
+    /// Boxed: the entry code holds a context's address while it runs.
+    contexts: Slab<Box<Context>>,
+}
+
+impl NearMachine {
+    /// The machine of host `host_index` among `host_count`; both alone decide which addresses its
+    /// guests get. [`crate::init`] must have succeeded.
+    pub fn new(host_index: u32, host_count: u32) -> NearMachine {
+        let slots = Slots::new(host_index, host_count);
+        NearMachine { slots, spaces: Slab::new(), contexts: Slab::new() }
+    }
+
+    fn space(&self, space: SpaceId) -> &Space {
+        &self.spaces[space.0 as usize]
+    }
+    fn space_mut(&mut self, space: SpaceId) -> &mut Space {
+        &mut self.spaces[space.0 as usize]
+    }
+    fn insert_context(&mut self, context: Context) -> ContextId {
+        ContextId(self.contexts.insert(Box::new(context)) as u32)
+    }
+}
+
+impl GuestMemory for NearMachine {
+    fn read(&self, space: SpaceId, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
+        if !self.space(space).owns(addr, out.len() as u64) {
+            return Err(Errno::EFAULT);
+        }
+        // SAFETY: the range is the guest's own.
+        unsafe { copy::read(addr, out) }
+    }
+    fn write(&mut self, space: SpaceId, addr: u64, data: &[u8]) -> Result<(), Errno> {
+        if !self.space(space).owns(addr, data.len() as u64) {
+            return Err(Errno::EFAULT);
+        }
+        // SAFETY: the range is the guest's own.
+        unsafe { copy::write(addr, data) }
+    }
+    fn compare_exchange_u32(&mut self, space: SpaceId, addr: u64, old: u32, new: u32) -> Result<u32, Errno> {
+        if !self.space(space).owns(addr, 4) {
+            return Err(Errno::EFAULT);
+        }
+        // SAFETY: the range is the guest's own.
+        unsafe { copy::compare_exchange(addr, old, new) }
+    }
+}
+
+impl Platform for NearMachine {
+    fn create_space(&mut self, slot: u32) -> Result<SpaceId, Errno> {
+        let slot = self.slots.get(slot).ok_or(Errno::ENOMEM)?;
+        let space = Space::new(slot)?;
+        Ok(SpaceId(self.spaces.insert(space) as u32))
+    }
+    fn destroy_space(&mut self, space: SpaceId) {
+        self.spaces.remove(space.0 as usize);
+    }
+    fn space_range(&self, space: SpaceId) -> Range<u64> {
+        self.space(space).slot.usable.clone()
+    }
+    fn claim_fixed(&mut self, space: SpaceId, range: Range<u64>) -> Result<(), Errno> {
+        self.space_mut(space).claim(range)
+    }
+
+    fn map(&mut self, space: SpaceId, addr: u64, len: u64, prot: Prot, backing: Backing) -> Result<(), Errno> {
+        self.space_mut(space).map(addr, len, prot, backing)
+    }
+    fn unmap(&mut self, space: SpaceId, addr: u64, len: u64) -> Result<(), Errno> {
+        self.space_mut(space).unmap(addr, len)
+    }
+    fn protect(&mut self, space: SpaceId, addr: u64, len: u64, prot: Prot) -> Result<(), Errno> {
+        self.space_mut(space).protect(addr, len, prot)
+    }
+    fn relocate(&mut self, space: SpaceId, from: u64, old_len: u64, to: u64, new_len: u64) -> Result<(), Errno> {
+        self.space_mut(space).relocate(from, old_len, to, new_len)
+    }
+    fn advise(&mut self, space: SpaceId, addr: u64, len: u64, advice: i32) -> Result<(), Errno> {
+        self.space_mut(space).advise(addr, len, advice)
+    }
+    fn map_vdso(&mut self, space: SpaceId, addr: u64) -> Result<u64, Errno> {
+        let _ = (space, addr);
+        Err(Errno::ENOSYS)
+    }
+
+    fn create_context(&mut self, space: SpaceId, regs: &Regs) -> ContextId {
+        self.insert_context(Context::new(space, regs))
+    }
+    fn copy_context(&mut self, from: ContextId, space: SpaceId) -> ContextId {
+        let mut context = (*self.contexts[from.0 as usize]).clone();
+        context.space = space.0;
+        context.exit_rip = context::LOOK_UP;
+        self.insert_context(context)
+    }
+    fn destroy_context(&mut self, context: ContextId) {
+        self.contexts.remove(context.0 as usize);
+    }
+    fn regs(&self, context: ContextId) -> &Regs {
+        &self.contexts[context.0 as usize].regs
+    }
+    fn regs_mut(&mut self, context: ContextId) -> &mut Regs {
+        &mut self.contexts[context.0 as usize].regs
+    }
+    fn xstate(&self, context: ContextId, out: &mut Vec<u8>) {
+        self.contexts[context.0 as usize].xstate(out);
+    }
+    fn set_xstate(&mut self, context: ContextId, state: &[u8]) {
+        self.contexts[context.0 as usize].set_xstate(state);
+    }
+    fn resume(&mut self, context: ContextId) -> Exit {
+        let context = &mut *self.contexts[context.0 as usize];
+        exits::resume(context, &mut self.spaces[context.space as usize])
+    }
+}
+
+/// The machine's files do not depend on the host.
+impl HostFiles for NearMachine {
+    fn open(&mut self, path: &Path, how: OpenHow) -> Result<NativeFile, Errno> {
+        files::open(path, how)
+    }
+    fn close(&mut self, file: NativeFile) {
+        files::close(file);
+    }
+    fn read_at(&mut self, file: NativeFile, offset: u64, out: &mut [u8]) -> Result<usize, Errno> {
+        files::read_at(file, offset, out)
+    }
+    fn write_at(&mut self, file: NativeFile, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        files::write_at(file, offset, data)
+    }
+    fn stat_file(&mut self, file: NativeFile) -> Result<NativeStat, Errno> {
+        files::stat_file(file)
+    }
+    fn set_len(&mut self, file: NativeFile, len: u64) -> Result<(), Errno> {
+        files::set_len(file, len)
+    }
+    fn stat(&mut self, path: &Path) -> Result<NativeStat, Errno> {
+        files::stat(path)
+    }
+    fn read_link(&mut self, path: &Path) -> Result<Vec<u8>, Errno> {
+        files::read_link(path)
+    }
+    fn read_dir(&mut self, path: &Path) -> Result<Vec<NativeDirEntry>, Errno> {
+        files::read_dir(path)
+    }
+    fn create_dir(&mut self, path: &Path, mode: u32) -> Result<(), Errno> {
+        files::create_dir(path, mode)
+    }
+    fn create_symlink(&mut self, target: &[u8], path: &Path) -> Result<(), Errno> {
+        files::create_symlink(target, path)
+    }
+    fn create_link(&mut self, existing: &Path, path: &Path) -> Result<(), Errno> {
+        files::create_link(existing, path)
+    }
+    fn remove_file(&mut self, path: &Path) -> Result<(), Errno> {
+        files::remove_file(path)
+    }
+    fn remove_dir(&mut self, path: &Path) -> Result<(), Errno> {
+        files::remove_dir(path)
+    }
+    fn rename(&mut self, from: &Path, to: &Path) -> Result<(), Errno> {
+        files::rename(from, to)
+    }
+    fn set_mode(&mut self, path: &Path, mode: u32) -> Result<(), Errno> {
+        files::set_mode(path, mode)
+    }
+    fn shared_memory(&mut self, len: u64) -> Result<NativeFile, Errno> {
+        files::shared_memory(len)
+    }
+}

@@ -1,0 +1,66 @@
+//! Which spaces hold which fixed addresses: the one thing that all machines of a process share,
+//! because low addresses exist only once.
+
+use super::layout::{self, FIXED_AREA, PAGE};
+use belljar_linux_abi::Errno;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+static CLAIMS: Mutex<Vec<Claim>> = Mutex::new(Vec::new());
+
+struct Claim {
+    range: Range<u64>,
+    /// The start of the claiming space's slot.
+    owner: u64,
+}
+
+fn claims() -> MutexGuard<'static, Vec<Claim>> {
+    CLAIMS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Gives a slot to one machine. `EBUSY` if another one of this process has it.
+pub fn take_slot(slot: &Range<u64>) -> Result<(), Errno> {
+    let mut claims = claims();
+    if claims.iter().any(|c| layout::overlap(&c.range, slot)) {
+        return Err(Errno::EBUSY);
+    }
+    claims.push(Claim { range: slot.clone(), owner: slot.start });
+    Ok(())
+}
+
+/// Gives `range` to the space whose slot starts at `owner`. `EINVAL` outside [`FIXED_AREA`] or off
+/// page boundaries; `EBUSY` if another space holds a part of it or something else is mapped there.
+pub fn claim(owner: u64, range: &Range<u64>) -> Result<(), Errno> {
+    if !layout::contains(&FIXED_AREA, range) || range.start % PAGE != 0 || range.end % PAGE != 0 || range.is_empty()
+    {
+        return Err(Errno::EINVAL);
+    }
+    let mut claims = claims();
+    let mut own = false;
+    for claim in claims.iter().filter(|c| layout::overlap(&c.range, range)) {
+        if claim.owner != owner {
+            return Err(Errno::EBUSY);
+        }
+        own = true;
+    }
+    if !own && !is_unmapped(range) {
+        return Err(Errno::EBUSY);
+    }
+    claims.push(Claim { range: range.clone(), owner });
+    Ok(())
+}
+
+/// Frees everything that the space whose slot starts at `owner` holds.
+pub fn release(owner: u64) {
+    claims().retain(|c| c.owner != owner);
+}
+
+fn is_unmapped(range: &Range<u64>) -> bool {
+    let len = (range.end - range.start) as usize;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: NOREPLACE touches nothing that is mapped; what it maps is unmapped again at once.
+    unsafe {
+        let at = libc::mmap(range.start as *mut libc::c_void, len, libc::PROT_NONE, flags, -1, 0);
+        at != libc::MAP_FAILED && libc::munmap(at, len) == 0
+    }
+}

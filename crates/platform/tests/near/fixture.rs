@@ -1,0 +1,102 @@
+//! Loads a blob of instructions as a guest's file-backed text and runs it.
+
+use belljar_kernel::machine::{
+    Backing, ContextId, Exit, GuestMemory, HostFiles, NativeFile, OpenHow, Platform, Prot, Regs, SpaceId,
+};
+use belljar_platform::NearMachine;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The machine code between two labels of a `global_asm!` block, which defines them as
+/// `belljar_test_NAME` and `belljar_test_NAME_end`.
+#[macro_export]
+macro_rules! blob {
+    ($name:ident, $($line:expr),+ $(,)?) => {{
+        mod code {
+            std::arch::global_asm!(
+                concat!("belljar_test_", stringify!($name), ":"),
+                $($line,)+
+                concat!("belljar_test_", stringify!($name), "_end:"),
+            );
+        }
+        unsafe extern "C" {
+            #[link_name = concat!("belljar_test_", stringify!($name))]
+            static START: u8;
+            #[link_name = concat!("belljar_test_", stringify!($name), "_end")]
+            static END: u8;
+        }
+        // SAFETY: both labels are in the text of this program, END behind START.
+        unsafe {
+            let start = &raw const START;
+            std::slice::from_raw_parts(start, (&raw const END).offset_from(start) as usize)
+        }
+    }};
+}
+
+/// Hosts differ between tests, which run in one process.
+static NEXT_HOST: AtomicU32 = AtomicU32::new(0);
+const HOSTS: u32 = 128;
+
+pub const STACK: u64 = 64 << 10;
+
+pub struct Guest {
+    pub machine: NearMachine,
+    pub space: SpaceId,
+    /// Where the blob lies.
+    pub text: u64,
+    /// The end of a stack of [`STACK`] bytes.
+    pub stack: u64,
+}
+
+impl Guest {
+    /// Loads `code` into a space of its own, as the text of a file.
+    pub fn new(code: &[u8]) -> Guest {
+        belljar_platform::init().expect("this machine can run guests");
+        let host = NEXT_HOST.fetch_add(1, Ordering::Relaxed);
+        assert!(host < HOSTS, "more hosts for the tests");
+        let mut machine = NearMachine::new(host, HOSTS);
+        let space = machine.create_space(0).unwrap();
+        let text = machine.space_range(space).start;
+        let len = (code.len() as u64).next_multiple_of(4096);
+        let file = text_file(&mut machine, code, host);
+        let backing = Backing::PrivateFile { file, offset: 0 };
+        machine.map(space, text, len, Prot::READ | Prot::EXEC, backing).unwrap();
+        machine.close(file);
+        let stack = machine.space_range(space).end - (1 << 20);
+        machine.map(space, stack - STACK, STACK, Prot::READ | Prot::WRITE, Backing::Anonymous).unwrap();
+        Guest { machine, space, text, stack }
+    }
+
+    /// A thread that starts at the blob's first instruction.
+    pub fn thread(&mut self) -> ContextId {
+        let regs = Regs { rip: self.text, rsp: self.stack, ..Regs::default() };
+        self.machine.create_context(self.space, &regs)
+    }
+
+    pub fn regs(&mut self, thread: ContextId) -> &mut Regs {
+        self.machine.regs_mut(thread)
+    }
+
+    /// Resumes and expects a system call; gives its number.
+    pub fn syscall(&mut self, thread: ContextId) -> u64 {
+        match self.machine.resume(thread) {
+            Exit::Syscall => self.machine.regs(thread).rax,
+            other => panic!("{other:?} at {:#x}", self.machine.regs(thread).rip - self.text),
+        }
+    }
+
+    pub fn read_u64(&self, addr: u64) -> u64 {
+        let mut out = [0; 8];
+        self.machine.read(self.space, addr, &mut out).unwrap();
+        u64::from_le_bytes(out)
+    }
+}
+
+fn text_file(machine: &mut NearMachine, code: &[u8], host: u32) -> NativeFile {
+    let path = std::env::temp_dir().join(format!("belljar-near-{}-{host}", std::process::id()));
+    let how = OpenHow { write: true, create: Some(0o600), exclusive: true, truncate: false };
+    let file = machine.open(&path, how).unwrap();
+    machine.remove_file(&path).unwrap();
+    machine.write_at(file, 0, code).unwrap();
+    machine.set_len(file, (code.len() as u64).next_multiple_of(4096)).unwrap();
+    file
+}

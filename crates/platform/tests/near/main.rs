@@ -1,0 +1,5 @@
+//! Guests made of a few instructions, and what the platform makes of them.
+#![allow(unsafe_code, missing_docs)]
+
+mod basic;
+mod fixture;
