@@ -1,1 +1,186 @@
+use super::*;
+use crate::Packet;
 
+const MTU: usize = 1_500;
+
+fn us(n: u64) -> SimTime {
+    SimTime::from_nanos(n * 1_000)
+}
+
+fn packet(len: usize, cookie: u64) -> Packet {
+    Packet::with_cookie(vec![0; len], cookie)
+}
+
+fn nic(up: Option<u64>, down: Option<u64>) -> Nic {
+    Nic::new(&NicConfig { bandwidth_up: up, bandwidth_down: down, ..NicConfig::default() })
+}
+
+/// Everything that happens up to `now`, shortened: (when, what, cookie).
+fn drain(nic: &mut Nic, now: SimTime) -> Vec<(SimTime, &'static str, u64)> {
+    let mut seen = Vec::new();
+    while let Some((at, event)) = nic.poll(now) {
+        assert!(at <= now);
+        seen.push(match event {
+            NicEvent::Transmit { packet, departs } => {
+                assert!(departs >= at);
+                (departs, "transmit", packet.cookie())
+            }
+            NicEvent::Sent { cookie, .. } => (at, "sent", cookie),
+            NicEvent::Receive { packet } => (at, "receive", packet.cookie()),
+        });
+    }
+    seen
+}
+
+#[test]
+fn packets_leave_one_after_another_at_exact_times() {
+    // 1,500 bytes at 100 Mbit/s take 120 us.
+    let mut nic = nic(Some(100_000_000), None);
+    for cookie in 1..=3 {
+        nic.send(us(10), packet(MTU, cookie)).unwrap();
+    }
+    assert_eq!(nic.next_event(), Some(us(10)));
+    assert_eq!(drain(&mut nic, us(10)), [(us(130), "transmit", 1)]);
+    assert_eq!(nic.next_event(), Some(us(130)));
+    assert_eq!(nic.egress_queue_len(), 2);
+    assert_eq!(drain(&mut nic, us(129)), []);
+    assert_eq!(drain(&mut nic, us(130)), [(us(130), "sent", 1), (us(250), "transmit", 2)]);
+    // A late poll changes no time.
+    let rest = [(us(250), "sent", 2), (us(370), "transmit", 3), (us(370), "sent", 3)];
+    assert_eq!(drain(&mut nic, us(9_000)), rest);
+    assert_eq!(nic.next_event(), None);
+    assert_eq!((nic.counters().packets_out, nic.counters().bytes_out), (3, 4_500));
+    // The wire is idle: the next packet starts at once.
+    nic.send(us(9_001), packet(MTU, 0)).unwrap();
+    assert_eq!(drain(&mut nic, us(9_001)), [(us(9_121), "transmit", 0)]);
+    assert_eq!(nic.next_event(), None, "nobody waits for cookie 0");
+}
+
+#[test]
+fn serialisation_is_counted_in_picoseconds() {
+    let mut nic = nic(Some(100_000_000_000), None);
+    nic.send(SimTime::ZERO, packet(1, 0)).unwrap();
+    nic.send(SimTime::ZERO, packet(1, 0)).unwrap();
+    let departures: Vec<_> = drain(&mut nic, us(1)).into_iter().map(|(at, ..)| at.as_picos()).collect();
+    assert_eq!(departures, [80, 160]);
+}
+
+#[test]
+fn without_bandwidths_packets_pass_at_once() {
+    let mut nic = nic(None, None);
+    for cookie in 1..=2 {
+        nic.send(us(5), packet(MTU, cookie)).unwrap();
+        nic.receive(us(5), packet(MTU, cookie + 10));
+    }
+    let seen = drain(&mut nic, us(5));
+    assert!(seen.iter().all(|(at, ..)| *at == us(5)));
+    let of =
+        |kind| seen.iter().filter(|(_, k, _)| *k == kind).map(|(.., cookie)| *cookie).collect::<Vec<_>>();
+    assert_eq!((of("transmit"), of("sent"), of("receive")), (vec![1, 2], vec![1, 2], vec![11, 12]));
+    assert_eq!(nic.next_event(), None);
+}
+
+#[test]
+fn a_full_queue_gives_the_packet_back() {
+    let config = NicConfig { bandwidth_up: Some(1_000), queue_packets: 2, ..NicConfig::default() };
+    let mut nic = Nic::new(&config);
+    nic.send(us(0), packet(100, 1)).unwrap();
+    drain(&mut nic, us(0));
+    nic.send(us(0), packet(100, 2)).unwrap();
+    nic.send(us(0), packet(100, 3)).unwrap();
+    assert_eq!(nic.send(us(0), packet(100, 4)).unwrap_err().cookie(), 4);
+    assert_eq!(nic.counters().dropped(DropReason::EgressFull), 1);
+    assert_eq!(drain(&mut nic, SimTime::from_secs(100)).len(), 5);
+}
+
+#[test]
+fn a_new_bandwidth_counts_from_the_next_packet() {
+    let mut nic = nic(Some(8_000_000), None);
+    nic.send(us(0), packet(1_000, 0)).unwrap();
+    drain(&mut nic, us(0));
+    nic.send(us(0), packet(1_000, 0)).unwrap();
+    nic.set_bandwidths(Some(16_000_000), None);
+    assert_eq!(drain(&mut nic, us(5_000)), [(us(1_500), "transmit", 0)]);
+}
+
+#[test]
+fn the_downlink_delivers_in_order_after_serialisation() {
+    let mut nic = nic(None, Some(100_000_000));
+    nic.receive(us(0), packet(MTU, 1));
+    nic.receive(us(50), packet(MTU, 2));
+    assert_eq!(nic.next_event(), Some(us(120)));
+    assert_eq!(drain(&mut nic, us(240)), [(us(120), "receive", 1), (us(240), "receive", 2)]);
+    nic.receive(us(1_000), packet(MTU, 3));
+    assert_eq!(drain(&mut nic, us(2_000)), [(us(1_120), "receive", 3)]);
+    assert_eq!((nic.counters().packets_in, nic.counters().bytes_in), (3, 4_500));
+}
+
+#[test]
+fn a_full_router_drops_the_newcomer() {
+    let config = NicConfig { bandwidth_down: Some(1_000), router_queue_packets: 1, ..NicConfig::default() };
+    let mut nic = Nic::new(&config);
+    for cookie in 1..=3 {
+        nic.receive(us(0), packet(10, cookie));
+    }
+    assert_eq!(nic.counters().dropped(DropReason::RouterFull), 1);
+    let seen: Vec<_> = drain(&mut nic, SimTime::from_secs(9)).iter().map(|(.., c)| *c).collect();
+    assert_eq!(seen, [1, 2]);
+}
+
+/// Feeds a 10 Mbit/s downlink (1.2 ms a packet) with a packet per `every` for `packets` packets.
+fn flood(every: SimDuration, packets: u64) -> (Nic, Vec<SimTime>) {
+    let mut nic = nic(None, Some(10_000_000));
+    let mut delivered = Vec::new();
+    for i in 0..packets {
+        let now = SimTime::ZERO + every.saturating_mul(i);
+        delivered.extend(drain(&mut nic, now).into_iter().map(|(at, ..)| at));
+        nic.receive(now, packet(MTU, i + 1));
+    }
+    (nic, delivered)
+}
+
+#[test]
+fn codel_leaves_a_queue_alone_that_drains() {
+    let (nic, _) = flood(SimDuration::from_micros(1_200), 2_000);
+    assert_eq!(nic.counters().dropped_in_total(), 0);
+    // A burst that is over within an interval is not cut either.
+    let (mut nic, _) = flood(SimDuration::from_micros(1), 50);
+    drain(&mut nic, SimTime::from_secs(1));
+    assert_eq!((nic.counters().packets_in, nic.counters().dropped_in_total()), (50, 0));
+}
+
+#[test]
+fn codel_drops_ever_faster_while_the_queue_stands() {
+    // 20 % too much: the queue passes 5 ms at about 30 ms, so the first drop comes some 100 ms later.
+    let every = SimDuration::from_millis(1);
+    let drops_by = |packets| flood(every, packets).0.counters().dropped(DropReason::Codel);
+    assert_eq!(drops_by(120), 0);
+    assert_eq!(drops_by(160), 1);
+    // RFC 8289 section 3.2: the drop after the n-th comes interval / sqrt(n) later.
+    let mut expected = 0u32;
+    let mut at_ms = 130.0;
+    while at_ms < 1_130.0 {
+        expected += 1;
+        at_ms += 100.0 / f64::from(expected).sqrt();
+    }
+    let drops = drops_by(1_130);
+    assert!(drops.abs_diff(u64::from(expected)) <= 1, "{drops}, not {expected}");
+    let (nic, _) = flood(every, 10_000);
+    assert_eq!(nic.counters().dropped(DropReason::RouterFull), 0, "CoDel keeps the queue below its limit");
+}
+
+#[test]
+fn codel_never_starves_the_link() {
+    let (_, delivered) = flood(SimDuration::from_millis(1), 20_000);
+    let gaps = delivered.windows(2).map(|pair| pair[1].since(pair[0]));
+    assert!(gaps.skip(10).all(|gap| gap == SimDuration::from_micros(1_200)));
+}
+
+#[test]
+fn drops_elsewhere_are_counted_by_reason() {
+    let mut nic = nic(None, None);
+    nic.count_drop(DropReason::PathLoss);
+    nic.count_drop(DropReason::NoRoute);
+    assert_eq!(nic.counters().dropped(DropReason::PathLoss), 1);
+    assert_eq!(nic.counters().dropped_in_total(), 2);
+}
