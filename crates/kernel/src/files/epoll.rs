@@ -1,0 +1,260 @@
+//! Epoll instances, epoll(7): a set of watched open files and the list of those that became ready.
+//!
+//! An item is a waiter in its file's queue for as long as it lives. A notification puts it at the
+//! end of the ready list once; waiting looks only at that list. Whether an item on the list is
+//! really ready is found out when it is looked at, as in Linux: a level-triggered item goes back to
+//! the end of the list each time it is reported, an edge-triggered one with its next notification.
+
+use super::FileKind;
+use super::readiness::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, READABLE};
+use crate::host::Host;
+use crate::ids::{EpollKey, FileKey, WaitQueueId};
+use crate::wait::Waiter;
+use belljar_base::Map;
+use belljar_linux_abi::poll::EpollEvent;
+use belljar_linux_abi::{Errno, c};
+use slab::Slab;
+use std::collections::VecDeque;
+
+const EPOLLET: u32 = c::EPOLLET as u32;
+const EPOLLONESHOT: u32 = c::EPOLLONESHOT as u32;
+const EPOLLEXCLUSIVE: u32 = c::EPOLLEXCLUSIVE as u32;
+const EPOLLWAKEUP: u32 = c::EPOLLWAKEUP as u32;
+/// The bits that say how to watch rather than what for (`EP_PRIVATE_BITS`). A one-shot item that
+/// has fired has no others left.
+const PRIVATE: u32 = EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP;
+/// What may go with `EPOLLEXCLUSIVE` (`EPOLLEXCLUSIVE_OK_BITS`).
+const EXCLUSIVE_MAY: u32 =
+    EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
+/// How many instances may watch one another in a row less one (`EP_MAX_NESTS`).
+const MAX_NESTS: usize = 4;
+
+/// A watched open file, under one of its descriptors.
+#[derive(Debug)]
+struct Item {
+    file: FileKey,
+    fd: i32,
+    events: u32,
+    data: u64,
+    queue: WaitQueueId,
+    on_ready_list: bool,
+}
+
+/// An epoll instance.
+#[derive(Debug)]
+pub struct Epoll {
+    /// Notified when something is put on the ready list.
+    pub queue: WaitQueueId,
+    items: Slab<Item>,
+    by_target: Map<(FileKey, i32), usize>,
+    ready: VecDeque<usize>,
+}
+
+impl Host {
+    /// A new instance as an open file.
+    pub(crate) fn create_epoll(&mut self) -> FileKey {
+        let queue = self.waits.create();
+        let epoll = Epoll { queue, items: Slab::new(), by_target: Map::new(), ready: VecDeque::new() };
+        let key = EpollKey(self.files.epolls.insert(epoll));
+        self.open_file(FileKind::Epoll(key), c::O_RDWR)
+    }
+    /// The instance behind an open file; `EINVAL` if it is none.
+    pub(crate) fn epoll_of(&self, file: FileKey) -> Result<EpollKey, Errno> {
+        match self.files.open[file.0].kind {
+            FileKind::Epoll(key) => Ok(key),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// `EPOLL_CTL_ADD`.
+    pub(crate) fn epoll_add(
+        &mut self,
+        epoll: EpollKey,
+        file: FileKey,
+        fd: i32,
+        event: EpollEvent,
+    ) -> Result<(), Errno> {
+        let queue = self.wait_queue(file).ok_or(Errno::EPERM)?;
+        let nested = match self.files.open[file.0].kind {
+            FileKind::Epoll(inner) => Some(inner),
+            _ => None,
+        };
+        if event.events & EPOLLEXCLUSIVE != 0 && (nested.is_some() || event.events & !EXCLUSIVE_MAY != 0) {
+            return Err(Errno::EINVAL);
+        }
+        if self.files.epolls[epoll.0].by_target.contains_key(&(file, fd)) {
+            return Err(Errno::EEXIST);
+        }
+        if let Some(inner) = nested {
+            let below = self.depth_below(inner, epoll, 0).ok_or(Errno::ELOOP)?;
+            if below + 1 + self.depth_above(epoll, 0) > MAX_NESTS {
+                return Err(Errno::ELOOP);
+            }
+        }
+        let instance = &mut self.files.epolls[epoll.0];
+        let events = event.events | EPOLLERR | EPOLLHUP;
+        let item = instance.items.insert(Item { file, fd, events, data: event.data, queue, on_ready_list: false });
+        instance.by_target.insert((file, fd), item);
+        self.files.watchers.entry(file).or_default().push((epoll, item));
+        self.waits.enter(queue, Waiter::Epoll { epoll, item });
+        self.list_if_ready(epoll, item);
+        Ok(())
+    }
+    /// `EPOLL_CTL_MOD`: what is ready now is reported even to an edge-triggered watcher.
+    pub(crate) fn epoll_modify(
+        &mut self,
+        epoll: EpollKey,
+        file: FileKey,
+        fd: i32,
+        event: EpollEvent,
+    ) -> Result<(), Errno> {
+        let instance = &mut self.files.epolls[epoll.0];
+        let index = *instance.by_target.get(&(file, fd)).ok_or(Errno::ENOENT)?;
+        let item = &mut instance.items[index];
+        if (event.events | item.events) & EPOLLEXCLUSIVE != 0 {
+            return Err(Errno::EINVAL);
+        }
+        item.events = event.events | EPOLLERR | EPOLLHUP;
+        item.data = event.data;
+        self.list_if_ready(epoll, index);
+        Ok(())
+    }
+    /// `EPOLL_CTL_DEL`.
+    pub(crate) fn epoll_delete(&mut self, epoll: EpollKey, file: FileKey, fd: i32) -> Result<(), Errno> {
+        let item = *self.files.epolls[epoll.0].by_target.get(&(file, fd)).ok_or(Errno::ENOENT)?;
+        self.remove_item(epoll, item);
+        if let Some(watchers) = self.files.watchers.get_mut(&file) {
+            watchers.retain(|watcher| *watcher != (epoll, item));
+            if watchers.is_empty() {
+                self.files.watchers.remove(&file);
+            }
+        }
+        Ok(())
+    }
+
+    /// Up to `max` events in the order in which they became ready.
+    pub(crate) fn epoll_harvest(&mut self, epoll: EpollKey, max: usize) -> Vec<EpollEvent> {
+        let mut found = Vec::new();
+        for _ in 0..self.files.epolls[epoll.0].ready.len() {
+            if found.len() == max {
+                break;
+            }
+            let instance = &mut self.files.epolls[epoll.0];
+            let index = instance.ready.pop_front().expect("counted above");
+            let item = &mut instance.items[index];
+            item.on_ready_list = false;
+            let (file, wanted, data) = (item.file, item.events, item.data);
+            let events = self.readiness(file) & wanted;
+            if events == 0 {
+                continue;
+            }
+            found.push(EpollEvent { events, data });
+            let instance = &mut self.files.epolls[epoll.0];
+            let item = &mut instance.items[index];
+            if wanted & EPOLLONESHOT != 0 {
+                item.events &= PRIVATE;
+            } else if wanted & EPOLLET == 0 {
+                item.on_ready_list = true;
+                instance.ready.push_back(index);
+            }
+        }
+        found
+    }
+    /// Whether an instance has something to report.
+    pub(crate) fn epoll_readiness(&mut self, epoll: EpollKey) -> u32 {
+        for at in 0..self.files.epolls[epoll.0].ready.len() {
+            let instance = &self.files.epolls[epoll.0];
+            let item = &instance.items[instance.ready[at]];
+            let (file, wanted) = (item.file, item.events);
+            if self.readiness(file) & wanted != 0 {
+                return READABLE;
+            }
+        }
+        0
+    }
+
+    /// The object that an item watches has changed in a way that brings `events`; gives whether
+    /// this woke somebody, for `EPOLLEXCLUSIVE`.
+    pub(super) fn epoll_item_changed(&mut self, epoll: EpollKey, item: usize, events: u32) -> bool {
+        let instance = &self.files.epolls[epoll.0];
+        let wanted = instance.items[item].events;
+        if wanted & !PRIVATE == 0 || wanted & events == 0 {
+            return false;
+        }
+        let woke = !self.waits.is_empty(instance.queue);
+        self.list(epoll, item);
+        woke
+    }
+    /// Whether an item shares its wake-ups (`EPOLLEXCLUSIVE`).
+    pub(super) fn epoll_item_is_exclusive(&self, epoll: EpollKey, item: usize) -> bool {
+        self.files.epolls[epoll.0].items[item].events & EPOLLEXCLUSIVE != 0
+    }
+
+    fn list_if_ready(&mut self, epoll: EpollKey, item: usize) {
+        let Item { file, events, .. } = self.files.epolls[epoll.0].items[item];
+        if self.readiness(file) & events != 0 {
+            self.list(epoll, item);
+        }
+    }
+    /// Puts an item on the ready list and tells those who wait.
+    fn list(&mut self, epoll: EpollKey, index: usize) {
+        let instance = &mut self.files.epolls[epoll.0];
+        let item = &mut instance.items[index];
+        if !item.on_ready_list {
+            item.on_ready_list = true;
+            instance.ready.push_back(index);
+        }
+        let queue = instance.queue;
+        self.notify_events(queue, READABLE);
+    }
+    fn remove_item(&mut self, epoll: EpollKey, index: usize) {
+        let instance = &mut self.files.epolls[epoll.0];
+        let item = instance.items.remove(index);
+        instance.by_target.remove(&(item.file, item.fd));
+        if item.on_ready_list {
+            instance.ready.retain(|ready| *ready != index);
+        }
+        self.waits.leave(item.queue, Waiter::Epoll { epoll, item: index });
+    }
+    /// An open file goes away, and every item that watches it with it.
+    pub(super) fn forget_watchers(&mut self, file: FileKey) {
+        for (epoll, item) in self.files.watchers.remove(&file).unwrap_or_default() {
+            self.remove_item(epoll, item);
+        }
+    }
+    /// The last reference to an instance is gone.
+    pub(super) fn close_epoll(&mut self, epoll: EpollKey) {
+        let items: Vec<(FileKey, i32)> = self.files.epolls[epoll.0].by_target.keys().copied().collect();
+        for (file, fd) in items {
+            self.epoll_delete(epoll, file, fd).expect("the item exists");
+        }
+        let instance = self.files.epolls.remove(epoll.0);
+        self.waits.destroy(instance.queue);
+    }
+
+    /// How many instances are below `from` in the longest row; `None` if `sought` is among them or
+    /// is `from` itself, or if the row is longer than may be.
+    fn depth_below(&self, from: EpollKey, sought: EpollKey, depth: usize) -> Option<usize> {
+        if from == sought || depth > MAX_NESTS {
+            return None;
+        }
+        let mut deepest = 0;
+        for (_, item) in &self.files.epolls[from.0].items {
+            if let FileKind::Epoll(inner) = self.files.open[item.file.0].kind {
+                deepest = deepest.max(1 + self.depth_below(inner, sought, depth + 1)?);
+            }
+        }
+        Some(deepest)
+    }
+    /// How many instances are above `from` in the longest row.
+    fn depth_above(&self, from: EpollKey, depth: usize) -> usize {
+        let own = self.files.watchers.iter().filter(
+            |(file, _)| matches!(self.files.open[file.0].kind, FileKind::Epoll(key) if key == from),
+        );
+        let parents = own.flat_map(|(_, watchers)| watchers);
+        parents
+            .map(|(parent, _)| if depth > MAX_NESTS { 0 } else { 1 + self.depth_above(*parent, depth + 1) })
+            .max()
+            .unwrap_or(0)
+    }
+}

@@ -1,0 +1,130 @@
+//! FIFOs: pipes that are found by a name, fifo(7). The inode lives with the files; while it is open
+//! its identity leads to the pipe behind it.
+
+use super::FileKind;
+use super::pipe::Pipe;
+use crate::host::Host;
+use crate::ids::{PipeKey, WaitQueueId};
+use belljar_linux_abi::{Errno, c};
+
+/// What a FIFO has more than a pipe: those whose `open(2)` waits for the other end.
+#[derive(Clone, Copy, Debug)]
+pub struct Fifo {
+    identity: (u64, u64),
+    opening_readers: WaitQueueId,
+    opening_writers: WaitQueueId,
+}
+
+/// How an attempt to open a FIFO ends that did not fail.
+#[derive(Debug)]
+pub(crate) enum FifoOpen {
+    /// It is open: what [`Host::open_file`] is to be given, and the value for
+    /// [`OpenFile::offset`](super::OpenFile::offset).
+    Opened(FileKind, u64),
+    /// Nobody has the other end open: block on this queue, and when notified try again with `again`.
+    Wait(WaitQueueId),
+}
+
+impl Host {
+    /// Opens the FIFO whose inode is `identity` by the rules of fifo(7). `again` on the attempt that
+    /// follows a notification of the queue that the first one gave. `ENXIO`: opened for writing
+    /// without waiting and nobody reads.
+    pub(crate) fn open_fifo(
+        &mut self,
+        identity: (u64, u64),
+        flags: i32,
+        again: bool,
+    ) -> Result<FifoOpen, Errno> {
+        let key = self.fifo_of(identity);
+        let fifo = self.files.pipes[key.0].fifo.expect("found among the FIFOs");
+        let waits = flags & c::O_NONBLOCK == 0;
+        match flags & c::O_ACCMODE {
+            c::O_RDONLY => {
+                let mut generation = 0;
+                if !again {
+                    let awaited = self.queue_len(fifo.opening_writers);
+                    let pipe = &mut self.files.pipes[key.0];
+                    if pipe.writers == 0 && awaited == 0 {
+                        if waits {
+                            return Ok(FifoOpen::Wait(fifo.opening_readers));
+                        }
+                        generation = pipe.writer_generation;
+                    }
+                    // Those who wait to write have it open from now on, before they run again.
+                    pipe.readers += 1;
+                    pipe.writers += awaited;
+                    pipe.writer_generation += u64::from(awaited);
+                    self.notify(fifo.opening_writers);
+                }
+                Ok(FifoOpen::Opened(FileKind::PipeReader(key), generation))
+            }
+            c::O_WRONLY => {
+                if !again {
+                    let awaited = self.queue_len(fifo.opening_readers);
+                    let pipe = &mut self.files.pipes[key.0];
+                    if pipe.readers == 0 && awaited == 0 {
+                        let refused = if waits { Ok(FifoOpen::Wait(fifo.opening_writers)) } else { Err(Errno::ENXIO) };
+                        self.drop_unused_fifo(key, waits);
+                        return refused;
+                    }
+                    pipe.readers += awaited;
+                    pipe.writers += 1;
+                    pipe.writer_generation += 1;
+                    self.notify(fifo.opening_readers);
+                }
+                Ok(FifoOpen::Opened(FileKind::PipeWriter(key), 0))
+            }
+            c::O_RDWR => {
+                let readers = self.queue_len(fifo.opening_readers);
+                let writers = self.queue_len(fifo.opening_writers);
+                let pipe = &mut self.files.pipes[key.0];
+                pipe.readers += 1 + readers;
+                pipe.writers += 1 + writers;
+                pipe.writer_generation += 1 + u64::from(writers);
+                self.notify(fifo.opening_readers);
+                self.notify(fifo.opening_writers);
+                Ok(FifoOpen::Opened(FileKind::PipeBoth(key), 0))
+            }
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    fn queue_len(&self, queue: WaitQueueId) -> u32 {
+        self.waits.waiters(queue).count() as u32
+    }
+
+    /// The pipe behind a FIFO, made if it is not open.
+    fn fifo_of(&mut self, identity: (u64, u64)) -> PipeKey {
+        if let Some(key) = self.files.fifos.get(&identity) {
+            return *key;
+        }
+        let mut pipe = Pipe::new(self.waits.create());
+        (pipe.readers, pipe.writers) = (0, 0);
+        let (opening_readers, opening_writers) = (self.waits.create(), self.waits.create());
+        pipe.fifo = Some(Fifo { identity, opening_readers, opening_writers });
+        let key = PipeKey(self.files.pipes.insert(pipe));
+        self.files.fifos.insert(identity, key);
+        key
+    }
+
+    fn drop_unused_fifo(&mut self, key: PipeKey, awaited: bool) {
+        let pipe = &self.files.pipes[key.0];
+        if !awaited && pipe.readers == 0 && pipe.writers == 0 {
+            self.remove_pipe(key);
+        }
+    }
+
+    /// Removes a pipe that nobody has open, unless somebody is about to.
+    pub(super) fn remove_pipe(&mut self, key: PipeKey) {
+        if let Some(fifo) = self.files.pipes[key.0].fifo {
+            if self.queue_len(fifo.opening_readers) + self.queue_len(fifo.opening_writers) > 0 {
+                return;
+            }
+            self.files.fifos.remove(&fifo.identity);
+            self.waits.destroy(fifo.opening_readers);
+            self.waits.destroy(fifo.opening_writers);
+        }
+        let pipe = self.files.pipes.remove(key.0);
+        self.waits.destroy(pipe.queue);
+    }
+}

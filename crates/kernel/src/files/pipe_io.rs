@@ -1,0 +1,125 @@
+//! Reading and writing pipes, and closing their ends.
+
+use super::readiness::{READABLE, WRITABLE};
+use super::{FileKind, pipe::Pipe};
+use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
+use crate::guest::{Buffers, total_len};
+use crate::host::Host;
+use crate::ids::{FileKey, PipeKey};
+use belljar_linux_abi::signal::SigInfo;
+use belljar_linux_abi::{Errno, c};
+
+impl Host {
+    /// A new pipe: open files of its reading and its writing end.
+    pub(crate) fn create_pipe(&mut self, flags: i32) -> (FileKey, FileKey) {
+        let queue = self.waits.create();
+        let key = PipeKey(self.files.pipes.insert(Pipe::new(queue)));
+        let reader = self.open_file(FileKind::PipeReader(key), c::O_RDONLY | flags);
+        let writer = self.open_file(FileKind::PipeWriter(key), c::O_WRONLY | flags);
+        (reader, writer)
+    }
+    /// An open file of some ends of a pipe is closed.
+    pub(super) fn close_pipe(&mut self, key: PipeKey, reads: bool, writes: bool) {
+        let pipe = &mut self.files.pipes[key.0];
+        pipe.readers -= u32::from(reads);
+        pipe.writers -= u32::from(writes);
+        let queue = pipe.queue;
+        match (pipe.readers, pipe.writers) {
+            (0, 0) => self.remove_pipe(key),
+            (0, _) | (_, 0) => self.notify(queue),
+            _ => {}
+        }
+    }
+    /// The pipe behind an open file.
+    pub(crate) fn pipe_of(&mut self, file: FileKey) -> Option<&mut Pipe> {
+        match self.files.open[file.0].kind {
+            FileKind::PipeReader(key) | FileKind::PipeWriter(key) | FileKind::PipeBoth(key) => {
+                self.files.pipes.get_mut(key.0)
+            }
+            _ => None,
+        }
+    }
+    /// `F_SETPIPE_SZ`. `EBADF` if the file is no pipe.
+    pub(crate) fn set_pipe_capacity(&mut self, file: FileKey, bytes: u64) -> Result<usize, Errno> {
+        let pipe = self.pipe_of(file).ok_or(Errno::EBADF)?;
+        let capacity = pipe.set_capacity(bytes)?;
+        let queue = pipe.queue;
+        self.notify_events(queue, WRITABLE);
+        Ok(capacity)
+    }
+}
+
+impl Call<'_> {
+    /// Nobody is left to read what the calling thread writes: `SIGPIPE` tells it.
+    pub(crate) fn raise_sigpipe(&mut self) {
+        let process = &self.host.processes[self.process.0];
+        let info = SigInfo::user(c::SIGPIPE, c::SI_USER, process.pid, process.credentials.ruid);
+        self.host.send_signal_to_thread(self.thread, info);
+    }
+
+    /// `read(2)` from a pipe: waits for the first byte, then takes what is there.
+    pub(crate) fn read_pipe(&mut self, file: FileKey, key: PipeKey, buffers: &Buffers) -> SysResult {
+        let open = self.host.open(file);
+        if !open.is_readable() {
+            return Err(Errno::EBADF);
+        }
+        let (nonblocking, room) = (open.is_nonblocking(), total_len(buffers) as usize);
+        let pipe = &self.host.files.pipes[key.0];
+        if room == 0 {
+            return done(0);
+        }
+        if pipe.is_empty() {
+            return match (pipe.writers, nonblocking) {
+                (0, _) => done(0),
+                (_, true) => Err(Errno::EAGAIN),
+                _ => Block::on(pipe.queue).into(),
+            };
+        }
+        let queue = pipe.queue;
+        let data = pipe.peek(room);
+        self.scatter(buffers, &data)?;
+        if self.host.files.pipes[key.0].consume(data.len()) {
+            self.host.notify_events(queue, WRITABLE);
+        }
+        done(data.len() as u64)
+    }
+
+    /// `write(2)` to a pipe: waits until everything is written. A signal leaves it at what has been.
+    pub(crate) fn write_pipe(&mut self, file: FileKey, key: PipeKey, buffers: &Buffers) -> SysResult {
+        let open = self.host.open(file);
+        if !open.is_writable() {
+            return Err(Errno::EBADF);
+        }
+        let (nonblocking, packet) = (open.is_nonblocking(), open.flags & c::O_DIRECT != 0);
+        let total = total_len(buffers);
+        let written = match self.take_state() {
+            CallState::Progress(written) => written,
+            _ => 0,
+        };
+        if total == 0 {
+            return done(0);
+        }
+        let pipe = &self.host.files.pipes[key.0];
+        let queue = pipe.queue;
+        if pipe.readers == 0 {
+            self.raise_sigpipe();
+            return if written > 0 { done(written) } else { Err(Errno::EPIPE) };
+        }
+        let left = (total - written) as usize;
+        let room = pipe.room(left, packet);
+        if room > 0 {
+            let data = self.gather(buffers, written, room)?;
+            self.host.files.pipes[key.0].push(&data, left, packet);
+            self.host.notify_events(queue, READABLE);
+        }
+        let written = written + room as u64;
+        if written == total || (nonblocking && written > 0) {
+            return done(written);
+        }
+        if nonblocking {
+            return Err(Errno::EAGAIN);
+        }
+        let interrupted = if written > 0 { IfInterrupted::Value(written) } else { IfInterrupted::Restart };
+        Block::on(queue).with_state(CallState::Progress(written)).interrupted(interrupted).into()
+    }
+}

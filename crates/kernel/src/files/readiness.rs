@@ -1,0 +1,116 @@
+//! What can be done with an open file without waiting, in the bits of `poll(2)` and `epoll(7)`.
+//!
+//! Whoever changes an object so that one of these bits comes up calls [`Host::notify_events`] on
+//! the object's queue with the bits that this event brings (or [`Host::notify`] when it may be any):
+//! they decide which edge-triggered watchers see an edge, as the wake-up keys of Linux do.
+
+use super::FileKind;
+use crate::call::Wake;
+use crate::host::Host;
+use crate::ids::{FileKey, WaitQueueId};
+use crate::wait::Waiter;
+use belljar_linux_abi::c;
+use smallvec::SmallVec;
+
+pub(crate) const EPOLLIN: u32 = c::EPOLLIN as u32;
+pub(crate) const EPOLLPRI: u32 = c::EPOLLPRI as u32;
+pub(crate) const EPOLLOUT: u32 = c::EPOLLOUT as u32;
+pub(crate) const EPOLLERR: u32 = c::EPOLLERR as u32;
+pub(crate) const EPOLLHUP: u32 = c::EPOLLHUP as u32;
+pub(crate) const EPOLLRDNORM: u32 = c::EPOLLRDNORM as u32;
+pub(crate) const EPOLLRDBAND: u32 = c::EPOLLRDBAND as u32;
+pub(crate) const EPOLLWRNORM: u32 = c::EPOLLWRNORM as u32;
+pub(crate) const EPOLLWRBAND: u32 = c::EPOLLWRBAND as u32;
+pub(crate) const EPOLLRDHUP: u32 = c::EPOLLRDHUP as u32;
+
+/// Data can be read: what Linux reports together.
+pub(crate) const READABLE: u32 = EPOLLIN | EPOLLRDNORM;
+/// Data can be written: what Linux reports together.
+pub(crate) const WRITABLE: u32 = EPOLLOUT | EPOLLWRNORM;
+/// What a file says that has no notion of readiness.
+pub(crate) const ALWAYS: u32 = READABLE | WRITABLE;
+
+impl Host {
+    /// What is ready on an open file now, all bits whether asked for or not.
+    pub(crate) fn readiness(&mut self, file: FileKey) -> u32 {
+        let open = &self.files.open[file.0];
+        match &open.kind {
+            FileKind::PipeReader(pipe) => self.files.pipes[pipe.0].reader_readiness(open.offset),
+            FileKind::PipeWriter(pipe) => self.files.pipes[pipe.0].writer_readiness(),
+            FileKind::PipeBoth(pipe) => {
+                let pipe = &self.files.pipes[pipe.0];
+                pipe.reader_readiness(open.offset) | pipe.writer_readiness()
+            }
+            FileKind::Epoll(epoll) => {
+                let epoll = *epoll;
+                self.epoll_readiness(epoll)
+            },
+            FileKind::Socket(socket) => {
+                let socket = *socket;
+                self.socket_readiness(socket)
+            }
+            FileKind::EventFd(n) => self.files.eventfds[*n].readiness(),
+            FileKind::TimerFd(n) => self.files.timerfds[*n].readiness(),
+            FileKind::SignalFd(n) => self.signalfd_readiness(*n),
+            _ => ALWAYS,
+        }
+    }
+
+    /// The queue that is notified when [`readiness`](Self::readiness) changes; `None` for a file
+    /// that is always ready.
+    pub(crate) fn wait_queue(&self, file: FileKey) -> Option<WaitQueueId> {
+        match &self.files.open[file.0].kind {
+            FileKind::PipeReader(pipe) | FileKind::PipeWriter(pipe) | FileKind::PipeBoth(pipe) => {
+                Some(self.files.pipes[pipe.0].queue)
+            }
+            FileKind::Epoll(epoll) => Some(self.files.epolls[epoll.0].queue),
+            FileKind::Socket(socket) => Some(self.socket_queue(*socket)),
+            FileKind::EventFd(n) => Some(self.files.eventfds[*n].queue),
+            FileKind::TimerFd(n) => Some(self.files.timerfds[*n].queue),
+            FileKind::SignalFd(n) => self.signalfd_queue(*n),
+            _ => None,
+        }
+    }
+
+    /// Tells everyone in `queue` that its object has changed in a way that brings `events`.
+    /// Threads try their calls again whatever they wait for; epoll items that did not ask for any
+    /// of `events` sleep on. Of the exclusive items only the first that has somebody to wake is told.
+    pub(crate) fn notify_events(&mut self, queue: WaitQueueId, events: u32) {
+        if self.waits.is_empty(queue) {
+            return;
+        }
+        let waiters: SmallVec<[Waiter; 4]> = self.waits.waiters(queue).collect();
+        let mut exclusive_told = false;
+        for waiter in waiters {
+            match waiter {
+                Waiter::Thread(thread) => self.continue_call(thread, Wake::Notified),
+                Waiter::Epoll { epoll, item } => {
+                    let exclusive = self.epoll_item_is_exclusive(epoll, item);
+                    if exclusive && exclusive_told {
+                        continue;
+                    }
+                    let woke = self.epoll_item_changed(epoll, item, events);
+                    exclusive_told |= exclusive && woke;
+                }
+            }
+        }
+    }
+    /// What stands behind the last reference to an open file goes, if it is of the kinds that wait.
+    pub(super) fn close_waitable(&mut self, kind: &FileKind) {
+        match kind {
+            FileKind::PipeReader(pipe) => self.close_pipe(*pipe, true, false),
+            FileKind::PipeWriter(pipe) => self.close_pipe(*pipe, false, true),
+            FileKind::PipeBoth(pipe) => self.close_pipe(*pipe, true, true),
+            FileKind::Epoll(epoll) => self.close_epoll(*epoll),
+            FileKind::EventFd(n) => {
+                let event = self.files.eventfds.remove(*n);
+                self.waits.destroy(event.queue);
+            }
+            FileKind::TimerFd(n) => self.close_timerfd(*n),
+            FileKind::SignalFd(n) => {
+                self.files.signalfds.remove(*n);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Signals that are read, signalfd(2).
+
+use super::FileKind;
+use super::readiness::EPOLLIN;
+use crate::call::{Block, Call, SysResult, done};
+use crate::guest::{Buffers, total_len};
+use crate::host::Host;
+use crate::ids::{FileKey, ProcessKey, ThreadKey, WaitQueueId};
+use belljar_linux_abi::signal::{SigInfo, SigSet};
+use belljar_linux_abi::poll::SignalfdSiginfo;
+use belljar_linux_abi::{Errno, c};
+use zerocopy::IntoBytes;
+
+/// A view of the pending signals of whoever reads it.
+#[derive(Debug)]
+pub struct SignalFd {
+    /// The signals that it shows.
+    pub mask: SigSet,
+    /// The process that made it or read it last, and its pid lest the key was reused: readiness is
+    /// told for this one.
+    owner: (ProcessKey, i32),
+}
+
+impl Host {
+    /// A new signal descriptor of `process` as an open file.
+    pub(crate) fn create_signalfd(&mut self, process: ProcessKey, mask: SigSet, flags: i32) -> FileKey {
+        let owner = (process, self.processes[process.0].pid);
+        let n = self.files.signalfds.insert(SignalFd { mask, owner });
+        self.open_file(FileKind::SignalFd(n), c::O_RDWR | flags)
+    }
+    /// The signal descriptor behind an open file; `EINVAL` if it is none.
+    pub(crate) fn signalfd_of(&self, file: FileKey) -> Result<usize, Errno> {
+        match self.files.open[file.0].kind {
+            FileKind::SignalFd(n) => Ok(n),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+    fn signalfd_owner(&self, n: usize) -> Option<ProcessKey> {
+        let (process, pid) = self.files.signalfds[n].owner;
+        self.processes.get(process.0).filter(|p| p.pid == pid).map(|_| process)
+    }
+    /// Changes what it shows, and to whom.
+    pub(crate) fn set_signalfd(&mut self, n: usize, process: ProcessKey, mask: SigSet) {
+        let pid = self.processes[process.0].pid;
+        self.files.signalfds[n] = SignalFd { mask, owner: (process, pid) };
+        let arrived = self.processes[process.0].signals.arrived;
+        self.notify_events(arrived, EPOLLIN);
+    }
+    /// Whether one of its signals is pending for its owner or one of the owner's threads.
+    pub(super) fn signalfd_readiness(&self, n: usize) -> u32 {
+        let Some(process) = self.signalfd_owner(n) else { return 0 };
+        let process = &self.processes[process.0];
+        let threads = process.threads.iter().filter_map(|t| self.threads.get(t.0));
+        let pending = threads.fold(process.signals.pending.set, |set, t| set | t.signals.pending.set);
+        if pending & self.files.signalfds[n].mask != 0 { EPOLLIN } else { 0 }
+    }
+    /// Notified whenever a signal is sent to its owner.
+    pub(super) fn signalfd_queue(&self, n: usize) -> Option<WaitQueueId> {
+        self.signalfd_owner(n).map(|process| self.processes[process.0].signals.arrived)
+    }
+    /// Takes a pending signal of `mask`, the thread's own before the process's.
+    fn take_pending(&mut self, thread: ThreadKey, process: ProcessKey, mask: SigSet) -> Option<SigInfo> {
+        let own = self.threads[thread.0].signals.pending.take(mask);
+        own.or_else(|| self.processes[process.0].signals.pending.take(mask))
+    }
+}
+
+impl Call<'_> {
+    /// `read(2)`: as many `struct signalfd_siginfo` as are pending and fit; waits for the first.
+    pub(crate) fn read_signalfd(&mut self, file: FileKey, n: usize, buffers: &Buffers) -> SysResult {
+        let room = total_len(buffers) as usize / size_of::<SignalfdSiginfo>();
+        if room == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let nonblocking = self.host.open(file).is_nonblocking();
+        let pid = self.host.processes[self.process.0].pid;
+        let signalfd = &mut self.host.files.signalfds[n];
+        signalfd.owner = (self.process, pid);
+        let mask = signalfd.mask;
+        let mut data = Vec::new();
+        for _ in 0..room {
+            let Some(info) = self.host.take_pending(self.thread, self.process, mask) else { break };
+            data.extend_from_slice(SignalfdSiginfo::from(&info).as_bytes());
+        }
+        if data.is_empty() {
+            if nonblocking {
+                return Err(Errno::EAGAIN);
+            }
+            return Block::on(self.host.processes[self.process.0].signals.arrived).into();
+        }
+        self.scatter(buffers, &data)?;
+        done(data.len() as u64)
+    }
+}

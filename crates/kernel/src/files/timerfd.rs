@@ -1,0 +1,181 @@
+//! Timers that are read, timerfd_create(2).
+//!
+//! As in Linux a periodic timer fires once and is wound up again when it is looked at: a program
+//! that asks for a tick each nanosecond and does not read costs nothing.
+
+use super::FileKind;
+use super::readiness::EPOLLIN;
+use crate::call::{Block, Call, SysResult, done};
+use crate::guest::{Buffers, total_len};
+use crate::host::Host;
+use crate::ids::{FileKey, WaitQueueId};
+use crate::timer::{TimerAction, TimerId};
+use belljar_base::{SimDuration, SimTime};
+use belljar_linux_abi::{Errno, c};
+
+/// A timer descriptor.
+#[derive(Debug)]
+pub struct TimerFd {
+    /// Notified when it expires.
+    pub queue: WaitQueueId,
+    /// Its clock, a `CLOCK_*`.
+    pub clock: i32,
+    state: TimerState,
+    timer: Option<TimerId>,
+}
+
+/// What its settings and its past come to.
+#[derive(Debug, Default)]
+struct TimerState {
+    /// When it expires next, or expired last if it has not been wound up again since; `None` when
+    /// it is not set.
+    next: Option<SimTime>,
+    interval: SimDuration,
+    /// It has fired and is not wound up.
+    expired: bool,
+    /// Expirations that have not been read.
+    ticks: u64,
+}
+
+impl TimerState {
+    /// Counts what a fired periodic timer has missed up to `now` and sets it to its next point.
+    fn catch_up(&mut self, now: SimTime) {
+        let Some(next) = self.next.filter(|_| self.expired && !self.interval.is_zero()) else { return };
+        let missed = now.since(next).as_picos() / self.interval.as_picos();
+        self.ticks += missed;
+        self.next = Some(next.saturating_add(self.interval.saturating_mul(missed + 1)));
+        self.expired = false;
+    }
+    /// The time left and the interval.
+    fn left(&self, now: SimTime) -> (SimDuration, SimDuration) {
+        let left = self.next.filter(|_| !self.expired).map_or(SimDuration::ZERO, |next| next.since(now));
+        (left, self.interval)
+    }
+}
+
+impl TimerFd {
+    /// What it is ready for.
+    pub fn readiness(&self) -> u32 {
+        if self.state.ticks > 0 { EPOLLIN } else { 0 }
+    }
+}
+
+impl Host {
+    /// A new timer, not set, as an open file.
+    pub(crate) fn create_timerfd(&mut self, clock: i32, flags: i32) -> FileKey {
+        let queue = self.waits.create();
+        let timer = TimerFd { queue, clock, state: TimerState::default(), timer: None };
+        let n = self.files.timerfds.insert(timer);
+        self.open_file(FileKind::TimerFd(n), c::O_RDWR | flags)
+    }
+    /// The timer behind an open file; `EINVAL` if it is none.
+    pub(crate) fn timerfd_of(&self, file: FileKey) -> Result<usize, Errno> {
+        match self.files.open[file.0].kind {
+            FileKind::TimerFd(n) => Ok(n),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+    /// `timerfd_gettime(2)`: the time left, zero if it is not set, and the interval.
+    pub(crate) fn timerfd_left(&mut self, n: usize) -> (SimDuration, SimDuration) {
+        self.catch_up_timerfd(n);
+        self.files.timerfds[n].state.left(self.clock.now())
+    }
+    /// `timerfd_settime(2)`: expires at `next`, not at all if there is none, and then every
+    /// `interval` unless that is zero. Gives what [`timerfd_left`](Self::timerfd_left) gave before.
+    pub(crate) fn set_timerfd(
+        &mut self,
+        n: usize,
+        next: Option<SimTime>,
+        interval: SimDuration,
+    ) -> (SimDuration, SimDuration) {
+        let before = self.timerfd_left(n);
+        self.files.timerfds[n].state = TimerState { next, interval, expired: false, ticks: 0 };
+        self.arm_timerfd(n);
+        before
+    }
+    /// A timer descriptor expires.
+    pub(crate) fn timerfd_expired(&mut self, n: usize) {
+        let timer = &mut self.files.timerfds[n];
+        timer.timer = None;
+        timer.state.expired = true;
+        timer.state.ticks += 1;
+        let queue = timer.queue;
+        self.notify_events(queue, EPOLLIN);
+    }
+    /// The last reference to a timer is gone.
+    pub(super) fn close_timerfd(&mut self, n: usize) {
+        let timer = self.files.timerfds.remove(n);
+        if let Some(id) = timer.timer {
+            self.timers.cancel(id);
+        }
+        self.waits.destroy(timer.queue);
+    }
+
+    fn catch_up_timerfd(&mut self, n: usize) {
+        let timer = &mut self.files.timerfds[n];
+        if timer.state.expired {
+            timer.state.catch_up(self.clock.now());
+            self.arm_timerfd(n);
+        }
+    }
+    fn arm_timerfd(&mut self, n: usize) {
+        let timer = &mut self.files.timerfds[n];
+        if let Some(id) = timer.timer.take() {
+            self.timers.cancel(id);
+        }
+        if let Some(next) = timer.state.next.filter(|_| !timer.state.expired) {
+            if next <= self.clock.now() {
+                // The past is over at once: who polls without waiting must see it.
+                self.timerfd_expired(n);
+            } else {
+                timer.timer = Some(self.timers.add(next, TimerAction::TimerFd(n)));
+            }
+        }
+    }
+}
+
+impl Call<'_> {
+    /// `read(2)`: the number of expirations since the last one. `EINVAL` below eight bytes.
+    pub(crate) fn read_timerfd(&mut self, file: FileKey, n: usize, buffers: &Buffers) -> SysResult {
+        if total_len(buffers) < 8 {
+            return Err(Errno::EINVAL);
+        }
+        let nonblocking = self.host.open(file).is_nonblocking();
+        self.host.catch_up_timerfd(n);
+        let timer = &mut self.host.files.timerfds[n];
+        let ticks = std::mem::take(&mut timer.state.ticks);
+        if ticks == 0 {
+            return if nonblocking { Err(Errno::EAGAIN) } else { Block::on(timer.queue).into() };
+        }
+        self.scatter(buffers, &ticks.to_le_bytes())?;
+        done(8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missed_periods_are_counted_and_the_phase_is_kept() {
+        let ms = |n| SimTime::ZERO + SimDuration::from_millis(n);
+        let mut state = TimerState {
+            next: Some(ms(10)),
+            interval: SimDuration::from_millis(10),
+            expired: true,
+            ticks: 1,
+        };
+        state.catch_up(ms(55));
+        assert_eq!((state.ticks, state.next, state.expired), (5, Some(ms(60)), false));
+        assert_eq!(state.left(ms(55)).0, SimDuration::from_millis(5));
+        state.catch_up(ms(58));
+        assert_eq!(state.ticks, 5, "only what has fired is caught up");
+    }
+
+    #[test]
+    fn a_timer_that_fired_once_has_no_time_left() {
+        let mut state = TimerState { next: Some(SimTime::from_secs(1)), expired: true, ticks: 1, ..Default::default() };
+        state.catch_up(SimTime::from_secs(9));
+        assert_eq!((state.ticks, state.left(SimTime::from_secs(9)).0), (1, SimDuration::ZERO));
+    }
+}

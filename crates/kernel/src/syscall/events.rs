@@ -1,0 +1,114 @@
+//! Descriptors for counters, timers and signals.
+
+use crate::call::{Call, SysResult, done};
+use belljar_base::{SimDuration, SimTime};
+use belljar_linux_abi::time::{Itimerspec, Timespec};
+use belljar_linux_abi::{Errno, c};
+
+/// `eventfd(2)` as the old system call without flags.
+pub fn sys_eventfd(call: &mut Call<'_>) -> SysResult {
+    create_eventfd(call, 0)
+}
+
+/// `eventfd(2)`.
+pub fn sys_eventfd2(call: &mut Call<'_>) -> SysResult {
+    let flags = call.int(1);
+    create_eventfd(call, flags)
+}
+
+fn create_eventfd(call: &mut Call<'_>, flags: i32) -> SysResult {
+    if flags & !(c::EFD_CLOEXEC | c::EFD_NONBLOCK | c::EFD_SEMAPHORE) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let semaphore = flags & c::EFD_SEMAPHORE != 0;
+    let file = call.host.create_eventfd(u64::from(call.uint(0)), semaphore, flags & c::EFD_NONBLOCK);
+    done(call.host.install_fd(call.process, file, flags & c::EFD_CLOEXEC != 0, 0)?)
+}
+
+/// `timerfd_create(2)`.
+pub fn sys_timerfd_create(call: &mut Call<'_>) -> SysResult {
+    let (clock, flags) = (call.int(0), call.int(1));
+    let known = [
+        c::CLOCK_MONOTONIC,
+        c::CLOCK_REALTIME,
+        c::CLOCK_REALTIME_ALARM,
+        c::CLOCK_BOOTTIME,
+        c::CLOCK_BOOTTIME_ALARM,
+    ];
+    if flags & !(c::TFD_CLOEXEC | c::TFD_NONBLOCK) != 0 || !known.contains(&clock) {
+        return Err(Errno::EINVAL);
+    }
+    let file = call.host.create_timerfd(clock, flags & c::TFD_NONBLOCK);
+    done(call.host.install_fd(call.process, file, flags & c::TFD_CLOEXEC != 0, 0)?)
+}
+
+/// `timerfd_settime(2)`. Nothing ever sets a simulated host's clock, so `TFD_TIMER_CANCEL_ON_SET`
+/// has nothing to do.
+pub fn sys_timerfd_settime(call: &mut Call<'_>) -> SysResult {
+    const FLAGS: i32 = c::TFD_TIMER_ABSTIME | c::TFD_TIMER_CANCEL_ON_SET;
+    let (flags, new, old) = (call.int(1), call.args[2], call.args[3]);
+    let settings: Itimerspec = call.read(new)?;
+    let value = settings.value.to_nanos().ok_or(Errno::EINVAL)?;
+    let interval = SimDuration::from_nanos(settings.interval.to_nanos().ok_or(Errno::EINVAL)?);
+    if flags & !FLAGS != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let file = call.host.pollable_file(call.process, call.int(0))?;
+    let n = call.host.timerfd_of(file)?;
+    let clock = &call.host.clock;
+    let at = match (flags & c::TFD_TIMER_ABSTIME != 0, call.host.files.timerfds[n].clock) {
+        (false, _) => clock.now() + SimDuration::from_nanos(value),
+        (true, c::CLOCK_REALTIME | c::CLOCK_REALTIME_ALARM) => clock.at_realtime(value),
+        (true, _) => clock.at_monotonic(value),
+    };
+    let next = (value != 0).then_some(at).filter(|at| *at < SimTime::MAX);
+    let before = call.host.set_timerfd(n, next, interval);
+    if old != 0 {
+        call.write(old, &itimerspec(before))?;
+    }
+    done(0)
+}
+
+/// `timerfd_gettime(2)`.
+pub fn sys_timerfd_gettime(call: &mut Call<'_>) -> SysResult {
+    let file = call.host.pollable_file(call.process, call.int(0))?;
+    let n = call.host.timerfd_of(file)?;
+    let left = call.host.timerfd_left(n);
+    call.write(call.args[1], &itimerspec(left))?;
+    done(0)
+}
+
+/// Zero means "not set", so what is left of a running timer is rounded up.
+fn itimerspec((left, interval): (SimDuration, SimDuration)) -> Itimerspec {
+    Itimerspec {
+        interval: Timespec::from_nanos(interval.as_nanos()),
+        value: Timespec::from_nanos(left.as_picos().div_ceil(1_000)),
+    }
+}
+
+/// `signalfd(2)` as the old system call without flags.
+pub fn sys_signalfd(call: &mut Call<'_>) -> SysResult {
+    signalfd(call, 0)
+}
+
+/// `signalfd(2)`.
+pub fn sys_signalfd4(call: &mut Call<'_>) -> SysResult {
+    let flags = call.int(3);
+    signalfd(call, flags)
+}
+
+fn signalfd(call: &mut Call<'_>, flags: i32) -> SysResult {
+    let (fd, size) = (call.int(0), call.args[2]);
+    if size != 8 || flags & !(c::SFD_CLOEXEC | c::SFD_NONBLOCK) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let mask = call.read::<u64>(call.args[1])? & !crate::signal::UNBLOCKABLE;
+    if fd == -1 {
+        let file = call.host.create_signalfd(call.process, mask, flags & c::SFD_NONBLOCK);
+        return done(call.host.install_fd(call.process, file, flags & c::SFD_CLOEXEC != 0, 0)?);
+    }
+    let file = call.host.pollable_file(call.process, fd)?;
+    let n = call.host.signalfd_of(file)?;
+    call.host.set_signalfd(n, call.process, mask);
+    done(fd as u64)
+}

@@ -1,0 +1,39 @@
+//! Making pipes.
+
+use crate::call::{Call, SysResult, done};
+use belljar_linux_abi::{Errno, c};
+
+/// `pipe(2)`.
+pub fn sys_pipe(call: &mut Call<'_>) -> SysResult {
+    create(call, 0)
+}
+
+/// `pipe2(2)`.
+pub fn sys_pipe2(call: &mut Call<'_>) -> SysResult {
+    let flags = call.int(1);
+    if flags & !(c::O_CLOEXEC | c::O_NONBLOCK | c::O_DIRECT) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    create(call, flags)
+}
+
+fn create(call: &mut Call<'_>, flags: i32) -> SysResult {
+    let close_on_exec = flags & c::O_CLOEXEC != 0;
+    let (reader, writer) = call.host.create_pipe(flags & !c::O_CLOEXEC);
+    let read_fd = match call.host.install_fd(call.process, reader, close_on_exec, 0) {
+        Ok(fd) => fd,
+        Err(errno) => {
+            call.host.release_file(writer);
+            return Err(errno);
+        }
+    };
+    let stored = call.host.install_fd(call.process, writer, close_on_exec, 0).and_then(|write_fd| {
+        call.write(call.args[0], &[read_fd as i32, write_fd as i32])
+            .inspect_err(|_| call.host.close_fd(call.process, write_fd as i32))
+    });
+    if let Err(errno) = stored {
+        call.host.close_fd(call.process, read_fd as i32);
+        return Err(errno);
+    }
+    done(0)
+}

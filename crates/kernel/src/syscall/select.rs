@@ -1,0 +1,86 @@
+//! `select` and `pselect6`.
+
+use super::timeout::{Attempt, Timeout, with_mask};
+use crate::call::{Call, IfInterrupted, SysResult, done};
+use crate::files::readiness::{
+    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDBAND, EPOLLRDNORM, EPOLLWRBAND, EPOLLWRNORM,
+};
+use belljar_linux_abi::Errno;
+use smallvec::{SmallVec, smallvec};
+
+/// Which readiness puts a descriptor into the sets of reading, writing and exceptions: select(2),
+/// "Correspondence between select() and poll() notifications".
+const MEANS: [u32; 3] = [
+    EPOLLRDNORM | EPOLLRDBAND | EPOLLIN | EPOLLHUP | EPOLLERR,
+    EPOLLWRBAND | EPOLLWRNORM | EPOLLOUT | EPOLLERR,
+    EPOLLPRI,
+];
+
+type Bits = SmallVec<[u8; 32]>;
+
+/// `select(2)`; stores the time not slept.
+pub fn sys_select(call: &mut Call<'_>) -> SysResult {
+    let timeout = match call.resumed {
+        Some(_) => Timeout::default(),
+        None => Timeout::from_timeval(call, call.args[4])?,
+    };
+    select(call, timeout)
+}
+
+/// `pselect6`: the last argument points to the mask's address and size.
+pub fn sys_pselect6(call: &mut Call<'_>) -> SysResult {
+    let (mask, size) = match call.args[5] {
+        0 => (0, 0),
+        addr => (call.read::<u64>(addr)?, call.read::<u64>(addr + 8)?),
+    };
+    let timeout = match call.resumed {
+        Some(_) => Timeout::default(),
+        None => Timeout::from_timespec(call, call.args[4])?,
+    };
+    with_mask(call, mask, size, |call| select(call, timeout))
+}
+
+fn select(call: &mut Call<'_>, timeout: Timeout) -> SysResult {
+    let count = usize::try_from(call.int(0)).map_err(|_| Errno::EINVAL)?;
+    let table = call.host.process(call.process).fds.ok_or(Errno::EBADF)?;
+    // Linux looks no further than its table of descriptors reaches, which has at least 64.
+    let reach = call.host.files.tables[table.0].entries.len().next_power_of_two().max(64);
+    let count = count.min(reach);
+    let attempt = Attempt::of(call, timeout);
+    let sets = [call.args[1], call.args[2], call.args[3]];
+    let mut wanted: [Bits; 3] = Default::default();
+    for (set, addr) in wanted.iter_mut().zip(sets) {
+        *set = smallvec![0; count.div_ceil(64) * 8];
+        if addr != 0 {
+            call.read_bytes(addr, set)?;
+        }
+    }
+    let mut found = [0; 3].map(|_: u8| -> Bits { smallvec![0; count.div_ceil(64) * 8] });
+    let mut ready = 0;
+    let mut queues = SmallVec::new();
+    for fd in 0..count {
+        let (byte, bit) = (fd / 8, 1u8 << (fd % 8));
+        if wanted.iter().all(|set| set[byte] & bit == 0) {
+            continue;
+        }
+        let file = call.host.pollable_file(call.process, fd as i32)?;
+        let events = call.host.readiness(file);
+        for set in 0..3 {
+            if wanted[set][byte] & bit != 0 && events & MEANS[set] != 0 {
+                found[set][byte] |= bit;
+                ready += 1;
+            }
+        }
+        queues.extend(call.host.wait_queue(file));
+    }
+    if ready == 0 && !attempt.last {
+        return attempt.wait(queues, IfInterrupted::RestartNoHandler);
+    }
+    attempt.store_remaining(call);
+    for (set, addr) in found.iter().zip(sets) {
+        if addr != 0 {
+            call.write_bytes(addr, set)?;
+        }
+    }
+    done(ready)
+}

@@ -1,0 +1,56 @@
+//! Times as calls pass them, `time.h`.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+const NANOS: i64 = 1_000_000_000;
+
+/// `struct timespec`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout)]
+pub struct Timespec {
+    /// Whole seconds.
+    pub sec: i64,
+    /// Nanoseconds beyond them, 0 to 999,999,999.
+    pub nsec: i64,
+}
+
+/// `struct timeval`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout)]
+pub struct Timeval {
+    /// Whole seconds.
+    pub sec: i64,
+    /// Microseconds beyond them.
+    pub usec: i64,
+}
+
+/// `struct itimerspec`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout)]
+pub struct Itimerspec {
+    /// The period, zero for a timer that fires once.
+    pub interval: Timespec,
+    /// The first expiration, zero for a timer that is not set.
+    pub value: Timespec,
+}
+
+impl Timespec {
+    /// From nanoseconds.
+    pub fn from_nanos(ns: u64) -> Timespec {
+        Timespec { sec: (ns / NANOS as u64) as i64, nsec: (ns % NANOS as u64) as i64 }
+    }
+    /// In nanoseconds, at most `u64::MAX`; `None` if it is negative or not normal, which calls
+    /// answer with `EINVAL`.
+    pub fn to_nanos(self) -> Option<u64> {
+        let valid = self.sec >= 0 && (0..NANOS).contains(&self.nsec);
+        valid.then(|| (self.sec as u64).saturating_mul(NANOS as u64).saturating_add(self.nsec as u64))
+    }
+}
+
+impl Timeval {
+    /// From nanoseconds, rounded down.
+    pub fn from_nanos(ns: u64) -> Timeval {
+        let spec = Timespec::from_nanos(ns);
+        Timeval { sec: spec.sec, usec: spec.nsec / 1_000 }
+    }
+}
