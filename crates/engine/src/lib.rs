@@ -127,7 +127,7 @@ impl<N: Node> Engine<N> {
                 self.committed = self.committed.max(limit);
                 return ending;
             };
-            let end = (first + self.lookahead).min(stop);
+            let end = (first + self.lookahead).min(limit);
             self.run_window(end, &mut sent);
             self.committed = end;
             if observe(self) == Verdict::Stop {

@@ -1,1 +1,14 @@
-//! belljar-sim
+//! Puts a world together from an experiment, runs it and collects the results.
+//!
+//! `fabric` is the network between hosts, `node` one host as the engine sees it, `world` builds
+//! them all, `run` runs them, `outcome` judges how the processes ended.
+#![forbid(unsafe_code)]
+
+mod fabric;
+mod node;
+mod outcome;
+mod run;
+mod world;
+
+pub use belljar_kernel::Output;
+pub use run::{Finished, RunOptions, SimError, run};

@@ -1,8 +1,120 @@
 //! Starting programs: ELF images, scripts, the initial stack.
+//!
+//! [`prepare`] reads everything without touching the running process; [`load`] makes an address
+//! space from it; this file joins the two for the experiment's processes and for `execve(2)`.
 
-use crate::host::Host;
+mod elf;
+mod load;
+mod prepare;
+mod script;
+mod stack;
+
+use crate::call::Call;
+use crate::host::{Host, Report};
+use crate::ids::{MmKey, ProcessKey};
+use crate::machine::Regs;
+use belljar_linux_abi::{Errno, c};
+use load::{ExecError, Program};
 
 impl Host {
-    /// Starts the experiment's process number `spec`.
-    pub(crate) fn start_process(&mut self, _spec: usize) {}
+    /// Starts the experiment's process number `spec`, or reports why it cannot start.
+    pub(crate) fn start_process(&mut self, spec: usize) {
+        let at = self.clock.now();
+        self.specs_started += 1;
+        let process = self.create_process(spec);
+        match self.launch(process, spec) {
+            Ok(()) => {
+                let pid = self.process(process).pid;
+                self.reports.push(Report::Started { spec, pid, at });
+            }
+            Err(error) => {
+                self.discard_process(process);
+                let path = &self.config.processes[spec].path;
+                let reason = format!("cannot start {path}: {}", error.reason);
+                self.reports.push(Report::Failed { spec, reason, at });
+            }
+        }
+    }
+
+    fn launch(&mut self, process: ProcessKey, spec: usize) -> Result<(), ExecError> {
+        let what = &self.config.processes[spec];
+        let path = what.path.clone().into_bytes();
+        let args = what.args.iter().map(|arg| arg.clone().into_bytes()).collect();
+        let environment = what.environment.iter().map(|(name, value)| format!("{name}={value}").into_bytes());
+        let environment = environment.collect();
+        let program = self.prepare_program(process, path, args, environment)?;
+        let mapped = self.open_standard_streams(process, spec).map_err(ExecError::from);
+        let mapped = mapped.and_then(|()| self.map_program(process, &program));
+        self.close_program(&program);
+        let (mm, regs) = mapped?;
+        self.adopt_image(process, mm, &program);
+        let context = self.machine.create_context(self.spaces[mm.0].space, &regs);
+        self.create_thread(process, context);
+        Ok(())
+    }
+
+    /// Makes `mm` the memory of a process and the program's names its names.
+    fn adopt_image(&mut self, process: ProcessKey, mm: MmKey, program: &Program) {
+        let process = self.process(process);
+        process.mm = Some(mm);
+        process.exe = program.image.file.path.clone();
+        process.cmdline = joined(&program.args);
+        process.environ = joined(&program.environment);
+    }
+}
+
+/// Strings each ended by a zero byte.
+fn joined(strings: &[Vec<u8>]) -> Vec<u8> {
+    strings.iter().flat_map(|s| s.iter().copied().chain([0])).collect()
+}
+
+impl Call<'_> {
+    /// execve(2): replaces the caller's image. Once the old one is gone a failure kills the process,
+    /// as on Linux.
+    pub(crate) fn execute(
+        &mut self,
+        path: Vec<u8>,
+        args: Vec<Vec<u8>>,
+        environment: Vec<Vec<u8>>,
+    ) -> Result<(), Errno> {
+        // Linux gives a program that was started without arguments one empty one.
+        let args = if args.is_empty() { vec![Vec::new()] } else { args };
+        let name = path.clone();
+        let program = self.host.prepare_program(self.process, path, args, environment);
+        let program = program.map_err(|error| error.errno)?;
+
+        let (process, thread) = (self.process, self.thread);
+        self.host.prepare_exec(process, thread);
+        if let Some(old) = self.host.process(process).mm.take() {
+            let context = self.host.thread(thread).context;
+            self.host.machine.destroy_context(context);
+            self.host.release_mm(old);
+        }
+        let mapped = self.host.map_program(process, &program);
+        self.host.close_program(&program);
+        match mapped {
+            Ok((mm, regs)) => self.enter_image(mm, &regs, &program),
+            Err(error) => {
+                let name = String::from_utf8_lossy(&name).into_owned();
+                self.host.warn(format!("execve of {name} failed half-way: {}", error.reason));
+                // A context for the thread to die in.
+                let space = self.host.create_mm().map_err(|_| Errno::ENOMEM)?;
+                self.host.process(process).mm = Some(space);
+                let space = self.host.mm(space).space;
+                self.host.thread(thread).context = self.host.machine.create_context(space, &Regs::default());
+                self.host.kill_process(process, c::SIGKILL);
+            }
+        }
+        Ok(())
+    }
+
+    fn enter_image(&mut self, mm: MmKey, regs: &Regs, program: &Program) {
+        self.host.adopt_image(self.process, mm, program);
+        let space = self.host.mm(mm).space;
+        let context = self.host.machine.create_context(space, regs);
+        let comm = crate::task::comm_of(&program.path);
+        let thread = self.host.thread(self.thread);
+        thread.context = context;
+        thread.comm = comm;
+    }
 }

@@ -168,7 +168,7 @@ impl Host {
         self.machine.destroy_space(mm.space);
     }
 
-    fn forget_vmas(&mut self, mm: MmKey, range: &Range<u64>) {
+    pub(super) fn forget_vmas(&mut self, mm: MmKey, range: &Range<u64>) {
         for vma in self.mm(mm).forget(range) {
             if let VmaKind::File { file: Some(file), .. } = vma.kind {
                 self.release_file(file);

@@ -1,6 +1,7 @@
 //! Address spaces: the kernel's own list of a process's mappings, which decides what is mapped
 //! where and which addresses a system call may touch. The machine only carries it out.
 
+mod calls;
 mod map;
 mod space;
 

@@ -1,0 +1,58 @@
+//! `belljar exec`.
+
+use crate::failure::Failure;
+use crate::session;
+use belljar_config::Experiment;
+use belljar_results::ResultsFolder;
+use belljar_sim::{Output, RunOptions};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Runs a command on a simulated host of its own. It reads this machine's files, what it writes is
+/// discarded unless -o keeps it. The exit status is the command's, 128 + the signal's number if a
+/// signal killed it.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  belljar exec -- date\n  belljar exec -- python3 -c 'import time; time.sleep(3600)'"
+)]
+pub struct Arguments {
+    /// The seed of all randomness
+    #[arg(long, env = "BELLJAR_SEED", default_value_t = 1)]
+    seed: u64,
+    /// Keep the results in this folder; it must not exist yet
+    #[arg(short, long = "output", value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Log the system calls of every process (needs -o)
+    #[arg(long, requires = "output")]
+    strace: bool,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<String>,
+}
+
+/// Runs the command and hands on how it ended.
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let mut experiment = Experiment::single_host(&arguments.command).map_err(Failure::input)?;
+    experiment.apply_overrides(&belljar_config::Overrides {
+        seed: Some(arguments.seed),
+        strace_logging_mode: arguments.strace.then_some(belljar_config::StraceMode::Standard),
+        ..Default::default()
+    });
+    let temporary = tempfile::Builder::new().prefix("belljar-").tempdir().map_err(Failure::run)?;
+    let path = arguments.output.clone().unwrap_or_else(|| temporary.path().join("results"));
+    let hosts = experiment.hosts.iter().map(|host| host.name.as_str());
+    let folder = ResultsFolder::create(&path, hosts).map_err(Failure::input)?;
+    let working_directory = std::env::current_dir().map_err(Failure::run)?;
+    let options = RunOptions { output: Output::PassedThrough, working_directory: Some(working_directory) };
+    let finished = session::run(&experiment, &folder, &options, false)?;
+    for (what, count) in &finished.statistics.warnings {
+        eprintln!("belljar: warning: {what} ({count}x)");
+    }
+    let process = finished.statistics.hosts.values().flat_map(|host| &host.processes).next();
+    let process = process.ok_or_else(|| Failure::run("the command was never started"))?;
+    if process.state == "failed to start" {
+        return Err(Failure::run(process.problem.as_deref().unwrap_or("the command cannot be started")));
+    }
+    // One that was still running when the simulation ended was interrupted.
+    Ok(ExitCode::from(process.shell_status.unwrap_or(130)))
+}

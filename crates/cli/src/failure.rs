@@ -1,0 +1,34 @@
+//! Why a command could not do what it was asked.
+
+use std::fmt;
+
+/// An error to be shown to the user as it is.
+#[derive(Debug)]
+pub struct Failure {
+    text: String,
+    status: u8,
+}
+
+/// Exit status for an experiment or a command line that cannot be used, as clap's own.
+const USAGE: u8 = 2;
+
+impl Failure {
+    /// The input cannot be used.
+    pub fn input(error: impl fmt::Display) -> Failure {
+        Failure { text: error.to_string(), status: USAGE }
+    }
+    /// Something went wrong on the way.
+    pub fn run(error: impl fmt::Display) -> Failure {
+        Failure { text: format!("error: {error}"), status: 1 }
+    }
+    /// The exit status of the command.
+    pub fn status(&self) -> u8 {
+        self.status
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

@@ -1,0 +1,46 @@
+//! The progress line on standard error: simulated time, speed and the time left.
+
+use belljar_base::SimTime;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::time::Instant;
+
+/// A progress line, or nothing where it is not wanted.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    start: Instant,
+}
+
+impl Progress {
+    /// A line that is full at `stop`.
+    pub fn new(wanted: bool, stop: SimTime) -> Progress {
+        let bar = wanted.then(|| {
+            let style = ProgressStyle::with_template("{wide_bar} {msg}, {eta} left");
+            let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+            ProgressBar::new(stop.as_nanos() / 1_000).with_style(style)
+        });
+        Progress { bar, start: now() }
+    }
+    /// Shows how far the simulation has come.
+    pub fn show(&self, committed: SimTime) {
+        let Some(bar) = &self.bar else { return };
+        let speed = committed.as_secs_f64() / self.start.elapsed().as_secs_f64().max(1e-9);
+        bar.set_position(committed.as_nanos() / 1_000);
+        bar.set_message(format!("{:.3} s simulated, {speed:.1}x", committed.as_secs_f64()));
+    }
+    /// Takes the line away.
+    pub fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+    /// Real time since the start.
+    pub fn elapsed(&self) -> std::time::Duration {
+        self.start.elapsed()
+    }
+}
+
+/// The real clock, which only the command line may read.
+#[expect(clippy::disallowed_methods, reason = "progress and speed are shown in real time")]
+pub fn now() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,76 @@
+//! `belljar run`.
+
+use crate::failure::Failure;
+use crate::{progress, session};
+use belljar_config::{Experiment, Overrides};
+use belljar_results::{ResultsFolder, Summary};
+use belljar_sim::{Output, RunOptions};
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Runs the experiment and writes a results folder. The exit status is 0 only if every process
+/// ended as the experiment expects.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  belljar run examples/first.yaml\n  belljar run exp.yaml -o results --seed 7 --pcap"
+)]
+pub struct Arguments {
+    /// The experiment file, in Shadow's format (`-` reads standard input)
+    file: PathBuf,
+    /// The results folder; it must not exist yet [default: general.data_directory]
+    #[arg(short, long = "output", value_name = "DIR", visible_alias = "data-directory")]
+    output: Option<PathBuf>,
+    /// The seed of all randomness
+    #[arg(long, env = "BELLJAR_SEED")]
+    seed: Option<u64>,
+    /// End the simulation at this time ("10 s", "5 min")
+    #[arg(long, env = "BELLJAR_STOP_TIME", value_parser = parse_time)]
+    stop_time: Option<belljar_base::SimTime>,
+    /// Capture the packets of every host's interfaces (eth0.pcap, lo.pcap)
+    #[arg(long)]
+    pcap: bool,
+    /// Log every process's system calls (<program>.<pid>.strace)
+    #[arg(long)]
+    strace: bool,
+    /// Show no progress line
+    #[arg(long)]
+    no_progress: bool,
+}
+
+fn parse_time(text: &str) -> Result<belljar_base::SimTime, String> {
+    belljar_config::parse_time(text)
+}
+
+/// Loads, runs and sums up.
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let mut experiment = Experiment::load(&arguments.file).map_err(Failure::input)?;
+    experiment.apply_overrides(&Overrides {
+        seed: arguments.seed,
+        stop_time: arguments.stop_time,
+        data_directory: arguments.output.clone(),
+        pcap_enabled: arguments.pcap.then_some(true),
+        strace_logging_mode: arguments.strace.then_some(belljar_config::StraceMode::Standard),
+        ..Overrides::default()
+    });
+    for note in &experiment.notes {
+        eprintln!("note: {note}");
+    }
+    let hosts = experiment.hosts.iter().map(|host| host.name.as_str());
+    let folder = ResultsFolder::create(&experiment.general.data_directory, hosts).map_err(Failure::input)?;
+    folder.write("processed-config.yaml", experiment.to_yaml().as_bytes()).map_err(Failure::run)?;
+
+    let start = progress::now();
+    let options = RunOptions { output: Output::Files, working_directory: None };
+    let show_progress = !arguments.no_progress && std::io::stderr().is_terminal();
+    let finished = session::run(&experiment, &folder, &options, show_progress)?;
+    let summary = Summary {
+        statistics: &finished.statistics,
+        real_time: start.elapsed(),
+        results: &arguments.output.clone().unwrap_or(experiment.general.data_directory.clone()),
+        interrupted: session::interruption(finished.ending),
+    };
+    println!("{summary}");
+    let good = finished.as_expected() && summary.interrupted.is_none();
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,72 @@
+//! Runs a simulation on a thread of its own while this one watches signals and shows progress.
+
+use crate::failure::Failure;
+use crate::progress::Progress;
+use belljar_base::SimTime;
+use belljar_config::Experiment;
+use belljar_engine::{Ending, Verdict};
+use belljar_results::ResultsFolder;
+use belljar_sim::{Finished, RunOptions};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+/// How often the progress display is brought up to date.
+const REFRESH: Duration = Duration::from_millis(100);
+/// Exit status after a second Ctrl-C, as shells report SIGINT.
+const INTERRUPTED: i32 = 130;
+
+/// What the simulating thread and this one tell each other.
+#[derive(Default)]
+struct Shared {
+    committed_ps: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// Runs the experiment. The first Ctrl-C (or SIGTERM, SIGHUP) ends it in order, keeping what there
+/// is; the second one at once.
+pub fn run(
+    experiment: &Experiment,
+    folder: &ResultsFolder,
+    options: &RunOptions,
+    show_progress: bool,
+) -> Result<Finished, Failure> {
+    belljar_platform::init().map_err(Failure::run)?;
+    let shared = Arc::new(Shared::default());
+    let of_handler = shared.clone();
+    ctrlc::set_handler(move || {
+        if of_handler.stop.swap(true, Relaxed) {
+            std::process::exit(INTERRUPTED);
+        }
+    })
+    .map_err(Failure::run)?;
+    let progress = Progress::new(show_progress, experiment.general.stop_time);
+    let watcher = thread::current();
+    thread::scope(|scope| {
+        let simulation = thread::Builder::new().name("worker-0".into());
+        let simulation = simulation.spawn_scoped(scope, || {
+            let result = belljar_sim::run(experiment, folder, options, |committed| {
+                shared.committed_ps.store(committed.as_picos(), Relaxed);
+                if shared.stop.load(Relaxed) { Verdict::Stop } else { Verdict::Continue }
+            });
+            watcher.unpark();
+            result
+        });
+        let simulation = simulation.map_err(Failure::run)?;
+        while !simulation.is_finished() {
+            progress.show(SimTime::from_picos(shared.committed_ps.load(Relaxed)));
+            thread::park_timeout(REFRESH);
+        }
+        progress.finish();
+        match simulation.join() {
+            Ok(result) => result.map_err(Failure::run),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Why a run ended early, for the summary.
+pub fn interruption(ending: Ending) -> Option<&'static str> {
+    (ending == Ending::Stopped).then_some("interrupted")
+}

@@ -1,0 +1,30 @@
+//! `belljar validate`.
+
+use crate::failure::Failure;
+use belljar_config::Experiment;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Reads an experiment file as `belljar run` does and says what is wrong with it, or what is in it.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The experiment file
+    file: PathBuf,
+}
+
+/// Loads and describes.
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let experiment = Experiment::load(&arguments.file).map_err(Failure::input)?;
+    for note in &experiment.notes {
+        println!("note: {note}");
+    }
+    let processes: usize = experiment.hosts.iter().map(|host| host.processes.len()).sum();
+    println!(
+        "{}: valid; hosts: {}, processes: {processes}, graph nodes: {}, stop time: {} s",
+        arguments.file.display(),
+        experiment.hosts.len(),
+        experiment.network.graph.nodes().len(),
+        experiment.general.stop_time.as_secs_f64(),
+    );
+    Ok(ExitCode::SUCCESS)
+}

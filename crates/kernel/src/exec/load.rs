@@ -1,0 +1,289 @@
+//! Mapping an image and its interpreter into a fresh address space.
+
+use super::elf::{ElfError, HEADER_LEN, Header, Layout, Segment};
+use super::stack::InitialStack;
+use crate::files::Executable;
+use crate::host::Host;
+use crate::ids::{MmKey, ProcessKey};
+use crate::machine::{Prot, Regs};
+use crate::mm::{AddressSpace, MapRequest, MapSource, PAGE, page_down, page_up};
+use belljar_linux_abi::Errno;
+use std::sync::Arc;
+
+/// Why a program could not be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecError {
+    /// What `execve` answers.
+    pub errno: Errno,
+    /// The same for a person, to follow the program's name.
+    pub reason: String,
+}
+
+impl ExecError {
+    /// With a reason of its own.
+    pub fn new(errno: Errno, reason: impl Into<String>) -> ExecError {
+        ExecError { errno, reason: reason.into() }
+    }
+}
+
+impl From<Errno> for ExecError {
+    fn from(errno: Errno) -> ExecError {
+        let reason = match errno {
+            Errno::ENOENT => "there is no such file".into(),
+            Errno::EACCES => "it is not an executable file".into(),
+            Errno::ENOMEM => "no room is left in memory for one more process".into(),
+            other => format!("it cannot be executed ({other})"),
+        };
+        ExecError { errno, reason }
+    }
+}
+
+impl From<ElfError> for ExecError {
+    fn from(error: ElfError) -> ExecError {
+        ExecError { errno: error.errno(), reason: format!("it is {error}") }
+    }
+}
+
+/// An image that has been read and may be mapped.
+pub struct Image {
+    pub(super) file: Executable,
+    header: Header,
+    layout: Layout,
+}
+
+/// A program about to run: what [`Host::map_program`] is given.
+pub struct Program {
+    /// The program's own image.
+    pub(super) image: Image,
+    /// Its `PT_INTERP`.
+    pub(super) interpreter: Option<Image>,
+    /// Its arguments.
+    pub args: Vec<Vec<u8>>,
+    /// Its environment, `NAME=value` each.
+    pub environment: Vec<Vec<u8>>,
+    /// The path that it was started by.
+    pub path: Vec<u8>,
+}
+
+/// The most that arguments and environment may take, a quarter of the stack, `execve(2)`.
+const MAX_STRINGS: usize = 2 << 20;
+const STACK_SIZE: u64 = 8 << 20;
+/// Unmapped pages below the stack, as Linux's `stack_guard_gap`.
+const STACK_GUARD: u64 = 1 << 20;
+/// Where a position-independent image starts in its slot.
+const IMAGE_OFFSET: u64 = 4 << 20;
+
+const AT_PHDR: u64 = 3;
+const AT_PHENT: u64 = 4;
+const AT_PHNUM: u64 = 5;
+const AT_PAGESZ: u64 = 6;
+const AT_BASE: u64 = 7;
+const AT_FLAGS: u64 = 8;
+const AT_ENTRY: u64 = 9;
+const AT_UID: u64 = 11;
+const AT_EUID: u64 = 12;
+const AT_GID: u64 = 13;
+const AT_EGID: u64 = 14;
+const AT_HWCAP: u64 = 16;
+const AT_CLKTCK: u64 = 17;
+const AT_SECURE: u64 = 23;
+const AT_HWCAP2: u64 = 26;
+const AT_SYSINFO_EHDR: u64 = 33;
+const AT_MINSIGSTKSZ: u64 = 51;
+/// EDX of CPUID leaf 1 of the baseline: x87 to SSE2 with what every x86-64 CPU has.
+const HWCAP_BASELINE: u64 = 0x178b_fbff;
+/// A signal frame with x87, SSE and AVX state, rounded up.
+const MIN_SIGNAL_STACK: u64 = 2_048;
+
+impl Host {
+    /// Reads the headers of `file` and says whether it can run.
+    pub(super) fn read_image(&mut self, file: Executable) -> Result<Image, ExecError> {
+        let mut start = [0; HEADER_LEN];
+        let got = self.machine.read_at(file.native, 0, &mut start)?;
+        let header = Header::parse(&start[..got])?;
+        let range = header.program_headers.clone();
+        let mut headers = vec![0; (range.end - range.start) as usize];
+        if self.machine.read_at(file.native, range.start, &mut headers)? < headers.len() {
+            return Err(ElfError::Malformed("its program headers lie outside the file").into());
+        }
+        let layout = Layout::parse(&headers, file.size)?;
+        Ok(Image { file, header, layout })
+    }
+
+    /// The path in an image's `PT_INTERP`, if it has one.
+    pub(super) fn interpreter_path(&mut self, image: &Image) -> Result<Option<Vec<u8>>, ExecError> {
+        let Some(range) = image.layout.interpreter.clone() else { return Ok(None) };
+        let len = (range.end - range.start) as usize;
+        if !(2..=4_096).contains(&len) {
+            return Err(ElfError::Malformed("its interpreter's name has no sensible length").into());
+        }
+        let mut path = vec![0; len];
+        self.machine.read_at(image.file.native, range.start, &mut path)?;
+        path.truncate(path.iter().position(|b| *b == 0).unwrap_or(len));
+        Ok(Some(path))
+    }
+
+    /// Makes an address space with the program in it; gives it and the registers to start with.
+    pub(super) fn map_program(&mut self, process: ProcessKey, program: &Program) -> Result<(MmKey, Regs), ExecError> {
+        let strings = program.args.iter().chain(&program.environment).map(|s| s.len() + 9).sum::<usize>();
+        if strings > MAX_STRINGS {
+            return Err(ExecError::new(Errno::E2BIG, "its arguments and environment are too long"));
+        }
+        let mm = self.create_mm()?;
+        match self.fill_mm(process, mm, program) {
+            Ok(regs) => Ok((mm, regs)),
+            Err(error) => {
+                self.release_mm(mm);
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn create_mm(&mut self) -> Result<MmKey, Errno> {
+        let slot = (0..).find(|slot| !self.slots_in_use.contains(slot)).ok_or(Errno::ENOMEM)?;
+        let space = self.machine.create_space(slot)?;
+        self.slots_in_use.insert(slot);
+        let range = self.machine.space_range(space);
+        Ok(MmKey(self.spaces.insert(AddressSpace::new(space, slot, range))))
+    }
+
+    fn fill_mm(&mut self, process: ProcessKey, mm: MmKey, program: &Program) -> Result<Regs, ExecError> {
+        let range = self.mm(mm).range.clone();
+        let top = range.end;
+        let stack = top - STACK_SIZE..top;
+        self.mm(mm).stack = stack.clone();
+        self.mm(mm).mmap_top = stack.start - STACK_GUARD;
+
+        let image = &program.image;
+        let bias = self.map_main_image(mm, image)?;
+        let mut entry = image.header.entry.wrapping_add(bias);
+        let program_entry = entry;
+        let mut interpreter_base = 0;
+        if let Some(interpreter) = &program.interpreter {
+            let extent = interpreter.layout.extent();
+            let at = self.mm(mm).free_below_top(extent.end - extent.start)?;
+            interpreter_base = at.wrapping_sub(extent.start);
+            self.map_segments(mm, interpreter, interpreter_base)?;
+            entry = interpreter.header.entry.wrapping_add(interpreter_base);
+        }
+        let vdso = self.map_vdso(mm)?;
+        let mut prot = Prot::READ | Prot::WRITE;
+        prot.set(Prot::EXEC, image.layout.executable_stack);
+        self.map_pages(mm, stack, MapRequest::anonymous(prot, "[stack]"))?;
+
+        let phdr = image.layout.address_of_offset(image.header.program_headers.start).unwrap_or(0);
+        let mut random = [0; 16];
+        self.random.fill(&mut random);
+        let ids = &self.processes[process.0].credentials;
+        let auxiliary = [
+            (AT_SYSINFO_EHDR, vdso),
+            (AT_HWCAP, HWCAP_BASELINE),
+            (AT_PAGESZ, PAGE),
+            (AT_CLKTCK, 100),
+            (AT_PHDR, phdr.wrapping_add(bias)),
+            (AT_PHENT, 56),
+            (AT_PHNUM, image.header.count()),
+            (AT_BASE, interpreter_base),
+            (AT_FLAGS, 0),
+            (AT_ENTRY, program_entry),
+            (AT_UID, u64::from(ids.ruid)),
+            (AT_EUID, u64::from(ids.euid)),
+            (AT_GID, u64::from(ids.rgid)),
+            (AT_EGID, u64::from(ids.egid)),
+            (AT_SECURE, 0),
+            (AT_HWCAP2, 0),
+            (AT_MINSIGSTKSZ, MIN_SIGNAL_STACK),
+        ];
+        let initial = InitialStack {
+            args: &program.args,
+            environment: &program.environment,
+            path: &program.path,
+            random,
+            auxiliary: &auxiliary,
+        };
+        let (rsp, bytes) = initial.build(top);
+        let space = self.mm(mm).space;
+        self.machine.write(space, rsp, &bytes)?;
+        Ok(Regs { rip: entry, rsp, rflags: 0x202, ..Regs::default() })
+    }
+
+    /// Maps the program's own image and puts the heap behind it; gives the distance from the
+    /// addresses it names to those it has.
+    fn map_main_image(&mut self, mm: MmKey, image: &Image) -> Result<u64, ExecError> {
+        let extent = image.layout.extent();
+        let range = self.mm(mm).range.clone();
+        let heap;
+        let bias = if image.header.fixed {
+            let space = self.mm(mm).space;
+            self.machine.claim_fixed(space, extent.clone()).map_err(|errno| {
+                let reason = "it must be loaded at fixed addresses, which another process of this simulation \
+                              uses at this moment (build it position-independent)";
+                ExecError::new(errno, reason)
+            })?;
+            heap = range.start + IMAGE_OFFSET;
+            0
+        } else {
+            let base = (range.start + IMAGE_OFFSET).next_multiple_of(image.layout.align());
+            heap = base + (extent.end - extent.start);
+            base.wrapping_sub(extent.start)
+        };
+        self.map_segments(mm, image, bias)?;
+        self.mm(mm).brk = heap..heap;
+        Ok(bias)
+    }
+
+    fn map_segments(&mut self, mm: MmKey, image: &Image, bias: u64) -> Result<(), ExecError> {
+        let path: Arc<[u8]> = Arc::from(image.file.path.as_slice());
+        for segment in &image.layout.segments {
+            self.map_segment(mm, image, segment, bias, &path)?;
+        }
+        Ok(())
+    }
+
+    fn map_segment(
+        &mut self,
+        mm: MmKey,
+        image: &Image,
+        segment: &Segment,
+        bias: u64,
+        path: &Arc<[u8]>,
+    ) -> Result<(), Errno> {
+        let start = segment.vaddr.wrapping_add(bias);
+        let first = page_down(start);
+        let file_end = start + segment.file_size;
+        let mapped_end = if segment.file_size > 0 { page_up(file_end)? } else { first };
+        let end = page_up(start + segment.mem_size)?;
+        if mapped_end > first {
+            let source = MapSource {
+                native: image.file.native,
+                offset: page_down(segment.offset),
+                path: path.clone(),
+                identity: image.file.identity,
+                file: None,
+            };
+            let request = MapRequest { prot: segment.prot, shared: false, source: Some(source), label: "" };
+            self.map_pages(mm, first..mapped_end, request)?;
+            // What follows the file's part in its last page is zero, where anyone could see it.
+            if segment.mem_size > segment.file_size && segment.prot.contains(Prot::WRITE) && file_end < mapped_end {
+                let space = self.mm(mm).space;
+                self.machine.write(space, file_end, &vec![0; (mapped_end - file_end) as usize])?;
+            }
+        }
+        if end > mapped_end {
+            self.map_pages(mm, mapped_end..end, MapRequest::anonymous(segment.prot, ""))?;
+        }
+        Ok(())
+    }
+
+    fn map_vdso(&mut self, mm: MmKey) -> Result<u64, Errno> {
+        const ROOM: u64 = 2 * PAGE;
+        let at = self.mm(mm).free_below_top(ROOM)?;
+        let space = self.mm(mm).space;
+        let len = page_up(self.machine.map_vdso(space, at)?)?;
+        let kind = crate::mm::VmaKind::Anonymous("[vdso]");
+        let prot = Prot::READ | Prot::EXEC;
+        self.mm(mm).insert(crate::mm::Vma { start: at, end: at + len, prot, shared: false, kind });
+        self.mm(mm).vdso = at;
+        Ok(at)
+    }
+}

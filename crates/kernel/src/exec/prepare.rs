@@ -1,0 +1,76 @@
+//! From a path to a program that can be mapped: scripts lead to their interpreters, images to the
+//! loader they ask for. Nothing of the running process is touched yet.
+
+use super::load::{ExecError, Image, Program};
+use super::script::{LINE_MAX, MAX_DEPTH, Shebang};
+use crate::files::Executable;
+use crate::host::Host;
+use crate::ids::ProcessKey;
+use belljar_linux_abi::Errno;
+
+impl Host {
+    /// Finds and reads everything that running `path` needs.
+    pub(super) fn prepare_program(
+        &mut self,
+        process: ProcessKey,
+        path: Vec<u8>,
+        mut args: Vec<Vec<u8>>,
+        environment: Vec<Vec<u8>>,
+    ) -> Result<Program, ExecError> {
+        let mut current = path.clone();
+        for _ in 0..=MAX_DEPTH {
+            let file = self.open_executable(process, &current).map_err(|errno| not_opened(errno, &path, &current))?;
+            let Some(shebang) = self.read_shebang(&file)? else {
+                let native = file.native;
+                let images = self.read_images(process, file, &path);
+                let (image, interpreter) = images.inspect_err(|_| self.machine.close(native))?;
+                return Ok(Program { image, interpreter, args, environment, path });
+            };
+            self.machine.close(file.native);
+            let mut replaced = vec![shebang.interpreter.clone()];
+            replaced.extend(shebang.argument);
+            replaced.push(current);
+            replaced.extend(args.into_iter().skip(1));
+            (args, current) = (replaced, shebang.interpreter);
+        }
+        Err(ExecError::new(Errno::ELOOP, "its interpreter is a script whose interpreter is a script, and so on"))
+    }
+
+    fn read_shebang(&mut self, file: &Executable) -> Result<Option<Shebang>, ExecError> {
+        let mut start = [0; LINE_MAX];
+        let got = self.machine.read_at(file.native, 0, &mut start)?;
+        Ok(Shebang::parse(&start[..got]))
+    }
+
+    /// The image and the loader that it asks for.
+    fn read_images(
+        &mut self,
+        process: ProcessKey,
+        file: Executable,
+        path: &[u8],
+    ) -> Result<(Image, Option<Image>), ExecError> {
+        let image = self.read_image(file)?;
+        let Some(name) = self.interpreter_path(&image)? else { return Ok((image, None)) };
+        let file = self.open_executable(process, &name).map_err(|errno| not_opened(errno, path, &name))?;
+        let native = file.native;
+        let interpreter = self.read_image(file).inspect_err(|_| self.machine.close(native))?;
+        Ok((image, Some(interpreter)))
+    }
+
+    /// Closes the files that a program was read from.
+    pub(super) fn close_program(&mut self, program: &Program) {
+        for image in [Some(&program.image), program.interpreter.as_ref()].into_iter().flatten() {
+            self.machine.close(image.file.native);
+        }
+    }
+}
+
+/// Says which file is at fault where it is not the one that was asked for.
+fn not_opened(errno: Errno, asked: &[u8], opened: &[u8]) -> ExecError {
+    let error = ExecError::from(errno);
+    if asked == opened {
+        return error;
+    }
+    let name = String::from_utf8_lossy(opened);
+    ExecError::new(errno, format!("its interpreter {name} cannot be used: {}", error.reason))
+}

@@ -1,0 +1,47 @@
+//! The first line of an interpreted program, `execve(2)` "Interpreter scripts".
+
+/// The most of the first line that is read.
+pub const LINE_MAX: usize = 256;
+/// How many interpreters may be scripts themselves.
+pub const MAX_DEPTH: u32 = 4;
+
+/// What a `#!` line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shebang {
+    /// The interpreter's path.
+    pub interpreter: Vec<u8>,
+    /// Everything behind it, as one argument.
+    pub argument: Option<Vec<u8>>,
+}
+
+impl Shebang {
+    /// Reads the line from a file's first bytes; `None` if it is no script or names nothing.
+    pub fn parse(start: &[u8]) -> Option<Shebang> {
+        let rest = start.strip_prefix(b"#!")?;
+        let line = rest.split(|b| *b == b'\n').next()?;
+        let line = line.trim_ascii();
+        let end = line.iter().position(|b| *b == b' ' || *b == b'\t').unwrap_or(line.len());
+        let (interpreter, argument) = line.split_at(end);
+        let argument = argument.trim_ascii();
+        (!interpreter.is_empty()).then(|| Shebang {
+            interpreter: interpreter.to_vec(),
+            argument: (!argument.is_empty()).then(|| argument.to_vec()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_of_the_line_is_one_argument() {
+        let parse = |text: &str| Shebang::parse(text.as_bytes());
+        let shebang = parse("#! /usr/bin/env  python3 -u \nprint()").unwrap();
+        assert_eq!(shebang.interpreter, b"/usr/bin/env");
+        assert_eq!(shebang.argument.as_deref(), Some(&b"python3 -u"[..]));
+        assert_eq!(parse("#!/bin/sh").unwrap().argument, None);
+        assert_eq!(parse("#!\n"), None);
+        assert_eq!(parse("\x7fELF"), None);
+    }
+}

@@ -1,0 +1,198 @@
+//! The logic of mmap(2) and mremap(2): where a mapping goes.
+
+use super::{MapRequest, Vma, VmaKind};
+use crate::call::Call;
+use crate::host::Host;
+use crate::ids::MmKey;
+use crate::machine::Prot;
+use belljar_linux_abi::{Errno, c};
+use std::ops::Range;
+
+impl Call<'_> {
+    /// The caller's address space.
+    pub(crate) fn mm(&self) -> MmKey {
+        self.host.processes[self.process.0].mm.expect("a running process has memory")
+    }
+
+    /// `ENOMEM` unless all of `range` is mapped.
+    pub(crate) fn require_mapped(&mut self, range: &Range<u64>) -> Result<(), Errno> {
+        let mm = self.mm();
+        let mut at = range.start;
+        for vma in self.host.mm(mm).overlapping(range) {
+            if vma.start > at {
+                return Err(Errno::ENOMEM);
+            }
+            at = vma.end;
+        }
+        if at < range.end { Err(Errno::ENOMEM) } else { Ok(()) }
+    }
+
+    /// mmap(2) of `len` bytes (whole pages); gives the address.
+    pub(crate) fn mmap(
+        &mut self,
+        hint: u64,
+        len: u64,
+        prot: Prot,
+        flags: i32,
+        fd: i32,
+        offset: u64,
+    ) -> Result<u64, Errno> {
+        let shared = match flags & c::MAP_TYPE {
+            c::MAP_PRIVATE => false,
+            c::MAP_SHARED | c::MAP_SHARED_VALIDATE => true,
+            _ => return Err(Errno::EINVAL),
+        };
+        if flags & c::MAP_HUGETLB != 0 {
+            // As on a machine whose pool of huge pages is empty.
+            return Err(Errno::ENOMEM);
+        }
+        let source = if flags & c::MAP_ANONYMOUS != 0 {
+            None
+        } else {
+            Some(self.host.map_source(self.process, fd, offset, prot, shared)?)
+        };
+        let mm = self.mm();
+        let at = self.host.place_mapping(mm, hint, len, flags)?;
+        let request = MapRequest { prot, shared, source, label: "" };
+        self.host.map_pages(mm, at..at + len, request)?;
+        Ok(at)
+    }
+
+    /// mremap(2) of whole pages; gives the address.
+    pub(crate) fn mremap(
+        &mut self,
+        old: Range<u64>,
+        new_len: u64,
+        flags: i32,
+        target: u64,
+    ) -> Result<u64, Errno> {
+        let may_move = flags & c::MREMAP_MAYMOVE != 0;
+        let fixed = flags & c::MREMAP_FIXED != 0;
+        if (fixed || flags & c::MREMAP_DONTUNMAP != 0) && !may_move || old.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        let mm = self.mm();
+        let old_len = old.end - old.start;
+        let vma = self.host.mm(mm).find(old.start).cloned().ok_or(Errno::EFAULT)?;
+        if vma.end < old.end {
+            return Err(Errno::EFAULT);
+        }
+        if flags & c::MREMAP_DONTUNMAP != 0 {
+            self.host.warn("mremap with MREMAP_DONTUNMAP is not supported");
+            return Err(Errno::EINVAL);
+        }
+        if !fixed && new_len <= old_len {
+            self.host.unmap_pages(mm, old.start + new_len..old.end)?;
+            return Ok(old.start);
+        }
+        if !fixed && self.host.grow_in_place(mm, &vma, &old, new_len)? {
+            return Ok(old.start);
+        }
+        if !may_move {
+            return Err(Errno::ENOMEM);
+        }
+        let to = if fixed {
+            let range = target..target.checked_add(new_len).ok_or(Errno::EINVAL)?;
+            if !target.is_multiple_of(super::PAGE) || (range.start < old.end && old.start < range.end) {
+                return Err(Errno::EINVAL);
+            }
+            self.host.place_mapping(mm, target, new_len, c::MAP_FIXED)?
+        } else {
+            self.host.mm(mm).free_below_top(new_len)?
+        };
+        self.host.move_mapping(mm, vma, old, to, new_len)?;
+        Ok(to)
+    }
+}
+
+impl Host {
+    /// Decides where a mapping of `len` bytes goes.
+    fn place_mapping(&mut self, mm: MmKey, hint: u64, len: u64, flags: i32) -> Result<u64, Errno> {
+        let range = self.mm(mm).range.clone();
+        let wanted = hint..hint.checked_add(len).ok_or(Errno::ENOMEM)?;
+        let inside = range.start <= wanted.start && wanted.end <= range.end;
+        let fixed = flags & (c::MAP_FIXED | c::MAP_FIXED_NOREPLACE) != 0;
+        if !fixed {
+            let aligned = hint.is_multiple_of(super::PAGE);
+            if hint != 0 && aligned && inside && self.mm(mm).is_free(&wanted) {
+                return Ok(hint);
+            }
+            if flags & c::MAP_32BIT != 0 {
+                self.warn("mmap with MAP_32BIT is not supported");
+                return Err(Errno::ENOMEM);
+            }
+            return self.mm(mm).free_below_top(len);
+        }
+        if !hint.is_multiple_of(super::PAGE) {
+            return Err(Errno::EINVAL);
+        }
+        if flags & c::MAP_FIXED_NOREPLACE == c::MAP_FIXED_NOREPLACE && !self.mm(mm).is_free(&wanted) {
+            return Err(Errno::EEXIST);
+        }
+        if !inside && !self.is_covered(mm, &wanted) {
+            let space = self.mm(mm).space;
+            self.machine.claim_fixed(space, wanted).map_err(|_| {
+                self.warn("mmap with MAP_FIXED outside the process's own addresses is not supported");
+                Errno::ENOMEM
+            })?;
+        }
+        Ok(hint)
+    }
+
+    /// Whether every page of `range` is mapped already.
+    fn is_covered(&mut self, mm: MmKey, range: &Range<u64>) -> bool {
+        let mut at = range.start;
+        for vma in self.mm(mm).overlapping(range) {
+            if vma.start > at {
+                return false;
+            }
+            at = vma.end;
+        }
+        at >= range.end
+    }
+
+    /// Extends an anonymous private mapping over free addresses behind it.
+    fn grow_in_place(&mut self, mm: MmKey, vma: &Vma, old: &Range<u64>, new_len: u64) -> Result<bool, Errno> {
+        let VmaKind::Anonymous(label) = vma.kind else { return Ok(false) };
+        let added = old.end..old.start.checked_add(new_len).ok_or(Errno::ENOMEM)?;
+        let space = self.mm(mm);
+        if vma.shared || vma.end != old.end || added.end > space.mmap_top || !space.is_free(&added) {
+            return Ok(false);
+        }
+        self.map_pages(mm, added, MapRequest::anonymous(vma.prot, label))?;
+        Ok(true)
+    }
+
+    /// Moves the pages `old` of `vma` to `to`.
+    fn move_mapping(&mut self, mm: MmKey, vma: Vma, old: Range<u64>, to: u64, new_len: u64) -> Result<(), Errno> {
+        let target = to..to.checked_add(new_len).ok_or(Errno::ENOMEM)?;
+        self.unmap_pages(mm, target.clone())?;
+        let space = self.mm(mm).space;
+        self.machine.relocate(space, old.start, old.end - old.start, to, new_len)?;
+        let mut kind = vma.kind;
+        if let VmaKind::File { offset, file, .. } = &mut kind {
+            *offset += old.start - vma.start;
+            if let Some(file) = file {
+                self.retain_file(*file);
+            }
+        }
+        self.forget_vmas(mm, &old);
+        self.mm(mm).insert(Vma { start: target.start, end: target.end, prot: vma.prot, shared: vma.shared, kind });
+        Ok(())
+    }
+
+    /// `MADV_DONTNEED`: private pages in `range` get their original content back.
+    pub(crate) fn discard_pages(&mut self, mm: MmKey, range: Range<u64>, advice: i32) -> Result<(), Errno> {
+        let space = self.mm(mm).space;
+        let parts: Vec<Range<u64>> = self
+            .mm(mm)
+            .overlapping(&range)
+            .map(|vma| vma.start.max(range.start)..vma.end.min(range.end))
+            .collect();
+        let covered: u64 = parts.iter().map(|part| part.end - part.start).sum();
+        for part in parts {
+            self.machine.advise(space, part.start, part.end - part.start, advice)?;
+        }
+        if covered < range.end - range.start { Err(Errno::ENOMEM) } else { Ok(()) }
+    }
+}

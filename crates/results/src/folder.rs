@@ -1,0 +1,101 @@
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The folder that a run writes everything into:
+///
+/// ```text
+/// processed-config.yaml     the experiment with everything resolved; runs again as it is
+/// sim-stats.json            statistics of the run
+/// hosts/<name>/             working directory of the host's processes
+/// hosts/<name>/<program>.<pid>.{stdout,stderr,strace}
+/// hosts/<name>/{lo,eth0}.pcap
+/// hosts/<name>/fs/          what the host's processes wrote elsewhere
+/// ```
+#[derive(Clone, Debug)]
+pub struct ResultsFolder {
+    path: PathBuf,
+}
+
+/// Why results cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultsError {
+    /// Results are never mixed with those of another run.
+    #[error("the results folder {0} exists already: remove it, or name another one with -o")]
+    Exists(PathBuf),
+    /// The system refused.
+    #[error("cannot write {path}: {error}")]
+    Write {
+        /// What was to be written.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+impl ResultsFolder {
+    /// Makes the folder, which must not exist yet, and one for each host.
+    pub fn create<'a>(
+        path: &Path,
+        hosts: impl Iterator<Item = &'a str>,
+    ) -> Result<ResultsFolder, ResultsError> {
+        let failed = |path: &Path, error| ResultsError::Write { path: path.to_owned(), error };
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
+        }
+        match fs::create_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(ResultsError::Exists(path.to_owned()));
+            }
+            made => made.map_err(|error| failed(path, error))?,
+        }
+        // Guests see these paths: they must not depend on the simulator's working directory.
+        let path = path.canonicalize().map_err(|error| failed(path, error))?;
+        let folder = ResultsFolder { path };
+        for host in hosts {
+            let path = folder.host(host);
+            fs::create_dir_all(&path).map_err(|error| failed(&path, error))?;
+        }
+        Ok(folder)
+    }
+
+    /// Its absolute path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+    /// The absolute path of a host's folder.
+    pub fn host(&self, name: &str) -> PathBuf {
+        self.path.join("hosts").join(name)
+    }
+    /// Writes a whole file below the folder.
+    pub fn write(&self, name: &str, content: &[u8]) -> Result<(), ResultsError> {
+        let path = self.path.join(name);
+        fs::write(&path, content).map_err(|error| ResultsError::Write { path, error })
+    }
+    /// Appends to a file below the folder.
+    pub fn append(&self, name: &Path, content: &[u8]) -> Result<(), ResultsError> {
+        let path = self.path.join(name);
+        let file = OpenOptions::new().append(true).create(true).open(&path);
+        file.and_then(|mut file| file.write_all(content)).map_err(|error| ResultsError::Write { path, error })
+    }
+    /// Creates a file below the folder to be written bit by bit.
+    pub fn create_file(&self, name: &Path) -> Result<File, ResultsError> {
+        let path = self.path.join(name);
+        File::create(&path).map_err(|error| ResultsError::Write { path, error })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_a_folder_that_exists_and_says_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/b");
+        let folder = ResultsFolder::create(&path, ["alice"].into_iter()).unwrap();
+        assert!(folder.host("alice").is_dir());
+        let error = ResultsFolder::create(&path, [].into_iter()).unwrap_err().to_string();
+        assert!(error.contains("exists already") && error.contains("-o"), "{error}");
+    }
+}

@@ -1,0 +1,104 @@
+use crate::Statistics;
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+/// What a person is told at the end of a run.
+pub struct Summary<'a> {
+    /// The run's statistics.
+    pub statistics: &'a Statistics,
+    /// How long it took.
+    pub real_time: Duration,
+    /// Where the results are.
+    pub results: &'a Path,
+    /// Why it ended before its time, if it did.
+    pub interrupted: Option<&'a str>,
+}
+
+/// More processes than this are listed only if they did not end as expected.
+const LIST_ALL: usize = 20;
+/// Warnings beyond this many are only counted; all of them are in the statistics.
+const LIST_WARNINGS: usize = 12;
+
+impl fmt::Display for Summary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stats = self.statistics;
+        self.processes(f)?;
+        let (packets, bytes) =
+            stats.hosts.values().fold((0, 0), |(p, b), h| (p + h.packets_out, b + h.bytes_out));
+        let dropped: u64 = stats.hosts.values().flat_map(|h| h.drops.values()).sum();
+        let calls: u64 = stats.syscalls.values().sum();
+        let (simulated, real) = (stats.simulated_seconds, self.real_time.as_secs_f64());
+        writeln!(
+            f,
+            "{} {} | {simulated:.3} s simulated in {real:.2} s ({:.1}x) | {calls} system calls | \
+             {packets} packets, {} sent, {dropped} dropped",
+            stats.hosts.len(),
+            if stats.hosts.len() == 1 { "host" } else { "hosts" },
+            simulated / real.max(1e-9),
+            bytes_text(bytes),
+        )?;
+        self.shortfalls(f)?;
+        if let Some(why) = self.interrupted {
+            writeln!(f, "stopped early: {why}")?;
+        }
+        write!(f, "results: {}", self.results.display())
+    }
+}
+
+impl Summary<'_> {
+    fn processes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<_> = self
+            .statistics
+            .hosts
+            .iter()
+            .flat_map(|(host, h)| h.processes.iter().map(move |p| (host, p)))
+            .collect();
+        let bad = all.iter().filter(|(_, p)| !p.as_expected).count();
+        let list_all = all.len() <= LIST_ALL;
+        for (host, p) in all.iter().filter(|(_, p)| list_all || !p.as_expected) {
+            let name = p.pid.map_or(p.program.clone(), |pid| format!("{}.{pid}", p.program));
+            let when = p.ended.map_or(String::new(), |at| format!("at {at:.6} s"));
+            let mark = if p.as_expected { "ok  " } else { "FAIL" };
+            write!(f, "{mark} {host:<16} {name:<28} {:<18} {when}", p.state)?;
+            match &p.problem {
+                Some(problem) => writeln!(f, "  {problem}")?,
+                None => writeln!(f)?,
+            }
+        }
+        if bad > 0 {
+            writeln!(f, "{bad} of {} processes did not end as expected", all.len())
+        } else {
+            writeln!(f, "all {} processes ended as expected", all.len())
+        }
+    }
+
+    fn shortfalls(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let warnings = &self.statistics.warnings;
+        for (what, count) in warnings.iter().take(LIST_WARNINGS) {
+            writeln!(f, "warning: {what} ({count}x)")?;
+        }
+        if warnings.len() > LIST_WARNINGS {
+            writeln!(f, "warning: {} more kinds in sim-stats.json", warnings.len() - LIST_WARNINGS)?;
+        }
+        for (program, count) in &self.statistics.preempted {
+            writeln!(
+                f,
+                "warning: {program} computed for long without a system call and was preempted {count}x: \
+                 this run is not deterministic from there on"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn bytes_text(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}

@@ -1,0 +1,98 @@
+//! From an experiment to the nodes that the engine runs.
+
+use crate::fabric::Fabric;
+use crate::node::{HostNode, HostOutput};
+use crate::run::RunOptions;
+use belljar_base::{HostId, Map, Seed};
+use belljar_config::{Experiment, Host as HostSettings, Process, StraceMode};
+use belljar_kernel::{Host, HostConfig, ProcessSpec};
+use belljar_net::NicConfig;
+use belljar_platform::NearMachine;
+use belljar_results::ResultsFolder;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What every process finds in its environment, besides what the experiment sets.
+const CLEAN_ENVIRONMENT: [(&str, &str); 4] = [
+    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+    ("HOME", "/root"),
+    ("LANG", "C.UTF-8"),
+    ("TZ", "UTC"),
+];
+
+/// Builds every host of the experiment.
+pub fn build(
+    experiment: &Experiment,
+    folder: &ResultsFolder,
+    options: &RunOptions,
+) -> (Vec<HostNode>, Arc<Fabric>) {
+    let fabric = Arc::new(Fabric::new(experiment));
+    let names = Arc::new(fabric.names());
+    let count = experiment.hosts.len() as u32;
+    let nodes = experiment.hosts.iter().enumerate().map(|(index, settings)| {
+        let id = HostId(index as u32);
+        let config = host_config(experiment, settings, id, folder, options, names.clone());
+        let epoch_secs = config.epoch_secs;
+        let kernel = Host::new(config, Box::new(NearMachine::new(id.0, count)));
+        let output = HostOutput {
+            folder: folder.clone(),
+            epoch_secs,
+            capture_len: settings.options.pcap_capture_size as usize,
+            captures: Map::new(),
+            error: None,
+        };
+        let seed = Seed(experiment.general.seed);
+        HostNode::new(id, seed, kernel, fabric.clone(), experiment.general.bootstrap_end_time, output)
+    });
+    (nodes.collect(), fabric)
+}
+
+fn host_config(
+    experiment: &Experiment,
+    settings: &HostSettings,
+    id: HostId,
+    folder: &ResultsFolder,
+    options: &RunOptions,
+    names: Arc<Vec<(String, std::net::Ipv4Addr)>>,
+) -> HostConfig {
+    let directory = folder.host(&settings.name);
+    HostConfig {
+        id,
+        name: settings.name.clone(),
+        seed: Seed(experiment.general.seed),
+        epoch_secs: experiment.belljar.start_date,
+        working_directory: options.working_directory.clone().unwrap_or_else(|| directory.clone()),
+        directory,
+        address: settings.address,
+        nic: NicConfig {
+            bandwidth_up: settings.bandwidth_up,
+            bandwidth_down: settings.bandwidth_down,
+            ..NicConfig::default()
+        },
+        names,
+        processes: settings.processes.iter().map(|process| process_spec(process, options)).collect(),
+        capture: settings.options.pcap_enabled,
+        strace: experiment.experimental.strace_logging_mode != StraceMode::Off,
+    }
+}
+
+fn process_spec(process: &Process, options: &RunOptions) -> ProcessSpec {
+    let path = process.path.to_string_lossy().into_owned();
+    let mut environment: Map<String, String> =
+        CLEAN_ENVIRONMENT.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    environment.extend(process.environment.clone());
+    ProcessSpec {
+        args: std::iter::once(path.clone()).chain(process.args.iter().cloned()).collect(),
+        path,
+        environment: environment.into_iter().collect(),
+        start: process.start_time,
+        shutdown: process.shutdown_time,
+        shutdown_signal: process.shutdown_signal.number(),
+        output: options.output,
+    }
+}
+
+/// The file name of a program.
+pub fn program_name(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
