@@ -28,10 +28,10 @@ impl Experiment {
     fn general(&self, out: &mut Writer) {
         let g = &self.general;
         out.section(0, "general");
-        out.plain(1, "stop_time", &time(g.stop_time));
+        out.plain(1, "stop_time", time(g.stop_time));
         out.plain(1, "seed", g.seed);
         out.plain(1, "parallelism", g.parallelism);
-        out.plain(1, "bootstrap_end_time", &time(g.bootstrap_end_time));
+        out.plain(1, "bootstrap_end_time", time(g.bootstrap_end_time));
         out.plain(1, "log_level", g.log_level.name());
         out.plain(1, "heartbeat_interval", g.heartbeat_interval.map_or("null".to_owned(), format_duration));
         out.path(1, "data_directory", &g.data_directory);

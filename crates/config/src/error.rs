@@ -7,44 +7,49 @@ pub struct ConfigError {
     /// The file, as the user named it.
     pub file: String,
     /// Line and column from 1, in characters. `None` if the file as a whole is meant.
-    pub position: Option<(usize, usize)>,
+    pub position: Option<(u32, u32)>,
     /// What is wrong.
     pub message: String,
     /// What to write instead.
     pub help: Option<String>,
-    line: Option<String>,
-    mark: usize,
+    /// The line, and how many characters of it are marked.
+    shown: Option<Box<(String, usize)>>,
 }
 
 impl std::error::Error for ConfigError {}
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error: {}", self.message)?;
+        write!(f, "error: {}", printable(&self.message))?;
         let margin = self.position.map_or(0, |(line, _)| line.to_string().len());
         let pad = " ".repeat(margin);
         match self.position {
             Some((line, column)) => write!(f, "\n{pad}--> {}:{line}:{column}", self.file)?,
             None => write!(f, "\n --> {}", self.file)?,
         }
-        if let (Some((number, column)), Some(line)) = (self.position, &self.line) {
-            let (shown, offset) = window(line, column);
-            let mark = "^".repeat(self.mark.clamp(1, shown.chars().count().saturating_sub(offset).max(1)));
+        if let (Some((number, column)), Some(line)) = (self.position, &self.shown) {
+            let (shown, offset) = window(&line.0, column as usize);
+            let mark = "^".repeat(line.1.clamp(1, shown.chars().count().saturating_sub(offset).max(1)));
             write!(f, "\n{pad} |\n{number} | {shown}\n{pad} | {}{mark}", " ".repeat(offset))?;
         }
         match &self.help {
-            Some(help) => write!(f, "\n{pad} = help: {help}"),
+            Some(help) => write!(f, "\n{pad} = help: {}", printable(help)),
             None => Ok(()),
         }
     }
 }
 
-/// The part of a long line around `column`, tabs as spaces, and how far the column is into it.
+/// Every control character as a space: what a file contains must not steer the terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The part of a long line around `column`, and how far the column is into it.
 fn window(line: &str, column: usize) -> (String, usize) {
     const WIDTH: usize = 100;
     let start = if column > WIDTH { column - WIDTH / 2 } else { 0 };
-    let shown = line.chars().skip(start).take(WIDTH + 20).map(|c| if c == '\t' { ' ' } else { c }).collect();
-    (shown, column.saturating_sub(1).saturating_sub(start))
+    let shown = line.chars().skip(start).take(WIDTH + 20).collect::<String>();
+    (printable(&shown), column.saturating_sub(1).saturating_sub(start))
 }
 
 /// A text and the name under which the user knows it.
@@ -91,14 +96,16 @@ impl Problem {
 
     pub(crate) fn into_error(self, source: &Source) -> ConfigError {
         let source = self.elsewhere.as_deref().unwrap_or(source);
-        let line = self.at.and_then(|at| source.text.lines().nth(at.line.checked_sub(1)?));
+        let shown = self.at.and_then(|at| {
+            let line = source.text.lines().nth(at.line.checked_sub(1)?)?;
+            Some(Box::new((line.trim_end().to_owned(), at.len)))
+        });
         ConfigError {
             file: source.name.clone(),
-            position: self.at.map(|at| (at.line, at.column)),
+            position: self.at.map(|at| (at.line as u32, at.column as u32)),
             message: self.message,
             help: self.help,
-            line: line.map(|l| l.trim_end().to_owned()),
-            mark: self.at.map_or(1, |at| at.len),
+            shown,
         }
     }
 }

@@ -1,15 +1,21 @@
 //! The nearest valid name to one that is not, for error messages.
 
 /// The candidate that `name` was most likely meant to be, if any is near: a difference in case, a
-/// slip of one letter in three, or one written in another style (`stopTime` for `stop_time`).
+/// slip of one letter in three, one written in another style (`stopTime` for `stop_time`), or the
+/// beginning of just one (`warn` for `warning`).
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = simplified(name);
-    candidates
-        .into_iter()
+    let candidates: Vec<&str> = candidates.into_iter().collect();
+    let near = candidates
+        .iter()
+        .copied()
         .map(|c| (strsim::damerau_levenshtein(&plain, &simplified(c)), c))
         .filter(|(distance, c)| *distance <= plain.len().max(c.len()) / 3)
         .min_by_key(|(distance, _)| *distance)
-        .map(|(_, c)| c)
+        .map(|(_, c)| c);
+    let mut longer =
+        candidates.iter().copied().filter(|c| plain.len() > 2 && simplified(c).starts_with(&plain));
+    near.or_else(|| longer.next().filter(|_| longer.next().is_none()))
 }
 
 fn simplified(name: &str) -> String {
@@ -29,5 +35,7 @@ mod tests {
         assert_eq!(nearest("latncy", keys), Some("latency"));
         assert_eq!(nearest("bananas", keys), None);
         assert_eq!(nearest("", keys), None);
+        assert_eq!(nearest("packet", keys), Some("packet_loss"));
+        assert_eq!(nearest("packet", ["packet_loss", "packet_size"]), None);
     }
 }

@@ -62,7 +62,8 @@ pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem>
 fn draft<'a>(entry: &'a Entry, context: &Context) -> Result<Draft<'a>, Problem> {
     check_name(entry)?;
     let place = format!("host '{}'", entry.key);
-    let s = Section::new(&entry.value, &place, HOST_KEYS, false)?;
+    let mut s = Section::new(&entry.value, &place, HOST_KEYS, false)?;
+    s.span = entry.key_span;
     let graph = &context.network.graph;
     let node = graph_node(s.required("network_node_id", "network_node_id: 0")?, graph)?;
     let in_graph = graph.node(node);

@@ -124,7 +124,10 @@ fn experiment(source: &Source, around: &Surroundings) -> Result<Experiment, Prob
         None => HostOptions::default(),
     };
     let context = hosts::Context { network: &network, defaults, placement: belljar.placement, around };
-    let hosts = hosts::read(file.required("hosts", "hosts with at least one host")?, &context)?;
+    let hosts = hosts::read(
+        file.required("hosts", "hosts: { alice: { network_node_id: 0, processes: [] } }")?,
+        &context,
+    )?;
     for host in &hosts {
         for process in host.processes.iter().filter(|p| p.start_time >= general.stop_time) {
             notes.push(format!(

@@ -75,11 +75,9 @@ fn network(text: &str, graph: Graph, use_shortest_path: bool) -> Network {
 fn inline_problem(node: &Node, source: &Source, text: &str, error: GraphError) -> Problem {
     let literal = matches!(&node.value, Value::Scalar(s) if s.style == Style::Literal);
     let place = text.lines().nth(error.line - 1).filter(|_| literal).and_then(|gml_line| {
-        // The first line of the block that is not blank is the text's first such line.
-        let blank = |line: &&str| line.trim().is_empty();
-        let skipped = text.lines().take_while(blank).count();
-        let first = source.text.lines().skip(node.span.line).take_while(blank).count();
-        let line = node.span.line + first + error.line - skipped;
+        // The block's place is that of its first line that is not blank.
+        let blank = text.lines().take_while(|line| line.trim().is_empty()).count();
+        let line = (node.span.line + error.line).checked_sub(blank + 1)?;
         let full = source.text.lines().nth(line.checked_sub(1)?)?.trim_end();
         let indent = full.chars().count().checked_sub(gml_line.trim_end().chars().count())?;
         full.ends_with(gml_line.trim_end()).then_some(Span { line, column: error.column + indent, len: 1 })

@@ -28,6 +28,9 @@ pub(super) fn read(
     let s = Section::new(node, &format!("a process of host '{host}'"), KEYS, false)?;
     let path_node = s.required("path", "path: /bin/true")?;
     let written = section::string(path_node, "path")?;
+    if written.is_empty() {
+        return Err(path_node.problem("'path' is empty").help("write path: /bin/true"));
+    }
     let path =
         around.program(written).map_err(|(message, help)| path_node.problem(message).maybe_help(help))?;
     let start_time = s.read("start_time", section::time)?.unwrap_or(SimTime::ZERO);

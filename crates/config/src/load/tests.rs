@@ -15,9 +15,6 @@ impl Folder {
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
     pub(super) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.0.join(name);
         std::fs::write(&path, content).unwrap();

@@ -53,15 +53,28 @@ impl<'a> Reader<'a> {
 
     fn syntax(&self, error: &ScanError) -> Problem {
         let at = Span { line: error.marker().line(), column: error.marker().col() + 1, len: 1 };
-        let tab = self.text.lines().enumerate().take(at.line).find_map(|(index, line)| {
-            let indent: String = line.chars().take_while(|c| c.is_whitespace()).collect();
-            let column = indent.chars().position(|c| c == '\t')?;
+        // Blamed only near the error: within a block of text tabs are nothing unusual.
+        let near = self.text.lines().enumerate().take(at.line).skip(at.line.saturating_sub(2));
+        let tab = near.into_iter().find_map(|(index, line)| {
+            let column = line.chars().take_while(|c| c.is_whitespace()).position(|c| c == '\t')?;
             Some(Span { line: index + 1, column: column + 1, len: 1 })
         });
         if let Some(tab) = tab {
             return Problem::at(tab, "a tab indents this line").help("YAML is indented by spaces only");
         }
-        Problem::at(at, format!("this is not YAML: {}", error.info()))
+        let info = error.info();
+        let help = if info.contains("mapping values") {
+            Some("a value that contains ': ' must stand in quotes")
+        } else if info.contains("quoted scalar") {
+            Some("close the quote")
+        } else if info.contains("unknown anchor") {
+            Some("an anchor is defined, as &name, before it is used")
+        } else if at.line > self.text.lines().count() {
+            Some("the file ends too early: something before is not closed")
+        } else {
+            None
+        };
+        Problem::at(at, format!("this is not YAML: {info}")).maybe_help(help.map(str::to_owned))
     }
 
     fn node(&mut self, event: Event<'a>, span: Span) -> Result<Rc<Node>, Problem> {

@@ -97,7 +97,7 @@ pub(crate) fn mapping<'a>(node: &'a Node, place: &str) -> Result<&'a [Entry], Pr
 }
 
 fn wrong_type(node: &Node, name: &str, wanted: &str) -> Problem {
-    let name = if name.contains('\'') { name.to_owned() } else { format!("'{name}'") };
+    let name = if name.contains(['\'', ' ']) { name.to_owned() } else { format!("'{name}'") };
     node.problem(format!("{name} must be {wanted}, but is {}", node.kind()))
 }
 

@@ -1,0 +1,162 @@
+use super::*;
+
+#[track_caller]
+fn host(lines: &str, expected: &str, help: &str) {
+    check(&format!("{GENERAL}\n{NETWORK}\nhosts:\n  a:\n    processes: []\n    {lines}\n"), expected, help);
+}
+
+#[track_caller]
+fn hosts(value: &str, expected: &str, help: &str) {
+    check(&format!("{GENERAL}\n{NETWORK}\nhosts: {value}\n"), expected, help);
+}
+
+#[test]
+fn values_of_a_host() {
+    host("network_node_id: 1", "6:22 there is no node 1 in the graph", "the graph's nodes are 0");
+    host("network_node_id: -1", "6:22 'network_node_id' cannot be negative: -1", "");
+    host("network_node_id: zero", "6:22 'network_node_id' must be a whole number, not 'zero'", "");
+    host("network_node_id:", "6:5 'network_node_id' has no value", "write network_node_id: 0");
+    host(
+        "network_node_idd: 0",
+        "6:5 'network_node_idd' is not a key of host 'a'",
+        "did you mean 'network_node_id'?",
+    );
+    host(
+        "network_node_id: 0\n    ip_addr: 1.2.3",
+        "7:14 '1.2.3' is not an IPv4 address",
+        "write four numbers from 0 to 255 without leading zeros, such as 10.0.0.1",
+    );
+    host(
+        "network_node_id: 0\n    ip_addr: 127.0.0.1",
+        "7:14 host 'a' cannot have the address 127.0.0.1: it is a loopback address",
+        "use an address such as 10.0.0.1, or leave 'ip_addr' out to have one assigned",
+    );
+    host(
+        "network_node_id: 0\n    ip_addr: 010.0.0.1",
+        "7:14 '010.0.0.1' is not an IPv4 address",
+        "write four numbers from 0 to 255 without leading zeros, such as 10.0.0.1",
+    );
+    host(
+        "network_node_id: 0\n    bandwidth_up: 10 mbit",
+        "7:19 'bandwidth_up': \"mbit\" is not a unit of bandwidth",
+        "did you mean \"10 Mbit\"? Units are case-sensitive",
+    );
+    host("network_node_id: 0\n    bandwidth_up: 0", "7:19 'bandwidth_up' must not be 0", "");
+    host(
+        "network_node_id: 0\n    host_options: { pcap: true }",
+        "7:21 'pcap' is not a key of 'host_options'",
+        "valid keys are log_level, pcap_enabled, pcap_capture_size",
+    );
+    host(
+        "network_node_id: 0\n    host_options: { pcap_capture_size: 1 kb }",
+        "7:40 'pcap_capture_size': \"kb\" is not a unit of size",
+        "did you mean \"1 KB\"? Units are case-sensitive",
+    );
+    host(
+        "network_node_id: 0\n    host_options: 5",
+        "7:19 'host_options' must be a mapping, but is a number",
+        "write keys and values, one per line: 'key: value'",
+    );
+}
+
+#[test]
+fn names_of_hosts() {
+    hosts("", "3:1 'hosts' has no value", "write hosts: { alice: { network_node_id: 0, processes: [] } }");
+    hosts("{}", "3:8 there are no hosts", "add at least one host");
+    hosts(
+        "5",
+        "3:8 section 'hosts' must be a mapping, but is a number",
+        "write keys and values, one per line: 'key: value'",
+    );
+    hosts(
+        "{ a: 5 }",
+        "3:13 host 'a' must be a mapping, but is a number",
+        "write keys and values, one per line: 'key: value'",
+    );
+    hosts(
+        "{ Abc: {} }",
+        "3:10 'A' cannot be part of a host's name",
+        "use a-z, 0-9, '-' and '.', such as 'abc'",
+    );
+    hosts(
+        "{ 'a b': {} }",
+        "3:10 ' ' cannot be part of a host's name",
+        "use a-z, 0-9, '-' and '.', such as 'a-b'",
+    );
+    hosts("{ '': {} }", "3:10 a host's name must not be empty", "");
+    hosts("{ -a: {} }", "3:10 the part '-a' of a host's name begins or ends with '-'", "");
+    hosts("{ a-: {} }", "3:10 the part 'a-' of a host's name begins or ends with '-'", "");
+    hosts("{ a..b: {} }", "3:10 the host name 'a..b' has an empty part between dots", "");
+    hosts(
+        "{ localhost: {} }",
+        "3:10 'localhost' is every host's name for itself",
+        "give the host another name",
+    );
+    hosts(
+        "{ a: { network_node_id: 0 } }",
+        "3:10 host 'a' has no 'processes'",
+        "add processes: [ { path: /bin/true } ]",
+    );
+    hosts(
+        "{ a: { network_node_id: 0, processes: 5 } }",
+        "3:46 'processes' must be a list, but is a number",
+        "begin each item with '- '",
+    );
+    hosts(
+        "{ a: { network_node_id: 0, processes: [ 5 ] } }",
+        "3:48 a process of host 'a' must be a mapping, but is a number",
+        "write keys and values, one per line: 'key: value'",
+    );
+    hosts(
+        "{ a: { network_node_id: 0, processes: [], ip_addr: 1.2.3.4 }, b: { network_node_id: 0, processes: [], ip_addr: 1.2.3.4 } }",
+        "3:119 hosts 'a' and 'b' both have the address 1.2.3.4",
+        "use an address such as 10.0.0.1, or leave 'ip_addr' out to have one assigned",
+    );
+    hosts(
+        "{ aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa: {} }",
+        "3:10 the part 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa' of this name has more than 63 characters",
+        "",
+    );
+    hosts(
+        "{ a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.: {} }",
+        "3:10 a host's name has at most 253 characters, not 254",
+        "",
+    );
+}
+
+/// Hosts at the nodes of a graph without bandwidths and self-loops.
+#[track_caller]
+fn at_nodes(hosts: &str, expected: &str, help: &str) {
+    let graph = "graph [ node [ id 5 ] node [ id 6 host_bandwidth_up \\\"1 Mbit\\\" ] ]";
+    check(
+        &format!("{GENERAL}\nnetwork: {{ graph: {{ type: gml, inline: \"{graph}\" }} }}\nhosts:\n{hosts}"),
+        expected,
+        help,
+    );
+}
+
+#[test]
+fn hosts_that_do_not_suit_the_graph() {
+    at_nodes(
+        "  a: { network_node_id: 0 }",
+        "4:25 there is no node 0 in the graph",
+        "the graph's nodes are 5, 6",
+    );
+    at_nodes(
+        "  a: { network_node_id: 5 }",
+        "4:3 host 'a' has no 'bandwidth_up', and node 5 of the graph has none either",
+        "add bandwidth_up: 1 Gbit (or bandwidth_up: unlimited) here, or host_bandwidth_up to the node",
+    );
+    at_nodes(
+        "  a: { network_node_id: 6 }",
+        "4:3 host 'a' has no 'bandwidth_down', and node 6 of the graph has none either",
+        "add bandwidth_down: 1 Gbit (or bandwidth_down: unlimited) here, or host_bandwidth_down to the node",
+    );
+    let host =
+        |name: &str| format!("  {name}: {{ network_node_id: 6, bandwidth_down: 1 Gbit, processes: [] }}\n");
+    at_nodes(
+        &(host("a") + &host("b")),
+        "5:3 hosts 'a' and 'b' share node 6, which has no edge to itself",
+        "add edge [ source 6 target 6 latency \"1 ms\" ] to the graph",
+    );
+}

@@ -1,0 +1,246 @@
+use super::*;
+
+#[track_caller]
+fn general(line: &str, expected: &str, help: &str) {
+    check(&format!("general:\n  stop_time: 1\n  {line}\n{NETWORK}\n{HOSTS}\n"), expected, help);
+}
+
+#[track_caller]
+fn network(lines: &str, expected: &str, help: &str) {
+    check(&format!("{GENERAL}\n{HOSTS}\nnetwork:\n  {lines}\n"), expected, help);
+}
+
+#[track_caller]
+fn top(line: &str, expected: &str, help: &str) {
+    check(&format!("{GENERAL}\n{NETWORK}\n{HOSTS}\n{line}\n"), expected, help);
+}
+
+#[test]
+fn missing_sections() {
+    check(
+        "general: 5",
+        "1:10 section 'general' must be a mapping, but is a number",
+        "write keys and values, one per line: 'key: value'",
+    );
+    check("general:", "1:1 'general' has no value", "write general: { stop_time: 10s }");
+    check("general: {}", "1:10 section 'general' has no 'stop_time'", "add stop_time: 10s");
+    check("genral: {}", "1:1 'genral' is not a key of an experiment", "did you mean 'general'?");
+    check(
+        "general: { stop_time: 1 }",
+        "1:1 an experiment has no 'network'",
+        "add network: { graph: { type: 1_gbit_switch } }",
+    );
+    check(
+        "general: { stop_time: 1 }\nnetwork: { graph: { type: 1_gbit_switch } }\n",
+        "1:1 an experiment has no 'hosts'",
+        "add hosts: { alice: { network_node_id: 0, processes: [] } }",
+    );
+    check("general: { stop_time: 0 }", "1:23 'stop_time' must not be 0", "write stop_time: 10s");
+}
+
+#[test]
+fn section_general() {
+    general("sead: 1", "3:3 'sead' is not a key of section 'general'", "did you mean 'seed'?");
+    general(
+        "bananas: 1",
+        "3:3 'bananas' is not a key of section 'general'",
+        "valid keys are stop_time, seed, parallelism, bootstrap_end_time, log_level, heartbeat_interval, data_directory, template_directory, progress, model_unblocked_syscall_latency",
+    );
+    general("seed: -1", "3:9 'seed' cannot be negative: -1", "");
+    general("seed: 1.5", "3:9 'seed' must be a whole number, not '1.5'", "");
+    general("seed: '5'", "3:9 'seed' must be a whole number, but is a string", "write 5 without quotes");
+    general("seed: x", "3:9 'seed' must be a whole number, not 'x'", "");
+    general(
+        "seed: 99999999999999999999",
+        "3:9 'seed' must be at most 18446744073709551615, not 99999999999999999999",
+        "",
+    );
+    general("parallelism: 5000", "3:16 'parallelism' must be at most 4096, not 5000", "");
+    general("parallelism: [1]", "3:16 'parallelism' must be a whole number, but is a list", "");
+    general(
+        "bootstrap_end_time: -1 s",
+        "3:23 'bootstrap_end_time': a time cannot be negative: \"-1 s\"",
+        "write a number and a unit, such as \"10 ms\"",
+    );
+    general(
+        "bootstrap_end_time: 10 MS",
+        "3:23 'bootstrap_end_time': \"MS\" is not a unit of time",
+        "did you mean \"10 ms\"? Units are case-sensitive",
+    );
+    general(
+        "bootstrap_end_time: [1]",
+        "3:23 'bootstrap_end_time' must be a time such as \"10 ms\", but is a list",
+        "",
+    );
+    general(
+        "bootstrap_end_time: 999999999 h",
+        "3:23 'bootstrap_end_time': the time \"999999999 h\" is too large",
+        "write a number and a unit, such as \"10 ms\"",
+    );
+    general("log_level: warn", "3:14 'warn' is not a value of 'log_level'", "did you mean 'warning'?");
+    general(
+        "log_level: quux",
+        "3:14 'quux' is not a value of 'log_level'",
+        "use one of error, warning, info, debug, trace",
+    );
+    general(
+        "progress: yes",
+        "3:13 'progress' must be true or false, not 'yes'",
+        "write true, without quotes",
+    );
+    general(
+        "progress: 5",
+        "3:13 'progress' must be true or false, not '5'",
+        "write false or true, without quotes",
+    );
+    general("data_directory: ''", "3:19 'data_directory' is an empty path", "");
+    general("data_directory: {}", "3:19 'data_directory' must be a string, but is a mapping", "");
+    general(
+        "template_directory: no/such",
+        "3:23 'template_directory' is not a folder",
+        "looked for /nowhere/experiment/no/such and /nowhere/no/such",
+    );
+    general(
+        "stop_time: 2",
+        "3:3 the key 'stop_time' stands here twice",
+        "it is first set in line 2: keep one of them",
+    );
+    general(
+        "heartbeat_interval: 1 parsec",
+        "3:23 'heartbeat_interval': \"parsec\" is not a unit of time",
+        "use ns, us, ms, s, min or h (without a unit it counts s)",
+    );
+    general("seed: 0x", "3:9 'seed' must be a whole number, not '0x'", "");
+    general(
+        "seed: 0xffffffffffffffffff",
+        "3:9 'seed' must be a whole number, not '0xffffffffffffffffff'",
+        "",
+    );
+}
+
+#[test]
+fn section_network() {
+    network("graph: {}", "4:10 the graph has no 'type'", "add type: gml");
+    network(
+        "graph: { type: gml }",
+        "4:10 the graph has neither 'inline' nor 'file'",
+        "add file: { path: network.gml }, or inline: | and the graph's text",
+    );
+    network("graph: { type: gmll }", "4:18 'gmll' is not a value of 'type'", "did you mean 'gml'?");
+    network(
+        "graph: { type: 1_gbit_switch, inline: x }",
+        "4:41 the graph '1_gbit_switch' is built in",
+        "remove this, or write type: gml",
+    );
+    network(
+        "graph: { type: gml, inline: x, file: { path: y } }",
+        "4:40 the graph has both 'inline' and 'file'",
+        "keep one of them",
+    );
+    network(
+        "graph: { type: gml, file: y }",
+        "4:29 the graph's file must be a mapping, but is a string",
+        "write keys and values, one per line: 'key: value'",
+    );
+    network(
+        "graph: { type: gml, file: { path: no.gml } }",
+        "4:37 there is no graph file 'no.gml'",
+        "looked for /nowhere/experiment/no.gml and /nowhere/no.gml",
+    );
+    network(
+        "graph: { type: gml, file: { path: no.gml, compresion: xz } }",
+        "4:45 'compresion' is not a key of the graph's file",
+        "did you mean 'compression'?",
+    );
+    network(
+        "graph: { type: gml, file: { } }",
+        "4:29 the graph's file has no 'path'",
+        "add path: network.gml",
+    );
+    network(
+        "graph: { type: gml, inline: 'graph [ nod [ ] ]' }",
+        "4:31 in line 1, column 1 of this graph: this graph has no nodes",
+        "add node [ id 0 ]",
+    );
+    network(
+        "graph:\n    type: gml\n    inline: |\n\n      graph [\n        node [ id 0 ]\n        edge [ source 0 target 9 latency \"1 ms\" ]\n      ]",
+        "10:32 the target of this edge is node 9, which does not exist",
+        "the nearest id is 0",
+    );
+    network("graph:\n    type: gml\n    inline: [a]", "6:13 'inline' must be a string, but is a list", "");
+    network(
+        "use_shortest_path: 1",
+        "4:22 'use_shortest_path' must be true or false, not '1'",
+        "write true, without quotes",
+    );
+    network(
+        "graph: { type: gml, file: { path: / } }",
+        "4:37 the graph file '/' cannot be read: is a directory",
+        "",
+    );
+}
+
+#[test]
+fn other_sections() {
+    top(
+        "belljar: { start_date: soon }",
+        "4:24 'soon' is not a date",
+        "write start_date: 2026-01-31 or start_date: \"2026-01-31T12:00:00Z\"",
+    );
+    top(
+        "belljar: { start_date: 1969-01-01 }",
+        "4:24 'start_date' must lie between 1970-01-01 and 2036-07-18, not 1969-01-01",
+        "",
+    );
+    top("belljar: { start_date: '2020-01-01T00:00:00.5Z' }", "4:24 'start_date' must be a whole second", "");
+    top(
+        "belljar: { start: 1 }",
+        "4:12 'start' is not a key of section 'belljar'",
+        "did you mean 'start_date'?",
+    );
+    top(
+        "belljar: 5",
+        "4:10 section 'belljar' must be a mapping, but is a number",
+        "write keys and values, one per line: 'key: value'",
+    );
+    top(
+        "experimental: { runahed: 1 }",
+        "4:17 'runahed' is not a key of section 'experimental'",
+        "did you mean 'runahead'?",
+    );
+    top(
+        "experimental: { use_new_tcp: 1 }",
+        "4:30 'use_new_tcp' must be true or false, not '1'",
+        "write true, without quotes",
+    );
+    top(
+        "experimental: { scheduler: fifo }",
+        "4:28 'fifo' is not a value of 'scheduler'",
+        "use one of thread-per-core, thread-per-host",
+    );
+    top(
+        "experimental: { edge_bandwidth_burst_ratio: x }",
+        "4:45 'edge_bandwidth_burst_ratio' must be a number",
+        "",
+    );
+    top(
+        "experimental: { strace_logging_mode: on }",
+        "4:38 'on' is not a value of 'strace_logging_mode'",
+        "use one of off, standard, deterministic",
+    );
+    top(
+        "experimental: { socket_recv_buffer: 5 zb }",
+        "4:37 'socket_recv_buffer': \"zb\" is not a unit of size",
+        "use B, KB, KiB, MB, MiB, GB or GiB (without a unit it counts B)",
+    );
+    top(
+        "host_option_defaults: { log_levle: info }",
+        "4:25 'log_levle' is not a key of 'host_option_defaults'",
+        "did you mean 'log_level'?",
+    );
+    top(
+        "y-foo: 1",
+        "4:1 'y-foo' is not a key of an experiment",
+        "valid keys are general, network, host_option_defaults, hosts, experimental, belljar",
+    );
+}
