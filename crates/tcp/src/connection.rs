@@ -1,6 +1,15 @@
-use crate::{
-    Config, CongestionAlgorithm, Ecn, Events, Info, Keepalive, Readiness, Repr, Seq, State, TcpError,
-};
+//! One end of a connection: its parts, and what is left when roles are taken out.
+
+use crate::congestion::{self, CongestionControl, Window};
+use crate::cwnd_use::WindowUse;
+use crate::delack::AckPolicy;
+use crate::rate::DeliveryRate;
+use crate::rcv::Receiver;
+use crate::recovery::Recovery;
+use crate::rtt::RttEstimator;
+use crate::snd::Sender;
+use crate::timers::Timers;
+use crate::{Config, Ecn, Events, Keepalive, Repr, State, TcpError, seq64};
 use belljar_base::{SimDuration, SimTime};
 use std::net::SocketAddr;
 
@@ -24,216 +33,267 @@ pub struct SegmentMeta {
     pub ecn: Ecn,
 }
 
+/// A segment that goes out although the ordinary rules would not send it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Probe {
+    /// The tail loss probe.
+    Tail,
+    /// The zero-window probe.
+    Window,
+    /// The keepalive probe.
+    Keepalive,
+}
+
+/// What waits to be transmitted besides data.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pending {
+    pub syn: bool,
+    pub ack: bool,
+    pub reset: Option<Repr>,
+    pub probe: Option<Probe>,
+}
+
+/// The timestamps option (RFC 7323, section 3 and 5).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stamps {
+    pub enabled: bool,
+    pub offset: u32,
+    /// TS.Recent.
+    pub recent: u32,
+    pub recent_at: SimTime,
+}
+
+impl Stamps {
+    /// Our clock: milliseconds with a random start.
+    pub(crate) fn clock(&self, now: SimTime) -> u32 {
+        ((now.as_nanos() / 1_000_000) as u32).wrapping_add(self.offset)
+    }
+}
+
+/// Options of the socket that count after the handshake, too.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub nodelay: bool,
+    pub cork: bool,
+    pub keepalive: Option<Keepalive>,
+    pub user_timeout: Option<SimDuration>,
+    pub receive_low_water: usize,
+}
+
+/// Counters and times that only [`Info`](crate::Info) and timers read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stats {
+    pub segments_in: u32,
+    pub segments_out: u32,
+    pub total_retransmitted: u32,
+    pub bytes_acked: u64,
+    pub data_sent_at: SimTime,
+    pub ack_received_at: SimTime,
+    /// Anything at all from the peer.
+    pub heard_at: SimTime,
+    pub challenged_at: Option<SimTime>,
+}
+
 /// One end of a TCP connection. See the [crate's documentation](crate) for what to call when.
-pub struct Connection {}
+#[derive(Debug)]
+pub struct Connection {
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) config: Config,
+    pub(crate) state: State,
+    /// Opened by the peer's SYN.
+    pub(crate) passive: bool,
+    pub(crate) opened_at: SimTime,
+    /// When SYN or SYN-ACK was first transmitted.
+    pub(crate) handshake_sent_at: SimTime,
+    pub(crate) snd: Sender,
+    pub(crate) rcv: Receiver,
+    pub(crate) rtt: RttEstimator,
+    pub(crate) congestion: Box<dyn CongestionControl>,
+    pub(crate) window: Window,
+    pub(crate) window_use: WindowUse,
+    pub(crate) recovery: Recovery,
+    pub(crate) delivery: DeliveryRate,
+    /// The blocks of the last SACK: what they cover is marked already.
+    pub(crate) sack_cache: [(u64, u64); 4],
+    /// The end of the highest segment known to be delivered.
+    pub(crate) highest_delivered: u64,
+    pub(crate) delack: AckPolicy,
+    pub(crate) timers: Timers,
+    pub(crate) stamps: Stamps,
+    pub(crate) sack_enabled: bool,
+    pub(crate) scaling_enabled: bool,
+    pub(crate) settings: Settings,
+    pub(crate) pending: Pending,
+    /// Unanswered window or keepalive probes.
+    pub(crate) probes_sent: u8,
+    pub(crate) probing_since: Option<SimTime>,
+    pub(crate) error: Option<TcpError>,
+    /// What ICMP said; reported if the connection times out.
+    pub(crate) soft_error: Option<TcpError>,
+    pub(crate) events: Events,
+    /// `close` was called: nobody reads, nobody writes.
+    pub(crate) orphan: bool,
+    pub(crate) read_shut: bool,
+    pub(crate) write_shut: bool,
+    /// Somebody found the send buffer too full.
+    pub(crate) write_waiting: bool,
+    pub(crate) stats: Stats,
+}
 
-#[allow(unused_variables)]
 impl Connection {
-    /// An active open from `local` to `remote`: SYN-SENT, the SYN is waiting to be transmitted.
-    /// `isn` is the initial sequence number.
-    pub fn connect(
+    pub(crate) fn new(
         config: Config,
         local: SocketAddr,
         remote: SocketAddr,
         isn: u32,
+        state: State,
         now: SimTime,
     ) -> Connection {
-        todo!()
-    }
-    /// A passive open by `syn`, which arrived at `local` from `remote`: SYN-RECEIVED, the SYN-ACK
-    /// is waiting to be transmitted. `syn` must have SYN and neither ACK nor RST.
-    pub fn accept_syn(
-        config: Config,
-        local: SocketAddr,
-        remote: SocketAddr,
-        syn: &Repr,
-        isn: u32,
-        now: SimTime,
-    ) -> Connection {
-        todo!()
+        let send_buffer = config.send_buffer.unwrap_or(config.wmem[1]);
+        Connection {
+            local,
+            remote,
+            state,
+            passive: false,
+            opened_at: now,
+            handshake_sent_at: now,
+            snd: Sender::new(seq64::from_initial(isn), send_buffer, config.send_buffer.is_some()),
+            rcv: Receiver::new(config.mss, config.rmem, config.receive_buffer, config.window_scaling),
+            rtt: RttEstimator::new(),
+            congestion: congestion::instantiate(config.congestion),
+            window: Window::new(),
+            window_use: WindowUse::default(),
+            recovery: Recovery::new(),
+            delivery: DeliveryRate::default(),
+            sack_cache: [(0, 0); 4],
+            highest_delivered: 0,
+            delack: AckPolicy::default(),
+            timers: Timers::default(),
+            stamps: Stamps {
+                enabled: config.timestamps,
+                offset: config.timestamp_offset,
+                ..Stamps::default()
+            },
+            sack_enabled: config.sack,
+            scaling_enabled: config.window_scaling,
+            settings: Settings {
+                nodelay: false,
+                cork: false,
+                keepalive: None,
+                user_timeout: None,
+                receive_low_water: 1,
+            },
+            pending: Pending::default(),
+            probes_sent: 0,
+            probing_since: None,
+            error: None,
+            soft_error: None,
+            events: Events::empty(),
+            orphan: false,
+            read_shut: false,
+            write_shut: false,
+            write_waiting: false,
+            stats: Stats { heard_at: now, data_sent_at: now, ..Stats::default() },
+            config,
+        }
     }
 
-    /// A segment of this connection arrived, its checksum verified.
-    pub fn on_segment(&mut self, segment: &Repr, payload: &[u8], ecn: Ecn, now: SimTime) -> Disposition {
-        todo!()
-    }
-    /// The time of [`next_timer`](Self::next_timer) has come; harmless when it has not.
-    pub fn on_timer(&mut self, now: SimTime) {
-        todo!()
-    }
-    /// When `on_timer` must be called.
-    pub fn next_timer(&self) -> Option<SimTime> {
-        todo!()
-    }
-    /// ICMP destination unreachable or the like was received for this connection; `hard` ends
-    /// it if the handshake is not complete (protocol or port unreachable).
-    pub fn on_unreachable(&mut self, error: TcpError, now: SimTime) {
-        todo!()
-    }
-    /// ICMP "fragmentation needed": the path carries packets of `mtu` bytes (IP header included).
-    pub fn on_path_mtu(&mut self, mtu: u16, now: SimTime) {
-        todo!()
+    /// The handshake is complete.
+    pub(crate) fn establish(&mut self, now: SimTime) {
+        self.state = State::Established;
+        self.recovery.timeouts = 0;
+        self.timers.retransmit = None;
+        self.pending.syn = false;
+        self.stats.data_sent_at = now;
+        self.expand_send_buffer();
+        self.start_keepalive(now);
+        self.events |= Events::CONNECTED | Events::WRITABLE;
+        if self.write_shut {
+            self.state = State::FinWait1;
+        }
     }
 
-    /// Appends the next segment (TCP header with checksum, payload) to `out`; `None` when there
-    /// is nothing to send now. `queued_bytes` is what this connection has waiting in the device's
-    /// queue: as TCP small queues do, data is withheld while that is about a millisecond's worth
-    /// or more (call again when the device has sent some); ACKs and resets never are.
-    pub fn poll_transmit(
-        &mut self,
-        now: SimTime,
-        queued_bytes: usize,
-        out: &mut Vec<u8>,
-    ) -> Option<SegmentMeta> {
-        todo!()
-    }
-
-    /// Puts bytes into the send buffer; gives how many fitted. 0 when [`can_send`](Self::can_send) is false.
+    /// Puts bytes into the send buffer; gives how many fitted. 0 when [`can_send`](Self::can_send)
+    /// is false.
     pub fn send(&mut self, data: &[u8], now: SimTime) -> usize {
-        todo!()
+        if !self.can_send() {
+            return 0;
+        }
+        self.restart_after_idle(now);
+        let n = self.snd.write(data);
+        if n < data.len() {
+            self.write_waiting = true;
+        }
+        n
     }
-    /// Whether `send` may ever take bytes: not after `shutdown_write`, `close` or an error.
-    pub fn can_send(&self) -> bool {
-        todo!()
-    }
+
     /// Moves received bytes to `out`; gives how many.
     pub fn recv(&mut self, out: &mut [u8], now: SimTime) -> usize {
-        todo!()
+        let n = self.rcv.read(out);
+        self.after_read(n, now);
+        n
     }
+
     /// Copies received bytes, from `offset` on, without consuming them (`MSG_PEEK`).
     pub fn peek(&self, offset: usize, out: &mut [u8]) -> usize {
-        todo!()
+        self.rcv.peek(offset, out)
     }
+
     /// Drops up to `n` received bytes (`MSG_TRUNC`); gives how many.
     pub fn discard(&mut self, n: usize, now: SimTime) -> usize {
-        todo!()
-    }
-    /// Bytes that `recv` would give (`SIOCINQ`).
-    pub fn readable_bytes(&self) -> usize {
-        todo!()
-    }
-    /// Bytes that `send` would take.
-    pub fn writable_bytes(&self) -> usize {
-        todo!()
-    }
-    /// Bytes sent or to be sent that the peer has not acknowledged (`SIOCOUTQ`).
-    pub fn unacknowledged_bytes(&self) -> usize {
-        todo!()
-    }
-    /// Bytes that were never sent (`SIOCOUTQNSD`).
-    pub fn unsent_bytes(&self) -> usize {
-        todo!()
-    }
-    /// Whether a read with nothing readable is the end of the file (peer's FIN, `shutdown_read`, or closed).
-    pub fn is_read_closed(&self) -> bool {
-        todo!()
-    }
-    /// Whether everything sent, FIN included, has been acknowledged.
-    pub fn all_sent_acknowledged(&self) -> bool {
-        todo!()
+        let n = self.rcv.drop_front(n);
+        self.after_read(n, now);
+        n
     }
 
-    /// `shutdown(SHUT_WR)`: FIN after what is buffered.
-    pub fn shutdown_write(&mut self, now: SimTime) {
-        todo!()
-    }
-    /// `shutdown(SHUT_RD)`: reads give end of file once the buffer is empty; as on Linux data that arrives later is still acknowledged and readable.
-    pub fn shutdown_read(&mut self) {
-        todo!()
-    }
-    /// `close(2)` by the last owner: FIN, or a reset if received data was not read. The connection
-    /// goes on as an orphan until [`is_finished`](Self::is_finished).
-    pub fn close(&mut self, now: SimTime) {
-        todo!()
-    }
-    /// A reset and CLOSED at once: `SO_LINGER` with time 0, or the listening socket was closed.
-    pub fn abort(&mut self, now: SimTime) {
-        todo!()
-    }
-
-    /// The state.
-    pub fn state(&self) -> State {
-        todo!()
-    }
-    /// CLOSED with nothing left to transmit: the caller may forget an orphan.
-    pub fn is_finished(&self) -> bool {
-        todo!()
-    }
-    /// `SO_ERROR`: the error is given once.
-    pub fn take_error(&mut self) -> Option<TcpError> {
-        todo!()
-    }
-    /// The error that `take_error` would give.
-    pub fn error(&self) -> Option<TcpError> {
-        todo!()
-    }
-    /// What happened since the last call.
-    pub fn take_events(&mut self) -> Events {
-        todo!()
-    }
-    /// What a poll would report. Notes that somebody waits for `WRITABLE` if it is not set.
-    pub fn readiness(&mut self) -> Readiness {
-        todo!()
-    }
-    /// `TCP_INFO`.
-    pub fn info(&self, now: SimTime) -> Info {
-        todo!()
-    }
-    /// Our address.
-    pub fn local(&self) -> SocketAddr {
-        todo!()
-    }
-    /// The peer's.
-    pub fn remote(&self) -> SocketAddr {
-        todo!()
-    }
-    /// The next sequence number that will be sent.
-    pub fn send_next(&self) -> Seq {
-        todo!()
+    /// The program has taken `n` bytes: the window may be worth announcing (`tcp_cleanup_rbuf`).
+    fn after_read(&mut self, n: usize, now: SimTime) {
+        if n == 0 {
+            return;
+        }
+        self.rcv.autotune(now);
+        if !self.state.may_receive() {
+            return;
+        }
+        let emptied = self.rcv.readable() == 0;
+        if self.delack.scheduled {
+            let unacked = (self.rcv.nxt - self.rcv.acked) as u32;
+            if unacked > self.rcv.mss || (emptied && self.delack.pushed && !self.delack.interactive) {
+                self.pending.ack = true;
+                return;
+            }
+        }
+        // RFC 9293, section 3.8.6.2.2: announce the window once it has grown enough; Linux: to
+        // twice of what is left of it.
+        let left = self.rcv.window_left();
+        if 2 * u64::from(left) <= u64::from(self.rcv.clamp) {
+            let window = self.rcv.select_window();
+            if window > 0 && u64::from(window) >= 2 * u64::from(left) {
+                self.pending.ack = true;
+            }
+        }
     }
 
-    /// `TCP_NODELAY`.
-    pub fn set_nodelay(&mut self, on: bool) {
-        todo!()
+    /// Ends the connection with an error that the program will see.
+    pub(crate) fn fail(&mut self, error: TcpError) {
+        self.error = Some(error);
+        self.events |= Events::ERROR;
+        self.enter_closed();
     }
-    /// `TCP_CORK`, and `MSG_MORE` for the span of a call.
-    pub fn set_cork(&mut self, on: bool, now: SimTime) {
-        todo!()
-    }
-    /// `TCP_QUICKACK`.
-    pub fn set_quickack(&mut self, on: bool, now: SimTime) {
-        todo!()
-    }
-    /// `SO_KEEPALIVE` with its times; `None` turns it off.
-    pub fn set_keepalive(&mut self, keepalive: Option<Keepalive>, now: SimTime) {
-        todo!()
-    }
-    /// `TCP_USER_TIMEOUT`; `None` is Linux's 0.
-    pub fn set_user_timeout(&mut self, timeout: Option<SimDuration>) {
-        todo!()
-    }
-    /// `TCP_CONGESTION`.
-    pub fn set_congestion(&mut self, algorithm: CongestionAlgorithm, now: SimTime) {
-        todo!()
-    }
-    /// `SO_RCVBUF` as `getsockopt` shows it; turns autotuning off.
-    pub fn set_receive_buffer(&mut self, bytes: u32) {
-        todo!()
-    }
-    /// `SO_SNDBUF` as `getsockopt` shows it; turns autotuning off.
-    pub fn set_send_buffer(&mut self, bytes: u32) {
-        todo!()
-    }
-    /// `SO_RCVLOWAT`: `READABLE` needs so many bytes (at least 1).
-    pub fn set_receive_low_water(&mut self, bytes: usize) {
-        todo!()
-    }
-    /// The present size of the receive buffer, `SO_RCVBUF`.
-    pub fn receive_buffer(&self) -> u32 {
-        todo!()
-    }
-    /// The present size of the send buffer, `SO_SNDBUF`.
-    pub fn send_buffer(&self) -> u32 {
-        todo!()
+
+    /// CLOSED: no timer runs, nothing is kept but received bytes that were not read.
+    pub(crate) fn enter_closed(&mut self) {
+        if self.state == State::Closed {
+            return;
+        }
+        self.state = State::Closed;
+        self.timers = Timers::default();
+        self.pending = Pending { reset: self.pending.reset.take(), ..Pending::default() };
+        self.snd.clear();
+        if self.orphan {
+            self.rcv.clear();
+        }
+        self.events |= Events::CLOSED | Events::READ_CLOSED;
     }
 }

@@ -64,14 +64,35 @@
 //! | `TCP_INFO` | [`info`](Connection::info) |
 #![forbid(unsafe_code)]
 
+mod accept;
+mod ack;
+mod close;
 mod config;
+pub mod congestion;
+mod connect;
 mod connection;
+mod cubic;
+mod cwnd_use;
+mod delack;
 mod error;
 mod info;
+mod input;
 mod listen;
+mod output;
+mod query;
+mod rate;
+mod rcv;
 mod readiness;
+mod recovery;
+mod reno;
 mod reset;
+mod rtt;
+mod scoreboard;
+mod seq64;
+mod settings;
+mod snd;
 mod state;
+mod timers;
 
 pub use belljar_wire::Ecn;
 pub use belljar_wire::tcp::{Flags, Repr, Seq};

@@ -1,0 +1,70 @@
+//! The passive open: SYN-RECEIVED.
+
+use crate::connection::Connection;
+use crate::{Config, Flags, Repr, State, TcpError, seq64};
+use belljar_base::SimTime;
+use std::net::SocketAddr;
+
+/// What SYN-RECEIVED makes of a segment.
+pub(crate) enum Handshake {
+    /// It is dealt with.
+    Done,
+    /// It acknowledges our SYN: go on with it as in ESTABLISHED.
+    Complete,
+}
+
+impl Connection {
+    /// A passive open by `syn`, which arrived at `local` from `remote`: SYN-RECEIVED, the SYN-ACK is
+    /// waiting to be transmitted. `syn` must have SYN and neither ACK nor RST.
+    pub fn accept_syn(
+        config: Config,
+        local: SocketAddr,
+        remote: SocketAddr,
+        syn: &Repr,
+        isn: u32,
+        now: SimTime,
+    ) -> Connection {
+        let mut connection = Connection::new(config, local, remote, isn, State::SynReceived, now);
+        connection.passive = true;
+        connection.take_syn(syn, now);
+        connection.pending.syn = true;
+        connection.stats.segments_in = 1;
+        connection
+    }
+
+    /// A segment in SYN-RECEIVED that passed the checks of sequence, RST and timestamps.
+    pub(crate) fn on_segment_syn_received(
+        &mut self,
+        segment: &Repr,
+        payload_len: usize,
+        now: SimTime,
+    ) -> Handshake {
+        let ack = seq64::unwrap(segment.ack, self.snd.una);
+        // RFC 9293, section 3.10.7.4: "If SND.UNA < SEG.ACK =< SND.NXT, then enter ESTABLISHED state
+        // [..] If the segment acknowledgment is not acceptable, form a reset segment
+        // <SEQ=SEG.ACK><CTL=RST> and send it."
+        if ack <= self.snd.una || ack > self.snd.nxt {
+            self.pending.reset = crate::reset_for(segment, payload_len);
+            return Handshake::Done;
+        }
+        self.snd.release(self.snd.initial + 1);
+        self.sample_handshake(segment, now);
+        self.establish(now);
+        let window = u64::from(segment.window);
+        // RFC 7323, section 2.2: the window of a SYN is not scaled.
+        self.snd.window = if segment.has(Flags::SYN) { window } else { window << self.snd.scale };
+        self.snd.max_window = self.snd.max_window.max(self.snd.window);
+        self.set_mss();
+        Handshake::Complete
+    }
+
+    /// The peer's SYN came again: our SYN-ACK was lost.
+    pub(crate) fn repeat_syn_ack(&mut self) {
+        self.pending.syn = true;
+    }
+
+    /// A reset in SYN-RECEIVED: back to listening for a passive open, refused for an active one.
+    pub(crate) fn on_reset_in_handshake(&mut self) {
+        self.fail(if self.passive { TcpError::Reset } else { TcpError::Refused });
+    }
+}

@@ -1,0 +1,320 @@
+//! The acknowledgment field of an arriving segment: what it frees, what it measures, how the
+//! windows move.
+
+use crate::congestion::AckSample;
+use crate::connection::Connection;
+use crate::recovery::{AckSummary, Phase};
+use crate::scoreboard::{RateStamp, Sent};
+use crate::timers::Retransmit;
+use crate::{Events, Flags, Repr, seq64};
+use belljar_base::{SimDuration, SimTime};
+
+/// What is gathered while the scoreboard is gone through.
+#[derive(Default)]
+struct Delivery {
+    segments: u32,
+    newly_sacked: u32,
+    /// The transmission times of the first and the last segment that were sent only once.
+    first_sent: Option<SimTime>,
+    last_sent: Option<SimTime>,
+    /// The same of segments that were selectively acknowledged.
+    sacked_sent: Option<SimTime>,
+    /// The stamp of the most recently sent segment, and when it was sent.
+    newest: Option<(SimTime, RateStamp)>,
+    retransmission_acked: bool,
+    /// The lowest segment that was never retransmitted and is now delivered.
+    lowest_original: Option<u64>,
+}
+
+impl Delivery {
+    fn note(&mut self, segment: &Sent) {
+        self.segments += 1;
+        if self.newest.is_none_or(|(at, _)| segment.sent_at >= at) {
+            self.newest = Some((segment.sent_at, segment.rate));
+        }
+        if !segment.ever_retransmitted {
+            let lowest = self.lowest_original.unwrap_or(u64::MAX);
+            self.lowest_original = Some(lowest.min(segment.start));
+        }
+    }
+}
+
+impl Connection {
+    /// Deals with the ACK field of an acceptable segment. False if the segment must be dropped.
+    pub(crate) fn process_ack(&mut self, segment: &Repr, payload_len: usize, now: SimTime) -> bool {
+        let ack = seq64::unwrap(segment.ack, self.snd.una);
+        let seq = seq64::unwrap(segment.seq, self.rcv.nxt);
+        if ack > self.snd.nxt {
+            // RFC 9293, section 3.10.7.4: "If the ACK acks something not yet sent (SEG.ACK >
+            // SND.NXT), then send an ACK, drop the segment, and return."
+            self.send_challenge_ack(now);
+            return false;
+        }
+        if ack + self.snd.max_window.max(1) < self.snd.una {
+            // RFC 5961, section 5.2: "The ACK value is considered acceptable only if it is in the
+            // range of ((SND.UNA - MAX.SND.WND) <= SEG.ACK <= SND.NXT)."
+            self.send_challenge_ack(now);
+            return false;
+        }
+        self.stats.ack_received_at = now;
+        self.probes_sent = 0;
+        let prior_una = self.snd.una;
+        let prior_in_flight = self.in_flight();
+        let had_flight = !self.snd.flight.is_empty();
+        let window_changed = ack >= prior_una && self.update_window(segment, seq, ack);
+
+        let mut delivery = Delivery::default();
+        let mut summary = AckSummary { prior_una, ..AckSummary::default() };
+        if self.sack_enabled && !segment.options.sack.is_empty() {
+            summary.dsack = self.process_sack(segment, ack, &mut delivery, now);
+        }
+        if ack > prior_una {
+            summary.advanced = true;
+            self.recovery.timeouts = 0;
+            self.advance(ack, &mut delivery, now);
+        }
+        summary.delivered = delivery.segments;
+        summary.newly_sacked = delivery.newly_sacked;
+        let plain = payload_len == 0 && !window_changed && !segment.flags.intersects(Flags::SYN | Flags::FIN);
+        summary.duplicate = ack == prior_una && plain;
+        if !had_flight {
+            self.after_probe_ack(now);
+            return true;
+        }
+        summary.echoes_original = self.echoes_original(segment);
+        self.note_reordering(&delivery);
+        let rtt = self.measure(segment, &delivery, summary.advanced, now);
+        self.recover(&summary, now);
+        self.control_congestion(&summary, &delivery, rtt, prior_in_flight, now);
+        self.set_timer_after_ack(summary.advanced || delivery.newly_sacked > 0, now);
+        if self.snd.is_drained() && summary.advanced {
+            self.events |= Events::DRAINED;
+        }
+        true
+    }
+
+    /// RFC 9293, section 3.10.7.4: "If (SND.WL1 < SEG.SEQ or (SND.WL1 = SEG.SEQ and SND.WL2 =<
+    /// SEG.ACK)), set SND.WND". Linux: also whenever the ACK is new. True if the window changed.
+    fn update_window(&mut self, segment: &Repr, seq: u64, ack: u64) -> bool {
+        let window = u64::from(segment.window) << self.snd.scale;
+        let newer = ack > self.snd.una
+            || seq > self.snd.window_seq
+            || (seq == self.snd.window_seq && window > self.snd.window);
+        if !newer {
+            return false;
+        }
+        self.snd.window_seq = seq;
+        let changed = self.snd.window != window;
+        self.snd.window = window;
+        if window > self.snd.max_window {
+            self.snd.max_window = window;
+            self.set_mss();
+        }
+        changed
+    }
+
+    /// Takes what `ack` covers off the scoreboard and out of the buffer.
+    fn advance(&mut self, ack: u64, delivery: &mut Delivery, now: SimTime) {
+        let min_rtt = self.rtt.min();
+        while let Some(sent) = self.snd.flight.pop_acked(ack) {
+            if sent.ever_retransmitted {
+                delivery.retransmission_acked = true;
+            } else if !sent.sacked {
+                delivery.first_sent.get_or_insert(sent.sent_at);
+                delivery.last_sent = Some(sent.sent_at);
+            }
+            if !sent.sacked {
+                delivery.note(&sent);
+                self.recovery.rack.on_delivered(
+                    sent.sent_at,
+                    sent.end,
+                    sent.ever_retransmitted,
+                    min_rtt,
+                    now,
+                );
+            }
+        }
+        let freed = self.snd.release(ack);
+        self.stats.bytes_acked += freed as u64;
+        if freed > 0 {
+            self.wake_writer();
+        }
+    }
+
+    /// RFC 2018: marks what the blocks cover. True if the first is a DSACK (RFC 2883).
+    fn process_sack(&mut self, segment: &Repr, ack: u64, delivery: &mut Delivery, now: SimTime) -> bool {
+        let mut blocks = [(0, 0); 4];
+        let mut len = 0;
+        for &(left, right) in segment.options.sack.as_slice() {
+            let left = seq64::unwrap(left, self.snd.una);
+            blocks[len] = (left, left + u64::from(right.0.wrapping_sub(seq64::wire(left).0)));
+            len += 1;
+        }
+        let blocks = &blocks[..len];
+        let (first_left, first_right) = blocks[0];
+        // RFC 2883, section 4: the first block lies below the ACK or within the second.
+        let dsack = first_right <= ack
+            || blocks.get(1).is_some_and(|&(left, right)| left <= first_left && first_right <= right);
+        for &(left, right) in &blocks[usize::from(dsack)..] {
+            if left >= right || right > self.snd.nxt || left < self.snd.una {
+                continue;
+            }
+            self.mark_block(left.max(ack), right, delivery, now);
+        }
+        self.sack_cache = [(0, 0); 4];
+        self.sack_cache[..len].copy_from_slice(blocks);
+        if dsack {
+            self.sack_cache[0] = (0, 0);
+        }
+        dsack
+    }
+
+    /// Marks the segments within `left..right`, skipping what the last ACK already reported.
+    fn mark_block(&mut self, left: u64, right: u64, delivery: &mut Delivery, now: SimTime) {
+        let min_rtt = self.rtt.min();
+        let mut at = left;
+        while at < right {
+            if let Some(&(_, known)) = self.sack_cache.iter().find(|&&(l, r)| l <= at && at < r) {
+                at = known;
+                continue;
+            }
+            let stop =
+                self.sack_cache.iter().map(|&(l, _)| l).filter(|&l| l > at).min().unwrap_or(right).min(right);
+            let mut index = self.snd.flight.first_from(at);
+            while (index as u32) < self.snd.flight.len() && self.snd.flight.get(index).end <= stop {
+                if let Some(before) = self.snd.flight.mark_sacked(index) {
+                    if !before.ever_retransmitted {
+                        delivery.sacked_sent = Some(before.sent_at);
+                    }
+                    delivery.newly_sacked += 1;
+                    delivery.note(&before);
+                    let retransmitted = before.ever_retransmitted;
+                    self.recovery.rack.on_delivered(before.sent_at, before.end, retransmitted, min_rtt, now);
+                }
+                index += 1;
+            }
+            at = stop;
+        }
+    }
+
+    /// RFC 8985, section 6.2, step 3: something sent once was delivered after something sent later.
+    fn note_reordering(&mut self, delivery: &Delivery) {
+        if let Some(lowest) = delivery.lowest_original {
+            if self.highest_delivered > lowest {
+                self.recovery.rack.reordering_seen = true;
+            }
+        }
+        self.highest_delivered =
+            self.highest_delivered.max(self.snd.flight.highest_sacked()).max(self.snd.una);
+    }
+
+    /// RFC 3522: the ACK answers a segment sent before the first retransmission.
+    fn echoes_original(&self, segment: &Repr) -> bool {
+        match (segment.options.timestamps, self.recovery.retransmit_stamp) {
+            (Some(stamps), Some(at)) if self.stamps.enabled && stamps.echo != 0 => {
+                (stamps.echo.wrapping_sub(self.stamps.clock(at)) as i32) < 0
+            }
+            _ => false,
+        }
+    }
+
+    /// RFC 6298, section 3, Karn's algorithm: never from a segment that was retransmitted, unless
+    /// by the echoed timestamp. Gives the sample for congestion control.
+    fn measure(
+        &mut self,
+        segment: &Repr,
+        delivery: &Delivery,
+        advanced: bool,
+        now: SimTime,
+    ) -> Option<SimDuration> {
+        let (una, nxt) = (self.snd.una, self.snd.nxt);
+        if let (Some(first), Some(last), false) =
+            (delivery.first_sent, delivery.last_sent, delivery.retransmission_acked)
+        {
+            self.rtt.sample(now.since(first), una, nxt, now);
+            self.rtt.reset_backoff();
+            return Some(now.since(last));
+        }
+        if let Some(sent_at) = delivery.sacked_sent {
+            let rtt = now.since(sent_at);
+            self.rtt.sample(rtt, una, nxt, now);
+            self.rtt.reset_backoff();
+            return Some(rtt);
+        }
+        if advanced {
+            if let Some(stamps) = segment.options.timestamps.filter(|s| self.stamps.enabled && s.echo != 0) {
+                let delta = self.stamps.clock(now).wrapping_sub(stamps.echo);
+                if delta < 1 << 24 {
+                    self.rtt.sample(SimDuration::from_millis(u64::from(delta.max(1))), una, nxt, now);
+                    self.rtt.reset_backoff();
+                }
+            }
+        }
+        None
+    }
+
+    fn control_congestion(
+        &mut self,
+        summary: &AckSummary,
+        delivery: &Delivery,
+        rtt: Option<SimDuration>,
+        prior_in_flight: u32,
+        now: SimTime,
+    ) {
+        let (rate, app_limited) = self.delivery.sample(delivery.segments, delivery.newest, self.snd.mss, now);
+        let sample = AckSample {
+            delivered: summary.delivered,
+            rtt,
+            min_rtt: self.rtt.min(),
+            delivery_rate: rate,
+            app_limited,
+            ecn_echo: false,
+            prior_in_flight,
+            una: self.snd.una,
+            nxt: self.snd.nxt,
+        };
+        self.congestion.on_sample(&mut self.window, &sample, now);
+        let may_grow = match self.recovery.phase {
+            Phase::Open | Phase::Loss => summary.advanced,
+            Phase::Disorder => summary.advanced || self.recovery.rack.reordering_seen,
+            Phase::Reduced | Phase::Recovery => false,
+        };
+        if may_grow
+            && summary.delivered > 0
+            && (self.is_window_limited() || self.recovery.phase == Phase::Loss)
+        {
+            self.congestion.on_ack(&mut self.window, summary.delivered, &sample, now);
+        }
+    }
+
+    fn set_timer_after_ack(&mut self, progress: bool, now: SimTime) {
+        if self.snd.flight.is_empty() {
+            self.timers.retransmit = None;
+            return;
+        }
+        if !progress || self.timers.is_retransmit(Retransmit::Reordering) {
+            return;
+        }
+        if !self.arm_tail_probe(now, true) {
+            self.timers.retransmit = None;
+            self.rearm_rto(now);
+        }
+    }
+
+    /// An ACK while nothing was in flight: an answer to a probe or a window update.
+    fn after_probe_ack(&mut self, now: SimTime) {
+        if self.snd.nxt >= self.snd.end() {
+            return;
+        }
+        if self.snd.window > 0 {
+            self.probing_since = None;
+        }
+        let next = (self.snd.nxt + self.snd.mss as u64).min(self.snd.end());
+        if next <= self.snd.window_end() {
+            self.rtt.reset_backoff();
+            self.timers.retransmit = None;
+        } else {
+            self.arm_window_probe(now);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Closing in all orders: FIN, half-close, orphans, TIME-WAIT, resets.
+
+use crate::connection::{Connection, Disposition};
+use crate::{Events, Flags, Repr, State, TcpError, seq64};
+use belljar_base::{SimDuration, SimTime};
+
+/// Linux's `TCP_TIMEWAIT_LEN`.
+const TIME_WAIT: SimDuration = SimDuration::from_secs(60);
+
+impl Connection {
+    /// `shutdown(SHUT_WR)`: FIN after what is buffered.
+    pub fn shutdown_write(&mut self, now: SimTime) {
+        if self.write_shut {
+            return;
+        }
+        match self.state {
+            State::SynReceived | State::SynSent => {}
+            State::Established => self.state = State::FinWait1,
+            State::CloseWait => self.state = State::LastAck,
+            _ => return,
+        }
+        self.write_shut = true;
+        if self.state == State::SynSent {
+            // "Delete the TCB": there is nothing that a FIN could follow.
+            return self.enter_closed();
+        }
+        self.restart_after_idle(now);
+        self.snd.fin = true;
+        self.events |= Events::WRITABLE;
+    }
+
+    /// `shutdown(SHUT_RD)`: reads give end of file once the buffer is empty; as on Linux data that
+    /// arrives later is still acknowledged and readable.
+    pub fn shutdown_read(&mut self) {
+        self.read_shut = true;
+        self.events |= Events::READABLE | Events::READ_CLOSED;
+    }
+
+    /// `close(2)` by the last owner: FIN, or a reset if received data was not read. The connection
+    /// goes on as an orphan until [`is_finished`](Self::is_finished).
+    pub fn close(&mut self, now: SimTime) {
+        if self.orphan {
+            return;
+        }
+        let unread = self.rcv.readable() > 0;
+        self.orphan = true;
+        self.read_shut = true;
+        self.settings.cork = false;
+        match self.state {
+            State::SynSent => return self.enter_closed(),
+            State::Closed => return self.rcv.clear(),
+            _ => {}
+        }
+        if unread && self.state != State::TimeWait {
+            // RFC 2525, section 2.17: data was lost, the peer must know.
+            self.send_reset();
+            return self.enter_closed();
+        }
+        self.shutdown_write(now);
+        self.limit_fin_wait_2(now);
+        self.timers.keepalive = None;
+    }
+
+    /// A reset and CLOSED at once: `SO_LINGER` with time 0, or the listening socket was closed.
+    pub fn abort(&mut self, now: SimTime) {
+        let _ = now;
+        self.orphan = true;
+        if self.state != State::TimeWait && self.state != State::SynSent && self.state != State::Closed {
+            self.send_reset();
+        }
+        self.enter_closed();
+    }
+
+    /// `<SEQ=SND.NXT><CTL=RST,ACK>`, as Linux's `tcp_send_active_reset`.
+    pub(crate) fn send_reset(&mut self) {
+        self.pending.reset = Some(Repr {
+            src_port: self.local.port(),
+            dst_port: self.remote.port(),
+            seq: seq64::wire(self.snd.nxt),
+            ack: seq64::wire(self.rcv.nxt),
+            flags: Flags::RST | Flags::ACK,
+            ..Repr::default()
+        });
+    }
+
+    /// After an ACK: the transitions that wait for our FIN to be acknowledged.
+    pub(crate) fn on_fin_acknowledged(&mut self, now: SimTime) {
+        let acknowledged = self.snd.fin && self.snd.is_drained();
+        if !acknowledged {
+            return;
+        }
+        match self.state {
+            // "if the FIN segment is now acknowledged, then enter FIN-WAIT-2 and continue"
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                self.limit_fin_wait_2(now);
+            }
+            // "if the ACK acknowledges our FIN, then enter the TIME-WAIT state"
+            State::Closing => self.enter_time_wait(now),
+            // "if our FIN is now acknowledged, delete the TCB, enter the CLOSED state, and return"
+            State::LastAck => self.enter_closed(),
+            _ => {}
+        }
+    }
+
+    /// Linux gives an orphan a limited time for the peer's FIN (`net.ipv4.tcp_fin_timeout`).
+    fn limit_fin_wait_2(&mut self, now: SimTime) {
+        if self.orphan && self.state == State::FinWait2 && self.timers.lifetime.is_none() {
+            self.timers.lifetime = Some(now + self.config.fin_timeout);
+        }
+    }
+
+    /// The peer's FIN was received up to: "advance RCV.NXT over the FIN, and send an acknowledgment".
+    pub(crate) fn on_fin(&mut self, now: SimTime) {
+        self.pending.ack = true;
+        self.events |= Events::READABLE | Events::READ_CLOSED;
+        match self.state {
+            State::SynReceived | State::Established => self.state = State::CloseWait,
+            State::FinWait1 => self.state = State::Closing,
+            State::FinWait2 => self.enter_time_wait(now),
+            _ => {}
+        }
+    }
+
+    fn enter_time_wait(&mut self, now: SimTime) {
+        self.state = State::TimeWait;
+        self.timers.retransmit = None;
+        self.timers.keepalive = None;
+        self.timers.delayed_ack = None;
+        self.timers.lifetime = Some(now + TIME_WAIT);
+        self.events |= Events::CLOSED;
+    }
+
+    pub(crate) fn on_segment_time_wait(
+        &mut self,
+        segment: &Repr,
+        payload: &[u8],
+        now: SimTime,
+    ) -> Disposition {
+        let seq = seq64::unwrap(segment.seq, self.rcv.nxt);
+        let stamp_newer = segment
+            .options
+            .timestamps
+            .filter(|_| self.stamps.enabled)
+            .map(|stamps| stamps.value.wrapping_sub(self.stamps.recent) as i32);
+        if segment.has(Flags::SYN) && !segment.flags.intersects(Flags::ACK | Flags::RST) {
+            // RFC 6191, section 2: a SYN with a newer timestamp, or else with a higher sequence
+            // number, starts a new incarnation.
+            let fresh = seq > self.rcv.nxt || stamp_newer.is_some_and(|newer| newer > 0);
+            if fresh {
+                return Disposition::Reopen;
+            }
+            self.send_challenge_ack(now);
+            return Disposition::Consumed;
+        }
+        if segment.has(Flags::RST) {
+            // Linux without net.ipv4.tcp_rfc1337: an acceptable reset ends TIME-WAIT.
+            if seq == self.rcv.nxt {
+                self.enter_closed();
+            }
+            return Disposition::Consumed;
+        }
+        let old = stamp_newer.is_some_and(|newer| newer < 0);
+        if segment.sequence_len(payload.len()) > 0 {
+            // "The only thing that can arrive in this state is a retransmission of the remote FIN.
+            // Acknowledge it, and restart the 2 MSL timeout."
+            if !old {
+                self.timers.lifetime = Some(now + TIME_WAIT);
+            }
+            self.pending.ack = true;
+        } else if old || seq > self.rcv.nxt {
+            self.send_challenge_ack(now);
+        }
+        Disposition::Consumed
+    }
+
+    /// ICMP destination unreachable or the like was received for this connection. It ends a
+    /// handshake (`hard`: protocol or port unreachable always did, and Linux also lets network and
+    /// host unreachable end it); later it is only remembered for when the connection times out.
+    pub fn on_unreachable(&mut self, error: TcpError, hard: bool) {
+        if matches!(self.state, State::SynSent | State::SynReceived) && hard {
+            self.fail(error);
+        } else if self.state != State::Closed {
+            self.soft_error = Some(error);
+        }
+    }
+
+    /// ICMP "fragmentation needed": the path carries segments of `mss` bytes (the MTU less 40 for
+    /// IPv4). What is too large in flight is sent again in smaller pieces.
+    pub fn on_path_mss(&mut self, mss: u16, now: SimTime) {
+        if mss >= self.snd.mss_limit || !self.state.is_synchronised() {
+            return;
+        }
+        self.snd.mss_limit = mss.max(512);
+        self.set_mss();
+        for index in 0..self.snd.flight.len() as usize {
+            let segment = self.snd.flight.get(index);
+            if (segment.end - segment.start) as usize > self.snd.mss {
+                self.snd.flight.mark_lost(index);
+            }
+        }
+        if self.snd.flight.has_to_retransmit() {
+            self.rearm_rto(now);
+        }
+    }
+}

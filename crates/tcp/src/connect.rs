@@ -1,0 +1,119 @@
+//! The active open: SYN-SENT (RFC 9293, section 3.10.7.3), simultaneous open included.
+
+use crate::connection::{Connection, Disposition};
+use crate::{Config, Flags, Repr, State, TcpError, seq64};
+use belljar_base::SimTime;
+use std::net::SocketAddr;
+
+impl Connection {
+    /// An active open from `local` to `remote`: SYN-SENT, the SYN is waiting to be transmitted.
+    /// `isn` is the initial sequence number.
+    pub fn connect(
+        config: Config,
+        local: SocketAddr,
+        remote: SocketAddr,
+        isn: u32,
+        now: SimTime,
+    ) -> Connection {
+        let mut connection = Connection::new(config, local, remote, isn, State::SynSent, now);
+        connection.pending.syn = true;
+        connection
+    }
+
+    pub(crate) fn on_segment_syn_sent(
+        &mut self,
+        segment: &Repr,
+        payload: &[u8],
+        now: SimTime,
+    ) -> Disposition {
+        let acks_syn = segment.has(Flags::ACK)
+            && seq64::unwrap(segment.ack, self.snd.initial) == self.snd.initial + 1
+            && self.snd.nxt > self.snd.initial;
+        // "If SEG.ACK =< ISS or SEG.ACK > SND.NXT, send a reset (unless the RST bit is set [...])
+        // <SEQ=SEG.ACK><CTL=RST> and discard the segment."
+        if segment.has(Flags::ACK) && !acks_syn {
+            self.pending.reset = crate::reset_for(segment, payload.len());
+            return Disposition::Consumed;
+        }
+        if segment.has(Flags::RST) {
+            // "If the ACK was acceptable, then signal to the user 'error: connection reset' [..]
+            // Otherwise (no ACK), drop the segment and return."
+            if acks_syn {
+                self.fail(TcpError::Refused);
+            }
+            return Disposition::Consumed;
+        }
+        if !segment.has(Flags::SYN) {
+            return Disposition::Consumed;
+        }
+        self.take_syn(segment, now);
+        if acks_syn {
+            self.snd.una = self.snd.initial + 1;
+            self.snd.release(self.snd.una);
+            self.sample_handshake(segment, now);
+            self.establish(now);
+            self.pending.ack = true;
+            self.delack.enter_quick(self.rcv.window, self.rcv.mss);
+        } else {
+            // "Otherwise, enter SYN-RECEIVED, form a SYN,ACK segment and send it."
+            self.state = State::SynReceived;
+            self.recovery.timeouts = 0;
+            self.pending.syn = true;
+        }
+        if self.state == State::Established && (!payload.is_empty() || segment.has(Flags::FIN)) {
+            self.process_text(seq64::unwrap(segment.seq, self.rcv.initial) + 1, segment, payload, now);
+        }
+        Disposition::Consumed
+    }
+
+    /// Takes over what the peer's SYN says: its sequence number, window and options.
+    pub(crate) fn take_syn(&mut self, syn: &Repr, now: SimTime) {
+        let options = &syn.options;
+        let initial = seq64::from_initial(syn.seq.0);
+        self.rcv.synchronise(initial, now);
+        self.snd.window = u64::from(syn.window);
+        self.snd.max_window = self.snd.window;
+        self.snd.window_seq = initial;
+        // RFC 9293, section 3.7.1: "If an MSS Option is not received at connection setup, TCP
+        // implementations MUST assume a default send MSS of 536".
+        self.snd.mss_limit = options.mss.unwrap_or(536).min(self.config.mss);
+        // RFC 7323, section 2.2: both sides must send the option.
+        match options.window_scale {
+            Some(shift) if self.scaling_enabled => self.snd.scale = shift.min(14),
+            _ => {
+                self.scaling_enabled = false;
+                self.rcv.scale = 0;
+                self.rcv.clamp = self.rcv.clamp.min(65_535);
+            }
+        }
+        self.sack_enabled &= options.sack_permitted;
+        match options.timestamps {
+            Some(stamps) if self.stamps.enabled => {
+                self.stamps.recent = stamps.value;
+                self.stamps.recent_at = now;
+            }
+            _ => self.stamps.enabled = false,
+        }
+        self.set_mss();
+        self.rcv.mss = (self.snd.mss as u32).min(self.rcv.advertised_mss).min(536).max(88);
+        self.recovery.retransmit_stamp = None;
+        self.highest_delivered = self.snd.initial + 1;
+        self.stats.heard_at = now;
+    }
+
+    /// The first measurement of the round trip, unless the SYN was sent more than once.
+    pub(crate) fn sample_handshake(&mut self, segment: &Repr, now: SimTime) {
+        let (una, nxt) = (self.snd.una, self.snd.nxt);
+        if self.recovery.timeouts == 0 {
+            self.rtt.sample(now.since(self.handshake_sent_at), una, nxt, now);
+        } else if let Some(stamps) = segment.options.timestamps.filter(|_| self.stamps.enabled) {
+            let delta = self.stamps.clock(now).wrapping_sub(stamps.echo);
+            let rtt = belljar_base::SimDuration::from_millis(u64::from(delta.clamp(1, 1 << 20)));
+            self.rtt.sample(rtt, una, nxt, now);
+        }
+        if self.recovery.timeouts > 1 {
+            // RFC 6298, section 5.7, and RFC 5681, section 3.1: a lost SYN means caution.
+            self.window.cwnd = 1;
+        }
+    }
+}

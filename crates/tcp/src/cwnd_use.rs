@@ -1,0 +1,117 @@
+//! Whether the congestion window is what limits sending, and what happens to it when it is not:
+//! congestion window validation (RFC 2861, RFC 7661) as Linux does it; and the growth of the send
+//! buffer with the window.
+
+use crate::Events;
+use crate::congestion::INITIAL_WINDOW;
+use crate::connection::Connection;
+use belljar_base::SimTime;
+
+/// How much of the window was in use.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WindowUse {
+    /// The window was full at some time in the present round trip.
+    limited: bool,
+    /// The most segments in flight in it.
+    max_in_flight: u32,
+    /// It ends when this is acknowledged.
+    round_end: u64,
+    /// The most segments in flight since `stamp`, when the window was last the limit.
+    used: u32,
+    stamp: SimTime,
+}
+
+impl Connection {
+    /// Sending has stopped for now: because the window is full, or for another reason
+    /// (`tcp_cwnd_validate`).
+    pub(crate) fn validate_window(&mut self, now: SimTime) {
+        let in_flight = self.snd.flight.len();
+        let limited = self.in_flight() >= self.window.cwnd;
+        let usage = &mut self.window_use;
+        let new_round = self.snd.una >= usage.round_end;
+        if new_round || limited || (!usage.limited && in_flight > usage.max_in_flight) {
+            usage.limited = limited;
+            usage.max_in_flight = in_flight;
+            usage.round_end = self.snd.nxt;
+        }
+        if self.is_window_limited() {
+            self.window_use.used = 0;
+            self.window_use.stamp = now;
+            return;
+        }
+        let usage = &mut self.window_use;
+        usage.used = usage.used.max(in_flight);
+        // RFC 2861, section 3.1: a window that was not used for a timeout decays towards its use.
+        if self.config.slow_start_after_idle && now.since(usage.stamp) >= self.rtt.rto() {
+            let used = usage.used.max(INITIAL_WINDOW);
+            if self.recovery.is_open() && used < self.window.cwnd {
+                self.window.ssthresh = self.window.ssthresh.max(self.window.cwnd / 4 * 3);
+                self.window.cwnd = (self.window.cwnd + used) / 2;
+            }
+            usage.used = 0;
+            usage.stamp = now;
+        }
+    }
+
+    /// Whether the window may grow: it was full, or in slow start at least half full.
+    pub(crate) fn is_window_limited(&self) -> bool {
+        self.window_use.limited
+            || (self.window.in_slow_start() && self.window.cwnd < 2 * self.window_use.max_in_flight)
+    }
+
+    /// RFC 5681, section 4.1: after an idle timeout the window is no longer known to be good; it
+    /// halves for each timeout that has passed.
+    pub(crate) fn restart_after_idle(&mut self, now: SimTime) {
+        if !self.config.slow_start_after_idle || !self.snd.flight.is_empty() || self.snd.unsent() > 0 {
+            return;
+        }
+        let rto = self.rtt.rto();
+        let mut idle = now.since(self.stats.data_sent_at);
+        if idle <= rto {
+            return;
+        }
+        let least = self.window.cwnd.min(INITIAL_WINDOW);
+        self.window.ssthresh = self.window.ssthresh.max(self.window.cwnd / 4 * 3);
+        let mut cwnd = self.window.cwnd;
+        while idle > rto && cwnd > least {
+            idle = idle.saturating_sub(rto);
+            cwnd /= 2;
+        }
+        self.window.cwnd = cwnd.max(least);
+        self.window_use.stamp = now;
+        self.window_use.used = 0;
+    }
+
+    /// Linux's `tcp_sndbuf_expand`: room for twice the window, because recovery needs one to keep
+    /// and one to send, at what a segment costs Linux.
+    pub(crate) fn expand_send_buffer(&mut self) {
+        if self.snd.limit_locked {
+            return;
+        }
+        const HEADERS: usize = 640;
+        const BUFFER_HEAD: usize = 256;
+        let per_segment = (self.snd.mss + HEADERS).next_power_of_two() + BUFFER_HEAD;
+        let segments = self.window.cwnd.max(INITIAL_WINDOW) as usize;
+        let wanted = (2 * per_segment * segments).min(self.config.wmem[2] as usize);
+        self.snd.limit = self.snd.limit.max(wanted);
+    }
+
+    /// Room became free in the send buffer (`tcp_check_space`).
+    pub(crate) fn wake_writer(&mut self) {
+        if !self.write_waiting {
+            return;
+        }
+        if self.in_flight() < self.window.cwnd {
+            self.expand_send_buffer();
+        }
+        if self.has_write_space() {
+            self.write_waiting = false;
+            self.events |= Events::WRITABLE;
+        }
+    }
+
+    /// `sk_stream_is_writeable`: at least half as much is free as is queued.
+    pub(crate) fn has_write_space(&self) -> bool {
+        self.snd.free() >= self.snd.queued() / 2 && self.snd.free() > 0
+    }
+}

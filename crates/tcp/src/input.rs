@@ -1,0 +1,268 @@
+//! The arrival of a segment (RFC 9293, section 3.10.7), from the checks that protect the connection
+//! to the data for the program.
+
+use crate::accept::Handshake;
+use crate::connection::{Connection, Disposition};
+use crate::rcv::Arrival;
+use crate::{Ecn, Events, Flags, Repr, State, TcpError, seq64};
+use belljar_base::{SimDuration, SimTime};
+
+/// RFC 7323, section 5.5: TS.Recent is void after 24 days of silence.
+const PAWS_LIFE: SimDuration = SimDuration::from_secs(24 * 24 * 3600);
+/// `net.ipv4.tcp_invalid_ratelimit`: between answers to segments that are no good.
+const CHALLENGE_INTERVAL: SimDuration = SimDuration::from_millis(500);
+
+impl Connection {
+    /// A segment of this connection arrived, its checksum verified.
+    pub fn on_segment(&mut self, segment: &Repr, payload: &[u8], _ecn: Ecn, now: SimTime) -> Disposition {
+        self.stats.segments_in = self.stats.segments_in.wrapping_add(1);
+        match self.state {
+            State::Closed => {
+                self.pending.reset = crate::reset_for(segment, payload.len());
+                Disposition::Consumed
+            }
+            State::SynSent => self.on_segment_syn_sent(segment, payload, now),
+            State::TimeWait => self.on_segment_time_wait(segment, payload, now),
+            _ => {
+                self.on_segment_synchronised(segment, payload, now);
+                Disposition::Consumed
+            }
+        }
+    }
+
+    fn on_segment_synchronised(&mut self, segment: &Repr, payload: &[u8], now: SimTime) {
+        let seq = seq64::unwrap(segment.seq, self.rcv.nxt);
+        let end = seq + u64::from(segment.sequence_len(payload.len()));
+        if self.state == State::SynReceived && segment.has(Flags::SYN) && seq == self.rcv.initial {
+            if !segment.has(Flags::ACK) {
+                return self.repeat_syn_ack();
+            }
+            if let Handshake::Complete = self.on_segment_syn_received(segment, payload.len(), now) {
+                // Both sides opened at once: the SYN-ACK acknowledges ours.
+                self.pending.ack = true;
+            }
+            return;
+        }
+        if !self.is_acceptable(segment, seq, end, now) {
+            return;
+        }
+        self.stats.heard_at = now;
+        self.update_recent_stamp(segment, seq, now);
+        // "if the ACK bit is off, drop the segment and return"
+        if !segment.has(Flags::ACK) {
+            return;
+        }
+        let mut just_opened = false;
+        if self.state == State::SynReceived {
+            match self.on_segment_syn_received(segment, payload.len(), now) {
+                Handshake::Complete => just_opened = true,
+                Handshake::Done => return,
+            }
+        }
+        if !just_opened && !self.process_ack(segment, payload.len(), now) {
+            return;
+        }
+        self.on_fin_acknowledged(now);
+        if self.state == State::Closed || self.state == State::TimeWait && payload.is_empty() {
+            return;
+        }
+        if !payload.is_empty() || segment.has(Flags::FIN) {
+            self.process_text(seq, segment, payload, now);
+        }
+    }
+
+    /// PAWS, the window, RST and SYN: whether the segment may be processed any further.
+    fn is_acceptable(&mut self, segment: &Repr, seq: u64, end: u64, now: SimTime) -> bool {
+        // RFC 7323, section 5.3, R1: "If there is a Timestamps option in the arriving segment,
+        // SEG.TSval < TS.Recent [..], and the RST bit is not set, treat the arriving segment as not
+        // acceptable: Send an acknowledgment in reply [..] and drop the segment."
+        if self.is_old_duplicate(segment, now) && !segment.has(Flags::RST) {
+            self.answer_invalid(segment, seq, end, now);
+            return false;
+        }
+        // "If an incoming segment is not acceptable, an acknowledgment should be sent in reply
+        // (unless the RST bit is set [..])"
+        if end < self.rcv.acked || seq > self.rcv.window_end() {
+            if !segment.has(Flags::RST) {
+                self.answer_invalid(segment, seq, end, now);
+            }
+            return false;
+        }
+        if segment.has(Flags::RST) {
+            self.on_reset(seq, now);
+            return false;
+        }
+        // RFC 5961, section 4.2: "If the SYN bit is set, irrespective of the sequence number, TCP
+        // MUST send an ACK (also referred to as challenge ACK) to the remote peer".
+        if segment.has(Flags::SYN) {
+            self.send_challenge_ack(now);
+            return false;
+        }
+        true
+    }
+
+    fn is_old_duplicate(&self, segment: &Repr, now: SimTime) -> bool {
+        let Some(stamps) = segment.options.timestamps.filter(|_| self.stamps.enabled) else { return false };
+        (stamps.value.wrapping_sub(self.stamps.recent) as i32) < 0
+            && now.since(self.stamps.recent_at) < PAWS_LIFE
+    }
+
+    /// RFC 7323, section 4.3: "If SEG.TSval >= TS.Recent and SEG.SEQ <= Last.ACK.sent, then
+    /// SEG.TSval is copied to TS.Recent".
+    fn update_recent_stamp(&mut self, segment: &Repr, seq: u64, now: SimTime) {
+        if let Some(stamps) = segment.options.timestamps.filter(|_| self.stamps.enabled) {
+            let newer = stamps.value.wrapping_sub(self.stamps.recent) as i32 >= 0;
+            if seq <= self.rcv.acked && (newer || now.since(self.stamps.recent_at) >= PAWS_LIFE) {
+                self.stamps.recent = stamps.value;
+                self.stamps.recent_at = now;
+            }
+        }
+    }
+
+    /// RFC 5961, section 3.2: only a reset at exactly RCV.NXT counts, one elsewhere in the window is
+    /// challenged.
+    fn on_reset(&mut self, seq: u64, now: SimTime) {
+        if seq != self.rcv.nxt {
+            return self.send_challenge_ack(now);
+        }
+        match self.state {
+            State::SynReceived => self.on_reset_in_handshake(),
+            // Linux: a peer that resets after its FIN does not want what we still send.
+            State::CloseWait => self.fail(TcpError::BrokenPipe),
+            _ => self.fail(TcpError::Reset),
+        }
+    }
+
+    /// The answer to a segment that is not acceptable: an ACK, with a DSACK for data that was
+    /// received before. Answers to segments without data are limited in rate.
+    fn answer_invalid(&mut self, segment: &Repr, seq: u64, end: u64, now: SimTime) {
+        if segment.has(Flags::SYN) || end == seq {
+            return self.send_challenge_ack(now);
+        }
+        if seq < self.rcv.nxt {
+            self.delack.enter_quick(self.rcv.window, self.rcv.mss);
+            if self.sack_enabled {
+                self.rcv.note_duplicate(seq, end.min(self.rcv.nxt));
+            }
+        }
+        self.pending.ack = true;
+    }
+
+    pub(crate) fn send_challenge_ack(&mut self, now: SimTime) {
+        let recently = self.stats.challenged_at.is_some_and(|at| now.since(at) < CHALLENGE_INTERVAL);
+        if !recently {
+            self.stats.challenged_at = Some(now);
+            self.pending.ack = true;
+        }
+    }
+
+    /// "seventh, process the segment text" and "eighth, check the FIN bit".
+    pub(crate) fn process_text(&mut self, seq: u64, segment: &Repr, payload: &[u8], now: SimTime) {
+        let fin = segment.has(Flags::FIN);
+        if !self.state.may_receive() {
+            // "This should not occur since a FIN has been received from the remote side. Ignore the
+            // segment text." What comes again is acknowledged again.
+            self.pending.ack = true;
+            return;
+        }
+        let is_new = seq + payload.len() as u64 > self.rcv.nxt;
+        if (self.orphan || self.read_shut && self.state != State::Established)
+            && is_new
+            && !payload.is_empty()
+        {
+            // RFC 9293, section 3.6.1: "If [..] new data is received after CLOSE is called, its TCP
+            // implementation SHOULD send a RST to show that data was lost."
+            self.pending.reset = crate::reset_for(segment, payload.len());
+            return self.enter_closed();
+        }
+        let had_holes = self.rcv.has_holes();
+        let was_empty = self.rcv.readable() == 0;
+        let before = self.rcv.nxt;
+        match self.rcv.insert(seq, payload, fin) {
+            Arrival::InOrder => self.on_in_order(segment, payload.len(), before, had_holes, was_empty, now),
+            Arrival::OutOfOrder | Arrival::Useless => {
+                // RFC 5681, section 4.2: "Out-of-order data segments SHOULD be acknowledged
+                // immediately, in order to accelerate loss recovery."
+                if seq < self.rcv.nxt {
+                    self.delack.enter_quick(self.rcv.window, self.rcv.mss);
+                }
+                self.pending.ack = true;
+            }
+        }
+        if self.rcv.finished && self.state.may_receive() {
+            self.on_fin(now);
+        }
+    }
+
+    fn on_in_order(
+        &mut self,
+        segment: &Repr,
+        len: usize,
+        before: u64,
+        had_holes: bool,
+        was_empty: bool,
+        now: SimTime,
+    ) {
+        self.measure_peer_mss(len);
+        if len > 0 {
+            self.measure_receive_rtt(segment, len, now);
+            let rto = self.rtt.rto();
+            self.delack.on_data(self.rcv.window, self.rcv.mss, rto, now);
+            self.rcv.grow_window(len);
+            if was_empty || self.rcv.readable() >= self.settings.receive_low_water {
+                self.events |= Events::READABLE;
+            }
+        }
+        if had_holes {
+            // RFC 5681, section 4.2: "a TCP receiver SHOULD send an immediate ACK when the incoming
+            // segment fills in all or part of a gap in the sequence space."
+            self.pending.ack = true;
+        }
+        let _ = before;
+        self.schedule_ack(now);
+    }
+
+    /// `__tcp_ack_snd_check`.
+    fn schedule_ack(&mut self, now: SimTime) {
+        let unacked = (self.rcv.nxt - self.rcv.acked) as u32;
+        // RFC 5681, section 4.2: "an ACK SHOULD be generated for at least every second full-sized
+        // segment"; Linux: if there is also room for more.
+        let window_open = self.rcv.readable() < self.settings.receive_low_water
+            || self.rcv.select_window() >= self.rcv.window;
+        if (unacked > self.rcv.mss && window_open) || self.delack.is_quick() || self.rcv.has_holes() {
+            self.pending.ack = true;
+            return;
+        }
+        if !self.pending.ack {
+            let at = now + self.delack.delay(self.rtt.srtt());
+            let earlier = self.timers.delayed_ack.is_some_and(|armed| armed <= at);
+            if !earlier {
+                self.timers.delayed_ack = Some(at);
+            }
+        }
+    }
+
+    /// `tcp_measure_rcv_mss`: the greatest payload seen is what the peer calls a full segment.
+    fn measure_peer_mss(&mut self, len: usize) {
+        let len = len as u32;
+        if len >= self.rcv.mss {
+            self.rcv.mss = len.min(self.rcv.advertised_mss);
+        } else if len > 0 {
+            self.delack.pushed = true;
+        }
+    }
+
+    /// The round trip that the receiver sees: from our ACK to the data that it let through.
+    fn measure_receive_rtt(&mut self, segment: &Repr, len: usize, now: SimTime) {
+        let Some(stamps) = segment.options.timestamps.filter(|s| self.stamps.enabled && s.echo != 0) else {
+            return;
+        };
+        if (len as u32) < self.rcv.mss {
+            return;
+        }
+        let delta = self.stamps.clock(now).wrapping_sub(stamps.echo);
+        if delta < 1 << 24 {
+            self.rcv.sample_rtt(SimDuration::from_millis(u64::from(delta.max(1))));
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! What to send next, and the segment that carries it.
+
+use crate::connection::{Connection, Probe, SegmentMeta};
+use crate::timers::Retransmit;
+use crate::{Ecn, Flags, Repr, State, seq64};
+use belljar_base::SimTime;
+use belljar_wire::tcp::{Options, SackBlocks, Timestamps};
+
+/// The timestamps option with its padding.
+const TIMESTAMPS_LEN: usize = 12;
+/// SACK's kind and length with padding, and a block.
+const SACK_HEAD_LEN: usize = 4;
+const SACK_BLOCK_LEN: usize = 8;
+/// The least MSS that a small window brings about.
+const MSS_MIN: usize = 48;
+/// TCP small queues: a connection keeps about 1/1024 s of its rate in the device's queue
+/// (`sk_pacing_shift`) and never more than `net.ipv4.tcp_limit_output_bytes`.
+const SMALL_QUEUE_SHIFT: u32 = 10;
+const SMALL_QUEUE_MAX: u64 = 1 << 20;
+
+impl Connection {
+    /// Appends the next segment (TCP header with checksum, payload) to `out`; `None` when there is
+    /// nothing to send now. `queued_bytes` is what this connection has waiting in the device's
+    /// queue: as TCP small queues do, data is withheld while that is about a millisecond's worth or
+    /// more (call again when the device has sent some); ACKs and resets never are.
+    pub fn poll_transmit(
+        &mut self,
+        now: SimTime,
+        queued_bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<SegmentMeta> {
+        if let Some(reset) = self.pending.reset.take() {
+            return Some(self.emit(reset, (0, 0), out));
+        }
+        match self.state {
+            State::Closed => None,
+            State::SynSent | State::SynReceived => self.transmit_handshake(now, out),
+            State::TimeWait => self.transmit_ack(now, out),
+            _ => self.transmit_data(now, queued_bytes, out).or_else(|| self.transmit_ack(now, out)),
+        }
+    }
+
+    fn transmit_handshake(&mut self, now: SimTime, out: &mut Vec<u8>) -> Option<SegmentMeta> {
+        if !std::mem::take(&mut self.pending.syn) {
+            return if self.state == State::SynReceived { self.transmit_ack(now, out) } else { None };
+        }
+        let is_reply = self.state == State::SynReceived;
+        let mut repr = self.header(Flags::SYN, self.snd.initial, now);
+        if !is_reply {
+            repr.flags.remove(Flags::ACK);
+            repr.ack = seq64::wire(0);
+        }
+        // RFC 7323, section 2.2: "The window field in a segment where the SYN bit is set (i.e., a
+        // <SYN> or <SYN,ACK>) MUST NOT be scaled."
+        repr.window = self.rcv.window.min(65_535) as u16;
+        repr.options.mss = Some(self.config.mss);
+        repr.options.window_scale = self.scaling_enabled.then_some(self.rcv.scale);
+        repr.options.sack_permitted = self.sack_enabled;
+        if self.recovery.timeouts > 0 {
+            self.recovery.retransmit_stamp.get_or_insert(now);
+        } else {
+            self.handshake_sent_at = now;
+        }
+        self.snd.nxt = self.snd.initial + 1;
+        self.pending.ack = false;
+        self.arm_handshake_timer(now);
+        Some(self.emit(repr, (0, 0), out))
+    }
+
+    fn transmit_ack(&mut self, now: SimTime, out: &mut Vec<u8>) -> Option<SegmentMeta> {
+        if !self.pending.ack {
+            return None;
+        }
+        Some(self.send_bare_ack(self.snd.nxt, now, out))
+    }
+
+    fn send_bare_ack(&mut self, seq: u64, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
+        let mut repr = self.header(Flags::empty(), seq, now);
+        if self.sack_enabled && self.rcv.has_sack_news() {
+            let max = if self.stamps.enabled { 3 } else { 4 };
+            repr.options.sack = self.rcv.sack_blocks(max);
+        }
+        repr.window = self.rcv.announce_window();
+        self.note_ack_sent();
+        self.emit(repr, (0, 0), out)
+    }
+
+    fn transmit_data(&mut self, now: SimTime, queued_bytes: usize, out: &mut Vec<u8>) -> Option<SegmentMeta> {
+        if let Some(probe) = self.pending.probe.take() {
+            if let Some(meta) = self.transmit_probe(probe, now, out) {
+                return Some(meta);
+            }
+        }
+        if queued_bytes > 0 && queued_bytes as u64 >= self.small_queue() {
+            return None;
+        }
+        if self.in_flight() < self.window.cwnd {
+            if let Some(index) = self.snd.flight.next_to_retransmit() {
+                return Some(self.retransmit(index, now, out));
+            }
+            if let Some(end) = self.next_new_segment() {
+                return Some(self.transmit_new(end, now, out));
+            }
+            if self.snd.nxt >= self.snd.end() {
+                self.delivery.note_app_limited(self.in_flight());
+            }
+        }
+        self.validate_window(now);
+        let waiting = self.snd.flight.is_empty() && self.snd.nxt < self.snd.end();
+        if waiting && self.timers.retransmit.is_none() {
+            self.arm_window_probe(now);
+        }
+        None
+    }
+
+    /// The end of the next new segment, if windows and Nagle let it go.
+    fn next_new_segment(&self) -> Option<u64> {
+        let start = self.snd.nxt;
+        let data_end = self.snd.data_end();
+        if start >= self.snd.end() {
+            return None;
+        }
+        let left = data_end.saturating_sub(start) as usize;
+        let len = left.min(self.payload_limit());
+        let mut end = start + len as u64;
+        if end > self.snd.window_end() {
+            // SWS avoidance, RFC 9293, section 3.8.6.2.1: not less than a full segment because the
+            // window is small; the window probe will send what fits.
+            return None;
+        }
+        let last = end == data_end;
+        if last && self.snd.fin {
+            if end + 1 <= self.snd.window_end() {
+                end += 1;
+            } else if len == 0 {
+                return None;
+            }
+            return Some(end);
+        }
+        if len < self.payload_limit() && self.must_wait_for_more() {
+            return None;
+        }
+        Some(end)
+    }
+
+    /// Nagle (RFC 9293, section 3.7.4) with Minshall's change: a small segment waits only while
+    /// another small one is unacknowledged; and `TCP_CORK`.
+    fn must_wait_for_more(&self) -> bool {
+        if self.settings.cork {
+            return true;
+        }
+        !self.settings.nodelay && !self.snd.flight.is_empty() && self.snd.small_end > self.snd.una
+    }
+
+    /// The payload that a segment may have now, with the options it will carry.
+    fn payload_limit(&self) -> usize {
+        let sack = if self.sack_enabled { self.rcv.sack_len() } else { 0 };
+        let options = if sack == 0 { 0 } else { SACK_HEAD_LEN + SACK_BLOCK_LEN * sack.min(3) };
+        self.snd.mss.saturating_sub(options).max(MSS_MIN)
+    }
+
+    fn transmit_new(&mut self, end: u64, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
+        let start = self.snd.nxt;
+        let nothing_in_flight = self.snd.flight.is_empty();
+        if nothing_in_flight && self.stats.data_sent_at < now {
+            self.congestion.on_restart(now.since(self.stats.data_sent_at));
+        }
+        let rate = self.delivery.stamp(nothing_in_flight, now);
+        self.snd.flight.push(start, end, now, rate);
+        self.snd.nxt = end;
+        self.recovery.on_sent();
+        if ((end - start) as usize) < self.payload_limit() {
+            self.snd.small_end = end;
+        }
+        self.stats.data_sent_at = now;
+        self.delack.on_data_sent(now);
+        let meta = self.send_range(start, end, now, out);
+        if nothing_in_flight || self.timers.is_retransmit(Retransmit::TailProbe) {
+            self.rearm_rto(now);
+        }
+        if !self.timers.is_retransmit(Retransmit::Reordering) {
+            self.arm_tail_probe(now, false);
+        }
+        meta
+    }
+
+    fn retransmit(&mut self, index: usize, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
+        let segment = self.snd.flight.get(index);
+        let (start, mut end) = (segment.start, segment.end);
+        let limit = self.snd.mss as u64;
+        let fin = u64::from(self.snd.fin && end == self.snd.end());
+        if end - fin - start > limit {
+            end = start + limit;
+            self.snd.flight.split(index, end);
+        }
+        let rate = self.delivery.stamp(false, now);
+        self.snd.flight.note_retransmission(index, now, rate);
+        self.recovery.on_retransmitted(now);
+        self.stats.total_retransmitted += 1;
+        let meta = self.send_range(start, end, now, out);
+        if self.timers.retransmit.is_none() {
+            self.rearm_rto(now);
+        }
+        meta
+    }
+
+    fn transmit_probe(&mut self, probe: Probe, now: SimTime, out: &mut Vec<u8>) -> Option<SegmentMeta> {
+        match probe {
+            Probe::Tail => self.transmit_tail_probe(now, out),
+            Probe::Window => {
+                let start = self.snd.nxt;
+                let fits = self.snd.window_end().min(start + self.snd.mss as u64).min(self.snd.end());
+                if fits > start {
+                    // `tcp_write_wakeup`: something fits, if less than a segment.
+                    self.probes_sent = 0;
+                    return Some(self.transmit_new(fits, now, out));
+                }
+                self.probes_sent = self.probes_sent.saturating_add(1);
+                self.rtt.back_off();
+                self.arm_window_probe(now);
+                Some(self.send_bare_ack(self.snd.una - 1, now, out))
+            }
+            Probe::Keepalive => {
+                self.probes_sent = self.probes_sent.saturating_add(1);
+                Some(self.send_bare_ack(self.snd.una - 1, now, out))
+            }
+        }
+    }
+
+    /// RFC 8985, section 7.3: "transmit a new segment if possible, otherwise retransmit the highest
+    /// sequence segment sent so far".
+    fn transmit_tail_probe(&mut self, now: SimTime, out: &mut Vec<u8>) -> Option<SegmentMeta> {
+        let last = (self.snd.flight.len() as usize).checked_sub(1)?;
+        let timer = self.timers.retransmit;
+        let (meta, retransmission) = match self.next_new_segment() {
+            Some(end) => (self.transmit_new(end, now, out), false),
+            None => (self.retransmit(last, now, out), true),
+        };
+        self.recovery.tail_probe = Some((self.snd.nxt, retransmission));
+        self.timers.retransmit = timer;
+        Some(meta)
+    }
+
+    /// Sends the bytes from `start` to `end`, with FIN if that lies among them.
+    fn send_range(&mut self, start: u64, end: u64, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
+        let mut repr = self.header(Flags::empty(), start, now);
+        let data_end = self.snd.data_end();
+        let payload = (start.min(data_end), end.min(data_end));
+        if end > data_end {
+            repr.flags |= Flags::FIN;
+        }
+        if end >= data_end && payload.1 > payload.0 {
+            repr.flags |= Flags::PSH;
+        }
+        if self.sack_enabled && self.rcv.has_sack_news() {
+            let room = self.snd.mss.saturating_sub((payload.1 - payload.0) as usize + SACK_HEAD_LEN);
+            repr.options.sack = match room / SACK_BLOCK_LEN {
+                0 => SackBlocks::default(),
+                blocks => self.rcv.sack_blocks(blocks.min(3)),
+            };
+        }
+        repr.window = self.rcv.announce_window();
+        self.note_ack_sent();
+        self.emit(repr, payload, out)
+    }
+
+    /// A header with ports, ACK and timestamps.
+    pub(crate) fn header(&self, flags: Flags, seq: u64, now: SimTime) -> Repr {
+        let timestamps = self
+            .stamps
+            .enabled
+            .then(|| Timestamps { value: self.stamps.clock(now), echo: self.stamps.recent });
+        Repr {
+            src_port: self.local.port(),
+            dst_port: self.remote.port(),
+            seq: seq64::wire(seq),
+            ack: seq64::wire(self.rcv.nxt),
+            flags: flags | Flags::ACK,
+            options: Options { timestamps, ..Options::default() },
+            ..Repr::default()
+        }
+    }
+
+    fn note_ack_sent(&mut self) {
+        self.pending.ack = false;
+        self.timers.delayed_ack = None;
+        self.delack.on_ack_sent();
+    }
+
+    fn emit(&mut self, repr: Repr, payload: (u64, u64), out: &mut Vec<u8>) -> SegmentMeta {
+        self.stats.segments_out = self.stats.segments_out.wrapping_add(1);
+        let bytes =
+            if payload.1 > payload.0 { self.snd.bytes(payload.0, payload.1) } else { (&[][..], &[][..]) };
+        repr.append(self.local.ip(), self.remote.ip(), bytes, out);
+        SegmentMeta { payload_len: (payload.1 - payload.0) as usize, ecn: Ecn::NotEct }
+    }
+
+    /// The pacing rate in bytes a second: twice (in slow start) or 1.2 times the window per round
+    /// trip (`tcp_update_pacing_rate`).
+    pub(crate) fn pacing_rate(&self) -> u64 {
+        if let Some(rate) = self.congestion.pacing_rate() {
+            return rate;
+        }
+        let Some(srtt) = self.rtt.srtt() else { return u64::MAX };
+        let window = u64::from(self.window.cwnd.max(self.snd.flight.len())) * self.snd.mss as u64;
+        let percent = if self.window.cwnd < self.window.ssthresh / 2 { 200 } else { 120 };
+        (u128::from(window) * percent * 10_000_000 / u128::from(srtt.as_nanos().max(1))) as u64
+    }
+
+    fn small_queue(&self) -> u64 {
+        (self.pacing_rate() >> SMALL_QUEUE_SHIFT).max(4 * self.snd.mss as u64).min(SMALL_QUEUE_MAX)
+    }
+
+    /// Works out the payload of a full segment: what the path and the peer take, less options, and
+    /// no more than half the peer's greatest window (`tcp_bound_to_half_wnd`).
+    pub(crate) fn set_mss(&mut self) {
+        let options = if self.stamps.enabled { TIMESTAMPS_LEN } else { 0 };
+        let mut mss = usize::from(self.snd.mss_limit).saturating_sub(options);
+        let max_window = self.snd.max_window as usize;
+        let half = if max_window > 536 { max_window / 2 } else { max_window };
+        if half > 0 {
+            mss = mss.min(half.max(MSS_MIN));
+        }
+        self.snd.mss = mss.max(MSS_MIN);
+    }
+}

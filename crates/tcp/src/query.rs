@@ -1,0 +1,175 @@
+//! What the socket layer asks: readiness, errors, sizes, `TCP_INFO`.
+
+use crate::connection::Connection;
+use crate::recovery::{DUP_THRESHOLD, Phase};
+use crate::{Events, Info, Readiness, Seq, State, TcpError, seq64};
+use belljar_base::SimTime;
+use std::net::SocketAddr;
+
+impl Connection {
+    /// Whether `send` may ever take bytes: not after `shutdown_write`, `close` or an error.
+    pub fn can_send(&self) -> bool {
+        !self.write_shut && self.state.may_send()
+    }
+
+    /// Bytes that `recv` would give (`SIOCINQ`).
+    pub fn readable_bytes(&self) -> usize {
+        self.rcv.readable()
+    }
+
+    /// Bytes that `send` would take.
+    pub fn writable_bytes(&self) -> usize {
+        if self.can_send() { self.snd.free() } else { 0 }
+    }
+
+    /// Bytes sent or to be sent that the peer has not acknowledged (`SIOCOUTQ`).
+    pub fn unacknowledged_bytes(&self) -> usize {
+        self.snd.queued()
+    }
+
+    /// Bytes that were never sent (`SIOCOUTQNSD`).
+    pub fn unsent_bytes(&self) -> usize {
+        self.snd.unsent()
+    }
+
+    /// Whether a read with nothing readable is the end of the file: the peer's FIN,
+    /// `shutdown_read`, or CLOSED.
+    pub fn is_read_closed(&self) -> bool {
+        self.rcv.finished || self.read_shut || matches!(self.state, State::Closed | State::TimeWait)
+    }
+
+    /// Whether everything sent, FIN included, has been acknowledged.
+    pub fn all_sent_acknowledged(&self) -> bool {
+        self.state == State::Closed || self.snd.is_drained()
+    }
+
+    /// The state.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// CLOSED with nothing left to transmit: the caller may forget an orphan.
+    pub fn is_finished(&self) -> bool {
+        self.state == State::Closed && self.pending.reset.is_none()
+    }
+
+    /// `SO_ERROR`: the error is given once.
+    pub fn take_error(&mut self) -> Option<TcpError> {
+        self.error.take()
+    }
+
+    /// The error that `take_error` would give.
+    pub fn error(&self) -> Option<TcpError> {
+        self.error
+    }
+
+    /// What happened since the last call.
+    pub fn take_events(&mut self) -> Events {
+        std::mem::take(&mut self.events)
+    }
+
+    /// What a poll would report. Notes that somebody waits for `WRITABLE` if it is not set.
+    pub fn readiness(&mut self) -> Readiness {
+        let mut ready = Readiness::empty();
+        let read_shut = self.rcv.finished || self.read_shut || self.state == State::Closed;
+        let write_shut = self.write_shut || self.state == State::Closed;
+        ready.set(Readiness::ERROR, self.error.is_some());
+        ready.set(Readiness::HANG_UP, self.state == State::Closed || (read_shut && write_shut));
+        ready.set(Readiness::READ_CLOSED, read_shut);
+        let opening = matches!(self.state, State::SynSent | State::SynReceived);
+        if read_shut {
+            ready |= Readiness::READABLE;
+        }
+        if !opening {
+            if self.rcv.readable() >= self.settings.receive_low_water.max(1) {
+                ready |= Readiness::READABLE;
+            }
+            if write_shut || self.has_write_space() {
+                ready |= Readiness::WRITABLE;
+            } else {
+                self.write_waiting = true;
+            }
+        }
+        ready
+    }
+
+    /// `TCP_INFO`.
+    pub fn info(&self, now: SimTime) -> Info {
+        let flight = &self.snd.flight;
+        let phase = self.recovery.phase;
+        Info {
+            state: self.state,
+            congestion_state: match phase {
+                Phase::Open => 0,
+                Phase::Disorder => 1,
+                Phase::Reduced => 2,
+                Phase::Recovery => 3,
+                Phase::Loss => 4,
+            },
+            backoff: self.recovery.timeouts,
+            probes: self.probes_sent,
+            timestamps: self.stamps.enabled,
+            sack: self.sack_enabled,
+            window_scaling: self.scaling_enabled,
+            send_window_scale: self.snd.scale,
+            receive_window_scale: self.rcv.scale,
+            rto: self.rtt.rto(),
+            ato: self.delack.ato,
+            send_mss: self.snd.mss as u32,
+            receive_mss: self.rcv.mss,
+            advertised_mss: self.rcv.advertised_mss,
+            unacked: flight.len(),
+            sacked: flight.sacked(),
+            lost: flight.lost(),
+            retransmitted: flight.retransmitted(),
+            rtt: self.rtt.srtt().unwrap_or_default(),
+            rtt_variation: self.rtt.variation().div(4),
+            min_rtt: self.rtt.min(),
+            ssthresh: self.window.ssthresh,
+            cwnd: self.window.cwnd,
+            reordering: DUP_THRESHOLD,
+            receive_rtt: self.rcv.rtt(),
+            receive_space: self.rcv.space_per_rtt(),
+            receive_ssthresh: self.rcv.ssthresh,
+            total_retransmitted: self.stats.total_retransmitted,
+            pacing_rate: self.pacing_rate(),
+            delivery_rate: self.delivery.latest,
+            bytes_acked: self.stats.bytes_acked,
+            bytes_received: self.rcv.bytes_received,
+            segments_out: self.stats.segments_out,
+            segments_in: self.stats.segments_in,
+            delivered: self.delivery.delivered as u32,
+            unsent_bytes: self.snd.unsent() as u32,
+            send_window: self.snd.window as u32,
+            receive_window: self.rcv.window,
+            since_data_sent: now.since(self.stats.data_sent_at),
+            since_data_received: now.since(self.delack.last_data_at),
+            since_ack_received: now.since(self.stats.ack_received_at),
+        }
+    }
+
+    /// Our address.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The peer's.
+    pub fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    /// The next sequence number that will be sent.
+    pub fn send_next(&self) -> Seq {
+        seq64::wire(self.snd.nxt)
+    }
+
+    /// The present size of the receive buffer, `SO_RCVBUF`.
+    pub fn receive_buffer(&self) -> u32 {
+        self.rcv.limit
+    }
+
+    /// The present size of the send buffer, `SO_SNDBUF`.
+    pub fn send_buffer(&self) -> u32 {
+        self.snd.limit as u32
+    }
+}

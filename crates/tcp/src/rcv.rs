@@ -1,0 +1,424 @@
+//! The receiving half: in-order bytes for the program, the out-of-order queue with its SACK
+//! blocks, and the window to announce.
+
+use crate::seq64;
+use belljar_base::{Map, SimDuration, SimTime};
+use belljar_wire::tcp::SackBlocks;
+use std::collections::VecDeque;
+
+const KEEP_CAPACITY: usize = 64 * 1024;
+/// What one out-of-order range costs besides its bytes, so that many tiny ones stay bounded.
+const RANGE_OVERHEAD: usize = 256;
+
+/// The receiver's variables of RFC 9293, section 3.3.1, and its queues.
+#[derive(Clone, Debug)]
+pub(crate) struct Receiver {
+    /// IRS.
+    pub initial: u64,
+    /// RCV.NXT.
+    pub nxt: u64,
+    /// RCV.NXT when the last ACK was sent.
+    pub acked: u64,
+    /// RCV.WND as announced then, in bytes.
+    pub window: u32,
+    /// Shift of our window.
+    pub scale: u8,
+    /// The MSS that we announced.
+    pub advertised_mss: u32,
+    /// The size of the segments that the peer sends, estimated.
+    pub mss: u32,
+    /// The window announced grows up to this as data arrives (`rcv_ssthresh`).
+    pub ssthresh: u32,
+    /// The greatest window to announce (`window_clamp`).
+    pub clamp: u32,
+    /// The size of the receive buffer, `SO_RCVBUF`: twice the window.
+    pub limit: u32,
+    pub limit_locked: bool,
+    pub limit_max: u32,
+    /// FIN was received up to.
+    pub finished: bool,
+    data: VecDeque<u8>,
+    out_of_order: Map<u64, Vec<u8>>,
+    out_of_order_bytes: usize,
+    /// The sequence number of a FIN that arrived out of order.
+    pending_fin: Option<u64>,
+    /// Ranges of the out-of-order queue, the most recently changed first (RFC 2018, section 4).
+    recent: Vec<(u64, u64)>,
+    /// A range that arrived twice, to be reported once (RFC 2883).
+    duplicate: Option<(u64, u64)>,
+    tuning: Autotuning,
+    pub bytes_received: u64,
+}
+
+/// Dynamic right-sizing: how much the program reads in a round trip.
+#[derive(Clone, Debug, Default)]
+struct Autotuning {
+    rtt: SimDuration,
+    space: u32,
+    from_seq: u64,
+    since: SimTime,
+}
+
+/// What became of a data segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// It extended the in-order data.
+    InOrder,
+    /// It lies behind a hole.
+    OutOfOrder,
+    /// Nothing of it was new, or there was no room.
+    Useless,
+}
+
+impl Receiver {
+    pub(crate) fn new(advertised_mss: u16, rmem: [u32; 3], fixed: Option<u32>, scaling: bool) -> Receiver {
+        let limit = fixed.unwrap_or(rmem[1]);
+        let space = limit / 2;
+        let mss = u32::from(advertised_mss);
+        // The greatest window that may ever be announced decides the scale.
+        let greatest = if fixed.is_some() { space } else { rmem[2].max(space) };
+        let mut scale = 0;
+        if scaling {
+            scale = (greatest.max(1).ilog2().saturating_sub(15) as u8).min(14);
+        }
+        let window = if space > mss { space / mss * mss } else { space }.min(65_535);
+        Receiver {
+            initial: 0,
+            nxt: 0,
+            acked: 0,
+            window,
+            scale,
+            advertised_mss: mss,
+            mss: mss.min(536).max(88),
+            ssthresh: window,
+            clamp: space,
+            limit,
+            limit_locked: fixed.is_some(),
+            limit_max: rmem[2],
+            finished: false,
+            data: VecDeque::new(),
+            out_of_order: Map::new(),
+            out_of_order_bytes: 0,
+            pending_fin: None,
+            recent: Vec::new(),
+            duplicate: None,
+            tuning: Autotuning { space: window.min(10 * mss), ..Autotuning::default() },
+            bytes_received: 0,
+        }
+    }
+
+    /// The peer's initial sequence number is known.
+    pub(crate) fn synchronise(&mut self, initial: u64, now: SimTime) {
+        self.initial = initial;
+        self.nxt = initial + 1;
+        self.acked = self.nxt;
+        self.tuning.from_seq = self.nxt;
+        self.tuning.since = now;
+    }
+
+    pub(crate) fn readable(&self) -> usize {
+        self.data.len()
+    }
+
+    pub(crate) fn has_holes(&self) -> bool {
+        !self.out_of_order.is_empty()
+    }
+
+    /// The sequence number of the next byte that the program reads.
+    pub(crate) fn read_seq(&self) -> u64 {
+        self.nxt - self.data.len() as u64 - u64::from(self.finished)
+    }
+
+    /// What is left of the window announced last (`tcp_receive_window`).
+    pub(crate) fn window_left(&self) -> u32 {
+        (self.acked + u64::from(self.window)).saturating_sub(self.nxt) as u32
+    }
+
+    pub(crate) fn window_end(&self) -> u64 {
+        self.nxt + u64::from(self.window_left())
+    }
+
+    /// Takes in `payload`, which starts at `seq`, and a FIN behind it.
+    pub(crate) fn insert(&mut self, seq: u64, payload: &[u8], fin: bool) -> Arrival {
+        let end = seq + payload.len() as u64;
+        if self.finished || end + u64::from(fin) <= self.nxt {
+            self.duplicate = Some((seq, end + u64::from(fin)));
+            return Arrival::Useless;
+        }
+        if seq > self.nxt {
+            return self.insert_out_of_order(seq, payload, fin);
+        }
+        if seq < self.nxt {
+            self.duplicate = Some((seq, self.nxt));
+        }
+        // The peer may not go beyond the window that it was given.
+        let room = self.window_end().max(self.nxt);
+        let new = &payload[((self.nxt - seq) as usize).min(payload.len())..];
+        let fits = new.len().min((room - self.nxt) as usize);
+        if fits == 0 && !new.is_empty() {
+            return Arrival::Useless;
+        }
+        self.append(&new[..fits]);
+        if fits == new.len() && fin {
+            self.finish();
+        } else {
+            self.absorb_out_of_order();
+        }
+        Arrival::InOrder
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        self.data.extend(bytes);
+        self.nxt += bytes.len() as u64;
+        self.bytes_received += bytes.len() as u64;
+    }
+
+    fn finish(&mut self) {
+        self.finished = true;
+        self.nxt += 1;
+        self.out_of_order.clear();
+        self.out_of_order_bytes = 0;
+        self.recent.clear();
+    }
+
+    fn absorb_out_of_order(&mut self) {
+        while let Some(range) = self.out_of_order.first_entry() {
+            if *range.key() > self.nxt {
+                break;
+            }
+            let (start, bytes) = range.remove_entry();
+            self.out_of_order_bytes -= bytes.len() + RANGE_OVERHEAD;
+            let known = ((self.nxt - start) as usize).min(bytes.len());
+            self.append(&bytes[known..]);
+        }
+        if self.pending_fin == Some(self.nxt) {
+            self.finish();
+        }
+        let nxt = self.nxt;
+        self.recent.retain(|&(_, end)| end > nxt);
+    }
+
+    fn insert_out_of_order(&mut self, seq: u64, payload: &[u8], fin: bool) -> Arrival {
+        let room = (self.window_end().saturating_sub(seq) as usize).min(payload.len());
+        let payload_fits = room == payload.len();
+        let payload = &payload[..room];
+        if payload_fits && fin {
+            self.pending_fin = Some(seq + payload.len() as u64);
+        }
+        if payload.is_empty() {
+            return if payload_fits && fin { Arrival::OutOfOrder } else { Arrival::Useless };
+        }
+        if self.data.len() + self.out_of_order_bytes + payload.len() + RANGE_OVERHEAD > self.limit as usize {
+            return Arrival::Useless;
+        }
+        let end = seq + payload.len() as u64;
+        // The range before it may reach up to or into it.
+        let before = self.out_of_order.range(..=seq).next_back().map(|(&s, b)| (s, s + b.len() as u64));
+        let (start, mut tail) = match before {
+            Some((start, stop)) if stop >= end => {
+                self.duplicate = Some((seq, end));
+                self.note_range(start, stop);
+                return Arrival::OutOfOrder;
+            }
+            Some((start, stop)) if stop >= seq => {
+                if stop > seq {
+                    self.duplicate = Some((seq, stop));
+                }
+                let bytes = self.out_of_order.get_mut(&start).expect("the range just found");
+                bytes.extend_from_slice(&payload[(stop - seq) as usize..]);
+                self.out_of_order_bytes += (end - stop) as usize;
+                (start, end)
+            }
+            _ => {
+                self.out_of_order.insert(seq, payload.to_vec());
+                self.out_of_order_bytes += payload.len() + RANGE_OVERHEAD;
+                (seq, end)
+            }
+        };
+        // It may reach up to or into those behind it.
+        while let Some((&next, bytes)) = self.out_of_order.range(start + 1..=tail).next() {
+            let stop = next + bytes.len() as u64;
+            let bytes = self.out_of_order.remove(&next).expect("the range just found");
+            self.out_of_order_bytes -= bytes.len() + RANGE_OVERHEAD;
+            if next < tail {
+                self.duplicate = Some((next, stop.min(tail)));
+            }
+            if stop > tail {
+                let whole = self.out_of_order.get_mut(&start).expect("the range just extended");
+                whole.extend_from_slice(&bytes[(tail - next) as usize..]);
+                self.out_of_order_bytes += (stop - tail) as usize;
+                tail = stop;
+            }
+        }
+        self.note_range(start, tail);
+        Arrival::OutOfOrder
+    }
+
+    fn note_range(&mut self, start: u64, end: u64) {
+        self.recent.retain(|&(s, e)| e < start || s > end);
+        self.recent.insert(0, (start, end));
+        self.recent.truncate(SackBlocks::MAX);
+    }
+
+    /// The blocks for the next ACK: a duplicate first (RFC 2883), then the recent ranges.
+    pub(crate) fn sack_blocks(&mut self, max: usize) -> SackBlocks {
+        let mut blocks = SackBlocks::default();
+        let ranges = self.duplicate.take().into_iter().chain(self.recent.iter().copied());
+        for (start, end) in ranges.take(max) {
+            blocks.push(seq64::wire(start), seq64::wire(end));
+        }
+        blocks
+    }
+
+    pub(crate) fn note_duplicate(&mut self, start: u64, end: u64) {
+        self.duplicate = Some((start, end));
+    }
+
+    /// Whether the next ACK has something to say besides its number.
+    pub(crate) fn has_sack_news(&self) -> bool {
+        self.duplicate.is_some() || !self.recent.is_empty()
+    }
+
+    /// How many blocks that would be.
+    pub(crate) fn sack_len(&self) -> usize {
+        self.recent.len() + usize::from(self.duplicate.is_some())
+    }
+
+    /// Moves bytes to `out`.
+    pub(crate) fn read(&mut self, out: &mut [u8]) -> usize {
+        let n = self.peek(0, out);
+        self.drop_front(n);
+        n
+    }
+
+    /// Copies bytes from `offset` on to `out`.
+    pub(crate) fn peek(&self, offset: usize, out: &mut [u8]) -> usize {
+        let (first, second) = self.data.as_slices();
+        let mut n = 0;
+        for (piece, skip) in [(first, offset), (second, offset.saturating_sub(first.len()))] {
+            let piece = &piece[skip.min(piece.len())..];
+            let take = piece.len().min(out.len() - n);
+            out[n..n + take].copy_from_slice(&piece[..take]);
+            n += take;
+        }
+        n
+    }
+
+    /// Drops up to `n` bytes from the front; gives how many.
+    pub(crate) fn drop_front(&mut self, n: usize) -> usize {
+        let n = n.min(self.data.len());
+        self.data.drain(..n);
+        if self.data.is_empty() && self.data.capacity() > KEEP_CAPACITY {
+            self.data = VecDeque::new();
+        }
+        n
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.data = VecDeque::new();
+        self.out_of_order.clear();
+        self.out_of_order_bytes = 0;
+        self.recent.clear();
+    }
+
+    /// The window to announce (`__tcp_select_window`): free space, but not before it is worth a
+    /// segment (RFC 9293, section 3.8.6.2.2, SWS avoidance), and not ahead of `ssthresh`.
+    pub(crate) fn select_window(&self) -> u32 {
+        let full = self.clamp.min(self.limit / 2);
+        let used = (self.data.len() + self.out_of_order_bytes) as u32;
+        let mut free = full.saturating_sub(used);
+        let mss = self.mss.min(full);
+        if free < full / 2 {
+            free = free >> self.scale << self.scale;
+            if free < full >> 4 || free < mss {
+                return 0;
+            }
+        }
+        free = free.min(self.ssthresh);
+        if self.scale > 0 {
+            // Rounded up so that scaling does not lose what is announced.
+            return free.next_multiple_of(1 << self.scale);
+        }
+        let window = self.window;
+        if window <= free.saturating_sub(mss) || window > free {
+            free / mss.max(1) * mss.max(1)
+        } else if mss == full && free > window + full / 2 {
+            free
+        } else {
+            window
+        }
+    }
+
+    /// The window field of the segment that is being sent; remembers what it announces.
+    pub(crate) fn announce_window(&mut self) -> u16 {
+        let left = self.window_left();
+        let mut window = self.select_window();
+        // RFC 9293, section 3.8.6: "A TCP receiver SHOULD NOT shrink the window".
+        if window < left {
+            window = left.next_multiple_of(1 << self.scale);
+        }
+        window = window.min(0xffff << self.scale);
+        self.window = window;
+        self.acked = self.nxt;
+        (window >> self.scale) as u16
+    }
+
+    /// In-order data of `len` bytes arrived: let the announced window grow (`tcp_grow_window`).
+    pub(crate) fn grow_window(&mut self, len: usize) {
+        let used = self.data.len() as u32;
+        let space = (self.limit / 2).saturating_sub(used).min(self.clamp);
+        if len >= 128 && space > self.ssthresh {
+            self.ssthresh += (space - self.ssthresh).min(2 * self.advertised_mss);
+        }
+    }
+
+    /// A measurement of the round-trip time as the receiver sees it, by the echo of a timestamp.
+    pub(crate) fn sample_rtt(&mut self, rtt: SimDuration) {
+        let old = self.tuning.rtt;
+        self.tuning.rtt = if old.is_zero() {
+            rtt
+        } else {
+            SimDuration::from_picos(old.as_picos() - old.as_picos() / 8 + rtt.as_picos() / 8)
+        };
+    }
+
+    pub(crate) fn rtt(&self) -> SimDuration {
+        self.tuning.rtt
+    }
+
+    pub(crate) fn space_per_rtt(&self) -> u32 {
+        self.tuning.space
+    }
+
+    /// The program has read: once a round trip, make the buffer large enough for twice what it
+    /// reads in one, and for the sender's growth in the meantime (`tcp_rcv_space_adjust`).
+    pub(crate) fn autotune(&mut self, now: SimTime) {
+        if self.tuning.rtt.is_zero() || now.since(self.tuning.since) < self.tuning.rtt {
+            return;
+        }
+        let read = (self.read_seq() - self.tuning.from_seq) as u32;
+        let space = self.tuning.space.max(1);
+        if read > space {
+            if !self.limit_locked {
+                let mut wanted = 2 * u64::from(read) + 16 * u64::from(self.advertised_mss);
+                wanted += 2 * (wanted * u64::from(read - space) / u64::from(space));
+                let limit = (2 * wanted).min(u64::from(self.limit_max)) as u32;
+                if limit > self.limit {
+                    self.limit = limit;
+                    self.clamp = limit / 2;
+                }
+            }
+            self.tuning.space = read;
+        }
+        self.tuning.from_seq = self.read_seq();
+        self.tuning.since = now;
+    }
+
+    /// `SO_RCVBUF` was set.
+    pub(crate) fn set_limit(&mut self, limit: u32) {
+        self.limit = limit;
+        self.limit_locked = true;
+        self.clamp = limit / 2;
+        self.ssthresh = self.ssthresh.min(self.clamp);
+    }
+}

@@ -1,0 +1,403 @@
+//! Loss recovery: which segments are lost (RACK, RFC 8985; for peers without SACK NewReno,
+//! RFC 6582), what the window is meanwhile (PRR, RFC 6937), and when it was all a mistake
+//! (Eifel detection by timestamps, RFC 3522; DSACK, RFC 3708).
+
+use crate::connection::Connection;
+use crate::timers::Retransmit;
+use belljar_base::{SimDuration, SimTime};
+
+/// Duplicate ACKs that count as a loss (RFC 5681), and the least reordering assumed.
+pub(crate) const DUP_THRESHOLD: u32 = 3;
+
+/// Linux's `TCP_CA_*` states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// Nothing suspicious.
+    Open,
+    /// Duplicate ACKs or SACKs, not enough to call it loss.
+    Disorder,
+    /// The window is being reduced without loss: after a mark or a tail loss.
+    Reduced,
+    /// Fast recovery.
+    Recovery,
+    /// After a retransmission timeout.
+    Loss,
+}
+
+/// The state of loss recovery.
+#[derive(Clone, Debug)]
+pub(crate) struct Recovery {
+    pub phase: Phase,
+    /// SND.NXT when the present phase began: it ends when this is acknowledged.
+    pub high: u64,
+    /// Timeouts in a row.
+    pub timeouts: u8,
+    /// When the first retransmission of this recovery was sent.
+    pub retransmit_stamp: Option<SimTime>,
+    prior_cwnd: u32,
+    prior_ssthresh: u32,
+    /// Whether the reduction may still prove needless, and how many retransmissions have to be
+    /// reported as duplicates for that.
+    undo: Option<u32>,
+    prr_delivered: u32,
+    prr_sent: u32,
+    /// Duplicate ACKs of a peer without SACK.
+    pub duplicates: u32,
+    pub rack: Rack,
+    /// SND.NXT when a tail loss probe was sent, and whether it was a retransmission.
+    pub tail_probe: Option<(u64, bool)>,
+}
+
+/// RFC 8985, section 5.2.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rack {
+    /// When the most recently sent segment that was delivered was sent, and its end.
+    latest: Option<(SimTime, u64)>,
+    rtt: SimDuration,
+    pub reordering_seen: bool,
+    /// The reordering window in quarters of the least round trip.
+    window_steps: u32,
+}
+
+impl Rack {
+    /// RFC 8985, section 6.2, steps 2 and 3, for one newly delivered segment.
+    pub(crate) fn on_delivered(
+        &mut self,
+        sent_at: SimTime,
+        end: u64,
+        retransmitted: bool,
+        min_rtt: Option<SimDuration>,
+        now: SimTime,
+    ) {
+        let rtt = now.since(sent_at);
+        // "If the RTT is less than the minimum, the ACK was likely for the original."
+        if retransmitted && min_rtt.is_some_and(|min| rtt < min) {
+            return;
+        }
+        if self.latest.is_none_or(|latest| (sent_at, end) > latest) {
+            self.latest = Some((sent_at, end));
+            self.rtt = rtt;
+        }
+    }
+}
+
+impl Recovery {
+    pub(crate) fn new() -> Recovery {
+        Recovery {
+            phase: Phase::Open,
+            high: 0,
+            timeouts: 0,
+            retransmit_stamp: None,
+            prior_cwnd: 0,
+            prior_ssthresh: 0,
+            undo: None,
+            prr_delivered: 0,
+            prr_sent: 0,
+            duplicates: 0,
+            rack: Rack { window_steps: 1, ..Rack::default() },
+            tail_probe: None,
+        }
+    }
+
+    /// Open or Reduced: no loss is suspected, a tail loss probe makes sense.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open | Phase::Reduced)
+    }
+
+    /// A segment was retransmitted.
+    pub(crate) fn on_retransmitted(&mut self, now: SimTime) {
+        self.prr_sent += 1;
+        self.retransmit_stamp.get_or_insert(now);
+        if let Some(outstanding) = &mut self.undo {
+            *outstanding += 1;
+        }
+    }
+
+    /// A new segment was sent.
+    pub(crate) fn on_sent(&mut self) {
+        self.prr_sent += 1;
+    }
+}
+
+/// What one ACK said, as loss recovery sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AckSummary {
+    /// SND.UNA moved.
+    pub advanced: bool,
+    /// Segments newly delivered, by cumulative or selective acknowledgment.
+    pub delivered: u32,
+    /// Segments newly acknowledged selectively.
+    pub newly_sacked: u32,
+    /// The ACK carried neither data, nor a new window, nor anything new.
+    pub duplicate: bool,
+    /// It reported something that was received twice.
+    pub dsack: bool,
+    /// The echoed timestamp is older than the first retransmission (RFC 3522).
+    pub echoes_original: bool,
+    pub prior_una: u64,
+}
+
+impl Connection {
+    /// The state machine of loss recovery for one ACK.
+    pub(crate) fn recover(&mut self, ack: &AckSummary, now: SimTime) {
+        self.on_tail_probe_acked(ack);
+        if ack.dsack {
+            self.on_dsack();
+        }
+        if self.recovery.phase >= Phase::Reduced && self.snd.una >= self.recovery.high {
+            self.leave(ack);
+        }
+        if !self.sack_enabled {
+            self.count_duplicates(ack);
+        }
+        match self.recovery.phase {
+            Phase::Recovery if ack.advanced && ack.echoes_original => self.undo(),
+            Phase::Loss if ack.advanced && ack.echoes_original => self.undo(),
+            Phase::Recovery | Phase::Loss if ack.advanced && !self.sack_enabled => {
+                // RFC 6582, section 3.2, step 3: "If this ACK does not acknowledge all of the data
+                // [..], then this is a partial ACK [..] retransmit the first unacknowledged segment".
+                if !self.snd.flight.is_empty() {
+                    self.snd.flight.mark_lost(0);
+                }
+            }
+            _ => {}
+        }
+        self.detect_losses(now);
+        if self.recovery.phase < Phase::Recovery {
+            if self.snd.flight.lost() > 0 {
+                self.enter_recovery();
+            } else if self.recovery.phase != Phase::Reduced {
+                let suspicious = self.snd.flight.sacked() > 0 || self.recovery.duplicates > 0;
+                self.recovery.phase = if suspicious { Phase::Disorder } else { Phase::Open };
+            }
+        }
+        if matches!(self.recovery.phase, Phase::Recovery | Phase::Reduced) {
+            self.reduce_proportionally(ack);
+        }
+    }
+
+    /// RFC 6582: a peer without SACK speaks by duplicate ACKs only.
+    fn count_duplicates(&mut self, ack: &AckSummary) {
+        if ack.advanced {
+            self.recovery.duplicates = 0;
+        } else if ack.duplicate && !self.snd.flight.is_empty() {
+            self.recovery.duplicates += 1;
+            if self.recovery.duplicates == DUP_THRESHOLD && self.recovery.phase < Phase::Recovery {
+                self.snd.flight.mark_lost(0);
+            }
+        }
+    }
+
+    /// Segments in the network. Without SACK each duplicate ACK stands for one that left it.
+    pub(crate) fn in_flight(&self) -> u32 {
+        let pipe = self.snd.flight.in_flight();
+        if self.sack_enabled { pipe } else { pipe.saturating_sub(self.recovery.duplicates) }
+    }
+
+    /// RFC 8985, section 6.2, step 5: what was sent long enough before something that was delivered
+    /// is lost.
+    fn detect_losses(&mut self, now: SimTime) {
+        let Some(latest) = self.recovery.rack.latest.filter(|_| self.sack_enabled) else { return };
+        let patience = self.recovery.rack.rtt + self.reordering_window();
+        if self.timers.is_retransmit(Retransmit::Reordering) {
+            self.rearm_rto(now);
+        }
+        while let Some(index) = self.snd.flight.oldest_transmission() {
+            let segment = self.snd.flight.get(index);
+            if (segment.sent_at, segment.end) >= latest {
+                return;
+            }
+            let deadline = segment.sent_at + patience;
+            if deadline > now {
+                let at = deadline + SimDuration::from_micros(1);
+                self.timers.retransmit = Some((at, Retransmit::Reordering));
+                return;
+            }
+            self.snd.flight.mark_lost(index);
+        }
+    }
+
+    /// RFC 8985, section 6.2, step 4.
+    fn reordering_window(&self) -> SimDuration {
+        let rack = &self.recovery.rack;
+        if !rack.reordering_seen
+            && (self.recovery.phase >= Phase::Recovery || self.snd.flight.sacked() >= DUP_THRESHOLD)
+        {
+            return SimDuration::ZERO;
+        }
+        let Some(min) = self.rtt.min() else { return SimDuration::ZERO };
+        let window = min.div(4).saturating_mul(u64::from(rack.window_steps));
+        window.min(self.rtt.srtt().unwrap_or(SimDuration::MAX))
+    }
+
+    /// The reordering window passed without an ACK.
+    pub(crate) fn on_reordering_timer(&mut self, now: SimTime) {
+        self.detect_losses(now);
+        if self.snd.flight.has_to_retransmit() && self.recovery.phase < Phase::Recovery {
+            self.enter_recovery();
+            let window = self.in_flight() + 1;
+            self.window.cwnd = window.min(self.window.cwnd);
+        }
+        if self.timers.retransmit.is_none() {
+            self.rearm_rto(now);
+        }
+    }
+
+    fn save_for_undo(&mut self) {
+        self.recovery.prior_cwnd = self.window.cwnd;
+        self.recovery.prior_ssthresh = self.window.ssthresh;
+        self.recovery.undo = Some(0);
+        self.recovery.retransmit_stamp = None;
+    }
+
+    fn enter_recovery(&mut self) {
+        if self.recovery.phase < Phase::Reduced {
+            self.save_for_undo();
+            self.window.ssthresh = self.congestion.ssthresh(&self.window);
+        }
+        self.start_reduction(Phase::Recovery);
+    }
+
+    /// Reduces the window without a loss to repair.
+    pub(crate) fn enter_reduced(&mut self) {
+        if self.recovery.phase >= Phase::Reduced {
+            return;
+        }
+        self.recovery.prior_cwnd = self.window.cwnd;
+        self.recovery.undo = None;
+        self.window.ssthresh = self.congestion.ssthresh(&self.window);
+        self.start_reduction(Phase::Reduced);
+    }
+
+    fn start_reduction(&mut self, phase: Phase) {
+        self.recovery.phase = phase;
+        self.recovery.high = self.snd.nxt;
+        self.recovery.prr_delivered = 0;
+        self.recovery.prr_sent = 0;
+        self.recovery.tail_probe = None;
+        self.window.acked_towards_increase = 0;
+    }
+
+    /// RFC 6937, section 3.1.
+    fn reduce_proportionally(&mut self, ack: &AckSummary) {
+        if ack.delivered == 0 && !ack.duplicate {
+            return;
+        }
+        let recovery = &mut self.recovery;
+        recovery.prr_delivered += ack.delivered;
+        let in_flight = self.snd.flight.in_flight();
+        let ssthresh = self.window.ssthresh;
+        let allowed = if in_flight > ssthresh {
+            // "Proportional Rate Reduction": ceil(prr_delivered * ssthresh / RecoverFS) - prr_out
+            let prior = u64::from(recovery.prior_cwnd.max(1));
+            let due = (u64::from(ssthresh) * u64::from(recovery.prr_delivered)).div_ceil(prior) as u32;
+            due.saturating_sub(recovery.prr_sent)
+        } else {
+            // "PRR-SSRB": slow start up to ssthresh, if recovery makes progress
+            let mut allowed = recovery.prr_delivered.saturating_sub(recovery.prr_sent).max(ack.delivered);
+            if ack.advanced && self.snd.flight.lost() == 0 {
+                allowed += 1;
+            }
+            allowed.min(ssthresh - in_flight)
+        };
+        // "Force a fast retransmit upon entering recovery."
+        let allowed = allowed.max(u32::from(recovery.prr_sent == 0));
+        self.window.cwnd = in_flight + allowed;
+    }
+
+    /// Everything that was in flight when the phase began is acknowledged.
+    fn leave(&mut self, ack: &AckSummary) {
+        if ack.echoes_original && ack.advanced {
+            self.undo();
+        }
+        match self.recovery.phase {
+            Phase::Recovery | Phase::Reduced => self.window.cwnd = self.window.ssthresh.max(1),
+            _ => {}
+        }
+        self.recovery.phase = Phase::Open;
+        self.recovery.retransmit_stamp = None;
+        self.recovery.undo = None;
+        self.recovery.duplicates = 0;
+    }
+
+    /// The reduction was needless: everything as it was before.
+    fn undo(&mut self) {
+        if self.recovery.undo.take().is_none() {
+            return;
+        }
+        self.snd.flight.unmark_lost();
+        self.window.cwnd = self.congestion.undo(&self.window, self.recovery.prior_cwnd);
+        self.window.ssthresh = self.window.ssthresh.max(self.recovery.prior_ssthresh);
+        self.recovery.phase = Phase::Open;
+        self.recovery.retransmit_stamp = None;
+        self.recovery.timeouts = 0;
+    }
+
+    /// RFC 3708: each retransmission that arrives as a duplicate was needless; if all were, so was
+    /// the reduction. RFC 8985, section 6.2, step 4: more patience with reordering.
+    fn on_dsack(&mut self) {
+        let rack = &mut self.recovery.rack;
+        if self.recovery.tail_probe.is_none() {
+            rack.window_steps = (rack.window_steps + 1).min(255);
+        }
+        if let Some(outstanding) = &mut self.recovery.undo {
+            *outstanding = outstanding.saturating_sub(1);
+            if *outstanding == 0 && matches!(self.recovery.phase, Phase::Recovery | Phase::Loss) {
+                self.undo();
+            }
+        }
+    }
+
+    /// RFC 8985, section 7.4.2: a probe that repaired a loss has hidden it from recovery.
+    fn on_tail_probe_acked(&mut self, ack: &AckSummary) {
+        let Some((high, retransmission)) = self.recovery.tail_probe else { return };
+        if self.snd.una < high {
+            return;
+        }
+        if !retransmission || ack.dsack {
+            // The original and the probe both arrived, or the probe was new data.
+            self.recovery.tail_probe = None;
+        } else if self.snd.una > high {
+            self.recovery.tail_probe = None;
+            self.enter_reduced();
+            self.leave(&AckSummary::default());
+        } else if !ack.advanced && ack.duplicate {
+            // "If the ACK is a duplicate of the probe's, the original was delivered."
+            self.recovery.tail_probe = None;
+        }
+    }
+
+    /// A retransmission timeout (RFC 5681, section 3.1; Linux's `tcp_enter_loss`).
+    pub(crate) fn enter_loss(&mut self, now: SimTime) {
+        let first = self.recovery.phase < Phase::Recovery
+            || self.snd.una >= self.recovery.high
+            || (self.recovery.phase == Phase::Loss && self.recovery.timeouts == 0);
+        if first {
+            if self.recovery.phase <= Phase::Disorder || self.recovery.undo.is_none() {
+                self.save_for_undo();
+            }
+            // "ssthresh MUST be set to [..]; for a retransmitted segment that is retransmitted again
+            // ssthresh is held constant."
+            self.window.ssthresh = self.congestion.ssthresh(&self.window);
+            self.congestion.on_timeout();
+        }
+        let flight = &mut self.snd.flight;
+        if flight.front().is_some_and(|segment| segment.sacked) {
+            // RFC 2018, section 8: the receiver reneged.
+            flight.forget_sacks();
+        }
+        let patience = self.recovery.rack.rtt;
+        for index in 0..flight.len() as usize {
+            // What was sent within the last round trip may well arrive.
+            if index == 0 || flight.get(index).sent_at + patience <= now {
+                flight.mark_lost(index);
+            }
+        }
+        self.recovery.phase = Phase::Loss;
+        self.recovery.high = self.snd.nxt;
+        self.recovery.tail_probe = None;
+        self.recovery.duplicates = 0;
+        self.window.acked_towards_increase = 0;
+        self.window.cwnd = self.snd.flight.in_flight() + 1;
+    }
+}

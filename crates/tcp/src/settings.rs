@@ -1,0 +1,70 @@
+//! Socket options that may change at any time.
+
+use crate::connection::Connection;
+use crate::{CongestionAlgorithm, Keepalive, congestion};
+use belljar_base::{SimDuration, SimTime};
+
+impl Connection {
+    /// `TCP_NODELAY`.
+    pub fn set_nodelay(&mut self, on: bool) {
+        self.settings.nodelay = on;
+    }
+
+    /// `TCP_CORK`, and `MSG_MORE` for the span of a call. While set, a segment that is not full waits
+    /// for more, about 200 ms at most.
+    pub fn set_cork(&mut self, on: bool) {
+        self.settings.cork = on;
+    }
+
+    /// `TCP_QUICKACK`: turns delayed ACKs off until the flow becomes interactive again, or on.
+    pub fn set_quickack(&mut self, on: bool) {
+        if !on {
+            return self.delack.leave_quick();
+        }
+        self.delack.enter_quick(self.rcv.window, self.rcv.mss);
+        if self.delack.scheduled && self.state.is_synchronised() {
+            self.pending.ack = true;
+        }
+    }
+
+    /// `SO_KEEPALIVE` with its times; `None` turns it off.
+    pub fn set_keepalive(&mut self, keepalive: Option<Keepalive>, now: SimTime) {
+        self.settings.keepalive = keepalive;
+        self.start_keepalive(now);
+    }
+
+    /// `TCP_USER_TIMEOUT`; `None` is Linux's 0.
+    pub fn set_user_timeout(&mut self, timeout: Option<SimDuration>) {
+        self.settings.user_timeout = timeout;
+    }
+
+    /// `TCP_CONGESTION`.
+    pub fn set_congestion(&mut self, algorithm: CongestionAlgorithm) {
+        if self.congestion.name() != algorithm.name() {
+            self.config.congestion = algorithm;
+            self.congestion = congestion::instantiate(algorithm);
+        }
+    }
+
+    /// The algorithm in use.
+    pub fn congestion(&self) -> CongestionAlgorithm {
+        self.config.congestion
+    }
+
+    /// `SO_RCVBUF` as `getsockopt` shows it; turns autotuning off.
+    pub fn set_receive_buffer(&mut self, bytes: u32) {
+        self.rcv.set_limit(bytes);
+    }
+
+    /// `SO_SNDBUF` as `getsockopt` shows it; turns autotuning off.
+    pub fn set_send_buffer(&mut self, bytes: u32) {
+        self.snd.limit = bytes as usize;
+        self.snd.limit_locked = true;
+        self.wake_writer();
+    }
+
+    /// `SO_RCVLOWAT`: `READABLE` needs so many bytes (at least 1).
+    pub fn set_receive_low_water(&mut self, bytes: usize) {
+        self.settings.receive_low_water = bytes.max(1);
+    }
+}

@@ -1,0 +1,180 @@
+//! The sending half: the bytes that the program wrote, which of them are in flight, and the
+//! peer's window. Decides nothing about when to send: see `output.rs`.
+
+use crate::scoreboard::Scoreboard;
+use std::collections::VecDeque;
+
+/// Buffers that have shrunk below this part of their memory give it back when they run empty.
+const KEEP_CAPACITY: usize = 64 * 1024;
+
+/// The sender's variables of RFC 9293, section 3.3.1, and its queues.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    /// ISS.
+    pub initial: u64,
+    /// SND.UNA.
+    pub una: u64,
+    /// SND.NXT.
+    pub nxt: u64,
+    /// SND.WND in bytes, scaled.
+    pub window: u64,
+    /// SND.WL1: the sequence number of the segment that last updated the window.
+    pub window_seq: u64,
+    /// The greatest window the peer ever announced.
+    pub max_window: u64,
+    /// Shift of the peer's window.
+    pub scale: u8,
+    /// The greatest payload that the peer and the path take, options deducted.
+    pub mss: usize,
+    /// The same without deducting options: what the peer announced or the path limits.
+    pub mss_limit: u16,
+    /// What the program wrote and the peer has not acknowledged.
+    data: VecDeque<u8>,
+    /// The sequence number of the first byte of `data`.
+    data_start: u64,
+    /// FIN stands behind the last byte.
+    pub fin: bool,
+    /// The end of the last segment sent that was smaller than the MSS (Minshall's Nagle).
+    pub small_end: u64,
+    /// The size of the send buffer, `SO_SNDBUF`.
+    pub limit: usize,
+    pub limit_locked: bool,
+    pub flight: Scoreboard,
+}
+
+impl Sender {
+    pub(crate) fn new(initial: u64, limit: u32, limit_locked: bool) -> Sender {
+        Sender {
+            initial,
+            una: initial,
+            nxt: initial,
+            window: 0,
+            window_seq: 0,
+            max_window: 0,
+            scale: 0,
+            mss: 536,
+            mss_limit: 536,
+            data: VecDeque::new(),
+            data_start: initial + 1,
+            fin: false,
+            small_end: initial,
+            limit: limit as usize,
+            limit_locked,
+            flight: Scoreboard::default(),
+        }
+    }
+
+    /// Behind the last byte written.
+    pub(crate) fn data_end(&self) -> u64 {
+        self.data_start + self.data.len() as u64
+    }
+
+    /// Behind everything to be sent, FIN included.
+    pub(crate) fn end(&self) -> u64 {
+        self.data_end() + u64::from(self.fin)
+    }
+
+    /// The right edge of the peer's window.
+    pub(crate) fn window_end(&self) -> u64 {
+        self.una + self.window
+    }
+
+    /// Bytes that were never sent.
+    pub(crate) fn unsent(&self) -> usize {
+        self.data_end().saturating_sub(self.nxt.max(self.data_start)) as usize
+    }
+
+    /// Bytes written and not acknowledged.
+    pub(crate) fn queued(&self) -> usize {
+        self.data.len()
+    }
+
+    pub(crate) fn free(&self) -> usize {
+        self.limit.saturating_sub(self.data.len())
+    }
+
+    /// Takes what fits; gives how much.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> usize {
+        let n = bytes.len().min(self.free());
+        self.data.extend(&bytes[..n]);
+        n
+    }
+
+    /// The bytes from `start` to `end`, in the two pieces that the ring holds them in.
+    pub(crate) fn bytes(&self, start: u64, end: u64) -> (&[u8], &[u8]) {
+        let (from, to) = ((start - self.data_start) as usize, (end - self.data_start) as usize);
+        let (first, second) = self.data.as_slices();
+        if to <= first.len() {
+            (&first[from..to], &[])
+        } else if from >= first.len() {
+            (&second[from - first.len()..to - first.len()], &[])
+        } else {
+            (&first[from..], &second[..to - first.len()])
+        }
+    }
+
+    /// Everything before `ack` has arrived; gives the number of data bytes that this frees.
+    pub(crate) fn release(&mut self, ack: u64) -> usize {
+        self.una = ack;
+        let n = (ack.min(self.data_end()).saturating_sub(self.data_start)) as usize;
+        self.data.drain(..n);
+        self.data_start += n as u64;
+        if self.data.is_empty() && self.data.capacity() > KEEP_CAPACITY {
+            self.data = VecDeque::new();
+        }
+        n
+    }
+
+    /// Whether all of the data and FIN, if there is one, is acknowledged.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.una >= self.end()
+    }
+
+    /// Drops everything: the connection is dead.
+    pub(crate) fn clear(&mut self) {
+        self.data = VecDeque::new();
+        self.data_start = self.nxt;
+        self.fin = false;
+        self.una = self.nxt;
+        self.flight = Scoreboard::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_back_across_the_ring_s_seam() {
+        let mut sender = Sender::new(100, 50, true);
+        let mut written = Vec::new();
+        let mut byte = 0u8;
+        for round in 0..200 {
+            let piece: Vec<u8> = (0..17)
+                .map(|_| {
+                    byte = byte.wrapping_add(7);
+                    byte
+                })
+                .collect();
+            let n = sender.write(&piece);
+            written.extend_from_slice(&piece[..n]);
+            assert!(sender.queued() <= 50);
+            sender.nxt = sender.data_end();
+            let (a, b) = sender.bytes(sender.data_start, sender.data_end());
+            let at = (sender.data_start - 101) as usize;
+            assert_eq!([a, b].concat(), written[at..], "round {round}");
+            let ack = sender.data_end().min(sender.data_start + 11);
+            sender.release(ack);
+        }
+    }
+
+    #[test]
+    fn fin_takes_one_sequence_number() {
+        let mut sender = Sender::new(0, 100, true);
+        sender.write(b"abc");
+        sender.fin = true;
+        assert_eq!((sender.data_end(), sender.end()), (4, 5));
+        assert_eq!(sender.release(5), 3);
+        assert!(sender.is_drained());
+    }
+}

@@ -1,0 +1,256 @@
+//! The timers of a connection and what their expiry does.
+
+use crate::connection::{Connection, Probe};
+use crate::rtt::{RTO_INITIAL, RTO_MAX, RTO_MIN, retries_to_time};
+use crate::{State, TcpError};
+use belljar_base::{SimDuration, SimTime};
+
+/// The least time that a timer is set to ahead (Linux's `TCP_TIMEOUT_MIN`).
+const TIMEOUT_MIN: SimDuration = SimDuration::from_millis(2);
+
+/// What the retransmission timer stands for; Linux has one timer for all of them, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retransmit {
+    /// The SYN or the SYN-ACK.
+    Handshake,
+    /// RFC 6298's timeout.
+    Timeout,
+    /// The tail loss probe of RFC 8985, section 7.
+    TailProbe,
+    /// RFC 8985's reordering window is over.
+    Reordering,
+    /// The zero-window probe (or a corked segment that waited long enough).
+    WindowProbe,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Timers {
+    pub retransmit: Option<(SimTime, Retransmit)>,
+    pub delayed_ack: Option<SimTime>,
+    pub keepalive: Option<SimTime>,
+    /// The end of TIME-WAIT, or of an orphan's FIN-WAIT-2.
+    pub lifetime: Option<SimTime>,
+}
+
+impl Timers {
+    fn next(&self) -> Option<SimTime> {
+        let retransmit = self.retransmit.map(|(at, _)| at);
+        [retransmit, self.delayed_ack, self.keepalive, self.lifetime].into_iter().flatten().min()
+    }
+
+    pub(crate) fn is_retransmit(&self, kind: Retransmit) -> bool {
+        self.retransmit.is_some_and(|(_, armed)| armed == kind)
+    }
+}
+
+impl Connection {
+    /// When [`on_timer`](Self::on_timer) must be called.
+    pub fn next_timer(&self) -> Option<SimTime> {
+        self.timers.next()
+    }
+
+    /// The time of [`next_timer`](Self::next_timer) has come; harmless when it has not.
+    pub fn on_timer(&mut self, now: SimTime) {
+        if self.timers.lifetime.is_some_and(|at| at <= now) {
+            self.timers.lifetime = None;
+            self.enter_closed();
+        }
+        if self.timers.delayed_ack.is_some_and(|at| at <= now) {
+            self.timers.delayed_ack = None;
+            if self.delack.scheduled {
+                self.delack.on_delay_expired(self.rtt.rto());
+                self.pending.ack = true;
+            }
+        }
+        if let Some((_, kind)) = self.timers.retransmit.filter(|&(at, _)| at <= now) {
+            self.timers.retransmit = None;
+            match kind {
+                Retransmit::Handshake => self.on_handshake_timeout(now),
+                Retransmit::Timeout => self.on_retransmission_timeout(now),
+                Retransmit::TailProbe => self.on_tail_probe_timer(now),
+                Retransmit::Reordering => self.on_reordering_timer(now),
+                Retransmit::WindowProbe => self.on_window_probe_timer(now),
+            }
+        }
+        if self.timers.keepalive.is_some_and(|at| at <= now) {
+            self.timers.keepalive = None;
+            self.on_keepalive_timer(now);
+        }
+    }
+
+    pub(crate) fn arm_handshake_timer(&mut self, now: SimTime) {
+        let doublings = u32::from(self.recovery.timeouts.min(16));
+        let rto = RTO_INITIAL.saturating_mul(1 << doublings).min(RTO_MAX);
+        self.timers.retransmit = Some((now + rto, Retransmit::Handshake));
+    }
+
+    fn on_handshake_timeout(&mut self, now: SimTime) {
+        let passive = self.state == State::SynReceived && self.passive;
+        let retries = if passive { self.config.synack_retries } else { self.config.syn_retries };
+        let user_limit = self.settings.user_timeout.is_some_and(|limit| now.since(self.opened_at) >= limit);
+        if self.recovery.timeouts >= retries || user_limit {
+            self.fail(self.soft_error.unwrap_or(TcpError::TimedOut));
+            return;
+        }
+        self.recovery.timeouts += 1;
+        self.stats.total_retransmitted += 1;
+        self.pending.syn = true;
+    }
+
+    /// Starts the retransmission timer for the oldest segment in flight. Where another timer stood
+    /// in for it, the time already waited counts (`tcp_rearm_rto`).
+    pub(crate) fn rearm_rto(&mut self, now: SimTime) {
+        if self.snd.flight.is_empty() {
+            self.timers.retransmit = None;
+            return;
+        }
+        let stand_in = self.timers.is_retransmit(Retransmit::TailProbe)
+            || self.timers.is_retransmit(Retransmit::Reordering);
+        let rto = if stand_in { self.rto_left(now).max(SimDuration::from_millis(1)) } else { self.rtt.rto() };
+        self.timers.retransmit = Some((now + rto, Retransmit::Timeout));
+    }
+
+    /// What is left of the retransmission timeout of the oldest segment.
+    fn rto_left(&self, now: SimTime) -> SimDuration {
+        let sent_at = self.snd.flight.front().map_or(now, |segment| segment.sent_at);
+        (sent_at + self.rtt.rto()).since(now)
+    }
+
+    /// Arms the tail loss probe instead of the retransmission timer where RFC 8985, section 7.2
+    /// says so; false if it does not.
+    pub(crate) fn arm_tail_probe(&mut self, now: SimTime, advancing: bool) -> bool {
+        let flight = self.snd.flight.len();
+        if flight == 0 || !self.sack_enabled || !self.recovery.is_open() {
+            return false;
+        }
+        // "PTO = 2 * SRTT", and if just one segment is in flight, time for a delayed ACK.
+        let mut timeout = match self.rtt.srtt() {
+            Some(srtt) => srtt.saturating_mul(2) + if flight == 1 { RTO_MIN } else { TIMEOUT_MIN },
+            None => RTO_INITIAL,
+        };
+        let rto = if advancing { self.rtt.rto() } else { self.rto_left(now) };
+        if !rto.is_zero() {
+            timeout = timeout.min(rto);
+        }
+        self.timers.retransmit = Some((now + timeout, Retransmit::TailProbe));
+        true
+    }
+
+    fn on_tail_probe_timer(&mut self, now: SimTime) {
+        if self.snd.flight.is_empty() {
+            return;
+        }
+        if self.recovery.tail_probe.is_some() {
+            // One probe per flight.
+            self.rearm_after_probe(now);
+            return;
+        }
+        self.pending.probe = Some(Probe::Tail);
+        self.rearm_after_probe(now);
+    }
+
+    fn rearm_after_probe(&mut self, now: SimTime) {
+        let left = self.rto_left(now).max(SimDuration::from_millis(1));
+        self.timers.retransmit = Some((now + left, Retransmit::Timeout));
+    }
+
+    fn on_retransmission_timeout(&mut self, now: SimTime) {
+        if self.snd.flight.is_empty() {
+            return;
+        }
+        if self.retransmissions_exhausted(now) {
+            self.fail(self.soft_error.unwrap_or(TcpError::TimedOut));
+            return;
+        }
+        self.enter_loss(now);
+        self.recovery.timeouts = self.recovery.timeouts.saturating_add(1);
+        self.rtt.back_off();
+        self.timers.retransmit = Some((now + self.rtt.rto(), Retransmit::Timeout));
+    }
+
+    /// Linux's `tcp_write_timeout` for a connection past its handshake.
+    fn retransmissions_exhausted(&self, now: SimTime) -> bool {
+        let Some(since) = self.recovery.retransmit_stamp else { return false };
+        if self.recovery.timeouts == 0 {
+            return false;
+        }
+        let limit = match self.settings.user_timeout {
+            Some(limit) if !self.orphan => limit,
+            _ => retries_to_time(self.retry_limit(), RTO_MIN),
+        };
+        now.since(since) >= limit
+    }
+
+    /// `tcp_retries2`, or `tcp_orphan_retries` once nobody owns the connection.
+    fn retry_limit(&self) -> u8 {
+        match (self.orphan, self.config.orphan_retries) {
+            (false, _) => self.config.retries2,
+            (true, 0) => 8,
+            (true, retries) => retries,
+        }
+    }
+
+    /// Arms the window probe; the first one comes after an ordinary timeout.
+    pub(crate) fn arm_window_probe(&mut self, now: SimTime) {
+        let timeout = self.rtt.rto().max(RTO_MIN);
+        self.timers.retransmit = Some((now + timeout, Retransmit::WindowProbe));
+    }
+
+    /// RFC 9293, section 3.8.6.1: "The transmitting host SHOULD send the first zero-window probe
+    /// when a zero window has existed for the retransmission timeout period".
+    fn on_window_probe_timer(&mut self, now: SimTime) {
+        if !self.snd.flight.is_empty() || self.snd.nxt >= self.snd.end() {
+            self.probes_sent = 0;
+            return;
+        }
+        let user_limit = match (self.settings.user_timeout, self.probing_since) {
+            (Some(limit), Some(since)) => now.since(since) >= limit,
+            _ => false,
+        };
+        if self.probes_sent >= self.retry_limit() || user_limit {
+            self.fail(self.soft_error.unwrap_or(TcpError::TimedOut));
+            return;
+        }
+        self.probing_since.get_or_insert(now);
+        self.pending.probe = Some(Probe::Window);
+    }
+
+    pub(crate) fn start_keepalive(&mut self, now: SimTime) {
+        self.timers.keepalive = match self.settings.keepalive {
+            Some(keepalive) if self.state.is_synchronised() && self.state != State::TimeWait => {
+                Some(now + keepalive.idle)
+            }
+            _ => None,
+        };
+    }
+
+    /// RFC 9293, section 3.8.4, with Linux's times.
+    fn on_keepalive_timer(&mut self, now: SimTime) {
+        let Some(keepalive) = self.settings.keepalive else { return };
+        let state_probes = self.state.is_synchronised() && self.state != State::TimeWait;
+        if !state_probes {
+            return;
+        }
+        if !self.snd.flight.is_empty() || self.snd.nxt < self.snd.end() {
+            // Retransmission finds out whether the peer lives.
+            self.timers.keepalive = Some(now + keepalive.idle);
+            return;
+        }
+        let silence = now.since(self.stats.heard_at);
+        if silence < keepalive.idle {
+            self.timers.keepalive = Some(self.stats.heard_at + keepalive.idle);
+            return;
+        }
+        let exhausted = match self.settings.user_timeout {
+            Some(limit) => silence >= limit && self.probes_sent > 0,
+            None => self.probes_sent >= keepalive.probes,
+        };
+        if exhausted {
+            self.send_reset();
+            self.fail(TcpError::TimedOut);
+            return;
+        }
+        self.pending.probe = Some(Probe::Keepalive);
+        self.timers.keepalive = Some(now + keepalive.interval);
+    }
+}
