@@ -104,3 +104,6 @@ pub use listen::{Admission, Listener};
 pub use readiness::{Events, Readiness};
 pub use reset::reset_for;
 pub use state::State;
+
+#[cfg(test)]
+mod tests;

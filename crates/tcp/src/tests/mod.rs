@@ -1,0 +1,5 @@
+//! Two ends and a link between them in virtual time.
+
+mod util;
+
+mod basics;

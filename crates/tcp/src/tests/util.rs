@@ -1,0 +1,326 @@
+//! The fixture: two connections, a link with a rate, a delay and faults, and the programs at its
+//! ends, all in virtual time.
+
+use crate::{Config, Connection, Disposition, Ecn, Events, Repr, State};
+use belljar_base::{Map, Seed, SimDuration, SimTime, Stream};
+use belljar_wire::tcp::Packet;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// Bytes of IPv4 and Ethernet headers with preamble and gap: what a segment costs on the link.
+const OVERHEAD: usize = 20;
+
+/// A link's properties, the same both ways.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    pub rate: u64,
+    pub delay: SimDuration,
+    /// Bytes that wait for transmission before more are dropped.
+    pub queue: usize,
+    pub loss: f64,
+    pub duplicate: f64,
+    /// The chance that a segment is held back, and for how long at most.
+    pub reorder: f64,
+    pub reorder_by: SimDuration,
+}
+
+impl Link {
+    pub(crate) fn new(rate: u64, delay: SimDuration) -> Link {
+        Link {
+            rate,
+            delay,
+            queue: usize::MAX,
+            loss: 0.0,
+            duplicate: 0.0,
+            reorder: 0.0,
+            reorder_by: SimDuration::ZERO,
+        }
+    }
+}
+
+/// One end with what its program does.
+pub(crate) struct End {
+    pub tcp: Connection,
+    /// The program's data: a byte is a function of its position.
+    pub to_send: u64,
+    pub written: u64,
+    pub received: u64,
+    /// The program reads whatever comes.
+    pub reads: bool,
+    /// Shut down after everything is written.
+    pub closes: bool,
+    pub events: Events,
+    device_free_at: SimTime,
+    device_queue: usize,
+    key: u64,
+}
+
+/// A segment seen on the wire: when, from which end, the header and the payload's length.
+pub(crate) type Seen = (SimTime, usize, Repr, usize);
+
+enum Happening {
+    Arrive(usize, Vec<u8>),
+    Departed(usize, usize),
+}
+
+pub(crate) struct World {
+    pub now: SimTime,
+    pub ends: [End; 2],
+    pub link: Link,
+    stream: Stream,
+    agenda: Map<(SimTime, u64), Happening>,
+    sequence: u64,
+    pub trace: Vec<Seen>,
+    pub tracing: bool,
+    /// Called for each segment about to enter the link: true drops it.
+    pub filter: Box<dyn FnMut(SimTime, usize, &Repr, usize) -> bool>,
+    pub segments: u64,
+    buffer: Vec<u8>,
+}
+
+pub(crate) fn address(end: usize) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1 + end as u8)), [40_000, 80][end])
+}
+
+/// The byte at `position` of the stream with `key`.
+fn byte(key: u64, position: u64) -> u8 {
+    let x = (position / 8 + 1).wrapping_mul(key | 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (x >> (8 * (position % 8))) as u8 ^ (x >> 57) as u8
+}
+
+impl End {
+    fn new(tcp: Connection, key: u64) -> End {
+        End {
+            tcp,
+            to_send: 0,
+            written: 0,
+            received: 0,
+            reads: true,
+            closes: false,
+            events: Events::empty(),
+            device_free_at: SimTime::ZERO,
+            device_queue: 0,
+            key,
+        }
+    }
+
+    /// The program runs: writes what fits, reads and checks what is there.
+    fn run(&mut self, peer_key: u64, now: SimTime) {
+        let mut chunk = [0u8; 16 * 1024];
+        while self.written < self.to_send && self.tcp.writable_bytes() > 0 {
+            let n = (self.to_send - self.written).min(chunk.len() as u64) as usize;
+            for (i, b) in chunk[..n].iter_mut().enumerate() {
+                *b = byte(self.key, self.written + i as u64);
+            }
+            let n = self.tcp.send(&chunk[..n], now);
+            self.written += n as u64;
+            if n == 0 {
+                break;
+            }
+        }
+        if self.written < self.to_send {
+            // As a program that polls for writing.
+            let _ = self.tcp.readiness();
+        } else if self.closes {
+            self.tcp.shutdown_write(now);
+        }
+        while self.reads {
+            let n = self.tcp.recv(&mut chunk, now);
+            if n == 0 {
+                break;
+            }
+            for (i, &b) in chunk[..n].iter().enumerate() {
+                assert_eq!(b, byte(peer_key, self.received + i as u64), "byte {}", self.received + i as u64);
+            }
+            self.received += n as u64;
+        }
+    }
+}
+
+impl World {
+    /// End 0 connects to end 1; the passive end is made by the SYN on its way.
+    pub(crate) fn new(link: Link, configs: [Config; 2], seed: u64) -> World {
+        let mut stream = Seed(seed).stream(&["tcp-test"]);
+        let isns = [stream.next_u32(), stream.next_u32()];
+        let mut client =
+            Connection::connect(configs[0].clone(), address(0), address(1), isns[0], SimTime::ZERO);
+        let mut bytes = Vec::new();
+        client.poll_transmit(SimTime::ZERO, 0, &mut bytes).expect("a SYN");
+        let syn = Repr::parse(&Packet::new_checked(&bytes[..]).unwrap());
+        let delay = link.delay;
+        let now = SimTime::ZERO + delay;
+        let server = Connection::accept_syn(configs[1].clone(), address(1), address(0), &syn, isns[1], now);
+        World::with(link, [client, server], now, stream)
+    }
+
+    pub(crate) fn with(link: Link, [a, b]: [Connection; 2], now: SimTime, stream: Stream) -> World {
+        World {
+            now,
+            ends: [End::new(a, 0x1234_5678_9abc_def1), End::new(b, 0xfedc_ba98_7654_3211)],
+            link,
+            stream,
+            agenda: Map::new(),
+            sequence: 0,
+            trace: Vec::new(),
+            tracing: false,
+            filter: Box::new(|_, _, _, _| false),
+            segments: 0,
+            buffer: Vec::new(),
+        }
+    }
+
+    pub(crate) fn simple() -> World {
+        let link = Link::new(100_000_000, SimDuration::from_millis(10));
+        let mut world = World::new(link, [Config::default(), Config::default()], 1);
+        world.tracing = true;
+        world
+    }
+
+    fn schedule(&mut self, at: SimTime, what: Happening) {
+        self.sequence += 1;
+        self.agenda.insert((at, self.sequence), what);
+    }
+
+    /// Lets an end's program run and transmits what it has.
+    pub(crate) fn flush(&mut self, end: usize) {
+        let peer_key = self.ends[1 - end].key;
+        self.ends[end].run(peer_key, self.now);
+        loop {
+            let mut bytes = std::mem::take(&mut self.buffer);
+            bytes.clear();
+            let this = &mut self.ends[end];
+            let queued = this.device_queue;
+            let Some(meta) = this.tcp.poll_transmit(self.now, queued, &mut bytes) else {
+                self.buffer = bytes;
+                break;
+            };
+            self.transmit(end, &bytes, meta.payload_len);
+            self.buffer = bytes;
+        }
+        self.ends[end].events |= self.ends[end].tcp.take_events();
+    }
+
+    fn transmit(&mut self, end: usize, bytes: &[u8], payload_len: usize) {
+        self.segments += 1;
+        let packet = Packet::new_checked(bytes).expect("a segment");
+        let repr = Repr::parse(&packet);
+        assert_eq!(packet.payload().len(), payload_len);
+        if self.tracing {
+            debug_assert!(packet.verify_checksum(address(end).ip(), address(1 - end).ip()));
+            self.trace.push((self.now, end, repr, payload_len));
+        }
+        let wire = bytes.len() + OVERHEAD;
+        let now = self.now;
+        let this = &mut self.ends[end];
+        if this.device_queue + wire > self.link.queue {
+            return;
+        }
+        this.device_queue += wire;
+        this.device_free_at =
+            this.device_free_at.max(now) + SimDuration::serialisation(wire as u64, self.link.rate);
+        let departs = this.device_free_at;
+        self.schedule(departs, Happening::Departed(end, wire));
+        if (self.filter)(now, end, &repr, payload_len) || self.stream.chance(self.link.loss) {
+            return;
+        }
+        let copies = 1 + usize::from(self.stream.chance(self.link.duplicate));
+        for _ in 0..copies {
+            let mut at = departs + self.link.delay;
+            if self.stream.chance(self.link.reorder) {
+                at += SimDuration::from_picos(self.stream.below(self.link.reorder_by.as_picos()));
+            }
+            self.schedule(at, Happening::Arrive(1 - end, bytes.to_vec()));
+        }
+    }
+
+    /// Deals with the next thing that happens, if that is not after `until`.
+    pub(crate) fn step(&mut self, until: SimTime) -> bool {
+        let arrival = self.agenda.first_key_value().map(|(&(at, _), _)| at);
+        let timers = self.ends.iter().filter_map(|end| end.tcp.next_timer()).min();
+        let Some(at) = arrival.into_iter().chain(timers).min().filter(|&at| at <= until) else {
+            return false;
+        };
+        assert!(at >= self.now, "a timer lies in the past: {at} at {}", self.now);
+        self.now = at;
+        if arrival == Some(at) {
+            let (_, what) = self.agenda.pop_first().expect("just seen");
+            match what {
+                Happening::Departed(end, wire) => {
+                    self.ends[end].device_queue -= wire;
+                    self.flush(end);
+                }
+                Happening::Arrive(end, bytes) => {
+                    let packet = Packet::new_checked(&bytes[..]).expect("a segment");
+                    let repr = Repr::parse(&packet);
+                    let disposition = self.ends[end].tcp.on_segment(&repr, packet.payload(), Ecn::NotEct, at);
+                    assert_eq!(disposition, Disposition::Consumed);
+                    self.flush(end);
+                }
+            }
+            return true;
+        }
+        for end in 0..2 {
+            if self.ends[end].tcp.next_timer() == Some(at) {
+                self.ends[end].tcp.on_timer(at);
+                assert_ne!(self.ends[end].tcp.next_timer(), Some(at), "a timer that does not advance");
+                self.flush(end);
+            }
+        }
+        true
+    }
+
+    /// Runs until nothing happens any more or `until` has come.
+    pub(crate) fn run_until(&mut self, until: SimTime) {
+        self.flush(0);
+        self.flush(1);
+        while self.step(until) {}
+        self.now = self.now.max(until);
+    }
+
+    pub(crate) fn run_for(&mut self, span: SimDuration) {
+        self.run_until(self.now + span);
+    }
+
+    /// Runs until both ends are as `done` wants them; panics after `limit` of simulated time.
+    pub(crate) fn run_while(&mut self, limit: SimTime, mut going: impl FnMut(&World) -> bool) {
+        self.flush(0);
+        self.flush(1);
+        while going(self) {
+            assert!(self.step(limit), "nothing more happens or the time is over at {}: {self:#?}", self.now);
+        }
+    }
+
+    pub(crate) fn states(&self) -> [State; 2] {
+        [self.ends[0].tcp.state(), self.ends[1].tcp.state()]
+    }
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (i, end) in self.ends.iter().enumerate() {
+            writeln!(
+                f,
+                "end {i}: written {} received {} {:?}",
+                end.written,
+                end.received,
+                end.tcp.info(self.now)
+            )?;
+            writeln!(f, "  timers {:?} pending {:?}", end.tcp.timers, end.tcp.pending)?;
+        }
+        for (at, end, repr, len) in self.trace.iter().rev().take(20).rev() {
+            writeln!(
+                f,
+                "{at} {end}: {} len {len} seq {} ack {} win {} {:?}",
+                flags(repr),
+                repr.seq,
+                repr.ack,
+                repr.window,
+                repr.options.sack.as_slice()
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn flags(repr: &Repr) -> String {
+    repr.flags.iter_names().map(|(name, _)| name).collect::<Vec<_>>().join("|")
+}
