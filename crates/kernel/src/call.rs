@@ -94,6 +94,10 @@ pub enum IfInterrupted {
     RestartNoHandler,
     /// Ends with this value: part of the work is done.
     Value(u64),
+    /// Made again whatever the handler's flags say (`FUTEX_LOCK_PI`).
+    RestartAlways,
+    /// Only a signal that ends the process interrupts it (`vfork`).
+    Killable,
 }
 
 /// Why a blocked call is continued.
@@ -117,6 +121,15 @@ pub enum CallState {
     Progress(u64),
     /// Bytes moved so far and the deadline (socket time-outs).
     ProgressUntil(u64, Option<SimTime>),
+    /// `sendmmsg` and `recvmmsg`: messages done, bytes of the present one and the deadline.
+    Messages(u32, u64, Option<SimTime>),
+    /// A wait for readiness or for time to pass.
+    Timed {
+        /// The absolute deadline, if the call has one.
+        deadline: Option<SimTime>,
+        /// Where the time not slept is stored when a signal interrupts the wait.
+        remaining: Option<crate::syscall::timeout::RemainingTime>,
+    },
     /// A futex wait; the waker removes the waiter and sets its `woken`.
     Futex(crate::futex::FutexWait),
     /// `vfork`: waits until the child with this process id has executed or ended.

@@ -4,6 +4,7 @@ use crate::call::{Block, Call, IfInterrupted, Outcome, Resumed, Wake};
 use crate::host::Host;
 use crate::ids::{ThreadKey, WaitQueueId};
 use crate::machine::Exit;
+use crate::signal::Delivery;
 use crate::syscall::table;
 use crate::thread::{Blocked, Continuation, ThreadState};
 use crate::timer::TimerAction;
@@ -80,20 +81,32 @@ impl Host {
 
     /// Runs a thread up to the end of its next call.
     fn step(&mut self, key: ThreadKey) -> Step {
-        let continuation = self.threads[key.0].continuation.take();
-        match continuation {
-            Some(Continuation::Resume(resumed)) => return self.call(key, Some(resumed)),
-            Some(Continuation::Interrupted { how, state }) => {
-                if !self.deliver_interrupting(key, how, state) {
+        let thread = &mut self.threads[key.0];
+        let attention = thread.signals.attention;
+        match thread.continuation.take() {
+            None if !attention => {}
+            Some(Continuation::Resume(resumed)) => {
+                // The call comes first: if it waits again, the signal interrupts it.
+                if attention && let Some(delivery) = self.end_or_park(key) {
+                    if matches!(delivery, Delivery::Parked(_)) {
+                        self.threads[key.0].continuation = Some(Continuation::Resume(resumed));
+                    }
                     return Step::Left;
                 }
+                return self.call(key, Some(resumed));
             }
-            None if self.has_deliverable_signal(key) => {
-                if !self.deliver_signals(key) {
+            interrupted => match self.deliver_signals(key, interrupted.and_then(Continuation::interrupted)) {
+                Delivery::ToGuest => {}
+                Delivery::CallGoesOn(state) => {
+                    return self.call(key, Some(Resumed { state, wake: Wake::Notified }));
+                }
+                Delivery::Parked(interrupted) => {
+                    self.threads[key.0].continuation =
+                        interrupted.map(|(how, state)| Continuation::Interrupted { how, state });
                     return Step::Left;
                 }
-            }
-            None => {}
+                Delivery::Gone => return Step::Left,
+            },
         }
         let context = self.threads[key.0].context;
         match self.machine.resume(context) {
@@ -153,6 +166,7 @@ impl Host {
                 return Step::Left;
             }
         };
+        self.restore_mask(key);
         self.machine.regs_mut(context).rax = value;
         if number == belljar_linux_abi::c::SYS_sched_yield as u32 { Step::Yield } else { Step::Continue }
     }
@@ -177,10 +191,15 @@ impl Host {
     /// Takes a blocked thread out of everything it waits for and makes it runnable.
     fn unblock(&mut self, key: ThreadKey) -> Option<Blocked> {
         let thread = self.threads.get_mut(key.0)?;
+        if !matches!(thread.state, ThreadState::Blocked(_)) {
+            return None;
+        }
         let ThreadState::Blocked(blocked) = std::mem::replace(&mut thread.state, ThreadState::Runnable)
         else {
             return None;
         };
+        thread.signals.awaited = 0;
+        self.futex_wait_ended(key, &blocked.state);
         for queue in &blocked.on {
             self.waits.leave(*queue, Waiter::Thread(key));
         }
@@ -201,33 +220,33 @@ impl Host {
 
     /// Ends a blocked call because a signal is to be delivered; nothing happens if it runs.
     pub(crate) fn interrupt(&mut self, key: ThreadKey) {
+        let thread = &self.threads[key.0];
+        if let ThreadState::Blocked(Blocked { if_interrupted: IfInterrupted::Killable, .. }) = thread.state
+            && self.processes[thread.process.0].signals.fatal.is_none()
+        {
+            return;
+        }
         if let Some(blocked) = self.unblock(key) {
+            self.store_remaining_time(key, &blocked.state);
             self.threads[key.0].continuation =
                 Some(Continuation::Interrupted { how: blocked.if_interrupted, state: blocked.state });
         }
     }
 
-    /// The answer that an interrupted call gives; `None` if it is to be made again.
-    pub(crate) fn interrupted_result(how: IfInterrupted, handler_restarts: Option<bool>) -> Option<u64> {
-        match (how, handler_restarts) {
-            (IfInterrupted::Value(value), _) => Some(value),
-            (IfInterrupted::Restart, None | Some(true)) | (IfInterrupted::RestartNoHandler, None) => None,
+    /// The answer that an interrupted call gives when a handler runs, which has `SA_RESTART` if
+    /// `restarts`; `None` if the call is to be made again.
+    pub(crate) fn interrupted_result(how: IfInterrupted, restarts: bool) -> Option<u64> {
+        match how {
+            IfInterrupted::Value(value) => Some(value),
+            IfInterrupted::Restart if restarts => None,
+            IfInterrupted::RestartAlways => None,
             _ => Some(Errno::EINTR.as_return()),
         }
     }
 
-    /// Tells everyone in `queue` that its object has changed.
+    /// Tells everyone in `queue` that its object has changed, in whatever way.
     pub(crate) fn notify(&mut self, queue: WaitQueueId) {
-        if self.waits.is_empty(queue) {
-            return;
-        }
-        let waiters: smallvec::SmallVec<[Waiter; 4]> = self.waits.waiters(queue).collect();
-        for waiter in waiters {
-            match waiter {
-                Waiter::Thread(thread) => self.continue_call(thread, Wake::Notified),
-                Waiter::Epoll { epoll, item } => self.epoll_item_changed(epoll, item),
-            }
-        }
+        self.notify_events(queue, u32::MAX);
     }
 
     /// Removes a thread that has ended from the scheduler.

@@ -39,6 +39,8 @@ pub enum ThreadState {
     Runnable,
     /// In a call that waits.
     Blocked(Blocked),
+    /// Its process is stopped; it is in no queue until it is continued.
+    Stopped,
 }
 
 /// Where a blocked thread stands.
@@ -66,4 +68,14 @@ pub enum Continuation {
         /// What the call left behind.
         state: CallState,
     },
+}
+
+impl Continuation {
+    /// The rule and the state of a call that a signal interrupted.
+    pub(crate) fn interrupted(self) -> Option<(IfInterrupted, CallState)> {
+        match self {
+            Continuation::Interrupted { how, state } => Some((how, state)),
+            Continuation::Resume(_) => None,
+        }
+    }
 }

@@ -210,31 +210,6 @@ pub struct FpSoftwareBytes {
     pub padding: [u32; 7],
 }
 
-/// `struct signalfd_siginfo` of `signalfd(2)`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, IntoBytes, FromBytes, Immutable, KnownLayout)]
-#[allow(missing_docs)]
-pub struct SignalfdSiginfo {
-    pub signo: u32,
-    pub errno: i32,
-    pub code: i32,
-    pub pid: u32,
-    pub uid: u32,
-    pub fd: i32,
-    pub tid: u32,
-    pub band: u32,
-    pub overrun: u32,
-    pub trapno: u32,
-    pub status: i32,
-    pub int: i32,
-    pub ptr: u64,
-    pub utime: u64,
-    pub stime: u64,
-    pub addr: u64,
-    pub addr_lsb: u16,
-    pub pad: [u8; 46],
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,6 +221,5 @@ mod tests {
         assert_eq!(size_of::<UContext>(), 304);
         assert_eq!(size_of::<RtSigFrame>(), 440);
         assert_eq!(size_of::<FpSoftwareBytes>(), 48);
-        assert_eq!(size_of::<SignalfdSiginfo>(), 128);
     }
 }

@@ -1,35 +1,174 @@
-//! Raising and delivering signals.
+//! Delivering signals before a thread returns to guest code.
 
-use crate::call::{CallState, IfInterrupted};
+use super::state::STOPPING;
+use crate::call::{CallState, IfInterrupted, Outcome};
 use crate::host::Host;
-use crate::ids::{ProcessKey, ThreadKey};
-use crate::machine::Fault;
+use crate::ids::ThreadKey;
+use crate::process::WaitStatus;
+use crate::thread::ThreadState;
+use belljar_linux_abi::c;
+use belljar_linux_abi::signal::{KernelSigaction, SigInfo, sig_bit};
+
+/// How a thread goes on after its signals have been looked at.
+#[derive(Debug)]
+pub(crate) enum Delivery {
+    /// It returns to guest code, perhaps into a handler.
+    ToGuest,
+    /// No handler ran: the interrupted call goes on from this state.
+    CallGoesOn(CallState),
+    /// It is stopped; what it was to do next waits till it is continued.
+    Parked(Option<(IfInterrupted, CallState)>),
+    /// It ended.
+    Gone,
+}
 
 impl Host {
-    /// Whether something is pending for the thread that its mask lets through and that is not
-    /// ignored.
-    pub(crate) fn has_deliverable_signal(&self, _thread: ThreadKey) -> bool {
-        false
+    /// Whether something is pending for the thread that its mask lets through.
+    pub(crate) fn has_deliverable_signal(&self, thread: ThreadKey) -> bool {
+        let signals = &self.threads[thread.0].signals;
+        if !signals.attention {
+            return false;
+        }
+        let process = self.threads[thread.0].process;
+        self.processes[process.0].signals.fatal.is_some()
+            || self.pending_signals(thread) & !signals.blocked != 0
     }
-    /// Delivers what is deliverable before the thread returns to guest code; false if it did not
-    /// survive (or is stopped).
-    pub(crate) fn deliver_signals(&mut self, _thread: ThreadKey) -> bool {
-        true
+
+    /// Ends or parks the thread if its process has been condemned or stopped; `None` if it may run.
+    pub(crate) fn end_or_park(&mut self, thread: ThreadKey) -> Option<Delivery> {
+        let process = self.threads[thread.0].process;
+        let signals = &self.processes[process.0].signals;
+        if let Some(info) = signals.fatal {
+            self.warn_of_fault(thread, &info);
+            self.end_process(process, WaitStatus::Signaled(info.signo));
+            return Some(Delivery::Gone);
+        }
+        if signals.job.stopped_by.is_some() {
+            self.thread(thread).state = ThreadState::Stopped;
+            return Some(Delivery::Parked(None));
+        }
+        None
     }
-    /// The same for a thread whose blocked call was interrupted: writes the call's result (or winds
-    /// RIP back to make it again, by [`Host::interrupted_result`]) before the frame is built.
-    pub(crate) fn deliver_interrupting(
+
+    /// Delivers everything that is deliverable. `interrupted` is the call that the thread was in if
+    /// a signal ended its wait: its result is settled before the first handler's frame is built.
+    pub(crate) fn deliver_signals(
         &mut self,
-        _thread: ThreadKey,
-        _how: IfInterrupted,
-        _state: CallState,
-    ) -> bool {
-        true
+        thread: ThreadKey,
+        mut interrupted: Option<(IfInterrupted, CallState)>,
+    ) -> Delivery {
+        let process = self.threads[thread.0].process;
+        loop {
+            match self.end_or_park(thread) {
+                Some(Delivery::Parked(_)) => return Delivery::Parked(interrupted),
+                Some(ended) => return ended,
+                None => {}
+            }
+            let allowed = !self.threads[thread.0].signals.blocked;
+            let own = self.thread(thread).signals.pending.take(allowed);
+            let Some(mut info) = own.or_else(|| self.process(process).signals.pending.take(allowed)) else {
+                break;
+            };
+            self.timer_signal_taken(process, &mut info);
+            let signals = &self.processes[process.0].signals;
+            if signals.ignores(info.signo) {
+                continue;
+            }
+            if !signals.catches(info.signo) {
+                if sig_bit(info.signo) & STOPPING != 0 {
+                    self.stop_process(process, info.signo);
+                } else {
+                    self.condemn(process, info);
+                }
+                continue;
+            }
+            let action = *signals.action(info.signo);
+            if let Some((how, state)) = interrupted.take() {
+                self.settle_interrupted(thread, how, &state, action.flags & c::SA_RESTART as u64 != 0);
+            }
+            self.run_handler(thread, &action, &info);
+        }
+        self.thread(thread).signals.attention = false;
+        match interrupted {
+            Some((IfInterrupted::Value(value), _)) => {
+                self.machine.regs_mut(self.threads[thread.0].context).rax = value;
+            }
+            Some((_, state)) => return Delivery::CallGoesOn(state),
+            None => {}
+        }
+        self.restore_mask(thread);
+        Delivery::ToGuest
     }
-    /// Raises the signal of a CPU exception, which cannot be blocked or ignored.
-    pub(crate) fn raise_fault(&mut self, _thread: ThreadKey, _fault: Fault) {}
-    /// A timer of `timer_create`, `setitimer` or `alarm` expires.
-    pub(crate) fn posix_timer_expired(&mut self, _process: ProcessKey, _timer: u32) {}
-    /// The experiment sends process number `spec` its shutdown signal.
-    pub(crate) fn shutdown_process(&mut self, _spec: usize) {}
+
+    /// Writes what an interrupted call gives, or winds RIP back to the two-byte instruction that
+    /// made it, with its number still in RAX.
+    fn settle_interrupted(
+        &mut self,
+        thread: ThreadKey,
+        how: IfInterrupted,
+        state: &CallState,
+        restarts: bool,
+    ) {
+        let context = self.threads[thread.0].context;
+        let regs = self.machine.regs_mut(context);
+        let Some(value) = Host::interrupted_result(how, restarts) else {
+            regs.rip -= 2;
+            return;
+        };
+        let number = regs.rax as u32;
+        let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
+        regs.rax = value;
+        self.store_remaining_time(thread, state);
+        self.strace_outcome(thread, number, &args, &Ok(Outcome::Done(value)));
+    }
+
+    fn run_handler(&mut self, thread: ThreadKey, action: &KernelSigaction, info: &SigInfo) {
+        let process = self.threads[thread.0].process;
+        let bit = sig_bit(info.signo);
+        if action.flags & c::SA_RESETHAND as u64 != 0 {
+            self.process(process).signals.action_mut(info.signo).handler = c::SIG_DFL as u64;
+        }
+        if self.push_frame(thread, action, info).is_err() {
+            // As Linux: if the signal was SIGSEGV itself its handler cannot run either.
+            if info.signo == c::SIGSEGV {
+                *self.process(process).signals.action_mut(c::SIGSEGV) = KernelSigaction::default();
+            }
+            self.force_signal(thread, SigInfo::kernel(c::SIGSEGV));
+            return;
+        }
+        let signals = &mut self.thread(thread).signals;
+        signals.saved_mask = None;
+        let own = if action.flags & c::SA_NODEFER as u64 == 0 { bit } else { 0 };
+        let mask = signals.blocked | action.mask | own;
+        self.set_blocked(thread, mask);
+    }
+
+    /// Names a process that its own fault ends: the experiment's author wants to know.
+    fn warn_of_fault(&mut self, thread: ThreadKey, info: &SigInfo) {
+        const FAULTS: [i32; 5] = [c::SIGSEGV, c::SIGBUS, c::SIGFPE, c::SIGILL, c::SIGTRAP];
+        if info.code <= 0 || !FAULTS.contains(&info.signo) {
+            return;
+        }
+        let process = &self.processes[self.threads[thread.0].process.0];
+        let program = String::from_utf8_lossy(&process.exe).into_owned();
+        let name = signal_name(info.signo);
+        let rip = self.machine.regs(self.threads[thread.0].context).rip;
+        let text = format!(
+            "{program} (pid {}) was killed by {name}: it touched address {:#x} at {rip:#x}",
+            process.pid,
+            info.addr()
+        );
+        self.warn(text);
+    }
+}
+
+/// The name of a signal that reports a CPU exception.
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        c::SIGSEGV => "SIGSEGV",
+        c::SIGBUS => "SIGBUS",
+        c::SIGFPE => "SIGFPE",
+        c::SIGILL => "SIGILL",
+        _ => "SIGTRAP",
+    }
 }

@@ -1,9 +1,19 @@
 //! Signals: what is pending, what is masked, what happens on delivery.
+//!
+//! `send` queues a signal and picks the thread that is to take it; `delivery` takes it before that
+//! thread returns to guest code; `frame` builds what a handler finds on its stack; `stop` is job
+//! control; `timers` are the timers that send signals.
 
+mod altstack;
 mod delivery;
+mod frame;
+mod mask;
+mod send;
 mod state;
+mod stop;
 mod timers;
 
-pub(crate) use state::{IGNORED_BY_DEFAULT, STOPPING, UNBLOCKABLE};
+pub(crate) use delivery::Delivery;
+pub(crate) use state::UNBLOCKABLE;
 pub use state::{JobControl, Pending, ProcessSignals, ThreadSignals};
-pub use timers::ProcessTimers;
+pub use timers::{Alarm, PosixTimer, ProcessTimers, TimerNotice};

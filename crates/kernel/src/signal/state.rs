@@ -34,14 +34,15 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Appends a signal; a standard signal that is pending already is lost, as on Linux.
-    pub fn push(&mut self, info: SigInfo) {
+    /// Appends a signal. A standard signal that is pending already is lost, as on Linux: false.
+    pub fn push(&mut self, info: SigInfo) -> bool {
         let bit = sig_bit(info.signo);
         if info.signo < FIRST_REAL_TIME && self.set & bit != 0 {
-            return;
+            return false;
         }
         self.set |= bit;
         self.queue.push_back(info);
+        true
     }
     /// Takes the next signal of `allowed`: those of the thread's own instructions first, then the
     /// lowest number, then the oldest.
@@ -69,12 +70,6 @@ impl Pending {
     /// How many are queued.
     pub fn len(&self) -> usize {
         self.queue.len()
-    }
-    /// A timer's signal that is still pending, to count an overrun in.
-    pub(crate) fn find_timer(&mut self, signo: i32, timer: i32) -> bool {
-        self.queue
-            .iter()
-            .any(|info| info.signo == signo && info.code == c::SI_TIMER && info.fields[0] as i32 == timer)
     }
 }
 

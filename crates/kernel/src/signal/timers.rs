@@ -1,5 +1,196 @@
 //! Timers that send signals: `alarm`, `setitimer`, `timer_create`.
 
+use crate::host::Host;
+use crate::ids::ProcessKey;
+use crate::timer::{TimerAction, TimerId};
+use belljar_base::{Map, SimDuration, SimTime};
+use belljar_linux_abi::c;
+use belljar_linux_abi::signal::SigInfo;
+
+/// The number that stands for `ITIMER_REAL` in [`TimerAction::PosixTimer`].
+const REAL: u32 = u32::MAX;
+
 /// The timers of a process.
 #[derive(Clone, Debug, Default)]
-pub struct ProcessTimers {}
+pub struct ProcessTimers {
+    /// `ITIMER_REAL`, which `alarm` sets too.
+    pub real: Alarm,
+    /// `ITIMER_VIRTUAL` and `ITIMER_PROF`: interval and value as set, in nanoseconds.
+    pub processor: [(u64, u64); 2],
+    /// By the number that `timer_create` gave.
+    pub posix: Map<i32, PosixTimer>,
+    next_id: i32,
+}
+
+/// When a timer fires, and how often.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Alarm {
+    timer: Option<TimerId>,
+    /// Zero for a timer that fires once.
+    pub interval: SimDuration,
+}
+
+impl Alarm {
+    /// How long until it fires; `None` if it is not set.
+    pub fn left(&self, now: SimTime) -> Option<SimDuration> {
+        self.timer.map(|timer| timer.at().since(now))
+    }
+}
+
+/// How a timer of `timer_create` notifies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimerNotice {
+    /// `SIGEV_NONE`.
+    None,
+    /// `SIGEV_SIGNAL`: this signal to the process.
+    Signal(i32),
+    /// `SIGEV_THREAD_ID`: this signal to the thread with this number.
+    Thread(i32, i32),
+}
+
+/// A timer of `timer_create(2)`.
+#[derive(Clone, Copy, Debug)]
+pub struct PosixTimer {
+    /// The clock of absolute times.
+    pub clock: i32,
+    /// What it does when it fires.
+    pub notice: TimerNotice,
+    /// `sigev_value`.
+    pub value: u64,
+    /// When it fires.
+    pub alarm: Alarm,
+    /// Its signal has been sent and not taken yet.
+    pending: bool,
+    /// Expirations since that signal was sent.
+    missed: u64,
+    /// Expirations that the signal delivered last stood for, beyond its own.
+    pub overrun: i32,
+}
+
+impl Host {
+    /// Adds a timer, not set; gives its number.
+    pub(crate) fn create_posix_timer(
+        &mut self,
+        process: ProcessKey,
+        clock: i32,
+        notice: Option<TimerNotice>,
+        value: Option<u64>,
+    ) -> i32 {
+        let timers = &mut self.process(process).signals.timers;
+        let id = timers.next_id;
+        timers.next_id += 1;
+        let timer = PosixTimer {
+            clock,
+            notice: notice.unwrap_or(TimerNotice::Signal(c::SIGALRM)),
+            value: value.unwrap_or(id as u64),
+            alarm: Alarm::default(),
+            pending: false,
+            missed: 0,
+            overrun: 0,
+        };
+        timers.posix.insert(id, timer);
+        id
+    }
+
+    /// Sets a timer of `timer_create`, or clears it if `at` is `None`.
+    pub(crate) fn set_posix_timer(
+        &mut self,
+        process: ProcessKey,
+        id: i32,
+        at: Option<SimTime>,
+        interval: SimDuration,
+    ) {
+        let Some(timer) = self.processes[process.0].signals.timers.posix.get(&id) else { return };
+        let alarm = self.rearm_alarm(timer.alarm, at, interval, TimerAction::PosixTimer(process, id as u32));
+        if let Some(timer) = self.process(process).signals.timers.posix.get_mut(&id) {
+            (timer.alarm, timer.missed, timer.overrun) = (alarm, 0, 0);
+        }
+    }
+
+    /// Sets `ITIMER_REAL`, or clears it if `at` is `None`.
+    pub(crate) fn set_real_timer(&mut self, process: ProcessKey, at: Option<SimTime>, interval: SimDuration) {
+        let old = self.processes[process.0].signals.timers.real;
+        let alarm = self.rearm_alarm(old, at, interval, TimerAction::PosixTimer(process, REAL));
+        self.process(process).signals.timers.real = alarm;
+    }
+
+    /// Deletes a timer of `timer_create`; false if there is none of that number.
+    pub(crate) fn delete_posix_timer(&mut self, process: ProcessKey, id: i32) -> bool {
+        self.set_posix_timer(process, id, None, SimDuration::ZERO);
+        self.process(process).signals.timers.posix.remove(&id).is_some()
+    }
+
+    /// Deletes all timers of `timer_create`.
+    pub(crate) fn delete_posix_timers(&mut self, process: ProcessKey) {
+        let ids: Vec<i32> = self.processes[process.0].signals.timers.posix.keys().copied().collect();
+        for id in ids {
+            self.delete_posix_timer(process, id);
+        }
+    }
+
+    /// Takes back everything that would fire for a process.
+    pub(crate) fn cancel_process_timers(&mut self, process: ProcessKey) {
+        self.delete_posix_timers(process);
+        self.set_real_timer(process, None, SimDuration::ZERO);
+    }
+
+    fn rearm_alarm(&mut self, old: Alarm, at: Option<SimTime>, interval: SimDuration, action: TimerAction) -> Alarm {
+        if let Some(timer) = old.timer {
+            self.timers.cancel(timer);
+        }
+        Alarm { timer: at.map(|at| self.timers.add(at, action)), interval }
+    }
+
+    /// A timer of `timer_create`, `setitimer` or `alarm` expires.
+    pub(crate) fn posix_timer_expired(&mut self, process: ProcessKey, timer: u32) {
+        if timer == REAL {
+            let alarm = self.processes[process.0].signals.timers.real;
+            let (next, _) = self.next_expiration(alarm);
+            self.set_real_timer(process, next, alarm.interval);
+            self.send_signal(process, SigInfo::kernel(c::SIGALRM));
+            return;
+        }
+        let id = timer as i32;
+        let Some(posix) = self.processes[process.0].signals.timers.posix.get(&id).copied() else { return };
+        let (next, skipped) = self.next_expiration(posix.alarm);
+        let alarm =
+            self.rearm_alarm(posix.alarm, next, posix.alarm.interval, TimerAction::PosixTimer(process, timer));
+        let sent = !posix.pending && self.send_timer_signal(process, id, &posix);
+        if let Some(posix) = self.process(process).signals.timers.posix.get_mut(&id) {
+            posix.alarm = alarm;
+            posix.missed += skipped + u64::from(posix.pending);
+            posix.pending |= sent;
+        }
+    }
+
+    fn send_timer_signal(&mut self, process: ProcessKey, id: i32, timer: &PosixTimer) -> bool {
+        match timer.notice {
+            TimerNotice::None => false,
+            TimerNotice::Signal(signal) => self.send_signal(process, SigInfo::timer(signal, id, 0, timer.value)),
+            TimerNotice::Thread(signal, tid) => {
+                let Some(thread) = self.tids.get(&tid).copied() else { return false };
+                self.send_signal_to_thread(thread, SigInfo::timer(signal, id, 0, timer.value))
+            }
+        }
+    }
+
+    /// When a timer that fires now will fire next, and how many expirations lie before that.
+    fn next_expiration(&self, alarm: Alarm) -> (Option<SimTime>, u64) {
+        let interval = alarm.interval.as_picos();
+        let Some(fired) = alarm.timer.filter(|_| interval > 0) else { return (None, 0) };
+        let skipped = self.clock.now().since(fired.at()).as_picos() / interval;
+        (Some(fired.at() + alarm.interval.saturating_mul(skipped + 1)), skipped)
+    }
+
+    /// A timer's signal leaves the queue: it says how many expirations it stands for.
+    pub(super) fn timer_signal_taken(&mut self, process: ProcessKey, info: &mut SigInfo) {
+        if info.code != c::SI_TIMER {
+            return;
+        }
+        let id = info.fields[0] as i32;
+        let Some(timer) = self.process(process).signals.timers.posix.get_mut(&id) else { return };
+        timer.overrun = i32::try_from(std::mem::take(&mut timer.missed)).unwrap_or(i32::MAX);
+        timer.pending = false;
+        *info = SigInfo::timer(info.signo, id, timer.overrun, timer.value);
+    }
+}

@@ -30,7 +30,7 @@ impl Host {
             fds: Some(fds),
             threads: Vec::new(),
             signals: ProcessSignals::new(self.waits.create()),
-            cwd: self.config.directory.as_os_str().as_bytes().to_vec(),
+            cwd: self.config.working_directory.as_os_str().as_bytes().to_vec(),
             root: b"/".to_vec(),
             umask: DEFAULT_UMASK,
             exe: Vec::new(),

@@ -1,3 +1,12 @@
 //! Processes and threads: creation, end, waiting, groups and sessions.
 
+mod clone;
 mod create;
+mod exec;
+mod exit;
+mod groups;
+mod wait;
+
+pub(crate) use clone::CloneRequest;
+pub(crate) use create::comm_of;
+pub(crate) use wait::{ChildEvent, Selector, WaitFlags};

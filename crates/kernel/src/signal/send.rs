@@ -1,0 +1,160 @@
+//! Sending signals: what is thrown away, what is queued, and which thread is to take it.
+
+use super::state::{STOPPING, UNBLOCKABLE};
+use crate::call::Wake;
+use crate::host::Host;
+use crate::ids::{ProcessKey, ThreadKey};
+use crate::machine::Fault;
+use crate::thread::ThreadState;
+use belljar_linux_abi::c;
+use belljar_linux_abi::signal::{KernelSigaction, SigInfo, sig_bit};
+
+impl Host {
+    /// Sends a signal to a process: any thread that does not block it takes it. False if it was
+    /// thrown away.
+    pub(crate) fn send_signal(&mut self, process: ProcessKey, info: SigInfo) -> bool {
+        self.post_signal(process, None, info)
+    }
+
+    /// Sends a signal to one thread. False if it was thrown away.
+    pub(crate) fn send_signal_to_thread(&mut self, thread: ThreadKey, info: SigInfo) -> bool {
+        self.post_signal(self.threads[thread.0].process, Some(thread), info)
+    }
+
+    fn post_signal(&mut self, process: ProcessKey, thread: Option<ThreadKey>, info: SigInfo) -> bool {
+        let signal = info.signo;
+        if self.processes[process.0].ended.is_some() {
+            return false;
+        }
+        self.prepare_stop_or_continue(process, signal);
+        let signals = &self.processes[process.0].signals;
+        let receiver = thread.or_else(|| self.processes[process.0].threads.first().copied());
+        let blocked = receiver.is_some_and(|t| {
+            let t = &self.threads[t.0].signals;
+            (t.blocked | t.awaited) & sig_bit(signal) != 0
+        });
+        if signals.ignores(signal) && !blocked {
+            return false;
+        }
+        let taker = match thread {
+            Some(thread) => Some(thread).filter(|t| self.wants_signal(*t, signal)),
+            None => self.processes[process.0].threads.iter().copied().find(|t| self.wants_signal(*t, signal)),
+        };
+        let stops = sig_bit(signal) & STOPPING != 0
+            && signals.action(signal).handler == c::SIG_DFL as u64
+            && taker.is_some_and(|t| self.threads[t.0].signals.awaited & sig_bit(signal) == 0);
+        if stops {
+            // Threads that wait in a call stay where they are: their calls are not interrupted.
+            self.stop_process(process, signal);
+            return false;
+        }
+        let queued = match thread {
+            Some(thread) => self.thread(thread).signals.pending.push(info),
+            None => self.process(process).signals.pending.push(info),
+        };
+        self.notify(self.processes[process.0].signals.arrived);
+        if let Some(taker) = taker {
+            self.wake_for_signal(taker, info);
+        }
+        queued
+    }
+
+    /// Whether the thread would take the signal: it does not block it, or waits for it.
+    fn wants_signal(&self, thread: ThreadKey, signal: i32) -> bool {
+        let signals = &self.threads[thread.0].signals;
+        (signals.blocked & !signals.awaited) & sig_bit(signal) == 0
+    }
+
+    fn wake_for_signal(&mut self, thread: ThreadKey, info: SigInfo) {
+        let process = self.threads[thread.0].process;
+        if self.threads[thread.0].signals.awaited & sig_bit(info.signo) != 0 {
+            self.continue_call(thread, Wake::Notified);
+            return;
+        }
+        if self.processes[process.0].signals.is_fatal(info.signo) {
+            self.condemn(process, info);
+        }
+        self.thread(thread).signals.attention = true;
+        self.interrupt(thread);
+    }
+
+    /// Lets the process end by a signal as soon as one of its threads runs, even stopped ones.
+    pub(crate) fn condemn(&mut self, process: ProcessKey, info: SigInfo) {
+        let target = self.process(process);
+        if target.signals.fatal.is_some() {
+            return;
+        }
+        target.signals.fatal = Some(info);
+        target.signals.job.stopped_by = None;
+        for thread in target.threads.clone() {
+            self.thread(thread).signals.attention = true;
+            if matches!(self.threads[thread.0].state, ThreadState::Stopped) {
+                self.unpark(thread);
+            }
+        }
+    }
+
+    /// Wakes threads that would take what is pending for their process, after a thread that was to
+    /// take it blocked it or ended.
+    pub(crate) fn retarget_pending(&mut self, process: ProcessKey) {
+        let pending = self.processes[process.0].signals.pending.set;
+        if pending == 0 {
+            return;
+        }
+        for thread in self.processes[process.0].threads.clone() {
+            if pending & !self.threads[thread.0].signals.blocked != 0 {
+                self.thread(thread).signals.attention = true;
+                self.interrupt(thread);
+            }
+        }
+    }
+
+    /// Raises a signal that the thread cannot escape: if it blocks or ignores it, it is killed.
+    pub(crate) fn force_signal(&mut self, thread: ThreadKey, info: SigInfo) {
+        let process = self.threads[thread.0].process;
+        let bit = sig_bit(info.signo);
+        let blocked = self.threads[thread.0].signals.blocked & bit != 0;
+        let action = self.process(process).signals.action_mut(info.signo);
+        if blocked || action.handler == c::SIG_IGN as u64 {
+            *action = KernelSigaction::default();
+        }
+        let signals = &mut self.thread(thread).signals;
+        signals.blocked &= !bit;
+        // It replaces one of the same number that somebody sent: that one tells nothing of the fault.
+        signals.pending.discard(bit);
+        signals.pending.push(info);
+        signals.attention = true;
+    }
+
+    /// Raises the signal of a CPU exception.
+    pub(crate) fn raise_fault(&mut self, thread: ThreadKey, fault: Fault) {
+        self.thread(thread).signals.last_fault = (fault.trapno, fault.error_code, fault.addr);
+        self.force_signal(thread, SigInfo::fault(fault.signal, fault.code, fault.addr));
+    }
+
+    /// The experiment sends process number `spec` its shutdown signal, as from pid 1.
+    pub(crate) fn shutdown_process(&mut self, spec: usize) {
+        let signal = self.config.processes[spec].shutdown_signal;
+        let process = self.processes.iter().find(|(_, p)| p.spec == Some(spec) && p.ended.is_none());
+        if let Some((key, _)) = process {
+            self.send_signal(ProcessKey(key), SigInfo::user(signal, c::SI_USER, 1, 0));
+        }
+    }
+
+    /// What a thread could take now: pending for it or its process (`rt_sigpending`, `signalfd`).
+    pub(crate) fn pending_signals(&self, thread: ThreadKey) -> u64 {
+        let thread = &self.threads[thread.0];
+        thread.signals.pending.set | self.processes[thread.process.0].signals.pending.set
+    }
+
+    /// Takes a pending signal of `set`, blocked or not, from the thread or its process
+    /// (`rt_sigtimedwait`, reading a `signalfd`). Notification: `ProcessSignals::arrived`.
+    pub(crate) fn take_signal(&mut self, thread: ThreadKey, set: u64) -> Option<SigInfo> {
+        let process = self.threads[thread.0].process;
+        let set = set & !UNBLOCKABLE;
+        let own = self.thread(thread).signals.pending.take(set);
+        let mut info = own.or_else(|| self.process(process).signals.pending.take(set))?;
+        self.timer_signal_taken(process, &mut info);
+        Some(info)
+    }
+}

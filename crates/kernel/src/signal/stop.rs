@@ -1,0 +1,79 @@
+//! Job control: stopping and continuing processes.
+//!
+//! A stopped process's threads are parked when they would run next; calls that wait go on waiting
+//! and are continued, if their time comes, once the process is.
+
+use super::state::STOPPING;
+use crate::host::Host;
+use crate::ids::{ProcessKey, ThreadKey};
+use crate::thread::ThreadState;
+use belljar_linux_abi::c;
+use belljar_linux_abi::signal::{SigInfo, sig_bit};
+
+impl Host {
+    /// What sending a stopping or continuing signal does at once, whether or not it is blocked.
+    pub(super) fn prepare_stop_or_continue(&mut self, process: ProcessKey, signal: i32) {
+        let discard = match signal {
+            c::SIGCONT => STOPPING,
+            _ if sig_bit(signal) & STOPPING != 0 => sig_bit(c::SIGCONT),
+            _ => return,
+        };
+        let target = self.process(process);
+        target.signals.pending.discard(discard);
+        for thread in target.threads.clone() {
+            self.thread(thread).signals.pending.discard(discard);
+        }
+        if signal == c::SIGCONT {
+            self.continue_process(process);
+        }
+    }
+
+    /// Stops all threads of a process and tells the parent. The terminal's stop signals do nothing
+    /// to an orphaned process group, as POSIX demands.
+    pub(super) fn stop_process(&mut self, process: ProcessKey, signal: i32) {
+        let target = &self.processes[process.0];
+        let orphaned = signal != c::SIGSTOP && self.is_orphaned_group(target.pgid);
+        let target = self.process(process);
+        if orphaned || target.signals.job.stopped_by.is_some() {
+            return;
+        }
+        let job = &mut target.signals.job;
+        job.stopped_by = Some(signal);
+        (job.stop_unreported, job.continue_unreported) = (true, false);
+        for thread in target.threads.clone() {
+            self.thread(thread).signals.attention = true;
+        }
+        self.report_to_parent(process, c::CLD_STOPPED, signal);
+    }
+
+    fn continue_process(&mut self, process: ProcessKey) {
+        let job = &mut self.process(process).signals.job;
+        if job.stopped_by.take().is_none() {
+            return;
+        }
+        (job.stop_unreported, job.continue_unreported) = (false, true);
+        for thread in self.processes[process.0].threads.clone() {
+            if matches!(self.threads[thread.0].state, ThreadState::Stopped) {
+                self.unpark(thread);
+            }
+        }
+        self.report_to_parent(process, c::CLD_CONTINUED, c::SIGCONT);
+    }
+
+    /// Makes a parked thread runnable.
+    pub(super) fn unpark(&mut self, thread: ThreadKey) {
+        self.thread(thread).state = ThreadState::Runnable;
+        self.run_queue.push_back(thread);
+    }
+
+    fn report_to_parent(&mut self, process: ProcessKey, code: i32, status: i32) {
+        let target = &self.processes[process.0];
+        let Some(parent) = target.parent else { return };
+        let info = SigInfo::child(code, target.pid, target.credentials.ruid, status, 0);
+        let quiet = self.processes[parent.0].signals.action(c::SIGCHLD).flags & c::SA_NOCLDSTOP as u64 != 0;
+        if !quiet {
+            self.send_signal(parent, info);
+        }
+        self.notify(self.processes[parent.0].child_changed);
+    }
+}

@@ -1,0 +1,199 @@
+//! New threads and child processes, `clone(2)`.
+
+use crate::host::Host;
+use crate::ids::{ProcessKey, ThreadKey};
+use crate::machine::ContextId;
+use belljar_linux_abi::signal::SigStack;
+use belljar_linux_abi::{Errno, c};
+
+/// What `clone`, `clone3`, `fork` and `vfork` ask for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CloneRequest {
+    /// `CLONE_*` without the exit signal.
+    pub flags: u64,
+    /// What the parent is sent when the child ends.
+    pub exit_signal: i32,
+    /// The child's stack pointer; 0 for the parent's.
+    pub stack: u64,
+    /// `CLONE_SETTLS`: the child's FS base.
+    pub tls: u64,
+    /// `CLONE_PARENT_SETTID`.
+    pub parent_tid: u64,
+    /// `CLONE_CHILD_SETTID` and `CLONE_CHILD_CLEARTID`.
+    pub child_tid: u64,
+}
+
+const THREAD: u64 = c::CLONE_THREAD as u64;
+const SIGHAND: u64 = c::CLONE_SIGHAND as u64;
+const VM: u64 = c::CLONE_VM as u64;
+const NAMESPACES: u64 = (c::CLONE_NEWNS
+    | c::CLONE_NEWCGROUP
+    | c::CLONE_NEWUTS
+    | c::CLONE_NEWIPC
+    | c::CLONE_NEWUSER
+    | c::CLONE_NEWPID
+    | c::CLONE_NEWNET) as u64;
+
+/// What a request makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A thread of the caller's process.
+    Thread,
+    /// A process in the caller's memory: `vfork`, `posix_spawn`.
+    SharingMemory,
+    /// A process with a copy of the caller's memory: `fork`.
+    CopyingMemory,
+}
+
+impl CloneRequest {
+    fn has(&self, flag: i32) -> bool {
+        self.flags & flag as u64 != 0
+    }
+
+    /// `EINVAL` for combinations that make no sense, as `copy_process` of Linux decides.
+    fn kind(&self) -> Result<Kind, Errno> {
+        let flags = self.flags;
+        let thread_without_handlers = flags & THREAD != 0 && flags & SIGHAND == 0;
+        let handlers_without_memory = flags & SIGHAND != 0 && flags & VM == 0;
+        if thread_without_handlers || handlers_without_memory {
+            return Err(Errno::EINVAL);
+        }
+        Ok(match (flags & THREAD != 0, flags & VM != 0) {
+            (true, _) => Kind::Thread,
+            (false, true) => Kind::SharingMemory,
+            (false, false) => Kind::CopyingMemory,
+        })
+    }
+}
+
+impl Host {
+    /// Makes the thread or process and gives it and its number. The child is at the end of the run
+    /// queue; with `CLONE_VFORK` the caller must then wait for it.
+    pub(crate) fn clone_task(
+        &mut self,
+        parent: ThreadKey,
+        request: &CloneRequest,
+    ) -> Result<(ThreadKey, i32), Errno> {
+        let kind = request.kind()?;
+        if request.flags & NAMESPACES != 0 {
+            self.warn("a new namespace (clone or unshare with CLONE_NEW*) is not supported");
+            return Err(Errno::EPERM);
+        }
+        if request.has(c::CLONE_PIDFD) {
+            return Err(Errno::EINVAL);
+        }
+        let process = self.threads[parent.0].process;
+        let child = match kind {
+            Kind::Thread => {
+                let context = self.copy_running_context(parent)?;
+                self.create_thread(process, context)
+            }
+            Kind::SharingMemory => {
+                let child = self.process_sharing_memory(process, request)?;
+                let context = self.copy_running_context(parent)?;
+                self.create_thread(child, context)
+            }
+            Kind::CopyingMemory => self.fork_memory(parent, request)?,
+        };
+        self.set_up_child(parent, child, request, kind);
+        let tid = self.threads[child.0].tid;
+        if request.has(c::CLONE_VFORK) {
+            self.process(self.threads[child.0].process).vfork_parent = Some(parent);
+        }
+        Ok((child, tid))
+    }
+
+    /// The one place that decides what becomes of a plain `fork`, whose child needs a copy of the
+    /// parent's memory at the same addresses: the near platform has no room for that.
+    fn fork_memory(&mut self, parent: ThreadKey, _request: &CloneRequest) -> Result<ThreadKey, Errno> {
+        let process = &self.processes[self.threads[parent.0].process.0];
+        let program = String::from_utf8_lossy(&process.exe).into_owned();
+        self.warn(format!("fork is not supported: {program} asked for it"));
+        Err(Errno::ENOSYS)
+    }
+
+    fn process_sharing_memory(
+        &mut self,
+        parent: ProcessKey,
+        request: &CloneRequest,
+    ) -> Result<ProcessKey, Errno> {
+        let mm = self.processes[parent.0].mm.ok_or(Errno::ESRCH)?;
+        let table = self.processes[parent.0].fds.ok_or(Errno::ESRCH)?;
+        self.mm(mm).users += 1;
+        let fds = if request.has(c::CLONE_FILES) {
+            self.files.tables[table.0].users += 1;
+            table
+        } else {
+            self.copy_fd_table(table)
+        };
+        Ok(self.create_child(parent, mm, fds, request.exit_signal))
+    }
+
+    fn copy_running_context(&mut self, thread: ThreadKey) -> Result<ContextId, Errno> {
+        let (process, context) = (self.threads[thread.0].process, self.threads[thread.0].context);
+        let mm = self.processes[process.0].mm.ok_or(Errno::ESRCH)?;
+        let space = self.spaces[mm.0].space;
+        Ok(self.machine.copy_context(context, space))
+    }
+
+    fn set_up_child(&mut self, parent: ThreadKey, child: ThreadKey, request: &CloneRequest, kind: Kind) {
+        let from = &self.threads[parent.0];
+        let (comm, blocked, alternate) =
+            (from.comm.clone(), from.signals.blocked, from.signals.alternate);
+        let parent_process = from.process;
+        let thread = self.thread(child);
+        thread.comm = comm;
+        thread.signals.blocked = blocked;
+        // Two threads must not share an alternate stack; a vfork parent sleeps meanwhile.
+        let keeps_stack = kind != Kind::Thread && (request.has(c::CLONE_VFORK) || !request.has(c::CLONE_VM));
+        thread.signals.alternate = if keeps_stack { alternate } else { SigStack::default() };
+        if request.has(c::CLONE_CHILD_CLEARTID) {
+            thread.clear_child_tid = request.child_tid;
+        }
+        let (tid, process, context) = (thread.tid, thread.process, thread.context);
+        let regs = self.machine.regs_mut(context);
+        regs.rax = 0;
+        if request.stack != 0 {
+            regs.rsp = request.stack;
+        }
+        if request.has(c::CLONE_SETTLS) {
+            regs.fs_base = request.tls;
+        }
+        if request.has(c::CLONE_PARENT) && kind != Kind::Thread {
+            self.adopt_by_grandparent(parent_process, process);
+        }
+        // Linux does not fail for a word that it cannot write either.
+        if request.has(c::CLONE_PARENT_SETTID) {
+            let _ = self.write_guest(parent_process, request.parent_tid, &tid.to_le_bytes());
+        }
+        if request.has(c::CLONE_CHILD_SETTID) {
+            let _ = self.write_guest(process, request.child_tid, &tid.to_le_bytes());
+        }
+    }
+
+    /// `CLONE_PARENT`: the child is the caller's sibling.
+    fn adopt_by_grandparent(&mut self, parent: ProcessKey, child: ProcessKey) {
+        let grandparent = self.processes[parent.0].parent;
+        self.process(parent).children.retain(|c| *c != child);
+        self.process(child).parent = grandparent;
+        if let Some(grandparent) = grandparent {
+            self.process(grandparent).children.push(child);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_decide_what_is_made() {
+        let kind = |flags: i32| CloneRequest { flags: flags as u64, ..Default::default() }.kind();
+        let thread = c::CLONE_VM | c::CLONE_SIGHAND | c::CLONE_THREAD;
+        assert_eq!(kind(thread), Ok(Kind::Thread));
+        assert_eq!(kind(c::CLONE_VM | c::CLONE_VFORK), Ok(Kind::SharingMemory));
+        assert_eq!(kind(c::CLONE_CHILD_SETTID), Ok(Kind::CopyingMemory));
+        assert_eq!(kind(c::CLONE_VM | c::CLONE_THREAD), Err(Errno::EINVAL));
+        assert_eq!(kind(c::CLONE_SIGHAND), Err(Errno::EINVAL));
+    }
+}

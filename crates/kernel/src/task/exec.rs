@@ -1,0 +1,78 @@
+//! What `execve(2)` does to a process before its new image is loaded.
+
+use crate::host::Host;
+use crate::ids::{FdTableKey, ProcessKey, ThreadKey};
+use crate::signal::UNBLOCKABLE;
+use belljar_linux_abi::c;
+use belljar_linux_abi::signal::{KernelSigaction, SigStack};
+
+impl Host {
+    /// Turns the process of `thread` into one that can run another image: past this point the old
+    /// one is lost. Other threads end and `thread` becomes the first; caught signals go back to
+    /// their defaults; timers of `timer_create`, the alternate stack and the word of
+    /// `set_tid_address` are forgotten; the descriptor table is its own and those to be closed are
+    /// closed; a `vfork` parent goes on. The caller then replaces the memory (whose old use it
+    /// releases), the context's registers and the names.
+    pub(crate) fn prepare_exec(&mut self, process: ProcessKey, thread: ThreadKey) {
+        for other in self.processes[process.0].threads.clone() {
+            if other != thread {
+                self.end_thread(other);
+            }
+        }
+        self.become_leader(thread);
+        self.release_thread_words(thread);
+        self.delete_posix_timers(process);
+
+        let target = self.process(process);
+        target.has_executed = true;
+        target.exit_signal = c::SIGCHLD;
+        target.attributes.dumpable = 1;
+        target.attributes.keep_capabilities = false;
+        for action in &mut target.signals.actions {
+            let handler = if action.handler == c::SIG_IGN as u64 { action.handler } else { c::SIG_DFL as u64 };
+            *action = KernelSigaction { handler, ..KernelSigaction::default() };
+        }
+        let signals = &mut self.thread(thread).signals;
+        signals.alternate = SigStack::default();
+        signals.blocked &= !UNBLOCKABLE;
+        signals.last_fault = (0, 0, 0);
+
+        self.unshare_fd_table(thread);
+        self.close_on_exec(thread);
+        self.wake_vfork_parent(process);
+    }
+
+    /// The thread that executes takes over the process's number.
+    fn become_leader(&mut self, thread: ThreadKey) {
+        let pid = self.processes[self.threads[thread.0].process.0].pid;
+        let tid = std::mem::replace(&mut self.thread(thread).tid, pid);
+        self.tids.remove(&tid);
+        self.tids.insert(pid, thread);
+        self.process(self.threads[thread.0].process).attributes.leader_exit_code = None;
+    }
+
+    /// Gives the thread's process a descriptor table that it shares with no other process.
+    fn unshare_fd_table(&mut self, thread: ThreadKey) {
+        let process = self.threads[thread.0].process;
+        let Some(table) = self.processes[process.0].fds else { return };
+        if self.files.tables[table.0].users > 1 {
+            let copy: FdTableKey = self.copy_fd_table(table);
+            self.process(process).fds = Some(copy);
+            self.release_fd_table(table);
+        }
+    }
+
+    fn close_on_exec(&mut self, thread: ThreadKey) {
+        let process = self.threads[thread.0].process;
+        let Some(table) = self.processes[process.0].fds else { return };
+        let mut closed = Vec::new();
+        for slot in &mut self.files.tables[table.0].entries {
+            if slot.is_some_and(|entry| entry.close_on_exec) {
+                closed.extend(slot.take());
+            }
+        }
+        for entry in closed {
+            self.release_file(entry.file);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The end of threads and processes.
+
+use crate::call::{CallState, Wake};
+use crate::host::{Host, Report};
+use crate::ids::{ProcessKey, ThreadKey};
+use crate::process::WaitStatus;
+use crate::thread::{Blocked, ThreadState};
+use belljar_linux_abi::c;
+use belljar_linux_abi::signal::SigInfo;
+
+impl Host {
+    /// `exit(2)`: ends one thread, and with the last one the process, whose status is then what the
+    /// first thread gave.
+    pub(crate) fn exit_thread(&mut self, thread: ThreadKey, code: i32) {
+        let process = self.threads[thread.0].process;
+        let target = self.process(process);
+        let is_last = target.threads.len() == 1;
+        let is_leader = self.threads[thread.0].tid == self.processes[process.0].pid;
+        if is_leader {
+            self.process(process).attributes.leader_exit_code = Some(code);
+        }
+        if is_last {
+            let code = self.processes[process.0].attributes.leader_exit_code.unwrap_or(code);
+            self.end_process(process, WaitStatus::Exited(code as u8));
+        } else {
+            self.end_thread(thread);
+            self.retarget_pending(process);
+        }
+    }
+
+    /// Ends a process with all its threads; it is a zombie until its parent has waited for it.
+    pub(crate) fn end_process(&mut self, process: ProcessKey, status: WaitStatus) {
+        if self.processes[process.0].ended.is_some() {
+            return;
+        }
+        for thread in self.processes[process.0].threads.clone() {
+            self.end_thread(thread);
+        }
+        self.cancel_process_timers(process);
+        self.wake_vfork_parent(process);
+        let target = self.process(process);
+        let (fds, mm) = (target.fds.take(), target.mm.take());
+        target.ended = Some(status);
+        target.signals.job = Default::default();
+        if let Some(fds) = fds {
+            self.release_fd_table(fds);
+        }
+        if let Some(mm) = mm {
+            self.release_mm(mm);
+        }
+        self.orphan_children(process);
+        if let Some(spec) = self.processes[process.0].spec {
+            self.reports.push(Report::Ended { spec, status, at: self.clock.now() });
+        }
+        self.announce_end(process, status);
+    }
+
+    /// Takes back a process that could not be started and was never seen by anyone.
+    pub(crate) fn discard_process(&mut self, process: ProcessKey) {
+        let target = self.process(process);
+        target.spec = None;
+        target.parent = None;
+        self.end_process(process, WaitStatus::Signaled(c::SIGKILL));
+    }
+
+    /// Kills a process by a signal that it can neither block nor catch, whatever its number.
+    pub(crate) fn kill_process(&mut self, process: ProcessKey, signal: i32) {
+        self.condemn(process, SigInfo::kernel(signal));
+        for thread in self.processes[process.0].threads.clone() {
+            self.interrupt(thread);
+        }
+    }
+
+    /// Tells the parent; one that does not want to wait for its children has them vanish.
+    fn announce_end(&mut self, process: ProcessKey, status: WaitStatus) {
+        let target = &self.processes[process.0];
+        let Some(parent) = target.parent else {
+            // Pid 1 waits for everybody.
+            self.reap(process);
+            return;
+        };
+        let (code, value) = match status {
+            WaitStatus::Exited(code) => (c::CLD_EXITED, i32::from(code)),
+            WaitStatus::Signaled(signal) => (c::CLD_KILLED, signal),
+        };
+        let info = SigInfo::child(code, target.pid, target.credentials.ruid, value, self.cpu_ticks(process));
+        let exit_signal = self.processes[process.0].exit_signal;
+        let action = self.processes[parent.0].signals.action(c::SIGCHLD);
+        let unwanted = exit_signal == c::SIGCHLD
+            && (action.handler == c::SIG_IGN as u64 || action.flags & c::SA_NOCLDWAIT as u64 != 0);
+        if exit_signal != 0 {
+            self.send_signal(parent, SigInfo { signo: exit_signal, ..info });
+        }
+        if unwanted {
+            self.reap(process);
+        }
+        self.notify(self.processes[parent.0].child_changed);
+    }
+
+    /// Forgets a process that has ended. Its number is free again.
+    pub(crate) fn reap(&mut self, process: ProcessKey) {
+        let calls = self.calls_with_children(process);
+        let gone = self.processes.remove(process.0);
+        self.pids.remove(&gone.pid);
+        self.waits.destroy(gone.child_changed);
+        self.waits.destroy(gone.signals.arrived);
+        if let Some(parent) = gone.parent {
+            let parent = self.process(parent);
+            parent.children.retain(|child| *child != process);
+            parent.attributes.children_calls += calls;
+        }
+    }
+
+    /// Ends one thread: `robust_list`, `clear_child_tid`, its context.
+    pub(super) fn end_thread(&mut self, key: ThreadKey) {
+        self.release_thread_words(key);
+        if let ThreadState::Blocked(Blocked { state: CallState::Vfork(child), .. }) =
+            self.threads[key.0].state
+            && let Some(child) = self.pids.get(&child).copied()
+        {
+            self.process(child).vfork_parent = None;
+        }
+        self.unschedule(key);
+        let thread = self.threads.remove(key.0);
+        self.tids.remove(&thread.tid);
+        self.machine.destroy_context(thread.context);
+        let process = self.process(thread.process);
+        process.threads.retain(|t| *t != key);
+        process.attributes.ended_calls += thread.calls;
+    }
+
+    /// What a thread does to memory when it leaves it, `mm_release` of Linux: marks the robust
+    /// futexes that it holds, zeroes the word of `set_tid_address` and wakes who waits for that.
+    pub(super) fn release_thread_words(&mut self, key: ThreadKey) {
+        self.walk_robust_list(key);
+        let thread = self.thread(key);
+        thread.robust_list = (0, 0);
+        let word = std::mem::take(&mut thread.clear_child_tid);
+        let process = thread.process;
+        let shares_memory = self.processes[process.0].threads.len() > 1
+            || self.processes[process.0].mm.is_some_and(|mm| self.spaces[mm.0].users > 1);
+        if word != 0 && shares_memory && self.write_guest(process, word, &0u32.to_le_bytes()).is_ok() {
+            self.wake_futex_word(process, word, 1);
+        }
+    }
+
+    /// Lets the parent of a `vfork` child go on.
+    pub(super) fn wake_vfork_parent(&mut self, process: ProcessKey) {
+        if let Some(parent) = self.process(process).vfork_parent.take() {
+            self.continue_call(parent, Wake::Notified);
+        }
+    }
+
+    /// Gives the children of a process that ends to the next subreaper or to pid 1.
+    fn orphan_children(&mut self, process: ProcessKey) {
+        let mut reaper = self.processes[process.0].parent;
+        while let Some(candidate) = reaper {
+            let candidate = &self.processes[candidate.0];
+            if candidate.attributes.is_subreaper && candidate.ended.is_none() {
+                break;
+            }
+            reaper = candidate.parent;
+        }
+        for child in std::mem::take(&mut self.process(process).children) {
+            let orphan = self.process(child);
+            orphan.parent = reaper;
+            let (signal, has_ended) = (orphan.attributes.parent_death_signal, orphan.ended.is_some());
+            match reaper {
+                Some(reaper) => {
+                    self.process(reaper).children.push(child);
+                    if has_ended {
+                        self.notify(self.processes[reaper.0].child_changed);
+                    }
+                }
+                None if has_ended => self.reap(child),
+                None => {}
+            }
+            if signal != 0 && !has_ended {
+                let pid = self.processes[process.0].pid;
+                self.send_signal(child, SigInfo::user(signal, c::SI_USER, pid, 0));
+            }
+            if !has_ended {
+                self.hang_up_if_orphaned(child);
+            }
+        }
+    }
+
+    /// A stopped process whose group has just become orphaned is told and continued: nobody is left
+    /// who could do that.
+    fn hang_up_if_orphaned(&mut self, process: ProcessKey) {
+        let target = &self.processes[process.0];
+        if target.signals.job.stopped_by.is_some() && self.is_orphaned_group(target.pgid) {
+            self.send_signal(process, SigInfo::kernel(c::SIGHUP));
+            self.send_signal(process, SigInfo::kernel(c::SIGCONT));
+        }
+    }
+
+    /// Calls that a process's threads have made: processor time is counted in them, one microsecond
+    /// each.
+    pub(crate) fn calls_of(&self, process: ProcessKey) -> u64 {
+        let process = &self.processes[process.0];
+        let living: u64 = process.threads.iter().map(|t| self.threads[t.0].calls).sum();
+        living + process.attributes.ended_calls
+    }
+
+    fn calls_with_children(&self, process: ProcessKey) -> u64 {
+        self.calls_of(process) + self.processes[process.0].attributes.children_calls
+    }
+
+    /// A process's processor time in ticks of 10 ms.
+    fn cpu_ticks(&self, process: ProcessKey) -> u64 {
+        self.calls_of(process) / 10_000
+    }
+}

@@ -1,0 +1,81 @@
+//! Process groups and sessions, `setpgid(2)`, `setsid(2)`.
+
+use crate::host::Host;
+use crate::ids::{ProcessKey, ThreadKey};
+use belljar_linux_abi::Errno;
+
+impl Host {
+    /// The living or ended process with this number; the caller's own for 0. `ESRCH` otherwise.
+    pub(crate) fn find_process(&self, caller: ProcessKey, pid: i32) -> Result<ProcessKey, Errno> {
+        match pid {
+            0 => Ok(caller),
+            _ => self.pids.get(&pid).copied().ok_or(Errno::ESRCH),
+        }
+    }
+
+    /// The thread with this number; the caller for 0. `ESRCH` otherwise.
+    pub(crate) fn find_thread(&self, caller: ThreadKey, tid: i32) -> Result<ThreadKey, Errno> {
+        match tid {
+            0 => Ok(caller),
+            _ => self.tids.get(&tid).copied().ok_or(Errno::ESRCH),
+        }
+    }
+
+    /// The members of a process group, in order of their numbers.
+    pub(crate) fn group_members(&self, pgid: i32) -> Vec<ProcessKey> {
+        self.pids.values().copied().filter(|p| self.processes[p.0].pgid == pgid).collect()
+    }
+
+    /// Whether no member's parent is in another group of the same session: nobody does job control
+    /// for it.
+    pub(crate) fn is_orphaned_group(&self, pgid: i32) -> bool {
+        self.group_members(pgid).into_iter().all(|member| {
+            let member = &self.processes[member.0];
+            member.parent.is_none_or(|parent| {
+                let parent = &self.processes[parent.0];
+                parent.pgid == pgid || parent.sid != member.sid
+            })
+        })
+    }
+
+    /// `setpgid(2)` with its arguments resolved: 0 means the caller and its number.
+    pub(crate) fn set_group(&mut self, caller: ProcessKey, pid: i32, pgid: i32) -> Result<(), Errno> {
+        if pgid < 0 {
+            return Err(Errno::EINVAL);
+        }
+        let key = self.find_process(caller, pid)?;
+        let target = &self.processes[key.0];
+        let own = &self.processes[caller.0];
+        let is_child = target.parent == Some(caller);
+        if key != caller && !is_child {
+            return Err(Errno::ESRCH);
+        }
+        if is_child && target.sid != own.sid {
+            return Err(Errno::EPERM);
+        }
+        if is_child && target.has_executed {
+            return Err(Errno::EACCES);
+        }
+        if target.sid == target.pid {
+            return Err(Errno::EPERM);
+        }
+        let pgid = if pgid == 0 { target.pid } else { pgid };
+        let exists = || self.group_members(pgid).iter().any(|m| self.processes[m.0].sid == own.sid);
+        if pgid != target.pid && !exists() {
+            return Err(Errno::EPERM);
+        }
+        self.process(key).pgid = pgid;
+        Ok(())
+    }
+
+    /// `setsid(2)`: a new session with the caller as leader; gives its number.
+    pub(crate) fn new_session(&mut self, caller: ProcessKey) -> Result<i32, Errno> {
+        let pid = self.processes[caller.0].pid;
+        if !self.group_members(pid).is_empty() {
+            return Err(Errno::EPERM);
+        }
+        let process = self.process(caller);
+        (process.sid, process.pgid) = (pid, pid);
+        Ok(pid)
+    }
+}

@@ -1,0 +1,154 @@
+//! Waiting for children, `wait(2)`.
+
+use crate::host::Host;
+use crate::ids::ProcessKey;
+use crate::process::WaitStatus;
+use belljar_linux_abi::{Errno, c};
+use bitflags::bitflags;
+
+/// Which children a wait is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Selector {
+    /// All of them.
+    Any,
+    /// The one with this number.
+    Pid(i32),
+    /// Those of this process group.
+    Group(i32),
+}
+
+bitflags! {
+    /// The options of `wait4(2)` and `waitid(2)`.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct WaitFlags: i32 {
+        /// Does not wait.
+        const NOHANG = c::WNOHANG;
+        /// Stopped children count (`WUNTRACED`).
+        const STOPPED = c::WSTOPPED;
+        /// Ended children count; `wait4` always has it.
+        const EXITED = c::WEXITED;
+        /// Continued children count.
+        const CONTINUED = c::WCONTINUED;
+        /// Leaves the child as it is.
+        const NOWAIT = c::WNOWAIT;
+        /// Not those of other threads; all threads share their children here.
+        const NOTHREAD = c::__WNOTHREAD;
+        /// All kinds of children.
+        const ALL = c::__WALL;
+        /// Only those that do not send `SIGCHLD`.
+        const CLONE = c::__WCLONE;
+    }
+}
+
+/// What a wait has learnt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChildEvent {
+    /// The child.
+    pub pid: i32,
+    /// Its user.
+    pub uid: u32,
+    /// `CLD_*`.
+    pub code: i32,
+    /// The exit code or the signal.
+    pub status: i32,
+    /// Calls that it and the children it waited for have made.
+    pub calls: u64,
+}
+
+impl ChildEvent {
+    /// The number that `wait4` stores.
+    pub fn encode(&self) -> i32 {
+        match self.code {
+            c::CLD_EXITED => (self.status & 0xff) << 8,
+            c::CLD_STOPPED => (self.status << 8) | 0x7f,
+            c::CLD_CONTINUED => 0xffff,
+            _ => self.status,
+        }
+    }
+}
+
+impl Host {
+    /// The first child of `parent` with something to report, which is thereby reported. `ECHILD` if
+    /// there is no child to wait for, `None` if none has anything to say yet.
+    pub(crate) fn collect_child(
+        &mut self,
+        parent: ProcessKey,
+        which: Selector,
+        flags: WaitFlags,
+    ) -> Result<Option<ChildEvent>, Errno> {
+        let mut eligible = false;
+        for child in self.processes[parent.0].children.clone() {
+            if !self.is_eligible(child, which, flags) {
+                continue;
+            }
+            eligible = true;
+            if let Some(event) = self.child_event(child, flags) {
+                return Ok(Some(event));
+            }
+        }
+        if eligible { Ok(None) } else { Err(Errno::ECHILD) }
+    }
+
+    fn is_eligible(&self, child: ProcessKey, which: Selector, flags: WaitFlags) -> bool {
+        let child = &self.processes[child.0];
+        let selected = match which {
+            Selector::Any => true,
+            Selector::Pid(pid) => child.pid == pid,
+            Selector::Group(pgid) => child.pgid == pgid,
+        };
+        let is_clone = child.exit_signal != c::SIGCHLD;
+        selected && (flags.contains(WaitFlags::ALL) || is_clone == flags.contains(WaitFlags::CLONE))
+    }
+
+    fn child_event(&mut self, key: ProcessKey, flags: WaitFlags) -> Option<ChildEvent> {
+        let keep = flags.contains(WaitFlags::NOWAIT);
+        let calls = self.calls_of(key) + self.processes[key.0].attributes.children_calls;
+        let child = self.process(key);
+        let event = |code, status| {
+            Some(ChildEvent { pid: child.pid, uid: child.credentials.ruid, code, status, calls })
+        };
+        if let Some(status) = child.ended {
+            if !flags.contains(WaitFlags::EXITED) {
+                return None;
+            }
+            let event = match status {
+                WaitStatus::Exited(code) => event(c::CLD_EXITED, i32::from(code)),
+                WaitStatus::Signaled(signal) => event(c::CLD_KILLED, signal),
+            };
+            if !keep {
+                self.reap(key);
+            }
+            return event;
+        }
+        let job = child.signals.job;
+        if let Some(signal) = job.stopped_by.filter(|_| job.stop_unreported && flags.contains(WaitFlags::STOPPED))
+        {
+            let event = event(c::CLD_STOPPED, signal);
+            child.signals.job.stop_unreported = keep;
+            return event;
+        }
+        if job.continue_unreported && flags.contains(WaitFlags::CONTINUED) {
+            let event = event(c::CLD_CONTINUED, c::SIGCONT);
+            child.signals.job.continue_unreported = keep;
+            return event;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_encoded_as_the_macros_of_wait_read_them() {
+        let status = |code, status| ChildEvent { pid: 2, uid: 0, code, status, calls: 0 }.encode();
+        assert!(c::WIFEXITED(status(c::CLD_EXITED, 3)));
+        assert_eq!(c::WEXITSTATUS(status(c::CLD_EXITED, 3)), 3);
+        assert!(c::WIFSIGNALED(status(c::CLD_KILLED, c::SIGKILL)));
+        assert_eq!(c::WTERMSIG(status(c::CLD_KILLED, c::SIGKILL)), c::SIGKILL);
+        assert!(c::WIFSTOPPED(status(c::CLD_STOPPED, c::SIGTSTP)));
+        assert_eq!(c::WSTOPSIG(status(c::CLD_STOPPED, c::SIGTSTP)), c::SIGTSTP);
+        assert!(c::WIFCONTINUED(status(c::CLD_CONTINUED, c::SIGCONT)));
+    }
+}
