@@ -5,6 +5,7 @@ use belljar_kernel::machine::{NativeDirEntry, NativeFile, NativeStat, OpenHow};
 use belljar_linux_abi::Errno;
 use std::ffi::CString;
 use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{FromRawFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
@@ -188,5 +189,42 @@ pub fn shared_memory(len: u64) -> Result<NativeFile, Errno> {
             close(file);
             Err(error)
         }
+    }
+}
+
+pub fn read_stream(stream: u8, out: &mut [u8]) -> Result<usize, Errno> {
+    loop {
+        match own_stream(stream)?.read(out) {
+            Ok(n) => return Ok(n),
+            Err(error) => wait_or_fail(stream, libc::POLLIN, error)?,
+        }
+    }
+}
+
+pub fn write_stream(stream: u8, mut data: &[u8]) -> Result<(), Errno> {
+    while !data.is_empty() {
+        match own_stream(stream)?.write(data) {
+            Ok(n) => data = &data[n..],
+            Err(error) => wait_or_fail(stream, libc::POLLOUT, error)?,
+        }
+    }
+    Ok(())
+}
+
+fn own_stream(stream: u8) -> Result<ManuallyDrop<File>, Errno> {
+    if stream > 2 { Err(Errno::EBADF) } else { Ok(borrowed(NativeFile(i32::from(stream)))) }
+}
+
+/// Whoever started the simulator may have made its streams non-blocking.
+fn wait_or_fail(stream: u8, events: i16, error: std::io::Error) -> Result<(), Errno> {
+    match error.kind() {
+        std::io::ErrorKind::Interrupted => Ok(()),
+        std::io::ErrorKind::WouldBlock => {
+            let mut wait = libc::pollfd { fd: i32::from(stream), events, revents: 0 };
+            // SAFETY: `wait` outlives the call. A failure shows in the next attempt.
+            unsafe { libc::poll(&mut wait, 1, -1) };
+            Ok(())
+        }
+        _ => Err(error.into()),
     }
 }

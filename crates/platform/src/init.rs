@@ -66,7 +66,9 @@ pub fn init() -> Result<(), InitError> {
 fn relayout() -> Option<InitError> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` outlives the call.
-    if unsafe { libc::getrlimit(libc::RLIMIT_STACK, &mut limit) } != 0 || limit.rlim_cur != libc::RLIM_INFINITY {
+    if unsafe { libc::getrlimit(libc::RLIMIT_STACK, &mut limit) } != 0
+        || limit.rlim_cur != libc::RLIM_INFINITY
+    {
         return None;
     }
     limit.rlim_cur = 8 << 20;

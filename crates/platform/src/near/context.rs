@@ -93,7 +93,8 @@ impl Xsave {
     pub unsafe fn load_frame(&mut self, frame: *const u8, layout: &XsaveLayout) {
         // SAFETY: passed on to the caller.
         let at = |offset, len| unsafe { std::slice::from_raw_parts(frame.add(offset), len) };
-        let mut in_use = u64::from_le_bytes(at(xsave::XSTATE_BV, 8).try_into().expect("8 bytes")) & layout.mask;
+        let mut in_use =
+            u64::from_le_bytes(at(xsave::XSTATE_BV, 8).try_into().expect("8 bytes")) & layout.mask;
         self.put(0, at(0, xsave::ST));
         // Linux always reports x87 as in use: looking saves the next resume an `xrstor`.
         if is_initial_x87(at(0, xsave::XMM)) {

@@ -355,7 +355,8 @@ pub unsafe fn write_gs_base(base: u64) {
 /// simulator's own range raises SIGSYS.
 pub fn dispatch_system_calls(on: bool) -> std::io::Result<()> {
     const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
-    let (mode, start, len) = if on { (1, HOST_AREA.start, HOST_AREA.end - HOST_AREA.start) } else { (0, 0, 0) };
+    let (mode, start, len) =
+        if on { (1, HOST_AREA.start, HOST_AREA.end - HOST_AREA.start) } else { (0, 0, 0) };
     // SAFETY: plain numbers; no selector byte is used.
     match unsafe { libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, mode, start, len, 0) } {
         0 => Ok(()),

@@ -29,11 +29,12 @@ pub fn resume(context: &mut Context, space: &mut Space) -> Exit {
 
 fn run(worker: *mut Worker, context: &mut Context, space: &mut Space) -> Option<Exit> {
     context.regs.rflags = context.regs.rflags & GUEST_FLAGS | PLAIN_FLAGS;
-    if context.regs.rip != context.exit_rip {
+    if context.regs.rip != context.exit_rip || context.generation != space.rewriter.generation {
         if !space.may_run_at(context.regs.rip) {
             return Some(Exit::Fault(no_code_at(context.regs.rip)));
         }
-        context.resume_at = context.regs.rip;
+        context.resume_at = space.rewriter.native(context.regs.rip);
+        context.generation = space.rewriter.generation;
     }
     // SAFETY: `worker` is this thread's block and nobody borrows it; `context` is exclusively ours
     // and reached by the same pointer inside; its vector image is kept acceptable by `Xsave`.
@@ -51,6 +52,14 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space) -> Option<
         return Some(Exit::Syscall);
     }
     context.exit_rip = LOOK_UP;
+    let in_stub = space.rewriter.visible(regs.rip);
+    if let Some(place) = in_stub {
+        // Unless the kernel sends it elsewhere, it goes on right there: a guest that single-steps
+        // would never get from the site into the stub otherwise.
+        context.resume_at = regs.rip;
+        context.exit_rip = place.rip;
+        regs.rip = place.rip;
+    }
     if trap.signal == tick_signal() {
         return Some(Exit::Preempted);
     }
@@ -58,21 +67,27 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space) -> Option<
         libc::SIGSYS if trap.addr == AUDIT_ARCH_X86_64 => {
             regs.rcx = regs.rip;
             regs.r11 = regs.rflags;
+            space.rewriter.trapped(regs.rip, regs.rax, &space.slot);
             Some(Exit::Syscall)
         }
         libc::SIGSYS => Some(Exit::CompatSyscall),
-        libc::SIGSEGV if trap.trapno == GENERAL_PROTECTION => match trapping_instruction(regs.rip, space) {
-            Some((Trapping::Rdtsc { aux }, len)) => {
-                regs.rip += len;
-                Some(Exit::ReadTsc { aux })
+        libc::SIGSEGV if trap.trapno == GENERAL_PROTECTION && in_stub.is_none() => {
+            match trapping_instruction(regs.rip, space) {
+                Some((Trapping::Rdtsc { aux }, len)) => {
+                    regs.rip += len;
+                    Some(Exit::ReadTsc { aux })
+                }
+                Some((Trapping::Cpuid, len)) => {
+                    cpuid::answer(regs);
+                    regs.rip += len;
+                    None
+                }
+                None => Some(Exit::Fault(fault(trap))),
             }
-            Some((Trapping::Cpuid, len)) => {
-                cpuid::answer(regs);
-                regs.rip += len;
-                None
-            }
-            None => Some(Exit::Fault(fault(trap))),
-        },
+        }
+        // Only the way through GS can fault there: the guest had changed it. The handler has set it
+        // right, so the call is simply made again.
+        libc::SIGSEGV | libc::SIGBUS if in_stub.is_some_and(|place| place.before_call) => None,
         _ => Some(Exit::Fault(fault(trap))),
     }
 }

@@ -4,6 +4,7 @@
 //! * [`context`]: saved registers; [`entry`]: into the guest and out of it, in assembly
 //! * [`worker`]: what a thread needs to run guests; [`signals`]: how guest code comes back
 //! * [`copy`]: guest memory that may not be there
+//! * [`rewrite`]: call sites that no longer trap; [`patch_memory`]: how they are written
 //! * [`cpu`], [`cpuid`]: what the CPU has, and what guests are told of it
 
 mod context;
@@ -15,14 +16,15 @@ mod exits;
 pub mod layout;
 pub(crate) mod patch_memory;
 mod registry;
+mod rewrite;
 pub(crate) mod signals;
 mod space;
 pub(crate) mod worker;
 
 use crate::files::{self};
 use belljar_kernel::machine::{
-    Backing, ContextId, Exit, GuestMemory, HostFiles, NativeDirEntry, NativeFile, NativeStat, OpenHow, Platform,
-    Prot, Regs, SpaceId,
+    Backing, ContextId, Exit, GuestMemory, HostFiles, NativeDirEntry, NativeFile, NativeStat, OpenHow,
+    Platform, Prot, Regs, SpaceId,
 };
 use belljar_linux_abi::Errno;
 use context::Context;
@@ -101,7 +103,14 @@ impl Platform for NearMachine {
         self.space_mut(space).claim(range)
     }
 
-    fn map(&mut self, space: SpaceId, addr: u64, len: u64, prot: Prot, backing: Backing) -> Result<(), Errno> {
+    fn map(
+        &mut self,
+        space: SpaceId,
+        addr: u64,
+        len: u64,
+        prot: Prot,
+        backing: Backing,
+    ) -> Result<(), Errno> {
         self.space_mut(space).map(addr, len, prot, backing)
     }
     fn unmap(&mut self, space: SpaceId, addr: u64, len: u64) -> Result<(), Errno> {
@@ -110,7 +119,14 @@ impl Platform for NearMachine {
     fn protect(&mut self, space: SpaceId, addr: u64, len: u64, prot: Prot) -> Result<(), Errno> {
         self.space_mut(space).protect(addr, len, prot)
     }
-    fn relocate(&mut self, space: SpaceId, from: u64, old_len: u64, to: u64, new_len: u64) -> Result<(), Errno> {
+    fn relocate(
+        &mut self,
+        space: SpaceId,
+        from: u64,
+        old_len: u64,
+        to: u64,
+        new_len: u64,
+    ) -> Result<(), Errno> {
         self.space_mut(space).relocate(from, old_len, to, new_len)
     }
     fn advise(&mut self, space: SpaceId, addr: u64, len: u64, advice: i32) -> Result<(), Errno> {
@@ -203,5 +219,11 @@ impl HostFiles for NearMachine {
     }
     fn shared_memory(&mut self, len: u64) -> Result<NativeFile, Errno> {
         files::shared_memory(len)
+    }
+    fn read_stream(&mut self, stream: u8, out: &mut [u8]) -> Result<usize, Errno> {
+        files::read_stream(stream, out)
+    }
+    fn write_stream(&mut self, stream: u8, data: &[u8]) -> Result<(), Errno> {
+        files::write_stream(stream, data)
     }
 }

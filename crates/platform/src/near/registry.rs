@@ -31,7 +31,10 @@ pub fn take_slot(slot: &Range<u64>) -> Result<(), Errno> {
 /// Gives `range` to the space whose slot starts at `owner`. `EINVAL` outside [`FIXED_AREA`] or off
 /// page boundaries; `EBUSY` if another space holds a part of it or something else is mapped there.
 pub fn claim(owner: u64, range: &Range<u64>) -> Result<(), Errno> {
-    if !layout::contains(&FIXED_AREA, range) || range.start % PAGE != 0 || range.end % PAGE != 0 || range.is_empty()
+    if !layout::contains(&FIXED_AREA, range)
+        || range.start % PAGE != 0
+        || range.end % PAGE != 0
+        || range.is_empty()
     {
         return Err(Errno::EINVAL);
     }
@@ -53,6 +56,27 @@ pub fn claim(owner: u64, range: &Range<u64>) -> Result<(), Errno> {
 /// Frees everything that the space whose slot starts at `owner` holds.
 pub fn release(owner: u64) {
     claims().retain(|c| c.owner != owner);
+}
+
+/// Finds and takes `len` bytes for stubs inside `within`, from its end downwards; gives their start.
+pub fn claim_stubs(within: Range<u64>, len: u64) -> Option<u64> {
+    let mut claims = claims();
+    let mut start = within.end.checked_sub(len)?;
+    while start >= within.start {
+        let range = start..start + len;
+        if claims.iter().all(|c| !layout::overlap(&c.range, &range)) && is_unmapped(&range) {
+            // An owner that no space is: even the space that the stubs serve must not map there.
+            claims.push(Claim { range, owner: start });
+            return Some(start);
+        }
+        start -= len;
+    }
+    None
+}
+
+/// Frees what [`claim_stubs`] gave at `start`.
+pub fn release_stubs(start: u64) {
+    release(start);
 }
 
 fn is_unmapped(range: &Range<u64>) -> bool {

@@ -2,6 +2,7 @@
 
 use super::layout::{self, PAGE, Slot};
 use super::registry;
+use super::rewrite::Rewriter;
 use belljar_kernel::machine::{Backing, Prot};
 use belljar_linux_abi::Errno;
 use std::ops::Range;
@@ -13,6 +14,8 @@ pub struct Space {
     pub slot: Slot,
     /// Granted ranges outside the slot.
     claims: Vec<Range<u64>>,
+    /// Its rewritten call sites.
+    pub rewriter: Rewriter,
 }
 
 /// A native call's result as the kernel's.
@@ -23,6 +26,11 @@ fn checked(result: i32) -> Result<(), Errno> {
     }
 }
 
+/// The whole pages that `len` bytes at a page's start lie in.
+fn pages(addr: u64, len: u64) -> Range<u64> {
+    addr..addr + len.next_multiple_of(PAGE)
+}
+
 fn pointer(addr: u64) -> *mut libc::c_void {
     addr as *mut libc::c_void
 }
@@ -31,7 +39,7 @@ impl Space {
     /// Takes `slot`.
     pub fn new(slot: Slot) -> Result<Space, Errno> {
         registry::take_slot(&slot.whole).map_err(|_| Errno::ENOMEM)?;
-        Ok(Space { slot, claims: Vec::new() })
+        Ok(Space { slot, claims: Vec::new(), rewriter: Rewriter::default() })
     }
 
     /// Whether `len` bytes at `addr` are this space's to use.
@@ -79,7 +87,9 @@ impl Space {
         self.check_pages(addr, len)?;
         let (flags, fd, offset) = match backing {
             Backing::Anonymous => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0),
-            Backing::PrivateFile { file, offset } => (libc::MAP_PRIVATE | libc::MAP_NORESERVE, file.0, offset),
+            Backing::PrivateFile { file, offset } => {
+                (libc::MAP_PRIVATE | libc::MAP_NORESERVE, file.0, offset)
+            }
             Backing::SharedFile { file, offset } => (libc::MAP_SHARED, file.0, offset),
         };
         // SAFETY: the range is the guest's own, so nothing of the simulator is replaced.
@@ -93,12 +103,23 @@ impl Space {
                 offset as libc::off_t,
             )
         };
-        if at == libc::MAP_FAILED { Err(std::io::Error::last_os_error().into()) } else { Ok(()) }
+        if at == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error().into());
+        }
+        let mapped = pages(addr, len);
+        self.rewriter.text_gone(&mapped);
+        if let Backing::PrivateFile { file, offset } = backing {
+            if prot.contains(Prot::EXEC) && !prot.contains(Prot::WRITE) {
+                self.rewriter.text_mapped(mapped, file.0, offset);
+            }
+        }
+        Ok(())
     }
 
     /// See `Platform::unmap`.
     pub fn unmap(&mut self, addr: u64, len: u64) -> Result<(), Errno> {
         self.check_pages(addr, len)?;
+        self.rewriter.text_gone(&pages(addr, len));
         // SAFETY: the range is the guest's own.
         checked(unsafe { libc::munmap(pointer(addr), len as usize) })
     }
@@ -106,6 +127,10 @@ impl Space {
     /// See `Platform::protect`.
     pub fn protect(&mut self, addr: u64, len: u64, prot: Prot) -> Result<(), Errno> {
         self.check_pages(addr, len)?;
+        if prot.contains(Prot::WRITE) || !prot.contains(Prot::EXEC) {
+            // What becomes writable may no longer be what the file holds, now or ever again.
+            self.rewriter.text_gone(&pages(addr, len));
+        }
         // SAFETY: the range is the guest's own.
         checked(unsafe { libc::mprotect(pointer(addr), len as usize, prot.bits() as i32) })
     }
@@ -114,12 +139,14 @@ impl Space {
     pub fn relocate(&mut self, from: u64, old_len: u64, to: u64, new_len: u64) -> Result<(), Errno> {
         self.check_pages(from, old_len.max(1))?;
         self.check_pages(to, new_len)?;
-        // SAFETY: both ranges are the guest's own.
+        self.rewriter.text_gone(&pages(from, old_len));
+        self.rewriter.text_gone(&pages(to, new_len));
         let at = if from == to {
+            // SAFETY: the range is the guest's own, and so is what it grows into.
             unsafe { libc::mremap(pointer(from), old_len as usize, new_len as usize, 0) }
         } else {
             let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-            // SAFETY: as above.
+            // SAFETY: both ranges are the guest's own.
             unsafe { libc::mremap(pointer(from), old_len as usize, new_len as usize, flags, pointer(to)) }
         };
         if at == libc::MAP_FAILED { Err(std::io::Error::last_os_error().into()) } else { Ok(()) }
@@ -128,6 +155,9 @@ impl Space {
     /// See `Platform::advise`.
     pub fn advise(&mut self, addr: u64, len: u64, advice: i32) -> Result<(), Errno> {
         self.check_pages(addr, len)?;
+        if advice == libc::MADV_DONTNEED {
+            self.rewriter.content_gone(&pages(addr, len));
+        }
         // SAFETY: the range is the guest's own.
         checked(unsafe { libc::madvise(pointer(addr), len as usize, advice) })
     }

@@ -85,7 +85,9 @@ fn faults_say_what_a_signal_frame_must() {
 #[test]
 fn addresses_that_are_no_code_fault_before_the_cpu_sees_them() {
     let mut guest = Guest::new(blob!(nowhere, "nop"));
-    for (rip, addr) in [(0, 0), (0x7000_0000_0000, 0x7000_0000_0000), (1 << 60, 0), (guest.stack + 8192, guest.stack + 8192)] {
+    for (rip, addr) in
+        [(0, 0), (0x7000_0000_0000, 0x7000_0000_0000), (1 << 60, 0), (guest.stack + 8192, guest.stack + 8192)]
+    {
         let thread = guest.thread();
         guest.regs(thread).rip = rip;
         let Exit::Fault(fault) = guest.machine.resume(thread) else { panic!("no fault") };
@@ -105,7 +107,15 @@ fn a_jump_to_nowhere_faults_there() {
 #[test]
 fn the_time_stamp_counter_is_the_kernels() {
     let mut guest = Guest::new(blob!(
-        tsc, "rdtsc", "shl rdx, 32", "or rax, rdx", "mov rbx, rax", "rdtscp", "mov r12, rcx", "xor eax, eax", "syscall"
+        tsc,
+        "rdtsc",
+        "shl rdx, 32",
+        "or rax, rdx",
+        "mov rbx, rax",
+        "rdtscp",
+        "mov r12, rcx",
+        "xor eax, eax",
+        "syscall"
     ));
     let thread = guest.thread();
     assert_eq!(guest.machine.resume(thread), Exit::ReadTsc { aux: false });

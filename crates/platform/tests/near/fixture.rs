@@ -50,6 +50,15 @@ pub struct Guest {
 impl Guest {
     /// Loads `code` into a space of its own, as the text of a file.
     pub fn new(code: &[u8]) -> Guest {
+        Guest::load(code, true)
+    }
+
+    /// The same in anonymous memory, as JIT code is: never rewritten.
+    pub fn anonymous(code: &[u8]) -> Guest {
+        Guest::load(code, false)
+    }
+
+    fn load(code: &[u8], as_file: bool) -> Guest {
         belljar_platform::init().expect("this machine can run guests");
         let host = NEXT_HOST.fetch_add(1, Ordering::Relaxed);
         assert!(host < HOSTS, "more hosts for the tests");
@@ -57,10 +66,16 @@ impl Guest {
         let space = machine.create_space(0).unwrap();
         let text = machine.space_range(space).start;
         let len = (code.len() as u64).next_multiple_of(4096);
-        let file = text_file(&mut machine, code, host);
-        let backing = Backing::PrivateFile { file, offset: 0 };
-        machine.map(space, text, len, Prot::READ | Prot::EXEC, backing).unwrap();
-        machine.close(file);
+        if as_file {
+            let file = text_file(&mut machine, code, host);
+            let backing = Backing::PrivateFile { file, offset: 0 };
+            machine.map(space, text, len, Prot::READ | Prot::EXEC, backing).unwrap();
+            machine.close(file);
+        } else {
+            machine.map(space, text, len, Prot::READ | Prot::WRITE, Backing::Anonymous).unwrap();
+            machine.write(space, text, code).unwrap();
+            machine.protect(space, text, len, Prot::READ | Prot::EXEC).unwrap();
+        }
         let stack = machine.space_range(space).end - (1 << 20);
         machine.map(space, stack - STACK, STACK, Prot::READ | Prot::WRITE, Backing::Anonymous).unwrap();
         Guest { machine, space, text, stack }
@@ -74,6 +89,22 @@ impl Guest {
 
     pub fn regs(&mut self, thread: ContextId) -> &mut Regs {
         self.machine.regs_mut(thread)
+    }
+
+    /// `len` bytes of the text at `offset`.
+    pub fn text_bytes(&self, offset: u64, len: usize) -> Vec<u8> {
+        let mut out = vec![0; len];
+        self.machine.read(self.space, self.text + offset, &mut out).unwrap();
+        out
+    }
+
+    /// The registers with addresses relative to the guest's own text and stack.
+    pub fn relative_regs(&self, thread: ContextId) -> Regs {
+        let mut regs = *self.machine.regs(thread);
+        regs.rip = regs.rip.wrapping_sub(self.text);
+        regs.rcx = regs.rcx.wrapping_sub(self.text);
+        regs.rsp = regs.rsp.wrapping_sub(self.stack);
+        regs
     }
 
     /// Resumes and expects a system call; gives its number.

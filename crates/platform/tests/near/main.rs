@@ -3,3 +3,4 @@
 
 mod basic;
 mod fixture;
+mod rewriting;

@@ -1,0 +1,307 @@
+//! Which form a site can take. The answer depends on the file's bytes alone, so it is kept for all
+//! guests of the process.
+
+use super::super::copy;
+use belljar_base::{Map, Set};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
+use std::ops::Range;
+use std::os::fd::FromRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Mutex, PoisonError};
+
+/// A file and the state it was in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileKey {
+    dev: u64,
+    ino: u64,
+    size: u64,
+    mtime: (i64, i64),
+}
+
+impl FileKey {
+    /// The key of an open file.
+    pub fn of(fd: i32) -> Option<FileKey> {
+        // SAFETY: `ManuallyDrop` leaves the descriptor open; it is only asked for its metadata.
+        let file = std::mem::ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(fd) });
+        let found = file.metadata().ok()?;
+        Some(FileKey {
+            dev: found.dev(),
+            ino: found.ino(),
+            size: found.size(),
+            mtime: (found.mtime(), found.mtime_nsec()),
+        })
+    }
+}
+
+/// How a site is rewritten.
+#[derive(Clone, Debug)]
+pub enum Form {
+    /// By the `mov $nr` before it.
+    A {
+        /// The bytes of that instruction: 5, or 7 with a 64-bit destination.
+        mov: Vec<u8>,
+    },
+    /// By itself and what follows.
+    B {
+        /// The instructions behind the `syscall` that go with it, relative to it: the first one's
+        /// IP is 2.
+        displaced: Vec<Instruction>,
+    },
+}
+
+#[derive(Default)]
+struct Analysis {
+    /// Places behind `syscall` instructions into which a direct branch may lead, as offsets into
+    /// the mapping. `None` until needed.
+    targets: Option<Set<u64>>,
+    forms: Map<u64, Option<(Form, Option<u64>)>>,
+}
+
+/// By file and by offset of the mapping in it.
+static ANALYSES: Mutex<Map<(FileKey, u64, u64), Analysis>> = Mutex::new(Map::new());
+
+/// Longer images keep trapping where form A does not do.
+const LONGEST_TEXT: u64 = 128 << 20;
+/// The longest run of bytes that form B displaces: 4 bytes and an instruction.
+const LONGEST_DISPLACED: u64 = 4 + 15;
+/// How far back decoding starts to find the instruction before a site.
+const FAR_BACK: u64 = 64;
+const NEAR_BACK: u64 = 20;
+
+/// The form for the `syscall` at `site` inside the mapping `range`, which shows `file` from
+/// `offset` on. `nr` is what RAX held when it trapped: form A must load the same.
+pub fn form(file: &FileKey, offset: u64, range: &Range<u64>, site: u64, nr: u64) -> Option<Form> {
+    let at = site - range.start;
+    let mut analyses = ANALYSES.lock().unwrap_or_else(PoisonError::into_inner);
+    let analysis = analyses.entry((*file, offset, range.end - range.start)).or_default();
+    if !analysis.forms.contains_key(&at) {
+        let found = analysis.find(range, at);
+        analysis.forms.insert(at, found);
+    }
+    match analysis.forms[&at].clone()? {
+        (form, Some(loads)) if loads == nr => Some(form),
+        // The number comes from elsewhere after all, by a jump to the `syscall` itself.
+        (_, Some(_)) => None,
+        (form, None) => Some(form),
+    }
+}
+
+impl Analysis {
+    /// The form, and the number that form A loads.
+    fn find(&mut self, range: &Range<u64>, at: u64) -> Option<(Form, Option<u64>)> {
+        let from = at.saturating_sub(FAR_BACK);
+        let to = (at + 32).min(range.end - range.start);
+        let code = bytes(range.start + from, to - from)?;
+        let site = (at - from) as usize;
+        if code.get(site..site + 2) != Some(&[0x0f, 0x05]) {
+            return None;
+        }
+        if let Some((mov, loads)) = mov_before(&code, site) {
+            return Some((Form::A { mov }, Some(loads)));
+        }
+        let displaced = displaced_behind(&code[site..], range.start + at)?;
+        let len = displaced.last().map_or(2, Instruction::next_ip);
+        if self.targets.is_none() {
+            let all = range.end - range.start;
+            if all > LONGEST_TEXT {
+                return None;
+            }
+            self.targets = Some(targets_behind_sites(&bytes(range.start, all)?));
+        }
+        let targets = self.targets.as_ref().expect("just filled");
+        let clear = targets.range(at + 1..at + len).next().is_none();
+        clear.then_some((Form::B { displaced }, None))
+    }
+}
+
+fn bytes(addr: u64, len: u64) -> Option<Vec<u8>> {
+    let mut out = vec![0; len as usize];
+    // SAFETY: the caller's range is mapped as a guest's text.
+    unsafe { copy::read(addr, &mut out) }.ok()?;
+    Some(out)
+}
+
+/// The `mov $nr, %eax` or `mov $nr, %rax` that ends at `site`, and its number. Whether these bytes
+/// are an instruction of their own is decided by decoding from every start far enough before: all
+/// decodings that meet the site must agree.
+fn mov_before(code: &[u8], site: usize) -> Option<(Vec<u8>, u64)> {
+    let mut found: Option<(usize, u64)> = None;
+    let starts = site.saturating_sub(FAR_BACK as usize)..=site.saturating_sub(NEAR_BACK as usize);
+    for start in starts {
+        let mut decoder = Decoder::with_ip(64, &code[start..site], start as u64, DecoderOptions::NONE);
+        let mut last = Instruction::default();
+        while decoder.can_decode() {
+            last = decoder.decode();
+            if last.is_invalid() {
+                break;
+            }
+        }
+        if last.is_invalid() || last.next_ip() != site as u64 {
+            continue;
+        }
+        let nr = match last.code() {
+            Code::Mov_r32_imm32 if last.len() == 5 => u64::from(last.immediate32()),
+            Code::Mov_rm64_imm32 if last.len() == 7 => last.immediate32to64() as u64,
+            _ => return None,
+        };
+        if last.op0_register().full_register() != iced_x86::Register::RAX
+            || last.op0_kind() != iced_x86::OpKind::Register
+        {
+            return None;
+        }
+        let start = last.ip() as usize;
+        if found.is_some_and(|f| f.0 != start) {
+            return None;
+        }
+        found = Some((start, nr));
+    }
+    found.map(|(start, nr)| (code[start..site].to_vec(), nr))
+}
+
+/// The instructions behind the `syscall` that `code` starts with, at least 3 bytes of them.
+/// `addr` is the site's address.
+fn displaced_behind(code: &[u8], addr: u64) -> Option<Vec<Instruction>> {
+    let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
+    let _syscall = decoder.decode();
+    let mut out: Vec<Instruction> = Vec::new();
+    let mut ended = false;
+    while out.last().map_or(2, Instruction::next_ip) < 5 {
+        let next = decoder.decode();
+        if next.is_invalid() {
+            return None;
+        }
+        if ended {
+            // Behind the end of a function only padding, and nothing that looks like the start of
+            // the next one.
+            let padding = matches!(next.mnemonic(), Mnemonic::Nop | Mnemonic::Int3);
+            if !padding || (addr + next.ip()) % 16 == 0 {
+                return None;
+            }
+        }
+        match next.flow_control() {
+            FlowControl::Next | FlowControl::ConditionalBranch => {
+                let loops = next.is_loop() || next.is_loopcc() || next.is_jcx_short();
+                let relative_to_eip = next.memory_base() == iced_x86::Register::EIP;
+                // What traps must be found where it was.
+                let traps = matches!(
+                    next.mnemonic(),
+                    Mnemonic::Syscall | Mnemonic::Rdtsc | Mnemonic::Rdtscp | Mnemonic::Cpuid
+                );
+                if loops || relative_to_eip || traps {
+                    return None;
+                }
+            }
+            FlowControl::UnconditionalBranch | FlowControl::Return => ended = true,
+            FlowControl::Interrupt if ended => {}
+            _ => return None,
+        }
+        out.push(next);
+    }
+    Some(out)
+}
+
+/// Every place within [`LONGEST_DISPLACED`] bytes behind a `syscall` into which some byte sequence,
+/// read as a direct branch, leads. Reading every offset as an instruction finds all real branches
+/// and some that are none.
+fn targets_behind_sites(code: &[u8]) -> Set<u64> {
+    let mut marks = vec![0u64; code.len().div_ceil(64) + 1];
+    for site in code.windows(2).enumerate().filter(|(_, w)| *w == [0x0f, 0x05]).map(|(at, _)| at) {
+        for at in site + 1..(site + LONGEST_DISPLACED as usize).min(code.len()) {
+            marks[at / 64] |= 1 << (at % 64);
+        }
+    }
+    let mut targets = Set::new();
+    let mut check = |target: i64| {
+        if let Ok(at) = usize::try_from(target) {
+            if at < code.len() && marks[at / 64] & (1 << (at % 64)) != 0 {
+                targets.insert(at as u64);
+            }
+        }
+    };
+    let rel32 = |at: usize| code.get(at..at + 4).map(|b| i32::from_le_bytes(b.try_into().expect("4 bytes")));
+    for (at, &opcode) in code.iter().enumerate() {
+        match opcode {
+            0x70..=0x7f | 0xe0..=0xe3 | 0xeb => {
+                if let Some(&rel) = code.get(at + 1) {
+                    check(at as i64 + 2 + i64::from(rel as i8));
+                }
+            }
+            0xe8 | 0xe9 => {
+                if let Some(rel) = rel32(at + 1) {
+                    check(at as i64 + 5 + i64::from(rel));
+                }
+            }
+            0x80..=0x8f if at > 0 && code[at - 1] == 0x0f => {
+                if let Some(rel) = rel32(at + 1) {
+                    check(at as i64 + 5 + i64::from(rel));
+                }
+            }
+            _ => {}
+        }
+    }
+    targets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn padded(code: &[u8]) -> (Vec<u8>, usize) {
+        let mut out = vec![0x90; 64];
+        out.extend_from_slice(code);
+        let site = out.windows(2).position(|w| w == [0x0f, 0x05]).expect("a site");
+        out.extend_from_slice(&[0x90; 32]);
+        (out, site)
+    }
+
+    #[test]
+    fn a_mov_of_either_length_is_found() {
+        let (code, site) = padded(&[0xb8, 0x27, 0, 0, 0, 0x0f, 0x05]);
+        assert_eq!(mov_before(&code, site), Some((vec![0xb8, 0x27, 0, 0, 0], 39)));
+        let (code, site) = padded(&[0x48, 0xc7, 0xc0, 0x27, 0, 0, 0, 0x0f, 0x05]);
+        assert_eq!(mov_before(&code, site), Some((vec![0x48, 0xc7, 0xc0, 0x27, 0, 0, 0], 39)));
+    }
+
+    #[test]
+    fn what_only_looks_like_a_mov_is_not_taken() {
+        // mov $0x27, %r8d
+        let (code, site) = padded(&[0x41, 0xb8, 0x27, 0, 0, 0, 0x0f, 0x05]);
+        assert_eq!(mov_before(&code, site), None);
+        // movl $0x27, -0x48(%rsp)
+        let (code, site) = padded(&[0xc7, 0x44, 0x24, 0xb8, 0x27, 0, 0, 0, 0x0f, 0x05]);
+        assert_eq!(mov_before(&code, site), None);
+        // mov %eax, %edi
+        let (code, site) = padded(&[0x89, 0xc7, 0x0f, 0x05]);
+        assert_eq!(mov_before(&code, site), None);
+    }
+
+    #[test]
+    fn what_is_displaced_ends_with_an_instruction_and_holds_no_call() {
+        // cmp $-4096, %rax
+        let displaced =
+            displaced_behind(&[0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff, 0x90, 0x90], 0).unwrap();
+        assert_eq!((displaced.len(), displaced[0].next_ip()), (1, 8));
+        // ret, then padding; or the next function at once
+        let ret =
+            |behind: [u8; 5], addr| displaced_behind(&[&[0x0f, 0x05, 0xc3][..], &behind].concat(), addr);
+        assert_eq!(ret([0x66, 0x90, 0x90, 0x90, 0x90], 0).unwrap().last().unwrap().next_ip(), 5);
+        assert!(ret([0x66, 0x90, 0x90, 0x90, 0x90], 13).is_none(), "perhaps a function's start");
+        assert!(ret([0x48, 0x89, 0xc7, 0xc3, 0x90], 0).is_none());
+        // call
+        assert!(displaced_behind(&[0x0f, 0x05, 0xe8, 0, 0, 0, 0, 0x90], 0).is_none());
+    }
+
+    #[test]
+    fn branches_into_what_is_displaced_are_found() {
+        let cmp = [0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff];
+        let with = |behind: &[u8]| targets_behind_sites(&[&cmp[..], behind].concat());
+        assert!(with(&[0x90; 8]).is_empty());
+        // jmp, jne short, jne near to the cmp
+        assert!(with(&[0xeb, 0xf8]).contains(&2));
+        assert!(with(&[0x75, 0xf8]).contains(&2));
+        assert!(with(&[0x0f, 0x85, 0xf4, 0xff, 0xff, 0xff]).contains(&2));
+        assert!(with(&[0xe8, 0xf5, 0xff, 0xff, 0xff]).contains(&2));
+        // to the syscall itself: harmless
+        assert!(with(&[0xeb, 0xf6]).is_empty());
+    }
+}

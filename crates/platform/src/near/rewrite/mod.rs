@@ -1,0 +1,261 @@
+//! Call sites that jump to the platform instead of trapping.
+//!
+//! A site in the private, file-backed text of an image is rewritten at its second trap (most sites
+//! of a program that starts run once, and a copied page costs more than a trap) in one of two forms:
+//!
+//! * **A**: the `mov $nr, %eax` before the `syscall` becomes a jump to a stub. Nothing is displaced,
+//!   and a jump straight to the `syscall` still traps.
+//! * **B**: the `syscall` and the instructions behind it become a jump to a stub, which ends with
+//!   the displaced instructions. Only where no direct branch of the image leads into them.
+//!
+//! The kernel never sees a stub: an address in one is told as that of the unmodified code
+//! ([`Rewriter::visible`]) and translated back on the way in ([`Rewriter::native`]). Sites that
+//! return from signals stay as they are, because unwinders recognise them by their bytes.
+
+mod analyse;
+mod stub;
+
+use super::layout::{self, PAGE, Slot};
+use super::{patch_memory, registry};
+use analyse::{FileKey, Form};
+use belljar_base::{Map, Set};
+use belljar_linux_abi::Errno;
+use std::ops::Range;
+
+const SYS_RT_SIGRETURN: u64 = 15;
+/// Bytes of stubs in one chunk; a stub takes 32 to 80.
+const CHUNK: u64 = 64 << 10;
+/// How far a 32-bit jump reaches from anywhere in a stub to anywhere in a site.
+const REACH: u64 = (1 << 31) - 2 * CHUNK;
+/// Where the search for a chunk near fixed addresses begins, downwards: above what images,
+/// and the heaps behind them, usually take, and within reach of all of it.
+const LOW_CHUNKS: Range<u64> = 0x1000_0000..0x7ff0_0000;
+
+/// The rewritten sites of one address space.
+#[derive(Debug, Default)]
+pub struct Rewriter {
+    text: Vec<Text>,
+    /// By the first rewritten byte.
+    patches: Map<u64, Patch>,
+    /// The start of each stub's site by the start of the stub.
+    stubs: Map<u64, u64>,
+    /// Addresses of `syscall` instructions: trapped once; never to be rewritten.
+    seen: Set<u64>,
+    refused: Set<u64>,
+    chunks: Vec<Chunk>,
+    /// Counts changes that make remembered places in stubs stale.
+    pub generation: u32,
+}
+
+/// A mapping whose sites may be rewritten.
+#[derive(Clone, Debug)]
+struct Text {
+    range: Range<u64>,
+    file: FileKey,
+    /// Where `range` starts in the file.
+    offset: u64,
+}
+
+#[derive(Debug)]
+struct Patch {
+    len: u64,
+    stub: u64,
+    /// Pairs of (offset in the stub, address that the kernel sees), ascending: each holds until
+    /// the next one.
+    places: Vec<(u64, u64)>,
+    /// The addresses among them, behind the `syscall`, at which a thread may go on in the stub.
+    displaced: Range<u64>,
+}
+
+/// A place in a stub as the kernel sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visible {
+    /// The address in unmodified code.
+    pub rip: u64,
+    /// Whether the call is still to be made (or, at a stub's end, the stub is just being left).
+    pub before_call: bool,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    start: u64,
+    used: u64,
+    /// Whether it lies outside the slot and must be given back by itself.
+    low: bool,
+}
+
+impl Rewriter {
+    /// Notes that `range` is now private file-backed text. `fd` is the file.
+    pub fn text_mapped(&mut self, range: Range<u64>, fd: i32, offset: u64) {
+        if let Some(file) = FileKey::of(fd) {
+            self.text.push(Text { range, file, offset });
+        }
+    }
+
+    /// Notes that `range` no longer is what it was.
+    pub fn text_gone(&mut self, range: &Range<u64>) {
+        if !self.text.iter().any(|t| layout::overlap(&t.range, range)) {
+            return;
+        }
+        self.content_gone(range);
+        let mut kept = Vec::new();
+        for text in self.text.drain(..) {
+            if !layout::overlap(&text.range, range) {
+                kept.push(text);
+                continue;
+            }
+            for part in [text.range.start..range.start, range.end..text.range.end] {
+                if part.start < part.end {
+                    let offset = text.offset + (part.start - text.range.start);
+                    kept.push(Text { range: part, file: text.file, offset });
+                }
+            }
+        }
+        self.text = kept;
+    }
+
+    /// Notes that the pages of `range` have their original content again.
+    pub fn content_gone(&mut self, range: &Range<u64>) {
+        // A site may begin before the range and reach into it.
+        let sites: Vec<u64> = self
+            .patches
+            .range(range.start.saturating_sub(32)..range.end)
+            .filter(|(start, patch)| *start + patch.len > range.start)
+            .map(|(&start, _)| start)
+            .collect();
+        for start in sites {
+            let patch = self.patches.remove(&start).expect("just found");
+            self.stubs.remove(&patch.stub);
+        }
+        self.seen.retain(|site| !range.contains(site));
+        self.refused.retain(|site| !range.contains(site));
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// Where a thread that the kernel sees at `rip` goes on.
+    pub fn native(&self, rip: u64) -> u64 {
+        match self.patches.range(..rip).next_back() {
+            Some((_, patch)) if patch.displaced.contains(&rip) => {
+                // The last match: several places of a stub's head stand for the site's start.
+                match patch.places.iter().rev().find(|place| place.1 == rip) {
+                    Some(place) => patch.stub + place.0,
+                    None => rip,
+                }
+            }
+            _ => rip,
+        }
+    }
+
+    /// What the kernel is to see of a thread that left the guest at `rip`, if that is in a stub.
+    pub fn visible(&self, rip: u64) -> Option<Visible> {
+        if !self.chunks.iter().any(|c| (c.start..c.start + c.used).contains(&rip)) {
+            return None;
+        }
+        let (&stub, site) = self.stubs.range(..=rip).next_back()?;
+        let patch = &self.patches[site];
+        let place = patch.places.iter().rev().find(|place| stub + place.0 <= rip)?;
+        Some(Visible { rip: place.1, before_call: !patch.displaced.contains(&place.1) })
+    }
+
+    /// Considers rewriting the site whose trap left the thread at `rip` (behind the `syscall`) with
+    /// `nr` in RAX.
+    pub fn trapped(&mut self, rip: u64, nr: u64, slot: &Slot) {
+        let site = rip - 2;
+        if nr == SYS_RT_SIGRETURN || self.refused.contains(&site) || self.seen.insert(site) {
+            return;
+        }
+        if self.rewrite(site, nr, slot).is_none() {
+            self.refused.insert(site);
+        }
+    }
+
+    fn rewrite(&mut self, site: u64, nr: u64, slot: &Slot) -> Option<()> {
+        let text = self.text.iter().find(|t| layout::contains(&t.range, &(site..site + 2)))?.clone();
+        let form = analyse::form(&text.file, text.offset, &text.range, site, nr)?;
+        let stub_at = self.room_for_stub(site, slot)?;
+        let stub = match form {
+            Form::A { ref mov } => stub::form_a(stub_at, site, mov)?,
+            Form::B { ref displaced } => stub::form_b(stub_at, site, displaced)?,
+        };
+        let jump = stub::jump(stub.site, stub_at)?;
+        let mut code = jump.to_vec();
+        // What is left of displaced instructions must not run.
+        code.resize(stub.patched.max(5) as usize, 0xcc);
+        if let Form::A { ref mov } = form {
+            code.truncate(5);
+            code.extend_from_slice(&mov[5..]);
+        }
+        // SAFETY: the stub's chunk and the text are private to this space, whose one running thread
+        // is the one that came back here.
+        unsafe {
+            patch_memory::poke(stub_at, &stub.code).ok()?;
+            patch_memory::poke(stub.site, &code).ok()?;
+        }
+        let chunk = self.chunks.iter_mut().find(|c| c.start + c.used == stub_at)?;
+        chunk.used += (stub.code.len() as u64).next_multiple_of(16);
+        self.stubs.insert(stub_at, stub.site);
+        let patch =
+            Patch { len: code.len() as u64, stub: stub_at, places: stub.places, displaced: stub.displaced };
+        self.patches.insert(stub.site, patch);
+        // What still reaches the `syscall` of form A by a jump keeps trapping.
+        self.refused.insert(site);
+        self.generation = self.generation.wrapping_add(1);
+        Some(())
+    }
+
+    /// An address for a stub within reach of `site`.
+    fn room_for_stub(&mut self, site: u64, slot: &Slot) -> Option<u64> {
+        let reaches = |chunk: u64| chunk.abs_diff(site) < REACH;
+        let free = |c: &&Chunk| c.used + stub::LONGEST <= CHUNK && reaches(c.start);
+        if let Some(chunk) = self.chunks.iter().find(free) {
+            return Some(chunk.start + chunk.used);
+        }
+        if site >= layout::GUEST_AREA.start {
+            // All chunks of one end fill its room.
+            for room in [slot.low_stubs(), slot.high_stubs()].into_iter().filter(|&r| reaches(r)) {
+                let taken =
+                    self.chunks.iter().filter(|c| (room..room + layout::STUB_ROOM).contains(&c.start));
+                let start = room + taken.count() as u64 * CHUNK;
+                if start + CHUNK <= room + layout::STUB_ROOM && map_chunk(start).is_ok() {
+                    self.chunks.push(Chunk { start, used: 0, low: false });
+                    return Some(start);
+                }
+            }
+            return None;
+        }
+        let start = registry::claim_stubs(LOW_CHUNKS, CHUNK)?;
+        if !reaches(start) || map_chunk(start).is_err() {
+            registry::release_stubs(start);
+            return None;
+        }
+        self.chunks.push(Chunk { start, used: 0, low: true });
+        Some(start)
+    }
+}
+
+impl Drop for Rewriter {
+    fn drop(&mut self) {
+        for chunk in self.chunks.iter().filter(|c| c.low) {
+            // SAFETY: the chunk is this rewriter's own and no guest runs in it any more.
+            unsafe { libc::munmap(chunk.start as *mut libc::c_void, CHUNK as usize) };
+            registry::release_stubs(chunk.start);
+        }
+    }
+}
+
+fn map_chunk(start: u64) -> Result<(), Errno> {
+    debug_assert_eq!(start % PAGE, 0);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: NOREPLACE touches nothing that is mapped.
+    let at = unsafe {
+        libc::mmap(
+            start as *mut libc::c_void,
+            CHUNK as usize,
+            libc::PROT_READ | libc::PROT_EXEC,
+            flags,
+            -1,
+            0,
+        )
+    };
+    if at == libc::MAP_FAILED { Err(std::io::Error::last_os_error().into()) } else { Ok(()) }
+}

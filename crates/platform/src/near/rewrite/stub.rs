@@ -1,0 +1,104 @@
+//! The bytes of stubs.
+//!
+//! Form A is `mov $nr, %eax; lea behind, %rcx; lea behind, %r11; jmp *%gs:0`, form B `lea behind,
+//! %rcx; lea rest, %r11; jmp *%gs:0; rest: displaced instructions; jmp back`. RCX and R11 are free
+//! because the `syscall` instruction destroys them.
+
+use iced_x86::{BlockEncoder, BlockEncoderOptions, Instruction, InstructionBlock};
+use std::ops::Range;
+
+/// No stub is longer.
+pub const LONGEST: u64 = 128;
+const JMP_GS_0: [u8; 8] = [0x65, 0xff, 0x24, 0x25, 0, 0, 0, 0];
+const LEA_RCX: [u8; 3] = [0x48, 0x8d, 0x0d];
+const LEA_R11: [u8; 3] = [0x4c, 0x8d, 0x1d];
+
+/// A stub and the site that is to jump to it.
+pub struct Stub {
+    pub code: Vec<u8>,
+    /// The first byte to be rewritten.
+    pub site: u64,
+    /// How many bytes are rewritten, at least.
+    pub patched: u64,
+    /// See `Patch::places`.
+    pub places: Vec<(u64, u64)>,
+    /// See `Patch::displaced`.
+    pub displaced: Range<u64>,
+}
+
+/// `jmp rel32` from `from` to `to`.
+pub fn jump(from: u64, to: u64) -> Option<[u8; 5]> {
+    let rel = distance(from + 5, to)?.to_le_bytes();
+    Some([0xe9, rel[0], rel[1], rel[2], rel[3]])
+}
+
+fn distance(from: u64, to: u64) -> Option<i32> {
+    i32::try_from(to.wrapping_sub(from) as i64).ok()
+}
+
+/// Appends `lea to(%rip), register`.
+fn lea(code: &mut Vec<u8>, at: u64, opcode: [u8; 3], to: u64) -> Option<()> {
+    let rel = distance(at + code.len() as u64 + 7, to)?;
+    code.extend_from_slice(&opcode);
+    code.extend_from_slice(&rel.to_le_bytes());
+    Some(())
+}
+
+/// The stub at `at` for the `syscall` at `syscall` behind `mov`.
+pub fn form_a(at: u64, syscall: u64, mov: &[u8]) -> Option<Stub> {
+    let site = syscall - mov.len() as u64;
+    let mut code = mov.to_vec();
+    lea(&mut code, at, LEA_RCX, syscall + 2)?;
+    lea(&mut code, at, LEA_R11, syscall + 2)?;
+    code.extend_from_slice(&JMP_GS_0);
+    // Behind the mov a thread stands before the `syscall`, which is still there.
+    let places = vec![(0, site), (mov.len() as u64, syscall)];
+    Some(Stub { code, site, patched: 5, places, displaced: 0..0 })
+}
+
+/// The stub at `at` for the `syscall` at `site`, with what it displaces.
+pub fn form_b(at: u64, site: u64, displaced: &[Instruction]) -> Option<Stub> {
+    let mut code = Vec::new();
+    let rest = at + (LEA_RCX.len() + 4 + LEA_R11.len() + 4 + JMP_GS_0.len()) as u64;
+    lea(&mut code, at, LEA_RCX, site + 2)?;
+    lea(&mut code, at, LEA_R11, rest)?;
+    code.extend_from_slice(&JMP_GS_0);
+
+    let moved: Vec<Instruction> = displaced.iter().map(|i| at_site(i, site)).collect();
+    let end = moved.last()?.next_ip();
+    let block = InstructionBlock::new(&moved, rest);
+    let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
+    let encoded = BlockEncoder::encode(64, block, options).ok()?;
+    let mut places = vec![(0, site)];
+    for (instruction, &offset) in moved.iter().zip(&encoded.new_instruction_offsets) {
+        // One that became several has no place of its own.
+        if offset == u32::MAX {
+            return None;
+        }
+        places.push((rest - at + u64::from(offset), instruction.ip()));
+    }
+    code.extend_from_slice(&encoded.code_buffer);
+    places.push((code.len() as u64, end));
+    let back = jump(at + code.len() as u64, end)?;
+    code.extend_from_slice(&back);
+    (code.len() as u64 <= LONGEST).then_some(Stub {
+        code,
+        site,
+        patched: end - site,
+        places,
+        displaced: site + 2..end,
+    })
+}
+
+/// An instruction decoded relative to its site, as it stands there.
+fn at_site(instruction: &Instruction, site: u64) -> Instruction {
+    let mut moved = *instruction;
+    moved.set_ip(instruction.ip().wrapping_add(site));
+    if moved.is_ip_rel_memory_operand() {
+        moved.set_memory_displacement64(instruction.memory_displacement64().wrapping_add(site));
+    }
+    if moved.is_jcc_short_or_near() || moved.is_jmp_short_or_near() {
+        moved.set_near_branch64(instruction.near_branch64().wrapping_add(site));
+    }
+    moved
+}
