@@ -103,6 +103,9 @@ fn options(out: &mut Writer, options: &HostOptions) {
 
 fn process(out: &mut Writer, process: &Process) {
     out.path(2, "- path", &process.path);
+    if process.path.as_os_str() != process.arg0.as_str() {
+        out.text(3, "arg0", &process.arg0);
+    }
     let args: Vec<String> = process.args.iter().map(|arg| quoted(arg)).collect();
     out.plain(3, "args", format_args!("[{}]", args.join(", ")));
     if !process.environment.is_empty() {

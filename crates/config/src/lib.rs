@@ -22,6 +22,6 @@ pub use model::{
     Experiment, Experimental, Extensions, FinalState, General, GraphSource, Host, HostOptions, LogLevel,
     Network, Placement, Process, StraceMode,
 };
-pub use overrides::Overrides;
+pub use overrides::{Overrides, parse_time};
 pub use programs::Surroundings;
 pub use signals::Signal;

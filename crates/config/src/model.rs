@@ -156,7 +156,9 @@ impl Default for HostOptions {
 pub struct Process {
     /// The program, an absolute path on this machine. Links are not resolved.
     pub path: PathBuf,
-    /// Its arguments, without its own name.
+    /// Its name for itself, `argv[0]`: the path as the experiment writes it, `~/` expanded.
+    pub arg0: String,
+    /// Its arguments, `argv[1]` and on.
     pub args: Vec<String>,
     /// Environment variables on top of the host's clean environment.
     pub environment: Map<String, String>,

@@ -22,6 +22,16 @@ pub struct Overrides {
     pub strace_logging_mode: Option<StraceMode>,
 }
 
+/// A point on the simulation's time line as an experiment file and the command line write it, such
+/// as `10 min`; a bare number counts seconds.
+pub fn parse_time(text: &str) -> Result<SimTime, String> {
+    let duration = belljar_net::units::parse_duration(text).map_err(|error| match error.help {
+        Some(help) => format!("{}: {help}", error.message),
+        None => error.message,
+    })?;
+    Ok(SimTime::ZERO + duration)
+}
+
 impl Experiment {
     /// Applies what the command line says.
     pub fn apply_overrides(&mut self, overrides: &Overrides) {

@@ -100,6 +100,8 @@ mod tests {
         let mut flow = Flow::new(path(1, 0, 0.2));
         let lost = (0..10_000).filter(|_| flow.carry(SimTime::ZERO, &mut stream).is_none()).count();
         assert!((1_880..2_120).contains(&lost), "{lost}");
-        assert_eq!(Flow::new(path(1, 0, 1.0)).carry(SimTime::ZERO, &mut stream), None);
+        let mut dead = Flow::new(path(1, 0, 1.0));
+        assert_eq!(dead.carry(SimTime::ZERO, &mut stream), None);
+        assert_eq!(dead.carry_without_loss(SimTime::ZERO, &mut stream), SimTime::from_nanos(1_000_000));
     }
 }

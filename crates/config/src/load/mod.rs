@@ -74,6 +74,7 @@ impl Experiment {
         let belljar = Extensions::default();
         let process = Process {
             path,
+            arg0: program.clone(),
             args: args.to_vec(),
             environment: Map::new(),
             start_time: SimTime::ZERO,

@@ -11,6 +11,7 @@ use belljar_net::suggest::nearest;
 const KEYS: &[&str] = &[
     "path",
     "args",
+    "arg0",
     "environment",
     "start_time",
     "shutdown_time",
@@ -43,8 +44,13 @@ pub(super) fn read(
             format!("'shutdown_time' ({shutdown} s) must be later than 'start_time' ({start_time} s)");
         return Err(node.problem(message).help("both count from the start of the simulation"));
     }
+    let arg0 = match s.read("arg0", text)? {
+        Some(own) => own,
+        None => around.expand(written).unwrap_or_default().to_string_lossy().into_owned(),
+    };
     Ok(Process {
         path,
+        arg0,
         args: s.read("args", args)?.unwrap_or_default(),
         environment: s.read("environment", environment)?.unwrap_or_default(),
         start_time,

@@ -108,11 +108,13 @@ fn a_whole_experiment() {
     assert_eq!(zoe.options.log_level, Some(LogLevel::Warning));
     assert_eq!(zoe.processes[0].args, ["-c", "exit 0", "two words"]);
     assert_eq!(zoe.processes[0].path, Path::new("/bin/sh"));
+    assert_eq!(zoe.processes[0].arg0, "sh");
     assert_eq!(zoe.processes[0].placement, Placement::Far);
     assert_eq!(zoe.processes[0].expected_final_state, FinalState::Exited(0));
     assert_eq!((adam.options.log_level, adam.options.pcap_capture_size), (None, 96));
     let first = &adam.processes[0];
     assert_eq!(first.path, Path::new("/bin/sh"));
+    assert_eq!(first.arg0, "/bin/sh");
     assert_eq!(first.args, ["-c", "true", "5"]);
     assert_eq!(first.environment["PORT"], "80");
     assert_eq!(first.environment["EMPTY"], "");
@@ -140,6 +142,15 @@ fn a_single_host_runs_the_command() {
     let error = Experiment::single_host(&["no-such-program-here".into()]).unwrap_err();
     assert_eq!(error.message, "there is no program 'no-such-program-here' in PATH");
     assert_eq!(Experiment::single_host(&[]).unwrap_err().message, "there is no command to run");
+}
+
+#[test]
+fn times_of_the_command_line_are_read_like_those_of_files() {
+    assert_eq!(crate::parse_time("1.5 min"), Ok(SimTime::from_secs(90)));
+    assert_eq!(
+        crate::parse_time("1 Min"),
+        Err("\"Min\" is not a unit of time: did you mean \"1 min\"? Units are case-sensitive".to_owned())
+    );
 }
 
 #[test]
@@ -178,4 +189,28 @@ fn files_are_found_beside_the_experiment_and_unpacked() {
         let e = Experiment::load(&path).unwrap();
         assert_eq!(e.network.source, GraphSource::Gml(GML.into()));
     }
+}
+
+#[test]
+fn hosts_can_be_aliases_of_each_other_and_arguments_span_lines() {
+    let e = parse(
+        "\u{feff}general:\r\n  stop_time: 10s\r\nnetwork: { graph: { type: 1_gbit_switch } }\r
+hosts:
+  client1: &client
+    network_node_id: 0
+    processes:
+    - path: sh
+      arg0: -login
+      args:
+        --name server1
+        --peers 'a=http://a:1,b=http://b:2'
+  client2: *client
+  client3: { <<: [*client], ip_addr: 100.0.0.1 }
+",
+    );
+    assert_eq!(e.hosts.len(), 3);
+    assert!(e.hosts.iter().all(|h| h.processes == e.hosts[0].processes));
+    assert_eq!(e.hosts[0].processes[0].args, ["--name", "server1", "--peers", "a=http://a:1,b=http://b:2"]);
+    assert_eq!(e.hosts[0].processes[0].arg0, "-login");
+    assert_eq!(e.hosts[2].address, Ipv4Addr::new(100, 0, 0, 1));
 }

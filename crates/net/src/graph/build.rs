@@ -347,9 +347,10 @@ impl<'a> Reader<'a> {
 fn arcs(ends: &[(u32, u32)], edges: &[Edge], directed: bool, nodes: usize) -> (Vec<Arc>, Vec<u32>) {
     let mut sorted: Vec<(u32, Arc)> = Vec::with_capacity(ends.len() * if directed { 1 } else { 2 });
     for (edge, &(source, target)) in ends.iter().enumerate() {
-        sorted.push((source, Arc { target, edge: edge as u32 }));
+        let latency = edges[edge].latency;
+        sorted.push((source, Arc { target, edge: edge as u32, latency }));
         if !directed && source != target {
-            sorted.push((target, Arc { target: source, edge: edge as u32 }));
+            sorted.push((target, Arc { target: source, edge: edge as u32, latency }));
         }
     }
     let cost = |arc: &Arc| {

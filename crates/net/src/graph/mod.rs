@@ -81,6 +81,8 @@ impl Edge {
 struct Arc {
     target: u32,
     edge: u32,
+    /// The edge's latency again: most arcs are dismissed by it, without a look at the edge.
+    latency: u64,
 }
 
 /// A network graph. Immutable but for the paths that it has found; share it through an `Arc`.

@@ -90,6 +90,9 @@ impl Graph {
                 continue;
             }
             for arc in self.arcs_of(node) {
+                if cost.latency.saturating_add(arc.latency) > best[arc.target as usize].latency {
+                    continue;
+                }
                 let edge = self.edge(arc);
                 let step = Cost { latency: edge.latency, loss: edge.loss, jitter: edge.jitter };
                 let through = cost.then(&step);
