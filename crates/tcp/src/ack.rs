@@ -64,7 +64,7 @@ impl Connection {
         let window_changed = ack >= prior_una && self.update_window(segment, seq, ack);
 
         let mut delivery = Delivery::default();
-        let mut summary = AckSummary { prior_una, ..AckSummary::default() };
+        let mut summary = AckSummary::default();
         if self.sack_enabled && !segment.options.sack.is_empty() {
             summary.dsack = self.process_sack(segment, ack, &mut delivery, now);
         }

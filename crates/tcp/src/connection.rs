@@ -215,9 +215,10 @@ impl Connection {
     }
 
     /// Puts bytes into the send buffer; gives how many fitted. 0 when [`can_send`](Self::can_send)
-    /// is false.
+    /// is false, and before the handshake is complete.
     pub fn send(&mut self, data: &[u8], now: SimTime) -> usize {
-        if !self.can_send() {
+        if !self.can_send() || !self.state.is_synchronised() {
+            self.write_waiting = true;
             return 0;
         }
         self.restart_after_idle(now);

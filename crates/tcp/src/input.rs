@@ -177,9 +177,8 @@ impl Connection {
         }
         let had_holes = self.rcv.has_holes();
         let was_empty = self.rcv.readable() == 0;
-        let before = self.rcv.nxt;
         match self.rcv.insert(seq, payload, fin) {
-            Arrival::InOrder => self.on_in_order(segment, payload.len(), before, had_holes, was_empty, now),
+            Arrival::InOrder => self.on_in_order(segment, payload.len(), had_holes, was_empty, now),
             Arrival::OutOfOrder | Arrival::Useless => {
                 // RFC 5681, section 4.2: "Out-of-order data segments SHOULD be acknowledged
                 // immediately, in order to accelerate loss recovery."
@@ -194,15 +193,7 @@ impl Connection {
         }
     }
 
-    fn on_in_order(
-        &mut self,
-        segment: &Repr,
-        len: usize,
-        before: u64,
-        had_holes: bool,
-        was_empty: bool,
-        now: SimTime,
-    ) {
+    fn on_in_order(&mut self, segment: &Repr, len: usize, had_holes: bool, was_empty: bool, now: SimTime) {
         self.measure_peer_mss(len);
         if len > 0 {
             self.measure_receive_rtt(segment, len, now);
@@ -218,7 +209,6 @@ impl Connection {
             // segment fills in all or part of a gap in the sequence space."
             self.pending.ack = true;
         }
-        let _ = before;
         self.schedule_ack(now);
     }
 

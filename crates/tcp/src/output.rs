@@ -92,6 +92,7 @@ impl Connection {
             }
         }
         if queued_bytes > 0 && queued_bytes as u64 >= self.small_queue() {
+            self.validate_window(now);
             return None;
         }
         if self.in_flight() < self.window.cwnd {

@@ -19,7 +19,7 @@ impl Connection {
 
     /// Bytes that `send` would take.
     pub fn writable_bytes(&self) -> usize {
-        if self.can_send() { self.snd.free() } else { 0 }
+        if self.can_send() && self.state.is_synchronised() { self.snd.free() } else { 0 }
     }
 
     /// Bytes sent or to be sent that the peer has not acknowledged (`SIOCOUTQ`).

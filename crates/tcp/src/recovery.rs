@@ -134,7 +134,6 @@ pub(crate) struct AckSummary {
     pub dsack: bool,
     /// The echoed timestamp is older than the first retransmission (RFC 3522).
     pub echoes_original: bool,
-    pub prior_una: u64,
 }
 
 impl Connection {
@@ -283,9 +282,9 @@ impl Connection {
         if ack.delivered == 0 && !ack.duplicate {
             return;
         }
+        let in_flight = self.in_flight();
         let recovery = &mut self.recovery;
         recovery.prr_delivered += ack.delivered;
-        let in_flight = self.snd.flight.in_flight();
         let ssthresh = self.window.ssthresh;
         let allowed = if in_flight > ssthresh {
             // "Proportional Rate Reduction": ceil(prr_delivered * ssthresh / RecoverFS) - prr_out

@@ -60,10 +60,6 @@ impl RttEstimator {
         self.rto.saturating_mul(1 << doublings).min(RTO_MAX)
     }
 
-    pub(crate) fn backoff(&self) -> u8 {
-        self.backoff
-    }
-
     /// RFC 6298, (5.5): "The host MUST set RTO <- RTO * 2".
     pub(crate) fn back_off(&mut self) {
         self.backoff = self.backoff.saturating_add(1);

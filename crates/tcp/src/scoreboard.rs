@@ -72,9 +72,6 @@ impl Scoreboard {
     pub(crate) fn front(&self) -> Option<&Sent> {
         self.segments.front()
     }
-    pub(crate) fn back(&self) -> Option<&Sent> {
-        self.segments.back()
-    }
     pub(crate) fn get(&self, index: usize) -> &Sent {
         &self.segments[index]
     }

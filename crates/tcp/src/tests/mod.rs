@@ -3,3 +3,5 @@
 mod util;
 
 mod basics;
+mod faults;
+mod throughput;

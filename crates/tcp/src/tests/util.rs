@@ -51,7 +51,7 @@ pub(crate) struct End {
     pub events: Events,
     device_free_at: SimTime,
     device_queue: usize,
-    key: u64,
+    pattern: Vec<u8>,
 }
 
 /// A segment seen on the wire: when, from which end, the header and the payload's length.
@@ -81,14 +81,23 @@ pub(crate) fn address(end: usize) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1 + end as u8)), [40_000, 80][end])
 }
 
-/// The byte at `position` of the stream with `key`.
-fn byte(key: u64, position: u64) -> u8 {
-    let x = (position / 8 + 1).wrapping_mul(key | 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (x >> (8 * (position % 8))) as u8 ^ (x >> 57) as u8
+/// The length of the pattern that an end's data repeats: a prime, so that no power of two or
+/// segment size hides a shift.
+const PERIOD: u64 = 65_521;
+
+/// The pattern of one end's data, long enough for a chunk to start anywhere in it.
+fn pattern(seed: u64, end: usize) -> Vec<u8> {
+    let mut pattern = vec![0; PERIOD as usize];
+    Seed(seed).stream(&["tcp-test", ["data-0", "data-1"][end]]).fill(&mut pattern);
+    pattern.extend_from_within(..CHUNK);
+    pattern
 }
 
+/// What a program reads or writes at once.
+const CHUNK: usize = 16 * 1024;
+
 impl End {
-    fn new(tcp: Connection, key: u64) -> End {
+    fn new(tcp: Connection, pattern: Vec<u8>) -> End {
         End {
             tcp,
             to_send: 0,
@@ -99,19 +108,19 @@ impl End {
             events: Events::empty(),
             device_free_at: SimTime::ZERO,
             device_queue: 0,
-            key,
+            pattern,
         }
     }
 
     /// The program runs: writes what fits, reads and checks what is there.
-    fn run(&mut self, peer_key: u64, now: SimTime) {
-        let mut chunk = [0u8; 16 * 1024];
+    fn run(&mut self, peer: &[u8], now: SimTime) {
+        if matches!(self.tcp.state(), State::SynSent | State::SynReceived) {
+            return;
+        }
         while self.written < self.to_send && self.tcp.writable_bytes() > 0 {
-            let n = (self.to_send - self.written).min(chunk.len() as u64) as usize;
-            for (i, b) in chunk[..n].iter_mut().enumerate() {
-                *b = byte(self.key, self.written + i as u64);
-            }
-            let n = self.tcp.send(&chunk[..n], now);
+            let len = (self.to_send - self.written).min(CHUNK as u64) as usize;
+            let at = (self.written % PERIOD) as usize;
+            let n = self.tcp.send(&self.pattern[at..at + len], now);
             self.written += n as u64;
             if n == 0 {
                 break;
@@ -123,14 +132,19 @@ impl End {
         } else if self.closes {
             self.tcp.shutdown_write(now);
         }
+        let mut chunk = [0u8; CHUNK];
         while self.reads {
             let n = self.tcp.recv(&mut chunk, now);
             if n == 0 {
                 break;
             }
-            for (i, &b) in chunk[..n].iter().enumerate() {
-                assert_eq!(b, byte(peer_key, self.received + i as u64), "byte {}", self.received + i as u64);
-            }
+            let at = (self.received % PERIOD) as usize;
+            assert!(
+                chunk[..n] == peer[at..at + n],
+                "wrong bytes at {}..{}",
+                self.received,
+                self.received + n as u64
+            );
             self.received += n as u64;
         }
     }
@@ -139,7 +153,7 @@ impl End {
 impl World {
     /// End 0 connects to end 1; the passive end is made by the SYN on its way.
     pub(crate) fn new(link: Link, configs: [Config; 2], seed: u64) -> World {
-        let mut stream = Seed(seed).stream(&["tcp-test"]);
+        let mut stream = Seed(seed).stream(&["tcp-test", "isn"]);
         let isns = [stream.next_u32(), stream.next_u32()];
         let mut client =
             Connection::connect(configs[0].clone(), address(0), address(1), isns[0], SimTime::ZERO);
@@ -149,15 +163,15 @@ impl World {
         let delay = link.delay;
         let now = SimTime::ZERO + delay;
         let server = Connection::accept_syn(configs[1].clone(), address(1), address(0), &syn, isns[1], now);
-        World::with(link, [client, server], now, stream)
+        World::with(link, [client, server], now, seed)
     }
 
-    pub(crate) fn with(link: Link, [a, b]: [Connection; 2], now: SimTime, stream: Stream) -> World {
+    pub(crate) fn with(link: Link, [a, b]: [Connection; 2], now: SimTime, seed: u64) -> World {
         World {
             now,
-            ends: [End::new(a, 0x1234_5678_9abc_def1), End::new(b, 0xfedc_ba98_7654_3211)],
+            ends: [End::new(a, pattern(seed, 0)), End::new(b, pattern(seed, 1))],
             link,
-            stream,
+            stream: Seed(seed).stream(&["tcp-test", "link"]),
             agenda: Map::new(),
             sequence: 0,
             trace: Vec::new(),
@@ -182,8 +196,9 @@ impl World {
 
     /// Lets an end's program run and transmits what it has.
     pub(crate) fn flush(&mut self, end: usize) {
-        let peer_key = self.ends[1 - end].key;
-        self.ends[end].run(peer_key, self.now);
+        let [first, second] = &mut self.ends;
+        let (this, peer) = if end == 0 { (first, second) } else { (second, first) };
+        this.run(&peer.pattern, self.now);
         loop {
             let mut bytes = std::mem::take(&mut self.buffer);
             bytes.clear();

@@ -1,0 +1,45 @@
+use super::util::{Link, World};
+use crate::{Config, CongestionAlgorithm};
+use belljar_base::{SimDuration, SimTime};
+
+/// Bytes a second of payload that a 10 s transfer gets, and the limit by rate or window / RTT.
+fn goodput(mbit: u64, rtt_ms: u64, algorithm: CongestionAlgorithm, queue: usize) -> (f64, f64) {
+    let rtt = SimDuration::from_millis(rtt_ms);
+    let mut link = Link::new(mbit * 1_000_000, rtt.div(2));
+    link.queue = queue;
+    let config = Config { congestion: algorithm, ..Config::default() };
+    let mut world = World::new(link, [config.clone(), config], 7);
+    world.ends[0].to_send = u64::MAX;
+    world.run_until(SimTime::from_secs(10));
+    let rate = world.ends[1].received as f64 / 10.0;
+    let window = f64::from(Config::default().rmem[2]) / 2.0 / rtt.as_secs_f64();
+    let payload_share = 1448.0 / 1520.0;
+    println!(
+        "{mbit} Mbit/s x {rtt_ms} ms, {}: {:.2} Mbit/s, {} segments",
+        algorithm.name(),
+        rate * 8e-6,
+        world.segments
+    );
+    (rate, (mbit as f64 * 125e3 * payload_share).min(window))
+}
+
+#[test]
+fn ten_seconds_reach_nine_tenths_of_rate_or_window() {
+    for algorithm in CongestionAlgorithm::ALL {
+        for mbit in [1, 10, 100, 1000] {
+            for rtt in [1, 10, 75] {
+                let (rate, limit) = goodput(mbit, rtt, algorithm, usize::MAX);
+                assert!(rate >= 0.9 * limit, "{mbit} Mbit/s x {rtt} ms: {rate} of {limit}");
+            }
+        }
+    }
+}
+
+/// A bottleneck with a buffer of one bandwidth-delay product: losses come from the queue.
+#[test]
+fn a_queue_that_overflows_costs_little() {
+    for algorithm in CongestionAlgorithm::ALL {
+        let (rate, limit) = goodput(50, 40, algorithm, 250_000);
+        assert!(rate >= 0.85 * limit, "{rate} of {limit}");
+    }
+}
