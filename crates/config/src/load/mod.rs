@@ -145,6 +145,6 @@ fn experiment(source: &Source, around: &Surroundings) -> Result<Experiment, Prob
 /// An I/O error without the number that Rust appends.
 fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    text[..1].to_lowercase() + &text[1..]
+    let mut rest = text.split(" (os error").next().unwrap_or_default().chars();
+    rest.next().into_iter().flat_map(char::to_lowercase).chain(rest).collect()
 }

@@ -3,6 +3,7 @@ use crate::model::{GraphSource, LogLevel, Placement, StraceMode};
 use belljar_base::{HostId, SimDuration};
 use std::path::PathBuf;
 
+mod damaged;
 mod errors;
 mod round_trip;
 
