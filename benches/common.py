@@ -1,0 +1,95 @@
+"""What the benchmarks share: building, running and measuring commands from outside, and showing numbers."""
+
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
+BUILT = TARGET / "benches"
+
+
+def belljar():
+    """The binary: BELLJAR_BIN, or the release build."""
+    given = os.environ.get("BELLJAR_BIN")
+    path = pathlib.Path(given) if given else TARGET / "release" / "belljar"
+    if not path.exists():
+        sys.exit(f"{path} does not exist: build it with `cargo build --release -p belljar`")
+    return path.resolve()
+
+
+def compile_c(source, name, *flags):
+    """A C program of the benches, compiled when its source is newer."""
+    out = BUILT / name
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if not out.exists() or out.stat().st_mtime < source.stat().st_mtime:
+        subprocess.run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", *flags, source, "-o", out, "-lm"], check=True)
+    return out
+
+
+class Usage:
+    """What a command cost: CPU seconds (user and system, its waited-for children included), wall seconds, and the
+    greatest resident set of one process in KiB."""
+
+    def __init__(self, cpu, wall, peak_kib):
+        self.cpu, self.wall, self.peak_kib = cpu, wall, peak_kib
+
+
+def measure(command, cwd=None, timeout=3600):
+    """Runs a command to its end; exits with its output if it fails. Gives (stdout, Usage)."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        begin = time.monotonic()
+        process = subprocess.Popen([str(c) for c in command], stdout=out, stderr=err, cwd=cwd, start_new_session=True)
+        timer = threading.Timer(timeout, lambda: os.killpg(process.pid, 9))
+        timer.start()
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+        except BaseException:
+            os.killpg(process.pid, 9)
+            raise
+        finally:
+            timer.cancel()
+        wall = time.monotonic() - begin
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0), err.seek(0)
+        text = out.read().decode(errors="replace")
+        if process.returncode != 0:
+            sys.exit(f"{' '.join(map(str, command))}\nended with {process.returncode}\n{text}{err.read().decode(errors='replace')}")
+        return text, Usage(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss)
+
+
+def run_experiment(text, keep=False):
+    """Runs an experiment; gives (results folder, Usage). The caller removes the folder's parent."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=BUILT))
+    (folder / "experiment.yaml").write_text(text)
+    try:
+        _, usage = measure([belljar(), "run", folder / "experiment.yaml", "-o", folder / "data"])
+    except BaseException:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return folder / "data", usage
+
+
+def remove(results):
+    shutil.rmtree(results.parent, ignore_errors=True)
+
+
+def spread(values):
+    """Median and range of repeated measurements."""
+    return {"median": statistics.median(values), "least": min(values), "greatest": max(values), "n": len(values)}
+
+
+def save(name, result, path):
+    """Writes the result as JSON to `path` or target/benches/<name>.json."""
+    path = pathlib.Path(path) if path else BUILT / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=2) + "\n")
+    print(f"written to {path}")

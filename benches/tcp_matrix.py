@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""What one TCP flow (iperf 2) reaches over {1, 10, 100, 1000} Mbit/s x {1, 10, 75} ms of one-way latency, against
+min(rate, window / RTT).
+
+The window is what Linux' defaults allow: half of the largest receive buffer (tcp_rmem, 6 MiB), the other half being
+book-keeping. Measured is what the server received.
+"""
+
+import argparse
+import re
+import sys
+
+from common import remove, run_experiment, save
+
+HEADERS = 1448 / 1500  # payload of a full segment with timestamps, of what the rate counts: IP packets
+
+
+def goodput(rate, latency, seconds):
+    """(Mbit/s that the server counted, CPU seconds)."""
+    results, usage = run_experiment(f"""
+general: {{stop_time: {2 * seconds + 30} s}}
+network:
+  graph:
+    type: gml
+    inline: |
+      graph [
+        directed 0
+        node [ id 0 host_bandwidth_up "{rate} Mbit" host_bandwidth_down "{rate} Mbit" ]
+        node [ id 1 host_bandwidth_up "{rate} Mbit" host_bandwidth_down "{rate} Mbit" ]
+        edge [ source 0 target 1 latency "{latency} ms" ]
+      ]
+hosts:
+  server: {{network_node_id: 0, processes: [{{path: iperf, args: -s -f k, expected_final_state: running}}]}}
+  client:
+    network_node_id: 1
+    processes: [{{path: iperf, args: -c server -t {seconds} -f k, start_time: 1 s}}]
+""")
+    try:
+        (file,) = results.glob("hosts/server/iperf.*.stdout")
+        text = file.read_text()
+    finally:
+        remove(results)
+    found = re.findall(r"([\d.]+) Kbits/sec", text)
+    if not found:
+        sys.exit(f"the server of {rate} Mbit/s, {latency} ms reports nothing:\n{text}")
+    return float(found[-1]) / 1000, usage.cpu
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rates", type=int, nargs="+", default=[1, 10, 100, 1000], help="Mbit/s")
+    parser.add_argument("--latencies", type=int, nargs="+", default=[1, 10, 75], help="ms, one way")
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--window", type=int, default=3 << 20, help="bytes")
+    parser.add_argument("--least", type=float, default=0.9, help="the share of the limit that must be reached")
+    parser.add_argument("--json")
+    a = parser.parse_args()
+    rows, short = [], 0
+    print(f"{'Mbit/s':>7} {'ms':>4} {'limit':>9} {'goodput':>9} {'share':>6} {'CPU s':>6}")
+    for rate in a.rates:
+        for latency in a.latencies:
+            limit = min(rate, a.window * 8 / (2 * latency / 1000) / 1e6)
+            got, cpu = goodput(rate, latency, a.seconds)
+            share = got / limit
+            rows.append({"rate_mbit": rate, "latency_ms": latency, "limit_mbit": limit, "goodput_mbit": got,
+                         "share": share, "cpu_s": cpu})
+            short += share < a.least
+            print(f"{rate:7} {latency:4} {limit:9.2f} {got:9.2f} {share:6.1%} {cpu:6.2f}{'  <-' * (share < a.least)}", flush=True)
+    print(f"at full rate headers leave {HEADERS:.1%}")
+    save("tcp_matrix", {"bench": "tcp_matrix", "seconds": a.seconds, "window": a.window, "rows": rows}, a.json)
+    return 1 if short else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""What must not be in the sources, by name, with what to use instead. Each rule carries a line that it must catch."""
+
+import re
+import subprocess
+
+import pytest
+from conftest import ROOT
+
+CRATES = ROOT / "crates"
+LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "net", "p4", "kernel", "channel", "shim", "platform", "config",
+          "results", "sim", "cli"]
+SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "net", "p4", "kernel", "config", "results", "sim"}
+SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "net", "p4", "kernel"}
+UNSAFE = {"channel", "shim", "platform"}
+
+# name: (crates, what is banned, what to use instead, a line that is caught)
+RULES = {
+    "unordered maps": (
+        SIMULATION | UNSAFE, r"\b(HashMap|HashSet|RandomState|hash_map|hash_set|IndexMap|DashMap)\b",
+        "belljar_base::{Map, Set}, a Vec or a slab: their order is the same in every run",
+        "use std::collections::HashMap;"),
+    "real clocks": (
+        SIMULATION, r"\b(Instant|SystemTime)::now\b|\bUNIX_EPOCH\b|\bclock_gettime\s*\(|\bthread::sleep\b",
+        "the SimTime that is passed in; only crates/cli knows the real time",
+        "let start = std::time::Instant::now();"),
+    "ambient randomness": (
+        SIMULATION | UNSAFE, r"\b(thread_rng|OsRng|SysRng|ThreadRng|from_entropy|from_os_rng|fastrand)\b|\brand::(rng|random)\b|\bgetrandom::",
+        "belljar_base::Seed::stream, named after what draws",
+        "let x: u8 = rand::random();"),
+    "unsafe": (
+        set(LAYERS) - UNSAFE, r"\bunsafe\b",
+        "a trait of belljar_kernel::machine that belljar-platform implements", "unsafe { *p }"),
+    "the machine": (
+        SANS_IO, r"\bstd::(fs|process|os::fd|net::(Tcp|Udp))\b|\blibc::|\brustix::|\bnix::",
+        "belljar_kernel's HostFiles, GuestMemory and Platform: simulation code touches the machine through them only",
+        "std::fs::read(path)"),
+    "leftovers": (
+        set(LAYERS), r"\b(dbg|todo|unimplemented)!", "code, or an error that names what is not supported", "dbg!(x);"),
+}
+WORDS = r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b"
+
+
+def code_of(line):
+    """The line without comment and string literals."""
+    line = re.sub(r'b?"(\\.|[^"\\])*"', '""', line)
+    return line.split("//")[0]
+
+
+def sources(crate):
+    return sorted((CRATES / crate).rglob("*.rs"))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_banned(rule):
+    crates, pattern, instead, _ = RULES[rule]
+    found = []
+    for crate in sorted(crates):
+        for file in sources(crate):
+            for number, line in enumerate(file.read_text().splitlines(), 1):
+                if re.search(pattern, code_of(line)) and f"tidy: {rule}" not in line:
+                    found.append(f"{file.relative_to(ROOT)}:{number}: {line.strip()}")
+    assert not found, f"{rule}: use {instead}\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rules_catch(rule):
+    _, pattern, _, sample = RULES[rule]
+    assert re.search(pattern, code_of(sample))
+    assert not re.search(pattern, code_of("// " + sample)) and not re.search(pattern, code_of(f'say("{rule}");'))
+
+
+def undocumented(text):
+    """The numbers of the lines with an unsafe block or impl above which, in the same statement or the comment before
+    it, no `SAFETY:` stands."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        code = code_of(line)
+        if not re.search(r"\bunsafe\s*(\{|impl\b)|\bunsafe$", code.rstrip()) or "SAFETY:" in line:
+            continue
+        at = number - 2
+        while at >= 0 and number - at <= 12 and "SAFETY:" not in lines[at]:
+            above = lines[at].strip()
+            if not above or (code_of(above).rstrip().endswith((";", "}")) and "SAFETY" not in above):
+                yield number
+                break
+            at -= 1
+        else:
+            if at < 0 or "SAFETY:" not in lines[at]:
+                yield number
+
+
+def test_unsafe_is_explained():
+    found = [f"{file.relative_to(ROOT)}:{n}" for crate in sorted(UNSAFE) for file in sources(crate)
+             for n in undocumented(file.read_text())]
+    assert not found, "write `// SAFETY: why this holds` above:\n" + "\n".join(found)
+    assert list(undocumented("fn f() {\n    g();\n    unsafe { h() }\n}")) == [3]
+    assert not list(undocumented("// SAFETY: h has no conditions.\nlet x =\n    unsafe { h() };"))
+
+
+def tracked():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [ROOT / f for f in listed.splitlines() if (ROOT / f).is_file()]
+
+
+def test_no_notes_to_self():
+    found = []
+    for file in tracked():
+        try:
+            text = file.read_text()
+        except UnicodeDecodeError:
+            continue
+        found += [f"{file.relative_to(ROOT)}:{n}: {line.strip()}" for n, line in enumerate(text.splitlines(), 1)
+                  if re.search(WORDS, line)]
+    assert not found, "do it now, or say in the docs what is not supported:\n" + "\n".join(found)
+    assert re.search(WORDS, "// TO" "DO: later")
+
+
+def test_layers():
+    """A crate depends only on those that the design lists above it."""
+    for crate in LAYERS:
+        manifest = CRATES / crate / "Cargo.toml"
+        if not manifest.exists():
+            continue
+        text = manifest.read_text().split("[dev-dependencies]")[0]
+        for used in re.findall(r"^belljar-([a-z0-9-]+)", text, re.M):
+            assert LAYERS.index(used) < LAYERS.index(crate), f"crates/{crate} uses crates/{used}, which lies above it"
+
+
+def test_every_crate_is_placed():
+    assert {d.name for d in CRATES.iterdir() if (d / "Cargo.toml").exists()} <= set(LAYERS)
+
+
+def test_scripts_are_executable():
+    for file in tracked():
+        with open(file, "rb") as f:
+            script = f.read(2) == b"#!"
+        assert not script or file.stat().st_mode & 0o111, f"{file.relative_to(ROOT)} has a first line with its interpreter: chmod +x"
+
+
+def test_no_unsafe_crates_say_so():
+    for crate in sorted(set(LAYERS) - UNSAFE):
+        for root in ("lib.rs", "main.rs"):
+            file = CRATES / crate / "src" / root
+            if file.exists():
+                assert "#![forbid(unsafe_code)]" in file.read_text(), f"{file.relative_to(ROOT)}: add #![forbid(unsafe_code)]"
+
+
+def test_relative_links_of_the_docs_lead_somewhere():
+    broken = []
+    for file in [f for f in tracked() if f.suffix == ".md"]:
+        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", file.read_text()):
+            if not (file.parent / target).exists():
+                broken.append(f"{file.relative_to(ROOT)}: {target}")
+    assert not broken, broken
