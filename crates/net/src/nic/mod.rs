@@ -6,9 +6,9 @@
 //! bandwidth` in each direction, rounded up to a picosecond; link-layer framing is not counted. A
 //! bandwidth of `None` is infinite: packets pass without delay or queue.
 //!
-//! Everything happens at its exact time however late [`Nic::poll`] is called, as long as calls to one
-//! interface come in the order of their `now`. After each [`Nic::send`], [`Nic::receive`] and
-//! change of bandwidth, call [`Nic::poll`] until it gives `None`, then again at [`Nic::next_event`].
+//! Everything happens at its exact time, however late [`Nic::poll`] is called, as long as the calls
+//! to one interface come in the order of their `now`. After each [`Nic::send`] and [`Nic::receive`]
+//! call [`Nic::poll`] until it gives `None`, then again at [`Nic::next_event`].
 
 mod codel;
 mod egress;
@@ -21,6 +21,7 @@ use belljar_base::{SimDuration, SimTime};
 pub use codel::CodelConfig;
 use egress::Egress;
 use ingress::Ingress;
+use std::collections::VecDeque;
 
 /// How an interface is built.
 #[derive(Clone, Debug)]
@@ -145,6 +146,9 @@ pub enum NicEvent {
 pub struct Nic {
     egress: Egress,
     ingress: Ingress,
+    /// What happened before the last `send` or `receive` and has not been polled: with it, what a
+    /// queue holds at some time does not depend on when the interface is polled.
+    overdue: VecDeque<(SimTime, NicEvent)>,
     counters: Counters,
 }
 
@@ -154,6 +158,7 @@ impl Nic {
         Nic {
             egress: Egress::new(config.bandwidth_up, config.queue_packets),
             ingress: Ingress::new(config.bandwidth_down, config.router_queue_packets, config.codel),
+            overdue: VecDeque::new(),
             counters: Counters::default(),
         }
     }
@@ -161,16 +166,47 @@ impl Nic {
     /// Queues a packet to leave the host. Gives it back, and counts it as
     /// [`DropReason::EgressFull`], if the queue is full.
     pub fn send(&mut self, now: SimTime, packet: Packet) -> Result<(), Packet> {
+        self.catch_up(now);
         self.egress.enqueue(now, packet).inspect_err(|_| self.counters.drop_one(DropReason::EgressFull))
     }
 
     /// Takes a packet that has arrived, at `now`, at the router before the host.
     pub fn receive(&mut self, now: SimTime, packet: Packet) {
+        self.catch_up(now);
         self.ingress.enqueue(now, packet, &mut self.counters);
     }
 
     /// The next thing that has happened up to `now`, with the time at which it did.
     pub fn poll(&mut self, now: SimTime) -> Option<(SimTime, NicEvent)> {
+        self.overdue.pop_front().or_else(|| self.step(now))
+    }
+
+    /// When [`poll`](Self::poll) has something to say, if nothing is sent or received before.
+    pub fn next_event(&self) -> Option<SimTime> {
+        if let Some((at, _)) = self.overdue.front() {
+            return Some(*at);
+        }
+        match (self.egress.next_event(), self.ingress.next_event()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Changes the bandwidths from `now` on (`None` is infinite). A packet whose first bit has gone
+    /// keeps its time.
+    pub fn set_bandwidths(&mut self, now: SimTime, up: Option<u64>, down: Option<u64>) {
+        self.catch_up(now);
+        self.egress.set_bandwidth(up);
+        self.ingress.set_bandwidth(down);
+    }
+
+    fn catch_up(&mut self, now: SimTime) {
+        while let Some(event) = self.step(now) {
+            self.overdue.push_back(event);
+        }
+    }
+
+    fn step(&mut self, now: SimTime) -> Option<(SimTime, NicEvent)> {
         match (self.egress.next_event(), self.ingress.next_event()) {
             (Some(out), into) if out <= now && into.is_none_or(|into| out <= into) => {
                 self.egress.step(&mut self.counters).map(|event| (out, event))
@@ -181,21 +217,6 @@ impl Nic {
             }
             _ => None,
         }
-    }
-
-    /// When [`poll`](Self::poll) has something to say, if nothing is sent or received before.
-    pub fn next_event(&self) -> Option<SimTime> {
-        match (self.egress.next_event(), self.ingress.next_event()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
-    }
-
-    /// Changes the bandwidths from now on (`None` is infinite). A packet whose first bit has gone
-    /// keeps its time.
-    pub fn set_bandwidths(&mut self, up: Option<u64>, down: Option<u64>) {
-        self.egress.set_bandwidth(up);
-        self.ingress.set_bandwidth(down);
     }
 
     /// Packets that wait to leave; the one that is leaving does not count.

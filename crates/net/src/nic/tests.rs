@@ -1,5 +1,6 @@
 use super::*;
 use crate::Packet;
+use belljar_base::Seed;
 
 const MTU: usize = 1_500;
 
@@ -99,7 +100,7 @@ fn a_new_bandwidth_counts_from_the_next_packet() {
     nic.send(us(0), packet(1_000, 0)).unwrap();
     drain(&mut nic, us(0));
     nic.send(us(0), packet(1_000, 0)).unwrap();
-    nic.set_bandwidths(Some(16_000_000), None);
+    nic.set_bandwidths(us(0), Some(16_000_000), None);
     assert_eq!(drain(&mut nic, us(5_000)), [(us(1_500), "transmit", 0)]);
 }
 
@@ -183,4 +184,52 @@ fn drops_elsewhere_are_counted_by_reason() {
     nic.count_drop(DropReason::NoRoute);
     assert_eq!(nic.counters().dropped(DropReason::PathLoss), 1);
     assert_eq!(nic.counters().dropped_in_total(), 2);
+}
+
+/// Runs the same random traffic and polls at random times besides: everything that happened.
+fn random_run(seed: u64, polls: u64) -> (Vec<(SimTime, &'static str, u64)>, Counters) {
+    let mut traffic = Seed(seed).stream(&["traffic"]);
+    let mut polling = Seed(seed ^ polls).stream(&["polling"]);
+    let config = NicConfig {
+        bandwidth_up: Some(5_000_000),
+        bandwidth_down: Some(5_000_000),
+        queue_packets: 10,
+        router_queue_packets: 60,
+        ..NicConfig::default()
+    };
+    let mut nic = Nic::new(&config);
+    let (mut now, mut seen, mut cookie) = (SimTime::ZERO, Vec::new(), 0);
+    for _ in 0..1_500 {
+        let until = now + SimDuration::from_micros(traffic.below(1_100));
+        for _ in 0..polling.below(polls + 1) {
+            now = now + SimDuration::from_picos(polling.below(until.since(now).as_picos() + 1));
+            seen.extend(drain(&mut nic, now));
+        }
+        now = until;
+        cookie += 1;
+        let len = 40 + traffic.below(1_460) as usize;
+        match traffic.below(2) {
+            0 => drop(nic.send(now, packet(len, cookie))),
+            _ => nic.receive(now, packet(len, cookie)),
+        }
+    }
+    seen.extend(drain(&mut nic, SimTime::MAX));
+    (seen, *nic.counters())
+}
+
+#[test]
+fn what_happens_does_not_depend_on_when_it_is_polled() {
+    for seed in 0..20 {
+        let (seen, counters) = random_run(seed, 0);
+        assert!(counters.dropped_in_total() > 0, "the traffic is too little to fill queues");
+        for polls in 1..4 {
+            assert_eq!(random_run(seed, polls), (seen.clone(), counters), "seed {seed}");
+        }
+        // Every packet has one fate, and packets of one direction keep their order.
+        let of = |kind| seen.iter().filter(move |(_, k, _)| *k == kind).map(|(.., cookie)| *cookie);
+        assert_eq!(of("transmit").count() as u64, counters.packets_out);
+        assert_eq!(of("receive").count() as u64, counters.packets_in);
+        assert_eq!(counters.packets_in + counters.packets_out + counters.dropped_in_total(), 1_500);
+        assert!(of("transmit").eq(of("sent")) && of("transmit").is_sorted() && of("receive").is_sorted());
+    }
 }

@@ -1,4 +1,5 @@
 use crate::Graph;
+use belljar_base::Seed;
 
 #[track_caller]
 fn check(text: &str, expected: &str) {
@@ -94,4 +95,31 @@ fn edges() {
     );
     check_edge("packet_loss \"1\"", "3:21: expected a number after 'packet_loss', found the string \"1\"");
     check_edge("latency \"1 ms\" latency \"1 ms\"", "3:24: the key 'latency' stands twice in an edge");
+}
+
+#[test]
+fn damaged_graphs_give_errors_with_a_place() {
+    let mut good = 0;
+    for seed in 0..4_000 {
+        let mut stream = Seed(seed).stream(&["damage"]);
+        let mut chars: Vec<char> = super::TRIANGLE.chars().collect();
+        for _ in 0..=stream.below(3) {
+            let start = stream.below(chars.len() as u64) as usize;
+            let end = (start + stream.below(8) as usize).min(chars.len());
+            let scraps =
+                ["", "[", "]", "\"", "#", "é", "-", ".", "node [", "edge [", " 0 ", "latency", "\n", "1e9"];
+            let scrap = scraps[stream.below(scraps.len() as u64) as usize];
+            chars.splice(start..end, scrap.chars());
+        }
+        let text: String = chars.into_iter().collect();
+        match Graph::from_gml(&text, true) {
+            Ok(_) => good += 1,
+            Err(error) => {
+                let line =
+                    text.split('\n').nth(error.line - 1).unwrap_or_else(|| panic!("seed {seed}: {error}"));
+                assert!((1..=line.chars().count() + 1).contains(&error.column), "seed {seed}: {error}");
+            }
+        }
+    }
+    assert!((50..2_000).contains(&good), "{good} of 4,000 still load: the damage is not of the right size");
 }
