@@ -161,16 +161,13 @@ impl Host {
         found
     }
     /// Whether an instance has something to report.
-    pub(crate) fn epoll_readiness(&mut self, epoll: EpollKey) -> u32 {
-        for at in 0..self.files.epolls[epoll.0].ready.len() {
-            let instance = &self.files.epolls[epoll.0];
-            let item = &instance.items[instance.ready[at]];
-            let (file, wanted) = (item.file, item.events);
-            if self.readiness(file) & wanted != 0 {
-                return READABLE;
-            }
-        }
-        0
+    pub(crate) fn epoll_readiness(&self, epoll: EpollKey) -> u32 {
+        let instance = &self.files.epolls[epoll.0];
+        let reports = |index: &usize| {
+            let item = &instance.items[*index];
+            self.readiness(item.file) & item.events != 0
+        };
+        if instance.ready.iter().any(reports) { READABLE } else { 0 }
     }
 
     /// The object that an item watches has changed in a way that brings `events`; gives whether
@@ -182,7 +179,7 @@ impl Host {
             return false;
         }
         let woke = !self.waits.is_empty(instance.queue);
-        self.list(epoll, item);
+        self.put_on_ready_list(epoll, item);
         woke
     }
     /// Whether an item shares its wake-ups (`EPOLLEXCLUSIVE`).
@@ -193,11 +190,11 @@ impl Host {
     fn list_if_ready(&mut self, epoll: EpollKey, item: usize) {
         let Item { file, events, .. } = self.files.epolls[epoll.0].items[item];
         if self.readiness(file) & events != 0 {
-            self.list(epoll, item);
+            self.put_on_ready_list(epoll, item);
         }
     }
     /// Puts an item on the ready list and tells those who wait.
-    fn list(&mut self, epoll: EpollKey, index: usize) {
+    fn put_on_ready_list(&mut self, epoll: EpollKey, index: usize) {
         let instance = &mut self.files.epolls[epoll.0];
         let item = &mut instance.items[index];
         if !item.on_ready_list {

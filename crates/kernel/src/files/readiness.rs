@@ -32,7 +32,7 @@ pub(crate) const ALWAYS: u32 = READABLE | WRITABLE;
 
 impl Host {
     /// What is ready on an open file now, all bits whether asked for or not.
-    pub(crate) fn readiness(&mut self, file: FileKey) -> u32 {
+    pub(crate) fn readiness(&self, file: FileKey) -> u32 {
         let open = &self.files.open[file.0];
         match &open.kind {
             FileKind::PipeReader(pipe) => self.files.pipes[pipe.0].reader_readiness(open.offset),
@@ -41,14 +41,8 @@ impl Host {
                 let pipe = &self.files.pipes[pipe.0];
                 pipe.reader_readiness(open.offset) | pipe.writer_readiness()
             }
-            FileKind::Epoll(epoll) => {
-                let epoll = *epoll;
-                self.epoll_readiness(epoll)
-            },
-            FileKind::Socket(socket) => {
-                let socket = *socket;
-                self.socket_readiness(socket)
-            }
+            FileKind::Epoll(epoll) => self.epoll_readiness(*epoll),
+            FileKind::Socket(socket) => self.socket_readiness(*socket),
             FileKind::EventFd(n) => self.files.eventfds[*n].readiness(),
             FileKind::TimerFd(n) => self.files.timerfds[*n].readiness(),
             FileKind::SignalFd(n) => self.signalfd_readiness(*n),
@@ -101,6 +95,7 @@ impl Host {
             FileKind::PipeReader(pipe) => self.close_pipe(*pipe, true, false),
             FileKind::PipeWriter(pipe) => self.close_pipe(*pipe, false, true),
             FileKind::PipeBoth(pipe) => self.close_pipe(*pipe, true, true),
+            FileKind::Socket(socket) => self.close_socket(*socket),
             FileKind::Epoll(epoll) => self.close_epoll(*epoll),
             FileKind::EventFd(n) => {
                 let event = self.files.eventfds.remove(*n);

@@ -1,76 +1,312 @@
 //! Sockets of the UNIX family, unix(7).
+//!
+//! A message goes straight into the receiver's queue. Until it is read there, it is charged to the
+//! sender, whose `SO_SNDBUF` limits what may lie about unread; the charges are Linux's `truesize`,
+//! since programs see them as the number of writes until `EAGAIN`.
+//!
+//! Sockets name one another by key and serial, so that a peer that is gone is told apart from a
+//! later socket with its key.
 
-use super::message::{Attempt, Incoming, Outgoing, RawAddress, Received};
+mod accounting;
+mod address;
+mod connect;
+mod control;
+mod names;
+mod receive;
+mod send;
+
+pub use address::Address;
+pub use connect::{accept, connect, listen};
+pub use names::{Names, bind};
+pub use receive::receive;
+pub use send::send;
+
+use super::message::RawAddress;
+use super::socket::{Socket, SocketKind};
 use crate::call::Call;
+use crate::files::readiness::{
+    EPOLLERR, EPOLLHUP, EPOLLPRI, EPOLLRDBAND, EPOLLRDHUP, EPOLLWRBAND, READABLE, WRITABLE,
+};
 use crate::host::Host;
-use crate::ids::SocketKey;
-use belljar_linux_abi::Errno;
+use crate::ids::{FileKey, InodeKey, SocketKey};
+use belljar_linux_abi::{Errno, c};
+use std::collections::VecDeque;
+
+/// What the arrival of data brings (`sock_def_readable`).
+const ARRIVED: u32 = READABLE | EPOLLPRI | EPOLLRDBAND;
+/// What new room brings (`unix_write_space`).
+const ROOM: u32 = WRITABLE | EPOLLWRBAND;
+
+/// A socket that may be gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerRef {
+    key: SocketKey,
+    serial: u32,
+}
+
+/// Process, user and group of a sender or peer: `struct ucred`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Credentials {
+    pid: i32,
+    uid: u32,
+    gid: u32,
+}
+
+impl Credentials {
+    /// Those of the calling process.
+    fn of(call: &Call<'_>) -> Credentials {
+        let process = &call.host.processes[call.process.0];
+        Credentials { pid: process.pid, uid: process.credentials.euid, gid: process.credentials.egid }
+    }
+}
+
+/// A message, or a piece of a stream, on its way.
+#[derive(Debug)]
+struct Message {
+    data: Vec<u8>,
+    /// Bytes of it already read (streams only).
+    taken: usize,
+    /// Open files that travel with it, each with a reference of its own.
+    files: Vec<FileKey>,
+    credentials: Credentials,
+    /// Where it came from, if that had a name.
+    source: Option<Address>,
+    sender: PeerRef,
+    /// What it is charged to the sender.
+    charge: usize,
+}
+
+/// What a socket is up to.
+#[derive(Debug, Default)]
+enum Role {
+    /// Neither of the others; a datagram socket is always this.
+    #[default]
+    Unconnected,
+    /// It accepts connections: those made and not yet accepted.
+    Listening {
+        backlog: usize,
+        waiting: VecDeque<SocketKey>,
+    },
+    /// It has, or had, a peer for good.
+    Connected,
+}
 
 /// What a UNIX socket keeps.
-#[derive(Debug)]
-pub struct UnixSocket {}
+#[derive(Debug, Default)]
+pub struct UnixSocket {
+    address: Option<Address>,
+    inode: Option<InodeKey>,
+    role: Role,
+    peer: Option<PeerRef>,
+    peer_address: Option<Address>,
+    peer_credentials: Option<Credentials>,
+    /// Whom a client sees as its peer: who called `listen`.
+    credentials: Credentials,
+    inbox: VecDeque<Message>,
+    /// Charges for messages sent and not yet read.
+    charged: usize,
+    shut_read: bool,
+    shut_write: bool,
+    /// Datagram sockets that have this one as their peer: they have room when it has.
+    connected_from: Vec<PeerRef>,
+}
 
-pub fn create(_host: &mut Host, _type: i32, _protocol: i32) -> Result<SocketKey, Errno> {
-    Err(Errno::EAFNOSUPPORT)
+impl Host {
+    fn unix(&self, key: SocketKey) -> &UnixSocket {
+        match &self.net.sockets[key.0].kind {
+            SocketKind::Unix(socket) => socket,
+            other => unreachable!("not a UNIX socket: {other:?}"),
+        }
+    }
+    fn unix_mut(&mut self, key: SocketKey) -> &mut UnixSocket {
+        match &mut self.net.sockets[key.0].kind {
+            SocketKind::Unix(socket) => socket,
+            other => unreachable!("not a UNIX socket: {other:?}"),
+        }
+    }
+    /// A reference to a socket that outlives it.
+    fn unix_ref(&self, key: SocketKey) -> PeerRef {
+        PeerRef { key, serial: self.net.sockets[key.0].serial }
+    }
+    /// The socket if it still exists.
+    fn unix_alive(&self, peer: PeerRef) -> Option<SocketKey> {
+        self.net.sockets.get(peer.key.0).filter(|socket| socket.serial == peer.serial).map(|_| peer.key)
+    }
+    /// The peer if there is one that still exists.
+    fn unix_peer(&self, key: SocketKey) -> Option<SocketKey> {
+        let peer = self.unix(key).peer?;
+        self.unix_alive(peer)
+    }
 }
-pub fn create_pair(_host: &mut Host, _type: i32, _protocol: i32) -> Result<(SocketKey, SocketKey), Errno> {
-    Err(Errno::EAFNOSUPPORT)
+
+/// `socket(2)`.
+pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
+    if protocol != 0 && protocol != c::AF_UNIX {
+        return Err(Errno::EPROTONOSUPPORT);
+    }
+    let type_ = match type_ {
+        c::SOCK_STREAM | c::SOCK_DGRAM | c::SOCK_SEQPACKET => type_,
+        // As BSD's SOCK_RAW, which nobody can have meant.
+        c::SOCK_RAW => c::SOCK_DGRAM,
+        _ => return Err(Errno::ESOCKTNOSUPPORT),
+    };
+    Ok(new_socket(host, type_))
 }
-pub fn bind(_call: &mut Call<'_>, _key: SocketKey, _address: &[u8]) -> Result<(), Errno> {
-    Err(Errno::EOPNOTSUPP)
+
+fn new_socket(host: &mut Host, type_: i32) -> SocketKey {
+    host.add_socket(c::AF_UNIX, type_, 0, SocketKind::Unix(Box::default()))
 }
-pub fn connect(
-    _call: &mut Call<'_>,
-    _key: SocketKey,
-    _address: &[u8],
-    _again: bool,
-) -> Result<Attempt<()>, Errno> {
-    Err(Errno::EOPNOTSUPP)
+
+/// `socketpair(2)`.
+pub fn create_pair(call: &mut Call<'_>, type_: i32, protocol: i32) -> Result<(SocketKey, SocketKey), Errno> {
+    let credentials = Credentials::of(call);
+    let host = &mut *call.host;
+    let (a, b) = (create(host, type_, protocol)?, create(host, type_, protocol)?);
+    for (own, other) in [(a, b), (b, a)] {
+        let peer = host.unix_ref(other);
+        let connected = host.socket(own).type_ != c::SOCK_DGRAM;
+        let socket = host.unix_mut(own);
+        socket.peer = Some(peer);
+        socket.peer_credentials = Some(credentials);
+        socket.credentials = credentials;
+        if connected {
+            socket.role = Role::Connected;
+        } else {
+            socket.connected_from.push(peer);
+        }
+    }
+    Ok((a, b))
 }
-pub fn listen(_call: &mut Call<'_>, _key: SocketKey, _backlog: usize) -> Result<(), Errno> {
-    Err(Errno::EOPNOTSUPP)
+
+/// `shutdown(2)`: the peer of a connection sees the other direction shut.
+pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
+    let read = how != c::SHUT_WR;
+    let write = how != c::SHUT_RD;
+    let host = &mut *call.host;
+    let socket = host.unix_mut(key);
+    socket.shut_read |= read;
+    socket.shut_write |= write;
+    if host.socket(key).type_ != c::SOCK_DGRAM
+        && let Some(peer) = host.unix_peer(key)
+    {
+        let other = host.unix_mut(peer);
+        other.shut_read |= write;
+        other.shut_write |= read;
+        host.notify_socket(peer, u32::MAX);
+    }
+    host.notify_socket(key, u32::MAX);
+    Ok(())
 }
-pub fn accept(_call: &mut Call<'_>, _key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
-    Err(Errno::EOPNOTSUPP)
+
+/// The address that `getsockname` gives.
+pub fn local_name(host: &Host, key: SocketKey) -> Result<RawAddress, Errno> {
+    Ok(Address::raw(host.unix(key).address.as_ref()))
 }
-pub fn send(
-    _call: &mut Call<'_>,
-    _key: SocketKey,
-    _message: &Outgoing,
-    _done: usize,
-) -> Result<Attempt<usize>, Errno> {
-    Err(Errno::EOPNOTSUPP)
+
+/// The address that `getpeername` gives, that of a peer which is gone included.
+pub fn peer_name(host: &Host, key: SocketKey) -> Result<RawAddress, Errno> {
+    if host.unix(key).peer.is_none() {
+        return Err(Errno::ENOTCONN);
+    }
+    match host.unix_peer(key) {
+        Some(peer) => Ok(Address::raw(host.unix(peer).address.as_ref())),
+        None => Ok(Address::raw(host.unix(key).peer_address.as_ref())),
+    }
 }
-pub fn receive(
-    _call: &mut Call<'_>,
-    _key: SocketKey,
-    _room: &Incoming,
-    _done: usize,
-) -> Result<Attempt<Received>, Errno> {
-    Err(Errno::EOPNOTSUPP)
+
+/// `SO_PEERCRED`: process, user and group of the peer when it connected or listened.
+pub fn peer_credentials(host: &Host, key: SocketKey) -> Result<(i32, u32, u32), Errno> {
+    // Linux answers for a socket without a peer too: no process and the invalid ids.
+    let nobody = Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let Credentials { pid, uid, gid } = host.unix(key).peer_credentials.unwrap_or(nobody);
+    Ok((pid, uid, gid))
 }
-pub fn shutdown(_call: &mut Call<'_>, _key: SocketKey, _how: i32) -> Result<(), Errno> {
-    Err(Errno::EOPNOTSUPP)
+
+/// The `EPOLL*` bits that hold now, as `unix_poll` and `unix_dgram_poll` have them.
+pub fn readiness(host: &Host, key: SocketKey) -> u32 {
+    let Socket { type_, error, .. } = host.net.sockets[key.0];
+    let mut events = if error.is_some() { EPOLLERR } else { 0 };
+    let socket = host.unix(key);
+    if socket.shut_read {
+        events |= EPOLLRDHUP | READABLE;
+    }
+    if socket.shut_read && socket.shut_write {
+        events |= EPOLLHUP;
+    }
+    let (unconnected, listening, waiting) = match &socket.role {
+        Role::Listening { waiting, .. } => (false, true, !waiting.is_empty()),
+        Role::Connected => (false, false, false),
+        Role::Unconnected => (true, false, false),
+    };
+    if waiting || !socket.inbox.is_empty() {
+        events |= READABLE;
+    }
+    if unconnected && type_ != c::SOCK_DGRAM {
+        events |= EPOLLHUP;
+    }
+    if !listening && host.unix_has_room(key) && !(type_ == c::SOCK_DGRAM && host.unix_peer_full(key)) {
+        events |= ROOM;
+    }
+    events
 }
-pub fn local_name(_host: &mut Host, _key: SocketKey) -> Result<RawAddress, Errno> {
-    Err(Errno::EOPNOTSUPP)
+
+/// `FIONREAD`: all bytes of a stream, those of the first message otherwise.
+pub fn readable_bytes(host: &Host, key: SocketKey) -> Result<usize, Errno> {
+    let stream = host.net.sockets[key.0].is_stream();
+    let socket = host.unix(key);
+    if matches!(socket.role, Role::Listening { .. }) {
+        return Err(Errno::EINVAL);
+    }
+    let mut lengths = socket.inbox.iter().map(|message| message.data.len() - message.taken);
+    Ok(if stream { lengths.sum() } else { lengths.next().unwrap_or(0) })
 }
-pub fn peer_name(_host: &mut Host, _key: SocketKey) -> Result<RawAddress, Errno> {
-    Err(Errno::EOPNOTSUPP)
+
+/// `SIOCOUTQ`: what is charged for messages that have not been read.
+pub fn unsent_bytes(host: &Host, key: SocketKey) -> Result<usize, Errno> {
+    Ok(host.unix(key).charged)
 }
-pub fn readiness(_host: &Host, _key: SocketKey) -> u32 {
-    0
-}
-pub fn readable_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn unsent_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
+
+/// The last open file is closed: the peer of a connection sees its end, or `ECONNRESET` if
+/// something was left unread here.
 pub fn close(host: &mut Host, key: SocketKey) {
+    let type_ = host.socket(key).type_;
+    host.forget_name(key);
+    let peer = host.unix_peer(key);
+    let socket = std::mem::take(host.unix_mut(key));
+    let unread = !socket.inbox.is_empty();
+    for message in socket.inbox {
+        host.settle(&message);
+        for file in message.files {
+            host.release_file(file);
+        }
+    }
+    if let Role::Listening { waiting, .. } = socket.role {
+        for embryo in waiting {
+            refuse(host, embryo);
+        }
+    }
+    if let Some(peer) = peer.filter(|_| type_ != c::SOCK_DGRAM) {
+        let other = host.unix_mut(peer);
+        other.shut_read = true;
+        other.shut_write = true;
+        if unread {
+            host.socket(peer).error = Some(Errno::ECONNRESET);
+        }
+        host.notify_socket(peer, u32::MAX);
+    }
+    if let Some(peer) = peer {
+        host.unix_mut(peer).connected_from.retain(|from| from.key != key);
+    }
+    // Whoever connects to a listener, or sends to a socket that is full, tries again and fails.
+    host.notify_socket(key, u32::MAX);
     host.remove_socket(key);
+    host.wake_senders(&socket.connected_from);
 }
-/// `SO_PEERCRED`: process, user and group of the peer.
-pub fn peer_credentials(_host: &mut Host, _key: SocketKey) -> Result<(i32, u32, u32), Errno> {
-    Err(Errno::ENOTCONN)
+
+/// Ends a connection that was made and never accepted.
+fn refuse(host: &mut Host, embryo: SocketKey) {
+    if let Some(client) = host.unix_peer(embryo) {
+        host.socket(client).error = Some(Errno::ECONNRESET);
+    }
+    close(host, embryo);
 }

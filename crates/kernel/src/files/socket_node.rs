@@ -1,0 +1,41 @@
+//! The entries of UNIX sockets in the tree of files.
+
+use super::tree::{Node, Walk};
+use crate::host::Host;
+use crate::ids::{InodeKey, ProcessKey};
+use belljar_linux_abi::Errno;
+
+impl Host {
+    /// Creates the entry that `bind(2)` makes; it is held until
+    /// [`release_socket_node`](Self::release_socket_node). `EADDRINUSE` if the path exists.
+    pub(crate) fn create_socket_node(
+        &mut self,
+        process: ProcessKey,
+        path: &[u8],
+    ) -> Result<InodeKey, Errno> {
+        let found = self.resolve_here(process, path, Walk::empty())?;
+        if found.target.is_some() {
+            return Err(Errno::EADDRINUSE);
+        }
+        self.check_can_create(&found)?;
+        let mode = 0o777 & !self.processes[process.0].umask;
+        let inode = self.new_inode(found.parent, Node::Socket, mode);
+        self.add_name(found.parent, &found.name, inode);
+        self.content_changed(found.parent);
+        self.inode(inode).opens += 1;
+        Ok(inode)
+    }
+    /// The socket's entry that a path leads to. `ECONNREFUSED` if it leads to something else.
+    pub(crate) fn find_socket_node(&mut self, process: ProcessKey, path: &[u8]) -> Result<InodeKey, Errno> {
+        let inode = self.resolve_here(process, path, Walk::FOLLOW)?.inode()?;
+        match self.inode(inode).node {
+            Node::Socket => Ok(inode),
+            _ => Err(Errno::ECONNREFUSED),
+        }
+    }
+    /// The socket bound to an entry is gone.
+    pub(crate) fn release_socket_node(&mut self, inode: InodeKey) {
+        self.inode(inode).opens -= 1;
+        self.forget_if_unused(inode);
+    }
+}

@@ -1,0 +1,163 @@
+//! Making connections: `listen`, `connect`, `accept`.
+
+use super::{ARRIVED, Address, Credentials, ROOM, Role, new_socket};
+use crate::call::Call;
+use crate::host::Host;
+use crate::ids::SocketKey;
+use crate::net::message::Attempt;
+use belljar_linux_abi::{Errno, c};
+
+/// `listen(2)`; again on a socket that listens, it changes the backlog.
+pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(), Errno> {
+    if call.host.socket(key).type_ == c::SOCK_DGRAM {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let credentials = Credentials::of(call);
+    let socket = call.host.unix_mut(key);
+    if socket.address.is_none() {
+        return Err(Errno::EINVAL);
+    }
+    match &mut socket.role {
+        Role::Connected => return Err(Errno::EINVAL),
+        Role::Unconnected => socket.role = Role::Listening { backlog, waiting: Default::default() },
+        Role::Listening { backlog: present, .. } => *present = backlog,
+    }
+    socket.credentials = credentials;
+    call.host.notify_socket(key, ROOM);
+    Ok(())
+}
+
+/// `connect(2)`. A connection is complete at once; one that finds the backlog full waits.
+pub fn connect(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    raw: &[u8],
+    _again: bool,
+) -> Result<Attempt<()>, Errno> {
+    let datagrams = call.host.socket(key).type_ == c::SOCK_DGRAM;
+    if datagrams && raw.len() >= 2 && raw[..2] == (c::AF_UNSPEC as u16).to_le_bytes() {
+        set_destination(call.host, key, None, None);
+        return Ok(Attempt::Done(()));
+    }
+    let address = Address::parse(raw)?.ok_or(Errno::EINVAL)?;
+    if call.host.socket(key).options.pass_credentials {
+        call.host.autobind(key);
+    }
+    if datagrams { connect_datagrams(call, key, address) } else { connect_stream(call, key, &address) }
+}
+
+/// Sets where a datagram socket sends to and whom it receives from.
+fn connect_datagrams(call: &mut Call<'_>, key: SocketKey, address: Address) -> Result<Attempt<()>, Errno> {
+    let target = call.host.find_unix(call.process, &address, c::SOCK_DGRAM)?;
+    if !may_send(call.host, key, target) {
+        return Err(Errno::EPERM);
+    }
+    set_destination(call.host, key, Some(target), Some(address));
+    Ok(Attempt::Done(()))
+}
+
+/// Whether a datagram socket takes messages from another: one that is connected takes only its
+/// peer's.
+pub(super) fn may_send(host: &Host, from: SocketKey, to: SocketKey) -> bool {
+    let own = host.unix_ref(from);
+    host.unix(to).peer.is_none_or(|peer| peer == own)
+}
+
+fn set_destination(host: &mut Host, key: SocketKey, target: Option<SocketKey>, address: Option<Address>) {
+    let own = host.unix_ref(key);
+    let peer = target.map(|target| host.unix_ref(target));
+    let socket = host.unix_mut(key);
+    let before = std::mem::replace(&mut socket.peer, peer);
+    socket.peer_address = address;
+    if before == peer {
+        return;
+    }
+    if let Some(target) = target {
+        host.unix_mut(target).connected_from.push(own);
+    }
+    let Some(before) = before else { return };
+    // What the former peer has sent is no longer for us, and it is told so.
+    let was_full = host.unix_inbox_full(key);
+    for message in std::mem::take(&mut host.unix_mut(key).inbox) {
+        host.settle(&message);
+        for file in message.files {
+            host.release_file(file);
+        }
+    }
+    if let Some(former) = host.unix_alive(before) {
+        host.unix_mut(former).connected_from.retain(|from| *from != own);
+        if host.unix(former).peer == Some(own) {
+            host.socket(former).error = Some(Errno::ECONNRESET);
+            host.notify_socket(former, u32::MAX);
+        }
+    }
+    host.inbox_drained(key, was_full);
+}
+
+fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &Address) -> Result<Attempt<()>, Errno> {
+    let type_ = call.host.socket(key).type_;
+    match call.host.unix(key).role {
+        Role::Unconnected => {}
+        Role::Connected => return Err(Errno::EISCONN),
+        Role::Listening { .. } => return Err(Errno::EINVAL),
+    }
+    let listener = call.host.find_unix(call.process, address, type_)?;
+    let listening = call.host.unix(listener);
+    if !matches!(listening.role, Role::Listening { .. }) || listening.shut_read {
+        return Err(Errno::ECONNREFUSED);
+    }
+    if call.host.unix_inbox_full(listener) {
+        return Ok(Attempt::Wait(call.host.socket_queue(listener)));
+    }
+    let credentials = Credentials::of(call);
+    let host = &mut *call.host;
+    let child = new_socket(host, type_);
+    host.socket(child).options = host.socket(listener).options.clone();
+    let (client_ref, child_ref) = (host.unix_ref(key), host.unix_ref(child));
+    let (listener_address, listener_credentials) =
+        (host.unix(listener).address.clone(), host.unix(listener).credentials);
+
+    let client = host.unix_mut(key);
+    client.role = Role::Connected;
+    client.peer = Some(child_ref);
+    client.peer_address = listener_address.clone();
+    client.peer_credentials = Some(listener_credentials);
+    client.credentials = credentials;
+    let client_address = client.address.clone();
+
+    let accepted = host.unix_mut(child);
+    accepted.role = Role::Connected;
+    accepted.address = listener_address;
+    accepted.peer = Some(client_ref);
+    accepted.peer_address = client_address;
+    accepted.peer_credentials = Some(credentials);
+    accepted.credentials = listener_credentials;
+
+    match &mut host.unix_mut(listener).role {
+        Role::Listening { waiting, .. } => waiting.push_back(child),
+        _ => return Err(Errno::ECONNREFUSED),
+    }
+    host.notify_socket(listener, ARRIVED);
+    host.notify_socket(key, ROOM);
+    Ok(Attempt::Done(()))
+}
+
+/// `accept(2)`.
+pub fn accept(call: &mut Call<'_>, key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
+    if call.host.socket(key).type_ == c::SOCK_DGRAM {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let queue = call.host.socket_queue(key);
+    let socket = call.host.unix_mut(key);
+    let shut = socket.shut_read;
+    let Role::Listening { waiting, .. } = &mut socket.role else { return Err(Errno::EINVAL) };
+    match waiting.pop_front() {
+        Some(child) => {
+            // Those who found the backlog full.
+            call.host.notify_socket(key, ROOM);
+            Ok(Attempt::Done(child))
+        }
+        None if shut => Err(Errno::EINVAL),
+        None => Ok(Attempt::Wait(queue)),
+    }
+}

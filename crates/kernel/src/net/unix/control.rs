@@ -1,0 +1,109 @@
+//! What travels beside the bytes: open files and credentials, unix(7) "Ancillary messages".
+
+use super::{Credentials, Message};
+use crate::call::Call;
+use crate::ids::{FileKey, SocketKey};
+use crate::net::message::{ControlMessage, Incoming, Received};
+use belljar_linux_abi::{Errno, c};
+
+/// `SCM_MAX_FD`.
+const FILES_MAX: usize = 253;
+/// `sizeof(struct cmsghdr)`.
+const HEADER: usize = 16;
+
+/// What `sendmsg` was given to send along.
+#[derive(Debug, Default)]
+pub(super) struct Ancillary {
+    /// Open files, without references of their own yet.
+    pub files: Vec<FileKey>,
+    /// Credentials that the sender claims.
+    pub credentials: Option<Credentials>,
+}
+
+fn words(data: &[u8]) -> impl Iterator<Item = i32> + '_ {
+    data.chunks_exact(4).map(|word| i32::from_le_bytes(word.try_into().expect("four bytes")))
+}
+
+impl Ancillary {
+    /// Reads the control messages of a call. `EINVAL` for too many descriptors or a message that
+    /// is not understood, `EBADF` for one that is not open, `ESRCH` for credentials of nobody.
+    pub(super) fn read(call: &Call<'_>, control: &[ControlMessage]) -> Result<Ancillary, Errno> {
+        let mut ancillary = Ancillary::default();
+        for message in control.iter().filter(|message| message.level == c::SOL_SOCKET) {
+            match message.type_ {
+                c::SCM_RIGHTS => {
+                    for fd in words(&message.data) {
+                        ancillary.files.push(call.host.file_of(call.process, fd)?);
+                    }
+                    if ancillary.files.len() > FILES_MAX {
+                        return Err(Errno::EINVAL);
+                    }
+                }
+                c::SCM_CREDENTIALS => {
+                    let &[pid, uid, gid] = &words(&message.data).collect::<Vec<_>>()[..] else {
+                        return Err(Errno::EINVAL);
+                    };
+                    if !call.host.pids.contains_key(&pid) {
+                        return Err(Errno::ESRCH);
+                    }
+                    let (uid, gid) = (uid as u32, gid as u32);
+                    ancillary.credentials = Some(Credentials { pid, uid, gid });
+                }
+                _ => return Err(Errno::EINVAL),
+            }
+        }
+        Ok(ancillary)
+    }
+}
+
+/// Hands a message's credentials (if the socket asks for them) and open files to the receiver.
+/// Descriptors for which there is no room are closed, and `MSG_CTRUNC` says so.
+pub(super) fn hand_over(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    room: &Incoming,
+    credentials: Credentials,
+    files: Vec<FileKey>,
+    received: &mut Received,
+) {
+    let mut left = room.control_room;
+    if call.host.socket(key).options.pass_credentials {
+        let Credentials { pid, uid, gid } = credentials;
+        let data = [pid.to_le_bytes(), uid.to_le_bytes(), gid.to_le_bytes()].concat();
+        left = left.saturating_sub((HEADER + data.len()).next_multiple_of(8));
+        received.control.push(ControlMessage { level: c::SOL_SOCKET, type_: c::SCM_CREDENTIALS, data });
+    }
+    if files.is_empty() {
+        return;
+    }
+    let fit = left.saturating_sub(HEADER) / 4;
+    let close_on_exec = room.flags & c::MSG_CMSG_CLOEXEC != 0;
+    let mut data = Vec::new();
+    let count = files.len();
+    for (n, file) in files.into_iter().enumerate() {
+        if n >= fit || data.len() / 4 < n {
+            call.host.release_file(file);
+            continue;
+        }
+        // At the limit of descriptors the rest is lost, which install_fd closes.
+        if let Ok(fd) = call.host.install_fd(call.process, file, close_on_exec, 0) {
+            data.extend_from_slice(&(fd as i32).to_le_bytes());
+        }
+    }
+    if data.len() / 4 < count {
+        received.flags |= c::MSG_CTRUNC;
+    }
+    if !data.is_empty() {
+        received.control.push(ControlMessage { level: c::SOL_SOCKET, type_: c::SCM_RIGHTS, data });
+    }
+}
+
+impl Message {
+    /// The open files of a message that is only looked at, with references of their own.
+    pub(super) fn files_to_peek(&self, call: &mut Call<'_>) -> Vec<FileKey> {
+        for file in &self.files {
+            call.host.retain_file(*file);
+        }
+        self.files.clone()
+    }
+}

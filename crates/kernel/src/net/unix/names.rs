@@ -1,0 +1,104 @@
+//! Names of UNIX sockets: in the tree of files, in the abstract namespace, or none.
+
+use super::{Address, PeerRef};
+use crate::call::Call;
+use crate::host::Host;
+use crate::ids::{InodeKey, ProcessKey, SocketKey};
+use belljar_base::Map;
+use belljar_linux_abi::Errno;
+
+/// The sockets of a host that have names.
+#[derive(Debug, Default)]
+pub struct Names {
+    in_abstract: Map<Vec<u8>, PeerRef>,
+    by_inode: Map<InodeKey, PeerRef>,
+    next_automatic: u32,
+}
+
+/// `bind(2)`. An address of the family alone gets a free abstract name.
+pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
+    let address = Address::parse(raw)?;
+    if call.host.unix(key).address.is_some() {
+        return match address {
+            None => Ok(()),
+            Some(_) => Err(Errno::EINVAL),
+        };
+    }
+    let own = call.host.unix_ref(key);
+    match address {
+        None => call.host.autobind(key),
+        Some(Address::Abstract(name)) => {
+            let names = &mut call.host.net.unix_names;
+            if names.in_abstract.contains_key(&name) {
+                return Err(Errno::EADDRINUSE);
+            }
+            names.in_abstract.insert(name.clone(), own);
+            call.host.unix_mut(key).address = Some(Address::Abstract(name));
+        }
+        Some(Address::Path(path)) => {
+            let inode = call.host.create_socket_node(call.process, &path)?;
+            call.host.net.unix_names.by_inode.insert(inode, own);
+            let socket = call.host.unix_mut(key);
+            socket.inode = Some(inode);
+            socket.address = Some(Address::Path(path));
+        }
+    }
+    Ok(())
+}
+
+impl Host {
+    /// Gives a socket a free abstract name of five hexadecimal digits, unless it has a name.
+    pub(super) fn autobind(&mut self, key: SocketKey) {
+        if self.unix(key).address.is_some() {
+            return;
+        }
+        let own = self.unix_ref(key);
+        let names = &mut self.net.unix_names;
+        let name = loop {
+            let name = format!("{:05x}", names.next_automatic & 0xf_ffff).into_bytes();
+            names.next_automatic = names.next_automatic.wrapping_add(1);
+            if !names.in_abstract.contains_key(&name) {
+                break name;
+            }
+        };
+        names.in_abstract.insert(name.clone(), own);
+        self.unix_mut(key).address = Some(Address::Abstract(name));
+    }
+    /// The socket with this name, seen from `process`. `ECONNREFUSED` if nobody has it (any more),
+    /// `EPROTOTYPE` if it is of another type, or what the walk to its path fails with.
+    pub(super) fn find_unix(
+        &mut self,
+        process: ProcessKey,
+        address: &Address,
+        type_: i32,
+    ) -> Result<SocketKey, Errno> {
+        let bound = match address {
+            Address::Abstract(name) => self.net.unix_names.in_abstract.get(name).copied(),
+            Address::Path(path) => {
+                let inode = self.find_socket_node(process, path)?;
+                self.net.unix_names.by_inode.get(&inode).copied()
+            }
+        };
+        let key = bound.and_then(|bound| self.unix_alive(bound)).ok_or(Errno::ECONNREFUSED)?;
+        if self.socket(key).type_ != type_ {
+            return Err(Errno::EPROTOTYPE);
+        }
+        Ok(key)
+    }
+    /// A socket that goes away gives up its name; an entry in the tree of files stays, as on Linux.
+    pub(super) fn forget_name(&mut self, key: SocketKey) {
+        let own = self.unix_ref(key);
+        let (address, inode) = (self.unix(key).address.clone(), self.unix(key).inode);
+        let names = &mut self.net.unix_names;
+        // A connection accepted shares the name of its listener, which is not its own.
+        if let Some(Address::Abstract(name)) = &address
+            && names.in_abstract.get(name) == Some(&own)
+        {
+            names.in_abstract.remove(name);
+        }
+        if let Some(inode) = inode {
+            names.by_inode.remove(&inode);
+            self.release_socket_node(inode);
+        }
+    }
+}

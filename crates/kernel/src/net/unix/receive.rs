@@ -1,0 +1,140 @@
+//! Receiving.
+
+use super::control::hand_over;
+use super::{Address, Credentials, Role};
+use crate::call::Call;
+use crate::ids::SocketKey;
+use crate::net::message::{Attempt, Incoming, RawAddress, Received};
+use belljar_linux_abi::{Errno, c};
+
+/// `recv(2)` and its kin.
+pub fn receive(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    room: &Incoming,
+    done: usize,
+) -> Result<Attempt<Received>, Errno> {
+    if room.flags & c::MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let type_ = call.host.socket(key).type_;
+    let socket = call.host.unix(key);
+    match (type_, &socket.role) {
+        (c::SOCK_DGRAM, _) | (_, Role::Connected) => {}
+        (c::SOCK_STREAM, _) => return Err(Errno::EINVAL),
+        _ => return Err(Errno::ENOTCONN),
+    }
+    if socket.inbox.is_empty() {
+        let shut = socket.shut_read;
+        if let Some(errno) = call.host.socket(key).error.take() {
+            return Err(errno);
+        }
+        return Ok(match shut {
+            true => Attempt::Done(Received::default()),
+            false => Attempt::Wait(call.host.socket_queue(key)),
+        });
+    }
+    let received = match type_ {
+        c::SOCK_STREAM => receive_stream(call, key, room, done)?,
+        _ => receive_message(call, key, room)?,
+    };
+    Ok(Attempt::Done(received))
+}
+
+/// The sender's address as calls tell it: nothing for a socket without a name.
+fn name_of(room: &Incoming, source: Option<&Address>) -> RawAddress {
+    match source {
+        Some(address) if room.want_name => Address::raw(Some(address)),
+        _ => RawAddress::new(),
+    }
+}
+
+/// Takes one message; what does not fit is lost.
+fn receive_message(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<Received, Errno> {
+    let was_full = call.host.unix_inbox_full(key);
+    let message = call.host.unix_mut(key).inbox.pop_front().expect("the inbox is not empty");
+    let stored = message.data.len().min(room.len);
+    if let Err(errno) = call.scatter(&room.buffers, &message.data[..stored]) {
+        call.host.unix_mut(key).inbox.push_front(message);
+        return Err(errno);
+    }
+    let mut received = Received { value: stored, name: name_of(room, message.source.as_ref()), ..Default::default() };
+    if stored < message.data.len() {
+        received.flags |= c::MSG_TRUNC;
+        if room.flags & c::MSG_TRUNC != 0 {
+            received.value = message.data.len();
+        }
+    }
+    if room.flags & c::MSG_PEEK != 0 {
+        let files = message.files_to_peek(call);
+        let credentials = message.credentials;
+        call.host.unix_mut(key).inbox.push_front(message);
+        hand_over(call, key, room, credentials, files, &mut received);
+    } else {
+        call.host.settle(&message);
+        call.host.inbox_drained(key, was_full);
+        hand_over(call, key, room, message.credentials, message.files, &mut received);
+    }
+    Ok(received)
+}
+
+/// Takes bytes of a stream across its pieces. It stops behind a piece that brought open files, and,
+/// where credentials are asked for, before one of another sender.
+fn receive_stream(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    room: &Incoming,
+    done: usize,
+) -> Result<Received, Errno> {
+    let peek = room.flags & c::MSG_PEEK != 0;
+    let pass_credentials = call.host.socket(key).options.pass_credentials;
+    let (data, whole) = collect(call, key, room.len.saturating_sub(done), pass_credentials);
+    call.scatter_at(&room.buffers, done as u64, &data)?;
+
+    let first = &call.host.unix(key).inbox[0];
+    let (credentials, source): (Credentials, _) = (first.credentials, first.source.clone());
+    let mut received = Received { value: data.len(), name: name_of(room, source.as_ref()), ..Default::default() };
+    let mut files = Vec::new();
+    let mut left = data.len();
+    for at in 0..whole {
+        let at = if peek { at } else { 0 };
+        if peek {
+            let messages = std::mem::take(&mut call.host.unix_mut(key).inbox);
+            files.extend(messages[at].files_to_peek(call));
+            call.host.unix_mut(key).inbox = messages;
+            continue;
+        }
+        let message = &mut call.host.unix_mut(key).inbox[at];
+        files.append(&mut message.files);
+        let part = left.min(message.data.len() - message.taken);
+        message.taken += part;
+        left -= part;
+        if message.taken == message.data.len() {
+            let message = call.host.unix_mut(key).inbox.pop_front().expect("it was looked at");
+            call.host.settle(&message);
+        }
+    }
+    hand_over(call, key, room, credentials, files, &mut received);
+    Ok(received)
+}
+
+/// The bytes that one read of at most `len` gets, and the number of pieces that it touches.
+fn collect(call: &mut Call<'_>, key: SocketKey, len: usize, same_sender: bool) -> (Vec<u8>, usize) {
+    let inbox = &call.host.unix(key).inbox;
+    let mut data = Vec::new();
+    let mut touched = 0;
+    let sender = inbox.front().map(|message| message.credentials);
+    for message in inbox {
+        if data.len() == len || (same_sender && Some(message.credentials) != sender) {
+            break;
+        }
+        let rest = &message.data[message.taken..];
+        let part = rest.len().min(len - data.len());
+        data.extend_from_slice(&rest[..part]);
+        touched += 1;
+        if !message.files.is_empty() {
+            break;
+        }
+    }
+    (data, touched)
+}

@@ -1,0 +1,166 @@
+//! Sending.
+
+use super::accounting::{charge, piece_max};
+use super::connect::may_send;
+use super::control::Ancillary;
+use super::{ARRIVED, Address, Credentials, Message, Role};
+use crate::call::Call;
+use crate::ids::SocketKey;
+use crate::net::message::{Attempt, Outgoing};
+use belljar_linux_abi::{Errno, c};
+
+/// What of `SO_SNDBUF` a single datagram cannot use.
+const DATAGRAM_OVERHEAD: usize = 32;
+
+/// `send(2)` and its kin.
+pub fn send(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    message: &Outgoing,
+    done: usize,
+) -> Result<Attempt<usize>, Errno> {
+    if message.flags & c::MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    match call.host.socket(key).type_ {
+        c::SOCK_STREAM => send_stream(call, key, message, done),
+        c::SOCK_SEQPACKET => send_packet(call, key, message),
+        _ => {
+            let target = destination(call, key, message)?;
+            if call.host.socket(key).options.pass_credentials {
+                call.host.autobind(key);
+            }
+            send_datagram(call, key, target, message)
+        }
+    }
+}
+
+/// The peer that a connection's bytes go to: `ENOTCONN`, or `EPIPE` when either side has shut it.
+fn connected_peer(call: &mut Call<'_>, key: SocketKey) -> Result<SocketKey, Errno> {
+    let socket = call.host.unix(key);
+    if !matches!(socket.role, Role::Connected) {
+        return Err(Errno::ENOTCONN);
+    }
+    if socket.shut_write {
+        return Err(Errno::EPIPE);
+    }
+    let peer = call.host.unix_peer(key).ok_or(Errno::EPIPE)?;
+    if call.host.unix(peer).shut_read { Err(Errno::EPIPE) } else { Ok(peer) }
+}
+
+/// Sends as much as the send buffer takes, in pieces.
+fn send_stream(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    message: &Outgoing,
+    done: usize,
+) -> Result<Attempt<usize>, Errno> {
+    if message.name.is_some() {
+        let connected = matches!(call.host.unix(key).role, Role::Connected);
+        return Err(if connected { Errno::EISCONN } else { Errno::EOPNOTSUPP });
+    }
+    let peer = connected_peer(call, key)?;
+    // Files go with the first piece alone.
+    let mut ancillary = match done {
+        0 => Ancillary::read(call, &message.control)?,
+        _ => Ancillary { files: Vec::new(), ..Ancillary::read(call, &message.control)? },
+    };
+    let mut sent = 0;
+    while done + sent < message.len {
+        if call.host.unix_send_buffer_full(key) {
+            break;
+        }
+        let limit = piece_max(call.host.socket(key).options.send_buffer as usize);
+        let data = call.gather(&message.buffers, (done + sent) as u64, limit)?;
+        sent += data.len();
+        deliver(call, key, peer, data, &ancillary);
+        ancillary.files.clear();
+    }
+    if sent == 0 && done < message.len {
+        return Ok(Attempt::Wait(call.host.socket_queue(key)));
+    }
+    Ok(Attempt::Done(sent))
+}
+
+fn send_packet(call: &mut Call<'_>, key: SocketKey, message: &Outgoing) -> Result<Attempt<usize>, Errno> {
+    if let Some(errno) = call.host.socket(key).error.take() {
+        return Err(errno);
+    }
+    let peer = connected_peer(call, key)?;
+    send_datagram(call, key, peer, message)
+}
+
+/// Where a datagram goes: the address given, or the peer.
+fn destination(call: &mut Call<'_>, key: SocketKey, message: &Outgoing) -> Result<SocketKey, Errno> {
+    if let Some(errno) = call.host.socket(key).error.take() {
+        return Err(errno);
+    }
+    let target = match &message.name {
+        Some(raw) => {
+            let address = Address::parse(raw)?.ok_or(Errno::EINVAL)?;
+            call.host.find_unix(call.process, &address, c::SOCK_DGRAM)?
+        }
+        None => {
+            call.host.unix(key).peer.ok_or(Errno::ENOTCONN)?;
+            match call.host.unix_peer(key) {
+                Some(peer) => peer,
+                None => {
+                    // The receiver is gone, and the connection to it with it.
+                    let socket = call.host.unix_mut(key);
+                    (socket.peer, socket.peer_address) = (None, None);
+                    return Err(Errno::ECONNREFUSED);
+                }
+            }
+        }
+    };
+    if !may_send(call.host, key, target) {
+        return Err(Errno::EPERM);
+    }
+    if call.host.unix(target).shut_read || call.host.unix(key).shut_write {
+        return Err(Errno::EPIPE);
+    }
+    Ok(target)
+}
+
+/// Sends a whole message or nothing.
+fn send_datagram(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    target: SocketKey,
+    message: &Outgoing,
+) -> Result<Attempt<usize>, Errno> {
+    let send_buffer = call.host.socket(key).options.send_buffer as usize;
+    if message.len > send_buffer - DATAGRAM_OVERHEAD {
+        return Err(Errno::EMSGSIZE);
+    }
+    let ancillary = Ancillary::read(call, &message.control)?;
+    if call.host.unix_send_buffer_full(key) {
+        return Ok(Attempt::Wait(call.host.socket_queue(key)));
+    }
+    let own = call.host.unix_ref(key);
+    if call.host.unix(target).peer != Some(own) && call.host.unix_inbox_full(target) {
+        return Ok(Attempt::Wait(call.host.socket_queue(target)));
+    }
+    let data = call.gather(&message.buffers, 0, message.len)?;
+    let sent = data.len();
+    deliver(call, key, target, data, &ancillary);
+    Ok(Attempt::Done(sent))
+}
+
+/// Puts a message into the receiver's inbox, charged to the sender.
+fn deliver(call: &mut Call<'_>, from: SocketKey, to: SocketKey, data: Vec<u8>, ancillary: &Ancillary) {
+    let credentials = ancillary.credentials.unwrap_or_else(|| Credentials::of(call));
+    let host = &mut *call.host;
+    for file in &ancillary.files {
+        host.retain_file(*file);
+    }
+    let charge = charge(data.len());
+    let sender = host.unix_ref(from);
+    let socket = host.unix_mut(from);
+    socket.charged += charge;
+    let source = socket.address.clone();
+    let files = ancillary.files.clone();
+    let message = Message { data, taken: 0, files, credentials, source, sender, charge };
+    host.unix_mut(to).inbox.push_back(message);
+    host.notify_socket(to, ARRIVED);
+}
