@@ -10,7 +10,7 @@ mod process;
 mod tests;
 
 use crate::error::{ConfigError, Problem, Source};
-use crate::model::{Experiment, Experimental, Extensions, FinalState, Host, HostOptions, Process};
+use crate::model::{Experiment, Experimental, Extensions, FinalState, Host, HostOptions, Network, Process};
 use crate::yaml::{self, Section};
 use crate::{Signal, Surroundings};
 use belljar_base::{Map, SimTime};
@@ -139,7 +139,26 @@ fn experiment(source: &Source, around: &Surroundings) -> Result<Experiment, Prob
             ));
         }
     }
+    notes.extend(unreachable(&hosts, &network));
     Ok(Experiment { general, network, hosts, experimental, belljar, notes })
+}
+
+/// A note about hosts that cannot talk to each other, if there are any.
+fn unreachable(hosts: &[Host], network: &Network) -> Option<String> {
+    let graph = &network.graph;
+    let mut at_node = vec![0; graph.nodes().len()];
+    hosts.iter().for_each(|host| at_node[host.node.index()] += 1);
+    let (from, to) = graph.unreachable(&at_node)?;
+    let name = |node: NodeIndex| {
+        let host = hosts.iter().find(|host| host.node == node);
+        format!("host '{}' (node {})", host.map_or("", |h| &h.name), graph.node(node).id)
+    };
+    let what = if network.use_shortest_path { "path" } else { "edge" };
+    Some(format!(
+        "no {what} of the graph leads from {} to {}: their packets are dropped",
+        name(from),
+        name(to)
+    ))
 }
 
 /// An I/O error without the number that Rust appends.

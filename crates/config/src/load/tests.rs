@@ -215,3 +215,28 @@ hosts:
     assert_eq!(e.hosts[0].processes[0].arg0, "-login");
     assert_eq!(e.hosts[2].address, Ipv4Addr::new(100, 0, 0, 1));
 }
+
+#[test]
+fn hosts_that_cannot_talk_to_each_other_are_noted() {
+    for (shortest, what) in [(true, "path"), (false, "edge")] {
+        let e = parse(&format!(
+            r#"
+general: {{ stop_time: 1 }}
+network:
+  use_shortest_path: {shortest}
+  graph:
+    type: gml
+    inline: |
+      graph [ directed 1 node [ id 3 ] node [ id 4 ] edge [ source 4 target 3 latency "1 ms" ] ]
+x-any: &any {{ bandwidth_up: unlimited, bandwidth_down: unlimited, processes: [] }}
+hosts:
+  a: {{ <<: *any, network_node_id: 3 }}
+  b: {{ <<: *any, network_node_id: 4 }}
+"#
+        ));
+        let expected = format!(
+            "no {what} of the graph leads from host 'a' (node 3) to host 'b' (node 4): their packets are dropped"
+        );
+        assert_eq!(e.notes, [expected]);
+    }
+}

@@ -8,6 +8,7 @@
 
 mod build;
 mod gml;
+mod reach;
 mod routes;
 #[cfg(test)]
 mod tests;

@@ -216,6 +216,29 @@ fn no_path_undercuts_the_least_latencies() {
 }
 
 #[test]
+fn an_unreachable_pair_is_found_if_there_is_one() {
+    let mut found = 0;
+    for seed in 0..300 {
+        let mut stream = Seed(seed).stream(&["reach"]);
+        let nodes = stream.below(8) + 1;
+        let graph = Graph::from_gml(&random_gml(&mut stream, nodes), seed % 2 == 0).unwrap();
+        let hosts: Vec<u32> = (0..nodes).map(|_| stream.below(2) as u32).collect();
+        let used: Vec<NodeIndex> =
+            (0..nodes as u32).map(NodeIndex).filter(|n| hosts[n.index()] > 0).collect();
+        let pairs = used.iter().flat_map(|a| used.iter().map(move |b| (*a, *b))).filter(|(a, b)| a != b);
+        let missing: Vec<_> = pairs.filter(|(a, b)| graph.path(*a, *b).is_none()).collect();
+        match graph.unreachable(&hosts) {
+            None => assert_eq!(missing, [], "seed {seed}"),
+            Some(pair) => {
+                assert!(missing.contains(&pair), "seed {seed}: {pair:?}");
+                found += 1;
+            }
+        }
+    }
+    assert!((50..250).contains(&found), "{found} of 300");
+}
+
+#[test]
 fn a_large_graph_loads_and_routes() {
     let mut text = String::from("graph [\n");
     for id in 0..6_000 {
