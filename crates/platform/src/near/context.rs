@@ -23,6 +23,10 @@ pub mod xsave {
     pub const XCOMP_BV: usize = 520;
     /// The header's end: the extended area.
     pub const EXTENDED: usize = 576;
+    /// K0 to K7 in compacted form with all of AVX-512.
+    pub const OPMASK: usize = 832;
+    /// ZMM16 to ZMM31 in compacted form with all of AVX-512.
+    pub const HI16_ZMM: usize = 1408;
 }
 
 const X87: u64 = 1;
@@ -51,7 +55,7 @@ pub struct Context {
     pub generation: u32,
     /// Where it runs.
     pub space: u32,
-    /// Vector state in compacted form. If XSTATE_BV is SSE alone, the entry code may skip `xrstor`.
+    /// Vector state in compacted form.
     pub xsave: Xsave,
 }
 

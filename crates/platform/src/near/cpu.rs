@@ -1,5 +1,6 @@
 //! What this CPU saves, and whether it has what switching guests needs.
 
+use super::context::xsave;
 use crate::InitError;
 use std::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
 use std::sync::OnceLock;
@@ -9,6 +10,10 @@ pub const SHOWN: u64 = 0b111;
 /// The same and AVX-512: what is kept for guests that use it all the same, because not every CPU
 /// can be made to hide it.
 const KEPT: u64 = 0b1110_0111;
+
+const AVX: u64 = 1 << 2;
+const OPMASK: u64 = 1 << 5;
+const HI16_ZMM: u64 = 1 << 7;
 
 /// Size of the state that guests are shown, in bytes, in standard form.
 pub const SHOWN_SIZE: usize = 832;
@@ -37,6 +42,21 @@ pub struct XsaveLayout {
     pub mask: u64,
     /// Those beyond x87 and SSE; unused entries have `bit` 0.
     pub components: [Component; 6],
+}
+
+impl XsaveLayout {
+    /// The components that the entry code cannot load without `xrstor`: x87 and the upper halves
+    /// of ZMM0 to ZMM15, and those of AVX-512 where they do not lie at its fixed offsets.
+    pub fn not_by_hand(&self) -> u32 {
+        let expected = |c: &Component| match c.bit {
+            AVX => c.compacted == xsave::EXTENDED,
+            OPMASK => c.compacted == xsave::OPMASK,
+            HI16_ZMM => c.compacted == xsave::HI16_ZMM,
+            _ => false,
+        };
+        let by_hand: u64 = self.components.iter().filter(|c| expected(c)).map(|c| c.bit).sum();
+        (self.mask & !(by_hand | 2)) as u32
+    }
 }
 
 static LAYOUT: OnceLock<XsaveLayout> = OnceLock::new();

@@ -5,6 +5,7 @@
 //! * [`worker`]: what a thread needs to run guests; [`signals`]: how guest code comes back
 //! * [`copy`]: guest memory that may not be there
 //! * [`rewrite`]: call sites that no longer trap; [`patch_memory`]: how they are written
+//! * [`vdso`]: the image that guests find by AT_SYSINFO_EHDR
 //! * [`cpu`], [`cpuid`]: what the CPU has, and what guests are told of it
 
 mod context;
@@ -19,6 +20,7 @@ mod registry;
 mod rewrite;
 pub(crate) mod signals;
 mod space;
+mod vdso;
 pub(crate) mod worker;
 
 use crate::files::{self};
@@ -133,8 +135,9 @@ impl Platform for NearMachine {
         self.space_mut(space).advise(addr, len, advice)
     }
     fn map_vdso(&mut self, space: SpaceId, addr: u64) -> Result<u64, Errno> {
-        let _ = (space, addr);
-        Err(Errno::ENOSYS)
+        let backing = Backing::PrivateFile { file: NativeFile(vdso::file()?), offset: 0 };
+        self.space_mut(space).map(addr, layout::PAGE, Prot::READ | Prot::EXEC, backing)?;
+        Ok(layout::PAGE)
     }
 
     fn create_context(&mut self, space: SpaceId, regs: &Regs) -> ContextId {

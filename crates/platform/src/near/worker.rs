@@ -41,6 +41,8 @@ pub struct Worker {
     pub xsave_mask: u32,
     /// `xsave_mask` without SSE.
     pub xsave_beyond_sse: u32,
+    /// The components that only `xrstor` loads.
+    pub not_by_hand: u32,
     /// The simulator's MXCSR.
     pub mxcsr: u32,
     /// Whether the simulator's own use of `rdtsc` on this thread made it native again.
@@ -146,6 +148,7 @@ impl Owned {
             in_guest: 0,
             xsave_mask: layout.mask as u32,
             xsave_beyond_sse: layout.mask as u32 & !2,
+            not_by_hand: layout.not_by_hand(),
             mxcsr: DEFAULT_MXCSR,
             tsc_is_native: true,
             cpuid_is_native: true,

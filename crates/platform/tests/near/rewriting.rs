@@ -304,3 +304,21 @@ fn fixed_images_are_rewritten_too() {
     guest.machine.read(guest.space, at + 24, &mut first).unwrap();
     assert_eq!(first, [0xe9]);
 }
+
+#[test]
+fn the_vdso_makes_system_calls_and_is_rewritten() {
+    use belljar_kernel::machine::{GuestMemory, Regs};
+    let mut guest = Guest::new(blob!(vdso, "2:", "call r15", "jmp 2b"));
+    let at = guest.text + (1 << 20);
+    assert_eq!(guest.machine.map_vdso(guest.space, at), Ok(4096));
+    // Where the C library's loader found it (see the unit test): the first function.
+    let regs = Regs { rip: guest.text, rsp: guest.stack, r15: at + 0x800, ..Regs::default() };
+    let thread = guest.machine.create_context(guest.space, &regs);
+    for _ in 0..4 {
+        assert_eq!(guest.syscall(thread), libc::SYS_clock_gettime as u64);
+        assert_eq!(guest.regs(thread).rip, at + 0x807);
+    }
+    let mut first = [0];
+    guest.machine.read(guest.space, at + 0x800, &mut first).unwrap();
+    assert_eq!(first, [0xe9]);
+}
