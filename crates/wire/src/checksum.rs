@@ -16,7 +16,7 @@ impl Checksum {
 
     /// Adds `bytes`; an odd last byte is padded with zero.
     #[must_use]
-    pub fn add(self, bytes: &[u8]) -> Checksum {
+    pub fn add_bytes(self, bytes: &[u8]) -> Checksum {
         // Two independent accumulators of 32-bit halves: sums of up to 2^32 words cannot
         // overflow 64 bits, and the compiler vectorises the loop because no carry is tested.
         let mut low = self.0;
@@ -52,11 +52,11 @@ impl Checksum {
     #[must_use]
     pub fn pseudo_header(self, src: IpAddr, dst: IpAddr, protocol: u8, len: u32) -> Checksum {
         let addresses = match (src, dst) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => self.add(&src.octets()).add(&dst.octets()),
-            (IpAddr::V6(src), IpAddr::V6(dst)) => self.add(&src.octets()).add(&dst.octets()),
+            (IpAddr::V4(src), IpAddr::V4(dst)) => self.add_bytes(&src.octets()).add_bytes(&dst.octets()),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => self.add_bytes(&src.octets()).add_bytes(&dst.octets()),
             _ => panic!("pseudo header of {src} and {dst}"),
         };
-        addresses.add(&len.to_be_bytes()).add_u16(u16::from(protocol))
+        addresses.add_bytes(&len.to_be_bytes()).add_u16(u16::from(protocol))
     }
 
     /// The value for the header's checksum field, in host order for [`u16::to_be_bytes`].
@@ -80,12 +80,12 @@ const fn fold(sum: u64) -> u64 {
 
 /// The checksum of `bytes` alone, as IPv4 headers and ICMP use it.
 pub fn internet(bytes: &[u8]) -> u16 {
-    Checksum::new().add(bytes).finish()
+    Checksum::new().add_bytes(bytes).finish()
 }
 
 /// The checksum of a transport `segment` (header and payload) between `src` and `dst`.
 pub fn transport(src: IpAddr, dst: IpAddr, protocol: u8, segment: &[u8]) -> u16 {
-    Checksum::new().pseudo_header(src, dst, protocol, segment.len() as u32).add(segment).finish()
+    Checksum::new().pseudo_header(src, dst, protocol, segment.len() as u32).add_bytes(segment).finish()
 }
 
 #[cfg(test)]
@@ -108,8 +108,8 @@ mod tests {
         let bytes: Vec<u8> = (0..3000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         for len in (0..200).chain([1459, 1460, 2999, 3000]) {
             assert_eq!(internet(&bytes[..len]), reference(&bytes[..len]), "length {len}");
-            let cut = len / 2 & !1;
-            let split = Checksum::new().add(&bytes[..cut]).add(&bytes[cut..len]).finish();
+            let cut = (len / 2) & !1;
+            let split = Checksum::new().add_bytes(&bytes[..cut]).add_bytes(&bytes[cut..len]).finish();
             assert_eq!(split, reference(&bytes[..len]), "length {len} cut at {cut}");
         }
         assert_eq!(internet(&[0xff; 4096]), 0);

@@ -18,10 +18,15 @@
 //! Nothing in here has a clock, allocates per packet or knows who sends packets.
 #![forbid(unsafe_code)]
 
+pub mod arp;
 pub mod checksum;
 mod ecn;
 mod error;
+pub mod ethernet;
+pub mod icmpv4;
+pub mod ipv4;
 pub mod tcp;
+pub mod udp;
 
 pub use ecn::Ecn;
 pub use error::ParseError;

@@ -122,7 +122,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
     /// Whether the checksum fits addresses and content.
     pub fn verify_checksum(&self, src: IpAddr, dst: IpAddr) -> bool {
         let b = self.bytes.as_ref();
-        Checksum::new().pseudo_header(src, dst, protocol::TCP, b.len() as u32).add(b).is_valid()
+        Checksum::new().pseudo_header(src, dst, protocol::TCP, b.len() as u32).add_bytes(b).is_valid()
     }
 }
 
