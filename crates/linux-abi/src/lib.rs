@@ -5,7 +5,12 @@
 #![forbid(unsafe_code)]
 
 mod errno;
+pub mod file;
+pub mod poll;
+pub mod process;
 pub mod signal;
+pub mod socket;
+pub mod time;
 
 pub use errno::Errno;
 pub use libc as c;

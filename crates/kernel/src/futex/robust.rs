@@ -41,7 +41,13 @@ impl Host {
         Ok(())
     }
 
-    fn abandon_lock(&mut self, thread: ThreadKey, addr: u64, is_pi: bool, pending: bool) -> Result<(), Errno> {
+    fn abandon_lock(
+        &mut self,
+        thread: ThreadKey,
+        addr: u64,
+        is_pi: bool,
+        pending: bool,
+    ) -> Result<(), Errno> {
         let process = self.threads[thread.0].process;
         let tid = self.threads[thread.0].tid as u32;
         let word = self.read_futex_word(process, addr)?;

@@ -15,5 +15,5 @@ mod timers;
 
 pub(crate) use delivery::Delivery;
 pub(crate) use state::UNBLOCKABLE;
-pub use state::{JobControl, Pending, ProcessSignals, ThreadSignals};
-pub use timers::{Alarm, PosixTimer, ProcessTimers, TimerNotice};
+pub use state::{ProcessSignals, ThreadSignals};
+pub(crate) use timers::TimerNotice;

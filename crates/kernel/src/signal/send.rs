@@ -141,6 +141,18 @@ impl Host {
         }
     }
 
+    /// Sets what is done with a signal. What is pending of a signal that is now ignored vanishes.
+    pub(crate) fn set_action(&mut self, process: ProcessKey, signal: i32, action: KernelSigaction) {
+        let target = self.process(process);
+        *target.signals.action_mut(signal) = KernelSigaction { mask: action.mask & !UNBLOCKABLE, ..action };
+        if target.signals.ignores(signal) {
+            target.signals.pending.discard(sig_bit(signal));
+            for thread in target.threads.clone() {
+                self.thread(thread).signals.pending.discard(sig_bit(signal));
+            }
+        }
+    }
+
     /// What a thread could take now: pending for it or its process (`rt_sigpending`, `signalfd`).
     pub(crate) fn pending_signals(&self, thread: ThreadKey) -> u64 {
         let thread = &self.threads[thread.0];

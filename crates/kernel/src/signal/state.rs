@@ -138,6 +138,16 @@ impl ProcessSignals {
     pub fn for_child(&self, arrived: WaitQueueId) -> ProcessSignals {
         ProcessSignals { actions: self.actions, ..ProcessSignals::new(arrived) }
     }
+    /// Caught signals go back to their defaults; ignored ones stay ignored.
+    pub fn reset_handlers(&mut self) {
+        for action in &mut self.actions {
+            let ignored = action.handler == c::SIG_IGN as u64;
+            *action = KernelSigaction {
+                handler: if ignored { c::SIG_IGN as u64 } else { c::SIG_DFL as u64 },
+                ..KernelSigaction::default()
+            };
+        }
+    }
     /// What is to be done with a signal.
     pub fn action(&self, signal: i32) -> &KernelSigaction {
         &self.actions[(signal - 1) as usize]

@@ -134,7 +134,13 @@ impl Host {
         self.set_real_timer(process, None, SimDuration::ZERO);
     }
 
-    fn rearm_alarm(&mut self, old: Alarm, at: Option<SimTime>, interval: SimDuration, action: TimerAction) -> Alarm {
+    fn rearm_alarm(
+        &mut self,
+        old: Alarm,
+        at: Option<SimTime>,
+        interval: SimDuration,
+        action: TimerAction,
+    ) -> Alarm {
         if let Some(timer) = old.timer {
             self.timers.cancel(timer);
         }
@@ -153,8 +159,12 @@ impl Host {
         let id = timer as i32;
         let Some(posix) = self.processes[process.0].signals.timers.posix.get(&id).copied() else { return };
         let (next, skipped) = self.next_expiration(posix.alarm);
-        let alarm =
-            self.rearm_alarm(posix.alarm, next, posix.alarm.interval, TimerAction::PosixTimer(process, timer));
+        let alarm = self.rearm_alarm(
+            posix.alarm,
+            next,
+            posix.alarm.interval,
+            TimerAction::PosixTimer(process, timer),
+        );
         let sent = !posix.pending && self.send_timer_signal(process, id, &posix);
         if let Some(posix) = self.process(process).signals.timers.posix.get_mut(&id) {
             posix.alarm = alarm;
@@ -166,7 +176,9 @@ impl Host {
     fn send_timer_signal(&mut self, process: ProcessKey, id: i32, timer: &PosixTimer) -> bool {
         match timer.notice {
             TimerNotice::None => false,
-            TimerNotice::Signal(signal) => self.send_signal(process, SigInfo::timer(signal, id, 0, timer.value)),
+            TimerNotice::Signal(signal) => {
+                self.send_signal(process, SigInfo::timer(signal, id, 0, timer.value))
+            }
             TimerNotice::Thread(signal, tid) => {
                 let Some(thread) = self.tids.get(&tid).copied() else { return false };
                 self.send_signal_to_thread(thread, SigInfo::timer(signal, id, 0, timer.value))

@@ -138,8 +138,7 @@ impl Host {
 
     fn set_up_child(&mut self, parent: ThreadKey, child: ThreadKey, request: &CloneRequest, kind: Kind) {
         let from = &self.threads[parent.0];
-        let (comm, blocked, alternate) =
-            (from.comm.clone(), from.signals.blocked, from.signals.alternate);
+        let (comm, blocked, alternate) = (from.comm.clone(), from.signals.blocked, from.signals.alternate);
         let parent_process = from.process;
         let thread = self.thread(child);
         thread.comm = comm;

@@ -102,8 +102,8 @@ impl Host {
     /// thread id is the process id. Its signal mask is empty; its name is that of the oldest thread
     /// or else of the image.
     pub(crate) fn create_thread(&mut self, process: ProcessKey, context: ContextId) -> ThreadKey {
-        let (tid, comm) = match self.process(process).threads.first() {
-            None => (self.process(process).pid, comm_of(&self.process(process).exe)),
+        let (tid, comm) = match self.processes[process.0].threads.first() {
+            None => (self.processes[process.0].pid, comm_of(&self.processes[process.0].exe)),
             Some(first) => {
                 let comm = self.threads[first.0].comm.clone();
                 (self.allocate_pid(), comm)

@@ -4,7 +4,7 @@ use crate::host::Host;
 use crate::ids::{FdTableKey, ProcessKey, ThreadKey};
 use crate::signal::UNBLOCKABLE;
 use belljar_linux_abi::c;
-use belljar_linux_abi::signal::{KernelSigaction, SigStack};
+use belljar_linux_abi::signal::SigStack;
 
 impl Host {
     /// Turns the process of `thread` into one that can run another image: past this point the old
@@ -28,10 +28,7 @@ impl Host {
         target.exit_signal = c::SIGCHLD;
         target.attributes.dumpable = 1;
         target.attributes.keep_capabilities = false;
-        for action in &mut target.signals.actions {
-            let handler = if action.handler == c::SIG_IGN as u64 { action.handler } else { c::SIG_DFL as u64 };
-            *action = KernelSigaction { handler, ..KernelSigaction::default() };
-        }
+        target.signals.reset_handlers();
         let signals = &mut self.thread(thread).signals;
         signals.alternate = SigStack::default();
         signals.blocked &= !UNBLOCKABLE;

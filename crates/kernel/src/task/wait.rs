@@ -121,7 +121,8 @@ impl Host {
             return event;
         }
         let job = child.signals.job;
-        if let Some(signal) = job.stopped_by.filter(|_| job.stop_unreported && flags.contains(WaitFlags::STOPPED))
+        if let Some(signal) =
+            job.stopped_by.filter(|_| job.stop_unreported && flags.contains(WaitFlags::STOPPED))
         {
             let event = event(c::CLD_STOPPED, signal);
             child.signals.job.stop_unreported = keep;

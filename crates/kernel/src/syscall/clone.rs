@@ -1,0 +1,89 @@
+//! clone(2), clone3(2), fork(2), vfork(2).
+
+use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
+use crate::task::CloneRequest;
+use belljar_linux_abi::{Errno, c};
+
+/// The exit signal lies in the low byte of `clone`'s flags.
+const SIGNAL_MASK: u64 = 0xff;
+/// The first published size of `struct clone_args`, and what we know of it.
+const CLONE_ARGS_MIN: u64 = 64;
+const CLONE_ARGS_KNOWN: u64 = 88;
+/// The flags of `clone3` that only it has.
+const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
+
+/// clone(2).
+pub fn sys_clone(call: &mut Call<'_>) -> SysResult {
+    let [flags, stack, parent_tid, child_tid, tls, _] = call.args;
+    let request = CloneRequest {
+        flags: flags & 0xffff_ffff & !SIGNAL_MASK,
+        exit_signal: (flags & SIGNAL_MASK) as i32,
+        stack,
+        tls,
+        parent_tid,
+        child_tid,
+    };
+    run(call, request)
+}
+
+/// fork(2).
+pub fn sys_fork(call: &mut Call<'_>) -> SysResult {
+    run(call, CloneRequest { exit_signal: c::SIGCHLD, ..CloneRequest::default() })
+}
+
+/// vfork(2).
+pub fn sys_vfork(call: &mut Call<'_>) -> SysResult {
+    let flags = (c::CLONE_VM | c::CLONE_VFORK) as u64;
+    run(call, CloneRequest { flags, exit_signal: c::SIGCHLD, ..CloneRequest::default() })
+}
+
+/// clone3(2).
+pub fn sys_clone3(call: &mut Call<'_>) -> SysResult {
+    let [addr, size, ..] = call.args;
+    if size < CLONE_ARGS_MIN {
+        return Err(Errno::EINVAL);
+    }
+    if size > 4_096 {
+        return Err(Errno::E2BIG);
+    }
+    let given = call.read_vec(addr, size as usize)?;
+    if given.iter().skip(CLONE_ARGS_KNOWN as usize).any(|byte| *byte != 0) {
+        return Err(Errno::E2BIG);
+    }
+    let mut words = [0u64; (CLONE_ARGS_KNOWN / 8) as usize];
+    for (word, bytes) in words.iter_mut().zip(given.chunks_exact(8)) {
+        *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    }
+    let [flags, _pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, _, cgroup] =
+        words;
+    let has_stack = stack != 0;
+    if flags & SIGNAL_MASK != 0
+        || exit_signal > 64
+        || has_stack != (stack_size != 0)
+        || flags & CLONE_CLEAR_SIGHAND != 0 && flags & c::CLONE_SIGHAND as u64 != 0
+    {
+        return Err(Errno::EINVAL);
+    }
+    if set_tid != 0 || cgroup != 0 {
+        call.host.warn("clone3 with set_tid or cgroup is not supported");
+        return Err(Errno::EINVAL);
+    }
+    let stack = if has_stack { stack.wrapping_add(stack_size) } else { 0 };
+    let exit_signal = exit_signal as i32;
+    run(call, CloneRequest { flags, exit_signal, stack, tls, parent_tid, child_tid })
+}
+
+fn run(call: &mut Call<'_>, request: CloneRequest) -> SysResult {
+    if let CallState::Vfork(pid) = call.take_state() {
+        return done(pid as u64);
+    }
+    let (child, tid) = call.host.clone_task(call.thread, &request)?;
+    if request.flags & CLONE_CLEAR_SIGHAND != 0 {
+        let process = call.host.thread(child).process;
+        call.host.process(process).signals.reset_handlers();
+    }
+    if request.flags & c::CLONE_VFORK as u64 == 0 {
+        return done(tid as u64);
+    }
+    Block::until(None).with_state(CallState::Vfork(tid)).interrupted(IfInterrupted::Killable).into()
+}

@@ -1,0 +1,147 @@
+//! futex(2), set_robust_list(2), get_robust_list(2).
+
+use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
+use crate::futex::{ANY, FutexKey, FutexWait, HEAD_SIZE, LockAttempt};
+use belljar_base::{SimDuration, SimTime};
+use belljar_linux_abi::time::Timespec;
+use belljar_linux_abi::{Errno, c};
+
+/// `FUTEX_LOCK_PI2`: as `FUTEX_LOCK_PI` with the clock that the flag names.
+const FUTEX_LOCK_PI2: i32 = 13;
+
+/// futex(2).
+pub fn sys_futex(call: &mut Call<'_>) -> SysResult {
+    let [addr, op, value, fourth, addr2, value3] = call.args;
+    let op = op as i32;
+    let is_private = op & c::FUTEX_PRIVATE_FLAG != 0;
+    let realtime = op & c::FUTEX_CLOCK_REALTIME != 0;
+    let (value, value2, value3) = (value as u32, fourth as u32, value3 as u32);
+    let key = call.host.futex_key(call.process, addr, is_private)?;
+    match op & c::FUTEX_CMD_MASK {
+        c::FUTEX_WAIT => wait(call, key, value, ANY, fourth, Clock::Relative),
+        c::FUTEX_WAIT_BITSET => wait(call, key, value, value3, fourth, Clock::absolute(realtime)),
+        c::FUTEX_WAKE => done(call.host.wake_futex(key, value.max(1), ANY)),
+        c::FUTEX_WAKE_BITSET if value3 == 0 => Err(Errno::EINVAL),
+        c::FUTEX_WAKE_BITSET => done(call.host.wake_futex(key, value.max(1), value3)),
+        c::FUTEX_REQUEUE | c::FUTEX_CMP_REQUEUE => {
+            let other = call.host.futex_key(call.process, addr2, is_private)?;
+            if (value as i32) < 0 || (value2 as i32) < 0 {
+                return Err(Errno::EINVAL);
+            }
+            let compares = op & c::FUTEX_CMD_MASK == c::FUTEX_CMP_REQUEUE;
+            if compares && call.host.read_futex_word(call.process, addr)? != value3 {
+                return Err(Errno::EAGAIN);
+            }
+            let woken = call.host.wake_futex(key, value, ANY);
+            let moved = call.host.requeue_futex(key, other, value2);
+            // FUTEX_REQUEUE says how many were woken, FUTEX_CMP_REQUEUE how many either way.
+            done(if compares { woken + moved } else { woken })
+        }
+        c::FUTEX_WAKE_OP => {
+            let other = call.host.futex_key(call.process, addr2, is_private)?;
+            let passes = call.host.futex_operate(call.process, addr2, value3)?;
+            let woken = call.host.wake_futex(key, value, ANY);
+            done(woken + if passes { call.host.wake_futex(other, value2, ANY) } else { 0 })
+        }
+        c::FUTEX_LOCK_PI => lock(call, key, addr, Clock::Realtime),
+        FUTEX_LOCK_PI2 => lock(call, key, addr, Clock::absolute(realtime)),
+        c::FUTEX_TRYLOCK_PI => match call.host.try_lock_futex(call.thread, addr, key, false)? {
+            LockAttempt::Locked => done(0),
+            LockAttempt::Owned => Err(Errno::EAGAIN),
+        },
+        c::FUTEX_UNLOCK_PI => {
+            call.host.unlock_futex(call.thread, addr, key)?;
+            done(0)
+        }
+        command => {
+            call.host.warn(format!("futex operation {command} is not supported"));
+            Err(Errno::ENOSYS)
+        }
+    }
+}
+
+/// What a timeout is measured on.
+#[derive(Clone, Copy)]
+enum Clock {
+    Relative,
+    Monotonic,
+    Realtime,
+}
+
+impl Clock {
+    fn absolute(realtime: bool) -> Clock {
+        if realtime { Clock::Realtime } else { Clock::Monotonic }
+    }
+
+    fn deadline(self, call: &Call<'_>, addr: u64) -> Result<Option<SimTime>, Errno> {
+        if addr == 0 {
+            return Ok(None);
+        }
+        let ns = call.read::<Timespec>(addr)?.to_nanos().ok_or(Errno::EINVAL)?;
+        Ok(Some(match self {
+            Clock::Relative => call.now() + SimDuration::from_nanos(ns),
+            Clock::Monotonic => call.host.clock.at_monotonic(ns),
+            Clock::Realtime => call.host.clock.at_realtime(ns),
+        }))
+    }
+}
+
+fn wait(
+    call: &mut Call<'_>,
+    key: FutexKey,
+    expected: u32,
+    bitset: u32,
+    timeout: u64,
+    clock: Clock,
+) -> SysResult {
+    let deadline = match call.take_state() {
+        CallState::Futex(FutexWait { woken: true, .. }) => return done(0),
+        CallState::Futex(_) if call.deadline_passed() => return Err(Errno::ETIMEDOUT),
+        CallState::Futex(wait) => wait.deadline,
+        _ => clock.deadline(call, timeout)?,
+    };
+    if bitset == 0 {
+        return Err(Errno::EINVAL);
+    }
+    if call.host.read_futex_word(call.process, call.args[0])? != expected {
+        return Err(Errno::EAGAIN);
+    }
+    call.host.enqueue_futex_waiter(key, call.thread, bitset);
+    // A handler always ends a wait with a timeout: it could not be made again with the same one.
+    let interrupted = if deadline.is_some() { IfInterrupted::Eintr } else { IfInterrupted::Restart };
+    let state = CallState::Futex(FutexWait { key, woken: false, deadline });
+    Block::until(deadline).with_state(state).interrupted(interrupted).into()
+}
+
+fn lock(call: &mut Call<'_>, key: FutexKey, addr: u64, clock: Clock) -> SysResult {
+    let deadline = match call.take_state() {
+        CallState::Futex(FutexWait { woken: true, .. }) => return done(0),
+        CallState::Futex(_) if call.deadline_passed() => return Err(Errno::ETIMEDOUT),
+        CallState::Futex(wait) => wait.deadline,
+        _ => clock.deadline(call, call.args[3])?,
+    };
+    if call.host.try_lock_futex(call.thread, addr, key, true)? == LockAttempt::Locked {
+        return done(0);
+    }
+    call.host.enqueue_futex_waiter(key, call.thread, ANY);
+    let state = CallState::Futex(FutexWait { key, woken: false, deadline });
+    Block::until(deadline).with_state(state).interrupted(IfInterrupted::RestartAlways).into()
+}
+
+/// set_robust_list(2).
+pub fn sys_set_robust_list(call: &mut Call<'_>) -> SysResult {
+    if call.args[1] != HEAD_SIZE {
+        return Err(Errno::EINVAL);
+    }
+    call.host.thread(call.thread).robust_list = (call.args[0], call.args[1]);
+    done(0)
+}
+
+/// get_robust_list(2).
+pub fn sys_get_robust_list(call: &mut Call<'_>) -> SysResult {
+    let thread = call.host.find_thread(call.thread, call.int(0))?;
+    let (head, _) = call.host.threads[thread.0].robust_list;
+    call.write(call.args[2], &HEAD_SIZE)?;
+    call.write(call.args[1], &head)?;
+    done(0)
+}

@@ -1,0 +1,93 @@
+//! Resource limits and resource usage.
+
+use crate::call::{Call, SysResult, done};
+use crate::ids::ProcessKey;
+use crate::process::Rlimit;
+use belljar_linux_abi::process::{Rusage, Tms};
+use belljar_linux_abi::time::Timeval;
+use belljar_linux_abi::{Errno, c};
+
+/// `fs.nr_open`: the ceiling of `RLIMIT_NOFILE`.
+const NR_OPEN: u64 = 1_048_576;
+/// Clock ticks of `times(2)` in nanoseconds.
+const TICK_NS: u64 = 10_000_000;
+/// Calls that make a tick of processor time.
+const CALLS_PER_TICK: u64 = 10_000;
+
+/// Usage after this many calls, each of which counts as a microsecond of processor time.
+pub(super) fn rusage(calls: u64) -> Rusage {
+    let half = Timeval::from_nanos(calls / 2 * 1_000);
+    let rest = Timeval::from_nanos((calls - calls / 2) * 1_000);
+    // A few megabytes: programs divide by it or print it.
+    Rusage { utime: rest, stime: half, maxrss: 8_192, ..Rusage::default() }
+}
+
+/// getrusage(2).
+pub fn sys_getrusage(call: &mut Call<'_>) -> SysResult {
+    let calls = match call.int(0) {
+        c::RUSAGE_SELF => call.host.calls_of(call.process),
+        c::RUSAGE_CHILDREN => call.host.process(call.process).attributes.children_calls,
+        c::RUSAGE_THREAD => call.host.thread(call.thread).calls,
+        _ => return Err(Errno::EINVAL),
+    };
+    call.write(call.args[1], &rusage(calls))?;
+    done(0)
+}
+
+/// times(2).
+pub fn sys_times(call: &mut Call<'_>) -> SysResult {
+    let ticks = |calls: u64| (calls / 2 / CALLS_PER_TICK) as i64;
+    let own = call.host.calls_of(call.process);
+    let children = call.host.process(call.process).attributes.children_calls;
+    let tms = Tms { utime: ticks(own), stime: ticks(own), cutime: ticks(children), cstime: ticks(children) };
+    if call.args[0] != 0 {
+        call.write(call.args[0], &tms)?;
+    }
+    done(call.host.clock.monotonic_ns() / TICK_NS)
+}
+
+/// getrlimit(2).
+pub fn sys_getrlimit(call: &mut Call<'_>) -> SysResult {
+    let limit = limit_of(call, call.process, call.uint(0))?;
+    call.write(call.args[1], &[limit.soft, limit.hard])?;
+    done(0)
+}
+
+/// setrlimit(2).
+pub fn sys_setrlimit(call: &mut Call<'_>) -> SysResult {
+    let [soft, hard] = call.read(call.args[1])?;
+    set_limit(call, call.process, call.uint(0), Rlimit { soft, hard })?;
+    done(0)
+}
+
+/// prlimit64(2).
+pub fn sys_prlimit64(call: &mut Call<'_>) -> SysResult {
+    let [_, _, new, old, ..] = call.args;
+    let resource = call.uint(1);
+    let process = call.host.find_process(call.process, call.int(0))?;
+    let before = limit_of(call, process, resource)?;
+    if new != 0 {
+        let [soft, hard] = call.read(new)?;
+        set_limit(call, process, resource, Rlimit { soft, hard })?;
+    }
+    if old != 0 {
+        call.write(old, &[before.soft, before.hard])?;
+    }
+    done(0)
+}
+
+fn limit_of(call: &Call<'_>, process: ProcessKey, resource: u32) -> Result<Rlimit, Errno> {
+    call.host.processes[process.0].rlimits.get(resource as usize).copied().ok_or(Errno::EINVAL)
+}
+
+fn set_limit(call: &mut Call<'_>, process: ProcessKey, resource: u32, limit: Rlimit) -> Result<(), Errno> {
+    if limit.soft > limit.hard {
+        return Err(Errno::EINVAL);
+    }
+    if resource == c::RLIMIT_NOFILE && limit.hard > NR_OPEN {
+        return Err(Errno::EPERM);
+    }
+    let limits = &mut call.host.process(process).rlimits;
+    *limits.get_mut(resource as usize).ok_or(Errno::EINVAL)? = limit;
+    Ok(())
+}

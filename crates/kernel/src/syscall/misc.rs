@@ -1,0 +1,129 @@
+//! The system as a whole, and calls that a simulated host refuses.
+
+use crate::call::{Call, SysResult, done};
+use belljar_linux_abi::process::SysInfo;
+use belljar_linux_abi::{Errno, c};
+
+/// What `uname` shows besides the host's name.
+const RELEASE: &str = "6.1.0-belljar";
+const VERSION: &str = "#1 SMP Belljar";
+/// The length of each field of `struct new_utsname`.
+const NAME_LEN: usize = 65;
+/// What a host shows as its memory: 4 GiB, most of it free.
+const MEMORY: u64 = 4 << 30;
+const FREE_MEMORY: u64 = 3 << 30;
+/// The most that one `getrandom` gives.
+const RANDOM_MAX: u64 = 0x1ff_ffff;
+
+const MEMBARRIER_QUERY: i32 = 0;
+/// The commands of membarrier(2) that Linux 6.1 has, without those for restartable sequences.
+const MEMBARRIER_COMMANDS: i32 = 0b111_1111;
+
+/// uname(2).
+pub fn sys_uname(call: &mut Call<'_>) -> SysResult {
+    let name = call.host.name().to_owned();
+    let mut all = [0u8; 6 * NAME_LEN];
+    let fields = ["Linux", &name, RELEASE, VERSION, "x86_64", "(none)"];
+    for (place, field) in all.chunks_exact_mut(NAME_LEN).zip(fields) {
+        let len = field.len().min(NAME_LEN - 1);
+        place[..len].copy_from_slice(&field.as_bytes()[..len]);
+    }
+    call.write_bytes(call.args[0], &all)?;
+    done(0)
+}
+
+/// sysinfo(2).
+pub fn sys_sysinfo(call: &mut Call<'_>) -> SysResult {
+    let info = SysInfo {
+        uptime: (call.host.clock.monotonic_ns() / 1_000_000_000) as i64,
+        totalram: MEMORY,
+        freeram: FREE_MEMORY,
+        procs: call.host.threads.len() as u16,
+        mem_unit: 1,
+        ..SysInfo::default()
+    };
+    call.write(call.args[0], &info)?;
+    done(0)
+}
+
+/// getrandom(2): from the host's seeded stream, never waiting.
+pub fn sys_getrandom(call: &mut Call<'_>) -> SysResult {
+    let [addr, len, flags, ..] = call.args;
+    let flags = flags as u32;
+    let both = c::GRND_RANDOM | c::GRND_INSECURE;
+    if flags & !(both | c::GRND_NONBLOCK) != 0 || flags & both == both {
+        return Err(Errno::EINVAL);
+    }
+    let len = len.min(RANDOM_MAX);
+    let mut chunk = [0u8; 256];
+    let mut given = 0;
+    while given < len {
+        let part = &mut chunk[..(len - given).min(256) as usize];
+        call.host.random.fill(part);
+        if let Err(fault) = call.host.write_guest(call.process, addr + given, part) {
+            return if given == 0 { Err(fault) } else { done(given) };
+        }
+        given += part.len() as u64;
+    }
+    done(given)
+}
+
+/// membarrier(2): threads of a host never run at the same time, so every barrier is there already.
+pub fn sys_membarrier(call: &mut Call<'_>) -> SysResult {
+    let (command, flags) = (call.int(0), call.uint(1));
+    if flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    match command {
+        MEMBARRIER_QUERY => done(MEMBARRIER_COMMANDS as u64),
+        _ if command.count_ones() == 1 && command & MEMBARRIER_COMMANDS != 0 => done(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// rseq(2): refused, as by a kernel without it. Programs cope.
+pub fn sys_rseq(_call: &mut Call<'_>) -> SysResult {
+    Err(Errno::ENOSYS)
+}
+
+/// seccomp(2): filters cannot be installed; programs go on without.
+pub fn sys_seccomp(_call: &mut Call<'_>) -> SysResult {
+    Err(Errno::EINVAL)
+}
+
+/// Calls that nobody may make on a simulated host: `reboot`, `sethostname`, `swapon`, ...
+pub fn sys_not_permitted(call: &mut Call<'_>) -> SysResult {
+    let name = super::table::entry(call.number).map_or("?", |entry| entry.name);
+    call.host.warn(format!("system call {name} is not permitted"));
+    Err(Errno::EPERM)
+}
+
+/// syslog(2): an empty log.
+pub fn sys_syslog(call: &mut Call<'_>) -> SysResult {
+    match call.int(0) {
+        0..=10 => done(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// kcmp(2): whether two processes share something. Files are compared by open file description.
+pub fn sys_kcmp(call: &mut Call<'_>) -> SysResult {
+    const FILE: i32 = 0;
+    const VM: i32 = 1;
+    const FILES: i32 = 2;
+    let one = call.host.pids.get(&call.int(0)).copied().ok_or(Errno::ESRCH)?;
+    let other = call.host.pids.get(&call.int(1)).copied().ok_or(Errno::ESRCH)?;
+    let order = match call.int(2) {
+        FILE => call.host.file_of(one, call.int(3))?.cmp(&call.host.file_of(other, call.int(4))?),
+        VM => call.host.processes[one.0].mm.cmp(&call.host.processes[other.0].mm),
+        FILES => call.host.processes[one.0].fds.cmp(&call.host.processes[other.0].fds),
+        // The rest is never shared between processes here.
+        3..=7 => one.cmp(&other),
+        _ => return Err(Errno::EINVAL),
+    };
+    done(match order {
+        std::cmp::Ordering::Equal => 0,
+        std::cmp::Ordering::Less => 1,
+        std::cmp::Ordering::Greater => 2,
+    })
+}

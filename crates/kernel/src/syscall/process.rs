@@ -1,0 +1,205 @@
+//! What a thread is and belongs to: numbers, groups, sessions, its end, `arch_prctl`, `prctl`.
+
+use crate::call::{Call, Outcome, SysResult, done};
+use crate::process::WaitStatus;
+use belljar_linux_abi::{Errno, c};
+
+/// The addresses of user space end here.
+const USER_END: u64 = 0x7fff_ffff_f000;
+const ARCH_SET_GS: i32 = 0x1001;
+const ARCH_SET_FS: i32 = 0x1002;
+const ARCH_GET_FS: i32 = 0x1003;
+const ARCH_GET_GS: i32 = 0x1004;
+
+/// exit(2): the calling thread only.
+pub fn sys_exit(call: &mut Call<'_>) -> SysResult {
+    call.host.exit_thread(call.thread, call.int(0));
+    Ok(Outcome::Gone)
+}
+
+/// exit_group(2).
+pub fn sys_exit_group(call: &mut Call<'_>) -> SysResult {
+    call.host.end_process(call.process, WaitStatus::Exited(call.int(0) as u8));
+    Ok(Outcome::Gone)
+}
+
+/// getpid(2).
+pub fn sys_getpid(call: &mut Call<'_>) -> SysResult {
+    done(call.host.process(call.process).pid as u64)
+}
+
+/// gettid(2).
+pub fn sys_gettid(call: &mut Call<'_>) -> SysResult {
+    done(call.host.thread(call.thread).tid as u64)
+}
+
+/// getppid(2): 1 for what the experiment started and for orphans.
+pub fn sys_getppid(call: &mut Call<'_>) -> SysResult {
+    let parent = call.host.process(call.process).parent;
+    done(parent.map_or(1, |parent| call.host.process(parent).pid) as u64)
+}
+
+/// getpgid(2).
+pub fn sys_getpgid(call: &mut Call<'_>) -> SysResult {
+    let process = call.host.find_process(call.process, call.int(0))?;
+    done(call.host.process(process).pgid as u64)
+}
+
+/// getpgrp(2).
+pub fn sys_getpgrp(call: &mut Call<'_>) -> SysResult {
+    done(call.host.process(call.process).pgid as u64)
+}
+
+/// getsid(2).
+pub fn sys_getsid(call: &mut Call<'_>) -> SysResult {
+    let process = call.host.find_process(call.process, call.int(0))?;
+    done(call.host.process(process).sid as u64)
+}
+
+/// setpgid(2).
+pub fn sys_setpgid(call: &mut Call<'_>) -> SysResult {
+    call.host.set_group(call.process, call.int(0), call.int(1))?;
+    done(0)
+}
+
+/// setsid(2).
+pub fn sys_setsid(call: &mut Call<'_>) -> SysResult {
+    done(call.host.new_session(call.process)? as u64)
+}
+
+/// set_tid_address(2).
+pub fn sys_set_tid_address(call: &mut Call<'_>) -> SysResult {
+    let thread = call.host.thread(call.thread);
+    thread.clear_child_tid = call.args[0];
+    done(thread.tid as u64)
+}
+
+/// umask(2).
+pub fn sys_umask(call: &mut Call<'_>) -> SysResult {
+    let mask = call.uint(0) & 0o777;
+    done(u64::from(std::mem::replace(&mut call.host.process(call.process).umask, mask)))
+}
+
+/// personality(2): kept and shown, without an effect.
+pub fn sys_personality(call: &mut Call<'_>) -> SysResult {
+    let new = call.uint(0);
+    let current = &mut call.host.process(call.process).attributes.personality;
+    let old = *current;
+    if new != u32::MAX {
+        *current = new;
+    }
+    done(u64::from(old))
+}
+
+/// arch_prctl(2).
+pub fn sys_arch_prctl(call: &mut Call<'_>) -> SysResult {
+    let addr = call.args[1];
+    let context = call.host.thread(call.thread).context;
+    match call.int(0) {
+        ARCH_SET_FS if addr >= USER_END => Err(Errno::EPERM),
+        ARCH_SET_FS => {
+            call.host.machine.regs_mut(context).fs_base = addr;
+            done(0)
+        }
+        ARCH_GET_FS => {
+            let base = call.host.machine.regs(context).fs_base;
+            call.write(addr, &base)?;
+            done(0)
+        }
+        ARCH_GET_GS => {
+            let base = call.host.machine.regs(context).gs_base;
+            call.write(addr, &base)?;
+            done(0)
+        }
+        ARCH_SET_GS => {
+            call.host.warn("a program asked for a GS base of its own, which is not supported");
+            Err(Errno::EINVAL)
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// prctl(2).
+pub fn sys_prctl(call: &mut Call<'_>) -> SysResult {
+    let (option, value) = (call.int(0), call.args[1]);
+    let attributes = &mut call.host.process(call.process).attributes;
+    match option {
+        c::PR_SET_NAME => set_name(call, value),
+        c::PR_GET_NAME => {
+            let mut name = [0; 16];
+            let comm = &call.host.thread(call.thread).comm;
+            name[..comm.len()].copy_from_slice(comm);
+            call.write_bytes(value, &name)?;
+            done(0)
+        }
+        c::PR_SET_PDEATHSIG if value > 64 => Err(Errno::EINVAL),
+        c::PR_SET_PDEATHSIG => {
+            attributes.parent_death_signal = value as i32;
+            done(0)
+        }
+        c::PR_GET_PDEATHSIG => {
+            let signal = attributes.parent_death_signal;
+            call.write(value, &signal)?;
+            done(0)
+        }
+        c::PR_SET_DUMPABLE if value > 1 => Err(Errno::EINVAL),
+        c::PR_SET_DUMPABLE => {
+            attributes.dumpable = value;
+            done(0)
+        }
+        c::PR_GET_DUMPABLE => done(attributes.dumpable),
+        c::PR_SET_NO_NEW_PRIVS if value != 1 => Err(Errno::EINVAL),
+        c::PR_SET_NO_NEW_PRIVS => {
+            attributes.no_new_privs = true;
+            done(0)
+        }
+        c::PR_GET_NO_NEW_PRIVS => done(u64::from(attributes.no_new_privs)),
+        c::PR_SET_CHILD_SUBREAPER => {
+            attributes.is_subreaper = value != 0;
+            done(0)
+        }
+        c::PR_GET_CHILD_SUBREAPER => {
+            let flag = i32::from(attributes.is_subreaper);
+            call.write(value, &flag)?;
+            done(0)
+        }
+        c::PR_SET_KEEPCAPS if value > 1 => Err(Errno::EINVAL),
+        c::PR_SET_KEEPCAPS => {
+            attributes.keep_capabilities = value != 0;
+            done(0)
+        }
+        c::PR_GET_KEEPCAPS => done(u64::from(attributes.keep_capabilities)),
+        c::PR_SET_TIMERSLACK => {
+            attributes.timer_slack = if value == 0 { 50_000 } else { value };
+            done(0)
+        }
+        c::PR_GET_TIMERSLACK => done(attributes.timer_slack),
+        // Every capability up to CAP_CHECKPOINT_RESTORE is in the bounding set of root.
+        c::PR_CAPBSET_READ => {
+            if value <= 40 {
+                done(1)
+            } else {
+                Err(Errno::EINVAL)
+            }
+        }
+        c::PR_CAPBSET_DROP | c::PR_SET_SECUREBITS => done(0),
+        c::PR_GET_SECUREBITS | c::PR_GET_SECCOMP | c::PR_MCE_KILL_GET => done(0),
+        // Naming mappings, ambient capabilities, tagged addresses, ...: what an old or small kernel
+        // says.
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn set_name(call: &mut Call<'_>, addr: u64) -> SysResult {
+    // Longer names are cut, so the bytes beyond the sixteenth need not be readable.
+    let mut name = Vec::new();
+    for at in 0..15 {
+        let byte: u8 = call.read(addr + at)?;
+        if byte == 0 {
+            break;
+        }
+        name.push(byte);
+    }
+    call.host.thread(call.thread).comm = name;
+    done(0)
+}

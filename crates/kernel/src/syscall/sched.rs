@@ -1,0 +1,214 @@
+//! Scheduling: one CPU, and a run queue that no priority changes.
+
+use crate::call::{Call, SysResult, done};
+use crate::ids::{ProcessKey, ThreadKey};
+use belljar_linux_abi::time::Timespec;
+use belljar_linux_abi::{Errno, c};
+
+/// The size of the kernel's own CPU mask: what `sched_getaffinity` stores and gives.
+const MASK_SIZE: u64 = 8;
+/// `SCHED_RESET_ON_FORK`.
+const RESET_ON_FORK: i32 = 0x4000_0000;
+/// `SCHED_DEADLINE`, which has no priorities.
+const DEADLINE: i32 = 6;
+/// The first published size of `struct sched_attr`.
+const SCHED_ATTR_SIZE: u64 = 48;
+
+/// sched_yield(2). The run loop gives the next thread its turn.
+pub fn sys_sched_yield(_call: &mut Call<'_>) -> SysResult {
+    done(0)
+}
+
+/// getcpu(2): CPU 0 of node 0.
+pub fn sys_getcpu(call: &mut Call<'_>) -> SysResult {
+    for addr in [call.args[0], call.args[1]] {
+        if addr != 0 {
+            call.write(addr, &0u32)?;
+        }
+    }
+    done(0)
+}
+
+fn target(call: &Call<'_>) -> Result<ThreadKey, Errno> {
+    if call.int(0) < 0 {
+        return Err(Errno::EINVAL);
+    }
+    call.host.find_thread(call.thread, call.int(0))
+}
+
+fn target_process(call: &Call<'_>) -> Result<ProcessKey, Errno> {
+    Ok(call.host.threads[target(call)?.0].process)
+}
+
+/// sched_getaffinity(2).
+pub fn sys_sched_getaffinity(call: &mut Call<'_>) -> SysResult {
+    if call.args[1] < MASK_SIZE || call.args[1] % MASK_SIZE != 0 {
+        return Err(Errno::EINVAL);
+    }
+    call.host.find_thread(call.thread, call.int(0))?;
+    call.write(call.args[2], &1u64)?;
+    done(MASK_SIZE)
+}
+
+/// sched_setaffinity(2): a mask without the one CPU cannot be satisfied.
+pub fn sys_sched_setaffinity(call: &mut Call<'_>) -> SysResult {
+    call.host.find_thread(call.thread, call.int(0))?;
+    let first: u8 = if call.args[1] == 0 { 0 } else { call.read(call.args[2])? };
+    if first & 1 == 0 { Err(Errno::EINVAL) } else { done(0) }
+}
+
+/// The static priorities of a policy.
+fn priorities(policy: i32) -> Result<(i32, i32), Errno> {
+    match policy {
+        c::SCHED_FIFO | c::SCHED_RR => Ok((1, 99)),
+        c::SCHED_OTHER | c::SCHED_BATCH | c::SCHED_IDLE | DEADLINE => Ok((0, 0)),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// sched_get_priority_max(2).
+pub fn sys_sched_get_priority_max(call: &mut Call<'_>) -> SysResult {
+    done(priorities(call.int(0))?.1 as u64)
+}
+
+/// sched_get_priority_min(2).
+pub fn sys_sched_get_priority_min(call: &mut Call<'_>) -> SysResult {
+    done(priorities(call.int(0))?.0 as u64)
+}
+
+/// sched_getscheduler(2).
+pub fn sys_sched_getscheduler(call: &mut Call<'_>) -> SysResult {
+    let process = target_process(call)?;
+    done(call.host.process(process).attributes.scheduling.0 as u64)
+}
+
+/// sched_setscheduler(2): kept and shown.
+pub fn sys_sched_setscheduler(call: &mut Call<'_>) -> SysResult {
+    set_policy(call, Some(call.int(1)), call.args[2])
+}
+
+/// sched_setparam(2).
+pub fn sys_sched_setparam(call: &mut Call<'_>) -> SysResult {
+    set_policy(call, None, call.args[1])
+}
+
+fn set_policy(call: &mut Call<'_>, policy: Option<i32>, param: u64) -> SysResult {
+    let process = target_process(call)?;
+    let priority: i32 = call.read(param)?;
+    let current = call.host.process(process).attributes.scheduling.0;
+    let policy = policy.unwrap_or(current);
+    let (lowest, highest) = priorities(policy & !RESET_ON_FORK)?;
+    if !(lowest..=highest).contains(&priority) {
+        return Err(Errno::EINVAL);
+    }
+    call.host.process(process).attributes.scheduling = (policy, priority);
+    done(0)
+}
+
+/// sched_getparam(2).
+pub fn sys_sched_getparam(call: &mut Call<'_>) -> SysResult {
+    let process = target_process(call)?;
+    let priority = call.host.process(process).attributes.scheduling.1;
+    call.write(call.args[1], &priority)?;
+    done(0)
+}
+
+/// sched_rr_get_interval(2): Linux's default of 100 ms for `SCHED_RR`, a nominal slice otherwise.
+pub fn sys_sched_rr_get_interval(call: &mut Call<'_>) -> SysResult {
+    let process = target_process(call)?;
+    let slice = match call.host.process(process).attributes.scheduling.0 & !RESET_ON_FORK {
+        c::SCHED_RR => 100_000_000,
+        c::SCHED_FIFO => 0,
+        _ => 4_000_000,
+    };
+    call.write(call.args[1], &Timespec::from_nanos(slice))?;
+    done(0)
+}
+
+/// sched_getattr(2): the fields of its first version.
+pub fn sys_sched_getattr(call: &mut Call<'_>) -> SysResult {
+    let [_, addr, size, flags, ..] = call.args;
+    let process = target_process(call)?;
+    if flags != 0 || size < SCHED_ATTR_SIZE {
+        return Err(Errno::EINVAL);
+    }
+    let attributes = &call.host.process(process).attributes;
+    let (policy, priority) = attributes.scheduling;
+    let mut attr = [0u8; SCHED_ATTR_SIZE as usize];
+    attr[..4].copy_from_slice(&(SCHED_ATTR_SIZE as u32).to_le_bytes());
+    attr[4..8].copy_from_slice(&(policy & !RESET_ON_FORK).to_le_bytes());
+    attr[8..16].copy_from_slice(&u64::from(policy & RESET_ON_FORK != 0).to_le_bytes());
+    attr[16..20].copy_from_slice(&attributes.nice.to_le_bytes());
+    attr[20..24].copy_from_slice(&priority.to_le_bytes());
+    call.write_bytes(addr, &attr)?;
+    done(0)
+}
+
+/// sched_setattr(2).
+pub fn sys_sched_setattr(call: &mut Call<'_>) -> SysResult {
+    let process = target_process(call)?;
+    let attr = call.read_vec(call.args[1], SCHED_ATTR_SIZE as usize)?;
+    let word = |at: usize| i32::from_le_bytes(attr[at..at + 4].try_into().expect("four bytes"));
+    let (policy, nice, priority) = (word(4), word(16), word(20));
+    let (lowest, highest) = priorities(policy)?;
+    if !(lowest..=highest).contains(&priority) {
+        return Err(Errno::EINVAL);
+    }
+    let attributes = &mut call.host.process(process).attributes;
+    attributes.scheduling = (policy, priority);
+    attributes.nice = nice.clamp(-20, 19);
+    done(0)
+}
+
+/// The processes that `getpriority` and `setpriority` are about.
+fn priority_targets(call: &Call<'_>) -> Result<Vec<ProcessKey>, Errno> {
+    let who = call.int(1);
+    let targets = match call.uint(0) {
+        c::PRIO_PROCESS => match call.host.find_thread(call.thread, who) {
+            Ok(thread) => vec![call.host.threads[thread.0].process],
+            Err(_) => Vec::new(),
+        },
+        c::PRIO_PGRP => {
+            let group = if who == 0 { call.host.processes[call.process.0].pgid } else { who };
+            call.host.group_members(group)
+        }
+        // Everybody is root.
+        c::PRIO_USER if who == 0 => call.host.pids.values().copied().collect(),
+        c::PRIO_USER => Vec::new(),
+        _ => return Err(Errno::EINVAL),
+    };
+    if targets.is_empty() { Err(Errno::ESRCH) } else { Ok(targets) }
+}
+
+/// getpriority(2): the call gives 20 minus the nice value.
+pub fn sys_getpriority(call: &mut Call<'_>) -> SysResult {
+    let targets = priority_targets(call)?;
+    let nice = targets.iter().map(|process| call.host.processes[process.0].attributes.nice).min();
+    done((20 - nice.unwrap_or(0)) as u64)
+}
+
+/// setpriority(2).
+pub fn sys_setpriority(call: &mut Call<'_>) -> SysResult {
+    let nice = call.int(2).clamp(-20, 19);
+    for process in priority_targets(call)? {
+        call.host.process(process).attributes.nice = nice;
+    }
+    done(0)
+}
+
+/// ioprio_get(2).
+pub fn sys_ioprio_get(call: &mut Call<'_>) -> SysResult {
+    if !(1..=3).contains(&call.int(0)) {
+        return Err(Errno::EINVAL);
+    }
+    done(call.host.process(call.process).attributes.io_priority as u64)
+}
+
+/// ioprio_set(2): kept and shown.
+pub fn sys_ioprio_set(call: &mut Call<'_>) -> SysResult {
+    if !(1..=3).contains(&call.int(0)) || !(0..=3).contains(&(call.int(2) >> 13)) {
+        return Err(Errno::EINVAL);
+    }
+    call.host.process(call.process).attributes.io_priority = call.int(2);
+    done(0)
+}

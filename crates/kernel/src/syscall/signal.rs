@@ -1,0 +1,242 @@
+//! Signals: dispositions, masks, sending, waiting, the alternate stack and the return from handlers.
+
+use super::timeout::{Attempt, Timeout};
+use crate::call::{Block, Call, IfInterrupted, Outcome, SysResult, done};
+use crate::ids::ProcessKey;
+use crate::signal::UNBLOCKABLE;
+use belljar_linux_abi::signal::{KernelSigaction, NSIG, SigInfo, SigSet, SigStack, sig_bit};
+use belljar_linux_abi::{Errno, c};
+use smallvec::SmallVec;
+
+const SET_SIZE: u64 = size_of::<SigSet>() as u64;
+
+/// The signal's number if it is one; 0 stands for none where a call only asks whether it could
+/// send.
+fn valid_signal(signal: i32) -> Result<i32, Errno> {
+    if (0..=NSIG).contains(&signal) { Ok(signal) } else { Err(Errno::EINVAL) }
+}
+
+fn valid_size(size: u64) -> Result<(), Errno> {
+    if size == SET_SIZE { Ok(()) } else { Err(Errno::EINVAL) }
+}
+
+/// rt_sigaction(2).
+pub fn sys_rt_sigaction(call: &mut Call<'_>) -> SysResult {
+    let [_, new, old, size, ..] = call.args;
+    let signal = call.int(0);
+    valid_size(size)?;
+    if !(1..=NSIG).contains(&signal) || (new != 0 && sig_bit(signal) & UNBLOCKABLE != 0) {
+        return Err(Errno::EINVAL);
+    }
+    let before = *call.host.process(call.process).signals.action(signal);
+    let action: Option<KernelSigaction> = if new == 0 { None } else { Some(call.read(new)?) };
+    if let Some(action) = action {
+        call.host.set_action(call.process, signal, action);
+    }
+    if old != 0 {
+        call.write(old, &before)?;
+    }
+    done(0)
+}
+
+/// rt_sigprocmask(2).
+pub fn sys_rt_sigprocmask(call: &mut Call<'_>) -> SysResult {
+    let [_, new, old, size, ..] = call.args;
+    valid_size(size)?;
+    let before = call.host.thread(call.thread).signals.blocked;
+    if new != 0 {
+        let set: SigSet = call.read(new)?;
+        let mask = match call.int(0) {
+            c::SIG_BLOCK => before | set,
+            c::SIG_UNBLOCK => before & !set,
+            c::SIG_SETMASK => set,
+            _ => return Err(Errno::EINVAL),
+        };
+        call.host.set_blocked(call.thread, mask);
+    }
+    if old != 0 {
+        call.write(old, &before)?;
+    }
+    done(0)
+}
+
+/// rt_sigpending(2).
+pub fn sys_rt_sigpending(call: &mut Call<'_>) -> SysResult {
+    if call.args[1] > SET_SIZE {
+        return Err(Errno::EINVAL);
+    }
+    let blocked = call.host.thread(call.thread).signals.blocked;
+    let set = call.host.pending_signals(call.thread) & blocked;
+    call.write_bytes(call.args[0], &set.to_le_bytes()[..call.args[1] as usize])?;
+    done(0)
+}
+
+/// rt_sigreturn(2). A frame that is none kills, as on Linux.
+pub fn sys_rt_sigreturn(call: &mut Call<'_>) -> SysResult {
+    if call.host.pop_frame(call.thread).is_err() {
+        call.host.force_signal(call.thread, SigInfo::kernel(c::SIGSEGV));
+    }
+    Ok(Outcome::Replaced)
+}
+
+/// sigaltstack(2).
+pub fn sys_sigaltstack(call: &mut Call<'_>) -> SysResult {
+    let [new, old, ..] = call.args;
+    let before = call.host.alternate_stack(call.thread);
+    if new != 0 {
+        let stack: SigStack = call.read(new)?;
+        call.host.set_alternate_stack(call.thread, stack)?;
+    }
+    if old != 0 {
+        call.write(old, &before)?;
+    }
+    done(0)
+}
+
+/// rt_sigsuspend(2).
+pub fn sys_rt_sigsuspend(call: &mut Call<'_>) -> SysResult {
+    valid_size(call.args[1])?;
+    if call.resumed.is_none() {
+        let mask: SigSet = call.read(call.args[0])?;
+        call.host.set_temporary_mask(call.thread, mask);
+    }
+    sys_pause(call)
+}
+
+/// pause(2).
+pub fn sys_pause(_call: &mut Call<'_>) -> SysResult {
+    Block::until(None).interrupted(IfInterrupted::RestartNoHandler).into()
+}
+
+/// rt_sigtimedwait(2).
+pub fn sys_rt_sigtimedwait(call: &mut Call<'_>) -> SysResult {
+    let [set, info, timeout, size, ..] = call.args;
+    valid_size(size)?;
+    let set: SigSet = call.read::<SigSet>(set)? & !UNBLOCKABLE;
+    let mut timeout = Timeout::from_timespec(call, timeout)?;
+    timeout.remaining = None;
+    let attempt = Attempt::of(call, timeout);
+    if let Some(taken) = call.host.take_signal(call.thread, set) {
+        if info != 0 {
+            call.write(info, &taken)?;
+        }
+        return done(taken.signo as u64);
+    }
+    if attempt.last {
+        return Err(Errno::EAGAIN);
+    }
+    call.host.thread(call.thread).signals.awaited = set;
+    attempt.wait(SmallVec::new(), IfInterrupted::Eintr)
+}
+
+/// kill(2).
+pub fn sys_kill(call: &mut Call<'_>) -> SysResult {
+    let (pid, signal) = (call.int(0), valid_signal(call.int(1))?);
+    let own = call.process;
+    let targets: Vec<ProcessKey> = match pid {
+        // Pid 1 is there, and nothing hurts it.
+        1 => return done(0),
+        0 => call.host.group_members(call.host.processes[own.0].pgid),
+        -1 => call.host.pids.values().copied().filter(|process| *process != own).collect(),
+        i32::MIN => return Err(Errno::ESRCH),
+        pid if pid < 0 => call.host.group_members(-pid),
+        pid => vec![call.host.find_process(own, pid)?],
+    };
+    if targets.is_empty() {
+        return Err(Errno::ESRCH);
+    }
+    if signal != 0 {
+        let info = sent_by(call, signal, c::SI_USER);
+        for target in targets {
+            // Linux gives a signal to a whole group in the order of its members' numbers too, and
+            // one of them may have vanished meanwhile.
+            if call.host.processes.contains(target.0) {
+                call.host.send_signal(target, info);
+            }
+        }
+    }
+    done(0)
+}
+
+fn sent_by(call: &Call<'_>, signal: i32, code: i32) -> SigInfo {
+    let sender = &call.host.processes[call.process.0];
+    SigInfo::user(signal, code, sender.pid, sender.credentials.ruid)
+}
+
+/// tkill(2).
+pub fn sys_tkill(call: &mut Call<'_>) -> SysResult {
+    to_thread(call, None, call.int(0), call.int(1))
+}
+
+/// tgkill(2).
+pub fn sys_tgkill(call: &mut Call<'_>) -> SysResult {
+    let group = call.int(0);
+    if group <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    to_thread(call, Some(group), call.int(1), call.int(2))
+}
+
+fn to_thread(call: &mut Call<'_>, group: Option<i32>, tid: i32, signal: i32) -> SysResult {
+    if tid <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    let signal = valid_signal(signal)?;
+    let thread = call.host.find_thread(call.thread, tid)?;
+    let process = call.host.thread(thread).process;
+    if group.is_some_and(|group| call.host.process(process).pid != group) {
+        return Err(Errno::ESRCH);
+    }
+    if signal != 0 {
+        let info = sent_by(call, signal, c::SI_TKILL);
+        call.host.send_signal_to_thread(thread, info);
+    }
+    done(0)
+}
+
+/// A `siginfo_t` that a program made up: it cannot pretend to come from the kernel or from `kill`
+/// to other processes.
+fn read_info(call: &Call<'_>, addr: u64, signal: i32, target: ProcessKey) -> Result<SigInfo, Errno> {
+    let info: SigInfo = call.read(addr)?;
+    if (info.code >= 0 || info.code == c::SI_TKILL) && target != call.process {
+        return Err(Errno::EPERM);
+    }
+    Ok(SigInfo { signo: signal, ..info })
+}
+
+fn check_queue_limit(call: &Call<'_>, target: ProcessKey) -> Result<(), Errno> {
+    let target = &call.host.processes[target.0];
+    let limit = target.rlimits[c::RLIMIT_SIGPENDING as usize].soft;
+    if target.signals.pending.len() as u64 >= limit { Err(Errno::EAGAIN) } else { Ok(()) }
+}
+
+/// rt_sigqueueinfo(2).
+pub fn sys_rt_sigqueueinfo(call: &mut Call<'_>) -> SysResult {
+    let signal = valid_signal(call.int(1))?;
+    let process = call.host.find_process(call.process, call.int(0))?;
+    let info = read_info(call, call.args[2], signal, process)?;
+    if signal != 0 {
+        check_queue_limit(call, process)?;
+        call.host.send_signal(process, info);
+    }
+    done(0)
+}
+
+/// rt_tgsigqueueinfo(2).
+pub fn sys_rt_tgsigqueueinfo(call: &mut Call<'_>) -> SysResult {
+    let (group, tid) = (call.int(0), call.int(1));
+    if group <= 0 || tid <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    let signal = valid_signal(call.int(2))?;
+    let thread = call.host.find_thread(call.thread, tid)?;
+    let process = call.host.thread(thread).process;
+    if call.host.process(process).pid != group {
+        return Err(Errno::ESRCH);
+    }
+    let info = read_info(call, call.args[3], signal, process)?;
+    if signal != 0 {
+        call.host.send_signal_to_thread(thread, info);
+    }
+    done(0)
+}

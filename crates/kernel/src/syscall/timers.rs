@@ -1,0 +1,160 @@
+//! alarm(2), setitimer(2), timer_create(2) and what belongs to them.
+
+use super::time::ClockId;
+use crate::call::{Call, SysResult, done};
+use crate::signal::TimerNotice;
+use belljar_base::{SimDuration, SimTime};
+use belljar_linux_abi::process::SigEvent;
+use belljar_linux_abi::time::{Itimerspec, Timespec, Timeval};
+use belljar_linux_abi::{Errno, c};
+
+const ABSOLUTE: i32 = 1;
+
+/// alarm(2): whole seconds, what was left rounded to the nearest but never to none.
+pub fn sys_alarm(call: &mut Call<'_>) -> SysResult {
+    let seconds = u64::from(call.uint(0));
+    let left = call.host.processes[call.process.0].signals.timers.real.left(call.now());
+    let left = left.map_or(0, |left| ((left.as_nanos() + 500_000_000) / 1_000_000_000).max(1));
+    let at = (seconds > 0).then(|| call.now() + SimDuration::from_secs(seconds));
+    call.host.set_real_timer(call.process, at, SimDuration::ZERO);
+    done(left)
+}
+
+/// getitimer(2).
+pub fn sys_getitimer(call: &mut Call<'_>) -> SysResult {
+    let value = interval_timer(call, call.int(0))?;
+    call.write(call.args[1], &value)?;
+    done(0)
+}
+
+/// setitimer(2). The timers of processor time are kept but never fire.
+pub fn sys_setitimer(call: &mut Call<'_>) -> SysResult {
+    let [_, new, old, ..] = call.args;
+    let which = call.int(0);
+    let before = interval_timer(call, which)?;
+    let [interval, value]: [Timeval; 2] = if new == 0 { Default::default() } else { read_pair(call, new)? };
+    let (interval, value) = (nanos(interval)?, nanos(value)?);
+    if which == c::ITIMER_REAL {
+        let at = (value > 0).then(|| call.now() + SimDuration::from_nanos(value));
+        call.host.set_real_timer(call.process, at, SimDuration::from_nanos(interval));
+    } else {
+        if value > 0 {
+            call.host.warn("setitimer: timers of processor time never fire");
+        }
+        let place = (which - 1) as usize;
+        call.host.process(call.process).signals.timers.processor[place] = (interval, value);
+    }
+    if old != 0 {
+        call.write(old, &before)?;
+    }
+    done(0)
+}
+
+fn read_pair(call: &Call<'_>, addr: u64) -> Result<[Timeval; 2], Errno> {
+    Ok([call.read(addr)?, call.read(addr + 16)?])
+}
+
+fn nanos(time: Timeval) -> Result<u64, Errno> {
+    Timespec { sec: time.sec, nsec: time.usec.saturating_mul(1_000) }.to_nanos().ok_or(Errno::EINVAL)
+}
+
+/// Interval and time left.
+fn interval_timer(call: &Call<'_>, which: i32) -> Result<[Timeval; 2], Errno> {
+    let timers = &call.host.processes[call.process.0].signals.timers;
+    let (interval, left) = match which {
+        c::ITIMER_REAL => {
+            let left = timers.real.left(call.host.clock.now()).map_or(0, SimDuration::as_nanos);
+            (timers.real.interval.as_nanos(), left)
+        }
+        c::ITIMER_VIRTUAL | c::ITIMER_PROF => timers.processor[which as usize - 1],
+        _ => return Err(Errno::EINVAL),
+    };
+    Ok([Timeval::from_nanos(interval), Timeval::from_nanos(left)])
+}
+
+/// timer_create(2).
+pub fn sys_timer_create(call: &mut Call<'_>) -> SysResult {
+    let [_, event, id_at, ..] = call.args;
+    let clock = call.int(0);
+    if let ClockId::Process(_) | ClockId::Thread(_) = ClockId::decode(call, clock)? {
+        call.host.warn("timer_create: timers of processor time are not supported");
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let (notice, value) = if event == 0 { (None, None) } else { read_notice(call, event)? };
+    let id = call.host.create_posix_timer(call.process, clock, notice, value);
+    if let Err(fault) = call.write(id_at, &id) {
+        call.host.delete_posix_timer(call.process, id);
+        return Err(fault);
+    }
+    done(0)
+}
+
+fn read_notice(call: &Call<'_>, addr: u64) -> Result<(Option<TimerNotice>, Option<u64>), Errno> {
+    let event: SigEvent = call.read(addr)?;
+    let has_signal = (1..=64).contains(&event.signo);
+    let notice = match event.notify {
+        c::SIGEV_NONE => TimerNotice::None,
+        // The library makes threads of SIGEV_THREAD; the kernel only sees a signal.
+        c::SIGEV_SIGNAL | c::SIGEV_THREAD if has_signal => TimerNotice::Signal(event.signo),
+        c::SIGEV_THREAD_ID if has_signal => {
+            let thread = call.host.find_thread(call.thread, event.tid).map_err(|_| Errno::EINVAL)?;
+            if call.host.threads[thread.0].process != call.process {
+                return Err(Errno::EINVAL);
+            }
+            TimerNotice::Thread(event.signo, event.tid)
+        }
+        _ => return Err(Errno::EINVAL),
+    };
+    Ok((Some(notice), Some(event.value)))
+}
+
+/// timer_settime(2).
+pub fn sys_timer_settime(call: &mut Call<'_>) -> SysResult {
+    let [_, _, new, old, ..] = call.args;
+    let id = call.int(0);
+    let spec: Itimerspec = call.read(new)?;
+    let interval = spec.interval.to_nanos().ok_or(Errno::EINVAL)?;
+    let value = spec.value.to_nanos().ok_or(Errno::EINVAL)?;
+    let before = posix_timer(call, id)?;
+    let clock = call.host.processes[call.process.0].signals.timers.posix[&id].clock;
+    let at = match (value, call.int(1) & ABSOLUTE != 0) {
+        (0, _) => None,
+        (_, false) => Some(call.now() + SimDuration::from_nanos(value)),
+        (_, true) => ClockId::decode(call, clock)?.reaches(call.host, value).map(|at| at.max(call.now())),
+    };
+    let at = at.filter(|at| *at < SimTime::MAX);
+    call.host.set_posix_timer(call.process, id, at, SimDuration::from_nanos(interval));
+    if old != 0 {
+        call.write(old, &before)?;
+    }
+    done(0)
+}
+
+/// timer_gettime(2).
+pub fn sys_timer_gettime(call: &mut Call<'_>) -> SysResult {
+    let value = posix_timer(call, call.int(0))?;
+    call.write(call.args[1], &value)?;
+    done(0)
+}
+
+fn posix_timer(call: &Call<'_>, id: i32) -> Result<Itimerspec, Errno> {
+    let timers = &call.host.processes[call.process.0].signals.timers;
+    let alarm = timers.posix.get(&id).ok_or(Errno::EINVAL)?.alarm;
+    // A timer that is set never shows zero.
+    let left = alarm.left(call.host.clock.now()).map_or(0, |left| left.as_nanos().max(1));
+    Ok(Itimerspec {
+        interval: Timespec::from_nanos(alarm.interval.as_nanos()),
+        value: Timespec::from_nanos(left),
+    })
+}
+
+/// timer_getoverrun(2).
+pub fn sys_timer_getoverrun(call: &mut Call<'_>) -> SysResult {
+    let timers = &call.host.process(call.process).signals.timers;
+    done(timers.posix.get(&(call.args[0] as i32)).ok_or(Errno::EINVAL)?.overrun as u64)
+}
+
+/// timer_delete(2).
+pub fn sys_timer_delete(call: &mut Call<'_>) -> SysResult {
+    if call.host.delete_posix_timer(call.process, call.int(0)) { done(0) } else { Err(Errno::EINVAL) }
+}
