@@ -166,6 +166,9 @@ pub struct Call<'a> {
     pub args: [u64; 6],
     /// `None` on the first attempt.
     pub resumed: Option<Resumed>,
+    /// Bytes that stand in for those of the caller's memory while a call moves them between open
+    /// files (`sendfile`).
+    pub staged: Option<Vec<u8>>,
 }
 
 impl Call<'_> {

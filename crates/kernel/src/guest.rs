@@ -125,6 +125,10 @@ impl Call<'_> {
     }
     /// Spreads `data` over `buffers`, which together hold at least as much.
     pub fn scatter(&mut self, buffers: &Buffers, mut data: &[u8]) -> Result<(), Errno> {
+        if let Some(staged) = &mut self.staged {
+            staged.extend_from_slice(data);
+            return Ok(());
+        }
         for (addr, len) in buffers {
             let (part, rest) = data.split_at(data.len().min(*len as usize));
             self.write_bytes(*addr, part)?;
@@ -134,6 +138,10 @@ impl Call<'_> {
     }
     /// Collects bytes `skip..skip + limit` of what `buffers` hold.
     pub fn gather(&self, buffers: &Buffers, skip: u64, limit: usize) -> Result<Vec<u8>, Errno> {
+        if let Some(staged) = &self.staged {
+            let from = staged.len().min(skip as usize);
+            return Ok(staged[from..staged.len().min(from + limit)].to_vec());
+        }
         let total: u64 = buffers.iter().map(|b| b.1).sum();
         let mut data = vec![0; limit.min(total.saturating_sub(skip) as usize)];
         let (mut skip, mut filled) = (skip, 0);

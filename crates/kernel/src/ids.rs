@@ -4,7 +4,7 @@
 macro_rules! keys {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub usize);
     )*};
 }
@@ -20,6 +20,8 @@ keys! {
     FdTableKey;
     /// An open file description, shared by duplicated descriptors.
     FileKey;
+    /// An inode of the tree of files.
+    InodeKey;
     /// A queue of waiters.
     WaitQueueId;
     /// A pipe.

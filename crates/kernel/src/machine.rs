@@ -267,6 +267,12 @@ pub trait HostFiles: Send {
     fn set_mode(&mut self, path: &Path, mode: u32) -> Result<(), Errno>;
     /// An unnamed file in memory of `len` zero bytes, to be mapped shared.
     fn shared_memory(&mut self, len: u64) -> Result<NativeFile, Errno>;
+    /// Reads from the simulator's own descriptor `stream` (0 to 2), waiting until there is
+    /// something; 0 at its end.
+    fn read_stream(&mut self, stream: u8, out: &mut [u8]) -> Result<usize, Errno>;
+    /// Writes all of `data` to the simulator's own descriptor `stream`. `EPIPE` when nobody reads
+    /// it any more (the simulator itself ignores `SIGPIPE`).
+    fn write_stream(&mut self, stream: u8, data: &[u8]) -> Result<(), Errno>;
 }
 
 /// The machine as one host's kernel sees it.

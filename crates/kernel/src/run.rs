@@ -153,7 +153,7 @@ impl Host {
             thread.calls += 1;
             self.count_call(number);
         }
-        let mut call = Call { host: self, thread: key, process, number, args, resumed };
+        let mut call = Call { host: self, thread: key, process, number, args, resumed, staged: None };
         let outcome = table::dispatch(&mut call);
         self.strace_outcome(key, number, &args, &outcome);
         let value = match outcome {

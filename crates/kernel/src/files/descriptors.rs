@@ -98,6 +98,51 @@ impl Host {
     pub(crate) fn retain_file(&mut self, file: FileKey) {
         self.files.open[file.0].references += 1;
     }
+    /// `close(2)`.
+    pub(crate) fn close_fd(&mut self, process: ProcessKey, fd: i32) -> Result<(), Errno> {
+        let entry = self.fd_entry(process, fd)?;
+        let table = self.processes[process.0].fds.ok_or(Errno::EBADF)?;
+        self.files.tables[table.0].entries[fd as usize] = None;
+        self.close_descriptor(table, entry);
+        Ok(())
+    }
+    /// `dup3(2)`: makes `to` another descriptor of what `from` refers to, closing it first.
+    pub(crate) fn duplicate_to(
+        &mut self,
+        process: ProcessKey,
+        from: i32,
+        to: i32,
+        close_on_exec: bool,
+    ) -> Result<(), Errno> {
+        let file = self.file_of(process, from)?;
+        let limit = self.processes[process.0].rlimits[c::RLIMIT_NOFILE as usize].soft;
+        if to < 0 || to as u64 >= limit {
+            return Err(Errno::EBADF);
+        }
+        self.retain_file(file);
+        let table = self.processes[process.0].fds.ok_or(Errno::EBADF)?;
+        let entries = &mut self.files.tables[table.0].entries;
+        if entries.len() <= to as usize {
+            entries.resize(to as usize + 1, None);
+        }
+        let replaced = entries[to as usize].replace(FdEntry { file, close_on_exec });
+        if let Some(entry) = replaced {
+            self.close_descriptor(table, entry);
+        }
+        Ok(())
+    }
+    /// Sets or clears `FD_CLOEXEC`.
+    pub(crate) fn set_close_on_exec(
+        &mut self,
+        process: ProcessKey,
+        fd: i32,
+        close_on_exec: bool,
+    ) -> Result<(), Errno> {
+        let entry = self.fd_entry(process, fd)?;
+        let table = self.processes[process.0].fds.ok_or(Errno::EBADF)?;
+        self.files.tables[table.0].entries[fd as usize] = Some(FdEntry { close_on_exec, ..entry });
+        Ok(())
+    }
     /// A copy of a descriptor table, as `fork` makes it.
     pub(crate) fn copy_fd_table(&mut self, table: FdTableKey) -> FdTableKey {
         let copy = FdTable { users: 1, entries: self.files.tables[table.0].entries.clone() };

@@ -1,9 +1,13 @@
-//! Opening programs for `execve`.
+//! Opening programs for `execve`, files for `mmap` and the standard streams of new processes.
 
-use crate::host::Host;
-use crate::ids::ProcessKey;
-use crate::machine::NativeFile;
-use belljar_linux_abi::Errno;
+use super::tree::{Content, Node, Store, Walk};
+use super::{FileKind, OpenRequest, Opened};
+use crate::host::{Host, Output};
+use crate::ids::{InodeKey, ProcessKey};
+use crate::machine::{NativeFile, OpenHow, Prot};
+use crate::mm::MapSource;
+use belljar_linux_abi::{Errno, c};
+use std::os::unix::ffi::OsStrExt;
 
 /// A program file that may be executed.
 #[derive(Clone, Debug)]
@@ -21,15 +25,120 @@ pub struct Executable {
 impl Host {
     /// Opens the regular file `path` (relative to the process's working directory) to execute it:
     /// `ENOENT`, `EACCES` (no execute permission, not a regular file), `ELOOP`, ... as `execve(2)`.
-    pub(crate) fn open_executable(
-        &mut self,
-        _process: ProcessKey,
-        _path: &[u8],
-    ) -> Result<Executable, Errno> {
-        Err(Errno::ENOENT)
+    pub(crate) fn open_executable(&mut self, process: ProcessKey, path: &[u8]) -> Result<Executable, Errno> {
+        self.open_executable_at(process, c::AT_FDCWD, path, Walk::FOLLOW)
     }
+    /// The same for `execveat(2)`.
+    pub(crate) fn open_executable_at(
+        &mut self,
+        process: ProcessKey,
+        dirfd: i32,
+        path: &[u8],
+        walk: Walk,
+    ) -> Result<Executable, Errno> {
+        let key = self.resolve(process, dirfd, path, walk)?.inode().map_err(|errno| match errno {
+            Errno::EINVAL => Errno::EACCES,
+            other => other,
+        })?;
+        let native_path = self.content_path(key)?;
+        let inode = self.inode(key);
+        if inode.meta.mode & 0o111 == 0 {
+            return Err(Errno::EACCES);
+        }
+        let (identity, size) = (inode.identity(), inode.content().map_or(0, |content| content.size));
+        let native = match native_path {
+            Some(path) => self.machine.open(&path, OpenHow::default())?,
+            None => self.native_copy(key)?,
+        };
+        let path = self.path_of(key).unwrap_or_else(|| b"/memfd: (deleted)".to_vec());
+        Ok(Executable { native, path, identity, size })
+    }
+    /// The native path of a regular file; `None` for one without a name. `EACCES` for anything else,
+    /// `ELOOP` for a symbolic link.
+    fn content_path(&mut self, key: InodeKey) -> Result<Option<std::path::PathBuf>, Errno> {
+        match &self.inode(key).node {
+            Node::Regular(Content { store: Store::Lower(path), .. }) => Ok(Some(path.clone())),
+            Node::Regular(Content { store: Store::Own, .. }) => Ok(self.own_path(key)),
+            Node::Regular(_) => Ok(None),
+            Node::Symlink { .. } | Node::Magic(_) => Err(Errno::ELOOP),
+            _ => Err(Errno::EACCES),
+        }
+    }
+    /// A native file of its own with the bytes of a file that has no name.
+    fn native_copy(&mut self, key: InodeKey) -> Result<NativeFile, Errno> {
+        let size = self.inode(key).content().map_or(0, |content| content.size);
+        let from = self.native_of(key)?;
+        let to = self.machine.shared_memory(size)?;
+        self.copy_bytes(from, to, size)?;
+        Ok(to)
+    }
+
+    /// What `mmap(2)` maps for a descriptor; `None` for `/dev/zero`, which is anonymous memory.
+    /// `EBADF`, `EACCES` (not open for what the mapping needs), `ENODEV` (cannot be mapped).
+    pub(crate) fn map_source(
+        &mut self,
+        process: ProcessKey,
+        fd: i32,
+        offset: u64,
+        prot: Prot,
+        shared: bool,
+    ) -> Result<Option<MapSource>, Errno> {
+        let file = self.file_of(process, fd)?;
+        let open = self.open(file);
+        if matches!(open.kind, FileKind::Path(_)) {
+            return Err(Errno::EBADF);
+        }
+        let (readable, writable) = (open.is_readable(), open.is_writable());
+        if !readable || (shared && prot.contains(Prot::WRITE) && !writable) {
+            return Err(Errno::EACCES);
+        }
+        let inode = match &open.kind {
+            FileKind::Regular(inode) => *inode,
+            FileKind::Device { device: super::devices::Device::Zero, .. } => return Ok(None),
+            _ => return Err(Errno::ENODEV),
+        };
+        let native = self.native_of(inode)?;
+        let path = self.shown_path(inode);
+        let identity = self.inode(inode).identity();
+        Ok(Some(MapSource { native, offset, path: path.into(), identity, file: Some(file) }))
+    }
+    /// The path of an inode as `/proc` shows it, ` (deleted)` behind what was its name if it has
+    /// none any more.
+    pub(crate) fn shown_path(&self, inode: InodeKey) -> Vec<u8> {
+        self.path_of(inode).unwrap_or_else(|| b"/ (deleted)".to_vec())
+    }
+
     /// Gives a new process its descriptors 0, 1 and 2 by `Output` of its spec.
-    pub(crate) fn open_standard_streams(&mut self, _process: ProcessKey, _spec: usize) -> Result<(), Errno> {
+    pub(crate) fn open_standard_streams(&mut self, process: ProcessKey, spec: usize) -> Result<(), Errno> {
+        match self.config.processes[spec].output {
+            Output::PassedThrough => {
+                for stream in 0..3u8 {
+                    let flags = if stream == 0 { c::O_RDONLY } else { c::O_WRONLY };
+                    let file = self.open_file(FileKind::NativeStream(stream), flags);
+                    self.install_fd(process, file, false, usize::from(stream))?;
+                }
+            }
+            Output::Files => {
+                let program = self.config.processes[spec].path.rsplit('/').next().unwrap_or("process");
+                let stem = format!("{program}.{}", self.processes[process.0].pid);
+                let mut path = self.config.directory.as_os_str().as_bytes().to_vec();
+                path.push(b'/');
+                path.extend_from_slice(stem.as_bytes());
+                self.open_stream(process, b"/dev/null", c::O_RDONLY, 0)?;
+                for (fd, suffix) in [(1, ".stdout"), (2, ".stderr")] {
+                    let path = [&path, suffix.as_bytes()].concat();
+                    self.open_stream(process, &path, c::O_WRONLY | c::O_CREAT | c::O_APPEND, fd)?;
+                }
+            }
+        }
+        Ok(())
+    }
+    fn open_stream(&mut self, process: ProcessKey, path: &[u8], flags: i32, fd: usize) -> Result<(), Errno> {
+        let request =
+            OpenRequest { dirfd: c::AT_FDCWD, path, flags, mode: 0o644, walk: Walk::empty(), again: false };
+        if let Opened::File(file) = self.open_path(process, request)? {
+            self.install_fd(process, file, false, fd)?;
+        }
         Ok(())
     }
 }

@@ -1,4 +1,7 @@
-use crate::ids::{EpollKey, PipeKey, SocketKey};
+use super::devices::Device;
+use super::directory::Listing;
+use crate::ids::{EpollKey, InodeKey, PipeKey, SocketKey};
+use std::sync::Arc;
 
 /// What is behind an open file. Each subsystem adds what it needs.
 #[derive(Clone, Debug)]
@@ -7,8 +10,43 @@ pub enum FileKind {
     PipeReader(PipeKey),
     /// The writing end of a pipe.
     PipeWriter(PipeKey),
+    /// Both ends: a FIFO opened with `O_RDWR`.
+    PipeBoth(PipeKey),
     /// A socket of any family.
     Socket(SocketKey),
     /// An epoll instance.
     Epoll(EpollKey),
+    /// An `eventfd(2)` counter: its place in `Files::eventfds`.
+    EventFd(usize),
+    /// A `timerfd_create(2)` timer: its place in `Files::timerfds`.
+    TimerFd(usize),
+    /// A `signalfd(2)` view of pending signals: its place in `Files::signalfds`.
+    SignalFd(usize),
+    /// A regular file.
+    Regular(InodeKey),
+    /// A directory and, once it is read, what was in it when reading started.
+    Directory {
+        /// The directory.
+        inode: InodeKey,
+        /// Its entries.
+        listing: Option<Arc<Listing>>,
+    },
+    /// A character device.
+    Device {
+        /// Its inode.
+        inode: InodeKey,
+        /// Which one.
+        device: Device,
+    },
+    /// A file that the kernel makes up, with its bytes as of when reading started.
+    Virtual {
+        /// Its inode.
+        inode: InodeKey,
+        /// Its bytes.
+        content: Option<Arc<[u8]>>,
+    },
+    /// A mere place in the tree: opened with `O_PATH`.
+    Path(InodeKey),
+    /// Standard input, output or error of the simulator itself: 0, 1 or 2.
+    NativeStream(u8),
 }

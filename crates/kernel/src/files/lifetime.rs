@@ -1,7 +1,11 @@
 //! What happens when the last reference to an open file goes.
 
+use super::{FdEntry, FileKind};
 use crate::host::Host;
-use crate::ids::{EpollKey, FdTableKey, FileKey};
+use crate::ids::{FdTableKey, FileKey};
+
+/// The device that anonymous shared memory lies on.
+const SHARED_MEMORY: u64 = 0x1;
 
 impl Host {
     /// Gives up one reference; the last one closes what is behind the file.
@@ -9,8 +13,35 @@ impl Host {
         let open = self.open(file);
         open.references -= 1;
         if open.references == 0 {
-            self.files.open.remove(file.0);
+            self.forget_watchers(file);
+            let kind = self.files.open.remove(file.0).kind;
+            self.close_waitable(&kind);
+            self.close_inode(file, &kind);
         }
+    }
+    /// An open file no longer refers to its inode, which goes if nothing else holds it.
+    fn close_inode(&mut self, file: FileKey, kind: &FileKind) {
+        let Some(inode) = kind.inode() else { return };
+        self.drop_file_locks(file, inode);
+        self.inode(inode).opens -= 1;
+        if self.inode(inode).opens == 0 {
+            let unnamed = self.inode(inode).links.is_empty();
+            if unnamed {
+                self.forget_if_unused(inode);
+            } else {
+                self.close_native(inode);
+            }
+        }
+    }
+    /// A descriptor of a process is closed: its record locks on the file go with it, then its
+    /// reference to the open file.
+    pub(crate) fn close_descriptor(&mut self, table: FdTableKey, entry: FdEntry) {
+        if let Some(inode) = self.open(entry.file).kind.inode()
+            && self.inode(inode).locks.is_some()
+        {
+            self.drop_process_locks(table, inode);
+        }
+        self.release_file(entry.file);
     }
     /// Gives up a process's use of a descriptor table; the last one closes everything in it.
     pub(crate) fn release_fd_table(&mut self, table: FdTableKey) {
@@ -18,16 +49,13 @@ impl Host {
         shared.users -= 1;
         if shared.users == 0 {
             for entry in self.files.tables.remove(table.0).entries.into_iter().flatten() {
-                self.release_file(entry.file);
+                self.close_descriptor(table, entry);
             }
         }
     }
     /// Device and inode number of a new piece of anonymous shared memory.
     pub(crate) fn next_shared_identity(&mut self) -> (u64, u64) {
-        (0, 0)
+        self.files.last_shared_identity += 1;
+        (SHARED_MEMORY, self.files.last_shared_identity)
     }
-    /// An object that an epoll item watches has changed.
-    pub(crate) fn epoll_item_changed(&mut self, _epoll: EpollKey, _item: usize) {}
-    /// A timer descriptor expires.
-    pub(crate) fn timerfd_expired(&mut self, _timer: usize) {}
 }

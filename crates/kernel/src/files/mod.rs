@@ -1,16 +1,42 @@
 //! Descriptors, open files and what is behind them.
 
+pub(crate) mod attributes;
 mod descriptors;
+pub(crate) mod devices;
+pub(crate) mod directory;
+mod dispatch;
+mod epoll;
+mod eventfd;
 mod executable;
+mod fifo;
 mod kinds;
 mod lifetime;
+pub(crate) mod locks;
+mod names;
+mod open;
+mod pipe;
+mod pipe_io;
+pub(crate) mod readiness;
+mod regular;
+mod signalfd;
+mod socket_node;
+mod streams;
+mod timerfd;
+pub(crate) mod transfer;
+pub(crate) mod tree;
+mod virtual_files;
 
 pub use descriptors::{FdEntry, FdTable, OpenFile};
 pub use executable::Executable;
 pub use kinds::FileKind;
+pub(crate) use open::{OpenRequest, Opened};
 
 use crate::host::HostConfig;
+use crate::ids::{EpollKey, FileKey, InodeKey, PipeKey};
+use belljar_base::Map;
 use slab::Slab;
+use smallvec::SmallVec;
+use tree::{Inode, Meta, Node};
 
 /// All of a host's files.
 pub struct Files {
@@ -18,11 +44,55 @@ pub struct Files {
     pub(crate) open: Slab<OpenFile>,
     /// Descriptor tables.
     pub(crate) tables: Slab<FdTable>,
+    /// The tree of files, by inode.
+    pub(crate) inodes: Slab<Inode>,
+    last_inode_number: u64,
+    last_shared_identity: u64,
+    /// Pipes and FIFOs.
+    pub(crate) pipes: Slab<pipe::Pipe>,
+    /// Epoll instances.
+    pub(crate) epolls: Slab<epoll::Epoll>,
+    /// The epoll items that watch an open file, by file: they go with it.
+    pub(crate) watchers: Map<FileKey, Vec<(EpollKey, usize)>>,
+    /// Event counters.
+    pub(crate) eventfds: Slab<eventfd::EventFd>,
+    /// Timer descriptors.
+    pub(crate) timerfds: Slab<timerfd::TimerFd>,
+    /// Signal descriptors.
+    pub(crate) signalfds: Slab<signalfd::SignalFd>,
+    /// FIFOs that are open, by the identity of their inode.
+    pub(crate) fifos: Map<(u64, u64), PipeKey>,
 }
 
 impl Files {
     /// No open files.
-    pub fn new(_config: &HostConfig) -> Files {
-        Files { open: Slab::new(), tables: Slab::new() }
+    pub fn new(config: &HostConfig) -> Files {
+        let mut files = Files {
+            open: Slab::new(),
+            tables: Slab::new(),
+            inodes: Slab::new(),
+            last_inode_number: 1,
+            last_shared_identity: 0,
+            pipes: Slab::new(),
+            epolls: Slab::new(),
+            watchers: Map::new(),
+            eventfds: Slab::new(),
+            timerfds: Slab::new(),
+            signalfds: Slab::new(),
+            fifos: Map::new(),
+        };
+        tree::new_tree(&mut files, config);
+        files
+    }
+    /// A number that no inode of this host has had.
+    pub(crate) fn next_inode_number(&mut self) -> u64 {
+        self.last_inode_number += 1;
+        self.last_inode_number
+    }
+    /// A new inode without a name.
+    pub(crate) fn add_inode(&mut self, device: u64, node: Node, meta: Meta) -> InodeKey {
+        let number = self.next_inode_number();
+        let inode = Inode { number, device, node, meta, links: SmallVec::new(), opens: 0, locks: None };
+        InodeKey(self.inodes.insert(inode))
     }
 }

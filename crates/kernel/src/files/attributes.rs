@@ -1,0 +1,182 @@
+//! What `stat(2)` and its relatives say of a file.
+
+use super::FileKind;
+use super::tree::{Meta, Node, Target};
+use crate::host::Host;
+use crate::ids::{FileKey, InodeKey};
+use belljar_linux_abi::file::{FileTime, Stat, Statfs, Statx, StatxTime};
+use belljar_linux_abi::{Errno, c};
+
+const BLOCK: u64 = 4_096;
+/// Device of files without inodes: pipes, sockets and the like.
+const ANONYMOUS_DEVICE: u64 = 0xd;
+/// Inode numbers of the simulator's own streams.
+const STREAM_NUMBERS: u64 = 9_000_000;
+
+/// Everything that `stat(2)` or `statx(2)` says.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Attributes {
+    pub device: u64,
+    pub number: u64,
+    pub links: u64,
+    /// Type and permissions.
+    pub mode: u32,
+    pub meta: Meta,
+    pub rdev: u64,
+    pub size: u64,
+}
+
+impl Host {
+    /// The attributes of what a path leads to.
+    pub(crate) fn attributes(&mut self, target: Target) -> Attributes {
+        match target {
+            Target::Inode(inode) => self.inode_attributes(inode),
+            Target::File(file) => self.file_attributes(file),
+        }
+    }
+    /// The attributes of an open file.
+    pub(crate) fn file_attributes(&mut self, file: FileKey) -> Attributes {
+        if let Some(inode) = self.open(file).kind.inode() {
+            return self.inode_attributes(inode);
+        }
+        let (mode, number) = match &self.open(file).kind {
+            FileKind::PipeReader(n) | FileKind::PipeWriter(n) | FileKind::PipeBoth(n) => {
+                (c::S_IFIFO | 0o600, n.0 as u64)
+            }
+            FileKind::Socket(n) => (c::S_IFSOCK | 0o777, n.0 as u64),
+            FileKind::NativeStream(n) => (c::S_IFIFO | 0o600, STREAM_NUMBERS + u64::from(*n)),
+            _ => (0o600, 0),
+        };
+        Attributes {
+            device: ANONYMOUS_DEVICE,
+            number: number + 1,
+            links: 1,
+            mode,
+            meta: Meta::default(),
+            rdev: 0,
+            size: 0,
+        }
+    }
+    fn inode_attributes(&mut self, key: InodeKey) -> Attributes {
+        let inode = self.inode(key);
+        let (size, rdev) = match &inode.node {
+            Node::Regular(content) => (content.size, 0),
+            Node::Directory(_) if matches!(inode.device, 0x14 | 0x15) => (0, 0),
+            Node::Directory(_) => (BLOCK, 0),
+            Node::Symlink { target, .. } => (target.len() as u64, 0),
+            Node::Magic(_) => (64, 0),
+            Node::Device(device) => (0, device.number()),
+            Node::Fifo | Node::Socket | Node::Virtual(_) => (0, 0),
+        };
+        // One link for a directory tells programs that links do not count its subdirectories.
+        let links = if inode.node.is_directory() {
+            u64::from(key == super::tree::ROOT || !inode.links.is_empty())
+        } else {
+            inode.links.len() as u64
+        };
+        Attributes {
+            device: inode.device,
+            number: inode.number,
+            links,
+            mode: inode.node.format() | inode.meta.mode,
+            meta: inode.meta,
+            rdev,
+            size,
+        }
+    }
+
+    /// `statfs(2)` of the file system that a device is.
+    pub(crate) fn file_system(&self, device: u64) -> Statfs {
+        let (kind, blocks): (i64, u64) = match device {
+            0x801 => (c::EXT4_SUPER_MAGIC, 16 << 20),
+            0x14 => (c::PROC_SUPER_MAGIC, 0),
+            // `SYSFS_MAGIC` and `PIPEFS_MAGIC`, which `libc` does not list for all targets.
+            0x15 => (0x6265_6572, 0),
+            ANONYMOUS_DEVICE => (0x5049_5045, 0),
+            _ => (c::TMPFS_MAGIC, 1 << 19),
+        };
+        Statfs {
+            kind,
+            bsize: BLOCK as i64,
+            blocks,
+            bfree: blocks / 2,
+            bavail: blocks / 2,
+            files: blocks / 4,
+            ffree: blocks / 8,
+            fsid: device,
+            namelen: 255,
+            frsize: BLOCK as i64,
+            flags: 0x1020,
+            spare: [0; 4],
+        }
+    }
+}
+
+impl Attributes {
+    fn blocks(&self) -> u64 {
+        self.size.div_ceil(BLOCK) * (BLOCK / 512)
+    }
+    /// In the form of `stat(2)`.
+    pub fn stat(&self) -> Stat {
+        let times = self.meta.times;
+        Stat {
+            dev: self.device,
+            ino: self.number,
+            nlink: self.links,
+            mode: self.mode,
+            uid: self.meta.uid,
+            gid: self.meta.gid,
+            rdev: self.rdev,
+            size: self.size as i64,
+            blksize: BLOCK as i64,
+            blocks: self.blocks() as i64,
+            atime: FileTime::from_nanos(times.access),
+            mtime: FileTime::from_nanos(times.modify),
+            ctime: FileTime::from_nanos(times.change),
+            ..Stat::default()
+        }
+    }
+    /// In the form of `statx(2)`: all that the mask can ask for that there is.
+    pub fn statx(&self) -> Statx {
+        let time = |ns: i64| {
+            let time = FileTime::from_nanos(ns);
+            StatxTime { sec: time.sec, nsec: time.nsec as u32, pad: 0 }
+        };
+        Statx {
+            mask: c::STATX_BASIC_STATS | c::STATX_BTIME,
+            blksize: BLOCK as u32,
+            attributes: 0,
+            nlink: self.links as u32,
+            uid: self.meta.uid,
+            gid: self.meta.gid,
+            mode: self.mode as u16,
+            pad: 0,
+            ino: self.number,
+            size: self.size,
+            blocks: self.blocks(),
+            attributes_mask: 0,
+            atime: time(self.meta.times.access),
+            btime: time(self.meta.times.birth),
+            ctime: time(self.meta.times.change),
+            mtime: time(self.meta.times.modify),
+            rdev_major: c::major(self.rdev),
+            rdev_minor: c::minor(self.rdev),
+            dev_major: c::major(self.device),
+            dev_minor: c::minor(self.device),
+            mnt_id: 1,
+            dio_mem_align: 0,
+            dio_offset_align: 0,
+            spare: [0; 12],
+        }
+    }
+    /// Whether the superuser may do what `access(2)` asks: everything but executing a file that
+    /// nobody may execute.
+    pub fn check_access(&self, wanted: i32) -> Result<(), Errno> {
+        let directory = self.mode & c::S_IFMT == c::S_IFDIR;
+        if wanted & c::X_OK != 0 && !directory && self.mode & 0o111 == 0 {
+            return Err(Errno::EACCES);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! The character devices of `/dev`, `null(4)`, `full(4)`, `random(4)`.
+
+use crate::call::{Call, SysResult, done};
+use crate::guest::{Buffers, total_len};
+use belljar_linux_abi::Errno;
+
+/// A character device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// `/dev/null`.
+    Null,
+    /// `/dev/zero`.
+    Zero,
+    /// `/dev/full`.
+    Full,
+    /// `/dev/random`.
+    Random,
+    /// `/dev/urandom`.
+    Urandom,
+    /// `/dev/tty`: no process has a controlling terminal.
+    Tty,
+    /// A device of the machine, by its number: there, but with no driver.
+    Absent(u64),
+}
+
+/// The devices that every host has.
+pub const DEVICES: &[(&str, Device)] = &[
+    ("/dev/null", Device::Null),
+    ("/dev/zero", Device::Zero),
+    ("/dev/full", Device::Full),
+    ("/dev/random", Device::Random),
+    ("/dev/urandom", Device::Urandom),
+    ("/dev/tty", Device::Tty),
+];
+
+/// Bytes made at a time.
+const CHUNK: u64 = 1 << 16;
+
+impl Device {
+    /// `st_rdev`.
+    pub fn number(self) -> u64 {
+        match self {
+            Device::Null => 0x103,
+            Device::Zero => 0x105,
+            Device::Full => 0x107,
+            Device::Random => 0x108,
+            Device::Urandom => 0x109,
+            Device::Tty => 0x500,
+            Device::Absent(number) => number,
+        }
+    }
+    /// Whether it can be opened: `ENXIO` if not.
+    pub fn open(self) -> Result<(), Errno> {
+        match self {
+            Device::Tty | Device::Absent(_) => Err(Errno::ENXIO),
+            _ => Ok(()),
+        }
+    }
+    /// `read(2)`.
+    pub fn read(self, call: &mut Call<'_>, buffers: &Buffers) -> SysResult {
+        if self == Device::Null {
+            return done(0);
+        }
+        let mut moved = 0;
+        for (_, len) in buffers {
+            let mut at = 0;
+            while at < *len {
+                let mut chunk = vec![0; CHUNK.min(len - at) as usize];
+                if matches!(self, Device::Random | Device::Urandom) {
+                    call.host.random.fill(&mut chunk);
+                }
+                call.scatter_at(buffers, moved + at, &chunk)?;
+                at += chunk.len() as u64;
+            }
+            moved += len;
+        }
+        done(moved)
+    }
+    /// `write(2)`.
+    pub fn write(self, buffers: &Buffers) -> SysResult {
+        if self == Device::Full { Err(Errno::ENOSPC) } else { done(total_len(buffers)) }
+    }
+}

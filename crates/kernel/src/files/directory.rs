@@ -1,0 +1,102 @@
+//! Reading directories, `getdents(2)`.
+
+use super::FileKind;
+use super::tree::Node;
+use crate::host::Host;
+use crate::ids::{FileKey, InodeKey};
+use belljar_linux_abi::{Errno, c};
+use std::sync::Arc;
+
+/// What a directory held when its reading started. Entries that come or go meanwhile are seen or
+/// not, as `readdir(3)` allows; a cookie is a place in this list and stays valid.
+#[derive(Debug)]
+pub struct Listing {
+    /// Name, inode number and `S_IFMT` bits, `.` and `..` first.
+    pub entries: Vec<(Box<[u8]>, u64, u32)>,
+}
+
+/// How `getdents` and `getdents64` lay an entry out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirentLayout {
+    /// `struct linux_dirent`: the type is the record's last byte.
+    Old,
+    /// `struct linux_dirent64`.
+    New,
+}
+
+impl Host {
+    /// The records from the file position on that fit into `room` bytes; moves the position.
+    /// `EINVAL` if not even one fits.
+    pub(crate) fn read_directory(
+        &mut self,
+        file: FileKey,
+        room: usize,
+        layout: DirentLayout,
+    ) -> Result<Vec<u8>, Errno> {
+        let open = self.open(file);
+        let FileKind::Directory { inode, listing } = &open.kind else { return Err(Errno::ENOTDIR) };
+        let (inode, listing, start) = (*inode, listing.clone(), open.offset);
+        let listing = match listing {
+            Some(listing) if start > 0 => listing,
+            _ => {
+                let listing = Arc::new(self.make_listing(inode)?);
+                if let FileKind::Directory { listing: kept, .. } = &mut self.open(file).kind {
+                    *kept = Some(listing.clone());
+                }
+                listing
+            }
+        };
+        let mut out = Vec::new();
+        let mut at = start;
+        for (name, number, format) in listing.entries.iter().skip(start as usize) {
+            let before = out.len();
+            put_entry(&mut out, name, *number, *format, at + 1, layout);
+            if out.len() > room {
+                out.truncate(before);
+                break;
+            }
+            at += 1;
+        }
+        if out.is_empty() && at < listing.entries.len() as u64 {
+            return Err(Errno::EINVAL);
+        }
+        self.open(file).offset = at;
+        Ok(out)
+    }
+
+    fn make_listing(&mut self, inode: InodeKey) -> Result<Listing, Errno> {
+        if self.inode(inode).links.is_empty() && inode != super::tree::ROOT {
+            return Err(Errno::ENOENT);
+        }
+        let own = self.inode(inode).number;
+        let parent = match &self.inode(inode).node {
+            Node::Directory(directory) => directory.parent,
+            _ => return Err(Errno::ENOTDIR),
+        };
+        let parent = self.inode(parent).number;
+        let mut entries: Vec<(Box<[u8]>, u64, u32)> =
+            vec![(b"."[..].into(), own, c::S_IFDIR), (b".."[..].into(), parent, c::S_IFDIR)];
+        entries.extend(self.list(inode)?);
+        Ok(Listing { entries })
+    }
+}
+
+fn put_entry(out: &mut Vec<u8>, name: &[u8], number: u64, format: u32, cookie: u64, layout: DirentLayout) {
+    let header = 18 + usize::from(layout == DirentLayout::New);
+    let terminators = if layout == DirentLayout::New { 1 } else { 2 };
+    let length = (header + name.len() + terminators).next_multiple_of(8);
+    let start = out.len();
+    out.extend_from_slice(&number.to_le_bytes());
+    out.extend_from_slice(&cookie.to_le_bytes());
+    out.extend_from_slice(&(length as u16).to_le_bytes());
+    // The `DT_*` constants are the `S_IFMT` bits moved down.
+    let kind = (format >> 12) as u8;
+    if layout == DirentLayout::New {
+        out.push(kind);
+    }
+    out.extend_from_slice(name);
+    out.resize(start + length, 0);
+    if layout == DirentLayout::Old {
+        out[start + length - 1] = kind;
+    }
+}

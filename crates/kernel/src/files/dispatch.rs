@@ -1,0 +1,90 @@
+//! Reading from and writing to open files of every kind: one `match` that leads to the subsystem.
+
+use super::{FileKind, regular, streams};
+use crate::call::{Call, SysResult, done};
+use crate::guest::Buffers;
+use crate::ids::FileKey;
+use crate::syscall::socket_io;
+use belljar_linux_abi::{Errno, c};
+
+impl Call<'_> {
+    /// `read(2)` and its relatives; at `offset` for `pread(2)`. `EBADF` if not open for reading,
+    /// `ESPIPE` for an offset in something without positions.
+    pub(crate) fn file_read(&mut self, file: FileKey, buffers: &Buffers, offset: Option<u64>) -> SysResult {
+        let open = self.host.open(file);
+        if open.flags & c::O_PATH != 0 || !open.is_readable() {
+            return Err(Errno::EBADF);
+        }
+        if offset.is_some() && !open.kind.has_position() {
+            return Err(Errno::ESPIPE);
+        }
+        match open.kind.clone() {
+            FileKind::Regular(inode) => regular::read(self, file, inode, buffers, offset),
+            FileKind::Directory { .. } => Err(Errno::EISDIR),
+            FileKind::Device { device, .. } => device.read(self, buffers),
+            FileKind::Virtual { inode, content } => self.read_virtual(file, inode, content, buffers, offset),
+            FileKind::Path(_) => Err(Errno::EBADF),
+            FileKind::NativeStream(stream) => streams::read(self, stream, buffers),
+            FileKind::PipeReader(pipe) | FileKind::PipeWriter(pipe) | FileKind::PipeBoth(pipe) => {
+                self.read_pipe(file, pipe, buffers)
+            }
+            FileKind::Socket(socket) => socket_io::read_socket(self, file, socket, buffers),
+            FileKind::EventFd(n) => self.read_eventfd(file, n, buffers),
+            FileKind::TimerFd(n) => self.read_timerfd(file, n, buffers),
+            FileKind::SignalFd(n) => self.read_signalfd(file, n, buffers),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// `write(2)` and its relatives; at `offset` for `pwrite(2)`. Errors as for
+    /// [`file_read`](Self::file_read).
+    pub(crate) fn file_write(&mut self, file: FileKey, buffers: &Buffers, offset: Option<u64>) -> SysResult {
+        let open = self.host.open(file);
+        if open.flags & c::O_PATH != 0 || !open.is_writable() {
+            return Err(Errno::EBADF);
+        }
+        if offset.is_some() && !open.kind.has_position() {
+            return Err(Errno::ESPIPE);
+        }
+        match open.kind.clone() {
+            FileKind::Regular(inode) => regular::write(self, file, inode, buffers, offset),
+            FileKind::Directory { .. } => Err(Errno::EISDIR),
+            FileKind::Device { device, .. } => device.write(buffers),
+            FileKind::Virtual { inode, .. } => self.write_virtual(inode, buffers),
+            FileKind::Path(_) => Err(Errno::EBADF),
+            FileKind::NativeStream(stream) => streams::write(self, stream, buffers),
+            FileKind::PipeReader(pipe) | FileKind::PipeWriter(pipe) | FileKind::PipeBoth(pipe) => {
+                self.write_pipe(file, pipe, buffers)
+            }
+            FileKind::Socket(socket) => socket_io::write_socket(self, file, socket, buffers),
+            FileKind::EventFd(n) => self.write_eventfd(file, n, buffers),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// `ioctl(2)` of what an open file is. `ENOTTY` if it does not know the request: that no file is
+    /// a terminal is what `TCGETS` finds out.
+    pub(crate) fn file_ioctl(&mut self, file: FileKey, request: u64, argument: u64) -> SysResult {
+        match (self.host.open(file).kind.clone(), request) {
+            (FileKind::Regular(inode), c::FIONREAD) => {
+                let size = self.host.inode(inode).content().map_or(0, |content| content.size);
+                let left = size.saturating_sub(self.host.open(file).offset);
+                self.write(argument, &(left.min(i32::MAX as u64) as i32))?;
+                done(0)
+            }
+            (FileKind::PipeReader(_) | FileKind::PipeWriter(_) | FileKind::PipeBoth(_), c::FIONREAD) => {
+                let len = self.host.pipe_of(file).map_or(0, |pipe| pipe.len());
+                self.write(argument, &(len as i32))?;
+                done(0)
+            }
+            _ => Err(Errno::ENOTTY),
+        }
+    }
+}
+
+impl FileKind {
+    /// Whether reads and writes happen at a position: files of the tree do, streams do not.
+    pub fn has_position(&self) -> bool {
+        self.inode().is_some()
+    }
+}

@@ -1,0 +1,283 @@
+//! Making, removing and moving names: directories, links, `rename(2)`.
+
+use super::tree::{Directory, Found, Node};
+use crate::host::Host;
+use crate::ids::InodeKey;
+use belljar_linux_abi::{Errno, c};
+
+/// Devices of the file systems in which names cannot be made.
+const MADE_UP: [u64; 2] = [0x14, 0x15];
+
+impl Host {
+    /// Whether a new name can be made where a path leads. `ENOENT` in a removed directory.
+    pub(crate) fn check_can_create(&mut self, found: &Found) -> Result<(), Errno> {
+        if found.target.is_some() || found.name.is_empty() {
+            return Err(Errno::EEXIST);
+        }
+        let parent = self.inode(found.parent);
+        if MADE_UP.contains(&parent.device) {
+            return Err(Errno::EACCES);
+        }
+        if parent.links.is_empty() && found.parent != super::tree::ROOT {
+            return Err(Errno::ENOENT);
+        }
+        Ok(())
+    }
+
+    /// `mkdir(2)`.
+    pub(crate) fn make_directory(&mut self, found: &Found, mode: u32) -> Result<(), Errno> {
+        self.check_can_create(found)?;
+        let directory = Directory { parent: found.parent, ..Directory::default() };
+        let inode = self.new_inode(found.parent, Node::Directory(directory), mode & 0o1777);
+        self.add_name(found.parent, &found.name, inode);
+        self.content_changed(found.parent);
+        self.ensure_own(inode)?;
+        Ok(())
+    }
+
+    /// `symlink(2)`.
+    pub(crate) fn make_symlink(&mut self, found: &Found, target: Vec<u8>) -> Result<(), Errno> {
+        if target.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        self.check_can_create(found)?;
+        if found.slash {
+            return Err(Errno::ENOENT);
+        }
+        self.ensure_own(found.parent)?;
+        let path = self.own_path_in(found.parent, &found.name).ok_or(Errno::ENOENT)?;
+        self.machine.create_symlink(&target, &path)?;
+        let inode = self.new_inode(found.parent, Node::Symlink { target, own: true }, 0o777);
+        self.add_name(found.parent, &found.name, inode);
+        self.content_changed(found.parent);
+        Ok(())
+    }
+
+    /// `mknod(2)` of something that has no native counterpart: a FIFO or the name of a UNIX socket.
+    pub(crate) fn make_special(&mut self, found: &Found, node: Node, mode: u32) -> Result<InodeKey, Errno> {
+        self.check_can_create(found)?;
+        let inode = self.new_inode(found.parent, node, mode);
+        self.add_name(found.parent, &found.name, inode);
+        self.content_changed(found.parent);
+        Ok(inode)
+    }
+
+    /// `link(2)`: another name for a file that is no directory.
+    pub(crate) fn make_link(&mut self, inode: InodeKey, found: &Found) -> Result<(), Errno> {
+        if self.inode(inode).node.is_directory() {
+            return Err(Errno::EPERM);
+        }
+        self.check_can_create(found)?;
+        if found.slash {
+            return Err(Errno::ENOENT);
+        }
+        if self.inode(inode).device != self.inode(found.parent).device {
+            return Err(Errno::EXDEV);
+        }
+        if self.inode(inode).links.is_empty() {
+            return self.name_unnamed(inode, found);
+        }
+        self.link_own(inode, found.parent, &found.name)?;
+        self.add_name(found.parent, &found.name, inode);
+        self.inode_changed(inode);
+        self.content_changed(found.parent);
+        Ok(())
+    }
+    /// Gives a file of `O_TMPFILE` its first name.
+    fn name_unnamed(&mut self, inode: InodeKey, found: &Found) -> Result<(), Errno> {
+        let size = self.inode(inode).content().ok_or(Errno::ENOENT)?.size;
+        let from = self.native_of(inode)?;
+        let mut content = self.create_own_file(found.parent, &found.name)?;
+        let to = content.native.ok_or(Errno::EIO)?;
+        self.copy_bytes(from, to, size)?;
+        self.machine.close(from);
+        content.size = size;
+        if let Some(old) = self.inode(inode).content_mut() {
+            *old = content;
+        }
+        self.add_name(found.parent, &found.name, inode);
+        self.content_changed(found.parent);
+        Ok(())
+    }
+
+    /// `unlink(2)`, and `rmdir(2)` for `directory`.
+    pub(crate) fn remove(&mut self, found: &Found, directory: bool) -> Result<(), Errno> {
+        let inode = found.inode()?;
+        if found.name.is_empty() {
+            return Err(match (directory, found.dot) {
+                (false, _) => Errno::EISDIR,
+                (true, true) => Errno::EINVAL,
+                (true, false) if inode == super::tree::ROOT => Errno::EBUSY,
+                (true, false) => Errno::ENOTEMPTY,
+            });
+        }
+        let is_directory = self.inode(inode).node.is_directory();
+        match (directory, is_directory) {
+            (true, false) => return Err(Errno::ENOTDIR),
+            (false, true) => return Err(Errno::EISDIR),
+            (false, false) if found.slash => return Err(Errno::ENOTDIR),
+            _ => {}
+        }
+        self.check_removable(found.parent, inode)?;
+        self.drop_name(found.parent, &found.name, inode)?;
+        self.content_changed(found.parent);
+        Ok(())
+    }
+    fn check_removable(&mut self, parent: InodeKey, inode: InodeKey) -> Result<(), Errno> {
+        let device = self.inode(parent).device;
+        if MADE_UP.contains(&device) {
+            return Err(Errno::EPERM);
+        }
+        if let Node::Directory(directory) = &self.inode(inode).node {
+            let mounted = directory.own_root.is_some() || self.inode(inode).device != device;
+            if mounted {
+                return Err(Errno::EBUSY);
+            }
+            if !self.is_empty_directory(inode)? {
+                return Err(Errno::ENOTEMPTY);
+            }
+        }
+        Ok(())
+    }
+    /// Takes a name away, natively too, and the file with its last name unless it is open.
+    fn drop_name(&mut self, parent: InodeKey, name: &[u8], inode: InodeKey) -> Result<(), Errno> {
+        if self.has_own_name(inode) {
+            let path = self.own_path_in(parent, name).ok_or(Errno::ENOENT)?;
+            let last = self.inode(inode).links.len() == 1;
+            if last && self.inode(inode).opens > 0 && self.inode(inode).content().is_some() {
+                // The native descriptor is all that will hold it.
+                self.native_of(inode)?;
+            }
+            let removed = match &self.inode(inode).node {
+                Node::Directory(_) => self.machine.remove_dir(&path),
+                _ => self.machine.remove_file(&path),
+            };
+            match removed {
+                Ok(()) | Err(Errno::ENOENT) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        self.remove_name(parent, name);
+        self.inode_changed(inode);
+        self.forget_if_unused(inode);
+        Ok(())
+    }
+
+    /// `renameat2(2)`.
+    pub(crate) fn move_name(&mut self, from: &Found, to: &Found, flags: u32) -> Result<(), Errno> {
+        let inode = from.inode()?;
+        if from.name.is_empty() || to.name.is_empty() {
+            return Err(Errno::EBUSY);
+        }
+        let target = match to.target {
+            Some(_) if flags & c::RENAME_NOREPLACE != 0 => return Err(Errno::EEXIST),
+            Some(_) => Some(to.inode()?),
+            None if flags & c::RENAME_EXCHANGE != 0 => return Err(Errno::ENOENT),
+            None => None,
+        };
+        if target == Some(inode) {
+            return Ok(());
+        }
+        self.check_move(from, to, inode, target)?;
+        if flags & c::RENAME_EXCHANGE != 0 {
+            let target = target.ok_or(Errno::ENOENT)?;
+            return self.exchange(from, to, inode, target);
+        }
+        let is_directory = self.inode(inode).node.is_directory();
+        if let Some(target) = target {
+            match (is_directory, self.inode(target).node.is_directory()) {
+                (false, true) => return Err(Errno::EISDIR),
+                (true, false) => return Err(Errno::ENOTDIR),
+                _ => self.check_removable(to.parent, target)?,
+            }
+            self.drop_name(to.parent, &to.name, target)?;
+        } else if to.slash && !is_directory {
+            return Err(Errno::ENOTDIR);
+        }
+        self.move_natively(from, to, inode)?;
+        self.relocate(from, to, inode);
+        for parent in [from.parent, to.parent] {
+            self.content_changed(parent);
+        }
+        Ok(())
+    }
+    fn check_move(
+        &mut self,
+        from: &Found,
+        to: &Found,
+        inode: InodeKey,
+        target: Option<InodeKey>,
+    ) -> Result<(), Errno> {
+        let device = self.inode(from.parent).device;
+        if device != self.inode(to.parent).device {
+            return Err(Errno::EXDEV);
+        }
+        if MADE_UP.contains(&device) {
+            return Err(Errno::EPERM);
+        }
+        for moved in [Some(inode), target].into_iter().flatten() {
+            let mounted = self.inode(moved).directory().is_some_and(|dir| dir.own_root.is_some());
+            if mounted || self.inode(moved).device != device {
+                return Err(Errno::EBUSY);
+            }
+        }
+        // A directory cannot go below itself.
+        let mut at = to.parent;
+        while at != super::tree::ROOT {
+            if at == inode {
+                return Err(Errno::EINVAL);
+            }
+            at = self.directory(at).parent;
+        }
+        if from.slash && !self.inode(inode).node.is_directory() {
+            return Err(Errno::ENOTDIR);
+        }
+        Ok(())
+    }
+    fn move_natively(&mut self, from: &Found, to: &Found, inode: InodeKey) -> Result<(), Errno> {
+        if !self.has_own_name(inode) {
+            return Ok(());
+        }
+        let old = self.own_path_in(from.parent, &from.name).ok_or(Errno::ENOENT)?;
+        self.ensure_own(to.parent)?;
+        let new = self.own_path_in(to.parent, &to.name).ok_or(Errno::ENOENT)?;
+        self.machine.rename(&old, &new)
+    }
+    /// Moves a name in the tree; working directories below it move along.
+    fn relocate(&mut self, from: &Found, to: &Found, inode: InodeKey) {
+        let old = self.path_of(inode);
+        self.remove_name(from.parent, &from.name);
+        self.add_name(to.parent, &to.name, inode);
+        self.inode_changed(inode);
+        let (Some(old), Some(new)) = (old, self.path_of(inode)) else { return };
+        if !self.inode(inode).node.is_directory() {
+            return;
+        }
+        for (_, process) in &mut self.processes {
+            for path in [&mut process.cwd, &mut process.root] {
+                if let Some(rest) = path.strip_prefix(&old[..])
+                    && (rest.is_empty() || rest[0] == b'/')
+                {
+                    *path = [&new, rest].concat();
+                }
+            }
+        }
+    }
+    /// `RENAME_EXCHANGE`, by way of a name that no guest can make.
+    fn exchange(&mut self, from: &Found, to: &Found, inode: InodeKey, target: InodeKey) -> Result<(), Errno> {
+        let aside = Found { name: b"exchanged/".to_vec(), ..from.clone() };
+        let native_aside = Found { name: b".belljar-exchange".to_vec(), ..from.clone() };
+        self.move_natively(from, &native_aside, inode)?;
+        self.move_natively(to, from, target)?;
+        self.move_natively(&native_aside, to, inode)?;
+        self.relocate(from, &aside, inode);
+        self.relocate(to, from, target);
+        self.relocate(&aside, to, inode);
+        // The directory keeps no trace of the name aside.
+        self.directory(from.parent).entries.remove(&aside.name[..]);
+        for parent in [from.parent, to.parent] {
+            self.content_changed(parent);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! Opening files by path, `open(2)`.
+
+use super::FileKind;
+use super::fifo::FifoOpen;
+use super::tree::{Content, Found, Node, Store, Target, Walk};
+use crate::host::Host;
+use crate::ids::{FileKey, InodeKey, ProcessKey, WaitQueueId};
+use belljar_linux_abi::{Errno, c};
+
+/// The flags that stay with an open file: those that `F_GETFL` shows.
+const KEPT_FLAGS: i32 = !(c::O_CREAT | c::O_EXCL | c::O_NOCTTY | c::O_TRUNC | c::O_CLOEXEC);
+/// `__O_TMPFILE` without `O_DIRECTORY`, which [`c::O_TMPFILE`] includes.
+const TMPFILE: i32 = c::O_TMPFILE & !c::O_DIRECTORY;
+
+/// What to open and how.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenRequest<'a> {
+    /// Where a relative path starts.
+    pub dirfd: i32,
+    /// The path.
+    pub path: &'a [u8],
+    /// `O_*`.
+    pub flags: i32,
+    /// The mode of a file that is created; the process's umask applies.
+    pub mode: u32,
+    /// Further conditions of `openat2(2)`.
+    pub walk: Walk,
+    /// Whether this goes on after waiting for the other end of a FIFO.
+    pub again: bool,
+}
+
+/// How an attempt to open ends that did not fail.
+#[derive(Debug)]
+pub enum Opened {
+    /// With this open file.
+    File(FileKey),
+    /// It waits for the other end of a FIFO.
+    Wait(WaitQueueId),
+}
+
+impl Host {
+    /// Opens a file; the caller gives it a descriptor.
+    pub(crate) fn open_path(
+        &mut self,
+        process: ProcessKey,
+        request: OpenRequest<'_>,
+    ) -> Result<Opened, Errno> {
+        let mut flags = request.flags;
+        if flags & c::O_PATH != 0 {
+            flags &= c::O_PATH | c::O_DIRECTORY | c::O_NOFOLLOW | c::O_CLOEXEC;
+        }
+        let exclusive = flags & c::O_CREAT != 0 && flags & c::O_EXCL != 0;
+        let mut walk = request.walk;
+        if flags & c::O_NOFOLLOW == 0 && !exclusive {
+            walk |= Walk::FOLLOW;
+        }
+        let found = self.resolve(process, request.dirfd, request.path, walk)?;
+        if flags & TMPFILE != 0 {
+            return self.open_unnamed(process, &found, &request).map(Opened::File);
+        }
+        let inode = match found.target {
+            None if flags & c::O_CREAT == 0 => return Err(Errno::ENOENT),
+            None => {
+                if found.slash {
+                    return Err(Errno::EISDIR);
+                }
+                if flags & c::O_DIRECTORY != 0 {
+                    return Err(Errno::EINVAL);
+                }
+                let mode = request.mode & !self.processes[process.0].umask;
+                let inode = self.create_file(&found, mode)?;
+                return Ok(Opened::File(self.open_inode_file(FileKind::Regular(inode), inode, flags)));
+            }
+            Some(_) if exclusive => return Err(Errno::EEXIST),
+            Some(Target::File(file)) => {
+                // A second open of what has no name shares the open file.
+                self.retain_file(file);
+                return Ok(Opened::File(file));
+            }
+            Some(Target::Inode(inode)) => inode,
+        };
+        self.open_inode(inode, flags, found.slash, request.again)
+    }
+
+    /// Opens a file that exists.
+    fn open_inode(&mut self, key: InodeKey, flags: i32, slash: bool, again: bool) -> Result<Opened, Errno> {
+        let inode = self.inode(key);
+        let identity = inode.identity();
+        let writes = flags & c::O_ACCMODE != c::O_RDONLY;
+        if (flags & c::O_DIRECTORY != 0 || slash) && !inode.node.is_directory() {
+            return Err(Errno::ENOTDIR);
+        }
+        if flags & c::O_PATH != 0 {
+            return Ok(Opened::File(self.open_inode_file(FileKind::Path(key), key, flags)));
+        }
+        let kind = match &inode.node {
+            Node::Symlink { .. } | Node::Magic(_) => return Err(Errno::ELOOP),
+            Node::Directory(_) if writes || flags & c::O_CREAT != 0 => return Err(Errno::EISDIR),
+            Node::Directory(_) => FileKind::Directory { inode: key, listing: None },
+            Node::Socket => return Err(Errno::ENXIO),
+            Node::Device(device) => {
+                device.open()?;
+                FileKind::Device { inode: key, device: *device }
+            }
+            Node::Virtual(_) => FileKind::Virtual { inode: key, content: None },
+            Node::Fifo => {
+                return Ok(match self.open_fifo(identity, flags, again)? {
+                    FifoOpen::Wait(queue) => Opened::Wait(queue),
+                    FifoOpen::Opened(kind, offset) => {
+                        let file = self.open_file(kind, flags & KEPT_FLAGS);
+                        self.open(file).offset = offset;
+                        Opened::File(file)
+                    }
+                });
+            }
+            Node::Regular(_) => {
+                if flags & c::O_TRUNC != 0 {
+                    self.set_size(key, 0)?;
+                }
+                if writes {
+                    self.copy_up(key, u64::MAX)?;
+                }
+                self.native_of(key)?;
+                FileKind::Regular(key)
+            }
+        };
+        Ok(Opened::File(self.open_inode_file(kind, key, flags)))
+    }
+
+    /// An open file over an inode, which stays as long as it is open.
+    fn open_inode_file(&mut self, kind: FileKind, inode: InodeKey, flags: i32) -> FileKey {
+        self.inode(inode).opens += 1;
+        // Every file of 64-bit programs is a large file.
+        self.open_file(kind, flags & KEPT_FLAGS | 0o100000)
+    }
+
+    /// Creates an empty regular file where a path leads; it stays open natively.
+    fn create_file(&mut self, found: &Found, mode: u32) -> Result<InodeKey, Errno> {
+        self.check_can_create(found)?;
+        let content = self.create_own_file(found.parent, &found.name)?;
+        let inode = self.new_inode(found.parent, Node::Regular(content), mode);
+        self.add_name(found.parent, &found.name, inode);
+        self.content_changed(found.parent);
+        Ok(inode)
+    }
+
+    /// The same without keeping it open: `mknod(2)` of a regular file.
+    pub(crate) fn create_closed_file(&mut self, found: &Found, mode: u32) -> Result<InodeKey, Errno> {
+        let inode = self.create_file(found, mode)?;
+        self.close_native(inode);
+        Ok(inode)
+    }
+
+    /// `O_TMPFILE`: a file without a name in the directory that was found.
+    fn open_unnamed(
+        &mut self,
+        process: ProcessKey,
+        found: &Found,
+        request: &OpenRequest<'_>,
+    ) -> Result<FileKey, Errno> {
+        if request.flags & c::O_ACCMODE == c::O_RDONLY {
+            return Err(Errno::EINVAL);
+        }
+        let directory = found.inode()?;
+        if !self.inode(directory).node.is_directory() {
+            return Err(Errno::ENOTDIR);
+        }
+        let mode = request.mode & !self.processes[process.0].umask;
+        let inode = self.unnamed_file(directory, mode)?;
+        let flags = request.flags & !c::O_TMPFILE;
+        Ok(self.open_inode_file(FileKind::Regular(inode), inode, flags))
+    }
+
+    /// A regular file without a name.
+    fn unnamed_file(&mut self, near: InodeKey, mode: u32) -> Result<InodeKey, Errno> {
+        let native = self.machine.shared_memory(0)?;
+        let content = Content { store: Store::Unnamed, size: 0, native: Some(native) };
+        Ok(self.new_inode(near, Node::Regular(content), mode))
+    }
+
+    /// `memfd_create(2)`: an open file in memory, shown as `/memfd:<name>`.
+    pub(crate) fn create_memfd(&mut self) -> Result<FileKey, Errno> {
+        let inode = self.unnamed_file(super::tree::ROOT, 0o777)?;
+        Ok(self.open_inode_file(FileKind::Regular(inode), inode, c::O_RDWR))
+    }
+}

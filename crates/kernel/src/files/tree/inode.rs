@@ -1,0 +1,214 @@
+use crate::files::devices::Device;
+use crate::files::locks::FileLocks;
+use crate::files::virtual_files::{MagicLink, VirtualFile};
+use crate::ids::InodeKey;
+use crate::machine::NativeFile;
+use belljar_base::Map;
+use belljar_linux_abi::c;
+use smallvec::SmallVec;
+use std::path::PathBuf;
+
+/// A file of any type, `inode(7)`.
+#[derive(Debug)]
+pub struct Inode {
+    /// Its number, given at first sight and never given again.
+    pub number: u64,
+    /// The device it lies on.
+    pub device: u64,
+    /// What it is.
+    pub node: Node,
+    /// Mode, owner and times.
+    pub meta: Meta,
+    /// Its names: the directory and the name in it. A directory has at most one.
+    pub links: SmallVec<[(InodeKey, Box<[u8]>); 1]>,
+    /// Open files that refer to it.
+    pub opens: u32,
+    /// Record locks and `flock(2)` locks, while there are any.
+    pub locks: Option<Box<FileLocks>>,
+}
+
+/// What kind of file it is.
+#[derive(Debug)]
+pub enum Node {
+    /// A regular file whose bytes the machine keeps.
+    Regular(Content),
+    /// A directory.
+    Directory(Directory),
+    /// A symbolic link.
+    Symlink {
+        /// Where it leads.
+        target: Vec<u8>,
+        /// Whether it exists natively in the host's own layer.
+        own: bool,
+    },
+    /// A FIFO.
+    Fifo,
+    /// The name of a UNIX socket.
+    Socket,
+    /// A character device.
+    Device(Device),
+    /// A regular file whose bytes the kernel makes up.
+    Virtual(VirtualFile),
+    /// A symbolic link of procfs.
+    Magic(MagicLink),
+}
+
+/// Where a regular file's bytes are.
+#[derive(Debug)]
+pub struct Content {
+    /// The native file they are in.
+    pub store: Store,
+    /// How many there are.
+    pub size: u64,
+    /// The native file while it is open.
+    pub native: Option<NativeFile>,
+}
+
+/// Which native file holds a regular file's bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Store {
+    /// One of the machine's, at this path; only ever read.
+    Lower(PathBuf),
+    /// One in the host's own layer, at the path that the inode's first name gives.
+    Own,
+    /// One without a name, which goes when it is closed.
+    Unnamed,
+}
+
+/// A directory.
+#[derive(Debug, Default)]
+pub struct Directory {
+    /// Where it is in the tree; the root is its own parent.
+    pub parent: InodeKey,
+    /// Where entries come from that are not in `entries` yet.
+    pub source: DirectorySource,
+    /// Whether it exists natively in the host's own layer.
+    pub own: bool,
+    /// The native directory that it *is*, for the root of a layer.
+    pub own_root: Option<PathBuf>,
+    /// The entries seen so far.
+    pub entries: Map<Box<[u8]>, Child>,
+    /// Whether `entries` is all there is.
+    pub complete: bool,
+}
+
+/// Where a directory's entries come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DirectorySource {
+    /// From nowhere: all are in memory.
+    #[default]
+    None,
+    /// From a directory of the machine, which stays as it is.
+    Lower(PathBuf),
+    /// From the directory's own native folder: it is passed through.
+    Own,
+    /// `/proc`: one directory for each process, besides what is in memory.
+    Processes,
+    /// `/proc/<pid>`.
+    Process(i32),
+    /// `/proc/<pid>/task/<tid>`.
+    Thread(i32, i32),
+    /// `/proc/<pid>/fd` (or `fdinfo`): one entry for each descriptor.
+    Descriptors {
+        /// The process.
+        pid: i32,
+        /// Whether this is `fdinfo`.
+        info: bool,
+    },
+    /// `/proc/<pid>/task`: one directory for each thread.
+    Tasks(i32),
+}
+
+/// A directory's entry.
+#[derive(Debug)]
+pub enum Child {
+    /// A file that has been looked up.
+    Known(InodeKey),
+    /// One that has been listed only: its number and the `S_IFMT` bits of its mode.
+    Listed(u64, u32),
+    /// One that the directory's source has and this directory no longer has.
+    Whiteout,
+}
+
+/// Mode, owner and times.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Meta {
+    /// Permission bits, set-user-id and so on; no `S_IFMT`.
+    pub mode: u32,
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+    /// When.
+    pub times: Times,
+}
+
+/// Times of a file in nanoseconds since 1970.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    /// Last access.
+    pub access: i64,
+    /// Last change of content.
+    pub modify: i64,
+    /// Last change of content or of the inode.
+    pub change: i64,
+    /// Creation.
+    pub birth: i64,
+}
+
+impl Times {
+    /// All the same.
+    pub fn all(ns: i64) -> Times {
+        Times { access: ns, modify: ns, change: ns, birth: ns }
+    }
+}
+
+impl Node {
+    /// The `S_IFMT` bits of its mode.
+    pub fn format(&self) -> u32 {
+        match self {
+            Node::Regular(_) | Node::Virtual(_) => c::S_IFREG,
+            Node::Directory(_) => c::S_IFDIR,
+            Node::Symlink { .. } | Node::Magic(_) => c::S_IFLNK,
+            Node::Fifo => c::S_IFIFO,
+            Node::Socket => c::S_IFSOCK,
+            Node::Device(_) => c::S_IFCHR,
+        }
+    }
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        matches!(self, Node::Directory(_))
+    }
+    /// Whether it is a symbolic link.
+    pub fn is_symlink(&self) -> bool {
+        matches!(self, Node::Symlink { .. } | Node::Magic(_))
+    }
+}
+
+impl Inode {
+    /// It as a directory.
+    pub fn directory(&self) -> Option<&Directory> {
+        match &self.node {
+            Node::Directory(directory) => Some(directory),
+            _ => None,
+        }
+    }
+    /// It as a regular file with bytes of its own.
+    pub fn content(&self) -> Option<&Content> {
+        match &self.node {
+            Node::Regular(content) => Some(content),
+            _ => None,
+        }
+    }
+    /// The same to change.
+    pub fn content_mut(&mut self) -> Option<&mut Content> {
+        match &mut self.node {
+            Node::Regular(content) => Some(content),
+            _ => None,
+        }
+    }
+    /// Device and inode number: what tells files apart.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.device, self.number)
+    }
+}

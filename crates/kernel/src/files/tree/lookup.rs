@@ -1,0 +1,215 @@
+//! Inodes, names in directories, and what is loaded from the machine when it is first seen.
+
+use super::{Child, Content, Directory, DirectorySource, Inode, Meta, Node, Store, Times};
+use crate::files::devices::Device;
+use crate::host::Host;
+use crate::ids::InodeKey;
+use crate::machine::NativeStat;
+use belljar_linux_abi::{Errno, c};
+use smallvec::SmallVec;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The root of the tree.
+pub const ROOT: InodeKey = InodeKey(0);
+
+/// `path/name` for a name as bytes.
+pub(super) fn join(path: &Path, name: &[u8]) -> PathBuf {
+    path.join(OsStr::from_bytes(name))
+}
+
+impl Host {
+    /// An inode.
+    pub(crate) fn inode(&mut self, key: InodeKey) -> &mut Inode {
+        &mut self.files.inodes[key.0]
+    }
+    /// A directory's own part; the caller knows that it is one.
+    pub(crate) fn directory(&mut self, key: InodeKey) -> &mut Directory {
+        match &mut self.inode(key).node {
+            Node::Directory(directory) => directory,
+            other => unreachable!("not a directory: {other:?}"),
+        }
+    }
+    /// A new inode without a name, on the device of `near`.
+    pub(crate) fn new_inode(&mut self, near: InodeKey, node: Node, mode: u32) -> InodeKey {
+        let now = self.clock.realtime_ns() as i64;
+        let device = self.inode(near).device;
+        let meta = Meta { mode: mode & 0o7777, uid: 0, gid: 0, times: Times::all(now) };
+        self.files.add_inode(device, node, meta)
+    }
+    /// Gives an inode a name that is free.
+    pub(crate) fn add_name(&mut self, directory: InodeKey, name: &[u8], inode: InodeKey) {
+        self.directory(directory).entries.insert(name.into(), Child::Known(inode));
+        self.inode(inode).links.push((directory, name.into()));
+        if let Node::Directory(moved) = &mut self.inode(inode).node {
+            moved.parent = directory;
+        }
+    }
+    /// Takes a name away; the directory's source no longer shows it either.
+    pub(crate) fn remove_name(&mut self, directory: InodeKey, name: &[u8]) -> Option<InodeKey> {
+        let dir = self.directory(directory);
+        let child = match dir.entries.get(name) {
+            Some(Child::Known(inode)) => Some(*inode),
+            _ => None,
+        };
+        match dir.source {
+            DirectorySource::Lower(_) => dir.entries.insert(name.into(), Child::Whiteout),
+            _ => dir.entries.remove(name),
+        };
+        if let Some(inode) = child {
+            self.inode(inode).links.retain(|(parent, n)| *parent != directory || &n[..] != name);
+        }
+        child
+    }
+    /// Forgets an inode that has neither a name nor an open file.
+    pub(crate) fn forget_if_unused(&mut self, key: InodeKey) {
+        let inode = self.inode(key);
+        if inode.links.is_empty() && inode.opens == 0 && key != ROOT {
+            self.close_native(key);
+            self.files.inodes.remove(key.0);
+        }
+    }
+
+    /// The file `name` in a directory: `None` if there is none. `ENOTDIR` if it is no directory.
+    pub(crate) fn lookup(&mut self, directory: InodeKey, name: &[u8]) -> Result<Option<InodeKey>, Errno> {
+        let Node::Directory(dir) = &self.inode(directory).node else { return Err(Errno::ENOTDIR) };
+        let number = match dir.entries.get(name) {
+            Some(Child::Known(inode)) => {
+                let inode = *inode;
+                return Ok(self.still_there(inode).then_some(inode));
+            }
+            Some(Child::Whiteout) => return Ok(None),
+            Some(Child::Listed(number, _)) => Some(*number),
+            None if dir.complete => return Ok(None),
+            None => None,
+        };
+        let (native, store) = match &dir.source {
+            DirectorySource::None => return Ok(None),
+            DirectorySource::Lower(path) => {
+                let path = join(path, name);
+                (path.clone(), Store::Lower(path))
+            }
+            DirectorySource::Own => {
+                let Some(path) = self.own_path_in(directory, name) else { return Ok(None) };
+                (path, Store::Own)
+            }
+            _ => return self.lookup_in_proc(directory, name),
+        };
+        let stat = match self.machine.stat(&native) {
+            Ok(stat) => stat,
+            Err(Errno::ENOENT | Errno::ENOTDIR) => return Ok(None),
+            Err(errno) => return Err(errno),
+        };
+        let node = self.node_of(&native, store, &stat, directory)?;
+        let meta = Meta { mode: stat.mode & 0o7777, uid: 0, gid: 0, times: Times::all(stat.mtime_ns) };
+        let device = self.inode(directory).device;
+        let inode = self.files.add_inode(device, node, meta);
+        if let Some(number) = number {
+            self.inode(inode).number = number;
+        }
+        self.add_name(directory, name, inode);
+        Ok(Some(inode))
+    }
+
+    /// What a native file is to guests. Sockets, FIFOs and devices of the machine are only names.
+    fn node_of(
+        &mut self,
+        native: &Path,
+        store: Store,
+        stat: &NativeStat,
+        parent: InodeKey,
+    ) -> Result<Node, Errno> {
+        Ok(match stat.mode & c::S_IFMT {
+            c::S_IFDIR => {
+                let (own, source) = match store {
+                    Store::Lower(path) => (false, DirectorySource::Lower(path)),
+                    _ => (true, DirectorySource::Own),
+                };
+                Node::Directory(Directory { parent, source, own, ..Directory::default() })
+            }
+            c::S_IFLNK => Node::Symlink { target: self.machine.read_link(native)?, own: store == Store::Own },
+            c::S_IFIFO => Node::Fifo,
+            c::S_IFSOCK => Node::Socket,
+            c::S_IFREG => Node::Regular(Content { store, size: stat.size, native: None }),
+            _ => Node::Device(Device::Absent(stat.rdev)),
+        })
+    }
+
+    /// Everything in a directory, sorted by name: names, numbers and `S_IFMT` bits.
+    pub(crate) fn list(&mut self, directory: InodeKey) -> Result<Vec<(Box<[u8]>, u64, u32)>, Errno> {
+        self.complete(directory)?;
+        let mut list = Vec::new();
+        let entries: Vec<(Box<[u8]>, Result<InodeKey, (u64, u32)>)> = self
+            .directory(directory)
+            .entries
+            .iter()
+            .filter_map(|(name, child)| match child {
+                Child::Known(inode) => Some((name.clone(), Ok(*inode))),
+                Child::Listed(number, kind) => Some((name.clone(), Err((*number, *kind)))),
+                Child::Whiteout => None,
+            })
+            .collect();
+        for (name, child) in entries {
+            match child {
+                Ok(inode) if !self.still_there(inode) => {}
+                Ok(inode) => {
+                    let inode = self.inode(inode);
+                    list.push((name, inode.number, inode.node.format()));
+                }
+                Err((number, kind)) => list.push((name, number, kind)),
+            }
+        }
+        Ok(list)
+    }
+
+    /// Lists a directory's source once, so that `entries` is complete.
+    fn complete(&mut self, directory: InodeKey) -> Result<(), Errno> {
+        let Node::Directory(dir) = &self.inode(directory).node else { return Err(Errno::ENOTDIR) };
+        if dir.complete {
+            return Ok(());
+        }
+        let native = match &dir.source {
+            DirectorySource::None => return Ok(()),
+            DirectorySource::Lower(path) => path.clone(),
+            DirectorySource::Own => self.own_path(directory).ok_or(Errno::ENOENT)?,
+            _ => return self.complete_proc(directory),
+        };
+        for entry in self.machine.read_dir(&native)? {
+            if !self.directory(directory).entries.contains_key(&entry.name[..]) {
+                let number = self.files.next_inode_number();
+                let child = Child::Listed(number, entry.kind);
+                self.directory(directory).entries.insert(entry.name.into(), child);
+            }
+        }
+        // What is passed through may get new entries from outside the tree: streams of processes.
+        let dir = self.directory(directory);
+        dir.complete = dir.source != DirectorySource::Own;
+        Ok(())
+    }
+
+    /// Whether a directory has no entries.
+    pub(crate) fn is_empty_directory(&mut self, directory: InodeKey) -> Result<bool, Errno> {
+        Ok(self.list(directory)?.is_empty())
+    }
+
+    /// The absolute path of an inode by its first name; a file without a name gives `None`.
+    pub(crate) fn path_of(&self, key: InodeKey) -> Option<Vec<u8>> {
+        let mut parts: SmallVec<[&[u8]; 8]> = SmallVec::new();
+        let mut at = key;
+        while at != ROOT {
+            let (parent, name) = self.files.inodes[at.0].links.first()?;
+            parts.push(name);
+            at = *parent;
+        }
+        if parts.is_empty() {
+            return Some(b"/".to_vec());
+        }
+        let mut path = Vec::new();
+        for part in parts.iter().rev() {
+            path.push(b'/');
+            path.extend_from_slice(part);
+        }
+        Some(path)
+    }
+}

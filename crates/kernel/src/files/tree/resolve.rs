@@ -1,0 +1,279 @@
+//! From a path to a file, component by component, `path_resolution(7)`.
+
+use super::lookup::ROOT;
+use super::{Directory, Node};
+use crate::files::FileKind;
+use crate::host::Host;
+use crate::ids::{FileKey, InodeKey, ProcessKey};
+use belljar_linux_abi::{Errno, c};
+use bitflags::bitflags;
+
+/// Symbolic links followed on one path before `ELOOP`.
+const MAX_LINKS: u32 = 40;
+/// `NAME_MAX`.
+const NAME_MAX: usize = 255;
+
+bitflags! {
+    /// How a path is walked.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Walk: u32 {
+        /// Follow a symbolic link in the last component too.
+        const FOLLOW = 1;
+        /// An empty path names what the directory descriptor refers to (`AT_EMPTY_PATH`).
+        const EMPTY = 2;
+        /// `RESOLVE_NO_SYMLINKS`: no symbolic link anywhere.
+        const NO_SYMLINKS = 4;
+        /// `RESOLVE_NO_MAGICLINKS`: none of procfs's links to open files.
+        const NO_MAGICLINKS = 8;
+        /// `RESOLVE_BENEATH`: never above the starting directory.
+        const BENEATH = 16;
+        /// `RESOLVE_IN_ROOT`: the starting directory is the root.
+        const IN_ROOT = 32;
+    }
+}
+
+/// What a path leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A file of the tree.
+    Inode(InodeKey),
+    /// An open file, by a link of procfs or an empty path, that has no inode.
+    File(FileKey),
+}
+
+/// Where a path leads.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The directory of the last component.
+    pub parent: InodeKey,
+    /// The last component; empty for the root, `.` and `..`, which cannot be created or removed.
+    pub name: Vec<u8>,
+    /// What is there, if anything is.
+    pub target: Option<Target>,
+    /// Whether the path ended with a slash: only a directory will do.
+    pub slash: bool,
+    /// Whether the last component was `.` (`rmdir` and `rename` tell it apart).
+    pub dot: bool,
+}
+
+impl Found {
+    /// What is there; `ENOENT` if nothing is.
+    pub fn target(&self) -> Result<Target, Errno> {
+        self.target.ok_or(Errno::ENOENT)
+    }
+    /// The inode that is there; `ENOENT` if nothing is.
+    pub fn inode(&self) -> Result<InodeKey, Errno> {
+        match self.target()? {
+            Target::Inode(inode) => Ok(inode),
+            Target::File(_) => Err(Errno::EINVAL),
+        }
+    }
+}
+
+/// A walk under way.
+struct Walker {
+    root: InodeKey,
+    at: InodeKey,
+    rest: Vec<u8>,
+    links: u32,
+    how: Walk,
+}
+
+impl Host {
+    /// Walks `path` from the descriptor `dirfd` (or the working directory for `AT_FDCWD`).
+    pub(crate) fn resolve(
+        &mut self,
+        process: ProcessKey,
+        dirfd: i32,
+        path: &[u8],
+        how: Walk,
+    ) -> Result<Found, Errno> {
+        if path.is_empty() {
+            return if how.contains(Walk::EMPTY) {
+                self.resolve_descriptor(process, dirfd)
+            } else {
+                Err(Errno::ENOENT)
+            };
+        }
+        let confined = how.intersects(Walk::BENEATH | Walk::IN_ROOT);
+        if path[0] == b'/' && how.contains(Walk::BENEATH) {
+            return Err(Errno::EXDEV);
+        }
+        let mut root = self.root_of(process)?;
+        let at = if path[0] == b'/' && !confined { root } else { self.start_of(process, dirfd)? };
+        if confined {
+            root = at;
+        }
+        self.walk(process, Walker { root, at, rest: path.to_vec(), links: 0, how })
+    }
+    /// The same from the working directory.
+    pub(crate) fn resolve_here(
+        &mut self,
+        process: ProcessKey,
+        path: &[u8],
+        how: Walk,
+    ) -> Result<Found, Errno> {
+        self.resolve(process, c::AT_FDCWD, path, how)
+    }
+    /// Walks an absolute path from the root of the tree, whatever a process's root is.
+    pub(crate) fn resolve_absolute(&mut self, process: ProcessKey, path: &[u8]) -> Result<InodeKey, Errno> {
+        let walker = Walker { root: ROOT, at: ROOT, rest: path.to_vec(), links: 0, how: Walk::FOLLOW };
+        self.walk(process, walker)?.inode()
+    }
+    /// A process's root directory.
+    pub(crate) fn root_of(&mut self, process: ProcessKey) -> Result<InodeKey, Errno> {
+        if self.processes[process.0].root == b"/" || self.processes[process.0].root.is_empty() {
+            return Ok(ROOT);
+        }
+        let root = self.processes[process.0].root.clone();
+        self.resolve_absolute(process, &root)
+    }
+    fn start_of(&mut self, process: ProcessKey, dirfd: i32) -> Result<InodeKey, Errno> {
+        if dirfd == c::AT_FDCWD {
+            let cwd = self.processes[process.0].cwd.clone();
+            return self.resolve_absolute(process, &cwd);
+        }
+        let file = self.file_of(process, dirfd)?;
+        match self.open(file).kind.inode() {
+            Some(inode) if self.inode(inode).node.is_directory() => Ok(inode),
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+    fn resolve_descriptor(&mut self, process: ProcessKey, dirfd: i32) -> Result<Found, Errno> {
+        let target = if dirfd == c::AT_FDCWD {
+            Target::Inode(self.start_of(process, dirfd)?)
+        } else {
+            let file = self.file_of(process, dirfd)?;
+            self.open(file).kind.inode().map_or(Target::File(file), Target::Inode)
+        };
+        let parent = match target {
+            Target::Inode(inode) => self.parent_of(inode),
+            Target::File(_) => ROOT,
+        };
+        Ok(Found { parent, name: Vec::new(), target: Some(target), slash: false, dot: false })
+    }
+    fn parent_of(&mut self, inode: InodeKey) -> InodeKey {
+        match &self.inode(inode).node {
+            Node::Directory(Directory { parent, .. }) => *parent,
+            _ => self.inode(inode).links.first().map_or(ROOT, |(parent, _)| *parent),
+        }
+    }
+
+    fn walk(&mut self, process: ProcessKey, mut walker: Walker) -> Result<Found, Errno> {
+        let mut position = 0;
+        loop {
+            while walker.rest.get(position) == Some(&b'/') {
+                position += 1;
+            }
+            let end = walker.rest[position..].iter().position(|b| *b == b'/');
+            let end = end.map_or(walker.rest.len(), |n| position + n);
+            let name = walker.rest[position..end].to_vec();
+            let slash = end < walker.rest.len();
+            let last = walker.rest[end..].iter().all(|b| *b == b'/');
+            position = end;
+            if !self.inode(walker.at).node.is_directory() {
+                return Err(Errno::ENOTDIR);
+            }
+            if matches!(&name[..], b"" | b"." | b"..") {
+                if name == b".." {
+                    if walker.at != walker.root {
+                        walker.at = self.directory(walker.at).parent;
+                    } else if walker.how.contains(Walk::BENEATH) {
+                        return Err(Errno::EXDEV);
+                    }
+                }
+                if last {
+                    let (target, parent) = (Some(Target::Inode(walker.at)), self.directory(walker.at).parent);
+                    return Ok(Found { parent, name: Vec::new(), target, slash: true, dot: name == b"." });
+                }
+                continue;
+            }
+            if name.len() > NAME_MAX {
+                return Err(Errno::ENAMETOOLONG);
+            }
+            let found = self.lookup(walker.at, &name)?;
+            let Some(inode) = found else {
+                if !last {
+                    return Err(Errno::ENOENT);
+                }
+                return Ok(Found { parent: walker.at, name, target: None, slash, dot: false });
+            };
+            let follow = !last || slash || walker.how.contains(Walk::FOLLOW);
+            if follow && self.inode(inode).node.is_symlink() {
+                match self.follow(process, &mut walker, inode)? {
+                    Step::Text(text) => {
+                        let mut rest = text;
+                        if !last || slash {
+                            rest.extend_from_slice(&walker.rest[position..]);
+                        }
+                        (walker.rest, position) = (rest, 0);
+                        if walker.rest.first() == Some(&b'/') {
+                            walker.at = walker.root;
+                        }
+                    }
+                    Step::Target(Target::Inode(inode)) if !last || slash => walker.at = inode,
+                    Step::Target(_) if !last => return Err(Errno::ENOTDIR),
+                    Step::Target(target) => {
+                        let (parent, target) = (walker.at, Some(target));
+                        return Ok(Found { parent, name, target, slash, dot: false });
+                    }
+                }
+                continue;
+            }
+            if last {
+                if slash && !self.inode(inode).node.is_directory() {
+                    return Err(Errno::ENOTDIR);
+                }
+                let target = Some(Target::Inode(inode));
+                return Ok(Found { parent: walker.at, name, target, slash, dot: false });
+            }
+            walker.at = inode;
+        }
+    }
+
+    /// Where a symbolic link leads from here.
+    fn follow(&mut self, process: ProcessKey, walker: &mut Walker, link: InodeKey) -> Result<Step, Errno> {
+        walker.links += 1;
+        if walker.links > MAX_LINKS || walker.how.contains(Walk::NO_SYMLINKS) {
+            return Err(Errno::ELOOP);
+        }
+        match &self.inode(link).node {
+            Node::Symlink { target, .. } => {
+                if target.first() == Some(&b'/') && walker.how.contains(Walk::BENEATH) {
+                    return Err(Errno::EXDEV);
+                }
+                Ok(Step::Text(target.clone()))
+            }
+            Node::Magic(magic) => {
+                let magic = *magic;
+                if walker.how.intersects(Walk::NO_MAGICLINKS | Walk::BENEATH | Walk::IN_ROOT) {
+                    return Err(Errno::ELOOP);
+                }
+                self.follow_magic(process, magic)
+            }
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}
+
+/// Where a symbolic link leads.
+pub enum Step {
+    /// To this path.
+    Text(Vec<u8>),
+    /// To this file, which may have no path.
+    Target(Target),
+}
+
+impl FileKind {
+    /// The inode that it is a view of, if it is one.
+    pub fn inode(&self) -> Option<InodeKey> {
+        match self {
+            FileKind::Regular(inode)
+            | FileKind::Directory { inode, .. }
+            | FileKind::Device { inode, .. }
+            | FileKind::Virtual { inode, .. }
+            | FileKind::Path(inode) => Some(*inode),
+            _ => None,
+        }
+    }
+}

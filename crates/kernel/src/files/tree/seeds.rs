@@ -1,0 +1,126 @@
+//! What the tree holds before anything is looked up: the places where it differs from the machine.
+
+use super::{Child, Directory, DirectorySource, Meta, Node, ROOT, Times};
+use crate::files::Files;
+use crate::files::devices::DEVICES;
+use crate::files::virtual_files::{LINKS, SYSTEM_FILES};
+use crate::host::HostConfig;
+use crate::ids::InodeKey;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Device numbers, `makedev(3)`: the disk and the file systems in memory.
+const DISK: u64 = 0x801;
+const DEV: u64 = 0x5;
+const PROC: u64 = 0x14;
+const SYS: u64 = 0x15;
+const RUN: u64 = 0x17;
+const SHM: u64 = 0x18;
+
+/// Directories that start empty of the machine's files.
+const DIRECTORIES: &[(&str, u64, u32)] = &[
+    ("/dev", DEV, 0o755),
+    ("/dev/shm", SHM, 0o1777),
+    ("/proc", PROC, 0o555),
+    ("/run", RUN, 0o755),
+    ("/run/lock", RUN, 0o1777),
+    ("/sys", SYS, 0o555),
+    ("/sys/fs/cgroup", SYS, 0o555),
+    ("/tmp", DISK, 0o1777),
+    ("/var/tmp", DISK, 0o1777),
+];
+
+/// Fills the tree of a new host.
+pub fn new_tree(files: &mut Files, config: &HostConfig) {
+    let mut tree = Seeds { files, now: config.epoch_secs as i64 * 1_000_000_000 };
+    tree.add(
+        DISK,
+        0o755,
+        Node::Directory(Directory {
+            source: DirectorySource::Lower(PathBuf::from("/")),
+            own_root: Some(config.directory.join("fs")),
+            ..Directory::default()
+        }),
+    );
+    for (path, device, mode) in DIRECTORIES {
+        let source = if *path == "/proc" { DirectorySource::Processes } else { DirectorySource::None };
+        let directory = Directory { source, ..Directory::default() };
+        tree.mount(Path::new(path), *device, *mode, directory);
+    }
+    for (path, mode, file) in SYSTEM_FILES {
+        tree.leaf(path, *mode, Node::Virtual(file.clone()));
+    }
+    for (path, device) in DEVICES {
+        tree.leaf(path, 0o666, Node::Device(*device));
+    }
+    for (path, target) in LINKS {
+        tree.leaf(path, 0o777, Node::Symlink { target: target.as_bytes().to_vec(), own: false });
+    }
+    let directory = Directory {
+        source: DirectorySource::Own,
+        own: true,
+        own_root: Some(config.directory.clone()),
+        ..Directory::default()
+    };
+    tree.mount(&config.directory, DISK, 0o755, directory);
+}
+
+struct Seeds<'a> {
+    files: &'a mut Files,
+    now: i64,
+}
+
+impl Seeds<'_> {
+    fn add(&mut self, device: u64, mode: u32, node: Node) -> InodeKey {
+        let meta = Meta { mode, uid: 0, gid: 0, times: Times::all(self.now) };
+        self.files.add_inode(device, node, meta)
+    }
+    fn directory(&mut self, key: InodeKey) -> &mut Directory {
+        match &mut self.files.inodes[key.0].node {
+            Node::Directory(directory) => directory,
+            other => unreachable!("a seed below something that is no directory: {other:?}"),
+        }
+    }
+    fn name(&mut self, parent: InodeKey, name: &[u8], inode: InodeKey) {
+        self.directory(parent).entries.insert(name.into(), Child::Known(inode));
+        self.files.inodes[inode.0].links.push((parent, name.into()));
+    }
+    /// The directory at `path`, made of the machine's where it is not there yet.
+    fn directory_at(&mut self, path: &Path) -> InodeKey {
+        let mut at = ROOT;
+        let mut native = PathBuf::from("/");
+        for part in path.components().skip(1) {
+            let name = part.as_os_str().as_bytes();
+            native.push(part);
+            let device = self.files.inodes[at.0].device;
+            let lower = matches!(self.directory(at).source, DirectorySource::Lower(_));
+            at = match self.directory(at).entries.get(name) {
+                Some(Child::Known(inode)) => *inode,
+                _ => {
+                    let source =
+                        if lower { DirectorySource::Lower(native.clone()) } else { DirectorySource::None };
+                    let directory = Directory { parent: at, source, ..Directory::default() };
+                    let inode = self.add(device, 0o755, Node::Directory(directory));
+                    self.name(at, name, inode);
+                    inode
+                }
+            };
+        }
+        at
+    }
+    fn mount(&mut self, path: &Path, device: u64, mode: u32, mut directory: Directory) {
+        let parent = self.directory_at(path.parent().unwrap_or(Path::new("/")));
+        directory.parent = parent;
+        let inode = self.add(device, mode, Node::Directory(directory));
+        let name = path.file_name().map_or(&b""[..], |name| name.as_bytes());
+        self.name(parent, name, inode);
+    }
+    fn leaf(&mut self, path: &str, mode: u32, node: Node) {
+        let path = Path::new(path);
+        let parent = self.directory_at(path.parent().unwrap_or(Path::new("/")));
+        let device = self.files.inodes[parent.0].device;
+        let inode = self.add(device, mode, node);
+        let name = path.file_name().map_or(&b""[..], |name| name.as_bytes());
+        self.name(parent, name, inode);
+    }
+}

@@ -1,0 +1,154 @@
+//! Files that the kernel makes up: `/proc`, `/sys` and the parts of `/etc` that tell a host who it
+//! is. What they say is the same on every machine and for every seed but for what is seeded.
+
+mod network;
+mod processes;
+mod status;
+mod system;
+
+pub use system::{LINKS, SYSTEM_FILES};
+
+use super::FileKind;
+use super::tree::Node;
+use crate::call::{Call, SysResult, done};
+use crate::guest::{Buffers, total_len};
+use crate::host::Host;
+use crate::ids::{FileKey, InodeKey};
+use belljar_linux_abi::Errno;
+use std::sync::Arc;
+
+/// Where a made-up file's bytes come from. They are made anew each time a reader starts at the
+/// beginning.
+#[derive(Clone, Debug)]
+pub enum VirtualFile {
+    /// Always the same text.
+    Text(&'static str),
+    /// Made from what the host is and does.
+    Host(fn(&mut Host) -> String),
+    /// A setting: the text last written, at first this one.
+    Setting(&'static str),
+    /// A setting that has been written.
+    Written(Vec<u8>),
+    /// A file of `/proc/<pid>`.
+    Process(i32, ProcessFile),
+    /// A file of `/proc/<pid>/task/<tid>`.
+    Thread(i32, i32, ProcessFile),
+    /// `/proc/<pid>/fdinfo/<fd>`.
+    DescriptorInfo(i32, i32),
+}
+
+/// The files of `/proc/<pid>` that have bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ProcessFile {
+    Auxv,
+    Cgroup,
+    Cmdline,
+    Comm,
+    Environ,
+    Io,
+    Limits,
+    Loginuid,
+    Maps,
+    Mountinfo,
+    Mounts,
+    OomScore,
+    OomScoreAdj,
+    Personality,
+    SetGroups,
+    IdMap,
+    Smaps,
+    SmapsRollup,
+    Stat,
+    Statm,
+    Status,
+    Wchan,
+}
+
+/// The symbolic links of procfs, which lead to files rather than to paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MagicLink {
+    /// `/proc/self`.
+    Own,
+    /// `/proc/thread-self`.
+    OwnThread,
+    /// `exe`.
+    Executable(i32),
+    /// `cwd`.
+    WorkingDirectory(i32),
+    /// `root`.
+    Root(i32),
+    /// `fd/<n>`.
+    Descriptor(i32, i32),
+    /// `ns/<name>`: there is one namespace of each kind.
+    Namespace(&'static str),
+}
+
+impl Host {
+    /// The bytes of a made-up file. `ESRCH` if its process has gone.
+    pub(crate) fn virtual_content(&mut self, inode: InodeKey) -> Result<Vec<u8>, Errno> {
+        let Node::Virtual(file) = &self.inode(inode).node else { return Err(Errno::EINVAL) };
+        match file.clone() {
+            VirtualFile::Text(text) | VirtualFile::Setting(text) => Ok(text.as_bytes().to_vec()),
+            VirtualFile::Host(make) => Ok(make(self).into_bytes()),
+            VirtualFile::Written(bytes) => Ok(bytes),
+            VirtualFile::Process(pid, file) => self.process_file(pid, None, file),
+            VirtualFile::Thread(pid, tid, file) => self.process_file(pid, Some(tid), file),
+            VirtualFile::DescriptorInfo(pid, fd) => self.descriptor_info(pid, fd),
+        }
+    }
+}
+
+impl Call<'_> {
+    /// Reads from a made-up file.
+    pub(crate) fn read_virtual(
+        &mut self,
+        file: FileKey,
+        inode: InodeKey,
+        content: Option<Arc<[u8]>>,
+        buffers: &Buffers,
+        offset: Option<u64>,
+    ) -> SysResult {
+        let start = offset.unwrap_or(self.host.open(file).offset);
+        let content = match content {
+            Some(content) if start > 0 => content,
+            _ => {
+                let made: Arc<[u8]> = self.virtual_content_here(inode)?.into();
+                if let FileKind::Virtual { content, .. } = &mut self.host.open(file).kind {
+                    *content = Some(made.clone());
+                }
+                made
+            }
+        };
+        let from = content.len().min(start as usize);
+        let len = (content.len() - from).min(total_len(buffers) as usize);
+        self.scatter(buffers, &content[from..from + len])?;
+        if offset.is_none() {
+            self.host.open(file).offset = start + len as u64;
+        }
+        done(len as u64)
+    }
+    fn virtual_content_here(&mut self, inode: InodeKey) -> Result<Vec<u8>, Errno> {
+        self.host.virtual_content(inode)
+    }
+    /// Writes to a made-up file: settings take the text, everything else refuses.
+    pub(crate) fn write_virtual(&mut self, inode: InodeKey, buffers: &Buffers) -> SysResult {
+        let len = total_len(buffers);
+        let data = self.gather(buffers, 0, 4_096)?;
+        let Node::Virtual(file) = &mut self.host.inode(inode).node else { return Err(Errno::EINVAL) };
+        match file {
+            VirtualFile::Setting(_) | VirtualFile::Written(_) => *file = VirtualFile::Written(data),
+            VirtualFile::Process(pid, ProcessFile::Comm) => {
+                let pid = *pid;
+                self.host.set_comm(pid, pid, &data)?;
+            }
+            VirtualFile::Thread(pid, tid, ProcessFile::Comm) => {
+                let (pid, tid) = (*pid, *tid);
+                self.host.set_comm(pid, tid, &data)?;
+            }
+            VirtualFile::Process(_, ProcessFile::OomScoreAdj | ProcessFile::Loginuid) => {}
+            _ => return Err(Errno::EACCES),
+        }
+        done(len)
+    }
+}

@@ -1,0 +1,248 @@
+//! The directories of `/proc/<pid>` and their symbolic links.
+
+use super::{MagicLink, ProcessFile, VirtualFile};
+use crate::files::tree::{Directory, DirectorySource, Node, Step, Target};
+use crate::files::{FdTable, FileKind};
+use crate::host::Host;
+use crate::ids::{FileKey, InodeKey, ProcessKey};
+use belljar_linux_abi::{Errno, c};
+
+/// The files of a process's directory and their modes.
+const PROCESS_FILES: &[(&str, u32, ProcessFile)] = &[
+    ("auxv", 0o400, ProcessFile::Auxv),
+    ("cgroup", 0o444, ProcessFile::Cgroup),
+    ("cmdline", 0o444, ProcessFile::Cmdline),
+    ("comm", 0o644, ProcessFile::Comm),
+    ("environ", 0o400, ProcessFile::Environ),
+    ("gid_map", 0o644, ProcessFile::IdMap),
+    ("io", 0o400, ProcessFile::Io),
+    ("limits", 0o444, ProcessFile::Limits),
+    ("loginuid", 0o644, ProcessFile::Loginuid),
+    ("maps", 0o444, ProcessFile::Maps),
+    ("mountinfo", 0o444, ProcessFile::Mountinfo),
+    ("mounts", 0o444, ProcessFile::Mounts),
+    ("oom_score", 0o444, ProcessFile::OomScore),
+    ("oom_score_adj", 0o644, ProcessFile::OomScoreAdj),
+    ("personality", 0o400, ProcessFile::Personality),
+    ("setgroups", 0o644, ProcessFile::SetGroups),
+    ("smaps", 0o444, ProcessFile::Smaps),
+    ("smaps_rollup", 0o444, ProcessFile::SmapsRollup),
+    ("stat", 0o444, ProcessFile::Stat),
+    ("statm", 0o444, ProcessFile::Statm),
+    ("status", 0o444, ProcessFile::Status),
+    ("uid_map", 0o644, ProcessFile::IdMap),
+    ("wchan", 0o444, ProcessFile::Wchan),
+];
+
+/// Decimal digits without a leading zero, as procfs names processes and descriptors.
+fn number(name: &[u8]) -> Option<i32> {
+    let text = std::str::from_utf8(name).ok()?;
+    let plain = text == "0" || (!text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit()));
+    plain.then(|| text.parse().ok()).flatten()
+}
+
+impl Host {
+    fn living(&self, pid: i32) -> Option<ProcessKey> {
+        self.pids.get(&pid).copied()
+    }
+    fn fd_table_of(&self, pid: i32) -> Option<&FdTable> {
+        let table = self.processes[self.living(pid)?.0].fds?;
+        self.files.tables.get(table.0)
+    }
+    fn descriptor(&self, pid: i32, fd: i32) -> Option<FileKey> {
+        let table = self.fd_table_of(pid)?;
+        Some(table.entries.get(usize::try_from(fd).ok()?)?.as_ref()?.file)
+    }
+    fn has_thread(&self, pid: i32, tid: i32) -> bool {
+        let Some(process) = self.living(pid) else { return false };
+        tid == pid || self.tids.get(&tid).is_some_and(|key| self.threads[key.0].process == process)
+    }
+
+    /// Whether a file that the tree remembers still exists: processes and descriptors come and go.
+    pub(crate) fn still_there(&self, inode: InodeKey) -> bool {
+        match &self.files.inodes[inode.0].node {
+            Node::Directory(directory) => match directory.source {
+                DirectorySource::Process(pid) => self.living(pid).is_some(),
+                DirectorySource::Thread(pid, tid) => self.has_thread(pid, tid),
+                _ => true,
+            },
+            Node::Magic(MagicLink::Descriptor(pid, fd)) => self.descriptor(*pid, *fd).is_some(),
+            Node::Virtual(VirtualFile::DescriptorInfo(pid, fd)) => self.descriptor(*pid, *fd).is_some(),
+            _ => true,
+        }
+    }
+
+    /// Looks up an entry of a directory of procfs that is not in memory yet.
+    pub(crate) fn lookup_in_proc(
+        &mut self,
+        directory: InodeKey,
+        name: &[u8],
+    ) -> Result<Option<InodeKey>, Errno> {
+        let (node, mode) = match self.directory(directory).source {
+            DirectorySource::Processes => match (name, number(name)) {
+                (b"self", _) => (Node::Magic(MagicLink::Own), 0o777),
+                (b"thread-self", _) => (Node::Magic(MagicLink::OwnThread), 0o777),
+                (_, Some(pid)) if self.living(pid).is_some() => {
+                    self.proc_directory(directory, DirectorySource::Process(pid))
+                }
+                _ => return Ok(None),
+            },
+            DirectorySource::Process(pid) => match self.process_entry(directory, pid, None, name) {
+                Some(entry) => entry,
+                None => return Ok(None),
+            },
+            DirectorySource::Thread(pid, tid) => match self.process_entry(directory, pid, Some(tid), name) {
+                Some(entry) => entry,
+                None => return Ok(None),
+            },
+            DirectorySource::Descriptors { pid, info } => match number(name) {
+                Some(fd) if self.descriptor(pid, fd).is_some() => {
+                    if info {
+                        (Node::Virtual(VirtualFile::DescriptorInfo(pid, fd)), 0o400)
+                    } else {
+                        (Node::Magic(MagicLink::Descriptor(pid, fd)), 0o700)
+                    }
+                }
+                _ => return Ok(None),
+            },
+            DirectorySource::Tasks(pid) => match number(name) {
+                Some(tid) if self.has_thread(pid, tid) => {
+                    self.proc_directory(directory, DirectorySource::Thread(pid, tid))
+                }
+                _ => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
+        let inode = self.new_inode(directory, node, mode);
+        self.add_name(directory, name, inode);
+        Ok(Some(inode))
+    }
+
+    fn proc_directory(&self, parent: InodeKey, source: DirectorySource) -> (Node, u32) {
+        (Node::Directory(Directory { parent, source, ..Directory::default() }), 0o555)
+    }
+
+    fn process_entry(
+        &self,
+        parent: InodeKey,
+        pid: i32,
+        tid: Option<i32>,
+        name: &[u8],
+    ) -> Option<(Node, u32)> {
+        Some(match name {
+            b"exe" => (Node::Magic(MagicLink::Executable(pid)), 0o777),
+            b"cwd" => (Node::Magic(MagicLink::WorkingDirectory(pid)), 0o777),
+            b"root" => (Node::Magic(MagicLink::Root(pid)), 0o777),
+            b"net" => (Node::Symlink { target: b"/proc/net".to_vec(), own: false }, 0o777),
+            b"fd" => self.proc_directory(parent, DirectorySource::Descriptors { pid, info: false }),
+            b"fdinfo" => self.proc_directory(parent, DirectorySource::Descriptors { pid, info: true }),
+            b"task" if tid.is_none() => self.proc_directory(parent, DirectorySource::Tasks(pid)),
+            _ => {
+                let (_, mode, file) = PROCESS_FILES.iter().find(|(n, ..)| n.as_bytes() == name)?;
+                let file = match tid {
+                    None => VirtualFile::Process(pid, *file),
+                    Some(tid) => VirtualFile::Thread(pid, tid, *file),
+                };
+                (Node::Virtual(file), *mode)
+            }
+        })
+    }
+
+    /// Looks every entry of a directory of procfs up, so that it can be listed.
+    pub(crate) fn complete_proc(&mut self, directory: InodeKey) -> Result<(), Errno> {
+        let links = ["exe", "cwd", "root", "net", "fd", "fdinfo"];
+        let names: Vec<String> = match self.directory(directory).source {
+            DirectorySource::Processes => {
+                let own = ["self", "thread-self"].map(String::from).into_iter();
+                own.chain(self.pids.keys().map(i32::to_string)).collect()
+            }
+            DirectorySource::Process(_) | DirectorySource::Thread(..) => {
+                let files = PROCESS_FILES.iter().map(|(name, ..)| *name);
+                files.chain(links).chain(["task"]).map(String::from).collect()
+            }
+            DirectorySource::Descriptors { pid, .. } => {
+                let table = self.fd_table_of(pid).ok_or(Errno::ENOENT)?;
+                let open = table.entries.iter().enumerate().filter(|(_, entry)| entry.is_some());
+                open.map(|(fd, _)| fd.to_string()).collect()
+            }
+            DirectorySource::Tasks(pid) => {
+                let process = self.living(pid).ok_or(Errno::ENOENT)?;
+                let threads = self.processes[process.0].threads.iter();
+                threads.map(|key| self.threads[key.0].tid.to_string()).collect()
+            }
+            _ => Vec::new(),
+        };
+        for name in names {
+            self.lookup(directory, name.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Where a symbolic link of procfs leads.
+    pub(crate) fn follow_magic(&mut self, process: ProcessKey, link: MagicLink) -> Result<Step, Errno> {
+        if let MagicLink::Descriptor(pid, fd) = link {
+            let file = self.descriptor(pid, fd).ok_or(Errno::ENOENT)?;
+            let target = self.open(file).kind.inode().map_or(Target::File(file), Target::Inode);
+            return Ok(Step::Target(target));
+        }
+        if matches!(link, MagicLink::Namespace(_)) {
+            return Err(Errno::EACCES);
+        }
+        Ok(Step::Text(self.magic_text(process, link)?))
+    }
+
+    /// What `readlink(2)` says of a symbolic link of procfs.
+    pub(crate) fn magic_text(&mut self, process: ProcessKey, link: MagicLink) -> Result<Vec<u8>, Errno> {
+        let of = |host: &Host, pid| host.living(pid).ok_or(Errno::ENOENT);
+        Ok(match link {
+            MagicLink::Own => self.processes[process.0].pid.to_string().into_bytes(),
+            MagicLink::OwnThread => {
+                // The caller's thread is not known here; a process of one thread is right.
+                let pid = self.processes[process.0].pid;
+                format!("{pid}/task/{pid}").into_bytes()
+            }
+            MagicLink::Executable(pid) => self.processes[of(self, pid)?.0].exe.clone(),
+            MagicLink::WorkingDirectory(pid) => self.processes[of(self, pid)?.0].cwd.clone(),
+            MagicLink::Root(pid) => self.processes[of(self, pid)?.0].root.clone(),
+            MagicLink::Namespace(name) => format!("{name}:[4026531835]").into_bytes(),
+            MagicLink::Descriptor(pid, fd) => {
+                let file = self.descriptor(pid, fd).ok_or(Errno::ENOENT)?;
+                self.open_file_name(file)
+            }
+        })
+    }
+
+    /// What an open file is called in `/proc/<pid>/fd`.
+    fn open_file_name(&mut self, file: FileKey) -> Vec<u8> {
+        let anonymous = |name: &str| format!("anon_inode:[{name}]").into_bytes();
+        match &self.open(file).kind {
+            FileKind::PipeReader(n) | FileKind::PipeWriter(n) | FileKind::PipeBoth(n) => {
+                format!("pipe:[{}]", n.0).into_bytes()
+            }
+            FileKind::Socket(n) => format!("socket:[{}]", n.0).into_bytes(),
+            FileKind::Epoll(_) => anonymous("eventpoll"),
+            FileKind::EventFd(_) => anonymous("eventfd"),
+            FileKind::TimerFd(_) => anonymous("timerfd"),
+            FileKind::SignalFd(_) => anonymous("signalfd"),
+            FileKind::NativeStream(n) => format!("pipe:[{}]", 9_000_000 + u32::from(*n)).into_bytes(),
+            kind => match kind.inode() {
+                Some(inode) => self.shown_path(inode),
+                None => anonymous("file"),
+            },
+        }
+    }
+
+    /// `/proc/<pid>/fdinfo/<fd>`.
+    pub(super) fn descriptor_info(&mut self, pid: i32, fd: i32) -> Result<Vec<u8>, Errno> {
+        let file = self.descriptor(pid, fd).ok_or(Errno::ENOENT)?;
+        let table = self.fd_table_of(pid).ok_or(Errno::ENOENT)?;
+        let on_exec = table.entries[fd as usize].is_some_and(|entry| entry.close_on_exec);
+        let open = self.open(file);
+        let (position, mut flags) = (open.offset, open.flags);
+        if on_exec {
+            flags |= c::O_CLOEXEC;
+        }
+        let number = self.open(file).kind.inode().map_or(0, |inode| self.inode(inode).number);
+        Ok(format!("pos:\t{position}\nflags:\t0{flags:o}\nmnt_id:\t1\nino:\t{number}\n").into_bytes())
+    }
+}

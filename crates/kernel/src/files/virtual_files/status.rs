@@ -1,0 +1,256 @@
+//! The files of `/proc/<pid>`, `proc(5)`.
+
+use super::ProcessFile;
+use crate::host::Host;
+use crate::ids::{MmKey, ProcessKey, ThreadKey};
+use crate::machine::Prot;
+use crate::mm::{PAGE, Vma, VmaKind};
+use crate::thread::ThreadState;
+use belljar_linux_abi::{Errno, c};
+use std::fmt::Write;
+
+const MOUNTS: &[(&str, &str, &str, &str)] = &[
+    ("/dev/sda1", "/", "ext4", "8:1"),
+    ("devtmpfs", "/dev", "devtmpfs", "0:5"),
+    ("tmpfs", "/dev/shm", "tmpfs", "0:24"),
+    ("proc", "/proc", "proc", "0:20"),
+    ("tmpfs", "/run", "tmpfs", "0:23"),
+    ("sysfs", "/sys", "sysfs", "0:21"),
+];
+
+const LIMITS: &[(&str, u32, &str)] = &[
+    ("Max cpu time", c::RLIMIT_CPU, "seconds"),
+    ("Max file size", c::RLIMIT_FSIZE, "bytes"),
+    ("Max data size", c::RLIMIT_DATA, "bytes"),
+    ("Max stack size", c::RLIMIT_STACK, "bytes"),
+    ("Max core file size", c::RLIMIT_CORE, "bytes"),
+    ("Max resident set", c::RLIMIT_RSS, "bytes"),
+    ("Max processes", c::RLIMIT_NPROC, "processes"),
+    ("Max open files", c::RLIMIT_NOFILE, "files"),
+    ("Max locked memory", c::RLIMIT_MEMLOCK, "bytes"),
+    ("Max address space", c::RLIMIT_AS, "bytes"),
+    ("Max file locks", c::RLIMIT_LOCKS, "locks"),
+    ("Max pending signals", c::RLIMIT_SIGPENDING, "signals"),
+    ("Max msgqueue size", c::RLIMIT_MSGQUEUE, "bytes"),
+    ("Max nice priority", c::RLIMIT_NICE, ""),
+    ("Max realtime priority", c::RLIMIT_RTPRIO, ""),
+    ("Max realtime timeout", c::RLIMIT_RTTIME, "us"),
+];
+
+impl Host {
+    /// The bytes of a file of `/proc/<pid>`, or of its thread `tid`.
+    pub(super) fn process_file(
+        &mut self,
+        pid: i32,
+        tid: Option<i32>,
+        file: ProcessFile,
+    ) -> Result<Vec<u8>, Errno> {
+        let key = *self.pids.get(&pid).ok_or(Errno::ESRCH)?;
+        let process = &self.processes[key.0];
+        let text = match file {
+            ProcessFile::Auxv => Vec::new(),
+            ProcessFile::Cgroup => b"0::/\n".to_vec(),
+            ProcessFile::Cmdline => process.cmdline.clone(),
+            ProcessFile::Environ => process.environ.clone(),
+            ProcessFile::Comm => [&self.comm_of(key, tid)[..], b"\n"].concat(),
+            ProcessFile::Io => b"rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\nwrite_bytes: 0\n\
+                cancelled_write_bytes: 0\n"
+                .to_vec(),
+            ProcessFile::Limits => self.limits_text(key).into_bytes(),
+            ProcessFile::Loginuid => b"4294967295".to_vec(),
+            ProcessFile::Maps => self.maps_text(process.mm, false),
+            ProcessFile::Smaps => self.maps_text(process.mm, true),
+            ProcessFile::SmapsRollup => {
+                let kib = self.memory_of(process.mm).0 / 1_024;
+                format!("Rss: {kib:>15} kB\nPss: {kib:>15} kB\n").into_bytes()
+            }
+            ProcessFile::Mounts => mounts().into_bytes(),
+            ProcessFile::Mountinfo => mountinfo().into_bytes(),
+            ProcessFile::OomScore | ProcessFile::OomScoreAdj => b"0\n".to_vec(),
+            ProcessFile::Personality => b"00000000\n".to_vec(),
+            ProcessFile::SetGroups => b"allow\n".to_vec(),
+            ProcessFile::IdMap => b"         0          0 4294967295\n".to_vec(),
+            ProcessFile::Stat => self.stat_text(key, tid),
+            ProcessFile::Statm => {
+                let (size, stack) = self.memory_of(process.mm);
+                let (pages, stack) = (size / PAGE, stack / PAGE);
+                format!("{pages} {pages} 0 0 0 {stack} 0\n").into_bytes()
+            }
+            ProcessFile::Status => self.status_text(key, tid),
+            ProcessFile::Wchan => b"0".to_vec(),
+        };
+        Ok(text)
+    }
+
+    /// The thread that a file of `/proc` is about: the named one or the process's first.
+    fn thread_of(&self, process: ProcessKey, tid: Option<i32>) -> Option<ThreadKey> {
+        match tid {
+            Some(tid) => self.tids.get(&tid).copied(),
+            None => self.processes[process.0].threads.first().copied(),
+        }
+    }
+    fn comm_of(&self, process: ProcessKey, tid: Option<i32>) -> Vec<u8> {
+        self.thread_of(process, tid).map_or_else(Vec::new, |key| self.threads[key.0].comm.clone())
+    }
+    /// `PR_SET_NAME` by way of `/proc/.../comm`.
+    pub(super) fn set_comm(&mut self, pid: i32, tid: i32, name: &[u8]) -> Result<(), Errno> {
+        let process = *self.pids.get(&pid).ok_or(Errno::ESRCH)?;
+        let key = self.thread_of(process, Some(tid)).ok_or(Errno::ESRCH)?;
+        let name = name.strip_suffix(b"\n").unwrap_or(name);
+        self.threads[key.0].comm = name[..name.len().min(15)].to_vec();
+        Ok(())
+    }
+    /// `R`, `S` or `Z`, and its name.
+    fn state_of(&self, process: ProcessKey, tid: Option<i32>) -> (char, &'static str) {
+        match self.thread_of(process, tid).map(|key| &self.threads[key.0].state) {
+            _ if self.processes[process.0].ended.is_some() => ('Z', "zombie"),
+            Some(ThreadState::Runnable) => ('R', "running"),
+            _ => ('S', "sleeping"),
+        }
+    }
+    fn parent_pid(&self, process: ProcessKey) -> i32 {
+        self.processes[process.0].parent.map_or(1, |parent| self.processes[parent.0].pid)
+    }
+    /// Bytes mapped, and those of the stack among them.
+    fn memory_of(&self, mm: Option<MmKey>) -> (u64, u64) {
+        let Some(mm) = mm else { return (0, 0) };
+        let mm = &self.spaces[mm.0];
+        (mm.vmas().map(|vma| vma.end - vma.start).sum(), mm.stack.end - mm.stack.start)
+    }
+
+    fn stat_text(&self, key: ProcessKey, tid: Option<i32>) -> Vec<u8> {
+        let process = &self.processes[key.0];
+        let (state, _) = self.state_of(key, tid);
+        let (size, _) = self.memory_of(process.mm);
+        let started =
+            (self.clock.monotonic_ns() - self.clock.now().since(process.started).as_nanos()) / 10_000_000;
+        let mut text = format!("{} (", tid.unwrap_or(process.pid)).into_bytes();
+        text.extend_from_slice(&self.comm_of(key, tid));
+        let (ppid, pgid, sid) = (self.parent_pid(key), process.pgid, process.sid);
+        let threads = process.threads.len();
+        let (pages, limit) = (size / PAGE, process.rlimits[c::RLIMIT_RSS as usize].soft);
+        let stack = process.mm.map_or(0, |mm| self.spaces[mm.0].stack.end);
+        let _ = write!(
+            TextBytes(&mut text),
+            ") {state} {ppid} {pgid} {sid} 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 {threads} 0 {started} {size} {pages} \
+             {limit} 0 0 {stack} 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
+        );
+        text
+    }
+
+    fn status_text(&self, key: ProcessKey, tid: Option<i32>) -> Vec<u8> {
+        let process = &self.processes[key.0];
+        let (state, state_name) = self.state_of(key, tid);
+        let (size, stack) = self.memory_of(process.mm);
+        let kib = size / 1_024;
+        let mut text = b"Name:\t".to_vec();
+        text.extend_from_slice(&self.comm_of(key, tid));
+        let who = &process.credentials;
+        let groups: String = who.groups.iter().map(|group| format!("{group} ")).collect();
+        let fds = process.fds.map_or(0, |table| self.files.tables[table.0].entries.len().max(64));
+        let _ = write!(
+            TextBytes(&mut text),
+            "\nUmask:\t{:04o}\nState:\t{state} ({state_name})\nTgid:\t{pid}\nNgid:\t0\nPid:\t{tid}\nPPid:\t{ppid}\n\
+             TracerPid:\t0\nUid:\t{}\t{}\t{}\t{}\nGid:\t{}\t{}\t{}\t{}\nFDSize:\t{fds}\nGroups:\t{groups}\n\
+             NStgid:\t{pid}\nNSpid:\t{tid}\nNSpgid:\t{}\nNSsid:\t{}\nVmPeak:\t{kib:>8} kB\nVmSize:\t{kib:>8} kB\n\
+             VmLck:\t       0 kB\nVmPin:\t       0 kB\nVmHWM:\t{kib:>8} kB\nVmRSS:\t{kib:>8} kB\n\
+             VmData:\t{kib:>8} kB\nVmStk:\t{:>8} kB\nVmSwap:\t       0 kB\nThreads:\t{}\nSigQ:\t0/16384\n\
+             NoNewPrivs:\t0\nSeccomp:\t0\nCpus_allowed:\t1\nCpus_allowed_list:\t0\nMems_allowed:\t1\n\
+             Mems_allowed_list:\t0\nvoluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n",
+            process.umask,
+            who.ruid,
+            who.euid,
+            who.suid,
+            who.fsuid,
+            who.rgid,
+            who.egid,
+            who.sgid,
+            who.fsgid,
+            process.pgid,
+            process.sid,
+            stack / 1_024,
+            process.threads.len(),
+            pid = process.pid,
+            tid = tid.unwrap_or(process.pid),
+            ppid = self.parent_pid(key),
+        );
+        text
+    }
+
+    fn limits_text(&self, key: ProcessKey) -> String {
+        let show = |value: u64| if value == u64::MAX { "unlimited".into() } else { value.to_string() };
+        let mut text = format!("{:<26}{:<21}{:<21}{:<10}\n", "Limit", "Soft Limit", "Hard Limit", "Units");
+        for (name, resource, unit) in LIMITS {
+            let limit = self.processes[key.0].rlimits[*resource as usize];
+            let _ = writeln!(text, "{name:<26}{:<21}{:<21}{unit:<10}", show(limit.soft), show(limit.hard));
+        }
+        text
+    }
+
+    fn maps_text(&self, mm: Option<MmKey>, details: bool) -> Vec<u8> {
+        let Some(mm) = mm else { return Vec::new() };
+        let mut text = Vec::new();
+        for vma in self.spaces[mm.0].vmas() {
+            put_mapping(&mut text, vma);
+            if details {
+                let kib = (vma.end - vma.start) / 1_024;
+                let _ = write!(
+                    TextBytes(&mut text),
+                    "Size: {kib:>14} kB\nKernelPageSize:        4 kB\nMMUPageSize:           4 kB\n\
+                     Rss: {kib:>15} kB\nPss: {kib:>15} kB\nShared_Clean:          0 kB\n\
+                     Shared_Dirty:          0 kB\nPrivate_Clean:         0 kB\nPrivate_Dirty: {kib:>5} kB\n\
+                     Referenced: {kib:>8} kB\nAnonymous: {kib:>9} kB\nSwap:                  0 kB\n\
+                     VmFlags: rd mr mw me\n"
+                );
+            }
+        }
+        text
+    }
+}
+
+fn put_mapping(text: &mut Vec<u8>, vma: &Vma) {
+    let bit = |prot, letter| if vma.prot.contains(prot) { letter } else { '-' };
+    let (read, write, exec) = (bit(Prot::READ, 'r'), bit(Prot::WRITE, 'w'), bit(Prot::EXEC, 'x'));
+    let share = if vma.shared { 's' } else { 'p' };
+    let (offset, (device, inode), path): (u64, (u64, u64), &[u8]) = match &vma.kind {
+        VmaKind::Anonymous(label) => (0, (0, 0), label.as_bytes()),
+        VmaKind::File { path, identity, offset, .. } => (*offset, *identity, path),
+    };
+    let start = text.len();
+    let (major, minor) = (c::major(device), c::minor(device));
+    let _ = write!(
+        TextBytes(text),
+        "{:08x}-{:08x} {read}{write}{exec}{share} {offset:08x} {major:02x}:{minor:02x} {inode} ",
+        vma.start,
+        vma.end
+    );
+    if !path.is_empty() {
+        while text.len() < start + 73 {
+            text.push(b' ');
+        }
+        text.extend_from_slice(path);
+    }
+    text.push(b'\n');
+}
+
+fn mounts() -> String {
+    MOUNTS.iter().map(|(source, path, kind, _)| format!("{source} {path} {kind} rw,relatime 0 0\n")).collect()
+}
+
+fn mountinfo() -> String {
+    let line = |(n, (source, path, kind, device)): (usize, &(&str, &str, &str, &str))| {
+        let (id, parent) = (n + 1, if n == 0 { 0 } else { 1 });
+        format!("{id} {parent} {device} / {path} rw,relatime - {kind} {source} rw\n")
+    };
+    MOUNTS.iter().enumerate().map(line).collect()
+}
+
+/// Formats into bytes.
+struct TextBytes<'a>(&'a mut Vec<u8>);
+
+impl Write for TextBytes<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}

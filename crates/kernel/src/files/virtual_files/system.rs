@@ -1,0 +1,234 @@
+//! What `/proc`, `/sys` and `/etc` say about the host as a whole.
+
+use super::VirtualFile::{self, Host as Made, Setting, Text};
+use super::network;
+use crate::host::Host;
+use std::fmt::Write;
+
+/// Nanoseconds in a second.
+const SECOND: u64 = 1_000_000_000;
+/// `USER_HZ`.
+const TICK_NS: u64 = 10_000_000;
+
+/// Made-up files by path and mode.
+pub const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
+    ("/etc/hostname", 0o644, Made(hostname)),
+    ("/etc/hosts", 0o644, Made(network::hosts)),
+    ("/etc/machine-id", 0o444, Made(machine_id)),
+    ("/etc/nsswitch.conf", 0o644, Text(NSSWITCH)),
+    ("/etc/resolv.conf", 0o644, Text("# Names of hosts are in /etc/hosts.\n")),
+    ("/etc/timezone", 0o644, Text("Etc/UTC\n")),
+    ("/proc/cmdline", 0o444, Text("quiet\n")),
+    ("/proc/cpuinfo", 0o444, Text(CPUINFO)),
+    ("/proc/devices", 0o444, Text("Character devices:\n  1 mem\n  5 /dev/tty\n\nBlock devices:\n  8 sd\n")),
+    ("/proc/filesystems", 0o444, Text("nodev\tsysfs\nnodev\ttmpfs\nnodev\tproc\nnodev\tdevtmpfs\n\text4\n")),
+    ("/proc/loadavg", 0o444, Made(load_average)),
+    ("/proc/meminfo", 0o444, Text(MEMINFO)),
+    ("/proc/modules", 0o444, Text("")),
+    ("/proc/net/dev", 0o444, Text(network::DEV)),
+    ("/proc/net/if_inet6", 0o444, Text("")),
+    ("/proc/net/route", 0o444, Made(network::route)),
+    ("/proc/net/snmp", 0o444, Text(network::SNMP)),
+    ("/proc/net/tcp", 0o444, Text(network::TCP)),
+    ("/proc/net/tcp6", 0o444, Text(network::TCP6)),
+    ("/proc/net/udp", 0o444, Text(network::UDP)),
+    ("/proc/net/udp6", 0o444, Text(network::UDP6)),
+    ("/proc/net/unix", 0o444, Text("Num       RefCount Protocol Flags    Type St Inode Path\n")),
+    ("/proc/partitions", 0o444, Text("major minor  #blocks  name\n\n   8        1   67108864 sda1\n")),
+    ("/proc/stat", 0o444, Made(stat)),
+    ("/proc/swaps", 0o444, Text("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n")),
+    ("/proc/sys/fs/epoll/max_user_watches", 0o644, Setting("1048576\n")),
+    ("/proc/sys/fs/file-max", 0o644, Setting("9223372036854775807\n")),
+    ("/proc/sys/fs/file-nr", 0o444, Text("1024\t0\t9223372036854775807\n")),
+    ("/proc/sys/fs/inotify/max_queued_events", 0o644, Setting("16384\n")),
+    ("/proc/sys/fs/inotify/max_user_instances", 0o644, Setting("128\n")),
+    ("/proc/sys/fs/inotify/max_user_watches", 0o644, Setting("65536\n")),
+    ("/proc/sys/fs/nr_open", 0o644, Setting("1048576\n")),
+    ("/proc/sys/fs/pipe-max-size", 0o644, Setting("1048576\n")),
+    ("/proc/sys/kernel/cap_last_cap", 0o444, Text("40\n")),
+    ("/proc/sys/kernel/core_pattern", 0o644, Setting("core\n")),
+    ("/proc/sys/kernel/domainname", 0o644, Text("(none)\n")),
+    ("/proc/sys/kernel/hostname", 0o644, Made(hostname)),
+    ("/proc/sys/kernel/keys/maxkeys", 0o644, Setting("200\n")),
+    ("/proc/sys/kernel/msgmax", 0o644, Setting("8192\n")),
+    ("/proc/sys/kernel/ngroups_max", 0o444, Text("65536\n")),
+    ("/proc/sys/kernel/osrelease", 0o444, Text("6.1.0-belljar\n")),
+    ("/proc/sys/kernel/ostype", 0o444, Text("Linux\n")),
+    ("/proc/sys/kernel/perf_event_paranoid", 0o644, Text("3\n")),
+    ("/proc/sys/kernel/pid_max", 0o644, Setting("4194304\n")),
+    ("/proc/sys/kernel/random/boot_id", 0o444, Made(boot_id)),
+    ("/proc/sys/kernel/random/entropy_avail", 0o444, Text("256\n")),
+    ("/proc/sys/kernel/random/poolsize", 0o444, Text("256\n")),
+    ("/proc/sys/kernel/random/uuid", 0o444, Made(random_uuid)),
+    ("/proc/sys/kernel/randomize_va_space", 0o644, Setting("2\n")),
+    ("/proc/sys/kernel/sem", 0o644, Setting("32000\t1024000000\t500\t32000\n")),
+    ("/proc/sys/kernel/seccomp/actions_avail", 0o444, Text("kill_process kill_thread errno log allow\n")),
+    ("/proc/sys/kernel/shmall", 0o644, Setting("18446744073692774399\n")),
+    ("/proc/sys/kernel/shmmax", 0o644, Setting("18446744073692774399\n")),
+    ("/proc/sys/kernel/shmmni", 0o644, Setting("4096\n")),
+    ("/proc/sys/kernel/threads-max", 0o644, Setting("31732\n")),
+    ("/proc/sys/kernel/version", 0o444, Text("#1 SMP\n")),
+    ("/proc/sys/kernel/yama/ptrace_scope", 0o644, Text("1\n")),
+    ("/proc/sys/net/core/rmem_default", 0o644, Setting("212992\n")),
+    ("/proc/sys/net/core/rmem_max", 0o644, Setting("212992\n")),
+    ("/proc/sys/net/core/somaxconn", 0o644, Setting("4096\n")),
+    ("/proc/sys/net/core/wmem_default", 0o644, Setting("212992\n")),
+    ("/proc/sys/net/core/wmem_max", 0o644, Setting("212992\n")),
+    ("/proc/sys/net/ipv4/ip_forward", 0o644, Text("0\n")),
+    ("/proc/sys/net/ipv4/ip_local_port_range", 0o644, Text("32768\t60999\n")),
+    ("/proc/sys/net/ipv4/ip_unprivileged_port_start", 0o644, Setting("1024\n")),
+    ("/proc/sys/net/ipv4/ping_group_range", 0o644, Text("0\t2147483647\n")),
+    ("/proc/sys/net/ipv4/tcp_available_congestion_control", 0o444, Text("reno cubic\n")),
+    ("/proc/sys/net/ipv4/tcp_congestion_control", 0o644, Text("cubic\n")),
+    ("/proc/sys/net/ipv4/tcp_fastopen", 0o644, Setting("1\n")),
+    ("/proc/sys/net/ipv4/tcp_fin_timeout", 0o644, Setting("60\n")),
+    ("/proc/sys/net/ipv4/tcp_keepalive_intvl", 0o644, Setting("75\n")),
+    ("/proc/sys/net/ipv4/tcp_keepalive_probes", 0o644, Setting("9\n")),
+    ("/proc/sys/net/ipv4/tcp_keepalive_time", 0o644, Setting("7200\n")),
+    ("/proc/sys/net/ipv4/tcp_max_syn_backlog", 0o644, Setting("256\n")),
+    ("/proc/sys/net/ipv4/tcp_rmem", 0o644, Setting("4096\t131072\t6291456\n")),
+    ("/proc/sys/net/ipv4/tcp_sack", 0o644, Setting("1\n")),
+    ("/proc/sys/net/ipv4/tcp_timestamps", 0o644, Setting("1\n")),
+    ("/proc/sys/net/ipv4/tcp_window_scaling", 0o644, Setting("1\n")),
+    ("/proc/sys/net/ipv4/tcp_wmem", 0o644, Setting("4096\t16384\t4194304\n")),
+    ("/proc/sys/net/ipv6/conf/all/disable_ipv6", 0o644, Text("1\n")),
+    ("/proc/sys/vm/max_map_count", 0o644, Setting("65530\n")),
+    ("/proc/sys/vm/mmap_min_addr", 0o644, Text("65536\n")),
+    ("/proc/sys/vm/overcommit_memory", 0o644, Setting("1\n")),
+    ("/proc/sys/vm/overcommit_ratio", 0o644, Setting("50\n")),
+    ("/proc/sys/vm/swappiness", 0o644, Setting("60\n")),
+    ("/proc/uptime", 0o444, Made(uptime)),
+    ("/proc/version", 0o444, Text("Linux version 6.1.0-belljar (belljar@belljar) #1 SMP\n")),
+    (
+        "/proc/vmstat",
+        0o444,
+        Text("nr_free_pages 917504\npgpgin 0\npgpgout 0\npswpin 0\npswpout 0\npgfault 0\n"),
+    ),
+    ("/sys/class/net/eth0/address", 0o444, Made(network::eth0_address)),
+    ("/sys/class/net/eth0/carrier", 0o444, Text("1\n")),
+    ("/sys/class/net/eth0/ifindex", 0o444, Text("2\n")),
+    ("/sys/class/net/eth0/mtu", 0o644, Text("1500\n")),
+    ("/sys/class/net/eth0/operstate", 0o444, Text("up\n")),
+    ("/sys/class/net/eth0/type", 0o444, Text("1\n")),
+    ("/sys/class/net/lo/address", 0o444, Text("00:00:00:00:00:00\n")),
+    ("/sys/class/net/lo/carrier", 0o444, Text("1\n")),
+    ("/sys/class/net/lo/ifindex", 0o444, Text("1\n")),
+    ("/sys/class/net/lo/mtu", 0o644, Text("65536\n")),
+    ("/sys/class/net/lo/operstate", 0o444, Text("unknown\n")),
+    ("/sys/class/net/lo/type", 0o444, Text("772\n")),
+    ("/sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size", 0o444, Text("64\n")),
+    ("/sys/devices/system/cpu/cpu0/cache/index0/level", 0o444, Text("1\n")),
+    ("/sys/devices/system/cpu/cpu0/cache/index0/size", 0o444, Text("32K\n")),
+    ("/sys/devices/system/cpu/cpu0/cache/index0/type", 0o444, Text("Data\n")),
+    ("/sys/devices/system/cpu/cpu0/topology/core_id", 0o444, Text("0\n")),
+    ("/sys/devices/system/cpu/cpu0/topology/core_siblings_list", 0o444, Text("0\n")),
+    ("/sys/devices/system/cpu/cpu0/topology/physical_package_id", 0o444, Text("0\n")),
+    ("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", 0o444, Text("0\n")),
+    ("/sys/devices/system/cpu/kernel_max", 0o444, Text("8191\n")),
+    ("/sys/devices/system/cpu/offline", 0o444, Text("\n")),
+    ("/sys/devices/system/cpu/online", 0o444, Text("0\n")),
+    ("/sys/devices/system/cpu/possible", 0o444, Text("0\n")),
+    ("/sys/devices/system/cpu/present", 0o444, Text("0\n")),
+    ("/sys/devices/system/node/node0/cpulist", 0o444, Text("0\n")),
+    ("/sys/devices/system/node/online", 0o444, Text("0\n")),
+    ("/sys/devices/system/node/possible", 0o444, Text("0\n")),
+    ("/sys/kernel/mm/transparent_hugepage/enabled", 0o644, Text("always madvise [never]\n")),
+    ("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", 0o444, Text("2097152\n")),
+    ("/sys/kernel/mm/transparent_hugepage/shmem_enabled", 0o644, Text("always within_size advise [never]\n")),
+];
+
+/// Symbolic links by path.
+pub const LINKS: &[(&str, &str)] = &[
+    ("/dev/fd", "/proc/self/fd"),
+    ("/dev/stdin", "/proc/self/fd/0"),
+    ("/dev/stdout", "/proc/self/fd/1"),
+    ("/dev/stderr", "/proc/self/fd/2"),
+    ("/etc/localtime", "/usr/share/zoneinfo/Etc/UTC"),
+    ("/etc/mtab", "/proc/self/mounts"),
+    ("/proc/mounts", "self/mounts"),
+];
+
+const NSSWITCH: &str = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n\
+    protocols: files\nservices: files\nethers: files\nrpc: files\n";
+
+const CPUINFO: &str = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 60\n\
+    model name\t: Belljar CPU\nstepping\t: 1\ncpu MHz\t\t: 1000.000\ncache size\t: 8192 KB\n\
+    physical id\t: 0\nsiblings\t: 1\ncore id\t\t: 0\ncpu cores\t: 1\napicid\t\t: 0\nfpu\t\t: yes\n\
+    fpu_exception\t: yes\ncpuid level\t: 13\nwp\t\t: yes\nflags\t\t: fpu tsc cx8 cmov mmx fxsr sse sse2 \
+    syscall nx rdtscp lm constant_tsc nonstop_tsc pni ssse3 cx16 sse4_1 sse4_2 popcnt\nbogomips\t: \
+    2000.00\nclflush size\t: 64\ncache_alignment\t: 64\naddress sizes\t: 48 bits physical, 48 bits \
+    virtual\npower management:\n\n";
+
+/// 4 GiB.
+const MEMINFO: &str = "MemTotal:        4194304 kB\nMemFree:         3670016 kB\nMemAvailable:    3932160 kB\n\
+    Buffers:               0 kB\nCached:           262144 kB\nSwapCached:            0 kB\n\
+    Active:           131072 kB\nInactive:         131072 kB\nSwapTotal:             0 kB\n\
+    SwapFree:              0 kB\nDirty:                 0 kB\nWriteback:             0 kB\n\
+    AnonPages:        131072 kB\nMapped:            65536 kB\nShmem:                 0 kB\n\
+    KReclaimable:          0 kB\nSlab:                  0 kB\nCommitLimit:     2097152 kB\n\
+    Committed_AS:     262144 kB\nVmallocTotal:   34359738367 kB\nVmallocUsed:           0 kB\n\
+    HugePages_Total:       0\nHugePages_Free:        0\nHugePages_Rsvd:        0\nHugePages_Surp:        0\n\
+    Hugepagesize:       2048 kB\nHugetlb:               0 kB\n";
+
+fn hostname(host: &mut Host) -> String {
+    format!("{}\n", host.config.name)
+}
+
+/// A version 4 UUID of 128 bits.
+fn uuid(mut bytes: [u8; 16]) -> String {
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let mut text = String::new();
+    for (n, byte) in bytes.iter().enumerate() {
+        if matches!(n, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+fn seeded(host: &Host, what: &str) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    host.config.seed.stream(&["host", &host.config.name, what]).fill(&mut bytes);
+    bytes
+}
+
+fn machine_id(host: &mut Host) -> String {
+    uuid(seeded(host, "machine-id")).replace('-', "") + "\n"
+}
+
+fn boot_id(host: &mut Host) -> String {
+    uuid(seeded(host, "boot-id")) + "\n"
+}
+
+fn random_uuid(host: &mut Host) -> String {
+    let mut bytes = [0; 16];
+    host.random.fill(&mut bytes);
+    uuid(bytes) + "\n"
+}
+
+fn hundredths(ns: u64) -> String {
+    format!("{}.{:02}", ns / SECOND, ns % SECOND / TICK_NS)
+}
+
+fn uptime(host: &mut Host) -> String {
+    let up = hundredths(host.clock.monotonic_ns());
+    format!("{up} {up}\n")
+}
+
+fn load_average(host: &mut Host) -> String {
+    let (runnable, threads) = (host.run_queue.len() + 1, host.threads.len());
+    let last = host.next_pid - 1;
+    format!("0.00 0.00 0.00 {runnable}/{threads} {last}\n")
+}
+
+fn stat(host: &mut Host) -> String {
+    let idle = host.clock.monotonic_ns() / TICK_NS;
+    let boot = (host.clock.realtime_ns() - host.clock.monotonic_ns()) / SECOND;
+    let processes = host.next_pid;
+    format!(
+        "cpu  0 0 0 {idle} 0 0 0 0 0 0\ncpu0 0 0 0 {idle} 0 0 0 0 0 0\nintr 0\nctxt 0\nbtime {boot}\n\
+         processes {processes}\nprocs_running 1\nprocs_blocked 0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0\n"
+    )
+}

@@ -1,0 +1,261 @@
+//! Descriptors: closing, duplicating, flags, locks, `ioctl`.
+
+use crate::call::{Block, Call, SysResult, done};
+use crate::files::FdEntry;
+use crate::files::locks::{LockOwner, RecordLock};
+use crate::ids::FileKey;
+use belljar_linux_abi::file::Flock;
+use belljar_linux_abi::{Errno, c};
+
+/// Status flags that `F_SETFL` can change.
+const SETTABLE: i32 = c::O_APPEND | c::O_NONBLOCK | c::O_ASYNC | c::O_DIRECT | c::O_NOATIME;
+
+/// `fcntl(2)` commands that `libc` does not list.
+const F_SETSIG: i32 = 10;
+const F_GETSIG: i32 = 11;
+
+/// `close(2)`.
+pub fn sys_close(call: &mut Call<'_>) -> SysResult {
+    call.host.close_fd(call.process, call.int(0))?;
+    done(0)
+}
+
+/// `close_range(2)`.
+pub fn sys_close_range(call: &mut Call<'_>) -> SysResult {
+    let (first, last, flags) = (call.uint(0), call.uint(1), call.uint(2));
+    if flags & !(c::CLOSE_RANGE_CLOEXEC | c::CLOSE_RANGE_UNSHARE) != 0 || first > last {
+        return Err(Errno::EINVAL);
+    }
+    let table = call.host.process(call.process).fds.ok_or(Errno::EBADF)?;
+    let open = call.host.files.tables[table.0].entries.len() as u32;
+    for fd in first..=last.min(open.saturating_sub(1)) {
+        if flags & c::CLOSE_RANGE_CLOEXEC != 0 {
+            if let Some(Some(entry)) = call.host.files.tables[table.0].entries.get_mut(fd as usize) {
+                entry.close_on_exec = true;
+            }
+        } else {
+            // Descriptors that are not open are no error.
+            let _ = call.host.close_fd(call.process, fd as i32);
+        }
+    }
+    done(0)
+}
+
+/// `dup(2)`.
+pub fn sys_dup(call: &mut Call<'_>) -> SysResult {
+    duplicate(call, 0, false)
+}
+
+/// `dup2(2)`.
+pub fn sys_dup2(call: &mut Call<'_>) -> SysResult {
+    let (from, to) = (call.int(0), call.int(1));
+    if from == to {
+        call.host.file_of(call.process, from)?;
+        return done(to as u64);
+    }
+    call.host.duplicate_to(call.process, from, to, false)?;
+    done(to as u64)
+}
+
+/// `dup3(2)`.
+pub fn sys_dup3(call: &mut Call<'_>) -> SysResult {
+    let (from, to, flags) = (call.int(0), call.int(1), call.int(2));
+    if from == to || flags & !c::O_CLOEXEC != 0 {
+        return Err(Errno::EINVAL);
+    }
+    call.host.duplicate_to(call.process, from, to, flags & c::O_CLOEXEC != 0)?;
+    done(to as u64)
+}
+
+fn duplicate(call: &mut Call<'_>, from: usize, close_on_exec: bool) -> SysResult {
+    let file = call.host.file_of(call.process, call.int(0))?;
+    call.host.retain_file(file);
+    done(call.host.install_fd(call.process, file, close_on_exec, from)?)
+}
+
+/// `fcntl(2)`.
+pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
+    let (fd, command, argument) = (call.int(0), call.int(1), call.args[2]);
+    let FdEntry { file, close_on_exec } = call.host.fd_entry(call.process, fd)?;
+    let path_only = [c::F_DUPFD, c::F_DUPFD_CLOEXEC, c::F_GETFD, c::F_SETFD, c::F_GETFL];
+    if call.host.open(file).flags & c::O_PATH != 0 && !path_only.contains(&command) {
+        return Err(Errno::EBADF);
+    }
+    match command {
+        c::F_DUPFD | c::F_DUPFD_CLOEXEC => {
+            let limit = call.host.process(call.process).rlimits[c::RLIMIT_NOFILE as usize].soft;
+            if argument as i32 as u64 >= limit {
+                return Err(Errno::EINVAL);
+            }
+            duplicate(call, argument as usize, command == c::F_DUPFD_CLOEXEC)
+        }
+        c::F_GETFD => done(u64::from(close_on_exec)),
+        c::F_SETFD => {
+            call.host.set_close_on_exec(call.process, fd, argument as i32 & c::FD_CLOEXEC != 0)?;
+            done(0)
+        }
+        c::F_GETFL => done(call.host.open(file).flags as u64),
+        c::F_SETFL => {
+            let open = call.host.open(file);
+            open.flags = open.flags & !SETTABLE | argument as i32 & SETTABLE;
+            done(0)
+        }
+        c::F_GETLK | c::F_SETLK | c::F_SETLKW | c::F_OFD_GETLK | c::F_OFD_SETLK | c::F_OFD_SETLKW => {
+            record_lock(call, file, command, argument)
+        }
+        c::F_GETPIPE_SZ => {
+            let pipe = call.host.pipe_of(file).ok_or(Errno::EBADF)?;
+            done(pipe.capacity() as u64)
+        }
+        c::F_SETPIPE_SZ => done(call.host.set_pipe_capacity(file, u64::from(argument as u32))? as u64),
+        // Nobody is sent SIGIO; the owner is accepted so that programs go on.
+        c::F_SETOWN | F_SETSIG => done(0),
+        c::F_GETOWN | F_GETSIG => done(0),
+        // Seals of `memfd_create` are not enforced.
+        c::F_ADD_SEALS | c::F_GET_SEALS if call.host.open(file).kind.inode().is_some() => done(0),
+        c::F_GETLEASE => done(c::F_UNLCK as u64),
+        c::F_SETLEASE | c::F_NOTIFY => Err(Errno::EINVAL),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn record_lock(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) -> SysResult {
+    let mut flock: Flock = call.read(argument)?;
+    let of_file = matches!(command, c::F_OFD_GETLK | c::F_OFD_SETLK | c::F_OFD_SETLKW);
+    if of_file && flock.pid != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let open = call.host.open(file);
+    let (readable, writable, position) = (open.is_readable(), open.is_writable(), open.offset);
+    let inode = open.kind.inode().ok_or(Errno::EBADF)?;
+    let size = call.host.inode(inode).content().map_or(0, |content| content.size);
+    let base = match i32::from(flock.whence) {
+        c::SEEK_SET => 0,
+        c::SEEK_CUR => position as i64,
+        c::SEEK_END => size as i64,
+        _ => return Err(Errno::EINVAL),
+    };
+    let (start, end) = lock_range(base, flock.start, flock.len)?;
+    let process = call.host.process(call.process);
+    let owner = if of_file {
+        LockOwner::File(file)
+    } else {
+        LockOwner::Process(process.fds.ok_or(Errno::EBADF)?, process.pid)
+    };
+    let exclusive = match i32::from(flock.kind) {
+        c::F_RDLCK => false,
+        c::F_WRLCK => true,
+        c::F_UNLCK if !matches!(command, c::F_GETLK | c::F_OFD_GETLK) => {
+            let locks = call.host.locks_of(inode);
+            let queue = locks.queue;
+            if locks.clear(owner, start, end) {
+                call.host.notify(queue);
+            }
+            call.host.forget_locks_if_unused(inode);
+            return done(0);
+        }
+        _ => return Err(Errno::EINVAL),
+    };
+    let wanted = RecordLock { owner, exclusive, start, end };
+    let locks = call.host.locks_of(inode);
+    let (queue, conflict) = (locks.queue, locks.conflict(&wanted));
+    if matches!(command, c::F_GETLK | c::F_OFD_GETLK) {
+        call.host.forget_locks_if_unused(inode);
+        flock.kind = c::F_UNLCK as i16;
+        if let Some(held) = conflict {
+            flock.kind = if held.exclusive { c::F_WRLCK as i16 } else { c::F_RDLCK as i16 };
+            flock.whence = c::SEEK_SET as i16;
+            flock.start = held.start as i64;
+            flock.len = if held.end == u64::MAX { 0 } else { (held.end - held.start) as i64 };
+            flock.pid = held.owner.pid();
+        }
+        call.write(argument, &flock)?;
+        return done(0);
+    }
+    if (exclusive && !writable) || (!exclusive && !readable) {
+        call.host.forget_locks_if_unused(inode);
+        return Err(Errno::EBADF);
+    }
+    match conflict {
+        None => {
+            locks_changed(call, inode, wanted);
+            done(0)
+        }
+        Some(_) if matches!(command, c::F_SETLKW | c::F_OFD_SETLKW) => Block::on(queue).into(),
+        Some(_) => Err(Errno::EAGAIN),
+    }
+}
+
+/// Takes a lock; a part that becomes shared may let others in.
+fn locks_changed(call: &mut Call<'_>, inode: crate::ids::InodeKey, lock: RecordLock) {
+    let locks = call.host.locks_of(inode);
+    locks.set(lock);
+    let queue = locks.queue;
+    if !lock.exclusive {
+        call.host.notify(queue);
+    }
+}
+
+/// The bytes that `l_start` and `l_len` name: `EINVAL` before the file's start.
+fn lock_range(base: i64, start: i64, len: i64) -> Result<(u64, u64), Errno> {
+    let start = base.checked_add(start).ok_or(Errno::EOVERFLOW)?;
+    let (start, end) = match len {
+        0 => (start, None),
+        1.. => (start, Some(start.checked_add(len).ok_or(Errno::EOVERFLOW)?)),
+        _ => (start.checked_add(len).ok_or(Errno::EINVAL)?, Some(start)),
+    };
+    let start = u64::try_from(start).map_err(|_| Errno::EINVAL)?;
+    Ok((start, end.map_or(u64::MAX, |end| end as u64)))
+}
+
+/// `flock(2)`.
+pub fn sys_flock(call: &mut Call<'_>) -> SysResult {
+    let file = call.host.file_of(call.process, call.int(0))?;
+    let operation = call.int(1);
+    let inode = call.host.open(file).kind.inode().ok_or(Errno::EBADF)?;
+    let exclusive = match operation & !c::LOCK_NB {
+        c::LOCK_SH => false,
+        c::LOCK_EX => true,
+        c::LOCK_UN => {
+            let locks = call.host.locks_of(inode);
+            let queue = locks.queue;
+            if locks.unlock_whole(file) {
+                call.host.notify(queue);
+            }
+            call.host.forget_locks_if_unused(inode);
+            return done(0);
+        }
+        _ => return Err(Errno::EINVAL),
+    };
+    let locks = call.host.locks_of(inode);
+    let queue = locks.queue;
+    if locks.lock_whole(file, exclusive) {
+        if !exclusive {
+            call.host.notify(queue);
+        }
+        return done(0);
+    }
+    if operation & c::LOCK_NB != 0 { Err(Errno::EAGAIN) } else { Block::on(queue).into() }
+}
+
+/// `ioctl(2)`: what all files know; the rest is the subsystems'.
+pub fn sys_ioctl(call: &mut Call<'_>) -> SysResult {
+    let fd = call.int(0);
+    let file = call.host.file_of(call.process, fd)?;
+    let argument = call.args[2];
+    if call.host.open(file).flags & c::O_PATH != 0 {
+        return Err(Errno::EBADF);
+    }
+    match u64::from(call.uint(1)) {
+        c::FIOCLEX => call.host.set_close_on_exec(call.process, fd, true).and_then(|()| done(0)),
+        c::FIONCLEX => call.host.set_close_on_exec(call.process, fd, false).and_then(|()| done(0)),
+        c::FIONBIO => {
+            let on: i32 = call.read(argument)?;
+            let open = call.host.open(file);
+            open.flags = if on != 0 { open.flags | c::O_NONBLOCK } else { open.flags & !c::O_NONBLOCK };
+            done(0)
+        }
+        c::FIOASYNC => done(0),
+        request => call.file_ioctl(file, request, argument),
+    }
+}

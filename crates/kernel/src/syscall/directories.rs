@@ -1,0 +1,89 @@
+//! Directories: reading them, the working directory and the root.
+
+use crate::call::{Call, SysResult, done};
+use crate::files::FileKind;
+use crate::files::directory::DirentLayout;
+use crate::files::tree::Walk;
+use crate::ids::InodeKey;
+use belljar_linux_abi::{Errno, c};
+
+/// `getdents(2)`.
+pub fn sys_getdents(call: &mut Call<'_>) -> SysResult {
+    read_directory(call, DirentLayout::Old)
+}
+
+/// `getdents64(2)`.
+pub fn sys_getdents64(call: &mut Call<'_>) -> SysResult {
+    read_directory(call, DirentLayout::New)
+}
+
+fn read_directory(call: &mut Call<'_>, layout: DirentLayout) -> SysResult {
+    let file = call.host.file_of(call.process, call.int(0))?;
+    if call.host.open(file).flags & c::O_PATH != 0 {
+        return Err(Errno::EBADF);
+    }
+    let before = call.host.open(file).offset;
+    let records = call.host.read_directory(file, call.uint(2) as usize, layout)?;
+    if let Err(errno) = call.write_bytes(call.args[1], &records) {
+        call.host.open(file).offset = before;
+        return Err(errno);
+    }
+    done(records.len() as u64)
+}
+
+/// `getcwd(2)`.
+pub fn sys_getcwd(call: &mut Call<'_>) -> SysResult {
+    let process = call.host.process(call.process);
+    let (cwd, root) = (process.cwd.clone(), process.root.clone());
+    call.host.resolve_absolute(call.process, &cwd)?;
+    let inside = if root == b"/" || root.is_empty() { Some(&cwd[..]) } else { cwd.strip_prefix(&root[..]) };
+    let mut path = match inside {
+        Some(b"") => b"/".to_vec(),
+        Some(path) => path.to_vec(),
+        None => [b"(unreachable)", &cwd[..]].concat(),
+    };
+    path.push(0);
+    if (call.args[1] as usize) < path.len() {
+        return Err(Errno::ERANGE);
+    }
+    call.write_bytes(call.args[0], &path)?;
+    done(path.len() as u64)
+}
+
+/// `chdir(2)`.
+pub fn sys_chdir(call: &mut Call<'_>) -> SysResult {
+    let path = call.read_path(call.args[0])?;
+    let inode = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?.target()?;
+    let crate::files::tree::Target::Inode(inode) = inode else { return Err(Errno::ENOTDIR) };
+    let path = directory_path(call, inode)?;
+    call.host.process(call.process).cwd = path;
+    done(0)
+}
+
+/// `fchdir(2)`.
+pub fn sys_fchdir(call: &mut Call<'_>) -> SysResult {
+    let file = call.host.file_of(call.process, call.int(0))?;
+    let inode = match &call.host.open(file).kind {
+        FileKind::Directory { inode, .. } | FileKind::Path(inode) => *inode,
+        _ => return Err(Errno::ENOTDIR),
+    };
+    let path = directory_path(call, inode)?;
+    call.host.process(call.process).cwd = path;
+    done(0)
+}
+
+/// `chroot(2)`.
+pub fn sys_chroot(call: &mut Call<'_>) -> SysResult {
+    let path = call.read_path(call.args[0])?;
+    let inode = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?.inode()?;
+    let path = directory_path(call, inode)?;
+    call.host.process(call.process).root = path;
+    done(0)
+}
+
+fn directory_path(call: &mut Call<'_>, inode: InodeKey) -> Result<Vec<u8>, Errno> {
+    if !call.host.inode(inode).node.is_directory() {
+        return Err(Errno::ENOTDIR);
+    }
+    call.host.path_of(inode).ok_or(Errno::ENOENT)
+}

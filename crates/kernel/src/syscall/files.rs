@@ -1,0 +1,226 @@
+//! Opening, reading and writing files.
+
+use crate::call::{Block, Call, IfInterrupted, SysResult, done};
+use crate::files::tree::Walk;
+use crate::files::{OpenRequest, Opened};
+use crate::guest::Buffers;
+use belljar_linux_abi::file::OpenHow;
+use belljar_linux_abi::{Errno, c};
+
+/// `open(2)`.
+pub fn sys_open(call: &mut Call<'_>) -> SysResult {
+    let (flags, mode) = (call.int(1), call.uint(2));
+    open(call, c::AT_FDCWD, call.args[0], flags, mode, Walk::empty())
+}
+
+/// `openat(2)`.
+pub fn sys_openat(call: &mut Call<'_>) -> SysResult {
+    let (flags, mode) = (call.int(2), call.uint(3));
+    open(call, call.int(0), call.args[1], flags, mode, Walk::empty())
+}
+
+/// `creat(2)`.
+pub fn sys_creat(call: &mut Call<'_>) -> SysResult {
+    let flags = c::O_CREAT | c::O_WRONLY | c::O_TRUNC;
+    open(call, c::AT_FDCWD, call.args[0], flags, call.uint(1), Walk::empty())
+}
+
+/// `openat2(2)`.
+pub fn sys_openat2(call: &mut Call<'_>) -> SysResult {
+    if call.args[3] < size_of::<OpenHow>() as u64 {
+        return Err(Errno::EINVAL);
+    }
+    let how: OpenHow = call.read(call.args[2])?;
+    let flags = i32::try_from(how.flags).map_err(|_| Errno::EINVAL)?;
+    let creates = flags & c::O_CREAT != 0 || flags & c::O_TMPFILE == c::O_TMPFILE;
+    if how.mode & !0o7777 != 0 || (how.mode != 0 && !creates) {
+        return Err(Errno::EINVAL);
+    }
+    let mut walk = Walk::empty();
+    let mut rest = how.resolve;
+    for (bit, rule) in [
+        (c::RESOLVE_NO_XDEV, Walk::empty()),
+        (c::RESOLVE_NO_MAGICLINKS, Walk::NO_MAGICLINKS),
+        (c::RESOLVE_NO_SYMLINKS, Walk::NO_SYMLINKS),
+        (c::RESOLVE_BENEATH, Walk::BENEATH),
+        (c::RESOLVE_IN_ROOT, Walk::IN_ROOT),
+        (c::RESOLVE_CACHED, Walk::empty()),
+    ] {
+        if how.resolve & bit != 0 {
+            walk |= rule;
+        }
+        rest &= !bit;
+    }
+    if rest != 0 || walk.contains(Walk::BENEATH | Walk::IN_ROOT) {
+        return Err(Errno::EINVAL);
+    }
+    open(call, call.int(0), call.args[1], flags, how.mode as u32, walk)
+}
+
+fn open(call: &mut Call<'_>, dirfd: i32, path: u64, flags: i32, mode: u32, walk: Walk) -> SysResult {
+    let path = call.read_path(path)?;
+    let again = call.resumed.is_some();
+    let request = OpenRequest { dirfd, path: &path, flags, mode, walk, again };
+    match call.host.open_path(call.process, request)? {
+        Opened::File(file) => done(call.host.install_fd(call.process, file, flags & c::O_CLOEXEC != 0, 0)?),
+        Opened::Wait(queue) => Block::on(queue).interrupted(IfInterrupted::Restart).into(),
+    }
+}
+
+/// `memfd_create(2)`.
+pub fn sys_memfd_create(call: &mut Call<'_>) -> SysResult {
+    let flags = call.uint(1);
+    if flags & !(c::MFD_CLOEXEC | c::MFD_ALLOW_SEALING | 8 | 16) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    call.host.read_guest_string(call.process, call.args[0], 249, Errno::EINVAL)?;
+    let file = call.host.create_memfd()?;
+    done(call.host.install_fd(call.process, file, flags & c::MFD_CLOEXEC != 0, 0)?)
+}
+
+/// `read(2)`.
+pub fn sys_read(call: &mut Call<'_>) -> SysResult {
+    let buffers = Call::one_buffer(call.args[1], call.args[2]);
+    read(call, buffers, None)
+}
+/// `write(2)`.
+pub fn sys_write(call: &mut Call<'_>) -> SysResult {
+    let buffers = Call::one_buffer(call.args[1], call.args[2]);
+    write(call, buffers, None)
+}
+/// `pread64(2)`.
+pub fn sys_pread64(call: &mut Call<'_>) -> SysResult {
+    let buffers = Call::one_buffer(call.args[1], call.args[2]);
+    let offset = position(call.args[3])?;
+    read(call, buffers, Some(offset))
+}
+/// `pwrite64(2)`.
+pub fn sys_pwrite64(call: &mut Call<'_>) -> SysResult {
+    let buffers = Call::one_buffer(call.args[1], call.args[2]);
+    let offset = position(call.args[3])?;
+    write(call, buffers, Some(offset))
+}
+/// `readv(2)`.
+pub fn sys_readv(call: &mut Call<'_>) -> SysResult {
+    let buffers = call.read_iovecs(call.args[1], call.args[2])?;
+    read(call, buffers, None)
+}
+/// `writev(2)`.
+pub fn sys_writev(call: &mut Call<'_>) -> SysResult {
+    let buffers = call.read_iovecs(call.args[1], call.args[2])?;
+    write(call, buffers, None)
+}
+/// `preadv(2)`.
+pub fn sys_preadv(call: &mut Call<'_>) -> SysResult {
+    let buffers = call.read_iovecs(call.args[1], call.args[2])?;
+    let offset = position(call.args[3])?;
+    read(call, buffers, Some(offset))
+}
+/// `pwritev(2)`.
+pub fn sys_pwritev(call: &mut Call<'_>) -> SysResult {
+    let buffers = call.read_iovecs(call.args[1], call.args[2])?;
+    let offset = position(call.args[3])?;
+    write(call, buffers, Some(offset))
+}
+/// `preadv2(2)`: the flags are hints, which have no effect here.
+pub fn sys_preadv2(call: &mut Call<'_>) -> SysResult {
+    let buffers = call.read_iovecs(call.args[1], call.args[2])?;
+    let offset = if call.args[3] == u64::MAX { None } else { Some(position(call.args[3])?) };
+    check_rwf(call)?;
+    read(call, buffers, offset)
+}
+/// `pwritev2(2)`.
+pub fn sys_pwritev2(call: &mut Call<'_>) -> SysResult {
+    let buffers = call.read_iovecs(call.args[1], call.args[2])?;
+    let offset = if call.args[3] == u64::MAX { None } else { Some(position(call.args[3])?) };
+    check_rwf(call)?;
+    write(call, buffers, offset)
+}
+
+fn check_rwf(call: &Call<'_>) -> Result<(), Errno> {
+    let known = c::RWF_DSYNC | c::RWF_HIPRI | c::RWF_SYNC | c::RWF_NOWAIT;
+    if call.int(5) & !known != 0 { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
+}
+
+/// A file position argument; `EINVAL` if it is negative.
+pub(super) fn position(argument: u64) -> Result<u64, Errno> {
+    if argument > i64::MAX as u64 { Err(Errno::EINVAL) } else { Ok(argument) }
+}
+
+fn read(call: &mut Call<'_>, buffers: Buffers, offset: Option<u64>) -> SysResult {
+    let file = call.host.file_of(call.process, call.int(0))?;
+    call.file_read(file, &buffers, offset)
+}
+
+fn write(call: &mut Call<'_>, buffers: Buffers, offset: Option<u64>) -> SysResult {
+    let file = call.host.file_of(call.process, call.int(0))?;
+    call.file_write(file, &buffers, offset)
+}
+
+/// `lseek(2)`. Files have no holes that could be told from data.
+pub fn sys_lseek(call: &mut Call<'_>) -> SysResult {
+    let file = call.host.file_of(call.process, call.int(0))?;
+    let (offset, whence) = (call.args[1] as i64, call.int(2));
+    done(call.host.seek(file, offset, whence)?)
+}
+
+/// `truncate(2)`.
+pub fn sys_truncate(call: &mut Call<'_>) -> SysResult {
+    let path = call.read_path(call.args[0])?;
+    let size = u64::try_from(call.args[1] as i64).map_err(|_| Errno::EINVAL)?;
+    let inode = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?.inode()?;
+    call.host.set_size(inode, size)?;
+    done(0)
+}
+
+/// `ftruncate(2)`.
+pub fn sys_ftruncate(call: &mut Call<'_>) -> SysResult {
+    let file = call.host.file_of(call.process, call.int(0))?;
+    let size = u64::try_from(call.args[1] as i64).map_err(|_| Errno::EINVAL)?;
+    let open = call.host.open(file);
+    if open.flags & c::O_PATH != 0 {
+        return Err(Errno::EBADF);
+    }
+    let writable = open.is_writable();
+    let inode = open.kind.inode().filter(|_| writable).ok_or(Errno::EINVAL)?;
+    call.host.set_size(inode, size)?;
+    done(0)
+}
+
+/// `fallocate(2)`: space is never short, so only the size can change; holes are punched by writing
+/// zeroes.
+pub fn sys_fallocate(call: &mut Call<'_>) -> SysResult {
+    let file = call.host.file_of(call.process, call.int(0))?;
+    let (mode, start, len) = (call.int(1), call.args[2] as i64, call.args[3] as i64);
+    if start < 0 || len <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    let end = start.checked_add(len).ok_or(Errno::EFBIG)? as u64;
+    call.host.allocate(file, mode, start as u64, end)?;
+    done(0)
+}
+
+/// `fsync(2)`, `fdatasync(2)`, `syncfs(2)`, `sync_file_range(2)`, `readahead(2)`: the machine's
+/// memory is the disk.
+pub fn sys_fsync(call: &mut Call<'_>) -> SysResult {
+    let file = call.host.file_of(call.process, call.int(0))?;
+    let open = call.host.open(file);
+    if open.flags & c::O_PATH != 0 {
+        return Err(Errno::EBADF);
+    }
+    if open.kind.inode().is_none() { Err(Errno::EINVAL) } else { done(0) }
+}
+
+/// `sync(2)`.
+pub fn sys_sync(_call: &mut Call<'_>) -> SysResult {
+    done(0)
+}
+
+/// `fadvise64(2)`: advice without an effect on a simulated host.
+pub fn sys_fadvise64(call: &mut Call<'_>) -> SysResult {
+    let file = call.host.file_of(call.process, call.int(0))?;
+    if !call.host.open(file).kind.has_position() {
+        return Err(Errno::ESPIPE);
+    }
+    if !(0..=5).contains(&call.int(3)) { Err(Errno::EINVAL) } else { done(0) }
+}

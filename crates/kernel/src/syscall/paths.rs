@@ -1,0 +1,349 @@
+//! Making, removing, moving and changing files by their paths.
+
+use super::stat::walk_of;
+use crate::call::{Call, SysResult, done};
+use crate::files::tree::{Found, Node, Target, Walk};
+use crate::ids::InodeKey;
+use belljar_linux_abi::file::FileTime;
+use belljar_linux_abi::{Errno, c};
+
+fn found_at(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Found, Errno> {
+    let path = call.read_path(path)?;
+    call.host.resolve(call.process, dirfd, &path, walk)
+}
+
+fn masked(call: &mut Call<'_>, mode: u32) -> u32 {
+    mode & !call.host.process(call.process).umask
+}
+
+/// `mkdir(2)`.
+pub fn sys_mkdir(call: &mut Call<'_>) -> SysResult {
+    mkdir(call, c::AT_FDCWD, call.args[0], call.uint(1))
+}
+/// `mkdirat(2)`.
+pub fn sys_mkdirat(call: &mut Call<'_>) -> SysResult {
+    mkdir(call, call.int(0), call.args[1], call.uint(2))
+}
+fn mkdir(call: &mut Call<'_>, dirfd: i32, path: u64, mode: u32) -> SysResult {
+    let found = found_at(call, dirfd, path, Walk::empty())?;
+    let mode = masked(call, mode);
+    call.host.make_directory(&found, mode)?;
+    done(0)
+}
+
+/// `rmdir(2)`.
+pub fn sys_rmdir(call: &mut Call<'_>) -> SysResult {
+    let found = found_at(call, c::AT_FDCWD, call.args[0], Walk::empty())?;
+    call.host.remove(&found, true)?;
+    done(0)
+}
+/// `unlink(2)`.
+pub fn sys_unlink(call: &mut Call<'_>) -> SysResult {
+    let found = found_at(call, c::AT_FDCWD, call.args[0], Walk::empty())?;
+    call.host.remove(&found, false)?;
+    done(0)
+}
+/// `unlinkat(2)`.
+pub fn sys_unlinkat(call: &mut Call<'_>) -> SysResult {
+    let flags = call.int(2);
+    if flags & !c::AT_REMOVEDIR != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let found = found_at(call, call.int(0), call.args[1], Walk::empty())?;
+    call.host.remove(&found, flags & c::AT_REMOVEDIR != 0)?;
+    done(0)
+}
+
+/// `rename(2)`.
+pub fn sys_rename(call: &mut Call<'_>) -> SysResult {
+    let [from, to, ..] = call.args;
+    rename(call, (c::AT_FDCWD, from), (c::AT_FDCWD, to), 0)
+}
+/// `renameat(2)`.
+pub fn sys_renameat(call: &mut Call<'_>) -> SysResult {
+    let [_, from, _, to, ..] = call.args;
+    rename(call, (call.int(0), from), (call.int(2), to), 0)
+}
+/// `renameat2(2)`.
+pub fn sys_renameat2(call: &mut Call<'_>) -> SysResult {
+    let [_, from, _, to, ..] = call.args;
+    let flags = call.uint(4);
+    let both = c::RENAME_NOREPLACE | c::RENAME_EXCHANGE;
+    if flags & !both != 0 || flags & both == both {
+        return Err(Errno::EINVAL);
+    }
+    rename(call, (call.int(0), from), (call.int(2), to), flags)
+}
+fn rename(call: &mut Call<'_>, from: (i32, u64), to: (i32, u64), flags: u32) -> SysResult {
+    let from = found_at(call, from.0, from.1, Walk::empty())?;
+    let to = found_at(call, to.0, to.1, Walk::empty())?;
+    call.host.move_name(&from, &to, flags)?;
+    done(0)
+}
+
+/// `link(2)`.
+pub fn sys_link(call: &mut Call<'_>) -> SysResult {
+    let [from, to, ..] = call.args;
+    link(call, (c::AT_FDCWD, from), (c::AT_FDCWD, to), 0)
+}
+/// `linkat(2)`.
+pub fn sys_linkat(call: &mut Call<'_>) -> SysResult {
+    let [_, from, _, to, ..] = call.args;
+    link(call, (call.int(0), from), (call.int(2), to), call.int(4))
+}
+fn link(call: &mut Call<'_>, from: (i32, u64), to: (i32, u64), flags: i32) -> SysResult {
+    if flags & !(c::AT_SYMLINK_FOLLOW | c::AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let mut walk = Walk::empty();
+    walk.set(Walk::FOLLOW, flags & c::AT_SYMLINK_FOLLOW != 0);
+    walk.set(Walk::EMPTY, flags & c::AT_EMPTY_PATH != 0);
+    let inode = found_at(call, from.0, from.1, walk)?.inode()?;
+    let to = found_at(call, to.0, to.1, Walk::empty())?;
+    call.host.make_link(inode, &to)?;
+    done(0)
+}
+
+/// `symlink(2)`.
+pub fn sys_symlink(call: &mut Call<'_>) -> SysResult {
+    symlink(call, call.args[0], c::AT_FDCWD, call.args[1])
+}
+/// `symlinkat(2)`.
+pub fn sys_symlinkat(call: &mut Call<'_>) -> SysResult {
+    symlink(call, call.args[0], call.int(1), call.args[2])
+}
+fn symlink(call: &mut Call<'_>, target: u64, dirfd: i32, path: u64) -> SysResult {
+    let target = call.read_path(target)?;
+    let found = found_at(call, dirfd, path, Walk::empty())?;
+    call.host.make_symlink(&found, target)?;
+    done(0)
+}
+
+/// `readlink(2)`.
+pub fn sys_readlink(call: &mut Call<'_>) -> SysResult {
+    let [path, buffer, len, ..] = call.args;
+    readlink(call, c::AT_FDCWD, path, buffer, len)
+}
+/// `readlinkat(2)`.
+pub fn sys_readlinkat(call: &mut Call<'_>) -> SysResult {
+    let [_, path, buffer, len, ..] = call.args;
+    readlink(call, call.int(0), path, buffer, len)
+}
+fn readlink(call: &mut Call<'_>, dirfd: i32, path: u64, buffer: u64, len: u64) -> SysResult {
+    if len as i32 <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    let inode = found_at(call, dirfd, path, Walk::EMPTY)?.inode()?;
+    let text = match &call.host.inode(inode).node {
+        Node::Symlink { target, .. } => target.clone(),
+        Node::Magic(link) => {
+            let link = *link;
+            call.host.magic_text(call.process, link)?
+        }
+        _ => return Err(Errno::EINVAL),
+    };
+    let shown = &text[..text.len().min(len as usize)];
+    call.write_bytes(buffer, shown)?;
+    done(shown.len() as u64)
+}
+
+/// `mknod(2)`.
+pub fn sys_mknod(call: &mut Call<'_>) -> SysResult {
+    mknod(call, c::AT_FDCWD, call.args[0], call.uint(1))
+}
+/// `mknodat(2)`.
+pub fn sys_mknodat(call: &mut Call<'_>) -> SysResult {
+    mknod(call, call.int(0), call.args[1], call.uint(2))
+}
+fn mknod(call: &mut Call<'_>, dirfd: i32, path: u64, mode: u32) -> SysResult {
+    let found = found_at(call, dirfd, path, Walk::empty())?;
+    let permissions = masked(call, mode & 0o7777);
+    match mode & c::S_IFMT {
+        c::S_IFIFO => call.host.make_special(&found, Node::Fifo, permissions)?,
+        c::S_IFSOCK => call.host.make_special(&found, Node::Socket, permissions)?,
+        0 | c::S_IFREG => call.host.create_closed_file(&found, permissions)?,
+        c::S_IFCHR | c::S_IFBLK => return Err(Errno::EPERM),
+        _ => return Err(Errno::EINVAL),
+    };
+    done(0)
+}
+
+/// What a path leads to, or a descriptor for a change of its attributes; `None` for files without
+/// an inode, whose attributes cannot change.
+fn changed_at(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Option<InodeKey>, Errno> {
+    match found_at(call, dirfd, path, walk)?.target()? {
+        Target::Inode(inode) => Ok(Some(inode)),
+        Target::File(_) => Ok(None),
+    }
+}
+fn changed_fd(call: &mut Call<'_>) -> Result<Option<InodeKey>, Errno> {
+    let file = call.host.file_of(call.process, call.int(0))?;
+    let open = call.host.open(file);
+    if open.flags & c::O_PATH != 0 {
+        return Err(Errno::EBADF);
+    }
+    Ok(open.kind.inode())
+}
+
+/// `chmod(2)`.
+pub fn sys_chmod(call: &mut Call<'_>) -> SysResult {
+    let inode = changed_at(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
+    chmod(call, inode, call.uint(1))
+}
+/// `fchmod(2)`.
+pub fn sys_fchmod(call: &mut Call<'_>) -> SysResult {
+    let inode = changed_fd(call)?;
+    chmod(call, inode, call.uint(1))
+}
+/// `fchmodat(2)`, which has no flags.
+pub fn sys_fchmodat(call: &mut Call<'_>) -> SysResult {
+    let inode = changed_at(call, call.int(0), call.args[1], Walk::FOLLOW)?;
+    chmod(call, inode, call.uint(2))
+}
+/// `fchmodat2(2)`.
+pub fn sys_fchmodat2(call: &mut Call<'_>) -> SysResult {
+    let walk = walk_of(call.int(3), c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH)?;
+    let inode = changed_at(call, call.int(0), call.args[1], walk)?;
+    chmod(call, inode, call.uint(2))
+}
+fn chmod(call: &mut Call<'_>, inode: Option<InodeKey>, mode: u32) -> SysResult {
+    let Some(inode) = inode else { return done(0) };
+    if call.host.inode(inode).node.is_symlink() {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    call.host.inode(inode).meta.mode = mode & 0o7777;
+    call.host.inode_changed(inode);
+    done(0)
+}
+
+/// `chown(2)`.
+pub fn sys_chown(call: &mut Call<'_>) -> SysResult {
+    let inode = changed_at(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
+    chown(call, inode, call.uint(1), call.uint(2))
+}
+/// `lchown(2)`.
+pub fn sys_lchown(call: &mut Call<'_>) -> SysResult {
+    let inode = changed_at(call, c::AT_FDCWD, call.args[0], Walk::empty())?;
+    chown(call, inode, call.uint(1), call.uint(2))
+}
+/// `fchown(2)`.
+pub fn sys_fchown(call: &mut Call<'_>) -> SysResult {
+    let inode = changed_fd(call)?;
+    chown(call, inode, call.uint(1), call.uint(2))
+}
+/// `fchownat(2)`.
+pub fn sys_fchownat(call: &mut Call<'_>) -> SysResult {
+    let walk = walk_of(call.int(4), c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH)?;
+    let inode = changed_at(call, call.int(0), call.args[1], walk)?;
+    chown(call, inode, call.uint(2), call.uint(3))
+}
+fn chown(call: &mut Call<'_>, inode: Option<InodeKey>, uid: u32, gid: u32) -> SysResult {
+    let Some(key) = inode else { return done(0) };
+    let inode = call.host.inode(key);
+    if uid != u32::MAX {
+        inode.meta.uid = uid;
+    }
+    if gid != u32::MAX {
+        inode.meta.gid = gid;
+    }
+    // An ordinary file loses its set-user-id and set-group-id bits, chown(2).
+    if !inode.node.is_directory() {
+        inode.meta.mode &= if inode.meta.mode & 0o010 != 0 { !0o6000 } else { !0o4000 };
+    }
+    call.host.inode_changed(key);
+    done(0)
+}
+
+/// A time argument of the `utime` family.
+#[derive(Clone, Copy)]
+enum NewTime {
+    Now,
+    Omit,
+    At(i64),
+}
+
+/// `utime(2)`.
+pub fn sys_utime(call: &mut Call<'_>) -> SysResult {
+    let inode = changed_at(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
+    let times = match call.args[1] {
+        0 => [NewTime::Now; 2],
+        addr => call.read::<[i64; 2]>(addr)?.map(|sec| NewTime::At(sec.saturating_mul(1_000_000_000))),
+    };
+    set_times(call, inode, times)
+}
+/// `utimes(2)`.
+pub fn sys_utimes(call: &mut Call<'_>) -> SysResult {
+    let inode = changed_at(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
+    let times = read_timevals(call, call.args[1])?;
+    set_times(call, inode, times)
+}
+/// `futimesat(2)`.
+pub fn sys_futimesat(call: &mut Call<'_>) -> SysResult {
+    let inode = if call.args[1] == 0 {
+        changed_fd(call)?
+    } else {
+        changed_at(call, call.int(0), call.args[1], Walk::FOLLOW)?
+    };
+    let times = read_timevals(call, call.args[2])?;
+    set_times(call, inode, times)
+}
+/// `utimensat(2)`; a null path changes the descriptor's file, which is `futimens(3)`.
+pub fn sys_utimensat(call: &mut Call<'_>) -> SysResult {
+    let times = match call.args[2] {
+        0 => [NewTime::Now; 2],
+        addr => {
+            let [access, modify]: [FileTime; 2] = call.read(addr)?;
+            [new_time(access)?, new_time(modify)?]
+        }
+    };
+    let walk = walk_of(call.int(3), c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH)?;
+    let inode = if call.args[1] == 0 {
+        changed_fd(call)?
+    } else {
+        changed_at(call, call.int(0), call.args[1], walk)?
+    };
+    set_times(call, inode, times)
+}
+fn read_timevals(call: &Call<'_>, addr: u64) -> Result<[NewTime; 2], Errno> {
+    if addr == 0 {
+        return Ok([NewTime::Now; 2]);
+    }
+    let [access, modify]: [FileTime; 2] = call.read(addr)?;
+    let convert = |time: FileTime| {
+        // The second field of `struct timeval` counts microseconds.
+        if !(0..1_000_000).contains(&time.nsec) {
+            return Err(Errno::EINVAL);
+        }
+        Ok(NewTime::At(time.sec.saturating_mul(1_000_000_000).saturating_add(time.nsec * 1_000)))
+    };
+    Ok([convert(access)?, convert(modify)?])
+}
+fn new_time(time: FileTime) -> Result<NewTime, Errno> {
+    match time.nsec {
+        c::UTIME_NOW => Ok(NewTime::Now),
+        c::UTIME_OMIT => Ok(NewTime::Omit),
+        nsec @ 0..1_000_000_000 => {
+            Ok(NewTime::At(time.sec.saturating_mul(1_000_000_000).saturating_add(nsec)))
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}
+fn set_times(call: &mut Call<'_>, inode: Option<InodeKey>, new: [NewTime; 2]) -> SysResult {
+    let Some(inode) = inode else { return done(0) };
+    let now = call.host.clock.realtime_ns() as i64;
+    let times = &mut call.host.inode(inode).meta.times;
+    for (field, new) in [&mut times.access, &mut times.modify].into_iter().zip(new) {
+        match new {
+            NewTime::Now => *field = now,
+            NewTime::At(ns) => *field = ns,
+            NewTime::Omit => {}
+        }
+    }
+    times.change = now;
+    done(0)
+}
+
+/// `mount(2)`, `umount2(2)`: nothing can be mounted inside a host.
+pub fn sys_mount(_call: &mut Call<'_>) -> SysResult {
+    Err(Errno::EPERM)
+}

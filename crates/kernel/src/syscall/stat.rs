@@ -1,0 +1,154 @@
+//! What files are: `stat` and its relatives, access, file systems, extended attributes.
+
+use crate::call::{Call, SysResult, done};
+use crate::files::attributes::Attributes;
+use crate::files::tree::Walk;
+use belljar_linux_abi::{Errno, c};
+
+fn at_path(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Attributes, Errno> {
+    // An empty path by a null pointer is what newer programs pass with AT_EMPTY_PATH.
+    let path = if path == 0 && walk.contains(Walk::EMPTY) { Vec::new() } else { call.read_path(path)? };
+    let target = call.host.resolve(call.process, dirfd, &path, walk)?.target()?;
+    Ok(call.host.attributes(target))
+}
+
+/// The walk that `AT_*` flags ask for; `EINVAL` for flags outside `known`.
+pub(super) fn walk_of(flags: i32, known: i32) -> Result<Walk, Errno> {
+    if flags & !known != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let mut walk = Walk::empty();
+    walk.set(Walk::FOLLOW, flags & c::AT_SYMLINK_NOFOLLOW == 0);
+    walk.set(Walk::EMPTY, flags & c::AT_EMPTY_PATH != 0);
+    Ok(walk)
+}
+
+/// `stat(2)`.
+pub fn sys_stat(call: &mut Call<'_>) -> SysResult {
+    let found = at_path(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
+    call.write(call.args[1], &found.stat())?;
+    done(0)
+}
+
+/// `lstat(2)`.
+pub fn sys_lstat(call: &mut Call<'_>) -> SysResult {
+    let found = at_path(call, c::AT_FDCWD, call.args[0], Walk::empty())?;
+    call.write(call.args[1], &found.stat())?;
+    done(0)
+}
+
+/// `fstat(2)`.
+pub fn sys_fstat(call: &mut Call<'_>) -> SysResult {
+    let file = call.host.file_of(call.process, call.int(0))?;
+    let found = call.host.file_attributes(file);
+    call.write(call.args[1], &found.stat())?;
+    done(0)
+}
+
+/// `newfstatat(2)`.
+pub fn sys_newfstatat(call: &mut Call<'_>) -> SysResult {
+    let known = c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH | c::AT_NO_AUTOMOUNT;
+    let walk = walk_of(call.int(3), known)?;
+    let found = at_path(call, call.int(0), call.args[1], walk)?;
+    call.write(call.args[2], &found.stat())?;
+    done(0)
+}
+
+/// `statx(2)`.
+pub fn sys_statx(call: &mut Call<'_>) -> SysResult {
+    let known = c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH | c::AT_NO_AUTOMOUNT | c::AT_STATX_SYNC_TYPE;
+    let walk = walk_of(call.int(2), known)?;
+    if call.int(3) < 0 {
+        return Err(Errno::EINVAL);
+    }
+    let found = at_path(call, call.int(0), call.args[1], walk)?;
+    call.write(call.args[4], &found.statx())?;
+    done(0)
+}
+
+/// `access(2)`.
+pub fn sys_access(call: &mut Call<'_>) -> SysResult {
+    access(call, c::AT_FDCWD, call.args[0], call.int(1), 0)
+}
+
+/// `faccessat(2)`, which has no flags.
+pub fn sys_faccessat(call: &mut Call<'_>) -> SysResult {
+    access(call, call.int(0), call.args[1], call.int(2), 0)
+}
+
+/// `faccessat2(2)`.
+pub fn sys_faccessat2(call: &mut Call<'_>) -> SysResult {
+    access(call, call.int(0), call.args[1], call.int(2), call.int(3))
+}
+
+fn access(call: &mut Call<'_>, dirfd: i32, path: u64, wanted: i32, flags: i32) -> SysResult {
+    if wanted & !(c::R_OK | c::W_OK | c::X_OK) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let walk = walk_of(flags, c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH | c::AT_EACCESS)?;
+    at_path(call, dirfd, path, walk)?.check_access(wanted)?;
+    done(0)
+}
+
+/// `statfs(2)`.
+pub fn sys_statfs(call: &mut Call<'_>) -> SysResult {
+    let found = at_path(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
+    let answer = call.host.file_system(found.device);
+    call.write(call.args[1], &answer)?;
+    done(0)
+}
+
+/// `fstatfs(2)`.
+pub fn sys_fstatfs(call: &mut Call<'_>) -> SysResult {
+    let file = call.host.file_of(call.process, call.int(0))?;
+    let found = call.host.file_attributes(file);
+    let answer = call.host.file_system(found.device);
+    call.write(call.args[1], &answer)?;
+    done(0)
+}
+
+/// `getxattr(2)`, `removexattr(2)`: no file has extended attributes.
+pub fn sys_getxattr(call: &mut Call<'_>) -> SysResult {
+    at_path(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
+    Err(Errno::ENODATA)
+}
+/// `lgetxattr(2)`, `lremovexattr(2)`.
+pub fn sys_lgetxattr(call: &mut Call<'_>) -> SysResult {
+    at_path(call, c::AT_FDCWD, call.args[0], Walk::empty())?;
+    Err(Errno::ENODATA)
+}
+/// `fgetxattr(2)`, `fremovexattr(2)`.
+pub fn sys_fgetxattr(call: &mut Call<'_>) -> SysResult {
+    call.host.file_of(call.process, call.int(0))?;
+    Err(Errno::ENODATA)
+}
+/// `listxattr(2)`.
+pub fn sys_listxattr(call: &mut Call<'_>) -> SysResult {
+    at_path(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
+    done(0)
+}
+/// `llistxattr(2)`.
+pub fn sys_llistxattr(call: &mut Call<'_>) -> SysResult {
+    at_path(call, c::AT_FDCWD, call.args[0], Walk::empty())?;
+    done(0)
+}
+/// `flistxattr(2)`.
+pub fn sys_flistxattr(call: &mut Call<'_>) -> SysResult {
+    call.host.file_of(call.process, call.int(0))?;
+    done(0)
+}
+/// `setxattr(2)`: file systems without extended attributes answer so.
+pub fn sys_setxattr(call: &mut Call<'_>) -> SysResult {
+    at_path(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
+    Err(Errno::EOPNOTSUPP)
+}
+/// `lsetxattr(2)`.
+pub fn sys_lsetxattr(call: &mut Call<'_>) -> SysResult {
+    at_path(call, c::AT_FDCWD, call.args[0], Walk::empty())?;
+    Err(Errno::EOPNOTSUPP)
+}
+/// `fsetxattr(2)`.
+pub fn sys_fsetxattr(call: &mut Call<'_>) -> SysResult {
+    call.host.file_of(call.process, call.int(0))?;
+    Err(Errno::EOPNOTSUPP)
+}
