@@ -82,7 +82,7 @@ fn process_spec(process: &Process, options: &RunOptions) -> ProcessSpec {
         CLEAN_ENVIRONMENT.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     environment.extend(process.environment.clone());
     ProcessSpec {
-        args: std::iter::once(path.clone()).chain(process.args.iter().cloned()).collect(),
+        args: std::iter::once(process.arg0.clone()).chain(process.args.iter().cloned()).collect(),
         path,
         environment: environment.into_iter().collect(),
         start: process.start_time,
