@@ -62,8 +62,7 @@ impl Connection {
     }
 
     /// A reset and CLOSED at once: `SO_LINGER` with time 0, or the listening socket was closed.
-    pub fn abort(&mut self, now: SimTime) {
-        let _ = now;
+    pub fn abort(&mut self, _now: SimTime) {
         self.orphan = true;
         if self.state != State::TimeWait && self.state != State::SynSent && self.state != State::Closed {
             self.send_reset();
@@ -175,19 +174,20 @@ impl Connection {
     }
 
     /// ICMP destination unreachable or the like was received for this connection. It ends a
-    /// handshake (`hard`: protocol or port unreachable always did, and Linux also lets network and
-    /// host unreachable end it); later it is only remembered for when the connection times out.
-    pub fn on_unreachable(&mut self, error: TcpError, hard: bool) {
-        if matches!(self.state, State::SynSent | State::SynReceived) && hard {
+    /// handshake; later it is only remembered for when the connection times out.
+    pub fn on_unreachable(&mut self, error: TcpError, _now: SimTime) {
+        if matches!(self.state, State::SynSent | State::SynReceived) {
             self.fail(error);
         } else if self.state != State::Closed {
             self.soft_error = Some(error);
         }
     }
 
-    /// ICMP "fragmentation needed": the path carries segments of `mss` bytes (the MTU less 40 for
-    /// IPv4). What is too large in flight is sent again in smaller pieces.
-    pub fn on_path_mss(&mut self, mss: u16, now: SimTime) {
+    /// ICMP "fragmentation needed": the path carries packets of `mtu` bytes, IP header included.
+    /// What is too large in flight is sent again in smaller pieces.
+    pub fn on_path_mtu(&mut self, mtu: u16, now: SimTime) {
+        let headers = if self.remote.is_ipv4() { 40 } else { 60 };
+        let mss = mtu.saturating_sub(headers);
         if mss >= self.snd.mss_limit || !self.state.is_synchronised() {
             return;
         }

@@ -95,7 +95,7 @@ impl Connection {
             _ => self.stamps.enabled = false,
         }
         self.set_mss();
-        self.rcv.mss = (self.snd.mss as u32).min(self.rcv.advertised_mss).min(536).max(88);
+        self.rcv.mss = (self.snd.mss as u32).min(self.rcv.advertised_mss).clamp(88, 536);
         self.recovery.retransmit_stamp = None;
         self.highest_delivered = self.snd.initial + 1;
         self.stats.heard_at = now;

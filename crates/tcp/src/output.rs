@@ -131,7 +131,7 @@ impl Connection {
         }
         let last = end == data_end;
         if last && self.snd.fin {
-            if end + 1 <= self.snd.window_end() {
+            if end < self.snd.window_end() {
                 end += 1;
             } else if len == 0 {
                 return None;

@@ -123,7 +123,7 @@ impl Connection {
             lost: flight.lost(),
             retransmitted: flight.retransmitted(),
             rtt: self.rtt.srtt().unwrap_or_default(),
-            rtt_variation: self.rtt.variation().div(4),
+            rtt_variation: self.rtt.mean_deviation(),
             min_rtt: self.rtt.min(),
             ssthresh: self.window.ssthresh,
             cwnd: self.window.cwnd,

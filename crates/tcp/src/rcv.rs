@@ -89,7 +89,7 @@ impl Receiver {
             window,
             scale,
             advertised_mss: mss,
-            mss: mss.min(536).max(88),
+            mss: mss.clamp(88, 536),
             ssthresh: window,
             clamp: space,
             limit,

@@ -152,12 +152,12 @@ impl Connection {
         match self.recovery.phase {
             Phase::Recovery if ack.advanced && ack.echoes_original => self.undo(),
             Phase::Loss if ack.advanced && ack.echoes_original => self.undo(),
-            Phase::Recovery | Phase::Loss if ack.advanced && !self.sack_enabled => {
+            Phase::Recovery | Phase::Loss
+                if ack.advanced && !self.sack_enabled && !self.snd.flight.is_empty() =>
+            {
                 // RFC 6582, section 3.2, step 3: "If this ACK does not acknowledge all of the data
                 // [..], then this is a partial ACK [..] retransmit the first unacknowledged segment".
-                if !self.snd.flight.is_empty() {
-                    self.snd.flight.mark_lost(0);
-                }
+                self.snd.flight.mark_lost(0);
             }
             _ => {}
         }

@@ -45,8 +45,9 @@ impl RttEstimator {
         (!self.srtt.is_zero()).then_some(self.srtt)
     }
 
-    pub(crate) fn variation(&self) -> SimDuration {
-        self.deviation
+    /// The mean deviation.
+    pub(crate) fn mean_deviation(&self) -> SimDuration {
+        self.deviation.div(4)
     }
 
     /// The least round-trip time of the last five minutes.

@@ -12,12 +12,12 @@ impl Connection {
 
     /// `TCP_CORK`, and `MSG_MORE` for the span of a call. While set, a segment that is not full waits
     /// for more, about 200 ms at most.
-    pub fn set_cork(&mut self, on: bool) {
+    pub fn set_cork(&mut self, on: bool, _now: SimTime) {
         self.settings.cork = on;
     }
 
     /// `TCP_QUICKACK`: turns delayed ACKs off until the flow becomes interactive again, or on.
-    pub fn set_quickack(&mut self, on: bool) {
+    pub fn set_quickack(&mut self, on: bool, _now: SimTime) {
         if !on {
             return self.delack.leave_quick();
         }
@@ -39,7 +39,7 @@ impl Connection {
     }
 
     /// `TCP_CONGESTION`.
-    pub fn set_congestion(&mut self, algorithm: CongestionAlgorithm) {
+    pub fn set_congestion(&mut self, algorithm: CongestionAlgorithm, _now: SimTime) {
         if self.congestion.name() != algorithm.name() {
             self.config.congestion = algorithm;
             self.congestion = congestion::instantiate(algorithm);

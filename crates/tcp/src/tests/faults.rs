@@ -34,7 +34,9 @@ fn run(seed: u64) {
     let configs = [config(), config()];
     let mut world = World::new(link, configs, seed);
     world.tracing = true;
-    let scale = [300, 30_000, 200_000][dice.below(3) as usize];
+    // Where one exchange in two fails, timeouts of minutes are the rule: little data there.
+    let scale =
+        if world.link.loss >= 0.1 { 20_000 } else { [300, 30_000, 1_000_000][dice.below(3) as usize] };
     for end in &mut world.ends {
         end.to_send = dice.below(scale);
         end.closes = true;
@@ -52,7 +54,7 @@ fn run(seed: u64) {
 
 #[test]
 fn every_byte_arrives_whatever_the_link_does() {
-    for seed in 0..400 {
+    for seed in 0..1000 {
         if let Err(cause) = std::panic::catch_unwind(|| run(seed)) {
             eprintln!("seed {seed}");
             std::panic::resume_unwind(cause);

@@ -57,6 +57,9 @@ pub(crate) struct End {
 /// A segment seen on the wire: when, from which end, the header and the payload's length.
 pub(crate) type Seen = (SimTime, usize, Repr, usize);
 
+/// Called with time, sending end, header and payload's length.
+pub(crate) type Filter = Box<dyn FnMut(SimTime, usize, &Repr, usize) -> bool>;
+
 enum Happening {
     Arrive(usize, Vec<u8>),
     Departed(usize, usize),
@@ -72,7 +75,7 @@ pub(crate) struct World {
     pub trace: Vec<Seen>,
     pub tracing: bool,
     /// Called for each segment about to enter the link: true drops it.
-    pub filter: Box<dyn FnMut(SimTime, usize, &Repr, usize) -> bool>,
+    pub filter: Filter,
     pub segments: u64,
     buffer: Vec<u8>,
 }
