@@ -1,22 +1,135 @@
-//! What guests are told of the CPU, where it can be made to trap `cpuid`.
+//! What guests are told of the CPU, where it can be made to trap `cpuid`: the machine's own answers
+//! cut down to a baseline with AVX2, without clocks and random numbers of its own, and with one
+//! logical processor. Where it cannot, guests see the machine's own answers.
+//!
+//! AVX-512 is hidden, but leaf 0xd still describes its state: XCR0 cannot be hidden, and glibc sizes
+//! its `xsavec` areas by that leaf.
 
+use super::worker::{self, Worker};
+use belljar_base::Map;
 use belljar_kernel::machine::Regs;
 use std::arch::x86_64::__cpuid_count;
+use std::sync::OnceLock;
 
 const ARCH_CPUID_SET: i64 = 0x1012;
 
-/// Makes `cpuid` fault on this thread, or not. Without effect where the CPU cannot: guests then
-/// see the machine's own answers. Async-signal-safe.
+/// EAX, EBX, ECX, EDX.
+type Leaf = [u32; 4];
+type Table = Map<(u32, u32), Leaf>;
+
+const LAST_BASIC: u32 = 0xd;
+const LAST_EXTENDED: u32 = 0x8000_0008;
+
+/// Leaf 1 ECX without MONITOR, DTES64, DS-CPL, VMX, SMX, EIST, TM2, SDBG, xTPR, PDCM, PCID, DCA,
+/// x2APIC, TSC-deadline, RDRAND and the hypervisor bit.
+const FEATURES_1_ECX: u32 = 0x3ed8_3203;
+/// Leaf 1 EDX without debug store, ACPI, HTT, thermal monitor and pending-break enable.
+const FEATURES_1_EDX: u32 = 0x0f9f_ffff;
+/// Leaf 7 EBX: BMI1, AVX2, BMI2, ERMS, ADX, CLFLUSHOPT, CLWB, SHA.
+const FEATURES_7_EBX: u32 = 1 << 3 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 19 | 1 << 23 | 1 << 24 | 1 << 29;
+/// Leaf 7 ECX: GFNI, VAES, VPCLMULQDQ.
+const FEATURES_7_ECX: u32 = 1 << 8 | 1 << 9 | 1 << 10;
+/// Leaf 7 EDX: FSRM.
+const FEATURES_7_EDX: u32 = 1 << 4;
+/// Leaf 0xd, 1 EAX: XSAVEOPT, XSAVEC, XGETBV(1).
+const FEATURES_D1_EAX: u32 = 0b111;
+/// Leaf 0x80000001 ECX: LAHF, LZCNT, PREFETCHW.
+const FEATURES_8_1_ECX: u32 = 1 << 0 | 1 << 5 | 1 << 8;
+
+/// Makes `cpuid` fault on this thread, or not; without effect where the CPU cannot.
+/// Async-signal-safe.
 pub fn set_faulting(on: bool) {
     // SAFETY: the argument is a plain number.
     unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, i64::from(!on)) };
 }
 
-/// Answers a `cpuid` with EAX and ECX as in `regs`.
-pub fn answer(regs: &mut Regs) {
-    let leaf = __cpuid_count(regs.rax as u32, regs.rcx as u32);
-    regs.rax = u64::from(leaf.eax);
-    regs.rbx = u64::from(leaf.ebx);
-    regs.rcx = u64::from(leaf.ecx);
-    regs.rdx = u64::from(leaf.edx);
+/// Answers the `cpuid` that faulted with EAX and ECX as in `regs`.
+pub fn answer(regs: &mut Regs, worker: &mut Worker) {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    let table = TABLE.get_or_init(|| {
+        worker::set_traps_native(worker);
+        native_table()
+    });
+    let [eax, ebx, ecx, edx] = shown(table, regs.rax as u32, regs.rcx as u32);
+    regs.rax = u64::from(eax);
+    regs.rbx = u64::from(ebx);
+    regs.rcx = u64::from(ecx);
+    regs.rdx = u64::from(edx);
+}
+
+fn native_table() -> Table {
+    let mut table = Table::new();
+    for (first, last) in [(0, LAST_BASIC), (0x8000_0000, LAST_EXTENDED)] {
+        let last = __cpuid_count(first, 0).eax.min(last);
+        for leaf in first..=last {
+            let subleaves = match leaf {
+                4 => 8,
+                0xd => 32,
+                _ => 1,
+            };
+            for subleaf in 0..subleaves {
+                let r = __cpuid_count(leaf, subleaf);
+                table.insert((leaf, subleaf), [r.eax, r.ebx, r.ecx, r.edx]);
+            }
+        }
+    }
+    table
+}
+
+/// The baseline's answer for `leaf` and `subleaf`; zeros for what it does not have.
+fn shown(table: &Table, leaf: u32, subleaf: u32) -> Leaf {
+    // Most leaves ignore the subleaf.
+    let key = if matches!(leaf, 4 | 7 | 0xd) { subleaf } else { 0 };
+    let Some(&[eax, ebx, ecx, edx]) = table.get(&(leaf, key)) else { return [0; 4] };
+    match leaf {
+        0 => [eax.min(LAST_BASIC), ebx, ecx, edx],
+        // One logical processor, APIC id 0.
+        1 => [eax, ebx & 0xffff | 1 << 16, ecx & FEATURES_1_ECX, edx & FEATURES_1_EDX],
+        // Caches that one thread uses.
+        4 => [eax & 0x3fff, ebx, ecx, edx],
+        // MWAIT, thermal management, cache access, performance monitoring.
+        5 | 6 | 9 | 0xa => [0; 4],
+        7 => [0, ebx & FEATURES_7_EBX, ecx & FEATURES_7_ECX, edx & FEATURES_7_EDX],
+        // One thread of one core: both levels hold one processor.
+        0xb => match subleaf {
+            0 => [0, 1, 1 << 8, 0],
+            1 => [0, 1, 2 << 8 | 1, 0],
+            _ => [0, 0, subleaf & 0xff, 0],
+        },
+        0xd if subleaf == 1 => [eax & FEATURES_D1_EAX, ebx, 0, 0],
+        0x8000_0000 => [eax.min(LAST_EXTENDED), ebx, ecx, edx],
+        0x8000_0001 => [eax, ebx, ecx & FEATURES_8_1_ECX, edx],
+        // No invariant time-stamp counter: programs shall ask the kernel for the time.
+        0x8000_0007 => [0; 4],
+        // Widths of addresses, but neither the count of cores nor RDPRU.
+        0x8000_0008 => [eax, 0, 0, 0],
+        _ => [eax, ebx, ecx, edx],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_baseline_shows_one_processor_without_clocks_or_random_numbers() {
+        let table = native_table();
+        let [_, ebx, ecx, edx] = shown(&table, 1, 0);
+        assert_eq!(ebx >> 16, 1);
+        assert_eq!(ecx & (1 << 30 | 1 << 24 | 1 << 31), 0, "RDRAND, TSC deadline, hypervisor");
+        assert_ne!(ecx & (1 << 27), 0, "OSXSAVE");
+        assert_ne!(ecx & (1 << 28), 0, "AVX");
+        assert_eq!(edx & (1 << 28), 0, "HTT");
+        let [max, ebx, ecx, _] = shown(&table, 7, 0);
+        assert_eq!(max, 0);
+        assert_eq!(ebx & (1 << 16 | 1 << 18 | 1 << 11 | 1), 0, "AVX-512, RDSEED, RTM, FSGSBASE");
+        assert_eq!(ecx & (1 << 22), 0, "RDPID");
+        assert_eq!(shown(&table, 7, 1), [0; 4]);
+        assert_eq!(shown(&table, 0xb, 0)[1], 1);
+        assert_eq!(shown(&table, 0x4000_0000, 0), [0; 4]);
+        assert_eq!(shown(&table, 0x15, 0), [0; 4]);
+        // What glibc sizes its save areas by is what `xsavec` writes.
+        assert_eq!(shown(&table, 0xd, 0), table[&(0xd, 0)]);
+        assert_eq!(shown(&table, 0xd, 2), table[&(0xd, 2)]);
+    }
 }

@@ -78,7 +78,8 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space) -> Option<
                     Some(Exit::ReadTsc { aux })
                 }
                 Some((Trapping::Cpuid, len)) => {
-                    cpuid::answer(regs);
+                    // SAFETY: as above; the guest has been left.
+                cpuid::answer(regs, unsafe { &mut *worker });
                     regs.rip += len;
                     None
                 }
