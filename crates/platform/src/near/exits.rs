@@ -79,7 +79,7 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space) -> Option<
                 }
                 Some((Trapping::Cpuid, len)) => {
                     // SAFETY: as above; the guest has been left.
-                cpuid::answer(regs, unsafe { &mut *worker });
+                    cpuid::answer(regs, unsafe { &mut *worker });
                     regs.rip += len;
                     None
                 }

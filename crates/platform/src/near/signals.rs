@@ -218,14 +218,18 @@ fn fix_copy(registers: &mut [i64; 23]) -> bool {
 }
 
 /// Gives the signal the end it would have had without the platform: the faulting instruction runs
-/// again under the previous action, or (`sent`, `int3`) the signal is raised again.
+/// again under the previous action. A signal that was `sent`, or one that would not come again, has
+/// its default effect.
 fn end_as_usual(signal: i32, sent: bool) {
     let Some(index) = EXCEPTIONS.iter().position(|&s| s == signal) else { return };
-    // SAFETY: `install` filled the entry before this handler was in place.
+    // SAFETY: `install` filled the entry before this handler was in place; all-zero is the default
+    // action.
     unsafe {
-        libc::sigaction(signal, (*PREVIOUS.0.get())[index].as_ptr(), std::ptr::null_mut());
         if sent || signal == libc::SIGTRAP || signal == libc::SIGSYS {
+            libc::sigaction(signal, &std::mem::zeroed(), std::ptr::null_mut());
             libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal);
+        } else {
+            libc::sigaction(signal, (*PREVIOUS.0.get())[index].as_ptr(), std::ptr::null_mut());
         }
     }
 }

@@ -3,4 +3,6 @@
 
 mod basic;
 mod fixture;
+mod process;
 mod rewriting;
+mod vector;
