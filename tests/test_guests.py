@@ -1,5 +1,6 @@
 """Every program of tests/guests natively (the oracle) and under Belljar, with the same expectations."""
 
+import os
 import pathlib
 import re
 import shutil
@@ -8,7 +9,8 @@ import subprocess
 import pytest
 from conftest import TARGET, execute
 
-SOURCES = sorted((pathlib.Path(__file__).parent / "guests").glob("*.c"))
+GUESTS = pathlib.Path(__file__).parent / "guests"
+SOURCES = sorted(GUESTS.glob("*.c"))
 FLAGS = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-Wno-unused-result",
          # on purpose: calls with pointers and lengths that cannot work
          "-Wno-stringop-overflow", "-Wno-stringop-overread", "-Wno-nonnull"]
@@ -18,21 +20,27 @@ LINKAGES = {
     "static-pie": ["gcc", "-static-pie"],
     "musl": ["musl-gcc", "-static"],
 }
+GO = {"exe": [], "pie": ["-buildmode=pie"]}
 # A static glibc loads its name services at run time, which is not a static program any more.
 NOT = {("names", "static"), ("names", "static-pie")}
 CASES = [(s, k) for s in SOURCES for k in LINKAGES if (s.stem, k) not in NOT]
+CASES += [(s, k) for s in sorted(GUESTS.glob("*.go")) for k in GO]
 IDS = [f"{s.stem}-{k}" for s, k in CASES]
 
 
 def build(source, linkage):
-    compiler, *flags = LINKAGES[linkage]
-    if shutil.which(compiler) is None:
-        pytest.skip(f"{compiler} is not installed")
+    """The program's path, compiled when its source is newer."""
     out = TARGET / "guests" / linkage / source.stem
     out.parent.mkdir(parents=True, exist_ok=True)
-    newest = max(source.stat().st_mtime, (source.parent / "guest.h").stat().st_mtime)
+    if source.suffix == ".go":
+        command = ["go", "build", *GO[linkage], "-o", out, source]
+    else:
+        command = [*LINKAGES[linkage], *FLAGS, source, "-o", out]
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    newest = max(source.stat().st_mtime, (GUESTS / "guest.h").stat().st_mtime)
     if not out.exists() or out.stat().st_mtime < newest:
-        subprocess.run([compiler, *flags, *FLAGS, source, "-o", out], check=True)
+        subprocess.run(command, check=True, env={**os.environ, "CGO_ENABLED": "0"})
     return out
 
 
@@ -61,6 +69,6 @@ def test_a_failing_program_is_seen(workdir):
     source = workdir / "canary.c"
     source.write_text('#include "guest.h"\nstatic void canary(void) { SAME(1, 2); }\nGUEST(T(canary))\n')
     binary = workdir / "canary"
-    subprocess.run(["gcc", "-I", SOURCES[0].parent, source, "-o", binary], check=True)
+    subprocess.run(["gcc", "-I", GUESTS, source, "-o", binary], check=True)
     with pytest.raises(AssertionError, match="not ok: canary"):
         judge(execute([binary], timeout=60, cwd=workdir))

@@ -1,6 +1,5 @@
 """What cannot be run: one clear message with the name and the line, a failing exit status, nothing left behind."""
 
-import os
 import pathlib
 import re
 import subprocess
@@ -64,18 +63,16 @@ FILES = {
 EVERYWHERE = {"missing-field", "not-yaml", "gml-syntax"}  # where it is noticed may be further down
 
 
-def leftovers():
-    """Files of ours in the temporary directories, and processes that run belljar."""
-    places = [pathlib.Path(os.environ.get("TMPDIR", "/tmp")), pathlib.Path("/dev/shm")]
-    files = {str(f) for place in places for f in place.glob("*belljar*")}
-    running = set()
-    for link in pathlib.Path("/proc").glob("[0-9]*/exe"):
+def with_our_temporary_directory(path):
+    """Processes that were started with this TMPDIR, which no one else uses."""
+    mark, found = f"TMPDIR={path}".encode(), []
+    for environ in pathlib.Path("/proc").glob("[0-9]*/environ"):
         try:
-            if os.readlink(link).endswith("/belljar"):
-                running.add(str(link))
+            if mark in environ.read_bytes().split(b"\0"):
+                found.append((environ.parent / "cmdline").read_bytes())
         except OSError:
             pass
-    return files | running
+    return found
 
 
 @pytest.fixture
@@ -84,10 +81,9 @@ def nothing_left(monkeypatch, workdir):
     temporary = workdir / "tmp"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
-    before = leftovers()
     yield
+    assert with_our_temporary_directory(temporary) == []
     assert list(temporary.iterdir()) == []
-    assert leftovers() - before == set()
 
 
 def one_message(done, pattern):

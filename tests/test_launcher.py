@@ -1,0 +1,90 @@
+"""./belljar: builds when it must, says what is missing, passes everything on."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from conftest import ROOT
+
+CARGO = """#!/bin/sh
+echo "cargo $* in $PWD" >> "$LOG"
+[ -z "$BROKEN" ] || { echo "error: it does not compile" >&2; exit 101; }
+mkdir -p "$CARGO_TARGET_DIR/release"
+printf '#!/bin/sh\\nfor a in "$@"; do printf "[%%s]" "$a"; done; exit 5\\n' > "$CARGO_TARGET_DIR/release/belljar"
+chmod +x "$CARGO_TARGET_DIR/release/belljar"
+"""
+
+
+@pytest.fixture
+def tree(workdir):
+    """A tree with a space in its name, and a PATH with nothing but the tools that every system has and a cargo of ours."""
+    root = workdir / "a tree"
+    (root / "crates" / "cli").mkdir(parents=True)
+    for name in ("Cargo.toml", "Cargo.lock", "crates/cli/main.rs"):
+        (root / name).write_text("")
+    shutil.copy(ROOT / "belljar", root)
+    tools = workdir / "tools"
+    tools.mkdir()
+    for tool in ("sh", "dirname", "readlink", "find", "head", "uname", "touch", "mkdir", "chmod"):
+        (tools / tool).symlink_to(shutil.which(tool))
+    for name, text in {"cargo": CARGO, "cc": "#!/bin/sh\n"}.items():
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    env = {"PATH": str(tools), "LOG": str(workdir / "log"), "HOME": str(workdir)}
+
+    def run(*arguments, cwd=workdir, program=root / "belljar", **more):
+        return subprocess.run([program, *arguments], cwd=cwd, env={**env, **more}, capture_output=True, text=True)
+
+    run.root, run.tools, run.log = root, tools, workdir / "log"
+    return run
+
+
+def test_builds_once_and_passes_arguments(tree):
+    first = tree("run", "a file.yaml", "", "--seed", "7")
+    assert (first.returncode, first.stdout) == (5, "[run][a file.yaml][][--seed][7]"), first
+    assert "first time" in first.stderr
+    second = tree("x")
+    assert (second.returncode, second.stdout, second.stderr) == (5, "[x]", "")
+    assert tree.log.read_text() == f"cargo build --release -p belljar in {tree.root}\n"
+
+
+def test_builds_again_when_a_source_is_newer(tree):
+    tree()
+    newer = os.stat(tree.root / "target" / "release" / "belljar").st_mtime + 5
+    os.utime(tree.root / "crates" / "cli" / "main.rs", (newer, newer))
+    assert tree("x").stderr == ""
+    assert len(tree.log.read_text().splitlines()) == 2 and "--quiet" in tree.log.read_text()
+
+
+def test_target_dir(tree, workdir):
+    (workdir / "here").mkdir()
+    assert tree("x", cwd=workdir / "here", CARGO_TARGET_DIR="out put").returncode == 5
+    assert (workdir / "here" / "out put" / "release" / "belljar").exists() and not (tree.root / "target").exists()
+
+
+def test_through_a_link(tree, workdir):
+    (workdir / "bin").mkdir()
+    (workdir / "bin" / "bj").symlink_to("../a tree/belljar")
+    assert tree("x", program=workdir / "bin" / "bj").stdout == "[x]"
+
+
+def test_missing_tools_are_named(tree):
+    (tree.tools / "cargo").unlink()
+    (tree.tools / "cc").unlink()
+    done = tree("x")
+    assert done.returncode == 127 and done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert len(lines) == 2 and "cargo" in lines[0] and "rustup" in lines[0] and "C compiler" in lines[1], lines
+
+
+def test_a_build_that_fails(tree):
+    done = tree("x", BROKEN="1")
+    assert done.returncode == 1 and "it does not compile" in done.stderr and done.stdout == ""
+
+
+def test_the_built_one_needs_no_tools(tree):
+    tree()
+    (tree.tools / "cargo").unlink()
+    (tree.tools / "cc").unlink()
+    assert tree("x").stdout == "[x]"
