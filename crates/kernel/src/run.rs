@@ -255,6 +255,21 @@ impl Host {
         self.run_queue.retain(|k| *k != key);
     }
 
+    /// Runs a thread up to the end of its next call, for tests; false if it left the processor.
+    #[cfg(test)]
+    pub(crate) fn step_once(&mut self, key: ThreadKey) -> bool {
+        !matches!(self.step(key), Step::Left)
+    }
+    /// Handles everything that is due up to `until`, for tests; no thread runs.
+    #[cfg(test)]
+    pub(crate) fn fire_until(&mut self, until: SimTime) {
+        while let Some(at) = self.next_due().filter(|at| *at <= until) {
+            self.clock.advance(at);
+            self.fire_next();
+        }
+        self.clock.advance(until);
+    }
+
     fn count_call(&mut self, number: u32) {
         *self.call_counts.entry(number).or_default() += 1;
     }

@@ -17,7 +17,9 @@ pub struct PollFd {
 
 /// `struct epoll_event`, which x86-64 packs.
 #[repr(C, packed)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout, Unaligned,
+)]
 pub struct EpollEvent {
     /// `EPOLL*` bits.
     pub events: u32,
@@ -54,7 +56,8 @@ impl From<&SigInfo> for SignalfdSiginfo {
     /// Fills in what the signal's code says that the union holds, as `signalfd_copyinfo` of Linux.
     fn from(info: &SigInfo) -> SignalfdSiginfo {
         let (low, high) = (|n: usize| info.fields[n] as u32, |n: usize| (info.fields[n] >> 32) as u32);
-        let mut out = SignalfdSiginfo { signo: info.signo as u32, errno: info.errno, code: info.code, ..Self::ZERO };
+        let mut out =
+            SignalfdSiginfo { signo: info.signo as u32, errno: info.errno, code: info.code, ..Self::ZERO };
         let hardware = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
         if info.code == libc::SI_TIMER {
             (out.tid, out.overrun) = (low(0), high(0));

@@ -24,8 +24,7 @@ const EPOLLWAKEUP: u32 = c::EPOLLWAKEUP as u32;
 /// has fired has no others left.
 const PRIVATE: u32 = EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP;
 /// What may go with `EPOLLEXCLUSIVE` (`EPOLLEXCLUSIVE_OK_BITS`).
-const EXCLUSIVE_MAY: u32 =
-    EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
+const EXCLUSIVE_MAY: u32 = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
 /// How many instances may watch one another in a row less one (`EP_MAX_NESTS`).
 const MAX_NESTS: usize = 4;
 
@@ -36,7 +35,8 @@ struct Item {
     fd: i32,
     events: u32,
     data: u64,
-    queue: WaitQueueId,
+    /// `None` for a file whose readiness never changes.
+    queue: Option<WaitQueueId>,
     on_ready_list: bool,
 }
 
@@ -74,7 +74,7 @@ impl Host {
         fd: i32,
         event: EpollEvent,
     ) -> Result<(), Errno> {
-        let queue = self.wait_queue(file).ok_or(Errno::EPERM)?;
+        let queue = self.wait_queue(file);
         let nested = match self.files.open[file.0].kind {
             FileKind::Epoll(inner) => Some(inner),
             _ => None,
@@ -93,10 +93,13 @@ impl Host {
         }
         let instance = &mut self.files.epolls[epoll.0];
         let events = event.events | EPOLLERR | EPOLLHUP;
-        let item = instance.items.insert(Item { file, fd, events, data: event.data, queue, on_ready_list: false });
+        let item =
+            instance.items.insert(Item { file, fd, events, data: event.data, queue, on_ready_list: false });
         instance.by_target.insert((file, fd), item);
         self.files.watchers.entry(file).or_default().push((epoll, item));
-        self.waits.enter(queue, Waiter::Epoll { epoll, item });
+        if let Some(queue) = queue {
+            self.waits.enter(queue, Waiter::Epoll { epoll, item });
+        }
         self.list_if_ready(epoll, item);
         Ok(())
     }
@@ -211,7 +214,9 @@ impl Host {
         if item.on_ready_list {
             instance.ready.retain(|ready| *ready != index);
         }
-        self.waits.leave(item.queue, Waiter::Epoll { epoll, item: index });
+        if let Some(queue) = item.queue {
+            self.waits.leave(queue, Waiter::Epoll { epoll, item: index });
+        }
     }
     /// An open file goes away, and every item that watches it with it.
     pub(super) fn forget_watchers(&mut self, file: FileKey) {
@@ -245,9 +250,10 @@ impl Host {
     }
     /// How many instances are above `from` in the longest row.
     fn depth_above(&self, from: EpollKey, depth: usize) -> usize {
-        let own = self.files.watchers.iter().filter(
-            |(file, _)| matches!(self.files.open[file.0].kind, FileKind::Epoll(key) if key == from),
-        );
+        let own =
+            self.files.watchers.iter().filter(
+                |(file, _)| matches!(self.files.open[file.0].kind, FileKind::Epoll(key) if key == from),
+            );
         let parents = own.flat_map(|(_, watchers)| watchers);
         parents
             .map(|(parent, _)| if depth > MAX_NESTS { 0 } else { 1 + self.depth_above(*parent, depth + 1) })

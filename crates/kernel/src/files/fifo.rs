@@ -63,7 +63,8 @@ impl Host {
                     let awaited = self.queue_len(fifo.opening_readers);
                     let pipe = &mut self.files.pipes[key.0];
                     if pipe.readers == 0 && awaited == 0 {
-                        let refused = if waits { Ok(FifoOpen::Wait(fifo.opening_writers)) } else { Err(Errno::ENXIO) };
+                        let refused =
+                            if waits { Ok(FifoOpen::Wait(fifo.opening_writers)) } else { Err(Errno::ENXIO) };
                         self.drop_unused_fifo(key, waits);
                         return refused;
                     }

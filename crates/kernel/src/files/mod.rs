@@ -25,6 +25,8 @@ mod timerfd;
 pub(crate) mod transfer;
 pub(crate) mod tree;
 mod virtual_files;
+#[cfg(test)]
+mod waiting_tests;
 
 pub use descriptors::{FdEntry, FdTable, OpenFile};
 pub use executable::Executable;

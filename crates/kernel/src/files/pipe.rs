@@ -221,7 +221,13 @@ mod tests {
     fn a_small_write_is_all_or_nothing_and_a_long_one_is_not() {
         let mut p = pipe();
         assert_eq!(write(&mut p, &[0; 65_536]), 65_536);
-        assert!(!{ p.peek(1); p.consume(1) }, "a page is freed whole");
+        assert!(
+            !{
+                p.peek(1);
+                p.consume(1)
+            },
+            "a page is freed whole"
+        );
         assert_eq!(write(&mut p, &[0; 1]), 0);
         assert!(p.consume(4_095));
         assert_eq!(write(&mut p, &[0; 10_000]), 4_096);

@@ -66,6 +66,12 @@ impl Host {
         }
     }
 
+    /// Whether an epoll instance takes the file: those that are always ready, such as regular files,
+    /// it refuses, but not the simulator's own standard streams, which are pipes or terminals.
+    pub(crate) fn can_be_watched(&self, file: FileKey) -> bool {
+        matches!(self.files.open[file.0].kind, FileKind::NativeStream(_)) || self.wait_queue(file).is_some()
+    }
+
     /// Tells everyone in `queue` that its object has changed in a way that brings `events`.
     /// Threads try their calls again whatever they wait for; epoll items that did not ask for any
     /// of `events` sleep on. Of the exclusive items only the first that has somebody to wake is told.

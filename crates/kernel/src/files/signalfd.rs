@@ -6,8 +6,8 @@ use crate::call::{Block, Call, SysResult, done};
 use crate::guest::{Buffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, ThreadKey, WaitQueueId};
-use belljar_linux_abi::signal::{SigInfo, SigSet};
 use belljar_linux_abi::poll::SignalfdSiginfo;
+use belljar_linux_abi::signal::{SigInfo, SigSet};
 use belljar_linux_abi::{Errno, c};
 use zerocopy::IntoBytes;
 

@@ -8,11 +8,7 @@ use belljar_linux_abi::Errno;
 impl Host {
     /// Creates the entry that `bind(2)` makes; it is held until
     /// [`release_socket_node`](Self::release_socket_node). `EADDRINUSE` if the path exists.
-    pub(crate) fn create_socket_node(
-        &mut self,
-        process: ProcessKey,
-        path: &[u8],
-    ) -> Result<InodeKey, Errno> {
+    pub(crate) fn create_socket_node(&mut self, process: ProcessKey, path: &[u8]) -> Result<InodeKey, Errno> {
         let found = self.resolve_here(process, path, Walk::empty())?;
         if found.target.is_some() {
             return Err(Errno::EADDRINUSE);

@@ -174,7 +174,8 @@ mod tests {
 
     #[test]
     fn a_timer_that_fired_once_has_no_time_left() {
-        let mut state = TimerState { next: Some(SimTime::from_secs(1)), expired: true, ticks: 1, ..Default::default() };
+        let mut state =
+            TimerState { next: Some(SimTime::from_secs(1)), expired: true, ticks: 1, ..Default::default() };
         state.catch_up(SimTime::from_secs(9));
         assert_eq!((state.ticks, state.left(SimTime::from_secs(9)).0), (1, SimDuration::ZERO));
     }

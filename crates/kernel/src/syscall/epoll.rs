@@ -38,7 +38,7 @@ pub fn sys_epoll_ctl(call: &mut Call<'_>) -> SysResult {
     };
     let own = call.host.pollable_file(call.process, call.int(0))?;
     let file = call.host.pollable_file(call.process, fd)?;
-    if call.host.wait_queue(file).is_none() {
+    if !call.host.can_be_watched(file) {
         return Err(Errno::EPERM);
     }
     let epoll = call.host.epoll_of(own)?;

@@ -28,8 +28,9 @@ fn create(call: &mut Call<'_>, flags: i32) -> SysResult {
         }
     };
     let stored = call.host.install_fd(call.process, writer, close_on_exec, 0).and_then(|write_fd| {
-        call.write(call.args[0], &[read_fd as i32, write_fd as i32])
-            .inspect_err(|_| drop(call.host.close_fd(call.process, write_fd as i32)))
+        call.write(call.args[0], &[read_fd as i32, write_fd as i32]).inspect_err(|_| {
+            let _ = call.host.close_fd(call.process, write_fd as i32);
+        })
     });
     if let Err(errno) = stored {
         call.host.close_fd(call.process, read_fd as i32)?;

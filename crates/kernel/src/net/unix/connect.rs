@@ -28,12 +28,7 @@ pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(),
 }
 
 /// `connect(2)`. A connection is complete at once; one that finds the backlog full waits.
-pub fn connect(
-    call: &mut Call<'_>,
-    key: SocketKey,
-    raw: &[u8],
-    _again: bool,
-) -> Result<Attempt<()>, Errno> {
+pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) -> Result<Attempt<()>, Errno> {
     let datagrams = call.host.socket(key).type_ == c::SOCK_DGRAM;
     if datagrams && raw.len() >= 2 && raw[..2] == (c::AF_UNSPEC as u16).to_le_bytes() {
         set_destination(call.host, key, None, None);

@@ -14,6 +14,8 @@ mod control;
 mod names;
 mod receive;
 mod send;
+#[cfg(test)]
+mod tests;
 
 pub use address::Address;
 pub use connect::{accept, connect, listen};
@@ -83,10 +85,7 @@ enum Role {
     #[default]
     Unconnected,
     /// It accepts connections: those made and not yet accepted.
-    Listening {
-        backlog: usize,
-        waiting: VecDeque<SocketKey>,
-    },
+    Listening { backlog: usize, waiting: VecDeque<SocketKey> },
     /// It has, or had, a peer for good.
     Connected,
 }

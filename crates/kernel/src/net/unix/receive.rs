@@ -58,7 +58,8 @@ fn receive_message(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Resu
         call.host.unix_mut(key).inbox.push_front(message);
         return Err(errno);
     }
-    let mut received = Received { value: stored, name: name_of(room, message.source.as_ref()), ..Default::default() };
+    let mut received =
+        Received { value: stored, name: name_of(room, message.source.as_ref()), ..Default::default() };
     if stored < message.data.len() {
         received.flags |= c::MSG_TRUNC;
         if room.flags & c::MSG_TRUNC != 0 {
@@ -93,7 +94,8 @@ fn receive_stream(
 
     let first = &call.host.unix(key).inbox[0];
     let (credentials, source): (Credentials, _) = (first.credentials, first.source.clone());
-    let mut received = Received { value: data.len(), name: name_of(room, source.as_ref()), ..Default::default() };
+    let mut received =
+        Received { value: data.len(), name: name_of(room, source.as_ref()), ..Default::default() };
     let mut files = Vec::new();
     let mut left = data.len();
     for at in 0..whole {

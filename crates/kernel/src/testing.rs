@@ -1,0 +1,290 @@
+//! A host without guests, for tests of the kernel: memory is a vector, and the calls that threads
+//! make are made by the test.
+
+use crate::host::{Host, HostConfig};
+use crate::ids::{MmKey, ProcessKey, ThreadKey};
+use crate::machine::*;
+use crate::mm::{AddressSpace, Vma, VmaKind};
+use belljar_base::{HostId, Seed, SimDuration};
+use belljar_linux_abi::Errno;
+use std::net::Ipv4Addr;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where the memory of the one process begins.
+pub const DATA: u64 = 0x10_0000;
+const LEN: u64 = 1 << 20;
+
+/// What a call has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It gave this value, or failed.
+    Ended(Result<u64, Errno>),
+    /// It waits.
+    Blocked,
+}
+
+/// A host with one process, whose threads do what the test says.
+pub struct TestHost {
+    /// The host.
+    pub host: Host,
+    /// The process.
+    pub process: ProcessKey,
+    /// Its threads.
+    pub threads: Vec<ThreadKey>,
+}
+
+impl TestHost {
+    /// A host whose process has so many threads.
+    pub fn new(threads: usize) -> TestHost {
+        let mut host = Host::new(config(), Box::new(FakeMachine::default()));
+        let process = host.create_process(0);
+        let space = host.machine.create_space(0).expect("there is room");
+        let mut mm = AddressSpace::new(space, 0, DATA..DATA + LEN);
+        mm.insert(Vma {
+            start: DATA,
+            end: DATA + LEN,
+            prot: Prot::READ | Prot::WRITE,
+            shared: false,
+            kind: VmaKind::Anonymous(""),
+        });
+        let mm = MmKey(host.spaces.insert(mm));
+        host.process(process).mm = Some(mm);
+        let threads = (0..threads)
+            .map(|_| {
+                let context = host.machine.create_context(space, &Regs::default());
+                host.create_thread(process, context)
+            })
+            .collect();
+        host.run_queue.clear();
+        TestHost { host, process, threads }
+    }
+    /// Thread `n` makes a call.
+    pub fn attempt(&mut self, n: usize, number: i64, args: &[u64]) -> Answer {
+        let context = self.host.thread(self.threads[n]).context;
+        let regs = self.host.machine.regs_mut(context);
+        let arg = |n: usize| args.get(n).copied().unwrap_or(0);
+        (regs.rdi, regs.rsi, regs.rdx) = (arg(0), arg(1), arg(2));
+        (regs.r10, regs.r8, regs.r9) = (arg(3), arg(4), arg(5));
+        regs.rax = number as u64;
+        self.step(n)
+    }
+    /// The first thread makes a call that does not wait.
+    pub fn call(&mut self, number: i64, args: &[u64]) -> Result<u64, Errno> {
+        match self.attempt(0, number, args) {
+            Answer::Ended(result) => result,
+            Answer::Blocked => panic!("call {number} waits"),
+        }
+    }
+    /// Continues thread `n`'s call if something has woken it.
+    pub fn go_on(&mut self, n: usize) -> Answer {
+        let key = self.threads[n];
+        match self.host.run_queue.iter().position(|k| *k == key) {
+            Some(at) => {
+                self.host.run_queue.remove(at);
+                self.step(n)
+            }
+            None => Answer::Blocked,
+        }
+    }
+    fn step(&mut self, n: usize) -> Answer {
+        let key = self.threads[n];
+        if !self.host.step_once(key) {
+            return Answer::Blocked;
+        }
+        let context = self.host.thread(key).context;
+        let value = self.host.machine.regs(context).rax;
+        Answer::Ended(match value as i64 {
+            error @ -4_095..0 => Err(Errno(-error as u16)),
+            _ => Ok(value),
+        })
+    }
+    /// Lets time pass.
+    pub fn pass(&mut self, time: SimDuration) {
+        let until = self.host.clock.now() + time;
+        self.host.fire_until(until);
+    }
+    /// Writes to the process's memory at [`DATA`]` + offset` and gives that address.
+    pub fn put(&mut self, offset: u64, data: &[u8]) -> u64 {
+        self.host.write_guest(self.process, DATA + offset, data).expect("it is mapped");
+        DATA + offset
+    }
+    /// Reads from the process's memory at [`DATA`]` + offset`.
+    pub fn get(&self, offset: u64, len: usize) -> Vec<u8> {
+        let mut data = vec![0; len];
+        self.host.read_guest(self.process, DATA + offset, &mut data).expect("it is mapped");
+        data
+    }
+    /// Two descriptors that a call such as `pipe` has stored at [`DATA`]` + offset`.
+    pub fn pair(&self, offset: u64) -> (u64, u64) {
+        let word = |at| i32::from_le_bytes(self.get(at, 4).try_into().expect("four bytes")) as u64;
+        (word(offset), word(offset + 4))
+    }
+}
+
+fn config() -> HostConfig {
+    HostConfig {
+        id: HostId(0),
+        name: "test".into(),
+        seed: Seed(1),
+        epoch_secs: crate::clock::DEFAULT_EPOCH_SECS,
+        directory: "/results/hosts/test".into(),
+        working_directory: "/tmp".into(),
+        address: Ipv4Addr::new(11, 0, 0, 1),
+        nic: belljar_net::NicConfig::default(),
+        names: Arc::default(),
+        processes: Vec::new(),
+        capture: false,
+        strace: false,
+    }
+}
+
+/// A machine without a CPU or files.
+#[derive(Default)]
+struct FakeMachine {
+    memory: Vec<u8>,
+    contexts: Vec<Regs>,
+}
+
+impl FakeMachine {
+    fn range(addr: u64, len: usize) -> Result<Range<usize>, Errno> {
+        let from = addr.checked_sub(DATA).ok_or(Errno::EFAULT)? as usize;
+        Ok(from..from + len)
+    }
+}
+
+impl GuestMemory for FakeMachine {
+    fn read(&self, _: SpaceId, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
+        let bytes = self.memory.get(Self::range(addr, out.len())?).ok_or(Errno::EFAULT)?;
+        out.copy_from_slice(bytes);
+        Ok(())
+    }
+    fn write(&mut self, _: SpaceId, addr: u64, data: &[u8]) -> Result<(), Errno> {
+        let bytes = self.memory.get_mut(Self::range(addr, data.len())?).ok_or(Errno::EFAULT)?;
+        bytes.copy_from_slice(data);
+        Ok(())
+    }
+    fn compare_exchange_u32(&mut self, space: SpaceId, addr: u64, old: u32, new: u32) -> Result<u32, Errno> {
+        let mut word = [0; 4];
+        self.read(space, addr, &mut word)?;
+        let found = u32::from_le_bytes(word);
+        if found == old {
+            self.write(space, addr, &new.to_le_bytes())?;
+        }
+        Ok(found)
+    }
+}
+
+impl Platform for FakeMachine {
+    fn create_space(&mut self, _: u32) -> Result<SpaceId, Errno> {
+        self.memory = vec![0; LEN as usize];
+        Ok(SpaceId(0))
+    }
+    fn destroy_space(&mut self, _: SpaceId) {}
+    fn space_range(&self, _: SpaceId) -> Range<u64> {
+        DATA..DATA + LEN
+    }
+    fn claim_fixed(&mut self, _: SpaceId, _: Range<u64>) -> Result<(), Errno> {
+        Err(Errno::ENOMEM)
+    }
+    fn map(&mut self, _: SpaceId, _: u64, _: u64, _: Prot, _: Backing) -> Result<(), Errno> {
+        Ok(())
+    }
+    fn unmap(&mut self, _: SpaceId, _: u64, _: u64) -> Result<(), Errno> {
+        Ok(())
+    }
+    fn protect(&mut self, _: SpaceId, _: u64, _: u64, _: Prot) -> Result<(), Errno> {
+        Ok(())
+    }
+    fn relocate(&mut self, _: SpaceId, _: u64, _: u64, _: u64, _: u64) -> Result<(), Errno> {
+        Err(Errno::ENOMEM)
+    }
+    fn advise(&mut self, _: SpaceId, _: u64, _: u64, _: i32) -> Result<(), Errno> {
+        Ok(())
+    }
+    fn map_vdso(&mut self, _: SpaceId, _: u64) -> Result<u64, Errno> {
+        Ok(0)
+    }
+    fn create_context(&mut self, _: SpaceId, regs: &Regs) -> ContextId {
+        self.contexts.push(*regs);
+        ContextId(self.contexts.len() as u32 - 1)
+    }
+    fn copy_context(&mut self, from: ContextId, space: SpaceId) -> ContextId {
+        let regs = *self.regs(from);
+        self.create_context(space, &regs)
+    }
+    fn destroy_context(&mut self, _: ContextId) {}
+    fn regs(&self, context: ContextId) -> &Regs {
+        &self.contexts[context.0 as usize]
+    }
+    fn regs_mut(&mut self, context: ContextId) -> &mut Regs {
+        &mut self.contexts[context.0 as usize]
+    }
+    fn xstate(&self, _: ContextId, out: &mut Vec<u8>) {
+        out.resize(512, 0);
+    }
+    fn set_xstate(&mut self, _: ContextId, _: &[u8]) {}
+    fn resume(&mut self, _: ContextId) -> Exit {
+        Exit::Syscall
+    }
+}
+
+/// No file exists and none can be made.
+impl HostFiles for FakeMachine {
+    fn open(&mut self, _: &Path, _: OpenHow) -> Result<NativeFile, Errno> {
+        Err(Errno::ENOENT)
+    }
+    fn close(&mut self, _: NativeFile) {}
+    fn read_at(&mut self, _: NativeFile, _: u64, _: &mut [u8]) -> Result<usize, Errno> {
+        Err(Errno::EIO)
+    }
+    fn write_at(&mut self, _: NativeFile, _: u64, _: &[u8]) -> Result<(), Errno> {
+        Err(Errno::EIO)
+    }
+    fn stat_file(&mut self, _: NativeFile) -> Result<NativeStat, Errno> {
+        Err(Errno::EIO)
+    }
+    fn set_len(&mut self, _: NativeFile, _: u64) -> Result<(), Errno> {
+        Err(Errno::EIO)
+    }
+    fn stat(&mut self, _: &Path) -> Result<NativeStat, Errno> {
+        Err(Errno::ENOENT)
+    }
+    fn read_link(&mut self, _: &Path) -> Result<Vec<u8>, Errno> {
+        Err(Errno::ENOENT)
+    }
+    fn read_dir(&mut self, _: &Path) -> Result<Vec<NativeDirEntry>, Errno> {
+        Ok(Vec::new())
+    }
+    fn create_dir(&mut self, _: &Path, _: u32) -> Result<(), Errno> {
+        Err(Errno::EROFS)
+    }
+    fn create_symlink(&mut self, _: &[u8], _: &Path) -> Result<(), Errno> {
+        Err(Errno::EROFS)
+    }
+    fn create_link(&mut self, _: &Path, _: &Path) -> Result<(), Errno> {
+        Err(Errno::EROFS)
+    }
+    fn remove_file(&mut self, _: &Path) -> Result<(), Errno> {
+        Err(Errno::EROFS)
+    }
+    fn remove_dir(&mut self, _: &Path) -> Result<(), Errno> {
+        Err(Errno::EROFS)
+    }
+    fn rename(&mut self, _: &Path, _: &Path) -> Result<(), Errno> {
+        Err(Errno::EROFS)
+    }
+    fn set_mode(&mut self, _: &Path, _: u32) -> Result<(), Errno> {
+        Err(Errno::EROFS)
+    }
+    fn shared_memory(&mut self, _: u64) -> Result<NativeFile, Errno> {
+        Err(Errno::ENOMEM)
+    }
+    fn read_stream(&mut self, _: u8, _: &mut [u8]) -> Result<usize, Errno> {
+        Ok(0)
+    }
+    fn write_stream(&mut self, _: u8, _: &[u8]) -> Result<(), Errno> {
+        Ok(())
+    }
+}
