@@ -83,3 +83,8 @@ def test_openssl(exec_guest):
 def test_clock_spinner_ends(exec_guest):
     code = "import time\nend = time.monotonic() + 0.2\nn = 0\nwhile time.monotonic() < end: n += 1\nprint(n > 1000)"
     assert lines(exec_guest(["/usr/bin/python3", "-c", code], timeout=60)) == ["True"]
+
+
+def test_a_sleep_is_exact(exec_guest):
+    code = "import time\na = time.monotonic_ns()\ntime.sleep(0.1)\nprint(time.monotonic_ns() - a)"
+    assert lines(exec_guest(["/usr/bin/python3", "-c", code])) == ["100000000"]
