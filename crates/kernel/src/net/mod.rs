@@ -1,19 +1,67 @@
 //! A host's network stack: interfaces, IP, UDP, TCP and the sockets over them.
+//!
+//! [`operations`] hands each socket call to the socket's family. `interface` carries packets between
+//! the families and the outside; `ip` routes, fragments and distributes them. IPv6 exists within the
+//! host only: `::1`, and `AF_INET6` sockets that speak IPv4 through mapped addresses.
 
-mod events;
+mod address;
+mod bind;
+mod interface;
+mod ioctl;
+mod ip;
 pub mod message;
 pub mod netlink;
 pub mod operations;
 pub mod ping;
 pub mod socket;
+mod sockopt;
 pub mod tcp;
 pub mod udp;
 pub mod unix;
 
+pub use ioctl::socket_ioctl;
+pub use sockopt::{get_option, set_option};
+
 use crate::host::HostConfig;
 use crate::wait::WaitTable;
+use belljar_base::{Map, Stream};
+use belljar_net::Nic;
+use interface::{Ethernet, Loopback};
+use ip::fragment::Reassembly;
+use siphasher::sip::SipHasher13;
 use slab::Slab;
 use socket::Socket;
+use std::hash::{Hash, Hasher};
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// The number of the interface `lo`.
+pub const LO: usize = 0;
+/// The number of the interface `eth0`.
+pub const ETH0: usize = 1;
+
+/// The index by which guests know an interface.
+pub fn interface_index(interface: usize) -> u32 {
+    interface as u32 + 1
+}
+
+/// What the stack has seen and lost besides what the interfaces count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StackCounters {
+    /// Packets that were cut short, malformed or damaged.
+    pub malformed: u64,
+    /// Packets for another host's address.
+    pub not_for_us: u64,
+    /// Packets of a protocol that nothing speaks.
+    pub unknown_protocol: u64,
+    /// UDP datagrams for a port that nobody has bound.
+    pub udp_no_port: u64,
+    /// UDP datagrams lost because a socket's receive buffer was full.
+    pub udp_buffer_full: u64,
+    /// SYNs and handshakes dropped because a listener's queues were full.
+    pub listen_overflows: u64,
+    /// Resets sent for segments that belong to no connection.
+    pub tcp_resets_sent: u64,
+}
 
 /// Everything that a host keeps of its network.
 pub struct NetStack {
@@ -21,11 +69,85 @@ pub struct NetStack {
     pub(crate) sockets: Slab<Socket>,
     /// Counts sockets, see [`Socket::serial`].
     pub(crate) next_serial: u32,
+    /// The interface `lo`.
+    pub(crate) lo: Loopback,
+    /// The interface `eth0`.
+    pub(crate) eth0: Ethernet,
+    /// The hardware address of `eth0`.
+    pub(crate) mac: [u8; 6],
+    /// Fragments of datagrams that are not complete.
+    pub(crate) reassembly: Reassembly,
+    /// The next IPv4 identification.
+    pub(crate) next_ip_id: u16,
+    /// UDP sockets by port.
+    pub(crate) udp_ports: udp::UdpPorts,
+    /// TCP sockets by port and connection.
+    pub(crate) tcp: tcp::TcpTable,
+    /// Names of UNIX sockets.
+    pub(crate) unix_names: unix::Names,
+    /// Ephemeral ports.
+    pub(crate) ports: Stream,
+    /// Initial sequence numbers.
+    pub(crate) isns: Stream,
+    /// How many sockets are members of each multicast group.
+    groups: Map<Ipv4Addr, u32>,
+    /// Packet buffers for reuse.
+    pool: Vec<Vec<u8>>,
+    /// Holds bytes on their way between a connection and a guest.
+    scratch: Vec<u8>,
+    /// What was lost, and the like.
+    pub(crate) counters: StackCounters,
 }
 
 impl NetStack {
     /// The stack of a host with `lo` and `eth0` up.
-    pub fn new(_config: &HostConfig, _waits: &mut WaitTable) -> NetStack {
-        NetStack { sockets: Slab::new(), next_serial: 0 }
+    pub fn new(config: &HostConfig, _waits: &mut WaitTable) -> NetStack {
+        let stream = |what| config.seed.stream(&["host", &config.name, what]);
+        let mut mac = [0; 6];
+        stream("mac").fill(&mut mac);
+        // Locally administered, not a group.
+        mac[0] = mac[0] & 0xfc | 0x02;
+        NetStack {
+            sockets: Slab::new(),
+            next_serial: 0,
+            lo: Loopback::default(),
+            eth0: Ethernet::new(Nic::new(&config.nic)),
+            mac,
+            reassembly: Reassembly::default(),
+            next_ip_id: stream("ip-id").next_u32() as u16,
+            udp_ports: udp::UdpPorts::default(),
+            tcp: tcp::TcpTable::default(),
+            unix_names: unix::Names::default(),
+            ports: stream("ports"),
+            isns: stream("tcp-isn"),
+            groups: Map::new(),
+            pool: Vec::new(),
+            scratch: Vec::new(),
+            counters: StackCounters::default(),
+        }
     }
+    /// Whether packets to a multicast group are received.
+    fn is_member(&self, group: Ipv4Addr) -> bool {
+        group == Ipv4Addr::new(224, 0, 0, 1) || self.groups.contains_key(&group)
+    }
+    /// One more socket is a member.
+    fn join_group(&mut self, group: Ipv4Addr) {
+        *self.groups.entry(group).or_default() += 1;
+    }
+    /// One socket is no longer a member.
+    fn leave_group(&mut self, group: Ipv4Addr) {
+        if let Some(members) = self.groups.get_mut(&group) {
+            *members -= 1;
+            if *members == 0 {
+                self.groups.remove(&group);
+            }
+        }
+    }
+}
+
+/// A number that spreads flows over the sockets that share a port.
+fn flow_hash(source: SocketAddr, destination: SocketAddr) -> u64 {
+    let mut hasher = SipHasher13::new();
+    (source, destination).hash(&mut hasher);
+    hasher.finish()
 }

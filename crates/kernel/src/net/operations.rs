@@ -66,6 +66,13 @@ impl Host {
     pub(crate) fn socket_peer_name(&mut self, key: SocketKey) -> Result<RawAddress, Errno> {
         by_family!(self, key, peer_name(self, key))
     }
+    /// The peer's address of a socket that has just been accepted.
+    pub(crate) fn socket_accepted_name(&mut self, key: SocketKey) -> Result<RawAddress, Errno> {
+        match self.net.sockets[key.0].kind {
+            SocketKind::Tcp(_) => self.tcp_accepted_name(key).ok_or(Errno::ECONNABORTED),
+            _ => self.socket_peer_name(key),
+        }
+    }
     /// `FIONREAD`: bytes that can be read, or the length of the next datagram.
     pub(crate) fn socket_readable_bytes(&mut self, key: SocketKey) -> Result<usize, Errno> {
         by_family!(self, key, readable_bytes(self, key))

@@ -1,6 +1,7 @@
 //! What every socket has, whatever its family: type, options of level `SOL_SOCKET`, pending error
 //! and wait queue, socket(7).
 
+use super::ip::IpOptions;
 use super::unix::UnixSocket;
 use super::{netlink::NetlinkSocket, ping::PingSocket, tcp::TcpSocket, udp::UdpSocket};
 use crate::ids::WaitQueueId;
@@ -138,6 +139,24 @@ impl Default for SocketOptions {
 }
 
 impl Socket {
+    /// Options of the IP levels, which the INET families keep.
+    pub fn ip_options(&self) -> Option<&IpOptions> {
+        match &self.kind {
+            SocketKind::Udp(udp) => Some(&udp.ip),
+            SocketKind::Tcp(tcp) => Some(&tcp.ip),
+            SocketKind::Ping(ping) => Some(&ping.ip),
+            SocketKind::Unix(_) | SocketKind::Netlink(_) => None,
+        }
+    }
+    /// The same to change.
+    pub fn ip_options_mut(&mut self) -> Option<&mut IpOptions> {
+        match &mut self.kind {
+            SocketKind::Udp(udp) => Some(&mut udp.ip),
+            SocketKind::Tcp(tcp) => Some(&mut tcp.ip),
+            SocketKind::Ping(ping) => Some(&mut ping.ip),
+            SocketKind::Unix(_) | SocketKind::Netlink(_) => None,
+        }
+    }
     /// Whether it carries a stream: partial sends are continued, `SIGPIPE` is raised.
     pub fn is_stream(&self) -> bool {
         self.type_ == c::SOCK_STREAM

@@ -22,6 +22,7 @@ pub mod select;
 pub mod signal;
 pub mod socket;
 pub mod socket_io;
+pub mod sockopt;
 pub mod stat;
 pub mod table;
 pub mod time;

@@ -76,7 +76,7 @@ pub fn sys_socketpair(call: &mut Call<'_>) -> SysResult {
         let known = matches!(call.int(0), c::AF_INET | c::AF_INET6 | c::AF_NETLINK);
         return Err(if known { Errno::EOPNOTSUPP } else { Errno::EAFNOSUPPORT });
     }
-    let (a, b) = unix::create_pair(call.host, type_, call.int(2))?;
+    let (a, b) = unix::create_pair(call, type_, call.int(2))?;
     let first = call.host.open_file(FileKind::Socket(a), open_flags);
     let second = call.host.open_file(FileKind::Socket(b), open_flags);
     let fd_a = match call.host.install_fd(call.process, first, cloexec, 0) {
@@ -179,8 +179,7 @@ fn accept(call: &mut Call<'_>, flags: i32) -> SysResult {
     if call.args[1] != 0 {
         let stored = call
             .host
-            .socket_peer_name(key)
-            .map_err(|_| Errno::ECONNABORTED)
+            .socket_accepted_name(key)
             .and_then(|name| write_address(call, call.args[1], call.args[2], &name));
         if let Err(errno) = stored {
             call.host.release_file(file);

@@ -144,8 +144,8 @@ table! {
     51 getsockname = Partial, socket::sys_getsockname, "";
     52 getpeername = Partial, socket::sys_getpeername, "";
     53 socketpair = Partial, socket::sys_socketpair, "";
-    54 setsockopt = Unsupported, unsupported, "";
-    55 getsockopt = Unsupported, unsupported, "";
+    54 setsockopt = Partial, sockopt::sys_setsockopt, "";
+    55 getsockopt = Partial, sockopt::sys_getsockopt, "";
     56 clone = Partial, clone::sys_clone, "threads and children that share memory; no fork, namespaces or pidfd";
     57 fork = Unsupported, clone::sys_fork, "needs a copy of the memory at the same addresses";
     58 vfork = Partial, clone::sys_vfork, "";

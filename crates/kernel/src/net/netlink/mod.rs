@@ -1,75 +1,210 @@
+//! `AF_NETLINK`, protocol `NETLINK_ROUTE`: what interfaces, addresses and routes there are, for
+//! `getifaddrs`, `getaddrinfo` and `ip`, netlink(7) and rtnetlink(7). Nothing can be changed.
 
-use crate::net::message::{Attempt, Incoming, Outgoing, RawAddress, Received};
+mod message;
+mod route;
+
+use super::message::{Attempt, Incoming, Outgoing, RawAddress, Received};
+use super::socket::SocketKind;
 use crate::call::Call;
+use crate::files::readiness::{READABLE, WRITABLE};
 use crate::host::Host;
 use crate::ids::SocketKey;
-use belljar_linux_abi::Errno;
+use belljar_linux_abi::{Errno, c};
+use std::collections::VecDeque;
 
-/// What a Netlink socket keeps.
-#[derive(Debug)]
-pub struct NetlinkSocket {}
+/// What a netlink socket keeps.
+#[derive(Debug, Default)]
+pub struct NetlinkSocket {
+    /// Its port id; 0 before it is bound.
+    pub port: u32,
+    /// The multicast groups that it was bound to. Nothing ever changes, so nothing comes from them.
+    pub groups: u32,
+    /// Datagrams from the kernel.
+    pub queue: VecDeque<Vec<u8>>,
+}
 
-pub fn create(_host: &mut Host, _type: i32, _protocol: i32) -> Result<SocketKey, Errno> {
-    Err(Errno::EAFNOSUPPORT)
+/// `struct sockaddr_nl`: family, padding, port id, groups.
+fn sockaddr(port: u32, groups: u32) -> RawAddress {
+    let mut raw = RawAddress::new();
+    raw.extend_from_slice(&(c::AF_NETLINK as u16).to_ne_bytes());
+    raw.extend_from_slice(&[0; 2]);
+    raw.extend_from_slice(&port.to_ne_bytes());
+    raw.extend_from_slice(&groups.to_ne_bytes());
+    raw
 }
-pub fn create_pair(_host: &mut Host, _type: i32, _protocol: i32) -> Result<(SocketKey, SocketKey), Errno> {
-    Err(Errno::EAFNOSUPPORT)
+
+fn parse_sockaddr(raw: &[u8]) -> Result<(u32, u32), Errno> {
+    let word = |at: usize| -> Result<u32, Errno> {
+        let bytes = raw.get(at..at + 4).ok_or(Errno::EINVAL)?;
+        Ok(u32::from_ne_bytes(bytes.try_into().expect("four bytes")))
+    };
+    if super::address::family(raw)? != c::AF_NETLINK {
+        return Err(Errno::EINVAL);
+    }
+    Ok((word(4)?, word(8)?))
 }
-pub fn bind(_call: &mut Call<'_>, _key: SocketKey, _address: &[u8]) -> Result<(), Errno> {
-    Err(Errno::EOPNOTSUPP)
+
+/// A new netlink socket.
+pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
+    if type_ != c::SOCK_RAW && type_ != c::SOCK_DGRAM {
+        return Err(Errno::ESOCKTNOSUPPORT);
+    }
+    if protocol != c::NETLINK_ROUTE {
+        host.warn(format!("netlink sockets of protocol {protocol} are not supported"));
+        return Err(Errno::EPROTONOSUPPORT);
+    }
+    Ok(host.add_socket(c::AF_NETLINK, type_, protocol, SocketKind::Netlink(Box::default())))
 }
+
+pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
+    let (port, groups) = parse_sockaddr(raw)?;
+    let netlink = call.host.netlink(key);
+    if netlink.port != 0 && port != 0 && netlink.port != port {
+        return Err(Errno::EINVAL);
+    }
+    netlink.groups = groups;
+    if netlink.port != 0 {
+        return Ok(());
+    }
+    if port == 0 {
+        autobind(call, key);
+        return Ok(());
+    }
+    if call.host.netlink_port_taken(port) {
+        return Err(Errno::EADDRINUSE);
+    }
+    call.host.netlink(key).port = port;
+    Ok(())
+}
+
+/// The first socket of a process gets the process id as port id, further ones something else.
+fn autobind(call: &mut Call<'_>, key: SocketKey) {
+    if call.host.netlink(key).port != 0 {
+        return;
+    }
+    let mut port = call.host.process(call.process).pid as u32;
+    while call.host.netlink_port_taken(port) {
+        port = 0x8000_0000 | call.host.net.ports.next_u32();
+    }
+    call.host.netlink(key).port = port;
+}
+
 pub fn connect(
-    _call: &mut Call<'_>,
-    _key: SocketKey,
-    _address: &[u8],
+    call: &mut Call<'_>,
+    key: SocketKey,
+    raw: &[u8],
     _again: bool,
 ) -> Result<Attempt<()>, Errno> {
-    Err(Errno::EOPNOTSUPP)
+    let (port, _) = parse_sockaddr(raw)?;
+    if port != 0 {
+        return Err(Errno::ECONNREFUSED);
+    }
+    autobind(call, key);
+    Ok(Attempt::Done(()))
 }
+
 pub fn listen(_call: &mut Call<'_>, _key: SocketKey, _backlog: usize) -> Result<(), Errno> {
     Err(Errno::EOPNOTSUPP)
 }
+
 pub fn accept(_call: &mut Call<'_>, _key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
     Err(Errno::EOPNOTSUPP)
 }
+
+/// Requests go to the kernel, whose answer is there at once.
 pub fn send(
-    _call: &mut Call<'_>,
-    _key: SocketKey,
-    _message: &Outgoing,
+    call: &mut Call<'_>,
+    key: SocketKey,
+    message: &Outgoing,
     _done: usize,
 ) -> Result<Attempt<usize>, Errno> {
-    Err(Errno::EOPNOTSUPP)
+    if message.flags & c::MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    if let Some(raw) = &message.name
+        && parse_sockaddr(raw)?.0 != 0
+    {
+        return Err(Errno::ECONNREFUSED);
+    }
+    autobind(call, key);
+    let requests = call.gather(&message.buffers, 0, message.len)?;
+    let port = call.host.netlink(key).port;
+    let answers = call.host.netlink_answer(&requests, port);
+    call.host.netlink(key).queue.extend(answers);
+    call.host.notify_socket(key, READABLE);
+    Ok(Attempt::Done(message.len))
 }
+
 pub fn receive(
-    _call: &mut Call<'_>,
-    _key: SocketKey,
-    _room: &Incoming,
+    call: &mut Call<'_>,
+    key: SocketKey,
+    room: &Incoming,
     _done: usize,
 ) -> Result<Attempt<Received>, Errno> {
-    Err(Errno::EOPNOTSUPP)
+    if room.flags & c::MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let queue = call.host.socket_queue(key);
+    let Some(data) = call.host.netlink(key).queue.pop_front() else { return Ok(Attempt::Wait(queue)) };
+    let taken = data.len().min(room.len);
+    let stored = call.scatter(&room.buffers, &data[..taken]);
+    let received = Received {
+        value: if room.flags & c::MSG_TRUNC != 0 { data.len() } else { taken },
+        name: sockaddr(0, 0),
+        control: Vec::new(),
+        flags: if taken < data.len() { c::MSG_TRUNC } else { 0 },
+    };
+    if room.flags & c::MSG_PEEK != 0 {
+        call.host.netlink(key).queue.push_front(data);
+    }
+    stored.map(|()| Attempt::Done(received))
 }
+
 pub fn shutdown(_call: &mut Call<'_>, _key: SocketKey, _how: i32) -> Result<(), Errno> {
     Err(Errno::EOPNOTSUPP)
 }
-pub fn local_name(_host: &mut Host, _key: SocketKey) -> Result<RawAddress, Errno> {
-    Err(Errno::EOPNOTSUPP)
+
+pub fn local_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
+    let netlink = host.netlink(key);
+    Ok(sockaddr(netlink.port, netlink.groups))
 }
+
+/// The kernel, which is port 0.
 pub fn peer_name(_host: &mut Host, _key: SocketKey) -> Result<RawAddress, Errno> {
-    Err(Errno::EOPNOTSUPP)
+    Ok(sockaddr(0, 0))
 }
-pub fn readiness(_host: &Host, _key: SocketKey) -> u32 {
-    0
+
+pub fn readiness(host: &Host, key: SocketKey) -> u32 {
+    match &host.net.sockets[key.0].kind {
+        SocketKind::Netlink(netlink) if !netlink.queue.is_empty() => WRITABLE | READABLE,
+        _ => WRITABLE,
+    }
 }
+
 pub fn readable_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
     Err(Errno::EOPNOTSUPP)
 }
+
 pub fn unsent_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
     Err(Errno::EOPNOTSUPP)
 }
+
 pub fn close(host: &mut Host, key: SocketKey) {
     host.remove_socket(key);
 }
-/// `SO_PEERCRED`: process, user and group of the peer.
-pub fn peer_credentials(_host: &mut Host, _key: SocketKey) -> Result<(i32, u32, u32), Errno> {
-    Err(Errno::ENOTCONN)
+
+impl Host {
+    fn netlink(&mut self, key: SocketKey) -> &mut NetlinkSocket {
+        match &mut self.net.sockets[key.0].kind {
+            SocketKind::Netlink(netlink) => netlink,
+            other => unreachable!("not a netlink socket: {other:?}"),
+        }
+    }
+    fn netlink_port_taken(&self, port: u32) -> bool {
+        self.net.sockets.iter().any(|(_, socket)| match &socket.kind {
+            SocketKind::Netlink(netlink) => netlink.port == port,
+            _ => false,
+        })
+    }
 }

@@ -1,75 +1,292 @@
+//! ICMP sockets: ping sockets (`SOCK_DGRAM`), which send echo requests and receive the replies to
+//! them, and raw ones (`SOCK_RAW`), which receive all of ICMP, raw(7).
 
-use crate::net::message::{Attempt, Incoming, Outgoing, RawAddress, Received};
+use super::ip::Inbound;
+use super::ip::icmp::{self, HEADER_LEN, kind};
+use super::ip::route::route;
+use super::ip::{IpHeader, IpOptions, Outbound};
+use super::message::{Attempt, ControlMessage, Incoming, Outgoing, RawAddress, Received};
+use super::socket::SocketKind;
+use super::udp::{charge, timestamp_message};
+use super::{address, bind::parse_bind};
 use crate::call::Call;
+use crate::files::readiness::{EPOLLERR, EPOLLHUP, READABLE, WRITABLE};
 use crate::host::Host;
 use crate::ids::SocketKey;
-use belljar_linux_abi::Errno;
+use belljar_base::SimTime;
+use belljar_linux_abi::{Errno, c};
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use zerocopy::IntoBytes;
 
-/// What a Ping socket keeps.
+/// What an ICMP socket keeps.
+#[derive(Debug, Default)]
+pub struct PingSocket {
+    /// Its local address and, for a ping socket, its identifier as port.
+    pub local: Option<SocketAddr>,
+    /// Its peer, if it is connected.
+    pub peer: Option<IpAddr>,
+    /// Options of the IP levels.
+    pub ip: IpOptions,
+    /// `ICMP_FILTER` of a raw socket: a bit for each type that is not wanted.
+    pub filter: u32,
+    queue: VecDeque<Message>,
+    queued_charge: u32,
+    read_closed: bool,
+    write_closed: bool,
+}
+
 #[derive(Debug)]
-pub struct PingSocket {}
+struct Message {
+    bytes: Vec<u8>,
+    source: IpAddr,
+    ttl: u8,
+    arrived: SimTime,
+}
 
-pub fn create(_host: &mut Host, _domain: i32, _type: i32) -> Result<SocketKey, Errno> {
-    Err(Errno::EAFNOSUPPORT)
+/// A new ICMP socket.
+pub fn create(host: &mut Host, domain: i32, type_: i32) -> Result<SocketKey, Errno> {
+    let protocol = if domain == c::AF_INET { c::IPPROTO_ICMP } else { c::IPPROTO_ICMPV6 };
+    Ok(host.add_socket(domain, type_, protocol, SocketKind::Ping(Box::default())))
 }
-pub fn create_pair(_host: &mut Host, _type: i32, _protocol: i32) -> Result<(SocketKey, SocketKey), Errno> {
-    Err(Errno::EAFNOSUPPORT)
+
+pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
+    let (own, domain) = (call.host.config.address, call.host.socket(key).domain);
+    let ping = call.host.ping(key);
+    let (ip, port) = parse_bind(own, domain, &ping.ip, raw)?;
+    ping.local = Some(SocketAddr::new(ip.unwrap_or(address::unspecified(domain)), port));
+    Ok(())
 }
-pub fn bind(_call: &mut Call<'_>, _key: SocketKey, _address: &[u8]) -> Result<(), Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
+
 pub fn connect(
-    _call: &mut Call<'_>,
-    _key: SocketKey,
-    _address: &[u8],
+    call: &mut Call<'_>,
+    key: SocketKey,
+    raw: &[u8],
     _again: bool,
 ) -> Result<Attempt<()>, Errno> {
-    Err(Errno::EOPNOTSUPP)
+    if address::family(raw)? == c::AF_UNSPEC {
+        call.host.ping(key).peer = None;
+        return Ok(Attempt::Done(()));
+    }
+    let peer = call.host.inet_destination(key, raw)?;
+    let route = route(call.host.config.address, peer.ip(), None)?;
+    call.host.ping(key).peer = Some(route.destination);
+    Ok(Attempt::Done(()))
 }
+
 pub fn listen(_call: &mut Call<'_>, _key: SocketKey, _backlog: usize) -> Result<(), Errno> {
     Err(Errno::EOPNOTSUPP)
 }
+
 pub fn accept(_call: &mut Call<'_>, _key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
     Err(Errno::EOPNOTSUPP)
 }
+
 pub fn send(
-    _call: &mut Call<'_>,
-    _key: SocketKey,
-    _message: &Outgoing,
+    call: &mut Call<'_>,
+    key: SocketKey,
+    message: &Outgoing,
     _done: usize,
 ) -> Result<Attempt<usize>, Errno> {
-    Err(Errno::EOPNOTSUPP)
+    let destination = match &message.name {
+        Some(raw) => Some(call.host.inet_destination(key, raw)?.ip()),
+        None => call.host.ping(key).peer,
+    };
+    let destination = destination.ok_or(Errno::EDESTADDRREQ)?;
+    if call.host.ping(key).write_closed {
+        return Err(Errno::EPIPE);
+    }
+    let data = call.gather(&message.buffers, 0, message.len)?;
+    call.host.ping_output(key, destination, data)?;
+    call.host.flush_network();
+    Ok(Attempt::Done(message.len))
 }
+
 pub fn receive(
-    _call: &mut Call<'_>,
-    _key: SocketKey,
-    _room: &Incoming,
+    call: &mut Call<'_>,
+    key: SocketKey,
+    room: &Incoming,
     _done: usize,
 ) -> Result<Attempt<Received>, Errno> {
-    Err(Errno::EOPNOTSUPP)
+    if room.flags & c::MSG_ERRQUEUE != 0 {
+        return Err(Errno::EAGAIN);
+    }
+    let epoch = call.host.clock.realtime_ns() - call.now().as_nanos();
+    let socket = call.host.socket(key);
+    let (domain, queue, stamp) = (socket.domain, socket.queue, socket.options.timestamp);
+    socket.take_error()?;
+    let ping = call.host.ping(key);
+    let Some(message) = ping.queue.pop_front() else {
+        let closed = ping.read_closed;
+        return Ok(if closed { Attempt::Done(Received::default()) } else { Attempt::Wait(queue) });
+    };
+    let mut received = Received::default();
+    let taken = message.bytes.len().min(room.len);
+    received.value = if room.flags & c::MSG_TRUNC != 0 { message.bytes.len() } else { taken };
+    received.flags = if taken < message.bytes.len() { c::MSG_TRUNC } else { 0 };
+    received.name = address::emit(domain, SocketAddr::new(message.source, 0));
+    received.control.extend(timestamp_message(stamp, message.arrived, epoch));
+    if ping.ip.receive_ttl {
+        let (level, type_) = match domain {
+            c::AF_INET => (c::IPPROTO_IP, c::IP_TTL),
+            _ => (c::IPPROTO_IPV6, c::IPV6_HOPLIMIT),
+        };
+        let data = i32::from(message.ttl).as_bytes().to_vec();
+        received.control.push(ControlMessage { level, type_, data });
+    }
+    let stored = call.scatter(&room.buffers, &message.bytes[..taken]);
+    let ping = call.host.ping(key);
+    if room.flags & c::MSG_PEEK != 0 {
+        ping.queue.push_front(message);
+    } else {
+        ping.queued_charge -= charge(message.bytes.len());
+    }
+    stored.map(|()| Attempt::Done(received))
 }
-pub fn shutdown(_call: &mut Call<'_>, _key: SocketKey, _how: i32) -> Result<(), Errno> {
-    Err(Errno::EOPNOTSUPP)
+
+pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
+    let ping = call.host.ping(key);
+    ping.read_closed |= how != c::SHUT_WR;
+    ping.write_closed |= how != c::SHUT_RD;
+    let connected = ping.peer.is_some();
+    call.host.notify_socket(key, READABLE | WRITABLE | EPOLLHUP);
+    if connected { Ok(()) } else { Err(Errno::ENOTCONN) }
 }
-pub fn local_name(_host: &mut Host, _key: SocketKey) -> Result<RawAddress, Errno> {
-    Err(Errno::EOPNOTSUPP)
+
+pub fn local_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
+    let domain = host.socket(key).domain;
+    let local = host.ping(key).local.unwrap_or(SocketAddr::new(address::unspecified(domain), 0));
+    Ok(address::emit(domain, local))
 }
-pub fn peer_name(_host: &mut Host, _key: SocketKey) -> Result<RawAddress, Errno> {
-    Err(Errno::EOPNOTSUPP)
+
+pub fn peer_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
+    let domain = host.socket(key).domain;
+    let peer = host.ping(key).peer.ok_or(Errno::ENOTCONN)?;
+    Ok(address::emit(domain, SocketAddr::new(peer, 0)))
 }
-pub fn readiness(_host: &Host, _key: SocketKey) -> u32 {
-    0
+
+pub fn readiness(host: &Host, key: SocketKey) -> u32 {
+    let socket = &host.net.sockets[key.0];
+    let SocketKind::Ping(ping) = &socket.kind else { return 0 };
+    let readable = if ping.queue.is_empty() && !ping.read_closed { 0 } else { READABLE };
+    let error = if socket.error.is_some() { EPOLLERR } else { 0 };
+    WRITABLE | readable | error
 }
-pub fn readable_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
-    Err(Errno::EOPNOTSUPP)
+
+pub fn readable_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
+    Ok(host.ping(key).queue.front().map_or(0, |message| message.bytes.len()))
 }
+
 pub fn unsent_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
-    Err(Errno::EOPNOTSUPP)
+    Ok(0)
 }
+
 pub fn close(host: &mut Host, key: SocketKey) {
     host.remove_socket(key);
 }
-/// `SO_PEERCRED`: process, user and group of the peer.
-pub fn peer_credentials(_host: &mut Host, _key: SocketKey) -> Result<(i32, u32, u32), Errno> {
-    Err(Errno::ENOTCONN)
+
+impl Host {
+    fn ping(&mut self, key: SocketKey) -> &mut PingSocket {
+        match &mut self.net.sockets[key.0].kind {
+            SocketKind::Ping(ping) => ping,
+            other => unreachable!("not an ICMP socket: {other:?}"),
+        }
+    }
+
+    /// Sends the ICMP message `data`.
+    fn ping_output(&mut self, key: SocketKey, to: IpAddr, mut data: Vec<u8>) -> Result<(), Errno> {
+        let socket = self.socket(key);
+        let (domain, raw) = (socket.domain, socket.type_ == c::SOCK_RAW);
+        if data.len() < HEADER_LEN {
+            return Err(Errno::EINVAL);
+        }
+        if !raw {
+            let echo = if domain == c::AF_INET { kind::ECHO } else { kind::V6_ECHO };
+            if data[..2] != [echo, 0] {
+                return Err(Errno::EINVAL);
+            }
+            let id = self.ping_id(key)?;
+            data[4..6].copy_from_slice(&id.to_be_bytes());
+        }
+        let ping = self.ping(key);
+        let source = ping.local.map(|local| local.ip()).filter(|ip| !ip.is_unspecified());
+        let (ttl, hop_limit, tos) = (ping.ip.ttl, ping.ip.hop_limit, ping.ip.tos);
+        let route = route(self.config.address, to, source)?;
+        // The checksum of a raw IPv4 socket is the program's own.
+        if !raw || domain == c::AF_INET6 {
+            icmp::fill_checksum(route.source, route.destination, &mut data);
+        }
+        let protocol = self.socket(key).protocol as u8;
+        let ttl = if route.destination.is_ipv4() { ttl } else { hop_limit };
+        let header = IpHeader {
+            tos,
+            ttl: ttl.unwrap_or(64),
+            ..IpHeader::new(route.source, route.destination, protocol)
+        };
+        let mut packet = self.packet_buffer();
+        packet.resize(header.len(), 0);
+        packet.extend_from_slice(&data);
+        self.ip_output(Outbound { route, header, packet, cookie: 0, loop_back: false })
+    }
+
+    /// The identifier of a ping socket's requests, chosen by the kernel at first use.
+    fn ping_id(&mut self, key: SocketKey) -> Result<u16, Errno> {
+        let domain = self.socket(key).domain;
+        if let Some(local) = self.ping(key).local
+            && local.port() != 0
+        {
+            return Ok(local.port());
+        }
+        let id = self.choose_port(|host, id| {
+            !host.net.sockets.iter().any(|(_, socket)| match &socket.kind {
+                SocketKind::Ping(ping) => ping.local.is_some_and(|local| local.port() == id),
+                _ => false,
+            })
+        })?;
+        let ping = self.ping(key);
+        let ip = ping.local.map_or(address::unspecified(domain), |local| local.ip());
+        ping.local = Some(SocketAddr::new(ip, id));
+        Ok(id)
+    }
+
+    /// Gives an ICMP message to the sockets that want it.
+    pub(crate) fn ping_input(&mut self, inbound: &Inbound) {
+        let message = inbound.payload();
+        let v4 = inbound.header.dst.is_ipv4();
+        let reply = if v4 { kind::ECHO_REPLY } else { kind::V6_ECHO_REPLY };
+        let id = u16::from_be_bytes([message[4], message[5]]);
+        let wanted = |ping: &PingSocket, raw: bool| {
+            let from_peer = ping.peer.is_none_or(|peer| peer == inbound.header.src);
+            let type_wanted = match raw {
+                true => message[0] >= 32 || ping.filter & (1 << message[0]) == 0,
+                false => message[0] == reply && ping.local.is_some_and(|local| local.port() == id),
+            };
+            from_peer && type_wanted
+        };
+        let keys: Vec<(SocketKey, bool)> = self
+            .net
+            .sockets
+            .iter()
+            .filter_map(|(key, socket)| match &socket.kind {
+                SocketKind::Ping(ping) if (socket.domain == c::AF_INET) == v4 => {
+                    let raw = socket.type_ == c::SOCK_RAW;
+                    wanted(ping, raw).then_some((SocketKey(key), raw))
+                }
+                _ => None,
+            })
+            .collect();
+        for (key, raw) in keys {
+            // A raw IPv4 socket sees the IP header too.
+            let bytes = if raw && v4 { inbound.packet[..inbound.payload.end].to_vec() } else { message.to_vec() };
+            let arrived = self.clock.now();
+            let room = self.socket(key).options.receive_buffer;
+            let ping = self.ping(key);
+            if ping.queued_charge <= room {
+                ping.queued_charge += charge(bytes.len());
+                let (source, ttl) = (inbound.header.src, inbound.header.ttl);
+                ping.queue.push_back(Message { bytes, source, ttl, arrived });
+                self.notify_socket(key, READABLE);
+            }
+        }
+    }
 }

@@ -1,75 +1,100 @@
+//! Sockets over `belljar_tcp`, tcp(7): the tables of connections and listeners, and the calls.
+//!
+//! A socket that has a connection goes on living when its last file is closed, as an orphan, until
+//! the connection is finished; one that was started by a listener lives from its SYN on.
 
-use crate::net::message::{Attempt, Incoming, Outgoing, RawAddress, Received};
-use crate::call::Call;
-use crate::host::Host;
+mod calls;
+mod connect;
+mod input;
+mod listen;
+mod options;
+mod pump;
+mod table;
+mod transfer;
+
+pub use calls::{close, create, local_name, peer_name, readable_bytes, readiness, shutdown, unsent_bytes};
+pub use connect::{bind, connect};
+pub use listen::{accept, listen};
+pub use options::TcpOptions;
+pub use table::TcpTable;
+pub use transfer::{receive, send};
+
+use super::bind::Bound;
+use super::ip::IpOptions;
 use crate::ids::SocketKey;
+use crate::timer::TimerId;
 use belljar_linux_abi::Errno;
+use belljar_tcp::{Connection, Listener, TcpError};
 
-/// What a Tcp socket keeps.
-#[derive(Debug)]
-pub struct TcpSocket {}
+/// What a TCP socket keeps.
+#[derive(Default)]
+pub struct TcpSocket {
+    /// Its local end, once it has one.
+    pub bound: Option<Bound>,
+    /// What it is.
+    pub role: Role,
+    /// Options of level `IPPROTO_TCP`.
+    pub options: TcpOptions,
+    /// Options of the IP levels.
+    pub ip: IpOptions,
+    /// The timer of its connection.
+    pub timer: Option<TimerId>,
+    /// Bytes of its packets in the interface's queue.
+    pub in_device: usize,
+    /// The `EPOLL*` bits of its connection when it was last looked at.
+    pub ready: u32,
+    /// Its handshake was begun by `connect` and its end has not been reported by `connect`.
+    pub connecting: bool,
+    /// The listener that it waits to be accepted at.
+    pub parent: Option<SocketKey>,
+    /// It is in the listener's accept queue.
+    pub queued_for_accept: bool,
+    /// Its last file is closed.
+    pub orphan: bool,
+}
 
-pub fn create(_host: &mut Host, _domain: i32) -> Result<SocketKey, Errno> {
-    Err(Errno::EAFNOSUPPORT)
+/// What a TCP socket is.
+#[derive(Default)]
+pub enum Role {
+    /// Neither of the others yet, or no longer.
+    #[default]
+    Idle,
+    /// It listens.
+    Listening(Listener<SocketKey>),
+    /// It has a connection, in whatever state.
+    Connection(Box<Connection>),
 }
-pub fn create_pair(_host: &mut Host, _type: i32, _protocol: i32) -> Result<(SocketKey, SocketKey), Errno> {
-    Err(Errno::EAFNOSUPPORT)
+
+impl TcpSocket {
+    /// Its connection.
+    pub fn connection(&mut self) -> Option<&mut Connection> {
+        match &mut self.role {
+            Role::Connection(connection) => Some(connection),
+            _ => None,
+        }
+    }
 }
-pub fn bind(_call: &mut Call<'_>, _key: SocketKey, _address: &[u8]) -> Result<(), Errno> {
-    Err(Errno::EOPNOTSUPP)
+
+impl std::fmt::Debug for TcpSocket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let role = match &self.role {
+            Role::Idle => "idle".to_owned(),
+            Role::Listening(listener) => format!("listening {:?}", listener.queue_lengths()),
+            Role::Connection(connection) => format!("{:?}", connection.state()),
+        };
+        f.debug_struct("TcpSocket").field("bound", &self.bound).field("role", &role).finish_non_exhaustive()
+    }
 }
-pub fn connect(
-    _call: &mut Call<'_>,
-    _key: SocketKey,
-    _address: &[u8],
-    _again: bool,
-) -> Result<Attempt<()>, Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn listen(_call: &mut Call<'_>, _key: SocketKey, _backlog: usize) -> Result<(), Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn accept(_call: &mut Call<'_>, _key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn send(
-    _call: &mut Call<'_>,
-    _key: SocketKey,
-    _message: &Outgoing,
-    _done: usize,
-) -> Result<Attempt<usize>, Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn receive(
-    _call: &mut Call<'_>,
-    _key: SocketKey,
-    _room: &Incoming,
-    _done: usize,
-) -> Result<Attempt<Received>, Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn shutdown(_call: &mut Call<'_>, _key: SocketKey, _how: i32) -> Result<(), Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn local_name(_host: &mut Host, _key: SocketKey) -> Result<RawAddress, Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn peer_name(_host: &mut Host, _key: SocketKey) -> Result<RawAddress, Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn readiness(_host: &Host, _key: SocketKey) -> u32 {
-    0
-}
-pub fn readable_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn unsent_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn close(host: &mut Host, key: SocketKey) {
-    host.remove_socket(key);
-}
-/// `SO_PEERCRED`: process, user and group of the peer.
-pub fn peer_credentials(_host: &mut Host, _key: SocketKey) -> Result<(i32, u32, u32), Errno> {
-    Err(Errno::ENOTCONN)
+
+/// The errno of a connection's error.
+pub fn errno(error: TcpError) -> Errno {
+    match error {
+        TcpError::Refused => Errno::ECONNREFUSED,
+        TcpError::Reset => Errno::ECONNRESET,
+        TcpError::BrokenPipe => Errno::EPIPE,
+        TcpError::TimedOut => Errno::ETIMEDOUT,
+        TcpError::HostUnreachable => Errno::EHOSTUNREACH,
+        TcpError::NetworkUnreachable => Errno::ENETUNREACH,
+        TcpError::Aborted => Errno::ECONNABORTED,
+    }
 }

@@ -1,75 +1,113 @@
+//! UDP, udp(7).
 
-use crate::net::message::{Attempt, Incoming, Outgoing, RawAddress, Received};
-use crate::call::Call;
-use crate::host::Host;
+mod calls;
+mod input;
+mod receive;
+mod send;
+
+pub use calls::*;
+pub use receive::{receive, timestamp_message};
+pub use send::send;
+
+use super::bind::Bound;
+use super::ip::IpOptions;
 use crate::ids::SocketKey;
+use belljar_base::{Map, SimTime};
 use belljar_linux_abi::Errno;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 
-/// What a Udp socket keeps.
+/// The length of a UDP header.
+pub const HEADER_LEN: usize = 8;
+
+/// What a UDP socket keeps.
+#[derive(Debug, Default)]
+pub struct UdpSocket {
+    /// Its local end, once it has one.
+    pub bound: Option<Bound>,
+    /// Its peer, if it is connected.
+    pub peer: Option<SocketAddr>,
+    /// Options of the IP levels.
+    pub ip: IpOptions,
+    /// Datagrams to be received.
+    pub queue: VecDeque<Datagram>,
+    /// What they are charged against `SO_RCVBUF`.
+    pub queued_charge: u32,
+    /// What datagrams in the interface's queue are charged against `SO_SNDBUF`.
+    pub sending_charge: u32,
+    /// Datagrams lost because the receive buffer was full.
+    pub drops: u64,
+    /// `shutdown(SHUT_RD)`.
+    pub read_closed: bool,
+    /// `shutdown(SHUT_WR)`.
+    pub write_closed: bool,
+    /// Bytes collected under `MSG_MORE` or `UDP_CORK`, and where they go.
+    pub corked: Option<(SocketAddr, Vec<u8>)>,
+    /// `UDP_CORK`.
+    pub cork: bool,
+    /// Errors for `MSG_ERRQUEUE` (`IP_RECVERR`).
+    pub errors: VecDeque<QueuedError>,
+}
+
+/// A received datagram.
 #[derive(Debug)]
-pub struct UdpSocket {}
+pub struct Datagram {
+    /// The whole packet.
+    pub packet: Vec<u8>,
+    /// Where in it the payload lies.
+    pub payload: Range<usize>,
+    /// Who sent it.
+    pub source: SocketAddr,
+    /// The address that it was sent to.
+    pub destination: IpAddr,
+    /// The interface that it came by.
+    pub interface: usize,
+    /// When it was received.
+    pub arrived: SimTime,
+    /// The TOS byte of its IP header.
+    pub tos: u8,
+    /// The TTL of its IP header.
+    pub ttl: u8,
+}
 
-pub fn create(_host: &mut Host, _domain: i32) -> Result<SocketKey, Errno> {
-    Err(Errno::EAFNOSUPPORT)
+/// An ICMP error kept for `MSG_ERRQUEUE`.
+#[derive(Debug)]
+pub struct QueuedError {
+    /// What it means.
+    pub errno: Errno,
+    /// ICMP type and code.
+    pub icmp: (u8, u8),
+    /// Who sent it.
+    pub offender: IpAddr,
+    /// Where the datagram was to go.
+    pub destination: SocketAddr,
 }
-pub fn create_pair(_host: &mut Host, _type: i32, _protocol: i32) -> Result<(SocketKey, SocketKey), Errno> {
-    Err(Errno::EAFNOSUPPORT)
+
+/// The sockets by port, each port's in the order in which they were bound.
+#[derive(Debug, Default)]
+pub struct UdpPorts(pub Map<u16, SmallVec<[SocketKey; 2]>>);
+
+impl UdpPorts {
+    fn add(&mut self, port: u16, key: SocketKey) {
+        self.0.entry(port).or_default().push(key);
+    }
+    fn remove(&mut self, port: u16, key: SocketKey) {
+        if let Some(keys) = self.0.get_mut(&port) {
+            keys.retain(|other| *other != key);
+            if keys.is_empty() {
+                self.0.remove(&port);
+            }
+        }
+    }
 }
-pub fn bind(_call: &mut Call<'_>, _key: SocketKey, _address: &[u8]) -> Result<(), Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn connect(
-    _call: &mut Call<'_>,
-    _key: SocketKey,
-    _address: &[u8],
-    _again: bool,
-) -> Result<Attempt<()>, Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn listen(_call: &mut Call<'_>, _key: SocketKey, _backlog: usize) -> Result<(), Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn accept(_call: &mut Call<'_>, _key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn send(
-    _call: &mut Call<'_>,
-    _key: SocketKey,
-    _message: &Outgoing,
-    _done: usize,
-) -> Result<Attempt<usize>, Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn receive(
-    _call: &mut Call<'_>,
-    _key: SocketKey,
-    _room: &Incoming,
-    _done: usize,
-) -> Result<Attempt<Received>, Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn shutdown(_call: &mut Call<'_>, _key: SocketKey, _how: i32) -> Result<(), Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn local_name(_host: &mut Host, _key: SocketKey) -> Result<RawAddress, Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn peer_name(_host: &mut Host, _key: SocketKey) -> Result<RawAddress, Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn readiness(_host: &Host, _key: SocketKey) -> u32 {
-    0
-}
-pub fn readable_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn unsent_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-pub fn close(host: &mut Host, key: SocketKey) {
-    host.remove_socket(key);
-}
-/// `SO_PEERCRED`: process, user and group of the peer.
-pub fn peer_credentials(_host: &mut Host, _key: SocketKey) -> Result<(i32, u32, u32), Errno> {
-    Err(Errno::ENOTCONN)
+
+/// What Linux charges a socket for a packet: its buffer, rounded up as the allocator does, plus
+/// `struct sk_buff` (`skb->truesize`).
+pub fn charge(packet_len: usize) -> u32 {
+    const SK_BUFF: u32 = 256;
+    const HEADROOM_AND_SHARED_INFO: usize = 336;
+    let buffer = (packet_len + HEADROOM_AND_SHARED_INFO) as u32;
+    SK_BUFF + if buffer <= 4_096 { buffer.next_power_of_two() } else { buffer.next_multiple_of(4_096) }
 }

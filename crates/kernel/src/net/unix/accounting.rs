@@ -8,24 +8,31 @@ use crate::ids::SocketKey;
 const BUFFER_HEAD: usize = 256;
 /// `sizeof(struct skb_shared_info)`.
 const SHARED_INFO: usize = 320;
-/// What the linear part of a buffer of one page holds (`SKB_MAX_HEAD(0)`).
-const LINEAR_MAX: usize = PAGE - SHARED_INFO;
-const PAGE: usize = 4_096;
+/// What a buffer of one page holds beside its shared info (`SKB_MAX_HEAD(0)`): the linear part of a
+/// piece of a stream.
+const STREAM_LINEAR: usize = PAGE - SHARED_INFO;
+/// What a buffer of four pages holds (`SKB_MAX_ALLOC`): the linear part of a message, as a rule.
+const MESSAGE_LINEAR: usize = 4 * PAGE - SHARED_INFO;
 /// What the pages of one piece of a stream hold (`UNIX_SKB_FRAGS_SZ`).
-const FRAGMENTS_MAX: usize = 32_768;
+const STREAM_PAGED: usize = 32_768;
+/// What the pages of one message hold (`MAX_SKB_FRAGS`); the rest is linear after all.
+const MESSAGE_PAGED: usize = 17 * PAGE;
+const PAGE: usize = 4_096;
 /// `net.unix.max_dgram_qlen` where systemd runs: messages that may wait in a datagram socket.
 const INBOX_MAX: usize = 512;
 
 /// What Linux charges for a message of `len` bytes (`skb->truesize`).
-pub(super) fn charge(len: usize) -> usize {
-    let paged = if len > LINEAR_MAX { (len - LINEAR_MAX).div_ceil(PAGE) * PAGE } else { 0 };
-    let linear = len - paged.min(len);
+pub(super) fn charge(len: usize, stream: bool) -> usize {
+    let (linear, most) =
+        if stream { (STREAM_LINEAR, STREAM_PAGED) } else { (MESSAGE_LINEAR, MESSAGE_PAGED) };
+    let paged = len.saturating_sub(linear).min(most).next_multiple_of(PAGE);
+    let linear = len.saturating_sub(paged);
     BUFFER_HEAD + (linear.next_multiple_of(64) + SHARED_INFO).next_power_of_two() + paged
 }
 
 /// The most that one piece of a stream takes of a socket with this `SO_SNDBUF`.
 pub(super) fn piece_max(send_buffer: usize) -> usize {
-    (send_buffer / 2 - 64).min(LINEAR_MAX + FRAGMENTS_MAX)
+    (send_buffer / 2 - 64).min(STREAM_LINEAR + STREAM_PAGED)
 }
 
 impl Host {
@@ -86,11 +93,23 @@ mod tests {
 
     #[test]
     fn charges_are_those_of_linux() {
-        // A byte and its shared info fill a kmalloc-512, next to the head.
-        assert_eq!(charge(1), 768);
-        assert_eq!(charge(192), 768);
-        assert_eq!(charge(193), 1_280);
-        assert_eq!(charge(3_776), 4_096 + 256);
-        assert_eq!(charge(4_096), 256 + 512 + 4_096);
+        // SIOCOUTQ over the number of sends until EAGAIN, measured on Linux 6.18.
+        for (len, stream, message) in [
+            (1, 768, 768),
+            (192, 768, 768),
+            (193, 1_280, 1_280),
+            (1_000, 2_304, 2_304),
+            (3_776, 4_352, 4_352),
+            (3_777, 4_864, 8_448),
+            (5_000, 6_400, 8_448),
+            (8_192, 8_960, 16_640),
+            (30_000, 30_976, 33_024),
+            (36_544, 37_120, 37_120),
+        ] {
+            assert_eq!((charge(len, true), charge(len, false)), (stream, message), "{len} bytes");
+        }
+        assert_eq!(charge(65_536, false), 69_888);
+        assert_eq!(charge(200_000, false), 200_960);
+        assert_eq!(charge(212_960, false), 332_032);
     }
 }

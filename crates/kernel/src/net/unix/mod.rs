@@ -213,6 +213,14 @@ pub fn peer_name(host: &Host, key: SocketKey) -> Result<RawAddress, Errno> {
     }
 }
 
+/// `SO_ACCEPTCONN`.
+pub fn is_listening(host: &Host, key: SocketKey) -> bool {
+    match &host.net.sockets[key.0].kind {
+        SocketKind::Unix(socket) => matches!(socket.role, Role::Listening { .. }),
+        _ => false,
+    }
+}
+
 /// `SO_PEERCRED`: process, user and group of the peer when it connected or listened.
 pub fn peer_credentials(host: &Host, key: SocketKey) -> Result<(i32, u32, u32), Errno> {
     // Linux answers for a socket without a peer too: no process and the invalid ids.

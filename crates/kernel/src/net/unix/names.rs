@@ -10,7 +10,8 @@ use belljar_linux_abi::Errno;
 /// The sockets of a host that have names.
 #[derive(Debug, Default)]
 pub struct Names {
-    in_abstract: Map<Vec<u8>, PeerRef>,
+    /// Each type of socket has names of its own here.
+    in_abstract: Map<(i32, Vec<u8>), PeerRef>,
     by_inode: Map<InodeKey, PeerRef>,
     next_automatic: u32,
 }
@@ -28,11 +29,12 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
     match address {
         None => call.host.autobind(key),
         Some(Address::Abstract(name)) => {
+            let type_ = call.host.socket(key).type_;
             let names = &mut call.host.net.unix_names;
-            if names.in_abstract.contains_key(&name) {
+            if names.in_abstract.contains_key(&(type_, name.clone())) {
                 return Err(Errno::EADDRINUSE);
             }
-            names.in_abstract.insert(name.clone(), own);
+            names.in_abstract.insert((type_, name.clone()), own);
             call.host.unix_mut(key).address = Some(Address::Abstract(name));
         }
         Some(Address::Path(path)) => {
@@ -53,15 +55,16 @@ impl Host {
             return;
         }
         let own = self.unix_ref(key);
+        let type_ = self.socket(key).type_;
         let names = &mut self.net.unix_names;
         let name = loop {
             let name = format!("{:05x}", names.next_automatic & 0xf_ffff).into_bytes();
             names.next_automatic = names.next_automatic.wrapping_add(1);
-            if !names.in_abstract.contains_key(&name) {
+            if !names.in_abstract.contains_key(&(type_, name.clone())) {
                 break name;
             }
         };
-        names.in_abstract.insert(name.clone(), own);
+        names.in_abstract.insert((type_, name.clone()), own);
         self.unix_mut(key).address = Some(Address::Abstract(name));
     }
     /// The socket with this name, seen from `process`. `ECONNREFUSED` if nobody has it (any more),
@@ -73,7 +76,9 @@ impl Host {
         type_: i32,
     ) -> Result<SocketKey, Errno> {
         let bound = match address {
-            Address::Abstract(name) => self.net.unix_names.in_abstract.get(name).copied(),
+            Address::Abstract(name) => {
+                self.net.unix_names.in_abstract.get(&(type_, name.clone())).copied()
+            }
             Address::Path(path) => {
                 let inode = self.find_socket_node(process, path)?;
                 self.net.unix_names.by_inode.get(&inode).copied()
@@ -89,12 +94,14 @@ impl Host {
     pub(super) fn forget_name(&mut self, key: SocketKey) {
         let own = self.unix_ref(key);
         let (address, inode) = (self.unix(key).address.clone(), self.unix(key).inode);
+        let type_ = self.socket(key).type_;
         let names = &mut self.net.unix_names;
         // A connection accepted shares the name of its listener, which is not its own.
-        if let Some(Address::Abstract(name)) = &address
-            && names.in_abstract.get(name) == Some(&own)
-        {
-            names.in_abstract.remove(name);
+        if let Some(Address::Abstract(name)) = address {
+            let name = (type_, name);
+            if names.in_abstract.get(&name) == Some(&own) {
+                names.in_abstract.remove(&name);
+            }
         }
         if let Some(inode) = inode {
             names.by_inode.remove(&inode);

@@ -154,7 +154,7 @@ fn deliver(call: &mut Call<'_>, from: SocketKey, to: SocketKey, data: Vec<u8>, a
     for file in &ancillary.files {
         host.retain_file(*file);
     }
-    let charge = charge(data.len());
+    let charge = charge(data.len(), host.socket(from).is_stream());
     let sender = host.unix_ref(from);
     let socket = host.unix_mut(from);
     socket.charged += charge;

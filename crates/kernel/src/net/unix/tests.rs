@@ -104,7 +104,7 @@ fn connections_queue_up_to_the_backlog() {
     assert_eq!(receive(&mut t, accepted, 20, 0).as_deref(), Ok(&b"first come"[..]));
     assert_eq!(connect(&mut t, clients[0], b"\0service"), Err(Errno::EISCONN));
     let other = socket(&mut t, PACKET);
-    assert_eq!(connect(&mut t, other, b"\0service"), Err(Errno::EPROTOTYPE));
+    assert_eq!(connect(&mut t, other, b"\0service"), Err(Errno::ECONNREFUSED), "a name of another type");
     t.call(c::SYS_close, &[server]).expect("closed");
     assert_eq!(receive(&mut t, clients[1], 8, 0), Err(Errno::ECONNRESET), "never accepted");
     let late = socket(&mut t, STREAM);
@@ -124,6 +124,8 @@ fn paths_are_entries_in_the_tree_that_outlive_their_sockets() {
     t.call(c::SYS_getpeername, &[other, DATA + 0x1300, len]).expect("a name");
     assert_eq!(t.get(0x1300, 9), b"\x01\0/tmp/s\0");
     assert_eq!(t.get(0x1200, 4), 9u32.to_le_bytes());
+    let stream = socket(&mut t, STREAM);
+    assert_eq!(connect(&mut t, stream, b"/tmp/s\0"), Err(Errno::EPROTOTYPE));
     t.call(c::SYS_close, &[fd]).expect("closed");
     let third = socket(&mut t, DGRAM);
     assert_eq!(connect(&mut t, third, b"/tmp/s\0"), Err(Errno::ECONNREFUSED));

@@ -1,0 +1,182 @@
+//! The two interfaces, `lo` and `eth0`: queueing packets out and fetching what has come in.
+//!
+//! Protocols only ever queue packets. [`Host::flush_network`], which ends every call, timer and
+//! arrival that may have queued some, moves them on; so the stack is never entered from within
+//! itself, and what a packet sets off is done in the order in which packets were queued.
+
+use super::{ETH0, LO};
+use crate::host::{Captured, Departure, Host};
+use crate::ids::SocketKey;
+use crate::net::socket::{Socket, SocketKind};
+use crate::timer::{TimerAction, TimerId};
+use belljar_base::SimTime;
+use belljar_net::{Nic, NicEvent, Packet};
+use std::collections::VecDeque;
+
+/// The MTU of `lo`.
+pub const LO_MTU: usize = 65_536;
+/// The MTU of `eth0`.
+pub const ETH0_MTU: usize = 1_500;
+/// Packets over `lo` within one instant after which each further one is charged for like a system
+/// call: two sockets of one host must not stop the clock.
+const LO_FREE_PACKETS: u32 = 10_000;
+/// Packet buffers that are kept for reuse.
+const POOL_BUFFERS: usize = 64;
+/// Larger buffers are given back to the allocator.
+const POOL_BUFFER_CAPACITY: usize = 4_096;
+
+/// The interface `lo`: what is sent is received in the same instant, but never within the call
+/// that sends.
+#[derive(Debug, Default)]
+pub struct Loopback {
+    queue: VecDeque<Packet>,
+    scheduled: bool,
+    instant: SimTime,
+    in_this_instant: u32,
+    /// Packets carried.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// The interface `eth0`.
+#[derive(Debug)]
+pub struct Ethernet {
+    /// Its queues.
+    pub nic: Nic,
+    timer: Option<TimerId>,
+}
+
+impl Ethernet {
+    /// An idle interface.
+    pub fn new(nic: Nic) -> Ethernet {
+        Ethernet { nic, timer: None }
+    }
+}
+
+/// The names of the interfaces, by number.
+pub const NAMES: [&str; 2] = ["lo", "eth0"];
+
+/// The MTU of an interface.
+pub fn mtu(interface: usize) -> usize {
+    if interface == LO { LO_MTU } else { ETH0_MTU }
+}
+
+/// The name by which an interface reports that a packet of a socket has left.
+pub fn cookie(key: SocketKey, socket: &Socket) -> u64 {
+    u64::from(socket.serial) << 32 | (key.0 as u64 + 1)
+}
+
+impl Host {
+    /// An empty buffer for a packet.
+    pub(crate) fn packet_buffer(&mut self) -> Vec<u8> {
+        self.net.pool.pop().unwrap_or_default()
+    }
+    /// Takes a buffer back that is no longer needed.
+    pub(crate) fn recycle_buffer(&mut self, mut buffer: Vec<u8>) {
+        if self.net.pool.len() < POOL_BUFFERS && (1..=POOL_BUFFER_CAPACITY).contains(&buffer.capacity()) {
+            buffer.clear();
+            self.net.pool.push(buffer);
+        }
+    }
+    /// Queues a packet on an interface; `cookie` is told when it has left. False if the queue is
+    /// full and the packet lost.
+    pub(crate) fn queue_packet(&mut self, interface: usize, bytes: Vec<u8>, cookie: u64) -> bool {
+        let packet = Packet::with_cookie(bytes, cookie);
+        if interface == LO {
+            self.net.lo.queue.push_back(packet);
+            return true;
+        }
+        self.net.eth0.nic.send(self.clock.now(), packet).is_ok()
+    }
+
+    /// Moves queued packets on and handles what the interfaces have for the host.
+    pub(crate) fn flush_network(&mut self) {
+        let now = self.clock.now();
+        while let Some((at, event)) = self.net.eth0.nic.poll(now) {
+            match event {
+                NicEvent::Transmit { packet, departs } => {
+                    self.capture(at, ETH0, &packet);
+                    self.departures.push(Departure { at: departs, packet });
+                }
+                NicEvent::Sent { cookie, bytes } => self.packet_left(cookie, bytes),
+                NicEvent::Receive { packet } => {
+                    self.capture(at, ETH0, &packet);
+                    self.ip_input(ETH0, packet.into_bytes());
+                }
+            }
+        }
+        let next = self.net.eth0.nic.next_event();
+        if self.net.eth0.timer.map(TimerId::at) != next {
+            if let Some(timer) = self.net.eth0.timer.take() {
+                self.timers.cancel(timer);
+            }
+            self.net.eth0.timer = next.map(|at| self.timers.add(at, TimerAction::Interface(ETH0)));
+        }
+        if !self.net.lo.queue.is_empty() && !self.net.lo.scheduled {
+            self.net.lo.scheduled = true;
+            self.timers.add(now, TimerAction::Interface(LO));
+        }
+    }
+
+    /// A packet from the network reaches the last router before `eth0`.
+    pub(crate) fn packet_arrived(&mut self, packet: Packet) {
+        self.net.eth0.nic.receive(self.clock.now(), packet);
+        self.flush_network();
+    }
+
+    /// An interface has something to do.
+    pub(crate) fn interface_timer(&mut self, interface: usize) {
+        if interface == ETH0 {
+            self.net.eth0.timer = None;
+        } else {
+            self.receive_looped();
+        }
+        self.flush_network();
+    }
+
+    /// Receives what was on `lo` when this was called; answers are received next time.
+    fn receive_looped(&mut self) {
+        let now = self.clock.now();
+        self.net.lo.scheduled = false;
+        if self.net.lo.instant != now {
+            self.net.lo.instant = now;
+            self.net.lo.in_this_instant = 0;
+        }
+        for _ in 0..self.net.lo.queue.len() {
+            let Some(packet) = self.net.lo.queue.pop_front() else { break };
+            self.net.lo.in_this_instant += 1;
+            if self.net.lo.in_this_instant > LO_FREE_PACKETS {
+                self.clock.charge();
+            }
+            self.net.lo.packets += 1;
+            self.net.lo.bytes += packet.len() as u64;
+            self.capture(now, LO, &packet);
+            if packet.cookie() != 0 {
+                self.packet_left(packet.cookie(), packet.len());
+            }
+            self.ip_input(LO, packet.into_bytes());
+        }
+    }
+
+    /// A packet of `bytes` bytes that a socket queued has left its interface.
+    fn packet_left(&mut self, cookie: u64, bytes: usize) {
+        let key = SocketKey((cookie & 0xffff_ffff) as usize - 1);
+        let Some(socket) = self.net.sockets.get(key.0) else { return };
+        if u64::from(socket.serial) != cookie >> 32 {
+            return;
+        }
+        match socket.kind {
+            SocketKind::Udp(_) => self.udp_packet_left(key, bytes),
+            SocketKind::Tcp(_) => self.tcp_packet_left(key, bytes),
+            _ => {}
+        }
+    }
+
+    fn capture(&mut self, at: SimTime, interface: usize, packet: &Packet) {
+        if self.config.capture {
+            let bytes = packet.bytes().to_vec();
+            self.captured.push(Captured { at, interface: NAMES[interface], bytes });
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! ICMP and, over `lo`, ICMPv6: echo, and the errors that reach sockets (RFC 792, RFC 4443).
+
+use super::input::{ICMPV6, Inbound};
+use super::route::{is_multipoint, route};
+use super::{IpHeader, Outbound};
+use crate::host::Host;
+use belljar_linux_abi::Errno;
+use belljar_wire::{checksum, protocol};
+use std::net::{IpAddr, SocketAddr};
+
+/// The length of an ICMP header.
+pub const HEADER_LEN: usize = 8;
+/// An error repeats as much of the packet as fits into so many bytes (RFC 1812, section 4.3.2.3).
+const MAX_ERROR_V4: usize = 576;
+/// The same for ICMPv6 (RFC 4443, section 2.4).
+const MAX_ERROR_V6: usize = 1_280;
+
+/// Types of ICMP.
+pub mod kind {
+    pub const ECHO_REPLY: u8 = 0;
+    pub const UNREACHABLE: u8 = 3;
+    pub const ECHO: u8 = 8;
+    pub const TIME_EXCEEDED: u8 = 11;
+    pub const V6_UNREACHABLE: u8 = 1;
+    pub const V6_ECHO: u8 = 128;
+    pub const V6_ECHO_REPLY: u8 = 129;
+}
+
+/// Why a packet is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreachable {
+    /// Nothing speaks the protocol.
+    Protocol,
+    /// Nothing listens at the port.
+    Port,
+}
+
+/// Computes and stores the checksum of an ICMP message.
+pub fn fill_checksum(src: IpAddr, dst: IpAddr, message: &mut [u8]) {
+    message[2..4].fill(0);
+    let sum = match dst {
+        IpAddr::V4(_) => checksum::internet(message),
+        IpAddr::V6(_) => checksum::transport(src, dst, ICMPV6, message),
+    };
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+}
+
+impl Host {
+    pub(crate) fn icmp_input(&mut self, inbound: Inbound) {
+        let (src, dst) = (inbound.header.src, inbound.header.dst);
+        let message = inbound.payload();
+        let intact = match dst {
+            IpAddr::V4(_) => checksum::internet(message) == 0,
+            IpAddr::V6(_) => checksum::transport(src, dst, ICMPV6, message) == 0,
+        };
+        if message.len() < HEADER_LEN || !intact {
+            self.net.counters.malformed += 1;
+            return self.recycle_buffer(inbound.packet);
+        }
+        let (kind, code) = (message[0], message[1]);
+        self.ping_input(&inbound);
+        match (kind, dst.is_ipv4()) {
+            (kind::ECHO, true) | (kind::V6_ECHO, false) => self.echo_reply(&inbound),
+            (kind::UNREACHABLE | kind::TIME_EXCEEDED, true) | (kind::V6_UNREACHABLE, false) => {
+                self.icmp_error(kind, code, &inbound);
+            }
+            _ => {}
+        }
+        self.recycle_buffer(inbound.packet);
+    }
+
+    fn echo_reply(&mut self, request: &Inbound) {
+        let header = &request.header;
+        // Linux ignores broadcast pings (net.ipv4.icmp_echo_ignore_broadcasts).
+        if is_multipoint(header.dst) {
+            return;
+        }
+        let mut message = request.payload().to_vec();
+        message[0] = if header.dst.is_ipv4() { kind::ECHO_REPLY } else { kind::V6_ECHO_REPLY };
+        self.send_icmp(header.dst, header.src, header.tos, &mut message);
+    }
+
+    fn send_icmp(&mut self, src: IpAddr, dst: IpAddr, tos: u8, message: &mut [u8]) {
+        let Ok(route) = route(self.config.address, dst, Some(src)) else { return };
+        fill_checksum(src, dst, message);
+        let number = if dst.is_ipv4() { protocol::ICMP } else { ICMPV6 };
+        let header = IpHeader { tos, ..IpHeader::new(src, dst, number) };
+        let mut packet = self.packet_buffer();
+        packet.resize(header.len(), 0);
+        packet.extend_from_slice(message);
+        let outbound = Outbound { route, header, packet, cookie: 0, loop_back: false };
+        // An answer that does not fit is fragmented: there is no error.
+        let _ = self.ip_output(outbound);
+    }
+
+    /// Tells the sender of a packet that it cannot be delivered.
+    pub(crate) fn send_unreachable(&mut self, refused: &Inbound, why: Unreachable) {
+        let header = &refused.header;
+        // RFC 1122, section 3.2.2: never for a packet to many, a later fragment or an ICMP error.
+        if is_multipoint(header.dst) {
+            return;
+        }
+        let v4 = header.dst.is_ipv4();
+        let (kind, code, limit) = match (v4, why) {
+            (true, Unreachable::Protocol) => (kind::UNREACHABLE, 2, MAX_ERROR_V4),
+            (true, Unreachable::Port) => (kind::UNREACHABLE, 3, MAX_ERROR_V4),
+            (false, Unreachable::Protocol) => return,
+            (false, Unreachable::Port) => (kind::V6_UNREACHABLE, 4, MAX_ERROR_V6),
+        };
+        let room = limit - header.len() - HEADER_LEN;
+        let quoted = &refused.packet[..refused.payload.end.min(room)];
+        let mut message = vec![0; HEADER_LEN];
+        message[..2].copy_from_slice(&[kind, code]);
+        message.extend_from_slice(quoted);
+        self.send_icmp(header.dst, header.src, 0xc0, &mut message);
+    }
+
+    /// An error about a packet that this host sent.
+    fn icmp_error(&mut self, kind: u8, code: u8, inbound: &Inbound) {
+        let quoted = &inbound.payload()[HEADER_LEN..];
+        let Some((src, dst, number)) = parse_quoted(quoted) else { return };
+        let errno = match (inbound.header.dst.is_ipv4(), kind, code) {
+            (true, kind::TIME_EXCEEDED, _) => Errno::EHOSTUNREACH,
+            (true, _, 0 | 6 | 9) => Errno::ENETUNREACH,
+            (true, _, 2) => Errno::ENOPROTOOPT,
+            (true, _, 3) | (false, _, 4) => Errno::ECONNREFUSED,
+            (true, _, 4) => Errno::EMSGSIZE,
+            _ => Errno::EHOSTUNREACH,
+        };
+        match number {
+            protocol::UDP => self.udp_error(src, dst, errno, (kind, code), inbound.header.src),
+            protocol::TCP => self.tcp_error(src, dst, errno, kind == kind::TIME_EXCEEDED),
+            _ => {}
+        }
+    }
+}
+
+/// Source, destination and protocol of the packet that an error quotes, which may be cut short.
+fn parse_quoted(quoted: &[u8]) -> Option<(SocketAddr, SocketAddr, u8)> {
+    let (src, dst, number, payload): (IpAddr, IpAddr, u8, &[u8]) = match quoted.first()? >> 4 {
+        4 => {
+            let header_len = usize::from(quoted[0] & 0xf) * 4;
+            let octets = |at: usize| -> Option<[u8; 4]> { quoted.get(at..at + 4)?.try_into().ok() };
+            (octets(12)?.into(), octets(16)?.into(), *quoted.get(9)?, quoted.get(header_len..)?)
+        }
+        6 => {
+            let octets = |at: usize| -> Option<[u8; 16]> { quoted.get(at..at + 16)?.try_into().ok() };
+            (octets(8)?.into(), octets(24)?.into(), *quoted.get(6)?, quoted.get(40..)?)
+        }
+        _ => return None,
+    };
+    let port = |at: usize| Some(u16::from_be_bytes(payload.get(at..at + 2)?.try_into().ok()?));
+    Some((SocketAddr::new(src, port(0)?), SocketAddr::new(dst, port(2)?), number))
+}

@@ -1,0 +1,15 @@
+//! IP: headers, routes, fragments, and what comes in and goes out.
+
+pub mod fragment;
+pub mod header;
+pub mod icmp;
+pub mod input;
+mod options;
+mod output;
+pub mod route;
+
+pub use header::IpHeader;
+pub use icmp::Unreachable;
+pub use input::Inbound;
+pub use options::IpOptions;
+pub use output::Outbound;

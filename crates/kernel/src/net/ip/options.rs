@@ -1,0 +1,63 @@
+//! Options of the levels `IPPROTO_IP` and `IPPROTO_IPV6`, which every INET socket keeps.
+
+use std::net::Ipv4Addr;
+
+/// What a socket's IP packets look like and what it wants to be told of those received.
+#[derive(Clone, Debug)]
+pub struct IpOptions {
+    /// `IP_TOS`, `IPV6_TCLASS`.
+    pub tos: u8,
+    /// `IP_TTL`; `None` is the system's 64.
+    pub ttl: Option<u8>,
+    /// `IPV6_UNICAST_HOPS`; `None` is the system's 64.
+    pub hop_limit: Option<u8>,
+    /// `IP_MTU_DISCOVER`: `IP_PMTUDISC_*`.
+    pub mtu_discover: i32,
+    /// `IPV6_V6ONLY`.
+    pub v6_only: bool,
+    /// `IP_PKTINFO`.
+    pub receive_pktinfo: bool,
+    /// `IPV6_RECVPKTINFO`.
+    pub receive_pktinfo6: bool,
+    /// `IP_RECVTTL`, `IPV6_RECVHOPLIMIT`.
+    pub receive_ttl: bool,
+    /// `IP_RECVTOS`, `IPV6_RECVTCLASS`.
+    pub receive_tos: bool,
+    /// `IP_RECVERR`, `IPV6_RECVERR`.
+    pub receive_errors: bool,
+    /// `IP_FREEBIND`.
+    pub free_bind: bool,
+    /// `IP_BIND_ADDRESS_NO_PORT`.
+    pub bind_address_no_port: bool,
+    /// `IP_MULTICAST_TTL`.
+    pub multicast_ttl: u8,
+    /// `IP_MULTICAST_LOOP`.
+    pub multicast_loop: bool,
+    /// `IP_ADD_MEMBERSHIP`.
+    pub groups: Vec<Ipv4Addr>,
+    /// Options that are only kept, by level and name.
+    pub kept: Vec<(i32, i32, i32)>,
+}
+
+impl Default for IpOptions {
+    fn default() -> IpOptions {
+        IpOptions {
+            tos: 0,
+            ttl: None,
+            hop_limit: None,
+            mtu_discover: belljar_linux_abi::c::IP_PMTUDISC_WANT,
+            v6_only: false,
+            receive_pktinfo: false,
+            receive_pktinfo6: false,
+            receive_ttl: false,
+            receive_tos: false,
+            receive_errors: false,
+            free_bind: false,
+            bind_address_no_port: false,
+            multicast_ttl: 1,
+            multicast_loop: true,
+            groups: Vec::new(),
+            kept: Vec::new(),
+        }
+    }
+}

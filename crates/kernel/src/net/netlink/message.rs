@@ -1,0 +1,105 @@
+//! Netlink messages as bytes, netlink(7): a header, a family's header, attributes.
+
+/// The length of `struct nlmsghdr`.
+pub const HEADER_LEN: usize = 16;
+/// `NLM_F_MULTI`.
+pub const MULTI: u16 = 2;
+/// `NLM_F_ACK`.
+pub const ACK: u16 = 4;
+/// `NLM_F_DUMP`: `NLM_F_ROOT | NLM_F_MATCH`.
+pub const DUMP: u16 = 0x300;
+/// `NLMSG_ERROR`.
+pub const ERROR: u16 = 2;
+/// `NLMSG_DONE`.
+pub const DONE: u16 = 3;
+
+/// A request's header and what follows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// `nlmsg_type`.
+    pub kind: u16,
+    /// `nlmsg_flags`.
+    pub flags: u16,
+    /// `nlmsg_seq`.
+    pub sequence: u32,
+    /// The family's header and attributes.
+    pub body: &'a [u8],
+    /// All of it, to be quoted in an error.
+    pub whole: &'a [u8],
+}
+
+impl<'a> Request<'a> {
+    /// The first request of `bytes` and the rest; `None` at the end or if it is malformed.
+    pub fn split(bytes: &'a [u8]) -> Option<(Request<'a>, &'a [u8])> {
+        let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        if bytes.len() < HEADER_LEN {
+            return None;
+        }
+        let len = word(0) as usize;
+        if len < HEADER_LEN || len > bytes.len() {
+            return None;
+        }
+        let request = Request {
+            kind: word(4) as u16,
+            flags: (word(4) >> 16) as u16,
+            sequence: word(8),
+            body: &bytes[HEADER_LEN..len],
+            whole: &bytes[..len],
+        };
+        Some((request, &bytes[len.next_multiple_of(4).min(bytes.len())..]))
+    }
+    /// Whether everything of a kind is asked for.
+    pub fn is_dump(&self) -> bool {
+        self.flags & DUMP == DUMP
+    }
+    /// The value of attribute `kind` behind a family header of `skip` bytes.
+    pub fn attribute(&self, skip: usize, kind: u16) -> Option<&'a [u8]> {
+        let mut rest = self.body.get(skip..)?;
+        while rest.len() >= 4 {
+            let len = usize::from(u16::from_ne_bytes([rest[0], rest[1]]));
+            if len < 4 || len > rest.len() {
+                return None;
+            }
+            if u16::from_ne_bytes([rest[2], rest[3]]) == kind {
+                return Some(&rest[4..len]);
+            }
+            rest = &rest[len.next_multiple_of(4).min(rest.len())..];
+        }
+        None
+    }
+}
+
+/// A message being written.
+#[derive(Debug)]
+pub struct Message(Vec<u8>);
+
+impl Message {
+    /// A message of `kind` to the socket with port id `port`, in answer to `sequence`.
+    pub fn new(kind: u16, flags: u16, sequence: u32, port: u32) -> Message {
+        let mut bytes = vec![0; 4];
+        bytes.extend_from_slice(&kind.to_ne_bytes());
+        bytes.extend_from_slice(&flags.to_ne_bytes());
+        bytes.extend_from_slice(&sequence.to_ne_bytes());
+        bytes.extend_from_slice(&port.to_ne_bytes());
+        Message(bytes)
+    }
+    /// Appends the family's header.
+    pub fn put(mut self, bytes: &[u8]) -> Message {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+    /// Appends an attribute.
+    pub fn attribute(mut self, kind: u16, value: &[u8]) -> Message {
+        self.0.extend_from_slice(&((value.len() + 4) as u16).to_ne_bytes());
+        self.0.extend_from_slice(&kind.to_ne_bytes());
+        self.0.extend_from_slice(value);
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self
+    }
+    /// The message with its length filled in.
+    pub fn finish(mut self) -> Vec<u8> {
+        let len = self.0.len() as u32;
+        self.0[..4].copy_from_slice(&len.to_ne_bytes());
+        self.0
+    }
+}

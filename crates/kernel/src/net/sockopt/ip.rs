@@ -1,0 +1,213 @@
+//! Levels `IPPROTO_IP` and `IPPROTO_IPV6`, ip(7) and ipv6(7), and those of UDP and ICMP sockets.
+
+use super::{Value, flag, int, to_int};
+use crate::host::Host;
+use crate::ids::SocketKey;
+use crate::net::ETH0;
+use crate::net::interface::mtu;
+use crate::net::ip::IpOptions;
+use crate::net::socket::SocketKind;
+use belljar_linux_abi::{Errno, c};
+use std::net::Ipv4Addr;
+
+/// `UDP_NO_CHECK6_TX`, `UDP_NO_CHECK6_RX`, `UDP_SEGMENT`, `UDP_GRO`.
+const UDP_NO_CHECK6_TX: i32 = 101;
+const UDP_NO_CHECK6_RX: i32 = 102;
+/// `ICMP_FILTER`.
+const ICMP_FILTER: i32 = 1;
+
+pub fn set(host: &mut Host, key: SocketKey, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
+    if level == c::IPPROTO_IP
+        && matches!(name, c::IP_ADD_MEMBERSHIP | c::IP_DROP_MEMBERSHIP | c::IP_MULTICAST_IF)
+    {
+        return set_membership(host, key, name, value);
+    }
+    // Options of this level may be given as a single byte.
+    let number = match value {
+        [byte, rest @ ..] if level == c::IPPROTO_IP && rest.len() < 3 => i32::from(*byte),
+        _ => to_int(value)?,
+    };
+    let bound = is_bound(host, key);
+    let options = host.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?;
+    if level == c::IPPROTO_IP {
+        set_v4(options, name, number)?;
+    } else {
+        set_v6(options, name, number, bound)?;
+    }
+    Ok(())
+}
+
+fn is_bound(host: &mut Host, key: SocketKey) -> bool {
+    match &host.socket(key).kind {
+        SocketKind::Udp(udp) => udp.bound.is_some(),
+        SocketKind::Tcp(tcp) => tcp.bound.is_some(),
+        _ => false,
+    }
+}
+
+/// `IP_TTL` and its kin: -1 is the default.
+fn hops(number: i32, least: i32) -> Result<Option<u8>, Errno> {
+    match number {
+        -1 => Ok(None),
+        n if (least..=255).contains(&n) => Ok(Some(n as u8)),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn set_v4(options: &mut IpOptions, name: i32, number: i32) -> Result<(), Errno> {
+    let on = number != 0;
+    match name {
+        // The ECN bits belong to TCP.
+        c::IP_TOS => options.tos = number as u8,
+        c::IP_TTL => options.ttl = hops(number, 1)?,
+        c::IP_MTU_DISCOVER => {
+            if !(c::IP_PMTUDISC_DONT..=c::IP_PMTUDISC_OMIT).contains(&number) {
+                return Err(Errno::EINVAL);
+            }
+            options.mtu_discover = number;
+        }
+        c::IP_PKTINFO => options.receive_pktinfo = on,
+        c::IP_RECVTTL => options.receive_ttl = on,
+        c::IP_RECVTOS => options.receive_tos = on,
+        c::IP_RECVERR => options.receive_errors = on,
+        c::IP_FREEBIND | c::IP_TRANSPARENT => options.free_bind = on,
+        c::IP_BIND_ADDRESS_NO_PORT => options.bind_address_no_port = on,
+        c::IP_MULTICAST_TTL => options.multicast_ttl = hops(number, 0)?.unwrap_or(1),
+        c::IP_MULTICAST_LOOP => options.multicast_loop = on,
+        c::IP_OPTIONS | c::IP_RECVOPTS | c::IP_RETOPTS | c::IP_ROUTER_ALERT | c::IP_MULTICAST_ALL
+        | c::IP_UNICAST_IF | c::IP_RECVORIGDSTADDR | c::IP_MINTTL | c::IP_CHECKSUM | c::IP_RECVFRAGSIZE => {
+            keep(options, c::IPPROTO_IP, name, number);
+        }
+        _ => return Err(Errno::ENOPROTOOPT),
+    }
+    Ok(())
+}
+
+fn set_v6(options: &mut IpOptions, name: i32, number: i32, bound: bool) -> Result<(), Errno> {
+    let on = number != 0;
+    match name {
+        c::IPV6_V6ONLY if bound => return Err(Errno::EINVAL),
+        c::IPV6_V6ONLY => options.v6_only = on,
+        c::IPV6_UNICAST_HOPS => options.hop_limit = hops(number, 0)?,
+        c::IPV6_TCLASS => options.tos = hops(number, 0)?.unwrap_or(0),
+        c::IPV6_RECVPKTINFO => options.receive_pktinfo6 = on,
+        c::IPV6_RECVHOPLIMIT => options.receive_ttl = on,
+        c::IPV6_RECVTCLASS => options.receive_tos = on,
+        c::IPV6_RECVERR => options.receive_errors = on,
+        c::IPV6_MTU_DISCOVER => options.mtu_discover = number,
+        c::IPV6_FREEBIND | c::IPV6_TRANSPARENT => options.free_bind = on,
+        c::IPV6_MULTICAST_HOPS | c::IPV6_MULTICAST_LOOP | c::IPV6_MULTICAST_IF | c::IPV6_MTU
+        | c::IPV6_DONTFRAG | c::IPV6_AUTOFLOWLABEL | c::IPV6_RECVFRAGSIZE | c::IPV6_UNICAST_IF => {
+            keep(options, c::IPPROTO_IPV6, name, number);
+        }
+        _ => return Err(Errno::ENOPROTOOPT),
+    }
+    Ok(())
+}
+
+fn keep(options: &mut IpOptions, level: i32, name: i32, number: i32) {
+    options.kept.retain(|(l, n, _)| (*l, *n) != (level, name));
+    options.kept.push((level, name, number));
+}
+
+/// `IP_ADD_MEMBERSHIP` and `IP_DROP_MEMBERSHIP` with a `struct ip_mreq` or `ip_mreqn`; the interface
+/// is always `eth0`.
+fn set_membership(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
+    if name == c::IP_MULTICAST_IF {
+        return if value.len() < 4 { Err(Errno::EINVAL) } else { Ok(()) };
+    }
+    let (octets, _) = value.split_first_chunk::<4>().ok_or(Errno::EINVAL)?;
+    let group = Ipv4Addr::from(*octets);
+    if value.len() < 8 || !group.is_multicast() {
+        return Err(Errno::EINVAL);
+    }
+    host.warn("multicast groups reach the sockets of one host, and other hosts only as the network allows");
+    let groups = &mut host.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?.groups;
+    let member = groups.iter().position(|other| *other == group);
+    match (name, member) {
+        (c::IP_ADD_MEMBERSHIP, Some(_)) => Err(Errno::EADDRINUSE),
+        (c::IP_ADD_MEMBERSHIP, None) => {
+            groups.push(group);
+            host.net.join_group(group);
+            Ok(())
+        }
+        (_, None) => Err(Errno::EADDRNOTAVAIL),
+        (_, Some(at)) => {
+            groups.remove(at);
+            host.net.leave_group(group);
+            Ok(())
+        }
+    }
+}
+
+pub fn get(host: &mut Host, key: SocketKey, level: i32, name: i32) -> Result<Value, Errno> {
+    let options = host.socket(key).ip_options().ok_or(Errno::ENOPROTOOPT)?;
+    let kept = |unset: i32| {
+        let found = options.kept.iter().find(|(l, n, _)| (*l, *n) == (level, name));
+        Ok(int(found.map_or(unset, |(_, _, value)| *value)))
+    };
+    let hops = |hops: Option<u8>| int(i32::from(hops.unwrap_or(64)));
+    if level == c::IPPROTO_IP {
+        return Ok(match name {
+            c::IP_TOS => int(i32::from(options.tos)),
+            c::IP_TTL => hops(options.ttl),
+            c::IP_MTU_DISCOVER => int(options.mtu_discover),
+            c::IP_MTU => int(mtu(ETH0) as i32),
+            c::IP_PKTINFO => flag(options.receive_pktinfo),
+            c::IP_RECVTTL => flag(options.receive_ttl),
+            c::IP_RECVTOS => flag(options.receive_tos),
+            c::IP_RECVERR => flag(options.receive_errors),
+            c::IP_FREEBIND | c::IP_TRANSPARENT => flag(options.free_bind),
+            c::IP_BIND_ADDRESS_NO_PORT => flag(options.bind_address_no_port),
+            c::IP_MULTICAST_TTL => int(i32::from(options.multicast_ttl)),
+            c::IP_MULTICAST_LOOP => flag(options.multicast_loop),
+            c::IP_OPTIONS => Value::new(),
+            c::IP_MULTICAST_ALL => return kept(1),
+            c::IP_RECVOPTS | c::IP_RETOPTS | c::IP_UNICAST_IF | c::IP_RECVORIGDSTADDR | c::IP_MINTTL
+            | c::IP_CHECKSUM | c::IP_RECVFRAGSIZE => return kept(0),
+            _ => return Err(Errno::ENOPROTOOPT),
+        });
+    }
+    Ok(match name {
+        c::IPV6_V6ONLY => flag(options.v6_only),
+        c::IPV6_UNICAST_HOPS => hops(options.hop_limit),
+        c::IPV6_TCLASS => int(i32::from(options.tos)),
+        c::IPV6_RECVPKTINFO => flag(options.receive_pktinfo6),
+        c::IPV6_RECVHOPLIMIT => flag(options.receive_ttl),
+        c::IPV6_RECVTCLASS => flag(options.receive_tos),
+        c::IPV6_RECVERR => flag(options.receive_errors),
+        c::IPV6_MTU_DISCOVER => int(options.mtu_discover),
+        c::IPV6_MTU => int(mtu(ETH0) as i32),
+        c::IPV6_MULTICAST_HOPS | c::IPV6_MULTICAST_LOOP | c::IPV6_AUTOFLOWLABEL => return kept(1),
+        c::IPV6_MULTICAST_IF | c::IPV6_DONTFRAG | c::IPV6_RECVFRAGSIZE | c::IPV6_UNICAST_IF => {
+            return kept(0);
+        }
+        _ => return Err(Errno::ENOPROTOOPT),
+    })
+}
+
+/// Level `SOL_UDP`.
+pub fn set_udp(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
+    let on = to_int(value)? != 0;
+    match name {
+        c::UDP_CORK => {
+            host.udp(key).cork = on;
+            if on { Ok(()) } else { host.udp_uncork(key) }
+        }
+        UDP_NO_CHECK6_TX | UDP_NO_CHECK6_RX => Ok(()),
+        // Segmentation offload (UDP_SEGMENT, UDP_GRO): programs go on without.
+        _ => Err(Errno::ENOPROTOOPT),
+    }
+}
+
+/// `ICMP_FILTER` of raw sockets; others are accepted.
+pub fn set_ping(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
+    let mask = to_int(value)? as u32;
+    if let SocketKind::Ping(ping) = &mut host.socket(key).kind
+        && name == ICMP_FILTER
+        && value.len() == 4
+    {
+        ping.filter = mask;
+    }
+    Ok(())
+}

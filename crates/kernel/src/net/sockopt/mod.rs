@@ -1,0 +1,83 @@
+//! Socket options by level. A level answers `ENOPROTOOPT` for an option that it does not have.
+
+mod ip;
+mod socket;
+mod tcp;
+
+use super::socket::SocketKind;
+use crate::call::Call;
+use crate::ids::SocketKey;
+use belljar_linux_abi::{Errno, c};
+use smallvec::SmallVec;
+use zerocopy::{Immutable, IntoBytes};
+
+/// `SOL_UDP`.
+const SOL_UDP: i32 = c::IPPROTO_UDP;
+/// The longest option value that is looked at.
+const VALUE_MAX: usize = 256;
+
+/// The value of an option.
+pub type Value = SmallVec<[u8; 16]>;
+
+/// An `int` as a value.
+fn int(value: i32) -> Value {
+    Value::from_slice(&value.to_ne_bytes())
+}
+
+/// A truth as a value.
+fn flag(value: bool) -> Value {
+    int(i32::from(value))
+}
+
+/// A structure as a value.
+fn structure(value: &(impl IntoBytes + Immutable)) -> Value {
+    Value::from_slice(value.as_bytes())
+}
+
+/// The `int` at the start of a value: `EINVAL` if it is shorter.
+fn to_int(value: &[u8]) -> Result<i32, Errno> {
+    let bytes = value.get(..4).ok_or(Errno::EINVAL)?;
+    Ok(i32::from_ne_bytes(bytes.try_into().expect("four bytes")))
+}
+
+/// `setsockopt(2)` with the value at `addr`.
+pub fn set_option(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    (level, name): (i32, i32),
+    addr: u64,
+    len: usize,
+) -> Result<(), Errno> {
+    let value = call.read_vec(addr, len.min(VALUE_MAX))?;
+    let kind = &call.host.socket(key).kind;
+    match (level, kind) {
+        (c::SOL_SOCKET, _) => socket::set(call, key, name, &value),
+        (c::IPPROTO_TCP, SocketKind::Tcp(_)) => tcp::set(call.host, key, name, &value),
+        (c::IPPROTO_IP | c::IPPROTO_IPV6, SocketKind::Udp(_) | SocketKind::Tcp(_) | SocketKind::Ping(_)) => {
+            ip::set(call.host, key, level, name, &value)
+        }
+        (SOL_UDP, SocketKind::Udp(_)) => ip::set_udp(call.host, key, name, &value),
+        (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Ping(ping)) => {
+            let _ = ping;
+            ip::set_ping(call.host, key, name, &value)
+        }
+        // NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK and the like change nothing that is answered.
+        (c::SOL_NETLINK, SocketKind::Netlink(_)) => Ok(()),
+        (_, SocketKind::Unix(_)) => Err(Errno::EOPNOTSUPP),
+        _ => Err(Errno::ENOPROTOOPT),
+    }
+}
+
+/// `getsockopt(2)`.
+pub fn get_option(call: &mut Call<'_>, key: SocketKey, level: i32, name: i32) -> Result<Value, Errno> {
+    match (level, &call.host.socket(key).kind) {
+        (c::SOL_SOCKET, _) => socket::get(call, key, name),
+        (c::IPPROTO_TCP, SocketKind::Tcp(_)) => tcp::get(call.host, key, name),
+        (c::IPPROTO_IP | c::IPPROTO_IPV6, SocketKind::Udp(_) | SocketKind::Tcp(_) | SocketKind::Ping(_)) => {
+            ip::get(call.host, key, level, name)
+        }
+        (SOL_UDP, SocketKind::Udp(udp)) if name == c::UDP_CORK => Ok(flag(udp.cork)),
+        (_, SocketKind::Unix(_)) => Err(Errno::EOPNOTSUPP),
+        _ => Err(Errno::ENOPROTOOPT),
+    }
+}

@@ -1,0 +1,257 @@
+//! Level `SOL_SOCKET`, socket(7).
+
+use super::{Value, flag, int, structure, to_int};
+use crate::call::Call;
+use crate::ids::SocketKey;
+use crate::net::interface::NAMES;
+use crate::net::socket::{
+    MAX_BUFFER, MIN_RECEIVE_BUFFER, MIN_SEND_BUFFER, SocketKind, SocketOptions, Timestamping,
+};
+use crate::net::tcp::{Role, errno};
+use crate::net::{interface_index, unix};
+use belljar_base::SimDuration;
+use belljar_linux_abi::socket::{Linger, TimePair, Ucred};
+use belljar_linux_abi::{Errno, c};
+use zerocopy::FromBytes;
+
+pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
+    match name {
+        c::SO_BINDTODEVICE => return bind_to_device(call, key, value),
+        c::SO_LINGER => return set_linger(&mut call.host.socket(key).options, value),
+        c::SO_RCVTIMEO | c::SO_SNDTIMEO => {
+            let timeout = parse_timeout(value)?;
+            let options = &mut call.host.socket(key).options;
+            let slot = if name == c::SO_RCVTIMEO {
+                &mut options.receive_timeout
+            } else {
+                &mut options.send_timeout
+            };
+            *slot = timeout;
+            return Ok(());
+        }
+        c::SO_ATTACH_FILTER | c::SO_ATTACH_BPF | c::SO_ATTACH_REUSEPORT_CBPF => {
+            call.host.warn("packet filters on sockets are accepted without effect");
+            return Ok(());
+        }
+        _ => {}
+    }
+    let number = to_int(value)?;
+    let on = number != 0;
+    let is_tcp = matches!(call.host.socket(key).kind, SocketKind::Tcp(_));
+    let options = &mut call.host.socket(key).options;
+    match name {
+        c::SO_REUSEADDR => options.reuse_address = on,
+        c::SO_REUSEPORT => options.reuse_port = on,
+        c::SO_BROADCAST => options.broadcast = on,
+        c::SO_DONTROUTE => options.dont_route = on,
+        c::SO_OOBINLINE => options.out_of_band_inline = on,
+        c::SO_PASSCRED => options.pass_credentials = on,
+        c::SO_PRIORITY => options.priority = number,
+        c::SO_MARK => options.mark = number as u32,
+        c::SO_TIMESTAMP => options.timestamp = if on { Timestamping::Micros } else { Timestamping::Off },
+        c::SO_TIMESTAMPNS => options.timestamp = if on { Timestamping::Nanos } else { Timestamping::Off },
+        c::SO_KEEPALIVE => {
+            options.keep_alive = on;
+            keep_alive(call, key, on);
+        }
+        c::SO_RCVLOWAT => {
+            // A negative number is the most, 0 is 1.
+            let low_water = if number < 0 { i32::MAX } else { number.max(1) };
+            options.receive_low_water = low_water;
+            if let SocketKind::Tcp(tcp) = &mut call.host.socket(key).kind
+                && let Some(connection) = tcp.connection()
+            {
+                connection.set_receive_low_water(low_water as usize);
+                call.host.tcp_pump(key);
+            }
+        }
+        c::SO_RCVBUF | c::SO_RCVBUFFORCE => {
+            let limit = if name == c::SO_RCVBUF { MAX_BUFFER } else { i32::MAX as u32 / 2 };
+            let bytes = (2 * (number.max(0) as u32).min(limit)).max(MIN_RECEIVE_BUFFER);
+            (options.receive_buffer, options.receive_buffer_set) = (bytes, true);
+            if is_tcp && let Some(connection) = call.host.tcp(key).connection() {
+                connection.set_receive_buffer(bytes);
+                call.host.tcp_pump(key);
+            }
+        }
+        c::SO_SNDBUF | c::SO_SNDBUFFORCE => {
+            let limit = if name == c::SO_SNDBUF { MAX_BUFFER } else { i32::MAX as u32 / 2 };
+            let bytes = (2 * (number.max(0) as u32).min(limit)).max(MIN_SEND_BUFFER);
+            (options.send_buffer, options.send_buffer_set) = (bytes, true);
+            if is_tcp && let Some(connection) = call.host.tcp(key).connection() {
+                connection.set_send_buffer(bytes);
+                call.host.tcp_pump(key);
+            }
+        }
+        c::SO_ZEROCOPY | c::SO_BUSY_POLL | c::SO_INCOMING_CPU | c::SO_NO_CHECK | c::SO_RXQ_OVFL
+        | c::SO_PASSSEC | c::SO_LOCK_FILTER | c::SO_SELECT_ERR_QUEUE | c::SO_MAX_PACING_RATE
+        | c::SO_PEEK_OFF => keep(options, name, number),
+        c::SO_DETACH_FILTER => return Err(Errno::ENOENT),
+        _ => return Err(Errno::ENOPROTOOPT),
+    }
+    call.host.flush_network();
+    Ok(())
+}
+
+/// Remembers an option that has no effect here, so that it can be read back.
+fn keep(options: &mut SocketOptions, name: i32, number: i32) {
+    match options.kept.iter_mut().find(|(kept, _)| *kept == name) {
+        Some((_, value)) => *value = number,
+        None => options.kept.push((name, number)),
+    }
+}
+
+fn keep_alive(call: &mut Call<'_>, key: SocketKey, on: bool) {
+    let now = call.now();
+    let SocketKind::Tcp(tcp) = &mut call.host.socket(key).kind else { return };
+    let times = tcp.options.keepalive;
+    if let Some(connection) = tcp.connection() {
+        connection.set_keepalive(on.then_some(times), now);
+        call.host.tcp_pump(key);
+    }
+}
+
+fn bind_to_device(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<(), Errno> {
+    let end = value.iter().position(|b| *b == 0).unwrap_or(value.len());
+    let device = match &value[..end] {
+        [] => None,
+        name => {
+            let n = NAMES.iter().position(|known| known.as_bytes() == name).ok_or(Errno::ENODEV)?;
+            Some(interface_index(n))
+        }
+    };
+    call.host.socket(key).options.bound_device = device;
+    Ok(())
+}
+
+fn set_linger(options: &mut SocketOptions, value: &[u8]) -> Result<(), Errno> {
+    let (linger, _) = Linger::read_from_prefix(value).map_err(|_| Errno::EINVAL)?;
+    options.linger = (linger.onoff != 0).then(|| SimDuration::from_secs(u64::from(linger.linger as u32)));
+    Ok(())
+}
+
+/// A `struct timeval`; zero stands for no time-out.
+fn parse_timeout(value: &[u8]) -> Result<Option<SimDuration>, Errno> {
+    let (time, _) = TimePair::read_from_prefix(value).map_err(|_| Errno::EINVAL)?;
+    if !(0..1_000_000).contains(&time.fraction) {
+        return Err(Errno::EDOM);
+    }
+    if time.secs < 0 {
+        // As Linux, which takes a negative time for one that has passed.
+        return Ok(Some(SimDuration::ZERO));
+    }
+    let total = SimDuration::from_secs(time.secs as u64) + SimDuration::from_micros(time.fraction as u64);
+    Ok((!total.is_zero()).then_some(total))
+}
+
+fn timeout(value: Option<SimDuration>) -> Value {
+    let micros = value.unwrap_or(SimDuration::ZERO).as_micros() as i64;
+    structure(&TimePair { secs: micros / 1_000_000, fraction: micros % 1_000_000 })
+}
+
+pub fn get(call: &mut Call<'_>, key: SocketKey, name: i32) -> Result<Value, Errno> {
+    match name {
+        c::SO_ERROR => return Ok(int(take_error(call, key))),
+        c::SO_PEERCRED => return peer_credentials(call, key),
+        c::SO_PEERNAME => return call.host.socket_peer_name(key).map(|name| Value::from_slice(&name)),
+        _ => {}
+    }
+    let socket = call.host.socket(key);
+    let options = &socket.options;
+    Ok(match name {
+        c::SO_TYPE => int(socket.type_),
+        c::SO_DOMAIN => int(socket.domain),
+        c::SO_PROTOCOL => int(socket.protocol),
+        c::SO_ACCEPTCONN => {
+            let listening = match &socket.kind {
+                SocketKind::Tcp(tcp) => matches!(tcp.role, Role::Listening(_)),
+                SocketKind::Unix(_) => unix::is_listening(call.host, key),
+                _ => false,
+            };
+            return Ok(flag(listening));
+        }
+        c::SO_REUSEADDR => flag(options.reuse_address),
+        c::SO_REUSEPORT => flag(options.reuse_port),
+        c::SO_KEEPALIVE => flag(options.keep_alive),
+        c::SO_BROADCAST => flag(options.broadcast),
+        c::SO_DONTROUTE => flag(options.dont_route),
+        c::SO_OOBINLINE => flag(options.out_of_band_inline),
+        c::SO_PASSCRED => flag(options.pass_credentials),
+        c::SO_TIMESTAMP => flag(options.timestamp != Timestamping::Off),
+        c::SO_TIMESTAMPNS => flag(options.timestamp == Timestamping::Nanos),
+        c::SO_PRIORITY => int(options.priority),
+        c::SO_MARK => int(options.mark as i32),
+        c::SO_RCVLOWAT => int(options.receive_low_water),
+        c::SO_SNDLOWAT => int(1),
+        c::SO_RCVTIMEO => timeout(options.receive_timeout),
+        c::SO_SNDTIMEO => timeout(options.send_timeout),
+        c::SO_LINGER => structure(&Linger {
+            onoff: i32::from(options.linger.is_some()),
+            linger: options.linger.map_or(0, |time| (time.as_millis() / 1_000) as i32),
+        }),
+        c::SO_BINDTODEVICE => match options.bound_device {
+            None => Value::new(),
+            Some(index) => {
+                let name = NAMES[index as usize - 1];
+                name.bytes().chain([0]).collect()
+            }
+        },
+        c::SO_RCVBUF => int(receive_buffer(call, key) as i32),
+        c::SO_SNDBUF => int(send_buffer(call, key) as i32),
+        c::SO_ZEROCOPY | c::SO_BUSY_POLL | c::SO_INCOMING_CPU | c::SO_NO_CHECK | c::SO_RXQ_OVFL
+        | c::SO_PASSSEC | c::SO_LOCK_FILTER | c::SO_SELECT_ERR_QUEUE | c::SO_MAX_PACING_RATE
+        | c::SO_PEEK_OFF => {
+            let unset = match name {
+                c::SO_PEEK_OFF | c::SO_MAX_PACING_RATE | c::SO_INCOMING_CPU => -1,
+                _ => 0,
+            };
+            int(options.kept.iter().find(|(kept, _)| *kept == name).map_or(unset, |(_, value)| *value))
+        }
+        c::SO_COOKIE => structure(&u64::from(socket.serial)),
+        _ => return Err(Errno::ENOPROTOOPT),
+    })
+}
+
+fn take_error(call: &mut Call<'_>, key: SocketKey) -> i32 {
+    let socket = call.host.socket(key);
+    if let Err(errno) = socket.take_error() {
+        return i32::from(errno.0);
+    }
+    let SocketKind::Tcp(tcp) = &mut socket.kind else { return 0 };
+    let error = tcp.connection().and_then(|connection| connection.take_error());
+    if error.is_some() {
+        call.host.tcp_pump(key);
+    }
+    error.map_or(0, |error| i32::from(errno(error).0))
+}
+
+/// Both autotuned on a connection, unless the program has set them.
+fn receive_buffer(call: &mut Call<'_>, key: SocketKey) -> u32 {
+    let socket = call.host.socket(key);
+    match &mut socket.kind {
+        SocketKind::Tcp(tcp) => {
+            tcp.connection().map_or(socket.options.receive_buffer, |connection| connection.receive_buffer())
+        }
+        _ => socket.options.receive_buffer,
+    }
+}
+
+fn send_buffer(call: &mut Call<'_>, key: SocketKey) -> u32 {
+    let socket = call.host.socket(key);
+    match &mut socket.kind {
+        SocketKind::Tcp(tcp) => {
+            tcp.connection().map_or(socket.options.send_buffer, |connection| connection.send_buffer())
+        }
+        _ => socket.options.send_buffer,
+    }
+}
+
+/// `SO_PEERCRED`: nobody in particular for a socket that is not of the UNIX family.
+fn peer_credentials(call: &mut Call<'_>, key: SocketKey) -> Result<Value, Errno> {
+    let nobody = Ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    if call.host.socket(key).domain != c::AF_UNIX {
+        return Ok(structure(&nobody));
+    }
+    let (pid, uid, gid) = unix::peer_credentials(call.host, key)?;
+    Ok(structure(&Ucred { pid, uid, gid }))
+}

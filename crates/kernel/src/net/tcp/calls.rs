@@ -1,0 +1,129 @@
+//! The remaining calls on TCP sockets.
+
+use super::Role;
+use crate::call::Call;
+use crate::files::readiness::{EPOLLHUP, READABLE, WRITABLE};
+use crate::host::Host;
+use crate::ids::SocketKey;
+use crate::net::address;
+use crate::net::message::RawAddress;
+use crate::net::socket::SocketKind;
+use belljar_linux_abi::{Errno, c};
+use belljar_tcp::State;
+use std::net::SocketAddr;
+
+/// `tcp_rmem[1]` and `tcp_wmem[1]`: what `SO_RCVBUF` and `SO_SNDBUF` show at first.
+const INITIAL_BUFFERS: (u32, u32) = (131_072, 16_384);
+
+/// A new TCP socket.
+pub fn create(host: &mut Host, domain: i32) -> Result<SocketKey, Errno> {
+    let key = host.add_socket(domain, c::SOCK_STREAM, c::IPPROTO_TCP, SocketKind::Tcp(Box::default()));
+    let options = &mut host.socket(key).options;
+    (options.receive_buffer, options.send_buffer) = INITIAL_BUFFERS;
+    Ok(key)
+}
+
+pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
+    let now = call.now();
+    match &mut call.host.tcp(key).role {
+        Role::Idle => return Err(Errno::ENOTCONN),
+        // Ends the listening; accept fails with EINVAL from then on.
+        Role::Listening(_) if how != c::SHUT_WR => call.host.tcp_stop_listening(key),
+        Role::Listening(_) => {}
+        Role::Connection(connection) => {
+            if connection.state() == State::Closed {
+                return Err(Errno::ENOTCONN);
+            }
+            if how != c::SHUT_WR {
+                connection.shutdown_read();
+            }
+            if how != c::SHUT_RD {
+                connection.shutdown_write(now);
+            }
+            call.host.tcp_pump(key);
+            call.host.notify_socket(key, READABLE | WRITABLE | EPOLLHUP);
+        }
+    }
+    call.host.flush_network();
+    Ok(())
+}
+
+pub fn local_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
+    let domain = host.socket(key).domain;
+    let tcp = host.tcp(key);
+    let bound = tcp.bound.map(|bound| bound.shown(domain));
+    let local = tcp.connection().map(|connection| connection.local()).or(bound);
+    Ok(address::emit(domain, local.unwrap_or(SocketAddr::new(address::unspecified(domain), 0))))
+}
+
+pub fn peer_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
+    let domain = host.socket(key).domain;
+    let connection = host.tcp(key).connection().ok_or(Errno::ENOTCONN)?;
+    match connection.state() {
+        State::Closed | State::SynSent => Err(Errno::ENOTCONN),
+        _ => Ok(address::emit(domain, connection.remote())),
+    }
+}
+
+impl Host {
+    /// The peer of a socket that has just been accepted, which may have been reset already.
+    pub(crate) fn tcp_accepted_name(&mut self, key: SocketKey) -> Option<RawAddress> {
+        let domain = self.socket(key).domain;
+        self.tcp(key).connection().map(|connection| address::emit(domain, connection.remote()))
+    }
+}
+
+/// `tcp_poll` of Linux.
+pub fn readiness(host: &Host, key: SocketKey) -> u32 {
+    let SocketKind::Tcp(tcp) = &host.net.sockets[key.0].kind else { return 0 };
+    match &tcp.role {
+        // A socket that was never connected is in the state CLOSE: hung up, and "writable".
+        Role::Idle => WRITABLE | EPOLLHUP,
+        Role::Listening(listener) => {
+            if listener.is_ready() {
+                READABLE
+            } else {
+                0
+            }
+        }
+        Role::Connection(_) => tcp.ready,
+    }
+}
+
+pub fn readable_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
+    match &host.tcp(key).role {
+        Role::Listening(_) => Err(Errno::EINVAL),
+        Role::Idle => Ok(0),
+        Role::Connection(connection) => Ok(connection.readable_bytes()),
+    }
+}
+
+pub fn unsent_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
+    match &host.tcp(key).role {
+        Role::Listening(_) => Err(Errno::EINVAL),
+        Role::Idle => Ok(0),
+        Role::Connection(connection) => Ok(connection.unacknowledged_bytes()),
+    }
+}
+
+/// The connection goes on as an orphan until it is finished. `SO_LINGER` with a time does not make
+/// `close` wait: what is unsent is sent all the same.
+pub fn close(host: &mut Host, key: SocketKey) {
+    let now = host.clock.now();
+    let abort = host.socket(key).options.linger.is_some_and(|time| time.is_zero());
+    host.tcp_stop_listening(key);
+    let tcp = host.tcp(key);
+    tcp.orphan = true;
+    match tcp.connection() {
+        None => host.tcp_remove(key),
+        Some(connection) => {
+            if abort {
+                connection.abort(now);
+            } else {
+                connection.close(now);
+            }
+            host.tcp_pump(key);
+        }
+    }
+    host.flush_network();
+}

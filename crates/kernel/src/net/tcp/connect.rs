@@ -1,0 +1,200 @@
+//! `bind` and `connect`.
+
+use super::{Role, TcpSocket, errno};
+use crate::call::Call;
+use crate::host::Host;
+use crate::ids::SocketKey;
+use crate::net::address;
+use crate::net::bind::{Bound, Reach, parse_bind};
+use crate::net::ip::route::{Route, is_multipoint, route};
+use crate::net::message::Attempt;
+use crate::net::socket::SocketKind;
+use belljar_linux_abi::{Errno, c};
+use belljar_tcp::{Connection, State};
+use std::net::{IpAddr, SocketAddr};
+
+pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), Errno> {
+    let (own, domain) = (call.host.config.address, call.host.socket(key).domain);
+    let tcp = call.host.tcp(key);
+    let (ip, port) = parse_bind(own, domain, &tcp.ip, address)?;
+    if ip.is_some_and(is_multipoint) {
+        return Err(Errno::EADDRNOTAVAIL);
+    }
+    if tcp.bound.is_some() || !matches!(tcp.role, Role::Idle) {
+        return Err(Errno::EINVAL);
+    }
+    call.host.tcp_bind(key, ip, port)
+}
+
+/// The states are those of `__inet_stream_connect` of Linux.
+pub fn connect(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    address: &[u8],
+    again: bool,
+) -> Result<Attempt<()>, Errno> {
+    let queue = call.host.socket_queue(key);
+    let unspecified = address::family(address)? == c::AF_UNSPEC;
+    let tcp = call.host.tcp(key);
+    match &mut tcp.role {
+        _ if unspecified => {
+            call.host.tcp_disconnect(key);
+            Ok(Attempt::Done(()))
+        }
+        Role::Listening(_) => Err(Errno::EISCONN),
+        Role::Connection(_) if !tcp.connecting => Err(Errno::EISCONN),
+        Role::Connection(connection) => match connection.state() {
+            State::SynSent | State::SynReceived if again => Ok(Attempt::Wait(queue)),
+            State::SynSent | State::SynReceived => Err(Errno::EALREADY),
+            State::Closed => {
+                let error = connection.take_error().map_or(Errno::ECONNABORTED, errno);
+                call.host.tcp_forget_connection(key);
+                Err(error)
+            }
+            _ => {
+                tcp.connecting = false;
+                Ok(Attempt::Done(()))
+            }
+        },
+        Role::Idle => {
+            let peer = call.host.tcp_peer(key, address)?;
+            call.host.tcp_connect(key, peer)?;
+            call.host.flush_network();
+            Ok(Attempt::Wait(queue))
+        }
+    }
+}
+
+impl Host {
+    /// The TCP part of a socket that is known to be one.
+    pub(crate) fn tcp(&mut self, key: SocketKey) -> &mut TcpSocket {
+        match &mut self.net.sockets[key.0].kind {
+            SocketKind::Tcp(tcp) => tcp,
+            other => unreachable!("not a TCP socket: {other:?}"),
+        }
+    }
+
+    fn tcp_peer(&mut self, key: SocketKey, raw: &[u8]) -> Result<SocketAddr, Errno> {
+        let domain = self.socket(key).domain;
+        if domain == c::AF_INET && raw.len() < 16 {
+            return Err(Errno::EINVAL);
+        }
+        if address::family(raw)? != domain {
+            return Err(Errno::EAFNOSUPPORT);
+        }
+        self.inet_destination(key, raw)
+    }
+
+    /// Gives a socket a local end; `port` 0 lets the kernel choose.
+    pub(super) fn tcp_bind(&mut self, key: SocketKey, ip: Option<IpAddr>, port: u16) -> Result<(), Errno> {
+        let domain = self.socket(key).domain;
+        let reach = Reach::new(domain, self.tcp(key).ip.v6_only, ip);
+        let chosen = match port {
+            // A port that the kernel chooses is nobody else's, whatever may be shared.
+            0 => self.choose_port(|host, port| host.net.tcp.at_port(port).next().is_none())?,
+            port if self.tcp_port_is_free(key, &reach, port, false) => port,
+            _ => return Err(Errno::EADDRINUSE),
+        };
+        self.tcp(key).bound =
+            Some(Bound { reach, port: chosen, address_chosen: ip.is_some(), port_chosen: true });
+        self.net.tcp.add_bound(chosen, key);
+        Ok(())
+    }
+
+    /// Begins the handshake with `peer`.
+    pub(crate) fn tcp_connect(&mut self, key: SocketKey, peer: SocketAddr) -> Result<(), Errno> {
+        let domain = self.socket(key).domain;
+        let bound = self.tcp(key).bound;
+        let bound_ip = bound.and_then(|bound| bound.reach.ip);
+        let route = route(self.config.address, peer.ip(), bound_ip)?;
+        if is_multipoint(route.destination) {
+            return Err(Errno::ENETUNREACH);
+        }
+        let remote = SocketAddr::new(route.destination, peer.port());
+        let port = match bound {
+            Some(bound) => bound.port,
+            None => self.tcp_choose_port(&route, remote)?,
+        };
+        let local = SocketAddr::new(route.source, port);
+        if self.net.tcp.connection(local, remote).is_some() {
+            return Err(Errno::EADDRNOTAVAIL);
+        }
+        let v6_only = self.tcp(key).ip.v6_only;
+        if bound.is_none() {
+            self.net.tcp.add_bound(port, key);
+        }
+        let (isn, offset) = (self.net.isns.next_u32(), self.net.isns.next_u32());
+        let now = self.clock.now();
+        let socket = self.socket(key);
+        let SocketKind::Tcp(tcp) = &mut socket.kind else { return Err(Errno::EINVAL) };
+        let config = tcp.options.config(&socket.options, route.interface, route.destination, offset);
+        let connection = Connection::connect(config, local, remote, isn, now);
+        tcp.role = Role::Connection(Box::new(connection));
+        tcp.connecting = true;
+        tcp.bound = Some(Bound {
+            reach: Reach::new(domain, v6_only, Some(route.source)),
+            port,
+            address_chosen: bound.is_some_and(|bound| bound.address_chosen),
+            port_chosen: bound.is_some_and(|bound| bound.port_chosen),
+        });
+        self.net.tcp.add_connection(local, remote, key);
+        self.tcp_apply_options(key);
+        self.tcp_pump(key);
+        Ok(())
+    }
+
+    /// An ephemeral port for a connection: one that no program has bound and that has no connection
+    /// with the same peer.
+    fn tcp_choose_port(&mut self, route: &Route, remote: SocketAddr) -> Result<u16, Errno> {
+        let source = route.source;
+        self.choose_port(|host, port| {
+            host.net.tcp.connection(SocketAddr::new(source, port), remote).is_none()
+                && !host.net.tcp.at_port(port).any(|other| match &host.net.sockets[other.0].kind {
+                    SocketKind::Tcp(tcp) => tcp.bound.is_some_and(|bound| bound.port_chosen),
+                    _ => false,
+                })
+        })
+        .map_err(|_| Errno::EADDRNOTAVAIL)
+    }
+
+    /// `connect` to `AF_UNSPEC`: a connection is reset, a listener closed.
+    fn tcp_disconnect(&mut self, key: SocketKey) {
+        let now = self.clock.now();
+        if let Some(connection) = self.tcp(key).connection() {
+            connection.abort(now);
+            self.tcp_pump(key);
+            self.tcp_forget_connection(key);
+        } else {
+            self.tcp_stop_listening(key);
+        }
+        self.flush_network();
+    }
+
+    /// Takes a connection out of the table and off its socket, which may connect again.
+    pub(super) fn tcp_forget_connection(&mut self, key: SocketKey) {
+        let domain = self.socket(key).domain;
+        let tcp = self.tcp(key);
+        let role = std::mem::take(&mut tcp.role);
+        tcp.connecting = false;
+        tcp.ready = 0;
+        let timer = tcp.timer.take();
+        let v6_only = tcp.ip.v6_only;
+        let bound = tcp.bound;
+        if let Some(timer) = timer {
+            self.timers.cancel(timer);
+        }
+        if let Role::Connection(connection) = role {
+            self.net.tcp.remove_connection(connection.local(), connection.remote(), key);
+        }
+        let Some(mut bound) = bound else { return };
+        if !bound.port_chosen {
+            self.net.tcp.remove_bound(bound.port, key);
+            self.tcp(key).bound = None;
+            return;
+        }
+        if !bound.address_chosen {
+            bound.reach = Reach::new(domain, v6_only, None);
+        }
+        self.tcp(key).bound = Some(bound);
+    }
+}

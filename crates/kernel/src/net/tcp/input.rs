@@ -1,0 +1,123 @@
+//! Segments and errors that come in.
+
+use super::Role;
+use crate::host::Host;
+use crate::ids::SocketKey;
+use crate::net::ETH0;
+use crate::net::ip::route::{is_multipoint, route};
+use crate::net::ip::{Inbound, IpHeader, Outbound};
+use belljar_linux_abi::Errno;
+use belljar_tcp::{Disposition, Ecn, Flags, Repr, State, TcpError, reset_for};
+use belljar_wire::{protocol, tcp};
+use std::net::SocketAddr;
+
+impl Host {
+    /// A TCP packet was received.
+    pub(crate) fn tcp_input(&mut self, inbound: Inbound) {
+        self.tcp_segment(&inbound);
+        self.recycle_buffer(inbound.packet);
+    }
+
+    fn tcp_segment(&mut self, inbound: &Inbound) {
+        let (src, dst) = (inbound.header.src, inbound.header.dst);
+        let Ok(packet) = tcp::Packet::new_checked(inbound.payload()) else {
+            self.net.counters.malformed += 1;
+            return;
+        };
+        // What never left the host cannot be damaged.
+        let intact = inbound.interface != ETH0 || packet.verify_checksum(src, dst);
+        if !intact || is_multipoint(dst) {
+            self.net.counters.malformed += 1;
+            return;
+        }
+        let segment = Repr::parse(&packet);
+        let local = SocketAddr::new(dst, segment.dst_port);
+        let remote = SocketAddr::new(src, segment.src_port);
+        if let Some(key) = self.net.tcp.connection(local, remote)
+            && self.tcp_segment_for(key, &segment, packet.payload(), Ecn::from_tos(inbound.header.tos))
+        {
+            return;
+        }
+        let opens = segment.has(Flags::SYN) && !segment.flags.intersects(Flags::ACK | Flags::RST);
+        match self.tcp_listener(local, remote) {
+            Some(listener) if opens => self.tcp_admit(listener, inbound.interface, local, remote, &segment),
+            _ => self.tcp_send_reset(&segment, packet.payload().len(), local, remote),
+        }
+    }
+
+    /// Hands a segment to its connection; false if the connection makes way for a new one.
+    fn tcp_segment_for(&mut self, key: SocketKey, segment: &Repr, payload: &[u8], ecn: Ecn) -> bool {
+        let now = self.clock.now();
+        let tcp = self.tcp(key);
+        let parent = tcp.parent;
+        let Some(connection) = tcp.connection() else { return false };
+        if connection.state() == State::SynReceived
+            && let Some(parent) = parent
+            && !segment.has(Flags::RST)
+            && !self.tcp_has_accept_room(parent)
+        {
+            // The accept queue is full: the peer sends it again (tcp_abort_on_overflow = 0).
+            self.net.counters.listen_overflows += 1;
+            return true;
+        }
+        let Some(connection) = self.tcp(key).connection() else { return false };
+        match connection.on_segment(segment, payload, ecn, now) {
+            Disposition::Consumed => {
+                self.tcp_pump(key);
+                true
+            }
+            Disposition::Reopen => {
+                if self.tcp(key).orphan {
+                    self.tcp_remove(key);
+                } else {
+                    // The program still holds the socket: only the table forgets it.
+                    let (local, remote) = {
+                        let connection = self.tcp(key).connection().expect("just used");
+                        (connection.local(), connection.remote())
+                    };
+                    self.net.tcp.remove_connection(local, remote, key);
+                }
+                false
+            }
+        }
+    }
+
+    fn tcp_has_accept_room(&mut self, listener: SocketKey) -> bool {
+        match &self.tcp(listener).role {
+            Role::Listening(queues) => queues.has_room(),
+            _ => true,
+        }
+    }
+
+    /// Answers a segment that belongs to no connection.
+    fn tcp_send_reset(&mut self, segment: &Repr, payload_len: usize, local: SocketAddr, remote: SocketAddr) {
+        let Some(reset) = reset_for(segment, payload_len) else { return };
+        let Ok(route) = route(self.config.address, remote.ip(), Some(local.ip())) else { return };
+        self.net.counters.tcp_resets_sent += 1;
+        let header = IpHeader {
+            dont_fragment: true,
+            ..IpHeader::new(local.ip(), remote.ip(), protocol::TCP)
+        };
+        let mut packet = self.packet_buffer();
+        packet.resize(header.len(), 0);
+        reset.append(local.ip(), remote.ip(), (&[], &[]), &mut packet);
+        let outbound = Outbound { route, header, packet, cookie: 0, loop_back: false };
+        // Too small to be refused.
+        let _ = self.ip_output(outbound);
+    }
+
+    /// An ICMP error says what became of a segment from `local` to `remote`.
+    pub(crate) fn tcp_error(&mut self, local: SocketAddr, remote: SocketAddr, errno: Errno, _late: bool) {
+        let error = match errno {
+            Errno::ENETUNREACH => TcpError::NetworkUnreachable,
+            Errno::EHOSTUNREACH => TcpError::HostUnreachable,
+            Errno::ECONNREFUSED | Errno::ENOPROTOOPT => TcpError::Refused,
+            _ => return,
+        };
+        let now = self.clock.now();
+        let Some(key) = self.net.tcp.connection(local, remote) else { return };
+        let Some(connection) = self.tcp(key).connection() else { return };
+        connection.on_unreachable(error, now);
+        self.tcp_pump(key);
+    }
+}

@@ -1,0 +1,116 @@
+//! `listen` and `accept`.
+
+use super::{Role, TcpSocket};
+use crate::call::Call;
+use crate::files::readiness::{EPOLLHUP, READABLE};
+use crate::host::Host;
+use crate::ids::SocketKey;
+use crate::net::bind::{Bound, Reach};
+use crate::net::message::Attempt;
+use crate::net::socket::SocketKind;
+use belljar_linux_abi::{Errno, c};
+use belljar_tcp::{Admission, Connection, Listener, Repr};
+use std::net::SocketAddr;
+
+pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(), Errno> {
+    let tcp = call.host.tcp(key);
+    match &mut tcp.role {
+        Role::Listening(listener) => {
+            listener.set_backlog(backlog);
+            return Ok(());
+        }
+        Role::Connection(_) => return Err(Errno::EINVAL),
+        Role::Idle => {}
+    }
+    let bound = tcp.bound;
+    match bound {
+        None => call.host.tcp_bind(key, None, 0)?,
+        Some(bound) if !call.host.tcp_port_is_free(key, &bound.reach, bound.port, true) => {
+            return Err(Errno::EADDRINUSE);
+        }
+        Some(_) => {}
+    }
+    call.host.tcp(key).role = Role::Listening(Listener::new(backlog));
+    Ok(())
+}
+
+pub fn accept(call: &mut Call<'_>, key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
+    let queue = call.host.socket_queue(key);
+    let Role::Listening(listener) = &mut call.host.tcp(key).role else { return Err(Errno::EINVAL) };
+    let Some(child) = listener.accept() else { return Ok(Attempt::Wait(queue)) };
+    let tcp = call.host.tcp(child);
+    tcp.parent = None;
+    tcp.queued_for_accept = false;
+    Ok(Attempt::Done(child))
+}
+
+impl Host {
+    /// A SYN for a listener begins a connection, if there is room for one.
+    pub(super) fn tcp_admit(
+        &mut self,
+        listener: SocketKey,
+        interface: usize,
+        local: SocketAddr,
+        remote: SocketAddr,
+        syn: &Repr,
+    ) {
+        let Role::Listening(queues) = &self.tcp(listener).role else { return };
+        if queues.on_syn() == Admission::Drop {
+            self.net.counters.listen_overflows += 1;
+            return;
+        }
+        let child = self.tcp_child(listener, local);
+        let (isn, offset) = (self.net.isns.next_u32(), self.net.isns.next_u32());
+        let now = self.clock.now();
+        let socket = self.socket(child);
+        let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
+        let config = tcp.options.config(&socket.options, interface, remote.ip(), offset);
+        let connection = Connection::accept_syn(config, local, remote, syn, isn, now);
+        tcp.role = Role::Connection(Box::new(connection));
+        self.net.tcp.add_connection(local, remote, child);
+        if let Role::Listening(queues) = &mut self.tcp(listener).role {
+            queues.started(child);
+        }
+        self.tcp_apply_options(child);
+        self.tcp_pump(child);
+    }
+
+    /// A socket for a new connection, with the options of its listener.
+    fn tcp_child(&mut self, listener: SocketKey, local: SocketAddr) -> SocketKey {
+        let parent = self.socket(listener);
+        let (domain, options) = (parent.domain, parent.options.clone());
+        let tcp = self.tcp(listener);
+        let reach = Reach::new(domain, tcp.ip.v6_only, Some(local.ip()));
+        let child = TcpSocket {
+            bound: Some(Bound { reach, port: local.port(), address_chosen: true, port_chosen: true }),
+            options: tcp.options.clone(),
+            ip: tcp.ip.clone(),
+            parent: Some(listener),
+            ..TcpSocket::default()
+        };
+        let kind = SocketKind::Tcp(Box::new(child));
+        let key = self.add_socket(domain, c::SOCK_STREAM, c::IPPROTO_TCP, kind);
+        self.socket(key).options = options;
+        key
+    }
+
+    /// Closes a listener: connections that nobody accepted are reset.
+    pub(super) fn tcp_stop_listening(&mut self, key: SocketKey) {
+        let now = self.clock.now();
+        let tcp = self.tcp(key);
+        if !matches!(tcp.role, Role::Listening(_)) {
+            return;
+        }
+        let Role::Listening(mut listener) = std::mem::take(&mut tcp.role) else { return };
+        for child in listener.drain() {
+            let tcp = self.tcp(child);
+            tcp.parent = None;
+            tcp.orphan = true;
+            if let Some(connection) = tcp.connection() {
+                connection.abort(now);
+            }
+            self.tcp_pump(child);
+        }
+        self.notify_socket(key, READABLE | EPOLLHUP);
+    }
+}

@@ -1,0 +1,130 @@
+//! Options of level `IPPROTO_TCP`, and how they reach a connection.
+
+use super::TcpSocket;
+use crate::host::Host;
+use crate::ids::SocketKey;
+use crate::net::interface::mtu;
+use crate::net::ip::header::header_len;
+use crate::net::socket::SocketOptions;
+use belljar_base::SimDuration;
+use belljar_tcp::{Config, CongestionAlgorithm, Connection, Keepalive};
+use std::net::IpAddr;
+
+/// The length of a TCP header without options.
+const HEADER_LEN: usize = 20;
+
+/// What `setsockopt` has set, in force for connections to come and passed on to a present one.
+#[derive(Clone, Debug)]
+pub struct TcpOptions {
+    /// `TCP_NODELAY`.
+    pub nodelay: bool,
+    /// `TCP_CORK`.
+    pub cork: bool,
+    /// `TCP_QUICKACK` as last set.
+    pub quickack: bool,
+    /// `TCP_KEEPIDLE`, `TCP_KEEPINTVL`, `TCP_KEEPCNT`.
+    pub keepalive: Keepalive,
+    /// `TCP_USER_TIMEOUT`.
+    pub user_timeout: Option<SimDuration>,
+    /// `TCP_MAXSEG`: an upper bound of the MSS.
+    pub max_segment: Option<u16>,
+    /// `TCP_DEFER_ACCEPT` in seconds.
+    pub defer_accept: i32,
+    /// `TCP_SYNCNT`.
+    pub syn_retries: u8,
+    /// `TCP_LINGER2`: seconds in FIN-WAIT-2; negative means none at all.
+    pub linger2: Option<i32>,
+    /// `TCP_WINDOW_CLAMP`.
+    pub window_clamp: i32,
+    /// `TCP_FASTOPEN`: accepted, without an effect.
+    pub fast_open: i32,
+    /// `TCP_NOTSENT_LOWAT`.
+    pub not_sent_low_water: i32,
+    /// `TCP_CONGESTION`.
+    pub congestion: CongestionAlgorithm,
+}
+
+impl Default for TcpOptions {
+    fn default() -> TcpOptions {
+        TcpOptions {
+            nodelay: false,
+            cork: false,
+            quickack: true,
+            keepalive: Keepalive::default(),
+            user_timeout: None,
+            max_segment: None,
+            defer_accept: 0,
+            syn_retries: 6,
+            linger2: None,
+            window_clamp: 0,
+            fast_open: 0,
+            not_sent_low_water: 0,
+            congestion: CongestionAlgorithm::default(),
+        }
+    }
+}
+
+impl TcpOptions {
+    /// The parameters of a connection over `interface` to `peer`.
+    pub fn config(
+        &self,
+        socket: &SocketOptions,
+        interface: usize,
+        peer: IpAddr,
+        timestamp_offset: u32,
+    ) -> Config {
+        let mss = (mtu(interface) - header_len(peer) - HEADER_LEN) as u16;
+        let defaults = Config::default();
+        Config {
+            mss: self.max_segment.map_or(mss, |bound| bound.min(mss)),
+            receive_buffer: socket.receive_buffer_set.then_some(socket.receive_buffer),
+            send_buffer: socket.send_buffer_set.then_some(socket.send_buffer),
+            timestamp_offset,
+            congestion: self.congestion,
+            syn_retries: self.syn_retries,
+            fin_timeout: match self.linger2 {
+                None => defaults.fin_timeout,
+                Some(seconds) => SimDuration::from_secs(seconds.max(0) as u64),
+            },
+            keepalive: self.keepalive,
+            ..defaults
+        }
+    }
+}
+
+impl Host {
+    /// Hands the options that can change later to a new connection.
+    pub(super) fn tcp_apply_options(&mut self, key: SocketKey) {
+        let now = self.clock.now();
+        let socket = self.socket(key);
+        let (keep_alive, low_water) = (socket.options.keep_alive, socket.options.receive_low_water);
+        let tcp: &mut TcpSocket = self.tcp(key);
+        let options = tcp.options.clone();
+        let Some(connection) = tcp.connection() else { return };
+        apply(connection, &options, keep_alive, low_water, now);
+    }
+}
+
+fn apply(
+    connection: &mut Connection,
+    options: &TcpOptions,
+    keep_alive: bool,
+    low_water: i32,
+    now: belljar_base::SimTime,
+) {
+    if options.nodelay {
+        connection.set_nodelay(true);
+    }
+    if options.cork {
+        connection.set_cork(true, now);
+    }
+    if keep_alive {
+        connection.set_keepalive(Some(options.keepalive), now);
+    }
+    if options.user_timeout.is_some() {
+        connection.set_user_timeout(options.user_timeout);
+    }
+    if low_water > 1 {
+        connection.set_receive_low_water(low_water as usize);
+    }
+}

@@ -1,0 +1,210 @@
+//! After every change of a connection: send what it has to send, wake who waits, set its timer,
+//! forget it when it is finished.
+
+use super::{Role, TcpSocket};
+use crate::files::readiness::{
+    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE,
+};
+use crate::host::Host;
+use crate::ids::SocketKey;
+use crate::net::interface::cookie;
+use crate::net::ip::IpHeader;
+use crate::net::ip::route::route;
+use crate::net::socket::SocketKind;
+use crate::timer::{TimerAction, TimerId};
+use belljar_tcp::{Connection, Events, Readiness};
+use belljar_wire::protocol;
+
+impl Host {
+    /// Does what the contract of `belljar_tcp` asks for after every call into a connection. The
+    /// socket may be gone afterwards.
+    pub(crate) fn tcp_pump(&mut self, key: SocketKey) {
+        self.tcp_transmit(key);
+        self.tcp_settle(key);
+    }
+
+    /// A packet of the connection has left the interface: it may hand down more.
+    pub(crate) fn tcp_packet_left(&mut self, key: SocketKey, bytes: usize) {
+        let tcp = self.tcp(key);
+        tcp.in_device = tcp.in_device.saturating_sub(bytes);
+        self.tcp_pump(key);
+    }
+
+    /// The time for which the connection asked has come (or, harmlessly, an earlier one).
+    pub(crate) fn socket_timer(&mut self, key: SocketKey) {
+        let now = self.clock.now();
+        let tcp = self.tcp(key);
+        tcp.timer = None;
+        if let Some(connection) = tcp.connection() {
+            connection.on_timer(now);
+            self.tcp_pump(key);
+            self.flush_network();
+        }
+    }
+
+    /// Queues all segments that may go now.
+    fn tcp_transmit(&mut self, key: SocketKey) {
+        let now = self.clock.now();
+        let own = self.config.address;
+        let socket = self.socket(key);
+        let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
+        let ip = &tcp.ip;
+        let (tos, ttl, hop_limit) = (ip.tos, ip.ttl.unwrap_or(64), ip.hop_limit.unwrap_or(64));
+        let Some(connection) = tcp.connection() else { return };
+        let (local, remote) = (connection.local().ip(), connection.remote().ip());
+        let Ok(route) = route(own, remote, Some(local)) else { return };
+        let header = IpHeader {
+            ttl: if remote.is_ipv4() { ttl } else { hop_limit },
+            dont_fragment: true,
+            ..IpHeader::new(local, remote, protocol::TCP)
+        };
+        let cookie = cookie(key, socket);
+        loop {
+            let mut packet = self.packet_buffer();
+            packet.resize(header.len(), 0);
+            let tcp = self.tcp(key);
+            let in_device = tcp.in_device;
+            let segment = tcp.connection().and_then(|c| c.poll_transmit(now, in_device, &mut packet));
+            let Some(segment) = segment else { return self.recycle_buffer(packet) };
+            let id = self.net.next_ip_id;
+            self.net.next_ip_id = id.wrapping_add(1);
+            let tos = (tos & !3) | segment.ecn.bits();
+            IpHeader { id, tos, ..header }.emit(&mut packet);
+            let len = packet.len();
+            // Only data is held back while much is queued, so only data is waited for.
+            let counted = segment.payload_len > 0;
+            if self.queue_packet(route.interface, packet, if counted { cookie } else { 0 }) && counted {
+                self.tcp(key).in_device += len;
+            }
+        }
+    }
+
+    /// Wakes those who wait, sets the timer, forgets what is finished.
+    fn tcp_settle(&mut self, key: SocketKey) {
+        let tcp = self.tcp(key);
+        let Role::Connection(connection) = &mut tcp.role else { return };
+        let events = connection.take_events();
+        let ready = epoll_bits(connection.readiness());
+        let (finished, next) = (connection.is_finished(), connection.next_timer());
+        tcp.ready = ready;
+        let established = is_acceptable(tcp);
+        self.tcp_set_timer(key, next);
+        if established {
+            self.tcp_offer(key);
+        }
+        let woken = woken_by(events);
+        if woken != 0 {
+            self.notify_socket(key, woken);
+        }
+        if finished {
+            self.tcp_finished(key);
+        }
+    }
+
+    /// Puts a connection whose handshake is complete into the accept queue of its listener.
+    fn tcp_offer(&mut self, key: SocketKey) {
+        let tcp = self.tcp(key);
+        tcp.queued_for_accept = true;
+        let Some(parent) = tcp.parent else { return };
+        if let Role::Listening(queues) = &mut self.tcp(parent).role {
+            queues.established(key);
+        }
+        self.notify_socket(parent, READABLE);
+    }
+
+    /// A later time is not worth a new timer: the old one fires in vain and is set anew.
+    fn tcp_set_timer(&mut self, key: SocketKey, next: Option<belljar_base::SimTime>) {
+        let timer = self.tcp(key).timer;
+        let keep = match (timer.map(TimerId::at), next) {
+            (Some(at), Some(next)) => at <= next,
+            (None, None) => true,
+            _ => false,
+        };
+        if keep {
+            return;
+        }
+        if let Some(timer) = timer {
+            self.timers.cancel(timer);
+        }
+        let timer = next.map(|at| self.timers.add(at.max(self.clock.now()), TimerAction::Socket(key)));
+        self.tcp(key).timer = timer;
+    }
+
+    fn tcp_finished(&mut self, key: SocketKey) {
+        let tcp = self.tcp(key);
+        match tcp.parent {
+            // Reset before the handshake was complete. One in the accept queue stays there.
+            Some(parent) if !tcp.queued_for_accept => {
+                if let Role::Listening(queues) = &mut self.tcp(parent).role {
+                    queues.abandoned(key);
+                }
+                self.tcp_remove(key);
+            }
+            None if tcp.orphan => self.tcp_remove(key),
+            // The program still holds the socket; its addresses are free for others.
+            _ => {
+                if let Some(connection) = tcp.connection() {
+                    let (local, remote) = (connection.local(), connection.remote());
+                    self.net.tcp.remove_connection(local, remote, key);
+                }
+            }
+        }
+    }
+
+    /// Takes a socket out of all tables.
+    pub(super) fn tcp_remove(&mut self, key: SocketKey) {
+        let tcp = self.tcp(key);
+        let (timer, bound) = (tcp.timer.take(), tcp.bound);
+        let ends = tcp.connection().map(|c| (c.local(), c.remote()));
+        if let Some(timer) = timer {
+            self.timers.cancel(timer);
+        }
+        if let Some((local, remote)) = ends {
+            self.net.tcp.remove_connection(local, remote, key);
+        }
+        if let Some(bound) = bound {
+            self.net.tcp.remove_bound(bound.port, key);
+        }
+        self.remove_socket(key);
+    }
+}
+
+/// Whether a connection started by a listener may be accepted now and is not queued for it.
+fn is_acceptable(tcp: &mut TcpSocket) -> bool {
+    if tcp.parent.is_none() || tcp.queued_for_accept {
+        return false;
+    }
+    let deferred = tcp.options.defer_accept > 0;
+    tcp.connection().is_some_and(|connection: &mut Connection| {
+        connection.state().is_synchronised()
+            && (!deferred || connection.readable_bytes() > 0 || connection.is_read_closed())
+    })
+}
+
+fn epoll_bits(ready: Readiness) -> u32 {
+    [
+        (Readiness::READABLE, EPOLLIN | EPOLLRDNORM),
+        (Readiness::WRITABLE, WRITABLE),
+        (Readiness::READ_CLOSED, EPOLLRDHUP),
+        (Readiness::HANG_UP, EPOLLHUP),
+        (Readiness::ERROR, EPOLLERR),
+    ]
+    .into_iter()
+    .filter(|(bit, _)| ready.contains(*bit))
+    .fold(0, |bits, (_, more)| bits | more)
+}
+
+/// The bits that Linux wakes waiters with at each event.
+fn woken_by(events: Events) -> u32 {
+    [
+        (Events::READABLE, READABLE),
+        (Events::WRITABLE, WRITABLE),
+        (Events::CONNECTED, WRITABLE),
+        (Events::READ_CLOSED, READABLE | EPOLLRDHUP),
+        (Events::ERROR, EPOLLERR),
+        (Events::CLOSED, READABLE | EPOLLOUT | EPOLLHUP | EPOLLRDHUP),
+    ]
+    .into_iter()
+    .filter(|(event, _)| events.contains(*event))
+    .fold(0, |bits, (_, more)| bits | more)
+}

@@ -1,0 +1,119 @@
+//! Sending and receiving on a connection.
+
+use super::{Role, errno};
+use crate::call::Call;
+use crate::guest::Buffers;
+use crate::ids::SocketKey;
+use crate::net::message::{Attempt, Incoming, Outgoing, Received};
+use belljar_linux_abi::{Errno, c};
+use belljar_tcp::State;
+
+/// The most that one attempt moves: bounds the scratch buffer.
+const CHUNK: usize = 256 * 1_024;
+
+pub fn send(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    message: &Outgoing,
+    done: usize,
+) -> Result<Attempt<usize>, Errno> {
+    let now = call.now();
+    let queue = call.host.socket_queue(key);
+    if message.flags & c::MSG_OOB != 0 {
+        call.host.warn("urgent data (MSG_OOB) on TCP is sent as ordinary data");
+    }
+    let tcp = call.host.tcp(key);
+    let (cork, more) = (tcp.options.cork, message.flags & c::MSG_MORE != 0);
+    let Some(connection) = tcp.connection() else { return Err(Errno::EPIPE) };
+    if !connection.can_send() {
+        // What was sent before the error is reported first, the error next time.
+        let error = if done == 0 { connection.take_error() } else { connection.error() };
+        return Err(error.map_or(Errno::EPIPE, errno));
+    }
+    if matches!(connection.state(), State::SynSent | State::SynReceived) {
+        return Ok(Attempt::Wait(queue));
+    }
+    if message.len == 0 {
+        return Ok(Attempt::Done(0));
+    }
+    // A full buffer is offered a byte all the same, so that the connection knows of the wait.
+    let room = connection.writable_bytes().clamp(1, CHUNK);
+    let data = call.gather(&message.buffers, done as u64, room)?;
+    let Some(connection) = call.host.tcp(key).connection() else { return Err(Errno::EPIPE) };
+    if more && !cork {
+        connection.set_cork(true, now);
+    }
+    let sent = connection.send(&data, now);
+    if more && !cork && done + sent >= message.len {
+        // MSG_MORE holds a partial segment back until the next send.
+    } else if !more && !cork {
+        connection.set_cork(false, now);
+    }
+    call.host.tcp_pump(key);
+    call.host.flush_network();
+    Ok(if sent == 0 { Attempt::Wait(queue) } else { Attempt::Done(sent) })
+}
+
+pub fn receive(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    room: &Incoming,
+    done: usize,
+) -> Result<Attempt<Received>, Errno> {
+    let now = call.now();
+    if room.flags & c::MSG_ERRQUEUE != 0 {
+        return Err(Errno::EAGAIN);
+    }
+    if room.flags & c::MSG_OOB != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let socket = call.host.socket(key);
+    let (queue, low_water) = (socket.queue, socket.options.receive_low_water.max(1) as usize);
+    let wanted = room.len - done;
+    let tcp = call.host.tcp(key);
+    let Role::Connection(connection) = &mut tcp.role else { return Err(Errno::ENOTCONN) };
+    let readable = connection.readable_bytes();
+    let closed = connection.is_read_closed();
+    if readable == 0 {
+        if let Some(error) = connection.take_error() {
+            return Err(errno(error));
+        }
+        return Ok(if closed { Attempt::Done(Received::default()) } else { Attempt::Wait(queue) });
+    }
+    if readable < low_water.min(wanted) && !closed {
+        return Ok(Attempt::Wait(queue));
+    }
+    let n = readable.min(wanted);
+    if room.flags & c::MSG_TRUNC != 0 && room.flags & c::MSG_PEEK == 0 {
+        let n = connection.discard(n, now);
+        call.host.tcp_pump(key);
+        call.host.flush_network();
+        return Ok(Attempt::Done(Received { value: n, ..Received::default() }));
+    }
+    // Copied out before it is consumed, so that a bad buffer loses nothing.
+    let mut data = std::mem::take(&mut call.host.net.scratch);
+    data.resize(n.min(CHUNK), 0);
+    let n = call.host.tcp(key).connection().map_or(0, |connection| connection.peek(0, &mut data));
+    let stored = call.scatter(&rest_of(&room.buffers, done), &data[..n]);
+    call.host.net.scratch = data;
+    stored?;
+    if room.flags & c::MSG_PEEK == 0 {
+        if let Some(connection) = call.host.tcp(key).connection() {
+            connection.discard(n, now);
+        }
+        call.host.tcp_pump(key);
+        call.host.flush_network();
+    }
+    Ok(Attempt::Done(Received { value: n, ..Received::default() }))
+}
+
+/// The buffers without their first `skip` bytes.
+fn rest_of(buffers: &Buffers, mut skip: usize) -> Buffers {
+    let mut rest = Buffers::new();
+    for (addr, len) in buffers {
+        let cut = (skip as u64).min(*len);
+        skip -= cut as usize;
+        rest.push((addr + cut, len - cut));
+    }
+    rest
+}

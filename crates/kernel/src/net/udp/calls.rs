@@ -1,0 +1,214 @@
+//! The calls on UDP sockets but for sending and receiving.
+
+use super::UdpSocket;
+use crate::call::Call;
+use crate::files::readiness::{
+    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE,
+};
+use crate::host::Host;
+use crate::ids::SocketKey;
+use crate::net::address;
+use crate::net::bind::{Bound, Reach, parse_bind};
+use crate::net::ip::route::route;
+use crate::net::message::{Attempt, RawAddress};
+use crate::net::socket::SocketKind;
+use belljar_linux_abi::{Errno, c};
+use std::net::{IpAddr, SocketAddr};
+
+/// A new UDP socket.
+pub fn create(host: &mut Host, domain: i32) -> Result<SocketKey, Errno> {
+    let kind = SocketKind::Udp(Box::default());
+    Ok(host.add_socket(domain, c::SOCK_DGRAM, c::IPPROTO_UDP, kind))
+}
+
+pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), Errno> {
+    let (own, domain) = (call.host.config.address, call.host.socket(key).domain);
+    let udp = call.host.udp(key);
+    let (ip, port) = parse_bind(own, domain, &udp.ip, address)?;
+    if udp.bound.is_some() {
+        return Err(Errno::EINVAL);
+    }
+    call.host.udp_bind(key, ip, port, true)
+}
+
+pub fn connect(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    address: &[u8],
+    _again: bool,
+) -> Result<Attempt<()>, Errno> {
+    call.host.udp_connect(key, address).map(Attempt::Done)
+}
+
+pub fn listen(_call: &mut Call<'_>, _key: SocketKey, _backlog: usize) -> Result<(), Errno> {
+    Err(Errno::EOPNOTSUPP)
+}
+
+pub fn accept(_call: &mut Call<'_>, _key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
+    Err(Errno::EOPNOTSUPP)
+}
+
+/// Takes effect on an unconnected socket too, but says `ENOTCONN`, as Linux does.
+pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
+    let udp = call.host.udp(key);
+    udp.read_closed |= how != c::SHUT_WR;
+    udp.write_closed |= how != c::SHUT_RD;
+    let connected = udp.peer.is_some();
+    call.host.notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
+    if connected { Ok(()) } else { Err(Errno::ENOTCONN) }
+}
+
+pub fn local_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
+    let domain = host.socket(key).domain;
+    let shown = host.udp(key).bound.map(|bound| bound.shown(domain));
+    Ok(address::emit(domain, shown.unwrap_or(SocketAddr::new(address::unspecified(domain), 0))))
+}
+
+pub fn peer_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
+    let domain = host.socket(key).domain;
+    host.udp(key).peer.map(|peer| address::emit(domain, peer)).ok_or(Errno::ENOTCONN)
+}
+
+pub fn readiness(host: &Host, key: SocketKey) -> u32 {
+    let socket = &host.net.sockets[key.0];
+    let SocketKind::Udp(udp) = &socket.kind else { return 0 };
+    let mut ready = 0;
+    if !udp.queue.is_empty() {
+        ready |= READABLE;
+    }
+    if udp.read_closed {
+        ready |= EPOLLIN | EPOLLRDNORM | EPOLLRDHUP;
+    }
+    if udp.read_closed && udp.write_closed {
+        ready |= EPOLLHUP;
+    }
+    if socket.error.is_some() || !udp.errors.is_empty() {
+        ready |= EPOLLERR;
+    }
+    if udp.is_writable(socket.options.send_buffer) {
+        ready |= WRITABLE;
+    }
+    ready
+}
+
+/// The length of the next datagram.
+pub fn readable_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
+    Ok(host.udp(key).queue.front().map_or(0, |datagram| datagram.payload.len()))
+}
+
+pub fn unsent_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
+    Ok(host.udp(key).sending_charge as usize)
+}
+
+pub fn close(host: &mut Host, key: SocketKey) {
+    if let Some(bound) = host.udp(key).bound {
+        host.net.udp_ports.remove(bound.port, key);
+    }
+    let groups = std::mem::take(&mut host.udp(key).ip.groups);
+    groups.into_iter().for_each(|group| host.net.leave_group(group));
+    host.remove_socket(key);
+}
+
+impl UdpSocket {
+    /// `sock_writeable` of Linux: at most half of the send buffer is taken.
+    pub fn is_writable(&self, send_buffer: u32) -> bool {
+        self.sending_charge * 2 <= send_buffer
+    }
+}
+
+impl Host {
+    /// The UDP part of a socket that is known to be one.
+    pub(crate) fn udp(&mut self, key: SocketKey) -> &mut UdpSocket {
+        match &mut self.net.sockets[key.0].kind {
+            SocketKind::Udp(udp) => udp,
+            other => unreachable!("not a UDP socket: {other:?}"),
+        }
+    }
+
+    /// Whether a socket may have `port` at `reach`: `udp_lib_lport_inuse` of Linux.
+    fn udp_port_is_free(&self, key: SocketKey, reach: &Reach, port: u16) -> bool {
+        let options = &self.net.sockets[key.0].options;
+        self.net.udp_ports.0.get(&port).is_none_or(|others| {
+            others.iter().all(|other| {
+                let socket = &self.net.sockets[other.0];
+                let SocketKind::Udp(udp) = &socket.kind else { return true };
+                let theirs = &socket.options;
+                *other == key
+                    || (options.reuse_address && theirs.reuse_address)
+                    || (options.reuse_port && theirs.reuse_port)
+                    || !udp.bound.is_some_and(|bound| bound.reach.overlaps(reach))
+            })
+        })
+    }
+
+    /// Gives an unbound socket a local end; `port` 0 lets the kernel choose.
+    pub(super) fn udp_bind(
+        &mut self,
+        key: SocketKey,
+        ip: Option<IpAddr>,
+        port: u16,
+        by_program: bool,
+    ) -> Result<(), Errno> {
+        let domain = self.socket(key).domain;
+        let reach = Reach::new(domain, self.udp(key).ip.v6_only, ip);
+        let chosen = match port {
+            0 => self.choose_port(|host, port| host.udp_port_is_free(key, &reach, port))?,
+            port if self.udp_port_is_free(key, &reach, port) => port,
+            _ => return Err(Errno::EADDRINUSE),
+        };
+        self.udp(key).bound = Some(Bound {
+            reach,
+            port: chosen,
+            address_chosen: by_program && ip.is_some(),
+            port_chosen: by_program && port != 0,
+        });
+        self.net.udp_ports.add(chosen, key);
+        Ok(())
+    }
+
+    fn udp_connect(&mut self, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
+        if address::family(raw)? == c::AF_UNSPEC {
+            self.udp_disconnect(key);
+            return Ok(());
+        }
+        let peer = self.inet_destination(key, raw)?;
+        let (domain, broadcast) = {
+            let socket = self.socket(key);
+            (socket.domain, socket.options.broadcast)
+        };
+        let own_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
+        let route = route(self.config.address, peer.ip(), own_ip)?;
+        if matches!(route.destination, IpAddr::V4(v4) if v4.is_broadcast()) && !broadcast {
+            return Err(Errno::EACCES);
+        }
+        if self.udp(key).bound.is_none() {
+            self.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
+        }
+        let udp = self.udp(key);
+        let v6_only = udp.ip.v6_only;
+        if let Some(bound) = &mut udp.bound
+            && bound.reach.ip.is_none()
+        {
+            bound.reach = Reach::new(domain, v6_only, Some(route.source));
+        }
+        udp.peer = Some(SocketAddr::new(route.destination, peer.port()));
+        Ok(())
+    }
+
+    /// `connect` to `AF_UNSPEC`: what the program did not choose itself is given up.
+    fn udp_disconnect(&mut self, key: SocketKey) {
+        let domain = self.socket(key).domain;
+        let udp = self.udp(key);
+        udp.peer = None;
+        let v6_only = udp.ip.v6_only;
+        let Some(bound) = &mut udp.bound else { return };
+        if !bound.address_chosen {
+            bound.reach = Reach::new(domain, v6_only, None);
+        }
+        if !bound.port_chosen {
+            let port = bound.port;
+            udp.bound = None;
+            self.net.udp_ports.remove(port, key);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Datagrams and errors that come in.
+
+use super::{Datagram, HEADER_LEN, QueuedError, charge};
+use crate::files::readiness::{EPOLLERR, READABLE};
+use crate::host::Host;
+use crate::ids::SocketKey;
+use crate::net::ip::Inbound;
+use crate::net::ip::Unreachable;
+use crate::net::ip::route::is_multipoint;
+use crate::net::socket::SocketKind;
+use crate::net::{ETH0, flow_hash};
+use belljar_linux_abi::Errno;
+use belljar_wire::{checksum, protocol};
+use smallvec::SmallVec;
+use std::net::{IpAddr, SocketAddr};
+
+impl Host {
+    /// A UDP packet was received.
+    pub(crate) fn udp_input(&mut self, inbound: Inbound) {
+        let segment = inbound.payload();
+        let word = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
+        if segment.len() < HEADER_LEN
+            || usize::from(word(4)) < HEADER_LEN
+            || usize::from(word(4)) > segment.len()
+        {
+            self.net.counters.malformed += 1;
+            return self.recycle_buffer(inbound.packet);
+        }
+        let (src, dst) = (inbound.header.src, inbound.header.dst);
+        let (src_port, dst_port, len, sum) = (word(0), word(2), usize::from(word(4)), word(6));
+        // What never left the host cannot be damaged.
+        if inbound.interface == ETH0
+            && sum != 0
+            && checksum::transport(src, dst, protocol::UDP, &segment[..len]) != 0
+        {
+            self.net.counters.malformed += 1;
+            return self.recycle_buffer(inbound.packet);
+        }
+        let source = SocketAddr::new(src, src_port);
+        if is_multipoint(dst) {
+            return self.udp_input_to_many(inbound, source, dst_port, len);
+        }
+        let Some(key) = self.udp_receiver(source, SocketAddr::new(dst, dst_port)) else {
+            self.net.counters.udp_no_port += 1;
+            self.send_unreachable(&inbound, Unreachable::Port);
+            return self.recycle_buffer(inbound.packet);
+        };
+        self.udp_enqueue(key, inbound, source, len);
+    }
+
+    /// A datagram for a group or for all: each socket that wants it gets a copy.
+    fn udp_input_to_many(&mut self, inbound: Inbound, source: SocketAddr, port: u16, len: usize) {
+        let dst = inbound.header.dst;
+        let keys: SmallVec<[SocketKey; 4]> =
+            self.net.udp_ports.0.get(&port).into_iter().flatten().copied().collect();
+        for key in keys {
+            let udp = self.udp(key);
+            let member = match dst {
+                IpAddr::V4(v4) if v4.is_multicast() => udp.ip.groups.contains(&v4),
+                _ => true,
+            };
+            let from_peer = udp.peer.is_none_or(|peer| peer == source);
+            let takes = udp.bound.is_some_and(|bound| bound.reach.takes(dst));
+            if member && from_peer && takes {
+                let copy = Inbound {
+                    interface: inbound.interface,
+                    header: inbound.header,
+                    packet: inbound.packet.clone(),
+                    payload: inbound.payload.clone(),
+                };
+                self.udp_enqueue(key, copy, source, len);
+            }
+        }
+        self.recycle_buffer(inbound.packet);
+    }
+
+    fn udp_enqueue(&mut self, key: SocketKey, inbound: Inbound, source: SocketAddr, len: usize) {
+        let now = self.clock.now();
+        let receive_buffer = self.socket(key).options.receive_buffer;
+        let udp = self.udp(key);
+        if udp.queued_charge > receive_buffer {
+            udp.drops += 1;
+            self.net.counters.udp_buffer_full += 1;
+            return self.recycle_buffer(inbound.packet);
+        }
+        udp.queued_charge += charge(inbound.packet.len());
+        let start = inbound.payload.start;
+        udp.queue.push_back(Datagram {
+            payload: start + HEADER_LEN..start + len,
+            source,
+            destination: inbound.header.dst,
+            interface: inbound.interface,
+            arrived: now,
+            tos: inbound.header.tos,
+            ttl: inbound.header.ttl,
+            packet: inbound.packet,
+        });
+        self.notify_socket(key, READABLE);
+    }
+
+    /// The socket that receives what comes from `source` for `destination`: the one that is bound
+    /// most closely, then the one bound last (`udp4_lib_lookup2` of Linux); within a group of
+    /// `SO_REUSEPORT` by the flow.
+    fn udp_receiver(&self, source: SocketAddr, destination: SocketAddr) -> Option<SocketKey> {
+        let keys = self.net.udp_ports.0.get(&destination.port())?;
+        let mut best: Option<(u32, SocketKey)> = None;
+        let mut group: SmallVec<[SocketKey; 4]> = SmallVec::new();
+        for key in keys.iter().rev() {
+            let Some(score) = self.udp_score(*key, source, destination.ip()) else { continue };
+            let grouped = self.net.sockets[key.0].options.reuse_port;
+            match best {
+                Some((best, _)) if score < best => continue,
+                Some((best, _)) if score == best => {
+                    if grouped && !group.is_empty() {
+                        group.push(*key);
+                    }
+                    continue;
+                }
+                _ => {}
+            }
+            best = Some((score, *key));
+            group.clear();
+            if grouped {
+                group.push(*key);
+            }
+        }
+        let (_, key) = best?;
+        if group.len() > 1 {
+            let n = flow_hash(source, destination) % group.len() as u64;
+            return Some(group[n as usize]);
+        }
+        Some(key)
+    }
+
+    fn udp_score(&self, key: SocketKey, source: SocketAddr, dst: IpAddr) -> Option<u32> {
+        let socket = &self.net.sockets[key.0];
+        let SocketKind::Udp(udp) = &socket.kind else { return None };
+        let bound = udp.bound.as_ref()?;
+        if !bound.reach.takes(dst) {
+            return None;
+        }
+        let mut score = u32::from(socket.domain == belljar_linux_abi::c::AF_INET);
+        if bound.reach.ip.is_some() {
+            score += 4;
+        }
+        if let Some(peer) = udp.peer {
+            if peer != source {
+                return None;
+            }
+            score += 8;
+        }
+        Some(score)
+    }
+
+    /// An ICMP error says what became of a datagram from `local` to `remote`.
+    pub(crate) fn udp_error(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        errno: Errno,
+        icmp: (u8, u8),
+        offender: IpAddr,
+    ) {
+        let Some(key) = self.udp_receiver(remote, local) else { return };
+        let udp = self.udp(key);
+        let connected = udp.peer.is_some();
+        if udp.ip.receive_errors {
+            udp.errors.push_back(QueuedError { errno, icmp, offender, destination: remote });
+        } else if !connected || !matches!(errno, Errno::ECONNREFUSED | Errno::ENOPROTOOPT) {
+            // Only hard errors reach a socket that did not ask for all, and only by its peer.
+            return;
+        }
+        self.socket(key).error = Some(errno);
+        self.notify_socket(key, EPOLLERR);
+    }
+}

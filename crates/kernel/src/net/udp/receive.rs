@@ -1,0 +1,140 @@
+//! Receiving datagrams.
+
+use super::{Datagram, charge};
+use crate::call::Call;
+use crate::ids::SocketKey;
+use crate::net::ip::IpOptions;
+use crate::net::message::{Attempt, ControlMessage, Incoming, RawAddress, Received};
+use crate::net::socket::Timestamping;
+use crate::net::{address, interface_index};
+use belljar_base::SimTime;
+use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo, TimePair};
+use belljar_linux_abi::{Errno, c};
+use std::net::IpAddr;
+use zerocopy::IntoBytes;
+
+pub fn receive(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    room: &Incoming,
+    _done: usize,
+) -> Result<Attempt<Received>, Errno> {
+    if room.flags & c::MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    if room.flags & c::MSG_ERRQUEUE != 0 {
+        return receive_error(call, key);
+    }
+    let socket = call.host.socket(key);
+    let (domain, queue, timestamp) = (socket.domain, socket.queue, socket.options.timestamp);
+    socket.take_error()?;
+    let peek = room.flags & c::MSG_PEEK != 0;
+    let udp = call.host.udp(key);
+    let Some(datagram) = udp.queue.pop_front() else {
+        return Ok(if udp.read_closed {
+            Attempt::Done(Received::default())
+        } else {
+            Attempt::Wait(queue)
+        });
+    };
+    let payload = &datagram.packet[datagram.payload.clone()];
+    let taken = payload.len().min(room.len);
+    let stored = call.scatter(&room.buffers, &payload[..taken]);
+    let mut received = Received::default();
+    received.value = if room.flags & c::MSG_TRUNC != 0 { payload.len() } else { taken };
+    if taken < payload.len() {
+        received.flags |= c::MSG_TRUNC;
+    }
+    if room.want_name {
+        received.name = address::emit(domain, datagram.source);
+    }
+    if room.control_room > 0 {
+        let epoch = call.host.clock.realtime_ns() - call.host.clock.now().as_nanos();
+        let ip = &call.host.udp(key).ip;
+        received.control = control_messages(&datagram, ip, timestamp, epoch);
+    }
+    let udp = call.host.udp(key);
+    if peek {
+        udp.queue.push_front(datagram);
+    } else {
+        udp.queued_charge = udp.queued_charge.saturating_sub(charge(datagram.packet.len()));
+        call.host.recycle_buffer(datagram.packet);
+    }
+    stored.map(|()| Attempt::Done(received))
+}
+
+/// `SO_TIMESTAMP` and `SO_TIMESTAMPNS` of something received at `arrived`.
+pub fn timestamp_message(kind: Timestamping, arrived: SimTime, epoch_ns: u64) -> Option<ControlMessage> {
+    let ns = (epoch_ns + arrived.as_nanos()) as i64;
+    let (secs, nanos) = (ns / 1_000_000_000, ns % 1_000_000_000);
+    let (type_, fraction) = match kind {
+        Timestamping::Off => return None,
+        Timestamping::Micros => (c::SO_TIMESTAMP, nanos / 1_000),
+        Timestamping::Nanos => (c::SO_TIMESTAMPNS, nanos),
+    };
+    let data = TimePair { secs, fraction }.as_bytes().to_vec();
+    Some(ControlMessage { level: c::SOL_SOCKET, type_, data })
+}
+
+fn control_messages(
+    datagram: &Datagram,
+    options: &IpOptions,
+    timestamp: Timestamping,
+    epoch_ns: u64,
+) -> Vec<ControlMessage> {
+    let mut messages: Vec<_> =
+        timestamp_message(timestamp, datagram.arrived, epoch_ns).into_iter().collect();
+    let mut push = |level, type_, data: &[u8]| {
+        messages.push(ControlMessage { level, type_, data: data.to_vec() });
+    };
+    let ifindex = interface_index(datagram.interface) as i32;
+    if options.receive_pktinfo
+        && let IpAddr::V4(addr) = datagram.destination
+    {
+        let addr = addr.octets();
+        let info = InPktinfo { ifindex, spec_dst: addr, addr };
+        push(c::IPPROTO_IP, c::IP_PKTINFO, info.as_bytes());
+    }
+    if options.receive_pktinfo6 {
+        let addr = match datagram.destination {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+            IpAddr::V6(v6) => v6,
+        };
+        let info = In6Pktinfo { addr: addr.octets(), ifindex };
+        push(c::IPPROTO_IPV6, c::IPV6_PKTINFO, info.as_bytes());
+    }
+    let v4 = datagram.destination.is_ipv4();
+    if options.receive_ttl {
+        let (level, type_) =
+            if v4 { (c::IPPROTO_IP, c::IP_TTL) } else { (c::IPPROTO_IPV6, c::IPV6_HOPLIMIT) };
+        push(level, type_, i32::from(datagram.ttl).as_bytes());
+    }
+    if options.receive_tos {
+        if v4 {
+            push(c::IPPROTO_IP, c::IP_TOS, &[datagram.tos]);
+        } else {
+            push(c::IPPROTO_IPV6, c::IPV6_TCLASS, i32::from(datagram.tos).as_bytes());
+        }
+    }
+    messages
+}
+
+/// `MSG_ERRQUEUE`: a `struct sock_extended_err` with the offender's address; never waits.
+fn receive_error(call: &mut Call<'_>, key: SocketKey) -> Result<Attempt<Received>, Errno> {
+    const SO_EE_ORIGIN_ICMP: u8 = 2;
+    const SO_EE_ORIGIN_ICMP6: u8 = 3;
+    let domain = call.host.socket(key).domain;
+    let error = call.host.udp(key).errors.pop_front().ok_or(Errno::EAGAIN)?;
+    let v4 = error.offender.is_ipv4();
+    let origin = if v4 { SO_EE_ORIGIN_ICMP } else { SO_EE_ORIGIN_ICMP6 };
+    let mut data = u32::from(error.errno.0).to_ne_bytes().to_vec();
+    data.extend_from_slice(&[origin, error.icmp.0, error.icmp.1, 0]);
+    data.extend_from_slice(&[0; 8]);
+    let offender = std::net::SocketAddr::new(error.offender, 0);
+    data.extend_from_slice(&address::emit(if v4 { c::AF_INET } else { c::AF_INET6 }, offender));
+    let (level, type_) =
+        if v4 { (c::IPPROTO_IP, c::IP_RECVERR) } else { (c::IPPROTO_IPV6, c::IPV6_RECVERR) };
+    let name: RawAddress = address::emit(domain, error.destination);
+    let control = vec![ControlMessage { level, type_, data }];
+    Ok(Attempt::Done(Received { value: 0, name, control, flags: c::MSG_ERRQUEUE }))
+}

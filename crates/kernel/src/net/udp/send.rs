@@ -1,0 +1,260 @@
+//! Sending datagrams.
+
+use super::{HEADER_LEN, charge};
+use crate::call::Call;
+use crate::files::readiness::WRITABLE;
+use crate::host::Host;
+use crate::ids::SocketKey;
+use crate::net::ip::header::header_len;
+use crate::net::ip::route::{Route, is_multipoint, route};
+use crate::net::ip::{IpHeader, Outbound};
+use crate::net::message::{Attempt, Outgoing};
+use crate::net::{ETH0, address, interface};
+use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
+use belljar_linux_abi::{Errno, c};
+use belljar_wire::{checksum, protocol};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use zerocopy::FromBytes;
+
+/// The largest payload over IPv4.
+const MAX_PAYLOAD: usize = 65_507;
+/// Packets in the queue of `eth0` up to which a datagram is not charged against the send buffer:
+/// it will have left before that matters.
+const UNCHARGED_QUEUE: usize = 8;
+
+pub fn send(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    message: &Outgoing,
+    _done: usize,
+) -> Result<Attempt<usize>, Errno> {
+    if message.flags & c::MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    if message.len > MAX_PAYLOAD {
+        return Err(Errno::EMSGSIZE);
+    }
+    let destination = match &message.name {
+        Some(raw) => Some(call.host.inet_destination(key, raw)?),
+        None => None,
+    };
+    let socket = call.host.socket(key);
+    let (queue, send_buffer) = (socket.queue, socket.options.send_buffer);
+    socket.take_error()?;
+    let udp = call.host.udp(key);
+    if udp.write_closed {
+        return Err(Errno::EPIPE);
+    }
+    let more = message.flags & c::MSG_MORE != 0 || udp.cork;
+    if more || udp.corked.is_some() {
+        return send_corked(call, key, message, destination, more);
+    }
+    let destination = destination.or(udp.peer).ok_or(Errno::EDESTADDRREQ)?;
+    if udp.sending_charge >= send_buffer {
+        return Ok(Attempt::Wait(queue));
+    }
+    let options = SendOptions::read(message)?;
+    let route = call.host.udp_route(key, destination, &options)?;
+    let start = header_len(route.destination) + HEADER_LEN;
+    let mut packet = call.host.packet_buffer();
+    packet.resize(start + message.len, 0);
+    let mut at = start;
+    for (addr, len) in &message.buffers {
+        call.read_bytes(*addr, &mut packet[at..at + *len as usize])?;
+        at += *len as usize;
+    }
+    call.host.udp_output(key, route, destination.port(), packet, &options)?;
+    call.host.flush_network();
+    Ok(Attempt::Done(message.len))
+}
+
+/// Collects under `MSG_MORE` or `UDP_CORK`; sends what was collected with the first call without.
+fn send_corked(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    message: &Outgoing,
+    destination: Option<SocketAddr>,
+    more: bool,
+) -> Result<Attempt<usize>, Errno> {
+    let data = call.gather(&message.buffers, 0, message.len)?;
+    let udp = call.host.udp(key);
+    let destination = destination.or(udp.peer);
+    if udp.corked.is_none() {
+        udp.corked = Some((destination.ok_or(Errno::EDESTADDRREQ)?, Vec::new()));
+    }
+    if let Some((_, collected)) = &mut udp.corked {
+        if collected.len() + data.len() > MAX_PAYLOAD {
+            return Err(Errno::EMSGSIZE);
+        }
+        collected.extend_from_slice(&data);
+    }
+    if !more {
+        call.host.udp_uncork(key)?;
+    }
+    Ok(Attempt::Done(message.len))
+}
+
+/// What control messages say of one datagram.
+#[derive(Clone, Copy, Debug, Default)]
+struct SendOptions {
+    source: Option<IpAddr>,
+    tos: Option<u8>,
+    ttl: Option<u8>,
+}
+
+impl SendOptions {
+    fn read(message: &Outgoing) -> Result<SendOptions, Errno> {
+        let mut options = SendOptions::default();
+        for control in &message.control {
+            let int = || match control.data[..] {
+                [byte] => Ok(i32::from(byte)),
+                [a, b, c, d, ..] => Ok(i32::from_ne_bytes([a, b, c, d])),
+                _ => Err(Errno::EINVAL),
+            };
+            match (control.level, control.type_) {
+                (c::IPPROTO_IP, c::IP_PKTINFO) => {
+                    let (info, _) =
+                        InPktinfo::read_from_prefix(&control.data).map_err(|_| Errno::EINVAL)?;
+                    options.source = Some(IpAddr::from(info.spec_dst)).filter(|ip| !ip.is_unspecified());
+                }
+                (c::IPPROTO_IPV6, c::IPV6_PKTINFO) => {
+                    let (info, _) =
+                        In6Pktinfo::read_from_prefix(&control.data).map_err(|_| Errno::EINVAL)?;
+                    let ip = address::canonical(Ipv6Addr::from(info.addr).into());
+                    options.source = Some(ip).filter(|ip| !ip.is_unspecified());
+                }
+                (c::IPPROTO_IP, c::IP_TOS) | (c::IPPROTO_IPV6, c::IPV6_TCLASS) => {
+                    options.tos = Some(int()? as u8);
+                }
+                (c::IPPROTO_IP, c::IP_TTL) | (c::IPPROTO_IPV6, c::IPV6_HOPLIMIT) => {
+                    options.ttl = Some(u8::try_from(int()?).map_err(|_| Errno::EINVAL)?);
+                }
+                (c::SOL_SOCKET, _) => {}
+                // Segmentation offload would make several datagrams of this one.
+                _ => return Err(Errno::EINVAL),
+            }
+        }
+        Ok(options)
+    }
+}
+
+impl Host {
+    /// The destination that a socket is given by `connect` or `sendto`.
+    pub(crate) fn inet_destination(&mut self, key: SocketKey, raw: &[u8]) -> Result<SocketAddr, Errno> {
+        let socket = self.socket(key);
+        let domain = socket.domain;
+        let family = address::family(raw)?;
+        let destination = match (domain, family) {
+            (c::AF_INET, c::AF_INET) | (c::AF_INET6, c::AF_INET | c::AF_INET6) => address::parse(raw)?,
+            (c::AF_INET, c::AF_UNSPEC) if raw.len() >= 16 => {
+                let ip = IpAddr::from([raw[4], raw[5], raw[6], raw[7]]);
+                SocketAddr::new(ip, u16::from_be_bytes([raw[2], raw[3]]))
+            }
+            // The length is looked at before the family.
+            (c::AF_INET, _) if raw.len() < 16 => return Err(Errno::EINVAL),
+            _ => return Err(Errno::EAFNOSUPPORT),
+        };
+        if socket.ip_options().is_some_and(|ip| ip.v6_only) && destination.is_ipv4() {
+            return Err(Errno::ENETUNREACH);
+        }
+        Ok(destination)
+    }
+
+    fn udp_route(
+        &mut self,
+        key: SocketKey,
+        destination: SocketAddr,
+        options: &SendOptions,
+    ) -> Result<Route, Errno> {
+        if destination.port() == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let broadcast_allowed = self.socket(key).options.broadcast;
+        if self.udp(key).bound.is_none() {
+            self.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
+        }
+        let bound_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
+        let source = options.source.or(bound_ip).filter(|ip| !is_multipoint(*ip));
+        let route = route(self.config.address, destination.ip(), source)?;
+        if matches!(route.destination, IpAddr::V4(v4) if v4.is_broadcast()) && !broadcast_allowed {
+            return Err(Errno::EACCES);
+        }
+        Ok(route)
+    }
+
+    /// Sends a datagram whose payload lies in `packet` behind room for the headers.
+    fn udp_output(
+        &mut self,
+        key: SocketKey,
+        route: Route,
+        port: u16,
+        mut packet: Vec<u8>,
+        options: &SendOptions,
+    ) -> Result<(), Errno> {
+        let destination = route.destination;
+        let ip_len = header_len(destination);
+        let queue_len = self.net.eth0.nic.egress_queue_len();
+        let socket = &self.net.sockets[key.0];
+        let Some(ip) = socket.ip_options() else { return Err(Errno::EINVAL) };
+        let multicast = is_multipoint(destination);
+        let ttl = match (options.ttl, destination) {
+            (Some(ttl), _) => ttl,
+            (None, _) if multicast => ip.multicast_ttl,
+            (None, IpAddr::V4(_)) => ip.ttl.unwrap_or(64),
+            (None, IpAddr::V6(_)) => ip.hop_limit.unwrap_or(64),
+        };
+        let fits = packet.len() <= interface::mtu(route.interface);
+        let header = IpHeader {
+            tos: options.tos.unwrap_or(ip.tos),
+            ttl,
+            // IP_PMTUDISC_WANT fragments what is too large for the interface, DO and PROBE don't.
+            dont_fragment: match ip.mtu_discover {
+                c::IP_PMTUDISC_DONT | c::IP_PMTUDISC_INTERFACE | c::IP_PMTUDISC_OMIT => false,
+                c::IP_PMTUDISC_WANT => fits,
+                _ => true,
+            },
+            ..IpHeader::new(route.source, destination, protocol::UDP)
+        };
+        let loop_back = multicast && ip.multicast_loop;
+        let charged = route.interface == ETH0 && queue_len >= UNCHARGED_QUEUE && fits;
+        let cookie = if charged { interface::cookie(key, socket) } else { 0 };
+        let charge = if charged { charge(packet.len()) } else { 0 };
+        let udp = self.udp(key);
+        udp.sending_charge += charge;
+        let source_port = udp.bound.map_or(0, |bound| bound.port);
+        let segment = &mut packet[ip_len..];
+        let len = segment.len() as u16;
+        segment[0..2].copy_from_slice(&source_port.to_be_bytes());
+        segment[2..4].copy_from_slice(&port.to_be_bytes());
+        segment[4..6].copy_from_slice(&len.to_be_bytes());
+        let sum = match checksum::transport(route.source, destination, protocol::UDP, segment) {
+            // Zero means none: RFC 768.
+            0 => 0xffff,
+            sum => sum,
+        };
+        segment[6..8].copy_from_slice(&sum.to_be_bytes());
+        self.ip_output(Outbound { route, header, packet, cookie, loop_back })
+    }
+
+    /// Sends what `MSG_MORE` or `UDP_CORK` collected.
+    pub(crate) fn udp_uncork(&mut self, key: SocketKey) -> Result<(), Errno> {
+        let Some((destination, data)) = self.udp(key).corked.take() else { return Ok(()) };
+        let options = SendOptions::default();
+        let route = self.udp_route(key, destination, &options)?;
+        let mut packet = vec![0; header_len(route.destination) + HEADER_LEN];
+        packet.extend_from_slice(&data);
+        self.udp_output(key, route, destination.port(), packet, &options)?;
+        self.flush_network();
+        Ok(())
+    }
+
+    /// A datagram that was charged has left the interface.
+    pub(crate) fn udp_packet_left(&mut self, key: SocketKey, bytes: usize) {
+        let send_buffer = self.socket(key).options.send_buffer;
+        let udp = self.udp(key);
+        udp.sending_charge = udp.sending_charge.saturating_sub(charge(bytes));
+        if udp.is_writable(send_buffer) {
+            self.notify_socket(key, WRITABLE);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! `setsockopt` and `getsockopt`.
+
+use super::socket::Target;
+use crate::call::{Call, SysResult, done};
+use crate::net::{get_option, set_option};
+use belljar_linux_abi::Errno;
+
+pub fn sys_setsockopt(call: &mut Call<'_>) -> SysResult {
+    let target = Target::of(call)?;
+    let len = usize::try_from(call.int(4)).map_err(|_| Errno::EINVAL)?;
+    set_option(call, target.key, (call.int(1), call.int(2)), call.args[3], len)?;
+    done(0)
+}
+
+/// Stores as much of the value as there is room for, and how much that is.
+pub fn sys_getsockopt(call: &mut Call<'_>) -> SysResult {
+    let target = Target::of(call)?;
+    let room: i32 = call.read(call.args[4])?;
+    let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
+    let value = get_option(call, target.key, call.int(1), call.int(2))?;
+    let len = value.len().min(room);
+    call.write_bytes(call.args[3], &value[..len])?;
+    call.write(call.args[4], &(len as i32))?;
+    done(0)
+}
