@@ -141,8 +141,15 @@ impl Connection {
         }
     }
 
-    /// RFC 2018: marks what the blocks cover. True if the first is a DSACK (RFC 2883).
-    fn process_sack(&mut self, segment: &Repr, ack: u64, delivery: &mut Delivery, now: SimTime) -> bool {
+    /// RFC 2018: marks what the blocks cover. Gives the end of the first if that is a DSACK
+    /// (RFC 2883).
+    fn process_sack(
+        &mut self,
+        segment: &Repr,
+        ack: u64,
+        delivery: &mut Delivery,
+        now: SimTime,
+    ) -> Option<u64> {
         let mut blocks = [(0, 0); 4];
         let mut len = 0;
         for &(left, right) in segment.options.sack.as_slice() {
@@ -166,7 +173,7 @@ impl Connection {
         if dsack {
             self.sack_cache[0] = (0, 0);
         }
-        dsack
+        dsack.then_some(first_right)
     }
 
     /// Marks the segments within `left..right`, skipping what the last ACK already reported.

@@ -36,9 +36,8 @@ pub(crate) struct Recovery {
     pub retransmit_stamp: Option<SimTime>,
     prior_cwnd: u32,
     prior_ssthresh: u32,
-    /// Whether the reduction may still prove needless, and how many retransmissions have to be
-    /// reported as duplicates for that.
-    undo: Option<u32>,
+    /// Set while the last reduction may still prove needless.
+    undo: Option<Undo>,
     prr_delivered: u32,
     prr_sent: u32,
     /// Duplicate ACKs of a peer without SACK.
@@ -46,6 +45,15 @@ pub(crate) struct Recovery {
     pub rack: Rack,
     /// SND.NXT when a tail loss probe was sent, and whether it was a retransmission.
     pub tail_probe: Option<(u64, bool)>,
+}
+
+/// What it takes to call a reduction needless (Linux's `undo_marker` and `undo_retrans`).
+#[derive(Clone, Copy, Debug)]
+struct Undo {
+    /// SND.UNA when the window was reduced: only retransmissions behind it count.
+    from: u64,
+    /// Retransmissions not yet reported as duplicates; `None` before the first.
+    outstanding: Option<u32>,
 }
 
 /// RFC 8985, section 5.2.
@@ -108,8 +116,8 @@ impl Recovery {
     pub(crate) fn on_retransmitted(&mut self, now: SimTime) {
         self.prr_sent += 1;
         self.retransmit_stamp.get_or_insert(now);
-        if let Some(outstanding) = &mut self.undo {
-            *outstanding += 1;
+        if let Some(undo) = &mut self.undo {
+            undo.outstanding = Some(undo.outstanding.unwrap_or(0) + 1);
         }
     }
 
@@ -130,8 +138,8 @@ pub(crate) struct AckSummary {
     pub newly_sacked: u32,
     /// The ACK carried neither data, nor a new window, nor anything new.
     pub duplicate: bool,
-    /// It reported something that was received twice.
-    pub dsack: bool,
+    /// It reported something that was received twice: the end of that.
+    pub dsack: Option<u64>,
     /// The echoed timestamp is older than the first retransmission (RFC 3522).
     pub echoes_original: bool,
 }
@@ -140,8 +148,8 @@ impl Connection {
     /// The state machine of loss recovery for one ACK.
     pub(crate) fn recover(&mut self, ack: &AckSummary, now: SimTime) {
         self.on_tail_probe_acked(ack);
-        if ack.dsack {
-            self.on_dsack();
+        if let Some(end) = ack.dsack {
+            self.on_dsack(end);
         }
         if self.recovery.phase >= Phase::Reduced && self.snd.una >= self.recovery.high {
             self.leave(ack);
@@ -245,7 +253,7 @@ impl Connection {
     fn save_for_undo(&mut self) {
         self.recovery.prior_cwnd = self.window.cwnd;
         self.recovery.prior_ssthresh = self.window.ssthresh;
-        self.recovery.undo = Some(0);
+        self.recovery.undo = Some(Undo { from: self.snd.una, outstanding: None });
         self.recovery.retransmit_stamp = None;
     }
 
@@ -315,7 +323,6 @@ impl Connection {
         }
         self.recovery.phase = Phase::Open;
         self.recovery.retransmit_stamp = None;
-        self.recovery.undo = None;
         self.recovery.duplicates = 0;
     }
 
@@ -334,14 +341,16 @@ impl Connection {
 
     /// RFC 3708: each retransmission that arrives as a duplicate was needless; if all were, so was
     /// the reduction. RFC 8985, section 6.2, step 4: more patience with reordering.
-    fn on_dsack(&mut self) {
+    fn on_dsack(&mut self, end: u64) {
         let rack = &mut self.recovery.rack;
         if self.recovery.tail_probe.is_none() {
             rack.window_steps = (rack.window_steps + 1).min(255);
         }
-        if let Some(outstanding) = &mut self.recovery.undo {
+        let Some(undo) = self.recovery.undo.as_mut().filter(|undo| end > undo.from) else { return };
+        if let Some(outstanding) = &mut undo.outstanding {
             *outstanding = outstanding.saturating_sub(1);
-            if *outstanding == 0 && matches!(self.recovery.phase, Phase::Recovery | Phase::Loss) {
+            // Also after recovery has ended: the duplicates come a round trip late.
+            if *outstanding == 0 {
                 self.undo();
             }
         }
@@ -353,7 +362,7 @@ impl Connection {
         if self.snd.una < high {
             return;
         }
-        if !retransmission || ack.dsack {
+        if !retransmission || ack.dsack.is_some() {
             // The original and the probe both arrived, or the probe was new data.
             self.recovery.tail_probe = None;
         } else if self.snd.una > high {

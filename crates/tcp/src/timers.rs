@@ -141,17 +141,14 @@ impl Connection {
             return;
         }
         if self.recovery.tail_probe.is_some() {
-            // One probe per flight.
-            self.rearm_after_probe(now);
+            // "At most one probe per flight."
+            let left = self.rto_left(now).max(SimDuration::from_millis(1));
+            self.timers.retransmit = Some((now + left, Retransmit::Timeout));
             return;
         }
         self.pending.probe = Some(Probe::Tail);
-        self.rearm_after_probe(now);
-    }
-
-    fn rearm_after_probe(&mut self, now: SimTime) {
-        let left = self.rto_left(now).max(SimDuration::from_millis(1));
-        self.timers.retransmit = Some((now + left, Retransmit::Timeout));
+        // The probe gets a whole timeout to be answered.
+        self.timers.retransmit = Some((now + self.rtt.rto(), Retransmit::Timeout));
     }
 
     fn on_retransmission_timeout(&mut self, now: SimTime) {

@@ -1,7 +1,11 @@
-//! Two ends and a link between them in virtual time.
-
-mod util;
+//! Two ends and a link between them in virtual time, and single ends against segments made by hand.
 
 mod basics;
+mod checks;
+mod close;
 mod faults;
+mod flow;
+mod loss;
+mod solo;
 mod throughput;
+mod util;
