@@ -14,6 +14,7 @@ use belljar_base::Map;
 use belljar_linux_abi::poll::EpollEvent;
 use belljar_linux_abi::{Errno, c};
 use slab::Slab;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 const EPOLLET: u32 = c::EPOLLET as u32;
@@ -136,8 +137,8 @@ impl Host {
     }
 
     /// Up to `max` events in the order in which they became ready.
-    pub(crate) fn epoll_harvest(&mut self, epoll: EpollKey, max: usize) -> Vec<EpollEvent> {
-        let mut found = Vec::new();
+    pub(crate) fn epoll_harvest(&mut self, epoll: EpollKey, max: usize) -> SmallVec<[EpollEvent; 8]> {
+        let mut found = SmallVec::new();
         for _ in 0..self.files.epolls[epoll.0].ready.len() {
             if found.len() == max {
                 break;
