@@ -49,6 +49,7 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space) -> Option<
     let regs = &mut context.regs;
     regs.rflags &= !RF;
     if came == entry::CAME_BY_STUB {
+        space.counts.rewritten += 1;
         return Some(Exit::Syscall);
     }
     context.exit_rip = LOOK_UP;
@@ -67,6 +68,7 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space) -> Option<
         libc::SIGSYS if trap.addr == AUDIT_ARCH_X86_64 => {
             regs.rcx = regs.rip;
             regs.r11 = regs.rflags;
+            space.counts.trapped += 1;
             space.rewriter.trapped(regs.rip, regs.rax, &space.slot);
             Some(Exit::Syscall)
         }

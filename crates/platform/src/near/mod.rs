@@ -32,6 +32,7 @@ use belljar_linux_abi::Errno;
 use context::Context;
 use layout::Slots;
 use slab::Slab;
+pub use space::CallCounts;
 use space::Space;
 use std::ops::Range;
 use std::path::Path;
@@ -52,6 +53,14 @@ impl NearMachine {
     pub fn new(host_index: u32, host_count: u32) -> NearMachine {
         let slots = Slots::new(host_index, host_count);
         NearMachine { slots, spaces: Slab::new(), contexts: Slab::new() }
+    }
+
+    /// How the system calls of the spaces that there are came so far.
+    pub fn call_counts(&self) -> CallCounts {
+        self.spaces.iter().fold(CallCounts::default(), |sum, (_, space)| CallCounts {
+            rewritten: sum.rewritten + space.counts.rewritten,
+            trapped: sum.trapped + space.counts.trapped,
+        })
     }
 
     fn space(&self, space: SpaceId) -> &Space {

@@ -16,6 +16,17 @@ pub struct Space {
     claims: Vec<Range<u64>>,
     /// Its rewritten call sites.
     pub rewriter: Rewriter,
+    /// How its system calls came.
+    pub counts: CallCounts,
+}
+
+/// How many system calls came which way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallCounts {
+    /// Through rewritten sites.
+    pub rewritten: u64,
+    /// By a trap, which costs some ten times as much.
+    pub trapped: u64,
 }
 
 /// A native call's result as the kernel's.
@@ -39,7 +50,7 @@ impl Space {
     /// Takes `slot`.
     pub fn new(slot: Slot) -> Result<Space, Errno> {
         registry::take_slot(&slot.whole).map_err(|_| Errno::ENOMEM)?;
-        Ok(Space { slot, claims: Vec::new(), rewriter: Rewriter::default() })
+        Ok(Space { slot, claims: Vec::new(), rewriter: Rewriter::default(), counts: CallCounts::default() })
     }
 
     /// Whether `len` bytes at `addr` are this space's to use.

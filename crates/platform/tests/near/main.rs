@@ -3,6 +3,8 @@
 
 mod basic;
 mod fixture;
+mod loader;
 mod process;
+mod programs;
 mod rewriting;
 mod vector;

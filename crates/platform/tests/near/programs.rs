@@ -1,0 +1,73 @@
+//! Programs of this machine print under the platform what they print natively.
+
+use crate::loader::Program;
+use std::path::Path;
+use std::process::Command;
+
+/// Hosts of these tests; those of the fixture count from the other end.
+const FIRST_HOST: u32 = 100;
+
+fn same(index: u32, args: &[&str]) {
+    if !Path::new(args[0]).exists() {
+        eprintln!("skipped: no {} here", args[0]);
+        return;
+    }
+    let native = Command::new(args[0])
+        .args(&args[1..])
+        .env_clear()
+        .env("LANG", "C")
+        .env("PATH", "/usr/bin:/bin")
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    let (program, status) = Program::run(FIRST_HOST + index, args);
+    assert_eq!(String::from_utf8_lossy(&program.output), String::from_utf8_lossy(&native.stdout));
+    assert_eq!(Some(status), native.status.code());
+    let counts = program.machine.call_counts();
+    assert_eq!(counts.trapped + counts.rewritten, program.calls);
+    // A site traps twice at most unless it cannot be rewritten.
+    eprintln!("{}: {counts:?}", args[0]);
+}
+
+#[test]
+fn busybox_static() {
+    same(0, &["/bin/busybox", "sort", "-r", "/etc/passwd"]);
+}
+
+#[test]
+fn ls_dynamic() {
+    same(1, &["/bin/ls", "-laR", "/etc/apt", "/usr/lib/locale"]);
+}
+
+#[test]
+fn sha256sum_of_a_large_file() {
+    same(2, &["/usr/bin/sha256sum", "/bin/bash", "/bin/ls"]);
+}
+
+#[test]
+fn bash_loops() {
+    same(
+        3,
+        &[
+            "/bin/bash",
+            "-c",
+            "n=0; for i in {1..20000}; do n=$((n + i)); done; echo $n; printf '%.3f\\n' 2.5",
+        ],
+    );
+}
+
+#[test]
+fn perl_computes() {
+    same(
+        4,
+        &["/usr/bin/perl", "-e", "my %h; $h{$_ % 97} += sqrt($_) for 1..50000; printf(\"%.9f\\n\", $h{13})"],
+    );
+}
+
+#[test]
+fn python_computes() {
+    let program = "import math, json, hashlib, decimal; \
+        print(sum(math.sin(i) for i in range(20000)), json.dumps({'a': [1, 2.5]}), \
+        hashlib.sha256(b'x' * 100000).hexdigest(), decimal.Decimal(2).sqrt())";
+    same(5, &["/usr/bin/python3", "-I", "-c", program]);
+}
