@@ -1,12 +1,17 @@
 //! What `stat(2)` and its relatives say of a file.
 
 use super::FileKind;
-use super::tree::{Meta, Node, Target};
+use super::tree::{DISK, Meta, Node, PROC, ROOT, SYS, Target};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
 use belljar_linux_abi::file::{FileTime, Stat, Statfs, Statx, StatxTime};
 use belljar_linux_abi::{Errno, c};
 
+/// Magic numbers of file systems that `libc` does not list.
+const SYSFS_MAGIC: i64 = 0x6265_6572;
+const PIPEFS_MAGIC: i64 = 0x5049_5045;
+/// `ST_RELATIME | ST_VALID`.
+const RELATIME: i64 = 0x1020;
 const BLOCK: u64 = 4_096;
 /// Device of files without inodes: pipes, sockets and the like.
 const ANONYMOUS_DEVICE: u64 = 0xd;
@@ -62,7 +67,7 @@ impl Host {
         let inode = self.inode(key);
         let (size, rdev) = match &inode.node {
             Node::Regular(content) => (content.size, 0),
-            Node::Directory(_) if matches!(inode.device, 0x14 | 0x15) => (0, 0),
+            Node::Directory(_) if matches!(inode.device, PROC | SYS) => (0, 0),
             Node::Directory(_) => (BLOCK, 0),
             Node::Symlink { target, .. } => (target.len() as u64, 0),
             Node::Magic(_) => (64, 0),
@@ -71,7 +76,7 @@ impl Host {
         };
         // One link for a directory tells programs that links do not count its subdirectories.
         let links = if inode.node.is_directory() {
-            u64::from(key == super::tree::ROOT || !inode.links.is_empty())
+            u64::from(key == ROOT || !inode.links.is_empty())
         } else {
             inode.links.len() as u64
         };
@@ -89,11 +94,10 @@ impl Host {
     /// `statfs(2)` of the file system that a device is.
     pub(crate) fn file_system(&self, device: u64) -> Statfs {
         let (kind, blocks): (i64, u64) = match device {
-            0x801 => (c::EXT4_SUPER_MAGIC, 16 << 20),
-            0x14 => (c::PROC_SUPER_MAGIC, 0),
-            // `SYSFS_MAGIC` and `PIPEFS_MAGIC`, which `libc` does not list for all targets.
-            0x15 => (0x6265_6572, 0),
-            ANONYMOUS_DEVICE => (0x5049_5045, 0),
+            DISK => (c::EXT4_SUPER_MAGIC, 16 << 20),
+            PROC => (c::PROC_SUPER_MAGIC, 0),
+            SYS => (SYSFS_MAGIC, 0),
+            ANONYMOUS_DEVICE => (PIPEFS_MAGIC, 0),
             _ => (c::TMPFS_MAGIC, 1 << 19),
         };
         Statfs {
@@ -107,7 +111,7 @@ impl Host {
             fsid: device,
             namelen: 255,
             frsize: BLOCK as i64,
-            flags: 0x1020,
+            flags: RELATIME,
             spare: [0; 4],
         }
     }

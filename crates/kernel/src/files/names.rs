@@ -1,12 +1,12 @@
 //! Making, removing and moving names: directories, links, `rename(2)`.
 
-use super::tree::{Directory, Found, Node};
+use super::tree::{Directory, Found, Node, PROC, ROOT, SYS};
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_linux_abi::{Errno, c};
 
 /// Devices of the file systems in which names cannot be made.
-const MADE_UP: [u64; 2] = [0x14, 0x15];
+const MADE_UP: [u64; 2] = [PROC, SYS];
 
 impl Host {
     /// Whether a new name can be made where a path leads. `ENOENT` in a removed directory.
@@ -18,7 +18,7 @@ impl Host {
         if MADE_UP.contains(&parent.device) {
             return Err(Errno::EACCES);
         }
-        if parent.links.is_empty() && found.parent != super::tree::ROOT {
+        if parent.links.is_empty() && found.parent != ROOT {
             return Err(Errno::ENOENT);
         }
         Ok(())
@@ -107,7 +107,7 @@ impl Host {
             return Err(match (directory, found.dot) {
                 (false, _) => Errno::EISDIR,
                 (true, true) => Errno::EINVAL,
-                (true, false) if inode == super::tree::ROOT => Errno::EBUSY,
+                (true, false) if inode == ROOT => Errno::EBUSY,
                 (true, false) => Errno::ENOTEMPTY,
             });
         }
@@ -223,7 +223,7 @@ impl Host {
         }
         // A directory cannot go below itself.
         let mut at = to.parent;
-        while at != super::tree::ROOT {
+        while at != ROOT {
             if at == inode {
                 return Err(Errno::EINVAL);
             }

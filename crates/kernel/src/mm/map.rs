@@ -122,6 +122,7 @@ impl Host {
         }
         let space = self.mm(mm).space;
         self.machine.protect(space, range.start, range.end - range.start, prot)?;
+        self.retain_split(mm, &range);
         for mut vma in self.mm(mm).forget(&range) {
             vma.prot = prot;
             self.mm(mm).insert(vma);
@@ -168,7 +169,37 @@ impl Host {
         self.machine.destroy_space(mm.space);
     }
 
+    /// Every part of a mapping holds a reference to its file: one more for each part that stays
+    /// when `range` is cut out.
+    fn retain_split(&mut self, mm: MmKey, range: &Range<u64>) {
+        let staying = |vma: &Vma| {
+            let VmaKind::File { file: Some(file), .. } = vma.kind else { return None };
+            Some((file, u32::from(vma.start < range.start) + u32::from(vma.end > range.end)))
+        };
+        let parts: Vec<(FileKey, u32)> = self.mm(mm).overlapping(range).filter_map(staying).collect();
+        for (file, count) in parts {
+            (0..count).for_each(|_| self.retain_file(file));
+        }
+    }
+
+    /// Maps another native file behind the shared mappings of the file `identity`: it has been
+    /// copied up.
+    pub(crate) fn remap_file(&mut self, identity: (u64, u64), native: NativeFile) -> Result<(), Errno> {
+        for (_, mm) in &self.spaces {
+            for vma in mm.vmas().filter(|vma| vma.shared) {
+                if let VmaKind::File { identity: mapped, offset, .. } = vma.kind
+                    && mapped == identity
+                {
+                    let backing = Backing::SharedFile { file: native, offset };
+                    self.machine.map(mm.space, vma.start, vma.end - vma.start, vma.prot, backing)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn forget_vmas(&mut self, mm: MmKey, range: &Range<u64>) {
+        self.retain_split(mm, range);
         for vma in self.mm(mm).forget(range) {
             if let VmaKind::File { file: Some(file), .. } = vma.kind {
                 self.release_file(file);

@@ -90,6 +90,9 @@ pub struct Directory {
     pub entries: Map<Box<[u8]>, Child>,
     /// Whether `entries` is all there is.
     pub complete: bool,
+    /// Whether it can be reached but is not listed: the way to the host's directory, whose names
+    /// differ from run to run.
+    pub hidden: bool,
 }
 
 /// Where a directory's entries come from.

@@ -109,6 +109,8 @@ impl Host {
             *content = Content { store, size, native: Some(upper) };
         }
         copied?;
+        let identity = self.inode(key).identity();
+        self.remap_file(identity, upper)?;
         for (directory, name) in links.iter().skip(1) {
             self.link_own(key, *directory, name)?;
         }

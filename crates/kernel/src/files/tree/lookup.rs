@@ -153,6 +153,7 @@ impl Host {
         for (name, child) in entries {
             match child {
                 Ok(inode) if !self.still_there(inode) => {}
+                Ok(inode) if self.inode(inode).directory().is_some_and(|dir| dir.hidden) => {}
                 Ok(inode) => {
                     let inode = self.inode(inode);
                     list.push((name, inode.number, inode.node.format()));

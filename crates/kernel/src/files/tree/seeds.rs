@@ -10,10 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Device numbers, `makedev(3)`: the disk and the file systems in memory.
-const DISK: u64 = 0x801;
+pub const DISK: u64 = 0x801;
 const DEV: u64 = 0x5;
-const PROC: u64 = 0x14;
-const SYS: u64 = 0x15;
+pub const PROC: u64 = 0x14;
+pub const SYS: u64 = 0x15;
 const RUN: u64 = 0x17;
 const SHM: u64 = 0x18;
 
@@ -32,7 +32,7 @@ const DIRECTORIES: &[(&str, u64, u32)] = &[
 
 /// Fills the tree of a new host.
 pub fn new_tree(files: &mut Files, config: &HostConfig) {
-    let mut tree = Seeds { files, now: config.epoch_secs as i64 * 1_000_000_000 };
+    let mut tree = Seeds { files, now: config.epoch_secs as i64 * 1_000_000_000, hiding: false };
     tree.add(
         DISK,
         0o755,
@@ -56,9 +56,11 @@ pub fn new_tree(files: &mut Files, config: &HostConfig) {
     for (path, target) in LINKS {
         tree.leaf(path, 0o777, Node::Symlink { target: target.as_bytes().to_vec(), own: false });
     }
+    tree.hiding = true;
     let directory = Directory {
         source: DirectorySource::Own,
         own: true,
+        hidden: true,
         own_root: Some(config.directory.clone()),
         ..Directory::default()
     };
@@ -68,6 +70,8 @@ pub fn new_tree(files: &mut Files, config: &HostConfig) {
 struct Seeds<'a> {
     files: &'a mut Files,
     now: i64,
+    /// Whether directories that are made on the way are not to be listed.
+    hiding: bool,
 }
 
 impl Seeds<'_> {
@@ -99,7 +103,8 @@ impl Seeds<'_> {
                 _ => {
                     let source =
                         if lower { DirectorySource::Lower(native.clone()) } else { DirectorySource::None };
-                    let directory = Directory { parent: at, source, ..Directory::default() };
+                    let hidden = self.hiding && !lower;
+                    let directory = Directory { parent: at, source, hidden, ..Directory::default() };
                     let inode = self.add(device, 0o755, Node::Directory(directory));
                     self.name(at, name, inode);
                     inode

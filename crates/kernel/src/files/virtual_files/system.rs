@@ -67,7 +67,7 @@ pub const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sys/kernel/shmmax", 0o644, Setting("18446744073692774399\n")),
     ("/proc/sys/kernel/shmmni", 0o644, Setting("4096\n")),
     ("/proc/sys/kernel/threads-max", 0o644, Setting("31732\n")),
-    ("/proc/sys/kernel/version", 0o444, Text("#1 SMP\n")),
+    ("/proc/sys/kernel/version", 0o444, Text("#1 SMP Belljar\n")),
     ("/proc/sys/kernel/yama/ptrace_scope", 0o644, Text("1\n")),
     ("/proc/sys/net/core/rmem_default", 0o644, Setting("212992\n")),
     ("/proc/sys/net/core/rmem_max", 0o644, Setting("212992\n")),
@@ -98,7 +98,7 @@ pub const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sys/vm/overcommit_ratio", 0o644, Setting("50\n")),
     ("/proc/sys/vm/swappiness", 0o644, Setting("60\n")),
     ("/proc/uptime", 0o444, Made(uptime)),
-    ("/proc/version", 0o444, Text("Linux version 6.1.0-belljar (belljar@belljar) #1 SMP\n")),
+    ("/proc/version", 0o444, Text("Linux version 6.1.0-belljar (belljar@belljar) #1 SMP Belljar\n")),
     (
         "/proc/vmstat",
         0o444,
