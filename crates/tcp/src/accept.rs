@@ -1,6 +1,7 @@
 //! The passive open: SYN-RECEIVED.
 
 use crate::connection::Connection;
+use crate::output::TIMESTAMPS_LEN;
 use crate::{Config, Flags, Repr, State, TcpError, seq64};
 use belljar_base::SimTime;
 use std::net::SocketAddr;
@@ -27,6 +28,9 @@ impl Connection {
         let mut connection = Connection::new(config, local, remote, isn, State::SynReceived, now);
         connection.passive = true;
         connection.take_syn(syn, now);
+        if connection.stamps.enabled {
+            connection.rcv.fit_window(TIMESTAMPS_LEN as u32);
+        }
         connection.pending.syn = true;
         connection.stats.segments_in = 1;
         connection

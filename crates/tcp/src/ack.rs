@@ -78,6 +78,9 @@ impl Connection {
         let plain = payload_len == 0 && !window_changed && !segment.flags.intersects(Flags::SYN | Flags::FIN);
         summary.duplicate = ack == prior_una && plain;
         if !had_flight {
+            if let Some(end) = summary.dsack {
+                self.on_dsack(end);
+            }
             self.after_probe_ack(now);
             return true;
         }
@@ -276,6 +279,7 @@ impl Connection {
             delivery_rate: rate,
             app_limited,
             ecn_echo: false,
+            in_recovery: self.recovery.phase >= Phase::Recovery,
             prior_in_flight,
             una: self.snd.una,
             nxt: self.snd.nxt,

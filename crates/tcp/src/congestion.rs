@@ -67,6 +67,8 @@ pub struct AckSample {
     pub delivery_rate: u64,
     /// The rate was limited by the program rather than by the path.
     pub app_limited: bool,
+    /// A loss is being repaired: the window is not the algorithm's.
+    pub in_recovery: bool,
     /// The ACK echoed a congestion mark.
     pub ecn_echo: bool,
     /// Segments in flight before the ACK.

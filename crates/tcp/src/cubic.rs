@@ -92,6 +92,7 @@ impl CongestionControl for Cubic {
         let delay_min = self.delay_min.map_or(rtt, |min| min.min(rtt));
         self.delay_min = Some(delay_min);
         if window.in_slow_start()
+            && !sample.in_recovery
             && window.cwnd >= HYSTART_LOW_WINDOW
             && self.hystart.should_leave(rtt, delay_min, sample, now)
         {
@@ -179,6 +180,7 @@ mod tests {
             delivery_rate: 0,
             app_limited: false,
             ecn_echo: false,
+            in_recovery: false,
             prior_in_flight: 0,
             una: 0,
             nxt: 0,

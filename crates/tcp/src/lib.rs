@@ -56,12 +56,18 @@
 //! | call | here |
 //! |---|---|
 //! | `connect` | [`Connection::connect`]; done at `Events::CONNECTED`; failed when `take_error` is `Some` |
-//! | `send` | [`send`](Connection::send); 0 means would block (wait for `Events::WRITABLE`); `EPIPE` when [`can_send`](Connection::can_send) is false and there is no error |
+//! | `send` | [`send`](Connection::send); 0 means would block (wait for `Events::WRITABLE`), also before the handshake is complete; `EPIPE` when [`can_send`](Connection::can_send) is false and there is no error |
 //! | `recv` | [`recv`](Connection::recv); 0 means would block, or end of file when [`is_read_closed`](Connection::is_read_closed) |
 //! | `shutdown(SHUT_WR)` | [`shutdown_write`](Connection::shutdown_write) |
 //! | `close` | [`close`](Connection::close), then keep feeding the orphan until `is_finished`; `SO_LINGER` 0 is [`abort`](Connection::abort); a linger time waits for [`all_sent_acknowledged`](Connection::all_sent_acknowledged) |
 //! | `SIOCINQ`, `SIOCOUTQ` | [`readable_bytes`](Connection::readable_bytes), [`unacknowledged_bytes`](Connection::unacknowledged_bytes) |
 //! | `TCP_INFO` | [`info`](Connection::info) |
+//!
+//! # Not covered
+//!
+//! ECN (the hooks are there: [`SegmentMeta::ecn`], [`congestion::AckSample::ecn_echo`]), urgent
+//! data, TCP Fast Open, SYN cookies, MD5 and AO signatures, path MTU probing, pacing (the rate is
+//! computed, algorithms that need it are not there), Linux's compressed ACKs of out-of-order data.
 #![forbid(unsafe_code)]
 
 mod accept;

@@ -7,7 +7,7 @@ use belljar_base::SimTime;
 use belljar_wire::tcp::{Options, SackBlocks, Timestamps};
 
 /// The timestamps option with its padding.
-const TIMESTAMPS_LEN: usize = 12;
+pub(crate) const TIMESTAMPS_LEN: usize = 12;
 /// SACK's kind and length with padding, and a block.
 const SACK_HEAD_LEN: usize = 4;
 const SACK_BLOCK_LEN: usize = 8;

@@ -107,6 +107,14 @@ impl Receiver {
         }
     }
 
+    /// Segments will carry `options` bytes of options: the first window is a multiple of what is left
+    /// of them for data.
+    pub(crate) fn fit_window(&mut self, options: u32) {
+        let (space, mss) = (self.limit / 2, self.advertised_mss.saturating_sub(options).max(1));
+        self.window = if space > mss { space / mss * mss } else { space }.min(65_535);
+        self.ssthresh = self.window;
+    }
+
     /// The peer's initial sequence number is known.
     pub(crate) fn synchronise(&mut self, initial: u64, now: SimTime) {
         self.initial = initial;

@@ -341,7 +341,7 @@ impl Connection {
 
     /// RFC 3708: each retransmission that arrives as a duplicate was needless; if all were, so was
     /// the reduction. RFC 8985, section 6.2, step 4: more patience with reordering.
-    fn on_dsack(&mut self, end: u64) {
+    pub(crate) fn on_dsack(&mut self, end: u64) {
         let rack = &mut self.recovery.rack;
         if self.recovery.tail_probe.is_none() {
             rack.window_steps = (rack.window_steps + 1).min(255);

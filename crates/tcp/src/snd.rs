@@ -7,6 +7,9 @@ use std::collections::VecDeque;
 /// Buffers that have shrunk below this part of their memory give it back when they run empty.
 const KEEP_CAPACITY: usize = 64 * 1024;
 
+/// What a segment in flight costs at least, its place on the scoreboard included.
+const SEGMENT_COST: usize = 512;
+
 /// The sender's variables of RFC 9293, section 3.3.1, and its queues.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
@@ -89,8 +92,10 @@ impl Sender {
         self.data.len()
     }
 
+    /// What may still be written. A segment in flight counts at least [`SEGMENT_COST`], so that
+    /// many tiny ones stay bounded, too.
     pub(crate) fn free(&self) -> usize {
-        self.limit.saturating_sub(self.data.len())
+        self.limit.saturating_sub(self.data.len().max(self.flight.len() as usize * SEGMENT_COST))
     }
 
     /// Takes what fits; gives how much.

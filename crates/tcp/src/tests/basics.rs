@@ -10,6 +10,8 @@ fn handshake_takes_one_and_a_half_round_trips() {
     assert!(world.ends.iter().all(|end| end.events.contains(Events::CONNECTED)));
     // SYN was sent before the trace began.
     assert_eq!(world.trace.len(), 2);
+    // As on Linux with an MTU of 1500: 45 segments of 1448 bytes.
+    assert_eq!(world.trace[0].2.window, 65_160);
 }
 
 #[test]

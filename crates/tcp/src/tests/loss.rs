@@ -109,8 +109,7 @@ fn the_tail_is_probed_after_two_round_trips() {
     let world = transfer(20_000, &[13, 14], Config::default());
     let times = retransmissions(&world);
     assert_eq!(times.len(), 2);
-    let last =
-        world.trace.iter().filter(|&&(at, end, _, len)| end == 0 && len > 0 && at < times[0]).next_back();
+    let last = world.trace.iter().rfind(|&&(at, end, _, len)| end == 0 && len > 0 && at < times[0]);
     let waited = times[0].since(last.unwrap().0);
     // 2 * SRTT from the last ACK, not the timeout of 220 ms.
     assert!(waited > MS(40) && waited < MS(90), "{waited}");
@@ -180,10 +179,10 @@ fn syn_ack_is_sent_six_times() {
     assert_eq!(world.states()[1], State::Closed);
 }
 
-/// The path stalls for half a second: the timeout was needless, the echoed timestamp tells, and the
-/// window comes back.
+/// Half a second's segments are overtaken by all later ones: the recovery was needless, duplicates
+/// tell, and the window comes back.
 #[test]
-fn a_spurious_timeout_is_undone() {
+fn a_spurious_recovery_is_undone() {
     let mut world = World::simple();
     world.ends[0].to_send = 3_000_000;
     world.run_for(MS(150));
@@ -194,8 +193,50 @@ fn a_spurious_timeout_is_undone() {
     world.link.delay = MS(10);
     world.run_for(MS(700));
     let after = world.ends[0].tcp.info(world.now);
-    assert!(after.total_retransmitted > 0, "there was a timeout: {after:?}");
+    assert!(after.total_retransmitted > 0, "there was a recovery: {after:?}");
     assert!(after.cwnd >= before, "{before} before, {} after", after.cwnd);
+}
+
+/// RFC 3522: the ACK that comes after a timeout echoes the first transmission's timestamp.
+#[test]
+fn a_spurious_timeout_is_undone() {
+    let mut solo = Solo::modern();
+    solo.tcp.send(&[1; 14_480], solo.now);
+    let first = solo.sent();
+    assert_eq!(first.len(), 10);
+    let before = solo.tcp.info(solo.now);
+    let original = first[0].0.options.timestamps.unwrap().value;
+    while solo.tcp.info(solo.now).congestion_state != 4 {
+        solo.tick();
+        solo.sent();
+    }
+    let lost = solo.tcp.info(solo.now);
+    assert_eq!((lost.cwnd, lost.ssthresh), (1, 7));
+    let mut ack = solo.segment(Flags::ACK, PEERS + 1, OURS + 1449);
+    ack.options.timestamps.as_mut().unwrap().echo = original;
+    solo.feed(&ack, b"");
+    let after = solo.tcp.info(solo.now);
+    assert_eq!((after.congestion_state, after.ssthresh, after.lost), (0, before.ssthresh, 0));
+    assert!(after.cwnd >= before.cwnd);
+}
+
+/// The same, but the retransmission is what is acknowledged: the window stays small.
+#[test]
+fn a_genuine_timeout_is_not_undone() {
+    let mut solo = Solo::modern();
+    solo.tcp.send(&[1; 14_480], solo.now);
+    solo.sent();
+    let mut last = 0;
+    while solo.tcp.info(solo.now).congestion_state != 4 {
+        solo.tick();
+        last = solo.sent().last().map_or(last, |s| s.0.options.timestamps.unwrap().value);
+    }
+    let mut ack = solo.segment(Flags::ACK, PEERS + 1, OURS + 1449);
+    ack.options.timestamps.as_mut().unwrap().echo = last;
+    solo.feed(&ack, b"");
+    let after = solo.tcp.info(solo.now);
+    assert_eq!((after.congestion_state, after.ssthresh), (4, 7));
+    assert!(after.cwnd <= 2, "{after:?}");
 }
 
 #[test]
