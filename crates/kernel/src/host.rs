@@ -30,9 +30,11 @@ pub struct HostConfig {
     pub seed: Seed,
     /// What its clock shows at the start, in seconds since 1970.
     pub epoch_secs: u64,
-    /// Absolute native path of `hosts/<name>` in the results: the working directory of its
-    /// processes and the place of its writable layer and of its processes' output.
+    /// Absolute native path of `hosts/<name>` in the results: the place of its writable layer and
+    /// of its processes' output. Reads and writes below it pass through.
     pub directory: PathBuf,
+    /// The directory that its processes start in, usually the same.
+    pub working_directory: PathBuf,
     /// The address of `eth0`.
     pub address: Ipv4Addr,
     /// What `eth0` can send and receive.
@@ -149,6 +151,7 @@ pub struct Host {
     /// `getrandom`, `/dev/random`, `AT_RANDOM`.
     pub(crate) random: Stream,
     pub(crate) reports: Vec<Report>,
+    pub(crate) specs_started: usize,
     pub(crate) warnings: Map<String, u64>,
     pub(crate) departures: Vec<Departure>,
     pub(crate) captured: Vec<Captured>,
@@ -193,6 +196,7 @@ impl Host {
             inbox: Map::new(),
             futexes: FutexTable::default(),
             reports: Vec::new(),
+            specs_started: 0,
             warnings: Map::new(),
             departures: Vec::new(),
             captured: Vec::new(),
@@ -238,6 +242,20 @@ impl Host {
     /// Experiment processes that have not ended, by their number on this host.
     pub fn running_specs(&self) -> Vec<usize> {
         self.processes.iter().filter(|(_, p)| p.ended.is_none()).filter_map(|(_, p)| p.spec).collect()
+    }
+
+    /// What `eth0` has carried and dropped.
+    pub fn interface_counters(&self) -> belljar_net::Counters {
+        *self.net.eth0.nic.counters()
+    }
+    /// Its clock.
+    pub fn now(&self) -> SimTime {
+        self.clock.now()
+    }
+    /// Whether every process of the experiment has started and none is left.
+    pub fn is_finished(&self) -> bool {
+        self.specs_started == self.config.processes.len()
+            && self.processes.iter().all(|(_, process)| process.ended.is_some())
     }
 
     /// Counts something that a program asked for and did not fully get.
