@@ -57,6 +57,11 @@ impl XsaveLayout {
         let by_hand: u64 = self.components.iter().filter(|c| expected(c)).map(|c| c.bit).sum();
         (self.mask & !(by_hand | 2)) as u32
     }
+
+    /// The components that compiled code may leave in use and `vzeroupper` does not clear.
+    pub fn left_behind(&self) -> u32 {
+        (self.mask & (OPMASK | HI16_ZMM)) as u32
+    }
 }
 
 static LAYOUT: OnceLock<XsaveLayout> = OnceLock::new();

@@ -11,6 +11,7 @@ use belljar_kernel::machine::Regs;
 use std::arch::x86_64::__cpuid_count;
 use std::sync::OnceLock;
 
+const ARCH_CPUID_GET: i64 = 0x1011;
 const ARCH_CPUID_SET: i64 = 0x1012;
 
 /// EAX, EBX, ECX, EDX.
@@ -36,11 +37,15 @@ const FEATURES_D1_EAX: u32 = 0b111;
 /// Leaf 0x80000001 ECX: LAHF, LZCNT, PREFETCHW.
 const FEATURES_8_1_ECX: u32 = 1 << 0 | 1 << 5 | 1 << 8;
 
-/// Makes `cpuid` fault on this thread, or not; without effect where the CPU cannot.
-/// Async-signal-safe.
-pub fn set_faulting(on: bool) {
-    // SAFETY: the argument is a plain number.
-    unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, i64::from(!on)) };
+/// Makes `cpuid` fault on this thread, or not; without effect where the CPU cannot. Gives whether it
+/// did before. Async-signal-safe.
+pub fn set_faulting(on: bool) -> bool {
+    // SAFETY: the arguments are plain numbers.
+    unsafe {
+        let was_native = libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_GET);
+        libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, i64::from(!on));
+        was_native == 0
+    }
 }
 
 /// Answers the `cpuid` that faulted with EAX and ECX as in `regs`.

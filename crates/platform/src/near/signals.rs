@@ -89,7 +89,10 @@ pub unsafe extern "C" fn on_signal(
     unsafe {
         let registers = &mut (*ucontext).uc_mcontext.gregs;
         let rip = registers[libc::REG_RIP as usize] as u64;
-        let in_guest = (*worker).in_guest != 0 && !layout::HOST_AREA.contains(&rip);
+        let running = (*worker).in_guest != 0;
+        // A guest's jump to where the simulator has no code is the guest's fault.
+        let in_guest =
+            running && (!layout::HOST_AREA.contains(&rip) || is_fetch_fault(signal, info, registers));
         if signal == tick_signal() {
             if !in_guest || (*worker).tick_resumes != (*worker).resumes {
                 // The first tick in this resume, or a tick of the simulator's own time.
@@ -119,6 +122,21 @@ pub unsafe extern "C" fn on_signal(
     }
 }
 
+/// Whether the fault is that of fetching the instruction at RIP itself. The simulator's own code
+/// never raises one while a guest counts as running.
+///
+/// # Safety
+/// `info` must be the kernel's.
+unsafe fn is_fetch_fault(signal: i32, info: *const libc::siginfo_t, registers: &[i64; 23]) -> bool {
+    const PAGE_FAULT: i64 = 14;
+    const INSTRUCTION_FETCH: i64 = 0x10;
+    // SAFETY: a SIGSEGV carries an address.
+    signal == libc::SIGSEGV
+        && registers[libc::REG_TRAPNO as usize] == PAGE_FAULT
+        && registers[libc::REG_ERR as usize] & INSTRUCTION_FETCH != 0
+        && unsafe { (*info).si_addr() } as i64 == registers[libc::REG_RIP as usize]
+}
+
 /// A signal of the platform on a thread that is no worker.
 ///
 /// # Safety
@@ -131,8 +149,13 @@ pub unsafe extern "C" fn on_signal_elsewhere(
     // SAFETY: as for `on_signal`.
     unsafe {
         let registers = &mut (*ucontext).uc_mcontext.gregs;
-        if (*info).si_code > 0 && fix_copy(registers) {
-            return;
+        if (*info).si_code > 0 {
+            // A worker's child thread inherits that `rdtsc` and `cpuid` trap.
+            if fix_copy(registers)
+                || is_trapping_instruction(signal, registers) && worker::set_thread_native()
+            {
+                return;
+            }
         }
         end_as_usual(signal, (*info).si_code <= 0);
     }
@@ -194,17 +217,25 @@ fn host_fault(signal: i32, registers: &mut [i64; 23], worker: &mut Worker) {
         registers[libc::REG_EFL as usize] &= !0x100;
         return;
     }
-    let protection = registers[libc::REG_TRAPNO as usize] as u64 == GENERAL_PROTECTION;
-    if signal == libc::SIGSEGV && protection && layout::HOST_AREA.contains(&rip) {
-        // SAFETY: `rip` was just executed, and the longest of the three is 3 bytes; an
-        // instruction that is cut off by the end of its mapping would not have got this far.
-        let code = unsafe { std::slice::from_raw_parts(rip as *const u8, 2) };
-        if matches!(code, [0x0f, 0x31 | 0x01 | 0xa2]) && !(worker.tsc_is_native && worker.cpuid_is_native) {
-            worker::set_traps_native(worker);
-            return;
-        }
+    let native = worker.tsc_is_native && worker.cpuid_is_native;
+    if !native && is_trapping_instruction(signal, registers) {
+        worker::set_traps_native(worker);
+        return;
     }
     end_as_usual(signal, false);
+}
+
+/// Whether the simulator's own code wanted `rdtsc`, `rdtscp` or `cpuid`.
+fn is_trapping_instruction(signal: i32, registers: &[i64; 23]) -> bool {
+    let rip = registers[libc::REG_RIP as usize] as u64;
+    let protection = registers[libc::REG_TRAPNO as usize] as u64 == GENERAL_PROTECTION;
+    if signal != libc::SIGSEGV || !protection || !layout::HOST_AREA.contains(&rip) {
+        return false;
+    }
+    // SAFETY: the CPU has just decoded an instruction at `rip`. One of a single byte at the end of
+    // its mapping, which would make this read fault, is none that raises this exception.
+    let code = unsafe { std::slice::from_raw_parts(rip as *const u8, 2) };
+    matches!(code, [0x0f, 0x31 | 0x01 | 0xa2])
 }
 
 fn fix_copy(registers: &mut [i64; 23]) -> bool {

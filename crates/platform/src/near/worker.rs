@@ -1,7 +1,7 @@
 //! What a thread needs to run guests: a block that GS points to, an alternate signal stack below
 //! which that block lies, system calls of guest code trapping, a preemption timer.
 
-use super::context::{Context, DEFAULT_MXCSR};
+use super::context::{Context, DEFAULT_MXCSR, xsave};
 use super::cpu::{self, XsaveLayout};
 use super::{cpuid, entry, signals};
 use crate::InitError;
@@ -37,12 +37,12 @@ pub struct Worker {
     pub host_fs: u64,
     /// 1 from just before guest code runs until it is left.
     pub in_guest: u64,
-    /// The vector components that are kept, and those of them that a quick exit does not keep.
+    /// The vector components that are kept.
     pub xsave_mask: u32,
-    /// `xsave_mask` without SSE.
-    pub xsave_beyond_sse: u32,
-    /// The components that only `xrstor` loads.
+    /// Those of them that only `xsavec` and `xrstor` save and load.
     pub not_by_hand: u32,
+    /// Those that the simulator may use and `vzeroupper` does not clear.
+    pub left_behind: u32,
     /// The simulator's MXCSR.
     pub mxcsr: u32,
     /// Whether the simulator's own use of `rdtsc` on this thread made it native again.
@@ -59,7 +59,13 @@ pub struct Worker {
     pub layout: XsaveLayout,
     /// What the last signal that ended a resume said.
     pub trap: Trap,
+    /// An XSAVE image that brings x87 back to its initial state.
+    pub initial_x87: InitialX87,
 }
+
+/// All zeros: no component has anything but its initial state.
+#[repr(C, align(64))]
+pub struct InitialX87([u8; xsave::EXTENDED]);
 
 /// What a signal's frame says beyond the registers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -147,8 +153,8 @@ impl Owned {
             host_fs: 0,
             in_guest: 0,
             xsave_mask: layout.mask as u32,
-            xsave_beyond_sse: layout.mask as u32 & !2,
             not_by_hand: layout.not_by_hand(),
+            left_behind: layout.left_behind(),
             mxcsr: DEFAULT_MXCSR,
             tsc_is_native: true,
             cpuid_is_native: true,
@@ -157,6 +163,7 @@ impl Owned {
             timer: std::ptr::null_mut(),
             layout,
             trap: Trap::default(),
+            initial_x87: InitialX87([0; xsave::EXTENDED]),
         };
         // SAFETY: the page was just made writable, is aligned, and belongs to this thread alone.
         // FS holds this thread's base, GS is unused by everything else on this platform.
@@ -260,4 +267,16 @@ pub fn set_traps_native(worker: &mut Worker) {
         cpuid::set_faulting(false);
         worker.cpuid_is_native = true;
     }
+}
+
+/// Gives `rdtsc` and `cpuid` to a thread that is no worker; false if it has them. Async-signal-safe.
+pub fn set_thread_native() -> bool {
+    let mut mode = libc::PR_TSC_ENABLE;
+    // SAFETY: `mode` outlives the call; the rest are plain numbers.
+    unsafe {
+        libc::prctl(libc::PR_GET_TSC, &mut mode, 0, 0, 0);
+        libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE, 0, 0, 0);
+    }
+    let cpuid_was_faulting = cpuid::set_faulting(false);
+    mode != libc::PR_TSC_ENABLE || cpuid_was_faulting
 }

@@ -98,10 +98,31 @@ fn addresses_that_are_no_code_fault_before_the_cpu_sees_them() {
 
 #[test]
 fn a_jump_to_nowhere_faults_there() {
-    let mut guest = Guest::new(blob!(wild, "xor eax, eax", "jmp rax"));
+    let mut guest = Guest::new(blob!(wild, "jmp rax"));
+    // Nothing, no page, this thread's stack, which is not executable.
+    let local = 0u8;
+    for target in [0, 0x7000_0000_0000, &raw const local as u64] {
+        let thread = guest.thread();
+        guest.regs(thread).rax = target;
+        let Exit::Fault(fault) = guest.machine.resume(thread) else { panic!("no fault") };
+        assert_eq!((fault.signal, fault.addr, guest.regs(thread).rip), (libc::SIGSEGV, target, target));
+    }
+}
+
+#[test]
+fn a_thread_that_a_worker_starts_reads_clocks() {
+    let mut guest = Guest::new(blob!(starts, "2:", "xor eax, eax", "syscall", "jmp 2b"));
     let thread = guest.thread();
-    let Exit::Fault(fault) = guest.machine.resume(thread) else { panic!("no fault") };
-    assert_eq!((fault.signal, fault.addr, guest.regs(thread).rip), (libc::SIGSEGV, 0, 0));
+    guest.syscall(thread);
+    std::thread::spawn(|| {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `now` outlives the call.
+        assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) }, 0);
+        assert!(now.tv_sec + now.tv_nsec > 0);
+    })
+    .join()
+    .unwrap();
+    guest.syscall(thread);
 }
 
 #[test]

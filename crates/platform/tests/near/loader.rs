@@ -114,9 +114,9 @@ impl Program {
             self.top + PAGE
         };
         for &&[_, flags, offset, address, in_file, in_memory] in &loads {
-            let start = base + address & !(PAGE - 1);
+            let start = (base + address) & !(PAGE - 1);
             let shift = address % PAGE;
-            let prot = Prot::from_bits_truncate((flags & 4 >> 2 | flags & 2 | (flags & 1) << 2) as u32)
+            let prot = Prot::from_bits_truncate((flags & 2 | (flags & 1) << 2) as u32)
                 | if flags & 4 != 0 { Prot::READ } else { Prot::empty() };
             let backing = Backing::PrivateFile { file, offset: offset - shift };
             self.machine.map(self.space, start, in_file + shift, prot, backing).unwrap();

@@ -322,3 +322,27 @@ fn the_vdso_makes_system_calls_and_is_rewritten() {
     guest.machine.read(guest.space, at + 0x800, &mut first).unwrap();
     assert_eq!(first, [0xe9]);
 }
+
+#[test]
+fn a_fault_in_what_was_displaced_is_told_where_it_was() {
+    let code =
+        blob!(displaced_fault, "2:", "mov eax, ebx", "syscall", "mov r12, [rax]", "nop", "inc r13", "jmp 2b");
+    let mut guest = Guest::new(code);
+    let thread = guest.thread();
+    for _ in 0..5 {
+        guest.syscall(thread);
+        guest.regs(thread).rax = guest.stack - 8;
+    }
+    assert_eq!(guest.text_bytes(2, 1), [0xe9]);
+    guest.regs(thread).rax = 0x18;
+    let Exit::Fault(fault) = guest.machine.resume(thread) else { panic!("no fault") };
+    assert_eq!((fault.signal, fault.addr), (libc::SIGSEGV, 0x18));
+    assert_eq!(guest.relative_regs(thread).rip, 4);
+    // The handler of a JVM or of Go repairs and goes on at the same instruction, or behind it.
+    guest.regs(thread).rax = guest.stack - 8;
+    guest.syscall(thread);
+    assert_eq!(guest.regs(thread).r13, 5);
+    guest.regs(thread).rip += 3;
+    guest.syscall(thread);
+    assert_eq!(guest.regs(thread).r13, 6);
+}
