@@ -1,0 +1,87 @@
+//! Memory without a name: it goes with the last process that has it mapped or open.
+
+use std::fs::File;
+use std::io::{Error, Result};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+
+/// A `T` in memory that other processes can map as well, all zero bytes at first.
+///
+/// What is reached through [`get`](Self::get) may change at any time by another process's hand:
+/// only a protocol between the processes makes more than raw reads and writes sound.
+#[derive(Debug)]
+pub struct SharedMemory<T> {
+    at: NonNull<T>,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread; access goes through raw pointers.
+unsafe impl<T: Send> Send for SharedMemory<T> {}
+
+impl<T> SharedMemory<T> {
+    /// New memory, mapped here, and the file by which another process can map it.
+    pub fn create() -> Result<(SharedMemory<T>, OwnedFd)> {
+        // SAFETY: the name is a C string; a fresh descriptor is owned by nobody else.
+        let file = unsafe {
+            match libc::memfd_create(c"belljar".as_ptr(), libc::MFD_CLOEXEC) {
+                -1 => return Err(Error::last_os_error()),
+                fd => File::from_raw_fd(fd),
+            }
+        };
+        file.set_len(size_of::<T>() as u64)?;
+        let file = OwnedFd::from(file);
+        Ok((SharedMemory::map(&file)?, file))
+    }
+
+    fn map(file: &OwnedFd) -> Result<SharedMemory<T>> {
+        use std::os::fd::AsRawFd;
+        let (len, prot) = (size_of::<T>(), libc::PROT_READ | libc::PROT_WRITE);
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let at =
+            unsafe { libc::mmap(std::ptr::null_mut(), len, prot, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        match NonNull::new(at.cast::<T>()) {
+            Some(at) if at.as_ptr().cast() != libc::MAP_FAILED => Ok(SharedMemory { at }),
+            _ => Err(Error::last_os_error()),
+        }
+    }
+
+    /// Where it lies.
+    pub fn get(&self) -> *mut T {
+        self.at.as_ptr()
+    }
+}
+
+impl<T> Drop for SharedMemory<T> {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own.
+        unsafe { libc::munmap(self.at.as_ptr().cast(), size_of::<T>()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::futex;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+
+    #[test]
+    fn two_mappings_show_the_same_word_and_wake_each_other() {
+        let (here, file) = SharedMemory::<AtomicU32>::create().unwrap();
+        let there = SharedMemory::<AtomicU32>::map(&file).unwrap();
+        assert_ne!(here.get(), there.get());
+        let waiter = std::thread::spawn(move || {
+            // SAFETY: mapped, and only touched atomically.
+            let word = unsafe { &*there.get() };
+            while word.load(Ordering::Acquire) == 0 {
+                futex::wait(word, 0, Duration::from_secs(10));
+            }
+            word.store(2, Ordering::Release);
+        });
+        // SAFETY: as above.
+        let word = unsafe { &*here.get() };
+        word.store(1, Ordering::Release);
+        futex::wake(word);
+        waiter.join().unwrap();
+        assert_eq!(word.load(Ordering::Acquire), 2);
+    }
+}

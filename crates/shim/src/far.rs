@@ -1,0 +1,347 @@
+//! The program in a far guest's process: it does what the channel says, one command at a time.
+//!
+//! Everything of it lies above the guests' part of the address space. It has one thread, no heap
+//! and three descriptors: the channel's memory, the socket that passes it files to be mapped, and
+//! nothing to write to. It dies with the thread of the simulator that started it.
+
+use crate::entry;
+use crate::frame::{self, SigInfo, UContext};
+use crate::layout::{CHANNEL, FAR_WORKER, FIXED_AREA, HOST_AREA, PAGE};
+use crate::protocol::{self, CHANNEL_FD, Channel, MAX_CALLS, NativeCall, PROCESS, SIMULATOR, SOCKET_FD};
+use crate::system::{call, exit, nr};
+use crate::worker::{ARENA, EXCEPTIONS, REGION, TICK_NS, TICK_SIGNAL, Worker};
+use core::sync::atomic::Ordering;
+
+const PROT_READ_WRITE: u64 = 3;
+const MAP_SHARED: u64 = 1;
+const MAP_PRIVATE: u64 = 2;
+const MAP_FIXED: u64 = 0x10;
+const MAP_ANONYMOUS: u64 = 0x20;
+const SIGKILL: u64 = 9;
+const SIGTRAP: i32 = 5;
+const SIGCHLD: u64 = 17;
+const CLONE_PARENT: u64 = 0x8000;
+const FUTEX_WAIT: u64 = 0;
+const FUTEX_WAKE: u64 = 1;
+const PR_SET_PDEATHSIG: u64 = 1;
+const PR_SET_TSC: u64 = 26;
+const PR_TSC_SIGSEGV: u64 = 2;
+const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
+const ARCH_CPUID_SET: u64 = 0x1012;
+const RLIMIT_CORE: u64 = 4;
+const CLOCK_THREAD_CPUTIME_ID: u64 = 3;
+const TRAP_FLAG: u64 = 0x100;
+
+/// Exit statuses that say what went wrong before the first command.
+const NO_CHANNEL: u8 = 101;
+const NO_WORKER: u8 = 102;
+const NO_SIGNALS: u8 = 103;
+const NO_DISPATCH: u8 = 104;
+const ORPHAN: u8 = 105;
+
+fn channel() -> *mut Channel {
+    CHANNEL as *mut Channel
+}
+
+fn worker() -> *mut Worker {
+    FAR_WORKER as *mut Worker
+}
+
+/// Makes a call whose failure means the end.
+///
+/// # Safety
+/// As the call has it.
+unsafe fn must(status: u8, number: usize, args: [u64; 6]) -> i64 {
+    // SAFETY: passed on to the caller.
+    match unsafe { call(number, args) } {
+        result if result >= 0 => result,
+        _ => exit(status),
+    }
+}
+
+/// The whole life of the process that was started with the channel and the socket as descriptors 0
+/// and 1.
+///
+/// # Safety
+/// To be called once, as the first thing in a fresh process linked to run at
+/// [`FAR_IMAGE`](crate::layout::FAR_IMAGE).
+pub unsafe fn main() -> ! {
+    // SAFETY: the process is fresh: nothing but this code, its stack and what the kernel maps lies
+    // in it, and the fixed addresses are free for it to use.
+    unsafe {
+        call(nr::CLOSE_RANGE, [3, u64::from(u32::MAX), 0, 0, 0, 0]);
+        map_channel();
+        call(nr::CHDIR, [c"/".as_ptr() as u64, 0, 0, 0, 0, 0]);
+        let no_core = [0u64; 2];
+        call(nr::PRLIMIT64, [0, RLIMIT_CORE, no_core.as_ptr() as u64, 0, 0, 0]);
+        // With an unlimited stack Linux lays its own pages out where guests belong.
+        call(nr::MUNMAP, [FIXED_AREA.start, HOST_AREA.start - FIXED_AREA.start, 0, 0, 0, 0]);
+        make_worker();
+        install_handlers();
+        arm();
+        serve()
+    }
+}
+
+/// # Safety
+/// Nothing may refer to the channel mapped before.
+unsafe fn map_channel() {
+    let len = size_of::<Channel>() as u64;
+    let args = [CHANNEL, len, PROT_READ_WRITE, MAP_SHARED | MAP_FIXED, CHANNEL_FD, 0];
+    // SAFETY: nothing else lies at these addresses.
+    unsafe { must(NO_CHANNEL, nr::MMAP, args) };
+}
+
+/// # Safety
+/// To be called once.
+unsafe fn make_worker() {
+    let flags = MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS;
+    let stack = FAR_WORKER + 2 * PAGE;
+    // SAFETY: nothing else lies at these addresses; the structure is the kernel's `stack_t`.
+    unsafe {
+        must(NO_WORKER, nr::MMAP, [FAR_WORKER, REGION, PROT_READ_WRITE, flags, u64::MAX, 0]);
+        must(NO_WORKER, nr::MPROTECT, [FAR_WORKER + PAGE, PAGE, 0, 0, 0, 0]);
+        worker().write(Worker::new(&(*channel()).layout, 0, on_signal));
+        ARENA.store(FAR_WORKER, Ordering::Relaxed);
+        entry::write_gs_base(FAR_WORKER);
+        let alternate = [stack, 0, REGION - 2 * PAGE];
+        must(NO_WORKER, nr::SIGALTSTACK, [alternate.as_ptr() as u64, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// The kernel's `struct sigaction`.
+#[repr(C)]
+struct Action {
+    handler: u64,
+    flags: u64,
+    restorer: u64,
+    mask: u64,
+}
+
+const SA_SIGINFO: u64 = 4;
+const SA_ONSTACK: u64 = 0x0800_0000;
+const SA_NODEFER: u64 = 0x4000_0000;
+const SA_RESTART: u64 = 0x1000_0000;
+const SA_RESTORER: u64 = 0x0400_0000;
+
+core::arch::global_asm!(
+    ".text",
+    ".globl belljar_far_restorer",
+    ".hidden belljar_far_restorer",
+    "belljar_far_restorer:",
+    "mov eax, 15",
+    "syscall",
+);
+
+unsafe extern "C" {
+    fn belljar_far_restorer();
+}
+
+/// # Safety
+/// The worker must be there.
+unsafe fn install_handlers() {
+    let action = Action {
+        handler: entry::signal_entry as *const () as u64,
+        // NODEFER: frames are abandoned, so nothing would unblock the signal again.
+        flags: SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART | SA_RESTORER,
+        restorer: belljar_far_restorer as *const () as u64,
+        mask: 0,
+    };
+    let mut blocked = u64::MAX;
+    for signal in EXCEPTIONS.into_iter().chain([TICK_SIGNAL]) {
+        blocked &= !(1 << (signal - 1));
+        let args = [signal as u64, &raw const action as u64, 0, 8, 0, 0];
+        // SAFETY: the handler is written for these flags.
+        unsafe { must(NO_SIGNALS, nr::RT_SIGACTION, args) };
+    }
+    const SIG_SETMASK: u64 = 2;
+    let args = [SIG_SETMASK, &raw const blocked as u64, 0, 8, 0, 0];
+    // SAFETY: the set outlives the call.
+    unsafe { must(NO_SIGNALS, nr::RT_SIGPROCMASK, args) };
+}
+
+/// What a thread does not inherit by a fork: dying with the simulator, the preemption timer, system
+/// calls of guest code trapping.
+///
+/// # Safety
+/// The handlers must be installed and the channel mapped.
+unsafe fn arm() {
+    // SAFETY: plain numbers, and structures that outlive their calls: `struct sigevent` (value,
+    // signal, SIGEV_THREAD_ID, thread) and `struct itimerspec`.
+    unsafe {
+        call(nr::PRCTL, [PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0]);
+        if call(nr::GETPPID, [0; 6]) != i64::from((*channel()).parent) {
+            exit(ORPHAN);
+        }
+        const SIGEV_THREAD_ID: u64 = 4;
+        let thread = call(nr::GETTID, [0; 6]) as u64;
+        let event = [0, TICK_SIGNAL as u64 | SIGEV_THREAD_ID << 32, thread, 0, 0, 0, 0, 0];
+        let mut timer = 0i32;
+        let args = [CLOCK_THREAD_CPUTIME_ID, event.as_ptr() as u64, &raw mut timer as u64, 0, 0, 0];
+        must(NO_DISPATCH, nr::TIMER_CREATE, args);
+        let tick = [0, TICK_NS as u64, 0, TICK_NS as u64];
+        must(NO_DISPATCH, nr::TIMER_SETTIME, [timer as u64, 0, tick.as_ptr() as u64, 0, 0, 0]);
+        let allowed = HOST_AREA.end - HOST_AREA.start;
+        must(NO_DISPATCH, nr::PRCTL, [PR_SET_SYSCALL_USER_DISPATCH, 1, HOST_AREA.start, allowed, 0, 0]);
+        must(NO_DISPATCH, nr::PRCTL, [PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0, 0]);
+        // Not every CPU can; guests then see the machine's own answers.
+        call(nr::ARCH_PRCTL, [ARCH_CPUID_SET, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// Gives the turn away, waits for it, does what the channel says, for ever.
+///
+/// # Safety
+/// Everything else must be ready, and it must be this process's turn.
+unsafe fn serve() -> ! {
+    // SAFETY: only the address is taken.
+    let turn = unsafe { &raw const (*channel()).turn };
+    loop {
+        // SAFETY: the channel is mapped, and its other parts are this process's while its turn is.
+        unsafe {
+            (*turn).store(SIMULATOR, Ordering::Release);
+            call(nr::FUTEX, [turn as u64, FUTEX_WAKE, 1, 0, 0, 0]);
+            while (*turn).load(Ordering::Acquire) != PROCESS {
+                call(nr::FUTEX, [turn as u64, FUTEX_WAIT, u64::from(SIMULATOR), 0, 0, 0]);
+            }
+            match (*channel()).command {
+                protocol::RESUME => resume(),
+                protocol::CALLS => make_calls(),
+                protocol::FORK => fork(),
+                _ => exit(NO_CHANNEL),
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The channel's context must be one that the CPU accepts.
+unsafe fn resume() {
+    let channel = channel();
+    // SAFETY: the worker and the channel belong to this thread now.
+    unsafe {
+        (*worker()).resumes += 1;
+        (*worker()).target = (*channel).context.resume_at;
+        (*channel).came = entry::enter(worker(), &raw mut (*channel).context);
+        (*channel).trap = (*worker()).trap;
+    }
+}
+
+/// # Safety
+/// The calls must not touch what this program needs.
+unsafe fn make_calls() {
+    let channel = channel();
+    let mut received = 0;
+    // SAFETY: the channel is this process's now; the calls are the caller's word.
+    unsafe {
+        for at in 0..((*channel).call_count as usize).min(MAX_CALLS) {
+            let NativeCall { number, received_fd, mut args } = (*channel).calls[at];
+            if let Some(arg) = args.get_mut((received_fd as usize).wrapping_sub(1)) {
+                *arg = received;
+            }
+            let result =
+                if number == protocol::RECEIVE_FD { receive_fd() } else { call(number as usize, args) };
+            (*channel).results[at] = result;
+            if result < 0 && result > -4096 {
+                break;
+            }
+            if number == protocol::RECEIVE_FD {
+                received = result as u64;
+            }
+        }
+    }
+}
+
+/// Takes the next descriptor out of the socket.
+fn receive_fd() -> i64 {
+    let mut byte = 0u8;
+    let part = [&raw mut byte as u64, 1];
+    // `struct cmsghdr` and one descriptor, padded.
+    let mut control = [0u64; 3];
+    // `struct msghdr`: no name, one part, the control block.
+    let mut message = [0, 0, part.as_ptr() as u64, 1, control.as_mut_ptr() as u64, 24, 0];
+    const MSG_CMSG_CLOEXEC: u64 = 0x4000_0000;
+    // SAFETY: all structures outlive the call.
+    let got =
+        unsafe { call(nr::RECVMSG, [SOCKET_FD, message.as_mut_ptr() as u64, MSG_CMSG_CLOEXEC, 0, 0, 0]) };
+    const EBADF: i64 = 9;
+    match got {
+        1 if message[5] >= 20 => i64::from(control[2] as u32),
+        error if error < 0 => error,
+        _ => -EBADF,
+    }
+}
+
+/// # Safety
+/// It must be this process's turn.
+unsafe fn fork() {
+    let (memory, socket) = (receive_fd(), receive_fd());
+    // SAFETY: the child has a copy of everything that is private, this stack included, and leaves
+    // the shared channel alone until it has its own.
+    unsafe {
+        let child = call(nr::CLONE, [CLONE_PARENT | SIGCHLD, 0, 0, 0, 0, 0]);
+        if child == 0 {
+            must(NO_CHANNEL, nr::DUP3, [memory as u64, CHANNEL_FD, 0, 0, 0, 0]);
+            must(NO_CHANNEL, nr::DUP3, [socket as u64, SOCKET_FD, 0, 0, 0, 0]);
+            call(nr::CLOSE_RANGE, [3, u64::from(u32::MAX), 0, 0, 0, 0]);
+            map_channel();
+            arm();
+            serve();
+        }
+        call(nr::CLOSE, [memory as u64, 0, 0, 0, 0, 0]);
+        call(nr::CLOSE, [socket as u64, 0, 0, 0, 0, 0]);
+        (*channel()).results[0] = child;
+    }
+}
+
+/// See [`OnSignal`](crate::worker::OnSignal).
+///
+/// # Safety
+/// Called by the entry code alone.
+unsafe extern "C" fn on_signal(
+    signal: i32,
+    info: *mut SigInfo,
+    frame: *mut UContext,
+    worker: *mut Worker,
+    fs_base: u64,
+) -> u32 {
+    // SAFETY: the kernel built the frame; the block belongs to the thread that the handler
+    // interrupted, and nothing of it is borrowed while a guest runs.
+    unsafe {
+        let regs = &mut (*frame).regs;
+        let in_guest = (*worker).in_guest != 0 && !HOST_AREA.contains(&regs.rip);
+        if signal == TICK_SIGNAL {
+            if !in_guest || (*worker).tick_resumes != (*worker).resumes {
+                // The first tick in this resume, or a tick of this program's own time.
+                if in_guest {
+                    (*worker).tick_resumes = (*worker).resumes;
+                }
+                return 0;
+            }
+        } else if (*info).code <= 0 {
+            die(signal);
+        } else if !in_guest {
+            if entry::is_entry_code(regs.rip) && signal == SIGTRAP {
+                // The guest single-stepped itself into a stub; the step ends here.
+                regs.rflags &= !TRAP_FLAG;
+                return 0;
+            }
+            die(signal);
+        }
+        frame::save(info, frame, worker, fs_base);
+        (*worker).in_guest = 0;
+        entry::CAME_BY_SIGNAL
+    }
+}
+
+/// Ends the process by `signal`, as if it had no handler.
+fn die(signal: i32) -> ! {
+    let action = Action { handler: 0, flags: SA_RESTORER, restorer: 0, mask: 0 };
+    // SAFETY: the structure outlives the call.
+    unsafe {
+        call(nr::RT_SIGACTION, [signal as u64, &raw const action as u64, 0, 8, 0, 0]);
+        let thread = call(nr::GETTID, [0; 6]) as u64;
+        call(nr::TKILL, [thread, signal as u64, 0, 0, 0, 0]);
+    }
+    exit(128)
+}

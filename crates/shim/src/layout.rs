@@ -1,0 +1,25 @@
+//! Where things lie in an address space with guest code in it.
+//!
+//! ```text
+//! 0x1_0000 ..               fixed addresses of ET_EXEC images
+//! 0x1000_0000_0000 ..       the guest area: slots of equal size
+//! 0x5000_0000_0000 ..       the simulator, or a far guest's shim: system calls from here are native
+//! ```
+
+use core::ops::Range;
+
+/// The guests' part of the address space.
+pub const GUEST_AREA: Range<u64> = 0x1000_0000_0000..0x5000_0000_0000;
+/// The part of the simulator, or of a far guest's shim: image, heap, libraries and stacks.
+pub const HOST_AREA: Range<u64> = 0x5000_0000_0000..0x7fff_ffff_f000;
+/// What a claim of fixed addresses must lie in (below is `vm.mmap_min_addr`).
+pub const FIXED_AREA: Range<u64> = 0x1_0000..GUEST_AREA.start;
+/// The size of a page.
+pub const PAGE: u64 = 4096;
+
+/// Where a far guest's process maps its channel.
+pub const CHANNEL: u64 = 0x5e00_0000_0000;
+/// Where a far guest's process has its worker block and signal stack.
+pub const FAR_WORKER: u64 = 0x5e80_0000_0000;
+/// Where the far program is linked to.
+pub const FAR_IMAGE: u64 = 0x5f00_0000_0000;

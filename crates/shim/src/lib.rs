@@ -1,0 +1,23 @@
+//! What runs in the same address space as guest code, and nothing else: no standard library, no
+//! dependencies, no heap.
+//!
+//! * [`layout`]: where guests, the simulator and this code lie
+//! * [`context`]: saved registers; [`xstate`]: where vector state lies in them
+//! * [`worker`]: the block that GS points to; [`entry`]: into the guest and out of it, in assembly
+//! * [`frame`]: what a signal's frame says; [`system`]: native system calls
+//! * [`protocol`]: what the simulator and a far guest's process tell each other
+//! * [`far`]: the program in a far guest's process
+//!
+//! The near platform uses the first four in the simulator itself; the far platform starts
+//! `program/main.rs`, a static binary made from this crate alone.
+#![no_std]
+
+pub mod context;
+pub mod entry;
+pub mod far;
+pub mod frame;
+pub mod layout;
+pub mod protocol;
+pub mod system;
+pub mod worker;
+pub mod xstate;

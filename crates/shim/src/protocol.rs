@@ -1,0 +1,72 @@
+//! What the simulator and a far guest's process tell each other: a block in shared memory that
+//! belongs to whoever's turn it is, and a word to sleep on.
+
+use crate::context::Context;
+use crate::worker::Trap;
+use crate::xstate::XsaveLayout;
+use core::sync::atomic::AtomicU32;
+
+/// The process's descriptor of the channel's memory.
+pub const CHANNEL_FD: u64 = 0;
+/// The process's descriptor of the socket through which it is passed others.
+pub const SOCKET_FD: u64 = 1;
+
+/// [`Channel::turn`]: the simulator's. The process sleeps.
+pub const SIMULATOR: u32 = 0;
+/// [`Channel::turn`]: the process's. It starts with that and gives the turn away when it is ready.
+pub const PROCESS: u32 = 1;
+
+/// [`Channel::command`]: run the guest until it comes back.
+pub const RESUME: u32 = 1;
+/// [`Channel::command`]: make [`Channel::calls`].
+pub const CALLS: u32 = 2;
+/// [`Channel::command`]: fork. The child takes the channel memory and the socket that the process
+/// is passed, in this order; `results[0]` is its process id or a negative errno.
+pub const FORK: u32 = 3;
+
+/// How many calls one command makes at most.
+pub const MAX_CALLS: usize = 64;
+/// Bytes of [`Channel::buffer`].
+pub const BUFFER: usize = 128 << 10;
+
+/// [`NativeCall::number`]: receives a descriptor from the socket; gives it.
+pub const RECEIVE_FD: u32 = u32::MAX;
+
+/// One native system call.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct NativeCall {
+    /// Its number.
+    pub number: u32,
+    /// 1 plus the index of the argument that stands for the descriptor received last; 0 for none.
+    pub received_fd: u32,
+    /// Its arguments.
+    pub args: [u64; 6],
+}
+
+/// The shared block. The file that it lies in is exactly as long.
+#[repr(C, align(4096))]
+pub struct Channel {
+    /// Whose turn it is; a futex.
+    pub turn: AtomicU32,
+    /// What the process is to do.
+    pub command: u32,
+    /// The process that it must be a child of, else it ends.
+    pub parent: u32,
+    /// How many of `calls` to make. The first one that fails is the last one made.
+    pub call_count: u32,
+    /// What [`crate::entry::enter`] gave.
+    pub came: u32,
+    /// Where vector state lies; read once.
+    pub layout: XsaveLayout,
+    /// What the signal said that ended the resume.
+    pub trap: Trap,
+    /// The calls to make.
+    pub calls: [NativeCall; MAX_CALLS],
+    /// Their results.
+    pub results: [i64; MAX_CALLS],
+    /// The guest thread to resume.
+    pub context: Context,
+    /// Bytes on their way, and the structures that `calls` point to.
+    pub buffer: [u8; BUFFER],
+}

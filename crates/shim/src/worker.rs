@@ -1,0 +1,129 @@
+//! The block that a thread needs to run guests, and the region around it.
+
+use crate::context::Context;
+use crate::entry;
+use crate::frame::{SigInfo, UContext};
+use crate::xstate::{DEFAULT_MXCSR, XsaveLayout};
+use core::sync::atomic::AtomicU64;
+
+/// Size and alignment of a worker's region: the block, a guard page, the alternate stack. The
+/// frame of a CPU with AVX-512 takes 3.4 KiB, one with AMX 11 KiB; frames nest at most twice.
+pub const REGION: u64 = 256 << 10;
+/// How many threads of a process may be workers at the same time.
+pub const MAX_WORKERS: u64 = 1024;
+/// The region of addresses that all workers' blocks lie in, so that a signal handler can tell
+/// whether it runs on a worker's stack.
+pub static ARENA: AtomicU64 = AtomicU64::new(0);
+/// Its size in bytes.
+pub const ARENA_SIZE: u64 = MAX_WORKERS * REGION;
+/// Address of the handler of signals on threads that are no workers, an [`OnSignalElsewhere`].
+pub static ON_SIGNAL_ELSEWHERE: AtomicU64 = AtomicU64::new(0);
+
+/// Thread CPU time between two preemption ticks. A guest is preempted by the second tick within
+/// one resume, so after one to two of these.
+pub const TICK_NS: i64 = 50_000_000;
+/// The signal of the preemption timer: a real-time signal that C libraries leave alone.
+pub const TICK_SIGNAL: i32 = 42;
+
+/// The exceptions that guest code may raise, and SIGSYS: those signals, and [`TICK_SIGNAL`], bring
+/// guest code back.
+pub const EXCEPTIONS: [i32; 6] = [SIGSYS, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP];
+const SIGSYS: i32 = 31;
+const SIGSEGV: i32 = 11;
+const SIGBUS: i32 = 7;
+const SIGFPE: i32 = 8;
+const SIGILL: i32 = 4;
+const SIGTRAP: i32 = 5;
+
+/// Called by the entry code on a worker's alternate stack with FS and GS already the worker's own;
+/// `fs_base` is what FS was. Gives 0 to go on where the signal interrupted, else how the resume
+/// ended.
+pub type OnSignal = unsafe extern "C" fn(
+    signal: i32,
+    info: *mut SigInfo,
+    frame: *mut UContext,
+    worker: *mut Worker,
+    fs_base: u64,
+) -> u32;
+/// Called by the entry code on any other thread.
+pub type OnSignalElsewhere = unsafe extern "C" fn(signal: i32, info: *mut SigInfo, frame: *mut UContext);
+
+/// The worker block. The entry code knows it by fixed offsets, stubs by `entry` at GS:0.
+#[repr(C, align(64))]
+pub struct Worker {
+    /// Where stubs jump to.
+    pub entry: u64,
+    /// Where the guest goes on (or, on a stub's way in, would).
+    pub target: u64,
+    /// The context that runs.
+    pub context: *mut Context,
+    /// The worker's own stack below the registers that [`entry::enter`] saved.
+    pub host_rsp: u64,
+    /// The thread's own FS base.
+    pub host_fs: u64,
+    /// 1 from just before guest code runs until it is left.
+    pub in_guest: u64,
+    /// What decides about signals.
+    pub on_signal: OnSignal,
+    /// The vector components that are kept, and those of them that a quick exit does not keep.
+    pub xsave_mask: u32,
+    /// `xsave_mask` without SSE.
+    pub xsave_beyond_sse: u32,
+    /// The components that only `xrstor` loads.
+    pub not_by_hand: u32,
+    /// The MXCSR of compiled code.
+    pub mxcsr: u32,
+    /// Whether the simulator's own use of `rdtsc` on this thread made it native again.
+    pub tsc_is_native: bool,
+    /// The same for `cpuid`.
+    pub cpuid_is_native: bool,
+    /// Counts resumes.
+    pub resumes: u64,
+    /// `resumes` at the last preemption tick that found guest code running.
+    pub tick_resumes: u64,
+    /// Where vector state lies in signal frames and contexts.
+    pub layout: XsaveLayout,
+    /// What the last signal that ended a resume said.
+    pub trap: Trap,
+}
+
+/// What a signal's frame says beyond the registers.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Trap {
+    /// Its number.
+    pub signal: i32,
+    /// `si_code`.
+    pub code: i32,
+    /// `si_addr`, or `si_arch` of a SIGSYS.
+    pub addr: u64,
+    /// The exception's vector.
+    pub trapno: u64,
+    /// The exception's error code.
+    pub error_code: u64,
+}
+
+impl Worker {
+    /// The block of a thread whose FS base is `host_fs`.
+    pub fn new(layout: &XsaveLayout, host_fs: u64, on_signal: OnSignal) -> Worker {
+        Worker {
+            entry: entry::from_stub as *const () as u64,
+            target: 0,
+            context: core::ptr::null_mut(),
+            host_rsp: 0,
+            host_fs,
+            in_guest: 0,
+            on_signal,
+            xsave_mask: layout.mask as u32,
+            xsave_beyond_sse: layout.mask as u32 & !2,
+            not_by_hand: layout.not_by_hand(),
+            mxcsr: DEFAULT_MXCSR,
+            tsc_is_native: true,
+            cpuid_is_native: true,
+            resumes: 0,
+            tick_resumes: 0,
+            layout: *layout,
+            trap: Trap::default(),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Where vector and floating-point state lies in memory.
+
+/// Offsets inside an XSAVE image (Intel SDM volume 1, 13.4).
+pub mod offset {
+    /// x87 control word.
+    pub const FCW: usize = 0;
+    /// MXCSR.
+    pub const MXCSR: usize = 24;
+    /// The MXCSR bits that the CPU has.
+    pub const MXCSR_MASK: usize = 28;
+    /// ST0 to ST7.
+    pub const ST: usize = 32;
+    /// XMM0 to XMM15.
+    pub const XMM: usize = 160;
+    /// What FXSAVE leaves to software.
+    pub const SOFTWARE: usize = 464;
+    /// XSTATE_BV, the components that are not in their initial state.
+    pub const XSTATE_BV: usize = 512;
+    /// XCOMP_BV, the form and contents of a compacted image.
+    pub const XCOMP_BV: usize = 520;
+    /// The header's end: the extended area.
+    pub const EXTENDED: usize = 576;
+    /// K0 to K7 in compacted form with all of AVX-512.
+    pub const OPMASK: usize = 832;
+    /// ZMM16 to ZMM31 in compacted form with all of AVX-512.
+    pub const HI16_ZMM: usize = 1408;
+}
+
+/// The component of the x87 registers.
+pub const X87: u64 = 1;
+/// The component of XMM0 to XMM15.
+pub const SSE: u64 = 1 << 1;
+/// The component of the upper halves of YMM0 to YMM15.
+pub const AVX: u64 = 1 << 2;
+/// The component of K0 to K7.
+pub const OPMASK: u64 = 1 << 5;
+/// The component of ZMM16 to ZMM31.
+pub const HI16_ZMM: u64 = 1 << 7;
+/// x87, SSE and AVX: what guests are shown.
+pub const SHOWN: u64 = X87 | SSE | AVX;
+/// The same and AVX-512: what is kept for guests that use it all the same, because not every CPU
+/// can be made to hide it.
+pub const KEPT: u64 = 0b1110_0111;
+
+/// Size of the state that guests are shown, in bytes, in standard form.
+pub const SHOWN_SIZE: usize = 832;
+/// Room for everything in [`KEPT`] in compacted form.
+pub const XSAVE_SIZE: usize = 2496;
+
+/// The x87 control word after `execve`.
+pub const DEFAULT_FCW: u16 = 0x37f;
+/// MXCSR after `execve`: all exceptions masked, round to nearest.
+pub const DEFAULT_MXCSR: u32 = 0x1f80;
+
+/// One XSAVE state component beyond x87 and SSE.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Component {
+    /// Its bit in XSTATE_BV.
+    pub bit: u64,
+    /// Its size in bytes.
+    pub size: usize,
+    /// Its offset in the standard form, as in Linux's signal frames.
+    pub standard: usize,
+    /// Its offset in the compacted form that `xsavec` with [`XsaveLayout::mask`] writes.
+    pub compacted: usize,
+}
+
+/// Where `xsavec` puts what.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct XsaveLayout {
+    /// The components that are saved and restored.
+    pub mask: u64,
+    /// Those beyond x87 and SSE; unused entries have `bit` 0.
+    pub components: [Component; 6],
+}
+
+impl XsaveLayout {
+    /// The components that the entry code cannot load without `xrstor`: x87 and the upper halves
+    /// of ZMM0 to ZMM15, and those of AVX-512 where they do not lie at its fixed offsets.
+    pub fn not_by_hand(&self) -> u32 {
+        let expected = |c: &Component| match c.bit {
+            AVX => c.compacted == offset::EXTENDED,
+            OPMASK => c.compacted == offset::OPMASK,
+            HI16_ZMM => c.compacted == offset::HI16_ZMM,
+            _ => false,
+        };
+        let by_hand: u64 = self.components.iter().filter(|c| expected(c)).map(|c| c.bit).sum();
+        (self.mask & !(by_hand | SSE)) as u32
+    }
+}
