@@ -77,6 +77,7 @@ impl Call<'_> {
                 self.write(argument, &(len as i32))?;
                 done(0)
             }
+            (FileKind::Socket(socket), _) => crate::net::socket_ioctl(self, socket, request, argument),
             _ => Err(Errno::ENOTTY),
         }
     }

@@ -105,7 +105,9 @@ pub enum DirectorySource {
     Lower(PathBuf),
     /// From the directory's own native folder: it is passed through.
     Own,
-    /// `/proc`: one directory for each process, besides what is in memory.
+    /// From the table of made-up files, under this path.
+    Table(&'static str),
+    /// `/proc`: one directory for each process, besides what the table has.
     Processes,
     /// `/proc/<pid>`.
     Process(i32),
@@ -129,6 +131,8 @@ pub enum Child {
     Known(InodeKey),
     /// One that has been listed only: its number and the `S_IFMT` bits of its mode.
     Listed(u64, u32),
+    /// A file of the machine at this path, in a directory that otherwise starts empty.
+    Lower(PathBuf),
     /// One that the directory's source has and this directory no longer has.
     Whiteout,
 }

@@ -81,6 +81,10 @@ impl Host {
             }
             Some(Child::Whiteout) => return Ok(None),
             Some(Child::Listed(number, _)) => Some(*number),
+            Some(Child::Lower(path)) => {
+                let path = path.clone();
+                return self.load(directory, name, path.clone(), Store::Lower(path), None);
+            }
             None if dir.complete => return Ok(None),
             None => None,
         };
@@ -94,8 +98,20 @@ impl Host {
                 let Some(path) = self.own_path_in(directory, name) else { return Ok(None) };
                 (path, Store::Own)
             }
-            _ => return self.lookup_in_proc(directory, name),
+            _ => return self.lookup_made_up(directory, name),
         };
+        self.load(directory, name, native, store, number)
+    }
+
+    /// Makes an inode of the native file that is `name` in a directory; `None` if there is none.
+    fn load(
+        &mut self,
+        directory: InodeKey,
+        name: &[u8],
+        native: PathBuf,
+        store: Store,
+        number: Option<u64>,
+    ) -> Result<Option<InodeKey>, Errno> {
         let stat = match self.machine.stat(&native) {
             Ok(stat) => stat,
             Err(Errno::ENOENT | Errno::ENOTDIR) => return Ok(None),
@@ -147,7 +163,8 @@ impl Host {
             .filter_map(|(name, child)| match child {
                 Child::Known(inode) => Some((name.clone(), Ok(*inode))),
                 Child::Listed(number, kind) => Some((name.clone(), Err((*number, *kind)))),
-                Child::Whiteout => None,
+                // What is not listed is not there for those who look around.
+                Child::Lower(_) | Child::Whiteout => None,
             })
             .collect();
         for (name, child) in entries {
@@ -174,7 +191,7 @@ impl Host {
             DirectorySource::None => return Ok(()),
             DirectorySource::Lower(path) => path.clone(),
             DirectorySource::Own => self.own_path(directory).ok_or(Errno::ENOENT)?,
-            _ => return self.complete_proc(directory),
+            _ => return self.complete_made_up(directory),
         };
         for entry in self.machine.read_dir(&native)? {
             if !self.directory(directory).entries.contains_key(&entry.name[..]) {

@@ -3,7 +3,7 @@
 use super::{Child, Directory, DirectorySource, Meta, Node, ROOT, Times};
 use crate::files::Files;
 use crate::files::devices::DEVICES;
-use crate::files::virtual_files::{LINKS, SYSTEM_FILES};
+use crate::files::virtual_files::{ETC_FILES, LINKS};
 use crate::host::HostConfig;
 use crate::ids::InodeKey;
 use std::os::unix::ffi::OsStrExt;
@@ -43,11 +43,15 @@ pub fn new_tree(files: &mut Files, config: &HostConfig) {
         }),
     );
     for (path, device, mode) in DIRECTORIES {
-        let source = if *path == "/proc" { DirectorySource::Processes } else { DirectorySource::None };
+        let source = match *path {
+            "/proc" => DirectorySource::Processes,
+            "/sys" => DirectorySource::Table("/sys"),
+            _ => DirectorySource::None,
+        };
         let directory = Directory { source, ..Directory::default() };
         tree.mount(Path::new(path), *device, *mode, directory);
     }
-    for (path, mode, file) in SYSTEM_FILES {
+    for (path, mode, file) in ETC_FILES {
         tree.leaf(path, *mode, Node::Virtual(file.clone()));
     }
     for (path, device) in DEVICES {
@@ -65,6 +69,11 @@ pub fn new_tree(files: &mut Files, config: &HostConfig) {
         ..Directory::default()
     };
     tree.mount(&config.directory, DISK, 0o755, directory);
+    // What the experiment names must be found wherever it lies.
+    tree.expose(&config.working_directory);
+    for process in &config.processes {
+        tree.expose(Path::new(&process.path));
+    }
 }
 
 struct Seeds<'a> {
@@ -127,5 +136,24 @@ impl Seeds<'_> {
         let inode = self.add(device, mode, node);
         let name = path.file_name().map_or(&b""[..], |name| name.as_bytes());
         self.name(parent, name, inode);
+    }
+    /// Shows a file of the machine that lies below a directory which starts empty.
+    fn expose(&mut self, path: &Path) {
+        let (mut at, mut native) = (ROOT, PathBuf::from("/"));
+        for part in path.components().skip(1) {
+            native.push(part);
+            let device = self.files.inodes[at.0].device;
+            let Node::Directory(directory) = &mut self.files.inodes[at.0].node else { return };
+            match directory.entries.get(part.as_os_str().as_bytes()) {
+                Some(Child::Known(inode)) => at = *inode,
+                Some(_) => return,
+                None => {
+                    if directory.source == DirectorySource::None && [DISK, RUN, SHM].contains(&device) {
+                        directory.entries.insert(part.as_os_str().as_bytes().into(), Child::Lower(native));
+                    }
+                    return;
+                }
+            }
+        }
     }
 }

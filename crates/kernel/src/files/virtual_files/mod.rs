@@ -6,7 +6,7 @@ mod processes;
 mod status;
 mod system;
 
-pub use system::{LINKS, SYSTEM_FILES};
+pub use system::{ETC_FILES, LINKS};
 
 use super::FileKind;
 use super::tree::Node;

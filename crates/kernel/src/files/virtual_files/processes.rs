@@ -1,5 +1,6 @@
 //! The directories of `/proc/<pid>` and their symbolic links.
 
+use super::system::{SystemFile, system_file, system_names};
 use super::{MagicLink, ProcessFile, VirtualFile};
 use crate::files::tree::{Directory, DirectorySource, Node, Step, Target};
 use crate::files::{FdTable, FileKind};
@@ -72,8 +73,8 @@ impl Host {
         }
     }
 
-    /// Looks up an entry of a directory of procfs that is not in memory yet.
-    pub(crate) fn lookup_in_proc(
+    /// Looks up an entry of a made-up directory that is not in memory yet.
+    pub(crate) fn lookup_made_up(
         &mut self,
         directory: InodeKey,
         name: &[u8],
@@ -85,7 +86,14 @@ impl Host {
                 (_, Some(pid)) if self.living(pid).is_some() => {
                     self.proc_directory(directory, DirectorySource::Process(pid))
                 }
-                _ => return Ok(None),
+                _ => match self.system_entry(directory, "/proc", name) {
+                    Some(entry) => entry,
+                    None => return Ok(None),
+                },
+            },
+            DirectorySource::Table(path) => match self.system_entry(directory, path, name) {
+                Some(entry) => entry,
+                None => return Ok(None),
             },
             DirectorySource::Process(pid) => match self.process_entry(directory, pid, None, name) {
                 Some(entry) => entry,
@@ -118,6 +126,14 @@ impl Host {
         Ok(Some(inode))
     }
 
+    /// An entry of the table of made-up files.
+    fn system_entry(&self, parent: InodeKey, path: &str, name: &[u8]) -> Option<(Node, u32)> {
+        Some(match system_file(path, std::str::from_utf8(name).ok()?)? {
+            SystemFile::File(mode, file) => (Node::Virtual(file), mode),
+            SystemFile::Directory(path) => self.proc_directory(parent, DirectorySource::Table(path)),
+        })
+    }
+
     fn proc_directory(&self, parent: InodeKey, source: DirectorySource) -> (Node, u32) {
         (Node::Directory(Directory { parent, source, ..Directory::default() }), 0o555)
     }
@@ -148,14 +164,16 @@ impl Host {
         })
     }
 
-    /// Looks every entry of a directory of procfs up, so that it can be listed.
-    pub(crate) fn complete_proc(&mut self, directory: InodeKey) -> Result<(), Errno> {
+    /// Looks every entry of a made-up directory up, so that it can be listed.
+    pub(crate) fn complete_made_up(&mut self, directory: InodeKey) -> Result<(), Errno> {
         let links = ["exe", "cwd", "root", "net", "fd", "fdinfo"];
         let names: Vec<String> = match self.directory(directory).source {
             DirectorySource::Processes => {
                 let own = ["self", "thread-self"].map(String::from).into_iter();
-                own.chain(self.pids.keys().map(i32::to_string)).collect()
+                let system = system_names("/proc").into_iter().map(String::from);
+                own.chain(system).chain(self.pids.keys().map(i32::to_string)).collect()
             }
+            DirectorySource::Table(path) => system_names(path).into_iter().map(String::from).collect(),
             DirectorySource::Process(_) | DirectorySource::Thread(..) => {
                 let files = PROCESS_FILES.iter().map(|(name, ..)| *name);
                 files.chain(links).chain(["task"]).map(String::from).collect()

@@ -10,14 +10,18 @@ const SECOND: u64 = 1_000_000_000;
 /// `USER_HZ`.
 const TICK_NS: u64 = 10_000_000;
 
-/// Made-up files by path and mode.
-pub const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
+/// Made-up files in `/etc`, where the machine's other files show too.
+pub const ETC_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/etc/hostname", 0o644, Made(hostname)),
     ("/etc/hosts", 0o644, Made(network::hosts)),
     ("/etc/machine-id", 0o444, Made(machine_id)),
     ("/etc/nsswitch.conf", 0o644, Text(NSSWITCH)),
     ("/etc/resolv.conf", 0o644, Text("# Names of hosts are in /etc/hosts.\n")),
     ("/etc/timezone", 0o644, Text("Etc/UTC\n")),
+];
+
+/// Made-up files below `/proc` and `/sys` by path and mode, in order of their paths.
+const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/cmdline", 0o444, Text("quiet\n")),
     ("/proc/cpuinfo", 0o444, Text(CPUINFO)),
     ("/proc/devices", 0o444, Text("Character devices:\n  1 mem\n  5 /dev/tty\n\nBlock devices:\n  8 sd\n")),
@@ -137,6 +141,42 @@ pub const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/sys/kernel/mm/transparent_hugepage/shmem_enabled", 0o644, Text("always within_size advise [never]\n")),
 ];
 
+/// What the table has at a path.
+pub(super) enum SystemFile {
+    /// A file of this mode.
+    File(u32, VirtualFile),
+    /// A directory, at this path.
+    Directory(&'static str),
+}
+
+/// `name` in the directory `path` of the table.
+pub(super) fn system_file(path: &str, name: &str) -> Option<SystemFile> {
+    let path = format!("{path}/{name}");
+    let at = SYSTEM_FILES.partition_point(|(p, ..)| *p < path.as_str());
+    let (found, mode, file) = SYSTEM_FILES.get(at)?;
+    if **found == *path {
+        return Some(SystemFile::File(*mode, file.clone()));
+    }
+    // `name` may be part of a longer name here; names below it sort behind some of those.
+    let below = format!("{path}/");
+    let at = SYSTEM_FILES.partition_point(|(p, ..)| *p < below.as_str());
+    let (found, ..) = SYSTEM_FILES.get(at).filter(|(p, ..)| p.starts_with(&below))?;
+    Some(SystemFile::Directory(&found[..path.len()]))
+}
+
+/// The names in the directory `path` of the table.
+pub(super) fn system_names(path: &str) -> Vec<&'static str> {
+    let below = format!("{path}/");
+    let from = SYSTEM_FILES.partition_point(|(p, ..)| *p < below.as_str());
+    let mut names: Vec<&str> = SYSTEM_FILES[from..]
+        .iter()
+        .take_while(|(p, ..)| p.starts_with(&below))
+        .map(|(p, ..)| p[below.len()..].split('/').next().unwrap_or_default())
+        .collect();
+    names.dedup();
+    names
+}
+
 /// Symbolic links by path.
 pub const LINKS: &[(&str, &str)] = &[
     ("/dev/fd", "/proc/self/fd"),
@@ -231,4 +271,19 @@ fn stat(host: &mut Host) -> String {
         "cpu  0 0 0 {idle} 0 0 0 0 0 0\ncpu0 0 0 0 {idle} 0 0 0 0 0 0\nintr 0\nctxt 0\nbtime {boot}\n\
          processes {processes}\nprocs_running 1\nprocs_blocked 0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0\n"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_order_and_finds_files_and_directories() {
+        assert!(SYSTEM_FILES.is_sorted_by(|a, b| a.0 < b.0));
+        assert!(matches!(system_file("/proc", "sys"), Some(SystemFile::Directory("/proc/sys"))));
+        assert!(matches!(system_file("/proc/net", "tcp"), Some(SystemFile::File(0o444, _))));
+        assert!(matches!(system_file("/proc", "stat"), Some(SystemFile::File(..))));
+        assert!(system_file("/proc", "sy").is_none() && system_file("/sys", "zz").is_none());
+        assert_eq!(system_names("/sys"), ["class", "devices", "kernel"]);
+    }
 }
