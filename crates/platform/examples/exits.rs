@@ -57,6 +57,15 @@ fn main() {
             guest.machine.resume(thread);
         })
     });
+    let start = now();
+    let count = 200;
+    for _ in 0..count {
+        let mut guest = Guest::new(sse);
+        let thread = guest.thread();
+        guest.syscall(thread);
+    }
+    let each = (now() - start).as_nanos() as f64 / f64::from(count);
+    println!("space made, run, dropped   {:6.1} us", each / 1e3);
     let mut guest = Guest::new(sse);
     let mut buffer = [1u8; 1024];
     for len in [8, 64, 1024] {

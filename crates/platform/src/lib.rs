@@ -8,6 +8,9 @@
 //! a guest; from then on all signals but the platform's own are blocked on it, so a program that
 //! wants SIGINT takes it on another thread.
 //!
+//! What a worker starts natively, threads and processes, inherits that `rdtsc` traps; a process even
+//! beyond `execve`, where nothing answers. Call [`release_thread`] before.
+//!
 //! This is not a sandbox: a near guest can read and write the simulator's memory.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
@@ -18,4 +21,4 @@ mod init;
 pub mod near;
 
 pub use init::{InitError, init};
-pub use near::NearMachine;
+pub use near::{NearMachine, release_thread};

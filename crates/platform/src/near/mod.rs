@@ -26,7 +26,7 @@ pub(crate) mod worker;
 use crate::files::{self};
 use belljar_kernel::machine::{
     Backing, ContextId, Exit, GuestMemory, HostFiles, NativeDirEntry, NativeFile, NativeStat, OpenHow,
-    Platform, Prot, Regs, SpaceId,
+    Placement, Platform, Prot, Regs, SpaceId,
 };
 use belljar_linux_abi::Errno;
 use context::Context;
@@ -36,6 +36,12 @@ pub use space::CallCounts;
 use space::Space;
 use std::ops::Range;
 use std::path::Path;
+
+/// Gives `rdtsc` and `cpuid` back to the calling thread until it next resumes a guest: to be called
+/// before a worker starts a native process. Without effect on other threads.
+pub fn release_thread() {
+    worker::release_current();
+}
 
 /// One host's guests, mapped into this process.
 ///
@@ -99,7 +105,10 @@ impl GuestMemory for NearMachine {
 }
 
 impl Platform for NearMachine {
-    fn create_space(&mut self, slot: u32) -> Result<SpaceId, Errno> {
+    fn fork_space(&mut self, _space: SpaceId) -> Result<SpaceId, Errno> {
+        Err(Errno::ENOMEM)
+    }
+    fn create_space(&mut self, slot: u32, _placement: Placement) -> Result<SpaceId, Errno> {
         let slot = self.slots.get(slot).ok_or(Errno::ENOMEM)?;
         let space = Space::new(slot)?;
         Ok(SpaceId(self.spaces.insert(space) as u32))

@@ -122,6 +122,15 @@ pub fn current() -> *mut Worker {
     if worker.is_null() { become_worker() } else { worker }
 }
 
+/// See [`super::release_thread`].
+pub fn release_current() {
+    let worker = CURRENT.get();
+    if !worker.is_null() {
+        // SAFETY: the block is this thread's, and no guest runs.
+        set_traps_native(unsafe { &mut *worker });
+    }
+}
+
 #[cold]
 fn become_worker() -> *mut Worker {
     let owned = Owned::new().unwrap_or_else(|error| panic!("this thread cannot run guests: {error}"));

@@ -1,6 +1,7 @@
 //! Loads real programs and makes their system calls natively, as far as a program with one thread
 //! needs them: enough to see that the platform runs code that it was not written for.
 
+use crate::fixture::HOSTS;
 use belljar_kernel::machine::{
     Backing, Exit, GuestMemory, HostFiles, NativeFile, OpenHow, Platform, Prot, Regs, SpaceId,
 };
@@ -43,8 +44,8 @@ impl Program {
     /// Runs `args[0]` to its end; gives it and its exit status.
     pub fn run(host: u32, args: &[&str]) -> (Program, i32) {
         belljar_platform::init().expect("this machine can run guests");
-        let mut machine = NearMachine::new(host, 128);
-        let space = machine.create_space(0).unwrap();
+        let mut machine = NearMachine::new(host, HOSTS);
+        let space = machine.create_space(0, Placement::Near).unwrap();
         let top = machine.space_range(space).end;
         let path = std::fs::canonicalize(args[0]).unwrap();
         let mut program = Program {

@@ -1,17 +1,17 @@
 //! Programs of this machine print under the platform what they print natively.
 
+use crate::fixture::FIRST_PROGRAM_HOST;
 use crate::loader::Program;
 use std::path::Path;
 use std::process::Command;
-
-/// Hosts of these tests; those of the fixture count from the other end.
-const FIRST_HOST: u32 = 100;
 
 fn same(index: u32, args: &[&str]) {
     if !Path::new(args[0]).exists() {
         eprintln!("skipped: no {} here", args[0]);
         return;
     }
+    // The last round made this thread a worker.
+    belljar_platform::release_thread();
     let native = Command::new(args[0])
         .args(&args[1..])
         .env_clear()
@@ -20,8 +20,8 @@ fn same(index: u32, args: &[&str]) {
         .stdin(std::process::Stdio::null())
         .output()
         .unwrap();
-    let (program, status) = Program::run(FIRST_HOST + index, args);
-    assert_eq!(String::from_utf8_lossy(&program.output), String::from_utf8_lossy(&native.stdout));
+    let (program, status) = Program::run(FIRST_PROGRAM_HOST + index, args);
+    assert!(program.output == native.stdout, "{args:?} printed {}", String::from_utf8_lossy(&program.output));
     assert_eq!(Some(status), native.status.code());
     let counts = program.machine.call_counts();
     assert_eq!(counts.trapped + counts.rewritten, program.calls);
@@ -70,4 +70,17 @@ fn python_computes() {
         print(sum(math.sin(i) for i in range(20000)), json.dumps({'a': [1, 2.5]}), \
         hashlib.sha256(b'x' * 100000).hexdigest(), decimal.Decimal(2).sqrt())";
     same(5, &["/usr/bin/python3", "-I", "-c", program]);
+}
+
+#[test]
+fn programs_run_on_two_workers_at_once() {
+    let worker = |first: u32| {
+        move || {
+            for n in 0..10 {
+                same(first + n % 2, &["/bin/ls", "-la", "/usr/bin"]);
+            }
+        }
+    };
+    let threads = [std::thread::spawn(worker(10)), std::thread::spawn(worker(12))];
+    threads.into_iter().for_each(|t| t.join().unwrap());
 }
