@@ -118,8 +118,7 @@ fn ask_interface(call: &mut Call<'_>, request: u64, arg: u64) -> Result<(), Errn
     let mut entry = [0; IFREQ_LEN];
     call.read_bytes(arg, &mut entry)?;
     let end = entry[..NAME_LEN].iter().position(|b| *b == 0).unwrap_or(NAME_LEN);
-    let interface =
-        NAMES.iter().position(|name| name.as_bytes() == &entry[..end]).ok_or(Errno::ENODEV)?;
+    let interface = NAMES.iter().position(|name| name.as_bytes() == &entry[..end]).ok_or(Errno::ENODEV)?;
     entry[NAME_LEN..].fill(0);
     let own = if interface == LO { Ipv4Addr::LOCALHOST } else { call.host.config.address };
     let bits = if interface == LO { 8 } else { NETMASK_BITS };

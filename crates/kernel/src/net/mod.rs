@@ -17,6 +17,8 @@ pub mod socket;
 mod sockopt;
 pub mod tcp;
 pub mod udp;
+#[cfg(test)]
+mod tests;
 pub mod unix;
 
 pub use ioctl::socket_ioctl;

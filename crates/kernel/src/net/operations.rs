@@ -24,7 +24,13 @@ macro_rules! by_family {
 
 impl Host {
     /// Adds a socket to the slab, with a wait queue of its own.
-    pub(crate) fn add_socket(&mut self, domain: i32, type_: i32, protocol: i32, kind: SocketKind) -> SocketKey {
+    pub(crate) fn add_socket(
+        &mut self,
+        domain: i32,
+        type_: i32,
+        protocol: i32,
+        kind: SocketKind,
+    ) -> SocketKey {
         let queue = self.waits.create();
         self.net.next_serial = self.net.next_serial.wrapping_add(1);
         let serial = self.net.next_serial;
@@ -159,9 +165,7 @@ fn create_inet(host: &mut Host, domain: i32, type_: i32, protocol: i32) -> Resul
             Err(Errno::EPROTONOSUPPORT)
         }
         (c::SOCK_STREAM | c::SOCK_DGRAM, _) => Err(Errno::EPROTONOSUPPORT),
-        (c::SOCK_SEQPACKET | c::SOCK_RDM | c::SOCK_DCCP | SOCK_PACKET | 0, _) => {
-            Err(Errno::ESOCKTNOSUPPORT)
-        }
+        (c::SOCK_SEQPACKET | c::SOCK_RDM | c::SOCK_DCCP | SOCK_PACKET | 0, _) => Err(Errno::ESOCKTNOSUPPORT),
         _ => Err(Errno::EINVAL),
     }
 }

@@ -41,12 +41,7 @@ pub(super) fn read_address(call: &Call<'_>, addr: u64, len: i32) -> Result<RawAd
 
 /// Stores an address and its length as `accept(2)` does: cut to the length that the caller gave,
 /// with the true length stored in its place.
-pub(super) fn write_address(
-    call: &mut Call<'_>,
-    addr: u64,
-    len_addr: u64,
-    name: &[u8],
-) -> Result<(), Errno> {
+pub(super) fn write_address(call: &mut Call<'_>, addr: u64, len_addr: u64, name: &[u8]) -> Result<(), Errno> {
     let room: i32 = call.read(len_addr)?;
     let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
     call.write_bytes(addr, &name[..name.len().min(room)])?;

@@ -64,9 +64,10 @@ impl Reassembly {
         // which Linux applies to IPv4 too), exact repetitions are ignored.
         let malformed = end > MAX_DATAGRAM || (header.more_fragments && data.len() % 8 != 0);
         let slot = partial.pieces.partition_point(|(start, _)| *start < offset);
-        let repeated = partial.pieces.get(slot).is_some_and(|(start, piece)| {
-            *start == offset && piece.len() == data.len()
-        });
+        let repeated = partial
+            .pieces
+            .get(slot)
+            .is_some_and(|(start, piece)| *start == offset && piece.len() == data.len());
         if repeated {
             return None;
         }

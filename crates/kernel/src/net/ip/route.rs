@@ -65,7 +65,8 @@ mod tests {
     #[test]
     fn own_addresses_stay_inside() {
         let own = Ipv4Addr::new(11, 0, 0, 1);
-        let to = |ip: &str| route(own, ip.parse().unwrap(), None).map(|r| (r.interface, r.source.to_string()));
+        let to =
+            |ip: &str| route(own, ip.parse().unwrap(), None).map(|r| (r.interface, r.source.to_string()));
         assert_eq!(to("127.0.0.5"), Ok((LO, "127.0.0.1".into())));
         assert_eq!(to("11.0.0.1"), Ok((LO, "11.0.0.1".into())));
         assert_eq!(to("0.0.0.0"), Ok((LO, "127.0.0.1".into())));

@@ -90,12 +90,7 @@ fn autobind(call: &mut Call<'_>, key: SocketKey) {
     call.host.netlink(key).port = port;
 }
 
-pub fn connect(
-    call: &mut Call<'_>,
-    key: SocketKey,
-    raw: &[u8],
-    _again: bool,
-) -> Result<Attempt<()>, Errno> {
+pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) -> Result<Attempt<()>, Errno> {
     let (port, _) = parse_sockaddr(raw)?;
     if port != 0 {
         return Err(Errno::ECONNREFUSED);

@@ -3,8 +3,8 @@
 use super::message::{ACK, DONE, ERROR, MULTI, Message, Request};
 use crate::host::Host;
 use crate::net::interface::{NAMES, mtu};
-use crate::net::ip::route::route;
 use crate::net::ioctl::{NETMASK_BITS, interface_flags};
+use crate::net::ip::route::route;
 use crate::net::{ETH0, LO, interface_index};
 use belljar_linux_abi::{Errno, c};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

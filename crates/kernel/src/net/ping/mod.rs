@@ -58,12 +58,7 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
     Ok(())
 }
 
-pub fn connect(
-    call: &mut Call<'_>,
-    key: SocketKey,
-    raw: &[u8],
-    _again: bool,
-) -> Result<Attempt<()>, Errno> {
+pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) -> Result<Attempt<()>, Errno> {
     if address::family(raw)? == c::AF_UNSPEC {
         call.host.ping(key).peer = None;
         return Ok(Attempt::Done(()));
@@ -277,7 +272,8 @@ impl Host {
             .collect();
         for (key, raw) in keys {
             // A raw IPv4 socket sees the IP header too.
-            let bytes = if raw && v4 { inbound.packet[..inbound.payload.end].to_vec() } else { message.to_vec() };
+            let bytes =
+                if raw && v4 { inbound.packet[..inbound.payload.end].to_vec() } else { message.to_vec() };
             let arrived = self.clock.now();
             let room = self.socket(key).options.receive_buffer;
             let ping = self.ping(key);

@@ -74,8 +74,16 @@ fn set_v4(options: &mut IpOptions, name: i32, number: i32) -> Result<(), Errno> 
         c::IP_BIND_ADDRESS_NO_PORT => options.bind_address_no_port = on,
         c::IP_MULTICAST_TTL => options.multicast_ttl = hops(number, 0)?.unwrap_or(1),
         c::IP_MULTICAST_LOOP => options.multicast_loop = on,
-        c::IP_OPTIONS | c::IP_RECVOPTS | c::IP_RETOPTS | c::IP_ROUTER_ALERT | c::IP_MULTICAST_ALL
-        | c::IP_UNICAST_IF | c::IP_RECVORIGDSTADDR | c::IP_MINTTL | c::IP_CHECKSUM | c::IP_RECVFRAGSIZE => {
+        c::IP_OPTIONS
+        | c::IP_RECVOPTS
+        | c::IP_RETOPTS
+        | c::IP_ROUTER_ALERT
+        | c::IP_MULTICAST_ALL
+        | c::IP_UNICAST_IF
+        | c::IP_RECVORIGDSTADDR
+        | c::IP_MINTTL
+        | c::IP_CHECKSUM
+        | c::IP_RECVFRAGSIZE => {
             keep(options, c::IPPROTO_IP, name, number);
         }
         _ => return Err(Errno::ENOPROTOOPT),
@@ -96,8 +104,14 @@ fn set_v6(options: &mut IpOptions, name: i32, number: i32, bound: bool) -> Resul
         c::IPV6_RECVERR => options.receive_errors = on,
         c::IPV6_MTU_DISCOVER => options.mtu_discover = number,
         c::IPV6_FREEBIND | c::IPV6_TRANSPARENT => options.free_bind = on,
-        c::IPV6_MULTICAST_HOPS | c::IPV6_MULTICAST_LOOP | c::IPV6_MULTICAST_IF | c::IPV6_MTU
-        | c::IPV6_DONTFRAG | c::IPV6_AUTOFLOWLABEL | c::IPV6_RECVFRAGSIZE | c::IPV6_UNICAST_IF => {
+        c::IPV6_MULTICAST_HOPS
+        | c::IPV6_MULTICAST_LOOP
+        | c::IPV6_MULTICAST_IF
+        | c::IPV6_MTU
+        | c::IPV6_DONTFRAG
+        | c::IPV6_AUTOFLOWLABEL
+        | c::IPV6_RECVFRAGSIZE
+        | c::IPV6_UNICAST_IF => {
             keep(options, c::IPPROTO_IPV6, name, number);
         }
         _ => return Err(Errno::ENOPROTOOPT),
@@ -163,8 +177,13 @@ pub fn get(host: &mut Host, key: SocketKey, level: i32, name: i32) -> Result<Val
             c::IP_MULTICAST_LOOP => flag(options.multicast_loop),
             c::IP_OPTIONS => Value::new(),
             c::IP_MULTICAST_ALL => return kept(1),
-            c::IP_RECVOPTS | c::IP_RETOPTS | c::IP_UNICAST_IF | c::IP_RECVORIGDSTADDR | c::IP_MINTTL
-            | c::IP_CHECKSUM | c::IP_RECVFRAGSIZE => return kept(0),
+            c::IP_RECVOPTS
+            | c::IP_RETOPTS
+            | c::IP_UNICAST_IF
+            | c::IP_RECVORIGDSTADDR
+            | c::IP_MINTTL
+            | c::IP_CHECKSUM
+            | c::IP_RECVFRAGSIZE => return kept(0),
             _ => return Err(Errno::ENOPROTOOPT),
         });
     }

@@ -21,11 +21,8 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
         c::SO_RCVTIMEO | c::SO_SNDTIMEO => {
             let timeout = parse_timeout(value)?;
             let options = &mut call.host.socket(key).options;
-            let slot = if name == c::SO_RCVTIMEO {
-                &mut options.receive_timeout
-            } else {
-                &mut options.send_timeout
-            };
+            let slot =
+                if name == c::SO_RCVTIMEO { &mut options.receive_timeout } else { &mut options.send_timeout };
             *slot = timeout;
             return Ok(());
         }
@@ -83,8 +80,15 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
                 call.host.tcp_pump(key);
             }
         }
-        c::SO_ZEROCOPY | c::SO_BUSY_POLL | c::SO_INCOMING_CPU | c::SO_NO_CHECK | c::SO_RXQ_OVFL
-        | c::SO_PASSSEC | c::SO_LOCK_FILTER | c::SO_SELECT_ERR_QUEUE | c::SO_MAX_PACING_RATE
+        c::SO_ZEROCOPY
+        | c::SO_BUSY_POLL
+        | c::SO_INCOMING_CPU
+        | c::SO_NO_CHECK
+        | c::SO_RXQ_OVFL
+        | c::SO_PASSSEC
+        | c::SO_LOCK_FILTER
+        | c::SO_SELECT_ERR_QUEUE
+        | c::SO_MAX_PACING_RATE
         | c::SO_PEEK_OFF => keep(options, name, number),
         c::SO_DETACH_FILTER => return Err(Errno::ENOENT),
         _ => return Err(Errno::ENOPROTOOPT),
@@ -198,8 +202,15 @@ pub fn get(call: &mut Call<'_>, key: SocketKey, name: i32) -> Result<Value, Errn
         },
         c::SO_RCVBUF => int(receive_buffer(call, key) as i32),
         c::SO_SNDBUF => int(send_buffer(call, key) as i32),
-        c::SO_ZEROCOPY | c::SO_BUSY_POLL | c::SO_INCOMING_CPU | c::SO_NO_CHECK | c::SO_RXQ_OVFL
-        | c::SO_PASSSEC | c::SO_LOCK_FILTER | c::SO_SELECT_ERR_QUEUE | c::SO_MAX_PACING_RATE
+        c::SO_ZEROCOPY
+        | c::SO_BUSY_POLL
+        | c::SO_INCOMING_CPU
+        | c::SO_NO_CHECK
+        | c::SO_RXQ_OVFL
+        | c::SO_PASSSEC
+        | c::SO_LOCK_FILTER
+        | c::SO_SELECT_ERR_QUEUE
+        | c::SO_MAX_PACING_RATE
         | c::SO_PEEK_OFF => {
             let unset = match name {
                 c::SO_PEEK_OFF | c::SO_MAX_PACING_RATE | c::SO_INCOMING_CPU => -1,

@@ -35,7 +35,8 @@ pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(
         c::TCP_KEEPIDLE => options.keepalive.idle = seconds(number, 1..=32_767)?,
         c::TCP_KEEPINTVL => options.keepalive.interval = seconds(number, 1..=32_767)?,
         c::TCP_KEEPCNT => {
-            options.keepalive.probes = u8::try_from(number).ok().filter(|n| (1..=127).contains(n)).ok_or(Errno::EINVAL)?;
+            options.keepalive.probes =
+                u8::try_from(number).ok().filter(|n| (1..=127).contains(n)).ok_or(Errno::EINVAL)?;
         }
         c::TCP_USER_TIMEOUT => {
             let millis = u64::try_from(number).map_err(|_| Errno::EINVAL)?;
@@ -48,7 +49,8 @@ pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(
             options.max_segment = (number != 0).then_some(number as u16);
         }
         c::TCP_SYNCNT => {
-            options.syn_retries = u8::try_from(number).ok().filter(|n| (1..=127).contains(n)).ok_or(Errno::EINVAL)?;
+            options.syn_retries =
+                u8::try_from(number).ok().filter(|n| (1..=127).contains(n)).ok_or(Errno::EINVAL)?;
         }
         c::TCP_DEFER_ACCEPT => options.defer_accept = number.max(0),
         c::TCP_LINGER2 => options.linger2 = if number > 120 { None } else { Some(number) },

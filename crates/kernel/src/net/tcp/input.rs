@@ -94,10 +94,8 @@ impl Host {
         let Some(reset) = reset_for(segment, payload_len) else { return };
         let Ok(route) = route(self.config.address, remote.ip(), Some(local.ip())) else { return };
         self.net.counters.tcp_resets_sent += 1;
-        let header = IpHeader {
-            dont_fragment: true,
-            ..IpHeader::new(local.ip(), remote.ip(), protocol::TCP)
-        };
+        let header =
+            IpHeader { dont_fragment: true, ..IpHeader::new(local.ip(), remote.ip(), protocol::TCP) };
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         reset.append(local.ip(), remote.ip(), (&[], &[]), &mut packet);

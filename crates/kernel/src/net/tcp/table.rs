@@ -114,11 +114,7 @@ impl Host {
             let shared_listening =
                 options.reuse_address && socket.options.reuse_address && listens && !other_listens;
             let shared_port = options.reuse_port && socket.options.reuse_port;
-            other == key
-                || shared_address
-                || shared_listening
-                || shared_port
-                || !bound.reach.overlaps(reach)
+            other == key || shared_address || shared_listening || shared_port || !bound.reach.overlaps(reach)
         })
     }
 }

@@ -2,9 +2,7 @@
 
 use super::UdpSocket;
 use crate::call::Call;
-use crate::files::readiness::{
-    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE,
-};
+use crate::files::readiness::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE};
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::address;

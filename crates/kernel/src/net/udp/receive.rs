@@ -31,11 +31,7 @@ pub fn receive(
     let peek = room.flags & c::MSG_PEEK != 0;
     let udp = call.host.udp(key);
     let Some(datagram) = udp.queue.pop_front() else {
-        return Ok(if udp.read_closed {
-            Attempt::Done(Received::default())
-        } else {
-            Attempt::Wait(queue)
-        });
+        return Ok(if udp.read_closed { Attempt::Done(Received::default()) } else { Attempt::Wait(queue) });
     };
     let payload = &datagram.packet[datagram.payload.clone()];
     let taken = payload.len().min(room.len);
@@ -82,8 +78,7 @@ fn control_messages(
     timestamp: Timestamping,
     epoch_ns: u64,
 ) -> Vec<ControlMessage> {
-    let mut messages: Vec<_> =
-        timestamp_message(timestamp, datagram.arrived, epoch_ns).into_iter().collect();
+    let mut messages: Vec<_> = timestamp_message(timestamp, datagram.arrived, epoch_ns).into_iter().collect();
     let mut push = |level, type_, data: &[u8]| {
         messages.push(ControlMessage { level, type_, data: data.to_vec() });
     };
@@ -132,8 +127,7 @@ fn receive_error(call: &mut Call<'_>, key: SocketKey) -> Result<Attempt<Received
     data.extend_from_slice(&[0; 8]);
     let offender = std::net::SocketAddr::new(error.offender, 0);
     data.extend_from_slice(&address::emit(if v4 { c::AF_INET } else { c::AF_INET6 }, offender));
-    let (level, type_) =
-        if v4 { (c::IPPROTO_IP, c::IP_RECVERR) } else { (c::IPPROTO_IPV6, c::IPV6_RECVERR) };
+    let (level, type_) = if v4 { (c::IPPROTO_IP, c::IP_RECVERR) } else { (c::IPPROTO_IPV6, c::IPV6_RECVERR) };
     let name: RawAddress = address::emit(domain, error.destination);
     let control = vec![ControlMessage { level, type_, data }];
     Ok(Attempt::Done(Received { value: 0, name, control, flags: c::MSG_ERRQUEUE }))

@@ -113,13 +113,11 @@ impl SendOptions {
             };
             match (control.level, control.type_) {
                 (c::IPPROTO_IP, c::IP_PKTINFO) => {
-                    let (info, _) =
-                        InPktinfo::read_from_prefix(&control.data).map_err(|_| Errno::EINVAL)?;
+                    let (info, _) = InPktinfo::read_from_prefix(&control.data).map_err(|_| Errno::EINVAL)?;
                     options.source = Some(IpAddr::from(info.spec_dst)).filter(|ip| !ip.is_unspecified());
                 }
                 (c::IPPROTO_IPV6, c::IPV6_PKTINFO) => {
-                    let (info, _) =
-                        In6Pktinfo::read_from_prefix(&control.data).map_err(|_| Errno::EINVAL)?;
+                    let (info, _) = In6Pktinfo::read_from_prefix(&control.data).map_err(|_| Errno::EINVAL)?;
                     let ip = address::canonical(Ipv6Addr::from(info.addr).into());
                     options.source = Some(ip).filter(|ip| !ip.is_unspecified());
                 }

@@ -1,0 +1,75 @@
+use super::*;
+use crate::testing::DATA;
+
+/// Sends a netlink request; gives the datagrams that come back.
+fn ask(test: &mut TestHost, fd: u64, kind: u16, flags: u16, body: &[u8]) -> Vec<Vec<u8>> {
+    let mut request = ((16 + body.len()) as u32).to_le_bytes().to_vec();
+    request.extend(kind.to_le_bytes());
+    request.extend(flags.to_le_bytes());
+    request.extend([7, 0, 0, 0, 0, 0, 0, 0]);
+    request.extend(body);
+    let at = test.put(BUFFER, &request);
+    test.call(c::SYS_sendto, &[fd, at, request.len() as u64]).unwrap();
+    std::iter::from_fn(|| test.receive(fd).ok()).collect()
+}
+
+#[test]
+fn rtnetlink_lists_links_and_addresses() {
+    let mut test = TestHost::new(1);
+    let fd = test.socket(c::AF_NETLINK, c::SOCK_RAW);
+    let dump = (c::NLM_F_REQUEST | c::NLM_F_DUMP) as u16;
+    let links = ask(&mut test, fd, c::RTM_GETLINK, dump, &[0; 16]);
+    assert_eq!(links.len(), 2, "the links, then that this was all");
+    let text = String::from_utf8_lossy(&links[0]).into_owned();
+    assert!(text.contains("lo\0") && text.contains("eth0\0"), "{text}");
+    assert_eq!(links[1][4], c::NLMSG_DONE as u8);
+
+    let addresses = ask(&mut test, fd, c::RTM_GETADDR, dump, &[c::AF_INET as u8, 0, 0, 0, 0, 0, 0, 0]);
+    for ip in [[127, 0, 0, 1], [11, 0, 0, 1]] {
+        assert!(addresses[0].windows(4).any(|window| window == ip), "{ip:?}");
+    }
+    // What cannot be done is refused, not ignored.
+    let refused = ask(&mut test, fd, c::RTM_NEWADDR, c::NLM_F_REQUEST as u16, &[0; 8]);
+    assert_eq!(refused[0][4], c::NLMSG_ERROR as u8);
+    let errno = i32::from_le_bytes(refused[0][16..20].try_into().unwrap());
+    assert_eq!(errno, -i32::from(Errno::EOPNOTSUPP.0));
+}
+
+#[test]
+fn ioctls_describe_the_interfaces() {
+    let mut test = TestHost::new(1);
+    let fd = test.udp4();
+    let ask = |test: &mut TestHost, name: &[u8], request: u64| {
+        let mut entry = [0; 40];
+        entry[..name.len()].copy_from_slice(name);
+        test.put(BUFFER, &entry);
+        test.call(c::SYS_ioctl, &[fd, request, DATA + BUFFER]).map(|_| test.get(BUFFER + 16, 24))
+    };
+    assert_eq!(ask(&mut test, b"eth0", 0x8915).unwrap()[4..8], [11, 0, 0, 1]);
+    assert_eq!(ask(&mut test, b"lo", 0x8915).unwrap()[4..8], [127, 0, 0, 1]);
+    assert_eq!(ask(&mut test, b"eth0", 0x8921).unwrap()[..4], 1_500i32.to_le_bytes());
+    assert_eq!(ask(&mut test, b"eth0", 0x8933).unwrap()[..4], 2i32.to_le_bytes());
+    assert_eq!(ask(&mut test, b"eth7", 0x8933), Err(Errno::ENODEV));
+    // SIOCGIFCONF: length and buffer.
+    test.put(ADDRESS, &1_000i32.to_le_bytes());
+    test.put(ADDRESS + 8, &(DATA + BUFFER).to_le_bytes());
+    test.call(c::SYS_ioctl, &[fd, 0x8912, DATA + ADDRESS]).unwrap();
+    assert_eq!(test.get(ADDRESS, 4), 80i32.to_le_bytes());
+    assert_eq!(test.get(BUFFER + 40, 5), b"eth0\0");
+}
+
+#[test]
+fn packets_are_captured_at_their_interface() {
+    let mut wire = Wire::new();
+    wire.hosts.iter_mut().for_each(|test| test.host.config.capture = true);
+    let (a, b) = (wire.hosts[A].udp4(), wire.hosts[B].udp4());
+    wire.hosts[B].bind(b, "0.0.0.0:7".parse().unwrap()).unwrap();
+    wire.hosts[A].send_to(a, b"x", at(B, 7)).unwrap();
+    wire.hosts[B].send_to(b, b"y", loopback(7)).unwrap();
+    wire.pass(millis(20));
+    let times = |test: &mut TestHost| -> Vec<(u64, &'static str)> {
+        test.host.take_captured().iter().map(|c| (c.at.as_nanos() / 1_000_000, c.interface)).collect()
+    };
+    assert_eq!(times(&mut wire.hosts[A]), [(0, "eth0")]);
+    assert_eq!(times(&mut wire.hosts[B]), [(0, "lo"), (10, "eth0")]);
+}
