@@ -1,7 +1,8 @@
 //! Loads a blob of instructions as a guest's file-backed text and runs it.
 
 use belljar_kernel::machine::{
-    Backing, ContextId, Exit, GuestMemory, HostFiles, NativeFile, OpenHow, Platform, Prot, Regs, SpaceId,
+    Backing, ContextId, Exit, GuestMemory, HostFiles, NativeFile, OpenHow, Placement, Platform, Prot, Regs,
+    SpaceId,
 };
 use belljar_platform::NearMachine;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -65,7 +66,8 @@ impl Guest {
         let number = NEXT_HOST.fetch_add(1, Ordering::Relaxed);
         let host = number % FIRST_PROGRAM_HOST;
         let mut machine = NearMachine::new(host, HOSTS);
-        let space = (0..8).find_map(|slot| machine.create_space(slot, Placement::Near).ok()).expect("a free slot");
+        let space =
+            (0..8).find_map(|slot| machine.create_space(slot, Placement::Near).ok()).expect("a free slot");
         let text = machine.space_range(space).start;
         let len = (code.len() as u64).next_multiple_of(4096);
         if as_file {

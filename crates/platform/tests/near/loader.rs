@@ -3,7 +3,7 @@
 
 use crate::fixture::HOSTS;
 use belljar_kernel::machine::{
-    Backing, Exit, GuestMemory, HostFiles, NativeFile, OpenHow, Platform, Prot, Regs, SpaceId,
+    Backing, Exit, GuestMemory, HostFiles, NativeFile, OpenHow, Placement, Platform, Prot, Regs, SpaceId,
 };
 use belljar_linux_abi::Errno;
 use belljar_platform::NearMachine;

@@ -291,7 +291,7 @@ fn fixed_images_are_rewritten_too() {
     m.remove_file(&path).unwrap();
     m.write_at(file, 0, code).unwrap();
     m.set_len(file, 4096).unwrap();
-    let at = 0x40_0000;
+    let at = 0x6a40_0000;
     m.claim_fixed(guest.space, at..at + 0x1000).unwrap();
     m.map(guest.space, at, 4096, Prot::READ | Prot::EXEC, Backing::PrivateFile { file, offset: 0 }).unwrap();
     m.close(file);
