@@ -114,7 +114,7 @@ impl Recovery {
 
     /// A segment was retransmitted.
     pub(crate) fn on_retransmitted(&mut self, now: SimTime) {
-        self.prr_sent += 1;
+        self.on_sent();
         self.retransmit_stamp.get_or_insert(now);
         if let Some(undo) = &mut self.undo {
             undo.outstanding = Some(undo.outstanding.unwrap_or(0) + 1);
@@ -123,7 +123,9 @@ impl Recovery {
 
     /// A new segment was sent.
     pub(crate) fn on_sent(&mut self) {
-        self.prr_sent += 1;
+        if matches!(self.phase, Phase::Recovery | Phase::Reduced) {
+            self.prr_sent += 1;
+        }
     }
 }
 

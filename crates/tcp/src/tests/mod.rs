@@ -5,6 +5,7 @@ mod checks;
 mod close;
 mod faults;
 mod flow;
+mod garbage;
 mod loss;
 mod solo;
 mod throughput;
