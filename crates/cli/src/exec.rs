@@ -1,6 +1,7 @@
 //! `belljar exec`.
 
 use crate::failure::Failure;
+use crate::placement::Placement;
 use crate::session;
 use belljar_config::Experiment;
 use belljar_results::ResultsFolder;
@@ -25,6 +26,9 @@ pub struct Arguments {
     /// Log the system calls of every process (needs -o)
     #[arg(long, requires = "output")]
     strace: bool,
+    /// Where the code of the command and its children runs
+    #[arg(long, value_enum, env = "BELLJAR_PLACEMENT")]
+    placement: Option<Placement>,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
@@ -36,6 +40,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     experiment.apply_overrides(&belljar_config::Overrides {
         seed: Some(arguments.seed),
         strace_logging_mode: arguments.strace.then_some(belljar_config::StraceMode::Standard),
+        placement: arguments.placement.map(Placement::setting),
         ..Default::default()
     });
     let temporary = tempfile::Builder::new().prefix("belljar-").tempdir().map_err(Failure::run)?;

@@ -3,6 +3,7 @@
 
 mod exec;
 mod failure;
+mod placement;
 mod progress;
 mod run;
 mod session;

@@ -1,6 +1,7 @@
 //! `belljar run`.
 
 use crate::failure::Failure;
+use crate::placement::Placement;
 use crate::{progress, session};
 use belljar_config::{Experiment, Overrides};
 use belljar_results::{ResultsFolder, Summary};
@@ -33,6 +34,9 @@ pub struct Arguments {
     /// Log every process's system calls (<program>.<pid>.strace)
     #[arg(long)]
     strace: bool,
+    /// Where the code of all processes runs
+    #[arg(long, value_enum, env = "BELLJAR_PLACEMENT")]
+    placement: Option<Placement>,
     /// Show no progress line
     #[arg(long)]
     no_progress: bool,
@@ -51,6 +55,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         data_directory: arguments.output.clone(),
         pcap_enabled: arguments.pcap.then_some(true),
         strace_logging_mode: arguments.strace.then_some(belljar_config::StraceMode::Standard),
+        placement: arguments.placement.map(Placement::setting),
         ..Overrides::default()
     });
     for note in &experiment.notes {

@@ -1,4 +1,4 @@
-use crate::{Experiment, LogLevel, StraceMode};
+use crate::{Experiment, LogLevel, Placement, StraceMode};
 use belljar_base::{SimDuration, SimTime};
 use std::path::PathBuf;
 
@@ -20,6 +20,8 @@ pub struct Overrides {
     /// For every host, whatever its own options say.
     pub pcap_enabled: Option<bool>,
     pub strace_logging_mode: Option<StraceMode>,
+    /// For every process, whatever it says itself.
+    pub placement: Option<Placement>,
 }
 
 /// A point on the simulation's time line as an experiment file and the command line write it, such
@@ -54,6 +56,9 @@ impl Experiment {
         set(&mut self.experimental.strace_logging_mode, &overrides.strace_logging_mode);
         for host in &mut self.hosts {
             set(&mut host.options.pcap_enabled, &overrides.pcap_enabled);
+            for process in &mut host.processes {
+                set(&mut process.placement, &overrides.placement);
+            }
         }
     }
 }

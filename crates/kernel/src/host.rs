@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::files::Files;
 use crate::futex::FutexTable;
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
-use crate::machine::Machine;
+use crate::machine::{Machine, Placement};
 use crate::mm::AddressSpace;
 use crate::net::NetStack;
 use crate::process::{PidMap, Process, WaitStatus};
@@ -66,6 +66,8 @@ pub struct ProcessSpec {
     pub shutdown_signal: i32,
     /// Where its standard streams lead.
     pub output: Output,
+    /// Where its code and that of its children runs; `None`: near where that is possible.
+    pub placement: Option<Placement>,
 }
 
 /// Where the standard streams of a process lead.
@@ -142,7 +144,8 @@ pub struct Host {
     pub(crate) tids: PidMap<ThreadKey>,
     pub(crate) pids: PidMap<ProcessKey>,
     pub(crate) next_pid: i32,
-    pub(crate) slots_in_use: belljar_base::Set<u32>,
+    /// How many address spaces are in each slot: a forked child is in its parent's until it executes.
+    pub(crate) slots_in_use: Map<u32, u32>,
     pub(crate) run_queue: VecDeque<ThreadKey>,
     pub(crate) inbox: Map<EventKey, Packet>,
     pub(crate) futexes: FutexTable,

@@ -67,6 +67,18 @@ pub enum Exit {
     Fault(Fault),
     /// A native timer found it running for a whole preemption tick without a call.
     Preempted,
+    /// The native process that it ran in is no more: somebody outside has killed it. The space can
+    /// only be destroyed.
+    Killed,
+}
+
+/// Where the code of a space runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// In the simulator's own address space.
+    Near,
+    /// In a native process of its own.
+    Far,
 }
 
 /// A CPU exception of guest code in the terms of `sigaction(2)`.
@@ -134,8 +146,12 @@ pub trait GuestMemory {
 /// moves between worker threads with it.
 pub trait Platform: GuestMemory + Send {
     /// An empty address space at the range of addresses that is slot `slot` (0, 1, ...: the lowest
-    /// free one, the kernel counts) of this host. `ENOMEM` when there is no such slot.
-    fn create_space(&mut self, slot: u32) -> Result<SpaceId, Errno>;
+    /// free one, the kernel counts) of this host. `ENOMEM` when there is no such slot. Only one
+    /// near space can be in a slot at a time.
+    fn create_space(&mut self, slot: u32, placement: Placement) -> Result<SpaceId, Errno>;
+    /// A far copy of `space`, with the same content at the same addresses: what `fork(2)` does to
+    /// memory. Shared mappings are shared between both.
+    fn fork_space(&mut self, space: SpaceId) -> Result<SpaceId, Errno>;
     /// Unmaps everything in `space` and forgets it. Its contexts must be gone.
     fn destroy_space(&mut self, space: SpaceId);
     /// The addresses that the kernel may hand out in `space`.

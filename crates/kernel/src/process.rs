@@ -1,6 +1,7 @@
 //! A guest process (thread group) and what its threads share.
 
 use crate::ids::{FdTableKey, MmKey, ProcessKey, ThreadKey, WaitQueueId};
+use crate::machine::Placement;
 use crate::signal::ProcessSignals;
 use belljar_base::{Map, SimTime};
 
@@ -51,6 +52,8 @@ pub struct Process {
     pub exit_signal: i32,
     /// The experiment's process number on this host, for those that it started.
     pub spec: Option<usize>,
+    /// Where its code is to run, as the experiment asks for; `None`: near where that is possible.
+    pub placement: Option<Placement>,
     /// Whether it has executed since it was forked (`setpgid` refuses then).
     pub has_executed: bool,
     /// When it started.

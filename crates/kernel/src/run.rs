@@ -138,6 +138,11 @@ impl Host {
                 self.clock.charge_preemption();
                 Step::Yield
             }
+            Exit::Killed => {
+                let process = self.threads[key.0].process;
+                self.kill_process(process, belljar_linux_abi::c::SIGKILL);
+                Step::Continue
+            }
         }
     }
 

@@ -40,7 +40,7 @@ impl TestHost {
     pub fn new(threads: usize) -> TestHost {
         let mut host = Host::new(config(), Box::new(FakeMachine::default()));
         let process = host.create_process(0);
-        let space = host.machine.create_space(0).expect("there is room");
+        let space = host.machine.create_space(0, Placement::Near).expect("there is room");
         let mut mm = AddressSpace::new(space, 0, DATA..DATA + LEN);
         mm.insert(Vma {
             start: DATA,
@@ -177,9 +177,12 @@ impl GuestMemory for FakeMachine {
 }
 
 impl Platform for FakeMachine {
-    fn create_space(&mut self, _: u32) -> Result<SpaceId, Errno> {
+    fn create_space(&mut self, _: u32, _: Placement) -> Result<SpaceId, Errno> {
         self.memory = vec![0; LEN as usize];
         Ok(SpaceId(0))
+    }
+    fn fork_space(&mut self, _: SpaceId) -> Result<SpaceId, Errno> {
+        Err(Errno::ENOMEM)
     }
     fn destroy_space(&mut self, _: SpaceId) {}
     fn space_range(&self, _: SpaceId) -> Range<u64> {

@@ -4,7 +4,7 @@ use crate::fabric::Fabric;
 use crate::node::{HostNode, HostOutput};
 use crate::run::RunOptions;
 use belljar_base::{HostId, Map, Seed};
-use belljar_config::{Experiment, Host as HostSettings, Process, StraceMode};
+use belljar_config::{Experiment, Host as HostSettings, Placement, Process, StraceMode};
 use belljar_kernel::{Host, HostConfig, ProcessSpec};
 use belljar_net::NicConfig;
 use belljar_platform::NearMachine;
@@ -89,6 +89,11 @@ fn process_spec(process: &Process, options: &RunOptions) -> ProcessSpec {
         shutdown: process.shutdown_time,
         shutdown_signal: process.shutdown_signal.number(),
         output: options.output,
+        placement: match process.placement {
+            Placement::Near => Some(belljar_kernel::machine::Placement::Near),
+            Placement::Far => Some(belljar_kernel::machine::Placement::Far),
+            Placement::Auto => None,
+        },
     }
 }
 

@@ -5,7 +5,7 @@ use super::stack::InitialStack;
 use crate::files::Executable;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey};
-use crate::machine::{Prot, Regs};
+use crate::machine::{Placement, Prot, Regs};
 use crate::mm::{AddressSpace, MapRequest, MapSource, PAGE, page_down, page_up};
 use belljar_linux_abi::Errno;
 use std::sync::Arc;
@@ -129,7 +129,24 @@ impl Host {
         if strings > MAX_STRINGS {
             return Err(ExecError::new(Errno::E2BIG, "its arguments and environment are too long"));
         }
-        let mm = self.create_mm()?;
+        let wanted = self.processes[process.0].placement;
+        let first = self.map_program_in(wanted.unwrap_or(Placement::Near), process, program);
+        // What an image with fixed addresses needs may be in use by another near guest.
+        match first {
+            Err(error) if wanted.is_none() && program.image.header.fixed && error.errno == Errno::EBUSY => {
+                self.map_program_in(Placement::Far, process, program)
+            }
+            other => other,
+        }
+    }
+
+    fn map_program_in(
+        &mut self,
+        placement: Placement,
+        process: ProcessKey,
+        program: &Program,
+    ) -> Result<(MmKey, Regs), ExecError> {
+        let mm = self.create_mm(placement)?;
         match self.fill_mm(process, mm, program) {
             Ok(regs) => Ok((mm, regs)),
             Err(error) => {
@@ -139,10 +156,10 @@ impl Host {
         }
     }
 
-    pub(super) fn create_mm(&mut self) -> Result<MmKey, Errno> {
-        let slot = (0..).find(|slot| !self.slots_in_use.contains(slot)).ok_or(Errno::ENOMEM)?;
-        let space = self.machine.create_space(slot)?;
-        self.slots_in_use.insert(slot);
+    pub(super) fn create_mm(&mut self, placement: Placement) -> Result<MmKey, Errno> {
+        let slot = (0..).find(|slot| !self.slots_in_use.contains_key(slot)).ok_or(Errno::ENOMEM)?;
+        let space = self.machine.create_space(slot, placement)?;
+        self.slots_in_use.insert(slot, 1);
         let range = self.machine.space_range(space);
         Ok(MmKey(self.spaces.insert(AddressSpace::new(space, slot, range))))
     }

@@ -12,7 +12,7 @@ mod stack;
 use crate::call::Call;
 use crate::host::{Host, Report};
 use crate::ids::{MmKey, ProcessKey};
-use crate::machine::Regs;
+use crate::machine::{Placement, Regs};
 use belljar_linux_abi::{Errno, c};
 use load::{ExecError, Program};
 
@@ -98,7 +98,7 @@ impl Call<'_> {
                 let name = String::from_utf8_lossy(&name).into_owned();
                 self.host.warn(format!("execve of {name} failed half-way: {}", error.reason));
                 // A context for the thread to die in.
-                let space = self.host.create_mm().map_err(|_| Errno::ENOMEM)?;
+                let space = self.host.create_mm(Placement::Near).map_err(|_| Errno::ENOMEM)?;
                 self.host.process(process).mm = Some(space);
                 let space = self.host.mm(space).space;
                 self.host.thread(thread).context = self.host.machine.create_context(space, &Regs::default());

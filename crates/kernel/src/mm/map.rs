@@ -165,7 +165,12 @@ impl Host {
         let everything = page_down(0)..u64::MAX;
         self.forget_vmas(key, &everything);
         let mm = self.spaces.remove(key.0);
-        self.slots_in_use.remove(&mm.slot);
+        if let Some(users) = self.slots_in_use.get_mut(&mm.slot) {
+            *users -= 1;
+            if *users == 0 {
+                self.slots_in_use.remove(&mm.slot);
+            }
+        }
         self.machine.destroy_space(mm.space);
     }
 

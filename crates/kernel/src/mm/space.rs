@@ -100,6 +100,20 @@ impl AddressSpace {
         }
     }
 
+    /// The same mappings in another space, with one user.
+    pub fn copy(&self, space: SpaceId) -> AddressSpace {
+        AddressSpace {
+            space,
+            users: 1,
+            range: self.range.clone(),
+            brk: self.brk.clone(),
+            stack: self.stack.clone(),
+            vmas: self.vmas.clone(),
+            recent: self.recent.clone(),
+            ..*self
+        }
+    }
+
     /// The mappings in address order.
     pub fn vmas(&self) -> impl Iterator<Item = &Vma> {
         self.vmas.values()

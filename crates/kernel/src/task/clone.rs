@@ -1,7 +1,7 @@
 //! New threads and child processes, `clone(2)`.
 
 use crate::host::Host;
-use crate::ids::{ProcessKey, ThreadKey};
+use crate::ids::{FdTableKey, ProcessKey, ThreadKey};
 use crate::machine::ContextId;
 use belljar_linux_abi::signal::SigStack;
 use belljar_linux_abi::{Errno, c};
@@ -93,7 +93,7 @@ impl Host {
                 let context = self.copy_running_context(parent)?;
                 self.create_thread(child, context)
             }
-            Kind::CopyingMemory => self.fork_memory(parent, request)?,
+            Kind::CopyingMemory => self.fork_process(parent, request)?,
         };
         self.set_up_child(parent, child, request, kind);
         let tid = self.threads[child.0].tid;
@@ -101,15 +101,6 @@ impl Host {
             self.process(self.threads[child.0].process).vfork_parent = Some(parent);
         }
         Ok((child, tid))
-    }
-
-    /// The one place that decides what becomes of a plain `fork`, whose child needs a copy of the
-    /// parent's memory at the same addresses: the near platform has no room for that.
-    fn fork_memory(&mut self, parent: ThreadKey, _request: &CloneRequest) -> Result<ThreadKey, Errno> {
-        let process = &self.processes[self.threads[parent.0].process.0];
-        let program = String::from_utf8_lossy(&process.exe).into_owned();
-        self.warn(format!("fork is not supported: {program} asked for it"));
-        Err(Errno::ENOSYS)
     }
 
     fn process_sharing_memory(
@@ -120,13 +111,17 @@ impl Host {
         let mm = self.processes[parent.0].mm.ok_or(Errno::ESRCH)?;
         let table = self.processes[parent.0].fds.ok_or(Errno::ESRCH)?;
         self.mm(mm).users += 1;
-        let fds = if request.has(c::CLONE_FILES) {
+        let fds = self.fd_table_for_child(table, request);
+        Ok(self.create_child(parent, mm, fds, request.exit_signal))
+    }
+
+    pub(super) fn fd_table_for_child(&mut self, table: FdTableKey, request: &CloneRequest) -> FdTableKey {
+        if request.has(c::CLONE_FILES) {
             self.files.tables[table.0].users += 1;
             table
         } else {
             self.copy_fd_table(table)
-        };
-        Ok(self.create_child(parent, mm, fds, request.exit_signal))
+        }
     }
 
     fn copy_running_context(&mut self, thread: ThreadKey) -> Result<ContextId, Errno> {

@@ -4,6 +4,7 @@ mod clone;
 mod create;
 mod exec;
 mod exit;
+mod fork;
 mod groups;
 mod wait;
 

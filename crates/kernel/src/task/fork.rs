@@ -1,0 +1,39 @@
+//! Processes with a copy of their parent's memory, `fork(2)`.
+
+use super::CloneRequest;
+use crate::host::Host;
+use crate::ids::{MmKey, ThreadKey};
+use crate::mm::VmaKind;
+use belljar_linux_abi::Errno;
+
+impl Host {
+    /// A child of the calling thread's process with a copy of its memory at the same addresses; of
+    /// its threads only the caller goes on there.
+    pub(super) fn fork_process(
+        &mut self,
+        parent: ThreadKey,
+        request: &CloneRequest,
+    ) -> Result<ThreadKey, Errno> {
+        let (process, context) = (self.threads[parent.0].process, self.threads[parent.0].context);
+        let table = self.processes[process.0].fds.ok_or(Errno::ESRCH)?;
+        let mm = self.processes[process.0].mm.ok_or(Errno::ESRCH)?;
+        let mm = self.fork_mm(mm)?;
+        let fds = self.fd_table_for_child(table, request);
+        let child = self.create_child(process, mm, fds, request.exit_signal);
+        let context = self.machine.copy_context(context, self.spaces[mm.0].space);
+        Ok(self.create_thread(child, context))
+    }
+
+    /// A copy of an address space, in the same slot: the addresses are the same.
+    fn fork_mm(&mut self, mm: MmKey) -> Result<MmKey, Errno> {
+        let space = self.machine.fork_space(self.spaces[mm.0].space)?;
+        let copy = self.spaces[mm.0].copy(space);
+        for vma in copy.vmas() {
+            if let VmaKind::File { file: Some(file), .. } = vma.kind {
+                self.retain_file(file);
+            }
+        }
+        *self.slots_in_use.entry(copy.slot).or_default() += 1;
+        Ok(MmKey(self.spaces.insert(copy)))
+    }
+}
