@@ -43,3 +43,18 @@ fn a_queue_that_overflows_costs_little() {
         assert!(rate >= 0.85 * limit, "{rate} of {limit}");
     }
 }
+
+/// Loopback: segments of 64 KiB and no delay at all; round trips of zero must not upset anything.
+#[test]
+fn no_delay_and_huge_segments() {
+    let config = Config { mss: 65_496, ..Config::default() };
+    let mut world =
+        World::new(Link::new(1_000_000_000_000_000, SimDuration::ZERO), [config.clone(), config], 3);
+    for end in &mut world.ends {
+        end.to_send = 20_000_000;
+        end.closes = true;
+    }
+    world.run_while(SimTime::from_secs(1), |w| w.ends.iter().any(|end| end.received < end.to_send));
+    assert!(world.now < SimTime::from_nanos(100_000_000), "{}", world.now);
+    assert!(world.ends.iter().all(|end| end.tcp.info(world.now).total_retransmitted == 0), "{world:?}");
+}
