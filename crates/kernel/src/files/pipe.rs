@@ -240,7 +240,8 @@ mod tests {
         p.push(b"second", 6, true);
         assert_eq!(read(&mut p, 3), b"fir");
         assert_eq!(read(&mut p, 100), b"second");
-        assert!(p.is_empty() && p.len() == 0);
+        assert!(p.is_empty());
+        assert_eq!(p.len(), 0, "what was left of the packet is gone");
     }
 
     #[test]

@@ -91,11 +91,6 @@ fn set_destination(host: &mut Host, key: SocketKey, target: Option<SocketKey>, a
 
 fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &Address) -> Result<Attempt<()>, Errno> {
     let type_ = call.host.socket(key).type_;
-    match call.host.unix(key).role {
-        Role::Unconnected => {}
-        Role::Connected => return Err(Errno::EISCONN),
-        Role::Listening { .. } => return Err(Errno::EINVAL),
-    }
     let listener = call.host.find_unix(call.process, address, type_)?;
     let listening = call.host.unix(listener);
     if !matches!(listening.role, Role::Listening { .. }) || listening.shut_read {
@@ -103,6 +98,12 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &Address) -> Res
     }
     if call.host.unix_inbox_full(listener) {
         return Ok(Attempt::Wait(call.host.socket_queue(listener)));
+    }
+    // Linux looks at the caller's own state only now.
+    match call.host.unix(key).role {
+        Role::Unconnected => {}
+        Role::Connected => return Err(Errno::EISCONN),
+        Role::Listening { .. } => return Err(Errno::EINVAL),
     }
     let credentials = Credentials::of(call);
     let host = &mut *call.host;

@@ -102,11 +102,12 @@ fn connections_queue_up_to_the_backlog() {
     assert_eq!(t.go_on(1), Answer::Ended(Ok(0)));
     send(&mut t, clients[0], b"first come", 0).expect("sent");
     assert_eq!(receive(&mut t, accepted, 20, 0).as_deref(), Ok(&b"first come"[..]));
+    t.call(c::SYS_accept, &[server, 0, 0]).expect("the next connection");
     assert_eq!(connect(&mut t, clients[0], b"\0service"), Err(Errno::EISCONN));
     let other = socket(&mut t, PACKET);
     assert_eq!(connect(&mut t, other, b"\0service"), Err(Errno::ECONNREFUSED), "a name of another type");
     t.call(c::SYS_close, &[server]).expect("closed");
-    assert_eq!(receive(&mut t, clients[1], 8, 0), Err(Errno::ECONNRESET), "never accepted");
+    assert_eq!(receive(&mut t, clients[2], 8, 0), Err(Errno::ECONNRESET), "never accepted");
     let late = socket(&mut t, STREAM);
     assert_eq!(connect(&mut t, late, b"\0service"), Err(Errno::ECONNREFUSED));
 }
