@@ -30,7 +30,7 @@ def main():
     BUILT.mkdir(parents=True, exist_ok=True)
     source = BUILT / "sleeper.c"
     source.write_text("#include <unistd.h>\nint main(void) { for (;;) pause(); }\n")
-    program = compile_c(source, "sleeper-static" if a.static else "sleeper", *(["-static"] if a.static else []))
+    program = compile_c(source, "sleeper-static" if a.static else "sleeper", *(["-static-pie"] if a.static else []))
     wall, cpu, memory = [], [], []
     for _ in range(a.repeat):
         one, many = run(program, 1), run(program, a.hosts)

@@ -28,7 +28,7 @@ def simulated(program, a, seconds):
     results, usage = run_experiment(
         f"general: {{stop_time: {seconds + 2} s, seed: {a.seed}}}\n"
         "network:\n  graph:\n    type: gml\n    inline: |\n"
-        '      graph [ node [ id 0 ] edge [ source 0 target 0 latency "50 ms" ] ]\n'
+        '      graph [ node [ id 0 host_bandwidth_up "1 Gbit" host_bandwidth_down "1 Gbit" ] edge [ source 0 target 0 latency "50 ms" ] ]\n'
         f"hosts:\n{hosts}\n"
     )
     counts = [COUNT.search(f.read_text()) for f in results.glob("hosts/*/p2p*.stdout")]
@@ -85,7 +85,7 @@ def main():
     parser.add_argument("--only", choices=["belljar", "native"])
     parser.add_argument("--json", help="where to write the result")
     a = parser.parse_args()
-    program = compile_c(SOURCE, "p2p-static" if a.static else "p2p", *(["-static"] if a.static else []))
+    program = compile_c(SOURCE, "p2p-static" if a.static else "p2p", *(["-static-pie"] if a.static else []))
     in_flight = a.native_messages or min(a.messages, 20)
     costs = {"belljar": [], "native": []}
     speed = []
