@@ -38,7 +38,12 @@ pub struct TestHost {
 impl TestHost {
     /// A host whose process has so many threads.
     pub fn new(threads: usize) -> TestHost {
-        let mut host = Host::new(config(), Box::new(FakeMachine::default()));
+        TestHost::with(config(), Box::new(NoFiles), threads)
+    }
+    /// The same on a machine with these files.
+    pub fn with(config: HostConfig, files: Box<dyn HostFiles>, threads: usize) -> TestHost {
+        let machine = FakeMachine { files, memory: Vec::new(), contexts: Vec::new() };
+        let mut host = Host::new(config, Box::new(machine));
         let process = host.create_process(0);
         let space = host.machine.create_space(0, Placement::Near).expect("there is room");
         let mut mm = AddressSpace::new(space, 0, DATA..DATA + LEN);
@@ -123,7 +128,8 @@ impl TestHost {
     }
 }
 
-fn config() -> HostConfig {
+/// The host of tests that do not care.
+pub fn config() -> HostConfig {
     HostConfig {
         id: HostId(0),
         name: "test".into(),
@@ -140,9 +146,9 @@ fn config() -> HostConfig {
     }
 }
 
-/// A machine without a CPU or files.
-#[derive(Default)]
+/// A machine without a CPU, and without files unless the test has some.
 struct FakeMachine {
+    files: Box<dyn HostFiles>,
     memory: Vec<u8>,
     contexts: Vec<Regs>,
 }
@@ -233,8 +239,71 @@ impl Platform for FakeMachine {
     }
 }
 
-/// No file exists and none can be made.
+/// Those of the test.
 impl HostFiles for FakeMachine {
+    fn open(&mut self, path: &Path, how: OpenHow) -> Result<NativeFile, Errno> {
+        self.files.open(path, how)
+    }
+    fn close(&mut self, file: NativeFile) {
+        self.files.close(file);
+    }
+    fn read_at(&mut self, file: NativeFile, offset: u64, out: &mut [u8]) -> Result<usize, Errno> {
+        self.files.read_at(file, offset, out)
+    }
+    fn write_at(&mut self, file: NativeFile, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        self.files.write_at(file, offset, data)
+    }
+    fn stat_file(&mut self, file: NativeFile) -> Result<NativeStat, Errno> {
+        self.files.stat_file(file)
+    }
+    fn set_len(&mut self, file: NativeFile, len: u64) -> Result<(), Errno> {
+        self.files.set_len(file, len)
+    }
+    fn stat(&mut self, path: &Path) -> Result<NativeStat, Errno> {
+        self.files.stat(path)
+    }
+    fn read_link(&mut self, path: &Path) -> Result<Vec<u8>, Errno> {
+        self.files.read_link(path)
+    }
+    fn read_dir(&mut self, path: &Path) -> Result<Vec<NativeDirEntry>, Errno> {
+        self.files.read_dir(path)
+    }
+    fn create_dir(&mut self, path: &Path, mode: u32) -> Result<(), Errno> {
+        self.files.create_dir(path, mode)
+    }
+    fn create_symlink(&mut self, target: &[u8], path: &Path) -> Result<(), Errno> {
+        self.files.create_symlink(target, path)
+    }
+    fn create_link(&mut self, existing: &Path, path: &Path) -> Result<(), Errno> {
+        self.files.create_link(existing, path)
+    }
+    fn remove_file(&mut self, path: &Path) -> Result<(), Errno> {
+        self.files.remove_file(path)
+    }
+    fn remove_dir(&mut self, path: &Path) -> Result<(), Errno> {
+        self.files.remove_dir(path)
+    }
+    fn rename(&mut self, from: &Path, to: &Path) -> Result<(), Errno> {
+        self.files.rename(from, to)
+    }
+    fn set_mode(&mut self, path: &Path, mode: u32) -> Result<(), Errno> {
+        self.files.set_mode(path, mode)
+    }
+    fn shared_memory(&mut self, len: u64) -> Result<NativeFile, Errno> {
+        self.files.shared_memory(len)
+    }
+    fn read_stream(&mut self, stream: u8, out: &mut [u8]) -> Result<usize, Errno> {
+        self.files.read_stream(stream, out)
+    }
+    fn write_stream(&mut self, stream: u8, data: &[u8]) -> Result<(), Errno> {
+        self.files.write_stream(stream, data)
+    }
+}
+
+/// No file exists and none can be made.
+struct NoFiles;
+
+impl HostFiles for NoFiles {
     fn open(&mut self, _: &Path, _: OpenHow) -> Result<NativeFile, Errno> {
         Err(Errno::ENOENT)
     }

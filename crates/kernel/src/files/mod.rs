@@ -21,6 +21,8 @@ mod regular;
 mod signalfd;
 mod socket_node;
 mod streams;
+#[cfg(test)]
+mod tests;
 mod timerfd;
 pub(crate) mod transfer;
 pub(crate) mod tree;
@@ -48,6 +50,8 @@ pub struct Files {
     pub(crate) tables: Slab<FdTable>,
     /// The tree of files, by inode.
     pub(crate) inodes: Slab<Inode>,
+    /// Bytes on their way between a native file and a guest's memory.
+    pub(crate) scratch: Vec<u8>,
     last_inode_number: u64,
     last_shared_identity: u64,
     /// Pipes and FIFOs.
@@ -73,6 +77,7 @@ impl Files {
             open: Slab::new(),
             tables: Slab::new(),
             inodes: Slab::new(),
+            scratch: Vec::new(),
             last_inode_number: 1,
             last_shared_identity: 0,
             pipes: Slab::new(),

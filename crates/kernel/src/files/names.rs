@@ -28,10 +28,14 @@ impl Host {
     pub(crate) fn make_directory(&mut self, found: &Found, mode: u32) -> Result<(), Errno> {
         self.check_can_create(found)?;
         let directory = Directory { parent: found.parent, ..Directory::default() };
-        let inode = self.new_inode(found.parent, Node::Directory(directory), mode & 0o1777);
+        let inode = self.new_inode_at(found, Node::Directory(directory), mode & 0o1777);
         self.add_name(found.parent, &found.name, inode);
         self.content_changed(found.parent);
-        self.ensure_own(inode)?;
+        if let Err(errno) = self.ensure_own(inode) {
+            self.remove_name(found.parent, &found.name);
+            self.forget_if_unused(inode);
+            return Err(errno);
+        }
         Ok(())
     }
 
@@ -47,7 +51,7 @@ impl Host {
         self.ensure_own(found.parent)?;
         let path = self.own_path_in(found.parent, &found.name).ok_or(Errno::ENOENT)?;
         self.machine.create_symlink(&target, &path)?;
-        let inode = self.new_inode(found.parent, Node::Symlink { target, own: true }, 0o777);
+        let inode = self.new_inode_at(found, Node::Symlink { target, own: true }, 0o777);
         self.add_name(found.parent, &found.name, inode);
         self.content_changed(found.parent);
         Ok(())
@@ -56,7 +60,7 @@ impl Host {
     /// `mknod(2)` of something that has no native counterpart: a FIFO or the name of a UNIX socket.
     pub(crate) fn make_special(&mut self, found: &Found, node: Node, mode: u32) -> Result<InodeKey, Errno> {
         self.check_can_create(found)?;
-        let inode = self.new_inode(found.parent, node, mode);
+        let inode = self.new_inode_at(found, node, mode);
         self.add_name(found.parent, &found.name, inode);
         self.content_changed(found.parent);
         Ok(inode)

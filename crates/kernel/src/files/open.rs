@@ -138,7 +138,7 @@ impl Host {
     fn create_file(&mut self, found: &Found, mode: u32) -> Result<InodeKey, Errno> {
         self.check_can_create(found)?;
         let content = self.create_own_file(found.parent, &found.name)?;
-        let inode = self.new_inode(found.parent, Node::Regular(content), mode);
+        let inode = self.new_inode_at(found, Node::Regular(content), mode);
         self.add_name(found.parent, &found.name, inode);
         self.content_changed(found.parent);
         Ok(inode)

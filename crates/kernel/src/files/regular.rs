@@ -24,12 +24,33 @@ pub fn read(
     let start = offset.unwrap_or(call.host.open(file).offset);
     let size = call.host.inode(inode).content().map_or(0, |content| content.size);
     let wanted = total_len(buffers).min(size.saturating_sub(start));
+    let mut chunk = std::mem::take(&mut call.host.files.scratch);
+    let outcome = read_chunks(call, inode, buffers, start, wanted, &mut chunk);
+    call.host.files.scratch = chunk;
+    let moved = outcome?;
+    if offset.is_none() {
+        call.host.open(file).offset = start + moved;
+    }
+    done(moved)
+}
+
+/// Moves `wanted` bytes from `start` on; fewer if the file or the guest's memory ends before.
+fn read_chunks(
+    call: &mut Call<'_>,
+    inode: InodeKey,
+    buffers: &Buffers,
+    start: u64,
+    wanted: u64,
+    chunk: &mut Vec<u8>,
+) -> Result<u64, Errno> {
     let mut moved = 0;
-    let mut chunk = Vec::new();
     while moved < wanted {
         let native = call.host.native_of(inode)?;
-        chunk.resize(CHUNK.min(wanted - moved) as usize, 0);
-        let read = call.host.machine.read_at(native, start + moved, &mut chunk)?;
+        let part = CHUNK.min(wanted - moved) as usize;
+        if chunk.len() < part {
+            chunk.resize(part, 0);
+        }
+        let read = call.host.machine.read_at(native, start + moved, &mut chunk[..part])?;
         if read == 0 {
             break;
         }
@@ -39,10 +60,7 @@ pub fn read(
             Err(_) => break,
         }
     }
-    if offset.is_none() {
-        call.host.open(file).offset = start + moved;
-    }
-    done(moved)
+    Ok(moved)
 }
 
 /// Writes at `offset`, at the end for `O_APPEND`, or at the file position, which it moves.

@@ -89,12 +89,12 @@ impl Host {
     /// `keep` bytes of the machine's.
     pub(crate) fn copy_up(&mut self, key: InodeKey, keep: u64) -> Result<(), Errno> {
         let inode = self.inode(key);
-        let links = inode.links.clone();
         let Some(content) = inode.content() else { return Ok(()) };
         if !matches!(content.store, Store::Lower(_)) {
             return Ok(());
         }
         let size = content.size.min(keep);
+        let links = inode.links.clone();
         let lower = self.native_of(key)?;
         let (store, upper) = match links.first() {
             Some((directory, name)) => {

@@ -1,6 +1,6 @@
 //! Inodes, names in directories, and what is loaded from the machine when it is first seen.
 
-use super::{Child, Content, Directory, DirectorySource, Inode, Meta, Node, Store, Times};
+use super::{Child, Content, Directory, DirectorySource, Found, Inode, Meta, Node, Store, Times};
 use crate::files::devices::Device;
 use crate::host::Host;
 use crate::ids::InodeKey;
@@ -37,6 +37,13 @@ impl Host {
         let device = self.inode(near).device;
         let meta = Meta { mode: mode & 0o7777, uid: 0, gid: 0, times: Times::all(now) };
         self.files.add_inode(device, node, meta)
+    }
+    /// A new inode for what a path leads to, without a name yet; whoever asked owns it.
+    pub(crate) fn new_inode_at(&mut self, found: &Found, node: Node, mode: u32) -> InodeKey {
+        let inode = self.new_inode(found.parent, node, mode);
+        let meta = &mut self.inode(inode).meta;
+        (meta.uid, meta.gid) = found.owner;
+        inode
     }
     /// Gives an inode a name that is free.
     pub(crate) fn add_name(&mut self, directory: InodeKey, name: &[u8], inode: InodeKey) {

@@ -54,6 +54,8 @@ pub struct Found {
     pub slash: bool,
     /// Whether the last component was `.` (`rmdir` and `rename` tell it apart).
     pub dot: bool,
+    /// User and group of the process that asks, who will own what it makes here.
+    pub owner: (u32, u32),
 }
 
 impl Found {
@@ -150,7 +152,12 @@ impl Host {
             Target::Inode(inode) => self.parent_of(inode),
             Target::File(_) => ROOT,
         };
-        Ok(Found { parent, name: Vec::new(), target: Some(target), slash: false, dot: false })
+        let owner = self.owner_of(process);
+        Ok(Found { parent, name: Vec::new(), target: Some(target), slash: false, dot: false, owner })
+    }
+    fn owner_of(&self, process: ProcessKey) -> (u32, u32) {
+        let who = &self.processes[process.0].credentials;
+        (who.fsuid, who.fsgid)
     }
     fn parent_of(&mut self, inode: InodeKey) -> InodeKey {
         match &self.inode(inode).node {
@@ -160,6 +167,7 @@ impl Host {
     }
 
     fn walk(&mut self, process: ProcessKey, mut walker: Walker) -> Result<Found, Errno> {
+        let owner = self.owner_of(process);
         let mut position = 0;
         loop {
             while walker.rest.get(position) == Some(&b'/') {
@@ -184,7 +192,14 @@ impl Host {
                 }
                 if last {
                     let (target, parent) = (Some(Target::Inode(walker.at)), self.directory(walker.at).parent);
-                    return Ok(Found { parent, name: Vec::new(), target, slash: true, dot: name == b"." });
+                    return Ok(Found {
+                        parent,
+                        name: Vec::new(),
+                        target,
+                        slash: true,
+                        dot: name == b".",
+                        owner,
+                    });
                 }
                 continue;
             }
@@ -196,7 +211,7 @@ impl Host {
                 if !last {
                     return Err(Errno::ENOENT);
                 }
-                return Ok(Found { parent: walker.at, name, target: None, slash, dot: false });
+                return Ok(Found { parent: walker.at, name, target: None, slash, dot: false, owner });
             };
             let follow = !last || slash || walker.how.contains(Walk::FOLLOW);
             if follow && self.inode(inode).node.is_symlink() {
@@ -215,7 +230,7 @@ impl Host {
                     Step::Target(_) if !last => return Err(Errno::ENOTDIR),
                     Step::Target(target) => {
                         let (parent, target) = (walker.at, Some(target));
-                        return Ok(Found { parent, name, target, slash, dot: false });
+                        return Ok(Found { parent, name, target, slash, dot: false, owner });
                     }
                 }
                 continue;
@@ -225,7 +240,7 @@ impl Host {
                     return Err(Errno::ENOTDIR);
                 }
                 let target = Some(Target::Inode(inode));
-                return Ok(Found { parent: walker.at, name, target, slash, dot: false });
+                return Ok(Found { parent: walker.at, name, target, slash, dot: false, owner });
             }
             walker.at = inode;
         }

@@ -71,6 +71,9 @@ pub fn new_tree(files: &mut Files, config: &HostConfig) {
     tree.mount(&config.directory, DISK, 0o755, directory);
     // What the experiment names must be found wherever it lies.
     tree.expose(&config.working_directory);
+    for path in &config.exposed {
+        tree.expose(path);
+    }
     for process in &config.processes {
         tree.expose(Path::new(&process.path));
     }

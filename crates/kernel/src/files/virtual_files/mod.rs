@@ -80,8 +80,6 @@ pub enum MagicLink {
     Root(i32),
     /// `fd/<n>`.
     Descriptor(i32, i32),
-    /// `ns/<name>`: there is one namespace of each kind.
-    Namespace(&'static str),
 }
 
 impl Host {

@@ -203,9 +203,6 @@ impl Host {
             let target = self.open(file).kind.inode().map_or(Target::File(file), Target::Inode);
             return Ok(Step::Target(target));
         }
-        if matches!(link, MagicLink::Namespace(_)) {
-            return Err(Errno::EACCES);
-        }
         Ok(Step::Text(self.magic_text(process, link)?))
     }
 
@@ -222,7 +219,6 @@ impl Host {
             MagicLink::Executable(pid) => self.processes[of(self, pid)?.0].exe.clone(),
             MagicLink::WorkingDirectory(pid) => self.processes[of(self, pid)?.0].cwd.clone(),
             MagicLink::Root(pid) => self.processes[of(self, pid)?.0].root.clone(),
-            MagicLink::Namespace(name) => format!("{name}:[4026531835]").into_bytes(),
             MagicLink::Descriptor(pid, fd) => {
                 let file = self.descriptor(pid, fd).ok_or(Errno::ENOENT)?;
                 self.open_file_name(file)
