@@ -5,13 +5,15 @@ use std::time::Duration;
 
 /// Sleeps while `word` is `expected`, until woken or for `timeout`. Returns early for signals and
 /// for no reason: the caller looks again.
-pub fn wait(word: &AtomicU32, expected: u32, timeout: Duration) {
+pub fn wait(word: &AtomicU32, expected: u32, timeout: Duration) -> bool {
     let timeout = libc::timespec {
         tv_sec: timeout.as_secs() as libc::time_t,
         tv_nsec: libc::c_long::from(timeout.subsec_nanos() as i32),
     };
     // SAFETY: the word and the time outlive the call.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &timeout) };
+    let result =
+        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &timeout) };
+    result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ETIMEDOUT)
 }
 
 /// Wakes one sleeper on `word`.

@@ -308,8 +308,11 @@ unsafe extern "C" fn on_signal(
     // SAFETY: the kernel built the frame; the block belongs to the thread that the handler
     // interrupted, and nothing of it is borrowed while a guest runs.
     unsafe {
-        let regs = &mut (*frame).regs;
-        let in_guest = (*worker).in_guest != 0 && !HOST_AREA.contains(&regs.rip);
+        let regs = &raw mut (*frame).regs;
+        let rip = (*regs).rip;
+        let running = (*worker).in_guest != 0;
+        // A guest's jump to where this program has no code is the guest's fault.
+        let in_guest = running && (!HOST_AREA.contains(&rip) || frame::is_fetch_fault(info, frame));
         if signal == TICK_SIGNAL {
             if !in_guest || (*worker).tick_resumes != (*worker).resumes {
                 // The first tick in this resume, or a tick of this program's own time.
@@ -321,9 +324,9 @@ unsafe extern "C" fn on_signal(
         } else if (*info).code <= 0 {
             die(signal);
         } else if !in_guest {
-            if entry::is_entry_code(regs.rip) && signal == SIGTRAP {
+            if entry::is_entry_code(rip) && signal == SIGTRAP {
                 // The guest single-stepped itself into a stub; the step ends here.
-                regs.rflags &= !TRAP_FLAG;
+                (*regs).rflags &= !TRAP_FLAG;
                 return 0;
             }
             die(signal);

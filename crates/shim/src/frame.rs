@@ -3,6 +3,7 @@
 use crate::context::LOOK_UP;
 use crate::worker::{Trap, Worker};
 
+const SIGSEGV: i32 = 11;
 const SIGSYS: i32 = 31;
 
 /// The kernel's `siginfo_t` as far as exceptions go.
@@ -104,4 +105,20 @@ pub unsafe fn save(info: *const SigInfo, frame: *const UContext, worker: *mut Wo
         let addr = if signal == SIGSYS { u64::from((*info).arch) } else { (*info).addr };
         (*worker).trap = Trap { signal, code, addr, trapno: from.trapno, error_code: from.error_code };
     }
+}
+
+/// Whether the fault is that of fetching the instruction at RIP itself. Code beside the guest's
+/// never raises one while a guest counts as running. Async-signal-safe.
+///
+/// # Safety
+/// Both must be the kernel's.
+pub unsafe fn is_fetch_fault(info: *const SigInfo, frame: *const UContext) -> bool {
+    const PAGE_FAULT: u64 = 14;
+    const INSTRUCTION_FETCH: u64 = 0x10;
+    // SAFETY: passed on to the caller.
+    let (info, regs) = unsafe { (&*info, &(*frame).regs) };
+    info.signo == SIGSEGV
+        && regs.trapno == PAGE_FAULT
+        && regs.error_code & INSTRUCTION_FETCH != 0
+        && info.addr == regs.rip
 }

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::entry;
 use crate::frame::{SigInfo, UContext};
-use crate::xstate::{DEFAULT_MXCSR, XsaveLayout};
+use crate::xstate::{DEFAULT_MXCSR, XsaveLayout, offset};
 use core::sync::atomic::AtomicU64;
 
 /// Size and alignment of a worker's region: the block, a guard page, the alternate stack. The
@@ -65,12 +65,12 @@ pub struct Worker {
     pub in_guest: u64,
     /// What decides about signals.
     pub on_signal: OnSignal,
-    /// The vector components that are kept, and those of them that a quick exit does not keep.
+    /// The vector components that are kept.
     pub xsave_mask: u32,
-    /// `xsave_mask` without SSE.
-    pub xsave_beyond_sse: u32,
-    /// The components that only `xrstor` loads.
+    /// Those of them that only `xsavec` and `xrstor` save and load.
     pub not_by_hand: u32,
+    /// Those that compiled code may use and `vzeroupper` does not clear.
+    pub left_behind: u32,
     /// The MXCSR of compiled code.
     pub mxcsr: u32,
     /// Whether the simulator's own use of `rdtsc` on this thread made it native again.
@@ -85,7 +85,13 @@ pub struct Worker {
     pub layout: XsaveLayout,
     /// What the last signal that ended a resume said.
     pub trap: Trap,
+    /// An XSAVE image that brings x87 back to its initial state.
+    pub initial_x87: InitialX87,
 }
+
+/// All zeros: no component has anything but its initial state.
+#[repr(C, align(64))]
+pub struct InitialX87([u8; offset::EXTENDED]);
 
 /// What a signal's frame says beyond the registers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -115,8 +121,8 @@ impl Worker {
             in_guest: 0,
             on_signal,
             xsave_mask: layout.mask as u32,
-            xsave_beyond_sse: layout.mask as u32 & !2,
             not_by_hand: layout.not_by_hand(),
+            left_behind: layout.left_behind(),
             mxcsr: DEFAULT_MXCSR,
             tsc_is_native: true,
             cpuid_is_native: true,
@@ -124,6 +130,7 @@ impl Worker {
             tick_resumes: 0,
             layout: *layout,
             trap: Trap::default(),
+            initial_x87: InitialX87([0; offset::EXTENDED]),
         }
     }
 }

@@ -89,4 +89,9 @@ impl XsaveLayout {
         let by_hand: u64 = self.components.iter().filter(|c| expected(c)).map(|c| c.bit).sum();
         (self.mask & !(by_hand | SSE)) as u32
     }
+
+    /// The components that compiled code may leave in use and `vzeroupper` does not clear.
+    pub fn left_behind(&self) -> u32 {
+        (self.mask & (OPMASK | HI16_ZMM)) as u32
+    }
 }

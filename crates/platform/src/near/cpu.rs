@@ -1,68 +1,10 @@
 //! What this CPU saves, and whether it has what switching guests needs.
 
-use super::context::xsave;
 use crate::InitError;
+pub use belljar_shim::xstate::XsaveLayout;
+use belljar_shim::xstate::{Component, KEPT, SHOWN, XSAVE_SIZE};
 use std::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
 use std::sync::OnceLock;
-
-/// x87, SSE and AVX: what guests are shown.
-pub const SHOWN: u64 = 0b111;
-/// The same and AVX-512: what is kept for guests that use it all the same, because not every CPU
-/// can be made to hide it.
-const KEPT: u64 = 0b1110_0111;
-
-const AVX: u64 = 1 << 2;
-const OPMASK: u64 = 1 << 5;
-const HI16_ZMM: u64 = 1 << 7;
-
-/// Size of the state that guests are shown, in bytes, in standard form.
-pub const SHOWN_SIZE: usize = 832;
-/// Room for everything in [`KEPT`] in compacted form.
-pub const XSAVE_SIZE: usize = 2496;
-
-/// One XSAVE state component beyond x87 and SSE.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub struct Component {
-    /// Its bit in XSTATE_BV.
-    pub bit: u64,
-    /// Its size in bytes.
-    pub size: usize,
-    /// Its offset in the standard form, as in Linux's signal frames.
-    pub standard: usize,
-    /// Its offset in the compacted form that `xsavec` with [`XsaveLayout::mask`] writes.
-    pub compacted: usize,
-}
-
-/// Where `xsavec` puts what.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub struct XsaveLayout {
-    /// The components that are saved and restored.
-    pub mask: u64,
-    /// Those beyond x87 and SSE; unused entries have `bit` 0.
-    pub components: [Component; 6],
-}
-
-impl XsaveLayout {
-    /// The components that the entry code cannot load without `xrstor`: x87 and the upper halves
-    /// of ZMM0 to ZMM15, and those of AVX-512 where they do not lie at its fixed offsets.
-    pub fn not_by_hand(&self) -> u32 {
-        let expected = |c: &Component| match c.bit {
-            AVX => c.compacted == xsave::EXTENDED,
-            OPMASK => c.compacted == xsave::OPMASK,
-            HI16_ZMM => c.compacted == xsave::HI16_ZMM,
-            _ => false,
-        };
-        let by_hand: u64 = self.components.iter().filter(|c| expected(c)).map(|c| c.bit).sum();
-        (self.mask & !(by_hand | 2)) as u32
-    }
-
-    /// The components that compiled code may leave in use and `vzeroupper` does not clear.
-    pub fn left_behind(&self) -> u32 {
-        (self.mask & (OPMASK | HI16_ZMM)) as u32
-    }
-}
 
 static LAYOUT: OnceLock<XsaveLayout> = OnceLock::new();
 

@@ -1,13 +1,14 @@
-//! What guests are told of the CPU, where it can be made to trap `cpuid`: the machine's own answers
-//! cut down to a baseline with AVX2, without clocks and random numbers of its own, and with one
-//! logical processor. Where it cannot, guests see the machine's own answers.
+//! What guests are told of the CPU: the machine's own answers cut down to a baseline with AVX2,
+//! without clocks and random numbers of its own, and with one logical processor. Where the CPU
+//! cannot make `cpuid` trap, images' instructions are replaced (see `rewrite`), and what is not found
+//! there, JIT code above all, sees the machine's own answers.
 //!
 //! AVX-512 is hidden, but leaf 0xd still describes its state: XCR0 cannot be hidden, and glibc sizes
 //! its `xsavec` areas by that leaf.
 
 use super::worker::{self, Worker};
 use belljar_base::Map;
-use belljar_kernel::machine::Regs;
+use belljar_shim::context::Regs;
 use std::arch::x86_64::__cpuid_count;
 use std::sync::OnceLock;
 
@@ -48,7 +49,17 @@ pub fn set_faulting(on: bool) -> bool {
     }
 }
 
-/// Answers the `cpuid` that faulted with EAX and ECX as in `regs`.
+/// Whether this CPU can make `cpuid` fault.
+pub fn can_fault() -> bool {
+    static CAN: OnceLock<bool> = OnceLock::new();
+    // SAFETY: leaves the instruction as it is; the call says whether it could be otherwise.
+    *CAN.get_or_init(|| unsafe {
+        let was_native = libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_GET);
+        libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, was_native) == 0
+    })
+}
+
+/// Answers a `cpuid` with EAX and ECX as in `regs`.
 pub fn answer(regs: &mut Regs, worker: &mut Worker) {
     static TABLE: OnceLock<Table> = OnceLock::new();
     let table = TABLE.get_or_init(|| {

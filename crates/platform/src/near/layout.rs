@@ -12,14 +12,7 @@
 use crate::InitError;
 use std::ops::Range;
 
-/// The guests' part of the address space.
-pub const GUEST_AREA: Range<u64> = 0x1000_0000_0000..0x5000_0000_0000;
-/// The simulator's part: its image, heap, libraries and stacks.
-pub const HOST_AREA: Range<u64> = 0x5000_0000_0000..0x7fff_ffff_f000;
-/// What a claim of fixed addresses must lie in (below is `vm.mmap_min_addr`).
-pub const FIXED_AREA: Range<u64> = 0x1_0000..GUEST_AREA.start;
-/// The size of a page.
-pub const PAGE: u64 = 4096;
+pub use belljar_shim::layout::{FIXED_AREA, GUEST_AREA, HOST_AREA, PAGE};
 
 const LARGEST_SLOT: u64 = 64 << 30;
 const SMALLEST_SLOT: u64 = 256 << 20;

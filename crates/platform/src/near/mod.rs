@@ -159,7 +159,7 @@ impl Platform for NearMachine {
     }
 
     fn create_context(&mut self, space: SpaceId, regs: &Regs) -> ContextId {
-        self.insert_context(Context::new(space, regs))
+        self.insert_context(context::new(space, regs))
     }
     fn copy_context(&mut self, from: ContextId, space: SpaceId) -> ContextId {
         let mut context = (*self.contexts[from.0 as usize]).clone();
@@ -171,16 +171,17 @@ impl Platform for NearMachine {
         self.contexts.remove(context.0 as usize);
     }
     fn regs(&self, context: ContextId) -> &Regs {
-        &self.contexts[context.0 as usize].regs
+        context::kernel_regs(&self.contexts[context.0 as usize])
     }
     fn regs_mut(&mut self, context: ContextId) -> &mut Regs {
-        &mut self.contexts[context.0 as usize].regs
+        context::kernel_regs_mut(&mut self.contexts[context.0 as usize])
     }
     fn xstate(&self, context: ContextId, out: &mut Vec<u8>) {
-        self.contexts[context.0 as usize].xstate(out);
+        out.clear();
+        out.extend_from_slice(&self.contexts[context.0 as usize].xsave.shown());
     }
     fn set_xstate(&mut self, context: ContextId, state: &[u8]) {
-        self.contexts[context.0 as usize].set_xstate(state);
+        self.contexts[context.0 as usize].xsave.load_shown(state, cpu::xsave_layout());
     }
     fn resume(&mut self, context: ContextId) -> Exit {
         let context = &mut *self.contexts[context.0 as usize];

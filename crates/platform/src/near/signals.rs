@@ -2,16 +2,16 @@
 //! ticks. The entry code calls [`on_signal`] on the worker's alternate stack with FS and GS already
 //! the simulator's; whatever ends a resume is copied out of the frame, which is then abandoned.
 
-use super::worker::{self, Trap, Worker};
+use super::worker::{self, Worker};
 use super::{copy, entry, layout};
 use crate::InitError;
 use crate::init::native;
+use belljar_shim::frame::{self, SigInfo, UContext};
+use belljar_shim::worker::{EXCEPTIONS, ON_SIGNAL_ELSEWHERE};
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
+use std::sync::atomic::Ordering;
 
-/// The exceptions that guest code may raise, and SIGSYS.
-const EXCEPTIONS: [i32; 6] =
-    [libc::SIGSYS, libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
 /// The vector of a general-protection exception.
 pub const GENERAL_PROTECTION: u64 = 13;
 
@@ -23,11 +23,12 @@ static PREVIOUS: Previous = Previous(UnsafeCell::new([const { MaybeUninit::unini
 
 /// The signal of the preemption timer.
 pub fn tick_signal() -> i32 {
-    libc::SIGRTMIN() + 8
+    belljar_shim::worker::TICK_SIGNAL
 }
 
 /// Installs the handlers, once per process.
 pub fn install() -> Result<(), InitError> {
+    ON_SIGNAL_ELSEWHERE.store(on_signal_elsewhere as *const () as u64, Ordering::Relaxed);
     for (index, &signal) in EXCEPTIONS.iter().enumerate() {
         // SAFETY: the handler is written for these flags; PREVIOUS is not read before the handler
         // of the same index is in place, and `old` is fully written by the call.
@@ -79,20 +80,20 @@ pub fn block_others() -> Result<(), InitError> {
 /// Called by the entry code alone.
 pub unsafe extern "C" fn on_signal(
     signal: i32,
-    info: *mut libc::siginfo_t,
-    ucontext: *mut libc::ucontext_t,
+    info: *mut SigInfo,
+    frame: *mut UContext,
     worker: *mut Worker,
     fs_base: u64,
 ) -> u32 {
     // SAFETY: the kernel built `info` and `ucontext`; the block belongs to this thread, which the
     // handler interrupted, and nothing of it is borrowed while a guest or a copy routine runs.
     unsafe {
-        let registers = &mut (*ucontext).uc_mcontext.gregs;
+        let registers = &mut (*frame.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
         let rip = registers[libc::REG_RIP as usize] as u64;
         let running = (*worker).in_guest != 0;
         // A guest's jump to where the simulator has no code is the guest's fault.
         let in_guest =
-            running && (!layout::HOST_AREA.contains(&rip) || is_fetch_fault(signal, info, registers));
+            running && (!layout::HOST_AREA.contains(&rip) || frame::is_fetch_fault(info, frame));
         if signal == tick_signal() {
             if !in_guest || (*worker).tick_resumes != (*worker).resumes {
                 // The first tick in this resume, or a tick of the simulator's own time.
@@ -101,40 +102,17 @@ pub unsafe extern "C" fn on_signal(
                 }
                 return 0;
             }
-        } else if (*info).si_code <= 0 {
+        } else if (*info).code <= 0 {
             end_as_usual(signal, true);
             return 0;
         } else if !in_guest {
             host_fault(signal, registers, &mut *worker);
             return 0;
         }
-        save(ucontext, worker, fs_base);
-        let addr = if signal == libc::SIGSYS { u64::from(arch(info)) } else { (*info).si_addr() as u64 };
-        (*worker).trap = Trap {
-            signal,
-            code: (*info).si_code,
-            addr,
-            trapno: registers[libc::REG_TRAPNO as usize] as u64,
-            error_code: registers[libc::REG_ERR as usize] as u64,
-        };
+        frame::save(info, frame, worker, fs_base);
         (*worker).in_guest = 0;
         entry::CAME_BY_SIGNAL
     }
-}
-
-/// Whether the fault is that of fetching the instruction at RIP itself. The simulator's own code
-/// never raises one while a guest counts as running.
-///
-/// # Safety
-/// `info` must be the kernel's.
-unsafe fn is_fetch_fault(signal: i32, info: *const libc::siginfo_t, registers: &[i64; 23]) -> bool {
-    const PAGE_FAULT: i64 = 14;
-    const INSTRUCTION_FETCH: i64 = 0x10;
-    // SAFETY: a SIGSEGV carries an address.
-    signal == libc::SIGSEGV
-        && registers[libc::REG_TRAPNO as usize] == PAGE_FAULT
-        && registers[libc::REG_ERR as usize] & INSTRUCTION_FETCH != 0
-        && unsafe { (*info).si_addr() } as i64 == registers[libc::REG_RIP as usize]
 }
 
 /// A signal of the platform on a thread that is no worker.
@@ -143,13 +121,13 @@ unsafe fn is_fetch_fault(signal: i32, info: *const libc::siginfo_t, registers: &
 /// Called by the entry code alone.
 pub unsafe extern "C" fn on_signal_elsewhere(
     signal: i32,
-    info: *mut libc::siginfo_t,
-    ucontext: *mut libc::ucontext_t,
+    info: *mut SigInfo,
+    frame: *mut UContext,
 ) {
     // SAFETY: as for `on_signal`.
     unsafe {
-        let registers = &mut (*ucontext).uc_mcontext.gregs;
-        if (*info).si_code > 0 {
+        let registers = &mut (*frame.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+        if (*info).code > 0 {
             // A worker's child thread inherits that `rdtsc` and `cpuid` trap.
             if fix_copy(registers)
                 || is_trapping_instruction(signal, registers) && worker::set_thread_native()
@@ -157,51 +135,7 @@ pub unsafe extern "C" fn on_signal_elsewhere(
                 return;
             }
         }
-        end_as_usual(signal, (*info).si_code <= 0);
-    }
-}
-
-/// `si_arch` of a SIGSYS: behind `si_call_addr` and `si_syscall`.
-///
-/// # Safety
-/// `info` must describe a SIGSYS.
-unsafe fn arch(info: *const libc::siginfo_t) -> u32 {
-    // SAFETY: `_sigsys` of the kernel's siginfo: 16 bytes of header, a pointer, an int, this.
-    unsafe { info.cast::<u8>().add(28).cast::<u32>().read() }
-}
-
-/// Copies the interrupted guest's registers and vector state into its context.
-///
-/// # Safety
-/// The frame must be of guest code that `worker` runs.
-unsafe fn save(ucontext: *mut libc::ucontext_t, worker: *mut Worker, fs_base: u64) {
-    // SAFETY: `enter` set `context` to a live context that nothing else touches meanwhile.
-    unsafe {
-        let context = &mut *(*worker).context;
-        let machine = &(*ucontext).uc_mcontext;
-        let get = |index: i32| machine.gregs[index as usize] as u64;
-        let regs = &mut context.regs;
-        regs.r15 = get(libc::REG_R15);
-        regs.r14 = get(libc::REG_R14);
-        regs.r13 = get(libc::REG_R13);
-        regs.r12 = get(libc::REG_R12);
-        regs.rbp = get(libc::REG_RBP);
-        regs.rbx = get(libc::REG_RBX);
-        regs.r11 = get(libc::REG_R11);
-        regs.r10 = get(libc::REG_R10);
-        regs.r9 = get(libc::REG_R9);
-        regs.r8 = get(libc::REG_R8);
-        regs.rax = get(libc::REG_RAX);
-        regs.rcx = get(libc::REG_RCX);
-        regs.rdx = get(libc::REG_RDX);
-        regs.rsi = get(libc::REG_RSI);
-        regs.rdi = get(libc::REG_RDI);
-        regs.rip = get(libc::REG_RIP);
-        regs.rflags = get(libc::REG_EFL);
-        regs.rsp = get(libc::REG_RSP);
-        regs.fs_base = fs_base;
-        context.exit_rip = super::context::LOOK_UP;
-        context.xsave.load_frame(machine.fpregs.cast(), &(*worker).layout);
+        end_as_usual(signal, (*info).code <= 0);
     }
 }
 

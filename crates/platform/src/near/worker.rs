@@ -1,93 +1,18 @@
 //! What a thread needs to run guests: a block that GS points to, an alternate signal stack below
 //! which that block lies, system calls of guest code trapping, a preemption timer.
 
-use super::context::{Context, DEFAULT_MXCSR, xsave};
-use super::cpu::{self, XsaveLayout};
-use super::{cpuid, entry, signals};
+use super::{cpu, cpuid, entry, signals};
 use crate::InitError;
 use crate::init::native;
 use belljar_linux_abi::Errno;
+pub use belljar_shim::worker::{Trap, Worker};
+use belljar_shim::worker::{ARENA, ARENA_SIZE, MAX_WORKERS, REGION, TICK_NS};
 use std::cell::Cell;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-/// Size and alignment of a worker's region: the block, a guard page, the alternate stack. The
-/// frame of a CPU with AVX-512 takes 3.4 KiB, one with AMX 11 KiB; frames nest at most twice.
-pub const REGION: u64 = 256 << 10;
-/// How many threads may be workers at the same time.
-const MAX_WORKERS: u64 = 1024;
 const BLOCK: usize = 4096;
 
-/// Thread CPU time between two preemption ticks. A guest is preempted by the second tick within
-/// one resume, so after one to two of these.
-const TICK_NS: i64 = 50_000_000;
-
-/// The worker block. The entry code knows it by fixed offsets, stubs by `entry` at GS:0.
-#[repr(C, align(64))]
-pub struct Worker {
-    /// Where stubs jump to.
-    pub entry: u64,
-    /// Where the guest goes on (or, on a stub's way in, would).
-    pub target: u64,
-    /// The context that runs.
-    pub context: *mut Context,
-    /// The worker's own stack below the registers that [`entry::enter`] saved.
-    pub host_rsp: u64,
-    /// The thread's own FS base.
-    pub host_fs: u64,
-    /// 1 from just before guest code runs until it is left.
-    pub in_guest: u64,
-    /// The vector components that are kept.
-    pub xsave_mask: u32,
-    /// Those of them that only `xsavec` and `xrstor` save and load.
-    pub not_by_hand: u32,
-    /// Those that the simulator may use and `vzeroupper` does not clear.
-    pub left_behind: u32,
-    /// The simulator's MXCSR.
-    pub mxcsr: u32,
-    /// Whether the simulator's own use of `rdtsc` on this thread made it native again.
-    pub tsc_is_native: bool,
-    /// The same for `cpuid`.
-    pub cpuid_is_native: bool,
-    /// Counts resumes.
-    pub resumes: u64,
-    /// `resumes` at the last preemption tick that found guest code running.
-    pub tick_resumes: u64,
-    /// The thread's registered timer.
-    timer: libc::timer_t,
-    /// Where vector state lies in signal frames and contexts.
-    pub layout: XsaveLayout,
-    /// What the last signal that ended a resume said.
-    pub trap: Trap,
-    /// An XSAVE image that brings x87 back to its initial state.
-    pub initial_x87: InitialX87,
-}
-
-/// All zeros: no component has anything but its initial state.
-#[repr(C, align(64))]
-pub struct InitialX87([u8; xsave::EXTENDED]);
-
-/// What a signal's frame says beyond the registers.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub struct Trap {
-    /// Its number.
-    pub signal: i32,
-    /// `si_code`.
-    pub code: i32,
-    /// `si_addr`, or `si_arch` of a SIGSYS.
-    pub addr: u64,
-    /// The exception's vector.
-    pub trapno: u64,
-    /// The exception's error code.
-    pub error_code: u64,
-}
-
-/// The region of addresses that all workers' blocks lie in, so that a signal handler can tell
-/// whether it runs on a worker's stack.
-pub static ARENA: AtomicU64 = AtomicU64::new(0);
-/// Its size in bytes.
-pub const ARENA_SIZE: u64 = MAX_WORKERS * REGION;
 static FREE: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
 /// Reserves the arena.
@@ -134,14 +59,18 @@ pub fn release_current() {
 #[cold]
 fn become_worker() -> *mut Worker {
     let owned = Owned::new().unwrap_or_else(|error| panic!("this thread cannot run guests: {error}"));
-    let worker = owned.0;
+    let worker = owned.worker;
     OWNED.set(Some(owned));
     CURRENT.set(worker);
     worker
 }
 
 /// Undoes everything when the thread ends.
-struct Owned(*mut Worker);
+struct Owned {
+    worker: *mut Worker,
+    /// Its registered timer; null before there is one.
+    timer: libc::timer_t,
+}
 
 impl Owned {
     fn new() -> Result<Owned, InitError> {
@@ -154,35 +83,14 @@ impl Owned {
         let stack = region as usize + 2 * BLOCK;
         open_up(region as usize, BLOCK)?;
         open_up(stack, REGION as usize - 2 * BLOCK)?;
-        let block = Worker {
-            entry: entry::from_stub as *const () as u64,
-            target: 0,
-            context: std::ptr::null_mut(),
-            host_rsp: 0,
-            host_fs: 0,
-            in_guest: 0,
-            xsave_mask: layout.mask as u32,
-            not_by_hand: layout.not_by_hand(),
-            left_behind: layout.left_behind(),
-            mxcsr: DEFAULT_MXCSR,
-            tsc_is_native: true,
-            cpuid_is_native: true,
-            resumes: 0,
-            tick_resumes: 0,
-            timer: std::ptr::null_mut(),
-            layout,
-            trap: Trap::default(),
-            initial_x87: InitialX87([0; xsave::EXTENDED]),
-        };
         // SAFETY: the page was just made writable, is aligned, and belongs to this thread alone.
         // FS holds this thread's base, GS is unused by everything else on this platform.
         unsafe {
-            worker.write(block);
-            (*worker).host_fs = entry::read_fs_base();
+            worker.write(Worker::new(&layout, entry::read_fs_base(), signals::on_signal));
             entry::write_gs_base(region);
         }
         signals::block_others()?;
-        let owned = Owned(worker);
+        let mut owned = Owned { worker, timer: std::ptr::null_mut() };
         let alternate = libc::stack_t {
             ss_sp: stack as *mut libc::c_void,
             ss_flags: 0,
@@ -197,7 +105,7 @@ impl Owned {
         Ok(owned)
     }
 
-    fn start_timer(&self) -> Result<(), InitError> {
+    fn start_timer(&mut self) -> Result<(), InitError> {
         // SAFETY: a zeroed sigevent is valid; all pointers are to live values.
         unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
@@ -208,7 +116,7 @@ impl Owned {
             if libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &mut event, &mut timer) != 0 {
                 return Err(native("creating a preemption timer"));
             }
-            (*self.0).timer = timer;
+            self.timer = timer;
             let tick = libc::timespec { tv_sec: 0, tv_nsec: TICK_NS };
             let every = libc::itimerspec { it_interval: tick, it_value: tick };
             if libc::timer_settime(timer, 0, &every, std::ptr::null_mut()) != 0 {
@@ -224,19 +132,19 @@ impl Drop for Owned {
         CURRENT.set(std::ptr::null_mut());
         // SAFETY: the thread runs no guest any more; the region is given back last.
         unsafe {
-            if !(*self.0).timer.is_null() {
-                libc::timer_delete((*self.0).timer);
+            if !self.timer.is_null() {
+                libc::timer_delete(self.timer);
             }
             let _ = entry::dispatch_system_calls(false);
-            set_traps_native(&mut *self.0);
+            set_traps_native(&mut *self.worker);
             let off = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
             libc::sigaltstack(&off, std::ptr::null_mut());
             entry::write_gs_base(0);
-            let at = self.0 as *mut libc::c_void;
+            let at = self.worker as *mut libc::c_void;
             libc::madvise(at, REGION as usize, libc::MADV_DONTNEED);
             libc::mprotect(at, REGION as usize, libc::PROT_NONE);
         }
-        FREE.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(self.0 as u64);
+        FREE.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(self.worker as u64);
     }
 }
 

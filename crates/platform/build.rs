@@ -1,0 +1,62 @@
+//! Compiles the program of far guests' processes from the crate `belljar-shim`: a static binary
+//! without a standard library, linked to a fixed address above the guests. Nothing but the Rust
+//! toolchain is needed; where it comes without a linker, the C compiler's is used.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+fn main() {
+    let shim = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../shim");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
+    println!("cargo::rerun-if-changed={}", shim.join("src").display());
+    println!("cargo::rerun-if-changed={}", shim.join("program").display());
+
+    let library = out.join("libbelljar_shim.rlib");
+    let mut compile = rustc();
+    compile.args(["--crate-type", "rlib", "--crate-name", "belljar_shim"]);
+    run(compile.arg(shim.join("src/lib.rs")).arg("-o").arg(&library)).unwrap_or_else(|error| panic!("{error}"));
+
+    let base = format!("--image-base={:#x}", far_image(&shim));
+    let with_lld = ["-Clinker=rust-lld", "-Clinker-flavor=ld.lld", "-Clink-args=--no-pie --no-dynamic-linker"];
+    let with_cc = ["-Clinker=cc", "-Clinker-flavor=gcc", "-Clink-args=-static -no-pie -nostartfiles -nostdlib"];
+    let of_cc = format!("-Wl,{}", base.replace("--image-base", "-Ttext-segment"));
+    let attempts = [(with_lld, base), (with_cc, of_cc)];
+    let errors: Vec<String> = attempts
+        .iter()
+        .map_while(|(linker, base)| {
+            let mut link = rustc();
+            link.args(["--crate-type", "bin", "--crate-name", "belljar_far", "-Cstrip=symbols"]);
+            link.args(linker).arg(format!("-Clink-args={base} -z noexecstack"));
+            link.arg("--extern").arg(format!("belljar_shim={}", library.display()));
+            run(link.arg(shim.join("program/main.rs")).arg("-o").arg(out.join("far"))).err()
+        })
+        .collect();
+    assert!(errors.len() < attempts.len(), "the program of far guests cannot be linked:\n{}", errors.join("\n"));
+}
+
+/// The compiler, with what both crates need: position-independent code, so that everything is
+/// reached relative to the instruction pointer wherever the program is linked to.
+fn rustc() -> Command {
+    let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    rustc.args(["--edition", "2024", "-Copt-level=2", "-Cpanic=abort", "-Crelocation-model=pic"]);
+    rustc.args(["--target", &env::var("TARGET").expect("set by cargo")]);
+    // What the workspace's own build asks for (coverage, sanitizers) has no place there.
+    rustc.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    rustc
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{command:?}\n{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// `FAR_IMAGE` of the layout, which the sources alone know.
+fn far_image(shim: &Path) -> u64 {
+    let source = fs::read_to_string(shim.join("src/layout.rs")).expect("the layout is there");
+    let value = source.lines().find_map(|line| line.strip_prefix("pub const FAR_IMAGE: u64 = 0x")?.strip_suffix(';'));
+    u64::from_str_radix(&value.expect("it names FAR_IMAGE").replace('_', ""), 16).expect("a number")
+}
