@@ -48,7 +48,11 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let hosts = experiment.hosts.iter().map(|host| host.name.as_str());
     let folder = ResultsFolder::create(&path, hosts).map_err(Failure::input)?;
     let working_directory = std::env::current_dir().map_err(Failure::run)?;
-    let options = RunOptions { output: Output::PassedThrough, working_directory: Some(working_directory) };
+    let options = RunOptions {
+        output: Output::PassedThrough,
+        working_directory: Some(working_directory),
+        exposed: Vec::new(),
+    };
     let finished = session::run(&experiment, &folder, &options, false)?;
     for (what, count) in &finished.statistics.warnings {
         eprintln!("belljar: warning: {what} ({count}x)");

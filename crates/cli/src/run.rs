@@ -7,7 +7,7 @@ use belljar_config::{Experiment, Overrides};
 use belljar_results::{ResultsFolder, Summary};
 use belljar_sim::{Output, RunOptions};
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Runs the experiment and writes a results folder. The exit status is 0 only if every process
@@ -66,7 +66,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     folder.write("processed-config.yaml", experiment.to_yaml().as_bytes()).map_err(Failure::run)?;
 
     let start = progress::now();
-    let options = RunOptions { output: Output::Files, working_directory: None };
+    let options =
+        RunOptions { output: Output::Files, working_directory: None, exposed: folder_of(&arguments.file) };
     let show_progress = !arguments.no_progress && std::io::stderr().is_terminal();
     let finished = session::run(&experiment, &folder, &options, show_progress)?;
     let summary = Summary {
@@ -78,4 +79,14 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     println!("{summary}");
     let good = finished.as_expected() && summary.interrupted.is_none();
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The folder of the experiment file, or the current one for standard input: what the experiment
+/// names is most often there.
+fn folder_of(file: &Path) -> Vec<PathBuf> {
+    let folder = match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    folder.canonicalize().into_iter().collect()
 }

@@ -35,6 +35,9 @@ pub struct HostConfig {
     pub directory: PathBuf,
     /// The directory that its processes start in, usually the same.
     pub working_directory: PathBuf,
+    /// Native paths that guests see even where they lie below a directory that starts empty, such
+    /// as `/tmp`.
+    pub exposed: Vec<PathBuf>,
     /// The address of `eth0`.
     pub address: Ipv4Addr,
     /// What `eth0` can send and receive.

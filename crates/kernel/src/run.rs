@@ -158,9 +158,12 @@ impl Host {
             thread.calls += 1;
             self.count_call(number);
         }
+        let traced = self.strace_begin(key, number, args);
         let mut call = Call { host: self, thread: key, process, number, args, resumed, staged: None };
         let outcome = table::dispatch(&mut call);
-        self.strace_outcome(key, number, &args, &outcome);
+        if let Some(traced) = traced {
+            self.strace_end(&traced, &outcome);
+        }
         let value = match outcome {
             Ok(Outcome::Done(value)) => value,
             Err(errno) => errno.as_return(),

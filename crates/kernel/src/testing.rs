@@ -137,6 +137,7 @@ pub fn config() -> HostConfig {
         epoch_secs: crate::clock::DEFAULT_EPOCH_SECS,
         directory: "/results/hosts/test".into(),
         working_directory: "/tmp".into(),
+        exposed: Vec::new(),
         address: Ipv4Addr::new(11, 0, 0, 1),
         nic: belljar_net::NicConfig::default(),
         names: Arc::default(),

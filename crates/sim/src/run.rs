@@ -16,6 +16,9 @@ pub struct RunOptions {
     pub output: Output,
     /// The working directory of all processes, if not their host's folder in the results.
     pub working_directory: Option<PathBuf>,
+    /// Paths of this machine that guests see although they lie below a directory that starts empty
+    /// on a host, such as `/tmp`: the folder of the experiment file.
+    pub exposed: Vec<PathBuf>,
 }
 
 /// Why a run could not be completed.

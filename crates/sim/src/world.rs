@@ -63,6 +63,7 @@ fn host_config(
         epoch_secs: experiment.belljar.start_date,
         working_directory: options.working_directory.clone().unwrap_or_else(|| directory.clone()),
         directory,
+        exposed: options.exposed.clone(),
         address: settings.address,
         nic: NicConfig {
             bandwidth_up: settings.bandwidth_up,

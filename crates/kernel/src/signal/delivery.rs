@@ -1,13 +1,13 @@
 //! Delivering signals before a thread returns to guest code.
 
 use super::state::STOPPING;
-use crate::call::{CallState, IfInterrupted, Outcome};
+use crate::call::{CallState, IfInterrupted, done};
 use crate::host::Host;
 use crate::ids::ThreadKey;
 use crate::process::WaitStatus;
 use crate::thread::ThreadState;
-use belljar_linux_abi::c;
 use belljar_linux_abi::signal::{KernelSigaction, SigInfo, sig_bit};
+use belljar_linux_abi::{Errno, c};
 
 /// How a thread goes on after its signals have been looked at.
 #[derive(Debug)]
@@ -70,6 +70,7 @@ impl Host {
                 break;
             };
             self.timer_signal_taken(process, &mut info);
+            self.strace_signal(thread, info.signo);
             let signals = &self.processes[process.0].signals;
             if signals.ignores(info.signo) {
                 continue;
@@ -119,7 +120,10 @@ impl Host {
         let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
         regs.rax = value;
         self.store_remaining_time(thread, state);
-        self.strace_outcome(thread, number, &args, &Ok(Outcome::Done(value)));
+        if let Some(traced) = self.strace_begin(thread, number, args) {
+            let interrupted = if value == Errno::EINTR.as_return() { Err(Errno::EINTR) } else { done(value) };
+            self.strace_end(&traced, &interrupted);
+        }
     }
 
     fn run_handler(&mut self, thread: ThreadKey, action: &KernelSigaction, info: &SigInfo) {

@@ -1,0 +1,115 @@
+//! Names of flags and values.
+
+use belljar_linux_abi::c;
+
+/// Values with their names.
+pub type Names = &'static [(u64, &'static str)];
+
+macro_rules! names {
+    ($($(#[$doc:meta])* $list:ident: $($name:ident)*;)*) => {$(
+        $(#[$doc])*
+        pub const $list: Names = &[$((c::$name as u32 as u64, stringify!($name))),*];
+    )*};
+}
+
+names! {
+    /// open(2)
+    OPEN: O_WRONLY O_RDWR O_CREAT O_EXCL O_NOCTTY O_TRUNC O_APPEND O_NONBLOCK O_DSYNC O_DIRECT
+        O_DIRECTORY O_NOFOLLOW O_NOATIME O_CLOEXEC O_PATH;
+    /// The `AT_*` flags.
+    AT: AT_SYMLINK_NOFOLLOW AT_REMOVEDIR AT_SYMLINK_FOLLOW AT_NO_AUTOMOUNT AT_EMPTY_PATH;
+    /// access(2)
+    ACCESS: R_OK W_OK X_OK;
+    /// lseek(2)
+    SEEK: SEEK_SET SEEK_CUR SEEK_END SEEK_DATA SEEK_HOLE;
+    /// mmap(2)
+    PROT: PROT_READ PROT_WRITE PROT_EXEC;
+    /// mmap(2)
+    MAP: MAP_SHARED MAP_PRIVATE MAP_FIXED MAP_ANONYMOUS MAP_GROWSDOWN MAP_DENYWRITE MAP_NORESERVE
+        MAP_POPULATE MAP_STACK MAP_FIXED_NOREPLACE;
+    /// ioctl(2)
+    IOCTL: TCGETS TIOCGWINSZ FIONREAD FIONBIO FIOCLEX FIONCLEX TIOCGPGRP TIOCSPGRP;
+    /// fcntl(2)
+    FCNTL: F_DUPFD F_GETFD F_SETFD F_GETFL F_SETFL F_GETLK F_SETLK F_SETLKW F_DUPFD_CLOEXEC F_SETPIPE_SZ
+        F_GETPIPE_SZ;
+    /// wait(2)
+    WAIT: WNOHANG WUNTRACED WCONTINUED __WALL;
+    /// clone(2)
+    CLONE: CLONE_VM CLONE_FS CLONE_FILES CLONE_SIGHAND CLONE_VFORK CLONE_THREAD CLONE_SYSVSEM
+        CLONE_SETTLS CLONE_PARENT_SETTID CLONE_CHILD_CLEARTID CLONE_CHILD_SETTID;
+    /// sigprocmask(2)
+    SIGMASK: SIG_BLOCK SIG_UNBLOCK SIG_SETMASK;
+    /// clock_gettime(2)
+    CLOCK: CLOCK_REALTIME CLOCK_MONOTONIC CLOCK_PROCESS_CPUTIME_ID CLOCK_THREAD_CPUTIME_ID
+        CLOCK_MONOTONIC_RAW CLOCK_REALTIME_COARSE CLOCK_MONOTONIC_COARSE CLOCK_BOOTTIME;
+    /// socket(2)
+    FAMILY: AF_UNIX AF_INET AF_INET6 AF_NETLINK AF_PACKET;
+    /// socket(2)
+    SOCKET_TYPE: SOCK_STREAM SOCK_DGRAM SOCK_CLOEXEC SOCK_NONBLOCK;
+    /// send(2), recv(2)
+    MSG: MSG_OOB MSG_PEEK MSG_TRUNC MSG_DONTWAIT MSG_WAITALL MSG_NOSIGNAL MSG_MORE MSG_ERRQUEUE
+        MSG_CMSG_CLOEXEC;
+    /// setsockopt(2)
+    LEVEL: SOL_SOCKET SOL_TCP SOL_IP SOL_IPV6 SOL_UDP;
+    /// epoll_ctl(2)
+    EPOLL_CTL: EPOLL_CTL_ADD EPOLL_CTL_DEL EPOLL_CTL_MOD;
+    /// poll(2)
+    POLL: POLLIN POLLPRI POLLOUT POLLERR POLLHUP POLLNVAL POLLRDHUP;
+    /// epoll_ctl(2)
+    EPOLL: EPOLLIN EPOLLPRI EPOLLOUT EPOLLERR EPOLLHUP EPOLLRDHUP EPOLLEXCLUSIVE EPOLLONESHOT EPOLLET;
+    /// signal(7)
+    SIGNAL: SIGHUP SIGINT SIGQUIT SIGILL SIGTRAP SIGABRT SIGBUS SIGFPE SIGKILL SIGUSR1 SIGSEGV SIGUSR2 SIGPIPE
+        SIGALRM SIGTERM SIGSTKFLT SIGCHLD SIGCONT SIGSTOP SIGTSTP SIGTTIN SIGTTOU SIGURG SIGXCPU SIGXFSZ
+        SIGVTALRM SIGPROF SIGWINCH SIGIO SIGPWR SIGSYS;
+}
+
+/// The operations of futex(2), `FUTEX_PRIVATE_FLAG` left out.
+pub const FUTEX: Names = &[
+    (0, "FUTEX_WAIT"),
+    (1, "FUTEX_WAKE"),
+    (3, "FUTEX_REQUEUE"),
+    (4, "FUTEX_CMP_REQUEUE"),
+    (5, "FUTEX_WAKE_OP"),
+    (6, "FUTEX_LOCK_PI"),
+    (7, "FUTEX_UNLOCK_PI"),
+    (9, "FUTEX_WAIT_BITSET"),
+    (10, "FUTEX_WAKE_BITSET"),
+    (128, "FUTEX_WAIT_PRIVATE"),
+    (129, "FUTEX_WAKE_PRIVATE"),
+    (132, "FUTEX_CMP_REQUEUE_PRIVATE"),
+    (133, "FUTEX_WAKE_OP_PRIVATE"),
+    (137, "FUTEX_WAIT_BITSET_PRIVATE"),
+    (138, "FUTEX_WAKE_BITSET_PRIVATE"),
+    (393, "FUTEX_WAIT_BITSET_PRIVATE|FUTEX_CLOCK_REALTIME"),
+];
+
+/// The name of `value`, or the number itself.
+pub fn one_of(names: Names, value: u64) -> String {
+    let value = u64::from(value as u32);
+    names.iter().find(|(v, _)| *v == value).map_or_else(|| format!("{value:#x}"), |(_, name)| (*name).into())
+}
+
+/// The names of all bits of `value`, what has none in hexadecimal.
+pub fn flags(names: Names, value: u64) -> String {
+    let mut rest = u64::from(value as u32);
+    let mut parts = Vec::new();
+    for (bits, name) in names {
+        if *bits != 0 && rest & bits == *bits {
+            parts.push((*name).to_owned());
+            rest &= !bits;
+        }
+    }
+    if rest != 0 || parts.is_empty() {
+        parts.push(if rest == 0 { "0".into() } else { format!("{rest:#x}") });
+    }
+    parts.join("|")
+}
+
+/// A signal's name.
+pub fn signal(number: i32) -> String {
+    match SIGNAL.iter().find(|(v, _)| *v == number as u64) {
+        Some((_, name)) => (*name).into(),
+        None if number >= 32 => format!("SIGRT_{}", number - 32),
+        None => number.to_string(),
+    }
+}

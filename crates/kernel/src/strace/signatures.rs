@@ -1,0 +1,169 @@
+//! How the arguments of each call are to be read.
+
+use super::names::{self, Names};
+
+/// One argument.
+#[derive(Clone, Copy, Debug)]
+pub enum Arg {
+    /// A descriptor.
+    Fd,
+    /// A directory's descriptor, or `AT_FDCWD`.
+    DirFd,
+    /// A signed number.
+    Int,
+    /// An unsigned number.
+    Size,
+    /// An address, or anything else best shown in hexadecimal.
+    Hex,
+    /// The flags of open(2): an access mode and bits with names.
+    OpenFlags,
+    /// A file mode in octal.
+    Mode,
+    /// A zero-terminated string.
+    Path,
+    /// A buffer that the call reads; its length is this argument.
+    In(usize),
+    /// A buffer that the call fills; its length is the call's result.
+    Out,
+    /// A vector of buffers that the call reads; their number is this argument.
+    InVector(usize),
+    /// A vector of buffers that the call fills.
+    OutVector(usize),
+    /// Bits with names.
+    Flags(Names),
+    /// One of several named values.
+    OneOf(Names),
+    /// A signal.
+    Signal,
+    /// An address of a socket; its length is this argument.
+    Address(usize),
+    /// A socket address that the call fills; a pointer to its length is this argument.
+    AddressOut(usize),
+    /// A `struct timespec`.
+    Timespec,
+    /// A `struct timespec` that the call fills.
+    TimespecOut,
+    /// A zero-terminated vector of strings.
+    Strings,
+    /// An array of `struct pollfd`; its length is this argument.
+    PollFds(usize),
+    /// Two descriptors that the call fills.
+    FdPair,
+    /// An `int` that the call fills.
+    IntOut,
+    /// A set of signals.
+    SignalSet,
+    /// A `struct epoll_event`.
+    EpollEvent,
+    /// `struct epoll_event`s that the call fills; their number is the call's result.
+    EpollEventsOut,
+    /// A futex word's address, shown without its value.
+    Word,
+}
+
+use Arg::*;
+
+/// The arguments of the call `name`. What has no entry shows all six registers that a call can use
+/// in hexadecimal.
+pub fn of(name: &str) -> &'static [Arg] {
+    match name {
+        "read" => &[Fd, Out, Size],
+        "write" => &[Fd, In(2), Size],
+        "pread64" => &[Fd, Out, Size, Int],
+        "pwrite64" => &[Fd, In(2), Size, Int],
+        "readv" => &[Fd, OutVector(2), Size],
+        "writev" => &[Fd, InVector(2), Size],
+        "open" => &[Path, OpenFlags, Mode],
+        "openat" => &[DirFd, Path, OpenFlags, Mode],
+        "creat" | "mkdir" | "chmod" => &[Path, Mode],
+        "close" | "fsync" | "fdatasync" | "dup" | "fchdir" | "syncfs" => &[Fd],
+        "close_range" => &[Fd, Fd, Hex],
+        "stat" | "lstat" | "statfs" => &[Path, Hex],
+        "fstat" | "fstatfs" => &[Fd, Hex],
+        "newfstatat" => &[DirFd, Path, Hex, Flags(names::AT)],
+        "statx" => &[DirFd, Path, Flags(names::AT), Hex, Hex],
+        "access" => &[Path, Flags(names::ACCESS)],
+        "faccessat" | "faccessat2" => &[DirFd, Path, Flags(names::ACCESS), Flags(names::AT)],
+        "lseek" => &[Fd, Int, OneOf(names::SEEK)],
+        "mmap" => &[Hex, Size, Flags(names::PROT), Flags(names::MAP), Fd, Int],
+        "mprotect" => &[Hex, Size, Flags(names::PROT)],
+        "munmap" => &[Hex, Size],
+        "mremap" => &[Hex, Size, Size, Hex, Hex],
+        "madvise" => &[Hex, Size, Int],
+        "brk" => &[Hex],
+        "ioctl" => &[Fd, OneOf(names::IOCTL), Hex],
+        "fcntl" => &[Fd, OneOf(names::FCNTL), Hex],
+        "dup2" => &[Fd, Fd],
+        "dup3" => &[Fd, Fd, Flags(names::OPEN)],
+        "pipe" => &[FdPair],
+        "pipe2" => &[FdPair, Flags(names::OPEN)],
+        "getcwd" | "getrandom" => &[Out, Size],
+        "chdir" | "rmdir" | "unlink" | "chroot" => &[Path],
+        "rename" | "link" | "symlink" => &[Path, Path],
+        "renameat" => &[DirFd, Path, DirFd, Path],
+        "renameat2" => &[DirFd, Path, DirFd, Path, Hex],
+        "unlinkat" => &[DirFd, Path, Flags(names::AT)],
+        "mkdirat" => &[DirFd, Path, Mode],
+        "readlink" => &[Path, Out, Size],
+        "readlinkat" => &[DirFd, Path, Out, Size],
+        "symlinkat" => &[Path, DirFd, Path],
+        "ftruncate" => &[Fd, Int],
+        "truncate" => &[Path, Int],
+        "fchmod" => &[Fd, Mode],
+        "fchmodat" => &[DirFd, Path, Mode],
+        "getdents64" | "getdents" => &[Fd, Hex, Size],
+        "sendfile" => &[Fd, Fd, Hex, Size],
+        "flock" => &[Fd, Int],
+        "execve" => &[Path, Strings, Hex],
+        "execveat" => &[DirFd, Path, Strings, Hex, Flags(names::AT)],
+        "exit" | "exit_group" | "umask" | "setsid" => &[Int],
+        "wait4" => &[Int, IntOut, Flags(names::WAIT), Hex],
+        "clone" => &[Flags(names::CLONE), Hex, Hex, Hex, Hex],
+        "clone3" => &[Hex, Size],
+        "kill" | "tkill" => &[Int, Signal],
+        "tgkill" => &[Int, Int, Signal],
+        "rt_sigaction" => &[Signal, Hex, Hex, Size],
+        "rt_sigprocmask" => &[OneOf(names::SIGMASK), SignalSet, Hex, Size],
+        "rt_sigsuspend" => &[SignalSet, Size],
+        "rt_sigtimedwait" => &[SignalSet, Hex, Timespec, Size],
+        "sigaltstack" => &[Hex, Hex],
+        "futex" => &[Word, OneOf(names::FUTEX), Int, Hex, Hex, Hex],
+        "nanosleep" => &[Timespec, Hex],
+        "clock_nanosleep" => &[OneOf(names::CLOCK), Int, Timespec, Hex],
+        "clock_gettime" | "clock_getres" => &[OneOf(names::CLOCK), TimespecOut],
+        "gettimeofday" => &[Hex, Hex],
+        "socket" => &[OneOf(names::FAMILY), Flags(names::SOCKET_TYPE), Int],
+        "socketpair" => &[OneOf(names::FAMILY), Flags(names::SOCKET_TYPE), Int, Hex],
+        "bind" | "connect" => &[Fd, Address(2), Size],
+        "listen" | "shutdown" => &[Fd, Int],
+        "accept" | "getsockname" | "getpeername" => &[Fd, AddressOut(2), Hex],
+        "accept4" => &[Fd, AddressOut(2), Hex, Flags(names::SOCKET_TYPE)],
+        "sendto" => &[Fd, In(2), Size, Flags(names::MSG), Address(5), Size],
+        "recvfrom" => &[Fd, Out, Size, Flags(names::MSG), AddressOut(5), Hex],
+        "sendmsg" | "recvmsg" => &[Fd, Hex, Flags(names::MSG)],
+        "setsockopt" => &[Fd, OneOf(names::LEVEL), Int, In(4), Size],
+        "getsockopt" => &[Fd, OneOf(names::LEVEL), Int, Hex, Hex],
+        "poll" => &[PollFds(1), Size, Int],
+        "ppoll" => &[PollFds(1), Size, Timespec, SignalSet, Size],
+        "select" => &[Int, Hex, Hex, Hex, Hex],
+        "pselect6" => &[Int, Hex, Hex, Hex, Timespec, Hex],
+        "epoll_create" => &[Int],
+        "epoll_create1" => &[Flags(names::OPEN)],
+        "epoll_ctl" => &[Fd, OneOf(names::EPOLL_CTL), Fd, EpollEvent],
+        "epoll_wait" => &[Fd, EpollEventsOut, Int, Int],
+        "epoll_pwait" => &[Fd, EpollEventsOut, Int, Int, SignalSet, Size],
+        "eventfd2" => &[Int, Flags(names::OPEN)],
+        "timerfd_create" => &[OneOf(names::CLOCK), Flags(names::OPEN)],
+        "timerfd_settime" => &[Fd, Int, Hex, Hex],
+        "prctl" | "arch_prctl" => &[Hex, Hex, Hex],
+        "set_tid_address" | "uname" | "sysinfo" | "times" => &[Hex],
+        "set_robust_list" | "rseq" => &[Hex, Size],
+        "prlimit64" => &[Int, Int, Hex, Hex],
+        "getrlimit" | "setrlimit" | "getrusage" => &[Int, Hex],
+        "sched_getaffinity" | "sched_setaffinity" => &[Int, Size, Hex],
+        "getpid" | "gettid" | "getppid" | "getuid" | "geteuid" | "getgid" | "getegid" | "sched_yield"
+        | "pause" | "getpgrp" | "sync" | "rt_sigreturn" | "fork" | "vfork" => &[],
+        "time" | "alarm" => &[Hex],
+        _ => &[Hex, Hex, Hex, Hex, Hex, Hex],
+    }
+}
