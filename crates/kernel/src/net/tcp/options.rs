@@ -73,7 +73,9 @@ impl TcpOptions {
         peer: IpAddr,
         timestamp_offset: u32,
     ) -> Config {
-        let mss = (mtu(interface) - header_len(peer) - HEADER_LEN) as u16;
+        // The length field of an IPv4 header ends one byte before the MTU of lo (`IP_MAX_MTU`).
+        let mtu = if peer.is_ipv4() { mtu(interface).min(65_535) } else { mtu(interface) };
+        let mss = (mtu - header_len(peer) - HEADER_LEN) as u16;
         let defaults = Config::default();
         Config {
             mss: self.max_segment.map_or(mss, |bound| bound.min(mss)),

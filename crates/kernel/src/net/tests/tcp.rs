@@ -320,3 +320,33 @@ fn ephemeral_ports_come_from_their_range_and_differ() {
     ports.dedup();
     assert_eq!(ports.len(), 200);
 }
+
+#[test]
+fn a_full_window_over_loopback_opens_again_as_it_is_read() {
+    let mut test = TestHost::new(1);
+    let listener = test.listener(loopback(80));
+    let client = test.tcp4();
+    test.connect(client, loopback(80));
+    test.pass(SimDuration::ZERO);
+    test.go_on(0);
+    let server = test.accept(listener).unwrap();
+    test.host_set_nonblocking(client);
+    let mut total = 0;
+    for _ in 0..5 {
+        while let Answer::Ended(Ok(n)) = test.send(client, &[7; 65_536]) {
+            total += n as usize;
+            test.pass(SimDuration::ZERO);
+        }
+        test.pass(millis(30));
+    }
+    assert_eq!(test.ready(client) & c::EPOLLOUT as u32, 0);
+    let mut got = 0;
+    while got < total {
+        got += test.receive(server).expect("more is to come").len();
+        test.pass(SimDuration::ZERO);
+    }
+    assert_eq!(got, total);
+    // A segment of lo's whole MTU would not fit into the length field of its IP header.
+    assert_eq!(test.host.net.counters.malformed, 0);
+    assert_ne!(test.ready(client) & c::EPOLLOUT as u32, 0);
+}
