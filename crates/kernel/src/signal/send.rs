@@ -59,9 +59,14 @@ impl Host {
         queued
     }
 
-    /// Whether the thread would take the signal: it does not block it, or waits for it.
+    /// Whether the thread would take the signal now: it does not block it, or waits for it, and its
+    /// process is not stopped.
     fn wants_signal(&self, thread: ThreadKey, signal: i32) -> bool {
         let signals = &self.threads[thread.0].signals;
+        let process = &self.processes[self.threads[thread.0].process.0];
+        if process.signals.job.stopped_by.is_some() && signal != c::SIGKILL {
+            return false;
+        }
         (signals.blocked & !signals.awaited) & sig_bit(signal) == 0
     }
 

@@ -53,8 +53,12 @@ impl Host {
         }
         (job.stop_unreported, job.continue_unreported) = (false, true);
         for thread in self.processes[process.0].threads.clone() {
+            self.thread(thread).signals.attention = true;
             if matches!(self.threads[thread.0].state, ThreadState::Stopped) {
                 self.unpark(thread);
+            } else if self.has_deliverable_signal(thread) {
+                // It came while the process was stopped.
+                self.interrupt(thread);
             }
         }
         self.report_to_parent(process, c::CLD_CONTINUED, c::SIGCONT);
