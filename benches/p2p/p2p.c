@@ -45,7 +45,8 @@ static uint32_t target(void) {
     double u = (double)(draw() >> 11) / 9007199254740992.0;
     double x = weights == 'u' ? u : -log1p(-u * (1 - exp(-3.0))) / 3;
     uint32_t i = (uint32_t)(x * peers);
-    return i < peers ? i : peers - 1;
+    i = i < peers ? i : peers - 1;
+    return i == self ? (i + 1) % peers : i; /* what one sends to oneself would not cross the network */
 }
 
 static struct sockaddr_in address(uint32_t i) {

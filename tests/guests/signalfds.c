@@ -132,4 +132,21 @@ static void epoll_waits_with_a_mask(void) {
     sigaction(SIGUSR1, &was, NULL);
 }
 
-GUEST(T(signals_are_read), T(the_mask_can_change), T(reading_waits), T(epoll_waits_with_a_mask))
+static void calls_without_flags(void) {
+    sigset_t s = set_of(SIGUSR1, SIGUSR2), old;
+    CHECK(sigprocmask(SIG_BLOCK, &s, &old) == 0);
+    int fd = (int)syscall(SYS_signalfd, -1, &s, 8), ev = (int)syscall(SYS_eventfd, 3);
+    CHECK(fd >= 0 && ev >= 0 && raise(SIGUSR2) == 0);
+    SAME(fcntl(fd, F_GETFD), 0);
+    struct signalfd_siginfo i;
+    SAME(read(fd, &i, sizeof i), sizeof i);
+    SAME(i.ssi_signo, SIGUSR2);
+    uint64_t n;
+    SAME(read(ev, &n, 8), 8);
+    SAME(n, 3);
+    close(fd), close(ev);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+}
+
+GUEST(T(signals_are_read), T(the_mask_can_change), T(reading_waits), T(epoll_waits_with_a_mask),
+      T(calls_without_flags))
