@@ -56,8 +56,10 @@ def test_banned(rule):
     found = []
     for crate in sorted(crates):
         for file in sources(crate):
+            if rule == "the machine" and re.search(r"tests?\b|tests/", str(file.relative_to(CRATES))):
+                continue  # tests may prepare files for what they test
             for number, line in enumerate(file.read_text().splitlines(), 1):
-                if re.search(pattern, code_of(line)) and f"tidy: {rule}" not in line:
+                if re.search(pattern, code_of(line)):
                     found.append(f"{file.relative_to(ROOT)}:{number}: {line.strip()}")
     assert not found, f"{rule}: use {instead}\n" + "\n".join(found)
 
