@@ -73,6 +73,12 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space) -> Option<
             Some(Exit::Syscall)
         }
         libc::SIGSYS => Some(Exit::CompatSyscall),
+        libc::SIGSEGV if trap.trapno == GENERAL_PROTECTION && space.rewriter.is_cpuid(regs.rip) => {
+            // SAFETY: as above; the guest has been left.
+            cpuid::answer(regs, unsafe { &mut *worker });
+            regs.rip += 2;
+            None
+        }
         libc::SIGSEGV if trap.trapno == GENERAL_PROTECTION && in_stub.is_none() => {
             match trapping_instruction(regs.rip, space) {
                 Some((Trapping::Rdtsc { aux }, len)) => {

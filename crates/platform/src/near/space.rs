@@ -138,9 +138,8 @@ impl Space {
     /// See `Platform::protect`.
     pub fn protect(&mut self, addr: u64, len: u64, prot: Prot) -> Result<(), Errno> {
         self.check_pages(addr, len)?;
-        if prot.contains(Prot::WRITE) || !prot.contains(Prot::EXEC) {
-            // What becomes writable may no longer be what the file holds, now or ever again.
-            self.rewriter.text_gone(&pages(addr, len));
+        if prot.contains(Prot::WRITE) {
+            self.rewriter.text_writable(&pages(addr, len));
         }
         // SAFETY: the range is the guest's own.
         checked(unsafe { libc::mprotect(pointer(addr), len as usize, prot.bits() as i32) })

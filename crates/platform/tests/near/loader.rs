@@ -60,8 +60,8 @@ impl Program {
         };
         let stack =
             program.map_new(8 << 20, Prot::READ | Prot::WRITE, Backing::Anonymous).unwrap() + (8 << 20);
-        let image = program.load(&path);
-        let interpreter = image.interpreter.clone().map(|path| program.load(&path));
+        let image = program.load(&path, true);
+        let interpreter = image.interpreter.clone().map(|path| program.load(&path, false));
         program.heap = image.end + PAGE;
         if image.base == 0 {
             program.machine.claim_fixed(program.space, program.heap..program.heap + HEAP).unwrap();
@@ -82,7 +82,7 @@ impl Program {
         Ok(at)
     }
 
-    fn load(&mut self, path: &Path) -> Image {
+    fn load(&mut self, path: &Path, is_program: bool) -> Image {
         let path = std::fs::canonicalize(path).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         let file = self.machine.open(&path, OpenHow::default()).unwrap();
@@ -108,7 +108,7 @@ impl Program {
             let start = loads.iter().map(|h| h[3]).min().unwrap() & !(PAGE - 1);
             self.machine.claim_fixed(self.space, start..end).unwrap();
             0
-        } else if self.heap == 0 && headers.iter().any(|h| h[0] == 3) {
+        } else if is_program {
             self.machine.space_range(self.space).start
         } else {
             self.top -= end + PAGE;

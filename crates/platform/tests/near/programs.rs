@@ -84,3 +84,24 @@ fn programs_run_on_two_workers_at_once() {
     let threads = [std::thread::spawn(worker(10)), std::thread::spawn(worker(12))];
     threads.into_iter().for_each(|t| t.join().unwrap());
 }
+
+/// What the loader reports of the CPU is the baseline, whether `cpuid` can fault here or its
+/// instructions had to be replaced.
+#[test]
+fn the_loader_finds_the_baseline() {
+    let loader = "/lib64/ld-linux-x86-64.so.2";
+    if !Path::new(loader).exists() {
+        eprintln!("skipped: no glibc here");
+        return;
+    }
+    let (program, status) = Program::run(FIRST_PROGRAM_HOST + 14, &[loader, "--help"]);
+    let help = String::from_utf8(program.output).unwrap();
+    assert_eq!(status, 0, "{help}");
+    belljar_platform::release_thread();
+    let native = Command::new(loader).arg("--help").output().unwrap();
+    let native = String::from_utf8(native.stdout).unwrap();
+    let supported = |help: &str, level: &str| help.contains(&format!("{level} (supported"));
+    assert!(supported(&help, "x86-64-v2"), "{help}");
+    assert_eq!(supported(&help, "x86-64-v3"), supported(&native, "x86-64-v3"), "{help}");
+    assert!(!supported(&help, "x86-64-v4"), "{help}");
+}

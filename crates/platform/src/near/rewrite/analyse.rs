@@ -2,12 +2,13 @@
 //! guests of the process.
 
 use super::super::copy;
+use super::cpuid_sites;
 use belljar_base::{Map, Set};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
 use std::ops::Range;
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A file and the state it was in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +55,8 @@ struct Analysis {
     /// Places behind `syscall` instructions into which a direct branch may lead, as offsets into
     /// the mapping. `None` until needed.
     targets: Option<Set<u64>>,
+    /// Its certain `cpuid` instructions, as offsets into the mapping. `None` until needed.
+    cpuids: Option<Arc<[u64]>>,
     forms: Map<u64, Option<(Form, Option<u64>)>>,
 }
 
@@ -67,6 +70,24 @@ const LONGEST_DISPLACED: u64 = 4 + 15;
 /// How far back decoding starts to find the instruction before a site.
 const FAR_BACK: u64 = 64;
 const NEAR_BACK: u64 = 20;
+
+/// Longer images keep their `cpuid` instructions.
+const LONGEST_CPUID_TEXT: u64 = 32 << 20;
+
+/// The certain `cpuid` instructions of the mapping `range`, as offsets into it, which shows `file`
+/// from `offset` on.
+pub fn cpuids(file: &FileKey, offset: u64, range: &Range<u64>) -> Arc<[u64]> {
+    let len = range.end - range.start;
+    let mut analyses = ANALYSES.lock().unwrap_or_else(PoisonError::into_inner);
+    let analysis = analyses.entry((*file, offset, len)).or_default();
+    let find = || match len {
+        0..=LONGEST_CPUID_TEXT => {
+            bytes(range.start, len).map_or_else(Vec::new, |code| cpuid_sites::find(&code))
+        }
+        _ => Vec::new(),
+    };
+    analysis.cpuids.get_or_insert_with(|| find().into()).clone()
+}
 
 /// The form for the `syscall` at `site` inside the mapping `range`, which shows `file` from
 /// `offset` on. `nr` is what RAX held when it trapped: form A must load the same.

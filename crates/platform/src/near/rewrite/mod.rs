@@ -11,17 +11,25 @@
 //! The kernel never sees a stub: an address in one is told as that of the unmodified code
 //! ([`Rewriter::visible`]) and translated back on the way in ([`Rewriter::native`]). Sites that
 //! return from signals stay as they are, because unwinders recognise them by their bytes.
+//!
+//! Where the CPU cannot make `cpuid` trap, the instruction becomes one that does when an image is
+//! mapped; a trap costs a fifth of what `cpuid` costs in a virtual machine.
 
 mod analyse;
+mod cpuid_sites;
 mod stub;
 
 use super::layout::{self, PAGE, Slot};
-use super::{patch_memory, registry};
+use super::{copy, cpuid, patch_memory, registry};
 use analyse::{FileKey, Form};
 use belljar_base::{Map, Set};
 use belljar_linux_abi::Errno;
 use std::ops::Range;
+use std::sync::Arc;
 
+/// `hlt; nop`: a general-protection exception in user code. `ud2` would not do: hypervisors intercept
+/// its exception, which then costs as much as `cpuid` itself.
+const TRAP: [u8; 2] = [0xf4, 0x90];
 const SYS_RT_SIGRETURN: u64 = 15;
 /// Bytes of stubs in one chunk; a stub takes 32 to 80.
 const CHUNK: u64 = 64 << 10;
@@ -43,6 +51,9 @@ pub struct Rewriter {
     seen: Set<u64>,
     refused: Set<u64>,
     chunks: Vec<Chunk>,
+    /// Where mappings with rewritten `cpuid` instructions started, and the instructions' offsets.
+    /// Never forgotten: a program may copy its text, to huge pages for instance.
+    cpuids: Vec<(u64, Arc<[u64]>)>,
     /// Counts changes that make remembered places in stubs stale.
     pub generation: u32,
 }
@@ -54,12 +65,15 @@ struct Text {
     file: FileKey,
     /// Where `range` starts in the file.
     offset: u64,
+    /// It may not be what the file holds any more: nothing further is rewritten.
+    changed: bool,
 }
 
 #[derive(Debug)]
 struct Patch {
     len: u64,
     stub: u64,
+    stub_len: u64,
     /// Pairs of (offset in the stub, address that the kernel sees), ascending: each holds until
     /// the next one.
     places: Vec<(u64, u64)>,
@@ -87,9 +101,48 @@ struct Chunk {
 impl Rewriter {
     /// Notes that `range` is now private file-backed text. `fd` is the file.
     pub fn text_mapped(&mut self, range: Range<u64>, fd: i32, offset: u64) {
-        if let Some(file) = FileKey::of(fd) {
-            self.text.push(Text { range, file, offset });
+        let Some(file) = FileKey::of(fd) else { return };
+        if !cpuid::can_fault() {
+            let offsets = analyse::cpuids(&file, offset, &range);
+            self.replace_cpuids(range.start, offsets);
         }
+        self.text.push(Text { range, file, offset, changed: false });
+    }
+
+    /// Notes that `range` becomes writable.
+    pub fn text_writable(&mut self, range: &Range<u64>) {
+        self.text.iter_mut().filter(|t| layout::overlap(&t.range, range)).for_each(|t| t.changed = true);
+    }
+
+    /// Writes [`TRAP`] over the `cpuid` instructions at `offsets` from `start`, a page at a time.
+    fn replace_cpuids(&mut self, start: u64, offsets: Arc<[u64]>) {
+        for group in offsets.chunk_by(|a, b| a / PAGE == b / PAGE) {
+            let (first, last) = (group[0], group[group.len() - 1]);
+            let mut code = vec![0; (last + 2 - first) as usize];
+            // SAFETY: the range was just mapped as this guest's private text, and it does not run.
+            unsafe {
+                if copy::read(start + first, &mut code).is_err() {
+                    continue;
+                }
+                for &offset in group {
+                    let at = (offset - first) as usize;
+                    code[at..at + 2].copy_from_slice(&TRAP);
+                }
+                // Where that fails they give native answers.
+                let _ = patch_memory::poke(start + first, &code);
+            }
+        }
+        if !offsets.is_empty() {
+            self.cpuids.push((start, offsets));
+        }
+    }
+
+    /// Whether the trap at `rip` stands for `cpuid`.
+    pub fn is_cpuid(&self, rip: u64) -> bool {
+        let at = |start: &u64| rip.checked_sub(*start);
+        self.cpuids
+            .iter()
+            .any(|(start, offsets)| at(start).is_some_and(|o| offsets.binary_search(&o).is_ok()))
     }
 
     /// Notes that `range` no longer is what it was.
@@ -107,7 +160,7 @@ impl Rewriter {
             for part in [text.range.start..range.start, range.end..text.range.end] {
                 if part.start < part.end {
                     let offset = text.offset + (part.start - text.range.start);
-                    kept.push(Text { range: part, file: text.file, offset });
+                    kept.push(Text { range: part, offset, ..text });
                 }
             }
         }
@@ -153,6 +206,9 @@ impl Rewriter {
         }
         let (&stub, site) = self.stubs.range(..=rip).next_back()?;
         let patch = &self.patches[site];
+        if rip >= stub + patch.stub_len {
+            return None;
+        }
         let place = patch.places.iter().rev().find(|place| stub + place.0 <= rip)?;
         Some(Visible { rip: place.1, before_call: !patch.displaced.contains(&place.1) })
     }
@@ -170,7 +226,8 @@ impl Rewriter {
     }
 
     fn rewrite(&mut self, site: u64, nr: u64, slot: &Slot) -> Option<()> {
-        let text = self.text.iter().find(|t| layout::contains(&t.range, &(site..site + 2)))?.clone();
+        let within = |t: &&Text| !t.changed && layout::contains(&t.range, &(site..site + 2));
+        let text = self.text.iter().find(within)?.clone();
         let form = analyse::form(&text.file, text.offset, &text.range, site, nr)?;
         let stub_at = self.room_for_stub(site, slot)?;
         let stub = match form {
@@ -194,8 +251,13 @@ impl Rewriter {
         let chunk = self.chunks.iter_mut().find(|c| c.start + c.used == stub_at)?;
         chunk.used += (stub.code.len() as u64).next_multiple_of(16);
         self.stubs.insert(stub_at, stub.site);
-        let patch =
-            Patch { len: code.len() as u64, stub: stub_at, places: stub.places, displaced: stub.displaced };
+        let patch = Patch {
+            len: code.len() as u64,
+            stub: stub_at,
+            stub_len: stub.code.len() as u64,
+            places: stub.places,
+            displaced: stub.displaced,
+        };
         self.patches.insert(stub.site, patch);
         // What still reaches the `syscall` of form A by a jump keeps trapping.
         self.refused.insert(site);
