@@ -70,8 +70,11 @@ pub fn sys_epoll_pwait(call: &mut Call<'_>) -> SysResult {
 /// `epoll_pwait2(2)`: the time-out has nanoseconds.
 pub fn sys_epoll_pwait2(call: &mut Call<'_>) -> SysResult {
     let [_, _, _, time, mask, size] = call.args;
-    // Unlike ppoll it does not store the time not slept.
-    let timeout = Timeout { remaining: None, ..Timeout::from_timespec(call, time)? };
+    let timeout = match call.resumed {
+        Some(_) => Timeout::default(),
+        // Unlike ppoll it does not store the time not slept.
+        None => Timeout { remaining: None, ..Timeout::from_timespec(call, time)? },
+    };
     with_mask(call, mask, size, |call| wait(call, timeout))
 }
 

@@ -372,9 +372,9 @@ table! {
     279 move_pages = Unsupported, unsupported, "";
     280 utimensat = Partial, paths::sys_utimensat, "not yet held by guest tests";
     281 epoll_pwait = Full, epoll::sys_epoll_pwait, "";
-    282 signalfd = Partial, events::sys_signalfd, "not yet held by guest tests";
+    282 signalfd = Full, events::sys_signalfd, "";
     283 timerfd_create = Full, events::sys_timerfd_create, "";
-    284 eventfd = Partial, events::sys_eventfd, "not yet held by guest tests";
+    284 eventfd = Full, events::sys_eventfd, "";
     285 fallocate = Partial, files::sys_fallocate, "not yet held by guest tests";
     286 timerfd_settime = Full, events::sys_timerfd_settime, "";
     287 timerfd_gettime = Full, events::sys_timerfd_gettime, "";
