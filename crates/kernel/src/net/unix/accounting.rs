@@ -23,8 +23,7 @@ const INBOX_MAX: usize = 512;
 
 /// What Linux charges for a message of `len` bytes (`skb->truesize`).
 pub(super) fn charge(len: usize, stream: bool) -> usize {
-    let (linear, most) =
-        if stream { (STREAM_LINEAR, STREAM_PAGED) } else { (MESSAGE_LINEAR, MESSAGE_PAGED) };
+    let (linear, most) = if stream { (STREAM_LINEAR, STREAM_PAGED) } else { (MESSAGE_LINEAR, MESSAGE_PAGED) };
     let paged = len.saturating_sub(linear).min(most).next_multiple_of(PAGE);
     let linear = len.saturating_sub(paged);
     BUFFER_HEAD + (linear.next_multiple_of(64) + SHARED_INFO).next_power_of_two() + paged

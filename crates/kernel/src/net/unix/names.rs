@@ -76,9 +76,7 @@ impl Host {
         type_: i32,
     ) -> Result<SocketKey, Errno> {
         let bound = match address {
-            Address::Abstract(name) => {
-                self.net.unix_names.in_abstract.get(&(type_, name.clone())).copied()
-            }
+            Address::Abstract(name) => self.net.unix_names.in_abstract.get(&(type_, name.clone())).copied(),
             Address::Path(path) => {
                 let inode = self.find_socket_node(process, path)?;
                 self.net.unix_names.by_inode.get(&inode).copied()
