@@ -39,5 +39,8 @@ fn the_document_is_up_to_date() {
         std::fs::write(path, &expected).expect("the document can be written");
     }
     let found = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(found == expected, "docs/syscalls.md is out of date: BELLJAR_UPDATE_DOCS=1 cargo test -p belljar-kernel --test syscalls_doc");
+    assert!(
+        found == expected,
+        "docs/syscalls.md is out of date: BELLJAR_UPDATE_DOCS=1 cargo test -p belljar-kernel --test syscalls_doc"
+    );
 }

@@ -46,7 +46,10 @@ impl std::fmt::Display for ElfError {
             ElfError::NotElf => f.write_str("neither an ELF image nor a script that starts with #!"),
             ElfError::ThirtyTwoBit => f.write_str("a 32-bit program; Belljar runs x86-64 programs only"),
             ElfError::ForeignMachine(machine) => {
-                write!(f, "a program for another processor (e_machine {machine}); Belljar runs x86-64 programs only")
+                write!(
+                    f,
+                    "a program for another processor (e_machine {machine}); Belljar runs x86-64 programs only"
+                )
             }
             ElfError::NotExecutable(kind) => write!(f, "an ELF file that is not a program (e_type {kind})"),
             ElfError::Malformed(what) => write!(f, "a damaged ELF image: {what}"),
@@ -143,21 +146,32 @@ impl Layout {
             let (file_size, mem_size) = (u64_at(entry, 32), u64_at(entry, 40));
             match kind {
                 PT_LOAD if mem_size > 0 => {
-                    let segment =
-                        Segment { offset, vaddr, file_size, mem_size, prot: protection(flags), align: u64_at(entry, 48) };
+                    let segment = Segment {
+                        offset,
+                        vaddr,
+                        file_size,
+                        mem_size,
+                        prot: protection(flags),
+                        align: u64_at(entry, 48),
+                    };
                     segment.validate(file_len, layout.segments.last())?;
                     layout.segments.push(segment);
                 }
                 PT_INTERP => {
                     let end = offset.checked_add(file_size).filter(|end| *end <= file_len);
-                    let end = end.ok_or(ElfError::Malformed("its interpreter's name lies outside the file"))?;
+                    let end =
+                        end.ok_or(ElfError::Malformed("its interpreter's name lies outside the file"))?;
                     layout.interpreter = Some(offset..end);
                 }
                 PT_GNU_STACK => layout.executable_stack = flags & 1 != 0,
                 _ => {}
             }
         }
-        if layout.segments.is_empty() { Err(ElfError::Malformed("nothing in it is to be loaded")) } else { Ok(layout) }
+        if layout.segments.is_empty() {
+            Err(ElfError::Malformed("nothing in it is to be loaded"))
+        } else {
+            Ok(layout)
+        }
     }
 
     /// From the lowest to the highest address, in whole pages.
@@ -246,7 +260,11 @@ mod tests {
     #[test]
     fn refuses_segments_that_contradict_the_file() {
         assert!(Layout::parse(&load(0x1000, 0x1000, 0x10, 0x2000), 0x2000).is_ok());
-        for bad in [load(0x1000, 0x1000, 0x10, 0x8), load(0x1000, 0x1000, 0x9000, 0x9000), load(0x1008, 0x1000, 8, 8)] {
+        for bad in [
+            load(0x1000, 0x1000, 0x10, 0x8),
+            load(0x1000, 0x1000, 0x9000, 0x9000),
+            load(0x1008, 0x1000, 8, 8),
+        ] {
             assert!(matches!(Layout::parse(&bad, 0x2000), Err(ElfError::Malformed(_))));
         }
         let overlapping = [load(0x1000, 0x1000, 8, 0x3000), load(0x2000, 0, 8, 8)].concat();

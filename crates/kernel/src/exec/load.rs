@@ -124,7 +124,11 @@ impl Host {
     }
 
     /// Makes an address space with the program in it; gives it and the registers to start with.
-    pub(super) fn map_program(&mut self, process: ProcessKey, program: &Program) -> Result<(MmKey, Regs), ExecError> {
+    pub(super) fn map_program(
+        &mut self,
+        process: ProcessKey,
+        program: &Program,
+    ) -> Result<(MmKey, Regs), ExecError> {
         let strings = program.args.iter().chain(&program.environment).map(|s| s.len() + 9).sum::<usize>();
         if strings > MAX_STRINGS {
             return Err(ExecError::new(Errno::E2BIG, "its arguments and environment are too long"));
@@ -281,7 +285,10 @@ impl Host {
             let request = MapRequest { prot: segment.prot, shared: false, source: Some(source), label: "" };
             self.map_pages(mm, first..mapped_end, request)?;
             // What follows the file's part in its last page is zero, where anyone could see it.
-            if segment.mem_size > segment.file_size && segment.prot.contains(Prot::WRITE) && file_end < mapped_end {
+            if segment.mem_size > segment.file_size
+                && segment.prot.contains(Prot::WRITE)
+                && file_end < mapped_end
+            {
                 let space = self.mm(mm).space;
                 self.machine.write(space, file_end, &vec![0; (mapped_end - file_end) as usize])?;
             }

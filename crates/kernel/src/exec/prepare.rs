@@ -19,7 +19,9 @@ impl Host {
     ) -> Result<Program, ExecError> {
         let mut current = path.clone();
         for _ in 0..=MAX_DEPTH {
-            let file = self.open_executable(process, &current).map_err(|errno| not_opened(errno, &path, &current))?;
+            let file = self
+                .open_executable(process, &current)
+                .map_err(|errno| not_opened(errno, &path, &current))?;
             let Some(shebang) = self.read_shebang(&file)? else {
                 let native = file.native;
                 let images = self.read_images(process, file, &path);
@@ -33,7 +35,10 @@ impl Host {
             replaced.extend(args.into_iter().skip(1));
             (args, current) = (replaced, shebang.interpreter);
         }
-        Err(ExecError::new(Errno::ELOOP, "its interpreter is a script whose interpreter is a script, and so on"))
+        Err(ExecError::new(
+            Errno::ELOOP,
+            "its interpreter is a script whose interpreter is a script, and so on",
+        ))
     }
 
     fn read_shebang(&mut self, file: &Executable) -> Result<Option<Shebang>, ExecError> {

@@ -48,7 +48,12 @@ impl InitialStack<'_> {
         words.push(0);
         words.extend(environment.iter().map(|at| base + at));
         words.push(0);
-        let own = [(AT_RANDOM, base + random), (AT_EXECFN, base + path), (AT_PLATFORM, base + platform), (AT_NULL, 0)];
+        let own = [
+            (AT_RANDOM, base + random),
+            (AT_EXECFN, base + path),
+            (AT_PLATFORM, base + platform),
+            (AT_NULL, 0),
+        ];
         for (kind, value) in self.auxiliary.iter().copied().chain(own) {
             words.extend([kind, value]);
         }
