@@ -157,11 +157,11 @@ impl Host {
         let program = String::from_utf8_lossy(&process.exe).into_owned();
         let name = signal_name(info.signo);
         let rip = self.machine.regs(self.threads[thread.0].context).rip;
-        let text = format!(
-            "{program} (pid {}) was killed by {name}: it touched address {:#x} at {rip:#x}",
-            process.pid,
-            info.addr()
-        );
+        let what = match info.signo {
+            c::SIGSEGV | c::SIGBUS => format!("it touched address {:#x} at {rip:#x}", info.addr()),
+            _ => format!("at {rip:#x}"),
+        };
+        let text = format!("{program} (pid {}) was killed by {name}: {what}", process.pid);
         self.warn(text);
     }
 }
