@@ -34,4 +34,5 @@ pub mod timer;
 pub mod wait;
 
 pub use host::{Captured, Departure, Host, HostConfig, Output, ProcessSpec, Report};
+pub use net::StackCounters;
 pub use process::WaitStatus;

@@ -45,11 +45,11 @@ impl Host {
         if let Some(inode) = self.open(file).kind.inode() {
             return self.inode_attributes(inode);
         }
-        let (mode, number) = match &self.open(file).kind {
+        let (mode, number) = match &self.files.open[file.0].kind {
             FileKind::PipeReader(n) | FileKind::PipeWriter(n) | FileKind::PipeBoth(n) => {
                 (c::S_IFIFO | 0o600, n.0 as u64)
             }
-            FileKind::Socket(n) => (c::S_IFSOCK | 0o777, n.0 as u64),
+            FileKind::Socket(n) => (c::S_IFSOCK | 0o777, self.socket_inode(*n) - 1),
             FileKind::NativeStream(n) => (c::S_IFIFO | 0o600, STREAM_NUMBERS + u64::from(*n)),
             _ => (0o600, 0),
         };

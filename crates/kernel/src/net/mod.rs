@@ -13,18 +13,19 @@ pub mod message;
 pub mod netlink;
 pub mod operations;
 pub mod ping;
+mod proc;
 pub mod socket;
 mod sockopt;
 pub mod tcp;
-pub mod udp;
 #[cfg(test)]
 mod tests;
+pub mod udp;
 pub mod unix;
 
 pub use ioctl::socket_ioctl;
 pub use sockopt::{get_option, set_option};
 
-use crate::host::HostConfig;
+use crate::host::{Host, HostConfig};
 use crate::wait::WaitTable;
 use belljar_base::{Map, Stream};
 use belljar_net::Nic;
@@ -152,4 +153,11 @@ fn flow_hash(source: SocketAddr, destination: SocketAddr) -> u64 {
     let mut hasher = SipHasher13::new();
     (source, destination).hash(&mut hasher);
     hasher.finish()
+}
+
+impl Host {
+    /// What the stack above the interfaces has seen and lost.
+    pub fn stack_counters(&self) -> StackCounters {
+        self.net.counters
+    }
 }

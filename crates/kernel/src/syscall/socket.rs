@@ -3,7 +3,7 @@
 use super::socket_io::wait;
 use crate::call::{Call, CallState, SysResult, done};
 use crate::files::FileKind;
-use crate::ids::{FileKey, SocketKey};
+use crate::ids::SocketKey;
 use crate::net::message::{Attempt, RawAddress};
 use crate::net::{operations, unix};
 use belljar_linux_abi::{Errno, c};
@@ -13,8 +13,6 @@ const SOCKADDR_MAX: usize = 128;
 
 /// The socket behind a descriptor.
 pub(super) struct Target {
-    /// Its open file.
-    pub file: FileKey,
     /// The socket.
     pub key: SocketKey,
     /// Whether calls must not wait (`O_NONBLOCK`).
@@ -27,7 +25,7 @@ impl Target {
         let file = call.host.file_of(call.process, call.int(0))?;
         let open = call.host.open(file);
         let FileKind::Socket(key) = open.kind else { return Err(Errno::ENOTSOCK) };
-        Ok(Target { file, key, nonblocking: open.is_nonblocking() })
+        Ok(Target { key, nonblocking: open.is_nonblocking() })
     }
 }
 
@@ -58,6 +56,7 @@ fn split_type(type_: i32) -> Result<(i32, i32, bool), Errno> {
     Ok((type_ & 0xf, open_flags, flags & c::SOCK_CLOEXEC != 0))
 }
 
+/// `socket(2)`.
 pub fn sys_socket(call: &mut Call<'_>) -> SysResult {
     let (type_, open_flags, cloexec) = split_type(call.int(1))?;
     let key = operations::create(call.host, call.int(0), type_, call.int(2))?;
@@ -65,6 +64,7 @@ pub fn sys_socket(call: &mut Call<'_>) -> SysResult {
     call.host.install_fd(call.process, file, cloexec, 0).and_then(done)
 }
 
+/// `socketpair(2)`: UNIX sockets only, as on Linux.
 pub fn sys_socketpair(call: &mut Call<'_>) -> SysResult {
     let (type_, open_flags, cloexec) = split_type(call.int(1))?;
     if call.int(0) != c::AF_UNIX {
@@ -111,6 +111,7 @@ fn check_descriptor_available(call: &mut Call<'_>) -> Result<(), Errno> {
     if free { Ok(()) } else { Err(Errno::EMFILE) }
 }
 
+/// `bind(2)`.
 pub fn sys_bind(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let name = read_address(call, call.args[1], call.int(2))?;
@@ -118,6 +119,7 @@ pub fn sys_bind(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
+/// `connect(2)`.
 pub fn sys_connect(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let name = read_address(call, call.args[1], call.int(2))?;
@@ -138,6 +140,7 @@ pub fn sys_connect(call: &mut Call<'_>) -> SysResult {
     wait(call, queue, timeout, would_wait, CallState::Deadline)
 }
 
+/// `listen(2)`.
 pub fn sys_listen(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     // As an unsigned number, cut to net.core.somaxconn: a negative backlog means the most.
@@ -146,10 +149,12 @@ pub fn sys_listen(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
+/// `accept(2)`.
 pub fn sys_accept(call: &mut Call<'_>) -> SysResult {
     accept(call, 0)
 }
 
+/// `accept4(2)`.
 pub fn sys_accept4(call: &mut Call<'_>) -> SysResult {
     accept(call, call.int(3))
 }
@@ -184,6 +189,7 @@ fn accept(call: &mut Call<'_>, flags: i32) -> SysResult {
     call.host.install_fd(call.process, file, cloexec, 0).and_then(done)
 }
 
+/// `getsockname(2)`.
 pub fn sys_getsockname(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let name = call.host.socket_local_name(target.key)?;
@@ -191,6 +197,7 @@ pub fn sys_getsockname(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
+/// `getpeername(2)`.
 pub fn sys_getpeername(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let name = call.host.socket_peer_name(target.key)?;
@@ -198,6 +205,7 @@ pub fn sys_getpeername(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
+/// `shutdown(2)`.
 pub fn sys_shutdown(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let how = call.int(1);

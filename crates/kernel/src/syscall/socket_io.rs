@@ -216,6 +216,7 @@ pub fn write_socket(call: &mut Call<'_>, file: FileKey, key: SocketKey, buffers:
     send_message(call, key, nonblocking, &message)
 }
 
+/// `sendto(2)`, which `send(2)` is too.
 pub fn sys_sendto(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let buffers = Call::one_buffer(call.args[1], call.args[2]);
@@ -228,6 +229,7 @@ pub fn sys_sendto(call: &mut Call<'_>) -> SysResult {
     send_message(call, target.key, target.nonblocking, &message)
 }
 
+/// `recvfrom(2)`, which `recv(2)` is too.
 pub fn sys_recvfrom(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let buffers = Call::one_buffer(call.args[1], call.args[2]);
@@ -349,12 +351,14 @@ fn write_header(call: &mut Call<'_>, addr: u64, header: &MsgHdr, received: &Rece
     call.write(addr + MsgHdr::FLAGS, &(received.flags | truncated))
 }
 
+/// `sendmsg(2)`.
 pub fn sys_sendmsg(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let message = read_outgoing(call, call.args[1], call.int(2))?;
     send_message(call, target.key, target.nonblocking, &message)
 }
 
+/// `recvmsg(2)`.
 pub fn sys_recvmsg(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let addr = call.args[1];
@@ -377,6 +381,7 @@ fn messages_of(state: &CallState) -> (u32, usize) {
     }
 }
 
+/// `sendmmsg(2)`: several messages, as far as they can be sent.
 pub fn sys_sendmmsg(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let (vector, count, flags) = (call.args[1], call.uint(2).min(IOV_MAX as u32), call.int(3));
@@ -421,6 +426,7 @@ fn wait_for_messages(
         .into()
 }
 
+/// `recvmmsg(2)`: several messages, until the time-out has passed.
 pub fn sys_recvmmsg(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let (vector, count, mut flags) = (call.args[1], call.uint(2).min(IOV_MAX as u32), call.int(3));

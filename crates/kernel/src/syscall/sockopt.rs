@@ -5,6 +5,7 @@ use crate::call::{Call, SysResult, done};
 use crate::net::{get_option, set_option};
 use belljar_linux_abi::Errno;
 
+/// `setsockopt(2)`.
 pub fn sys_setsockopt(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let len = usize::try_from(call.int(4)).map_err(|_| Errno::EINVAL)?;
@@ -12,7 +13,7 @@ pub fn sys_setsockopt(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// Stores as much of the value as there is room for, and how much that is.
+/// `getsockopt(2)`: stores as much of the value as there is room for, and how much that is.
 pub fn sys_getsockopt(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let room: i32 = call.read(call.args[4])?;

@@ -1,22 +1,10 @@
 //! What `/proc/net`, `/sys/class/net` and `/etc/hosts` say.
 
 use crate::host::Host;
+use belljar_linux_abi::c;
 use std::fmt::Write;
 
-pub(super) const DEV: &str = "Inter-|   Receive                                                |  Transmit\n \
-    face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls \
-    carrier compressed\n    lo:       0       0    0    0    0     0          0         0        0       0    \
-    0    0    0     0       0          0\n  eth0:       0       0    0    0    0     0          0         0        \
-    0       0    0    0    0     0       0          0\n";
 pub(super) const SNMP: &str = "Ip: Forwarding DefaultTTL\nIp: 2 64\n";
-pub(super) const TCP: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   \
-    uid  timeout inode                                                     \n";
-pub(super) const TCP6: &str = "  sl  local_address                         remote_address                        \
-    st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
-pub(super) const UDP: &str = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   \
-    uid  timeout inode ref pointer drops             \n";
-pub(super) const UDP6: &str = "  sl  local_address                         remote_address                        \
-    st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n";
 
 /// `/etc/hosts`: all hosts of the experiment by name.
 pub(super) fn hosts(host: &mut Host) -> String {
@@ -29,6 +17,31 @@ pub(super) fn hosts(host: &mut Host) -> String {
     text
 }
 
+/// `/proc/net/dev`.
+pub(super) fn dev(host: &mut Host) -> String {
+    host.proc_net_dev()
+}
+
+/// `/proc/net/tcp`.
+pub(super) fn tcp(host: &mut Host) -> String {
+    host.proc_net_tcp(c::AF_INET)
+}
+
+/// `/proc/net/tcp6`.
+pub(super) fn tcp6(host: &mut Host) -> String {
+    host.proc_net_tcp(c::AF_INET6)
+}
+
+/// `/proc/net/udp`.
+pub(super) fn udp(host: &mut Host) -> String {
+    host.proc_net_udp(c::AF_INET)
+}
+
+/// `/proc/net/udp6`.
+pub(super) fn udp6(host: &mut Host) -> String {
+    host.proc_net_udp(c::AF_INET6)
+}
+
 /// `/proc/net/route`: everything leaves by `eth0`.
 pub(super) fn route(_host: &mut Host) -> String {
     let line = "eth0\t00000000\t00000000\t0001\t0\t0\t0\t00000000\t0\t0\t0";
@@ -37,8 +50,8 @@ pub(super) fn route(_host: &mut Host) -> String {
     format!("{head:<127}\n{line:<127}\n")
 }
 
-/// A locally administered address that says which host it belongs to.
+/// The hardware address of `eth0`.
 pub(super) fn eth0_address(host: &mut Host) -> String {
-    let [a, b, c, d] = host.config.address.octets();
-    format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}\n")
+    let [a, b, c, d, e, f] = host.net.mac;
+    format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}\n")
 }

@@ -229,11 +229,11 @@ impl Host {
     /// What an open file is called in `/proc/<pid>/fd`.
     fn open_file_name(&mut self, file: FileKey) -> Vec<u8> {
         let anonymous = |name: &str| format!("anon_inode:[{name}]").into_bytes();
-        match &self.open(file).kind {
+        match &self.files.open[file.0].kind {
             FileKind::PipeReader(n) | FileKind::PipeWriter(n) | FileKind::PipeBoth(n) => {
                 format!("pipe:[{}]", n.0).into_bytes()
             }
-            FileKind::Socket(n) => format!("socket:[{}]", n.0).into_bytes(),
+            FileKind::Socket(n) => format!("socket:[{}]", self.socket_inode(*n)).into_bytes(),
             FileKind::Epoll(_) => anonymous("eventpoll"),
             FileKind::EventFd(_) => anonymous("eventfd"),
             FileKind::TimerFd(_) => anonymous("timerfd"),

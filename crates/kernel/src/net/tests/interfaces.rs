@@ -73,3 +73,30 @@ fn packets_are_captured_at_their_interface() {
     assert_eq!(times(&mut wire.hosts[A]), [(0, "eth0")]);
     assert_eq!(times(&mut wire.hosts[B]), [(0, "lo"), (10, "eth0")]);
 }
+
+#[test]
+fn proc_net_shows_sockets_as_linux_does() {
+    let mut test = TestHost::new(1);
+    let listener = test.listener(loopback(80));
+    let client = test.tcp4();
+    test.connect(client, loopback(80));
+    test.pass(SimDuration::ZERO);
+    test.go_on(0);
+    test.send(client, b"unread");
+    test.pass(SimDuration::ZERO);
+    let port = test.local(client).port();
+    let tcp = test.host.proc_net_tcp(c::AF_INET);
+    let lines: Vec<&str> = tcp.lines().collect();
+    assert_eq!(lines.len(), 4, "{tcp}");
+    // The listener with one in its queue, the client, and the end that nobody has accepted.
+    assert!(lines[1].starts_with("   0: 0100007F:0050 00000000:0000 0A 00000000:00000001 "), "{tcp}");
+    let ends = format!("0100007F:{port:04X} 0100007F:0050 01 00000000:00000000 ");
+    assert!(lines[2].contains(&ends), "{tcp}");
+    let ends = format!("0100007F:0050 0100007F:{port:04X} 01 00000000:00000006 ");
+    assert!(lines[3].contains(&ends), "{tcp}");
+    assert!(lines.iter().all(|line| line.len() == 149), "{tcp}");
+    let file = test.host.file_of(test.process, listener as i32).unwrap();
+    let number = test.host.file_attributes(file).number;
+    assert_eq!(lines[1].split_whitespace().nth(9), Some(number.to_string().as_str()));
+    assert!(test.host.proc_net_dev().contains("    lo:"));
+}

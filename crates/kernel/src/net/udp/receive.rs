@@ -36,8 +36,8 @@ pub fn receive(
     let payload = &datagram.packet[datagram.payload.clone()];
     let taken = payload.len().min(room.len);
     let stored = call.scatter(&room.buffers, &payload[..taken]);
-    let mut received = Received::default();
-    received.value = if room.flags & c::MSG_TRUNC != 0 { payload.len() } else { taken };
+    let value = if room.flags & c::MSG_TRUNC != 0 { payload.len() } else { taken };
+    let mut received = Received { value, ..Received::default() };
     if taken < payload.len() {
         received.flags |= c::MSG_TRUNC;
     }

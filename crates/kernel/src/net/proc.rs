@@ -1,0 +1,183 @@
+//! `/proc/net/tcp`, `udp`, `dev` and their kin, in the columns of Linux.
+
+use super::bind::Bound;
+use super::interface::NAMES;
+use super::socket::SocketKind;
+use super::tcp::Role;
+use super::{ETH0, LO, address};
+use crate::host::Host;
+use crate::ids::SocketKey;
+use belljar_linux_abi::c;
+use std::fmt::Write;
+use std::net::{IpAddr, SocketAddr};
+
+/// State numbers of `/proc/net/tcp` and `/proc/net/udp` that no connection has.
+const CLOSE: u8 = 7;
+const LISTEN: u8 = 10;
+const ESTABLISHED: u8 = 1;
+
+/// The inode number of the first socket; those of later ones follow.
+const FIRST_INODE: u64 = 20_000;
+
+/// A socket's line.
+struct Line {
+    local: SocketAddr,
+    remote: SocketAddr,
+    state: u8,
+    send_queue: usize,
+    receive_queue: usize,
+    inode: u64,
+    drops: u64,
+}
+
+/// An address as Linux prints it: 32-bit words of the machine's order in hexadecimal.
+fn hex(domain: i32, address: SocketAddr) -> String {
+    let mut text = String::new();
+    let octets = match (domain, address.ip()) {
+        (c::AF_INET6, IpAddr::V4(v4)) => v4.to_ipv6_mapped().octets().to_vec(),
+        (_, IpAddr::V4(v4)) => v4.octets().to_vec(),
+        (_, IpAddr::V6(v6)) => v6.octets().to_vec(),
+    };
+    for word in octets.chunks_exact(4) {
+        let word = u32::from_le_bytes(word.try_into().expect("four bytes"));
+        let _ = write!(text, "{word:08X}");
+    }
+    let _ = write!(text, ":{:04X}", address.port());
+    text
+}
+
+fn none(domain: i32) -> SocketAddr {
+    SocketAddr::new(address::unspecified(domain), 0)
+}
+
+fn shown(domain: i32, bound: Option<Bound>) -> SocketAddr {
+    bound.map_or(none(domain), |bound| bound.shown(domain))
+}
+
+impl Host {
+    /// The inode number that a socket shows in `fstat` and below `/proc`.
+    pub(crate) fn socket_inode(&self, key: SocketKey) -> u64 {
+        FIRST_INODE + u64::from(self.net.sockets[key.0].serial)
+    }
+
+    /// `/proc/net/tcp` (`AF_INET`) or `/proc/net/tcp6` (`AF_INET6`).
+    pub(crate) fn proc_net_tcp(&self, domain: i32) -> String {
+        let lines = self.net.sockets.iter().filter_map(|(key, socket)| {
+            let SocketKind::Tcp(tcp) = &socket.kind else { return None };
+            let local = shown(domain, tcp.bound);
+            let inode =
+                if tcp.orphan || tcp.parent.is_some() { 0 } else { self.socket_inode(SocketKey(key)) };
+            let line = match &tcp.role {
+                // Nobody sees a socket that has no port.
+                Role::Idle => return None,
+                Role::Listening(listener) => Line {
+                    local,
+                    remote: none(domain),
+                    state: LISTEN,
+                    send_queue: 0,
+                    receive_queue: listener.queue_lengths().1,
+                    inode,
+                    drops: 0,
+                },
+                Role::Connection(connection) => Line {
+                    local: connection.local(),
+                    remote: connection.remote(),
+                    state: connection.state().linux_number(),
+                    send_queue: connection.unacknowledged_bytes(),
+                    receive_queue: connection.readable_bytes(),
+                    inode,
+                    drops: 0,
+                },
+            };
+            (socket.domain == domain && line.state != CLOSE).then_some(line)
+        });
+        let head = match domain {
+            c::AF_INET => {
+                "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode"
+            }
+            _ => {
+                "  sl  local_address                         remote_address                        \
+                 st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode"
+            }
+        };
+        let tail = |line: &Line| format!("{} 1 0000000000000000 100 0 0 10 0", line.inode);
+        table(head, domain, lines, tail)
+    }
+
+    /// `/proc/net/udp` (`AF_INET`) or `/proc/net/udp6` (`AF_INET6`).
+    pub(crate) fn proc_net_udp(&self, domain: i32) -> String {
+        let lines = self.net.sockets.iter().filter_map(|(key, socket)| {
+            let SocketKind::Udp(udp) = &socket.kind else { return None };
+            udp.bound?;
+            let line = Line {
+                local: shown(domain, udp.bound),
+                remote: udp.peer.unwrap_or(none(domain)),
+                state: if udp.peer.is_some() { ESTABLISHED } else { CLOSE },
+                send_queue: udp.sending_charge as usize,
+                receive_queue: udp.queued_charge as usize,
+                inode: self.socket_inode(SocketKey(key)),
+                drops: udp.drops,
+            };
+            (socket.domain == domain).then_some(line)
+        });
+        let head = match domain {
+            c::AF_INET => {
+                "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   \
+                 uid  timeout inode ref pointer drops"
+            }
+            _ => {
+                "  sl  local_address                         remote_address                        \
+                 st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops"
+            }
+        };
+        let tail = |line: &Line| format!("{} 2 0000000000000000 {}", line.inode, line.drops);
+        table(head, domain, lines, tail)
+    }
+
+    /// `/proc/net/dev`.
+    pub(crate) fn proc_net_dev(&self) -> String {
+        let mut text = String::from(
+            "Inter-|   Receive                                                |  Transmit\n \
+             face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop \
+             fifo colls carrier compressed\n",
+        );
+        let lo = &self.net.lo;
+        let eth0 = self.net.eth0.nic.counters();
+        let dropped = eth0.dropped(belljar_net::DropReason::EgressFull);
+        for (interface, received, sent, dropped) in [
+            (LO, (lo.bytes, lo.packets), (lo.bytes, lo.packets), 0),
+            (ETH0, (eth0.bytes_in, eth0.packets_in), (eth0.bytes_out, eth0.packets_out), dropped),
+        ] {
+            let _ = writeln!(
+                text,
+                "{:>6}: {:>7} {:>7}    0    0    0     0          0         0 {:>8} {:>7}    0 {:>4}    0     \
+                 0       0          0",
+                NAMES[interface], received.0, received.1, sent.0, sent.1, dropped
+            );
+        }
+        text
+    }
+}
+
+/// Lines of the width that Linux pads them to.
+fn table(
+    head: &str,
+    domain: i32,
+    lines: impl Iterator<Item = Line>,
+    tail: impl Fn(&Line) -> String,
+) -> String {
+    let mut text = format!("{head:<149}\n");
+    for (n, line) in lines.enumerate() {
+        let entry = format!(
+            "{n:>4}: {} {} {:02X} {:08X}:{:08X} 00:00000000 00000000     0        0 {}",
+            hex(domain, line.local),
+            hex(domain, line.remote),
+            line.state,
+            line.send_queue,
+            line.receive_queue,
+            tail(&line)
+        );
+        let _ = writeln!(text, "{entry:<149}");
+    }
+    text
+}
