@@ -15,11 +15,14 @@ fn main() {
     let library = out.join("libbelljar_shim.rlib");
     let mut compile = rustc();
     compile.args(["--crate-type", "rlib", "--crate-name", "belljar_shim"]);
-    run(compile.arg(shim.join("src/lib.rs")).arg("-o").arg(&library)).unwrap_or_else(|error| panic!("{error}"));
+    run(compile.arg(shim.join("src/lib.rs")).arg("-o").arg(&library))
+        .unwrap_or_else(|error| panic!("{error}"));
 
     let base = format!("--image-base={:#x}", far_image(&shim));
-    let with_lld = ["-Clinker=rust-lld", "-Clinker-flavor=ld.lld", "-Clink-args=--no-pie --no-dynamic-linker"];
-    let with_cc = ["-Clinker=cc", "-Clinker-flavor=gcc", "-Clink-args=-static -no-pie -nostartfiles -nostdlib"];
+    let with_lld =
+        ["-Clinker=rust-lld", "-Clinker-flavor=ld.lld", "-Clink-args=--no-pie --no-dynamic-linker"];
+    let with_cc =
+        ["-Clinker=cc", "-Clinker-flavor=gcc", "-Clink-args=-static -no-pie -nostartfiles -nostdlib"];
     let of_cc = format!("-Wl,{}", base.replace("--image-base", "-Ttext-segment"));
     let attempts = [(with_lld, base), (with_cc, of_cc)];
     let errors: Vec<String> = attempts
@@ -32,7 +35,11 @@ fn main() {
             run(link.arg(shim.join("program/main.rs")).arg("-o").arg(out.join("far"))).err()
         })
         .collect();
-    assert!(errors.len() < attempts.len(), "the program of far guests cannot be linked:\n{}", errors.join("\n"));
+    assert!(
+        errors.len() < attempts.len(),
+        "the program of far guests cannot be linked:\n{}",
+        errors.join("\n")
+    );
 }
 
 /// The compiler, with what both crates need: position-independent code, so that everything is
@@ -57,6 +64,7 @@ fn run(command: &mut Command) -> Result<(), String> {
 /// `FAR_IMAGE` of the layout, which the sources alone know.
 fn far_image(shim: &Path) -> u64 {
     let source = fs::read_to_string(shim.join("src/layout.rs")).expect("the layout is there");
-    let value = source.lines().find_map(|line| line.strip_prefix("pub const FAR_IMAGE: u64 = 0x")?.strip_suffix(';'));
+    let value =
+        source.lines().find_map(|line| line.strip_prefix("pub const FAR_IMAGE: u64 = 0x")?.strip_suffix(';'));
     u64::from_str_radix(&value.expect("it names FAR_IMAGE").replace('_', ""), 16).expect("a number")
 }

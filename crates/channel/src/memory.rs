@@ -9,9 +9,14 @@ use std::ptr::NonNull;
 ///
 /// What is reached through [`get`](Self::get) may change at any time by another process's hand:
 /// only a protocol between the processes makes more than raw reads and writes sound.
-#[derive(Debug)]
 pub struct SharedMemory<T> {
     at: NonNull<T>,
+}
+
+impl<T> std::fmt::Debug for SharedMemory<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("SharedMemory").field(&self.at).finish()
+    }
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread; access goes through raw pointers.

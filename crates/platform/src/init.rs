@@ -1,5 +1,6 @@
 //! What must hold before the first guest runs, checked once.
 
+use crate::far;
 use crate::near::{cpu, layout, patch_memory, signals, worker};
 use std::os::unix::process::CommandExt;
 use std::sync::Mutex;
@@ -57,6 +58,7 @@ pub fn init() -> Result<(), InitError> {
     patch_memory::open()?;
     worker::reserve()?;
     signals::install()?;
+    far::spawner::start()?;
     *ready = true;
     Ok(())
 }

@@ -16,8 +16,10 @@
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("belljar runs guests on x86-64 Linux only");
 
+mod far;
 mod files;
 mod init;
+mod native;
 pub mod near;
 
 pub use init::{InitError, init};

@@ -5,7 +5,9 @@ use super::entry::{self, PLAIN_FLAGS};
 use super::signals::{GENERAL_PROTECTION, tick_signal};
 use super::space::Space;
 use super::worker::{self, Trap, Worker};
-use super::{copy, cpuid};
+use super::cpuid;
+use crate::far::shim::Gone;
+use crate::native::Native;
 use belljar_kernel::machine::{Exit, Fault};
 
 /// The flags that guest code may set: CF PF AF ZF SF TF DF OF RF AC, as Linux's `FIX_EFLAGS`. ID
@@ -36,15 +38,12 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space) -> Option<
         context.resume_at = space.rewriter.native(context.regs.rip);
         context.generation = space.rewriter.generation;
     }
-    // SAFETY: `worker` is this thread's block and nobody borrows it; `context` is exclusively ours
-    // and reached by the same pointer inside; its vector image is kept acceptable by `Xsave`.
-    let (came, trap) = unsafe {
-        if (*worker).tsc_is_native || (*worker).cpuid_is_native {
-            worker::set_traps(&mut *worker).expect("prctl(PR_SET_TSC) works on every x86-64 Linux");
-        }
-        (*worker).resumes += 1;
-        (*worker).target = context.resume_at;
-        (entry::enter(worker, context), (*worker).trap)
+    let (came, trap) = match &space.native {
+        Native::Near => enter(worker, context),
+        Native::Far(shim) => match shim.resume(context) {
+            Ok(came) => came,
+            Err(Gone) => return Some(Exit::Killed),
+        },
     };
     let regs = &mut context.regs;
     regs.rflags &= !RF;
@@ -69,7 +68,7 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space) -> Option<
             regs.rcx = regs.rip;
             regs.r11 = regs.rflags;
             space.counts.trapped += 1;
-            space.rewriter.trapped(regs.rip, regs.rax, &space.slot);
+            space.rewriter.trapped(regs.rip, regs.rax, &space.slot, &space.native);
             Some(Exit::Syscall)
         }
         libc::SIGSYS => Some(Exit::CompatSyscall),
@@ -98,6 +97,20 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space) -> Option<
         // right, so the call is simply made again.
         libc::SIGSEGV | libc::SIGBUS if in_stub.is_some_and(|place| place.before_call) => None,
         _ => Some(Exit::Fault(fault(trap))),
+    }
+}
+
+/// Runs a near guest until it comes back.
+fn enter(worker: *mut Worker, context: &mut Context) -> (u32, Trap) {
+    // SAFETY: `worker` is this thread's block and nobody borrows it; `context` is exclusively ours
+    // and reached by the same pointer inside; its vector image is kept acceptable by `Xsave`.
+    unsafe {
+        if (*worker).tsc_is_native || (*worker).cpuid_is_native {
+            worker::set_traps(&mut *worker).expect("prctl(PR_SET_TSC) works on every x86-64 Linux");
+        }
+        (*worker).resumes += 1;
+        (*worker).target = context.resume_at;
+        (entry::enter(worker, context), (*worker).trap)
     }
 }
 
@@ -131,8 +144,7 @@ enum Trapping {
 fn trapping_instruction(rip: u64, space: &Space) -> Option<(Trapping, u64)> {
     let mut code = [0u8; 8];
     let len = (1..=8).rev().find(|&len| {
-        // SAFETY: `owns` says that the range is the guest's.
-        space.owns(rip, len) && unsafe { copy::read(rip, &mut code[..len as usize]) }.is_ok()
+        space.owns(rip, len) && space.native.read(rip, &mut code[..len as usize]).is_ok()
     })?;
     let code = &code[..len as usize];
     // Prefixes that assemblers or compilers put before them without meaning.

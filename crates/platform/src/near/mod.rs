@@ -9,7 +9,7 @@
 //! * [`cpu`], [`cpuid`]: what the CPU has, and what guests are told of it
 
 mod context;
-mod copy;
+pub(crate) mod copy;
 pub(crate) mod cpu;
 mod cpuid;
 mod entry;
@@ -85,32 +85,33 @@ impl GuestMemory for NearMachine {
         if !self.space(space).owns(addr, out.len() as u64) {
             return Err(Errno::EFAULT);
         }
-        // SAFETY: the range is the guest's own.
-        unsafe { copy::read(addr, out) }
+        self.space(space).native.read(addr, out)
     }
     fn write(&mut self, space: SpaceId, addr: u64, data: &[u8]) -> Result<(), Errno> {
         if !self.space(space).owns(addr, data.len() as u64) {
             return Err(Errno::EFAULT);
         }
-        // SAFETY: the range is the guest's own.
-        unsafe { copy::write(addr, data) }
+        self.space(space).native.write(addr, data)
     }
     fn compare_exchange_u32(&mut self, space: SpaceId, addr: u64, old: u32, new: u32) -> Result<u32, Errno> {
         if !self.space(space).owns(addr, 4) {
             return Err(Errno::EFAULT);
         }
-        // SAFETY: the range is the guest's own.
-        unsafe { copy::compare_exchange(addr, old, new) }
+        self.space(space).native.compare_exchange(addr, old, new)
     }
 }
 
 impl Platform for NearMachine {
-    fn fork_space(&mut self, _space: SpaceId) -> Result<SpaceId, Errno> {
-        Err(Errno::ENOMEM)
+    fn fork_space(&mut self, space: SpaceId) -> Result<SpaceId, Errno> {
+        let copy = self.space(space).fork()?;
+        Ok(SpaceId(self.spaces.insert(copy) as u32))
     }
-    fn create_space(&mut self, slot: u32, _placement: Placement) -> Result<SpaceId, Errno> {
+    fn create_space(&mut self, slot: u32, placement: Placement) -> Result<SpaceId, Errno> {
         let slot = self.slots.get(slot).ok_or(Errno::ENOMEM)?;
-        let space = Space::new(slot)?;
+        let space = match placement {
+            Placement::Near => Space::near(slot)?,
+            Placement::Far => Space::far(slot)?,
+        };
         Ok(SpaceId(self.spaces.insert(space) as u32))
     }
     fn destroy_space(&mut self, space: SpaceId) {

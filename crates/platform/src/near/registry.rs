@@ -31,13 +31,7 @@ pub fn take_slot(slot: &Range<u64>) -> Result<(), Errno> {
 /// Gives `range` to the space whose slot starts at `owner`. `EINVAL` outside [`FIXED_AREA`] or off
 /// page boundaries; `EBUSY` if another space holds a part of it or something else is mapped there.
 pub fn claim(owner: u64, range: &Range<u64>) -> Result<(), Errno> {
-    if !layout::contains(&FIXED_AREA, range)
-        || range.start % PAGE != 0
-        || range.end % PAGE != 0
-        || range.is_empty()
-    {
-        return Err(Errno::EINVAL);
-    }
+    check_claim(range)?;
     let mut claims = claims();
     let mut own = false;
     for claim in claims.iter().filter(|c| layout::overlap(&c.range, range)) {
@@ -51,6 +45,16 @@ pub fn claim(owner: u64, range: &Range<u64>) -> Result<(), Errno> {
     }
     claims.push(Claim { range: range.clone(), owner });
     Ok(())
+}
+
+/// `EINVAL` for a range that no space may claim.
+pub fn check_claim(range: &Range<u64>) -> Result<(), Errno> {
+    let aligned = range.start % PAGE == 0 && range.end % PAGE == 0;
+    if aligned && !range.is_empty() && layout::contains(&FIXED_AREA, range) {
+        Ok(())
+    } else {
+        Err(Errno::EINVAL)
+    }
 }
 
 /// Frees everything that the space whose slot starts at `owner` holds.

@@ -3,17 +3,26 @@
 use super::layout::{self, PAGE, Slot};
 use super::registry;
 use super::rewrite::Rewriter;
+use crate::far::Shim;
+use crate::far::replicate::{SharedSource, replicate};
+use crate::native::Native;
 use belljar_kernel::machine::{Backing, Prot};
 use belljar_linux_abi::Errno;
+use std::fs::File;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// One address space.
 #[derive(Debug)]
 pub struct Space {
+    /// Where its memory is.
+    pub native: Native,
     /// Its slot.
     pub slot: Slot,
     /// Granted ranges outside the slot.
     claims: Vec<Range<u64>>,
+    /// Its shared mappings, which a fork makes again.
+    shared: Vec<Shared>,
     /// Its rewritten call sites.
     pub rewriter: Rewriter,
     /// How its system calls came.
@@ -29,12 +38,13 @@ pub struct CallCounts {
     pub trapped: u64,
 }
 
-/// A native call's result as the kernel's.
-fn checked(result: i32) -> Result<(), Errno> {
-    match result {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error().into()),
-    }
+/// A shared mapping.
+#[derive(Clone, Debug)]
+struct Shared {
+    range: Range<u64>,
+    file: Arc<File>,
+    /// Where `range` starts in the file.
+    offset: u64,
 }
 
 /// The whole pages that `len` bytes at a page's start lie in.
@@ -42,15 +52,42 @@ fn pages(addr: u64, len: u64) -> Range<u64> {
     addr..addr + len.next_multiple_of(PAGE)
 }
 
-fn pointer(addr: u64) -> *mut libc::c_void {
-    addr as *mut libc::c_void
-}
-
 impl Space {
-    /// Takes `slot`.
-    pub fn new(slot: Slot) -> Result<Space, Errno> {
+    /// Takes `slot` of this process.
+    pub fn near(slot: Slot) -> Result<Space, Errno> {
         registry::take_slot(&slot.whole).map_err(|_| Errno::ENOMEM)?;
-        Ok(Space { slot, claims: Vec::new(), rewriter: Rewriter::default(), counts: CallCounts::default() })
+        Ok(Space::with(Native::Near, slot))
+    }
+
+    /// A process of its own.
+    pub fn far(slot: Slot) -> Result<Space, Errno> {
+        Ok(Space::with(Native::Far(Box::new(Shim::spawn()?)), slot))
+    }
+
+    fn with(native: Native, slot: Slot) -> Space {
+        let (claims, shared) = (Vec::new(), Vec::new());
+        Space { native, slot, claims, shared, rewriter: Rewriter::default(), counts: CallCounts::default() }
+    }
+
+    /// See `Platform::fork_space`.
+    pub fn fork(&self) -> Result<Space, Errno> {
+        let shim = match &self.native {
+            Native::Far(shim) => shim.fork()?,
+            Native::Near => {
+                let shim = Shim::spawn()?;
+                let shared: Vec<SharedSource<'_>> = self.shared.iter().map(Shared::source).collect();
+                let low = self.rewriter.low_chunks();
+                let ranges: Vec<Range<u64>> =
+                    self.claims.iter().cloned().chain([self.slot.whole.clone()]).chain(low).collect();
+                replicate(&shim, &ranges, &shared)?;
+                shim
+            }
+        };
+        let mut copy = Space::with(Native::Far(Box::new(shim)), self.slot.clone());
+        copy.claims.clone_from(&self.claims);
+        copy.shared.clone_from(&self.shared);
+        copy.rewriter = self.rewriter.clone();
+        Ok(copy)
     }
 
     /// Whether `len` bytes at `addr` are this space's to use.
@@ -68,7 +105,15 @@ impl Space {
 
     /// See `Platform::claim_fixed`.
     pub fn claim(&mut self, range: Range<u64>) -> Result<(), Errno> {
-        registry::claim(self.slot.whole.start, &range)?;
+        match self.native {
+            Native::Near => registry::claim(self.slot.whole.start, &range)?,
+            Native::Far(_) => {
+                registry::check_claim(&range)?;
+                if self.rewriter.low_chunks().any(|chunk| layout::overlap(&chunk, &range)) {
+                    return Err(Errno::EBUSY);
+                }
+            }
+        }
         // Neighbours become one range, so that accesses may cross from one to the other.
         let mut merged = range;
         self.claims.retain(|c| {
@@ -103,25 +148,17 @@ impl Space {
             }
             Backing::SharedFile { file, offset } => (libc::MAP_SHARED, file.0, offset),
         };
-        // SAFETY: the range is the guest's own, so nothing of the simulator is replaced.
-        let at = unsafe {
-            libc::mmap(
-                pointer(addr),
-                len as usize,
-                prot.bits() as i32,
-                flags | libc::MAP_FIXED,
-                fd,
-                offset as libc::off_t,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error().into());
-        }
+        let prot_bits = prot.bits() as i32;
+        self.native.mmap(addr, len, prot_bits, flags | libc::MAP_FIXED, fd, offset)?;
         let mapped = pages(addr, len);
-        self.rewriter.text_gone(&mapped);
+        self.gone(&mapped);
+        if let Backing::SharedFile { file, offset } = backing {
+            let file = Arc::new(crate::files::duplicate(file)?);
+            self.shared.push(Shared { range: mapped.clone(), file, offset });
+        }
         if let Backing::PrivateFile { file, offset } = backing {
             if prot.contains(Prot::EXEC) && !prot.contains(Prot::WRITE) {
-                self.rewriter.text_mapped(mapped, file.0, offset);
+                self.rewriter.text_mapped(mapped, file.0, offset, &self.native);
             }
         }
         Ok(())
@@ -130,9 +167,8 @@ impl Space {
     /// See `Platform::unmap`.
     pub fn unmap(&mut self, addr: u64, len: u64) -> Result<(), Errno> {
         self.check_pages(addr, len)?;
-        self.rewriter.text_gone(&pages(addr, len));
-        // SAFETY: the range is the guest's own.
-        checked(unsafe { libc::munmap(pointer(addr), len as usize) })
+        self.gone(&pages(addr, len));
+        self.native.munmap(addr, len)
     }
 
     /// See `Platform::protect`.
@@ -141,25 +177,38 @@ impl Space {
         if prot.contains(Prot::WRITE) {
             self.rewriter.text_writable(&pages(addr, len));
         }
-        // SAFETY: the range is the guest's own.
-        checked(unsafe { libc::mprotect(pointer(addr), len as usize, prot.bits() as i32) })
+        self.native.mprotect(addr, len, prot.bits() as i32)
     }
 
     /// See `Platform::relocate`.
     pub fn relocate(&mut self, from: u64, old_len: u64, to: u64, new_len: u64) -> Result<(), Errno> {
         self.check_pages(from, old_len.max(1))?;
         self.check_pages(to, new_len)?;
-        self.rewriter.text_gone(&pages(from, old_len));
-        self.rewriter.text_gone(&pages(to, new_len));
-        let at = if from == to {
-            // SAFETY: the range is the guest's own, and so is what it grows into.
-            unsafe { libc::mremap(pointer(from), old_len as usize, new_len as usize, 0) }
+        let moved: Vec<Shared> =
+            self.shared.iter().filter_map(|s| s.cut(&pages(from, old_len))).collect();
+        self.gone(&pages(from, old_len));
+        self.gone(&pages(to, new_len));
+        if from == to {
+            self.native.mremap(from, old_len, new_len, 0, 0)?;
         } else {
             let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-            // SAFETY: both ranges are the guest's own.
-            unsafe { libc::mremap(pointer(from), old_len as usize, new_len as usize, flags, pointer(to)) }
-        };
-        if at == libc::MAP_FAILED { Err(std::io::Error::last_os_error().into()) } else { Ok(()) }
+            self.native.mremap(from, old_len, new_len, flags, to)?;
+        }
+        // The kernel moves within one mapping.
+        if let [shared] = moved.as_slice() {
+            let range = pages(to, new_len);
+            self.shared.push(Shared { range, ..shared.clone() });
+        }
+        Ok(())
+    }
+
+    /// Notes that what was mapped in `range` is no more.
+    fn gone(&mut self, range: &Range<u64>) {
+        self.rewriter.text_gone(range);
+        if self.shared.iter().any(|s| layout::overlap(&s.range, range)) {
+            let parts = [0..range.start, range.end..u64::MAX];
+            self.shared = self.shared.iter().flat_map(|s| parts.iter().filter_map(|p| s.cut(p))).collect();
+        }
     }
 
     /// See `Platform::advise`.
@@ -168,17 +217,33 @@ impl Space {
         if advice == libc::MADV_DONTNEED {
             self.rewriter.content_gone(&pages(addr, len));
         }
-        // SAFETY: the range is the guest's own.
-        checked(unsafe { libc::madvise(pointer(addr), len as usize, advice) })
+        self.native.madvise(addr, len, advice)
+    }
+}
+
+impl Shared {
+    /// The part of it inside `range`.
+    fn cut(&self, range: &Range<u64>) -> Option<Shared> {
+        let part = self.range.start.max(range.start)..self.range.end.min(range.end);
+        let offset = self.offset + part.start.saturating_sub(self.range.start);
+        (part.start < part.end).then(|| Shared { range: part, file: self.file.clone(), offset })
+    }
+
+    fn source(&self) -> SharedSource<'_> {
+        SharedSource { range: self.range.clone(), file: &self.file, offset: self.offset }
     }
 }
 
 impl Drop for Space {
     fn drop(&mut self) {
-        for range in self.claims.iter().chain([&self.slot.whole]) {
-            // SAFETY: no guest runs in the space any more, and the ranges are its own.
-            unsafe { libc::munmap(pointer(range.start), (range.end - range.start) as usize) };
+        if let Native::Near = self.native {
+            let low: Vec<Range<u64>> = self.rewriter.low_chunks().collect();
+            for range in self.claims.iter().chain([&self.slot.whole]).chain(&low) {
+                // No guest runs in the space any more, and the ranges are its own.
+                let _ = self.native.munmap(range.start, range.end - range.start);
+            }
+            low.iter().for_each(|chunk| registry::release_stubs(chunk.start));
+            registry::release(self.slot.whole.start);
         }
-        registry::release(self.slot.whole.start);
     }
 }

@@ -20,7 +20,8 @@ mod cpuid_sites;
 mod stub;
 
 use super::layout::{self, PAGE, Slot};
-use super::{copy, cpuid, patch_memory, registry};
+use super::{cpuid, registry};
+use crate::native::Native;
 use analyse::{FileKey, Form};
 use belljar_base::{Map, Set};
 use belljar_linux_abi::Errno;
@@ -40,7 +41,7 @@ const REACH: u64 = (1 << 31) - 2 * CHUNK;
 const LOW_CHUNKS: Range<u64> = 0x1000_0000..0x7ff0_0000;
 
 /// The rewritten sites of one address space.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Rewriter {
     text: Vec<Text>,
     /// By the first rewritten byte.
@@ -69,7 +70,7 @@ struct Text {
     changed: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Patch {
     len: u64,
     stub: u64,
@@ -90,7 +91,7 @@ pub struct Visible {
     pub before_call: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Chunk {
     start: u64,
     used: u64,
@@ -100,11 +101,11 @@ struct Chunk {
 
 impl Rewriter {
     /// Notes that `range` is now private file-backed text. `fd` is the file.
-    pub fn text_mapped(&mut self, range: Range<u64>, fd: i32, offset: u64) {
+    pub fn text_mapped(&mut self, range: Range<u64>, fd: i32, offset: u64, native: &Native) {
         let Some(file) = FileKey::of(fd) else { return };
         if !cpuid::can_fault() {
             let offsets = analyse::cpuids(&file, offset, &range);
-            self.replace_cpuids(range.start, offsets);
+            self.replace_cpuids(range.start, offsets, native);
         }
         self.text.push(Text { range, file, offset, changed: false });
     }
@@ -115,22 +116,19 @@ impl Rewriter {
     }
 
     /// Writes [`TRAP`] over the `cpuid` instructions at `offsets` from `start`, a page at a time.
-    fn replace_cpuids(&mut self, start: u64, offsets: Arc<[u64]>) {
+    fn replace_cpuids(&mut self, start: u64, offsets: Arc<[u64]>, native: &Native) {
         for group in offsets.chunk_by(|a, b| a / PAGE == b / PAGE) {
             let (first, last) = (group[0], group[group.len() - 1]);
             let mut code = vec![0; (last + 2 - first) as usize];
-            // SAFETY: the range was just mapped as this guest's private text, and it does not run.
-            unsafe {
-                if copy::read(start + first, &mut code).is_err() {
-                    continue;
-                }
-                for &offset in group {
-                    let at = (offset - first) as usize;
-                    code[at..at + 2].copy_from_slice(&TRAP);
-                }
-                // Where that fails they give native answers.
-                let _ = patch_memory::poke(start + first, &code);
+            if native.read(start + first, &mut code).is_err() {
+                continue;
             }
+            for &offset in group {
+                let at = (offset - first) as usize;
+                code[at..at + 2].copy_from_slice(&TRAP);
+            }
+            // Where that fails they give native answers.
+            let _ = native.poke(start + first, &code);
         }
         if !offsets.is_empty() {
             self.cpuids.push((start, offsets));
@@ -215,21 +213,21 @@ impl Rewriter {
 
     /// Considers rewriting the site whose trap left the thread at `rip` (behind the `syscall`) with
     /// `nr` in RAX.
-    pub fn trapped(&mut self, rip: u64, nr: u64, slot: &Slot) {
+    pub fn trapped(&mut self, rip: u64, nr: u64, slot: &Slot, native: &Native) {
         let site = rip - 2;
         if nr == SYS_RT_SIGRETURN || self.refused.contains(&site) || self.seen.insert(site) {
             return;
         }
-        if self.rewrite(site, nr, slot).is_none() {
+        if self.rewrite(site, nr, slot, native).is_none() {
             self.refused.insert(site);
         }
     }
 
-    fn rewrite(&mut self, site: u64, nr: u64, slot: &Slot) -> Option<()> {
+    fn rewrite(&mut self, site: u64, nr: u64, slot: &Slot, native: &Native) -> Option<()> {
         let within = |t: &&Text| !t.changed && layout::contains(&t.range, &(site..site + 2));
         let text = self.text.iter().find(within)?.clone();
         let form = analyse::form(&text.file, text.offset, &text.range, site, nr)?;
-        let stub_at = self.room_for_stub(site, slot)?;
+        let stub_at = self.room_for_stub(site, slot, native)?;
         let stub = match form {
             Form::A { ref mov } => stub::form_a(stub_at, site, mov)?,
             Form::B { ref displaced } => stub::form_b(stub_at, site, displaced)?,
@@ -242,12 +240,8 @@ impl Rewriter {
             code.truncate(5);
             code.extend_from_slice(&mov[5..]);
         }
-        // SAFETY: the stub's chunk and the text are private to this space, whose one running thread
-        // is the one that came back here.
-        unsafe {
-            patch_memory::poke(stub_at, &stub.code).ok()?;
-            patch_memory::poke(stub.site, &code).ok()?;
-        }
+        native.poke(stub_at, &stub.code).ok()?;
+        native.poke(stub.site, &code).ok()?;
         let chunk = self.chunks.iter_mut().find(|c| c.start + c.used == stub_at)?;
         chunk.used += (stub.code.len() as u64).next_multiple_of(16);
         self.stubs.insert(stub_at, stub.site);
@@ -266,7 +260,7 @@ impl Rewriter {
     }
 
     /// An address for a stub within reach of `site`.
-    fn room_for_stub(&mut self, site: u64, slot: &Slot) -> Option<u64> {
+    fn room_for_stub(&mut self, site: u64, slot: &Slot, native: &Native) -> Option<u64> {
         let reaches = |chunk: u64| chunk.abs_diff(site) < REACH;
         let free = |c: &&Chunk| c.used + stub::LONGEST <= CHUNK && reaches(c.start);
         if let Some(chunk) = self.chunks.iter().find(free) {
@@ -278,46 +272,38 @@ impl Rewriter {
                 let taken =
                     self.chunks.iter().filter(|c| (room..room + layout::STUB_ROOM).contains(&c.start));
                 let start = room + taken.count() as u64 * CHUNK;
-                if start + CHUNK <= room + layout::STUB_ROOM && map_chunk(start).is_ok() {
+                if start + CHUNK <= room + layout::STUB_ROOM && map_chunk(start, native).is_ok() {
                     self.chunks.push(Chunk { start, used: 0, low: false });
                     return Some(start);
                 }
             }
             return None;
         }
-        let start = registry::claim_stubs(LOW_CHUNKS, CHUNK)?;
-        if !reaches(start) || map_chunk(start).is_err() {
-            registry::release_stubs(start);
+        let start = match native {
+            Native::Near => registry::claim_stubs(LOW_CHUNKS, CHUNK)?,
+            Native::Far(_) => {
+                let taken = self.low_chunks().map(|c| c.start).min().unwrap_or(LOW_CHUNKS.end);
+                taken.checked_sub(CHUNK).filter(|start| *start >= LOW_CHUNKS.start)?
+            }
+        };
+        if !reaches(start) || map_chunk(start, native).is_err() {
+            if let Native::Near = native {
+                registry::release_stubs(start);
+            }
             return None;
         }
         self.chunks.push(Chunk { start, used: 0, low: true });
         Some(start)
     }
-}
 
-impl Drop for Rewriter {
-    fn drop(&mut self) {
-        for chunk in self.chunks.iter().filter(|c| c.low) {
-            // SAFETY: the chunk is this rewriter's own and no guest runs in it any more.
-            unsafe { libc::munmap(chunk.start as *mut libc::c_void, CHUNK as usize) };
-            registry::release_stubs(chunk.start);
-        }
+    /// Room for stubs outside the slot, which must be given back by itself.
+    pub fn low_chunks(&self) -> impl Iterator<Item = Range<u64>> {
+        self.chunks.iter().filter(|c| c.low).map(|c| c.start..c.start + CHUNK)
     }
 }
 
-fn map_chunk(start: u64) -> Result<(), Errno> {
+fn map_chunk(start: u64, native: &Native) -> Result<(), Errno> {
     debug_assert_eq!(start % PAGE, 0);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-    // SAFETY: NOREPLACE touches nothing that is mapped.
-    let at = unsafe {
-        libc::mmap(
-            start as *mut libc::c_void,
-            CHUNK as usize,
-            libc::PROT_READ | libc::PROT_EXEC,
-            flags,
-            -1,
-            0,
-        )
-    };
-    if at == libc::MAP_FAILED { Err(std::io::Error::last_os_error().into()) } else { Ok(()) }
+    native.mmap(start, CHUNK, libc::PROT_READ | libc::PROT_EXEC, flags, -1, 0)
 }

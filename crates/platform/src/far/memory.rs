@@ -1,0 +1,114 @@
+//! Guest memory in a far guest's process: read and written from here where that is allowed, else
+//! copied through the channel.
+
+use super::Shim;
+use belljar_linux_abi::Errno;
+use belljar_shim::layout::{CHANNEL, PAGE};
+use belljar_shim::protocol::{self, BUFFER, Channel};
+use std::fs::OpenOptions;
+use std::mem::offset_of;
+use std::os::unix::fs::FileExt;
+
+const BUFFER_OFFSET: u64 = offset_of!(Channel, buffer) as u64;
+/// Where the process has the channel's buffer.
+#[allow(dead_code)]
+const BUFFER_AT: u64 = CHANNEL + BUFFER_OFFSET;
+
+impl Shim {
+    /// Copies from the process's `addr`. `EFAULT` where it has nothing readable.
+    pub fn read(&self, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
+        if !self.denied.get() {
+            let local = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
+            let remote = libc::iovec { iov_base: addr as *mut libc::c_void, iov_len: out.len() };
+            // SAFETY: `out` is writable; the other side is another process.
+            let got = unsafe { libc::process_vm_readv(self.pid, &local, 1, &remote, 1, 0) };
+            match self.outcome(got, out.len()) {
+                Some(outcome) => return outcome,
+                None => self.denied.set(true),
+            }
+        }
+        let mut at = addr;
+        for part in out.chunks_mut(BUFFER) {
+            // `pwrite` to the channel's file: a source that is not there is an error, not a fault.
+            let args = [protocol::CHANNEL_FD, at, part.len() as u64, BUFFER_OFFSET, 0, 0];
+            if self.call(libc::SYS_pwrite64, args)? != part.len() as u64 {
+                return Err(Errno::EFAULT);
+            }
+            // SAFETY: it is the simulator's turn; nobody else refers to the buffer.
+            part.copy_from_slice(unsafe { &(&(*self.channel.get()).buffer)[..part.len()] });
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Copies to the process's `addr`. `EFAULT` where it has nothing writable.
+    pub fn write(&self, addr: u64, data: &[u8]) -> Result<(), Errno> {
+        if !self.denied.get() {
+            let local = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
+            let remote = libc::iovec { iov_base: addr as *mut libc::c_void, iov_len: data.len() };
+            // SAFETY: `data` is only read; the other side is another process.
+            let put = unsafe { libc::process_vm_writev(self.pid, &local, 1, &remote, 1, 0) };
+            match self.outcome(put, data.len()) {
+                Some(outcome) => return outcome,
+                None => self.denied.set(true),
+            }
+        }
+        let mut at = addr;
+        for part in data.chunks(BUFFER) {
+            // SAFETY: it is the simulator's turn; nobody else refers to the buffer.
+            unsafe { (&mut (*self.channel.get()).buffer)[..part.len()].copy_from_slice(part) };
+            let args = [protocol::CHANNEL_FD, at, part.len() as u64, BUFFER_OFFSET, 0, 0];
+            if self.call(libc::SYS_pread64, args)? != part.len() as u64 {
+                return Err(Errno::EFAULT);
+            }
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// What `process_vm_readv` or `process_vm_writev` has come to; `None` if it is not allowed.
+    fn outcome(&self, moved: isize, wanted: usize) -> Option<Result<(), Errno>> {
+        if moved == wanted as isize {
+            return Some(Ok(()));
+        }
+        let error = std::io::Error::last_os_error();
+        match error.raw_os_error() {
+            _ if moved >= 0 => Some(Err(Errno::EFAULT)),
+            Some(libc::EPERM | libc::ENOSYS | libc::EACCES) => None,
+            _ => Some(Err(error.into())),
+        }
+    }
+
+    /// Replaces the word at `addr` by `new` if it is `old`; gives what was there. `EINVAL` if
+    /// unaligned. Nothing that has the word runs meanwhile: it is a guest's, or shared by guests of
+    /// one host.
+    pub fn compare_exchange(&self, addr: u64, old: u32, new: u32) -> Result<u32, Errno> {
+        if addr % 4 != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let mut word = [0; 4];
+        self.read(addr, &mut word)?;
+        let found = u32::from_le_bytes(word);
+        if found == old {
+            self.write(addr, &new.to_le_bytes())?;
+        }
+        Ok(found)
+    }
+
+    /// Writes over private executable pages.
+    pub fn poke(&self, addr: u64, bytes: &[u8]) -> Result<(), Errno> {
+        // As a debugger does: no mapping is split.
+        let memory = OpenOptions::new().write(true).open(format!("/proc/{}/mem", self.pid));
+        if let Ok(memory) = memory
+            && memory.write_all_at(bytes, addr).is_ok()
+        {
+            return Ok(());
+        }
+        let start = addr & !(PAGE - 1);
+        let len = (addr + bytes.len() as u64).next_multiple_of(PAGE) - start;
+        let protect = |prot: i32| self.call(libc::SYS_mprotect, [start, len, prot as u64, 0, 0, 0]);
+        protect(libc::PROT_READ | libc::PROT_WRITE)?;
+        self.write(addr, bytes)?;
+        protect(libc::PROT_READ | libc::PROT_EXEC).map(|_| ())
+    }
+}

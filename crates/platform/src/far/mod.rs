@@ -1,0 +1,17 @@
+//! Guests in native processes of their own.
+//!
+//! Each far address space is a process that runs `belljar_shim::far`: it resumes guest code and
+//! makes native system calls when the simulator says so, through a [`Shim`]'s channel.
+//!
+//! * [`program`]: the binary; [`spawner`]: the thread that starts it, and that it dies with
+//! * [`shim`]: one such process and its channel; [`memory`]: the guest memory in it
+//! * [`replicate`]: a process with the content of a near space; [`pages`]: which content that is
+
+pub(crate) mod memory;
+pub(crate) mod pages;
+pub(crate) mod program;
+pub(crate) mod replicate;
+pub(crate) mod shim;
+pub(crate) mod spawner;
+
+pub(crate) use shim::Shim;

@@ -1,0 +1,258 @@
+//! One far guest's process, and the channel to it.
+
+use super::spawner;
+use crate::near::cpu;
+use belljar_channel::{SharedMemory, futex};
+use belljar_linux_abi::Errno;
+use belljar_shim::context::Context;
+use belljar_shim::protocol::{self, Channel, NativeCall};
+use belljar_shim::worker::Trap;
+use std::cell::Cell;
+use std::io::{Error, Result as IoResult};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long the simulator sleeps before it looks whether the process still lives.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// A process with guest memory in it. Killed when dropped.
+#[derive(Debug)]
+pub struct Shim {
+    pub(super) channel: SharedMemory<Channel>,
+    socket: OwnedFd,
+    pub(super) pid: i32,
+    /// Somebody has killed it.
+    gone: Cell<bool>,
+    /// The processor that it may run on, -1 for any.
+    cpu: Cell<i32>,
+    /// `process_vm_readv` and its sister are not allowed here.
+    pub(super) denied: Cell<bool>,
+}
+
+/// The process is no more.
+#[derive(Clone, Copy, Debug)]
+pub struct Gone;
+
+impl From<Gone> for Errno {
+    fn from(_: Gone) -> Errno {
+        Errno::ESRCH
+    }
+}
+
+/// What a process is born with.
+struct Ends {
+    channel: SharedMemory<Channel>,
+    memory: OwnedFd,
+    ours: OwnedFd,
+    theirs: OwnedFd,
+}
+
+impl Ends {
+    fn new() -> Result<Ends, Errno> {
+        let (channel, memory) = SharedMemory::<Channel>::create()?;
+        // SAFETY: nobody else has the memory yet; all zero bytes are a valid channel.
+        unsafe {
+            let block = channel.get();
+            (*block).layout = *cpu::xsave_layout();
+            (*block).parent = std::process::id();
+            (*block).turn.store(protocol::PROCESS, Ordering::Release);
+        }
+        let (ours, theirs) = socket_pair()?;
+        Ok(Ends { channel, memory, ours, theirs })
+    }
+}
+
+fn socket_pair() -> IoResult<(OwnedFd, OwnedFd)> {
+    let mut fds = [-1; 2];
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+    // SAFETY: `fds` has room for two; both are owned by nobody else.
+    unsafe {
+        match libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) {
+            0 => Ok((OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1]))),
+            _ => Err(Error::last_os_error()),
+        }
+    }
+}
+
+impl Shim {
+    /// Starts a process with nothing in it. It gets ready while the caller goes on.
+    pub fn spawn() -> Result<Shim, Errno> {
+        let ends = Ends::new()?;
+        let pid = spawner::spawn(ends.memory, ends.theirs)?;
+        Ok(Shim::new(ends.channel, ends.ours, pid))
+    }
+
+    /// A native fork of the process.
+    pub fn fork(&self) -> Result<Shim, Errno> {
+        let ends = Ends::new()?;
+        self.send_fd(ends.memory.as_raw_fd())?;
+        self.send_fd(ends.theirs.as_raw_fd())?;
+        self.round(protocol::FORK)?;
+        // SAFETY: it is the simulator's turn.
+        match unsafe { (*self.channel.get()).results[0] } {
+            pid if pid > 0 => Ok(Shim::new(ends.channel, ends.ours, pid as i32)),
+            _ => Err(Errno::EAGAIN),
+        }
+    }
+
+    fn new(channel: SharedMemory<Channel>, socket: OwnedFd, pid: i32) -> Shim {
+        let (gone, cpu, denied) = (Cell::new(false), Cell::new(-1), Cell::new(false));
+        Shim { channel, socket, pid, gone, cpu, denied }
+    }
+
+    /// Has the process carry out what the channel says and waits until it is done.
+    fn round(&self, command: u32) -> Result<(), Gone> {
+        // It may still be getting ready.
+        self.wait()?;
+        // SAFETY: it is the simulator's turn.
+        let turn = unsafe {
+            (*self.channel.get()).command = command;
+            &(*self.channel.get()).turn
+        };
+        turn.store(protocol::PROCESS, Ordering::Release);
+        futex::wake(turn);
+        self.wait()
+    }
+
+    fn wait(&self) -> Result<(), Gone> {
+        // SAFETY: mapped, and an atomic.
+        let turn = unsafe { &(*self.channel.get()).turn };
+        while turn.load(Ordering::Acquire) == protocol::PROCESS {
+            if self.gone.get() {
+                return Err(Gone);
+            }
+            if !futex::wait(turn, protocol::PROCESS, PATIENCE) && self.has_ended() {
+                self.gone.set(true);
+                return Err(Gone);
+            }
+        }
+        if self.gone.get() { Err(Gone) } else { Ok(()) }
+    }
+
+    fn has_ended(&self) -> bool {
+        // SAFETY: all zero is a valid siginfo, which the call fills.
+        unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+            libc::waitid(libc::P_PID, self.pid as libc::id_t, &mut info, how) != 0 || info.si_pid() != 0
+        }
+    }
+
+    /// Makes native calls in order up to the first one that fails; gives the last one's result.
+    pub fn calls(&self, calls: &[NativeCall]) -> Result<u64, Errno> {
+        let mut last = 0;
+        for part in calls.chunks(protocol::MAX_CALLS) {
+            self.wait()?;
+            // SAFETY: it is the simulator's turn.
+            unsafe {
+                let block = self.channel.get();
+                (*block).call_count = part.len() as u32;
+                let to = &mut (*block).calls;
+                to[..part.len()].copy_from_slice(part);
+            }
+            self.round(protocol::CALLS)?;
+            // SAFETY: as above.
+            let results = unsafe { &(*self.channel.get()).results };
+            for result in &results[..part.len()] {
+                if (-4095..0).contains(result) {
+                    return Err(Errno::from(Error::from_raw_os_error(-*result as i32)));
+                }
+                last = *result as u64;
+            }
+        }
+        Ok(last)
+    }
+
+    /// Makes one native call.
+    pub fn call(&self, nr: libc::c_long, args: [u64; 6]) -> Result<u64, Errno> {
+        self.calls(&[NativeCall { number: nr as u32, received_fd: 0, args }])
+    }
+
+    /// `mmap(2)`; `fd` is the simulator's, or -1.
+    pub fn mmap(
+        &self,
+        addr: u64,
+        len: u64,
+        prot: i32,
+        flags: i32,
+        fd: i32,
+        offset: u64,
+    ) -> Result<(), Errno> {
+        let args = [addr, len, prot as u64, flags as u64, fd as u64, offset];
+        if fd < 0 {
+            return self.call(libc::SYS_mmap, args).map(|_| ());
+        }
+        self.send_fd(fd)?;
+        let receive = NativeCall { number: protocol::RECEIVE_FD, ..NativeCall::default() };
+        let map = NativeCall { number: libc::SYS_mmap as u32, received_fd: 5, args };
+        let close = NativeCall { number: libc::SYS_close as u32, received_fd: 1, args: [0; 6] };
+        let mapped = self.calls(&[receive, map, close]);
+        if mapped.is_err() && !self.gone.get() {
+            // SAFETY: it is the simulator's turn.
+            let received = unsafe { (*self.channel.get()).results[0] };
+            let _ = self.call(libc::SYS_close, [received as u64, 0, 0, 0, 0, 0]);
+        }
+        mapped.map(|_| ())
+    }
+
+    /// Passes a descriptor; the process takes it out with [`protocol::RECEIVE_FD`].
+    fn send_fd(&self, fd: i32) -> Result<(), Errno> {
+        let mut byte = 0u8;
+        let mut part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+        let mut control = [0u64; 3];
+        // SAFETY: the message refers to live values; `control` has room for one descriptor with its
+        // header and is aligned for it.
+        let sent = unsafe {
+            let mut message: libc::msghdr = std::mem::zeroed();
+            message.msg_iov = &mut part;
+            message.msg_iovlen = 1;
+            message.msg_control = control.as_mut_ptr().cast();
+            message.msg_controllen = size_of_val(&control);
+            let header = libc::CMSG_FIRSTHDR(&message);
+            (*header).cmsg_level = libc::SOL_SOCKET;
+            (*header).cmsg_type = libc::SCM_RIGHTS;
+            (*header).cmsg_len = libc::CMSG_LEN(4) as usize;
+            libc::CMSG_DATA(header).cast::<i32>().write_unaligned(fd);
+            libc::sendmsg(self.socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL)
+        };
+        if sent == 1 { Ok(()) } else { Err(Error::last_os_error().into()) }
+    }
+
+    /// Runs a guest thread until it comes back; gives how it came.
+    pub fn resume(&self, context: &mut Context) -> Result<(u32, Trap), Gone> {
+        self.wait()?;
+        self.follow();
+        // SAFETY: it is the simulator's turn, before and after the round.
+        unsafe {
+            let block = self.channel.get();
+            (*block).context.clone_from(context);
+            self.round(protocol::RESUME)?;
+            let space = context.space;
+            context.clone_from(&(*block).context);
+            context.space = space;
+            Ok(((*block).came, (*block).trap))
+        }
+    }
+
+    /// Keeps the process on the worker's own processor: of the two only one runs at a time, and a
+    /// hand-over to another processor has to wake that first.
+    fn follow(&self) {
+        // SAFETY: no preconditions; the set is a plain value.
+        unsafe {
+            let cpu = libc::sched_getcpu();
+            if cpu >= 0 && cpu != self.cpu.get() {
+                let mut set: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(cpu as usize, &mut set);
+                libc::sched_setaffinity(self.pid, size_of_val(&set), &set);
+                self.cpu.set(cpu);
+            }
+        }
+    }
+}
+
+impl Drop for Shim {
+    fn drop(&mut self) {
+        spawner::bury(self.pid);
+    }
+}

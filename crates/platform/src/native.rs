@@ -1,0 +1,123 @@
+//! Where a space's memory is, and how it is reached: native calls of this process for near spaces,
+//! calls in a far guest's process for far ones.
+
+use crate::far::Shim;
+use crate::near::{copy, patch_memory};
+use belljar_linux_abi::Errno;
+use std::io::Error;
+
+/// The process whose memory a space is.
+#[derive(Debug)]
+pub enum Native {
+    /// This one.
+    Near,
+    /// One of its own.
+    Far(Box<Shim>),
+}
+
+fn pointer(addr: u64) -> *mut libc::c_void {
+    addr as *mut libc::c_void
+}
+
+/// A native call's result as the kernel's.
+fn checked(result: i32) -> Result<(), Errno> {
+    if result == 0 { Ok(()) } else { Err(Error::last_os_error().into()) }
+}
+
+/// The same for calls that give an address.
+fn mapped(at: *mut libc::c_void) -> Result<(), Errno> {
+    if at == libc::MAP_FAILED { Err(Error::last_os_error().into()) } else { Ok(()) }
+}
+
+/// All methods act on addresses that the caller has found to be the guest's own; in the near case
+/// that is what makes them sound.
+impl Native {
+    /// `mmap(2)` with these flags; `fd` is this process's, or -1.
+    pub fn mmap(
+        &self,
+        addr: u64,
+        len: u64,
+        prot: i32,
+        flags: i32,
+        fd: i32,
+        offset: u64,
+    ) -> Result<(), Errno> {
+        match self {
+            // SAFETY: the range is the guest's own, so nothing of the simulator is replaced.
+            Native::Near => mapped(unsafe {
+                libc::mmap(pointer(addr), len as usize, prot, flags, fd, offset as libc::off_t)
+            }),
+            Native::Far(shim) => shim.mmap(addr, len, prot, flags, fd, offset),
+        }
+    }
+    /// `munmap(2)`.
+    pub fn munmap(&self, addr: u64, len: u64) -> Result<(), Errno> {
+        match self {
+            // SAFETY: the range is the guest's own.
+            Native::Near => checked(unsafe { libc::munmap(pointer(addr), len as usize) }),
+            Native::Far(shim) => shim.call(libc::SYS_munmap, [addr, len, 0, 0, 0, 0]).map(|_| ()),
+        }
+    }
+    /// `mprotect(2)`.
+    pub fn mprotect(&self, addr: u64, len: u64, prot: i32) -> Result<(), Errno> {
+        match self {
+            // SAFETY: the range is the guest's own.
+            Native::Near => checked(unsafe { libc::mprotect(pointer(addr), len as usize, prot) }),
+            Native::Far(shim) => shim.call(libc::SYS_mprotect, [addr, len, prot as u64, 0, 0, 0]).map(|_| ()),
+        }
+    }
+    /// `mremap(2)`.
+    pub fn mremap(&self, from: u64, old_len: u64, new_len: u64, flags: i32, to: u64) -> Result<(), Errno> {
+        match self {
+            // SAFETY: both ranges are the guest's own.
+            Native::Near => mapped(unsafe {
+                libc::mremap(pointer(from), old_len as usize, new_len as usize, flags, pointer(to))
+            }),
+            Native::Far(shim) => {
+                shim.call(libc::SYS_mremap, [from, old_len, new_len, flags as u64, to, 0]).map(|_| ())
+            }
+        }
+    }
+    /// `madvise(2)`.
+    pub fn madvise(&self, addr: u64, len: u64, advice: i32) -> Result<(), Errno> {
+        match self {
+            // SAFETY: the range is the guest's own.
+            Native::Near => checked(unsafe { libc::madvise(pointer(addr), len as usize, advice) }),
+            Native::Far(shim) => {
+                shim.call(libc::SYS_madvise, [addr, len, advice as u64, 0, 0, 0]).map(|_| ())
+            }
+        }
+    }
+    /// Copies from guest memory.
+    pub fn read(&self, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
+        match self {
+            // SAFETY: the range is the guest's own.
+            Native::Near => unsafe { copy::read(addr, out) },
+            Native::Far(shim) => shim.read(addr, out),
+        }
+    }
+    /// Copies to guest memory.
+    pub fn write(&self, addr: u64, data: &[u8]) -> Result<(), Errno> {
+        match self {
+            // SAFETY: the range is the guest's own.
+            Native::Near => unsafe { copy::write(addr, data) },
+            Native::Far(shim) => shim.write(addr, data),
+        }
+    }
+    /// See `GuestMemory::compare_exchange_u32`.
+    pub fn compare_exchange(&self, addr: u64, old: u32, new: u32) -> Result<u32, Errno> {
+        match self {
+            // SAFETY: the range is the guest's own.
+            Native::Near => unsafe { copy::compare_exchange(addr, old, new) },
+            Native::Far(shim) => shim.compare_exchange(addr, old, new),
+        }
+    }
+    /// Writes over private executable pages, whatever their protection.
+    pub fn poke(&self, addr: u64, bytes: &[u8]) -> Result<(), Errno> {
+        match self {
+            // SAFETY: the range is private memory of the guest, which does not run now.
+            Native::Near => unsafe { patch_memory::poke(addr, bytes) },
+            Native::Far(shim) => shim.poke(addr, bytes),
+        }
+    }
+}
