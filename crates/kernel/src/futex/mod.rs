@@ -6,6 +6,8 @@
 
 mod priority;
 mod robust;
+#[cfg(test)]
+mod tests;
 mod wait;
 
 use crate::host::Host;

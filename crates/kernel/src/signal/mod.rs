@@ -11,6 +11,8 @@ mod mask;
 mod send;
 mod state;
 mod stop;
+#[cfg(test)]
+mod tests;
 mod timers;
 
 pub(crate) use delivery::Delivery;
