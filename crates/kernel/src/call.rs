@@ -134,13 +134,6 @@ pub enum CallState {
     Futex(crate::futex::FutexWait),
     /// `vfork`: waits until the child with this process id has executed or ended.
     Vfork(i32),
-    /// `rt_sigsuspend` and friends: the mask to restore once a signal has been delivered.
-    SignalMask {
-        /// The mask in force before the call.
-        saved: u64,
-        /// The absolute deadline, if the call has one.
-        deadline: Option<SimTime>,
-    },
 }
 
 /// A continued call's state and the reason of its continuation.
