@@ -137,7 +137,7 @@ impl Host {
         let first = self.map_program_in(wanted.unwrap_or(Placement::Near), process, program);
         // What an image with fixed addresses needs may be in use by another near guest.
         match first {
-            Err(error) if wanted.is_none() && program.image.header.fixed && error.errno == Errno::EBUSY => {
+            Err(error) if program.image.header.fixed && error.errno == Errno::EBUSY => {
                 self.map_program_in(Placement::Far, process, program)
             }
             other => other,
