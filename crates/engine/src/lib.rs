@@ -1,23 +1,46 @@
-//! A conservative discrete-event engine over nodes that exchange keyed messages.
+//! A conservative parallel discrete-event engine over nodes that exchange keyed messages.
 //!
 //! The engine knows neither packets nor guests: a [`Node`] is anything that runs up to a point in
-//! time and sends messages that arrive later. It works in *windows*. The end of a window is the
-//! earliest time at which anything that happens from now on could be felt by another node: the
-//! earliest event of all nodes plus the least latency between any two ([`Engine::new`]'s
-//! `lookahead`). Up to there nodes cannot disturb each other, so each one that has something to do
-//! runs alone, in any order and on any thread, and what it sends is handed over afterwards. A node
-//! without events in a window is not visited.
+//! time and sends messages that arrive later. The order of events within a node is that of their
+//! [`EventKey`]s, which the nodes make; the engine adds nothing to it. A node does the same however
+//! the time up to some point is cut into calls of [`Node::run_until`]. That is why results cannot
+//! depend on how many workers there are, what each of them runs or how far a node runs at a time.
 //!
-//! The order of events within a node is that of their [`EventKey`]s, which the nodes make; the
-//! engine adds nothing to it. That is why results cannot depend on the order of execution.
+//! The one rule of safety: a node may run up to the earliest time at which anything that has not
+//! happened yet could reach it. It is applied in *windows*. With `first`, the earliest event of all,
+//! and each node's *lookahead*, the least time that a message from or to it takes ([`Plan`]), a window
+//! lets each node run up to
+//!
+//! ```text
+//! max( min over all nodes (next event + lookahead),  first + the node's own lookahead )
+//! ```
+//!
+//! What is sent in a window arrives after the windows' ends of whoever gets it and is handed over when
+//! the next one begins. Nodes that are very close to each other can be put in one [`Group`], which a
+//! worker runs as one, with small windows of its own inside.
+//!
+//! * [`plan`]: groups and lookaheads; [`unit`](unit::Unit): what one worker runs at a time
+//! * `partition`: the part of the units that is a worker's own: when they are due, what they are sent
+//! * `window`: how a window opens and closes; `worker`: what a thread does; `idle`: how it waits
+//! * [`profile`]: where the time goes, and what more workers would make of it
 #![forbid(unsafe_code)]
 
+mod idle;
+mod partition;
+mod plan;
+mod profile;
 #[cfg(test)]
 mod tests;
+mod unit;
+mod window;
+mod worker;
 
 use belljar_base::{EventKey, HostId, SimDuration, SimTime};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+pub use plan::{Group, Plan};
+pub use profile::{Estimate, Profile};
+use std::sync::Mutex;
+use unit::Unit;
+use window::Shared;
 
 /// A message to another node.
 #[derive(Debug)]
@@ -45,7 +68,7 @@ pub trait Node: Send {
     fn finished_at(&self) -> Option<SimTime>;
 }
 
-/// What the caller of [`Engine::run`] decides after each window.
+/// What the observer of [`Engine::run`] decides before each window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Run the next window.
@@ -66,127 +89,78 @@ pub enum Ending {
 }
 
 /// How long a simulation goes on after its last node has finished, so that what was sent last
-/// arrives and connections are closed.
+/// arrives and connections are closed. No node ever runs further ahead of another than this, since
+/// the other's end may be the end of all.
 pub const LINGER: SimDuration = SimDuration::from_secs(1);
+
+/// How a simulation is run; nothing of it changes what happens.
+#[derive(Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// Threads that run nodes, the calling one included; at least one.
+    pub workers: usize,
+    /// Whether a worker with nothing left to do takes over nodes of others.
+    pub stealing: bool,
+    /// Whether each worker has a core to itself, so that it may spin for a moment before it sleeps.
+    pub spinning: bool,
+    /// Called first on each worker's thread, with its number.
+    pub on_start: Option<&'a (dyn Fn(usize) + Sync)>,
+    /// CPU time of the calling thread in nanoseconds; with it, the run is profiled.
+    pub meter: Option<&'a (dyn Fn() -> u64 + Sync)>,
+}
 
 /// The nodes of one simulation.
 pub struct Engine<N: Node> {
-    nodes: Vec<N>,
-    lookahead: SimDuration,
-    /// Each node's next event as last seen; an entry of `due` that differs is out of date.
-    next: Vec<SimTime>,
-    due: BinaryHeap<Reverse<(SimTime, HostId)>>,
+    units: Vec<Mutex<Unit<N>>>,
+    plan: Plan,
     committed: SimTime,
-    unfinished: usize,
-    finished: Vec<bool>,
-    last_finish: SimTime,
+    profile: Option<Profile>,
 }
 
 impl<N: Node> Engine<N> {
-    /// An engine over `nodes`, whose index is their [`HostId`]. No message arrives earlier than
-    /// `lookahead` (not zero) after what caused it.
-    pub fn new(nodes: Vec<N>, lookahead: SimDuration) -> Engine<N> {
-        assert!(!lookahead.is_zero(), "nodes that feel each other at once cannot be run apart");
-        let count = nodes.len();
-        let mut engine = Engine {
-            nodes,
-            lookahead,
-            next: vec![SimTime::MAX; count],
-            due: BinaryHeap::with_capacity(count),
-            committed: SimTime::ZERO,
-            unfinished: count,
-            finished: vec![false; count],
-            last_finish: SimTime::ZERO,
+    /// An engine over `nodes`, whose index is their [`HostId`]; `plan` has each of them once.
+    pub fn new(nodes: Vec<N>, plan: Plan) -> Engine<N> {
+        assert_eq!(nodes.len(), plan.node_count(), "the plan is for other nodes");
+        let mut nodes: Vec<Option<N>> = nodes.into_iter().map(Some).collect();
+        let unit = |group: &Group| {
+            let members = group.members.iter().map(|id| (*id, nodes[id.index()].take()));
+            let members = members.map(|(id, node)| (id, node.expect("the plan has a node once")));
+            Mutex::new(Unit::new(members.collect(), group.inner))
         };
-        (0..count as u32).for_each(|n| engine.looked_at(HostId(n)));
-        engine
+        let units = plan.groups().iter().map(unit).collect();
+        Engine { units, plan, committed: SimTime::ZERO, profile: None }
+    }
+
+    /// Runs everything before `stop`. `observe` is called before each window, by one worker at a time,
+    /// with the time before which everything has happened.
+    ///
+    /// # Panics
+    /// If a node does, with its panic: all workers end first.
+    pub fn run(
+        &mut self,
+        stop: SimTime,
+        options: &Options<'_>,
+        observe: impl Fn(SimTime) -> Verdict + Sync,
+    ) -> Ending {
+        let shared = Shared::new(&mut self.units, &self.plan, stop, options, &observe);
+        let done = worker::run_all(shared);
+        self.committed = self.committed.max(done.committed);
+        self.profile = done.profile;
+        done.ending
     }
 
     /// Everything strictly before this time has happened.
     pub fn committed(&self) -> SimTime {
         self.committed
     }
-    /// The nodes, for reading their results.
-    pub fn nodes(&self) -> &[N] {
-        &self.nodes
+    /// Where the time of the last run went, if it had a meter.
+    pub fn profile(&self) -> Option<&Profile> {
+        self.profile.as_ref()
     }
-    /// The nodes, for collecting their results.
-    pub fn nodes_mut(&mut self) -> &mut [N] {
-        &mut self.nodes
-    }
-
-    /// Runs everything before `stop`; `observe` is called after each window.
-    pub fn run(&mut self, stop: SimTime, mut observe: impl FnMut(&mut Self) -> Verdict) -> Ending {
-        let mut sent = Vec::new();
-        loop {
-            let (limit, ending) = match self.unfinished {
-                0 => (stop.min(self.last_finish + LINGER), Ending::AllFinished),
-                _ => (stop, Ending::StopTime),
-            };
-            let Some(first) = self.earliest().filter(|first| *first < limit) else {
-                self.committed = self.committed.max(limit);
-                return ending;
-            };
-            let end = (first + self.lookahead).min(limit);
-            self.run_window(end, &mut sent);
-            self.committed = end;
-            if observe(self) == Verdict::Stop {
-                return Ending::Stopped;
-            }
-        }
-    }
-
-    fn run_window(&mut self, end: SimTime, sent: &mut Vec<Outgoing<N::Message>>) {
-        while let Some(&Reverse((at, node))) = self.due.peek()
-            && at < end
-        {
-            self.due.pop();
-            if self.next[node.index()] != at {
-                continue;
-            }
-            self.nodes[node.index()].run_until(end, sent);
-            self.looked_at(node);
-        }
-        for Outgoing { to, key, message } in sent.drain(..) {
-            assert!(
-                key.time >= end,
-                "a message arrives at {} within the window that ends at {end}",
-                key.time
-            );
-            self.nodes[to.index()].deliver(key, message);
-            let next = &mut self.next[to.index()];
-            if key.time < *next {
-                *next = key.time;
-                self.due.push(Reverse((key.time, to)));
-            }
-        }
-    }
-
-    /// Takes note of a node's next event and of its end.
-    fn looked_at(&mut self, node: HostId) {
-        let n = node.index();
-        let next = self.nodes[n].next_event().unwrap_or(SimTime::MAX);
-        self.next[n] = next;
-        if next < SimTime::MAX {
-            self.due.push(Reverse((next, node)));
-        }
-        if !self.finished[n]
-            && let Some(at) = self.nodes[n].finished_at()
-        {
-            self.finished[n] = true;
-            self.unfinished -= 1;
-            self.last_finish = self.last_finish.max(at);
-        }
-    }
-
-    /// The earliest event of all nodes.
-    fn earliest(&mut self) -> Option<SimTime> {
-        while let Some(&Reverse((at, node))) = self.due.peek() {
-            if self.next[node.index()] == at {
-                return Some(at);
-            }
-            self.due.pop();
-        }
-        None
+    /// The nodes in the order of their ids, to collect their results.
+    pub fn into_nodes(self) -> Vec<N> {
+        let units = self.units.into_iter().map(|unit| unit.into_inner().unwrap_or_else(|e| e.into_inner()));
+        let mut nodes: Vec<(HostId, N)> = units.flat_map(Unit::into_members).collect();
+        nodes.sort_by_key(|(id, _)| *id);
+        nodes.into_iter().map(|(_, node)| node).collect()
     }
 }

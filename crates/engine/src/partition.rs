@@ -1,0 +1,210 @@
+//! The part of all units that is one worker's own: when each of them is next due, and the mail for
+//! them. Any worker can do a partition's work; only one does at a time.
+
+use crate::plan::Plan;
+use crate::unit::Unit;
+use crate::{Node, Outgoing};
+use belljar_base::SimTime;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Keeps what different workers write apart by two cache lines, which CPUs fetch in pairs.
+#[repr(align(128))]
+#[derive(Default)]
+pub struct Apart<T>(pub T);
+
+/// The state behind a lock that a panic may have left: whoever panics ends the whole run.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a worker has for a partition at the end of its part of a window.
+pub struct Mail<M> {
+    pub messages: Vec<Outgoing<M>>,
+    /// Units that were run, with their next events.
+    pub looked_at: Vec<(u32, SimTime)>,
+}
+
+impl<M> Default for Mail<M> {
+    fn default() -> Mail<M> {
+        Mail { messages: Vec::new(), looked_at: Vec::new() }
+    }
+}
+
+impl<M> Mail<M> {
+    fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.looked_at.is_empty()
+    }
+}
+
+/// From one worker to one partition.
+struct Mailbox<M> {
+    full: AtomicBool,
+    mail: Mutex<Mail<M>>,
+}
+
+/// See the [module](self).
+pub struct Partition<M> {
+    inner: Mutex<Inner<M>>,
+    boxes: Vec<Apart<Mailbox<M>>>,
+    /// Whether the window's due units are still to be found.
+    pub pending: Apart<AtomicBool>,
+    /// The window's due units: those from `cursor` on are nobody's yet.
+    due: Vec<AtomicU32>,
+    /// `cursor << 32 | end`. A claim of an earlier window's state is as good: it holds in this one.
+    claims: Apart<AtomicU64>,
+}
+
+struct Inner<M> {
+    /// By number within the partition.
+    next: Vec<SimTime>,
+    /// By class of lookahead. An entry whose time is not that of `next` is out of date.
+    queues: Vec<BinaryHeap<Reverse<(SimTime, u32)>>>,
+    incoming: Vec<Mail<M>>,
+}
+
+/// What [`Partition::prepare`] has found.
+pub struct Prepared {
+    /// How many units are due.
+    pub due: usize,
+    /// How many messages were handed over.
+    pub messages: usize,
+    /// The earliest event of the units that are not due.
+    pub first: SimTime,
+    /// The earliest time at which one of them can be felt.
+    pub felt: SimTime,
+}
+
+impl<M: Send> Partition<M> {
+    /// A partition for `units` units that `workers` workers write to.
+    pub fn new(units: usize, workers: usize, classes: usize) -> Partition<M> {
+        let boxes = (0..workers)
+            .map(|_| Apart(Mailbox { full: AtomicBool::new(false), mail: Mutex::new(Mail::default()) }));
+        Partition {
+            inner: Mutex::new(Inner {
+                next: vec![SimTime::MAX; units],
+                queues: (0..classes).map(|_| BinaryHeap::new()).collect(),
+                incoming: (0..workers).map(|_| Mail::default()).collect(),
+            }),
+            boxes: boxes.collect(),
+            pending: Apart(AtomicBool::new(false)),
+            due: (0..units).map(|_| AtomicU32::new(0)).collect(),
+            claims: Apart(AtomicU64::new(0)),
+        }
+    }
+
+    /// Leaves a worker's mail, and gives it empty one.
+    pub fn post(&self, worker: usize, mail: &mut Mail<M>) {
+        if mail.is_empty() {
+            return;
+        }
+        let target = &self.boxes[worker].0;
+        let mut waiting = lock(&target.mail);
+        if waiting.is_empty() {
+            std::mem::swap(&mut *waiting, mail);
+        } else {
+            waiting.messages.append(&mut mail.messages);
+            waiting.looked_at.append(&mut mail.looked_at);
+        }
+        drop(waiting);
+        target.full.store(true, Release);
+    }
+
+    /// Hands the mail over and finds the units that are due before their class's limit, for
+    /// [`claim`](Self::claim). `published` is told how many before anyone can claim them. Only
+    /// for the worker that has cleared `pending`.
+    pub fn prepare<N: Node<Message = M>>(
+        &self,
+        units: &[Mutex<Unit<N>>],
+        plan: &Plan,
+        partitions: u32,
+        limit: impl Fn(usize) -> SimTime,
+        published: impl FnOnce(usize),
+    ) -> Prepared {
+        let inner = &mut *lock(&self.inner);
+        let messages = inner.collect(&self.boxes, units, plan, partitions);
+        let mut due = 0;
+        let mut first = SimTime::MAX;
+        let mut felt = SimTime::MAX;
+        for (class, queue) in inner.queues.iter_mut().enumerate() {
+            let limit = limit(class);
+            while let Some(&Reverse((at, unit))) = queue.peek() {
+                let next = &mut inner.next[(unit / partitions) as usize];
+                if *next == at && at >= limit {
+                    first = first.min(at);
+                    felt = felt.min(at + plan.classes()[class]);
+                    break;
+                }
+                queue.pop();
+                if *next == at {
+                    *next = SimTime::MAX;
+                    self.due[due].store(unit, Relaxed);
+                    due += 1;
+                }
+            }
+        }
+        published(due);
+        self.claims.0.store(due as u64, Release);
+        Prepared { due, messages, first, felt }
+    }
+
+    /// Takes a due unit: it is the caller's to run in this window.
+    pub fn claim(&self) -> Option<u32> {
+        let mut state = self.claims.0.load(Acquire);
+        loop {
+            let (cursor, end) = (state >> 32, state & 0xffff_ffff);
+            if cursor >= end {
+                return None;
+            }
+            match self.claims.0.compare_exchange_weak(state, state + (1 << 32), AcqRel, Acquire) {
+                Ok(_) => return Some(self.due[cursor as usize].load(Relaxed)),
+                Err(now) => state = now,
+            }
+        }
+    }
+}
+
+impl<M: Send> Inner<M> {
+    /// Empties the boxes. Units that were run come first: a message may be for one of them.
+    fn collect<N: Node<Message = M>>(
+        &mut self,
+        boxes: &[Apart<Mailbox<M>>],
+        units: &[Mutex<Unit<N>>],
+        plan: &Plan,
+        partitions: u32,
+    ) -> usize {
+        let Inner { next, queues, incoming } = self;
+        for (from, mail) in boxes.iter().zip(&mut *incoming) {
+            if from.0.full.swap(false, Acquire) {
+                std::mem::swap(&mut *lock(&from.0.mail), mail);
+            }
+        }
+        let mut due = |unit: u32, at: SimTime| {
+            queues[plan.class_of(unit)].push(Reverse((at, unit)));
+        };
+        for mail in &mut *incoming {
+            for (unit, at) in mail.looked_at.drain(..) {
+                next[(unit / partitions) as usize] = at;
+                if at < SimTime::MAX {
+                    due(unit, at);
+                }
+            }
+        }
+        let mut messages = 0;
+        for mail in incoming {
+            messages += mail.messages.len();
+            for message in mail.messages.drain(..) {
+                let (unit, at) = (plan.place(message.to).unit, message.key.time);
+                lock(&units[unit as usize]).deliver(message);
+                let next = &mut next[(unit / partitions) as usize];
+                if at < *next {
+                    *next = at;
+                    due(unit, at);
+                }
+            }
+        }
+        messages
+    }
+}

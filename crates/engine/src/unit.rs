@@ -1,0 +1,98 @@
+//! What one worker runs at a time: a node, or a few that are close to each other.
+
+use crate::{Node, Outgoing};
+use belljar_base::{HostId, SimDuration, SimTime};
+
+/// The nodes of a group. Inside it works as the whole does: in windows as long as the members cannot
+/// disturb each other.
+pub struct Unit<N: Node> {
+    /// Sorted.
+    ids: Vec<HostId>,
+    nodes: Vec<N>,
+    /// Each member's next event; kept only where there is more than one.
+    next: Vec<SimTime>,
+    inner: SimDuration,
+    between: Vec<Outgoing<N::Message>>,
+    finished: bool,
+}
+
+impl<N: Node> Unit<N> {
+    pub fn new(mut members: Vec<(HostId, N)>, inner: SimDuration) -> Unit<N> {
+        members.sort_by_key(|(id, _)| *id);
+        let (ids, nodes): (Vec<HostId>, Vec<N>) = members.into_iter().unzip();
+        let next = if nodes.len() > 1 { nodes.iter().map(next_event).collect() } else { Vec::new() };
+        Unit { ids, nodes, next, inner, between: Vec::new(), finished: false }
+    }
+
+    pub fn into_members(self) -> impl Iterator<Item = (HostId, N)> {
+        self.ids.into_iter().zip(self.nodes)
+    }
+
+    /// Takes a message for the member `to`.
+    pub fn deliver(&mut self, message: Outgoing<N::Message>) {
+        let at = if self.nodes.len() == 1 { 0 } else { self.member(message.to).expect("a member") };
+        self.nodes[at].deliver(message.key, message.message);
+        if let Some(next) = self.next.get_mut(at) {
+            *next = message.key.time.min(*next);
+        }
+    }
+
+    /// Does everything before `limit`; what members send to others goes to `out`.
+    pub fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<N::Message>>) {
+        if let [node] = &mut self.nodes[..] {
+            return node.run_until(limit, out);
+        }
+        let mut between = std::mem::take(&mut self.between);
+        while let first = self.next_event()
+            && first < limit
+        {
+            let end = limit.min(first + self.inner);
+            for (node, next) in self.nodes.iter_mut().zip(&mut self.next).filter(|(_, next)| **next < end) {
+                node.run_until(end, &mut between);
+                *next = next_event(node);
+            }
+            for message in between.drain(..) {
+                if self.member(message.to).is_none() {
+                    out.push(message);
+                    continue;
+                }
+                assert_ahead(&message, end);
+                self.deliver(message);
+            }
+        }
+        self.between = between;
+    }
+
+    /// The earliest event of a member, or the end of time.
+    pub fn next_event(&self) -> SimTime {
+        match &self.nodes[..] {
+            [node] => next_event(node),
+            _ => self.next.iter().copied().min().unwrap_or(SimTime::MAX),
+        }
+    }
+
+    /// When the last of its members finished; told once.
+    pub fn just_finished(&mut self) -> Option<SimTime> {
+        if self.finished {
+            return None;
+        }
+        let ends = self.nodes.iter().map(Node::finished_at);
+        let last = ends.collect::<Option<Vec<SimTime>>>()?.into_iter().max();
+        self.finished = true;
+        Some(last.unwrap_or(SimTime::ZERO))
+    }
+
+    fn member(&self, id: HostId) -> Option<usize> {
+        self.ids.binary_search(&id).ok()
+    }
+}
+
+/// A message that arrives within the window that it was sent in is a bug of its sender or of the plan.
+pub fn assert_ahead<M>(message: &Outgoing<M>, end: SimTime) {
+    let at = message.key.time;
+    assert!(at >= end, "a message arrives at {at} within the window that ends at {end}");
+}
+
+fn next_event<N: Node>(node: &N) -> SimTime {
+    node.next_event().unwrap_or(SimTime::MAX)
+}

@@ -1,0 +1,193 @@
+//! How a window opens and closes.
+//!
+//! A window is closed by whoever does the last of its work, not by a meeting of all workers: one that
+//! sleeps, or is not given a core, keeps nobody waiting that has taken over its work. The work of a
+//! window is counted in `outstanding`: its partitions, until their due units are found, and these,
+//! until they have run and what they sent is posted.
+
+use crate::idle::Idle;
+use crate::partition::{Apart, Partition, lock};
+use crate::plan::Plan;
+use crate::profile::{Profile, Recorder};
+use crate::unit::Unit;
+use crate::{Ending, LINGER, Node, Options, Verdict};
+use belljar_base::SimTime;
+use std::any::Any;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+
+/// Work from which on others are told of it, and for which one more sleeper is woken, in units and
+/// messages. To wake one takes some 50 us until it works.
+const WORTH_TELLING: usize = 8;
+const WORTH_WAKING: usize = 64;
+
+/// A point in time that several workers bring down.
+pub struct Earliest(AtomicU64);
+
+impl Earliest {
+    pub fn lower(&self, at: SimTime) {
+        if at.as_picos() < self.0.load(Relaxed) {
+            self.0.fetch_min(at.as_picos(), Relaxed);
+        }
+    }
+    fn take(&self) -> SimTime {
+        SimTime::from_picos(self.0.swap(u64::MAX, Relaxed))
+    }
+    fn never() -> Earliest {
+        Earliest(AtomicU64::new(u64::MAX))
+    }
+}
+
+/// How a run ended.
+pub struct Done {
+    pub ending: Ending,
+    pub committed: SimTime,
+    pub profile: Option<Profile>,
+}
+
+/// What the workers of a run share.
+pub struct Shared<'a, N: Node> {
+    pub units: &'a [Mutex<Unit<N>>],
+    pub plan: &'a Plan,
+    pub partitions: Vec<Partition<N::Message>>,
+    pub options: Options<'a>,
+    pub idle: Idle,
+    /// For the next window: the earliest event, and the earliest time at which one can be felt.
+    pub first: Apart<Earliest>,
+    pub felt: Apart<Earliest>,
+    /// The window's limits by class of lookahead.
+    limits: Apart<Vec<AtomicU64>>,
+    outstanding: Apart<AtomicUsize>,
+    /// Units run and messages sent in this window.
+    work: Apart<AtomicUsize>,
+    unfinished: AtomicUsize,
+    last_finish: AtomicU64,
+    pub over: AtomicBool,
+    done: Mutex<(Ending, SimTime)>,
+    pub panic: Mutex<Option<Box<dyn Any + Send>>>,
+    pub recorder: Option<Recorder>,
+    stop: SimTime,
+    observe: &'a (dyn Fn(SimTime) -> Verdict + Sync),
+}
+
+impl<'a, N: Node> Shared<'a, N> {
+    pub fn new(
+        units: &'a mut [Mutex<Unit<N>>],
+        plan: &'a Plan,
+        stop: SimTime,
+        options: &Options<'a>,
+        observe: &'a (dyn Fn(SimTime) -> Verdict + Sync),
+    ) -> Shared<'a, N> {
+        let workers = options.workers.max(1);
+        let share = |n: usize| units.len() / workers + usize::from(n < units.len() % workers);
+        let classes = plan.classes().len();
+        let partitions = (0..workers).map(|n| Partition::new(share(n), workers, classes)).collect();
+        Shared {
+            unfinished: AtomicUsize::new(units.len()),
+            units,
+            plan,
+            partitions,
+            options: Options { workers, ..*options },
+            idle: Idle::new(workers),
+            first: Apart(Earliest::never()),
+            felt: Apart(Earliest::never()),
+            limits: Apart((0..classes).map(|_| AtomicU64::new(0)).collect()),
+            outstanding: Apart(AtomicUsize::new(0)),
+            work: Apart(AtomicUsize::new(0)),
+            last_finish: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+            done: Mutex::new((Ending::Stopped, SimTime::ZERO)),
+            panic: Mutex::new(None),
+            recorder: options.meter.map(|_| Recorder::default()),
+            stop,
+            observe,
+        }
+    }
+
+    /// The partition of a unit: neighbours in name are often alike, so they are dealt out.
+    pub fn partition_of(&self, unit: u32) -> usize {
+        unit as usize % self.partitions.len()
+    }
+
+    /// How far units of a class may run in this window.
+    pub fn limit(&self, class: usize) -> SimTime {
+        SimTime::from_picos(self.limits.0[class].load(Relaxed))
+    }
+
+    /// Takes note that a unit has come to its end.
+    pub fn finished(&self, at: SimTime) {
+        self.last_finish.fetch_max(at.as_picos(), Relaxed);
+        self.unfinished.fetch_sub(1, Relaxed);
+    }
+
+    /// More work in this window.
+    pub fn add_work(&self, units: usize) {
+        self.outstanding.0.fetch_add(units, Relaxed);
+    }
+
+    /// A worker has done and posted so much work, which caused `sent` messages. True if it was the
+    /// last: the window is closed, and the caller opens the next.
+    pub fn work_done(&self, parts: usize, sent: usize) -> bool {
+        self.work.0.fetch_add(parts + sent, Relaxed);
+        self.outstanding.0.fetch_sub(parts, AcqRel) == parts
+    }
+
+    /// Opens the next window, or ends the run. Only between windows.
+    pub fn open(&self) {
+        let (first, felt) = (self.first.0.take(), self.felt.0.take());
+        let (end, ending) = match self.unfinished.load(Relaxed) {
+            0 => {
+                let last = SimTime::from_picos(self.last_finish.load(Relaxed));
+                (self.stop.min(last + LINGER), Ending::AllFinished)
+            }
+            _ => (self.stop, Ending::StopTime),
+        };
+        if first >= end {
+            return self.end(ending, end);
+        }
+        if (self.observe)(first) == Verdict::Stop {
+            return self.end(Ending::Stopped, first);
+        }
+        let end = end.min(first + LINGER);
+        for (limit, lookahead) in self.limits.0.iter().zip(self.plan.classes()) {
+            limit.store(felt.max(first + *lookahead).min(end).as_picos(), Relaxed);
+        }
+        let expected = self.work.0.swap(0, Relaxed);
+        if let Some(recorder) = &self.recorder {
+            recorder.window_closed();
+        }
+        self.outstanding.0.store(self.partitions.len(), Relaxed);
+        for partition in &self.partitions {
+            partition.pending.0.store(true, Release);
+        }
+        self.tell(expected);
+    }
+
+    /// Tells others of work if it is worth it.
+    pub fn tell(&self, work: usize) {
+        if self.options.workers == 1 {
+            return;
+        }
+        if !self.options.stealing {
+            self.idle.announce(usize::MAX);
+        } else if work >= WORTH_TELLING {
+            self.idle.announce(work / WORTH_WAKING);
+        }
+    }
+
+    fn end(&self, ending: Ending, committed: SimTime) {
+        *lock(&self.done) = (ending, committed);
+        self.leave();
+    }
+
+    /// Makes all workers return.
+    pub fn leave(&self) {
+        self.over.store(true, Release);
+        self.idle.announce(usize::MAX);
+    }
+
+    pub fn into_done(self) -> Done {
+        let (ending, committed) = *lock(&self.done);
+        Done { ending, committed, profile: self.recorder.map(Recorder::into_profile) }
+    }
+}

@@ -1,0 +1,194 @@
+//! What a worker's thread does.
+
+use crate::idle::Patience;
+use crate::partition::{Mail, lock};
+use crate::unit::assert_ahead;
+use crate::window::{Done, Shared};
+use crate::{Node, Outgoing};
+use belljar_base::SimTime;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::Ordering::*;
+use std::thread;
+
+/// Runs windows until the run is over, on the calling thread and as many more as there are workers.
+pub fn run_all<N: Node>(shared: Shared<'_, N>) -> Done {
+    let worker = |me: usize| {
+        let run = || Worker::new(&shared, me).run();
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+            lock(&shared.panic).get_or_insert(panic);
+            shared.leave();
+        }
+    };
+    thread::scope(|scope| {
+        for me in 1..shared.options.workers {
+            let thread = thread::Builder::new().name(format!("worker-{me}"));
+            if let Err(error) = thread.spawn_scoped(scope, move || worker(me)) {
+                shared.leave();
+                panic!("worker thread {me} cannot be started: {error}");
+            }
+        }
+        worker(0);
+    });
+    if let Some(panic) = lock(&shared.panic).take() {
+        resume_unwind(panic);
+    }
+    shared.into_done()
+}
+
+struct Worker<'s, 'a, N: Node> {
+    shared: &'s Shared<'a, N>,
+    me: usize,
+    patience: Patience,
+    /// What is to be posted, by partition.
+    outbox: Vec<Mail<N::Message>>,
+    sent: Vec<Outgoing<N::Message>>,
+    /// Not posted yet: parts of the window done, messages they sent, and what the next window
+    /// depends on of them.
+    parts: usize,
+    messages: usize,
+    first: SimTime,
+    felt: SimTime,
+}
+
+impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
+    fn new(shared: &'s Shared<'a, N>, me: usize) -> Worker<'s, 'a, N> {
+        Worker {
+            shared,
+            me,
+            patience: Patience::new(shared.options.spinning),
+            outbox: shared.partitions.iter().map(|_| Mail::default()).collect(),
+            sent: Vec::new(),
+            parts: 0,
+            messages: 0,
+            first: SimTime::MAX,
+            felt: SimTime::MAX,
+        }
+    }
+
+    fn run(mut self) {
+        if let Some(start) = self.shared.options.on_start {
+            start(self.me);
+        }
+        self.shared.idle.enter(self.me);
+        if self.me == 0 {
+            self.look_at_all();
+        }
+        loop {
+            let seen = self.shared.idle.version();
+            while self.work() {}
+            if self.shared.over.load(Acquire) {
+                return;
+            }
+            if self.parts == 0 {
+                self.shared.idle.wait(self.me, seen, &mut self.patience);
+            } else if self.post() {
+                self.shared.open();
+            }
+        }
+    }
+
+    /// Finds out when each unit is first due, and opens the first window.
+    fn look_at_all(&mut self) {
+        for unit in 0..self.shared.units.len() as u32 {
+            let mut running = lock(&self.shared.units[unit as usize]);
+            let (next, finished) = (running.next_event(), running.just_finished());
+            drop(running);
+            self.looked_at(unit, next, finished);
+        }
+        self.post();
+        self.shared.open();
+    }
+
+    /// Does some of the window's work; false if none is left that is not somebody's already.
+    fn work(&mut self) -> bool {
+        let count = self.shared.partitions.len();
+        let reach = if self.shared.options.stealing { count } else { 1 };
+        for p in (self.me..self.me + reach).map(|p| p % count) {
+            let partition = &self.shared.partitions[p];
+            if partition.pending.0.load(Relaxed) && partition.pending.0.swap(false, Acquire) {
+                self.prepare(p);
+                return true;
+            }
+            let mut found = false;
+            while let Some(unit) = partition.claim() {
+                self.run_unit(unit);
+                found = true;
+                if self.shared.over.load(Relaxed) {
+                    return false;
+                }
+            }
+            if found {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn prepare(&mut self, p: usize) {
+        let shared = self.shared;
+        let started = self.meter();
+        let prepared = shared.partitions[p].prepare(
+            shared.units,
+            shared.plan,
+            shared.partitions.len() as u32,
+            |class| shared.limit(class),
+            |due| shared.add_work(due),
+        );
+        if let (Some(recorder), Some(started), Some(now)) = (&shared.recorder, started, self.meter()) {
+            recorder.prepared(now - started, prepared.messages);
+        }
+        self.parts += 1;
+        self.first = self.first.min(prepared.first);
+        self.felt = self.felt.min(prepared.felt);
+        if prepared.due > 1 {
+            shared.tell(prepared.due + prepared.messages);
+        }
+    }
+
+    fn run_unit(&mut self, unit: u32) {
+        let shared = self.shared;
+        let started = self.meter();
+        let mut running = lock(&shared.units[unit as usize]);
+        running.run_until(shared.limit(shared.plan.class_of(unit)), &mut self.sent);
+        let (next, finished) = (running.next_event(), running.just_finished());
+        drop(running);
+        if let (Some(recorder), Some(started), Some(now)) = (&shared.recorder, started, self.meter()) {
+            recorder.ran(now - started);
+        }
+        self.parts += 1;
+        self.messages += self.sent.len();
+        for message in self.sent.drain(..) {
+            let place = shared.plan.place(message.to);
+            assert_ahead(&message, shared.limit(usize::from(place.class)));
+            let at = message.key.time;
+            self.first = self.first.min(at);
+            self.felt = self.felt.min(shared.plan.felt(place.unit, at));
+            self.outbox[shared.partition_of(place.unit)].messages.push(message);
+        }
+        self.looked_at(unit, next, finished);
+    }
+
+    fn looked_at(&mut self, unit: u32, next: SimTime, finished: Option<SimTime>) {
+        self.first = self.first.min(next);
+        self.felt = self.felt.min(self.shared.plan.felt(unit, next));
+        self.outbox[self.shared.partition_of(unit)].looked_at.push((unit, next));
+        if let Some(at) = finished {
+            self.shared.finished(at);
+        }
+    }
+
+    /// Hands over what this worker has done; true if that closes the window.
+    fn post(&mut self) -> bool {
+        for (partition, mail) in self.shared.partitions.iter().zip(&mut self.outbox) {
+            partition.post(self.me, mail);
+        }
+        self.shared.first.0.lower(std::mem::replace(&mut self.first, SimTime::MAX));
+        self.shared.felt.0.lower(std::mem::replace(&mut self.felt, SimTime::MAX));
+        let (parts, messages) = (std::mem::take(&mut self.parts), std::mem::take(&mut self.messages));
+        parts > 0 && self.shared.work_done(parts, messages)
+    }
+
+    fn meter(&self) -> Option<u64> {
+        self.shared.options.meter.map(|meter| meter())
+    }
+}
