@@ -134,10 +134,10 @@ table! {
     41 socket = Partial, socket::sys_socket, "no AF_PACKET, raw sockets only for ICMP, netlink only NETLINK_ROUTE, IPv6 only within the host";
     42 connect = Full, socket::sys_connect, "";
     43 accept = Full, socket::sys_accept, "";
-    44 sendto = Full, socket_io::sys_sendto, "";
-    45 recvfrom = Full, socket_io::sys_recvfrom, "";
-    46 sendmsg = Full, socket_io::sys_sendmsg, "";
-    47 recvmsg = Full, socket_io::sys_recvmsg, "";
+    44 sendto = Partial, socket_io::sys_sendto, "MSG_OOB on TCP is sent as ordinary data";
+    45 recvfrom = Partial, socket_io::sys_recvfrom, "no urgent data (MSG_OOB)";
+    46 sendmsg = Partial, socket_io::sys_sendmsg, "MSG_OOB on TCP is sent as ordinary data";
+    47 recvmsg = Partial, socket_io::sys_recvmsg, "no urgent data (MSG_OOB)";
     48 shutdown = Full, socket::sys_shutdown, "";
     49 bind = Full, socket::sys_bind, "";
     50 listen = Full, socket::sys_listen, "";
@@ -389,7 +389,7 @@ table! {
     296 pwritev = Full, files::sys_pwritev, "";
     297 rt_tgsigqueueinfo = Partial, signal::sys_rt_tgsigqueueinfo, "no guest test holds it to Linux yet";
     298 perf_event_open = Unsupported, misc::sys_not_permitted, "EPERM";
-    299 recvmmsg = Full, socket_io::sys_recvmmsg, "";
+    299 recvmmsg = Partial, socket_io::sys_recvmmsg, "no urgent data (MSG_OOB)";
     300 fanotify_init = Unsupported, unsupported, "";
     301 fanotify_mark = Unsupported, unsupported, "";
     302 prlimit64 = Partial, limits::sys_prlimit64, "only those of descriptors and queued signals are enforced";
@@ -397,7 +397,7 @@ table! {
     304 open_by_handle_at = Unsupported, unsupported, "";
     305 clock_adjtime = Partial, time::sys_clock_adjtime, "reads only";
     306 syncfs = NoEffect, files::sys_fsync, "the machine keeps what was written";
-    307 sendmmsg = Full, socket_io::sys_sendmmsg, "";
+    307 sendmmsg = Partial, socket_io::sys_sendmmsg, "MSG_OOB on TCP is sent as ordinary data";
     308 setns = Unsupported, unsupported, "";
     309 getcpu = Partial, sched::sys_getcpu, "one CPU";
     310 process_vm_readv = Unsupported, misc::sys_not_permitted, "EPERM";
