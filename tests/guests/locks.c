@@ -41,7 +41,7 @@ static int status_of(pid_t pid) {
 }
 
 static void records_exclude_other_processes(void) {
-    int f = open("lock", O_RDWR | O_CREAT, 0600);
+    int f = open("lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     struct flock l = range(F_WRLCK, 5, 0);
     CHECK(f >= 0 && fcntl(f, F_SETLK, &l) == 0);
     SAME(status_of(start("try")), 1);
@@ -57,7 +57,7 @@ static void records_exclude_other_processes(void) {
 }
 
 static void records_are_waited_for(void) {
-    int f = open("lock", O_RDWR | O_CREAT, 0600), status;
+    int f = open("lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600), status;
     struct flock l = range(F_RDLCK, 0, 1);
     CHECK(f >= 0 && fcntl(f, F_SETLK, &l) == 0);
     pid_t pid = start("wait");
@@ -70,7 +70,7 @@ static void records_are_waited_for(void) {
 }
 
 static void open_files_own_locks(void) {
-    int f = open("lock", O_RDWR | O_CREAT, 0600), g = open("lock", O_RDWR);
+    int f = open("lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600), g = open("lock", O_RDWR | O_CLOEXEC);
     struct flock l = range(F_WRLCK, 0, 4);
     CHECK(f >= 0 && g >= 0 && fcntl(f, F_OFD_SETLK, &l) == 0);
     FAILS(fcntl(g, F_OFD_SETLK, &l), EAGAIN);
@@ -81,7 +81,7 @@ static void open_files_own_locks(void) {
 }
 
 static void whole_files(void) {
-    int f = open("lock", O_RDWR | O_CREAT, 0600), g = open("lock", O_RDWR), h = dup(f), status;
+    int f = open("lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600), g = open("lock", O_RDWR | O_CLOEXEC), h = fcntl(f, F_DUPFD_CLOEXEC, 0), status;
     CHECK(f >= 0 && g >= 0 && h >= 0 && flock(f, LOCK_SH) == 0 && flock(g, LOCK_SH) == 0);
     FAILS(flock(f, LOCK_EX | LOCK_NB), EWOULDBLOCK);
     CHECK(flock(g, LOCK_UN) == 0 && flock(f, LOCK_EX | LOCK_NB) == 0);

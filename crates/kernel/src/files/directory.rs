@@ -1,7 +1,7 @@
 //! Reading directories, `getdents(2)`.
 
 use super::FileKind;
-use super::tree::Node;
+use super::tree::{ListedEntry, Node, ROOT};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
 use belljar_linux_abi::{Errno, c};
@@ -11,8 +11,8 @@ use std::sync::Arc;
 /// not, as `readdir(3)` allows; a cookie is a place in this list and stays valid.
 #[derive(Debug)]
 pub struct Listing {
-    /// Name, inode number and `S_IFMT` bits, `.` and `..` first.
-    pub entries: Vec<(Box<[u8]>, u64, u32)>,
+    /// The entries, `.` and `..` first.
+    pub entries: Vec<ListedEntry>,
 }
 
 /// How `getdents` and `getdents64` lay an entry out.
@@ -48,9 +48,9 @@ impl Host {
         };
         let mut out = Vec::new();
         let mut at = start;
-        for (name, number, format) in listing.entries.iter().skip(start as usize) {
+        for entry in listing.entries.iter().skip(start as usize) {
             let before = out.len();
-            put_entry(&mut out, name, *number, *format, at + 1, layout);
+            put_entry(&mut out, entry, at + 1, layout);
             if out.len() > room {
                 out.truncate(before);
                 break;
@@ -65,7 +65,7 @@ impl Host {
     }
 
     fn make_listing(&mut self, inode: InodeKey) -> Result<Listing, Errno> {
-        if self.inode(inode).links.is_empty() && inode != super::tree::ROOT {
+        if self.inode(inode).links.is_empty() && inode != ROOT {
             return Err(Errno::ENOENT);
         }
         let own = self.inode(inode).number;
@@ -74,14 +74,15 @@ impl Host {
             _ => return Err(Errno::ENOTDIR),
         };
         let parent = self.inode(parent).number;
-        let mut entries: Vec<(Box<[u8]>, u64, u32)> =
-            vec![(b"."[..].into(), own, c::S_IFDIR), (b".."[..].into(), parent, c::S_IFDIR)];
+        let dots = |name: &[u8], number| ListedEntry { name: name.into(), number, format: c::S_IFDIR };
+        let mut entries = vec![dots(b".", own), dots(b"..", parent)];
         entries.extend(self.list(inode)?);
         Ok(Listing { entries })
     }
 }
 
-fn put_entry(out: &mut Vec<u8>, name: &[u8], number: u64, format: u32, cookie: u64, layout: DirentLayout) {
+fn put_entry(out: &mut Vec<u8>, entry: &ListedEntry, cookie: u64, layout: DirentLayout) {
+    let ListedEntry { name, number, format } = entry;
     let header = 18 + usize::from(layout == DirentLayout::New);
     let terminators = if layout == DirentLayout::New { 1 } else { 2 };
     let length = (header + name.len() + terminators).next_multiple_of(8);

@@ -14,6 +14,17 @@ use std::path::{Path, PathBuf};
 /// The root of the tree.
 pub const ROOT: InodeKey = InodeKey(0);
 
+/// An entry of a directory as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedEntry {
+    /// Its name.
+    pub name: Box<[u8]>,
+    /// Its inode number.
+    pub number: u64,
+    /// The `S_IFMT` bits of its mode.
+    pub format: u32,
+}
+
 /// `path/name` for a name as bytes.
 pub(super) fn join(path: &Path, name: &[u8]) -> PathBuf {
     path.join(OsStr::from_bytes(name))
@@ -159,31 +170,25 @@ impl Host {
         })
     }
 
-    /// Everything in a directory, sorted by name: names, numbers and `S_IFMT` bits.
-    pub(crate) fn list(&mut self, directory: InodeKey) -> Result<Vec<(Box<[u8]>, u64, u32)>, Errno> {
+    /// Everything in a directory, sorted by name.
+    pub(crate) fn list(&mut self, directory: InodeKey) -> Result<Vec<ListedEntry>, Errno> {
         self.complete(directory)?;
-        let mut list = Vec::new();
-        let entries: Vec<(Box<[u8]>, Result<InodeKey, (u64, u32)>)> = self
-            .directory(directory)
-            .entries
-            .iter()
-            .filter_map(|(name, child)| match child {
-                Child::Known(inode) => Some((name.clone(), Ok(*inode))),
-                Child::Listed(number, kind) => Some((name.clone(), Err((*number, *kind)))),
-                // What is not listed is not there for those who look around.
-                Child::Lower(_) | Child::Whiteout => None,
-            })
-            .collect();
-        for (name, child) in entries {
-            match child {
-                Ok(inode) if !self.still_there(inode) => {}
-                Ok(inode) if self.inode(inode).directory().is_some_and(|dir| dir.hidden) => {}
-                Ok(inode) => {
-                    let inode = self.inode(inode);
-                    list.push((name, inode.number, inode.node.format()));
+        let Node::Directory(dir) = &self.files.inodes[directory.0].node else { return Err(Errno::ENOTDIR) };
+        let mut list = Vec::with_capacity(dir.entries.len());
+        for (name, child) in &dir.entries {
+            let (number, format) = match child {
+                Child::Known(key) => {
+                    let inode = &self.files.inodes[key.0];
+                    if inode.directory().is_some_and(|dir| dir.hidden) || !self.still_there(*key) {
+                        continue;
+                    }
+                    (inode.number, inode.node.format())
                 }
-                Err((number, kind)) => list.push((name, number, kind)),
-            }
+                Child::Listed(number, format) => (*number, *format),
+                // What is not listed is not there for those who look around.
+                Child::Lower(_) | Child::Whiteout => continue,
+            };
+            list.push(ListedEntry { name: name.clone(), number, format });
         }
         Ok(list)
     }

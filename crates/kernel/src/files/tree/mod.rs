@@ -15,6 +15,6 @@ mod resolve;
 mod seeds;
 
 pub use inode::{Child, Content, Directory, DirectorySource, Inode, Meta, Node, Store, Times};
-pub use lookup::ROOT;
+pub use lookup::{ListedEntry, ROOT};
 pub use resolve::{Found, Step, Target, Walk};
 pub use seeds::{DISK, PROC, SYS, new_tree};

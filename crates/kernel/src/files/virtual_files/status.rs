@@ -130,10 +130,10 @@ impl Host {
         let threads = process.threads.len();
         let (pages, limit) = (size / PAGE, process.rlimits[c::RLIMIT_RSS as usize].soft);
         let stack = process.mm.map_or(0, |mm| self.spaces[mm.0].stack.end);
-        let _ = write!(
+        let _ = writeln!(
             TextBytes(&mut text),
             ") {state} {ppid} {pgid} {sid} 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 {threads} 0 {started} {size} {pages} \
-             {limit} 0 0 {stack} 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
+             {limit} 0 0 {stack} 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0"
         );
         text
     }
