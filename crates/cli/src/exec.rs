@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::placement::Placement;
 use crate::session;
+use crate::workers::Workers;
 use belljar_config::Experiment;
 use belljar_results::ResultsFolder;
 use belljar_sim::{Output, RunOptions};
@@ -53,7 +54,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         working_directory: Some(working_directory),
         exposed: Vec::new(),
     };
-    let finished = session::run(&experiment, &folder, &options, false)?;
+    let finished = session::run(&experiment, &folder, &options, &Workers::one(), false)?;
     for (what, count) in &finished.statistics.warnings {
         eprintln!("belljar: warning: {what} ({count}x)");
     }

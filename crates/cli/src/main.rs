@@ -8,6 +8,7 @@ mod progress;
 mod run;
 mod session;
 mod validate;
+mod workers;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

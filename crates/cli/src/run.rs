@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::placement::Placement;
+use crate::workers::{self, Workers};
 use crate::{progress, session};
 use belljar_config::{Experiment, Overrides};
 use belljar_results::{ResultsFolder, Summary};
@@ -37,6 +38,8 @@ pub struct Arguments {
     /// Where the code of all processes runs
     #[arg(long, value_enum, env = "BELLJAR_PLACEMENT")]
     placement: Option<Placement>,
+    #[command(flatten)]
+    workers: workers::Arguments,
     /// Show no progress line
     #[arg(long)]
     no_progress: bool,
@@ -68,8 +71,9 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let start = progress::now();
     let options =
         RunOptions { output: Output::Files, working_directory: None, exposed: folder_of(&arguments.file) };
+    let workers = Workers::new(&arguments.workers, &experiment);
     let show_progress = !arguments.no_progress && std::io::stderr().is_terminal();
-    let finished = session::run(&experiment, &folder, &options, show_progress)?;
+    let finished = session::run(&experiment, &folder, &options, &workers, show_progress)?;
     let summary = Summary {
         statistics: &finished.statistics,
         real_time: start.elapsed(),
@@ -77,6 +81,9 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         interrupted: session::interruption(finished.ending),
     };
     println!("{summary}");
+    if let Some(profile) = &finished.profile {
+        print!("{}", workers::profile_text(profile));
+    }
     let good = finished.as_expected() && summary.interrupted.is_none();
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -2,9 +2,10 @@
 
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::workers::{Workers, thread_time_ns};
 use belljar_base::SimTime;
 use belljar_config::Experiment;
-use belljar_engine::{Ending, Verdict};
+use belljar_engine::{Ending, Options, Verdict};
 use belljar_results::ResultsFolder;
 use belljar_sim::{Finished, RunOptions};
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub fn run(
     experiment: &Experiment,
     folder: &ResultsFolder,
     options: &RunOptions,
+    workers: &Workers,
     show_progress: bool,
 ) -> Result<Finished, Failure> {
     belljar_platform::init().map_err(Failure::run)?;
@@ -42,11 +44,19 @@ pub fn run(
     })
     .map_err(Failure::run)?;
     let progress = Progress::new(show_progress, experiment.general.stop_time);
+    let place = |worker| workers.place(worker);
+    let engine = Options {
+        workers: workers.count,
+        stealing: workers.stealing,
+        spinning: workers.spinning,
+        on_start: Some(&place),
+        meter: if workers.profile { Some(&thread_time_ns) } else { None },
+    };
     let watcher = thread::current();
     thread::scope(|scope| {
         let simulation = thread::Builder::new().name("worker-0".into());
         let simulation = simulation.spawn_scoped(scope, || {
-            let result = belljar_sim::run(experiment, folder, options, |committed| {
+            let result = belljar_sim::run(experiment, folder, options, &engine, |committed| {
                 shared.committed_ps.store(committed.as_picos(), Relaxed);
                 if shared.stop.load(Relaxed) { Verdict::Stop } else { Verdict::Continue }
             });

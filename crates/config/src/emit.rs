@@ -74,6 +74,9 @@ impl Experiment {
             out.plain(1, key, format_duration(value));
         }
         out.plain(1, "native_preemption_enabled", e.native_preemption_enabled);
+        if let Some(pinning) = e.use_cpu_pinning {
+            out.plain(1, "use_cpu_pinning", pinning);
+        }
     }
 
     fn host(&self, out: &mut Writer, host: &Host) {

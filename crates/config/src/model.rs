@@ -256,6 +256,8 @@ pub struct Experimental {
     pub unblocked_vdso_latency: SimDuration,
     /// How much of it may add up before a host's clock is moved.
     pub max_unapplied_cpu_latency: SimDuration,
+    /// Whether each worker stays on a CPU of its own; `None`: where that is good.
+    pub use_cpu_pinning: Option<bool>,
     /// Whether guests that compute for long without a call are interrupted.
     pub native_preemption_enabled: bool,
     /// After how much real CPU time they are.
@@ -275,6 +277,7 @@ impl Default for Experimental {
             unblocked_syscall_latency: SimDuration::from_micros(1),
             unblocked_vdso_latency: SimDuration::from_nanos(10),
             max_unapplied_cpu_latency: SimDuration::from_micros(1),
+            use_cpu_pinning: None,
             native_preemption_enabled: false,
             native_preemption_native_interval: SimDuration::from_millis(100),
             native_preemption_sim_interval: SimDuration::from_millis(10),

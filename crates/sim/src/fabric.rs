@@ -1,7 +1,9 @@
 //! The network between hosts: who has which address, and the paths between them.
 
-use belljar_base::{HostId, SimDuration};
+use crate::plan;
+use belljar_base::HostId;
 use belljar_config::Experiment;
+use belljar_engine::Plan;
 use belljar_net::{Addresses, Graph, NodeIndex, Path};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -34,8 +36,8 @@ impl Fabric {
     pub fn names(&self) -> Vec<(String, Ipv4Addr)> {
         self.addresses.iter().map(|(_, name, address)| (name.to_owned(), address)).collect()
     }
-    /// No packet takes less time than this from one host to another.
-    pub fn least_latency(&self) -> SimDuration {
-        self.graph.least_latency().unwrap_or(SimDuration::from_secs(1))
+    /// How the engine runs the hosts.
+    pub fn plan(&self, workers: usize) -> Plan {
+        plan::plan(&self.graph, &self.nodes, workers)
     }
 }

@@ -1,12 +1,14 @@
 //! Puts a world together from an experiment, runs it and collects the results.
 //!
-//! `fabric` is the network between hosts, `node` one host as the engine sees it, `world` builds
-//! them all, `run` runs them, `outcome` judges how the processes ended.
+//! `fabric` is the network between hosts, `plan` says which of them a worker runs together, `node` is
+//! one host as the engine sees it, `world` builds them all, `run` runs them, `outcome` judges how the
+//! processes ended.
 #![forbid(unsafe_code)]
 
 mod fabric;
 mod node;
 mod outcome;
+mod plan;
 mod run;
 mod world;
 

@@ -9,6 +9,7 @@ use belljar_results::{CaptureWriter, ResultsError, ResultsFolder};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A simulated host with everything around its kernel.
 pub struct HostNode {
@@ -37,6 +38,8 @@ pub struct HostOutput {
     pub captures: Map<&'static str, CaptureWriter>,
     /// The first error met; the run stops for it.
     pub error: Option<ResultsError>,
+    /// Set when any host of the run has met one.
+    pub failed: Arc<AtomicBool>,
 }
 
 impl HostNode {
@@ -159,6 +162,7 @@ impl HostOutput {
     fn note(&mut self, written: Result<(), ResultsError>) {
         if let Err(error) = written {
             self.error.get_or_insert(error);
+            self.failed.store(true, Relaxed);
         }
     }
 }

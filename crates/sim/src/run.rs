@@ -4,10 +4,12 @@ use crate::outcome;
 use crate::world;
 use belljar_base::SimTime;
 use belljar_config::Experiment;
-use belljar_engine::{Ending, Engine, Verdict};
+use belljar_engine::{Ending, Engine, Options, Profile, Verdict};
 use belljar_kernel::Output;
 use belljar_results::{ResultsError, ResultsFolder, Statistics};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// How a run differs from what the experiment says.
 #[derive(Clone, Debug)]
@@ -36,6 +38,8 @@ pub struct Finished {
     pub statistics: Statistics,
     /// Why it ended.
     pub ending: Ending,
+    /// Where the time went, if that was measured.
+    pub profile: Option<Profile>,
 }
 
 impl Finished {
@@ -45,30 +49,32 @@ impl Finished {
     }
 }
 
-/// Runs `experiment` into `folder`. `observe` is told the simulated time after each window and says
-/// whether to go on.
+/// Runs `experiment` into `folder`, by workers as `engine` says. `observe` is told before each window
+/// the simulated time that has passed and says whether to go on.
 pub fn run(
     experiment: &Experiment,
     folder: &ResultsFolder,
     options: &RunOptions,
-    mut observe: impl FnMut(SimTime) -> Verdict,
+    engine: &Options<'_>,
+    observe: impl Fn(SimTime) -> Verdict + Sync,
 ) -> Result<Finished, SimError> {
-    let (nodes, fabric) = world::build(experiment, folder, options);
-    let lookahead = fabric.least_latency();
-    let mut engine = Engine::new(nodes, lookahead);
-    let mut failure = None;
-    let ending = engine.run(experiment.general.stop_time, |engine| {
-        failure = engine.nodes_mut().iter_mut().find_map(|node| node.output_error());
-        if failure.is_some() { Verdict::Stop } else { observe(engine.committed()) }
+    let failed = Arc::new(AtomicBool::new(false));
+    let (nodes, fabric) = world::build(experiment, folder, options, &failed);
+    let mut world = Engine::new(nodes, fabric.plan(engine.workers));
+    let ending = world.run(experiment.general.stop_time, engine, |committed| {
+        if failed.load(Relaxed) { Verdict::Stop } else { observe(committed) }
     });
-    for node in engine.nodes_mut() {
+    let (committed, profile) = (world.committed(), world.profile().cloned());
+    let mut nodes = world.into_nodes();
+    let mut failure = None;
+    for node in &mut nodes {
         node.finish_output();
         failure = failure.or(node.output_error());
     }
-    let statistics = outcome::statistics(experiment, engine.nodes(), engine.committed());
+    let statistics = outcome::statistics(experiment, &nodes, committed);
     folder.write("sim-stats.json", statistics.to_json().as_bytes())?;
     match failure {
         Some(error) => Err(error.into()),
-        None => Ok(Finished { statistics, ending }),
+        None => Ok(Finished { statistics, ending, profile }),
     }
 }

@@ -11,6 +11,7 @@ use belljar_platform::NearMachine;
 use belljar_results::ResultsFolder;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// What every process finds in its environment, besides what the experiment sets.
 const CLEAN_ENVIRONMENT: [(&str, &str); 4] = [
@@ -25,6 +26,7 @@ pub fn build(
     experiment: &Experiment,
     folder: &ResultsFolder,
     options: &RunOptions,
+    failed: &Arc<AtomicBool>,
 ) -> (Vec<HostNode>, Arc<Fabric>) {
     let fabric = Arc::new(Fabric::new(experiment));
     let names = Arc::new(fabric.names());
@@ -40,6 +42,7 @@ pub fn build(
             capture_len: settings.options.pcap_capture_size as usize,
             captures: Map::new(),
             error: None,
+            failed: failed.clone(),
         };
         let seed = Seed(experiment.general.seed);
         HostNode::new(id, seed, kernel, fabric.clone(), experiment.general.bootstrap_end_time, output)

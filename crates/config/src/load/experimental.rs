@@ -23,6 +23,7 @@ const HONOURED: &[&str] = &[
     "unblocked_syscall_latency",
     "unblocked_vdso_latency",
     "max_unapplied_cpu_latency",
+    "use_cpu_pinning",
     "native_preemption_enabled",
     "native_preemption_native_interval",
     "native_preemption_sim_interval",
@@ -36,7 +37,6 @@ const IGNORED: &[(&str, Form)] = &[
     ("report_errors_to_stderr", Form::Boolean),
     ("runahead", Form::Time),
     ("scheduler", Form::Choice(&[("thread-per-core", ()), ("thread-per-host", ())])),
-    ("use_cpu_pinning", Form::Boolean),
     ("use_dynamic_runahead", Form::Boolean),
     ("use_memory_manager", Form::Boolean),
     ("use_new_tcp", Form::Boolean),
@@ -75,6 +75,7 @@ pub(super) fn read(node: &Node, notes: &mut Vec<String>) -> Result<Experimental,
     s.read("unblocked_syscall_latency", section::duration)?.inspect(|v| set.unblocked_syscall_latency = *v);
     s.read("unblocked_vdso_latency", section::duration)?.inspect(|v| set.unblocked_vdso_latency = *v);
     s.read("max_unapplied_cpu_latency", section::duration)?.inspect(|v| set.max_unapplied_cpu_latency = *v);
+    s.read("use_cpu_pinning", section::boolean)?.inspect(|v| set.use_cpu_pinning = Some(*v));
     s.read("native_preemption_enabled", section::boolean)?.inspect(|v| set.native_preemption_enabled = *v);
     s.read("native_preemption_native_interval", section::duration)?
         .inspect(|v| set.native_preemption_native_interval = *v);

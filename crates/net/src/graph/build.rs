@@ -319,6 +319,7 @@ impl<'a> Reader<'a> {
             edges,
             arcs,
             first_arc,
+            directed: self.directed,
             shortest_paths,
             rows,
             notes,

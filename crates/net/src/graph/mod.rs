@@ -96,6 +96,7 @@ pub struct Graph {
     arcs: Vec<Arc>,
     /// Where each source's arcs begin in `arcs`; one entry more than nodes.
     first_arc: Vec<u32>,
+    directed: bool,
     shortest_paths: bool,
     rows: Box<[OnceLock<Row>]>,
     notes: Vec<String>,
@@ -117,6 +118,10 @@ impl Graph {
     /// The nodes in the order of the GML text.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+    /// Whether its edges lead one way only.
+    pub fn is_directed(&self) -> bool {
+        self.directed
     }
     /// The number of edges, as the text has them.
     pub fn edge_count(&self) -> usize {

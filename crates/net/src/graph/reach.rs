@@ -1,6 +1,9 @@
 //! Which nodes can be reached at all.
 
 use super::{Graph, NodeIndex};
+use belljar_base::SimDuration;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 impl Graph {
     /// Two different nodes among those with `hosts[node] > 0` between which no path leads, from the
@@ -23,6 +26,28 @@ impl Graph {
         }
         let behind = missed(self.reached(first, |node| sources[node as usize].iter().copied()));
         behind.map(|from| (NodeIndex(from), NodeIndex(first)))
+    }
+
+    /// The nodes with hosts, other than `from`, that a packet from there can get to in no more than
+    /// `within`, jitter at its least. Takes time as there are nodes so near.
+    pub fn hosts_within(&self, from: NodeIndex, hosts: &[u32], within: SimDuration) -> Vec<NodeIndex> {
+        let mut best = BTreeMap::from([(from.0, 0u64)]);
+        let mut heap = BinaryHeap::from([Reverse((0u64, from.0))]);
+        while let Some(Reverse((floor, node))) = heap.pop() {
+            if best[&node] < floor || (node != from.0 && !self.shortest_paths) {
+                continue;
+            }
+            for arc in self.arcs_of(node) {
+                let through = floor.saturating_add(self.edge(arc).floor());
+                let known = best.get(&arc.target).copied().unwrap_or(u64::MAX);
+                if through < known && through <= within.as_picos() {
+                    best.insert(arc.target, through);
+                    heap.push(Reverse((through, arc.target)));
+                }
+            }
+        }
+        let used = |node: &u32| *node != from.0 && hosts[*node as usize] > 0;
+        best.into_keys().filter(used).map(NodeIndex).collect()
     }
 
     fn without_edge(&self, from: u32, used: &[u32], hosts: &[u32]) -> Option<(NodeIndex, NodeIndex)> {

@@ -1,0 +1,149 @@
+//! How many threads run hosts, and on which CPUs.
+
+use belljar_config::Experiment;
+use belljar_engine::{Estimate, Profile};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeSet;
+
+/// What the command line says about workers. None of it changes results.
+#[derive(clap::Args, Default)]
+pub struct Arguments {
+    /// Threads that run hosts; 0: one for each physical core [default: general.parallelism]
+    #[arg(long, value_name = "N", env = "BELLJAR_PARALLELISM")]
+    parallelism: Option<u32>,
+    /// Whether a thread without work takes over hosts of others
+    #[arg(long, value_name = "BOOL", env = "BELLJAR_STEALING", default_value_t = true, action = clap::ArgAction::Set)]
+    stealing: bool,
+    /// Whether each thread stays on a CPU of its own [default: experimental.use_cpu_pinning, or if the
+    /// threads are as many as the cores]
+    #[arg(long, value_name = "BOOL", env = "BELLJAR_PINNING", action = clap::ArgAction::Set)]
+    pinning: Option<bool>,
+    /// Say at the end what the time went to, and what more threads would make of it
+    #[arg(long)]
+    profile: bool,
+}
+
+/// Workers as they will run.
+pub struct Workers {
+    /// How many.
+    pub count: usize,
+    /// Whether they take over each other's hosts.
+    pub stealing: bool,
+    /// Whether each has a core to itself.
+    pub spinning: bool,
+    /// Whether what they do is measured.
+    pub profile: bool,
+    /// Where they stay, by number; empty if they may move.
+    cpus: Vec<usize>,
+}
+
+impl Workers {
+    /// One thread, for a command on one host.
+    pub fn one() -> Workers {
+        Workers { count: 1, stealing: true, spinning: false, profile: false, cpus: Vec::new() }
+    }
+
+    /// What the command line and the experiment ask for on this machine. More workers than hosts are
+    /// of no use.
+    pub fn new(arguments: &Arguments, experiment: &Experiment) -> Workers {
+        let (cpus, cores) = cpus();
+        let wanted = arguments.parallelism.unwrap_or(experiment.general.parallelism) as usize;
+        let wanted = if wanted == 0 { cores } else { wanted };
+        let count = wanted.clamp(1, experiment.hosts.len().max(1));
+        // Several simulations at a time must not all stay on the same few CPUs: unasked, only one
+        // that takes the whole machine is pinned.
+        let pinning = arguments.pinning.or(experiment.experimental.use_cpu_pinning);
+        let pinned = pinning.unwrap_or(count > 1 && count == cores) && count <= cpus.len();
+        let spinning = count > 1 && count <= cores;
+        let cpus = if pinned { cpus } else { Vec::new() };
+        Workers { count, stealing: arguments.stealing, spinning, profile: arguments.profile, cpus }
+    }
+
+    /// Puts the calling thread, worker `worker`, where it stays.
+    pub fn place(&self, worker: usize) {
+        let Some(cpu) = self.cpus.get(worker) else { return };
+        let mut set = CpuSet::new();
+        set.set(*cpu);
+        // One that may not be placed runs all the same.
+        let _ = sched_setaffinity(None, &set);
+    }
+}
+
+/// What a profile says, for people and for `benches/scaling.py`.
+pub fn profile_text(profile: &Profile) -> String {
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let total = profile.run_ns + profile.prepare_ns;
+    let mut text = format!(
+        "profile: {} windows, {} runs of hosts, {} messages | hosts {:.3} ms, handing over {:.3} ms, \
+         critical path {:.3} ms\n",
+        profile.windows,
+        profile.runs,
+        profile.messages,
+        ms(profile.run_ns),
+        ms(profile.prepare_ns),
+        ms(profile.longest_ns),
+    );
+    for Estimate { workers, at_least_ns, at_most_ns } in profile.estimates() {
+        let waiting = |ns: u64| 100.0 * (1.0 - total as f64 / (ns.max(1) as f64 * workers as f64));
+        text += &format!(
+            "profile: {workers:2} workers: {:.3} to {:.3} ms, waiting {:.0} to {:.0} %\n",
+            ms(at_least_ns),
+            ms(at_most_ns),
+            waiting(at_least_ns),
+            waiting(at_most_ns),
+        );
+    }
+    text
+}
+
+/// CPU time of the calling thread in nanoseconds.
+pub fn thread_time_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The CPUs that this process may use, one of each physical core first, and how many cores these are.
+fn cpus() -> (Vec<usize>, usize) {
+    let Ok(allowed) = sched_getaffinity(None) else { return (Vec::new(), 1) };
+    let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
+    let mut seen = BTreeSet::new();
+    let (mut firsts, siblings): (Vec<usize>, Vec<usize>) =
+        allowed.iter().partition(|cpu| seen.insert(core_of(**cpu)));
+    // A container may be granted less time than it sees CPUs.
+    let granted = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = firsts.len().clamp(1, granted);
+    firsts.extend(siblings);
+    (firsts, cores)
+}
+
+/// What names the core of a CPU: the list of its CPUs.
+fn core_of(cpu: usize) -> String {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    std::fs::read_to_string(path).unwrap_or_else(|_| cpu.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cpu_is_there_once() {
+        let (cpus, cores) = cpus();
+        assert!(cores >= 1 && cores <= cpus.len());
+        assert_eq!(cpus.iter().collect::<BTreeSet<_>>().len(), cpus.len());
+    }
+
+    #[test]
+    fn a_pinned_worker_stays_where_it_is_put() {
+        let workers = Workers { cpus: vec![cpus().0[0]], ..Workers::one() };
+        std::thread::scope(|scope| {
+            let pinned = scope.spawn(|| {
+                workers.place(0);
+                sched_getaffinity(None).unwrap()
+            });
+            let set = pinned.join().unwrap();
+            assert_eq!((set.count(), set.is_set(workers.cpus[0])), (1, true));
+        });
+    }
+}

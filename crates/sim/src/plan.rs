@@ -1,0 +1,188 @@
+//! Which hosts a worker runs together and how far ahead of the others it may run them.
+
+use belljar_base::{HostId, SimDuration};
+use belljar_engine::{Group, Plan};
+use belljar_net::{Graph, NodeIndex};
+
+/// Hosts of one group. A group is run by one worker at a time and member by member.
+const LARGEST_GROUP: usize = 64;
+/// At least so many groups for each worker, or the longest of them would keep the others waiting.
+const GROUPS_PER_WORKER: usize = 4;
+/// Grouping is worth it if it makes the shortest latency between groups so many times longer.
+const WORTH: u64 = 4;
+
+/// The plan for hosts at these nodes of the graph: each on its own, unless hosts that are close to
+/// each other can be grouped so that the groups are much further apart.
+pub fn plan(graph: &Graph, nodes: &[NodeIndex], workers: usize) -> Plan {
+    let mut hosts = vec![0; graph.nodes().len()];
+    nodes.iter().for_each(|node| hosts[node.index()] += 1);
+    let towns = Towns { graph, hosts: &hosts, lookaheads: lookaheads(graph, &hosts) };
+    let town_of = (workers > 1).then(|| towns.join(nodes.len() / (workers * GROUPS_PER_WORKER))).flatten();
+    let mut groups: Vec<Group> = Vec::new();
+    let mut group_of_town = vec![None; hosts.len()];
+    for (host, node) in nodes.iter().enumerate() {
+        let town = town_of.as_ref().map_or(usize::MAX, |town_of| town_of[node.index()]);
+        if let Some(Some(group)) = group_of_town.get(town) {
+            let group: &mut Group = &mut groups[*group];
+            group.inner = group.inner.min(towns.lookaheads[node.index()]);
+            group.members.push(HostId(host as u32));
+            continue;
+        }
+        let lookahead = towns.lookaheads[node.index()];
+        let mut group = Group { members: vec![HostId(host as u32)], inner: lookahead, lookahead };
+        if let Some(town_of) = town_of.as_ref().filter(|_| town != usize::MAX) {
+            group_of_town[town] = Some(groups.len());
+            group.lookahead = towns.lookahead_of(town_of, town);
+        }
+        groups.push(group);
+    }
+    Plan::new(groups)
+}
+
+/// By node with hosts: the least time that a packet takes from a host there to another host, or from
+/// another host to there.
+fn lookaheads(graph: &Graph, hosts: &[u32]) -> Vec<SimDuration> {
+    let out = |node: usize| {
+        let node = NodeIndex(node as u32);
+        (hosts[node.index()] > 0).then(|| graph.least_latency_to_hosts(node, hosts)).flatten()
+    };
+    let out: Vec<Option<SimDuration>> = (0..hosts.len()).map(out).collect();
+    // Where edges lead both ways, so do the shortest ways.
+    let into = if graph.is_directed() { out.iter().flatten().min().copied() } else { None };
+    let into = into.unwrap_or(SimDuration::MAX);
+    out.into_iter().map(|out| out.unwrap_or(SimDuration::MAX).min(into)).collect()
+}
+
+struct Towns<'a> {
+    graph: &'a Graph,
+    hosts: &'a [u32],
+    lookaheads: Vec<SimDuration>,
+}
+
+impl Towns<'_> {
+    /// By node the number of its town, for nodes without close ones [`usize::MAX`]. A town is as wide
+    /// as its size allows; `None` if that makes too little difference.
+    fn join(&self, largest: usize) -> Option<Vec<usize>> {
+        if self.graph.is_directed() || largest < 2 {
+            return None;
+        }
+        let mut widths: Vec<SimDuration> = self.used().map(|node| self.lookaheads[node]).collect();
+        widths.sort_unstable();
+        widths.dedup();
+        let shortest = *widths.first()?;
+        // Wider and wider until a town is too large; each step at least doubles the width.
+        let mut best = None;
+        let mut tried = SimDuration::ZERO;
+        for width in widths {
+            if width.as_picos() < tried.as_picos().saturating_mul(2) {
+                continue;
+            }
+            tried = width;
+            let Some(town_of) = self.towns(width, largest.min(LARGEST_GROUP)) else { break };
+            let apart = self.used().map(|node| match town_of[node] {
+                usize::MAX => self.lookaheads[node],
+                town => self.lookahead_of(&town_of, town),
+            });
+            if apart.min()? >= shortest.saturating_mul(WORTH) {
+                best = Some(town_of);
+            }
+        }
+        best
+    }
+
+    fn used(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.hosts.len()).filter(|node| self.hosts[*node] > 0)
+    }
+
+    /// Joins nodes within `width` of each other, directly or by others; `None` if that gives a town
+    /// of more than `largest` hosts.
+    fn towns(&self, width: SimDuration, largest: usize) -> Option<Vec<usize>> {
+        let mut town_of = vec![usize::MAX; self.hosts.len()];
+        for first in self.used() {
+            if town_of[first] != usize::MAX || self.lookaheads[first] > width {
+                continue;
+            }
+            let mut open = vec![first];
+            let mut size = 0;
+            town_of[first] = first;
+            while let Some(node) = open.pop() {
+                size += self.hosts[node] as usize;
+                if size > largest {
+                    return None;
+                }
+                for near in self.graph.hosts_within(NodeIndex(node as u32), self.hosts, width) {
+                    if town_of[near.index()] == usize::MAX {
+                        town_of[near.index()] = first;
+                        open.push(near.index());
+                    }
+                }
+            }
+        }
+        Some(town_of)
+    }
+
+    /// The least time from the town's hosts to others'.
+    fn lookahead_of(&self, town_of: &[usize], town: usize) -> SimDuration {
+        let elsewhere = |node: usize| if town_of[node] == town { 0 } else { self.hosts[node] };
+        let elsewhere: Vec<u32> = (0..self.hosts.len()).map(elsewhere).collect();
+        let members = self.used().filter(|node| town_of[*node] == town);
+        let out =
+            members.filter_map(|node| self.graph.least_latency_to_hosts(NodeIndex(node as u32), &elsewhere));
+        out.min().unwrap_or(SimDuration::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(edges: &[(u32, u32, &str)], nodes: u32) -> Graph {
+        let mut text = String::from("graph [ directed 0\n");
+        (0..nodes).for_each(|n| text += &format!("node [ id {n} ]\n"));
+        for (a, b, latency) in edges {
+            text += &format!("edge [ source {a} target {b} latency \"{latency}\" ]\n");
+        }
+        Graph::from_gml(&(text + "]"), true).unwrap()
+    }
+    fn at(nodes: impl IntoIterator<Item = u32>) -> Vec<NodeIndex> {
+        nodes.into_iter().map(NodeIndex).collect()
+    }
+    fn us(n: u64) -> SimDuration {
+        SimDuration::from_micros(n)
+    }
+
+    #[test]
+    fn hosts_alone_have_lookaheads_of_their_own() {
+        let graph = graph(&[(0, 1, "10 us"), (1, 2, "50 ms")], 3);
+        let plan = plan(&graph, &at([0, 1, 2]), 2);
+        let lookaheads: Vec<SimDuration> = plan.groups().iter().map(|g| g.lookahead).collect();
+        assert_eq!(lookaheads, [us(10), us(10), us(50_000)]);
+    }
+
+    #[test]
+    fn close_pairs_far_apart_are_grouped_if_there_are_enough_of_them() {
+        // Node 2k and 2k+1 are 10 us apart, and pairs by 50 ms and more.
+        let pairs = 16;
+        let mut edges: Vec<(u32, u32, &str)> = (0..pairs).map(|k| (2 * k, 2 * k + 1, "10 us")).collect();
+        edges.extend((1..pairs).map(|k| (0, 2 * k, "50 ms")));
+        let graph = graph(&edges, 2 * pairs);
+        let plan_for = |workers| plan(&graph, &at(0..2 * pairs), workers);
+        assert_eq!(plan_for(1).groups().len(), 32, "one worker needs no groups");
+        assert_eq!(plan_for(64).groups().len(), 32, "too few for so many workers");
+        let grouped = plan_for(2);
+        assert_eq!(grouped.groups().len(), 16);
+        for (n, group) in grouped.groups().iter().enumerate() {
+            assert_eq!(group.members, [HostId(2 * n as u32), HostId(2 * n as u32 + 1)]);
+            assert_eq!((group.inner, group.lookahead), (us(10), us(50_000)));
+        }
+    }
+
+    #[test]
+    fn a_directed_graph_counts_what_comes_in() {
+        let text = "graph [ directed 1 node [ id 0 ] node [ id 1 ] \
+            edge [ source 0 target 1 latency \"1 ms\" ] edge [ source 1 target 0 latency \"9 ms\" ] ]";
+        let graph = Graph::from_gml(text, true).unwrap();
+        let plan = plan(&graph, &at([0, 1]), 2);
+        assert!(plan.groups().iter().all(|group| group.lookahead == us(1_000)));
+    }
+}
