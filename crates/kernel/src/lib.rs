@@ -27,8 +27,8 @@ mod signal;
 mod strace;
 pub mod syscall;
 mod task;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod thread;
 pub mod timer;
 pub mod wait;

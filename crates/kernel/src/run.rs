@@ -21,9 +21,12 @@ impl Host {
         loop {
             let due = self.next_due();
             match due {
-                Some(at) if at <= self.clock.now() => self.fire_next(),
+                Some(at) if at <= self.clock.now() => {
+                    self.end_turn();
+                    self.fire_next();
+                }
                 _ if self.clock.now() >= limit => return,
-                _ if !self.run_queue.is_empty() => self.run_next_thread(),
+                _ if self.is_runnable() => self.run_next_thread(limit),
                 Some(at) if at < limit => self.clock.advance(at),
                 _ => return,
             }
@@ -32,7 +35,11 @@ impl Host {
 
     /// When the host will next do something; `None` if nothing but a packet can wake it.
     pub fn next_event(&self) -> Option<SimTime> {
-        if self.run_queue.is_empty() { self.next_due() } else { Some(self.clock.now()) }
+        if self.is_runnable() { Some(self.clock.now()) } else { self.next_due() }
+    }
+
+    fn is_runnable(&self) -> bool {
+        self.turn.is_some() || !self.run_queue.is_empty()
     }
 
     fn next_due(&self) -> Option<SimTime> {
@@ -60,12 +67,16 @@ impl Host {
             TimerAction::PosixTimer(process, n) => self.posix_timer_expired(process, n),
             TimerAction::Socket(socket) => self.socket_timer(socket),
             TimerAction::Interface(n) => self.interface_timer(n),
+            TimerAction::BootstrapEnd => self.limit_bandwidths(),
         }
     }
 
-    fn run_next_thread(&mut self) {
-        let Some(thread) = self.run_queue.pop_front() else { return };
-        for _ in 0..SLICE {
+    /// Gives the next thread its turn, or lets the one go on whose turn it was when the last limit
+    /// was reached: where the limits are must make no difference.
+    fn run_next_thread(&mut self, limit: SimTime) {
+        let turn = self.turn.take().or_else(|| self.run_queue.pop_front().map(|thread| (thread, SLICE)));
+        let Some((thread, calls)) = turn else { return };
+        for left in (0..calls).rev() {
             match self.step(thread) {
                 Step::Continue => {}
                 Step::Yield => break,
@@ -75,8 +86,19 @@ impl Host {
             if self.next_due().is_some_and(|at| at <= self.clock.now()) {
                 break;
             }
+            if self.clock.now() >= limit {
+                self.turn = Some((thread, left));
+                return;
+            }
         }
         self.run_queue.push_back(thread);
+    }
+
+    /// Something else comes first: the thread whose turn it was goes to the end of the queue.
+    fn end_turn(&mut self) {
+        if let Some((thread, _)) = self.turn.take() {
+            self.run_queue.push_back(thread);
+        }
     }
 
     /// Runs a thread up to the end of its next call.
@@ -148,11 +170,11 @@ impl Host {
 
     /// Makes or continues the call that the thread's registers describe.
     fn call(&mut self, key: ThreadKey, resumed: Option<Resumed>) -> Step {
-        self.clock.charge();
         let thread = &mut self.threads[key.0];
         let (context, process) = (thread.context, thread.process);
         let regs = self.machine.regs(context);
         let number = u32::try_from(regs.rax).unwrap_or(u32::MAX);
+        self.clock.charge_call(number);
         let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
         if resumed.is_none() {
             thread.calls += 1;
@@ -264,12 +286,12 @@ impl Host {
     }
 
     /// Runs a thread up to the end of its next call, for tests; false if it left the processor.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn step_once(&mut self, key: ThreadKey) -> bool {
         !matches!(self.step(key), Step::Left)
     }
     /// Handles everything that is due up to `until`, for tests; no thread runs.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn fire_until(&mut self, until: SimTime) {
         while let Some(at) = self.next_due().filter(|at| *at <= until) {
             self.clock.advance(at);

@@ -5,7 +5,7 @@ use crate::host::{Host, HostConfig};
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
 use crate::machine::*;
 use crate::mm::{AddressSpace, Vma, VmaKind};
-use belljar_base::{HostId, Seed, SimDuration};
+use belljar_base::{HostId, Seed, SimDuration, SimTime};
 use belljar_linux_abi::Errno;
 use std::net::Ipv4Addr;
 use std::ops::Range;
@@ -105,6 +105,10 @@ impl TestHost {
             _ => Ok(value),
         })
     }
+    /// Handles what is due up to a time.
+    pub fn fire_until(&mut self, until: SimTime) {
+        self.host.fire_until(until);
+    }
     /// Lets time pass.
     pub fn pass(&mut self, time: SimDuration) {
         let until = self.host.clock.now() + time;
@@ -140,6 +144,8 @@ pub fn config() -> HostConfig {
         exposed: Vec::new(),
         address: Ipv4Addr::new(11, 0, 0, 1),
         nic: belljar_net::NicConfig::default(),
+        bootstrap_end: belljar_base::SimTime::ZERO,
+        cpu: Default::default(),
         names: Arc::default(),
         processes: Vec::new(),
         capture: false,
