@@ -1,7 +1,6 @@
 /* What the newer calls on files add: at-variants, exchange, times, owners, unnamed files, moving bytes.
  * openat2(2), statx(2), renameat2(2), linkat(2), utimensat(2), copy_file_range(2), splice(2). */
 #include "guest.h"
-#include <linux/openat2.h>
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
 #include <sys/syscall.h>
@@ -26,6 +25,12 @@ static int holds(const char *name, const char *content) {
     close(f);
     return right;
 }
+
+/* linux/openat2.h, which musl's compiler does not find. */
+struct open_how {
+    uint64_t flags, mode, resolve;
+};
+enum { RESOLVE_NO_SYMLINKS = 0x04, RESOLVE_BENEATH = 0x08, RESOLVE_IN_ROOT = 0x10 };
 
 static long open_how(int dir, const char *path, uint64_t flags, uint64_t resolve) {
     struct open_how how = {.flags = flags, .resolve = resolve};
