@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// hosts/<name>/<program>.<pid>.{stdout,stderr,strace}
 /// hosts/<name>/{lo,eth0}.pcap
 /// hosts/<name>/fs/          what the host's processes wrote elsewhere
+/// metrics/{hosts,tcp}.csv   time series, if the experiment asks for them
+/// topology.json             the network as drawn by `belljar report`
+/// manifest.sha256           the machine's files that the run has read, as sha256sum(1) checks them
 /// ```
 #[derive(Clone, Debug)]
 pub struct ResultsFolder {
@@ -24,13 +27,44 @@ pub enum ResultsError {
     #[error("the results folder {0} exists already: remove it, or name another one with -o")]
     Exists(PathBuf),
     /// The system refused.
-    #[error("cannot write {path}: {error}")]
+    #[error("cannot write {path}: {}; {}", plain(error), remedy(error))]
     Write {
         /// What was to be written.
         path: PathBuf,
         /// What the system said.
         error: io::Error,
     },
+}
+
+/// What the system said, without the number that Rust appends.
+pub(crate) fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    let mut rest = text.split(" (os error").next().unwrap_or_default().chars();
+    rest.next().into_iter().flat_map(char::to_lowercase).chain(rest).collect()
+}
+
+/// What the user can do about it.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "name a folder that you may write to with -o",
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            "a file stands where a folder is needed: remove it, or name another folder with -o"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "make room, or name a folder on another disk with -o"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => "name a folder on a disk that can be written with -o",
+        _ => "name another folder with -o",
+    }
+}
+
+/// Like `create_dir_all`, which says of a file in the way only that it exists.
+fn make_parents(parent: &Path) -> io::Result<()> {
+    let in_the_way = parent.ancestors().find(|path| path.exists());
+    match in_the_way {
+        Some(path) if !path.is_dir() => Err(io::ErrorKind::NotADirectory.into()),
+        _ => fs::create_dir_all(parent),
+    }
 }
 
 impl ResultsFolder {
@@ -40,8 +74,8 @@ impl ResultsFolder {
         hosts: impl Iterator<Item = &'a str>,
     ) -> Result<ResultsFolder, ResultsError> {
         let failed = |path: &Path, error| ResultsError::Write { path: path.to_owned(), error };
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            make_parents(parent).map_err(|error| failed(parent, error))?;
         }
         match fs::create_dir(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

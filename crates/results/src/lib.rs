@@ -1,13 +1,21 @@
-//! What a run leaves behind, in Shadow's layout: the results folder, captures, system-call logs,
-//! statistics and the summary shown at the end.
+//! What a run leaves behind, in Shadow's layout, and what is made of it.
+//!
+//! Writing: the results `folder`, `capture`s, time series (`metrics`), the network as drawn
+//! (`topology`), `statistics` and the `summary` shown at the end. `read` opens results again; on top
+//! of it `diff` compares two runs, `tables` and `report` show one, `trace` converts one.
 #![forbid(unsafe_code)]
 
 mod capture;
+mod diff;
 mod folder;
+pub mod read;
 mod statistics;
 mod summary;
+mod topology;
 
 pub use capture::CaptureWriter;
+pub use diff::{Comparison, Difference, compare};
 pub use folder::{ResultsError, ResultsFolder};
 pub use statistics::{HostStatistics, ProcessStatistics, Statistics};
 pub use summary::Summary;
+pub use topology::{Topology, TopologyEdge, TopologyHost, TopologyNode};

@@ -1,9 +1,9 @@
 use belljar_base::Map;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What `sim-stats.json` holds. Nothing in it depends on the machine or on real time, so that equal
 /// runs give equal files.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Statistics {
     /// Seconds of simulated time that have passed.
     pub simulated_seconds: f64,
@@ -18,7 +18,7 @@ pub struct Statistics {
 }
 
 /// One host.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct HostStatistics {
     /// Its address.
     pub address: String,
@@ -37,7 +37,7 @@ pub struct HostStatistics {
 }
 
 /// One process of the experiment.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProcessStatistics {
     /// The program's file name.
     pub program: String,

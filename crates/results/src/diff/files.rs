@@ -1,0 +1,164 @@
+//! The first difference of one file.
+
+use super::{Difference, Kind};
+use crate::Topology;
+use crate::read::{ReadError, Results, packets, time_of_line, written_to};
+use belljar_base::SimTime;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// Lines or packets shown before the first difference, and on each side from it on.
+const CONTEXT: usize = 3;
+/// Longer lines are cut: nobody reads on.
+const LINE: usize = 240;
+
+/// One of the two folders.
+pub(super) struct Side {
+    root: PathBuf,
+    /// How guests of this run saw the folder; different names of folders are no difference.
+    own_path: String,
+    epoch_secs: u64,
+}
+
+impl Side {
+    pub(super) fn new(results: &Results) -> Side {
+        let topology = results.text("topology.json").and_then(|text| Topology::from_json(&text));
+        let root = results.path().to_owned();
+        let own_path = root.canonicalize().unwrap_or_else(|_| root.clone()).display().to_string();
+        Side { root, own_path, epoch_secs: topology.unwrap_or_default().epoch_secs }
+    }
+
+    fn read(&self, file: &Path) -> Result<Option<Vec<u8>>, ReadError> {
+        let path = self.root.join(file);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(ReadError::io(&path, &error)),
+        }
+    }
+
+    /// The text of a file, the folder's own path taken out.
+    fn text(&self, bytes: &[u8]) -> String {
+        String::from_utf8_lossy(bytes).replace(&self.own_path, "$RESULTS")
+    }
+}
+
+/// The first difference of `file`, if there is one.
+pub(super) fn difference(
+    file: &Path,
+    kind: Kind,
+    sides: &[Side; 2],
+) -> Result<Option<Difference>, ReadError> {
+    let contents = [sides[0].read(file)?, sides[1].read(file)?];
+    let found = |at, place: String, before, shown| {
+        Some(Difference { file: file.to_owned(), at, place, before, sides: shown, kind })
+    };
+    let [Some(a), Some(b)] = &contents else {
+        let shown = contents.clone().map(|c| match c {
+            Some(bytes) => vec![format!("{} bytes", bytes.len())],
+            None => vec!["no such file".to_owned()],
+        });
+        let place = if contents[0].is_some() { "only in the first" } else { "only in the second" };
+        let bytes = contents.iter().flatten().next();
+        let at =
+            bytes.filter(|_| kind == Kind::Strace).and_then(|b| time_of_line(&String::from_utf8_lossy(b)));
+        return Ok(found(at, place.to_owned(), Vec::new(), shown));
+    };
+    if a == b {
+        return Ok(None);
+    }
+    if kind == Kind::Capture {
+        return captures(file, sides);
+    }
+    if [a, b].iter().any(|bytes| bytes.contains(&0)) {
+        let offset = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+        let shown = [a, b].map(|bytes| {
+            let some: Vec<String> = bytes.iter().skip(offset).take(16).map(|x| format!("{x:02x}")).collect();
+            vec![if some.is_empty() { "ends here".to_owned() } else { some.join(" ") }]
+        });
+        return Ok(found(None, format!("byte {offset}"), Vec::new(), shown));
+    }
+    let texts = [sides[0].text(a), sides[1].text(b)];
+    let [one, two] = texts.each_ref().map(|text| lines(text, kind));
+    let Some(first) = (0..one.len().max(two.len())).find(|i| one.get(*i) != two.get(*i)) else {
+        // Nothing but the folder's name, or the end of the last line.
+        return Ok(None);
+    };
+    let at = [&one, &two].into_iter().filter_map(|l| l.get(first)).filter_map(|l| time(l, kind)).min();
+    let at = match kind {
+        Kind::Output => {
+            let offset: usize = one.iter().take(first).map(|line| line.len() + 1).sum();
+            sides.iter().filter_map(|side| time_of_output(side, file, offset as u64)).min()
+        }
+        _ => at,
+    };
+    let place = match kind {
+        Kind::Strace => format!("system call {}", first + 1),
+        _ => format!("line {}", first + 1),
+    };
+    let before = one[first.saturating_sub(CONTEXT)..first].iter().map(|line| cut(line)).collect();
+    let shown = [&one, &two].map(|lines| match lines.get(first..) {
+        Some(rest) if !rest.is_empty() => rest.iter().take(CONTEXT).map(|line| cut(line)).collect(),
+        _ => vec!["ends here".to_owned()],
+    });
+    Ok(found(at, place, before, shown))
+}
+
+/// The lines that count.
+fn lines(text: &str, kind: Kind) -> Vec<&str> {
+    let steers = |line: &str| {
+        let key = line.trim_start();
+        ["data_directory:", "parallelism:", "use_cpu_pinning:"].iter().any(|k| key.starts_with(k))
+    };
+    text.lines().filter(|line| kind != Kind::Experiment || !steers(line)).collect()
+}
+
+fn time(line: &str, kind: Kind) -> Option<SimTime> {
+    match kind {
+        Kind::Strace => time_of_line(line),
+        Kind::Series => time_of_line(&format!("{} ", line.split(',').next()?)),
+        _ => None,
+    }
+}
+
+/// When a process wrote the byte at `offset` of its output, if its system calls were logged.
+fn time_of_output(side: &Side, file: &Path, offset: u64) -> Option<SimTime> {
+    let fd = if file.extension()? == "stdout" { 1 } else { 2 };
+    let log = side.root.join(file.with_extension("strace"));
+    written_to(&String::from_utf8_lossy(&fs::read(log).ok()?), fd, offset)
+}
+
+fn captures(file: &Path, sides: &[Side; 2]) -> Result<Option<Difference>, ReadError> {
+    let read = |side: &Side| packets(&side.root.join(file), side.epoch_secs);
+    let (a, b) = (read(&sides[0])?, read(&sides[1])?);
+    let Some(first) = (0..a.len().max(b.len())).find(|i| a.get(*i) != b.get(*i)) else { return Ok(None) };
+    let line = |p: &crate::read::CapturedPacket| format!("{} {}", p.at, p.describe());
+    let at = [a.get(first), b.get(first)].into_iter().flatten().map(|p| p.at).min();
+    let mut shown = [&a, &b].map(|packets| match packets.get(first..) {
+        Some(rest) if !rest.is_empty() => rest.iter().take(CONTEXT).map(line).collect(),
+        _ => vec!["ends here".to_owned()],
+    });
+    if let (Some(x), Some(y)) = (a.get(first), b.get(first))
+        && line(x) == line(y)
+    {
+        let offset = x.bytes.iter().zip(&y.bytes).take_while(|(p, q)| p == q).count();
+        for (side, packet) in shown.iter_mut().zip([x, y]) {
+            let some: Vec<_> =
+                packet.bytes.iter().skip(offset).take(16).map(|x| format!("{x:02x}")).collect();
+            side.insert(1, format!("  from byte {offset} on: {}", some.join(" ")));
+        }
+    }
+    Ok(Some(Difference {
+        file: file.to_owned(),
+        at,
+        place: format!("packet {}", first + 1),
+        before: a[first.saturating_sub(CONTEXT)..first].iter().map(line).collect(),
+        sides: shown,
+        kind: Kind::Capture,
+    }))
+}
+
+fn cut(line: &str) -> String {
+    let shown: String = line.chars().take(LINE).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if shown.len() < line.len() { shown + " ..." } else { shown }
+}

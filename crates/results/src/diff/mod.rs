@@ -1,0 +1,109 @@
+//! Where two runs part: the files of their results compared, the differences ordered by simulated
+//! time, the first one shown with what stands around it in both.
+//!
+//! What a run was asked to do in another way (worker threads, the folder's name) is no difference.
+
+mod files;
+mod show;
+
+use crate::read::{ReadError, Results};
+use belljar_base::{Set, SimTime};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Everything in which two results folders differ.
+#[derive(Debug)]
+pub struct Comparison {
+    /// Sorted: the first in simulated time first, those without a time last.
+    pub differences: Vec<Difference>,
+    /// How many files were compared.
+    pub files: usize,
+    pub(crate) names: [String; 2],
+}
+
+/// A file that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The file below the results folder.
+    pub file: PathBuf,
+    /// When the run came to the first difference, where that is known.
+    pub at: Option<SimTime>,
+    /// What differs there: `system call 7`, `packet 3`, `line 12`.
+    pub place: String,
+    /// What stands before it in both.
+    pub before: Vec<String>,
+    /// What stands there in each.
+    pub sides: [Vec<String>; 2],
+    pub(crate) kind: Kind,
+}
+
+/// What a file is; the order is the one in which differences at the same time are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// The experiment as it was run.
+    Experiment,
+    /// The machine's files that were read.
+    Manifest,
+    Strace,
+    Capture,
+    Output,
+    Series,
+    Other,
+    Statistics,
+}
+
+impl Kind {
+    fn of(file: &Path) -> Kind {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let in_host = file.starts_with("hosts");
+        let depth = file.components().count();
+        match &*name {
+            "processed-config.yaml" if depth == 1 => Kind::Experiment,
+            "manifest.sha256" if depth == 1 => Kind::Manifest,
+            "sim-stats.json" if depth == 1 => Kind::Statistics,
+            _ if file.starts_with("metrics") => Kind::Series,
+            name if in_host && depth == 3 && name.ends_with(".strace") => Kind::Strace,
+            name if in_host && depth == 3 && name.ends_with(".pcap") => Kind::Capture,
+            name if in_host && (name.ends_with(".stdout") || name.ends_with(".stderr")) => Kind::Output,
+            _ => Kind::Other,
+        }
+    }
+}
+
+/// Compares two results folders.
+pub fn compare(a: &Path, b: &Path) -> Result<Comparison, ReadError> {
+    let results = [Results::open(a)?, Results::open(b)?];
+    let sides = [files::Side::new(&results[0]), files::Side::new(&results[1])];
+    let mut names = Set::new();
+    for side in &results {
+        list(side.path(), side.path(), &mut names)?;
+    }
+    let mut differences = Vec::new();
+    for file in &names {
+        differences.extend(files::difference(file, Kind::of(file), &sides)?);
+    }
+    differences.sort_by(|x, y| {
+        let order = |d: &Difference| (d.kind > Kind::Manifest, d.at.is_none(), d.at, d.kind, d.file.clone());
+        order(x).cmp(&order(y))
+    });
+    let names_of = [a, b].map(|path| path.display().to_string());
+    Ok(Comparison { differences, files: names.len(), names: names_of })
+}
+
+/// The paths of all regular files below `dir`, relative to `root`.
+fn list(root: &Path, dir: &Path, found: &mut Set<PathBuf>) -> Result<(), ReadError> {
+    let entries = fs::read_dir(dir).map_err(|error| ReadError::io(dir, &error))?;
+    for entry in entries {
+        let entry = entry.map_err(|error| ReadError::io(dir, &error))?;
+        let kind = entry.file_type().map_err(|error| ReadError::io(&entry.path(), &error))?;
+        if kind.is_dir() {
+            list(root, &entry.path(), found)?;
+        } else if kind.is_file() {
+            found.extend(entry.path().strip_prefix(root).map(Path::to_owned));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

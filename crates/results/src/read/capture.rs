@@ -1,0 +1,109 @@
+//! Packets of a capture file, each with a line of text about it.
+
+use super::ReadError;
+use belljar_base::SimTime;
+use belljar_wire::{icmpv4, ipv4, tcp, udp};
+use pcap_file::pcap::PcapReader;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::time::Duration;
+
+/// A packet as a capture has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapturedPacket {
+    /// When, since the start of the simulation.
+    pub at: SimTime,
+    /// Its length on the wire.
+    pub len: u32,
+    /// What was kept of it.
+    pub bytes: Vec<u8>,
+}
+
+/// The packets of a capture file of a run whose clock started `epoch_secs` after 1970.
+pub fn packets(path: &Path, epoch_secs: u64) -> Result<Vec<CapturedPacket>, ReadError> {
+    let bad =
+        |error: pcap_file::PcapError| ReadError::File { path: path.to_owned(), reason: error.to_string() };
+    let file = File::open(path).map_err(|error| ReadError::io(path, &error))?;
+    if file.metadata().is_ok_and(|meta| meta.len() == 0) {
+        return Ok(Vec::new());
+    }
+    let mut reader = PcapReader::new(BufReader::new(file)).map_err(bad)?;
+    let mut packets = Vec::new();
+    while let Some(packet) = reader.next_packet() {
+        let packet = packet.map_err(bad)?;
+        let since = packet.timestamp.saturating_sub(Duration::from_secs(epoch_secs));
+        let at = SimTime::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+        packets.push(CapturedPacket { at, len: packet.orig_len, bytes: packet.data.into_owned() });
+    }
+    Ok(packets)
+}
+
+impl CapturedPacket {
+    /// Source, destination and what it is, on one line in the manner of tcpdump.
+    pub fn describe(&self) -> String {
+        let Ok(ip) = ipv4::Packet::new_checked(&self.bytes[..]) else {
+            return match self.bytes.first() {
+                Some(first) => format!("IP version {}, {} bytes", first >> 4, self.len),
+                None => format!("empty packet of {} bytes", self.len),
+            };
+        };
+        let (src, dst) = (ip.src(), ip.dst());
+        match ip.protocol() {
+            6 => match tcp::Packet::new_checked(ip.payload()) {
+                Ok(tcp) => format!(
+                    "{src}:{} > {dst}:{} TCP {} seq {} ack {} win {} len {}",
+                    tcp.src_port(),
+                    tcp.dst_port(),
+                    tcp.flags().iter_names().map(|(name, _)| name).collect::<Vec<_>>().join("+"),
+                    tcp.seq().0,
+                    tcp.ack().0,
+                    tcp.window(),
+                    tcp.payload().len()
+                ),
+                Err(_) => format!("{src} > {dst} TCP, cut short"),
+            },
+            17 => match udp::Packet::new_checked(ip.payload()) {
+                Ok(udp) => format!(
+                    "{src}:{} > {dst}:{} UDP len {}",
+                    udp.src_port(),
+                    udp.dst_port(),
+                    udp.payload().len()
+                ),
+                Err(_) => format!("{src} > {dst} UDP, cut short"),
+            },
+            1 => match icmpv4::Packet::new_checked(ip.payload()) {
+                Ok(icmp) => format!("{src} > {dst} ICMP type {} code {}", icmp.kind(), icmp.code()),
+                Err(_) => format!("{src} > {dst} ICMP, cut short"),
+            },
+            other => format!("{src} > {dst} protocol {other}, {} bytes", self.len),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CaptureWriter;
+
+    #[test]
+    fn what_was_written_is_read_and_described() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("eth0.pcap");
+        let mut writer = CaptureWriter::new(File::create(&path).unwrap(), 946_684_800, 65_535).unwrap();
+        let mut datagram = Vec::new();
+        let [a, b] = [[11, 0, 0, 1], [11, 0, 0, 2]].map(std::net::Ipv4Addr::from);
+        datagram.resize(20, 0);
+        udp::Repr::append((a.into(), 1000), (b.into(), 53), b"query", &mut datagram);
+        ipv4::Repr::new(a, b, 17, datagram.len() - 20).emit(&mut datagram[..20]);
+        writer.write(SimTime::from_nanos(1_500), &datagram).unwrap();
+        writer.write(SimTime::from_secs(2), &[0x60, 0, 0, 0]).unwrap();
+        writer.finish().unwrap();
+        let read = packets(&path, 946_684_800).unwrap();
+        assert_eq!((read[0].at, &read[0].bytes), (SimTime::from_nanos(1_500), &datagram));
+        assert_eq!(read[0].describe(), "11.0.0.1:1000 > 11.0.0.2:53 UDP len 5");
+        assert_eq!(read[1].describe(), "IP version 6, 4 bytes");
+        std::fs::write(&path, b"not a capture, though long enough for a header").unwrap();
+        assert!(packets(&path, 0).unwrap_err().to_string().contains("cannot be read"));
+    }
+}

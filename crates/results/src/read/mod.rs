@@ -1,0 +1,93 @@
+//! Reading what a run has left behind, for the commands that show, compare and convert it.
+
+mod capture;
+mod series;
+mod strace;
+
+use crate::Statistics;
+use crate::folder::plain;
+pub use capture::{CapturedPacket, packets};
+pub use series::{Series, series};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+pub use strace::{Call, calls, time_of_line, written_to};
+
+/// The results of a run that has ended.
+#[derive(Debug)]
+pub struct Results {
+    path: PathBuf,
+    /// What `sim-stats.json` says.
+    pub statistics: Statistics,
+}
+
+/// Why results cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// There is nothing of this name, or it is not a folder.
+    #[error("there is no results folder {0}: belljar run EXPERIMENT -o {0} makes one")]
+    Missing(PathBuf),
+    /// A folder, but not one that a run has written to its end.
+    #[error("{0} is not the results of a run that has ended: it has no sim-stats.json")]
+    NotResults(PathBuf),
+    /// A file is there and not what it should be.
+    #[error("{path} cannot be read: {reason}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl ReadError {
+    pub(crate) fn io(path: &Path, error: &io::Error) -> ReadError {
+        ReadError::File { path: path.to_owned(), reason: plain(error) }
+    }
+}
+
+impl Results {
+    /// Opens the results in `path`.
+    pub fn open(path: &Path) -> Result<Results, ReadError> {
+        if !path.is_dir() {
+            return Err(ReadError::Missing(path.to_owned()));
+        }
+        let file = path.join("sim-stats.json");
+        let text = match fs::read_to_string(&file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(ReadError::NotResults(path.to_owned()));
+            }
+            other => other.map_err(|error| ReadError::io(&file, &error))?,
+        };
+        let statistics = serde_json::from_str(&text)
+            .map_err(|error| ReadError::File { path: file, reason: error.to_string() })?;
+        Ok(Results { path: path.to_owned(), statistics })
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+    /// The folder of a host.
+    pub fn host(&self, name: &str) -> PathBuf {
+        self.path.join("hosts").join(name)
+    }
+    /// The text of a file below the folder, if there is one.
+    pub fn text(&self, name: &str) -> Option<String> {
+        let bytes = fs::read(self.path.join(name)).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+    /// The files of a host whose names end in `.<kind>`, by what stands before, sorted.
+    pub fn files(&self, host: &str, kind: &str) -> Vec<(String, PathBuf)> {
+        let entries = fs::read_dir(self.host(host)).into_iter().flatten().flatten();
+        let mut found: Vec<_> = entries
+            .filter_map(|entry| {
+                let name = entry.file_name().into_string().ok()?;
+                let stem = name.strip_suffix(kind)?.strip_suffix('.')?.to_owned();
+                Some((stem, entry.path()))
+            })
+            .collect();
+        found.sort();
+        found
+    }
+}

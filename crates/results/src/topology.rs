@@ -1,0 +1,70 @@
+use serde::{Deserialize, Serialize};
+
+/// The network as it is drawn, and when its clocks start: `topology.json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Topology {
+    /// What the hosts' clocks show at the start, in seconds since 1970.
+    pub epoch_secs: u64,
+    /// The seed of the run.
+    pub seed: u64,
+    /// The places of the graph that have hosts, and those on the way between them if they are few.
+    pub nodes: Vec<TopologyNode>,
+    /// What joins them.
+    pub edges: Vec<TopologyEdge>,
+    /// The hosts in the order of their names.
+    pub hosts: Vec<TopologyHost>,
+    /// Nodes of the graph that were left out because there are too many to be drawn.
+    pub omitted_nodes: usize,
+}
+
+/// A place of the graph.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TopologyNode {
+    /// Its `network_node_id`.
+    pub id: u32,
+    /// Its label, if it has one.
+    pub label: Option<String>,
+}
+
+/// A connection of two places.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TopologyEdge {
+    /// Where it starts.
+    pub source: u32,
+    /// Where it ends.
+    pub target: u32,
+    /// Latency in nanoseconds.
+    pub latency_ns: u64,
+    /// Jitter in nanoseconds.
+    pub jitter_ns: u64,
+    /// The probability that a packet is lost.
+    pub loss: f64,
+}
+
+/// A host and where it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TopologyHost {
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub address: String,
+    /// The `network_node_id` of its place.
+    pub node: u32,
+    /// Bits per second that it can send; `None` is unlimited.
+    pub bandwidth_up: Option<u64>,
+    /// Bits per second that it can receive; `None` is unlimited.
+    pub bandwidth_down: Option<u64>,
+}
+
+impl Topology {
+    /// The file's text.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("plain data can be serialised");
+        text.push('\n');
+        text
+    }
+    /// Reads the file's text; `None` if it is not one.
+    pub fn from_json(text: &str) -> Option<Topology> {
+        serde_json::from_str(text).ok()
+    }
+}
