@@ -117,6 +117,9 @@ fn process(out: &mut Writer, process: &Process) {
             out.text(4, &quoted(name), value);
         }
     }
+    if let Some(user) = &process.user {
+        out.text(3, "user", user);
+    }
     out.plain(3, "start_time", time(process.start_time));
     if let Some(shutdown) = process.shutdown_time {
         out.plain(3, "shutdown_time", time(shutdown));

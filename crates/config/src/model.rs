@@ -162,6 +162,8 @@ pub struct Process {
     pub args: Vec<String>,
     /// Environment variables on top of the host's clean environment.
     pub environment: Map<String, String>,
+    /// The user that it runs as, a name or a number; root without.
+    pub user: Option<String>,
     /// When it starts.
     pub start_time: SimTime,
     /// When it is sent [`shutdown_signal`](Self::shutdown_signal).

@@ -61,6 +61,8 @@ pub struct ProcessSpec {
     pub args: Vec<String>,
     /// Its environment.
     pub environment: Vec<(String, String)>,
+    /// The user that it runs as, a name of the host's `/etc/passwd` or a number; `None`: root.
+    pub user: Option<String>,
     /// When it starts.
     pub start: SimTime,
     /// When it is sent `shutdown_signal`.

@@ -12,6 +12,7 @@
 
 pub mod call;
 pub mod clock;
+pub mod credentials;
 mod exec;
 mod files;
 mod futex;

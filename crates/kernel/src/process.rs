@@ -1,5 +1,6 @@
 //! A guest process (thread group) and what its threads share.
 
+use crate::credentials::Credentials;
 use crate::ids::{FdTableKey, MmKey, ProcessKey, ThreadKey, WaitQueueId};
 use crate::machine::Placement;
 use crate::signal::ProcessSignals;
@@ -40,7 +41,7 @@ pub struct Process {
     pub environ: Vec<u8>,
     /// Its resource limits by `RLIMIT_*`.
     pub rlimits: [Rlimit; 16],
-    /// User, group and the like; data only, every host's guests are root.
+    /// Users, groups and capabilities; root's unless the experiment says otherwise.
     pub credentials: Credentials,
     /// How it ended, in the form of `wait(2)`; it is a zombie until waited for.
     pub ended: Option<WaitStatus>,
@@ -73,8 +74,6 @@ pub struct Attributes {
     pub no_new_privs: bool,
     /// `PR_SET_CHILD_SUBREAPER`: orphans among its descendants become its children.
     pub is_subreaper: bool,
-    /// `PR_SET_KEEPCAPS`.
-    pub keep_capabilities: bool,
     /// `PR_SET_TIMERSLACK` in nanoseconds.
     pub timer_slack: u64,
     /// `setpriority(2)`.
@@ -100,7 +99,6 @@ impl Default for Attributes {
             dumpable: 1,
             no_new_privs: false,
             is_subreaper: false,
-            keep_capabilities: false,
             timer_slack: 50_000,
             nice: 0,
             io_priority: 0,
@@ -134,21 +132,6 @@ pub struct Rlimit {
     pub soft: u64,
     /// Its ceiling.
     pub hard: u64,
-}
-
-/// Identity of a process as data, `credentials(7)`.
-#[derive(Clone, Debug, Default)]
-#[allow(missing_docs)]
-pub struct Credentials {
-    pub ruid: u32,
-    pub euid: u32,
-    pub suid: u32,
-    pub fsuid: u32,
-    pub rgid: u32,
-    pub egid: u32,
-    pub sgid: u32,
-    pub fsgid: u32,
-    pub groups: Vec<u32>,
 }
 
 /// How a process ended.

@@ -84,11 +84,15 @@ fn process_spec(process: &Process, options: &RunOptions) -> ProcessSpec {
     let path = process.path.to_string_lossy().into_owned();
     let mut environment: Map<String, String> =
         CLEAN_ENVIRONMENT.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    if process.user.is_some() {
+        environment.remove("HOME");
+    }
     environment.extend(process.environment.clone());
     ProcessSpec {
         args: std::iter::once(process.arg0.clone()).chain(process.args.iter().cloned()).collect(),
         path,
         environment: environment.into_iter().collect(),
+        user: process.user.clone(),
         start: process.start_time,
         shutdown: process.shutdown_time,
         shutdown_signal: process.shutdown_signal.number(),

@@ -77,6 +77,7 @@ impl Experiment {
             arg0: program.clone(),
             args: args.to_vec(),
             environment: Map::new(),
+            user: None,
             start_time: SimTime::ZERO,
             shutdown_time: None,
             shutdown_signal: Signal::TERM,

@@ -13,6 +13,7 @@ const KEYS: &[&str] = &[
     "args",
     "arg0",
     "environment",
+    "user",
     "start_time",
     "shutdown_time",
     "shutdown_signal",
@@ -53,6 +54,7 @@ pub(super) fn read(
         arg0,
         args: s.read("args", args)?.unwrap_or_default(),
         environment: s.read("environment", environment)?.unwrap_or_default(),
+        user: s.read("user", user)?,
         start_time,
         shutdown_time,
         shutdown_signal: s.read("shutdown_signal", signal)?.unwrap_or(Signal::TERM),
@@ -98,6 +100,18 @@ fn environment(node: &Node, key: &str) -> Result<Map<String, String>, Problem> {
         variables.insert(entry.key.clone(), text(&entry.value, &format!("'{}'", entry.key))?);
     }
     Ok(variables)
+}
+
+/// The name or the number of a user.
+fn user(node: &Node, key: &str) -> Result<String, Problem> {
+    let user = section::string(node, key)?;
+    let plausible = !user.is_empty() && !user.contains([':', '/', ',', '\0', ' ']);
+    match plausible {
+        true => Ok(user.to_owned()),
+        false => Err(node
+            .problem(format!("'{user}' is not a user"))
+            .help("write a name of /etc/passwd, such as postgres, or a number")),
+    }
 }
 
 fn signal(node: &Node, key: &str) -> Result<Signal, Problem> {

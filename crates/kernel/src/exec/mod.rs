@@ -8,6 +8,7 @@ mod load;
 mod prepare;
 mod script;
 mod stack;
+mod user;
 
 use crate::call::Call;
 use crate::host::{Host, Report};
@@ -41,7 +42,10 @@ impl Host {
         let path = what.path.clone().into_bytes();
         let args = what.args.iter().map(|arg| arg.clone().into_bytes()).collect();
         let environment = what.environment.iter().map(|(name, value)| format!("{name}={value}").into_bytes());
-        let environment = environment.collect();
+        let mut environment: Vec<Vec<u8>> = environment.collect();
+        if let Some(user) = what.user.clone() {
+            self.run_as(process, &user, &mut environment)?;
+        }
         let program = self.prepare_program(process, path, args, environment)?;
         let mapped = self.open_standard_streams(process, spec).map_err(ExecError::from);
         let mapped = mapped.and_then(|()| self.map_program(process, &program));
@@ -51,6 +55,15 @@ impl Host {
         let context = self.machine.create_context(self.spaces[mm.0].space, &regs);
         self.create_thread(process, context);
         Ok(())
+    }
+
+    /// What executing `file` makes of the caller's users, groups and capabilities.
+    fn take_on_ids(&mut self, process: ProcessKey, file: &crate::files::Executable) {
+        let process = self.process(process);
+        if !process.attributes.no_new_privs {
+            process.credentials.set_ids(file.set_uid, file.set_gid);
+        }
+        process.credentials.executed();
     }
 
     /// Makes `mm` the memory of a process and the program's names its names.
@@ -85,6 +98,7 @@ impl Call<'_> {
 
         let (process, thread) = (self.process, self.thread);
         self.host.prepare_exec(process, thread);
+        self.host.take_on_ids(process, &program.image.file);
         if let Some(old) = self.host.process(process).mm.take() {
             let context = self.host.thread(thread).context;
             self.host.machine.destroy_context(context);

@@ -20,6 +20,10 @@ pub struct Executable {
     pub identity: (u64, u64),
     /// Its length.
     pub size: u64,
+    /// The user that it makes its process, if it has the set-user-ID bit.
+    pub set_uid: Option<u32>,
+    /// The same of the group.
+    pub set_gid: Option<u32>,
 }
 
 impl Host {
@@ -45,13 +49,17 @@ impl Host {
         if inode.meta.mode & 0o111 == 0 {
             return Err(Errno::EACCES);
         }
+        let meta = &inode.meta;
+        let set_uid = (meta.mode & c::S_ISUID != 0).then_some(meta.uid);
+        let with_group = c::S_ISGID | c::S_IXGRP;
+        let set_gid = (meta.mode & with_group == with_group).then_some(meta.gid);
         let (identity, size) = (inode.identity(), inode.content().map_or(0, |content| content.size));
         let native = match native_path {
             Some(path) => self.machine.open(&path, OpenHow::default())?,
             None => self.native_copy(key)?,
         };
         let path = self.path_of(key).unwrap_or_else(|| b"/memfd: (deleted)".to_vec());
-        Ok(Executable { native, path, identity, size })
+        Ok(Executable { native, path, identity, size, set_uid, set_gid })
     }
     /// The native path of a regular file; `None` for one without a name. `EACCES` for anything else,
     /// `ELOOP` for a symbolic link.

@@ -1,20 +1,13 @@
-//! Users, groups and capabilities. Guests are root; what they make of themselves is kept and shown
-//! but decides nothing.
+//! Users and groups: what a process may make of itself is decided by its capabilities, as on Linux.
 
 use crate::call::{Call, SysResult, done};
-use crate::process::Credentials;
+use crate::credentials::{Credentials, SETGID, SETUID};
 use belljar_linux_abi::Errno;
 
 /// "Leave it as it is."
 const KEEP: u32 = u32::MAX;
 /// `NGROUPS_MAX`.
 const GROUPS_MAX: i32 = 65_536;
-/// `_LINUX_CAPABILITY_VERSION_3` and its predecessors.
-const CAPABILITY_VERSION_1: u32 = 0x1998_0330;
-const CAPABILITY_VERSION_2: u32 = 0x2007_1026;
-const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
-/// All capabilities up to `CAP_CHECKPOINT_RESTORE`.
-const ALL_CAPABILITIES: u64 = (1 << 41) - 1;
 
 fn credentials<'a>(call: &'a mut Call<'_>) -> &'a mut Credentials {
     &mut call.host.process(call.process).credentials
@@ -73,11 +66,13 @@ pub fn sys_setuid(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let own = credentials(call);
-    may_be(own.euid == 0, [own.ruid, own.suid, own.suid], id)?;
-    if own.euid == 0 {
+    let (old, privileged) = (own.uids(), own.has(SETUID));
+    may_be(privileged, [own.ruid, own.suid, own.suid], id)?;
+    if privileged {
         (own.ruid, own.suid) = (id, id);
     }
     (own.euid, own.fsuid) = (id, id);
+    own.uids_changed(old);
     done(0)
 }
 
@@ -88,8 +83,9 @@ pub fn sys_setgid(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let own = credentials(call);
-    may_be(own.euid == 0, [own.rgid, own.sgid, own.sgid], id)?;
-    if own.euid == 0 {
+    let privileged = own.has(SETGID);
+    may_be(privileged, [own.rgid, own.sgid, own.sgid], id)?;
+    if privileged {
         (own.rgid, own.sgid) = (id, id);
     }
     (own.egid, own.fsgid) = (id, id);
@@ -100,11 +96,12 @@ pub fn sys_setgid(call: &mut Call<'_>) -> SysResult {
 pub fn sys_setresuid(call: &mut Call<'_>) -> SysResult {
     let new = [call.uint(0), call.uint(1), call.uint(2)];
     let own = credentials(call);
-    let privileged = own.euid == 0;
-    let mut ids = [own.ruid, own.euid, own.suid];
+    let (privileged, old) = (own.has(SETUID), own.uids());
+    let mut ids = old;
     replace_ids(privileged, &mut ids, new)?;
     [own.ruid, own.euid, own.suid] = ids;
     own.fsuid = own.euid;
+    own.uids_changed(old);
     done(0)
 }
 
@@ -112,7 +109,7 @@ pub fn sys_setresuid(call: &mut Call<'_>) -> SysResult {
 pub fn sys_setresgid(call: &mut Call<'_>) -> SysResult {
     let new = [call.uint(0), call.uint(1), call.uint(2)];
     let own = credentials(call);
-    let privileged = own.euid == 0;
+    let privileged = own.has(SETGID);
     let mut ids = [own.rgid, own.egid, own.sgid];
     replace_ids(privileged, &mut ids, new)?;
     [own.rgid, own.egid, own.sgid] = ids;
@@ -140,10 +137,12 @@ pub fn sys_setreuid(call: &mut Call<'_>) -> SysResult {
     } else {
         own.suid
     };
-    let mut ids = [own.ruid, own.euid, own.suid];
-    replace_ids(own.euid == 0, &mut ids, [real, effective, KEEP])?;
+    let (privileged, old) = (own.has(SETUID), own.uids());
+    let mut ids = old;
+    replace_ids(privileged, &mut ids, [real, effective, KEEP])?;
     [own.ruid, own.euid, _] = ids;
     (own.suid, own.fsuid) = (saved, own.euid);
+    own.uids_changed(old);
     done(0)
 }
 
@@ -157,7 +156,7 @@ pub fn sys_setregid(call: &mut Call<'_>) -> SysResult {
         own.sgid
     };
     let mut ids = [own.rgid, own.egid, own.sgid];
-    replace_ids(own.euid == 0, &mut ids, [real, effective, KEEP])?;
+    replace_ids(own.has(SETGID), &mut ids, [real, effective, KEEP])?;
     [own.rgid, own.egid, _] = ids;
     (own.sgid, own.fsgid) = (saved, own.egid);
     done(0)
@@ -168,7 +167,7 @@ pub fn sys_setfsuid(call: &mut Call<'_>) -> SysResult {
     let id = call.uint(0);
     let own = credentials(call);
     let old = own.fsuid;
-    if id != KEEP && may_be(own.euid == 0, [own.ruid, own.euid, own.suid], id).is_ok() {
+    if id != KEEP && may_be(own.has(SETUID), [own.ruid, own.euid, own.suid], id).is_ok() {
         own.fsuid = id;
     }
     done(u64::from(old))
@@ -179,7 +178,7 @@ pub fn sys_setfsgid(call: &mut Call<'_>) -> SysResult {
     let id = call.uint(0);
     let own = credentials(call);
     let old = own.fsgid;
-    if id != KEEP && may_be(own.euid == 0, [own.rgid, own.egid, own.sgid], id).is_ok() {
+    if id != KEEP && may_be(own.has(SETGID), [own.rgid, own.egid, own.sgid], id).is_ok() {
         own.fsgid = id;
     }
     done(u64::from(old))
@@ -202,7 +201,7 @@ pub fn sys_getgroups(call: &mut Call<'_>) -> SysResult {
 /// setgroups(2).
 pub fn sys_setgroups(call: &mut Call<'_>) -> SysResult {
     let count = call.int(0);
-    if credentials(call).euid != 0 {
+    if !credentials(call).has(SETGID) {
         return Err(Errno::EPERM);
     }
     if !(0..=GROUPS_MAX).contains(&count) {
@@ -213,49 +212,5 @@ pub fn sys_setgroups(call: &mut Call<'_>) -> SysResult {
     let mut groups: Vec<u32> = bytes.chunks_exact(4).map(group).collect();
     groups.sort_unstable();
     credentials(call).groups = groups;
-    done(0)
-}
-
-/// How many pairs of 32-bit sets the header at `addr` asks for; an unknown version is answered with
-/// the newest one.
-fn capability_words(call: &mut Call<'_>, addr: u64) -> Result<usize, Errno> {
-    match call.read::<u32>(addr)? {
-        CAPABILITY_VERSION_1 => Ok(1),
-        CAPABILITY_VERSION_2 | CAPABILITY_VERSION_3 => Ok(2),
-        _ => {
-            call.write(addr, &CAPABILITY_VERSION_3)?;
-            Err(Errno::EINVAL)
-        }
-    }
-}
-
-/// capget(2): root has them all, others none.
-pub fn sys_capget(call: &mut Call<'_>) -> SysResult {
-    let [header, data, ..] = call.args;
-    let words = match capability_words(call, header) {
-        // Asking for the version alone is no error.
-        Err(Errno::EINVAL) if data == 0 => return done(0),
-        words => words?,
-    };
-    let pid: i32 = call.read(header + 4)?;
-    let target = call.host.find_thread(call.thread, pid)?;
-    let process = call.host.thread(target).process;
-    let all = if call.host.process(process).credentials.euid == 0 { ALL_CAPABILITIES } else { 0 };
-    if data == 0 {
-        return done(0);
-    }
-    for word in 0..words {
-        // Effective, permitted, inheritable.
-        let part = (all >> (32 * word)) as u32;
-        call.write(data + 12 * word as u64, &[part, part, 0])?;
-    }
-    done(0)
-}
-
-/// capset(2): accepted without an effect.
-pub fn sys_capset(call: &mut Call<'_>) -> SysResult {
-    let [header, data, ..] = call.args;
-    let words = capability_words(call, header)?;
-    call.read_vec(data, 12 * words)?;
     done(0)
 }

@@ -2,6 +2,7 @@
 
 use crate::call::{Call, Outcome, SysResult, done};
 use crate::process::WaitStatus;
+use crate::syscall::capabilities;
 use belljar_linux_abi::{Errno, c};
 
 /// The addresses of user space end here.
@@ -165,27 +166,24 @@ pub fn sys_prctl(call: &mut Call<'_>) -> SysResult {
         }
         c::PR_SET_KEEPCAPS if value > 1 => Err(Errno::EINVAL),
         c::PR_SET_KEEPCAPS => {
-            attributes.keep_capabilities = value != 0;
+            call.host.process(call.process).credentials.capabilities.keep(value != 0);
             done(0)
         }
-        c::PR_GET_KEEPCAPS => done(u64::from(attributes.keep_capabilities)),
+        c::PR_GET_KEEPCAPS => {
+            done(u64::from(call.host.process(call.process).credentials.capabilities.kept()))
+        }
         c::PR_SET_TIMERSLACK => {
             attributes.timer_slack = if value == 0 { 50_000 } else { value };
             done(0)
         }
         c::PR_GET_TIMERSLACK => done(attributes.timer_slack),
-        // Every capability up to CAP_CHECKPOINT_RESTORE is in the bounding set of root.
-        c::PR_CAPBSET_READ => {
-            if value <= 40 {
-                done(1)
-            } else {
-                Err(Errno::EINVAL)
-            }
-        }
-        c::PR_CAPBSET_DROP | c::PR_SET_SECUREBITS => done(0),
-        c::PR_GET_SECUREBITS | c::PR_GET_SECCOMP | c::PR_MCE_KILL_GET => done(0),
-        // Naming mappings, ambient capabilities, tagged addresses, ...: what an old or small kernel
-        // says.
+        c::PR_CAPBSET_READ
+        | c::PR_CAPBSET_DROP
+        | c::PR_GET_SECUREBITS
+        | c::PR_SET_SECUREBITS
+        | c::PR_CAP_AMBIENT => capabilities::sys_prctl_capabilities(call),
+        c::PR_GET_SECCOMP | c::PR_MCE_KILL_GET => done(0),
+        // Naming mappings, tagged addresses, ...: what an old or small kernel says.
         _ => Err(Errno::EINVAL),
     }
 }

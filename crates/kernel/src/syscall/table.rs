@@ -215,8 +215,8 @@ table! {
     122 setfsuid = NoEffect, identity::sys_setfsuid, "guests are root; kept and shown";
     123 setfsgid = NoEffect, identity::sys_setfsgid, "guests are root; kept and shown";
     124 getsid = Full, process::sys_getsid, "";
-    125 capget = NoEffect, identity::sys_capget, "guests are root; kept and shown";
-    126 capset = NoEffect, identity::sys_capset, "guests are root; kept and shown";
+    125 capget = Full, capabilities::sys_capget, "";
+    126 capset = Full, capabilities::sys_capset, "";
     127 rt_sigpending = Full, signal::sys_rt_sigpending, "";
     128 rt_sigtimedwait = Full, signal::sys_rt_sigtimedwait, "";
     129 rt_sigqueueinfo = Full, signal::sys_rt_sigqueueinfo, "";

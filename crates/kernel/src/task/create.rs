@@ -1,10 +1,11 @@
 //! New processes and threads.
 
+use crate::credentials::Credentials;
 use crate::files::FdTable;
 use crate::host::Host;
 use crate::ids::{FdTableKey, MmKey, ProcessKey, ThreadKey};
 use crate::machine::ContextId;
-use crate::process::{Attributes, Credentials, Process};
+use crate::process::{Attributes, Process};
 use crate::signal::{ProcessSignals, ThreadSignals};
 use crate::thread::{Thread, ThreadState};
 use belljar_linux_abi::c;

@@ -27,7 +27,6 @@ impl Host {
         target.has_executed = true;
         target.exit_signal = c::SIGCHLD;
         target.attributes.dumpable = 1;
-        target.attributes.keep_capabilities = false;
         target.signals.reset_handlers();
         let signals = &mut self.thread(thread).signals;
         signals.alternate = SigStack::default();

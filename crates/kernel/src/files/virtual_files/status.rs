@@ -155,7 +155,8 @@ impl Host {
              NStgid:\t{pid}\nNSpid:\t{tid}\nNSpgid:\t{}\nNSsid:\t{}\nVmPeak:\t{kib:>8} kB\nVmSize:\t{kib:>8} kB\n\
              VmLck:\t       0 kB\nVmPin:\t       0 kB\nVmHWM:\t{kib:>8} kB\nVmRSS:\t{kib:>8} kB\n\
              VmData:\t{kib:>8} kB\nVmStk:\t{:>8} kB\nVmSwap:\t       0 kB\nThreads:\t{}\nSigQ:\t0/16384\n\
-             NoNewPrivs:\t0\nSeccomp:\t0\nCpus_allowed:\t1\nCpus_allowed_list:\t0\nMems_allowed:\t1\n\
+             CapInh:\t{:016x}\nCapPrm:\t{:016x}\nCapEff:\t{:016x}\nCapBnd:\t{:016x}\nCapAmb:\t{:016x}\n\
+             NoNewPrivs:\t{}\nSeccomp:\t0\nCpus_allowed:\t1\nCpus_allowed_list:\t0\nMems_allowed:\t1\n\
              Mems_allowed_list:\t0\nvoluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n",
             process.umask,
             who.ruid,
@@ -170,6 +171,12 @@ impl Host {
             process.sid,
             stack / 1_024,
             process.threads.len(),
+            who.capabilities.inheritable,
+            who.capabilities.permitted,
+            who.capabilities.effective,
+            who.capabilities.bounding,
+            who.capabilities.ambient,
+            u8::from(process.attributes.no_new_privs),
             pid = process.pid,
             tid = tid.unwrap_or(process.pid),
             ppid = self.parent_pid(key),

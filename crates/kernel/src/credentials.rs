@@ -1,0 +1,203 @@
+//! Users, groups and capabilities of a process, `credentials(7)` and `capabilities(7)`.
+//!
+//! They decide what a process may make of itself, as on Linux: daemons and the tools that start
+//! them rely on each step. They do not guard files and other objects of the host.
+
+use belljar_linux_abi::c;
+
+/// `CAP_SETGID`.
+pub const SETGID: u32 = 6;
+/// `CAP_SETUID`.
+pub const SETUID: u32 = 7;
+/// `CAP_SETPCAP`.
+pub const SETPCAP: u32 = 8;
+/// The last capability that Linux has, `CAP_CHECKPOINT_RESTORE`.
+pub const LAST: u32 = 40;
+/// All capabilities.
+pub const ALL: u64 = (1 << (LAST + 1)) - 1;
+
+const NOROOT: u32 = 1 << 0;
+const NO_SETUID_FIXUP: u32 = 1 << 2;
+const KEEP_CAPS: u32 = 1 << 4;
+
+/// Identity of a process.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Credentials {
+    pub ruid: u32,
+    pub euid: u32,
+    pub suid: u32,
+    pub fsuid: u32,
+    pub rgid: u32,
+    pub egid: u32,
+    pub sgid: u32,
+    pub fsgid: u32,
+    pub groups: Vec<u32>,
+    pub capabilities: Capabilities,
+}
+
+/// Sets of capabilities, bit n standing for capability n.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Capabilities {
+    pub effective: u64,
+    pub permitted: u64,
+    pub inheritable: u64,
+    pub bounding: u64,
+    pub ambient: u64,
+    /// `PR_SET_SECUREBITS`; `SECBIT_KEEP_CAPS` is also `PR_SET_KEEPCAPS`.
+    pub secure_bits: u32,
+}
+
+impl Default for Capabilities {
+    fn default() -> Capabilities {
+        Capabilities {
+            effective: ALL,
+            permitted: ALL,
+            inheritable: 0,
+            bounding: ALL,
+            ambient: 0,
+            secure_bits: 0,
+        }
+    }
+}
+
+impl Capabilities {
+    /// Whether `PR_SET_KEEPCAPS` is on.
+    pub fn kept(&self) -> bool {
+        self.secure_bits & KEEP_CAPS != 0
+    }
+    /// `PR_SET_KEEPCAPS`.
+    pub fn keep(&mut self, on: bool) {
+        self.secure_bits = self.secure_bits & !KEEP_CAPS | if on { KEEP_CAPS } else { 0 };
+    }
+}
+
+impl Credentials {
+    /// Those of a process that runs as a user from its start: no capabilities unless that is root.
+    pub fn of_user(uid: u32, gid: u32, groups: Vec<u32>) -> Credentials {
+        let mut own = Credentials {
+            ruid: uid,
+            euid: uid,
+            suid: uid,
+            fsuid: uid,
+            rgid: gid,
+            egid: gid,
+            sgid: gid,
+            fsgid: gid,
+            groups,
+            ..Credentials::default()
+        };
+        own.uids_changed([0; 3]);
+        own
+    }
+    /// Whether capability number `capability` is in force.
+    pub fn has(&self, capability: u32) -> bool {
+        self.capabilities.effective >> capability & 1 != 0
+    }
+    /// Real, effective and saved user id.
+    pub fn uids(&self) -> [u32; 3] {
+        [self.ruid, self.euid, self.suid]
+    }
+    /// What giving up or taking on root does to the capabilities; `old` are the user ids before.
+    /// capabilities(7), "Effect of user ID changes on capabilities".
+    pub fn uids_changed(&mut self, old: [u32; 3]) {
+        let new = self.uids();
+        let sets = &mut self.capabilities;
+        if sets.secure_bits & NO_SETUID_FIXUP != 0 {
+            return;
+        }
+        if old.contains(&0) && !new.contains(&0) {
+            if !sets.kept() {
+                (sets.permitted, sets.effective) = (0, 0);
+            }
+            sets.ambient = 0;
+        }
+        match (old[1] == 0, new[1] == 0) {
+            (true, false) => sets.effective = 0,
+            (false, true) => sets.effective = sets.permitted,
+            _ => {}
+        }
+    }
+    /// Executing a file with the set-user-ID or set-group-ID bit.
+    pub fn set_ids(&mut self, uid: Option<u32>, gid: Option<u32>) {
+        self.euid = uid.unwrap_or(self.euid);
+        self.egid = gid.unwrap_or(self.egid);
+    }
+    /// What executing a file without capabilities of its own does: "Transformation of capabilities
+    /// during execve()" and "Capabilities and execution of programs by root".
+    pub fn executed(&mut self) {
+        (self.suid, self.sgid) = (self.euid, self.egid);
+        (self.fsuid, self.fsgid) = (self.euid, self.egid);
+        let root = self.capabilities.secure_bits & NOROOT == 0;
+        let (real, effective) = (root && self.ruid == 0, root && self.euid == 0);
+        let sets = &mut self.capabilities;
+        if real || effective {
+            sets.permitted = sets.inheritable | sets.bounding;
+            sets.effective = if effective { sets.permitted } else { sets.ambient };
+        } else {
+            (sets.permitted, sets.effective) = (sets.ambient, sets.ambient);
+        }
+        sets.keep(false);
+    }
+    /// `prctl(PR_CAP_AMBIENT)`; the value to return, `None` for an operation that Linux refuses.
+    pub fn ambient(&mut self, operation: i32, capability: u64) -> Option<u64> {
+        let sets = &mut self.capabilities;
+        if operation == c::PR_CAP_AMBIENT_CLEAR_ALL {
+            sets.ambient = 0;
+            return Some(0);
+        }
+        let bit = 1u64.checked_shl(u32::try_from(capability).ok()?).filter(|bit| bit & ALL != 0)?;
+        match operation {
+            c::PR_CAP_AMBIENT_IS_SET => return Some(u64::from(sets.ambient & bit != 0)),
+            c::PR_CAP_AMBIENT_LOWER => sets.ambient &= !bit,
+            c::PR_CAP_AMBIENT_RAISE => sets.ambient |= bit,
+            _ => return None,
+        }
+        Some(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn become_user(own: &mut Credentials, uid: u32) {
+        let old = own.uids();
+        (own.ruid, own.euid, own.suid) = (uid, uid, uid);
+        own.uids_changed(old);
+    }
+
+    #[test]
+    fn giving_up_root_gives_up_what_it_may() {
+        let mut own = Credentials::default();
+        assert!(own.has(SETGID));
+        become_user(&mut own, 1_000);
+        assert_eq!((own.capabilities.permitted, own.capabilities.effective), (0, 0));
+        assert_eq!(own.capabilities.bounding, ALL);
+    }
+
+    #[test]
+    fn kept_capabilities_are_permitted_but_not_in_force() {
+        let mut own = Credentials::default();
+        own.capabilities.keep(true);
+        become_user(&mut own, 1_000);
+        assert_eq!((own.capabilities.permitted, own.capabilities.effective), (ALL, 0));
+        own.executed();
+        assert_eq!(own.capabilities.permitted, 0);
+        assert!(!own.capabilities.kept());
+    }
+
+    #[test]
+    fn taking_root_back_takes_its_power_back() {
+        let mut own = Credentials::default();
+        let old = own.uids();
+        own.euid = 5;
+        own.uids_changed(old);
+        assert_eq!((own.capabilities.permitted, own.capabilities.effective), (ALL, 0));
+        let old = own.uids();
+        own.euid = 0;
+        own.uids_changed(old);
+        assert_eq!(own.capabilities.effective, ALL);
+    }
+}
