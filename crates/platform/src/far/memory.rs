@@ -3,16 +3,13 @@
 
 use super::Shim;
 use belljar_linux_abi::Errno;
-use belljar_shim::layout::{CHANNEL, PAGE};
+use belljar_shim::layout::PAGE;
 use belljar_shim::protocol::{self, BUFFER, Channel};
 use std::fs::OpenOptions;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 
 const BUFFER_OFFSET: u64 = offset_of!(Channel, buffer) as u64;
-/// Where the process has the channel's buffer.
-#[allow(dead_code)]
-const BUFFER_AT: u64 = CHANNEL + BUFFER_OFFSET;
 
 impl Shim {
     /// Copies from the process's `addr`. `EFAULT` where it has nothing readable.
@@ -110,5 +107,34 @@ impl Shim {
         protect(libc::PROT_READ | libc::PROT_WRITE)?;
         self.write(addr, bytes)?;
         protect(libc::PROT_READ | libc::PROT_EXEC).map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where reading another process's memory is forbidden.
+    #[test]
+    fn memory_is_reached_through_the_channel_as_well() {
+        crate::init().expect("this machine can run guests");
+        let shim = Shim::spawn().unwrap();
+        let at = 0x1000_0000_0000;
+        let len = 3 * BUFFER as u64 + PAGE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        shim.mmap(at, len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0).unwrap();
+        let data: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+        for (write_denied, read_denied) in [(true, false), (false, true), (true, true)] {
+            shim.write(at, &vec![0; data.len()]).unwrap();
+            shim.denied.set(write_denied);
+            shim.write(at, &data).unwrap();
+            shim.denied.set(read_denied);
+            let mut got = vec![0; data.len()];
+            shim.read(at, &mut got).unwrap();
+            assert!(got == data);
+            assert_eq!(shim.read(at + len - 8, &mut [0; 16]), Err(Errno::EFAULT));
+            assert_eq!(shim.write(at + len - 8, &[0; 16]), Err(Errno::EFAULT));
+            assert_eq!(shim.read(at + len, &mut [0; 16]), Err(Errno::EFAULT));
+        }
     }
 }

@@ -105,9 +105,7 @@ fn enter(worker: *mut Worker, context: &mut Context) -> (u32, Trap) {
     // SAFETY: `worker` is this thread's block and nobody borrows it; `context` is exclusively ours
     // and reached by the same pointer inside; its vector image is kept acceptable by `Xsave`.
     unsafe {
-        if (*worker).tsc_is_native || (*worker).cpuid_is_native {
-            worker::set_traps(&mut *worker).expect("prctl(PR_SET_TSC) works on every x86-64 Linux");
-        }
+        worker::trap_as_guests_do(worker);
         (*worker).resumes += 1;
         (*worker).target = context.resume_at;
         (entry::enter(worker, context), (*worker).trap)

@@ -56,6 +56,20 @@ pub fn release_current() {
     }
 }
 
+/// Makes `rdtsc` and `cpuid` trap on the calling thread as they do for guests.
+///
+/// # Safety
+/// `worker` must be the calling thread's block, which nobody borrows.
+#[inline]
+pub unsafe fn trap_as_guests_do(worker: *mut Worker) {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        if (*worker).tsc_is_native || (*worker).cpuid_is_native {
+            set_traps(&mut *worker).expect("prctl(PR_SET_TSC) works on every x86-64 Linux");
+        }
+    }
+}
+
 #[cold]
 fn become_worker() -> *mut Worker {
     let owned = Owned::new().unwrap_or_else(|error| panic!("this thread cannot run guests: {error}"));
@@ -158,7 +172,7 @@ fn open_up(at: usize, len: usize) -> Result<(), InitError> {
 
 /// Makes `rdtsc` and (where the CPU can) `cpuid` trap on this thread.
 #[cold]
-pub fn set_traps(worker: &mut Worker) -> Result<(), Errno> {
+fn set_traps(worker: &mut Worker) -> Result<(), Errno> {
     if worker.tsc_is_native {
         // SAFETY: prctl with plain numbers.
         if unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) } != 0 {

@@ -52,22 +52,33 @@ pub struct Guest {
 impl Guest {
     /// Loads `code` into a space of its own, as the text of a file.
     pub fn new(code: &[u8]) -> Guest {
-        Guest::load(code, true)
+        Guest::load(code, true, Placement::Near)
     }
 
     /// The same in anonymous memory, as JIT code is: never rewritten.
     pub fn anonymous(code: &[u8]) -> Guest {
-        Guest::load(code, false)
+        Guest::load(code, false, Placement::Near)
     }
 
-    fn load(code: &[u8], as_file: bool) -> Guest {
+    /// The same as text of a file wherever.
+    #[allow(dead_code)]
+    pub fn placed(code: &[u8], placement: Placement) -> Guest {
+        Guest::load(code, true, placement)
+    }
+
+    /// The same in anonymous memory wherever.
+    #[allow(dead_code)]
+    pub fn anonymous_placed(code: &[u8], placement: Placement) -> Guest {
+        Guest::load(code, false, placement)
+    }
+
+    fn load(code: &[u8], as_file: bool, placement: Placement) -> Guest {
         belljar_platform::init().expect("this machine can run guests");
         // The hosts of programs.rs are the last ones; each host has two slots and more.
         let number = NEXT_HOST.fetch_add(1, Ordering::Relaxed);
         let host = number % FIRST_PROGRAM_HOST;
         let mut machine = NearMachine::new(host, HOSTS);
-        let space =
-            (0..8).find_map(|slot| machine.create_space(slot, Placement::Near).ok()).expect("a free slot");
+        let space = (0..8).find_map(|slot| machine.create_space(slot, placement).ok()).expect("a free slot");
         let text = machine.space_range(space).start;
         let len = (code.len() as u64).next_multiple_of(4096);
         if as_file {
