@@ -129,7 +129,9 @@ impl Script {
                 self.answered(thread, answer);
             }
         }
-        for departure in self.test.host.take_departures() {
+        let mut departures = Vec::new();
+        self.test.host.take_departures(&mut departures);
+        for departure in departures {
             let bytes = to_hex(departure.packet.bytes());
             self.news.push(format!("packet {} {bytes}", departure.at.as_nanos()));
         }

@@ -1,0 +1,199 @@
+"""The language of packet scripts: a subset of packetdrill's, read into a list of events."""
+
+import ast
+import dataclasses
+import errno
+import fcntl
+import re
+import select
+import socket
+import termios
+
+DEFAULT = object()  # `...`: whatever the runner uses, or anything at all
+
+
+class ScriptError(Exception):
+    """The script cannot be read."""
+
+
+@dataclasses.dataclass
+class Event:
+    line: int
+    text: str
+    start: int  # nanoseconds since the script began
+    end: int | None  # of a range, or of a call that waits
+    waits: bool  # a call that blocks until `end`
+    any_time: bool
+    action: object
+
+
+@dataclasses.dataclass
+class Segment:
+    """A TCP segment; what is None is not looked at."""
+    inbound: bool
+    flags: str
+    seq: int
+    length: int
+    ack: int | None
+    window: int | None
+    urgent: int | None
+    options: list | None
+    ecn: int | None
+
+
+@dataclasses.dataclass
+class Icmp:
+    """An ICMPv4 error that quotes a segment of the connection."""
+    type: int
+    code: int
+    mtu: int
+    seq: int
+
+
+@dataclasses.dataclass
+class Call:
+    name: str
+    args: list
+    result: object
+    error: str | None
+
+
+@dataclasses.dataclass
+class Assertions:
+    code: str
+
+
+def constants():
+    found = {name: int(value) for module in (socket, errno, fcntl, select) for name, value in vars(module).items()
+             if isinstance(value, int) and name.isupper()}
+    found |= {"SOL_TCP": 6, "FIONREAD": termios.FIONREAD, "SIOCINQ": 0x541B, "SIOCOUTQ": 0x5411, "SIOCOUTQNSD": 0x894B,
+              "O_RDWR": 2, "O_NONBLOCK": 0o4000, "MSG_MORE": 0x8000, "MSG_NOSIGNAL": 0x4000, "SHUT_RD": 0, "SHUT_WR": 1,
+              "SHUT_RDWR": 2, "TCP_USER_TIMEOUT": 18, "POLLRDHUP": 0x2000, "SO_RCVLOWAT": 18, "MSG_PEEK": 2, "NULL": 0,
+              "TCP_NOTSENT_LOWAT": 25, "TCP_INQ": 36}
+    return found
+
+
+CONSTANTS = constants()
+TIME = re.compile(r"(\+)?(\d*\.?\d+)?(?:(~|\.\.\.)(\+)?(\d*\.?\d+))?\s+|\*\s+")
+SEGMENT = re.compile(
+    r"([<>])\s*(?:\[(\w+)\]\s*)?([SFRPWEU.]+)\s+(\d+):(\d+)\((\d+)\)(?:\s+ack\s+(\d+))?(?:\s+win\s+(\d+))?"
+    r"(?:\s+urg\s+(\d+))?\s*(?:<(.*)>)?\s*$")
+ICMP = re.compile(r"<\s*icmp\s+unreachable\s+(\w+)(?:\s+mtu\s+(\d+))?\s*\[(\d+):(\d+)\((\d+)\)\]\s*$")
+UNREACHABLE = {"net_unreachable": 0, "host_unreachable": 1, "protocol_unreachable": 2, "port_unreachable": 3,
+               "frag_needed": 4}
+ECN = {"noecn": 0, "ect1": 1, "ect0": 2, "ce": 3}
+
+
+def parse(text):
+    """The events of a script."""
+    text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group().count("\n"), text, flags=re.S)
+    pieces = []
+    for number, line in enumerate(text.split("\n"), 1):
+        line = re.sub(r"(^|\s)//.*$|^\s*#.*$", "", line).rstrip()
+        if not line.strip():
+            continue
+        begins = TIME.match(line.lstrip()) and not line[0].isspace()
+        if begins:
+            pieces.append([number, line.strip()])
+        elif pieces:
+            pieces[-1][1] += "\n" + line
+        else:
+            raise ScriptError(f"line {number}: no time")
+    events, last = [], 0
+    for number, piece in pieces:
+        try:
+            event = parse_event(number, piece, last)
+        except (ValueError, KeyError, SyntaxError) as error:
+            raise ScriptError(f"line {number}: {piece}: {error!r}") from error
+        last = event.start
+        events.append(event)
+    return events
+
+
+def nanoseconds(text):
+    return round(float(text) * 1e9)
+
+
+def parse_event(number, piece, last):
+    match = TIME.match(piece)
+    plus, first, how, plus_end, second = match.groups()
+    any_time = match.group().startswith("*")
+    start = last if first is None else nanoseconds(first) + (last if plus else 0)
+    end = None
+    if second is not None:
+        base = start if how == "..." else last
+        end = nanoseconds(second) + (base if plus_end else 0)
+    return Event(number, piece, start, end, how == "...", any_time, parse_action(piece[match.end():].strip()))
+
+
+def parse_action(text):
+    if text.startswith("%{"):
+        return Assertions(text[2:text.index("}%")])
+    if text[0] in "<>":
+        if match := ICMP.match(text):
+            code, mtu, seq = match.group(1, 2, 3)
+            return Icmp(3, UNREACHABLE[code], int(mtu or 0), int(seq))
+        match = SEGMENT.match(text)
+        if not match:
+            raise ValueError("not a segment")
+        direction, ecn, flags, seq, end, length, ack, window, urgent, options = match.groups()
+        if int(seq) + int(length) != int(end):
+            raise ValueError("the sequence numbers and the length differ")
+        number = lambda value: None if value is None else int(value)
+        return Segment(direction == "<", flags, int(seq), int(length), number(ack), number(window), number(urgent),
+                       parse_options(options), None if ecn is None else ECN[ecn])
+    return parse_call(text)
+
+
+def parse_options(text):
+    if text is None:
+        return []
+    if text.strip() == "...":
+        return None
+    options = []
+    for part in text.split(","):
+        words = part.split()
+        match words:
+            case ["mss", value]:
+                options.append(("mss", int(value)))
+            case ["wscale", value]:
+                options.append(("wscale", int(value)))
+            case ["sackOK"] | ["nop"] | ["eol"]:
+                options.append((words[0],))
+            case ["TS", "val", value, "ecr", echo]:
+                options.append(("TS", int(value), int(echo)))
+            case ["sack", *blocks]:
+                options.append(("sack", *(tuple(int(n) for n in block.split(":")) for block in blocks)))
+            case _ if re.fullmatch(r"\d+:\d+", part.strip()) and options and options[-1][0] == "sack":
+                options[-1] += (tuple(int(n) for n in part.split(":")),)
+            case _:
+                raise ValueError(f"option {part.strip()}")
+    return options
+
+
+def parse_call(text):
+    match = re.fullmatch(r"(\w+)\((.*)\)\s*=\s*(-?\w+|\.\.\.)(?:\s+(E[A-Z0-9]+)(?:\s*\(.*\))?)?", text, re.S)
+    if not match:
+        raise ValueError("not a call")
+    name, args, result, error = match.groups()
+    # C's syntax is close enough to Python's: `[{fd=3, events=POLLIN}]` needs calls instead of braces.
+    args = re.sub(r"\{", "dict(", args).replace("}", ")")
+    tree = ast.parse(f"f({args})", mode="eval").body
+    return Call(name, [value(arg) for arg in tree.args], value(ast.parse(result, mode="eval").body), error)
+
+
+def value(node):
+    match node:
+        case ast.Constant(value=found):
+            return DEFAULT if found is ... else found
+        case ast.Name(id=name):
+            return CONSTANTS[name]
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return value(left) | value(right)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -value(operand)
+        case ast.List(elts=elements):
+            return [value(element) for element in elements]
+        case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
+            return {keyword.arg: value(keyword.value) for keyword in keywords}
+    raise ValueError(ast.unparse(node))

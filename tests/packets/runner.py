@@ -1,0 +1,270 @@
+"""Runs packet scripts: makes the calls, sends the packets and compares what comes back with what is written."""
+
+import errno
+import os
+import socket
+import struct
+import sys
+
+import wire
+from backends import LOCAL, REMOTE, In, Out
+from language import DEFAULT, Assertions, Call, Icmp, Segment, parse
+
+BIND_PORT, REMOTE_PORT = 8080, 40000
+TOLERANCE = 10_000_000  # nanoseconds: Linux' timers count jiffies of up to 10 ms
+# A message that does not arrive at all is given up on after so long.
+TCP_INFO = struct.Struct("=8B24I4Q2I4I2Q4Q2I2Q6I")
+TCP_INFO_NAMES = (
+    "state ca_state retransmits probes backoff options wscale flags rto ato snd_mss rcv_mss unacked sacked lost retrans "
+    "fackets last_data_sent last_ack_sent last_data_recv last_ack_recv pmtu rcv_ssthresh rtt rttvar snd_ssthresh snd_cwnd "
+    "advmss reordering rcv_rtt rcv_space total_retrans pacing_rate max_pacing_rate bytes_acked bytes_received segs_out "
+    "segs_in notsent_bytes min_rtt data_segs_in data_segs_out delivery_rate busy_time rwnd_limited sndbuf_limited delivered "
+    "delivered_ce bytes_sent bytes_retrans dsack_dups reord_seen rcv_ooopack snd_wnd rcv_wnd rehash").split()
+FLAG_NAMES = {"TCP_ESTABLISHED": 1, "TCP_SYN_SENT": 2, "TCP_SYN_RECV": 3, "TCP_FIN_WAIT1": 4, "TCP_FIN_WAIT2": 5,
+              "TCP_TIME_WAIT": 6, "TCP_CLOSE": 7, "TCP_CLOSE_WAIT": 8, "TCP_LAST_ACK": 9, "TCP_LISTEN": 10,
+              "TCP_CLOSING": 11, "TCP_CA_Open": 0, "TCP_CA_Disorder": 1, "TCP_CA_CWR": 2, "TCP_CA_Recovery": 3,
+              "TCP_CA_Loss": 4, "TCPI_OPT_TIMESTAMPS": 1, "TCPI_OPT_SACK": 2, "TCPI_OPT_WSCALE": 4, "TCPI_OPT_ECN": 8}
+
+
+class Mismatch(Exception):
+    """What happened is not what the script says."""
+
+
+def sockaddr(address, port):
+    return struct.pack("=H", socket.AF_INET) + struct.pack("!H", port) + socket.inet_aton(address) + bytes(8)
+
+
+class Run:
+    def __init__(self, backend, tolerance=TOLERANCE):
+        self.backend, self.tolerance = backend, tolerance
+        self.fds = {}  # the script's descriptors
+        self.connected = None  # the descriptor that assertions are about
+        self.local_port, self.remote_port = BIND_PORT, REMOTE_PORT
+        self.local_isn = None  # the real number that the script calls 0
+        self.first_stamp = None  # (in the script, in reality) of our timestamps
+        self.waiting = []
+
+    def run(self, text):
+        for event in parse(text):
+            try:
+                self.event(event)
+            except Mismatch as error:
+                raise Mismatch(f"line {event.line}: {event.text}\n    {error}") from None
+        for event, call, action in self.waiting:
+            self.finish(event, call, action)
+
+    def event(self, event):
+        match event.action:
+            case Segment(inbound=False) as expected:
+                self.expect(event, expected)
+                return
+        if not event.any_time:
+            self.backend.wait(event.start)
+        match event.action:
+            case Segment() as segment:
+                self.backend.inject(self.inbound(segment))
+            case Icmp() as icmp:
+                self.backend.inject(self.error(icmp))
+            case Call() as action:
+                call, translate = self.call(action)
+                if event.waits:
+                    self.waiting.append((event, call, (action, translate)))
+                else:
+                    self.finish(event, call, (action, translate))
+            case Assertions(code=code):
+                self.check(code)
+        # Calls that were to have ended by now.
+        for entry in [w for w in self.waiting if w[0].end < event.start]:
+            self.waiting.remove(entry)
+            self.finish(*entry)
+
+    # Packets.
+
+    def inbound(self, segment):
+        stamp = lambda echo: echo if self.first_stamp is None or not echo else echo + self.first_stamp[1] - self.first_stamp[0]
+        local = self.local_isn or 0
+        options = []
+        for option in segment.options or []:
+            match option:
+                case ("TS", value, echo):
+                    options.append(("TS", value, stamp(echo)))
+                case ("sack", *blocks):
+                    options.append(("sack", *((left + local, right + local) for left, right in blocks)))
+                case _:
+                    options.append(option)
+        ack = 0 if segment.ack is None else segment.ack + local
+        header = wire.tcp_header(self.remote_port, self.local_port, segment.seq, ack, segment.flags, segment.window or 0,
+                                 segment.urgent or 0, wire.pack_options(options))
+        return wire.tcp(REMOTE, LOCAL, header, bytes(segment.length), segment.ecn or 0)
+
+    def error(self, icmp):
+        header = wire.tcp_header(self.local_port, self.remote_port, icmp.seq + (self.local_isn or 0), 0, ".", 0, 0, b"")
+        quoted = wire.tcp(LOCAL, REMOTE, header, b"")[:28]
+        return wire.icmp(REMOTE, LOCAL, icmp.type, icmp.code, icmp.mtu, quoted)
+
+    def expect(self, event, expected):
+        deadline = 1 << 62 if event.any_time else (event.end or event.start)
+        patience = min(deadline, self.backend.now() + 20_000_000_000) if event.any_time else deadline + 20 * self.tolerance
+        while True:
+            got = self.backend.packet(patience)
+            if got is None:
+                raise Mismatch("nothing was sent")
+            at, packet = got
+            seen = wire.read(packet)
+            if seen is not None:
+                break
+        if "S" in seen.flags:
+            self.local_isn, self.local_port, self.remote_port = seen.seq, seen.sport, seen.dport
+        self.compare(expected, seen)
+        if not event.any_time and not event.start - self.tolerance <= at <= deadline + self.tolerance:
+            raise Mismatch(f"was sent at {at / 1e9:.6f} instead of {event.start / 1e9:.6f}")
+
+    def compare(self, expected, seen):
+        options = []
+        for option in seen.options:
+            if option[0] == "TS":
+                written = next((o for o in expected.options or [] if o[0] == "TS"), None)
+                if self.first_stamp is None and written:
+                    self.first_stamp = (written[1], option[1])
+                value = option[1] - self.first_stamp[1] + self.first_stamp[0] if self.first_stamp else option[1]
+                # Our clock's exact value is not the script's to know.
+                if written and abs(value - written[1]) <= max(2 * self.tolerance // 1_000_000, 1):
+                    value = written[1]
+                option = ("TS", value, option[2])
+            options.append(option)
+        relative = (seen.seq - (self.local_isn or 0)) & 0xFFFFFFFF
+        shown = wire.show(seen, relative, seen.ack, options)
+        checks = [
+            set(expected.flags) == set(seen.flags), expected.seq == relative, expected.length == seen.length,
+            expected.ack is None or expected.ack == seen.ack, expected.window is None or expected.window == seen.window,
+            expected.urgent is None or expected.urgent == seen.urgent,
+            expected.options is None or expected.options == options, expected.ecn is None or expected.ecn == seen.ecn,
+        ]
+        if not all(checks):
+            raise Mismatch(f"was sent as {shown}{'' if expected.ecn is None else f' ecn {seen.ecn}'}")
+
+    # Calls.
+
+    def fd(self, number):
+        return self.fds.get(number, number)
+
+    def call(self, action):
+        """Starts a call; gives it and what makes its result the script's."""
+        name, args = action.name, action.args
+        plain = lambda result, _: result
+        start = self.backend.start
+        match name, args:
+            case "socket", [_, type_, protocol]:
+                return start("socket", [socket.AF_INET, type_, protocol]), plain
+            case "bind", [fd, _, _]:
+                return start("bind", [self.fd(fd), In(sockaddr("0.0.0.0", BIND_PORT)), 16]), plain
+            case "connect", [fd, _, _]:
+                self.connected = fd
+                return start("connect", [self.fd(fd), In(sockaddr(REMOTE, BIND_PORT)), 16]), plain
+            case "accept", [fd, _, _]:
+                return start("accept", [self.fd(fd), 0, 0]), plain
+            case ("listen" | "shutdown"), [fd, how]:
+                return start(name, [self.fd(fd), how]), plain
+            case "close", [fd]:
+                return start("close", [self.fd(fd)]), plain
+            case "fcntl", [fd, command, argument]:
+                return start("fcntl", [self.fd(fd), command, argument]), plain
+            case ("write" | "send" | "sendto"), [fd, _, length, *rest]:
+                flags = (rest[0] if rest else 0) | socket.MSG_NOSIGNAL
+                return start("sendto", [self.fd(fd), In(bytes(length)), length, flags, 0, 0]), plain
+            case ("read" | "recv" | "recvfrom"), [fd, _, length, *rest]:
+                return start("recvfrom", [self.fd(fd), Out(bytes(length)), length, rest[0] if rest else 0, 0, 0]), plain
+            case "setsockopt", [fd, level, option, given, _]:
+                given = given[0] if isinstance(given, list) else given
+                data = struct.pack("=ii", given["onoff"], given["linger"]) if isinstance(given, dict) else (
+                    given.encode() if isinstance(given, str) else struct.pack("=i", given))
+                return start("setsockopt", [self.fd(fd), level, option, In(data), len(data)]), plain
+            case "getsockopt", [fd, level, option, expected, _]:
+                def translate(result, out):
+                    got = struct.unpack_from("=i", out[0])[0]
+                    if result == 0 and expected is not DEFAULT and [got] != expected:
+                        raise Mismatch(f"the option is {got}")
+                    return result
+                return start("getsockopt", [self.fd(fd), level, option, Out(bytes(4)), Out(struct.pack("=i", 4))]), translate
+            case "ioctl", [fd, request, expected]:
+                def translate(result, out):
+                    got = struct.unpack_from("=i", out[0])[0]
+                    if result == 0 and expected is not DEFAULT and [got] != expected:
+                        raise Mismatch(f"it says {got}")
+                    return result
+                return start("ioctl", [self.fd(fd), request, Out(bytes(4))]), translate
+            case "poll", [polled, count, timeout]:
+                data = b"".join(struct.pack("=ihh", self.fd(p["fd"]), p["events"], 0) for p in polled)
+                def translate(result, out):
+                    got = [struct.unpack_from("=ihh", out[0], 8 * i)[2] & 0xFFFF for i in range(len(polled))]
+                    if got != [p.get("revents", 0) for p in polled]:
+                        raise Mismatch(f"the events are {[hex(g) for g in got]}")
+                    return result
+                return start("poll", [Out(data), count, timeout]), translate
+        raise Mismatch("the runner does not know this call")
+
+    def finish(self, event, call, how):
+        action, translate = how
+        # A call that should not wait has its result at once, also in virtual time.
+        done = self.backend.done(call, event.end + 20 * self.tolerance if event.waits else self.backend.now())
+        if done is None:
+            raise Mismatch("the call waits")
+        result = translate(done.result, done.out)
+        shown = f"{result}" if result >= 0 else f"-1 {errno.errorcode.get(-result, -result)}"
+        if event.waits and abs(done.at - event.end) > self.tolerance:
+            raise Mismatch(f"ended at {done.at / 1e9:.6f} instead of {event.end / 1e9:.6f} with {shown}")
+        if action.name in ("socket", "accept") and result >= 0 and isinstance(action.result, int) and action.result >= 0:
+            self.fds[action.result] = result
+            if action.name == "accept":
+                self.connected = action.result
+            return
+        expected = action.result
+        if expected is DEFAULT:
+            return
+        matches = result == expected if expected != -1 else result < 0 and (
+            action.error is None or errno.errorcode.get(-result) == action.error)
+        if not matches:
+            raise Mismatch(f"the call gives {shown}")
+
+    # Assertions.
+
+    def check(self, code):
+        call = self.backend.start("getsockopt", [self.fd(self.connected), 6, 11, Out(bytes(256)), Out(struct.pack("=i", 256))])
+        done = self.backend.done(call, self.backend.now())
+        if done is None or done.result < 0:
+            raise Mismatch(f"TCP_INFO fails: {done}")
+        fields = TCP_INFO.unpack_from(done.out[0])
+        names = {f"tcpi_{name}": field for name, field in zip(TCP_INFO_NAMES, fields)}
+        names["tcpi_snd_wscale"], names["tcpi_rcv_wscale"] = fields[6] & 15, fields[6] >> 4
+        import textwrap
+        try:
+            exec(textwrap.dedent(code).strip(), {**FLAG_NAMES, **names})
+        except AssertionError as error:
+            raise Mismatch(f"does not hold: {error}") from None
+
+
+def main():
+    """Runs scripts against this machine's kernel; to be called in a network namespace of its own."""
+    from backends import Linux
+
+    failed = False
+    try:
+        # What else the machine does would show in the times.
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
+    except PermissionError:
+        pass
+    for path in sys.argv[1:]:
+        backend = Linux()
+        backend.begin()
+        try:
+            with open(path) as file:
+                Run(backend).run(file.read())
+        except Mismatch as error:
+            print(f"{path}: {error}")
+            failed = True
+    sys.stdout.flush()
+    os._exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
