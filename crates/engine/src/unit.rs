@@ -76,10 +76,12 @@ impl<N: Node> Unit<N> {
         if self.finished {
             return None;
         }
-        let ends = self.nodes.iter().map(Node::finished_at);
-        let last = ends.collect::<Option<Vec<SimTime>>>()?.into_iter().max();
+        let mut last = SimTime::ZERO;
+        for node in &self.nodes {
+            last = last.max(node.finished_at()?);
+        }
         self.finished = true;
-        Some(last.unwrap_or(SimTime::ZERO))
+        Some(last)
     }
 
     fn member(&self, id: HostId) -> Option<usize> {

@@ -1,6 +1,6 @@
 //! One host: everything its kernel keeps.
 
-use crate::clock::Clock;
+use crate::clock::{Clock, CpuModel};
 use crate::files::Files;
 use crate::futex::FutexTable;
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// What a host is made from.
 #[derive(Clone, Debug)]
@@ -38,10 +39,16 @@ pub struct HostConfig {
     /// Native paths that guests see even where they lie below a directory that starts empty, such
     /// as `/tmp`.
     pub exposed: Vec<PathBuf>,
+    /// Once set, [`Host::run_until`] returns early: the run is being given up.
+    pub interrupt: Arc<AtomicBool>,
     /// The address of `eth0`.
     pub address: Ipv4Addr,
     /// What `eth0` can send and receive.
     pub nic: belljar_net::NicConfig,
+    /// Until then `eth0` can send and receive whatever comes.
+    pub bootstrap_end: SimTime,
+    /// What simulated time computation takes.
+    pub cpu: CpuModel,
     /// Names and addresses of all hosts, shown in `/etc/hosts`.
     pub names: Arc<Vec<(String, Ipv4Addr)>>,
     /// What to run.
@@ -152,6 +159,10 @@ pub struct Host {
     /// How many address spaces are in each slot: a forked child is in its parent's until it executes.
     pub(crate) slots_in_use: Map<u32, u32>,
     pub(crate) run_queue: VecDeque<ThreadKey>,
+    /// Who has the processor and for how many more calls, where a limit of time has come between.
+    pub(crate) turn: Option<(ThreadKey, u32)>,
+    /// When a process last ended.
+    pub(crate) last_end: SimTime,
     pub(crate) inbox: Map<EventKey, Packet>,
     pub(crate) futexes: FutexTable,
     pub(crate) files: Files,
@@ -183,11 +194,16 @@ impl Host {
             }
         }
         let mut waits = WaitTable::default();
+        let mut net = NetStack::new(&config, &mut waits);
+        if config.bootstrap_end > SimTime::ZERO {
+            net.eth0.nic.set_bandwidths(SimTime::ZERO, None, None);
+            timers.add(config.bootstrap_end, TimerAction::BootstrapEnd);
+        }
         Host {
-            clock: Clock::new(config.epoch_secs),
+            clock: Clock::new(config.epoch_secs, config.cpu),
             random: config.seed.stream(&["host", &config.name, "random"]),
             files: Files::new(&config),
-            net: NetStack::new(&config, &mut waits),
+            net,
             strace: crate::strace::Strace::new(config.strace),
             config,
             machine,
@@ -201,6 +217,8 @@ impl Host {
             next_pid: FIRST_PID,
             slots_in_use: Default::default(),
             run_queue: VecDeque::new(),
+            turn: None,
+            last_end: SimTime::ZERO,
             inbox: Map::new(),
             futexes: FutexTable::default(),
             reports: Vec::new(),
@@ -222,9 +240,10 @@ impl Host {
         let earlier = self.inbox.insert(key, packet);
         assert!(earlier.is_none(), "two events have the key {key:?}");
     }
-    /// The packets that have left since the last call, in order of departure.
-    pub fn take_departures(&mut self) -> Vec<Departure> {
-        std::mem::take(&mut self.departures)
+    /// Puts the packets that have left since the last call into `out`, which is empty, in order of
+    /// departure.
+    pub fn take_departures(&mut self, out: &mut Vec<Departure>) {
+        std::mem::swap(&mut self.departures, out);
     }
     /// The packets captured since the last call.
     pub fn take_captured(&mut self) -> Vec<Captured> {
@@ -260,10 +279,12 @@ impl Host {
     pub fn now(&self) -> SimTime {
         self.clock.now()
     }
-    /// Whether every process of the experiment has started and none is left.
-    pub fn is_finished(&self) -> bool {
-        self.specs_started == self.config.processes.len()
-            && self.processes.iter().all(|(_, process)| process.ended.is_some())
+    /// When the last process of the experiment, or of those they left behind, ended; `None` while one
+    /// runs or has not started.
+    pub fn finished_at(&self) -> Option<SimTime> {
+        let all_started = self.specs_started == self.config.processes.len();
+        let finished = all_started && self.processes.iter().all(|(_, process)| process.ended.is_some());
+        finished.then_some(self.last_end)
     }
 
     /// Counts something that a program asked for and did not fully get.

@@ -11,6 +11,7 @@ use crate::timer::TimerAction;
 use crate::wait::Waiter;
 use belljar_base::SimTime;
 use belljar_linux_abi::Errno;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Calls that a thread may make before the next runnable one has its turn.
 const SLICE: u32 = 200;
@@ -18,7 +19,7 @@ const SLICE: u32 = 200;
 impl Host {
     /// Runs everything that happens strictly before `limit`.
     pub fn run_until(&mut self, limit: SimTime) {
-        loop {
+        while !self.config.interrupt.load(Relaxed) {
             let due = self.next_due();
             match due {
                 Some(at) if at <= self.clock.now() => {

@@ -142,6 +142,7 @@ pub fn config() -> HostConfig {
         directory: "/results/hosts/test".into(),
         working_directory: "/tmp".into(),
         exposed: Vec::new(),
+        interrupt: Default::default(),
         address: Ipv4Addr::new(11, 0, 0, 1),
         nic: belljar_net::NicConfig::default(),
         bootstrap_end: belljar_base::SimTime::ZERO,

@@ -27,6 +27,8 @@ pub enum TimerAction {
     Socket(SocketKey),
     /// An interface has something to do (`net/`).
     Interface(usize),
+    /// Bandwidths are limited from now on (`net/`).
+    BootstrapEnd,
 }
 
 /// The pending timers of one host.

@@ -119,6 +119,13 @@ impl Host {
         }
     }
 
+    /// The bootstrap phase is over: `eth0` is as fast as it is configured.
+    pub(crate) fn limit_bandwidths(&mut self) {
+        let (up, down) = (self.config.nic.bandwidth_up, self.config.nic.bandwidth_down);
+        self.net.eth0.nic.set_bandwidths(self.clock.now(), up, down);
+        self.flush_network();
+    }
+
     /// A packet from the network reaches the last router before `eth0`.
     pub(crate) fn packet_arrived(&mut self, packet: Packet) {
         self.net.eth0.nic.receive(self.clock.now(), packet);

@@ -42,12 +42,14 @@ impl Host {
         let (fds, mm) = (target.fds.take(), target.mm.take());
         target.ended = Some(status);
         target.signals.job = Default::default();
+        self.last_end = self.clock.now();
         if let Some(fds) = fds {
             self.release_fd_table(fds);
         }
         if let Some(mm) = mm {
             self.release_mm(mm);
         }
+        self.session_leader_ended(process);
         self.orphan_children(process);
         if let Some(spec) = self.processes[process.0].spec {
             self.reports.push(Report::Ended { spec, status, at: self.clock.now() });
