@@ -1,12 +1,14 @@
 //! `belljar exec`.
 
 use crate::failure::Failure;
+use crate::log::Log;
 use crate::placement::Placement;
 use crate::session;
 use crate::workers::Workers;
 use belljar_config::Experiment;
 use belljar_results::ResultsFolder;
 use belljar_sim::{Output, RunOptions};
+use clap::builder::FalseyValueParser;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -22,10 +24,10 @@ pub struct Arguments {
     #[arg(long, env = "BELLJAR_SEED", default_value_t = 1)]
     seed: u64,
     /// Keep the results in this folder; it must not exist yet
-    #[arg(short, long = "output", value_name = "DIR")]
+    #[arg(short, long = "output", value_name = "DIR", env = "BELLJAR_OUTPUT")]
     output: Option<PathBuf>,
     /// Log the system calls of every process (needs -o)
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "output", env = "BELLJAR_STRACE", value_parser = FalseyValueParser::new())]
     strace: bool,
     /// Where the code of the command and its children runs
     #[arg(long, value_enum, env = "BELLJAR_PLACEMENT")]
@@ -47,14 +49,16 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let temporary = tempfile::Builder::new().prefix("belljar-").tempdir().map_err(Failure::run)?;
     let path = arguments.output.clone().unwrap_or_else(|| temporary.path().join("results"));
     let hosts = experiment.hosts.iter().map(|host| host.name.as_str());
-    let folder = ResultsFolder::create(&path, hosts).map_err(Failure::input)?;
+    let folder = ResultsFolder::create(&path, hosts).map_err(Failure::usage)?;
     let working_directory = std::env::current_dir().map_err(Failure::run)?;
     let options = RunOptions {
         output: Output::PassedThrough,
         working_directory: Some(working_directory),
         exposed: Vec::new(),
+        interrupt: Default::default(),
     };
-    let finished = session::run(&experiment, &folder, &options, &Workers::one(), false)?;
+    let finished =
+        session::run(&experiment, &folder, &options, &Workers::one(), &Log::new(false, &experiment), false)?;
     for (what, count) in &finished.statistics.warnings {
         eprintln!("belljar: warning: {what} ({count}x)");
     }

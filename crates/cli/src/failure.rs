@@ -21,6 +21,10 @@ impl Failure {
     pub fn run(error: impl fmt::Display) -> Failure {
         Failure { text: format!("error: {error}"), status: 1 }
     }
+    /// The command line names something that cannot be used.
+    pub fn usage(error: impl fmt::Display) -> Failure {
+        Failure { text: format!("error: {error}"), status: USAGE }
+    }
     /// The exit status of the command.
     pub fn status(&self) -> u8 {
         self.status

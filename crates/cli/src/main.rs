@@ -1,12 +1,19 @@
 //! The `belljar` command.
 #![forbid(unsafe_code)]
 
+mod diff;
+mod doctor;
 mod exec;
 mod failure;
+mod inspect;
+mod log;
 mod placement;
 mod progress;
 mod run;
+mod schema;
 mod session;
+mod shadow_options;
+mod topology;
 mod validate;
 mod workers;
 
@@ -29,6 +36,14 @@ enum Command {
     Exec(exec::Arguments),
     /// Check an experiment file without running it
     Validate(validate::Arguments),
+    /// Say what this machine offers, what limits it and what to do about it
+    Doctor(doctor::Arguments),
+    /// Compare two results folders and name the first divergence
+    Diff(diff::Arguments),
+    /// Show a results folder as tables
+    Inspect(inspect::Arguments),
+    /// Print the JSON Schema of experiment files
+    Schema(schema::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +51,10 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::main(&arguments),
         Command::Exec(arguments) => exec::main(&arguments),
         Command::Validate(arguments) => validate::main(&arguments),
+        Command::Doctor(arguments) => Ok(doctor::main(&arguments)),
+        Command::Diff(arguments) => diff::main(&arguments),
+        Command::Inspect(arguments) => inspect::main(&arguments),
+        Command::Schema(arguments) => Ok(schema::main(&arguments)),
     };
     result.unwrap_or_else(|failure| {
         eprintln!("{failure}");

@@ -3,10 +3,11 @@
 use crate::failure::Failure;
 use crate::placement::Placement;
 use crate::workers::{self, Workers};
-use crate::{progress, session};
-use belljar_config::{Experiment, Overrides};
+use crate::{log, progress, session, shadow_options, topology};
+use belljar_config::{Experiment, Overrides, Setting};
 use belljar_results::{ResultsFolder, Summary};
 use belljar_sim::{Output, RunOptions};
+use clap::builder::FalseyValueParser;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,13 +16,19 @@ use std::process::ExitCode;
 /// ended as the experiment expects.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  belljar run examples/first.yaml\n  belljar run exp.yaml -o results --seed 7 --pcap"
+    after_help = "Examples:\n  belljar run examples/first.yaml\n  belljar run exp.yaml -o results --seed 7 --pcap\n  belljar run exp.yaml --set general.stop_time=\"5 s\" --set hosts.alice.bandwidth_up=\"1 Mbit\"\n\nEvery option can be given as an environment variable too, as shown beside it."
 )]
 pub struct Arguments {
     /// The experiment file, in Shadow's format (`-` reads standard input)
     file: PathBuf,
     /// The results folder; it must not exist yet [default: general.data_directory]
-    #[arg(short, long = "output", value_name = "DIR", visible_alias = "data-directory")]
+    #[arg(
+        short,
+        long = "output",
+        value_name = "DIR",
+        visible_alias = "data-directory",
+        env = "BELLJAR_OUTPUT"
+    )]
     output: Option<PathBuf>,
     /// The seed of all randomness
     #[arg(long, env = "BELLJAR_SEED")]
@@ -30,10 +37,10 @@ pub struct Arguments {
     #[arg(long, env = "BELLJAR_STOP_TIME", value_parser = parse_time)]
     stop_time: Option<belljar_base::SimTime>,
     /// Capture the packets of every host's interfaces (eth0.pcap, lo.pcap)
-    #[arg(long)]
+    #[arg(long, env = "BELLJAR_PCAP", value_parser = FalseyValueParser::new())]
     pcap: bool,
     /// Log every process's system calls (<program>.<pid>.strace)
-    #[arg(long)]
+    #[arg(long, env = "BELLJAR_STRACE", value_parser = FalseyValueParser::new())]
     strace: bool,
     /// Where the code of all processes runs
     #[arg(long, value_enum, env = "BELLJAR_PLACEMENT")]
@@ -41,8 +48,21 @@ pub struct Arguments {
     #[command(flatten)]
     workers: workers::Arguments,
     /// Show no progress line
-    #[arg(long)]
+    #[arg(long, env = "BELLJAR_NO_PROGRESS", value_parser = FalseyValueParser::new())]
     no_progress: bool,
+    /// Set a value of the experiment, whatever the file says: keys joined by dots, items of lists by
+    /// their number from 0. The value is YAML
+    #[arg(long, value_name = "KEY=VALUE", env = "BELLJAR_SET", value_parser = Setting::parse)]
+    set: Vec<Setting>,
+    /// Print the experiment with everything resolved, and don't run it
+    #[arg(long, env = "BELLJAR_SHOW_CONFIG", value_parser = FalseyValueParser::new())]
+    show_config: bool,
+    /// Write a log to standard output in Shadow's format, with its heartbeat lines [default: as
+    /// general.progress says]
+    #[arg(long, env = "BELLJAR_LOG", value_parser = FalseyValueParser::new())]
+    log: bool,
+    #[command(flatten)]
+    general: shadow_options::Arguments,
 }
 
 fn parse_time(text: &str) -> Result<belljar_base::SimTime, String> {
@@ -51,7 +71,7 @@ fn parse_time(text: &str) -> Result<belljar_base::SimTime, String> {
 
 /// Loads, runs and sums up.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let mut experiment = Experiment::load(&arguments.file).map_err(Failure::input)?;
+    let mut experiment = Experiment::load_with(&arguments.file, &arguments.set).map_err(Failure::input)?;
     experiment.apply_overrides(&Overrides {
         seed: arguments.seed,
         stop_time: arguments.stop_time,
@@ -59,27 +79,43 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         pcap_enabled: arguments.pcap.then_some(true),
         strace_logging_mode: arguments.strace.then_some(belljar_config::StraceMode::Standard),
         placement: arguments.placement.map(Placement::setting),
-        ..Overrides::default()
+        ..arguments.general.overrides()
     });
+    if arguments.show_config {
+        print!("{}", experiment.to_yaml());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let log = log::Log::new(arguments.log || experiment.general.progress, &experiment);
     for note in &experiment.notes {
         eprintln!("note: {note}");
     }
     let hosts = experiment.hosts.iter().map(|host| host.name.as_str());
-    let folder = ResultsFolder::create(&experiment.general.data_directory, hosts).map_err(Failure::input)?;
+    let folder = ResultsFolder::create(&experiment.general.data_directory, hosts).map_err(Failure::usage)?;
+    if let Some(template) = &experiment.general.template_directory {
+        folder.fill(template).map_err(Failure::run)?;
+    }
+    folder
+        .write("topology.json", topology::topology(&experiment).to_json().as_bytes())
+        .map_err(Failure::run)?;
     folder.write("processed-config.yaml", experiment.to_yaml().as_bytes()).map_err(Failure::run)?;
 
     let start = progress::now();
-    let options =
-        RunOptions { output: Output::Files, working_directory: None, exposed: folder_of(&arguments.file) };
+    let options = RunOptions {
+        output: Output::Files,
+        working_directory: None,
+        exposed: folder_of(&arguments.file),
+        interrupt: Default::default(),
+    };
     let workers = Workers::new(&arguments.workers, &experiment);
     let show_progress = !arguments.no_progress && std::io::stderr().is_terminal();
-    let finished = session::run(&experiment, &folder, &options, &workers, show_progress)?;
+    let finished = session::run(&experiment, &folder, &options, &workers, &log, show_progress)?;
     let summary = Summary {
         statistics: &finished.statistics,
         real_time: start.elapsed(),
         results: &arguments.output.clone().unwrap_or(experiment.general.data_directory.clone()),
         interrupted: session::interruption(finished.ending),
     };
+    log.finished(&finished.statistics);
     println!("{summary}");
     if let Some(profile) = &finished.profile {
         print!("{}", workers::profile_text(profile));

@@ -1,6 +1,7 @@
 //! Runs a simulation on a thread of its own while this one watches signals and shows progress.
 
 use crate::failure::Failure;
+use crate::log::Log;
 use crate::progress::Progress;
 use crate::workers::{Workers, thread_time_ns};
 use belljar_base::SimTime;
@@ -22,7 +23,7 @@ const INTERRUPTED: i32 = 130;
 #[derive(Default)]
 struct Shared {
     committed_ps: AtomicU64,
-    stop: AtomicBool,
+    stop: Arc<AtomicBool>,
 }
 
 /// Runs the experiment. The first Ctrl-C (or SIGTERM, SIGHUP) ends it in order, keeping what there
@@ -32,6 +33,7 @@ pub fn run(
     folder: &ResultsFolder,
     options: &RunOptions,
     workers: &Workers,
+    log: &Log,
     show_progress: bool,
 ) -> Result<Finished, Failure> {
     belljar_platform::init().map_err(Failure::run)?;
@@ -52,12 +54,14 @@ pub fn run(
         on_start: Some(&place),
         meter: if workers.profile { Some(&thread_time_ns) } else { None },
     };
+    let options = RunOptions { interrupt: shared.stop.clone(), ..options.clone() };
     let watcher = thread::current();
     thread::scope(|scope| {
         let simulation = thread::Builder::new().name("worker-0".into());
         let simulation = simulation.spawn_scoped(scope, || {
-            let result = belljar_sim::run(experiment, folder, options, &engine, |committed| {
+            let result = belljar_sim::run(experiment, folder, &options, &engine, |committed| {
                 shared.committed_ps.store(committed.as_picos(), Relaxed);
+                log.heartbeat(committed);
                 if shared.stop.load(Relaxed) { Verdict::Stop } else { Verdict::Continue }
             });
             watcher.unpark();

@@ -7,8 +7,9 @@ use std::process::ExitCode;
 
 /// Reads an experiment file as `belljar run` does and says what is wrong with it, or what is in it.
 #[derive(clap::Args)]
+#[command(after_help = "Example:\n  belljar validate examples/first.yaml")]
 pub struct Arguments {
-    /// The experiment file
+    /// The experiment file (`-` reads standard input)
     file: PathBuf,
 }
 

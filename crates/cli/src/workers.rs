@@ -20,7 +20,7 @@ pub struct Arguments {
     #[arg(long, value_name = "BOOL", env = "BELLJAR_PINNING", action = clap::ArgAction::Set)]
     pinning: Option<bool>,
     /// Say at the end what the time went to, and what more threads would make of it
-    #[arg(long)]
+    #[arg(long, env = "BELLJAR_PROFILE", value_parser = clap::builder::FalseyValueParser::new())]
     profile: bool,
 }
 

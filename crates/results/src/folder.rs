@@ -75,7 +75,7 @@ impl ResultsFolder {
     ) -> Result<ResultsFolder, ResultsError> {
         let failed = |path: &Path, error| ResultsError::Write { path: path.to_owned(), error };
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            make_parents(parent).map_err(|error| failed(parent, error))?;
+            make_parents(parent).map_err(|error| failed(path, error))?;
         }
         match fs::create_dir(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -91,6 +91,11 @@ impl ResultsFolder {
             fs::create_dir_all(&path).map_err(|error| failed(&path, error))?;
         }
         Ok(folder)
+    }
+
+    /// Copies everything below `template` into the folder: `general.template_directory`.
+    pub fn fill(&self, template: &Path) -> Result<(), ResultsError> {
+        copy_tree(template, &self.path)
     }
 
     /// Its absolute path.
@@ -119,6 +124,27 @@ impl ResultsFolder {
     }
 }
 
+fn copy_tree(from: &Path, to: &Path) -> Result<(), ResultsError> {
+    let failed = |error| ResultsError::Write { path: to.to_owned(), error };
+    let mut entries = fs::read_dir(from).and_then(|all| all.collect::<io::Result<Vec<_>>>()).map_err(failed)?;
+    entries.sort_by_key(|entry| entry.file_name());
+    for entry in entries {
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let failed = |error| ResultsError::Write { path: target.clone(), error };
+        let kind = entry.file_type().map_err(failed)?;
+        if kind.is_dir() {
+            fs::create_dir_all(&target).map_err(failed)?;
+            copy_tree(&source, &target)?;
+        } else if kind.is_symlink() {
+            let leads = fs::read_link(&source).map_err(failed)?;
+            std::os::unix::fs::symlink(leads, &target).map_err(failed)?;
+        } else {
+            fs::copy(&source, &target).map(drop).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,5 +157,26 @@ mod tests {
         assert!(folder.host("alice").is_dir());
         let error = ResultsFolder::create(&path, [].into_iter()).unwrap_err().to_string();
         assert!(error.contains("exists already") && error.contains("-o"), "{error}");
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_said_with_the_folder_that_was_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("plain"), "").unwrap();
+        let path = dir.path().join("plain/data");
+        let error = ResultsFolder::create(&path, [].into_iter()).unwrap_err().to_string();
+        assert!(error.contains("plain/data: not a directory; a file stands where"), "{error}");
+    }
+
+    #[test]
+    fn a_template_is_copied_with_its_folders_and_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let template = dir.path().join("template");
+        fs::create_dir_all(template.join("hosts/alice")).unwrap();
+        fs::write(template.join("hosts/alice/torrc"), "x").unwrap();
+        std::os::unix::fs::symlink("torrc", template.join("hosts/alice/link")).unwrap();
+        let folder = ResultsFolder::create(&dir.path().join("data"), ["alice"].into_iter()).unwrap();
+        folder.fill(&template).unwrap();
+        assert_eq!(fs::read_to_string(folder.host("alice").join("link")).unwrap(), "x");
     }
 }

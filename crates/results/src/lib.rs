@@ -11,6 +11,7 @@ mod folder;
 pub mod read;
 mod statistics;
 mod summary;
+mod tables;
 mod topology;
 
 pub use capture::CaptureWriter;
@@ -18,4 +19,5 @@ pub use diff::{Comparison, Difference, compare};
 pub use folder::{ResultsError, ResultsFolder};
 pub use statistics::{HostStatistics, ProcessStatistics, Statistics};
 pub use summary::Summary;
+pub use tables::{Section, table};
 pub use topology::{Topology, TopologyEdge, TopologyHost, TopologyNode};

@@ -3,11 +3,13 @@
 use crate::error::Problem;
 use crate::model::{Extensions, Placement};
 use crate::yaml::{Node, Section, section};
+use belljar_base::SimDuration;
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 
-const KEYS: &[&str] = &["start_date", "placement"];
+const KEYS: &[&str] = &["start_date", "placement", "metrics"];
+const METRICS_KEYS: &[&str] = &["interval"];
 
 /// The last start of a clock: simulated time ends 213 days later, before 32-bit clocks do so.
 const LAST_START: i64 = 2_100_000_000;
@@ -17,6 +19,16 @@ pub(super) fn read(node: &Node) -> Result<Extensions, Problem> {
     let mut result = Extensions::default();
     s.read("start_date", start_date)?.inspect(|v| result.start_date = *v);
     s.read("placement", |n, k| section::choice(n, k, Placement::NAMES))?.inspect(|v| result.placement = *v);
+    if let Some(node) = s.get("metrics") {
+        let metrics = Section::new(node, "'metrics'", METRICS_KEYS, false)?;
+        let interval = metrics.required("interval", "interval: 100 ms")?;
+        let every = section::duration(interval, "interval")?;
+        // More often than that, no memory holds what is sampled.
+        if every < SimDuration::from_micros(1) {
+            return Err(interval.problem("'interval' must be at least 1 us").help("write interval: 100 ms"));
+        }
+        result.metrics_interval = Some(every);
+    }
     Ok(result)
 }
 

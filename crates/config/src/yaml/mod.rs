@@ -2,10 +2,12 @@
 
 mod read;
 pub(crate) mod section;
+pub(crate) mod set;
 
 use crate::error::{Problem, Span};
 pub(crate) use read::parse;
 pub(crate) use section::Section;
+pub use set::Setting;
 use std::rc::Rc;
 
 /// A value and its place. What an alias refers to is shared.

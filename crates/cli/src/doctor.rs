@@ -1,0 +1,261 @@
+//! `belljar doctor`.
+
+use nix::sys::resource::{Resource, getrlimit};
+use std::fmt;
+use std::fs;
+use std::process::{Command, ExitCode, Stdio};
+
+/// Says what this machine offers to Belljar: one line each, `ok`, `limited` or `missing`, with what to
+/// do about it. The exit status is 0 if experiments can run.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  belljar doctor")]
+pub struct Arguments {}
+
+/// Mappings that a process may have and that guests need, by kind of guest (measured).
+const SMALL_DYNAMIC_GUEST: u64 = 30;
+const PYTHON_GUEST: u64 = 120;
+/// Mappings that the simulator itself needs.
+const OWN_MAPPINGS: u64 = 530;
+/// What Linux gives by default.
+const USUAL_MAPPINGS: u64 = 65_530;
+/// Open files beyond which nothing that fits into one simulation asks for more.
+const ENOUGH_FILES: u64 = 65_536;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Ok,
+    Limited,
+    Missing,
+}
+
+/// A line of the report.
+#[derive(Debug)]
+struct Finding {
+    state: State,
+    what: &'static str,
+    found: String,
+    remedy: Option<String>,
+}
+
+impl Finding {
+    fn ok(what: &'static str, found: impl Into<String>) -> Finding {
+        Finding { state: State::Ok, what, found: found.into(), remedy: None }
+    }
+    fn new(state: State, what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Finding {
+        Finding { state, what, found: found.into(), remedy: Some(remedy.into()) }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state {
+            State::Ok => "ok",
+            State::Limited => "limited",
+            State::Missing => "missing",
+        };
+        write!(f, "{state:<8} {:<22} {}", self.what, self.found)?;
+        match &self.remedy {
+            Some(remedy) => write!(f, "\n{:31} {remedy}", ""),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Looks at everything and tells.
+pub fn main(_: &Arguments) -> ExitCode {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let flags = cpu_flags(&read("/proc/cpuinfo"));
+    let has = |flag: &str| flags.iter().any(|f| f == flag);
+    let guests = belljar_platform::init();
+    let number = |path: &str| read(path).trim().parse::<u64>().ok();
+    let findings = [
+        match &guests {
+            Ok(()) => Finding::ok("running guests", "programs run on simulated hosts"),
+            Err(error) => Finding::new(
+                State::Missing,
+                "running guests",
+                error.to_string(),
+                "Belljar needs Linux 5.11 or later on x86-64; the lines below say what else may be the matter",
+            ),
+        },
+        kernel(read("/proc/sys/kernel/osrelease").trim()),
+        cpu_feature(has("fsgsbase"), "FSGSBASE", "threads switch without a call of Linux", State::Missing),
+        cpu_feature(
+            has("xsavec"),
+            "XSAVEC",
+            "vector registers are saved as far as they are used",
+            State::Limited,
+        ),
+        match has("cpuid_fault") {
+            true => Finding::ok("CPUID faulting", "all guests see one CPU model"),
+            false => Finding::new(
+                State::Limited,
+                "CPUID faulting",
+                "not on this CPU or not passed on to this virtual machine",
+                "results may differ on another CPU model, if a program asks for it in code of its own",
+            ),
+        },
+        mappings(number("/proc/sys/vm/max_map_count").unwrap_or(USUAL_MAPPINGS)),
+        match getrlimit(Resource::RLIMIT_NOFILE) {
+            Ok((soft, hard)) => open_files(soft, hard),
+            Err(error) => {
+                Finding::new(State::Limited, "open files", error.to_string(), "ulimit -n tells more")
+            }
+        },
+        memory(&read("/proc/meminfo")),
+        cores(),
+        user_namespaces(),
+        perf(read("/proc/sys/kernel/perf_event_paranoid").trim().parse().ok()),
+    ];
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if guests.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn cpu_flags(cpuinfo: &str) -> Vec<String> {
+    let line = cpuinfo.lines().find(|line| line.starts_with("flags"));
+    let flags = line.and_then(|line| line.split_once(':')).map_or("", |(_, flags)| flags);
+    flags.split_whitespace().map(str::to_owned).collect()
+}
+
+fn kernel(release: &str) -> Finding {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
+    let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    let found = format!("Linux {release}");
+    if version >= (5, 11) {
+        Finding::ok("syscall user dispatch", found)
+    } else {
+        let remedy = "system calls of guests are caught by it: boot Linux 5.11 or later";
+        Finding::new(State::Missing, "syscall user dispatch", found, remedy)
+    }
+}
+
+fn cpu_feature(there: bool, what: &'static str, good: &str, without: State) -> Finding {
+    match there {
+        true => Finding::ok(what, good),
+        false => Finding::new(
+            without,
+            what,
+            "not offered by this CPU",
+            "in a virtual machine, choose the CPU model of its host (qemu: -cpu host)",
+        ),
+    }
+}
+
+fn mappings(limit: u64) -> Finding {
+    let room = limit.saturating_sub(OWN_MAPPINGS);
+    let found = format!(
+        "vm.max_map_count {limit}: about {} small or {} python programs near at a time; more run far",
+        room / SMALL_DYNAMIC_GUEST,
+        room / PYTHON_GUEST
+    );
+    if limit >= USUAL_MAPPINGS {
+        Finding::ok("memory mappings", found)
+    } else {
+        Finding::new(State::Limited, "memory mappings", found, "as root: sysctl vm.max_map_count=1048576")
+    }
+}
+
+fn open_files(soft: u64, hard: u64) -> Finding {
+    let found = format!("RLIMIT_NOFILE {} of {}", limit(soft), limit(hard));
+    if soft >= ENOUGH_FILES.min(hard) && soft >= 4_096 {
+        Finding::ok("open files", found)
+    } else if hard > soft {
+        Finding::new(
+            State::Limited,
+            "open files",
+            found,
+            format!("for large runs: ulimit -n {}", limit(hard)),
+        )
+    } else {
+        let remedy = "for large runs, raise nofile in /etc/security/limits.conf, or docker run --ulimit nofile=1048576";
+        Finding::new(State::Limited, "open files", found, remedy)
+    }
+}
+
+fn limit(value: u64) -> String {
+    if value == u64::MAX { "unlimited".into() } else { value.to_string() }
+}
+
+fn memory(meminfo: &str) -> Finding {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib: u64 = line.and_then(|v| v.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or(0);
+    let found = format!("{:.1} GiB available", kib as f64 / 1_048_576.0);
+    match kib {
+        1_048_576.. => Finding::ok("memory", found),
+        _ => Finding::new(State::Limited, "memory", found, "a python program takes 10 MiB, a JVM 40 MiB"),
+    }
+}
+
+fn cores() -> Finding {
+    match std::thread::available_parallelism() {
+        Ok(count) => Finding::ok("CPUs", format!("{count} for this process")),
+        Err(error) => Finding::new(State::Limited, "CPUs", error.to_string(), "one worker is used"),
+    }
+}
+
+/// Tried, since half a dozen settings and container runtimes can forbid it.
+fn user_namespaces() -> Finding {
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--user", "--map-root-user", "--net", "true"]);
+    let tried = unshare.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    match tried {
+        Ok(status) if status.success() => {
+            Finding::ok("user namespaces", "not needed by 'run'; tests against Linux's own network use them")
+        }
+        Ok(_) => Finding::new(
+            State::Limited,
+            "user namespaces",
+            "forbidden here; 'run' does not need them",
+            "as root: sysctl kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0, \
+             or outside the container",
+        ),
+        Err(_) => Finding::new(
+            State::Limited,
+            "user namespaces",
+            "cannot be tried: there is no unshare(1); 'run' does not need them",
+            "install util-linux",
+        ),
+    }
+}
+
+fn perf(paranoid: Option<i64>) -> Finding {
+    match paranoid {
+        Some(level) if level <= 2 => {
+            Finding::ok("perf", format!("kernel.perf_event_paranoid {level}: the simulator can be profiled"))
+        }
+        Some(level) => Finding::new(
+            State::Limited,
+            "perf",
+            format!("kernel.perf_event_paranoid {level}"),
+            "needed for profiling the simulator only; as root: sysctl kernel.perf_event_paranoid=1",
+        ),
+        None => Finding::new(
+            State::Limited,
+            "perf",
+            "not offered by this kernel",
+            "needed for profiling the simulator only",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_and_limits_are_judged() {
+        assert_eq!(kernel("5.10.0-28-amd64").state, State::Missing);
+        assert_eq!(kernel("5.11").state, State::Ok);
+        assert_eq!(kernel("6.1.0-rc1").state, State::Ok);
+        assert_eq!(kernel("").state, State::Missing);
+        assert_eq!(mappings(65_530).state, State::Ok);
+        assert_eq!(mappings(1_000).state, State::Limited);
+        assert_eq!(open_files(1_024, 1_048_576).state, State::Limited);
+        assert!(open_files(1_024, 524_288).to_string().contains("ulimit -n 524288"));
+        assert_eq!(open_files(1_048_576, 1_048_576).state, State::Ok);
+        assert_eq!(perf(None).state, State::Limited);
+        assert_eq!(cpu_flags("processor : 0\nflags\t\t: fpu xsavec\n"), ["fpu", "xsavec"]);
+    }
+}

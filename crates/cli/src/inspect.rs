@@ -1,0 +1,59 @@
+//! `belljar inspect`.
+
+use crate::failure::Failure;
+use belljar_results::read::Results;
+use belljar_results::{Section, table};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Shows the results of a run as tables: processes, hosts, traffic, system calls, warnings.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  belljar inspect first.data\n  belljar inspect first.data syscalls --rows 1000"
+)]
+pub struct Arguments {
+    /// The results folder
+    results: PathBuf,
+    /// Which tables [default: all]
+    #[arg(value_enum)]
+    tables: Vec<Name>,
+    /// Show at most so many rows of each
+    #[arg(long, value_name = "N", env = "BELLJAR_ROWS", default_value_t = 20)]
+    rows: usize,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Name {
+    Processes,
+    Hosts,
+    Traffic,
+    Syscalls,
+    Warnings,
+}
+
+impl Name {
+    fn section(self) -> Section {
+        match self {
+            Name::Processes => Section::Processes,
+            Name::Hosts => Section::Hosts,
+            Name::Traffic => Section::Traffic,
+            Name::Syscalls => Section::Syscalls,
+            Name::Warnings => Section::Warnings,
+        }
+    }
+}
+
+/// Opens and prints.
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let results = Results::open(&arguments.results).map_err(Failure::usage)?;
+    let chosen: Vec<Section> = match arguments.tables.is_empty() {
+        true => Section::ALL.to_vec(),
+        false => arguments.tables.iter().map(|name| name.section()).collect(),
+    };
+    let tables: Vec<String> = chosen
+        .iter()
+        .map(|section| format!("{}\n{}", section.title(), table(&results, *section, arguments.rows)))
+        .collect();
+    print!("{}", tables.join("\n"));
+    Ok(ExitCode::SUCCESS)
+}

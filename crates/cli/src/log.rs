@@ -1,0 +1,161 @@
+//! Lines on standard output in the format of Shadow's log, which tools for Shadow read:
+//! `<real time> [<tid>:<thread>] <simulated time> [<LEVEL>] [<host:ip>] [<file:line>] [<function>] <message>`.
+
+use crate::progress::now;
+use belljar_base::SimTime;
+use belljar_config::{Experiment, LogLevel};
+use belljar_results::Statistics;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+/// The log of one run.
+pub struct Log {
+    wanted: bool,
+    level: LogLevel,
+    start: Instant,
+    heartbeat_ps: Option<u64>,
+    next_heartbeat_ps: AtomicU64,
+}
+
+impl Log {
+    /// Writes nothing unless `wanted`.
+    pub fn new(wanted: bool, experiment: &Experiment) -> Log {
+        let heartbeat = experiment.general.heartbeat_interval.map(|interval| interval.as_picos().max(1));
+        Log {
+            wanted,
+            level: experiment.general.log_level,
+            start: now(),
+            heartbeat_ps: heartbeat,
+            next_heartbeat_ps: AtomicU64::new(heartbeat.unwrap_or(u64::MAX)),
+        }
+    }
+
+    /// A message; `host` as `name:address`.
+    pub fn line(&self, level: LogLevel, at: Option<SimTime>, host: Option<&str>, from: &str, message: &str) {
+        if !self.wanted || level > self.level {
+            return;
+        }
+        let real = self.start.elapsed();
+        let (s, us) = (real.as_secs(), real.subsec_micros());
+        let name = match level {
+            LogLevel::Error => "ERROR",
+            LogLevel::Warning => "WARN",
+            LogLevel::Info => "INFO",
+            LogLevel::Debug => "DEBUG",
+            LogLevel::Trace => "TRACE",
+        };
+        let simulated = at.map_or("n/a".to_owned(), |at| {
+            let s = at.as_nanos() / 1_000_000_000;
+            format!("{:02}:{:02}:{:02}.{:09}", s / 3600, s / 60 % 60, s % 60, at.as_nanos() % 1_000_000_000)
+        });
+        let thread = std::thread::current();
+        // Whoever reads the log may have closed it; the run goes on.
+        let _ = writeln!(
+            std::io::stdout().lock(),
+            "{:02}:{:02}:{:02}.{us:06} [{}:{}] {simulated} [{name}] [{}] [belljar:0] [{from}] {message}",
+            s / 3600,
+            s / 60 % 60,
+            s % 60,
+            nix::unistd::gettid(),
+            thread.name().unwrap_or("belljar"),
+            host.unwrap_or("n/a"),
+        );
+    }
+
+    /// Says what the simulator uses, once for each interval that has passed at `committed`.
+    pub fn heartbeat(&self, committed: SimTime) {
+        let Some(interval) = self.heartbeat_ps.filter(|_| self.wanted) else { return };
+        let (reached, due) = (committed.as_picos(), self.next_heartbeat_ps.load(Relaxed));
+        if reached < due {
+            return;
+        }
+        let last = reached / interval * interval;
+        // Only whoever moves the next one on writes this one.
+        if self
+            .next_heartbeat_ps
+            .compare_exchange(due, last.saturating_add(interval), Relaxed, Relaxed)
+            .is_err()
+        {
+            return;
+        }
+        let at = SimTime::from_picos(last);
+        let ns = at.as_nanos();
+        if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {
+            let minutes = |time: nix::sys::time::TimeVal| time.num_milliseconds() as f64 / 60_000.0;
+            let message = format!(
+                "Process resource usage at simtime {ns} reported by getrusage(): ru_maxrss={:.3} GiB, \
+                 ru_utime={:.3} minutes, ru_stime={:.3} minutes, ru_nvcsw={}, ru_nivcsw={}",
+                usage.max_rss() as f64 / 1_048_576.0,
+                minutes(usage.user_time()),
+                minutes(usage.system_time()),
+                usage.voluntary_context_switches(),
+                usage.involuntary_context_switches(),
+            );
+            self.line(LogLevel::Info, Some(at), None, "heartbeat", &message);
+        }
+        if let Ok(memory) = std::fs::read_to_string("/proc/meminfo") {
+            let message = format!(
+                "System memory usage in bytes at simtime {ns} ns reported by /proc/meminfo: {}",
+                meminfo(&memory)
+            );
+            self.line(LogLevel::Info, Some(at), None, "heartbeat", &message);
+        }
+    }
+
+    /// What the experiment's processes came to.
+    pub fn finished(&self, statistics: &Statistics) {
+        let end = SimTime::from_nanos((statistics.simulated_seconds * 1e9) as u64);
+        for (name, host) in &statistics.hosts {
+            let host_name = format!("{name}:{}", host.address);
+            for p in &host.processes {
+                let at = p.ended.map_or(end, |s| SimTime::from_nanos((s * 1e9).round() as u64));
+                let pid = p.pid.map_or(String::new(), |pid| format!(".{pid}"));
+                let (level, problem) = match &p.problem {
+                    Some(problem) if !p.as_expected => (LogLevel::Error, format!("; {problem}")),
+                    _ => (LogLevel::Info, String::new()),
+                };
+                let message = format!("process '{}{pid}' {}{problem}", p.program, p.state);
+                self.line(level, Some(at), Some(&host_name), "process", &message);
+            }
+        }
+        for (what, count) in &statistics.warnings {
+            self.line(LogLevel::Warning, Some(end), None, "summary", &format!("{what} ({count}x)"));
+        }
+    }
+}
+
+/// The numbers that say how full memory is, in bytes, as a JSON object.
+fn meminfo(text: &str) -> String {
+    let keys = ["MemTotal", "MemFree", "MemAvailable", "Buffers", "Cached", "SwapTotal", "SwapFree"];
+    let entries = text.lines().filter_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        let kib: u64 = value.trim().strip_suffix(" kB")?.parse().ok()?;
+        keys.contains(&key).then(|| format!("\"{}\":{}", snake(key), kib * 1_024))
+    });
+    format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
+}
+
+fn snake(key: &str) -> String {
+    let mut name = String::new();
+    for c in key.chars() {
+        if c.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(c.to_ascii_lowercase());
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_told_in_bytes() {
+        let text = "MemTotal:       16 kB\nMemAvailable:    2 kB\nHugePages_Total:       0\n";
+        assert_eq!(meminfo(text), r#"{"mem_total":16384,"mem_available":2048}"#);
+    }
+}
