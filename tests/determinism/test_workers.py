@@ -1,0 +1,158 @@
+"""Random experiments give the same bytes for every number of workers, with hosts stolen and not, near and far.
+
+A failure names the seed; `BELLJAR_DETERMINISM_SEED=<seed> ./test -k workers` draws that experiment alone, and
+`BELLJAR_DETERMINISM_COUNT` says how many are drawn (12; --all draws 60)."""
+
+import os
+import pathlib
+import random
+import subprocess
+
+import pytest
+import yaml
+from conftest import TARGET, execute
+
+FIRST = 1
+SMALL, LARGE = 12, 60
+
+# Workers, stealing, pinning. The first is what the others are held against.
+WAYS = [(1, True, False), (2, True, False), (2, False, False), (2, True, True), (3, True, False)]
+
+PYTHON = """
+import asyncio, os, random, socket, sys, time
+async def main(host, port, count):
+    for i in range(count):
+        try:
+            reader, writer = await asyncio.wait_for(asyncio.open_connection(host, port), 5)
+            writer.write(os.urandom(random.randrange(1, 5000)))
+            writer.write_eof()
+            print(time.time_ns(), await asyncio.wait_for(reader.read(), 20), id(reader))
+            writer.close()
+        except (OSError, asyncio.TimeoutError) as error:
+            print(time.time_ns(), repr(error))
+        await asyncio.sleep(random.random() / 10)
+asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
+"""
+
+
+@pytest.fixture(scope="module")
+def program():
+    source = pathlib.Path(__file__).with_name("programs.c")
+    out = TARGET / "test-work" / "determinism-programs"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["gcc", "-O1", "-Wall", "-Wextra", "-pthread", source, "-o", out], check=True)
+    return out
+
+
+def pick_latency(draw):
+    """10 us to 50 ms, in microseconds; short and long ones alike."""
+    return round(10 * 5000 ** draw.random())
+
+
+def draw_graph(draw):
+    """A connected graph, now and then of close pairs that are far from each other."""
+    nodes = draw.randrange(1, 9)
+    text = f"graph [ directed {int(draw.random() < 0.15)}\n"
+    directed = "directed 1" in text
+    for n in range(nodes):
+        rate = draw.choice(["2 Mbit", "20 Mbit", "1 Gbit", "1 Gbit"])
+        text += f'node [ id {n} host_bandwidth_up "{rate}" host_bandwidth_down "{rate}" ]\n'
+    pairs = [(n, n) for n in range(nodes)] + [(draw.randrange(n), n) for n in range(1, nodes)]
+    pairs += [tuple(sorted(draw.sample(range(nodes), 2))) for _ in range(nodes // 2)]
+    clusters = draw.random() < 0.3
+    for a, b in sorted(set(pairs)):
+        close = a // 2 == b // 2
+        latency = (draw.randrange(10, 40) if close else draw.randrange(5000, 50000)) if clusters else pick_latency(draw)
+        jitter = draw.randrange(latency) if draw.random() < 0.3 else 0
+        loss = draw.choice([0, 0, 0.001, 0.02, 0.1])
+        for source, target in {(a, b), (b, a)} if directed else {(a, b)}:
+            text += f'edge [ source {source} target {target} latency "{latency} us" jitter "{jitter} us" packet_loss {loss} ]\n'
+    return text + "]", nodes
+
+
+def draw_experiment(seed, program):
+    draw = random.Random(seed)
+    gml, nodes = draw_graph(draw)
+    servers, hosts = draw.randrange(1, 4), {}
+
+    def process(*args, path=program, **more):
+        start = f"{draw.choice([0, 1000, draw.randrange(3000)])} ms"
+        return {"path": str(path), "args": [str(a) for a in args], "start_time": start, "expected_final_state": "any", **more}
+
+    def client():
+        server = f"server{draw.randrange(servers)}"
+        kind = draw.randrange(9)
+        if kind < 3:
+            return process("tcp-client", server, 80, round(10 ** (6 * draw.random())), draw.choice([0, 10, 1000]))
+        if kind < 5:
+            return process("udp-client", server, 53, draw.randrange(1, 60), draw.choice([1000, 7000, 40000]))
+        if kind == 5:
+            return process("family", draw.randrange(1, 4))
+        if kind == 6:
+            return process("threads", draw.randrange(2, 9), draw.randrange(1, 20))
+        if kind == 7:
+            return process("spin", draw.randrange(500, 5000))
+        return process("-c", PYTHON, server, 80, draw.randrange(1, 6), path="/usr/bin/python3")
+
+    for n in range(servers):
+        more = {"shutdown_time": f"{draw.randrange(4000, 9000)} ms"} if draw.random() < 0.3 else {}
+        serving = [process("tcp-server", 80, **more), process("udp-echo", 53)]
+        for one in serving:
+            one["start_time"] = "0 s"
+        hosts[f"server{n}"] = {"network_node_id": draw.randrange(nodes), "processes": serving}
+    for n in range(draw.randrange(1, 9)):
+        options = {"network_node_id": draw.randrange(nodes), "processes": [client() for _ in range(draw.randrange(1, 4))]}
+        hosts[f"client{n}"] = options
+    general = {"stop_time": f"{draw.randrange(3000, 12000)} ms", "seed": seed}
+    if draw.random() < 0.3:
+        general["bootstrap_end_time"] = f"{draw.randrange(1, 2000)} ms"
+    general["model_unblocked_syscall_latency"] = draw.random() < 0.3
+    return {
+        "general": general,
+        "network": {"graph": {"type": "gml", "inline": gml}},
+        "experimental": {"strace_logging_mode": draw.choice(["off", "standard"])},
+        "host_option_defaults": {"pcap_enabled": True},
+        "hosts": hosts,
+    }
+
+
+def contents(folder):
+    """Every file of a results folder, links as what they name."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_symlink():
+            found[name] = os.readlink(path).encode()
+        elif path.is_file():
+            found[name] = path.read_bytes()
+    return found
+
+
+def seeds():
+    if one := os.environ.get("BELLJAR_DETERMINISM_SEED"):
+        return [int(one)]
+    count = int(os.environ.get("BELLJAR_DETERMINISM_COUNT", LARGE))
+    small = int(os.environ.get("BELLJAR_DETERMINISM_COUNT", SMALL))
+    return [pytest.param(FIRST + n, marks=[] if n < small else [pytest.mark.slow]) for n in range(max(count, small))]
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_workers_make_no_difference(belljar, workdir, program, seed):
+    (workdir / "experiment.yaml").write_text(yaml.safe_dump(draw_experiment(seed, program), sort_keys=False))
+    results = {}
+    for workers, stealing, pinning in WAYS:
+        # The folder's name is where guests start: the same for all.
+        data = workdir / "data"
+        command = [belljar, "run", workdir / "experiment.yaml", "-o", data, "--no-progress", "--parallelism", workers]
+        command += ["--stealing", str(stealing).lower(), "--pinning", str(pinning).lower()]
+        done = execute(command, 300)
+        # 1: something did not end as expected, such as a program whose server was shut down.
+        assert done.status in (0, 1) and "processes" in done.out, f"seed {seed}: {done}"
+        data.rename(workdir / f"workers{workers}-{'stealing' if stealing else 'own'}-{'pinned' if pinning else 'free'}")
+        folder = workdir / f"workers{workers}-{'stealing' if stealing else 'own'}-{'pinned' if pinning else 'free'}"
+        results[folder.name] = contents(folder)
+    first, *others = results
+    assert any(name.endswith(".pcap") and len(b) > 24 for name, b in results[first].items()) or len(results[first]) > 3
+    for other in others:
+        differing = [n for n in sorted({*results[first], *results[other]}) if results[first].get(n) != results[other].get(n)]
+        assert not differing, f"seed {seed}: {first} and {other} differ in {differing}: ./belljar diff {workdir / first} {workdir / other}"
