@@ -165,6 +165,8 @@ pub struct Host {
     pub(crate) last_end: SimTime,
     pub(crate) inbox: Map<EventKey, Packet>,
     pub(crate) futexes: FutexTable,
+    /// System V shared memory and semaphores.
+    pub(crate) ipc: crate::ipc::Ipc,
     pub(crate) files: Files,
     pub(crate) net: NetStack,
     /// `getrandom`, `/dev/random`, `AT_RANDOM`.
@@ -221,6 +223,7 @@ impl Host {
             last_end: SimTime::ZERO,
             inbox: Map::new(),
             futexes: FutexTable::default(),
+            ipc: Default::default(),
             reports: Vec::new(),
             specs_started: 0,
             warnings: Map::new(),

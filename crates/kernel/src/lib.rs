@@ -19,6 +19,7 @@ mod futex;
 mod guest;
 pub mod host;
 pub mod ids;
+mod ipc;
 pub mod machine;
 mod mm;
 mod net;

@@ -107,7 +107,7 @@ impl Call<'_> {
 
 impl Host {
     /// Decides where a mapping of `len` bytes goes.
-    fn place_mapping(&mut self, mm: MmKey, hint: u64, len: u64, flags: i32) -> Result<u64, Errno> {
+    pub(crate) fn place_mapping(&mut self, mm: MmKey, hint: u64, len: u64, flags: i32) -> Result<u64, Errno> {
         let range = self.mm(mm).range.clone();
         let wanted = hint..hint.checked_add(len).ok_or(Errno::ENOMEM)?;
         let inside = range.start <= wanted.start && wanted.end <= range.end;

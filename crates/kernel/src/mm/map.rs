@@ -172,6 +172,7 @@ impl Host {
             }
         }
         self.machine.destroy_space(mm.space);
+        self.sweep_segments();
     }
 
     /// Every part of a mapping holds a reference to its file: one more for each part that stays

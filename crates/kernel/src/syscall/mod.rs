@@ -20,6 +20,8 @@ pub mod poll;
 pub mod process;
 pub mod sched;
 pub mod select;
+pub mod sem;
+pub mod shm;
 pub mod signal;
 pub mod socket;
 pub mod socket_io;

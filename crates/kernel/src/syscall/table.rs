@@ -119,9 +119,9 @@ table! {
     26 msync = Partial, memory::sys_msync, "";
     27 mincore = Partial, memory::sys_mincore, "";
     28 madvise = Partial, memory::sys_madvise, "";
-    29 shmget = Unsupported, unsupported, "";
-    30 shmat = Unsupported, unsupported, "";
-    31 shmctl = Unsupported, unsupported, "";
+    29 shmget = Partial, shm::sys_shmget, "permissions are kept and shown, not enforced";
+    30 shmat = Partial, shm::sys_shmat, "permissions are kept and shown, not enforced";
+    31 shmctl = Partial, shm::sys_shmctl, "permissions are kept and shown, not enforced";
     32 dup = Full, descriptors::sys_dup, "";
     33 dup2 = Full, descriptors::sys_dup2, "";
     34 pause = Full, signal::sys_pause, "";
@@ -154,10 +154,10 @@ table! {
     61 wait4 = Full, wait::sys_wait4, "";
     62 kill = Full, signal::sys_kill, "";
     63 uname = Full, misc::sys_uname, "";
-    64 semget = Unsupported, unsupported, "";
-    65 semop = Unsupported, unsupported, "";
-    66 semctl = Unsupported, unsupported, "";
-    67 shmdt = Unsupported, unsupported, "";
+    64 semget = Partial, sem::sys_semget, "permissions are kept and shown, not enforced";
+    65 semop = Partial, sem::sys_semop, "permissions are kept and shown, not enforced";
+    66 semctl = Partial, sem::sys_semctl, "permissions are kept and shown, not enforced";
+    67 shmdt = Partial, shm::sys_shmdt, "permissions are kept and shown, not enforced";
     68 msgget = Unsupported, unsupported, "";
     69 msgsnd = Unsupported, unsupported, "";
     70 msgrcv = Unsupported, unsupported, "";
@@ -310,7 +310,7 @@ table! {
     217 getdents64 = Full, directories::sys_getdents64, "";
     218 set_tid_address = Full, process::sys_set_tid_address, "";
     219 restart_syscall = Unsupported, unsupported, "";
-    220 semtimedop = Unsupported, unsupported, "";
+    220 semtimedop = Partial, sem::sys_semtimedop, "permissions are kept and shown, not enforced";
     221 fadvise64 = NoEffect, files::sys_fadvise64, "";
     222 timer_create = Partial, timers::sys_timer_create, "not on processor time";
     223 timer_settime = Full, timers::sys_timer_settime, "";

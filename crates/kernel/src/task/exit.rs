@@ -38,6 +38,7 @@ impl Host {
         }
         self.cancel_process_timers(process);
         self.wake_vfork_parent(process);
+        self.undo_semaphores(process);
         let target = self.process(process);
         let (fds, mm) = (target.fds.take(), target.mm.take());
         target.ended = Some(status);

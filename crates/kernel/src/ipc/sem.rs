@@ -1,0 +1,228 @@
+//! Semaphore sets, `semop(2)`: a list of operations happens as a whole or waits as a whole.
+
+use super::Object;
+use crate::host::Host;
+use crate::ids::{ProcessKey, ThreadKey, WaitQueueId};
+use crate::thread::ThreadState;
+use belljar_linux_abi::ipc::{IpcPerm, SemBuf, SemidDs};
+use belljar_linux_abi::{Errno, c};
+
+/// `SEMVMX`, the highest value of a semaphore.
+pub(crate) const MAX_VALUE: i32 = 32_767;
+/// `SEMMSL`, semaphores in a set.
+pub(crate) const MAX_IN_SET: i32 = 32_000;
+/// `SEMMNI`, sets on a host.
+pub(crate) const MAX_SETS: usize = 32_000;
+
+/// One set.
+#[derive(Debug)]
+pub(crate) struct SemSet {
+    /// All that guests see of it but values.
+    pub(crate) state: SemidDs,
+    /// Values, and who last operated on each.
+    pub(crate) semaphores: Vec<Semaphore>,
+    /// Notified after every change.
+    pub(crate) changed: WaitQueueId,
+    /// Who waits for which semaphore; entries of threads that wait no more are ignored.
+    waiting: Vec<(ThreadKey, Waiting)>,
+}
+
+/// One semaphore.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Semaphore {
+    /// `semval`.
+    pub(crate) value: i32,
+    /// `sempid`.
+    pub(crate) pid: i32,
+}
+
+/// What an operation waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Waiting {
+    number: u16,
+    for_zero: bool,
+}
+
+/// What is to be added to a semaphore when a process ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SemUndo {
+    process: ProcessKey,
+    id: i32,
+    number: u16,
+    amount: i32,
+}
+
+/// How an attempt at `semop(2)` ended.
+#[derive(Debug)]
+pub(crate) enum Attempt {
+    /// All operations are done.
+    Done,
+    /// It waits until this queue is notified.
+    Waits(WaitQueueId),
+}
+
+impl Object for SemSet {
+    fn perm(&self) -> &IpcPerm {
+        &self.state.perm
+    }
+    fn perm_mut(&mut self) -> &mut IpcPerm {
+        &mut self.state.perm
+    }
+}
+
+impl SemSet {
+    /// The values after `operations`; `Err(Ok(..))` for what the first that cannot be done waits
+    /// for, `Err(Err(..))` for one that never can.
+    fn after(&self, operations: &[SemBuf]) -> Result<Vec<i32>, Result<(Waiting, i16), Errno>> {
+        let mut values: Vec<i32> = self.semaphores.iter().map(|s| s.value).collect();
+        for SemBuf { num, op, flags } in operations.iter().copied() {
+            let value = &mut values[usize::from(num)];
+            let next = *value + i32::from(op);
+            match op {
+                0 if *value != 0 => return Err(Ok((Waiting { number: num, for_zero: true }, flags))),
+                _ if next < 0 => return Err(Ok((Waiting { number: num, for_zero: false }, flags))),
+                _ if next > MAX_VALUE => return Err(Err(Errno::ERANGE)),
+                _ => *value = next,
+            }
+        }
+        Ok(values)
+    }
+}
+
+impl Host {
+    /// The set with this key, made if `flags` say so.
+    pub(crate) fn sem_get(
+        &mut self,
+        process: ProcessKey,
+        key: i32,
+        count: i32,
+        flags: i32,
+    ) -> Result<i32, Errno> {
+        if !(0..=MAX_IN_SET).contains(&count) {
+            return Err(Errno::EINVAL);
+        }
+        if let Some(id) = self.ipc.semaphores.lookup(key, flags)? {
+            let too_few = count as usize > self.ipc.semaphores.get(id)?.semaphores.len();
+            return if too_few { Err(Errno::EINVAL) } else { Ok(id) };
+        }
+        if count == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let perm = self.new_permissions(process, key, flags);
+        let state = SemidDs { perm, ctime: self.seconds(), nsems: count as u64, ..SemidDs::default() };
+        let semaphores = vec![Semaphore::default(); count as usize];
+        let changed = self.waits.create();
+        let set = SemSet { state, semaphores, changed, waiting: Vec::new() };
+        self.ipc.semaphores.insert(set, MAX_SETS)
+    }
+
+    /// Tries all of `operations`, which are not empty, as one.
+    pub(crate) fn sem_operate(
+        &mut self,
+        thread: ThreadKey,
+        id: i32,
+        operations: &[SemBuf],
+    ) -> Result<Attempt, Errno> {
+        let process = self.threads[thread.0].process;
+        let (pid, now) = (self.processes[process.0].pid, self.seconds());
+        let set = self.ipc.semaphores.get(id)?;
+        set.waiting.retain(|(waiter, _)| *waiter != thread);
+        if operations.iter().any(|op| usize::from(op.num) >= set.semaphores.len()) {
+            return Err(Errno::EFBIG);
+        }
+        let values = match set.after(operations) {
+            Ok(values) => values,
+            Err(Err(errno)) => return Err(errno),
+            Err(Ok((_, flags))) if i32::from(flags) & c::IPC_NOWAIT != 0 => return Err(Errno::EAGAIN),
+            Err(Ok((waiting, _))) => {
+                set.waiting.push((thread, waiting));
+                return Ok(Attempt::Waits(set.changed));
+            }
+        };
+        for (semaphore, value) in set.semaphores.iter_mut().zip(values) {
+            semaphore.value = value;
+        }
+        for operation in operations {
+            set.semaphores[usize::from(operation.num)].pid = pid;
+        }
+        set.state.otime = now;
+        let (changed, alters) = (set.changed, operations.iter().any(|operation| operation.op != 0));
+        let undone = operations.iter().filter(|op| i32::from(op.flags) & c::SEM_UNDO != 0 && op.op != 0);
+        for operation in undone {
+            self.add_undo(SemUndo { process, id, number: operation.num, amount: -i32::from(operation.op) });
+        }
+        if alters {
+            self.notify(changed);
+        }
+        Ok(Attempt::Done)
+    }
+
+    fn add_undo(&mut self, new: SemUndo) {
+        let same = |u: &&mut SemUndo| (u.process, u.id, u.number) == (new.process, new.id, new.number);
+        match self.ipc.undo.iter_mut().find(same) {
+            Some(undo) => undo.amount += new.amount,
+            None => self.ipc.undo.push(new),
+        }
+    }
+
+    /// `SETVAL` and `SETALL`: values from semaphore `first` on; what processes would undo there is
+    /// forgotten.
+    pub(crate) fn sem_set(&mut self, process: ProcessKey, id: i32, first: i32, values: &[i32]) -> Result<(), Errno> {
+        let (pid, now) = (self.process(process).pid, self.seconds());
+        let set = self.ipc.semaphores.get(id)?;
+        let range = usize::try_from(first).ok().map(|first| first..first + values.len());
+        let place = range.clone().and_then(|range| set.semaphores.get_mut(range)).ok_or(Errno::EINVAL)?;
+        if values.iter().any(|value| !(0..=MAX_VALUE).contains(value)) {
+            return Err(Errno::ERANGE);
+        }
+        for (semaphore, value) in place.iter_mut().zip(values) {
+            *semaphore = Semaphore { value: *value, pid };
+        }
+        set.state.ctime = now;
+        let changed = set.changed;
+        let range = range.unwrap_or_default();
+        self.ipc.undo.retain(|undo| undo.id != id || !range.contains(&usize::from(undo.number)));
+        self.notify(changed);
+        Ok(())
+    }
+
+    /// `IPC_RMID`: whoever waits gets `EIDRM`.
+    pub(crate) fn sem_remove(&mut self, id: i32) -> Result<(), Errno> {
+        let changed = self.ipc.semaphores.get(id)?.changed;
+        self.ipc.semaphores.remove(id);
+        self.ipc.undo.retain(|undo| undo.id != id);
+        self.notify(changed);
+        self.waits.destroy(changed);
+        Ok(())
+    }
+
+    /// `GETNCNT` and `GETZCNT`: how many threads wait for a semaphore to grow, or to become zero.
+    pub(crate) fn sem_waiters(&mut self, id: i32, number: i32, for_zero: bool) -> Result<i32, Errno> {
+        let set = self.ipc.semaphores.get(id)?;
+        let number = usize::try_from(number).ok().filter(|n| *n < set.semaphores.len());
+        let wanted = Waiting { number: number.ok_or(Errno::EINVAL)? as u16, for_zero };
+        let changed = set.changed;
+        let waiting = set.waiting.clone();
+        let still = |thread: ThreadKey| {
+            let state = self.threads.get(thread.0).map(|thread| &thread.state);
+            matches!(state, Some(ThreadState::Blocked(blocked)) if blocked.on.contains(&changed))
+        };
+        Ok(waiting.iter().filter(|(thread, what)| *what == wanted && still(*thread)).count() as i32)
+    }
+
+    /// Undoes what a process that ends has asked to have undone.
+    pub(crate) fn undo_semaphores(&mut self, process: ProcessKey) {
+        let pid = self.process(process).pid;
+        let all = std::mem::take(&mut self.ipc.undo);
+        let (ended, kept): (Vec<SemUndo>, _) = all.into_iter().partition(|undo| undo.process == process);
+        self.ipc.undo = kept;
+        for undo in ended {
+            let Ok(set) = self.ipc.semaphores.get(undo.id) else { continue };
+            let semaphore = &mut set.semaphores[usize::from(undo.number)];
+            semaphore.value = (semaphore.value + undo.amount).clamp(0, MAX_VALUE);
+            semaphore.pid = pid;
+            let changed = set.changed;
+            self.notify(changed);
+        }
+    }
+}

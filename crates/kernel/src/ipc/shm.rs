@@ -1,0 +1,187 @@
+//! Shared memory segments, `shmop(2)`: anonymous native memory that outlives those who map it.
+
+use super::Object;
+use crate::host::Host;
+use crate::ids::{MmKey, ProcessKey};
+use crate::machine::{NativeFile, Prot};
+use crate::mm::{MapRequest, MapSource, PAGE, VmaKind, page_up};
+use belljar_linux_abi::ipc::{IpcPerm, ShmidDs};
+use belljar_linux_abi::{Errno, c};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// `SHMMNI`.
+pub(crate) const MAX_SEGMENTS: usize = 4_096;
+/// `SHM_DEST`: to be destroyed when the last process has detached it.
+const SHM_DEST: u32 = 0o1000;
+/// Where an attachment at a given address is rounded to.
+const SHMLBA: u64 = PAGE;
+/// The device that such mappings show in `/proc/.../maps`; inodes there are the identifiers.
+const DEVICE: u64 = 0x01;
+
+/// One segment.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    /// All that guests see of it but the number of attachments.
+    pub(crate) state: ShmidDs,
+    native: NativeFile,
+}
+
+impl Object for Segment {
+    fn perm(&self) -> &IpcPerm {
+        &self.state.perm
+    }
+    fn perm_mut(&mut self) -> &mut IpcPerm {
+        &mut self.state.perm
+    }
+}
+
+/// How `shmat(2)` attaches.
+pub(crate) struct Attachment {
+    /// Where; 0: wherever there is room.
+    pub(crate) addr: u64,
+    /// The `SHM_*` flags.
+    pub(crate) flags: i32,
+}
+
+fn identity(id: i32) -> (u64, u64) {
+    (DEVICE, id as u64)
+}
+
+impl Host {
+    /// The segment with this key, made if `flags` say so.
+    pub(crate) fn shm_get(
+        &mut self,
+        process: ProcessKey,
+        key: i32,
+        size: u64,
+        flags: i32,
+    ) -> Result<i32, Errno> {
+        self.sweep_segments();
+        if let Some(id) = self.ipc.segments.lookup(key, flags)? {
+            let too_small = size > self.ipc.segments.get(id)?.state.segsz;
+            return if too_small { Err(Errno::EINVAL) } else { Ok(id) };
+        }
+        if size == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let native = self.machine.shared_memory(page_up(size)?)?;
+        let perm = self.new_permissions(process, key, flags);
+        let (now, cpid) = (self.seconds(), self.process(process).pid);
+        let state = ShmidDs { perm, segsz: size, ctime: now, cpid, ..ShmidDs::default() };
+        self.ipc.segments.insert(Segment { state, native }, MAX_SEGMENTS).inspect_err(|_| {
+            self.machine.close(native);
+        })
+    }
+
+    /// Maps a segment into `mm`; gives the address.
+    pub(crate) fn shm_attach(
+        &mut self,
+        process: ProcessKey,
+        mm: MmKey,
+        id: i32,
+        how: Attachment,
+    ) -> Result<u64, Errno> {
+        let segment = self.ipc.segments.get(id)?;
+        let len = page_up(segment.state.segsz)?;
+        let source = MapSource {
+            native: segment.native,
+            offset: 0,
+            path: Arc::from(format!("/SYSV{:08x} (deleted)", segment.state.perm.key).into_bytes()),
+            identity: identity(id),
+            file: None,
+        };
+        let at = self.attach_address(mm, len, &how)?;
+        let mut prot = Prot::READ;
+        prot.set(Prot::WRITE, how.flags & c::SHM_RDONLY == 0);
+        prot.set(Prot::EXEC, how.flags & c::SHM_EXEC != 0);
+        let request = MapRequest { prot, shared: true, source: Some(source), label: "" };
+        self.map_pages(mm, at..at + len, request)?;
+        let (now, pid) = (self.seconds(), self.process(process).pid);
+        let state = &mut self.ipc.segments.get(id)?.state;
+        (state.atime, state.lpid) = (now, pid);
+        Ok(at)
+    }
+
+    fn attach_address(&mut self, mm: MmKey, len: u64, how: &Attachment) -> Result<u64, Errno> {
+        if how.addr == 0 {
+            let remaps = how.flags & c::SHM_REMAP != 0;
+            return if remaps { Err(Errno::EINVAL) } else { self.mm(mm).free_below_top(len) };
+        }
+        let at = match how.addr % SHMLBA {
+            0 => how.addr,
+            _ if how.flags & c::SHM_RND == 0 => return Err(Errno::EINVAL),
+            over => how.addr - over,
+        };
+        let wanted = at..at.checked_add(len).ok_or(Errno::EINVAL)?;
+        if how.flags & c::SHM_REMAP == 0 && !self.mm(mm).is_free(&wanted) {
+            return Err(Errno::EINVAL);
+        }
+        self.place_mapping(mm, at, len, c::MAP_FIXED)
+    }
+
+    /// Unmaps the segment whose attachment starts at `addr`, `EINVAL` if none does.
+    pub(crate) fn shm_detach(&mut self, process: ProcessKey, mm: MmKey, addr: u64) -> Result<(), Errno> {
+        let space = self.mm(mm);
+        let first = space.find(addr).filter(|vma| vma.start == addr).ok_or(Errno::EINVAL)?;
+        let VmaKind::File { identity: (DEVICE, id), offset: 0, file: None, .. } = first.kind else {
+            return Err(Errno::EINVAL);
+        };
+        let id = id as i32;
+        let len = page_up(self.ipc.segments.get(id)?.state.segsz)?;
+        // Parts of it may have been unmapped or replaced.
+        let parts: Vec<Range<u64>> = self
+            .mm(mm)
+            .overlapping(&(addr..addr + len))
+            .filter(|vma| matches!(vma.kind, VmaKind::File { identity: of, .. } if of == identity(id)))
+            .map(|vma| vma.start..vma.end)
+            .collect();
+        for part in parts {
+            self.unmap_pages(mm, part)?;
+        }
+        let (now, pid) = (self.seconds(), self.process(process).pid);
+        let state = &mut self.ipc.segments.get(id)?.state;
+        (state.dtime, state.lpid) = (now, pid);
+        self.sweep_segments();
+        Ok(())
+    }
+
+    /// What `IPC_STAT` shows.
+    pub(crate) fn shm_state(&mut self, id: i32) -> Result<ShmidDs, Errno> {
+        self.sweep_segments();
+        let state = self.ipc.segments.get(id)?.state;
+        Ok(ShmidDs { nattch: self.attachments(id), ..state })
+    }
+
+    /// `IPC_RMID`: it goes when nobody has it attached any more, its key at once.
+    pub(crate) fn shm_remove(&mut self, id: i32) -> Result<(), Errno> {
+        self.sweep_segments();
+        let perm = &mut self.ipc.segments.get(id)?.state.perm;
+        (perm.key, perm.mode) = (c::IPC_PRIVATE, perm.mode | SHM_DEST);
+        self.sweep_segments();
+        Ok(())
+    }
+
+    fn attachments(&self, id: i32) -> u64 {
+        let of_it = |kind: &VmaKind| matches!(kind, VmaKind::File { identity: of, .. } if *of == identity(id));
+        self.spaces.iter().flat_map(|(_, mm)| mm.vmas()).filter(|vma| of_it(&vma.kind)).count() as u64
+    }
+
+    /// Destroys the removed segments that nobody has attached any more.
+    pub(crate) fn sweep_segments(&mut self) {
+        let removed: Vec<i32> = self
+            .ipc
+            .segments
+            .iter()
+            .filter(|(_, segment)| segment.state.perm.mode & SHM_DEST != 0)
+            .map(|(id, _)| id)
+            .collect();
+        for id in removed {
+            if self.attachments(id) == 0
+                && let Some(segment) = self.ipc.segments.remove(id)
+            {
+                self.machine.close(segment.native);
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Objects by key and by identifier.
+
+use belljar_linux_abi::ipc::IpcPerm;
+use belljar_linux_abi::{Errno, c};
+
+/// An identifier is a place in the table and how often places have been taken over again.
+const PLACES: i32 = 32_768;
+
+/// What such a table keeps.
+pub(crate) trait Object {
+    /// Owner, mode, key and sequence number.
+    fn perm(&self) -> &IpcPerm;
+    /// The same to change.
+    fn perm_mut(&mut self) -> &mut IpcPerm;
+}
+
+/// Objects of one kind.
+#[derive(Debug)]
+pub(crate) struct IpcTable<T> {
+    places: Vec<Option<T>>,
+    last: Option<usize>,
+    sequence: u16,
+}
+
+impl<T> Default for IpcTable<T> {
+    fn default() -> IpcTable<T> {
+        IpcTable { places: Vec::new(), last: None, sequence: 0 }
+    }
+}
+
+impl<T: Object> IpcTable<T> {
+    /// The object that `key` and `flags` of `shmget(2)` and its like name, if there is one; `None`
+    /// if one must be made. `ENOENT`, `EEXIST`.
+    pub(crate) fn lookup(&self, key: i32, flags: i32) -> Result<Option<i32>, Errno> {
+        if key == c::IPC_PRIVATE {
+            return Ok(None);
+        }
+        match self.iter().find(|(_, object)| object.perm().key == key) {
+            Some(_) if flags & c::IPC_CREAT != 0 && flags & c::IPC_EXCL != 0 => Err(Errno::EEXIST),
+            Some((id, _)) => Ok(Some(id)),
+            None if flags & c::IPC_CREAT == 0 => Err(Errno::ENOENT),
+            None => Ok(None),
+        }
+    }
+    /// Adds an object; gives its identifier. `ENOSPC` from `limit` objects on.
+    pub(crate) fn insert(&mut self, mut object: T, limit: usize) -> Result<i32, Errno> {
+        let place = self.places.iter().position(Option::is_none).unwrap_or(self.places.len());
+        if place >= limit {
+            return Err(Errno::ENOSPC);
+        }
+        if self.last.is_some_and(|last| place <= last) {
+            self.sequence = (self.sequence + 1) % (i32::MAX / PLACES) as u16;
+        }
+        self.last = Some(place);
+        object.perm_mut().seq = self.sequence;
+        if place == self.places.len() {
+            self.places.push(None);
+        }
+        self.places[place] = Some(object);
+        Ok(self.id_at(place))
+    }
+    /// The object with this identifier, `EINVAL` if there is none.
+    pub(crate) fn get(&mut self, id: i32) -> Result<&mut T, Errno> {
+        let place = self.place_of(id)?;
+        self.places[place].as_mut().ok_or(Errno::EINVAL)
+    }
+    /// The identifier of the object at a place, `EINVAL` if there is none: `SHM_STAT`.
+    pub(crate) fn id_of_place(&self, place: i32) -> Result<i32, Errno> {
+        let place = usize::try_from(place).map_err(|_| Errno::EINVAL)?;
+        self.places.get(place).and_then(Option::as_ref).ok_or(Errno::EINVAL)?;
+        Ok(self.id_at(place))
+    }
+    /// Removes an object.
+    pub(crate) fn remove(&mut self, id: i32) -> Option<T> {
+        let place = self.place_of(id).ok()?;
+        self.places[place].take()
+    }
+    /// All objects with their identifiers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (i32, &T)> {
+        self.places.iter().enumerate().filter_map(|(n, object)| Some((self.id_at(n), object.as_ref()?)))
+    }
+    /// The highest place in use, 0 without any: what the `INFO` operations return.
+    pub(crate) fn highest_place(&self) -> i32 {
+        self.places.iter().rposition(Option::is_some).unwrap_or(0) as i32
+    }
+
+    fn id_at(&self, place: usize) -> i32 {
+        let sequence = self.places[place].as_ref().map_or(0, |object| object.perm().seq);
+        i32::from(sequence) * PLACES + place as i32
+    }
+    fn place_of(&self, id: i32) -> Result<usize, Errno> {
+        let place = usize::try_from(id).map_err(|_| Errno::EINVAL)? % PLACES as usize;
+        match self.places.get(place) {
+            Some(Some(_)) if self.id_at(place) == id => Ok(place),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}

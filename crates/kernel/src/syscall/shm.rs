@@ -1,0 +1,93 @@
+//! shmget(2), shmat(2), shmdt(2) and shmctl(2).
+
+use crate::call::{Call, SysResult, done};
+use crate::ipc::{Attachment, MAX_SEGMENTS, Object};
+use belljar_linux_abi::ipc::{ShmInfo, ShmLimits, ShmidDs};
+use belljar_linux_abi::{Errno, c};
+
+const SHM_STAT: i32 = 13;
+const SHM_INFO: i32 = 14;
+const SHM_STAT_ANY: i32 = 15;
+/// `SHMMAX` and `SHMALL`.
+const SHMMAX: u64 = u64::MAX - (1 << 24);
+
+/// shmget(2).
+pub fn sys_shmget(call: &mut Call<'_>) -> SysResult {
+    let (key, size, flags) = (call.int(0), call.args[1], call.int(2));
+    if size > SHMMAX {
+        return Err(Errno::EINVAL);
+    }
+    done(call.host.shm_get(call.process, key, size, flags)? as u64)
+}
+
+/// shmat(2).
+pub fn sys_shmat(call: &mut Call<'_>) -> SysResult {
+    let how = Attachment { addr: call.args[1], flags: call.int(2) };
+    let mm = call.mm();
+    done(call.host.shm_attach(call.process, mm, call.int(0), how)?)
+}
+
+/// shmdt(2).
+pub fn sys_shmdt(call: &mut Call<'_>) -> SysResult {
+    let mm = call.mm();
+    call.host.shm_detach(call.process, mm, call.args[0])?;
+    done(0)
+}
+
+/// shmctl(2).
+pub fn sys_shmctl(call: &mut Call<'_>) -> SysResult {
+    let (id, addr) = (call.int(0), call.args[2]);
+    match call.int(1) {
+        c::IPC_STAT => {
+            let state = call.host.shm_state(id)?;
+            call.write(addr, &state)?;
+            done(0)
+        }
+        SHM_STAT | SHM_STAT_ANY => {
+            let id = call.host.ipc.segments.id_of_place(id)?;
+            let state = call.host.shm_state(id)?;
+            call.write(addr, &state)?;
+            done(id as u64)
+        }
+        c::IPC_SET => {
+            let new: ShmidDs = call.read(addr)?;
+            let now = call.host.seconds();
+            let state = &mut call.host.ipc.segments.get(id)?.state;
+            (state.perm.uid, state.perm.gid, state.ctime) = (new.perm.uid, new.perm.gid, now);
+            state.perm.mode = state.perm.mode & !0o777 | new.perm.mode & 0o777;
+            done(0)
+        }
+        c::IPC_RMID => {
+            call.host.shm_remove(id)?;
+            done(0)
+        }
+        c::IPC_INFO => {
+            let shmmni = MAX_SEGMENTS as u64;
+            let limits = ShmLimits {
+                shmmax: SHMMAX,
+                shmmin: 1,
+                shmmni,
+                shmseg: shmmni,
+                shmall: SHMMAX,
+                ..ShmLimits::default()
+            };
+            call.write(addr, &limits)?;
+            done(call.host.ipc.segments.highest_place() as u64)
+        }
+        SHM_INFO => {
+            let segments = call.host.ipc.segments.iter();
+            let (count, pages) = segments.fold((0, 0), |(count, pages), (_, segment)| {
+                (count + 1, pages + segment.state.segsz.div_ceil(crate::mm::PAGE))
+            });
+            let info = ShmInfo { used_ids: count, total: pages, resident: pages, ..ShmInfo::default() };
+            call.write(addr, &info)?;
+            done(call.host.ipc.segments.highest_place() as u64)
+        }
+        // Simulated memory is never paged out.
+        c::SHM_LOCK | c::SHM_UNLOCK => {
+            call.host.ipc.segments.get(id)?.perm();
+            done(0)
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}
