@@ -20,8 +20,9 @@ class ScriptError(Exception):
 class Event:
     line: int
     text: str
-    start: int  # nanoseconds since the script began
-    end: int | None  # of a range, or of a call that waits
+    start: int  # nanoseconds
+    relative: bool  # ... since the event before this happened, or else since the script began
+    end: int | None  # of a range, or of a call that waits: since the same
     waits: bool  # a call that blocks until `end`
     any_time: bool
     action: object
@@ -99,13 +100,12 @@ def parse(text):
             pieces[-1][1] += "\n" + line
         else:
             raise ScriptError(f"line {number}: no time")
-    events, last = [], 0
+    events = []
     for number, piece in pieces:
         try:
-            event = parse_event(number, piece, last)
+            event = parse_event(number, piece)
         except (ValueError, KeyError, SyntaxError) as error:
             raise ScriptError(f"line {number}: {piece}: {error!r}") from error
-        last = event.start
         events.append(event)
     return events
 
@@ -114,16 +114,16 @@ def nanoseconds(text):
     return round(float(text) * 1e9)
 
 
-def parse_event(number, piece, last):
+def parse_event(number, piece):
     match = TIME.match(piece)
     plus, first, how, plus_end, second = match.groups()
     any_time = match.group().startswith("*")
-    start = last if first is None else nanoseconds(first) + (last if plus else 0)
-    end = None
-    if second is not None:
-        base = start if how == "..." else last
-        end = nanoseconds(second) + (base if plus_end else 0)
-    return Event(number, piece, start, end, how == "...", any_time, parse_action(piece[match.end():].strip()))
+    start = 0 if first is None else nanoseconds(first)
+    end = None if second is None else nanoseconds(second) + (start if plus_end and how == "..." else 0)
+    if second is not None and bool(plus) != bool(plus_end) and how == "~":
+        raise ValueError("both ends of a range are relative or neither is")
+    return Event(number, piece, start, bool(plus) or any_time, end, how == "...", any_time,
+                 parse_action(piece[match.end():].strip()))
 
 
 def parse_action(text):

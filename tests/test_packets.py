@@ -1,0 +1,96 @@
+"""Packet scripts against our stack in virtual time, and against this machine's kernel, whose answers they describe."""
+
+import concurrent.futures
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+HERE = ROOT / "tests" / "packets"
+sys.path.insert(0, str(HERE))
+
+from backends import Simulated  # noqa: E402
+from runner import Mismatch, Run  # noqa: E402
+
+SCRIPTS = sorted(str(path.relative_to(HERE / "scripts")) for path in (HERE / "scripts").rglob("*.pkt"))
+ATTEMPTS = 4  # a busy machine is late now and then
+
+
+@pytest.fixture(scope="session")
+def packet_host():
+    """The program around our stack."""
+    done = subprocess.run(
+        ["cargo", "build", "--release", "--quiet", "--message-format=json", "-p", "belljar-packet-host"],
+        cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PATH": f"{os.environ['PATH']}:{pathlib.Path.home()}/.cargo/bin"})
+    assert done.returncode == 0, done.stderr
+    import json
+    built = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    (program,) = [b["executable"] for b in built if b.get("executable") and b["target"]["name"] == "belljar-packet-host"]
+    return program
+
+
+def on_linux(script):
+    """What the kernel makes of a script; None if all is as it says."""
+    for _ in range(ATTEMPTS):
+        done = subprocess.run(["unshare", "--net", sys.executable, HERE / "runner.py", HERE / "scripts" / script],
+                              capture_output=True, text=True, timeout=120)
+        if done.returncode == 0:
+            return None
+    return done.stdout + done.stderr
+
+
+def linux_lacks():
+    """Why scripts cannot run on this machine's kernel."""
+    if shutil.which("unshare") is None or shutil.which("ip") is None:
+        return "unshare and ip are needed"
+    probe = "import fcntl, struct; fcntl.ioctl(open('/dev/net/tun', 'r+b', 0), 0x400454ca, struct.pack('16sH22x', b'tun0', 0x1001))"
+    done = subprocess.run(["unshare", "--net", sys.executable, "-c", probe], capture_output=True, text=True)
+    if done.returncode != 0:
+        return "no privilege to make a network namespace with a TUN device: " + (done.stderr.strip().splitlines() or ["?"])[-1]
+    release = tuple(int(n) for n in os.uname().release.split(".")[:2])
+    return None if release >= (6, 18) else f"the scripts describe Linux 6.18, this is {os.uname().release}"
+
+
+@pytest.fixture(scope="session")
+def linux_results():
+    if reason := linux_lacks():
+        return reason
+    pool = concurrent.futures.ThreadPoolExecutor(4)
+    return {script: pool.submit(on_linux, script) for script in SCRIPTS}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_belljar(script, packet_host):
+    backend = Simulated(packet_host)
+    try:
+        Run(backend).run((HERE / "scripts" / script).read_text())
+    except Mismatch as error:
+        pytest.fail(f"{script}: {error}", pytrace=False)
+    finally:
+        backend.close()
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_linux(script, linux_results):
+    if isinstance(linux_results, str):
+        pytest.skip(linux_results)
+    if failure := linux_results[script].result():
+        pytest.fail(failure, pytrace=False)
+
+
+def test_a_wrong_expectation_is_noticed(packet_host):
+    """The runner's own canary: each of these changes must make a script fail."""
+    text = (HERE / "scripts" / "handshake" / "accept.pkt").read_text()
+    for old, new in (("win 64240", "win 64241"), ("> P. 1:1001(1000)", "> P. 2:1002(1000)"), ("= 1000", "= 999"),
+                     ("tcpi_snd_cwnd == 10", "tcpi_snd_cwnd == 11"), ("+0 > P.", "+.1 > P."), ("mss 1460", "mss 1461")):
+        assert old in text
+        backend = Simulated(packet_host)
+        try:
+            with pytest.raises(Mismatch):
+                Run(backend).run(text.replace(old, new, 1))
+        finally:
+            backend.close()
