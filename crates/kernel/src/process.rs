@@ -19,6 +19,8 @@ pub struct Process {
     pub pgid: i32,
     /// Its session.
     pub sid: i32,
+    /// Its controlling terminal: its place in `Files::ptys`.
+    pub terminal: Option<usize>,
     /// Its address space; `None` once it has ended.
     pub mm: Option<MmKey>,
     /// Its descriptors; `None` once it has ended.

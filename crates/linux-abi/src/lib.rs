@@ -11,6 +11,7 @@ pub mod poll;
 pub mod process;
 pub mod signal;
 pub mod socket;
+pub mod terminal;
 pub mod time;
 
 pub use errno::Errno;

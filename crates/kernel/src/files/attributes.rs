@@ -1,13 +1,14 @@
 //! What `stat(2)` and its relatives say of a file.
 
 use super::FileKind;
-use super::tree::{DISK, Meta, Node, PROC, ROOT, SYS, Target};
+use super::tree::{DISK, Meta, Node, PROC, PTS, ROOT, SYS, Target};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
 use belljar_linux_abi::file::{FileTime, Stat, Statfs, Statx, StatxTime};
 use belljar_linux_abi::{Errno, c};
 
 /// Magic numbers of file systems that `libc` does not list.
+const DEVPTS_SUPER_MAGIC: i64 = 0x1cd1;
 const SYSFS_MAGIC: i64 = 0x6265_6572;
 const PIPEFS_MAGIC: i64 = 0x5049_5045;
 /// `ST_RELATIME | ST_VALID`.
@@ -97,6 +98,7 @@ impl Host {
             DISK => (c::EXT4_SUPER_MAGIC, 16 << 20),
             PROC => (c::PROC_SUPER_MAGIC, 0),
             SYS => (SYSFS_MAGIC, 0),
+            PTS => (DEVPTS_SUPER_MAGIC, 0),
             ANONYMOUS_DEVICE => (PIPEFS_MAGIC, 0),
             _ => (c::TMPFS_MAGIC, 1 << 19),
         };

@@ -17,8 +17,12 @@ pub enum Device {
     Random,
     /// `/dev/urandom`.
     Urandom,
-    /// `/dev/tty`: no process has a controlling terminal.
+    /// `/dev/tty`: the controlling terminal of whoever opens it.
     Tty,
+    /// `/dev/ptmx`: each open makes a new pseudo-terminal.
+    Ptmx,
+    /// `/dev/pts/<n>`: its place in `Files::ptys` and its number.
+    Pts(u32, u32),
     /// A device of the machine, by its number: there, but with no driver.
     Absent(u64),
 }
@@ -31,6 +35,7 @@ pub const DEVICES: &[(&str, Device)] = &[
     ("/dev/random", Device::Random),
     ("/dev/urandom", Device::Urandom),
     ("/dev/tty", Device::Tty),
+    ("/dev/ptmx", Device::Ptmx),
 ];
 
 /// Bytes made at a time.
@@ -46,6 +51,8 @@ impl Device {
             Device::Random => 0x108,
             Device::Urandom => 0x109,
             Device::Tty => 0x500,
+            Device::Ptmx => 0x502,
+            Device::Pts(_, number) => 0x8800 + u64::from(number),
             Device::Absent(number) => number,
         }
     }

@@ -29,6 +29,8 @@ impl Call<'_> {
                 self.read_pipe(file, pipe, buffers)
             }
             FileKind::Socket(socket) => socket_io::read_socket(self, file, socket, buffers),
+            FileKind::PtyMaster { pty, .. } => self.read_master(file, pty, buffers),
+            FileKind::Terminal { pty, .. } => self.read_terminal(file, pty, buffers),
             FileKind::EventFd(n) => self.read_eventfd(file, n, buffers),
             FileKind::TimerFd(n) => self.read_timerfd(file, n, buffers),
             FileKind::SignalFd(n) => self.read_signalfd(file, n, buffers),
@@ -57,13 +59,15 @@ impl Call<'_> {
                 self.write_pipe(file, pipe, buffers)
             }
             FileKind::Socket(socket) => socket_io::write_socket(self, file, socket, buffers),
+            FileKind::PtyMaster { pty, .. } => self.write_master(file, pty, buffers),
+            FileKind::Terminal { pty, .. } => self.write_terminal(file, pty, buffers),
             FileKind::EventFd(n) => self.write_eventfd(file, n, buffers),
             _ => Err(Errno::EINVAL),
         }
     }
 
-    /// `ioctl(2)` of what an open file is. `ENOTTY` if it does not know the request: that no file is
-    /// a terminal is what `TCGETS` finds out.
+    /// `ioctl(2)` of what an open file is. `ENOTTY` if it does not know the request: that a file is
+    /// no terminal is what `TCGETS` finds out.
     pub(crate) fn file_ioctl(&mut self, file: FileKey, request: u64, argument: u64) -> SysResult {
         match (self.host.open(file).kind.clone(), request) {
             (FileKind::Regular(inode), c::FIONREAD) => {
@@ -77,6 +81,9 @@ impl Call<'_> {
                 self.write(argument, &(len as i32))?;
                 done(0)
             }
+            (FileKind::PtyMaster { .. } | FileKind::Terminal { .. }, _) => {
+                self.terminal_ioctl(file, request, argument)
+            }
             (FileKind::Socket(socket), _) => crate::net::socket_ioctl(self, socket, request, argument),
             _ => Err(Errno::ENOTTY),
         }
@@ -86,6 +93,6 @@ impl Call<'_> {
 impl FileKind {
     /// Whether reads and writes happen at a position: files of the tree do, streams do not.
     pub fn has_position(&self) -> bool {
-        self.inode().is_some()
+        self.inode().is_some() && !self.is_terminal()
     }
 }

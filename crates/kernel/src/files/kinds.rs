@@ -45,6 +45,20 @@ pub enum FileKind {
         /// Its bytes.
         content: Option<Arc<[u8]>>,
     },
+    /// The master of a pseudo-terminal: its place in `Files::ptys`.
+    PtyMaster {
+        /// The inode of `/dev/ptmx`.
+        inode: InodeKey,
+        /// The pair.
+        pty: usize,
+    },
+    /// A terminal: the slave of a pseudo-terminal.
+    Terminal {
+        /// Its inode in `/dev/pts`.
+        inode: InodeKey,
+        /// The pair.
+        pty: usize,
+    },
     /// A mere place in the tree: opened with `O_PATH`.
     Path(InodeKey),
     /// Standard input, output or error of the simulator itself: 0, 1 or 2.

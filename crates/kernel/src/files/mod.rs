@@ -16,6 +16,7 @@ mod names;
 mod open;
 mod pipe;
 mod pipe_io;
+pub(crate) mod pty;
 pub(crate) mod readiness;
 mod regular;
 mod signalfd;
@@ -64,6 +65,8 @@ pub struct Files {
     pub(crate) eventfds: Slab<eventfd::EventFd>,
     /// Timer descriptors.
     pub(crate) timerfds: Slab<timerfd::TimerFd>,
+    /// Pseudo-terminals.
+    pub(crate) ptys: Slab<pty::Pty>,
     /// Signal descriptors.
     pub(crate) signalfds: Slab<signalfd::SignalFd>,
     /// FIFOs that are open, by the identity of their inode.
@@ -85,6 +88,7 @@ impl Files {
             watchers: Map::new(),
             eventfds: Slab::new(),
             timerfds: Slab::new(),
+            ptys: Slab::new(),
             signalfds: Slab::new(),
             fifos: Map::new(),
         };

@@ -1,12 +1,12 @@
 //! Making, removing and moving names: directories, links, `rename(2)`.
 
-use super::tree::{Directory, Found, Node, PROC, ROOT, SYS};
+use super::tree::{Directory, Found, Node, PROC, PTS, ROOT, SYS};
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_linux_abi::{Errno, c};
 
 /// Devices of the file systems in which names cannot be made.
-const MADE_UP: [u64; 2] = [PROC, SYS];
+const MADE_UP: [u64; 3] = [PROC, PTS, SYS];
 
 impl Host {
     /// Whether a new name can be made where a path leads. `ENOENT` in a removed directory.

@@ -1,6 +1,7 @@
 //! Opening files by path, `open(2)`.
 
 use super::FileKind;
+use super::devices::Device;
 use super::fifo::FifoOpen;
 use super::tree::{Content, Found, Node, Store, Target, Walk};
 use crate::host::Host;
@@ -79,11 +80,18 @@ impl Host {
             }
             Some(Target::Inode(inode)) => inode,
         };
-        self.open_inode(inode, flags, found.slash, request.again)
+        self.open_inode(process, inode, flags, found.slash, request.again)
     }
 
     /// Opens a file that exists.
-    fn open_inode(&mut self, key: InodeKey, flags: i32, slash: bool, again: bool) -> Result<Opened, Errno> {
+    fn open_inode(
+        &mut self,
+        process: ProcessKey,
+        key: InodeKey,
+        flags: i32,
+        slash: bool,
+        again: bool,
+    ) -> Result<Opened, Errno> {
         let inode = self.inode(key);
         let identity = inode.identity();
         let writes = flags & c::O_ACCMODE != c::O_RDONLY;
@@ -98,6 +106,12 @@ impl Host {
             Node::Directory(_) if writes || flags & c::O_CREAT != 0 => return Err(Errno::EISDIR),
             Node::Directory(_) => FileKind::Directory { inode: key, listing: None },
             Node::Socket => return Err(Errno::ENXIO),
+            Node::Device(Device::Ptmx) => self.open_ptmx(process, key)?,
+            Node::Device(Device::Pts(pty, number)) => {
+                let (pty, number) = (*pty as usize, *number);
+                self.open_slave(process, pty, number, flags)?
+            }
+            Node::Device(Device::Tty) => self.open_controlling_terminal(process)?,
             Node::Device(device) => {
                 device.open()?;
                 FileKind::Device { inode: key, device: *device }
@@ -124,11 +138,12 @@ impl Host {
                 FileKind::Regular(key)
             }
         };
+        let key = kind.inode().unwrap_or(key);
         Ok(Opened::File(self.open_inode_file(kind, key, flags)))
     }
 
     /// An open file over an inode, which stays as long as it is open.
-    fn open_inode_file(&mut self, kind: FileKind, inode: InodeKey, flags: i32) -> FileKey {
+    pub(crate) fn open_inode_file(&mut self, kind: FileKind, inode: InodeKey, flags: i32) -> FileKey {
         self.inode(inode).opens += 1;
         // Every file of 64-bit programs is a large file.
         self.open_file(kind, flags & KEPT_FLAGS | 0o100000)

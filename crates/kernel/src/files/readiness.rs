@@ -44,6 +44,8 @@ impl Host {
             FileKind::Epoll(epoll) => self.epoll_readiness(*epoll),
             FileKind::Socket(socket) => self.socket_readiness(*socket),
             FileKind::EventFd(n) => self.files.eventfds[*n].readiness(),
+            FileKind::PtyMaster { pty, .. } => self.files.ptys[*pty].master_readiness(),
+            FileKind::Terminal { pty, .. } => self.files.ptys[*pty].slave_readiness(),
             FileKind::TimerFd(n) => self.files.timerfds[*n].readiness(),
             FileKind::SignalFd(n) => self.signalfd_readiness(*n),
             _ => ALWAYS,
@@ -60,6 +62,9 @@ impl Host {
             FileKind::Epoll(epoll) => Some(self.files.epolls[epoll.0].queue),
             FileKind::Socket(socket) => Some(self.socket_queue(*socket)),
             FileKind::EventFd(n) => Some(self.files.eventfds[*n].queue),
+            FileKind::PtyMaster { pty, .. } | FileKind::Terminal { pty, .. } => {
+                Some(self.files.ptys[*pty].queue)
+            }
             FileKind::TimerFd(n) => Some(self.files.timerfds[*n].queue),
             FileKind::SignalFd(n) => self.signalfd_queue(*n),
             _ => None,
@@ -107,6 +112,8 @@ impl Host {
                 let event = self.files.eventfds.remove(*n);
                 self.waits.destroy(event.queue);
             }
+            FileKind::PtyMaster { pty, .. } => self.close_master(*pty),
+            FileKind::Terminal { pty, .. } => self.close_slave(*pty),
             FileKind::TimerFd(n) => self.close_timerfd(*n),
             FileKind::SignalFd(n) => {
                 self.files.signalfds.remove(*n);

@@ -145,7 +145,7 @@ impl Host {
             return Err(Errno::EBADF);
         }
         let position = open.offset as i64;
-        let inode = open.kind.inode().ok_or(Errno::ESPIPE)?;
+        let inode = open.kind.inode().filter(|_| open.kind.has_position()).ok_or(Errno::ESPIPE)?;
         let size = self.inode(inode).content().map_or(0, |content| content.size) as i64;
         let to = match whence {
             c::SEEK_SET => Some(offset),

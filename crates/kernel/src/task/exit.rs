@@ -52,6 +52,7 @@ impl Host {
         }
         self.session_leader_ended(process);
         self.orphan_children(process);
+        self.hang_up_if_orphaned(process);
         if let Some(spec) = self.processes[process.0].spec {
             self.reports.push(Report::Ended { spec, status, at: self.clock.now() });
         }
@@ -188,13 +189,19 @@ impl Host {
         }
     }
 
-    /// A stopped process whose group has just become orphaned is told and continued: nobody is left
-    /// who could do that.
+    /// A group with stopped members that has just become orphaned is told and continued: nobody is
+    /// left who could do that.
     fn hang_up_if_orphaned(&mut self, process: ProcessKey) {
-        let target = &self.processes[process.0];
-        if target.signals.job.stopped_by.is_some() && self.is_orphaned_group(target.pgid) {
-            self.send_signal(process, SigInfo::kernel(c::SIGHUP));
-            self.send_signal(process, SigInfo::kernel(c::SIGCONT));
+        let pgid = self.processes[process.0].pgid;
+        let members = self.group_members(pgid);
+        let stopped = members.iter().any(|m| self.processes[m.0].signals.job.stopped_by.is_some());
+        if !stopped || !self.is_orphaned_group(pgid) {
+            return;
+        }
+        for signal in [c::SIGHUP, c::SIGCONT] {
+            for member in &members {
+                self.send_signal(*member, SigInfo::kernel(signal));
+            }
         }
     }
 

@@ -27,14 +27,15 @@ impl Host {
     }
 
     /// Whether no member's parent is in another group of the same session: nobody does job control
-    /// for it.
+    /// for it. Members that have ended do not count.
     pub(crate) fn is_orphaned_group(&self, pgid: i32) -> bool {
         self.group_members(pgid).into_iter().all(|member| {
             let member = &self.processes[member.0];
-            member.parent.is_none_or(|parent| {
-                let parent = &self.processes[parent.0];
-                parent.pgid == pgid || parent.sid != member.sid
-            })
+            member.ended.is_some()
+                || member.parent.is_none_or(|parent| {
+                    let parent = &self.processes[parent.0];
+                    parent.pgid == pgid || parent.sid != member.sid
+                })
         })
     }
 
@@ -75,7 +76,7 @@ impl Host {
             return Err(Errno::EPERM);
         }
         let process = self.process(caller);
-        (process.sid, process.pgid) = (pid, pid);
+        (process.sid, process.pgid, process.terminal) = (pid, pid, None);
         Ok(pid)
     }
 }

@@ -17,4 +17,4 @@ mod seeds;
 pub use inode::{Child, Content, Directory, DirectorySource, Inode, Meta, Node, Store, Times};
 pub use lookup::{ListedEntry, ROOT};
 pub use resolve::{Found, Step, Target, Walk};
-pub use seeds::{DISK, PROC, SYS, new_tree};
+pub use seeds::{DISK, PROC, PTS, SYS, new_tree};

@@ -287,6 +287,8 @@ impl FileKind {
             | FileKind::Directory { inode, .. }
             | FileKind::Device { inode, .. }
             | FileKind::Virtual { inode, .. }
+            | FileKind::PtyMaster { inode, .. }
+            | FileKind::Terminal { inode, .. }
             | FileKind::Path(inode) => Some(*inode),
             _ => None,
         }

@@ -16,10 +16,12 @@ pub const PROC: u64 = 0x14;
 pub const SYS: u64 = 0x15;
 const RUN: u64 = 0x17;
 const SHM: u64 = 0x18;
+pub const PTS: u64 = 0x19;
 
 /// Directories that start empty of the machine's files.
 const DIRECTORIES: &[(&str, u64, u32)] = &[
     ("/dev", DEV, 0o755),
+    ("/dev/pts", PTS, 0o755),
     ("/dev/shm", SHM, 0o1777),
     ("/proc", PROC, 0o555),
     ("/run", RUN, 0o755),

@@ -12,6 +12,7 @@ use std::fmt::Write;
 const MOUNTS: &[(&str, &str, &str, &str)] = &[
     ("/dev/sda1", "/", "ext4", "8:1"),
     ("devtmpfs", "/dev", "devtmpfs", "0:5"),
+    ("devpts", "/dev/pts", "devpts", "0:25"),
     ("tmpfs", "/dev/shm", "tmpfs", "0:24"),
     ("proc", "/proc", "proc", "0:20"),
     ("tmpfs", "/run", "tmpfs", "0:23"),
@@ -126,13 +127,14 @@ impl Host {
             (self.clock.monotonic_ns() - self.clock.now().since(process.started).as_nanos()) / 10_000_000;
         let mut text = format!("{} (", tid.unwrap_or(process.pid)).into_bytes();
         text.extend_from_slice(&self.comm_of(key, tid));
+        let (terminal, foreground) = self.terminal_numbers(key);
         let (ppid, pgid, sid) = (self.parent_pid(key), process.pgid, process.sid);
         let threads = process.threads.len();
         let (pages, limit) = (size / PAGE, process.rlimits[c::RLIMIT_RSS as usize].soft);
         let stack = process.mm.map_or(0, |mm| self.spaces[mm.0].stack.end);
         let _ = writeln!(
             TextBytes(&mut text),
-            ") {state} {ppid} {pgid} {sid} 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 {threads} 0 {started} {size} {pages} \
+            ") {state} {ppid} {pgid} {sid} {terminal} {foreground} 4194304 0 0 0 0 0 0 0 0 20 0 {threads} 0 {started} {size} {pages} \
              {limit} 0 0 {stack} 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0"
         );
         text

@@ -1,0 +1,175 @@
+//! Reading and writing either end of a pseudo-terminal.
+
+use super::{FLIGHT_LIMIT, LINE_LIMIT};
+use crate::call::{Block, Call, CallState, IfInterrupted, Resumed, SysResult, done};
+use crate::guest::{Buffers, total_len};
+use crate::ids::FileKey;
+use belljar_base::{SimDuration, SimTime};
+use belljar_linux_abi::{Errno, c, terminal};
+
+/// The most that one write turns over at a time.
+const CHUNK: usize = 2_048;
+/// The unit of `VTIME` in nanoseconds.
+const TENTH_NS: u64 = 100_000_000;
+
+impl Call<'_> {
+    /// `read(2)` from the master: what the slave's programs have written, or `EIO` once they have
+    /// closed it.
+    pub(crate) fn read_master(&mut self, file: FileKey, key: usize, buffers: &Buffers) -> SysResult {
+        let nonblocking = self.host.open(file).is_nonblocking();
+        let room = total_len(buffers) as usize;
+        let pty = &mut self.host.files.ptys[key];
+        let queue = pty.queue;
+        if room == 0 {
+            return done(0);
+        }
+        if pty.packet && pty.packet_state != 0 {
+            let state = std::mem::take(&mut pty.packet_state);
+            self.scatter(buffers, &[state])?;
+            return done(1);
+        }
+        if pty.shown.is_empty() || pty.stopped {
+            return match (pty.slave_closed, nonblocking) {
+                (true, _) => Err(Errno::EIO),
+                (_, true) => Err(Errno::EAGAIN),
+                _ => Block::on(queue).into(),
+            };
+        }
+        let header = usize::from(pty.packet);
+        let len = pty.shown.len().min(room - header);
+        let data: Vec<u8> =
+            std::iter::repeat_n(terminal::TIOCPKT_DATA, header).chain(pty.shown.drain(..len)).collect();
+        self.host.notify(queue);
+        self.scatter(buffers, &data)?;
+        done(data.len() as u64)
+    }
+
+    /// `write(2)` to the master: typing at the terminal.
+    pub(crate) fn write_master(&mut self, file: FileKey, key: usize, buffers: &Buffers) -> SysResult {
+        let nonblocking = self.host.open(file).is_nonblocking();
+        let total = total_len(buffers);
+        let mut written = match self.take_state() {
+            CallState::Progress(written) => written,
+            _ => 0,
+        };
+        let queue = self.host.files.ptys[key].queue;
+        while written < total {
+            let room = FLIGHT_LIMIT.saturating_sub(self.host.files.ptys[key].typed.len()).min(CHUNK);
+            if room == 0 {
+                break;
+            }
+            let data = self.gather(buffers, written, room)?;
+            written += data.len() as u64;
+            self.host.files.ptys[key].typed.extend(&data);
+            self.host.pump_typed(key);
+            self.host.notify(queue);
+        }
+        finish_write(written, total, nonblocking, queue)
+    }
+
+    /// `read(2)` from a terminal: a line in canonical mode, otherwise what `VMIN` and `VTIME` say.
+    pub(crate) fn read_terminal(&mut self, file: FileKey, key: usize, buffers: &Buffers) -> SysResult {
+        let nonblocking = self.host.open(file).is_nonblocking();
+        let pty = &self.host.files.ptys[key];
+        let queue = pty.queue;
+        if !pty.master_open {
+            return done(0);
+        }
+        if let Some(answer) = self.background_access(key, c::SIGTTIN) {
+            return answer;
+        }
+        let room = total_len(buffers) as usize;
+        let pty = &self.host.files.ptys[key];
+        let available = pty.line.available(&pty.termios);
+        if pty.termios.local(c::ICANON) {
+            if available == 0 {
+                return if nonblocking { Err(Errno::EAGAIN) } else { Block::on(queue).into() };
+            }
+        } else {
+            let (minimum, time) = (usize::from(pty.termios.cc[c::VMIN]), pty.termios.cc[c::VTIME]);
+            let timed_out = self.deadline_passed()
+                && matches!(self.resumed, Some(Resumed { state: CallState::ProgressUntil(..), .. }));
+            let enough = available >= minimum.min(room).max(1) || (nonblocking && available > 0);
+            if !enough && !timed_out && !(minimum == 0 && time == 0) {
+                if nonblocking {
+                    return Err(Errno::EAGAIN);
+                }
+                let state = self.take_state();
+                let deadline = self.read_deadline(state, available, minimum, time);
+                return Block::on(queue)
+                    .with_deadline(deadline)
+                    .with_state(CallState::ProgressUntil(available as u64, deadline))
+                    .into();
+            }
+        }
+        if room == 0 {
+            return done(0);
+        }
+        let pty = &mut self.host.files.ptys[key];
+        let data = pty.line.take(room, &pty.termios);
+        self.host.pump_typed(key);
+        self.host.notify(queue);
+        self.scatter(buffers, &data)?;
+        done(data.len() as u64)
+    }
+
+    /// When a read in raw mode gives up: `VTIME` after its start if it wants no byte at least,
+    /// otherwise `VTIME` after the last byte.
+    fn read_deadline(&self, state: CallState, available: usize, minimum: usize, time: u8) -> Option<SimTime> {
+        let fresh = Some(self.now() + SimDuration::from_nanos(TENTH_NS * u64::from(time)));
+        match state {
+            _ if time == 0 => None,
+            CallState::ProgressUntil(before, until) if before as usize == available => until,
+            CallState::ProgressUntil(_, until) if minimum == 0 => until,
+            _ if minimum > 0 && available == 0 => None,
+            _ => fresh,
+        }
+    }
+
+    /// `write(2)` to a terminal. `EIO` once its master is closed.
+    pub(crate) fn write_terminal(&mut self, file: FileKey, key: usize, buffers: &Buffers) -> SysResult {
+        let nonblocking = self.host.open(file).is_nonblocking();
+        let total = total_len(buffers);
+        let mut written = match self.take_state() {
+            CallState::Progress(written) => written,
+            _ => 0,
+        };
+        let pty = &self.host.files.ptys[key];
+        let queue = pty.queue;
+        if !pty.master_open {
+            return Err(Errno::EIO);
+        }
+        if pty.termios.local(c::TOSTOP)
+            && written == 0
+            && let Some(answer) = self.background_access(key, c::SIGTTOU)
+        {
+            return answer;
+        }
+        while written < total {
+            let pty = &self.host.files.ptys[key];
+            let room = (FLIGHT_LIMIT + LINE_LIMIT).saturating_sub(pty.shown.len());
+            if room == 0 || pty.stopped {
+                break;
+            }
+            let data = self.gather(buffers, written, room.min(CHUNK))?;
+            let pty = &mut self.host.files.ptys[key];
+            for byte in &data {
+                pty.line.put(*byte, &pty.termios, &mut pty.shown);
+            }
+            written += data.len() as u64;
+            self.host.notify(queue);
+        }
+        finish_write(written, total, nonblocking, queue)
+    }
+}
+
+fn finish_write(written: u64, total: u64, nonblocking: bool, queue: crate::ids::WaitQueueId) -> SysResult {
+    if written == total || (nonblocking && written > 0) {
+        return done(written);
+    }
+    if nonblocking {
+        return Err(Errno::EAGAIN);
+    }
+    let interrupted = if written > 0 { IfInterrupted::Value(written) } else { IfInterrupted::Restart };
+    Block::on(queue).with_state(CallState::Progress(written)).interrupted(interrupted).into()
+}

@@ -1,0 +1,153 @@
+//! Controlling terminals: which session a terminal belongs to, which of its process groups is in
+//! the foreground, and what befalls the others, `credentials(7)`, `tty_ioctl(4)`.
+
+use crate::call::{Block, Call, IfInterrupted, SysResult};
+use crate::host::Host;
+use crate::ids::ProcessKey;
+use belljar_linux_abi::signal::{SigInfo, sig_bit};
+use belljar_linux_abi::{Errno, c};
+
+impl Host {
+    /// Makes a terminal the controlling one of a session leader that has none, unless the terminal
+    /// is another session's.
+    pub(super) fn acquire_terminal(&mut self, process: ProcessKey, pty: usize) {
+        let leader = &self.processes[process.0];
+        let free = self.files.ptys[pty].session.is_none();
+        if leader.sid == leader.pid && leader.terminal.is_none() && free {
+            self.set_terminal(process, pty);
+        }
+    }
+
+    fn set_terminal(&mut self, process: ProcessKey, pty: usize) {
+        let leader = self.process(process);
+        leader.terminal = Some(pty);
+        let (sid, pgid) = (leader.sid, leader.pgid);
+        let pty = &mut self.files.ptys[pty];
+        (pty.session, pty.foreground) = (Some(sid), pgid);
+    }
+
+    /// `TIOCSCTTY`. `EPERM` for whoever leads no session or has another terminal, and for a
+    /// terminal that is another session's unless root steals it.
+    pub(super) fn claim_terminal(
+        &mut self,
+        process: ProcessKey,
+        pty: usize,
+        steal: bool,
+    ) -> Result<(), Errno> {
+        let leader = &self.processes[process.0];
+        let session = self.files.ptys[pty].session;
+        if leader.sid == leader.pid && session == Some(leader.sid) {
+            return Ok(());
+        }
+        if leader.sid != leader.pid || leader.terminal.is_some() {
+            return Err(Errno::EPERM);
+        }
+        if let Some(session) = session {
+            if !(steal && leader.credentials.euid == 0) {
+                return Err(Errno::EPERM);
+            }
+            self.forget_terminal_of_session(session);
+        }
+        self.set_terminal(process, pty);
+        Ok(())
+    }
+
+    /// `TIOCNOTTY`: a session leader takes the terminal from its whole session, whose foreground
+    /// group is hung up and continued; anyone else only forgets it.
+    pub(super) fn give_up_terminal(&mut self, process: ProcessKey) {
+        let target = &self.processes[process.0];
+        let Some(pty) = target.terminal else { return };
+        if target.sid != target.pid {
+            self.process(process).terminal = None;
+            return;
+        }
+        let (sid, foreground) = (target.sid, self.files.ptys[pty].foreground);
+        self.signal_group(foreground, c::SIGHUP);
+        self.signal_group(foreground, c::SIGCONT);
+        self.forget_terminal_of_session(sid);
+    }
+
+    /// The leader of a session ends: the foreground group of its terminal is hung up, and the
+    /// session has none any more.
+    pub(crate) fn session_leader_ended(&mut self, process: ProcessKey) {
+        let leader = &self.processes[process.0];
+        let (sid, terminal) = (leader.sid, leader.terminal);
+        if leader.pid != sid {
+            return;
+        }
+        let Some(pty) = terminal else { return };
+        let foreground = self.files.ptys[pty].foreground;
+        self.forget_terminal_of_session(sid);
+        self.signal_group(foreground, c::SIGHUP);
+    }
+
+    /// The master is closed: the session's leader and the foreground group are hung up.
+    pub(super) fn hang_up_terminal(&mut self, pty: usize) {
+        let terminal = &self.files.ptys[pty];
+        let Some(session) = terminal.session else { return };
+        let foreground = terminal.foreground;
+        if let Some(leader) = self.pids.get(&session).copied() {
+            self.send_signal(leader, SigInfo::kernel(c::SIGHUP));
+            self.send_signal(leader, SigInfo::kernel(c::SIGCONT));
+        }
+        if foreground != session {
+            self.signal_group(foreground, c::SIGHUP);
+        }
+        self.forget_terminal_of_session(session);
+    }
+
+    fn forget_terminal_of_session(&mut self, session: i32) {
+        for (_, process) in &mut self.processes {
+            if process.sid == session {
+                process.terminal = None;
+            }
+        }
+        for (_, pty) in &mut self.files.ptys {
+            if pty.session == Some(session) {
+                (pty.session, pty.foreground) = (None, 0);
+            }
+        }
+    }
+
+    /// Sends a signal to the foreground process group of a terminal.
+    pub(super) fn signal_foreground(&mut self, pty: usize, signal: i32) {
+        let foreground = self.files.ptys[pty].foreground;
+        self.signal_group(foreground, signal);
+    }
+
+    fn signal_group(&mut self, pgid: i32, signal: i32) {
+        if pgid <= 0 {
+            return;
+        }
+        for member in self.group_members(pgid) {
+            if self.processes.contains(member.0) {
+                self.send_signal(member, SigInfo::kernel(signal));
+            }
+        }
+    }
+}
+
+impl Call<'_> {
+    /// What a process of a background group gets that reads from its terminal (`SIGTTIN`), or writes
+    /// to it or sets it (`SIGTTOU`); `None` if it may. Its group is sent the signal and the call is
+    /// made again once it has been continued; `EIO` where nobody would continue it.
+    pub(super) fn background_access(&mut self, pty: usize, signal: i32) -> Option<SysResult> {
+        let process = &self.host.processes[self.process.0];
+        let (pgid, foreground) = (process.pgid, self.host.files.ptys[pty].foreground);
+        if process.terminal != Some(pty) || pgid == foreground {
+            return None;
+        }
+        let blocked = self.host.threads[self.thread.0].signals.blocked & sig_bit(signal) != 0;
+        let ignored = process.signals.action(signal).handler == c::SIG_IGN as u64;
+        if blocked || ignored {
+            return (signal == c::SIGTTIN).then_some(Err(Errno::EIO));
+        }
+        if self.host.is_orphaned_group(pgid) {
+            return Some(Err(Errno::EIO));
+        }
+        self.host.signal_group(pgid, signal);
+        // Not a wait: the thread comes back to this call at once, unless it has been stopped.
+        let now = self.now();
+        Some(Block::until(Some(now)).interrupted(IfInterrupted::Restart).into())
+    }
+}

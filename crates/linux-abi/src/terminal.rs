@@ -1,0 +1,86 @@
+//! Structures of terminals, `ioctl_tty(2)`.
+
+use libc as c;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The number of control characters in the kernel's structures, `NCCS`.
+pub const NCCS: usize = 19;
+
+/// The kernel's `struct termios`, which is shorter than the C library's.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout)]
+#[allow(missing_docs)]
+pub struct Termios {
+    pub iflag: u32,
+    pub oflag: u32,
+    pub cflag: u32,
+    pub lflag: u32,
+    pub line: u8,
+    /// The control characters by `V*`.
+    pub cc: [u8; NCCS],
+}
+
+/// `struct termios2`: the same with speeds in bits per second.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout)]
+#[allow(missing_docs)]
+pub struct Termios2 {
+    pub base: Termios,
+    pub ispeed: u32,
+    pub ospeed: u32,
+}
+
+/// What the first byte of a packet of `TIOCPKT` says: data follows.
+pub const TIOCPKT_DATA: u8 = 0;
+/// What was typed is gone.
+pub const TIOCPKT_FLUSHREAD: u8 = 1;
+/// What was to be shown is gone.
+pub const TIOCPKT_FLUSHWRITE: u8 = 2;
+/// Output has stopped.
+pub const TIOCPKT_STOP: u8 = 4;
+/// Output goes on.
+pub const TIOCPKT_START: u8 = 8;
+
+/// `struct winsize`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout)]
+#[allow(missing_docs)]
+pub struct Winsize {
+    pub rows: u16,
+    pub columns: u16,
+    pub width: u16,
+    pub height: u16,
+}
+
+impl Default for Termios {
+    /// What a new terminal starts with, `tty_std_termios` of Linux.
+    fn default() -> Termios {
+        Termios {
+            iflag: c::ICRNL | c::IXON,
+            oflag: c::OPOST | c::ONLCR,
+            cflag: c::B38400 | c::CS8 | c::CREAD,
+            lflag: c::ISIG | c::ICANON | c::ECHO | c::ECHOE | c::ECHOK | c::ECHOCTL | c::ECHOKE | c::IEXTEN,
+            line: 0,
+            cc: [3, 28, 127, 21, 4, 0, 1, 0, 17, 19, 26, 0, 18, 15, 23, 22, 0, 0, 0],
+        }
+    }
+}
+
+impl Termios {
+    /// Whether an input flag is set.
+    pub fn input(&self, flag: u32) -> bool {
+        self.iflag & flag != 0
+    }
+    /// Whether an output flag is set.
+    pub fn output(&self, flag: u32) -> bool {
+        self.oflag & flag != 0
+    }
+    /// Whether a local flag is set.
+    pub fn local(&self, flag: u32) -> bool {
+        self.lflag & flag != 0
+    }
+    /// The control character `which` (`V*`); `None` where it is disabled.
+    pub fn control(&self, which: usize) -> Option<u8> {
+        Some(self.cc[which]).filter(|character| *character != 0)
+    }
+}
