@@ -1,6 +1,7 @@
 //! The `belljar` command.
 #![forbid(unsafe_code)]
 
+mod bug;
 mod diff;
 mod doctor;
 mod exec;

@@ -1,5 +1,6 @@
 //! Runs a simulation on a thread of its own while this one watches signals and shows progress.
 
+use crate::bug;
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::progress::Progress;
@@ -45,6 +46,7 @@ pub fn run(
         }
     })
     .map_err(Failure::run)?;
+    bug::watch();
     let progress = Progress::new(show_progress, experiment.general.stop_time);
     let place = |worker| workers.place(worker);
     let engine = Options {
@@ -75,7 +77,7 @@ pub fn run(
         progress.finish();
         match simulation.join() {
             Ok(result) => result.map_err(Failure::run),
-            Err(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(bug::failure()),
         }
     })
 }

@@ -31,7 +31,10 @@ impl From<Errno> for ExecError {
         let reason = match errno {
             Errno::ENOENT => "there is no such file".into(),
             Errno::EACCES => "it is not an executable file".into(),
-            Errno::ENOMEM => "no room is left in memory for one more process".into(),
+            Errno::ENOMEM => "no room is left in the simulator's memory for one more process near: Linux lets it have as \
+                              many mappings as `sysctl vm.max_map_count` says, of which a static program takes 12, a \
+                              dynamic one 30 and more. Raise that, link statically, or run some with `placement: far`"
+                .into(),
             other => format!("it cannot be executed ({other})"),
         };
         ExecError { errno, reason }

@@ -1,0 +1,60 @@
+//! A fault of the simulator itself: one message, whichever thread it happens on.
+
+use crate::failure::Failure;
+use std::panic::{self, PanicHookInfo};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+/// What the first panic since [`watch`] said.
+static FIRST: Mutex<Option<String>> = Mutex::new(None);
+
+/// From now on panics are kept for [`failure`] instead of shown, unless a backtrace is wanted.
+pub fn watch() {
+    let usual = panic::take_hook();
+    let wanted = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
+    panic::set_hook(Box::new(move |info| {
+        if wanted {
+            usual(info);
+        }
+        let mut first = FIRST.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert_with(|| describe(info));
+    }));
+}
+
+/// What to tell the user when a thread has panicked.
+pub fn failure() -> Failure {
+    let first = FIRST.lock().unwrap_or_else(PoisonError::into_inner).take();
+    Failure::run(format!(
+        "{}\nThis is a fault of Belljar, not of the experiment: please report it. RUST_BACKTRACE=1 shows where it \
+         comes from.",
+        first.unwrap_or_else(|| "a worker has panicked".to_owned())
+    ))
+}
+
+fn describe(info: &PanicHookInfo<'_>) -> String {
+    let payload = info.payload();
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic");
+    let place = info.location().map_or(String::new(), |at| format!(" ({}:{})", at.file(), at.line()));
+    format!("{} failed: {text}{place}", thread::current().name().unwrap_or("a thread"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_panic_is_told_with_its_thread_and_place() {
+        watch();
+        let worker = thread::Builder::new().name("worker-7".into());
+        let joined = worker.spawn(|| panic!("two events have the key {}", 5)).unwrap().join();
+        assert!(joined.is_err());
+        let text = failure().to_string();
+        assert!(
+            text.starts_with("error: worker-7 failed: two events have the key 5 (crates/cli/src/bug.rs:"),
+            "{text}"
+        );
+        assert!(text.contains("please report"));
+        let _ = panic::take_hook();
+    }
+}
