@@ -49,7 +49,8 @@ impl Call<'_> {
         let source = if flags & c::MAP_ANONYMOUS != 0 {
             None
         } else {
-            Some(self.host.map_source(self.process, fd, offset, prot, shared)?)
+            // `/dev/zero` has no file behind it: its pages are anonymous.
+            self.host.map_source(self.process, fd, offset, prot, shared)?
         };
         let mm = self.mm();
         let at = self.host.place_mapping(mm, hint, len, flags)?;
@@ -164,7 +165,14 @@ impl Host {
     }
 
     /// Moves the pages `old` of `vma` to `to`.
-    fn move_mapping(&mut self, mm: MmKey, vma: Vma, old: Range<u64>, to: u64, new_len: u64) -> Result<(), Errno> {
+    fn move_mapping(
+        &mut self,
+        mm: MmKey,
+        vma: Vma,
+        old: Range<u64>,
+        to: u64,
+        new_len: u64,
+    ) -> Result<(), Errno> {
         let target = to..to.checked_add(new_len).ok_or(Errno::ENOMEM)?;
         self.unmap_pages(mm, target.clone())?;
         let space = self.mm(mm).space;
@@ -177,7 +185,13 @@ impl Host {
             }
         }
         self.forget_vmas(mm, &old);
-        self.mm(mm).insert(Vma { start: target.start, end: target.end, prot: vma.prot, shared: vma.shared, kind });
+        self.mm(mm).insert(Vma {
+            start: target.start,
+            end: target.end,
+            prot: vma.prot,
+            shared: vma.shared,
+            kind,
+        });
         Ok(())
     }
 
