@@ -213,10 +213,6 @@ impl AddressSpace {
 const HEAP_ROOM: u64 = 16 << 20;
 
 impl Vma {
-    /// Its addresses.
-    pub fn range(&self) -> Range<u64> {
-        self.start..self.end
-    }
     fn can_merge(&self, next: &Vma) -> bool {
         self.prot == next.prot
             && !self.shared
