@@ -109,7 +109,8 @@ impl ResultsFolder {
     /// Writes a whole file below the folder.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), ResultsError> {
         let path = self.path.join(name);
-        fs::write(&path, content).map_err(|error| ResultsError::Write { path, error })
+        let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+        made.and_then(|()| fs::write(&path, content)).map_err(|error| ResultsError::Write { path, error })
     }
     /// Appends to a file below the folder.
     pub fn append(&self, name: &Path, content: &[u8]) -> Result<(), ResultsError> {
@@ -126,7 +127,8 @@ impl ResultsFolder {
 
 fn copy_tree(from: &Path, to: &Path) -> Result<(), ResultsError> {
     let failed = |error| ResultsError::Write { path: to.to_owned(), error };
-    let mut entries = fs::read_dir(from).and_then(|all| all.collect::<io::Result<Vec<_>>>()).map_err(failed)?;
+    let mut entries =
+        fs::read_dir(from).and_then(|all| all.collect::<io::Result<Vec<_>>>()).map_err(failed)?;
     entries.sort_by_key(|entry| entry.file_name());
     for entry in entries {
         let (source, target) = (entry.path(), to.join(entry.file_name()));

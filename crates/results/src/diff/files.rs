@@ -12,6 +12,10 @@ const CONTEXT: usize = 3;
 /// Longer lines are cut: nobody reads on.
 const LINE: usize = 240;
 
+/// Keys of the experiment that make no difference to what is simulated.
+const STEERING: [&str; 6] =
+    ["data_directory:", "parallelism:", "use_cpu_pinning:", "heartbeat_interval:", "progress:", "log_level:"];
+
 /// One of the two folders.
 pub(super) struct Side {
     root: PathBuf,
@@ -96,9 +100,11 @@ pub(super) fn difference(
         Kind::Strace => format!("system call {}", first + 1),
         _ => format!("line {}", first + 1),
     };
+    // An experiment's lines have little to do with each other.
+    let after = if kind == Kind::Experiment { 1 } else { CONTEXT };
     let before = one[first.saturating_sub(CONTEXT)..first].iter().map(|line| cut(line)).collect();
     let shown = [&one, &two].map(|lines| match lines.get(first..) {
-        Some(rest) if !rest.is_empty() => rest.iter().take(CONTEXT).map(|line| cut(line)).collect(),
+        Some(rest) if !rest.is_empty() => rest.iter().take(after).map(|line| cut(line)).collect(),
         _ => vec!["ends here".to_owned()],
     });
     Ok(found(at, place, before, shown))
@@ -108,7 +114,7 @@ pub(super) fn difference(
 fn lines(text: &str, kind: Kind) -> Vec<&str> {
     let steers = |line: &str| {
         let key = line.trim_start();
-        ["data_directory:", "parallelism:", "use_cpu_pinning:"].iter().any(|k| key.starts_with(k))
+        STEERING.iter().any(|k| key.starts_with(k))
     };
     text.lines().filter(|line| kind != Kind::Experiment || !steers(line)).collect()
 }
@@ -124,8 +130,12 @@ fn time(line: &str, kind: Kind) -> Option<SimTime> {
 /// When a process wrote the byte at `offset` of its output, if its system calls were logged.
 fn time_of_output(side: &Side, file: &Path, offset: u64) -> Option<SimTime> {
     let fd = if file.extension()? == "stdout" { 1 } else { 2 };
-    let log = side.root.join(file.with_extension("strace"));
-    written_to(&String::from_utf8_lossy(&fs::read(log).ok()?), fd, offset)
+    // The log has the name of the program that runs in the end: the pid is what both have.
+    let stem = file.file_stem()?.to_str()?;
+    let end = format!(".{}.strace", stem.rsplit('.').next()?);
+    let logs = fs::read_dir(side.root.join(file).parent()?).ok()?.flatten();
+    let mut logs = logs.filter(|entry| entry.file_name().to_string_lossy().ends_with(&end));
+    written_to(&String::from_utf8_lossy(&fs::read(logs.next()?.path()).ok()?), fd, offset)
 }
 
 fn captures(file: &Path, sides: &[Side; 2]) -> Result<Option<Difference>, ReadError> {

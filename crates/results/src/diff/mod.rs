@@ -78,6 +78,8 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison, ReadError> {
     for side in &results {
         list(side.path(), side.path(), &mut names)?;
     }
+    // It follows from the experiment.
+    names.remove(Path::new("topology.json"));
     let mut differences = Vec::new();
     for file in &names {
         differences.extend(files::difference(file, Kind::of(file), &sides)?);

@@ -1,0 +1,177 @@
+//! Time series: what each host and each of its TCP connections looked like every so often in simulated
+//! time. A row stands for all that happened before its time; where nothing has changed since the row
+//! before, there is none.
+
+use crate::node::HostNode;
+use belljar_base::{Map, SimDuration, SimTime};
+use belljar_kernel::{Host, TcpSample};
+use belljar_net::DropReason;
+use belljar_results::{ResultsError, ResultsFolder};
+use std::net::SocketAddr;
+
+/// The columns of `metrics/tcp.csv`. Counters count from the start of the connection.
+const TCP_COLUMNS: &str = "time,host,local,remote,state,cwnd,ssthresh,rtt_us,rto_us,unacked,unsent,unread,\
+                           send_window,retransmitted,bytes_acked,bytes_received";
+
+/// The rows of one host so far.
+#[derive(Default)]
+pub struct Sampler {
+    /// In picoseconds; `None` samples nothing.
+    interval: Option<u64>,
+    /// The next time to sample at, if something has happened since the last.
+    pending: Option<SimTime>,
+    hosts: Rows,
+    tcp: Rows,
+    last: String,
+    last_tcp: Map<(SocketAddr, SocketAddr), String>,
+}
+
+/// Rows without their time, by time.
+type Rows = Vec<(SimTime, String)>;
+
+/// Lets all hosts be sampled every `interval`.
+pub fn begin(nodes: &mut [HostNode], interval: Option<SimDuration>) {
+    for node in nodes {
+        node.sampler = Sampler { interval: interval.map(SimDuration::as_picos), ..Sampler::default() };
+    }
+}
+
+/// Writes what has been sampled until `end`.
+pub fn write(nodes: &mut [HostNode], end: SimTime, folder: &ResultsFolder) -> Result<(), ResultsError> {
+    if nodes.iter().all(|node| node.sampler.interval.is_none()) {
+        return Ok(());
+    }
+    let (mut hosts, mut tcp) = (Vec::new(), Vec::new());
+    for (index, node) in nodes.iter_mut().enumerate() {
+        let mut sampler = std::mem::take(&mut node.sampler);
+        // Nothing has happened on this host since.
+        if let Some(at) = sampler.pending.take() {
+            sampler.sample(at.min(end), &node.kernel, &node.path_drops);
+        }
+        hosts.extend(sampler.hosts.into_iter().map(|(at, row)| (at, index, row)));
+        tcp.extend(sampler.tcp.into_iter().map(|(at, row)| (at, index, row)));
+    }
+    let reasons: Vec<&str> = DropReason::ALL.iter().map(|reason| reason.name()).collect();
+    let columns = format!(
+        "time,host,packets_in,bytes_in,packets_out,bytes_out,{},egress_queue,syscalls,processes",
+        reasons.join(",")
+    );
+    folder.write("metrics/hosts.csv", table(&columns, hosts, nodes).as_bytes())?;
+    folder.write("metrics/tcp.csv", table(TCP_COLUMNS, tcp, nodes).as_bytes())
+}
+
+/// Rows of all hosts in the order of time, then of names.
+fn table(columns: &str, mut rows: Vec<(SimTime, usize, String)>, nodes: &[HostNode]) -> String {
+    rows.sort_by_key(|(at, host, _)| (*at, *host));
+    let mut text = format!("{columns}\n");
+    for (at, host, row) in &rows {
+        text += &format!("{at},{},{row}\n", nodes[*host].kernel.name());
+    }
+    text
+}
+
+impl Sampler {
+    /// When to stop and [`sample`](Self::sample) before `limit`, the host's next event being at `next`.
+    pub fn due(&mut self, limit: SimTime, next: Option<SimTime>) -> Option<SimTime> {
+        let interval = self.interval?;
+        if self.pending.is_none() {
+            let next = next.filter(|next| *next < limit)?;
+            let after = (next.as_picos() / interval + 1).saturating_mul(interval);
+            self.pending = Some(SimTime::from_picos(after));
+        }
+        self.pending.take_if(|at| *at <= limit)
+    }
+
+    /// Adds rows for what has changed before `at`.
+    pub fn sample(&mut self, at: SimTime, host: &Host, path_drops: &Map<DropReason, u64>) {
+        let row = host_row(host, path_drops);
+        if row != self.last {
+            self.last.clone_from(&row);
+            self.hosts.push((at, row));
+        }
+        let before = std::mem::take(&mut self.last_tcp);
+        for sample in host.tcp_samples() {
+            let (ends, row) = ((sample.local, sample.remote), tcp_row(&sample));
+            if before.get(&ends) != Some(&row) {
+                self.tcp.push((at, row.clone()));
+            }
+            self.last_tcp.insert(ends, row);
+        }
+    }
+}
+
+fn host_row(host: &Host, path_drops: &Map<DropReason, u64>) -> String {
+    let counters = host.interface_counters();
+    let drops = DropReason::ALL.map(|reason| {
+        let on_path = path_drops.get(&reason).copied().unwrap_or_default();
+        (counters.dropped(reason) + on_path).to_string()
+    });
+    format!(
+        "{},{},{},{},{},{},{},{}",
+        counters.packets_in,
+        counters.bytes_in,
+        counters.packets_out,
+        counters.bytes_out,
+        drops.join(","),
+        host.egress_queue_len(),
+        host.call_counts().values().sum::<u64>(),
+        host.running_specs().len(),
+    )
+}
+
+fn tcp_row(sample: &TcpSample) -> String {
+    let info = &sample.info;
+    let state = format!("{:?}", info.state).to_lowercase();
+    format!(
+        "{},{},{state},{},{},{},{},{},{},{},{},{},{},{}",
+        sample.local,
+        sample.remote,
+        info.cwnd,
+        info.ssthresh,
+        info.rtt.as_nanos() / 1_000,
+        info.rto.as_nanos() / 1_000,
+        sample.unacknowledged,
+        sample.unsent,
+        sample.unread,
+        info.send_window,
+        info.total_retransmitted,
+        info.bytes_acked,
+        info.bytes_received,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> SimTime {
+        SimTime::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn samples_are_due_after_events_wherever_windows_end() {
+        let run = |windows: &[u64]| {
+            let mut sampler = Sampler { interval: Some(ms(10).as_picos()), ..Sampler::default() };
+            let (mut events, mut due) = (vec![ms(3), ms(10), ms(47)], Vec::new());
+            for limit in windows {
+                while let Some(at) = sampler.due(ms(*limit), events.first().copied()) {
+                    events.retain(|event| *event >= at);
+                    due.push(at);
+                }
+                events.retain(|event| *event >= ms(*limit));
+            }
+            (due, sampler.pending)
+        };
+        // What happens at a sample's time belongs to the next.
+        let expected = (vec![ms(10), ms(20), ms(50)], None);
+        for windows in [&[100][..], &[1, 4, 10, 11, 49, 50, 51], &[48, 100], &[20, 47, 60]] {
+            assert_eq!(run(windows), expected, "{windows:?}");
+        }
+        assert_eq!(run(&[48]), (vec![ms(10), ms(20)], Some(ms(50))));
+    }
+
+    #[test]
+    fn nothing_is_due_without_an_interval() {
+        assert_eq!(Sampler::default().due(ms(9), Some(ms(1))), None);
+    }
+}
