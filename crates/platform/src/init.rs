@@ -1,7 +1,8 @@
 //! What must hold before the first guest runs, checked once.
 
 use crate::far;
-use crate::near::{cpu, layout, patch_memory, signals, worker};
+use crate::near::{patch_memory, signals, worker};
+use crate::{cpu, layout};
 use std::os::unix::process::CommandExt;
 use std::sync::Mutex;
 

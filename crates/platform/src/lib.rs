@@ -1,8 +1,16 @@
 //! Runs guests and touches the machine on the kernel's behalf; decides no semantics.
 //!
-//! [`near`] maps guests into the simulator's own address space and runs them as coroutines:
-//! [`NearMachine`] implements the traits of `belljar_kernel::machine` that way. [`files`] is the
-//! machine's file system as the kernel may see it.
+//! [`HostMachine`] implements the traits of `belljar_kernel::machine`. A guest is near, mapped into
+//! the simulator's own address space and run as a coroutine, or far, in a native process of its own.
+//! What guests see does not depend on that.
+//!
+//! * [`machine`]: spaces and contexts by their numbers; [`files`]: the machine's file system
+//! * [`space`]: one guest's addresses; [`layout`]: where they are; [`registry`]: who has which of
+//!   the fixed ones
+//! * [`native`]: how a space's memory is reached: [`near`] or [`far`]
+//! * [`context`]: saved registers; [`exits`]: what it means that guest code came back
+//! * [`rewrite`]: call sites that no longer trap; [`vdso`]: the image found by AT_SYSINFO_EHDR
+//! * [`cpu`], [`cpuid`]: what the CPU has, and what guests are told of it
 //!
 //! A process calls [`init`] once, early in `main`. A thread becomes a worker when it first resumes
 //! a guest; from then on all signals but the platform's own are blocked on it, so a program that
@@ -16,11 +24,22 @@
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("belljar runs guests on x86-64 Linux only");
 
+mod context;
+mod cpu;
+mod cpuid;
+mod exits;
 mod far;
 mod files;
 mod init;
+pub mod layout;
+mod machine;
 mod native;
-pub mod near;
+mod near;
+mod registry;
+mod rewrite;
+mod space;
+mod vdso;
 
 pub use init::{InitError, init};
-pub use near::{NearMachine, release_thread};
+pub use machine::{HostMachine, release_thread};
+pub use space::CallCounts;

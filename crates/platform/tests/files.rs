@@ -3,7 +3,7 @@
 
 use belljar_kernel::machine::{HostFiles, NativeDirEntry, OpenHow};
 use belljar_linux_abi::Errno;
-use belljar_platform::NearMachine;
+use belljar_platform::HostMachine;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -30,8 +30,8 @@ impl Drop for Folder {
 
 const NEW: OpenHow = OpenHow { write: true, create: Some(0o666), exclusive: true, truncate: false };
 
-fn machine() -> NearMachine {
-    NearMachine::new(0, 1)
+fn machine() -> HostMachine {
+    HostMachine::new(0, 1)
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn what_is_written_is_read_and_modes_are_exact() {
 #[test]
 fn only_regular_files_are_opened() {
     let (mut m, folder) = (machine(), Folder::new("kinds"));
-    let open = |m: &mut NearMachine, path: &Path| m.open(path, OpenHow::default());
+    let open = |m: &mut HostMachine, path: &Path| m.open(path, OpenHow::default());
     let fifo = folder.at("fifo");
     let name = CString::new(fifo.as_os_str().as_bytes()).unwrap();
     // SAFETY: a C string.

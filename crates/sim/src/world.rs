@@ -7,7 +7,7 @@ use belljar_base::{HostId, Map, Seed};
 use belljar_config::{Experiment, Host as HostSettings, Placement, Process, StraceMode};
 use belljar_kernel::{Host, HostConfig, ProcessSpec};
 use belljar_net::NicConfig;
-use belljar_platform::NearMachine;
+use belljar_platform::HostMachine;
 use belljar_results::ResultsFolder;
 use std::path::Path;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub fn build(
         let id = HostId(index as u32);
         let config = host_config(experiment, settings, id, folder, options, names.clone());
         let epoch_secs = config.epoch_secs;
-        let kernel = Host::new(config, Box::new(NearMachine::new(id.0, count)));
+        let kernel = Host::new(config, Box::new(HostMachine::new(id.0, count)));
         let output = HostOutput {
             folder: folder.clone(),
             epoch_secs,

@@ -127,7 +127,7 @@ mod tests {
             byte(6).write_volatile(1);
             let at = at as u64;
             let runs = PageMap::open().unwrap().private_pages(&(at..at + size as u64)).unwrap();
-            assert_eq!(runs, [at + 5 * PAGE..at + 7 * PAGE]);
+            assert_eq!(runs.as_slice(), std::slice::from_ref(&(at + 5 * PAGE..at + 7 * PAGE)));
             libc::munmap(at as *mut libc::c_void, size);
         }
     }

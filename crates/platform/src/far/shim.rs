@@ -1,7 +1,8 @@
 //! One far guest's process, and the channel to it.
 
 use super::spawner;
-use crate::near::{cpu, worker};
+use crate::cpu;
+use crate::near::worker;
 use belljar_channel::{SharedMemory, futex};
 use belljar_linux_abi::Errno;
 use belljar_shim::context::Context;

@@ -1,6 +1,6 @@
 //! Into the guest and out of it: see [`belljar_shim::entry`].
 
-use super::layout::HOST_AREA;
+use crate::layout::HOST_AREA;
 pub use belljar_shim::entry::*;
 
 /// Switches Syscall User Dispatch for this thread: with it, every system call from outside the

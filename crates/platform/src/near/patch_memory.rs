@@ -1,6 +1,6 @@
 //! Writing to memory regardless of its protection, as a debugger does.
 
-use super::layout::PAGE;
+use crate::layout::PAGE;
 use crate::InitError;
 use crate::init::native;
 use belljar_linux_abi::Errno;

@@ -2,8 +2,9 @@
 //! ticks. The entry code calls [`on_signal`] on the worker's alternate stack with FS and GS already
 //! the simulator's; whatever ends a resume is copied out of the frame, which is then abandoned.
 
-use super::worker::{self, Worker};
-use super::{copy, entry, layout};
+use crate::near::worker::{self, Worker};
+use crate::layout;
+use crate::near::{copy, entry};
 use crate::InitError;
 use crate::init::native;
 use belljar_shim::frame::{self, SigInfo, UContext};

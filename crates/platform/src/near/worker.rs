@@ -1,7 +1,8 @@
 //! What a thread needs to run guests: a block that GS points to, an alternate signal stack below
 //! which that block lies, system calls of guest code trapping, a preemption timer.
 
-use super::{cpu, cpuid, entry, signals};
+use crate::{cpu, cpuid};
+use crate::near::{entry, signals};
 use crate::InitError;
 use crate::init::native;
 use belljar_linux_abi::Errno;
@@ -47,7 +48,7 @@ pub fn current() -> *mut Worker {
     if worker.is_null() { become_worker() } else { worker }
 }
 
-/// See [`super::release_thread`].
+/// See [`crate::release_thread`].
 pub fn release_current() {
     let worker = CURRENT.get();
     if !worker.is_null() {

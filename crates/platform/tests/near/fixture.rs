@@ -4,7 +4,7 @@ use belljar_kernel::machine::{
     Backing, ContextId, Exit, GuestMemory, HostFiles, NativeFile, OpenHow, Placement, Platform, Prot, Regs,
     SpaceId,
 };
-use belljar_platform::NearMachine;
+use belljar_platform::HostMachine;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The machine code between two labels of a `global_asm!` block, which defines them as
@@ -41,7 +41,7 @@ pub const FIRST_PROGRAM_HOST: u32 = 96;
 pub const STACK: u64 = 64 << 10;
 
 pub struct Guest {
-    pub machine: NearMachine,
+    pub machine: HostMachine,
     pub space: SpaceId,
     /// Where the blob lies.
     pub text: u64,
@@ -77,7 +77,7 @@ impl Guest {
         // The hosts of programs.rs are the last ones; each host has two slots and more.
         let number = NEXT_HOST.fetch_add(1, Ordering::Relaxed);
         let host = number % FIRST_PROGRAM_HOST;
-        let mut machine = NearMachine::new(host, HOSTS);
+        let mut machine = HostMachine::new(host, HOSTS);
         let space = (0..8).find_map(|slot| machine.create_space(slot, placement).ok()).expect("a free slot");
         let text = machine.space_range(space).start;
         let len = (code.len() as u64).next_multiple_of(4096);
@@ -137,7 +137,7 @@ impl Guest {
     }
 }
 
-fn text_file(machine: &mut NearMachine, code: &[u8], number: u32) -> NativeFile {
+fn text_file(machine: &mut HostMachine, code: &[u8], number: u32) -> NativeFile {
     let path = std::env::temp_dir().join(format!("belljar-near-{}-{number}", std::process::id()));
     let how = OpenHow { write: true, create: Some(0o600), exclusive: true, truncate: false };
     let file = machine.open(&path, how).unwrap();

@@ -6,14 +6,14 @@ use belljar_kernel::machine::{
     Backing, Exit, GuestMemory, HostFiles, NativeFile, OpenHow, Placement, Platform, Prot, Regs, SpaceId,
 };
 use belljar_linux_abi::Errno;
-use belljar_platform::NearMachine;
+use belljar_platform::HostMachine;
 use std::path::{Path, PathBuf};
 
 const PAGE: u64 = 4096;
 const HEAP: u64 = 256 << 20;
 
 pub struct Program {
-    pub machine: NearMachine,
+    pub machine: HostMachine,
     space: SpaceId,
     path: PathBuf,
     /// New mappings go below this address.
@@ -44,7 +44,7 @@ impl Program {
     /// Runs `args[0]` to its end; gives it and its exit status.
     pub fn run(host: u32, args: &[&str]) -> (Program, i32) {
         belljar_platform::init().expect("this machine can run guests");
-        let mut machine = NearMachine::new(host, HOSTS);
+        let mut machine = HostMachine::new(host, HOSTS);
         let space = machine.create_space(0, Placement::Near).unwrap();
         let top = machine.space_range(space).end;
         let path = std::fs::canonicalize(args[0]).unwrap();

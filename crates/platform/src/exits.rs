@@ -1,11 +1,11 @@
 //! What an exit from guest code means.
 
-use super::context::{Context, LOOK_UP};
-use super::entry::{self, PLAIN_FLAGS};
-use super::signals::{GENERAL_PROTECTION, tick_signal};
-use super::space::Space;
-use super::worker::{self, Trap, Worker};
-use super::cpuid;
+use crate::context::{Context, LOOK_UP};
+use crate::near::entry::{self, PLAIN_FLAGS};
+use crate::near::signals::{GENERAL_PROTECTION, tick_signal};
+use crate::space::Space;
+use crate::near::worker::{self, Trap, Worker};
+use crate::cpuid;
 use crate::far::shim::Gone;
 use crate::native::Native;
 use belljar_kernel::machine::{Exit, Fault};

@@ -19,8 +19,8 @@ mod analyse;
 mod cpuid_sites;
 mod stub;
 
-use super::layout::{self, PAGE, Slot};
-use super::{cpuid, registry};
+use crate::layout::{self, PAGE, Slot};
+use crate::{cpuid, registry};
 use crate::native::Native;
 use analyse::{FileKey, Form};
 use belljar_base::{Map, Set};

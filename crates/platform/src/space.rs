@@ -1,8 +1,8 @@
 //! A guest's address space: a slot, claims of fixed addresses, and what is mapped executable.
 
-use super::layout::{self, PAGE, Slot};
-use super::registry;
-use super::rewrite::Rewriter;
+use crate::layout::{self, PAGE, Slot};
+use crate::registry;
+use crate::rewrite::Rewriter;
 use crate::far::Shim;
 use crate::far::replicate::{SharedSource, replicate};
 use crate::native::Native;
@@ -90,6 +90,11 @@ impl Space {
         Ok(copy)
     }
 
+    /// Whether it lies in this process.
+    pub fn is_near(&self) -> bool {
+        matches!(self.native, Native::Near)
+    }
+
     /// Whether `len` bytes at `addr` are this space's to use.
     #[inline]
     pub fn owns(&self, addr: u64, len: u64) -> bool {
@@ -152,8 +157,10 @@ impl Space {
         self.native.mmap(addr, len, prot_bits, flags | libc::MAP_FIXED, fd, offset)?;
         let mapped = pages(addr, len);
         self.gone(&mapped);
-        if let Backing::SharedFile { file, offset } = backing {
-            let file = Arc::new(crate::files::duplicate(file)?);
+        if let Backing::SharedFile { file, offset } = backing
+            && let Ok(file) = crate::files::duplicate(file)
+        {
+            let file = Arc::new(file);
             self.shared.push(Shared { range: mapped.clone(), file, offset });
         }
         if let Backing::PrivateFile { file, offset } = backing {

@@ -1,7 +1,7 @@
 //! Which form a site can take. The answer depends on the file's bytes alone, so it is kept for all
 //! guests of the process.
 
-use super::super::copy;
+use crate::near::copy;
 use super::cpuid_sites;
 use belljar_base::{Map, Set};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};

@@ -5,7 +5,7 @@
 //! Both hash tables are there because C libraries and language runtimes look symbols up by either,
 //! and the version `LINUX_2.6` because most insist on it.
 
-use super::layout::PAGE;
+use crate::layout::PAGE;
 use belljar_linux_abi::Errno;
 use std::sync::OnceLock;
 

@@ -6,7 +6,7 @@
 //! AVX-512 is hidden, but leaf 0xd still describes its state: XCR0 cannot be hidden, and glibc sizes
 //! its `xsavec` areas by that leaf.
 
-use super::worker::{self, Worker};
+use crate::near::worker::{self, Worker};
 use belljar_base::Map;
 use belljar_shim::context::Regs;
 use std::arch::x86_64::__cpuid_count;

@@ -1,6 +1,6 @@
 //! The saved state of a guest thread: see [`belljar_shim::context`].
 
-use super::cpu;
+use crate::cpu;
 use belljar_kernel::machine::{self, SpaceId};
 pub use belljar_shim::context::{Context, LOOK_UP, Regs};
 use std::mem::offset_of;

@@ -1,7 +1,7 @@
 //! Which spaces hold which fixed addresses: the one thing that all machines of a process share,
 //! because low addresses exist only once.
 
-use super::layout::{self, FIXED_AREA, PAGE};
+use crate::layout::{self, FIXED_AREA, PAGE};
 use belljar_linux_abi::Errno;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};

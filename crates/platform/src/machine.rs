@@ -1,0 +1,229 @@
+//! The kernel's machine: spaces and contexts of one host by their numbers, and the machine's files.
+
+use crate::context::{self, Context};
+use crate::layout::{self, Slots};
+use crate::near::worker;
+use crate::space::{CallCounts, Space};
+use crate::{cpu, exits, files, vdso};
+use belljar_kernel::machine::{
+    Backing, ContextId, Exit, GuestMemory, HostFiles, NativeDirEntry, NativeFile, NativeStat, OpenHow,
+    Placement, Platform, Prot, Regs, SpaceId,
+};
+use belljar_linux_abi::Errno;
+use slab::Slab;
+use std::ops::Range;
+use std::path::Path;
+
+/// Gives `rdtsc` and `cpuid` back to the calling thread until it next resumes a guest: to be called
+/// before a worker starts a native process. Without effect on other threads.
+pub fn release_thread() {
+    worker::release_current();
+}
+
+/// One host's guests, near and far.
+///
+/// Spaces and contexts that are still there when it is dropped go with it.
+pub struct HostMachine {
+    slots: Slots,
+    spaces: Slab<Space>,
+    /// Boxed: the entry code holds a context's address while it runs.
+    contexts: Slab<Box<Context>>,
+}
+
+impl HostMachine {
+    /// The machine of host `host_index` among `host_count`; both alone decide which addresses its
+    /// guests get. [`crate::init`] must have succeeded.
+    pub fn new(host_index: u32, host_count: u32) -> HostMachine {
+        let slots = Slots::new(host_index, host_count);
+        HostMachine { slots, spaces: Slab::new(), contexts: Slab::new() }
+    }
+
+    /// How the system calls of the spaces that there are came so far.
+    pub fn call_counts(&self) -> CallCounts {
+        self.spaces.iter().fold(CallCounts::default(), |sum, (_, space)| CallCounts {
+            rewritten: sum.rewritten + space.counts.rewritten,
+            trapped: sum.trapped + space.counts.trapped,
+        })
+    }
+
+    fn space(&self, space: SpaceId) -> &Space {
+        &self.spaces[space.0 as usize]
+    }
+    fn space_mut(&mut self, space: SpaceId) -> &mut Space {
+        &mut self.spaces[space.0 as usize]
+    }
+    fn insert_context(&mut self, context: Context) -> ContextId {
+        ContextId(self.contexts.insert(Box::new(context)) as u32)
+    }
+}
+
+impl GuestMemory for HostMachine {
+    fn read(&self, space: SpaceId, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
+        if !self.space(space).owns(addr, out.len() as u64) {
+            return Err(Errno::EFAULT);
+        }
+        self.space(space).native.read(addr, out)
+    }
+    fn write(&mut self, space: SpaceId, addr: u64, data: &[u8]) -> Result<(), Errno> {
+        if !self.space(space).owns(addr, data.len() as u64) {
+            return Err(Errno::EFAULT);
+        }
+        self.space(space).native.write(addr, data)
+    }
+    fn compare_exchange_u32(&mut self, space: SpaceId, addr: u64, old: u32, new: u32) -> Result<u32, Errno> {
+        if !self.space(space).owns(addr, 4) {
+            return Err(Errno::EFAULT);
+        }
+        self.space(space).native.compare_exchange(addr, old, new)
+    }
+}
+
+impl Platform for HostMachine {
+    fn fork_space(&mut self, space: SpaceId) -> Result<SpaceId, Errno> {
+        let copy = self.space(space).fork()?;
+        Ok(SpaceId(self.spaces.insert(copy) as u32))
+    }
+    fn create_space(&mut self, slot: u32, placement: Placement) -> Result<SpaceId, Errno> {
+        let slot = self.slots.get(slot).ok_or(Errno::ENOMEM)?;
+        let space = match placement {
+            Placement::Near => Space::near(slot)?,
+            Placement::Far => Space::far(slot)?,
+        };
+        Ok(SpaceId(self.spaces.insert(space) as u32))
+    }
+    fn destroy_space(&mut self, space: SpaceId) {
+        self.spaces.remove(space.0 as usize);
+    }
+    fn space_range(&self, space: SpaceId) -> Range<u64> {
+        self.space(space).slot.usable.clone()
+    }
+    fn claim_fixed(&mut self, space: SpaceId, range: Range<u64>) -> Result<(), Errno> {
+        self.space_mut(space).claim(range)
+    }
+
+    fn map(
+        &mut self,
+        space: SpaceId,
+        addr: u64,
+        len: u64,
+        prot: Prot,
+        backing: Backing,
+    ) -> Result<(), Errno> {
+        self.space_mut(space).map(addr, len, prot, backing)
+    }
+    fn unmap(&mut self, space: SpaceId, addr: u64, len: u64) -> Result<(), Errno> {
+        self.space_mut(space).unmap(addr, len)
+    }
+    fn protect(&mut self, space: SpaceId, addr: u64, len: u64, prot: Prot) -> Result<(), Errno> {
+        self.space_mut(space).protect(addr, len, prot)
+    }
+    fn relocate(
+        &mut self,
+        space: SpaceId,
+        from: u64,
+        old_len: u64,
+        to: u64,
+        new_len: u64,
+    ) -> Result<(), Errno> {
+        self.space_mut(space).relocate(from, old_len, to, new_len)
+    }
+    fn advise(&mut self, space: SpaceId, addr: u64, len: u64, advice: i32) -> Result<(), Errno> {
+        self.space_mut(space).advise(addr, len, advice)
+    }
+    fn map_vdso(&mut self, space: SpaceId, addr: u64) -> Result<u64, Errno> {
+        let backing = Backing::PrivateFile { file: NativeFile(vdso::file()?), offset: 0 };
+        self.space_mut(space).map(addr, layout::PAGE, Prot::READ | Prot::EXEC, backing)?;
+        Ok(layout::PAGE)
+    }
+
+    fn create_context(&mut self, space: SpaceId, regs: &Regs) -> ContextId {
+        self.insert_context(context::new(space, regs))
+    }
+    fn copy_context(&mut self, from: ContextId, space: SpaceId) -> ContextId {
+        let mut context = (*self.contexts[from.0 as usize]).clone();
+        context.space = space.0;
+        context.exit_rip = context::LOOK_UP;
+        self.insert_context(context)
+    }
+    fn destroy_context(&mut self, context: ContextId) {
+        self.contexts.remove(context.0 as usize);
+    }
+    fn regs(&self, context: ContextId) -> &Regs {
+        context::kernel_regs(&self.contexts[context.0 as usize])
+    }
+    fn regs_mut(&mut self, context: ContextId) -> &mut Regs {
+        context::kernel_regs_mut(&mut self.contexts[context.0 as usize])
+    }
+    fn xstate(&self, context: ContextId, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(&self.contexts[context.0 as usize].xsave.shown());
+    }
+    fn set_xstate(&mut self, context: ContextId, state: &[u8]) {
+        self.contexts[context.0 as usize].xsave.load_shown(state, cpu::xsave_layout());
+    }
+    fn resume(&mut self, context: ContextId) -> Exit {
+        let context = &mut *self.contexts[context.0 as usize];
+        exits::resume(context, &mut self.spaces[context.space as usize])
+    }
+}
+
+/// The machine's files do not depend on the host.
+impl HostFiles for HostMachine {
+    fn open(&mut self, path: &Path, how: OpenHow) -> Result<NativeFile, Errno> {
+        files::open(path, how)
+    }
+    fn close(&mut self, file: NativeFile) {
+        files::close(file);
+    }
+    fn read_at(&mut self, file: NativeFile, offset: u64, out: &mut [u8]) -> Result<usize, Errno> {
+        files::read_at(file, offset, out)
+    }
+    fn write_at(&mut self, file: NativeFile, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        files::write_at(file, offset, data)
+    }
+    fn stat_file(&mut self, file: NativeFile) -> Result<NativeStat, Errno> {
+        files::stat_file(file)
+    }
+    fn set_len(&mut self, file: NativeFile, len: u64) -> Result<(), Errno> {
+        files::set_len(file, len)
+    }
+    fn stat(&mut self, path: &Path) -> Result<NativeStat, Errno> {
+        files::stat(path)
+    }
+    fn read_link(&mut self, path: &Path) -> Result<Vec<u8>, Errno> {
+        files::read_link(path)
+    }
+    fn read_dir(&mut self, path: &Path) -> Result<Vec<NativeDirEntry>, Errno> {
+        files::read_dir(path)
+    }
+    fn create_dir(&mut self, path: &Path, mode: u32) -> Result<(), Errno> {
+        files::create_dir(path, mode)
+    }
+    fn create_symlink(&mut self, target: &[u8], path: &Path) -> Result<(), Errno> {
+        files::create_symlink(target, path)
+    }
+    fn create_link(&mut self, existing: &Path, path: &Path) -> Result<(), Errno> {
+        files::create_link(existing, path)
+    }
+    fn remove_file(&mut self, path: &Path) -> Result<(), Errno> {
+        files::remove_file(path)
+    }
+    fn remove_dir(&mut self, path: &Path) -> Result<(), Errno> {
+        files::remove_dir(path)
+    }
+    fn rename(&mut self, from: &Path, to: &Path) -> Result<(), Errno> {
+        files::rename(from, to)
+    }
+    fn set_mode(&mut self, path: &Path, mode: u32) -> Result<(), Errno> {
+        files::set_mode(path, mode)
+    }
+    fn shared_memory(&mut self, len: u64) -> Result<NativeFile, Errno> {
+        files::shared_memory(len)
+    }
+    fn read_stream(&mut self, stream: u8, out: &mut [u8]) -> Result<usize, Errno> {
+        files::read_stream(stream, out)
+    }
+    fn write_stream(&mut self, stream: u8, data: &[u8]) -> Result<(), Errno> {
+        files::write_stream(stream, data)
+    }
+}
