@@ -10,11 +10,13 @@ mod inspect;
 mod log;
 mod placement;
 mod progress;
+mod report;
 mod run;
 mod schema;
 mod session;
 mod shadow_options;
 mod topology;
+mod trace;
 mod validate;
 mod workers;
 
@@ -43,6 +45,10 @@ enum Command {
     Diff(diff::Arguments),
     /// Show a results folder as tables
     Inspect(inspect::Arguments),
+    /// Write one HTML page about a results folder
+    Report(report::Arguments),
+    /// Write a results folder as a trace for Perfetto or Chrome
+    Trace(trace::Arguments),
     /// Print the JSON Schema of experiment files
     Schema(schema::Arguments),
 }
@@ -55,6 +61,8 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => Ok(doctor::main(&arguments)),
         Command::Diff(arguments) => diff::main(&arguments),
         Command::Inspect(arguments) => inspect::main(&arguments),
+        Command::Report(arguments) => report::main(&arguments),
+        Command::Trace(arguments) => trace::main(&arguments),
         Command::Schema(arguments) => Ok(schema::main(&arguments)),
     };
     result.unwrap_or_else(|failure| {

@@ -78,8 +78,10 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison, ReadError> {
     for side in &results {
         list(side.path(), side.path(), &mut names)?;
     }
-    // It follows from the experiment.
-    names.remove(Path::new("topology.json"));
+    // These follow from others.
+    for derived in ["topology.json", "report.html", "trace.json"] {
+        names.remove(Path::new(derived));
+    }
     let mut differences = Vec::new();
     for file in &names {
         differences.extend(files::difference(file, Kind::of(file), &sides)?);

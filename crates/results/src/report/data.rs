@@ -1,0 +1,251 @@
+//! What the page shows, as data.
+
+use crate::read::{ReadError, Results, Series, series};
+use crate::{Statistics, Topology};
+use belljar_base::Map;
+use serde::Serialize;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Stretches of time that charts of hosts have.
+const BINS: usize = 240;
+/// Hosts with curves of their own; the others are summed up.
+const CURVES: usize = 24;
+/// TCP connections with curves, those that carried most.
+const CONNECTIONS: usize = 24;
+/// Points of one connection's curve.
+const POINTS: usize = 1_500;
+/// Outputs shown, and bytes of each.
+const OUTPUTS: usize = 200;
+const OUTPUT_BYTES: u64 = 2_000;
+
+#[derive(Serialize)]
+pub(super) struct Data<'a> {
+    statistics: &'a Statistics,
+    topology: Topology,
+    /// Per host, changes in each of [`BINS`] equal stretches.
+    hosts: Vec<HostCurves>,
+    connections: Vec<Connection>,
+    /// The experiment's `events:` as they were written.
+    events: Option<String>,
+    outputs: Vec<Output>,
+    omitted_outputs: usize,
+    has_series: bool,
+}
+
+#[derive(Serialize)]
+struct HostCurves {
+    name: String,
+    bytes_out: Vec<u64>,
+    bytes_in: Vec<u64>,
+    drops: Vec<u64>,
+    syscalls: Vec<u64>,
+}
+
+#[derive(Serialize)]
+struct Connection {
+    host: String,
+    local: String,
+    remote: String,
+    bytes: u64,
+    retransmitted: u64,
+    /// Seconds, cwnd in segments, smoothed round-trip time in ms, bytes not acknowledged or not sent.
+    points: Vec<(f64, f64, f64, f64)>,
+}
+
+#[derive(Serialize)]
+struct Output {
+    host: String,
+    name: String,
+    len: u64,
+    text: String,
+}
+
+pub(super) fn data(results: &Results) -> Result<Data<'_>, ReadError> {
+    let metrics = results.path().join("metrics");
+    let hosts = series(&metrics.join("hosts.csv"))?;
+    let tcp = series(&metrics.join("tcp.csv"))?;
+    let topology = results.text("topology.json").and_then(|text| Topology::from_json(&text));
+    let (outputs, omitted_outputs) = outputs(results);
+    Ok(Data {
+        statistics: &results.statistics,
+        topology: topology.unwrap_or_default(),
+        hosts: host_curves(&hosts, results.statistics.simulated_seconds),
+        connections: connections(&tcp),
+        events: results.text("processed-config.yaml").and_then(|text| events(&text)),
+        outputs,
+        omitted_outputs,
+        has_series: !hosts.columns.is_empty(),
+    })
+}
+
+fn number(row: &[String], column: Option<usize>) -> f64 {
+    column.and_then(|column| row.get(column)).and_then(|cell| cell.parse().ok()).unwrap_or(0.0)
+}
+
+fn host_curves(table: &Series, end: f64) -> Vec<HostCurves> {
+    let column = |name: &str| table.column(name);
+    let Some(host_column) = column("host") else { return Vec::new() };
+    let counters = [column("bytes_out"), column("bytes_in"), None, column("syscalls")];
+    let first_drop = column("bytes_out").map_or(0, |c| c + 1);
+    let drops = first_drop..column("egress_queue").unwrap_or(first_drop);
+    let mut curves: Map<&str, ([Vec<u64>; 4], [u64; 4])> = Map::new();
+    for row in &table.rows {
+        let at = number(row, column("time"));
+        // A row stands for what has happened before its time.
+        let bin = ((at / end.max(1e-9) * BINS as f64).ceil() as usize).clamp(1, BINS) - 1;
+        let mut now = counters.map(|c| number(row, c) as u64);
+        now[2] = drops.clone().map(|c| number(row, Some(c)) as u64).sum();
+        let empty = || (std::array::from_fn(|_| vec![0; BINS]), [0; 4]);
+        let (sums, before) = curves.entry(&row[host_column]).or_insert_with(empty);
+        for n in 0..4 {
+            sums[n][bin] += now[n].saturating_sub(before[n]);
+        }
+        *before = now;
+    }
+    let mut all: Vec<HostCurves> = curves
+        .into_iter()
+        .map(|(name, ([bytes_out, bytes_in, drops, syscalls], _))| HostCurves {
+            name: name.to_owned(),
+            bytes_out,
+            bytes_in,
+            drops,
+            syscalls,
+        })
+        .collect();
+    if all.len() > CURVES {
+        let weight = |c: &HostCurves| c.bytes_out.iter().chain(&c.bytes_in).sum::<u64>();
+        all.sort_by_key(|curves| std::cmp::Reverse(weight(curves)));
+        let rest = all.split_off(CURVES - 1);
+        let sum = |of: fn(&HostCurves) -> &Vec<u64>| {
+            (0..BINS).map(|bin| rest.iter().map(|curves| of(curves)[bin]).sum()).collect()
+        };
+        all.push(HostCurves {
+            name: format!("{} others", rest.len()),
+            bytes_out: sum(|c| &c.bytes_out),
+            bytes_in: sum(|c| &c.bytes_in),
+            drops: sum(|c| &c.drops),
+            syscalls: sum(|c| &c.syscalls),
+        });
+    }
+    all
+}
+
+fn connections(table: &Series) -> Vec<Connection> {
+    let column = |name: &str| table.column(name);
+    let (Some(host), Some(local), Some(remote)) = (column("host"), column("local"), column("remote")) else {
+        return Vec::new();
+    };
+    let mut found: Map<(&str, &str, &str), Connection> = Map::new();
+    for row in &table.rows {
+        let key = (&*row[host], &*row[local], &*row[remote]);
+        let connection = found.entry(key).or_insert_with(|| Connection {
+            host: row[host].clone(),
+            local: row[local].clone(),
+            remote: row[remote].clone(),
+            bytes: 0,
+            retransmitted: 0,
+            points: Vec::new(),
+        });
+        let of = |name: &str| number(row, column(name));
+        connection.bytes = (of("bytes_acked") + of("bytes_received")) as u64;
+        connection.retransmitted = of("retransmitted") as u64;
+        let queue = of("unacked") + of("unsent");
+        connection.points.push((of("time"), of("cwnd"), of("rtt_us") / 1e3, queue));
+    }
+    let mut all: Vec<Connection> = found.into_values().collect();
+    all.sort_by_key(|connection| std::cmp::Reverse(connection.bytes));
+    all.truncate(CONNECTIONS);
+    for connection in &mut all {
+        let step = connection.points.len().div_ceil(POINTS).max(1);
+        let mut n = 0;
+        connection.points.retain(|_| {
+            n += 1;
+            (n - 1) % step == 0
+        });
+    }
+    all
+}
+
+/// The lines of section `events` of a resolved experiment.
+fn events(config: &str) -> Option<String> {
+    let lines = config.lines().skip_while(|line| *line != "events:").skip(1);
+    let text: Vec<&str> = lines.take_while(|line| line.starts_with([' ', '-'])).collect();
+    (!text.is_empty()).then(|| text.join("\n"))
+}
+
+fn outputs(results: &Results) -> (Vec<Output>, usize) {
+    let mut shown = Vec::new();
+    let mut omitted = 0;
+    for host in results.statistics.hosts.keys() {
+        for kind in ["stdout", "stderr"] {
+            for (name, path) in results.files(host, kind) {
+                let len = path.metadata().map_or(0, |meta| meta.len());
+                match (len, shown.len()) {
+                    (0, _) => {}
+                    (_, OUTPUTS..) => omitted += 1,
+                    _ => shown.push(Output {
+                        host: host.clone(),
+                        name: format!("{name}.{kind}"),
+                        len,
+                        text: beginning(&path),
+                    }),
+                }
+            }
+        }
+    }
+    (shown, omitted)
+}
+
+fn beginning(path: &Path) -> String {
+    let mut bytes = Vec::new();
+    // What cannot be read is shown as empty; its length says that there is more.
+    let _ = File::open(path).and_then(|file| file.take(OUTPUT_BYTES).read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(text: &str) -> Series {
+        let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned).collect());
+        Series { columns: lines.next().unwrap(), rows: lines.collect() }
+    }
+
+    #[test]
+    fn counters_become_what_each_stretch_of_time_added() {
+        let curves = host_curves(
+            &table(
+                "time,host,packets_in,bytes_in,packets_out,bytes_out,codel,path_loss,egress_queue,syscalls\n\
+                 1.0,a,0,5,0,10,0,1,0,3\n2.0,a,0,5,0,30,2,1,0,4\n2.0,b,0,0,0,7,0,0,0,0",
+            ),
+            2.0,
+        );
+        assert_eq!(curves.len(), 2);
+        let a = &curves[0];
+        assert_eq!((a.bytes_out[BINS / 2 - 1], a.bytes_out[BINS - 1]), (10, 20));
+        assert_eq!((a.drops[BINS / 2 - 1], a.drops[BINS - 1]), (1, 2));
+        assert_eq!(a.bytes_in.iter().sum::<u64>(), 5);
+    }
+
+    #[test]
+    fn many_hosts_are_summed_up_and_nothing_gets_lost() {
+        let mut text = "time,host,bytes_in,bytes_out,egress_queue,syscalls\n".to_owned();
+        for n in 0..100 {
+            text += &format!("1.0,h{n:02},0,{n},0,0\n");
+        }
+        let curves = host_curves(&table(text.trim_end()), 1.0);
+        assert_eq!(curves.len(), CURVES);
+        assert_eq!(curves.last().unwrap().name, "77 others");
+        assert_eq!(curves.iter().flat_map(|c| &c.bytes_out).sum::<u64>(), 99 * 100 / 2);
+    }
+
+    #[test]
+    fn events_are_taken_from_the_experiment() {
+        let text = "hosts:\n  a: 1\nevents:\n- at: 1 s\n  heal: all\n";
+        assert_eq!(events(text).as_deref(), Some("- at: 1 s\n  heal: all"));
+        assert_eq!(events("hosts:\n  a: 1\n"), None);
+    }
+}

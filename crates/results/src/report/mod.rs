@@ -1,0 +1,56 @@
+//! One HTML page about a run, with everything in it: data, style and script. It works offline and asks
+//! nobody for anything.
+
+mod data;
+
+use crate::read::{ReadError, Results};
+
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+const SCRIPTS: [&str; 3] = [include_str!("topology.js"), include_str!("charts.js"), include_str!("page.js")];
+
+/// The page.
+pub fn report(results: &Results) -> Result<String, ReadError> {
+    let data = serde_json::to_string(&data::data(results)?).expect("plain data can be serialised");
+    // Within a script no "</script>" and no "<!--" may stand.
+    let data = data.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
+    let name =
+        results.path().file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    // The data last: what programs have written must not be taken for a place to fill.
+    Ok(PAGE
+        .replace("{{title}}", &escaped(&name))
+        .replace("{{style}}", STYLE)
+        .replace("{{script}}", &SCRIPTS.join("\n"))
+        .replacen("{{data}}", &data, 1))
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+        .replace('{', "&#123;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HostStatistics, Statistics};
+    use belljar_base::Map;
+
+    #[test]
+    fn what_programs_have_written_cannot_leave_its_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("<b>{{data}}");
+        std::fs::create_dir_all(root.join("hosts/alice")).unwrap();
+        let hosts = Map::from([("alice".to_owned(), HostStatistics::default())]);
+        let statistics = Statistics { hosts, ..Statistics::default() };
+        std::fs::write(root.join("sim-stats.json"), statistics.to_json()).unwrap();
+        std::fs::write(root.join("hosts/alice/p.1.stdout"), "</script><script>alert(1)//{{style}}").unwrap();
+        let page = report(&Results::open(&root).unwrap()).unwrap();
+        assert_eq!(page.matches("</script>").count(), 2, "the page's own two");
+        assert!(!page.contains("<b>") && page.contains("\\u003c/script>"));
+        assert!(page.contains("//{{style}}"), "output is shown as it is");
+        assert!(!page.contains("src=") && !page.contains("href=\"http"), "nothing is fetched");
+    }
+}

@@ -1,0 +1,192 @@
+// The page: panels made from the data.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const stats = data.statistics, end = stats.simulated_seconds || 1e-9;
+const main = document.querySelector("main"), nav = document.querySelector("nav");
+const hostNames = Object.keys(stats.hosts);
+const hostColour = (name) => {
+  const n = hostNames.indexOf(name);
+  return n < 0 ? "#8a93a3" : colour(n);
+};
+
+function element(name, text, className) {
+  const node = document.createElement(name);
+  if (text !== undefined) node.textContent = text;
+  if (className) node.className = className;
+  return node;
+}
+
+function scaled(value, units, step = 1000) {
+  let n = 0;
+  while (value >= step && n + 1 < units.length) { value /= step; n += 1; }
+  return `${n || value % 1 ? +value.toPrecision(3) : value} ${units[n]}`.trim();
+}
+const bytes = (v) => scaled(v, ["B", "kB", "MB", "GB", "TB"]);
+const rate = (v) => scaled(v, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"]);
+const count = (v) => scaled(v, ["", "k", "M", "G"]);
+const exact = (v) => v.toLocaleString("en");
+const plural = (n, word) => `${exact(n)} ${word}${n === 1 ? "" : word.endsWith("s") ? "es" : "s"}`;
+
+function panel(title, wide, id, short) {
+  const box = element("section", undefined, wide ? "panel wide" : "panel");
+  box.append(element("h2", title));
+  main.append(box);
+  if (id) {
+    box.id = id;
+    const link = element("a", short ?? title);
+    link.href = `#${id}`;
+    nav.append(link);
+  }
+  return box;
+}
+
+// rows: arrays of cells; a cell is text, a number, or {text, className, sort}.
+function table(columns, rows) {
+  const box = element("div", undefined, "scroll"), node = element("table"), head = element("tr"), body = element("tbody");
+  let order;
+  const fill = () => body.replaceChildren(...rows.map((row) => {
+    const line = element("tr");
+    row.forEach((cell, n) => {
+      const shown = cell !== null && typeof cell === "object" ? cell.text : typeof cell === "number" ? exact(cell) : cell;
+      const classes = [columns[n].startsWith("#") && "n", cell?.className].filter(Boolean).join(" ");
+      line.append(element("td", shown ?? "–", classes));
+    });
+    return line;
+  }));
+  columns.forEach((column, n) => {
+    const cell = element("th", column.replace("#", ""), column.startsWith("#") ? "n" : "");
+    cell.addEventListener("click", () => {
+      const key = (row) => row[n]?.sort ?? row[n]?.text ?? row[n] ?? "";
+      order = order === n ? undefined : n;
+      const sign = order === n ? -1 : 1;
+      rows.sort((a, b) => sign * (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0));
+      fill();
+    });
+    head.append(cell);
+  });
+  fill();
+  const top = element("thead");
+  top.append(head);
+  node.append(top, body);
+  box.append(node);
+  return box;
+}
+
+const hosts = Object.entries(stats.hosts);
+const processes = hosts.flatMap(([host, h]) => h.processes.map((p) => ({ host, ...p })));
+const sum = (of) => hosts.reduce((total, [, h]) => total + of(h), 0);
+const dropped = sum((h) => Object.values(h.drops).reduce((a, b) => a + b, 0));
+const bad = processes.filter((p) => !p.as_expected);
+const calls = Object.values(stats.syscalls).reduce((a, b) => a + b, 0);
+document.getElementById("subtitle").textContent =
+  `${plural(hosts.length, "host")}, ${plural(processes.length, "process")}, ${+end.toPrecision(6)} s of simulated time, seed ${data.topology.seed ?? "unknown"}`;
+
+const tiles = element("div", undefined, "tiles wide");
+for (const [value, label, className] of [
+  [bad.length ? `${bad.length} failed` : "all as expected", "processes", bad.length ? "bad" : "good"],
+  [bytes(sum((h) => h.bytes_out)), `sent in ${plural(sum((h) => h.packets_out), "packet")}`],
+  [exact(dropped), "packets dropped", dropped ? "warn" : ""],
+  [exact(calls), "system calls"],
+  [exact(Object.keys(stats.warnings).length + Object.keys(stats.preempted).length), "kinds of warnings",
+    Object.keys(stats.warnings).length ? "warn" : ""],
+]) {
+  const tile = element("div", undefined, "tile");
+  tile.append(element("b", value, className), element("span", label));
+  tiles.append(tile);
+}
+main.append(tiles);
+
+const charts = [];
+let picked;
+function pick(name) {
+  picked = picked === name ? undefined : name;
+  charts.forEach((c) => c.only(picked));
+  document.querySelectorAll(".host").forEach((g) => g.classList.toggle("dim", picked !== undefined && g.dataset.host !== picked));
+}
+if (data.topology.nodes?.length) {
+  const box = panel("Topology", true, "topology");
+  box.append(drawTopology(data, pick));
+  const notes = ["The area of a host is its traffic; click one to see it alone below."];
+  if (data.topology.omitted_nodes) notes.push(`${plural(data.topology.omitted_nodes, "node")} of the graph without hosts left out.`);
+  box.append(element("p", notes.join(" "), "soft"));
+}
+
+if (data.has_series) {
+  const width = end / (data.hosts[0]?.bytes_out.length || 1);
+  const curves = (of, scale) => data.hosts.map((h) => ({
+    name: h.name, colour: hostColour(h.name), points: h[of].map((v, n) => [(n + 0.5) * width, v * scale]) }));
+  for (const [title, of, scale, show] of [["Sent", "bytes_out", 8 / width, rate], ["Received", "bytes_in", 8 / width, rate],
+    ["Packets dropped", "drops", 1, count], ["System calls", "syscalls", 1 / width, (v) => `${count(v)}/s`]]) {
+    if (of === "drops" && !dropped) continue;
+    const box = panel(title, false, of === "bytes_out" ? "traffic" : undefined, "Traffic");
+    const drawn = chart(curves(of, scale), { end, show });
+    charts.push(drawn);
+    box.append(drawn);
+  }
+} else {
+  panel("Time series", true).append(element("p",
+    "This run has none: add belljar: {metrics: {interval: 100 ms}} to the experiment, or run with --set belljar.metrics.interval=\"100 ms\".", "soft"));
+}
+
+if (data.connections.length) {
+  const box = panel("TCP connections", true, "tcp"), select = element("select"), place = element("div");
+  const title = (c) => `${c.host}: ${c.local} → ${c.remote}, ${bytes(c.bytes)}${c.retransmitted ? `, ${c.retransmitted} retransmitted` : ""}`;
+  data.connections.forEach((c, n) => select.append(Object.assign(element("option", title(c)), { value: n })));
+  place.style.cssText = "display:grid;gap:16px;grid-template-columns:repeat(auto-fit,minmax(320px,1fr));margin-top:12px";
+  const fill = () => {
+    const c = data.connections[select.value], times = c.points.map((p) => p[0]);
+    const from = Math.min(...times), to = Math.max(...times), margin = Math.max((to - from) * 0.1, end / 1000);
+    const life = { start: Math.max(0, from - margin), end: Math.min(end, to + margin) };
+    place.replaceChildren(...[["congestion window, segments", 1, count], ["smoothed round-trip time, ms", 2, count],
+      ["not yet acknowledged, bytes", 3, bytes]].map(([name, column, show], n) => {
+      const cell = element("div");
+      cell.append(element("div", name, "soft"), chart([{ name, colour: colour(n), steps: true, points: c.points.map((p) => [p[0], p[column]]) }], { ...life, show }));
+      return cell;
+    }));
+  };
+  select.addEventListener("change", fill);
+  box.querySelector("h2").append(select);
+  box.append(place);
+  fill();
+}
+
+const seconds = (v) => v === null ? null : { text: v.toFixed(6), sort: v };
+panel("Processes", true, "processes").append(table(["", "host", "process", "#started / s", "#ended / s", "state", "problem"],
+  processes.map((p) => [{ text: p.as_expected ? "ok" : "failed", className: p.as_expected ? "good" : "bad" }, p.host,
+    p.pid === null ? p.program : `${p.program}.${p.pid}`, seconds(p.started), seconds(p.ended), p.state, p.problem ?? ""])));
+
+panel("Hosts", true, "hosts").append(table(["host", "address", "#packets out", "#sent", "#packets in", "#received", "#dropped", "why"],
+  hosts.map(([name, h]) => [name, h.address, h.packets_out, { text: bytes(h.bytes_out), sort: h.bytes_out }, h.packets_in,
+    { text: bytes(h.bytes_in), sort: h.bytes_in }, Object.values(h.drops).reduce((a, b) => a + b, 0),
+    Object.entries(h.drops).map(([why, n]) => `${why} ${n}`).join(", ")])));
+
+const happened = processes.flatMap((p) => {
+  const name = p.pid === null ? p.program : `${p.program}.${p.pid}`;
+  return [p.started !== null && [seconds(p.started), p.host, `${name} starts`],
+    p.ended !== null && [seconds(p.ended), p.host, { text: `${name}: ${p.state}`, className: p.as_expected ? "" : "bad" }]];
+}).filter(Boolean).sort((a, b) => a[0].sort - b[0].sort);
+const eventsBox = panel("Events", false, "events");
+if (data.events) eventsBox.append(element("div", "of the experiment", "soft"), element("pre", data.events));
+eventsBox.append(table(["#time / s", "host", "what"], happened));
+
+panel("System calls", false, "syscalls").append(table(["call", "#count", "#share"],
+  Object.entries(stats.syscalls).sort((a, b) => b[1] - a[1]).map(([name, n]) => [name, n,
+    { text: `${((100 * n) / calls).toFixed(1)} %`, sort: n }])));
+
+const warnings = [...Object.entries(stats.warnings),
+  ...Object.entries(stats.preempted).map(([p, n]) => [`${p} was preempted: not deterministic from there on`, n])];
+const warningsBox = panel("Warnings", true, "warnings");
+warningsBox.append(warnings.length ? table(["what", "#count"], warnings) : element("p", "none", "soft"));
+
+const outputs = panel("Output", true, "output");
+for (const o of data.outputs) {
+  const box = element("details"), head = element("summary", `${o.host}/${o.name}`);
+  const cut = new TextEncoder().encode(o.text).length < o.len ? ", beginning shown" : "";
+  head.append(element("span", `${bytes(o.len)}${cut}`));
+  box.append(head, element("pre", o.text));
+  box.open = data.outputs.length <= 6;
+  outputs.append(box);
+}
+if (!data.outputs.length) outputs.append(element("p", "none of the processes has written anything", "soft"));
+if (data.omitted_outputs) outputs.append(element("p", `and ${data.omitted_outputs} more files`, "soft"));
+document.body.dataset.ready = "yes";

@@ -1,0 +1,101 @@
+// The drawing of the network: places of the graph, hosts around them.
+
+const SVG = "http://www.w3.org/2000/svg";
+const PALETTE = ["#2f6fde", "#e8833a", "#2a9d6f", "#c94f7c", "#8259d6", "#b59b1f", "#1b98b0", "#d1493f",
+  "#6b7f99", "#7aa52c", "#a0643c", "#4e57c9"];
+const colour = (n) => PALETTE[n % PALETTE.length];
+
+function make(name, attributes, ...children) {
+  const node = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+}
+
+function duration(ns) {
+  for (const [unit, size] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]])
+    if (ns >= size) return `${+(ns / size).toPrecision(4)} ${unit}`;
+  return `${ns} ns`;
+}
+
+// Springs along the edges, repulsion between all, from a circle: the same places for the same network.
+function layout(count, edges, width, height) {
+  const at = [...Array(count).keys()].map((n) => {
+    const angle = (2 * Math.PI * n) / count;
+    return { x: Math.cos(angle), y: Math.sin(angle) };
+  });
+  const wanted = count > 1 ? 2.2 / Math.sqrt(count) : 0;
+  for (let step = 0; step < 400 && count > 1; step++) {
+    const heat = 0.12 * (1 - step / 400);
+    const force = at.map(() => ({ x: 0, y: 0 }));
+    for (let a = 0; a < count; a++)
+      for (let b = a + 1; b < count; b++) {
+        const dx = at[a].x - at[b].x, dy = at[a].y - at[b].y, d = Math.max(Math.hypot(dx, dy), 1e-3);
+        const push = (wanted * wanted) / d / d;
+        force[a].x += dx * push; force[a].y += dy * push; force[b].x -= dx * push; force[b].y -= dy * push;
+      }
+    for (const [a, b] of edges) {
+      const dx = at[a].x - at[b].x, dy = at[a].y - at[b].y, d = Math.hypot(dx, dy);
+      const pull = d / wanted;
+      force[a].x -= dx * pull; force[a].y -= dy * pull; force[b].x += dx * pull; force[b].y += dy * pull;
+    }
+    at.forEach((p, n) => {
+      const f = Math.hypot(force[n].x, force[n].y) || 1, move = Math.min(f, heat);
+      p.x += (force[n].x / f) * move; p.y += (force[n].y / f) * move;
+    });
+  }
+  const xs = at.map((p) => p.x), ys = at.map((p) => p.y);
+  const fit = (v, all, size, margin) => {
+    const low = Math.min(...all), high = Math.max(...all);
+    return high - low < 1e-6 ? size / 2 : margin + ((v - low) / (high - low)) * (size - 2 * margin);
+  };
+  return at.map((p) => ({ x: fit(p.x, xs, width, 120), y: fit(p.y, ys, height, 76) }));
+}
+
+function drawTopology(data, pick) {
+  const { nodes, edges, hosts } = data.topology;
+  const width = 1180, crowd = nodes.length > 30 || hosts.length > 60;
+  const height = nodes.length > 8 || crowd ? 560 : nodes.length > 1 ? 400 : 300;
+  const index = new Map(nodes.map((node, n) => [node.id, n]));
+  const links = edges.map((e) => [index.get(e.source), index.get(e.target)]).filter(([a, b]) => a !== undefined && b !== undefined);
+  const at = layout(nodes.length, links, width, height);
+  const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "topology" });
+  const labels = make("g", {});
+  edges.forEach((edge, n) => {
+    const [a, b] = [at[index.get(edge.source)], at[index.get(edge.target)]];
+    if (!a || !b) return;
+    const loss = edge.loss ? `, ${+(edge.loss * 100).toPrecision(3)} % lost` : "";
+    const jitter = edge.jitter_ns ? ` ± ${duration(edge.jitter_ns)}` : "";
+    const text = `${duration(edge.latency_ns)}${jitter}${loss}`;
+    svg.append(make("line", { x1: a.x, y1: a.y, x2: b.x, y2: b.y, class: "edge", "stroke-width": crowd ? 0.8 : 2 },
+      make("title", {}, text)));
+    if (edges.length <= 40)
+      labels.append(make("text", { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 - 5, "text-anchor": "middle", class: "soft halo" }, text));
+  });
+  svg.append(labels);
+  const most = Math.max(1, ...Object.values(data.statistics.hosts).map((h) => h.bytes_out + h.bytes_in));
+  nodes.forEach((node, n) => {
+    const here = hosts.filter((host) => host.node === node.id), { x, y } = at[n];
+    const name = node.label ?? `node ${node.id}`;
+    if (here.length !== 1 || crowd)
+      svg.append(make("circle", { cx: x, cy: y, r: crowd ? 4 : 9, class: "place" }, make("title", {}, name)));
+    const away = here.length === 1 && !crowd ? 0 : Math.max(crowd ? 10 : 44, here.length * (crowd ? 2.2 : 7));
+    here.forEach((host, k) => {
+      const angle = -Math.PI / 2 + (2 * Math.PI * k) / here.length;
+      const hx = x + away * Math.cos(angle), hy = y + away * 0.8 * Math.sin(angle);
+      const traffic = data.statistics.hosts[host.name], order = hosts.indexOf(host);
+      const r = (crowd ? 3 : 9) + (crowd ? 4 : 10) * Math.sqrt(traffic ? (traffic.bytes_out + traffic.bytes_in) / most : 0);
+      const group = make("g", { class: "host", "data-host": host.name },
+        make("circle", { cx: hx, cy: hy, r, fill: colour(order) }),
+        make("title", {}, `${host.name} ${host.address}, at ${name}`));
+      if (away && !crowd) svg.append(make("line", { x1: x, y1: y, x2: hx, y2: hy, class: "edge", "stroke-dasharray": "2 3" }));
+      if (!crowd && here.length <= 14)
+        group.append(make("text", { x: hx, y: hy + r + 15, "text-anchor": "middle", class: "halo" }, host.name));
+      group.addEventListener("click", () => pick(host.name));
+      svg.append(group);
+    });
+    const label = make("text", { x, y: y - (here.length === 1 && !crowd ? 26 : 14), "text-anchor": "middle", class: "soft halo" }, name);
+    if (nodes.length <= 40 && (nodes.length > 1 || node.label)) svg.append(label);
+  });
+  return svg;
+}

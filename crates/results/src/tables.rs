@@ -1,0 +1,202 @@
+//! Results as tables for a terminal.
+
+use crate::read::{Results, series};
+use crate::summary::bytes_text;
+use std::fmt::Write;
+
+/// What a table is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    /// The processes of the experiment and how they ended.
+    Processes,
+    /// The hosts, what they sent, received and lost.
+    Hosts,
+    /// What all hosts together have sent, over time.
+    Traffic,
+    /// System calls by name, the most frequent first.
+    Syscalls,
+    /// What fell short.
+    Warnings,
+}
+
+impl Section {
+    /// All sections in the order in which they are shown.
+    pub const ALL: [Section; 5] =
+        [Section::Processes, Section::Hosts, Section::Traffic, Section::Syscalls, Section::Warnings];
+
+    /// Its heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Section::Processes => "processes",
+            Section::Hosts => "hosts",
+            Section::Traffic => "traffic over time",
+            Section::Syscalls => "system calls",
+            Section::Warnings => "warnings",
+        }
+    }
+}
+
+/// One section as aligned text, at most `rows` lines of it.
+pub fn table(results: &Results, section: Section, rows: usize) -> String {
+    match section {
+        Section::Processes => processes(results, rows),
+        Section::Hosts => hosts(results, rows),
+        Section::Traffic => traffic(results, rows),
+        Section::Syscalls => syscalls(results, rows),
+        Section::Warnings => warnings(results, rows),
+    }
+}
+
+fn seconds(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), |s| format!("{s:.6}"))
+}
+
+fn processes(results: &Results, rows: usize) -> String {
+    let mut table = Table::new(&["", "host", "process", "started", "ended", "state", "problem"], &[3, 4]);
+    for (name, host) in &results.statistics.hosts {
+        for p in &host.processes {
+            let process = p.pid.map_or(p.program.clone(), |pid| format!("{}.{pid}", p.program));
+            let mark = if p.as_expected { "ok" } else { "FAIL" };
+            let problem = p.problem.clone().unwrap_or_default();
+            let cells =
+                [mark.into(), name.clone(), process, seconds(p.started), seconds(p.ended), p.state.clone()];
+            table.row(cells.into_iter().chain([problem]).collect());
+        }
+    }
+    table.text(rows)
+}
+
+fn hosts(results: &Results, rows: usize) -> String {
+    let columns = ["host", "address", "packets out", "out", "packets in", "in", "dropped", "why"];
+    let mut table = Table::new(&columns, &[2, 3, 4, 5, 6]);
+    for (name, host) in &results.statistics.hosts {
+        let why: Vec<String> = host.drops.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+        table.row(vec![
+            name.clone(),
+            host.address.clone(),
+            host.packets_out.to_string(),
+            bytes_text(host.bytes_out),
+            host.packets_in.to_string(),
+            bytes_text(host.bytes_in),
+            host.drops.values().sum::<u64>().to_string(),
+            why.join(", "),
+        ]);
+    }
+    table.text(rows)
+}
+
+/// Bytes that all hosts have sent in each of at most `rows` equal stretches of time.
+fn traffic(results: &Results, rows: usize) -> String {
+    const NONE: &str =
+        "  no time series: run with belljar: {metrics: {interval: 100 ms}} in the experiment\n";
+    let Ok(table) = series(&results.path().join("metrics/hosts.csv")) else { return NONE.into() };
+    let columns = ["time", "host", "bytes_out", "packets_out"].map(|name| table.column(name));
+    let [Some(time), Some(host), Some(bytes), Some(packets)] = columns else { return NONE.into() };
+    let end = results.statistics.simulated_seconds.max(1e-9);
+    let stretches = rows.clamp(1, 20);
+    let mut sums = vec![(0, 0); stretches];
+    let mut before = belljar_base::Map::new();
+    for row in &table.rows {
+        let number = |column: usize| row[column].parse::<u64>().unwrap_or(0);
+        let at = row[time].parse::<f64>().unwrap_or(0.0);
+        // A row stands for the interval that ends with it.
+        let stretch = ((at / end * stretches as f64).ceil() as usize).clamp(1, stretches) - 1;
+        let (b, p) = (number(bytes), number(packets));
+        let (b0, p0) = before.insert(row[host].clone(), (b, p)).unwrap_or((0, 0));
+        sums[stretch].0 += b.saturating_sub(b0);
+        sums[stretch].1 += p.saturating_sub(p0);
+    }
+    let most = sums.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0).max(1);
+    let mut shown = Table::new(&["from", "to", "packets sent", "sent", ""], &[0, 1, 2, 3]);
+    for (n, (bytes, packets)) in sums.iter().enumerate() {
+        let at = |n: usize| format!("{:.3}", end * n as f64 / stretches as f64);
+        let bar = "#".repeat((bytes * 30).div_ceil(most) as usize);
+        shown.row(vec![at(n), at(n + 1), packets.to_string(), bytes_text(*bytes), bar]);
+    }
+    shown.text(rows)
+}
+
+fn syscalls(results: &Results, rows: usize) -> String {
+    let total: u64 = results.statistics.syscalls.values().sum();
+    let mut calls: Vec<_> = results.statistics.syscalls.iter().collect();
+    calls.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let mut table = Table::new(&["call", "count", "share"], &[1, 2]);
+    for (name, count) in calls {
+        let share = 100.0 * *count as f64 / total.max(1) as f64;
+        table.row(vec![name.clone(), count.to_string(), format!("{share:.1} %")]);
+    }
+    table.text(rows)
+}
+
+fn warnings(results: &Results, rows: usize) -> String {
+    let mut table = Table::new(&["count", "what"], &[0]);
+    for (what, count) in &results.statistics.warnings {
+        table.row(vec![count.to_string(), what.clone()]);
+    }
+    for (program, count) in &results.statistics.preempted {
+        table.row(vec![count.to_string(), format!("{program} preempted: not deterministic from there on")]);
+    }
+    table.text(rows)
+}
+
+/// Cells in columns as wide as they need.
+struct Table {
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
+    right: Vec<usize>,
+}
+
+impl Table {
+    fn new(columns: &[&str], right: &[usize]) -> Table {
+        let columns = columns.iter().map(|c| (*c).to_owned()).collect();
+        Table { columns, rows: Vec::new(), right: right.to_vec() }
+    }
+    fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+    fn text(&self, limit: usize) -> String {
+        if self.rows.is_empty() {
+            return "  none\n".to_owned();
+        }
+        let shown = &self.rows[..self.rows.len().min(limit)];
+        let width = |column: usize| {
+            let cells = std::iter::once(&self.columns).chain(shown);
+            cells.map(|row| row[column].chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let mut text = String::new();
+        for row in std::iter::once(&self.columns).chain(shown) {
+            let mut line = String::new();
+            for (n, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                let _ = match self.right.contains(&n) {
+                    true => write!(line, "  {cell:>width$}"),
+                    false => write!(line, "  {cell:<width$}"),
+                };
+            }
+            text += line.trim_end();
+            text.push('\n');
+        }
+        if self.rows.len() > limit {
+            let _ = writeln!(text, "  and {} more", self.rows.len() - limit);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_long_tables_cut() {
+        let mut table = Table::new(&["name", "count"], &[1]);
+        for (name, count) in [("a", "1"), ("longer", "12345678"), ("c", "2")] {
+            table.row(vec![name.into(), count.into()]);
+        }
+        assert_eq!(
+            table.text(2),
+            "  name       count\n  a              1\n  longer  12345678\n  and 1 more\n"
+        );
+        assert_eq!(Table::new(&["x"], &[]).text(5), "  none\n");
+    }
+}

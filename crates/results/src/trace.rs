@@ -1,0 +1,186 @@
+//! A run as a trace in the JSON format of Chrome, which Perfetto (ui.perfetto.dev) and chrome://tracing
+//! show: a group for each host, a track for each of its threads with the calls that waited, tracks for
+//! packets, and counters from the time series. Times are simulated microseconds.
+
+use crate::Topology;
+use crate::read::{ReadError, Results, calls, packets, series};
+use belljar_base::{Map, SimTime};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+
+/// The number of the track for packets; no thread has it.
+const PACKETS: i32 = 0;
+
+/// Why a trace cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The results cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The trace cannot be written.
+    #[error("the trace cannot be written: {}", crate::folder::plain(.0))]
+    Write(#[from] io::Error),
+}
+
+/// Writes the trace of a run. `all` has calls in it that took no time, too, which are most.
+pub fn trace(results: &Results, all: bool, out: impl Write) -> Result<(), TraceError> {
+    let mut out = Events { out: io::BufWriter::new(out), first: true };
+    out.out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
+    let topology =
+        results.text("topology.json").and_then(|text| Topology::from_json(&text)).unwrap_or_default();
+    let end = SimTime::from_nanos((results.statistics.simulated_seconds * 1e9) as u64);
+    for (index, (name, host)) in results.statistics.hosts.iter().enumerate() {
+        let group = index as i32 + 1;
+        out.name(group, None, &format!("{name} ({})", host.address))?;
+        for process in &host.processes {
+            let (Some(pid), Some(started)) = (process.pid, process.started) else { continue };
+            let ended = process.ended.map_or(end, |s| SimTime::from_nanos((s * 1e9).round() as u64));
+            let started = SimTime::from_nanos((started * 1e9).round() as u64);
+            out.name(group, Some(pid), &format!("{}.{pid}", process.program))?;
+            let more = json!({"state": process.state, "as expected": process.as_expected});
+            out.span((group, pid), &process.program, "process", (started, ended), more)?;
+        }
+        for (stem, path) in results.files(name, "strace") {
+            let bytes = std::fs::read(&path).map_err(|error| ReadError::io(&path, &error))?;
+            system_calls(&mut out, group, &stem, &String::from_utf8_lossy(&bytes), all)?;
+        }
+        for (interface, path) in results.files(name, "pcap") {
+            out.name(group, Some(PACKETS), "packets")?;
+            for packet in packets(&path, topology.epoch_secs)? {
+                let more = json!({"packet": packet.describe(), "bytes": packet.len});
+                out.instant((group, PACKETS), &interface, "packet", packet.at, more)?;
+            }
+        }
+    }
+    counters(&mut out, results)?;
+    out.out.write_all(b"\n]}\n")?;
+    Ok(out.out.flush()?)
+}
+
+fn system_calls(
+    out: &mut Events<impl Write>,
+    group: i32,
+    stem: &str,
+    text: &str,
+    all: bool,
+) -> Result<(), TraceError> {
+    // Computation takes no time: from the end of a thread's last call on, it is in the next one.
+    let mut before: Map<i32, SimTime> = Map::new();
+    for call in calls(text) {
+        let started = match before.insert(call.thread, call.at) {
+            Some(started) => started,
+            None => {
+                out.name(group, Some(call.thread), &format!("{stem} thread {}", call.thread))?;
+                call.at
+            }
+        };
+        let track = (group, call.thread);
+        if call.result.is_empty() && call.arguments.is_empty() {
+            out.instant(track, call.name, "signal", call.at, json!({}))?;
+        } else if started < call.at || all {
+            let more = json!({"arguments": call.arguments, "result": call.result});
+            out.span(track, call.name, "system call", (started, call.at), more)?;
+        }
+    }
+    Ok(())
+}
+
+fn counters(out: &mut Events<impl Write>, results: &Results) -> Result<(), TraceError> {
+    let table = series(&results.path().join("metrics/hosts.csv"))?;
+    let columns = ["time", "host", "bytes_in", "bytes_out", "egress_queue"].map(|name| table.column(name));
+    let [Some(time), Some(host), Some(input), Some(output), Some(queue)] = columns else { return Ok(()) };
+    let groups: Map<&str, i32> =
+        results.statistics.hosts.keys().enumerate().map(|(n, name)| (name.as_str(), n as i32 + 1)).collect();
+    for row in &table.rows {
+        let number = |column: usize| row[column].parse::<f64>().unwrap_or(0.0);
+        let Some(group) = groups.get(row[host].as_str()) else { continue };
+        let at = number(time) * 1e6;
+        for (name, values) in [
+            ("bytes", json!({"received": number(input), "sent": number(output)})),
+            ("egress queue", json!({"packets": number(queue)})),
+        ] {
+            out.event(&json!({"ph": "C", "name": name, "pid": group, "ts": at, "args": values}))?;
+        }
+    }
+    Ok(())
+}
+
+struct Events<W: Write> {
+    out: io::BufWriter<W>,
+    first: bool,
+}
+
+impl<W: Write> Events<W> {
+    fn event(&mut self, event: &Value) -> io::Result<()> {
+        if !std::mem::take(&mut self.first) {
+            self.out.write_all(b",\n")?;
+        }
+        serde_json::to_writer(&mut self.out, event).map_err(io::Error::from)
+    }
+    fn name(&mut self, group: i32, track: Option<i32>, name: &str) -> io::Result<()> {
+        let what = if track.is_some() { "thread_name" } else { "process_name" };
+        self.event(&json!({"ph": "M", "name": what, "pid": group, "tid": track, "args": {"name": name}}))
+    }
+    fn span(
+        &mut self,
+        (group, track): (i32, i32),
+        name: &str,
+        kind: &str,
+        (from, to): (SimTime, SimTime),
+        more: Value,
+    ) -> io::Result<()> {
+        let duration = to.since(from).as_nanos() as f64 / 1e3;
+        self.event(
+            &json!({"ph": "X", "name": name, "cat": kind, "pid": group, "tid": track, "ts": micros(from),
+            "dur": duration, "args": more}),
+        )
+    }
+    fn instant(
+        &mut self,
+        (group, track): (i32, i32),
+        name: &str,
+        kind: &str,
+        at: SimTime,
+        more: Value,
+    ) -> io::Result<()> {
+        self.event(&json!({"ph": "i", "s": "t", "name": name, "cat": kind, "pid": group, "tid": track,
+            "ts": micros(at), "args": more}))
+    }
+}
+
+fn micros(at: SimTime) -> f64 {
+    at.as_nanos() as f64 / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HostStatistics, Statistics};
+
+    #[test]
+    fn a_call_spans_the_time_since_the_one_before_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = dir.path().join("hosts/alice");
+        std::fs::create_dir_all(&host).unwrap();
+        let hosts = Map::from([("alice".to_owned(), HostStatistics::default())]);
+        let statistics = Statistics { hosts, ..Statistics::default() };
+        std::fs::write(dir.path().join("sim-stats.json"), statistics.to_json()).unwrap();
+        let log = "1.000000000 [7] getpid() = 7\n1.000000000 [7] getpid() = 7\n1.500000000 [7] read(0, \"\", 1) = 0\n";
+        std::fs::write(host.join("p.7.strace"), log).unwrap();
+        let results = Results::open(dir.path()).unwrap();
+        let spans = |all| {
+            let mut out = Vec::new();
+            trace(&results, all, &mut out).unwrap();
+            let value: Value = serde_json::from_slice(&out).unwrap();
+            let events = value["traceEvents"].as_array().unwrap().clone();
+            events.into_iter().filter(|e| e["ph"] == "X").collect::<Vec<_>>()
+        };
+        assert_eq!(spans(true).len(), 3);
+        let waiting = spans(false);
+        assert_eq!(waiting.len(), 1);
+        assert_eq!(
+            (&waiting[0]["name"], &waiting[0]["ts"], &waiting[0]["dur"]),
+            (&json!("read"), &json!(1e6), &json!(5e5))
+        );
+    }
+}
