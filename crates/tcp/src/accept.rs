@@ -1,7 +1,6 @@
 //! The passive open: SYN-RECEIVED.
 
 use crate::connection::Connection;
-use crate::output::TIMESTAMPS_LEN;
 use crate::{Config, Flags, Repr, State, TcpError, seq64};
 use belljar_base::SimTime;
 use std::net::SocketAddr;
@@ -28,9 +27,7 @@ impl Connection {
         let mut connection = Connection::new(config, local, remote, isn, State::SynReceived, now);
         connection.passive = true;
         connection.take_syn(syn, now);
-        if connection.stamps.enabled {
-            connection.rcv.fit_window(TIMESTAMPS_LEN as u32);
-        }
+        connection.rcv.fit_window();
         connection.pending.syn = true;
         connection.stats.segments_in = 1;
         connection

@@ -85,6 +85,7 @@ impl Connection {
             return true;
         }
         summary.echoes_original = self.echoes_original(segment);
+        summary.mark_echoed = self.echoes_mark(segment);
         self.note_reordering(&delivery);
         let rtt = self.measure(segment, &delivery, summary.advanced, now);
         self.recover(&summary, now);
@@ -278,7 +279,7 @@ impl Connection {
             min_rtt: self.rtt.min(),
             delivery_rate: rate,
             app_limited,
-            ecn_echo: false,
+            ecn_echo: summary.mark_echoed,
             in_recovery: self.recovery.phase >= Phase::Recovery,
             prior_in_flight,
             una: self.snd.una,

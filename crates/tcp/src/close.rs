@@ -199,7 +199,9 @@ impl Connection {
                 self.snd.flight.mark_lost(index);
             }
         }
+        // `tcp_simple_retransmit`: at once, and without a reduction, since nothing was congested.
         if self.snd.flight.has_to_retransmit() {
+            self.enter_loss_without_reduction();
             self.rearm_rto(now);
         }
     }

@@ -25,10 +25,15 @@ pub struct Config {
     pub timestamp_offset: u32,
     /// `net.ipv4.tcp_congestion_control` or `TCP_CONGESTION`.
     pub congestion: CongestionAlgorithm,
+    /// `net.ipv4.tcp_ecn`.
+    pub ecn: EcnPolicy,
     /// `net.ipv4.tcp_slow_start_after_idle`.
     pub slow_start_after_idle: bool,
     /// `net.ipv4.tcp_syn_retries` or `TCP_SYNCNT`.
     pub syn_retries: u8,
+    /// `net.ipv4.tcp_syn_linear_timeouts`: retransmissions of the SYN a second apart, before
+    /// those that double.
+    pub syn_linear_timeouts: u8,
     /// `net.ipv4.tcp_synack_retries`.
     pub synack_retries: u8,
     /// `net.ipv4.tcp_retries2`.
@@ -56,6 +61,8 @@ impl Default for Config {
             congestion: CongestionAlgorithm::Cubic,
             slow_start_after_idle: true,
             syn_retries: 6,
+            syn_linear_timeouts: 4,
+            ecn: EcnPolicy::Accept,
             synack_retries: 5,
             retries2: 15,
             orphan_retries: 0,
@@ -63,6 +70,18 @@ impl Default for Config {
             keepalive: Keepalive::default(),
         }
     }
+}
+
+/// Whether explicit congestion notification (RFC 3168) is negotiated: `net.ipv4.tcp_ecn`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EcnPolicy {
+    /// 0: never.
+    Never,
+    /// 1: asked for by our SYN and granted to the peer's.
+    Ask,
+    /// 2: granted to peers that ask, Linux's default.
+    #[default]
+    Accept,
 }
 
 /// When a silent connection is probed, `tcp(7)`.

@@ -1,9 +1,14 @@
 //! The active open: SYN-SENT (RFC 9293, section 3.10.7.3), simultaneous open included.
 
 use crate::connection::{Connection, Disposition};
+use crate::output::TIMESTAMPS_LEN;
+use crate::timers::Retransmit;
 use crate::{Config, Flags, Repr, State, TcpError, seq64};
-use belljar_base::SimTime;
+use belljar_base::{SimDuration, SimTime};
 use std::net::SocketAddr;
+
+/// After a SYN-ACK for another SYN (Linux's `TCP_TIMEOUT_MIN`, two jiffies at 250 Hz).
+const SYN_AGAIN: SimDuration = SimDuration::from_millis(8);
 
 impl Connection {
     /// An active open from `local` to `remote`: SYN-SENT, the SYN is waiting to be transmitted.
@@ -33,6 +38,10 @@ impl Connection {
         // <SEQ=SEG.ACK><CTL=RST> and discard the segment."
         if segment.has(Flags::ACK) && !acks_syn {
             self.pending.reset = crate::reset_for(segment, payload.len());
+            // Linux: that reset clears the peer's way, so the SYN need not wait its whole second.
+            if self.recovery.timeouts == 0 {
+                self.timers.retransmit = Some((now + SYN_AGAIN, Retransmit::Handshake));
+            }
             return Disposition::Consumed;
         }
         if segment.has(Flags::RST) {
@@ -91,9 +100,11 @@ impl Connection {
             Some(stamps) if self.stamps.enabled => {
                 self.stamps.recent = stamps.value;
                 self.stamps.recent_at = now;
+                self.rcv.deduct_options(TIMESTAMPS_LEN as u32);
             }
             _ => self.stamps.enabled = false,
         }
+        self.negotiate_ecn(syn);
         self.set_mss();
         self.rcv.mss = (self.snd.mss as u32).min(self.rcv.advertised_mss).clamp(88, 536);
         self.recovery.retransmit_stamp = None;

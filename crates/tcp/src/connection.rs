@@ -3,6 +3,7 @@
 use crate::congestion::{self, CongestionControl, Window};
 use crate::cwnd_use::WindowUse;
 use crate::delack::AckPolicy;
+use crate::ecn::EcnState;
 use crate::rate::DeliveryRate;
 use crate::rcv::Receiver;
 use crate::recovery::Recovery;
@@ -51,6 +52,8 @@ pub(crate) struct Pending {
     pub ack: bool,
     pub reset: Option<Repr>,
     pub probe: Option<Probe>,
+    /// The next data carries PSH wherever it ends.
+    pub push: bool,
 }
 
 /// The timestamps option (RFC 7323, section 3 and 5).
@@ -122,6 +125,7 @@ pub struct Connection {
     pub(crate) timers: Timers,
     pub(crate) stamps: Stamps,
     pub(crate) sack_enabled: bool,
+    pub(crate) ecn: EcnState,
     pub(crate) scaling_enabled: bool,
     pub(crate) settings: Settings,
     pub(crate) pending: Pending,
@@ -176,6 +180,7 @@ impl Connection {
                 ..Stamps::default()
             },
             sack_enabled: config.sack,
+            ecn: EcnState::default(),
             scaling_enabled: config.window_scaling,
             settings: Settings {
                 nodelay: false,

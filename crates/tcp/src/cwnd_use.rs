@@ -19,6 +19,8 @@ pub(crate) struct WindowUse {
     /// The most segments in flight since `stamp`, when the window was last the limit.
     used: u32,
     stamp: SimTime,
+    /// New data was sent since this was last looked at.
+    pub sent: bool,
 }
 
 impl Connection {
@@ -27,6 +29,10 @@ impl Connection {
     pub(crate) fn validate_window(&mut self, now: SimTime) {
         let in_flight = self.snd.flight.len();
         let limited = self.in_flight() >= self.window.cwnd;
+        // Retransmissions alone say nothing about what the program would send.
+        if !std::mem::take(&mut self.window_use.sent) && !(limited && self.snd.nxt < self.snd.end()) {
+            return;
+        }
         let usage = &mut self.window_use;
         let new_round = self.snd.una >= usage.round_end;
         if new_round || limited || (!usage.limited && in_flight > usage.max_in_flight) {

@@ -30,10 +30,22 @@ pub(crate) struct AckPolicy {
 impl AckPolicy {
     /// The next `n` segments or so are to be acknowledged at once.
     pub(crate) fn enter_quick(&mut self, window: u32, mss: u32) {
-        let n = (window / (2 * mss.max(1))).clamp(2, QUICK_ACKS);
+        self.add_quick(window, mss);
+        self.interactive = false;
+        self.ato = DELAY_MIN;
+    }
+
+    /// The next `n` segments are to be acknowledged at once, whatever was before.
+    pub(crate) fn enter_quick_for(&mut self, n: u32) {
         self.quick = self.quick.max(n);
         self.interactive = false;
         self.ato = DELAY_MIN;
+    }
+
+    /// More segments are to be acknowledged at once unless both sides are talking
+    /// (`tcp_incr_quickack`).
+    fn add_quick(&mut self, window: u32, mss: u32) {
+        self.quick = self.quick.max((window / (2 * mss.max(1))).clamp(2, QUICK_ACKS));
     }
 
     pub(crate) fn leave_quick(&mut self) {
@@ -49,7 +61,8 @@ impl AckPolicy {
     pub(crate) fn on_data(&mut self, window: u32, mss: u32, rto: SimDuration, now: SimTime) {
         self.scheduled = true;
         if self.ato.is_zero() {
-            self.enter_quick(window, mss);
+            self.add_quick(window, mss);
+            self.ato = DELAY_MIN;
         } else {
             let gap = now.since(self.last_data_at);
             if gap <= DELAY_MIN.div(2) {
@@ -58,7 +71,7 @@ impl AckPolicy {
                 self.ato = (self.ato.div(2) + gap).min(rto);
             } else if gap > rto {
                 // The sender was silent for so long that it may have lost its window.
-                self.enter_quick(window, mss);
+                self.add_quick(window, mss);
             }
         }
         self.last_data_at = now;

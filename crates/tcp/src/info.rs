@@ -18,6 +18,10 @@ pub struct Info {
     pub sack: bool,
     /// `TCPI_OPT_WSCALE`.
     pub window_scaling: bool,
+    /// `TCPI_OPT_ECN`: both sides agreed on it.
+    pub ecn: bool,
+    /// `TCPI_OPT_ECN_SEEN`: the peer sent a codepoint.
+    pub ecn_seen: bool,
     /// `tcpi_snd_wscale`.
     pub send_window_scale: u8,
     /// `tcpi_rcv_wscale`.

@@ -14,7 +14,7 @@ const CHALLENGE_INTERVAL: SimDuration = SimDuration::from_millis(500);
 
 impl Connection {
     /// A segment of this connection arrived, its checksum verified.
-    pub fn on_segment(&mut self, segment: &Repr, payload: &[u8], _ecn: Ecn, now: SimTime) -> Disposition {
+    pub fn on_segment(&mut self, segment: &Repr, payload: &[u8], ecn: Ecn, now: SimTime) -> Disposition {
         self.stats.segments_in = self.stats.segments_in.wrapping_add(1);
         match self.state {
             State::Closed => {
@@ -24,13 +24,13 @@ impl Connection {
             State::SynSent => self.on_segment_syn_sent(segment, payload, now),
             State::TimeWait => self.on_segment_time_wait(segment, payload, now),
             _ => {
-                self.on_segment_synchronised(segment, payload, now);
+                self.on_segment_synchronised(segment, payload, ecn, now);
                 Disposition::Consumed
             }
         }
     }
 
-    fn on_segment_synchronised(&mut self, segment: &Repr, payload: &[u8], now: SimTime) {
+    fn on_segment_synchronised(&mut self, segment: &Repr, payload: &[u8], ecn: Ecn, now: SimTime) {
         let seq = seq64::unwrap(segment.seq, self.rcv.nxt);
         let end = seq + u64::from(segment.sequence_len(payload.len()));
         if self.state == State::SynReceived && segment.has(Flags::SYN) && seq == self.rcv.initial {
@@ -39,6 +39,11 @@ impl Connection {
             }
             if let Handshake::Complete = self.on_segment_syn_received(segment, payload.len(), now) {
                 // Both sides opened at once: the SYN-ACK acknowledges ours.
+                // Linux finds nothing new in it and says so (RFC 2883).
+                self.update_recent_stamp(segment, seq, now);
+                if self.sack_enabled {
+                    self.rcv.note_duplicate(seq, end);
+                }
                 self.pending.ack = true;
             }
             return;
@@ -67,6 +72,9 @@ impl Connection {
             return;
         }
         if !payload.is_empty() || segment.has(Flags::FIN) {
+            if !payload.is_empty() {
+                self.on_data_ecn(segment, ecn);
+            }
             self.process_text(seq, segment, payload, now);
         }
     }
@@ -186,6 +194,7 @@ impl Connection {
                     self.delack.enter_quick(self.rcv.window, self.rcv.mss);
                 }
                 self.pending.ack = true;
+                self.rcv.grow_for_holes();
             }
         }
         if self.rcv.finished && self.state.may_receive() {
@@ -236,7 +245,7 @@ impl Connection {
     fn measure_peer_mss(&mut self, len: usize) {
         let len = len as u32;
         if len >= self.rcv.mss {
-            self.rcv.mss = len.min(self.rcv.advertised_mss);
+            self.rcv.measure_segment(len);
         } else if len > 0 {
             self.delack.pushed = true;
         }

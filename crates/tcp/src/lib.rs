@@ -65,8 +65,7 @@
 //!
 //! # Not covered
 //!
-//! ECN (the hooks are there: [`SegmentMeta::ecn`], [`congestion::AckSample::ecn_echo`]), urgent
-//! data, TCP Fast Open, SYN cookies, MD5 and AO signatures, path MTU probing, pacing (the rate is
+//! Accurate ECN, urgent data, TCP Fast Open, SYN cookies, MD5 and AO signatures, path MTU probing, pacing (the rate is
 //! computed, algorithms that need it are not there), Linux's compressed ACKs of out-of-order data.
 #![forbid(unsafe_code)]
 
@@ -80,6 +79,7 @@ mod connection;
 mod cubic;
 mod cwnd_use;
 mod delack;
+mod ecn;
 mod error;
 mod info;
 mod input;
@@ -102,7 +102,7 @@ mod timers;
 
 pub use belljar_wire::Ecn;
 pub use belljar_wire::tcp::{Flags, Repr, Seq};
-pub use config::{Config, CongestionAlgorithm, Keepalive};
+pub use config::{Config, CongestionAlgorithm, EcnPolicy, Keepalive};
 pub use connection::{Connection, Disposition, SegmentMeta};
 pub use error::TcpError;
 pub use info::Info;

@@ -30,7 +30,7 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> Option<SegmentMeta> {
         if let Some(reset) = self.pending.reset.take() {
-            return Some(self.emit(reset, (0, 0), out));
+            return Some(self.emit(reset, (0, 0), Ecn::NotEct, out));
         }
         match self.state {
             State::Closed => None,
@@ -50,6 +50,7 @@ impl Connection {
             repr.flags.remove(Flags::ACK);
             repr.ack = seq64::wire(0);
         }
+        repr.flags |= self.ecn_handshake_flags(is_reply);
         // RFC 7323, section 2.2: "The window field in a segment where the SYN bit is set (i.e., a
         // <SYN> or <SYN,ACK>) MUST NOT be scaled."
         repr.window = self.rcv.window.min(65_535) as u16;
@@ -64,7 +65,7 @@ impl Connection {
         self.snd.nxt = self.snd.initial + 1;
         self.pending.ack = false;
         self.arm_handshake_timer(now);
-        Some(self.emit(repr, (0, 0), out))
+        Some(self.emit(repr, (0, 0), Ecn::NotEct, out))
     }
 
     fn transmit_ack(&mut self, now: SimTime, out: &mut Vec<u8>) -> Option<SegmentMeta> {
@@ -75,14 +76,15 @@ impl Connection {
     }
 
     fn send_bare_ack(&mut self, seq: u64, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
-        let mut repr = self.header(Flags::empty(), seq, now);
+        let (flags, ecn) = self.ecn_of_segment(false);
+        let mut repr = self.header(flags, seq, now);
         if self.sack_enabled && self.rcv.has_sack_news() {
             let max = if self.stamps.enabled { 3 } else { 4 };
             repr.options.sack = self.rcv.sack_blocks(max);
         }
         repr.window = self.rcv.announce_window();
         self.note_ack_sent();
-        self.emit(repr, (0, 0), out)
+        self.emit(repr, (0, 0), ecn, out)
     }
 
     fn transmit_data(&mut self, now: SimTime, queued_bytes: usize, out: &mut Vec<u8>) -> Option<SegmentMeta> {
@@ -169,13 +171,14 @@ impl Connection {
         let rate = self.delivery.stamp(nothing_in_flight, now);
         self.snd.flight.push(start, end, now, rate);
         self.snd.nxt = end;
+        self.window_use.sent = true;
         self.recovery.on_sent();
         if ((end - start) as usize) < self.payload_limit() {
             self.snd.small_end = end;
         }
         self.stats.data_sent_at = now;
         self.delack.on_data_sent(now);
-        let meta = self.send_range(start, end, now, out);
+        let meta = self.send_range(start, end, true, now, out);
         if nothing_in_flight || self.timers.is_retransmit(Retransmit::TailProbe) {
             self.rearm_rto(now);
         }
@@ -198,7 +201,7 @@ impl Connection {
         self.snd.flight.note_retransmission(index, now, rate);
         self.recovery.on_retransmitted(now);
         self.stats.total_retransmitted += 1;
-        let meta = self.send_range(start, end, now, out);
+        let meta = self.send_range(start, end, false, now, out);
         if self.timers.retransmit.is_none() {
             self.rearm_rto(now);
         }
@@ -214,6 +217,7 @@ impl Connection {
                 if fits > start {
                     // `tcp_write_wakeup`: something fits, if less than a segment.
                     self.probes_sent = 0;
+                    self.pending.push = true;
                     return Some(self.transmit_new(fits, now, out));
                 }
                 self.probes_sent = self.probes_sent.saturating_add(1);
@@ -243,14 +247,22 @@ impl Connection {
     }
 
     /// Sends the bytes from `start` to `end`, with FIN if that lies among them.
-    fn send_range(&mut self, start: u64, end: u64, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
-        let mut repr = self.header(Flags::empty(), start, now);
+    fn send_range(
+        &mut self,
+        start: u64,
+        end: u64,
+        new: bool,
+        now: SimTime,
+        out: &mut Vec<u8>,
+    ) -> SegmentMeta {
+        let (flags, ecn) = self.ecn_of_segment(new && start < self.snd.data_end());
+        let mut repr = self.header(flags, start, now);
         let data_end = self.snd.data_end();
         let payload = (start.min(data_end), end.min(data_end));
         if end > data_end {
             repr.flags |= Flags::FIN;
         }
-        if end >= data_end && payload.1 > payload.0 {
+        if payload.1 > payload.0 && (end >= data_end || std::mem::take(&mut self.pending.push)) {
             repr.flags |= Flags::PSH;
         }
         if self.sack_enabled && self.rcv.has_sack_news() {
@@ -262,7 +274,7 @@ impl Connection {
         }
         repr.window = self.rcv.announce_window();
         self.note_ack_sent();
-        self.emit(repr, payload, out)
+        self.emit(repr, payload, ecn, out)
     }
 
     /// A header with ports, ACK and timestamps.
@@ -288,12 +300,12 @@ impl Connection {
         self.delack.on_ack_sent();
     }
 
-    fn emit(&mut self, repr: Repr, payload: (u64, u64), out: &mut Vec<u8>) -> SegmentMeta {
+    fn emit(&mut self, repr: Repr, payload: (u64, u64), ecn: Ecn, out: &mut Vec<u8>) -> SegmentMeta {
         self.stats.segments_out = self.stats.segments_out.wrapping_add(1);
         let bytes =
             if payload.1 > payload.0 { self.snd.bytes(payload.0, payload.1) } else { (&[][..], &[][..]) };
         repr.append(self.local.ip(), self.remote.ip(), bytes, out);
-        SegmentMeta { payload_len: (payload.1 - payload.0) as usize, ecn: Ecn::NotEct }
+        SegmentMeta { payload_len: (payload.1 - payload.0) as usize, ecn }
     }
 
     /// The pacing rate in bytes a second: twice (in slow start) or 1.2 times the window per round

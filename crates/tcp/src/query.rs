@@ -111,6 +111,8 @@ impl Connection {
             timestamps: self.stamps.enabled,
             sack: self.sack_enabled,
             window_scaling: self.scaling_enabled,
+            ecn: self.ecn.enabled,
+            ecn_seen: self.ecn.seen,
             send_window_scale: self.snd.scale,
             receive_window_scale: self.rcv.scale,
             rto: self.rtt.rto(),

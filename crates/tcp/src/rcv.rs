@@ -10,6 +10,25 @@ const KEEP_CAPACITY: usize = 64 * 1024;
 /// What one out-of-order range costs besides its bytes, so that many tiny ones stay bounded.
 const RANGE_OVERHEAD: usize = 256;
 
+/// Before the first full segment half of the buffer counts (`TCP_DEFAULT_SCALING_RATIO`).
+const DEFAULT_RATIO: u32 = 128;
+
+/// What a segment with so much payload takes of the receive buffer (`skb->truesize`) in a driver
+/// that receives into memory of its own: headers and headroom, rounded up as the allocator does, and
+/// the kernel's description of it.
+fn truesize(payload: u32) -> u32 {
+    const HEADERS: u32 = 52;
+    const HEADROOM_AND_SHARED_INFO: u32 = 64 + 320;
+    const DESCRIPTION: u32 = 256;
+    const PAGE: u32 = 4096;
+    let buffer = payload + HEADERS + HEADROOM_AND_SHARED_INFO;
+    if buffer <= PAGE {
+        buffer.next_power_of_two() + DESCRIPTION
+    } else {
+        buffer.next_multiple_of(PAGE) + DESCRIPTION
+    }
+}
+
 /// The receiver's variables of RFC 9293, section 3.3.1, and its queues.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
@@ -35,6 +54,8 @@ pub(crate) struct Receiver {
     pub limit: u32,
     pub limit_locked: bool,
     pub limit_max: u32,
+    /// How much of the buffer is payload, in 256ths: the rest is what Linux' own structures take.
+    ratio: u32,
     /// FIN was received up to.
     pub finished: bool,
     data: VecDeque<u8>,
@@ -95,6 +116,7 @@ impl Receiver {
             limit,
             limit_locked: fixed.is_some(),
             limit_max: rmem[2],
+            ratio: DEFAULT_RATIO,
             finished: false,
             data: VecDeque::new(),
             out_of_order: Map::new(),
@@ -107,12 +129,43 @@ impl Receiver {
         }
     }
 
-    /// Segments will carry `options` bytes of options: the first window is a multiple of what is left
+    /// The options that segments will carry are known: the first window is a multiple of what is left
     /// of them for data.
-    pub(crate) fn fit_window(&mut self, options: u32) {
-        let (space, mss) = (self.limit / 2, self.advertised_mss.saturating_sub(options).max(1));
+    pub(crate) fn fit_window(&mut self) {
+        let (space, mss) = (self.limit / 2, self.advertised_mss.max(1));
         self.window = if space > mss { space / mss * mss } else { space }.min(65_535);
         self.ssthresh = self.window;
+    }
+
+    /// Every segment will carry so many bytes of options.
+    pub(crate) fn deduct_options(&mut self, options: u32) {
+        self.advertised_mss = self.advertised_mss.saturating_sub(options).max(88);
+        self.tuning.space = self.tuning.space.min(10 * self.advertised_mss);
+    }
+
+    /// The window that a buffer of `space` bytes is good for.
+    fn window_of(&self, space: u32) -> u32 {
+        (u64::from(space) * u64::from(self.ratio) >> 8) as u32
+    }
+
+    /// The buffer that a window needs.
+    fn space_of(&self, window: u64) -> u64 {
+        (window << 8) / u64::from(self.ratio)
+    }
+
+    /// A segment arrived that is at least as large as any before (`tcp_measure_rcv_mss`).
+    pub(crate) fn measure_segment(&mut self, len: u32) {
+        if len != self.mss {
+            let ratio = ((len << 8) / truesize(len)).max(1);
+            if ratio != self.ratio {
+                self.ratio = ratio;
+                self.clamp = self.window_of(self.limit);
+                if self.scale == 0 {
+                    self.clamp = self.clamp.min(65_535);
+                }
+            }
+        }
+        self.mss = len.min(self.advertised_mss);
     }
 
     /// The peer's initial sequence number is known.
@@ -332,7 +385,7 @@ impl Receiver {
     /// The window to announce (`__tcp_select_window`): free space, but not before it is worth a
     /// segment (RFC 9293, section 3.8.6.2.2, SWS avoidance), and not ahead of `ssthresh`.
     pub(crate) fn select_window(&self) -> u32 {
-        let full = self.clamp.min(self.limit / 2);
+        let full = self.clamp.min(self.window_of(self.limit));
         let used = (self.data.len() + self.out_of_order_bytes) as u32;
         let mut free = full.saturating_sub(used);
         let mss = self.mss.min(full);
@@ -374,9 +427,57 @@ impl Receiver {
     /// In-order data of `len` bytes arrived: let the announced window grow (`tcp_grow_window`).
     pub(crate) fn grow_window(&mut self, len: usize) {
         let used = self.data.len() as u32;
-        let space = (self.limit / 2).saturating_sub(used).min(self.clamp);
-        if len >= 128 && space > self.ssthresh {
-            self.ssthresh += (space - self.ssthresh).min(2 * self.advertised_mss);
+        let space = self.window_of(self.limit).saturating_sub(used).min(self.clamp);
+        let len = len as u32;
+        if len < 128 || space <= self.ssthresh {
+            return;
+        }
+        let cost = truesize(len);
+        let growth = if self.window_of(cost) <= len {
+            2 * self.advertised_mss
+        } else {
+            self.cautious_growth(cost, len)
+        };
+        if growth > 0 {
+            self.ssthresh += (space - self.ssthresh).min(growth.max(2 * len));
+        }
+    }
+
+    /// Segments take more room than their bytes are worth: growth as far as such segments would fit
+    /// into the greatest buffer (`__tcp_grow_window`).
+    fn cautious_growth(&self, cost: u32, len: u32) -> u32 {
+        let mut cost = self.window_of(cost) / 2;
+        let mut window = self.window_of(self.limit_max) / 2;
+        while self.ssthresh <= window {
+            if cost <= len {
+                return 2 * self.mss;
+            }
+            cost /= 2;
+            window /= 2;
+        }
+        0
+    }
+
+    /// Behind a hole as much may be waiting as a whole round trip brings: room for that, too.
+    pub(crate) fn grow_for_holes(&mut self) {
+        self.grow_limit(u64::from(self.tuning.space), u64::from(self.tuning.space.max(1)));
+    }
+
+    /// Makes the buffer large enough for twice what the program reads in a round trip, and for what
+    /// the sender may add to that in the meantime (`tcp_rcvbuf_grow`).
+    fn grow_limit(&mut self, read: u64, before: u64) {
+        if self.limit_locked {
+            return;
+        }
+        let mut wanted = 2 * read;
+        wanted += 2 * (wanted * (read - before) / before);
+        if let Some((start, bytes)) = self.out_of_order.last_key_value() {
+            wanted += start + bytes.len() as u64 - self.nxt;
+        }
+        let limit = self.space_of(wanted).min(u64::from(self.limit_max)) as u32;
+        if limit > self.limit {
+            self.limit = limit;
+            self.clamp = self.window_of(limit);
         }
     }
 
@@ -399,24 +500,17 @@ impl Receiver {
     }
 
     /// The program has read: once a round trip, make the buffer large enough for twice what it
-    /// reads in one, and for the sender's growth in the meantime (`tcp_rcv_space_adjust`).
+    /// reads in one, and for the sender's growth in the meantime (`tcp_rcv_space_adjust` of Linux 6.18).
     pub(crate) fn autotune(&mut self, now: SimTime) {
         if self.tuning.rtt.is_zero() || now.since(self.tuning.since) < self.tuning.rtt {
             return;
         }
-        let read = (self.read_seq() - self.tuning.from_seq) as u32;
-        let space = self.tuning.space.max(1);
+        // What still waits was not this round trip's.
+        let read = (self.read_seq() - self.tuning.from_seq).saturating_sub(self.data.len() as u64);
+        let space = u64::from(self.tuning.space.max(1));
         if read > space {
-            if !self.limit_locked {
-                let mut wanted = 2 * u64::from(read) + 16 * u64::from(self.advertised_mss);
-                wanted += 2 * (wanted * u64::from(read - space) / u64::from(space));
-                let limit = (2 * wanted).min(u64::from(self.limit_max)) as u32;
-                if limit > self.limit {
-                    self.limit = limit;
-                    self.clamp = limit / 2;
-                }
-            }
-            self.tuning.space = read;
+            self.tuning.space = read as u32;
+            self.grow_limit(read, space);
         }
         self.tuning.from_seq = self.read_seq();
         self.tuning.since = now;
@@ -426,7 +520,7 @@ impl Receiver {
     pub(crate) fn set_limit(&mut self, limit: u32) {
         self.limit = limit;
         self.limit_locked = true;
-        self.clamp = limit / 2;
+        self.clamp = self.window_of(limit);
         self.ssthresh = self.ssthresh.min(self.clamp);
     }
 }

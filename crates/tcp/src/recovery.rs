@@ -142,6 +142,8 @@ pub(crate) struct AckSummary {
     pub duplicate: bool,
     /// It reported something that was received twice: the end of that.
     pub dsack: Option<u64>,
+    /// It echoed a congestion mark.
+    pub mark_echoed: bool,
     /// The echoed timestamp is older than the first retransmission (RFC 3522).
     pub echoes_original: bool,
 }
@@ -154,7 +156,13 @@ impl Connection {
             self.on_dsack(end);
         }
         if self.recovery.phase >= Phase::Reduced && self.snd.una >= self.recovery.high {
-            self.leave(ack);
+            // RFC 6582, section 4.1: without SACK duplicate ACKs of what was sent again could begin
+            // another recovery; and CWR must reach the receiver. So until something above is
+            // acknowledged, the phase stays.
+            let held = self.recovery.phase == Phase::Reduced || !self.sack_enabled;
+            if !held || self.snd.una > self.recovery.high {
+                self.leave(ack);
+            }
         }
         if !self.sack_enabled {
             self.count_duplicates(ack);
@@ -163,7 +171,10 @@ impl Connection {
             Phase::Recovery if ack.advanced && ack.echoes_original => self.undo(),
             Phase::Loss if ack.advanced && ack.echoes_original => self.undo(),
             Phase::Recovery | Phase::Loss
-                if ack.advanced && !self.sack_enabled && !self.snd.flight.is_empty() =>
+                if ack.advanced
+                    && !self.sack_enabled
+                    && self.snd.una < self.recovery.high
+                    && !self.snd.flight.is_empty() =>
             {
                 // RFC 6582, section 3.2, step 3: "If this ACK does not acknowledge all of the data
                 // [..], then this is a partial ACK [..] retransmit the first unacknowledged segment".
@@ -173,6 +184,9 @@ impl Connection {
         }
         self.detect_losses(now);
         if self.recovery.phase < Phase::Recovery {
+            if ack.mark_echoed && self.snd.flight.lost() == 0 {
+                self.on_mark_echoed();
+            }
             if self.snd.flight.lost() > 0 {
                 self.enter_recovery();
             } else if self.recovery.phase != Phase::Reduced {
@@ -267,6 +281,18 @@ impl Connection {
         self.start_reduction(Phase::Recovery);
     }
 
+    /// Segments are to be sent again for a reason that is no congestion.
+    pub(crate) fn enter_loss_without_reduction(&mut self) {
+        if self.recovery.phase == Phase::Loss {
+            return;
+        }
+        self.recovery.high = self.snd.nxt;
+        self.window.ssthresh = self.window.cwnd.max(2);
+        self.recovery.prior_ssthresh = 0;
+        self.recovery.undo = None;
+        self.recovery.phase = Phase::Loss;
+    }
+
     /// Reduces the window without a loss to repair.
     pub(crate) fn enter_reduced(&mut self) {
         if self.recovery.phase >= Phase::Reduced {
@@ -285,6 +311,7 @@ impl Connection {
         self.recovery.prr_sent = 0;
         self.recovery.tail_probe = None;
         self.window.acked_towards_increase = 0;
+        self.queue_cwr();
     }
 
     /// RFC 6937, section 3.1.
@@ -334,6 +361,7 @@ impl Connection {
             return;
         }
         self.snd.flight.unmark_lost();
+        self.withdraw_cwr();
         self.window.cwnd = self.congestion.undo(&self.window, self.recovery.prior_cwnd);
         self.window.ssthresh = self.window.ssthresh.max(self.recovery.prior_ssthresh);
         self.recovery.phase = Phase::Open;
@@ -409,5 +437,6 @@ impl Connection {
         self.recovery.duplicates = 0;
         self.window.acked_towards_increase = 0;
         self.window.cwnd = self.snd.flight.in_flight() + 1;
+        self.queue_cwr();
     }
 }

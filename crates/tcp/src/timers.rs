@@ -79,16 +79,22 @@ impl Connection {
     }
 
     pub(crate) fn arm_handshake_timer(&mut self, now: SimTime) {
-        let doublings = u32::from(self.recovery.timeouts.min(16));
+        let linear = if self.state == State::SynSent { self.config.syn_linear_timeouts } else { 0 };
+        let doublings = u32::from(self.recovery.timeouts.saturating_sub(linear).min(16));
         let rto = RTO_INITIAL.saturating_mul(1 << doublings).min(RTO_MAX);
         self.timers.retransmit = Some((now + rto, Retransmit::Handshake));
     }
 
     fn on_handshake_timeout(&mut self, now: SimTime) {
         let passive = self.state == State::SynReceived && self.passive;
-        let retries = if passive { self.config.synack_retries } else { self.config.syn_retries };
+        let exhausted = if passive {
+            self.recovery.timeouts >= self.config.synack_retries
+        } else {
+            // Linux counts retries as the time that they would take if all of them doubled.
+            now.since(self.handshake_sent_at) >= retries_to_time(self.config.syn_retries, RTO_INITIAL)
+        };
         let user_limit = self.settings.user_timeout.is_some_and(|limit| now.since(self.opened_at) >= limit);
-        if self.recovery.timeouts >= retries || user_limit {
+        if exhausted || user_limit {
             self.fail(self.soft_error.unwrap_or(TcpError::TimedOut));
             return;
         }
@@ -107,7 +113,17 @@ impl Connection {
         let stand_in = self.timers.is_retransmit(Retransmit::TailProbe)
             || self.timers.is_retransmit(Retransmit::Reordering);
         let rto = if stand_in { self.rto_left(now).max(SimDuration::from_millis(1)) } else { self.rtt.rto() };
-        self.timers.retransmit = Some((now + rto, Retransmit::Timeout));
+        self.arm_timeout(rto, now);
+    }
+
+    /// Sets the timeout; `TCP_USER_TIMEOUT`, counted from the first retransmission, may come before
+    /// it (`tcp_clamp_rto_to_user_timeout`).
+    fn arm_timeout(&mut self, rto: SimDuration, now: SimTime) {
+        let mut at = now + rto;
+        if let (Some(limit), Some(since)) = (self.settings.user_timeout, self.recovery.retransmit_stamp) {
+            at = at.min((since + limit).max(now + SimDuration::from_millis(1)));
+        }
+        self.timers.retransmit = Some((at, Retransmit::Timeout));
     }
 
     /// What is left of the retransmission timeout of the oldest segment.
@@ -162,7 +178,7 @@ impl Connection {
         self.enter_loss(now);
         self.recovery.timeouts = self.recovery.timeouts.saturating_add(1);
         self.rtt.back_off();
-        self.timers.retransmit = Some((now + self.rtt.rto(), Retransmit::Timeout));
+        self.arm_timeout(self.rtt.rto(), now);
     }
 
     /// Linux's `tcp_write_timeout` for a connection past its handshake.

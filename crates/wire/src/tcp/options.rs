@@ -144,12 +144,13 @@ impl Options {
             put16(bytes, at + 2, mss);
             at += 4;
         }
-        if self.sack_permitted {
-            bytes[at..at + 2].copy_from_slice(&[kind::SACK_PERMITTED, 2]);
-        }
+        // The order is Linux's: with timestamps SACK-permitted stands in their padding, without it
+        // has its own before it.
         match self.timestamps {
             Some(Timestamps { value, echo }) => {
-                if !self.sack_permitted {
+                if self.sack_permitted {
+                    bytes[at..at + 2].copy_from_slice(&[kind::SACK_PERMITTED, 2]);
+                } else {
                     bytes[at..at + 2].fill(kind::NOP);
                 }
                 bytes[at + 2..at + 4].copy_from_slice(&[kind::TIMESTAMPS, 10]);
@@ -158,7 +159,7 @@ impl Options {
                 at += TIMESTAMPS_LEN;
             }
             None if self.sack_permitted => {
-                bytes[at + 2..at + 4].fill(kind::NOP);
+                bytes[at..at + 4].copy_from_slice(&[kind::NOP, kind::NOP, kind::SACK_PERMITTED, 2]);
                 at += 4;
             }
             None => {}

@@ -129,7 +129,10 @@ impl Host {
         };
         match number {
             protocol::UDP => self.udp_error(src, dst, errno, (kind, code), inbound.header.src),
-            protocol::TCP => self.tcp_error(src, dst, errno, kind == kind::TIME_EXCEEDED),
+            protocol::TCP => {
+                let next_mtu = u16::from_be_bytes([inbound.payload()[6], inbound.payload()[7]]);
+                self.tcp_error(src, dst, errno, (errno == Errno::EMSGSIZE).then_some(next_mtu));
+            }
             _ => {}
         }
     }

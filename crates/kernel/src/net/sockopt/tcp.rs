@@ -150,6 +150,8 @@ fn tcp_info(info: &Info) -> TcpInfo {
     const TIMESTAMPS: u8 = 1;
     const SACK: u8 = 2;
     const WSCALE: u8 = 4;
+    const ECN: u8 = 8;
+    const ECN_SEEN: u8 = 16;
     let option = |on: bool, bit: u8| if on { bit } else { 0 };
     let micros = |time: SimDuration| time.as_micros() as u32;
     let millis = |time: SimDuration| time.as_millis() as u32;
@@ -161,7 +163,9 @@ fn tcp_info(info: &Info) -> TcpInfo {
         backoff: info.backoff,
         options: option(info.timestamps, TIMESTAMPS)
             | option(info.sack, SACK)
-            | option(info.window_scaling, WSCALE),
+            | option(info.window_scaling, WSCALE)
+            | option(info.ecn, ECN)
+            | option(info.ecn_seen, ECN_SEEN),
         wscale: (info.send_window_scale & 15) | info.receive_window_scale << 4,
         rto: micros(info.rto),
         ato: micros(info.ato),

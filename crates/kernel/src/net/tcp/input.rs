@@ -104,8 +104,16 @@ impl Host {
         let _ = self.ip_output(outbound);
     }
 
-    /// An ICMP error says what became of a segment from `local` to `remote`.
-    pub(crate) fn tcp_error(&mut self, local: SocketAddr, remote: SocketAddr, errno: Errno, _late: bool) {
+    /// An ICMP error says what became of a segment from `local` to `remote`; `mtu` is what a router
+    /// said that its next link carries.
+    pub(crate) fn tcp_error(&mut self, local: SocketAddr, remote: SocketAddr, errno: Errno, mtu: Option<u16>) {
+        if let Some(mtu) = mtu {
+            let now = self.clock.now();
+            let Some(key) = self.net.tcp.connection(local, remote) else { return };
+            let Some(connection) = self.tcp(key).connection() else { return };
+            connection.on_path_mtu(mtu, now);
+            return self.tcp_pump(key);
+        }
         let error = match errno {
             Errno::ENETUNREACH => TcpError::NetworkUnreachable,
             Errno::EHOSTUNREACH => TcpError::HostUnreachable,

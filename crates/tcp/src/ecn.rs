@@ -1,0 +1,104 @@
+//! Explicit congestion notification, the classic kind (RFC 3168).
+
+use crate::connection::Connection;
+use crate::recovery::Phase;
+use crate::{Ecn, EcnPolicy, Flags, Repr, State};
+
+/// What is known of marks in both directions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EcnState {
+    /// Both sides agreed.
+    pub enabled: bool,
+    /// A codepoint of the peer's was seen.
+    pub seen: bool,
+    /// A mark was received: every segment carries ECE until the peer answers with CWR.
+    echoing: bool,
+    /// The window was reduced: the next new data carries CWR.
+    announce: bool,
+}
+
+impl Connection {
+    /// Our SYN or SYN-ACK is being made: asks for ECN, or grants it.
+    pub(crate) fn ecn_handshake_flags(&self, is_reply: bool) -> Flags {
+        match self.config.ecn {
+            _ if is_reply && self.ecn.enabled => Flags::ECE,
+            // RFC 3168, section 6.1.1.1: a SYN that was lost may have been lost for these flags.
+            EcnPolicy::Ask if !is_reply && self.recovery.timeouts == 0 => Flags::ECE | Flags::CWR,
+            _ => Flags::empty(),
+        }
+    }
+
+    /// The peer's SYN or SYN-ACK arrived. RFC 3168, section 6.1.1: a SYN asks with ECE and CWR, a
+    /// SYN-ACK grants with ECE alone.
+    pub(crate) fn negotiate_ecn(&mut self, syn: &Repr) {
+        let asked = (syn.has(Flags::ECE), syn.has(Flags::CWR));
+        self.ecn.enabled = match self.state {
+            State::SynSent if syn.has(Flags::ACK) => {
+                self.config.ecn == EcnPolicy::Ask && asked == (true, false)
+            }
+            _ => self.config.ecn != EcnPolicy::Never && asked == (true, true),
+        };
+    }
+
+    /// Data arrived. "The TCP data receiver sets the ECN-Echo flag in each ACK until it receives a
+    /// CWR packet."
+    pub(crate) fn on_data_ecn(&mut self, segment: &Repr, codepoint: Ecn) {
+        if !self.ecn.enabled {
+            return;
+        }
+        if segment.has(Flags::CWR) {
+            self.ecn.echoing = false;
+            // Linux: the sender, which may be down to one segment, must not wait for a delayed ACK.
+            self.pending.ack = true;
+        }
+        match codepoint {
+            Ecn::Ce => {
+                if !self.ecn.echoing {
+                    self.delack.enter_quick_for(2);
+                    self.ecn.echoing = true;
+                }
+                self.ecn.seen = true;
+            }
+            Ecn::NotEct if self.ecn.seen => self.delack.enter_quick_for(2),
+            Ecn::NotEct => {}
+            Ecn::Ect0 | Ecn::Ect1 => self.ecn.seen = true,
+        }
+    }
+
+    /// Whether an ACK says that our segments were marked.
+    pub(crate) fn echoes_mark(&self, segment: &Repr) -> bool {
+        self.ecn.enabled && segment.has(Flags::ECE) && !segment.has(Flags::SYN)
+    }
+
+    /// An ACK echoed a mark: once a window it counts as a loss (RFC 3168, section 6.1.2).
+    pub(crate) fn on_mark_echoed(&mut self) {
+        if self.recovery.phase < Phase::Reduced {
+            self.enter_reduced();
+        }
+    }
+
+    /// The window was reduced for whatever reason.
+    pub(crate) fn queue_cwr(&mut self) {
+        self.ecn.announce = self.ecn.enabled;
+    }
+
+    /// The reduction was taken back before it was announced.
+    pub(crate) fn withdraw_cwr(&mut self) {
+        self.ecn.announce = false;
+    }
+
+    /// The flags and the codepoint of a segment. RFC 3168, section 6.1.5: what is sent again, and
+    /// pure ACKs (section 6.1.4), must not be marked on the way.
+    pub(crate) fn ecn_of_segment(&mut self, new_data: bool) -> (Flags, Ecn) {
+        if !self.ecn.enabled {
+            return (Flags::empty(), Ecn::NotEct);
+        }
+        let mut flags = Flags::empty();
+        flags.set(Flags::ECE, self.ecn.echoing);
+        if !new_data {
+            return (flags, Ecn::NotEct);
+        }
+        flags.set(Flags::CWR, std::mem::take(&mut self.ecn.announce));
+        (flags, Ecn::Ect0)
+    }
+}
