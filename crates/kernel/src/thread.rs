@@ -28,6 +28,8 @@ pub struct Thread {
     pub robust_list: (u64, u64),
     /// The name shown in `/proc/.../comm`, at most 15 bytes.
     pub comm: Vec<u8>,
+    /// Whether it has computed for so long without a call that it is taken to wait for something.
+    pub spins: bool,
     /// The number of calls that it has made.
     pub calls: u64,
 }

@@ -124,6 +124,7 @@ impl Host {
             clear_child_tid: 0,
             robust_list: (0, 0),
             comm,
+            spins: false,
             calls: 0,
         }));
         self.tids.insert(tid, key);

@@ -160,5 +160,10 @@ impl Seeds<'_> {
                 }
             }
         }
+        // It has been made as the way to the results, which lie in it.
+        let directory = self.directory(at);
+        if directory.hidden && directory.source == DirectorySource::None {
+            directory.source = DirectorySource::Lower(native);
+        }
     }
 }
