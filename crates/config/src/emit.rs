@@ -1,5 +1,7 @@
 //! An experiment as YAML that reads back as the same experiment: `processed-config.yaml`.
 
+mod events;
+
 use crate::model::{Experiment, FinalState, GraphSource, Host, HostOptions, Process};
 use belljar_base::SimTime;
 use belljar_net::units::{format_bandwidth, format_duration};
@@ -18,10 +20,15 @@ impl Experiment {
         let start = jiff::Timestamp::from_second(self.belljar.start_date as i64).unwrap_or_default();
         out.text(1, "start_date", &start.to_string());
         out.plain(1, "placement", self.belljar.placement.name());
+        if let Some(interval) = self.belljar.metrics_interval {
+            out.section(1, "metrics");
+            out.plain(2, "interval", format_duration(interval));
+        }
         out.section(0, "hosts");
         for host in &self.hosts {
             self.host(&mut out, host);
         }
+        self.events(&mut out);
         out.0
     }
 
@@ -87,6 +94,11 @@ impl Experiment {
         out.plain(2, "bandwidth_up", bandwidth(host.bandwidth_up));
         out.plain(2, "bandwidth_down", bandwidth(host.bandwidth_down));
         options(out, &host.options);
+        if host.clock != Default::default() {
+            out.section(2, "clock");
+            out.text(3, "offset", &events::signed(host.clock.offset_ns));
+            out.plain(3, "drift_ppm", events::ppm(host.clock.drift_ppb));
+        }
         match host.processes.is_empty() {
             true => out.plain(2, "processes", "[]"),
             false => out.section(2, "processes"),
@@ -102,6 +114,10 @@ fn options(out: &mut Writer, options: &HostOptions) {
     out.plain(3, "log_level", options.log_level.map_or("null", |level| level.name()));
     out.plain(3, "pcap_enabled", options.pcap_enabled);
     out.plain(3, "pcap_capture_size", format_args!("{} B", options.pcap_capture_size));
+    if !options.shared.is_empty() {
+        let paths: Vec<String> = options.shared.iter().map(|path| quoted(&path.to_string_lossy())).collect();
+        out.plain(3, "shared", format_args!("[{}]", paths.join(", ")));
+    }
 }
 
 fn process(out: &mut Writer, process: &Process) {
@@ -120,7 +136,10 @@ fn process(out: &mut Writer, process: &Process) {
     if let Some(user) = &process.user {
         out.text(3, "user", user);
     }
-    out.plain(3, "start_time", time(process.start_time));
+    match process.start_time {
+        SimTime::MAX => out.plain(3, "start_time", "never"),
+        start => out.plain(3, "start_time", time(start)),
+    }
     if let Some(shutdown) = process.shutdown_time {
         out.plain(3, "shutdown_time", time(shutdown));
     }

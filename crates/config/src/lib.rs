@@ -10,6 +10,7 @@
 
 mod emit;
 mod error;
+mod events;
 mod load;
 mod model;
 mod overrides;
@@ -18,6 +19,7 @@ mod signals;
 mod yaml;
 
 pub use error::ConfigError;
+pub use events::{Action, ClockSettings, Event, HostSet, PathChange, ProcessRef, Target, When};
 pub use model::{
     Experiment, Experimental, Extensions, FinalState, General, GraphSource, Host, HostOptions, LogLevel,
     Network, Placement, Process, StraceMode,
@@ -25,3 +27,4 @@ pub use model::{
 pub use overrides::{Overrides, parse_time};
 pub use programs::Surroundings;
 pub use signals::Signal;
+pub use yaml::Setting;

@@ -1,6 +1,7 @@
 //! What an experiment is once everything in its file is resolved.
 
 use crate::Signal;
+use crate::events::{ClockSettings, Event, ProcessRef};
 use belljar_base::{HostId, Map, SimDuration, SimTime};
 use belljar_net::{Addresses, Graph, NodeIndex};
 use std::net::Ipv4Addr;
@@ -20,6 +21,8 @@ pub struct Experiment {
     pub experimental: Experimental,
     /// Section `belljar`.
     pub belljar: Extensions,
+    /// Section `events`, in the order of the file.
+    pub events: Vec<Event>,
     /// What the user should know about how the file was understood, one sentence each.
     pub notes: Vec<String>,
 }
@@ -130,8 +133,20 @@ pub struct Host {
     pub bandwidth_down: Option<u64>,
     /// Its options, the defaults of all hosts merged in.
     pub options: HostOptions,
+    /// How its clock differs from simulated time.
+    pub clock: ClockSettings,
     /// Its processes in the order of the file.
     pub processes: Vec<Process>,
+}
+
+impl Host {
+    /// The places in its list of the processes that an event is about.
+    pub fn processes_like(&self, wanted: &ProcessRef) -> impl Iterator<Item = usize> {
+        self.processes.iter().enumerate().filter(move |(number, process)| match wanted {
+            ProcessRef::Number(n) => n == number,
+            ProcessRef::Program(name) => process.program_name() == *name,
+        }).map(|(number, _)| number)
+    }
 }
 
 /// Options of a host.
@@ -143,11 +158,14 @@ pub struct HostOptions {
     pub pcap_enabled: bool,
     /// How many bytes of each packet a capture keeps.
     pub pcap_capture_size: u64,
+    /// Directories of the machine that its processes see and write as they are, shared with other
+    /// hosts.
+    pub shared: Vec<PathBuf>,
 }
 
 impl Default for HostOptions {
     fn default() -> HostOptions {
-        HostOptions { log_level: None, pcap_enabled: false, pcap_capture_size: 65_535 }
+        HostOptions { log_level: None, pcap_enabled: false, pcap_capture_size: 65_535, shared: Vec::new() }
     }
 }
 
@@ -164,7 +182,7 @@ pub struct Process {
     pub environment: Map<String, String>,
     /// The user that it runs as, a name or a number; root without.
     pub user: Option<String>,
-    /// When it starts.
+    /// When it starts; [`SimTime::MAX`] if only an event starts it.
     pub start_time: SimTime,
     /// When it is sent [`shutdown_signal`](Self::shutdown_signal).
     pub shutdown_time: Option<SimTime>,
@@ -174,6 +192,14 @@ pub struct Process {
     pub expected_final_state: FinalState,
     /// Where its code runs.
     pub placement: Placement,
+}
+
+impl Process {
+    /// The file name of its program.
+    pub fn program_name(&self) -> String {
+        let name = self.path.file_name().unwrap_or(self.path.as_os_str());
+        name.to_string_lossy().into_owned()
+    }
 }
 
 /// How a process ends.
@@ -294,11 +320,13 @@ pub struct Extensions {
     pub start_date: u64,
     /// Where processes run that don't say so themselves.
     pub placement: Placement,
+    /// How often time series are sampled, in simulated time; `None`: not at all.
+    pub metrics_interval: Option<SimDuration>,
 }
 
 impl Default for Extensions {
     fn default() -> Extensions {
         // 2000-01-01 00:00:00 UTC, as in Shadow.
-        Extensions { start_date: 946_684_800, placement: Placement::Auto }
+        Extensions { start_date: 946_684_800, placement: Placement::Auto, metrics_interval: None }
     }
 }

@@ -132,6 +132,8 @@ pub enum CallState {
     },
     /// A futex wait; the waker removes the waiter and sets its `woken`.
     Futex(crate::futex::FutexWait),
+    /// `F_SETLKW`: who waits, and who holds the lock that is in the way.
+    RecordLock(crate::files::locks::LockOwner, crate::files::locks::LockOwner),
     /// `vfork`: waits until the child with this process id has executed or ended.
     Vfork(i32),
 }
@@ -180,6 +182,10 @@ impl Call<'_> {
     /// The state that the previous attempt left, [`CallState::None`] on the first one.
     pub fn take_state(&mut self) -> CallState {
         self.resumed.as_mut().map(|r| std::mem::take(&mut r.state)).unwrap_or_default()
+    }
+    /// When `time` will have passed by the host's own clock.
+    pub fn after(&self, time: belljar_base::SimDuration) -> SimTime {
+        self.host.clock.after(time)
     }
     /// The host's clock.
     pub fn now(&self) -> SimTime {

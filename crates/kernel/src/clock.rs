@@ -46,7 +46,14 @@ pub const DEFAULT_EPOCH_SECS: u64 = 946_684_800;
 pub struct Clock {
     now: SimTime,
     calls_since_moved: u32,
+    /// What the wall clock would show at the start of the simulation.
     epoch_ns: u64,
+    /// How much faster than simulated time the host's oscillator is, in parts per billion.
+    drift_ppb: i64,
+    /// A point of simulated time and what the oscillator had counted then.
+    anchor: (SimTime, SimDuration),
+    /// What it had counted when the host booted last.
+    booted: SimDuration,
     cpu: CpuModel,
     unapplied: SimDuration,
 }
@@ -55,7 +62,16 @@ impl Clock {
     /// A clock at the start of the simulation, which is `epoch_secs` after 1970.
     pub fn new(epoch_secs: u64, cpu: CpuModel) -> Clock {
         let epoch_ns = epoch_secs * 1_000_000_000;
-        Clock { now: SimTime::ZERO, calls_since_moved: 0, epoch_ns, cpu, unapplied: SimDuration::ZERO }
+        Clock {
+            now: SimTime::ZERO,
+            calls_since_moved: 0,
+            epoch_ns,
+            drift_ppb: 0,
+            anchor: (SimTime::ZERO, SimDuration::ZERO),
+            booted: SimDuration::ZERO,
+            cpu,
+            unapplied: SimDuration::ZERO,
+        }
     }
     /// The time since the simulation's start.
     pub fn now(&self) -> SimTime {
@@ -64,19 +80,69 @@ impl Clock {
     /// `CLOCK_MONOTONIC` and `CLOCK_BOOTTIME`: a host boots one hour before the simulation starts,
     /// since programs take a clock near zero for one that was never set.
     pub fn monotonic_ns(&self) -> u64 {
-        BOOT_BEFORE_START_NS + self.now.as_nanos()
+        BOOT_BEFORE_START_NS + self.counted().saturating_sub(self.booted).as_nanos()
     }
     /// `CLOCK_REALTIME` in nanoseconds since 1970.
     pub fn realtime_ns(&self) -> u64 {
-        self.epoch_ns + self.now.as_nanos()
+        self.epoch_ns.saturating_add(self.counted().as_nanos())
     }
     /// The simulated time at which `CLOCK_MONOTONIC` shows `ns`.
     pub fn at_monotonic(&self, ns: u64) -> SimTime {
-        SimTime::from_nanos(ns.saturating_sub(BOOT_BEFORE_START_NS))
+        let since_boot = SimDuration::from_nanos(ns.saturating_sub(BOOT_BEFORE_START_NS));
+        self.at_count(since_boot + self.booted)
     }
     /// The simulated time at which `CLOCK_REALTIME` shows `ns`.
     pub fn at_realtime(&self, ns: u64) -> SimTime {
-        SimTime::from_nanos(ns.saturating_sub(self.epoch_ns))
+        self.at_count(SimDuration::from_nanos(ns.saturating_sub(self.epoch_ns)))
+    }
+    /// The simulated time at which `time` will have passed by this host's clock.
+    pub fn after(&self, time: SimDuration) -> SimTime {
+        self.now.saturating_add(self.simulated(time))
+    }
+    /// The simulated time in which this host's clock counts `time`.
+    pub fn simulated(&self, time: SimDuration) -> SimDuration {
+        if self.drift_ppb == 0 {
+            return time;
+        }
+        let picos = (u128::from(time.as_picos()) * 1_000_000_000).div_ceil(self.rate());
+        SimDuration::from_picos(u64::try_from(picos).unwrap_or(u64::MAX))
+    }
+
+    /// What the oscillator has counted since the start of the simulation.
+    fn counted(&self) -> SimDuration {
+        let (from, count) = self.anchor;
+        let passed = self.now.since(from);
+        if self.drift_ppb == 0 {
+            return count + passed;
+        }
+        let picos = u128::from(passed.as_picos()) * self.rate() / 1_000_000_000;
+        count + SimDuration::from_picos(u64::try_from(picos).unwrap_or(u64::MAX))
+    }
+    /// When it will have counted so much; a count of the past gives a time of the past.
+    fn at_count(&self, count: SimDuration) -> SimTime {
+        let (from, counted) = self.anchor;
+        if count < counted {
+            return SimTime::ZERO;
+        }
+        from.saturating_add(self.simulated(count.saturating_sub(counted)))
+    }
+    /// Its count per 10^9 of simulated time.
+    fn rate(&self) -> u128 {
+        1_000_000_000i64.saturating_add(self.drift_ppb).max(1) as u128
+    }
+
+    /// Lets the clock gain `ppb` parts per billion from now on.
+    pub fn set_drift(&mut self, ppb: i64) {
+        self.anchor = (self.now, self.counted());
+        self.drift_ppb = ppb;
+    }
+    /// Sets the wall clock forward, or back.
+    pub fn step(&mut self, ns: i64) {
+        self.epoch_ns = self.epoch_ns.saturating_add_signed(ns);
+    }
+    /// The host boots now: `CLOCK_MONOTONIC` begins anew.
+    pub fn boot(&mut self) {
+        self.booted = self.counted();
     }
     /// Moves on to `to`; an earlier point is ignored.
     pub fn advance(&mut self, to: SimTime) {
@@ -150,5 +216,38 @@ mod tests {
         assert_eq!(after(c::SYS_read), 1_210);
         assert_eq!((0..100).map(|_| after(c::SYS_clock_gettime)).last(), Some(1_210));
         assert_eq!(after(c::SYS_clock_gettime), 2_220);
+    }
+
+    #[test]
+    fn a_clock_that_drifts_counts_and_waits_at_its_own_rate() {
+        let mut clock = Clock::new(1_000, CpuModel::default());
+        clock.set_drift(100_000_000);
+        clock.advance(SimTime::from_secs(10));
+        let second = 1_000_000_000;
+        assert_eq!(clock.realtime_ns(), 1_011 * second);
+        assert_eq!(clock.monotonic_ns(), 3_611 * second);
+        // Eleven of its seconds are ten of ours.
+        assert_eq!(clock.after(SimDuration::from_secs(11)), SimTime::from_secs(20));
+        assert_eq!(clock.at_realtime(1_022 * second), SimTime::from_secs(20));
+        assert_eq!(clock.at_monotonic(3_622 * second), SimTime::from_secs(20));
+        // From here on it is right, but keeps what it has gained.
+        clock.set_drift(0);
+        clock.advance(SimTime::from_secs(20));
+        assert_eq!(clock.realtime_ns(), 1_021 * second);
+        clock.set_drift(-100_000_000);
+        clock.advance(SimTime::from_secs(30));
+        assert_eq!(clock.realtime_ns(), 1_030 * second);
+    }
+
+    #[test]
+    fn a_step_moves_the_wall_clock_only_and_a_boot_the_other_one() {
+        let mut clock = Clock::new(1_000, CpuModel::default());
+        clock.advance(SimTime::from_secs(10));
+        clock.step(-5_000_000_000);
+        assert_eq!((clock.realtime_ns(), clock.monotonic_ns()), (1_005_000_000_000, 3_610_000_000_000));
+        assert_eq!(clock.at_realtime(1_006_000_000_000), SimTime::from_secs(11));
+        clock.boot();
+        assert_eq!((clock.realtime_ns(), clock.monotonic_ns()), (1_005_000_000_000, 3_600_000_000_000));
+        assert_eq!(clock.at_monotonic(3_601_000_000_000), SimTime::from_secs(11));
     }
 }

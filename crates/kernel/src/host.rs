@@ -31,6 +31,9 @@ pub struct HostConfig {
     pub seed: Seed,
     /// What its clock shows at the start, in seconds since 1970.
     pub epoch_secs: u64,
+    /// How far its clock is ahead of that, in nanoseconds, and how much faster than simulated time
+    /// it goes, in parts per billion.
+    pub clock_error: (i64, i64),
     /// Absolute native path of `hosts/<name>` in the results: the place of its writable layer and
     /// of its processes' output. Reads and writes below it pass through.
     pub directory: PathBuf,
@@ -39,6 +42,9 @@ pub struct HostConfig {
     /// Native paths that guests see even where they lie below a directory that starts empty, such
     /// as `/tmp`.
     pub exposed: Vec<PathBuf>,
+    /// Directories that the host shares with the machine, and so with other hosts: reads and writes
+    /// below them pass through.
+    pub shared: Vec<PathBuf>,
     /// Once set, [`Host::run_until`] returns early: the run is being given up.
     pub interrupt: Arc<AtomicBool>,
     /// The address of `eth0`.
@@ -121,6 +127,13 @@ pub enum Report {
         /// When.
         at: SimTime,
     },
+    /// It was gone when its host stopped.
+    Crashed {
+        /// Its number among the host's processes.
+        spec: usize,
+        /// When.
+        at: SimTime,
+    },
 }
 
 /// A packet on its way out of an interface.
@@ -173,6 +186,8 @@ pub struct Host {
     pub(crate) random: Stream,
     pub(crate) reports: Vec<Report>,
     pub(crate) specs_started: usize,
+    /// Whether it has crashed and not been started again.
+    pub(crate) is_down: bool,
     pub(crate) warnings: Map<String, u64>,
     pub(crate) departures: Vec<Departure>,
     pub(crate) captured: Vec<Captured>,
@@ -182,6 +197,24 @@ pub struct Host {
     pub(crate) call_counts: Map<u32, u64>,
 }
 
+/// Sets the timers of the experiment's processes, on a host that starts at `now`.
+pub(crate) fn schedule_processes(config: &HostConfig, now: SimTime, timers: &mut TimerQueue) {
+    for (n, spec) in config.processes.iter().enumerate() {
+        if spec.start == SimTime::MAX {
+            continue;
+        }
+        timers.add(spec.start.max(now), TimerAction::StartProcess(n));
+        if let Some(at) = spec.shutdown.filter(|at| *at > now) {
+            timers.add(at, TimerAction::ShutdownProcess(n));
+        }
+    }
+}
+
+/// How many processes never start by themselves.
+pub(crate) fn unscheduled(config: &HostConfig) -> usize {
+    config.processes.iter().filter(|spec| spec.start == SimTime::MAX).count()
+}
+
 /// The first process id of an experiment, as Shadow's.
 const FIRST_PID: i32 = 1_000;
 
@@ -189,20 +222,19 @@ impl Host {
     /// A host at the start of the simulation. Nothing has run yet.
     pub fn new(config: HostConfig, machine: Box<dyn Machine>) -> Host {
         let mut timers = TimerQueue::default();
-        for (n, spec) in config.processes.iter().enumerate() {
-            timers.add(spec.start, TimerAction::StartProcess(n));
-            if let Some(at) = spec.shutdown {
-                timers.add(at, TimerAction::ShutdownProcess(n));
-            }
-        }
+        schedule_processes(&config, SimTime::ZERO, &mut timers);
+        let unscheduled = unscheduled(&config);
+        let mut clock = Clock::new(config.epoch_secs, config.cpu);
+        clock.step(config.clock_error.0);
+        clock.set_drift(config.clock_error.1);
         let mut waits = WaitTable::default();
         let mut net = NetStack::new(&config, &mut waits);
         if config.bootstrap_end > SimTime::ZERO {
             net.eth0.nic.set_bandwidths(SimTime::ZERO, None, None);
             timers.add(config.bootstrap_end, TimerAction::BootstrapEnd);
         }
-        Host {
-            clock: Clock::new(config.epoch_secs, config.cpu),
+        let mut host = Host {
+            clock,
             random: config.seed.stream(&["host", &config.name, "random"]),
             files: Files::new(&config),
             net,
@@ -225,13 +257,18 @@ impl Host {
             futexes: FutexTable::default(),
             ipc: Default::default(),
             reports: Vec::new(),
-            specs_started: 0,
+            specs_started: unscheduled,
+            is_down: false,
             warnings: Map::new(),
             departures: Vec::new(),
             captured: Vec::new(),
             preempted: Map::new(),
             call_counts: Map::new(),
+        };
+        if let Err(errno) = host.restore_files() {
+            host.warn(format!("the files in the host's folder could not be taken up: {errno:?}"));
         }
+        host
     }
 
     /// Its name.
@@ -277,6 +314,10 @@ impl Host {
     /// What `eth0` has carried and dropped.
     pub fn interface_counters(&self) -> belljar_net::Counters {
         *self.net.eth0.nic.counters()
+    }
+    /// The machine's files that it has read, each once, sorted.
+    pub fn files_read(&self) -> Vec<PathBuf> {
+        self.machine.files_read()
     }
     /// Its clock.
     pub fn now(&self) -> SimTime {

@@ -23,6 +23,7 @@ mod ipc;
 pub mod machine;
 mod mm;
 mod net;
+mod power;
 pub mod process;
 mod run;
 mod signal;
@@ -34,7 +35,8 @@ pub mod testing;
 pub mod thread;
 pub mod timer;
 pub mod wait;
+mod wall_clock;
 
 pub use host::{Captured, Departure, Host, HostConfig, Output, ProcessSpec, Report};
-pub use net::StackCounters;
+pub use net::{StackCounters, TcpSample};
 pub use process::WaitStatus;

@@ -50,6 +50,10 @@ impl TimerQueue {
     pub fn cancel(&mut self, id: TimerId) {
         self.pending.remove(&id);
     }
+    /// Takes all back.
+    pub fn clear(&mut self) {
+        self.pending.clear();
+    }
     /// When the next one fires.
     pub fn next(&self) -> Option<SimTime> {
         self.pending.first_key_value().map(|(id, _)| id.at)

@@ -28,6 +28,11 @@ impl Flow {
     pub fn path(&self) -> &Path {
         &self.path
     }
+    /// Follows another path from now on; what is on its way arrives when it would have, and before
+    /// what is sent later.
+    pub fn set_path(&mut self, path: Path) {
+        self.path = path;
+    }
     /// Puts a packet on the path when its last bit leaves at `departs`: the time at which it
     /// arrives, or `None` if it is lost.
     pub fn carry(&mut self, departs: SimTime, stream: &mut Stream) -> Option<SimTime> {

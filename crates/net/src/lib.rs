@@ -22,6 +22,6 @@ pub mod units;
 
 pub use addresses::{AddressError, Addresses};
 pub use flow::Flow;
-pub use graph::{Graph, GraphError, NodeIndex, Path};
+pub use graph::{EdgeState, Graph, GraphError, NodeIndex, Path};
 pub use nic::{Counters, DropReason, Nic, NicConfig, NicEvent};
 pub use packet::Packet;

@@ -6,10 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod fabric;
+mod faults;
+mod manifest;
+mod metrics;
 mod node;
 mod outcome;
 mod plan;
 mod run;
+mod schedule;
 mod world;
 
 pub use belljar_kernel::Output;

@@ -1,9 +1,12 @@
 //! One host as the engine sees it: its kernel, the flows that it sends and its captures.
 
 use crate::fabric::Fabric;
+use crate::faults::WayState;
+use crate::metrics::Sampler;
+use crate::schedule::HostChange;
 use belljar_base::{EventClass, EventKey, HostId, Map, Seed, SimTime, Stream};
 use belljar_engine::{Node, Outgoing};
-use belljar_kernel::{Host, Report};
+use belljar_kernel::{Departure, Host, Report};
 use belljar_net::{DropReason, Flow, Packet};
 use belljar_results::{CaptureWriter, ResultsError, ResultsFolder};
 use std::net::Ipv4Addr;
@@ -17,13 +20,29 @@ pub struct HostNode {
     seed: Seed,
     pub(crate) kernel: Host,
     fabric: Arc<Fabric>,
-    flows: Map<HostId, (Flow, Stream)>,
+    ways: Map<HostId, Way>,
+    /// How many of the network's changes have come to pass.
+    network_changes: usize,
+    /// This host's own changes that are to come, the next one last.
+    changes: Vec<(SimTime, HostChange)>,
+    last_change: SimTime,
     sequence: u64,
     loss_free_until: SimTime,
     pub(crate) path_drops: Map<DropReason, u64>,
     pub(crate) reports: Vec<Report>,
+    pub(crate) sampler: Sampler,
     output: HostOutput,
-    finished_at: Option<SimTime>,
+    departures: Vec<Departure>,
+}
+
+/// The way to another host.
+struct Way {
+    flow: Option<Flow>,
+    stream: Stream,
+    state: WayState,
+    /// How many of the network's changes the state has in it.
+    seen: usize,
+    blocked: Option<DropReason>,
 }
 
 /// Where a host's captures and system-call logs go.
@@ -49,38 +68,53 @@ impl HostNode {
         seed: Seed,
         kernel: Host,
         fabric: Arc<Fabric>,
+        mut changes: Vec<(SimTime, HostChange)>,
         loss_free_until: SimTime,
         output: HostOutput,
     ) -> HostNode {
-        let idle = kernel.is_finished();
+        changes.reverse();
         HostNode {
             id,
             seed,
             kernel,
             fabric,
-            flows: Map::new(),
+            ways: Map::new(),
+            network_changes: 0,
+            changes,
+            last_change: SimTime::ZERO,
             sequence: 0,
             loss_free_until,
             path_drops: Map::new(),
             reports: Vec::new(),
+            sampler: Sampler::default(),
             output,
-            finished_at: idle.then_some(SimTime::ZERO),
+            departures: Vec::new(),
         }
     }
 
     /// Puts what has left the host on the paths to where it goes.
     fn forward(&mut self, out: &mut Vec<Outgoing<Packet>>) {
-        for departure in self.kernel.take_departures() {
+        let mut departures = std::mem::take(&mut self.departures);
+        self.kernel.take_departures(&mut departures);
+        for departure in departures.drain(..) {
             let loss_free = departure.at < self.loss_free_until;
+            while let Some((at, _)) = self.fabric.changes().get(self.network_changes)
+                && *at <= departure.at
+            {
+                self.network_changes += 1;
+            }
             let to = destination(departure.packet.bytes()).and_then(|address| self.fabric.host(address));
-            let Some((to, flow, stream)) = to.and_then(|to| self.flow(to)) else {
+            let Some(to) = to else {
                 self.drop_packet(DropReason::NoRoute);
                 continue;
             };
-            let arrival = if loss_free {
-                Some(flow.carry_without_loss(departure.at, stream))
-            } else {
-                flow.carry(departure.at, stream)
+            let arrival = match self.way(to) {
+                Err(reason) => {
+                    self.drop_packet(reason);
+                    continue;
+                }
+                Ok((flow, stream)) if loss_free => Some(flow.carry_without_loss(departure.at, stream)),
+                Ok((flow, stream)) => flow.carry(departure.at, stream),
             };
             let Some(time) = arrival else {
                 self.drop_packet(DropReason::PathLoss);
@@ -90,16 +124,63 @@ impl HostNode {
             let key = EventKey { time, class: EventClass::Arrival, source: self.id, sequence: self.sequence };
             out.push(Outgoing { to, key, message: departure.packet });
         }
+        self.departures = departures;
     }
 
-    /// The flow to a host, made on first use.
-    fn flow(&mut self, to: HostId) -> Option<(HostId, &mut Flow, &mut Stream)> {
-        if !self.flows.contains_key(&to) {
-            let path = self.fabric.path(self.id, to)?;
-            let owner = ["flow", &self.id.0.to_string(), &to.0.to_string()];
-            self.flows.insert(to, (Flow::new(path), self.seed.stream(&owner)));
+    /// The way to a host as it is now, made on first use.
+    fn way(&mut self, to: HostId) -> Result<(&mut Flow, &mut Stream), DropReason> {
+        let (id, fabric) = (self.id, &self.fabric);
+        let mut fresh = false;
+        let way = self.ways.entry(to).or_insert_with(|| {
+            fresh = true;
+            let stream = self.seed.stream(&["flow", fabric.name(id), fabric.name(to)]);
+            Way { flow: None, stream, state: WayState::default(), seen: 0, blocked: None }
+        });
+        let mut changed = fresh;
+        for (_, change) in &fabric.changes()[way.seen..self.network_changes] {
+            changed |= way.state.apply(id, to, change);
         }
-        self.flows.get_mut(&to).map(|(flow, stream)| (to, flow, stream))
+        way.seen = self.network_changes;
+        if changed {
+            let found = way.state.way(fabric.path(id, to, way.state.graph));
+            way.blocked = found.err();
+            match (found, &mut way.flow) {
+                (Ok(path), Some(flow)) => flow.set_path(path),
+                (Ok(path), flow) => *flow = Some(Flow::new(path)),
+                (Err(_), _) => {}
+            }
+        }
+        match (&mut way.flow, way.blocked) {
+            (_, Some(reason)) => Err(reason),
+            (Some(flow), None) => Ok((flow, &mut way.stream)),
+            (None, None) => Err(DropReason::NoRoute),
+        }
+    }
+
+    /// Lets a change of this host happen.
+    fn change(&mut self, at: SimTime, change: HostChange) {
+        self.last_change = at;
+        self.kernel.advance(at);
+        match change {
+            HostChange::Crash { lose_files } => self.kernel.crash(lose_files),
+            HostChange::Restart => self.kernel.restart(),
+            HostChange::Start(process) => self.kernel.start_again(process),
+            HostChange::Signal(process, signal) => self.kernel.signal_program(process, signal),
+            HostChange::Step(ns) => self.kernel.step_clock(ns),
+            HostChange::Drift(ppb) => self.kernel.set_clock_drift(ppb),
+            HostChange::Bandwidth { up, down } => self.kernel.set_bandwidths(up, down),
+        }
+    }
+
+    /// Runs the kernel up to `limit`, and stops on the way where it is to be sampled.
+    fn advance(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Packet>>) {
+        while let Some(at) = self.sampler.due(limit, self.kernel.next_event()) {
+            self.kernel.run_until(at);
+            self.forward(out);
+            self.sampler.sample(at, &self.kernel, &self.path_drops);
+        }
+        self.kernel.run_until(limit);
+        self.forward(out);
     }
 
     fn drop_packet(&mut self, reason: DropReason) {
@@ -115,9 +196,6 @@ impl HostNode {
         for (name, text) in self.kernel.take_strace() {
             self.output.log(&host.join(format!("{name}.strace")), &text);
         }
-        if self.finished_at.is_none() && self.kernel.is_finished() {
-            self.finished_at = Some(self.kernel.now());
-        }
     }
 
     /// The first error that writing results has met.
@@ -127,6 +205,9 @@ impl HostNode {
     /// Writes out what is buffered.
     pub fn finish_output(&mut self) {
         self.collect();
+        let path = self.output.folder.host(self.kernel.name());
+        let described = self.kernel.finish_files();
+        self.output.note(described.map_err(|errno| ResultsError::Write { path, error: std::io::Error::from_raw_os_error(errno.0.into()) }));
         for (interface, capture) in std::mem::take(&mut self.output.captures) {
             let path = self.output.folder.host(self.kernel.name()).join(format!("{interface}.pcap"));
             self.output.note(capture.finish().map_err(|error| ResultsError::Write { path, error }));
@@ -174,15 +255,24 @@ impl Node for HostNode {
         self.kernel.deliver(key, packet);
     }
     fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Packet>>) {
-        self.kernel.run_until(limit);
-        self.forward(out);
+        while let Some((at, change)) = self.changes.pop_if(|(at, _)| *at < limit) {
+            // What has left before a crash is on its way.
+            self.advance(at, out);
+            self.change(at, change);
+        }
+        self.advance(limit, out);
         self.collect();
     }
     fn next_event(&self) -> Option<SimTime> {
-        self.kernel.next_event()
+        let change = self.changes.last().map(|(at, _)| *at);
+        [self.kernel.next_event(), change].into_iter().flatten().min()
     }
     fn finished_at(&self) -> Option<SimTime> {
-        self.finished_at
+        let revives = |change: &HostChange| matches!(change, HostChange::Restart | HostChange::Start(_));
+        if self.changes.iter().any(|(_, change)| revives(change)) {
+            return None;
+        }
+        self.kernel.finished_at().map(|at| at.max(self.last_change))
     }
 }
 

@@ -60,10 +60,12 @@ fn process(settings: &Process, number: usize, reports: &[Report], now: SimTime) 
         as_expected: false,
         problem: None,
     };
-    let mut status = None;
+    let (mut status, mut crashed) = (None, false);
     for report in reports {
         match report {
             Report::Started { spec, pid, at } if *spec == number => {
+                // Started again, it is judged by how it ends now.
+                (status, crashed, result.ended, result.shell_status) = (None, false, None, None);
                 (result.pid, result.started) = (Some(*pid), Some(at.as_secs_f64()));
                 result.state = "running".into();
             }
@@ -81,6 +83,10 @@ fn process(settings: &Process, number: usize, reports: &[Report], now: SimTime) 
                 });
                 status = Some(*how);
             }
+            Report::Crashed { spec, at } if *spec == number => {
+                (crashed, result.ended) = (true, Some(at.as_secs_f64()));
+                result.state = "crashed".into();
+            }
             _ => {}
         }
     }
@@ -88,6 +94,8 @@ fn process(settings: &Process, number: usize, reports: &[Report], now: SimTime) 
     result.as_expected = match (expected, status, result.pid) {
         // A process whose time has not come by the end is nobody's failure.
         (_, _, None) => settings.start_time >= now,
+        // The experiment itself has stopped its host.
+        _ if crashed => true,
         (FinalState::Any, ..) | (FinalState::Running, None, _) => true,
         (FinalState::Exited(code), Some(WaitStatus::Exited(got)), _) => code == i32::from(got),
         (FinalState::Signaled(signal), Some(WaitStatus::Signaled(got)), _) => signal.number() == got,

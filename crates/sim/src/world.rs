@@ -3,8 +3,10 @@
 use crate::fabric::Fabric;
 use crate::node::{HostNode, HostOutput};
 use crate::run::RunOptions;
+use crate::schedule::Schedule;
 use belljar_base::{HostId, Map, Seed};
 use belljar_config::{Experiment, Host as HostSettings, Placement, Process, StraceMode};
+use belljar_kernel::clock::{CallLatency, CpuModel};
 use belljar_kernel::{Host, HostConfig, ProcessSpec};
 use belljar_net::NicConfig;
 use belljar_platform::HostMachine;
@@ -28,10 +30,12 @@ pub fn build(
     options: &RunOptions,
     failed: &Arc<AtomicBool>,
 ) -> (Vec<HostNode>, Arc<Fabric>) {
-    let fabric = Arc::new(Fabric::new(experiment));
+    let schedule = Schedule::new(experiment);
+    let fabric = Arc::new(Fabric::new(experiment, schedule.network, schedule.graphs));
     let names = Arc::new(fabric.names());
     let count = experiment.hosts.len() as u32;
-    let nodes = experiment.hosts.iter().enumerate().map(|(index, settings)| {
+    let hosts = experiment.hosts.iter().zip(schedule.hosts).enumerate();
+    let nodes = hosts.map(|(index, (settings, changes))| {
         let id = HostId(index as u32);
         let config = host_config(experiment, settings, id, folder, options, names.clone());
         let epoch_secs = config.epoch_secs;
@@ -45,7 +49,8 @@ pub fn build(
             failed: failed.clone(),
         };
         let seed = Seed(experiment.general.seed);
-        HostNode::new(id, seed, kernel, fabric.clone(), experiment.general.bootstrap_end_time, output)
+        let loss_free_until = experiment.general.bootstrap_end_time;
+        HostNode::new(id, seed, kernel, fabric.clone(), changes, loss_free_until, output)
     });
     (nodes.collect(), fabric)
 }
@@ -64,20 +69,35 @@ fn host_config(
         name: settings.name.clone(),
         seed: Seed(experiment.general.seed),
         epoch_secs: experiment.belljar.start_date,
+        clock_error: (settings.clock.offset_ns, settings.clock.drift_ppb),
         working_directory: options.working_directory.clone().unwrap_or_else(|| directory.clone()),
         directory,
         exposed: options.exposed.clone(),
+        shared: settings.options.shared.clone(),
+        interrupt: options.interrupt.clone(),
         address: settings.address,
         nic: NicConfig {
             bandwidth_up: settings.bandwidth_up,
             bandwidth_down: settings.bandwidth_down,
             ..NicConfig::default()
         },
+        bootstrap_end: experiment.general.bootstrap_end_time,
+        cpu: cpu_model(experiment),
         names,
         processes: settings.processes.iter().map(|process| process_spec(process, options)).collect(),
         capture: settings.options.pcap_enabled,
         strace: experiment.experimental.strace_logging_mode != StraceMode::Off,
     }
+}
+
+fn cpu_model(experiment: &Experiment) -> CpuModel {
+    let settings = &experiment.experimental;
+    let calls = experiment.general.model_unblocked_syscall_latency.then_some(CallLatency {
+        syscall: settings.unblocked_syscall_latency,
+        vdso: settings.unblocked_vdso_latency,
+        max_unapplied: settings.max_unapplied_cpu_latency,
+    });
+    CpuModel { calls, preemption: settings.native_preemption_sim_interval }
 }
 
 fn process_spec(process: &Process, options: &RunOptions) -> ProcessSpec {

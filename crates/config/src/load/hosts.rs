@@ -1,19 +1,21 @@
 //! Section `hosts` and the options of hosts.
 
-use super::process;
+use super::{events_values, process};
 use crate::Surroundings;
 use crate::error::Problem;
+use crate::events::ClockSettings;
 use crate::model::{Host, HostOptions, LogLevel, Network, Placement, Process};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Entry, Node, Section};
 use belljar_base::Map;
 use belljar_net::{AddressError, Addresses, Graph, NodeIndex};
 use std::net::Ipv4Addr;
+use std::path::{Component, PathBuf};
 use std::rc::Rc;
 
 const HOST_KEYS: &[&str] =
-    &["network_node_id", "ip_addr", "bandwidth_up", "bandwidth_down", "host_options", "processes"];
-const OPTION_KEYS: &[&str] = &["log_level", "pcap_enabled", "pcap_capture_size"];
+    &["network_node_id", "ip_addr", "bandwidth_up", "bandwidth_down", "host_options", "clock", "processes"];
+const OPTION_KEYS: &[&str] = &["log_level", "pcap_enabled", "pcap_capture_size", "shared"];
 
 /// What reading a host needs to know besides its own text.
 pub(super) struct Context<'a> {
@@ -31,6 +33,7 @@ struct Draft<'a> {
     bandwidth_up: Option<u64>,
     bandwidth_down: Option<u64>,
     options: HostOptions,
+    clock: ClockSettings,
     processes: Vec<Process>,
 }
 
@@ -54,6 +57,7 @@ pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem>
             bandwidth_up: draft.bandwidth_up,
             bandwidth_down: draft.bandwidth_down,
             options: draft.options,
+            clock: draft.clock,
             processes: draft.processes,
         })
         .collect())
@@ -77,7 +81,8 @@ fn draft<'a>(entry: &'a Entry, context: &Context) -> Result<Draft<'a>, Problem> 
     let list = section::list(s.required("processes", "processes: [ { path: /bin/true } ]")?, "processes")?;
     let read = |item: &Rc<Node>| process::read(item, &entry.key, context.placement, context.around);
     let processes = list.iter().map(read).collect::<Result<_, _>>()?;
-    Ok(Draft { entry, node, address, bandwidth_up, bandwidth_down, options, processes })
+    let clock = s.read("clock", events_values::clock)?.unwrap_or_default();
+    Ok(Draft { entry, node, address, bandwidth_up, bandwidth_down, options, clock, processes })
 }
 
 /// hostname(7): letters, digits, hyphens and dots; labels of 1 to 63 characters, 253 in all. Capital
@@ -161,7 +166,29 @@ pub(super) fn options(node: &Node, name: &str, defaults: &HostOptions) -> Result
     s.read_nullable("log_level", level)?.inspect(|v| options.log_level = *v);
     s.read("pcap_enabled", section::boolean)?.inspect(|v| options.pcap_enabled = *v);
     s.read("pcap_capture_size", section::bytes)?.inspect(|v| options.pcap_capture_size = *v);
+    if let Some(node) = s.get("shared") {
+        let paths = section::list(node, "shared")?.iter().map(|item| shared_directory(item));
+        options.shared = paths.collect::<Result<_, _>>()?;
+    }
     Ok(options)
+}
+
+/// A directory of the machine that hosts write to as it is.
+fn shared_directory(node: &Node) -> Result<PathBuf, Problem> {
+    let path = PathBuf::from(section::string(node, "a path of 'shared'")?);
+    let problem = |text: &str| node.problem(format!("'{}' {text}", path.display()));
+    if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
+        return Err(problem("must be an absolute path").help("such as /srv/data"));
+    }
+    // The way to it is the machine's: a link on it would lead past what is shared.
+    match path.canonicalize() {
+        Ok(real) if real == path && real.is_dir() && real.parent().is_some() => Ok(real),
+        Ok(real) if real != path => {
+            Err(problem("is a link").help(format!("write {} instead", real.display())))
+        }
+        Ok(_) => Err(problem("is not a directory that can be shared")),
+        Err(_) => Err(problem("does not exist").help("make it first, or leave it out")),
+    }
 }
 
 /// Two hosts at one node reach each other over an edge from the node to itself only.

@@ -1,5 +1,7 @@
 //! From the tree of an experiment file to an [`Experiment`], one file per section.
 
+mod events;
+mod events_values;
 mod experimental;
 mod extensions;
 mod general;
@@ -11,7 +13,7 @@ mod tests;
 
 use crate::error::{ConfigError, Problem, Source};
 use crate::model::{Experiment, Experimental, Extensions, FinalState, Host, HostOptions, Network, Process};
-use crate::yaml::{self, Section};
+use crate::yaml::{self, Section, Setting};
 use crate::{Signal, Surroundings};
 use belljar_base::{Map, SimTime};
 use belljar_net::NodeIndex;
@@ -19,7 +21,8 @@ use std::io::Read;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-const KEYS: &[&str] = &["general", "network", "host_option_defaults", "hosts", "experimental", "belljar"];
+const KEYS: &[&str] =
+    &["general", "network", "host_option_defaults", "hosts", "experimental", "belljar", "events"];
 
 /// How long `belljar exec` simulates at most: engine time ends after 213 days.
 const EXEC_STOP_TIME: SimTime = SimTime::from_secs(200 * 86_400);
@@ -28,6 +31,11 @@ impl Experiment {
     /// Reads the experiment file at `path`; `-` is standard input. Relative paths in it are looked for
     /// beside it, then in the current folder.
     pub fn load(path: &Path) -> Result<Experiment, ConfigError> {
+        Experiment::load_with(path, &[])
+    }
+
+    /// [`load`](Self::load), with values that take the place of what the file says.
+    pub fn load_with(path: &Path, settings: &[Setting]) -> Result<Experiment, ConfigError> {
         let stdin = path == Path::new("-");
         let name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
         let bytes = match stdin {
@@ -46,19 +54,32 @@ impl Experiment {
             fail(format!("this is not text: byte {} is not UTF-8", e.utf8_error().valid_up_to()))
         })?;
         let base_dir = if stdin { Path::new("") } else { path.parent().unwrap_or(Path::new("")) };
-        Experiment::parse(&name, &text, base_dir)
+        Experiment::parse_with(&name, &text, base_dir, settings)
     }
 
     /// Reads an experiment from `text`, which the user knows as `name`. Relative paths in it are looked
     /// for in `base_dir`, then in the current folder.
     pub fn parse(name: &str, text: &str, base_dir: &Path) -> Result<Experiment, ConfigError> {
-        Experiment::parse_in(name, text, &Surroundings::of_this_process(base_dir))
+        Experiment::parse_with(name, text, base_dir, &[])
+    }
+
+    /// [`parse`](Self::parse), with values that take the place of what the text says.
+    pub fn parse_with(
+        name: &str,
+        text: &str,
+        base_dir: &Path,
+        settings: &[Setting],
+    ) -> Result<Experiment, ConfigError> {
+        let source = Source { name: name.to_owned(), text: text.to_owned() };
+        let around = Surroundings::of_this_process(base_dir);
+        experiment(&source, &around, settings)
+            .map_err(|problem| yaml::set::located(problem, settings).into_error(&source))
     }
 
     /// [`parse`](Self::parse) with everything given that it would ask this process for.
     pub fn parse_in(name: &str, text: &str, around: &Surroundings) -> Result<Experiment, ConfigError> {
         let source = Source { name: name.to_owned(), text: text.to_owned() };
-        experiment(&source, around).map_err(|problem| problem.into_error(&source))
+        experiment(&source, around, &[]).map_err(|problem| problem.into_error(&source))
     }
 
     /// An experiment of one host, named `host`, that runs `command` (a program and its arguments) and
@@ -91,6 +112,7 @@ impl Experiment {
             bandwidth_up: None,
             bandwidth_down: None,
             options: HostOptions::default(),
+            clock: Default::default(),
             processes: vec![process],
         };
         Ok(Experiment {
@@ -99,17 +121,23 @@ impl Experiment {
             hosts: vec![host],
             experimental: Experimental::default(),
             belljar,
+            events: Vec::new(),
             notes: Vec::new(),
         })
     }
 }
 
-fn experiment(source: &Source, around: &Surroundings) -> Result<Experiment, Problem> {
+fn experiment(
+    source: &Source,
+    around: &Surroundings,
+    settings: &[Setting],
+) -> Result<Experiment, Problem> {
     let tree = yaml::parse(&source.text)?;
     let tree = tree.ok_or_else(|| {
         Problem::whole_file("this file is empty")
             .help("an experiment has at least the sections general, network and hosts")
     })?;
+    let tree = yaml::set::apply(tree, settings)?;
     let file = Section::new(&tree, "an experiment", KEYS, true)?;
     let mut notes = Vec::new();
     let general = general::read(file.required("general", "general: { stop_time: 10s }")?, around)?;
@@ -130,8 +158,11 @@ fn experiment(source: &Source, around: &Surroundings) -> Result<Experiment, Prob
         file.required("hosts", "hosts: { alice: { network_node_id: 0, processes: [] } }")?,
         &context,
     )?;
+    let world = events::World { hosts: &hosts, network: &network };
+    let events = file.get("events").map(|node| events::read(node, &world)).transpose()?.unwrap_or_default();
     for host in &hosts {
-        for process in host.processes.iter().filter(|p| p.start_time >= general.stop_time) {
+        let never = |p: &&Process| p.start_time >= general.stop_time && p.start_time != SimTime::MAX;
+        for process in host.processes.iter().filter(never) {
             notes.push(format!(
                 "host '{}': '{}' never starts, since the simulation stops at {} s",
                 host.name,
@@ -141,7 +172,7 @@ fn experiment(source: &Source, around: &Surroundings) -> Result<Experiment, Prob
         }
     }
     notes.extend(unreachable(&hosts, &network));
-    Ok(Experiment { general, network, hosts, experimental, belljar, notes })
+    Ok(Experiment { general, network, hosts, experimental, belljar, events, notes })
 }
 
 /// A note about hosts that cannot talk to each other, if there are any.

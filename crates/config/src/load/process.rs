@@ -35,7 +35,7 @@ pub(super) fn read(
     }
     let path =
         around.program(written).map_err(|(message, help)| path_node.problem(message).maybe_help(help))?;
-    let start_time = s.read("start_time", section::time)?.unwrap_or(SimTime::ZERO);
+    let start_time = s.read("start_time", start_time)?.unwrap_or(SimTime::ZERO);
     let shutdown_time = s.read("shutdown_time", section::time)?;
     if let Some(shutdown) = shutdown_time
         && shutdown <= start_time
@@ -61,6 +61,14 @@ pub(super) fn read(
         expected_final_state: s.read("expected_final_state", final_state)?.unwrap_or(FinalState::Exited(0)),
         placement: s.read("placement", |n, k| section::choice(n, k, Placement::NAMES))?.unwrap_or(placement),
     })
+}
+
+/// A time, or `never`: only an event starts the process.
+fn start_time(node: &Node, key: &str) -> Result<SimTime, Problem> {
+    match section::string(node, key) {
+        Ok("never") => Ok(SimTime::MAX),
+        _ => section::time(node, key),
+    }
 }
 
 /// A list of arguments, or one string that is split as a shell would.
@@ -105,8 +113,7 @@ fn environment(node: &Node, key: &str) -> Result<Map<String, String>, Problem> {
 /// The name or the number of a user.
 fn user(node: &Node, key: &str) -> Result<String, Problem> {
     let user = section::string(node, key)?;
-    let plausible = !user.is_empty() && !user.contains([':', '/', ',', '\0', ' ']);
-    match plausible {
+    match !user.is_empty() && !user.contains([':', '/', ',', '\0', ' ']) {
         true => Ok(user.to_owned()),
         false => Err(node
             .problem(format!("'{user}' is not a user"))
@@ -114,7 +121,7 @@ fn user(node: &Node, key: &str) -> Result<String, Problem> {
     }
 }
 
-fn signal(node: &Node, key: &str) -> Result<Signal, Problem> {
+pub(super) fn signal(node: &Node, key: &str) -> Result<Signal, Problem> {
     let text = section::string(node, key)?;
     let found = match text.parse::<i32>() {
         Ok(number) => Signal::from_number(number),

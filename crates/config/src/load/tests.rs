@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 mod damaged;
 mod errors;
+mod events;
 mod round_trip;
 
 /// A folder of its own that goes away with the test.

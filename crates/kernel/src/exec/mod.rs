@@ -20,8 +20,13 @@ use load::{ExecError, Program};
 impl Host {
     /// Starts the experiment's process number `spec`, or reports why it cannot start.
     pub(crate) fn start_process(&mut self, spec: usize) {
-        let at = self.clock.now();
         self.specs_started += 1;
+        self.start_program(spec);
+    }
+
+    /// Starts it without counting it among those that start by themselves.
+    pub(crate) fn start_program(&mut self, spec: usize) {
+        let at = self.clock.now();
         let process = self.create_process(spec);
         match self.launch(process, spec) {
             Ok(()) => {

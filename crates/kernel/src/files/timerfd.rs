@@ -5,11 +5,13 @@
 
 use super::FileKind;
 use super::readiness::EPOLLIN;
+use crate::clock::Clock;
 use crate::call::{Block, Call, SysResult, done};
 use crate::guest::{Buffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, WaitQueueId};
 use crate::timer::{TimerAction, TimerId};
+use crate::wall_clock::{Shift, is_wall_clock};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::{Errno, c};
 
@@ -20,6 +22,8 @@ pub struct TimerFd {
     pub queue: WaitQueueId,
     /// Its clock, a `CLOCK_*`.
     pub clock: i32,
+    /// Whether it was set to a point of its clock.
+    pub absolute: bool,
     state: TimerState,
     timer: Option<TimerId>,
 }
@@ -38,12 +42,13 @@ struct TimerState {
 }
 
 impl TimerState {
-    /// Counts what a fired periodic timer has missed up to `now` and sets it to its next point.
-    fn catch_up(&mut self, now: SimTime) {
+    /// Counts what a fired periodic timer has missed until now and sets it to its next point.
+    fn catch_up(&mut self, clock: &Clock) {
         let Some(next) = self.next.filter(|_| self.expired && !self.interval.is_zero()) else { return };
-        let missed = now.since(next).as_picos() / self.interval.as_picos();
+        let interval = clock.simulated(self.interval);
+        let missed = clock.now().since(next).as_picos() / interval.as_picos();
         self.ticks += missed;
-        self.next = Some(next.saturating_add(self.interval.saturating_mul(missed + 1)));
+        self.next = Some(next.saturating_add(interval.saturating_mul(missed + 1)));
         self.expired = false;
     }
     /// The time left and the interval.
@@ -64,7 +69,7 @@ impl Host {
     /// A new timer, not set, as an open file.
     pub(crate) fn create_timerfd(&mut self, clock: i32, flags: i32) -> FileKey {
         let queue = self.waits.create();
-        let timer = TimerFd { queue, clock, state: TimerState::default(), timer: None };
+        let timer = TimerFd { queue, clock, absolute: false, state: TimerState::default(), timer: None };
         let n = self.files.timerfds.insert(timer);
         self.open_file(FileKind::TimerFd(n), c::O_RDWR | flags)
     }
@@ -93,6 +98,14 @@ impl Host {
         self.arm_timerfd(n);
         before
     }
+    /// The wall clock was set: a timer that waits for a point of it expires sooner or later.
+    pub(crate) fn shift_timerfd(&mut self, n: usize, shift: Shift) {
+        let timer = &mut self.files.timerfds[n];
+        if timer.absolute && is_wall_clock(timer.clock) && !timer.state.expired {
+            timer.state.next = timer.state.next.map(|next| shift.of(next));
+            self.arm_timerfd(n);
+        }
+    }
     /// A timer descriptor expires.
     pub(crate) fn timerfd_expired(&mut self, n: usize) {
         let timer = &mut self.files.timerfds[n];
@@ -114,7 +127,7 @@ impl Host {
     fn catch_up_timerfd(&mut self, n: usize) {
         let timer = &mut self.files.timerfds[n];
         if timer.state.expired {
-            timer.state.catch_up(self.clock.now());
+            timer.state.catch_up(&self.clock);
             self.arm_timerfd(n);
         }
     }

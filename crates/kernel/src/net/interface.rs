@@ -128,6 +128,9 @@ impl Host {
 
     /// A packet from the network reaches the last router before `eth0`.
     pub(crate) fn packet_arrived(&mut self, packet: Packet) {
+        if self.is_down {
+            return self.net.eth0.nic.count_drop(belljar_net::DropReason::HostDown);
+        }
         self.net.eth0.nic.receive(self.clock.now(), packet);
         self.flush_network();
     }

@@ -139,7 +139,11 @@ impl Host {
 
     /// The experiment sends process number `spec` its shutdown signal, as from pid 1.
     pub(crate) fn shutdown_process(&mut self, spec: usize) {
-        let signal = self.config.processes[spec].shutdown_signal;
+        self.signal_program(spec, self.config.processes[spec].shutdown_signal);
+    }
+
+    /// Sends a signal to the experiment's process number `spec`, if it runs.
+    pub fn signal_program(&mut self, spec: usize, signal: i32) {
         let process = self.processes.iter().find(|(_, p)| p.spec == Some(spec) && p.ended.is_none());
         if let Some((key, _)) = process {
             self.send_signal(ProcessKey(key), SigInfo::user(signal, c::SI_USER, 1, 0));

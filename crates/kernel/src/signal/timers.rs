@@ -3,6 +3,7 @@
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use crate::timer::{TimerAction, TimerId};
+use crate::wall_clock::{Shift, is_wall_clock};
 use belljar_base::{Map, SimDuration, SimTime};
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
@@ -53,6 +54,8 @@ pub enum TimerNotice {
 pub struct PosixTimer {
     /// The clock of absolute times.
     pub clock: i32,
+    /// Whether it was set to a point of its clock.
+    pub absolute: bool,
     /// What it does when it fires.
     pub notice: TimerNotice,
     /// `sigev_value`.
@@ -81,6 +84,7 @@ impl Host {
         timers.next_id += 1;
         let timer = PosixTimer {
             clock,
+            absolute: false,
             notice: notice.unwrap_or(TimerNotice::Signal(c::SIGALRM)),
             value: value.unwrap_or(id as u64),
             alarm: Alarm::default(),
@@ -132,6 +136,21 @@ impl Host {
     pub(crate) fn cancel_process_timers(&mut self, process: ProcessKey) {
         self.delete_posix_timers(process);
         self.set_real_timer(process, None, SimDuration::ZERO);
+    }
+
+    /// The wall clock was set: timers that wait for a point of it fire sooner or later.
+    pub(crate) fn shift_posix_timers(&mut self, process: ProcessKey, shift: Shift) {
+        let timers = self.processes[process.0].signals.timers.posix.clone();
+        for (id, timer) in timers {
+            let Some(at) = timer.alarm.timer.filter(|_| timer.absolute && is_wall_clock(timer.clock)) else {
+                continue;
+            };
+            let action = TimerAction::PosixTimer(process, id as u32);
+            let alarm = self.rearm_alarm(timer.alarm, Some(shift.of(at.at())), timer.alarm.interval, action);
+            if let Some(timer) = self.process(process).signals.timers.posix.get_mut(&id) {
+                timer.alarm = alarm;
+            }
+        }
     }
 
     fn rearm_alarm(
@@ -188,10 +207,10 @@ impl Host {
 
     /// When a timer that fires now will fire next, and how many expirations lie before that.
     fn next_expiration(&self, alarm: Alarm) -> (Option<SimTime>, u64) {
-        let interval = alarm.interval.as_picos();
-        let Some(fired) = alarm.timer.filter(|_| interval > 0) else { return (None, 0) };
-        let skipped = self.clock.now().since(fired.at()).as_picos() / interval;
-        (Some(fired.at() + alarm.interval.saturating_mul(skipped + 1)), skipped)
+        let interval = self.clock.simulated(alarm.interval);
+        let Some(fired) = alarm.timer.filter(|_| !interval.is_zero()) else { return (None, 0) };
+        let skipped = self.clock.now().since(fired.at()).as_picos() / interval.as_picos();
+        (Some(fired.at() + interval.saturating_mul(skipped + 1)), skipped)
     }
 
     /// A timer's signal leaves the queue: it says how many expirations it stands for.

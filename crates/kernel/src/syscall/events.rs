@@ -42,8 +42,8 @@ pub fn sys_timerfd_create(call: &mut Call<'_>) -> SysResult {
     done(call.host.install_fd(call.process, file, flags & c::TFD_CLOEXEC != 0, 0)?)
 }
 
-/// `timerfd_settime(2)`. Nothing ever sets a simulated host's clock, so `TFD_TIMER_CANCEL_ON_SET`
-/// has nothing to do.
+/// `timerfd_settime(2)`. A step of the wall clock moves timers that wait for a point of it, but does
+/// not cancel those with `TFD_TIMER_CANCEL_ON_SET`.
 pub fn sys_timerfd_settime(call: &mut Call<'_>) -> SysResult {
     const FLAGS: i32 = c::TFD_TIMER_ABSTIME | c::TFD_TIMER_CANCEL_ON_SET;
     let (flags, new, old) = (call.int(1), call.args[2], call.args[3]);
@@ -57,12 +57,13 @@ pub fn sys_timerfd_settime(call: &mut Call<'_>) -> SysResult {
     let n = call.host.timerfd_of(file)?;
     let clock = &call.host.clock;
     let at = match (flags & c::TFD_TIMER_ABSTIME != 0, call.host.files.timerfds[n].clock) {
-        (false, _) => clock.now() + SimDuration::from_nanos(value),
+        (false, _) => clock.after(SimDuration::from_nanos(value)),
         (true, c::CLOCK_REALTIME | c::CLOCK_REALTIME_ALARM) => clock.at_realtime(value),
         (true, _) => clock.at_monotonic(value),
     };
     let next = (value != 0).then_some(at).filter(|at| *at < SimTime::MAX);
     let before = call.host.set_timerfd(n, next, interval);
+    call.host.files.timerfds[n].absolute = flags & c::TFD_TIMER_ABSTIME != 0;
     if old != 0 {
         call.write(old, &itimerspec(before))?;
     }

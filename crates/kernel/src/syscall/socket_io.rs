@@ -41,7 +41,7 @@ pub(super) fn wait(
     }
     let deadline = match &call.resumed {
         Some(resumed) => deadline_of(&resumed.state),
-        None => timeout.map(|timeout| call.now() + timeout),
+        None => timeout.map(|timeout| call.after(timeout)),
     };
     Block::on(queue)
         .with_deadline(deadline)
@@ -74,7 +74,7 @@ fn wait_with_progress(
     }
     let deadline = match call.resumed {
         Some(_) => deadline_of(earlier),
-        None => timeout.map(|timeout| call.now() + timeout),
+        None => timeout.map(|timeout| call.after(timeout)),
     };
     Block::on(queue)
         .with_deadline(deadline)
@@ -417,7 +417,7 @@ fn wait_for_messages(
 ) -> SysResult {
     let deadline = match call.resumed {
         Some(_) => deadline_of(earlier),
-        None => timeout.map(|timeout| call.now() + timeout),
+        None => timeout.map(|timeout| call.after(timeout)),
     };
     Block::on(queue)
         .with_deadline(deadline)
@@ -440,7 +440,7 @@ pub fn sys_recvmmsg(call: &mut Call<'_>) -> SysResult {
     // deadline of the whole call is kept where a socket time-out would be.
     let started_deadline = match call.resumed {
         Some(_) => deadline_of(&state),
-        None => limit.map(|limit| call.now() + limit),
+        None => limit.map(|limit| call.after(limit)),
     };
     while at < count {
         if at > 0 && flags & c::MSG_WAITFORONE != 0 {
@@ -465,7 +465,7 @@ pub fn sys_recvmmsg(call: &mut Call<'_>) -> SysResult {
                     .with_state(CallState::Messages(at, got as u64, started_deadline))
                     .interrupted(interruption(u64::from(at), None));
                 let timeout = call.host.socket(target.key).options.receive_timeout;
-                return block.with_deadline(timeout.map(|timeout| call.now() + timeout)).into();
+                return block.with_deadline(timeout.map(|timeout| call.after(timeout))).into();
             }
         }
         (at, got) = (at + 1, 0);

@@ -147,7 +147,7 @@ pub fn sys_nanosleep(call: &mut Call<'_>) -> SysResult {
         return sleep(call, deadline, remaining);
     }
     let ns = call.read::<Timespec>(request)?.to_nanos().ok_or(Errno::EINVAL)?;
-    let until = call.now() + SimDuration::from_nanos(ns);
+    let until = call.after(SimDuration::from_nanos(ns));
     sleep(call, Some(until), stored_at(remaining))
 }
 
@@ -170,7 +170,7 @@ pub fn sys_clock_nanosleep(call: &mut Call<'_>) -> SysResult {
         let until = clock.reaches(call.host, ns);
         return sleep(call, until, None);
     }
-    let until = call.now() + SimDuration::from_nanos(ns);
+    let until = call.after(SimDuration::from_nanos(ns));
     sleep(call, Some(until), stored_at(remaining))
 }
 

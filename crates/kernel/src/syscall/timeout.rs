@@ -72,7 +72,7 @@ impl Attempt {
             CallState::Timed { deadline, remaining } => Attempt { deadline, remaining, last },
             _ => {
                 // What lies beyond the end of simulated time is never.
-                let end = timeout.limit.map(|limit| call.now() + limit).filter(|end| *end < SimTime::MAX);
+                let end = timeout.limit.map(|limit| call.after(limit)).filter(|end| *end < SimTime::MAX);
                 let remaining = timeout.remaining.filter(|_| !last);
                 Attempt { deadline: end, remaining, last }
             }

@@ -15,7 +15,7 @@ pub fn sys_alarm(call: &mut Call<'_>) -> SysResult {
     let seconds = u64::from(call.uint(0));
     let left = call.host.processes[call.process.0].signals.timers.real.left(call.now());
     let left = left.map_or(0, |left| ((left.as_nanos() + 500_000_000) / 1_000_000_000).max(1));
-    let at = (seconds > 0).then(|| call.now() + SimDuration::from_secs(seconds));
+    let at = (seconds > 0).then(|| call.after(SimDuration::from_secs(seconds)));
     call.host.set_real_timer(call.process, at, SimDuration::ZERO);
     done(left)
 }
@@ -35,7 +35,7 @@ pub fn sys_setitimer(call: &mut Call<'_>) -> SysResult {
     let [interval, value]: [Timeval; 2] = if new == 0 { Default::default() } else { read_pair(call, new)? };
     let (interval, value) = (nanos(interval)?, nanos(value)?);
     if which == c::ITIMER_REAL {
-        let at = (value > 0).then(|| call.now() + SimDuration::from_nanos(value));
+        let at = (value > 0).then(|| call.after(SimDuration::from_nanos(value)));
         call.host.set_real_timer(call.process, at, SimDuration::from_nanos(interval));
     } else {
         if value > 0 {
@@ -119,11 +119,15 @@ pub fn sys_timer_settime(call: &mut Call<'_>) -> SysResult {
     let clock = call.host.processes[call.process.0].signals.timers.posix[&id].clock;
     let at = match (value, call.int(1) & ABSOLUTE != 0) {
         (0, _) => None,
-        (_, false) => Some(call.now() + SimDuration::from_nanos(value)),
+        (_, false) => Some(call.after(SimDuration::from_nanos(value))),
         (_, true) => ClockId::decode(call, clock)?.reaches(call.host, value).map(|at| at.max(call.now())),
     };
     let at = at.filter(|at| *at < SimTime::MAX);
     call.host.set_posix_timer(call.process, id, at, SimDuration::from_nanos(interval));
+    let absolute = call.int(1) & ABSOLUTE != 0;
+    if let Some(timer) = call.host.process(call.process).signals.timers.posix.get_mut(&id) {
+        timer.absolute = absolute;
+    }
     if old != 0 {
         call.write(old, &before)?;
     }

@@ -7,6 +7,7 @@
 //! first.
 
 mod build;
+mod change;
 mod gml;
 mod reach;
 mod routes;
@@ -14,6 +15,7 @@ mod routes;
 mod tests;
 
 use belljar_base::{Map, SimDuration};
+pub use change::EdgeState;
 pub use gml::GraphError;
 use routes::Row;
 use std::sync::OnceLock;
@@ -158,6 +160,16 @@ impl Graph {
     /// is searched for.
     pub fn least_latency_from(&self, from: NodeIndex) -> Option<SimDuration> {
         self.arcs_of(from.0).iter().map(|a| self.edge(a).floor()).min().map(SimDuration::from_picos)
+    }
+
+    /// What a packet meets on the edge from one node to another, shortest path or not.
+    pub fn edge_path(&self, from: NodeIndex, to: NodeIndex) -> Option<Path> {
+        self.direct(from, to).map(|e| path_of(e.latency, e.jitter, e.loss))
+    }
+
+    /// Whether an edge leads from one node to another.
+    pub fn has_edge(&self, from: NodeIndex, to: NodeIndex) -> bool {
+        self.direct(from, to).is_some()
     }
 
     fn arcs_of(&self, source: u32) -> &[Arc] {

@@ -63,16 +63,25 @@ pub enum DropReason {
     PathLoss,
     /// No host has its destination address, or no path leads there.
     NoRoute,
+    /// The way there is down.
+    LinkDown,
+    /// A partition lies between.
+    Partition,
+    /// The host that it has come to is down.
+    HostDown,
 }
 
 impl DropReason {
     /// Every reason, in the order in which they are reported.
-    pub const ALL: [DropReason; 5] = [
+    pub const ALL: [DropReason; 8] = [
         DropReason::EgressFull,
         DropReason::RouterFull,
         DropReason::Codel,
         DropReason::PathLoss,
         DropReason::NoRoute,
+        DropReason::LinkDown,
+        DropReason::Partition,
+        DropReason::HostDown,
     ];
 
     /// The name in statistics.
@@ -83,6 +92,9 @@ impl DropReason {
             DropReason::Codel => "codel",
             DropReason::PathLoss => "path_loss",
             DropReason::NoRoute => "no_route",
+            DropReason::LinkDown => "link_down",
+            DropReason::Partition => "partition",
+            DropReason::HostDown => "host_down",
         }
     }
 }
@@ -198,6 +210,11 @@ impl Nic {
         self.catch_up(now);
         self.egress.set_bandwidth(up);
         self.ingress.set_bandwidth(down);
+    }
+
+    /// Loses everything that it holds and begins anew; what it has counted up to `counters` stays.
+    pub fn power_cycle(&mut self, config: &NicConfig, counters: Counters) {
+        *self = Nic { counters, ..Nic::new(config) };
     }
 
     fn catch_up(&mut self, now: SimTime) {

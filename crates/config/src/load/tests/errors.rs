@@ -13,7 +13,7 @@ const HOSTS: &str = "hosts: { a: { network_node_id: 0, processes: [] } }";
 
 /// `expected` is "line:column message", with "-" for the file as a whole; no help is "".
 #[track_caller]
-fn check(text: &str, expected: &str, help: &str) {
+pub(super) fn check(text: &str, expected: &str, help: &str) {
     let error = match Experiment::parse_in("test.yaml", text, &around()) {
         Ok(_) => panic!("this loads:\n{text}"),
         Err(error) => error,

@@ -1,7 +1,7 @@
 use super::*;
 
 /// Loads, writes and loads again: the same experiment, and the same text from then on.
-fn round_trip(text: &str) {
+pub(super) fn round_trip(text: &str) {
     let mut first = parse(text);
     let written = first.to_yaml();
     let mut second = Experiment::parse_in("written.yaml", &written, &Surroundings::default())

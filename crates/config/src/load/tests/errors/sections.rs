@@ -241,6 +241,6 @@ fn other_sections() {
     top(
         "y-foo: 1",
         "4:1 'y-foo' is not a key of an experiment",
-        "valid keys are general, network, host_option_defaults, hosts, experimental, belljar",
+        "valid keys are general, network, host_option_defaults, hosts, experimental, belljar, events",
     );
 }

@@ -1,0 +1,150 @@
+//! What the section `events` can say: how the world changes while it runs.
+
+use crate::Signal;
+use belljar_base::{HostId, SimDuration, SimTime};
+
+/// A change of the world, or a schedule of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Its name, by which a partition is healed and its random draws are told apart.
+    pub name: Option<String>,
+    /// When it happens.
+    pub when: When,
+    /// How long it lasts; what it changed is then as at the start. `None`: for good.
+    pub lasting: Option<SimDuration>,
+    /// What happens.
+    pub action: Action,
+}
+
+/// When an event happens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum When {
+    /// Once.
+    At(SimTime),
+    /// At `from` and each `interval` later, up to `until`, with a probability.
+    Every {
+        /// The time between two occasions, not 0.
+        interval: SimDuration,
+        /// The first occasion.
+        from: SimTime,
+        /// No occasion is later; [`SimTime::MAX`] is the end of the simulation.
+        until: SimTime,
+        /// How likely each occasion is taken, from 0 to 1.
+        probability: f64,
+    },
+}
+
+/// Some of the experiment's hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostSet {
+    /// All of them.
+    All,
+    /// These, sorted.
+    Some(Vec<HostId>),
+    /// One of these, drawn anew each time.
+    OneOf(Vec<HostId>),
+}
+
+impl HostSet {
+    /// Whether a host is, or may be drawn to be, one of them.
+    pub fn may_hold(&self, host: HostId) -> bool {
+        match self {
+            HostSet::All => true,
+            HostSet::Some(hosts) | HostSet::OneOf(hosts) => hosts.binary_search(&host).is_ok(),
+        }
+    }
+}
+
+/// Paths or edges that an event is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The paths from these hosts to those, and back if `both`.
+    Paths {
+        /// Where they begin.
+        from: HostSet,
+        /// Where they end.
+        to: HostSet,
+        /// Whether the way back is meant as well.
+        both: bool,
+    },
+    /// The edge of the graph between two nodes, by their ids; in both directions unless the graph
+    /// is directed.
+    Edge(u32, u32),
+}
+
+/// New properties of a path or an edge; `None` leaves one as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PathChange {
+    /// The latency.
+    pub latency: Option<SimDuration>,
+    /// The jitter.
+    pub jitter: Option<SimDuration>,
+    /// The probability of loss.
+    pub loss: Option<f64>,
+}
+
+/// The process, or processes, of a host that an event is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProcessRef {
+    /// By place in the host's list, from 0.
+    Number(usize),
+    /// All whose program has this file name.
+    Program(String),
+}
+
+/// What happens.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Nothing passes any more.
+    LinkDown(Target),
+    /// Undoes [`LinkDown`](Self::LinkDown).
+    LinkUp(Target),
+    /// Other properties.
+    Change(Target, PathChange),
+    /// The properties of the start again.
+    Reset(Target),
+    /// Hosts of different groups don't reach each other; hosts of none reach all.
+    Partition(Vec<HostSet>),
+    /// Ends the partition with this name, or all.
+    Heal(Option<String>),
+    /// Other bandwidths, in bits per second; the inner `None` is unlimited.
+    Bandwidth {
+        /// Whose.
+        hosts: HostSet,
+        /// Out of the host.
+        up: Option<Option<u64>>,
+        /// Into the host.
+        down: Option<Option<u64>>,
+    },
+    /// The host stops at once: no process ends in an orderly way, no connection is closed.
+    Crash {
+        /// Which.
+        hosts: HostSet,
+        /// Whether what its programs have written is gone as well.
+        lose_files: bool,
+    },
+    /// A crashed host starts again, and its processes with it.
+    Restart(HostSet),
+    /// A process of the host's list is started, be it again.
+    Start(HostSet, ProcessRef),
+    /// A process gets a signal.
+    Signal(HostSet, ProcessRef, Signal),
+    /// The clock changes.
+    Clock {
+        /// Whose.
+        hosts: HostSet,
+        /// How far the wall clock jumps, in nanoseconds.
+        step_ns: Option<i64>,
+        /// How much faster than simulated time it goes from now on, in parts per billion.
+        drift_ppb: Option<i64>,
+    },
+}
+
+/// How a host's clock differs from simulated time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClockSettings {
+    /// How far its wall clock is ahead at the start, in nanoseconds.
+    pub offset_ns: i64,
+    /// How much faster it goes, in parts per billion.
+    pub drift_ppb: i64,
+}

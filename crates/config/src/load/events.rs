@@ -1,0 +1,270 @@
+//! Section `events`.
+
+use super::events_values::{drift, host_set, probability, process_ref, signed_time, target};
+use super::process::signal;
+use crate::error::Problem;
+use crate::events::{Action, Event, HostSet, PathChange, ProcessRef, When};
+use crate::model::{Host, Network};
+use crate::yaml::{Node, Section, Style, Value, section};
+use belljar_base::{SimDuration, SimTime};
+use std::rc::Rc;
+
+/// What happens and what else its entry may say.
+const ACTIONS: &[(&str, &[&str])] = &[
+    ("link_down", &[]),
+    ("link_up", &[]),
+    ("link_change", &["latency", "jitter", "packet_loss"]),
+    ("link_reset", &[]),
+    ("partition", &[]),
+    ("heal", &[]),
+    ("bandwidth", &["up", "down"]),
+    ("crash", &["files"]),
+    ("restart", &[]),
+    ("start", &["hosts"]),
+    ("signal", &["hosts", "process"]),
+    ("clock", &["step", "drift_ppm"]),
+];
+const WHEN: &[&str] = &["at", "every", "between", "probability", "for", "name"];
+
+/// What events can be about.
+pub(super) struct World<'a> {
+    pub(super) hosts: &'a [Host],
+    pub(super) network: &'a Network,
+}
+
+pub(super) fn read(node: &Node, world: &World) -> Result<Vec<Event>, Problem> {
+    let items = section::list(node, "events")?;
+    let events = items.iter().map(|item| event(item, world)).collect::<Result<Vec<_>, _>>()?;
+    for (item, event) in items.iter().zip(&events) {
+        check_heal(item, event, &events)?;
+    }
+    Ok(events)
+}
+
+fn event(node: &Rc<Node>, world: &World) -> Result<Event, Problem> {
+    let mut keys: Vec<&str> = WHEN.to_vec();
+    for (action, params) in ACTIONS {
+        keys.push(action);
+        keys.extend(params.iter().filter(|param| !keys.contains(param)).copied().collect::<Vec<_>>());
+    }
+    let s = Section::new(node, "an event", &keys, false)?;
+    let (name, params) = one_action(&s)?;
+    for key in keys.iter().filter(|key| !WHEN.contains(key) && **key != name && !params.contains(key)) {
+        if let Some(entry) = s.entry(key) {
+            let help = match params {
+                [] => format!("'{name}' takes no further keys"),
+                _ => format!("'{name}' takes {}", params.join(", ")),
+            };
+            return Err(
+                Problem::at(entry.key_span, format!("'{key}' means nothing beside '{name}'")).help(help)
+            );
+        }
+    }
+    let when = when(&s)?;
+    let lasting = s.read("for", section::duration)?;
+    if let Some(node) = s.get("for") {
+        if lasting == Some(SimDuration::ZERO) {
+            return Err(node.problem("'for' must not be 0"));
+        }
+        if matches!(name, "link_up" | "link_reset" | "heal" | "restart" | "start" | "signal") {
+            return Err(node
+                .problem(format!("'{name}' cannot be undone after a time"))
+                .help("leave out 'for'; it goes with what brings a fault"));
+        }
+    }
+    let action = action(name, &s, world)?;
+    if let (Action::Clock { step_ns: Some(_), .. }, Some(node)) = (&action, s.get("for")) {
+        return Err(node.problem("a step of the clock cannot be undone after a time").help("step it back"));
+    }
+    let own_name = s.read("name", section::string)?.map(str::to_owned);
+    Ok(Event { name: own_name, when, lasting, action })
+}
+
+/// The one key that says what happens.
+fn one_action(s: &Section) -> Result<(&'static str, &'static [&'static str]), Problem> {
+    let mut found = ACTIONS.iter().filter(|(name, _)| s.entry(name).is_some());
+    let names = || ACTIONS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let Some((name, params)) = found.next() else {
+        return Err(Problem::at(s.span, "this event does not say what happens")
+            .help(format!("add one of {}", names())));
+    };
+    match found.next().and_then(|(second, _)| s.entry(second)) {
+        Some(second) => {
+            Err(Problem::at(second.key_span, format!("this event has both '{name}' and '{}'", second.key))
+                .help("write two events"))
+        }
+        None => Ok((name, params)),
+    }
+}
+
+fn when(s: &Section) -> Result<When, Problem> {
+    match (s.get("at"), s.get("every")) {
+        (Some(node), None) => {
+            if let Some(entry) = ["between", "probability"].iter().find_map(|key| s.entry(key)) {
+                return Err(Problem::at(entry.key_span, format!("'{}' goes with 'every'", entry.key))
+                    .help("write every: in place of at:, or leave it out"));
+            }
+            Ok(When::At(section::time(node, "at")?))
+        }
+        (None, Some(node)) => {
+            let interval = section::duration(node, "every")?;
+            if interval.is_zero() {
+                return Err(node.problem("'every' must not be 0"));
+            }
+            let (from, until) =
+                s.read("between", between)?.unwrap_or((SimTime::ZERO + interval, SimTime::MAX));
+            let probability = s.read("probability", probability)?.unwrap_or(1.0);
+            Ok(When::Every { interval, from, until, probability })
+        }
+        (Some(_), Some(node)) => Err(node.problem("an event has 'at' or 'every', not both")),
+        (None, None) => Err(Problem::at(s.span, "this event does not say when it happens")
+            .help("add at: 10 s, or every: 10 s and between: [20 s, 60 s]")),
+    }
+}
+
+fn between(node: &Node, key: &str) -> Result<(SimTime, SimTime), Problem> {
+    const HELP: &str = "write two times, such as between: [20 s, 60 s]";
+    let [from, until] = section::list(node, key)? else {
+        return Err(node.problem("'between' must have a first and a last time").help(HELP));
+    };
+    let (first, last) = (section::time(from, key)?, section::time(until, key)?);
+    if last < first {
+        return Err(until.problem("'between' ends before it begins").help(HELP));
+    }
+    Ok((first, last))
+}
+
+fn action(name: &str, s: &Section, world: &World) -> Result<Action, Problem> {
+    let value = s.required(name, &format!("{name}: ..., or see the guide on a changing world"))?;
+    let hosts = |node: &Node, key: &str| host_set(node, key, world);
+    Ok(match name {
+        "link_down" => Action::LinkDown(target(value, name, world)?),
+        "link_up" => Action::LinkUp(target(value, name, world)?),
+        "link_reset" => Action::Reset(target(value, name, world)?),
+        "link_change" => Action::Change(target(value, name, world)?, path_change(s)?),
+        "partition" => Action::Partition(groups(value, world)?),
+        "heal" => {
+            let text = section::string(value, name)?;
+            Action::Heal((text != "all").then(|| text.to_owned()))
+        }
+        "bandwidth" => {
+            let (up, down) = (s.read("up", bandwidth)?, s.read("down", bandwidth)?);
+            if up.is_none() && down.is_none() {
+                return Err(Problem::at(s.span, "this event changes neither 'up' nor 'down'")
+                    .help("add up: 10 Mbit or down: 10 Mbit"));
+            }
+            Action::Bandwidth { hosts: hosts(value, name)?, up, down }
+        }
+        "crash" => {
+            const FILES: &[(&str, bool)] = &[("kept", false), ("lost", true)];
+            let lose_files = s.read("files", |n, k| section::choice(n, k, FILES))?.unwrap_or(false);
+            Action::Crash { hosts: hosts(value, name)?, lose_files }
+        }
+        "restart" => Action::Restart(hosts(value, name)?),
+        "start" => {
+            let hosts = hosts(s.required("hosts", "hosts: alice")?, "hosts")?;
+            let process = process_ref(value, name, &hosts, world)?;
+            Action::Start(hosts, process)
+        }
+        "signal" => {
+            let number = signal(value, name)?;
+            let hosts = hosts(s.required("hosts", "hosts: alice")?, "hosts")?;
+            let process = match s.get("process") {
+                Some(node) => process_ref(node, "process", &hosts, world)?,
+                None => ProcessRef::Number(0),
+            };
+            Action::Signal(hosts, process, number)
+        }
+        _ => {
+            let (step_ns, drift_ppb) = (s.read("step", signed_time)?, s.read("drift_ppm", drift)?);
+            if step_ns.is_none() && drift_ppb.is_none() {
+                return Err(Problem::at(s.span, "this event changes nothing about the clock")
+                    .help("add step: 5 s, step: -5 s or drift_ppm: 50"));
+            }
+            Action::Clock { hosts: hosts(value, name)?, step_ns, drift_ppb }
+        }
+    })
+}
+
+fn path_change(s: &Section) -> Result<PathChange, Problem> {
+    let change = PathChange {
+        latency: s.read("latency", section::duration)?.map(|latency| latency.max(SimDuration::from_nanos(1))),
+        jitter: s.read("jitter", section::duration)?,
+        loss: s.read("packet_loss", probability)?,
+    };
+    if change == PathChange::default() {
+        return Err(Problem::at(s.span, "this event changes nothing about the link")
+            .help("add latency: 100 ms, jitter: 5 ms or packet_loss: 0.1"));
+    }
+    if let (Some(latency), Some(jitter), Some(node)) = (change.latency, change.jitter, s.get("jitter"))
+        && jitter > latency
+    {
+        return Err(node.problem("'jitter' must not be more than 'latency'"));
+    }
+    Ok(change)
+}
+
+fn bandwidth(node: &Node, key: &str) -> Result<Option<u64>, Problem> {
+    match section::string(node, key) {
+        Ok("unlimited") => Ok(None),
+        _ => section::bandwidth(node, key).map(Some),
+    }
+}
+
+/// `[a, b]`: one group apart from all other hosts; `[[a, b], [c]]`: groups apart from each other.
+fn groups(node: &Node, world: &World) -> Result<Vec<HostSet>, Problem> {
+    let is_name = |item: &Rc<Node>| matches!(&item.value, Value::Scalar(s) if s.style != Style::Literal);
+    let sets = match &node.value {
+        Value::Sequence(items) if !items.iter().any(is_name) => {
+            items.iter().map(|item| host_set(item, "partition", world)).collect::<Result<Vec<_>, _>>()?
+        }
+        _ => vec![host_set(node, "partition", world)?],
+    };
+    match &sets[..] {
+        [] => Err(node.problem("'partition' has no groups").help("write partition: [[alice, bob], [carol]]")),
+        [HostSet::Some(one)] => {
+            let ids = (0..world.hosts.len() as u32).map(belljar_base::HostId);
+            let others: Vec<_> = ids.filter(|id| one.binary_search(id).is_err()).collect();
+            if others.is_empty() {
+                return Err(node.problem("this partition has all hosts on one side"));
+            }
+            Ok(vec![HostSet::Some(one.clone()), HostSet::Some(others)])
+        }
+        [HostSet::All] => Err(node.problem("this partition has all hosts on one side")),
+        // Drawn anew each time: the others are those that were not drawn.
+        [HostSet::OneOf(_)] => Ok(sets),
+        many => {
+            let twice = (0..world.hosts.len() as u32)
+                .map(belljar_base::HostId)
+                .find(|id| many.iter().filter(|set| set.may_hold(*id)).count() > 1);
+            match twice {
+                Some(id) => {
+                    let name = &world.hosts[id.index()].name;
+                    Err(node.problem(format!("host '{name}' is in two groups of this partition")))
+                }
+                None => Ok(sets),
+            }
+        }
+    }
+}
+
+/// A partition that is healed by name must be there.
+fn check_heal(node: &Node, event: &Event, all: &[Event]) -> Result<(), Problem> {
+    let Action::Heal(Some(name)) = &event.action else { return Ok(()) };
+    let partitions =
+        || all.iter().filter(|e| matches!(e.action, Action::Partition(_))).filter_map(|e| e.name.as_deref());
+    if partitions().any(|known| known == name) {
+        return Ok(());
+    }
+    let help = match belljar_net::suggest::nearest(name, partitions()) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => "write heal: all, or give the partition a name: and heal that".to_owned(),
+    };
+    let place = match &node.value {
+        Value::Mapping(entries) => {
+            entries.iter().find(|e| e.key == "heal").map_or(node.span, |e| e.value.span)
+        }
+        _ => node.span,
+    };
+    Err(Problem::at(place, format!("no partition has the name '{name}'")).help(help))
+}

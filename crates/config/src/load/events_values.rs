@@ -1,0 +1,195 @@
+//! Values that only events and clocks have: sets of hosts, targets, probabilities, signed times.
+
+use super::events::World;
+use crate::error::Problem;
+use crate::events::{ClockSettings, HostSet, ProcessRef, Target};
+use crate::yaml::{Node, Section, Style, Value, section};
+use belljar_base::HostId;
+use belljar_net::suggest::nearest;
+use belljar_net::units;
+
+/// The most that a clock may be off its rate: a tenth.
+const MAX_DRIFT_PPB: i64 = 100_000_000;
+
+/// A name, a pattern such as `replica*`, a list of both, `all`, or `{ one_of: ... }`.
+pub(super) fn host_set(node: &Node, key: &str, world: &World) -> Result<HostSet, Problem> {
+    match &node.value {
+        Value::Mapping(_) => {
+            let s = Section::new(node, &format!("'{key}'"), &["one_of"], false)?;
+            let inner = s.required("one_of", "one_of: [alice, bob]")?;
+            Ok(match host_set(inner, "one_of", world)? {
+                HostSet::All => HostSet::OneOf((0..world.hosts.len() as u32).map(HostId).collect()),
+                HostSet::Some(hosts) | HostSet::OneOf(hosts) => HostSet::OneOf(hosts),
+            })
+        }
+        Value::Sequence(items) => {
+            let mut all = Vec::new();
+            for item in items {
+                all.extend(named(item, key, world)?);
+            }
+            if all.is_empty() {
+                return Err(node.problem(format!("'{key}' names no host")));
+            }
+            all.sort_unstable();
+            all.dedup();
+            Ok(HostSet::Some(all))
+        }
+        Value::Scalar(_) if section::string(node, key)? == "all" => Ok(HostSet::All),
+        Value::Scalar(_) => named(node, key, world).map(HostSet::Some),
+    }
+}
+
+/// The hosts of one name or pattern.
+fn named(node: &Node, key: &str, world: &World) -> Result<Vec<HostId>, Problem> {
+    let text = section::string(node, key)?;
+    let matches = |name: &str| if text.contains('*') { matches(text, name) } else { text == name };
+    let hosts = world.hosts.iter().enumerate().filter(|(_, host)| matches(&host.name));
+    let found: Vec<HostId> = hosts.map(|(index, _)| HostId(index as u32)).collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    if text.contains('*') {
+        return Err(node.problem(format!("no host's name is like '{text}'")));
+    }
+    let names = world.hosts.iter().map(|host| host.name.as_str());
+    let help = match nearest(text, names.clone()) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => {
+            let some: Vec<&str> = names.take(5).collect();
+            let more = world.hosts.len().saturating_sub(some.len());
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("the hosts are {}{more}", some.join(", "))
+        }
+    };
+    Err(node.problem(format!("there is no host '{text}'")).help(help))
+}
+
+/// Whether `name` is like `pattern`, in which each `*` stands for any characters.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((start, rest)) => name.strip_prefix(start).is_some_and(|tail| {
+            (0..=tail.len()).filter(|at| tail.is_char_boundary(*at)).any(|at| matches(rest, &tail[at..]))
+        }),
+    }
+}
+
+/// `[alice, bob]`, `{ from: alice, to: bob }` or `{ edge: [0, 1] }`.
+pub(super) fn target(node: &Node, key: &str, world: &World) -> Result<Target, Problem> {
+    const FORMS: &str = "write [alice, bob], { from: alice, to: bob } or { edge: [0, 1] }";
+    match &node.value {
+        Value::Sequence(items) => {
+            let [from, to] = &items[..] else {
+                return Err(node.problem(format!("'{key}' takes two ends, not {}", items.len())).help(FORMS));
+            };
+            Ok(Target::Paths { from: host_set(from, key, world)?, to: host_set(to, key, world)?, both: true })
+        }
+        Value::Mapping(_) => {
+            let s = Section::new(node, &format!("'{key}'"), &["from", "to", "edge"], false)?;
+            match (s.get("from"), s.get("to"), s.get("edge")) {
+                (Some(from), Some(to), None) => Ok(Target::Paths {
+                    from: host_set(from, "from", world)?,
+                    to: host_set(to, "to", world)?,
+                    both: false,
+                }),
+                (None, None, Some(ends)) => edge(ends, world),
+                _ => Err(node.problem(format!("'{key}' takes 'from' and 'to', or 'edge'")).help(FORMS)),
+            }
+        }
+        Value::Scalar(_) => Err(node.problem(format!("'{key}' takes two ends")).help(FORMS)),
+    }
+}
+
+fn edge(node: &Node, world: &World) -> Result<Target, Problem> {
+    let graph = &world.network.graph;
+    let [from, to] = section::list(node, "edge")? else {
+        return Err(node.problem("'edge' takes two nodes").help("write edge: [0, 1]"));
+    };
+    let read = |node: &Node| {
+        let id = section::whole(node, "edge", u64::from(u32::MAX))? as u32;
+        let index = graph.node_by_id(id);
+        index
+            .map(|index| (id, index))
+            .ok_or_else(|| node.problem(format!("there is no node {id} in the graph")))
+    };
+    let ((from, first), (to, second)) = (read(from)?, read(to)?);
+    if !graph.has_edge(first, second) {
+        return Err(node
+            .problem(format!("no edge of the graph leads from node {from} to node {to}"))
+            .help("for the path between two hosts, write [alice, bob]"));
+    }
+    Ok(Target::Edge(from, to))
+}
+
+/// A place in the list of processes, or a program's name; each host must have it.
+pub(super) fn process_ref(
+    node: &Node,
+    key: &str,
+    hosts: &HostSet,
+    world: &World,
+) -> Result<ProcessRef, Problem> {
+    let text = section::string(node, key)?;
+    let is_plain = matches!(&node.value, Value::Scalar(s) if s.style == Style::Plain);
+    let process = match text.parse::<usize>() {
+        Ok(number) if is_plain => ProcessRef::Number(number),
+        _ => ProcessRef::Program(text.to_owned()),
+    };
+    for (index, host) in world.hosts.iter().enumerate().filter(|(n, _)| hosts.may_hold(HostId(*n as u32))) {
+        if host.processes_like(&process).next().is_some() {
+            continue;
+        }
+        let name = &world.hosts[index].name;
+        let programs: Vec<String> = host.processes.iter().map(|p| p.program_name()).collect();
+        let message = match process {
+            ProcessRef::Number(number) => format!("host '{name}' has no process {number}"),
+            ProcessRef::Program(_) => format!("host '{name}' runs no program '{text}'"),
+        };
+        let help = match nearest(text, programs.iter().map(String::as_str)) {
+            _ if programs.is_empty() => "it has no processes".to_owned(),
+            Some(near) => format!("did you mean '{near}'?"),
+            None => format!("it runs {}; numbers count from 0", programs.join(", ")),
+        };
+        return Err(node.problem(message).help(help));
+    }
+    Ok(process)
+}
+
+pub(super) fn probability(node: &Node, key: &str) -> Result<f64, Problem> {
+    let text = section::string(node, key)?;
+    match text.parse::<f64>() {
+        Ok(value) if (0.0..=1.0).contains(&value) => Ok(value),
+        _ => Err(node.problem(format!("'{key}' must be a number from 0 to 1, not '{text}'"))),
+    }
+}
+
+/// A time that may be negative, in nanoseconds.
+pub(super) fn signed_time(node: &Node, key: &str) -> Result<i64, Problem> {
+    let text = section::string(node, key)?;
+    let amount = text.trim().strip_prefix('-');
+    let duration = units::parse_duration(amount.unwrap_or(text))
+        .map_err(|e| node.problem(format!("'{key}': {}", e.message)).maybe_help(e.help))?;
+    let ns = i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
+    Ok(if amount.is_some() { -ns } else { ns })
+}
+
+/// Parts per million, to parts per billion.
+pub(super) fn drift(node: &Node, key: &str) -> Result<i64, Problem> {
+    let text = section::string(node, key)?;
+    let Ok(ppm) = text.parse::<f64>() else {
+        return Err(node.problem(format!("'{key}' must be a number of parts per million, not '{text}'")));
+    };
+    let ppb = (ppm * 1_000.0).round();
+    if ppb.is_nan() || ppb.abs() > MAX_DRIFT_PPB as f64 {
+        return Err(node.problem(format!("'{key}' must lie between -100000 and 100000, not {text}")));
+    }
+    Ok(ppb as i64)
+}
+
+/// A host's `clock`.
+pub(super) fn clock(node: &Node, key: &str) -> Result<ClockSettings, Problem> {
+    let s = Section::new(node, &format!("'{key}'"), &["offset", "drift_ppm"], false)?;
+    Ok(ClockSettings {
+        offset_ns: s.read("offset", signed_time)?.unwrap_or(0),
+        drift_ppb: s.read("drift_ppm", drift)?.unwrap_or(0),
+    })
+}

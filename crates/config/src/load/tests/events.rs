@@ -1,0 +1,252 @@
+use super::*;
+use crate::events::{Action, HostSet, PathChange, ProcessRef, Target, When};
+
+const WORLD: &str = r#"
+general: { stop_time: 10 min }
+network:
+  graph:
+    type: gml
+    inline: |
+      graph [
+        node [ id 4 host_bandwidth_up "1 Gbit" host_bandwidth_down "1 Gbit" ]
+        node [ id 7 host_bandwidth_up "1 Gbit" host_bandwidth_down "1 Gbit" ]
+        node [ id 9 ]
+        edge [ source 4 target 7 latency "10 ms" ]
+        edge [ source 4 target 4 latency "1 ms" ]
+      ]
+hosts:
+  a: { network_node_id: 4, processes: [ { path: sh }, { path: "true", start_time: never } ] }
+  b1: { network_node_id: 7, clock: { offset: -1.5 s, drift_ppm: 12.5 }, processes: [] }
+  b2: { network_node_id: 4, processes: [] }
+"#;
+
+/// The experiment with these events, whose first line is line 19.
+fn with(events: &str) -> String {
+    let lines: String = events.trim().lines().map(|line| format!("{}\n", line.trim_end())).collect();
+    format!("{}\nevents:\n{lines}", WORLD.trim_end())
+}
+
+fn ids(ids: &[u32]) -> Vec<HostId> {
+    ids.iter().copied().map(HostId).collect()
+}
+
+const ALL: &str = r#"
+- { at: 1 s, link_down: [a, b*] }
+- { at: 2 s, link_up: { from: a, to: all } }
+- { at: 3 s, link_change: { edge: [7, 4] }, latency: 50 ms, jitter: 5 ms, for: 10 s }
+- { at: 4 s, link_change: [a, b1], packet_loss: 0.25 }
+- { at: 5 s, link_reset: [a, b1] }
+- { at: 6 s, partition: [[a], [b1, b2]], name: split }
+- { at: 7 s, heal: split }
+- { at: 8 s, partition: [a, b1] }
+- { at: 9 s, heal: all }
+- { at: 10 s, bandwidth: a, up: 1 Mbit, down: unlimited, for: 5 s }
+- { every: 10 s, between: [20 s, 60 s], probability: 0.5, crash: { one_of: b* }, files: lost, for: 3 s, name: monkey }
+- { at: 11 s, restart: all }
+- { at: 12 s, start: "true", hosts: a }
+- { at: 13 s, signal: SIGHUP, hosts: a, process: sh }
+- { at: 14 s, signal: 9, hosts: [a], process: 1 }
+- { at: 15 s, clock: [b1, b2], step: -2 s, drift_ppm: -3.25 }
+- { every: 1 min, clock: all, step: 1 ms }
+"#;
+
+#[test]
+fn everything_that_can_happen() {
+    let e = parse(&with(ALL));
+    let actions: Vec<&Action> = e.events.iter().map(|event| &event.action).collect();
+    let (a, b1, b2) = (0, 1, 2);
+    let paths = |from, to, both| Target::Paths { from: HostSet::Some(from), to, both };
+    assert_eq!(*actions[0], Action::LinkDown(paths(ids(&[a]), HostSet::Some(ids(&[b1, b2])), true)));
+    assert_eq!(*actions[1], Action::LinkUp(paths(ids(&[a]), HostSet::All, false)));
+    let slow = PathChange {
+        latency: Some(SimDuration::from_millis(50)),
+        jitter: Some(SimDuration::from_millis(5)),
+        loss: None,
+    };
+    assert_eq!(*actions[2], Action::Change(Target::Edge(7, 4), slow));
+    assert_eq!(e.events[2].lasting, Some(SimDuration::from_secs(10)));
+    let groups = |first: &[u32], second: &[u32]| {
+        Action::Partition(vec![HostSet::Some(ids(first)), HostSet::Some(ids(second))])
+    };
+    assert_eq!(*actions[5], groups(&[a], &[b1, b2]));
+    assert_eq!(*actions[6], Action::Heal(Some("split".to_owned())));
+    assert_eq!(*actions[7], groups(&[a, b1], &[b2]), "one group stands against all others");
+    let monkey = Action::Crash { hosts: HostSet::OneOf(ids(&[b1, b2])), lose_files: true };
+    assert_eq!((actions[10], e.events[10].name.as_deref()), (&monkey, Some("monkey")));
+    let when = When::Every {
+        interval: SimDuration::from_secs(10),
+        from: SimTime::from_secs(20),
+        until: SimTime::from_secs(60),
+        probability: 0.5,
+    };
+    assert_eq!(e.events[10].when, when);
+    let a_set = || HostSet::Some(ids(&[a]));
+    assert_eq!(*actions[12], Action::Start(a_set(), ProcessRef::Program("true".to_owned())));
+    assert_eq!(*actions[14], Action::Signal(a_set(), ProcessRef::Number(1), Signal::from_number(9).unwrap()));
+    let clock = Action::Clock {
+        hosts: HostSet::Some(ids(&[b1, b2])),
+        step_ns: Some(-2_000_000_000),
+        drift_ppb: Some(-3_250),
+    };
+    assert_eq!(*actions[15], clock);
+    assert_eq!((e.hosts[1].clock.offset_ns, e.hosts[1].clock.drift_ppb), (-1_500_000_000, 12_500));
+    assert_eq!(e.hosts[0].processes[1].start_time, SimTime::MAX);
+    assert_eq!(e.notes.iter().filter(|note| note.contains("never starts")).count(), 0);
+}
+
+#[test]
+fn events_survive_being_written_and_read_again() {
+    round_trip::round_trip(&with(ALL));
+}
+
+/// `expected` and `help` for an experiment with this one event, whose line is 19.
+#[track_caller]
+fn bad(event: &str, expected: &str, help: &str) {
+    errors::check(&with(&format!("- {{ {event} }}")), expected, help);
+}
+
+#[test]
+fn what_and_when() {
+    errors::check(
+        &format!("{}\nevents: 5\n", WORLD.trim_end()),
+        "18:9 'events' must be a list, but is a number",
+        "begin each item with '- '",
+    );
+    const NAMES: &str = "link_down, link_up, link_change, link_reset, partition, heal, bandwidth, crash, \
+        restart, start, signal, clock";
+    bad("at: 1 s", "19:3 this event does not say what happens", &format!("add one of {NAMES}"));
+    bad("at: 1 s, crsh: a", "19:14 'crsh' is not a key of an event", "did you mean 'crash'?");
+    bad("at: 1 s, crash: a, restart: b1", "19:24 this event has both 'crash' and 'restart'", "write two events");
+    bad("at: 1 s, crash: a, step: 1 s", "19:24 'step' means nothing beside 'crash'", "'crash' takes files");
+    bad(
+        "at: 1 s, heal: all, step: 1 s",
+        "19:25 'step' means nothing beside 'heal'",
+        "'heal' takes no further keys",
+    );
+    bad(
+        "crash: a",
+        "19:3 this event does not say when it happens",
+        "add at: 10 s, or every: 10 s and between: [20 s, 60 s]",
+    );
+    bad("at: 1 s, every: 1 s, crash: a", "19:21 an event has 'at' or 'every', not both", "");
+    bad("every: 0 s, crash: a", "19:12 'every' must not be 0", "");
+    bad(
+        "at: 1 s, probability: 1, crash: a",
+        "19:14 'probability' goes with 'every'",
+        "write every: in place of at:, or leave it out",
+    );
+    const TIMES: &str = "write two times, such as between: [20 s, 60 s]";
+    bad(
+        "every: 1 s, between: [1 s], crash: a",
+        "19:26 'between' must have a first and a last time",
+        TIMES,
+    );
+    bad("every: 1 s, between: [2 s, 1 s], crash: a", "19:32 'between' ends before it begins", TIMES);
+    bad(
+        "every: 1 s, probability: 1.5, crash: a",
+        "19:30 'probability' must be a number from 0 to 1, not '1.5'",
+        "",
+    );
+    bad("at: 1 s, for: 0 s, crash: a", "19:19 'for' must not be 0", "");
+    bad(
+        "at: 1 s, for: 1 s, restart: a",
+        "19:19 'restart' cannot be undone after a time",
+        "leave out 'for'; it goes with what brings a fault",
+    );
+    bad(
+        "at: 1 s, for: 1 s, clock: a, step: 1 s",
+        "19:19 a step of the clock cannot be undone after a time",
+        "step it back",
+    );
+    bad(
+        "at: 1 s, crash:",
+        "19:14 'crash' has no value",
+        "write crash: ..., or see the guide on a changing world",
+    );
+}
+
+#[test]
+fn hosts_and_processes() {
+    bad("at: 1 s, crash: c", "19:21 there is no host 'c'", "the hosts are a, b1, b2");
+    bad("at: 1 s, crash: x*", "19:21 no host's name is like 'x*'", "");
+    bad("at: 1 s, crash: []", "19:21 'crash' names no host", "");
+    bad("at: 1 s, crash: { any: a }", "19:23 'any' is not a key of 'crash'", "valid keys are one_of");
+    bad("at: 1 s, crash: a, files: gone", "19:31 'gone' is not a value of 'files'", "use one of kept, lost");
+    bad("at: 1 s, start: sh", "19:3 an event has no 'hosts'", "add hosts: alice");
+    bad("at: 1 s, start: sch, hosts: a", "19:21 host 'a' runs no program 'sch'", "did you mean 'sh'?");
+    bad(
+        "at: 1 s, start: 2, hosts: a",
+        "19:21 host 'a' has no process 2",
+        "it runs sh, true; numbers count from 0",
+    );
+    bad("at: 1 s, start: 0, hosts: all", "19:21 host 'b1' has no process 0", "it has no processes");
+    bad("at: 1 s, signal: SIGFOO, hosts: a", "19:22 'SIGFOO' is not a signal", "did you mean 'SIGFPE'?");
+}
+
+#[test]
+fn links_and_partitions() {
+    const FORMS: &str = "write [alice, bob], { from: alice, to: bob } or { edge: [0, 1] }";
+    bad("at: 1 s, link_down: a", "19:25 'link_down' takes two ends", FORMS);
+    bad("at: 1 s, link_down: [a]", "19:25 'link_down' takes two ends, not 1", FORMS);
+    bad("at: 1 s, link_down: { from: a }", "19:25 'link_down' takes 'from' and 'to', or 'edge'", FORMS);
+    bad("at: 1 s, link_down: { edge: [4] }", "19:33 'edge' takes two nodes", "write edge: [0, 1]");
+    bad("at: 1 s, link_down: { edge: [4, 5] }", "19:37 there is no node 5 in the graph", "");
+    bad(
+        "at: 1 s, link_down: { edge: [4, 9] }",
+        "19:33 no edge of the graph leads from node 4 to node 9",
+        "for the path between two hosts, write [alice, bob]",
+    );
+    bad(
+        "at: 1 s, link_change: [a, b1]",
+        "19:3 this event changes nothing about the link",
+        "add latency: 100 ms, jitter: 5 ms or packet_loss: 0.1",
+    );
+    bad(
+        "at: 1 s, link_change: [a, b1], latency: 1 ms, jitter: 2 ms",
+        "19:59 'jitter' must not be more than 'latency'",
+        "",
+    );
+    bad(
+        "at: 1 s, bandwidth: a",
+        "19:3 this event changes neither 'up' nor 'down'",
+        "add up: 10 Mbit or down: 10 Mbit",
+    );
+    bad(
+        "at: 1 s, partition: []",
+        "19:25 'partition' has no groups",
+        "write partition: [[alice, bob], [carol]]",
+    );
+    bad("at: 1 s, partition: all", "19:25 this partition has all hosts on one side", "");
+    bad("at: 1 s, partition: [a, b*]", "19:25 this partition has all hosts on one side", "");
+    bad("at: 1 s, partition: [[a, b1], [b1]]", "19:25 host 'b1' is in two groups of this partition", "");
+    errors::check(
+        &with("- { at: 1 s, partition: a, name: split }\n- { at: 2 s, heal: spilt }"),
+        "20:20 no partition has the name 'spilt'",
+        "did you mean 'split'?",
+    );
+    bad(
+        "at: 2 s, heal: split",
+        "19:20 no partition has the name 'split'",
+        "write heal: all, or give the partition a name: and heal that",
+    );
+}
+
+#[test]
+fn clocks() {
+    bad(
+        "at: 1 s, clock: a",
+        "19:3 this event changes nothing about the clock",
+        "add step: 5 s, step: -5 s or drift_ppm: 50",
+    );
+    bad(
+        "at: 1 s, clock: a, drift_ppm: fast",
+        "19:35 'drift_ppm' must be a number of parts per million, not 'fast'",
+        "",
+    );
+    bad(
+        "at: 1 s, clock: a, drift_ppm: 1e6",
+        "19:35 'drift_ppm' must lie between -100000 and 100000, not 1e6",
+        "",
+    );
+    bad("at: 1 s, clock: a, step: -5 fs", "19:30 'step': \"fs\" is not a unit of time", "did you mean \"5 μs\"? Units are case-sensitive");
+}

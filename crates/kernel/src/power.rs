@@ -1,0 +1,204 @@
+//! What happens to a host from outside: it crashes and starts again, its processes are started and
+//! signalled, its clock and its interface change. The experiment decides when.
+
+use crate::files::Files;
+use crate::files::tree::{DirectorySource, Node, ROOT};
+use crate::futex::FutexTable;
+use crate::host::{Host, Report, schedule_processes, unscheduled};
+use crate::ids::{InodeKey, ProcessKey};
+use crate::net::NetStack;
+use crate::process::WaitStatus;
+use crate::timer::TimerAction;
+use belljar_base::SimTime;
+use belljar_linux_abi::c;
+use std::path::{Path, PathBuf};
+
+/// Directories whose content does not survive: file systems in memory, and what is emptied at boot.
+const VOLATILE: [&str; 3] = ["/run", "/dev/shm", "/tmp"];
+/// A directory that is always there.
+const KEPT: &[u8] = b"/run/lock";
+/// What the simulator itself writes into the folder that programs start in.
+const OUTPUT: [&str; 4] = ["stdout", "stderr", "strace", "pcap"];
+
+impl Host {
+    /// Moves the clock on to `to`, before which everything has happened.
+    pub fn advance(&mut self, to: SimTime) {
+        self.clock.advance(to);
+    }
+
+    /// Stops at once, as by a loss of power: no process ends in an orderly way, no connection is
+    /// closed, what is queued is lost. With `lose_files` what programs have written is gone too.
+    pub fn crash(&mut self, lose_files: bool) {
+        if self.is_down {
+            return;
+        }
+        self.is_down = true;
+        let counters = *self.net.eth0.nic.counters();
+        let stack_counters = self.net.counters;
+        let before = (self.reports.len(), self.departures.len(), self.captured.len());
+        let at = self.clock.now();
+        let running = self.running_specs();
+        let processes: Vec<ProcessKey> = self.processes.iter().map(|(key, _)| ProcessKey(key)).collect();
+        for process in processes {
+            if self.processes.contains(process.0) {
+                self.end_process(process, WaitStatus::Signaled(c::SIGKILL));
+            }
+        }
+        // Nobody is left to see what closing everything has set off.
+        self.reports.truncate(before.0);
+        self.departures.truncate(before.1);
+        self.captured.truncate(before.2);
+        self.reports.extend(running.into_iter().map(|spec| Report::Crashed { spec, at }));
+        for zombie in self.processes.drain() {
+            self.waits.destroy(zombie.child_changed);
+            self.waits.destroy(zombie.signals.arrived);
+        }
+        self.pids.clear();
+        self.run_queue.clear();
+        self.turn = None;
+        self.timers.clear();
+        self.futexes = FutexTable::default();
+        self.replace_network(counters);
+        self.net.counters = stack_counters;
+        self.specs_started = self.config.processes.len();
+        self.last_end = at;
+        if lose_files {
+            self.lose_files();
+        }
+    }
+
+    /// Starts again after a crash, and the experiment's processes with it: those whose time has
+    /// passed at once.
+    pub fn restart(&mut self) {
+        if !self.is_down {
+            return;
+        }
+        self.is_down = false;
+        let now = self.clock.now();
+        self.clock.boot();
+        for directory in VOLATILE {
+            self.empty_directory(directory);
+        }
+        schedule_processes(&self.config, now, &mut self.timers);
+        self.specs_started = unscheduled(&self.config);
+        if now < self.config.bootstrap_end {
+            self.net.eth0.nic.set_bandwidths(now, None, None);
+            self.timers.add(self.config.bootstrap_end, TimerAction::BootstrapEnd);
+        }
+    }
+
+    /// Starts the experiment's process number `spec`, unless it runs.
+    pub fn start_again(&mut self, spec: usize) {
+        if !self.is_down && !self.running_specs().contains(&spec) {
+            self.start_program(spec);
+        }
+    }
+
+    /// Sets the wall clock forward by so many nanoseconds, or back. Who waits for a point of the wall
+    /// clock waits shorter or longer, as on Linux.
+    pub fn step_clock(&mut self, ns: i64) {
+        self.clock.step(ns);
+        self.wall_clock_stepped(ns);
+    }
+
+    /// Lets the clock gain so many parts per billion from now on. Timers that run keep their time.
+    pub fn set_clock_drift(&mut self, ppb: i64) {
+        self.clock.set_drift(ppb);
+    }
+
+    /// Changes what `eth0` can send and receive, in bits per second; the inner `None` is unlimited.
+    pub fn set_bandwidths(&mut self, up: Option<Option<u64>>, down: Option<Option<u64>>) {
+        let nic = &mut self.config.nic;
+        nic.bandwidth_up = up.unwrap_or(nic.bandwidth_up);
+        nic.bandwidth_down = down.unwrap_or(nic.bandwidth_down);
+        if self.clock.now() >= self.config.bootstrap_end {
+            self.limit_bandwidths();
+        }
+    }
+
+    /// A network stack without sockets; ports and sequence numbers are drawn on, so that the new
+    /// ones are not the old ones again.
+    fn replace_network(&mut self, counters: belljar_net::Counters) {
+        let fresh = NetStack::new(&self.config, &mut self.waits);
+        let old = std::mem::replace(&mut self.net, fresh);
+        self.net.ports = old.ports;
+        self.net.isns = old.isns;
+        self.net.next_serial = old.next_serial;
+        self.net.eth0.nic.power_cycle(&self.config.nic, counters);
+    }
+
+    /// Everything in the host's own layer is gone, and what programs wrote where they started.
+    fn lose_files(&mut self) {
+        self.files = Files::new(&self.config);
+        let directory = self.config.directory.clone();
+        self.remove_natively(&directory.join("fs"));
+        for entry in self.machine.read_dir(&directory).unwrap_or_default() {
+            let path = native(&directory, &entry.name);
+            let is_output = path.extension().is_some_and(|e| OUTPUT.iter().any(|known| e == *known));
+            match entry.kind == c::S_IFDIR {
+                true => self.remove_natively(&path),
+                false if is_output => {}
+                false => drop(self.machine.remove_file(&path)),
+            }
+        }
+    }
+
+    /// Removes a native directory with all in it; what cannot be removed stays.
+    fn remove_natively(&mut self, directory: &Path) {
+        for entry in self.machine.read_dir(directory).unwrap_or_default() {
+            let path = native(directory, &entry.name);
+            match entry.kind == c::S_IFDIR {
+                true => self.remove_natively(&path),
+                false => drop(self.machine.remove_file(&path)),
+            }
+        }
+        let _ = self.machine.remove_dir(directory);
+    }
+
+    fn empty_directory(&mut self, path: &str) {
+        let mut at = ROOT;
+        for part in path.split('/').filter(|part| !part.is_empty()) {
+            match self.lookup(at, part.as_bytes()) {
+                Ok(Some(next)) => at = next,
+                _ => return,
+            }
+        }
+        self.empty(at);
+    }
+
+    /// Removes what is in a directory, but for what was there from the beginning.
+    fn empty(&mut self, directory: InodeKey) {
+        if !self.inode(directory).node.is_directory() {
+            return;
+        }
+        for entry in self.list(directory).unwrap_or_default() {
+            let Ok(Some(inode)) = self.lookup(directory, &entry.name) else { continue };
+            if let Node::Directory(inner) = &self.inode(inode).node {
+                let given = inner.own_root.is_some() || inner.hidden || inner.source != DirectorySource::None;
+                if given {
+                    continue;
+                }
+                self.empty(inode);
+                if self.path_of(inode).as_deref() == Some(KEPT) {
+                    continue;
+                }
+            }
+            if let Some(path) = self.own_path_in(directory, &entry.name).filter(|_| self.has_own_name(inode))
+            {
+                let is_directory = self.inode(inode).node.is_directory();
+                let _ = if is_directory {
+                    self.machine.remove_dir(&path)
+                } else {
+                    self.machine.remove_file(&path)
+                };
+            }
+            self.remove_name(directory, &entry.name);
+            self.forget_if_unused(inode);
+        }
+    }
+}
+
+fn native(directory: &Path, name: &[u8]) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    directory.join(std::ffi::OsStr::from_bytes(name))
+}

@@ -1,0 +1,303 @@
+//! Section `events` worked out: what happens when, known to everyone before the run begins.
+//!
+//! Random schedules are drawn here, each from a stream of its own. Everything that happens at one
+//! time happens in the order of the file, and before anything else of that time.
+
+use crate::faults::NetChange;
+use belljar_base::{HostId, Map, Seed, SimTime, Stream};
+use belljar_config::{Action, Event, Experiment, HostSet, PathChange, Target, When};
+use belljar_net::{EdgeState, Graph, NodeIndex};
+use std::sync::Arc;
+
+/// All changes of a run.
+#[derive(Default)]
+pub struct Schedule {
+    /// Of the network, in order.
+    pub network: Vec<(SimTime, NetChange)>,
+    /// Of each host, in order.
+    pub hosts: Vec<Vec<(SimTime, HostChange)>>,
+    /// The states that the graph has after the first.
+    pub graphs: Vec<Arc<Graph>>,
+}
+
+/// A change of one host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum HostChange {
+    /// Stops at once; with its files or without.
+    Crash {
+        /// What programs have written is gone.
+        lose_files: bool,
+    },
+    /// Starts again.
+    Restart,
+    /// Starts a process of its list.
+    Start(usize),
+    /// Sends a signal to a process of its list.
+    Signal(usize, i32),
+    /// The wall clock jumps by so many nanoseconds.
+    Step(i64),
+    /// The clock gains so many parts per billion.
+    Drift(i64),
+    /// Other bandwidths; `None` leaves one as it is.
+    Bandwidth {
+        /// Out of the host.
+        up: Option<Option<u64>>,
+        /// Into the host.
+        down: Option<Option<u64>>,
+    },
+}
+
+/// Something to be done at a time: an event of the file, or what ends it.
+struct Occasion {
+    at: SimTime,
+    event: u32,
+    action: Action,
+    ends: bool,
+}
+
+impl Schedule {
+    /// Works out what an experiment says.
+    pub fn new(experiment: &Experiment) -> Schedule {
+        let mut occasions = Vec::new();
+        for (number, event) in experiment.events.iter().enumerate() {
+            occasions_of(experiment, number as u32, event, &mut occasions);
+        }
+        occasions.sort_by_key(|occasion| (occasion.at, occasion.event));
+        let mut schedule =
+            Schedule { hosts: vec![Vec::new(); experiment.hosts.len()], ..Schedule::default() };
+        let mut edges = Map::new();
+        for occasion in occasions.iter().filter(|o| o.at < experiment.general.stop_time) {
+            schedule.add(experiment, occasion, &mut edges);
+        }
+        schedule
+    }
+
+    fn add(
+        &mut self,
+        experiment: &Experiment,
+        occasion: &Occasion,
+        edges: &mut Map<(NodeIndex, NodeIndex), EdgeState>,
+    ) {
+        let at = occasion.at;
+        let target = match &occasion.action {
+            Action::LinkDown(target)
+            | Action::LinkUp(target)
+            | Action::Change(target, _)
+            | Action::Reset(target) => Some(target),
+            _ => None,
+        };
+        if let Some(Target::Edge(from, to)) = target {
+            let graph = &experiment.network.graph;
+            let node = |id: u32| graph.node_by_id(id).expect("loading has checked the edge");
+            let (from, to) = (node(*from), node(*to));
+            // One entry, whichever way round the file names the ends.
+            let ends = if graph.is_directed() { (from, to) } else { (from.min(to), from.max(to)) };
+            change_edge(edges.entry(ends).or_default(), &occasion.action);
+            let changed = Arc::new(graph.with_edges(edges));
+            self.graphs.push(changed);
+            return self.network.push((at, NetChange::Graph(self.graphs.len())));
+        }
+        let network = match &occasion.action {
+            Action::LinkDown(target) => NetChange::Down(target.clone()),
+            Action::LinkUp(target) => NetChange::Up(target.clone()),
+            Action::Change(target, change) => NetChange::Set(target.clone(), *change),
+            Action::Reset(target) => NetChange::Reset(target.clone()),
+            Action::Partition(_) if occasion.ends => NetChange::Heal(Some(vec![occasion.event])),
+            Action::Partition(groups) => NetChange::Split(occasion.event, groups.clone()),
+            Action::Heal(None) => NetChange::Heal(None),
+            Action::Heal(Some(name)) => {
+                let named =
+                    experiment.events.iter().enumerate().filter(|(_, e)| e.name.as_ref() == Some(name));
+                NetChange::Heal(Some(named.map(|(number, _)| number as u32).collect()))
+            }
+            _ => return self.add_to_hosts(experiment, occasion),
+        };
+        self.network.push((at, network));
+    }
+
+    fn add_to_hosts(&mut self, experiment: &Experiment, occasion: &Occasion) {
+        let (Action::Bandwidth { hosts, .. }
+        | Action::Crash { hosts, .. }
+        | Action::Restart(hosts)
+        | Action::Start(hosts, _)
+        | Action::Signal(hosts, ..)
+        | Action::Clock { hosts, .. }) = &occasion.action
+        else {
+            return;
+        };
+        for (index, settings) in experiment.hosts.iter().enumerate() {
+            if !hosts.may_hold(HostId(index as u32)) {
+                continue;
+            }
+            let changes = &mut self.hosts[index];
+            let mut add = |change| changes.push((occasion.at, change));
+            match &occasion.action {
+                Action::Crash { lose_files, .. } => add(HostChange::Crash { lose_files: *lose_files }),
+                Action::Restart(_) => add(HostChange::Restart),
+                Action::Start(_, process) => {
+                    settings.processes_like(process).map(HostChange::Start).for_each(add)
+                }
+                Action::Signal(_, process, signal) => {
+                    let number = signal.number();
+                    settings.processes_like(process).map(|n| HostChange::Signal(n, number)).for_each(add)
+                }
+                Action::Bandwidth { up, down, .. } if occasion.ends => add(HostChange::Bandwidth {
+                    up: up.map(|_| settings.bandwidth_up),
+                    down: down.map(|_| settings.bandwidth_down),
+                }),
+                Action::Bandwidth { up, down, .. } => add(HostChange::Bandwidth { up: *up, down: *down }),
+                Action::Clock { .. } if occasion.ends => add(HostChange::Drift(settings.clock.drift_ppb)),
+                Action::Clock { step_ns, drift_ppb, .. } => {
+                    step_ns.map(HostChange::Step).into_iter().for_each(&mut add);
+                    drift_ppb.map(HostChange::Drift).into_iter().for_each(&mut add);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Draws when an event happens and whom it is about.
+fn occasions_of(experiment: &Experiment, number: u32, event: &Event, occasions: &mut Vec<Occasion>) {
+    let owner = event.name.clone().unwrap_or_else(|| number.to_string());
+    let mut stream = Seed(experiment.general.seed).stream(&["event", &owner]);
+    let mut add = |at: SimTime, stream: &mut Stream| {
+        let action = drawn(&event.action, experiment.hosts.len() as u32, stream);
+        let end = event.lasting.map(|lasting| (at + lasting, ending(&action)));
+        occasions.push(Occasion { at, event: number, action, ends: false });
+        if let Some((at, action)) = end {
+            occasions.push(Occasion { at, event: number, action, ends: true });
+        }
+    };
+    match event.when {
+        When::At(at) => add(at, &mut stream),
+        When::Every { interval, from, until, probability } => {
+            let mut at = from;
+            while at <= until && at < experiment.general.stop_time {
+                if stream.chance(probability) {
+                    add(at, &mut stream);
+                }
+                at += interval;
+            }
+        }
+    }
+}
+
+/// The action with each choice among hosts made.
+fn drawn(action: &Action, count: u32, stream: &mut Stream) -> Action {
+    let mut draw = |hosts: &mut HostSet| {
+        if let HostSet::OneOf(among) = hosts {
+            let one = among[stream.below(among.len() as u64) as usize];
+            *hosts = HostSet::Some(vec![one]);
+        }
+    };
+    let mut action = action.clone();
+    match &mut action {
+        Action::LinkDown(target)
+        | Action::LinkUp(target)
+        | Action::Change(target, _)
+        | Action::Reset(target) => {
+            if let Target::Paths { from, to, .. } = target {
+                draw(from);
+                draw(to);
+            }
+        }
+        Action::Partition(groups) => {
+            groups.iter_mut().for_each(&mut draw);
+            if let [HostSet::Some(alone)] = &groups[..] {
+                let others = (0..count).map(HostId).filter(|id| !alone.contains(id)).collect();
+                groups.push(HostSet::Some(others));
+            }
+        }
+        Action::Bandwidth { hosts, .. }
+        | Action::Crash { hosts, .. }
+        | Action::Restart(hosts)
+        | Action::Start(hosts, _)
+        | Action::Signal(hosts, ..)
+        | Action::Clock { hosts, .. } => draw(hosts),
+        Action::Heal(_) => {}
+    }
+    action
+}
+
+/// What ends an action that lasts for a time. Partitions, bandwidths and clocks know their end
+/// themselves.
+fn ending(action: &Action) -> Action {
+    match action {
+        Action::LinkDown(target) => Action::LinkUp(target.clone()),
+        Action::Change(target, _) => Action::Reset(target.clone()),
+        Action::Crash { hosts, .. } => Action::Restart(hosts.clone()),
+        other => other.clone(),
+    }
+}
+
+fn change_edge(state: &mut EdgeState, action: &Action) {
+    match action {
+        Action::LinkDown(_) => state.down = true,
+        Action::LinkUp(_) => state.down = false,
+        Action::Change(_, PathChange { latency, jitter, loss }) => {
+            state.latency = latency.or(state.latency);
+            state.jitter = jitter.or(state.jitter);
+            state.loss = loss.or(state.loss);
+        }
+        _ => *state = EdgeState { down: state.down, ..EdgeState::default() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use belljar_config::Surroundings;
+
+    fn schedule(seed: u64, events: &str) -> Schedule {
+        let text = format!(
+            "general: {{ stop_time: 100, seed: {seed} }}\nnetwork: {{ graph: {{ type: 1_gbit_switch }} }}\n\
+            hosts:\n  a: &h {{ network_node_id: 0, processes: [] }}\n  b: *h\n  c: *h\nevents:\n{events}"
+        );
+        let experiment = Experiment::parse_in("test.yaml", &text, &Surroundings::default());
+        Schedule::new(&experiment.unwrap_or_else(|e| panic!("{e}")))
+    }
+    fn times(schedule: &Schedule, host: usize) -> Vec<(u64, HostChange)> {
+        let seconds = |at: SimTime| at.as_nanos() / 1_000_000_000;
+        schedule.hosts[host].iter().map(|(at, change)| (seconds(*at), *change)).collect()
+    }
+    const CRASH: HostChange = HostChange::Crash { lose_files: false };
+
+    #[test]
+    fn what_lasts_is_undone_and_what_is_too_late_left_out() {
+        let schedule =
+            schedule(1, "- { every: 40 s, crash: b, for: 25 s }\n- { at: 65 s, clock: b, step: 1 s }\n");
+        let step = HostChange::Step(1_000_000_000);
+        let expected = [(40, CRASH), (65, HostChange::Restart), (65, step), (80, CRASH)];
+        assert_eq!(times(&schedule, 1), expected);
+        assert_eq!(times(&schedule, 0), []);
+    }
+
+    #[test]
+    fn draws_follow_from_the_seed_and_the_name_alone() {
+        let monkey =
+            "- { every: 1 s, probability: 0.3, crash: { one_of: all }, for: 500 ms, name: monkey }\n";
+        let all = |schedule: &Schedule| (0..3).map(|host| times(schedule, host)).collect::<Vec<_>>();
+        let (first, again) = (all(&schedule(1, monkey)), all(&schedule(1, monkey)));
+        assert_eq!(first, again);
+        assert_ne!(first, all(&schedule(2, monkey)));
+        let with_others = format!("- {{ every: 1 s, probability: 0.5, link_down: [a, b] }}\n{monkey}");
+        assert_eq!(first, all(&schedule(1, &with_others)), "another event must not disturb it");
+        let crashes = first.iter().flatten().filter(|(_, change)| *change == CRASH).count();
+        assert!((15..45).contains(&crashes), "{crashes} of 99");
+        assert!(first.iter().all(|host| host.len() > 4), "each host is drawn: {first:?}");
+    }
+
+    #[test]
+    fn edges_keep_what_other_events_have_made_of_them() {
+        let schedule = schedule(
+            1,
+            "- { at: 1 s, link_change: { edge: [0, 0] }, latency: 20 ms, for: 9 s }\n\
+            - { at: 2 s, link_change: { edge: [0, 0] }, packet_loss: 0.5 }\n",
+        );
+        let at = |n: usize| {
+            schedule.graphs[n].path(NodeIndex(0), NodeIndex(0)).map(|p| (p.latency.as_millis(), p.loss))
+        };
+        assert_eq!([at(0), at(1), at(2)], [Some((20, 0.0)), Some((20, 0.5)), Some((1, 0.0))]);
+    }
+}
