@@ -140,6 +140,32 @@ pub trait GuestMemory {
     /// Atomically replaces the aligned 32-bit word at `addr` by `new` if it is `old`; gives the
     /// value found.
     fn compare_exchange_u32(&mut self, space: SpaceId, addr: u64, old: u32, new: u32) -> Result<u32, Errno>;
+    /// Reads `len` bytes at `offset` of a native file straight to the guest's `addr`; how many. `None`
+    /// where that cannot be done in one step: the caller reads and copies.
+    fn read_file(
+        &mut self,
+        space: SpaceId,
+        addr: u64,
+        len: u64,
+        file: NativeFile,
+        offset: u64,
+    ) -> Option<Result<u64, Errno>> {
+        let _ = (space, addr, len, file, offset);
+        None
+    }
+    /// Writes `len` bytes at the guest's `addr` straight to `offset` of a native file; how many, or
+    /// `None`, as for [`read_file`](Self::read_file).
+    fn write_file(
+        &mut self,
+        space: SpaceId,
+        addr: u64,
+        len: u64,
+        file: NativeFile,
+        offset: u64,
+    ) -> Option<Result<u64, Errno>> {
+        let _ = (space, addr, len, file, offset);
+        None
+    }
 }
 
 /// Runs guest code and gets it back, like a hypervisor's virtual CPU. One value serves one host and
@@ -221,6 +247,8 @@ pub struct NativeStat {
     pub blocks: u64,
     /// Modification time in nanoseconds since 1970.
     pub mtime_ns: i64,
+    /// Whether it belongs to the user who runs the simulator.
+    pub is_own: bool,
 }
 
 /// One entry of a native directory.
@@ -259,6 +287,20 @@ pub trait HostFiles: Send {
     fn write_at(&mut self, file: NativeFile, offset: u64, data: &[u8]) -> Result<(), Errno>;
     /// `fstat(2)`.
     fn stat_file(&mut self, file: NativeFile) -> Result<NativeStat, Errno>;
+    /// The files that have been opened and not to be written, each once, sorted.
+    fn files_read(&self) -> Vec<std::path::PathBuf> {
+        Vec::new()
+    }
+    /// How many native files this host may keep open while others may do the same.
+    fn file_share(&self) -> usize {
+        usize::MAX
+    }
+    /// Gives back the space of the bytes from `start` to `end`, which read as zeroes then.
+    /// `EOPNOTSUPP` where the file system cannot.
+    fn punch(&mut self, file: NativeFile, start: u64, end: u64) -> Result<(), Errno> {
+        let _ = (file, start, end);
+        Err(Errno::EOPNOTSUPP)
+    }
     /// `ftruncate(2)`.
     fn set_len(&mut self, file: NativeFile, len: u64) -> Result<(), Errno>;
     /// `lstat(2)`.

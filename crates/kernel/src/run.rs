@@ -22,6 +22,11 @@ const PATIENCE: u32 = 60;
 impl Host {
     /// Runs everything that happens strictly before `limit`.
     pub fn run_until(&mut self, limit: SimTime) {
+        self.run_events_until(limit);
+        self.rest_natives();
+    }
+
+    fn run_events_until(&mut self, limit: SimTime) {
         while !self.config.interrupt.load(Relaxed) {
             let due = self.next_due();
             match due {

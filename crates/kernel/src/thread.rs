@@ -34,6 +34,16 @@ pub struct Thread {
     pub calls: u64,
 }
 
+impl Thread {
+    /// What the call that it waits in will be continued from.
+    pub(crate) fn blocked_state(&self) -> Option<&CallState> {
+        match &self.state {
+            ThreadState::Blocked(blocked) => Some(&blocked.state),
+            _ => None,
+        }
+    }
+}
+
 /// Whether a thread can run.
 #[derive(Debug)]
 pub enum ThreadState {

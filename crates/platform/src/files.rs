@@ -111,7 +111,83 @@ fn stat_of(found: &fs::Metadata) -> NativeStat {
         size: found.size(),
         blocks: found.blocks(),
         mtime_ns: found.mtime().saturating_mul(1_000_000_000).saturating_add(found.mtime_nsec()),
+        // SAFETY: the call has no preconditions and cannot fail.
+        is_own: found.uid() == unsafe { libc::geteuid() },
     }
+}
+
+/// Descriptors that are left to everything but guests' files: libraries, channels, captures.
+const RESERVED: usize = 256;
+
+/// How many descriptors this process may have open: the soft limit, which has been raised to the
+/// hard one.
+pub fn descriptor_limit() -> usize {
+    static LIMIT: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *LIMIT.get_or_init(|| {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: `limit` outlives both calls.
+        unsafe {
+            if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) != 0 {
+                return 1_024;
+            }
+            let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &raised) == 0 {
+                limit = raised;
+            }
+        }
+        usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
+    })
+}
+
+/// One host's share of the descriptors when there are so many hosts. A part is left to shared
+/// mappings, which keep theirs.
+pub fn file_share(hosts: u32) -> usize {
+    descriptor_limit().saturating_sub(RESERVED) / 4 * 3 / hosts.max(1) as usize
+}
+
+/// Gives back the space of `start..end`, which reads as zeroes then.
+pub fn punch(file: NativeFile, start: u64, end: u64) -> Result<(), Errno> {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: the descriptor is open; no memory is involved.
+    let done = unsafe {
+        libc::fallocate(file.0, mode, start as libc::off_t, end.saturating_sub(start) as libc::off_t)
+    };
+    if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().into()) }
+}
+
+/// Reads into memory that may not be there: `EFAULT` then.
+///
+/// # Safety
+/// Nothing of the simulator lies at `addr..addr + len`.
+pub unsafe fn read_into(file: NativeFile, addr: u64, len: u64, offset: u64) -> Result<u64, Errno> {
+    loop {
+        // SAFETY: by the caller's word; the system checks that the memory is there.
+        let got = unsafe {
+            libc::pread(file.0, addr as *mut libc::c_void, len as usize, offset as libc::off_t)
+        };
+        match moved(got) {
+            Err(Errno::EINTR) => {}
+            done => return done,
+        }
+    }
+}
+
+/// Writes from memory that may not be there: `EFAULT` then.
+pub fn write_from(file: NativeFile, addr: u64, len: u64, offset: u64) -> Result<u64, Errno> {
+    loop {
+        // SAFETY: memory is only read, and the system checks that it is there.
+        let put = unsafe {
+            libc::pwrite(file.0, addr as *const libc::c_void, len as usize, offset as libc::off_t)
+        };
+        match moved(put) {
+            Err(Errno::EINTR) => {}
+            done => return done,
+        }
+    }
+}
+
+fn moved(count: isize) -> Result<u64, Errno> {
+    u64::try_from(count).map_err(|_| std::io::Error::last_os_error().into())
 }
 
 pub fn read_link(path: &Path) -> Result<Vec<u8>, Errno> {

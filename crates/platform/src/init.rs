@@ -59,7 +59,9 @@ pub fn init() -> Result<(), InitError> {
     patch_memory::open()?;
     worker::reserve()?;
     signals::install()?;
+    // After the spawner: what it starts keeps the limit that it was given.
     far::spawner::start()?;
+    crate::files::descriptor_limit();
     *ready = true;
     Ok(())
 }

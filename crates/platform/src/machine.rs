@@ -28,6 +28,10 @@ pub struct HostMachine {
     spaces: Slab<Space>,
     /// Boxed: the entry code holds a context's address while it runs.
     contexts: Slab<Box<Context>>,
+    /// Opened and not to be written.
+    files_read: std::collections::BTreeSet<std::path::PathBuf>,
+    /// How many native files it may keep open.
+    file_share: usize,
 }
 
 impl HostMachine {
@@ -35,7 +39,8 @@ impl HostMachine {
     /// guests get. [`crate::init`] must have succeeded.
     pub fn new(host_index: u32, host_count: u32) -> HostMachine {
         let slots = Slots::new(host_index, host_count);
-        HostMachine { slots, spaces: Slab::new(), contexts: Slab::new() }
+        let file_share = files::file_share(host_count);
+        HostMachine { slots, spaces: Slab::new(), contexts: Slab::new(), files_read: Default::default(), file_share }
     }
 
     /// How the system calls of the spaces that there are came so far.
@@ -75,6 +80,32 @@ impl GuestMemory for HostMachine {
             return Err(Errno::EFAULT);
         }
         self.space(space).native.compare_exchange(addr, old, new)
+    }
+    fn read_file(
+        &mut self,
+        space: SpaceId,
+        addr: u64,
+        len: u64,
+        file: NativeFile,
+        offset: u64,
+    ) -> Option<Result<u64, Errno>> {
+        let space = self.space(space);
+        if !space.is_near() || !space.owns(addr, len) {
+            return None;
+        }
+        // SAFETY: the addresses are the space's own, so nothing of the simulator is there.
+        Some(unsafe { files::read_into(file, addr, len, offset) })
+    }
+    fn write_file(
+        &mut self,
+        space: SpaceId,
+        addr: u64,
+        len: u64,
+        file: NativeFile,
+        offset: u64,
+    ) -> Option<Result<u64, Errno>> {
+        let space = self.space(space);
+        (space.is_near() && space.owns(addr, len)).then(|| files::write_from(file, addr, len, offset))
     }
 }
 
@@ -170,7 +201,14 @@ impl Platform for HostMachine {
 /// The machine's files do not depend on the host.
 impl HostFiles for HostMachine {
     fn open(&mut self, path: &Path, how: OpenHow) -> Result<NativeFile, Errno> {
-        files::open(path, how)
+        let file = files::open(path, how)?;
+        if !how.write && !self.files_read.contains(path) {
+            self.files_read.insert(path.to_owned());
+        }
+        Ok(file)
+    }
+    fn files_read(&self) -> Vec<std::path::PathBuf> {
+        self.files_read.iter().cloned().collect()
     }
     fn close(&mut self, file: NativeFile) {
         files::close(file);
@@ -183,6 +221,12 @@ impl HostFiles for HostMachine {
     }
     fn stat_file(&mut self, file: NativeFile) -> Result<NativeStat, Errno> {
         files::stat_file(file)
+    }
+    fn file_share(&self) -> usize {
+        self.file_share
+    }
+    fn punch(&mut self, file: NativeFile, start: u64, end: u64) -> Result<(), Errno> {
+        files::punch(file, start, end)
     }
     fn set_len(&mut self, file: NativeFile, len: u64) -> Result<(), Errno> {
         files::set_len(file, len)

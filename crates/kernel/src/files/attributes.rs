@@ -5,7 +5,7 @@ use super::tree::{DISK, Meta, Node, PROC, PTS, ROOT, SYS, Target};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
 use belljar_linux_abi::file::{FileTime, Stat, Statfs, Statx, StatxTime};
-use belljar_linux_abi::{Errno, c};
+use belljar_linux_abi::c;
 
 /// Magic numbers of file systems that `libc` does not list.
 const DEVPTS_SUPER_MAGIC: i64 = 0x1cd1;
@@ -31,6 +31,8 @@ pub struct Attributes {
     pub meta: Meta,
     pub rdev: u64,
     pub size: u64,
+    /// Bytes set aside for it.
+    pub allocated: u64,
 }
 
 impl Host {
@@ -62,9 +64,29 @@ impl Host {
             meta: Meta::default(),
             rdev: 0,
             size: 0,
+            allocated: 0,
         }
     }
+    /// The links of a directory: its name, its own `.` and the `..` of the directories in it.
+    fn directory_links(&mut self, key: InodeKey) -> u64 {
+        if key != ROOT && self.inode(key).links.is_empty() {
+            return 0;
+        }
+        if matches!(self.inode(key).device, PROC | SYS) {
+            return 2;
+        }
+        // What cannot be listed has no directories as far as anybody can tell.
+        let entries = self.list(key).unwrap_or_default();
+        2 + entries.iter().filter(|entry| entry.format == c::S_IFDIR).count() as u64
+    }
     fn inode_attributes(&mut self, key: InodeKey) -> Attributes {
+        // A shared file may have changed; what cannot be asked keeps its last size.
+        let _ = self.size_of(key);
+        let owner = self.owner_of(key);
+        let directory_links = match self.inode(key).node.is_directory() {
+            true => self.directory_links(key),
+            false => 0,
+        };
         let inode = self.inode(key);
         let (size, rdev) = match &inode.node {
             Node::Regular(content) => (content.size, 0),
@@ -75,20 +97,28 @@ impl Host {
             Node::Device(device) => (0, device.number()),
             Node::Fifo | Node::Socket | Node::Virtual(_) => (0, 0),
         };
-        // One link for a directory tells programs that links do not count its subdirectories.
-        let links = if inode.node.is_directory() {
-            u64::from(key == ROOT || !inode.links.is_empty())
-        } else {
-            inode.links.len() as u64
+        let allocated = match &inode.node {
+            Node::Regular(content) => content.extents.allocated(size),
+            Node::Directory(_) => size,
+            _ => 0,
         };
+        let links = if inode.node.is_directory() {
+            directory_links
+        } else {
+            let unseen = inode.lower_links.map_or(0, |(_, unseen)| unseen);
+            inode.links.len() as u64 + u64::from(unseen)
+        };
+        let mut meta = inode.meta;
+        (meta.uid, meta.gid) = owner;
         Attributes {
             device: inode.device,
             number: inode.number,
             links,
             mode: inode.node.format() | inode.meta.mode,
-            meta: inode.meta,
+            meta,
             rdev,
             size,
+            allocated,
         }
     }
 
@@ -121,7 +151,7 @@ impl Host {
 
 impl Attributes {
     fn blocks(&self) -> u64 {
-        self.size.div_ceil(BLOCK) * (BLOCK / 512)
+        self.allocated / 512
     }
     /// In the form of `stat(2)`.
     pub fn stat(&self) -> Stat {
@@ -175,14 +205,5 @@ impl Attributes {
             dio_offset_align: 0,
             spare: [0; 12],
         }
-    }
-    /// Whether the superuser may do what `access(2)` asks: everything but executing a file that
-    /// nobody may execute.
-    pub fn check_access(&self, wanted: i32) -> Result<(), Errno> {
-        let directory = self.mode & c::S_IFMT == c::S_IFDIR;
-        if wanted & c::X_OK != 0 && !directory && self.mode & 0o111 == 0 {
-            return Err(Errno::EACCES);
-        }
-        Ok(())
     }
 }

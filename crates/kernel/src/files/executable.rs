@@ -1,6 +1,8 @@
 //! Opening programs for `execve`, files for `mmap` and the standard streams of new processes.
 
-use super::tree::{Content, Node, Store, Walk};
+use super::permission::EXEC;
+use super::tree::extents::Extents;
+use super::tree::Walk;
 use super::{FileKind, OpenRequest, Opened};
 use crate::host::{Host, Output};
 use crate::ids::{InodeKey, ProcessKey};
@@ -44,43 +46,18 @@ impl Host {
             Errno::EINVAL => Errno::EACCES,
             other => other,
         })?;
-        let native_path = self.content_path(key)?;
+        let native_path = self.content_path(key)?.ok_or(Errno::ENOENT)?;
+        self.check_permission(process, key, EXEC)?;
         let inode = self.inode(key);
-        if inode.meta.mode & 0o111 == 0 {
-            return Err(Errno::EACCES);
-        }
         let meta = &inode.meta;
         let set_uid = (meta.mode & c::S_ISUID != 0).then_some(meta.uid);
         let with_group = c::S_ISGID | c::S_IXGRP;
         let set_gid = (meta.mode & with_group == with_group).then_some(meta.gid);
         let (identity, size) = (inode.identity(), inode.content().map_or(0, |content| content.size));
-        let native = match native_path {
-            Some(path) => self.machine.open(&path, OpenHow::default())?,
-            None => self.native_copy(key)?,
-        };
-        let path = self.path_of(key).unwrap_or_else(|| b"/memfd: (deleted)".to_vec());
+        let native = self.open_native(&native_path, OpenHow::default())?;
+        let path = self.shown_path(key);
         Ok(Executable { native, path, identity, size, set_uid, set_gid })
     }
-    /// The native path of a regular file; `None` for one without a name. `EACCES` for anything else,
-    /// `ELOOP` for a symbolic link.
-    fn content_path(&mut self, key: InodeKey) -> Result<Option<std::path::PathBuf>, Errno> {
-        match &self.inode(key).node {
-            Node::Regular(Content { store: Store::Lower(path), .. }) => Ok(Some(path.clone())),
-            Node::Regular(Content { store: Store::Own, .. }) => Ok(self.own_path(key)),
-            Node::Regular(_) => Ok(None),
-            Node::Symlink { .. } | Node::Magic(_) => Err(Errno::ELOOP),
-            _ => Err(Errno::EACCES),
-        }
-    }
-    /// A native file of its own with the bytes of a file that has no name.
-    fn native_copy(&mut self, key: InodeKey) -> Result<NativeFile, Errno> {
-        let size = self.inode(key).content().map_or(0, |content| content.size);
-        let from = self.native_of(key)?;
-        let to = self.machine.shared_memory(size)?;
-        self.copy_bytes(from, to, size)?;
-        Ok(to)
-    }
-
     /// What `mmap(2)` maps for a descriptor; `None` for `/dev/zero`, which is anonymous memory.
     /// `EBADF`, `EACCES` (not open for what the mapping needs), `ENODEV` (cannot be mapped).
     pub(crate) fn map_source(
@@ -100,11 +77,20 @@ impl Host {
         if !readable || (shared && prot.contains(Prot::WRITE) && !writable) {
             return Err(Errno::EACCES);
         }
+        let may_write = shared && writable;
         let inode = match &open.kind {
             FileKind::Regular(inode) => *inode,
             FileKind::Device { device: super::devices::Device::Zero, .. } => return Ok(None),
             _ => return Err(Errno::ENODEV),
         };
+        if may_write && let Some(content) = self.inode(inode).content_mut() {
+            let sealed = content.memfd.as_ref().map_or(0, |memfd| memfd.seals);
+            if sealed & (c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE) != 0 && prot.contains(Prot::WRITE) {
+                return Err(Errno::EPERM);
+            }
+            // What is written by way of memory is not seen here.
+            content.extents = Extents::Everything;
+        }
         let native = self.native_of(inode)?;
         let path = self.shown_path(inode);
         let identity = self.inode(inode).identity();
@@ -113,7 +99,16 @@ impl Host {
     /// The path of an inode as `/proc` shows it, ` (deleted)` behind what was its name if it has
     /// none any more.
     pub(crate) fn shown_path(&self, inode: InodeKey) -> Vec<u8> {
-        self.path_of(inode).unwrap_or_else(|| b"/ (deleted)".to_vec())
+        if let Some(path) = self.path_of(inode) {
+            return path;
+        }
+        let inode = &self.files.inodes[inode.0];
+        let name = match (inode.content().and_then(|content| content.memfd.as_deref()), &inode.former_path) {
+            (Some(memfd), _) => [b"/memfd:", &memfd.name[..]].concat(),
+            (None, Some(path)) => path.to_vec(),
+            (None, None) => format!("/tmp/#{}", inode.number).into_bytes(),
+        };
+        [&name[..], b" (deleted)"].concat()
     }
 
     /// Gives a new process its descriptors 0, 1 and 2 by `Output` of its spec.
@@ -144,7 +139,11 @@ impl Host {
     fn open_stream(&mut self, process: ProcessKey, path: &[u8], flags: i32, fd: usize) -> Result<(), Errno> {
         let request =
             OpenRequest { dirfd: c::AT_FDCWD, path, flags, mode: 0o644, walk: Walk::empty(), again: false };
-        if let Opened::File(file) = self.open_path(process, request)? {
+        // The experiment opens it, whoever the process runs as.
+        let who = std::mem::take(&mut self.process(process).credentials);
+        let opened = self.open_path(process, request);
+        self.process(process).credentials = who;
+        if let Opened::File(file) = opened? {
             self.install_fd(process, file, false, fd)?;
         }
         Ok(())

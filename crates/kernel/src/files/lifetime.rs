@@ -25,8 +25,7 @@ impl Host {
         self.drop_file_locks(file, inode);
         self.inode(inode).opens -= 1;
         if self.inode(inode).opens == 0 {
-            let unnamed = self.inode(inode).links.is_empty();
-            if unnamed {
+            if self.inode(inode).links.is_empty() {
                 self.forget_if_unused(inode);
             } else {
                 self.close_native(inode);

@@ -1,8 +1,12 @@
 //! Advisory locks inside a host: record locks of processes, of open files, and `flock(2)`,
 //! `fcntl(2)` "Advisory record locking".
 
+use crate::call::CallState;
 use crate::host::Host;
-use crate::ids::{FdTableKey, FileKey, InodeKey, WaitQueueId};
+use crate::ids::{FdTableKey, FileKey, InodeKey, ThreadKey, WaitQueueId};
+use crate::machine::Prot;
+use crate::mm::VmaKind;
+use belljar_linux_abi::{Errno, c};
 
 /// Who holds a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +18,13 @@ pub enum LockOwner {
 }
 
 impl LockOwner {
+    /// Whether both are one: a process may go by several ids.
+    fn is_same(self, other: LockOwner) -> bool {
+        match (self, other) {
+            (LockOwner::Process(a, _), LockOwner::Process(b, _)) => a == b,
+            _ => self == other,
+        }
+    }
     /// `l_pid` of `F_GETLK`.
     pub fn pid(self) -> i32 {
         match self {
@@ -119,6 +130,60 @@ impl FileLocks {
 }
 
 impl Host {
+    /// `EDEADLK` if `holder` waits, directly or by way of others, for `waiter`: it would never end.
+    /// Only record locks of processes are looked at, as on Linux.
+    pub(crate) fn check_deadlock(
+        &self,
+        thread: ThreadKey,
+        waiter: LockOwner,
+        holder: LockOwner,
+    ) -> Result<(), Errno> {
+        let waits_for = |who: LockOwner| {
+            self.threads.iter().filter(|(key, _)| *key != thread.0).find_map(|(_, thread)| {
+                match thread.blocked_state() {
+                    Some(CallState::RecordLock(waits, holds)) if waits.is_same(who) => Some(*holds),
+                    _ => None,
+                }
+            })
+        };
+        let mut at = holder;
+        for _ in 0..self.threads.len() {
+            if at.is_same(waiter) {
+                return Err(Errno::EDEADLK);
+            }
+            let Some(next) = waits_for(at) else { return Ok(()) };
+            at = next;
+        }
+        Ok(())
+    }
+    /// The seals of a file; `EINVAL` if it can have none.
+    pub(crate) fn seals(&mut self, inode: InodeKey) -> Result<i32, Errno> {
+        let memfd = self.inode(inode).content().and_then(|content| content.memfd.as_deref());
+        memfd.map(|memfd| memfd.seals).ok_or(Errno::EINVAL)
+    }
+    /// `F_ADD_SEALS`. `EPERM` if no more can be added, `EBUSY` if it is mapped to be written.
+    pub(crate) fn add_seals(&mut self, inode: InodeKey, seals: i32) -> Result<(), Errno> {
+        let known = c::F_SEAL_SEAL | c::F_SEAL_SHRINK | c::F_SEAL_GROW | c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE;
+        if seals & !known != 0 {
+            return Err(Errno::EINVAL);
+        }
+        self.check_seals(inode, c::F_SEAL_SEAL)?;
+        let identity = self.inode(inode).identity();
+        if seals & c::F_SEAL_WRITE != 0 && self.is_mapped_writable(identity) {
+            return Err(Errno::EBUSY);
+        }
+        if let Some(memfd) = self.inode(inode).content_mut().and_then(|content| content.memfd.as_mut()) {
+            memfd.seals |= seals;
+        }
+        Ok(())
+    }
+    fn is_mapped_writable(&self, identity: (u64, u64)) -> bool {
+        let mut mappings = self.spaces.iter().flat_map(|(_, mm)| mm.vmas());
+        mappings.any(|vma| {
+            let file = matches!(vma.kind, VmaKind::File { identity: mapped, .. } if mapped == identity);
+            file && vma.shared && vma.prot.contains(Prot::WRITE)
+        })
+    }
     /// The locks on a file, made if there are none yet.
     pub(crate) fn locks_of(&mut self, inode: InodeKey) -> &mut FileLocks {
         if self.inode(inode).locks.is_none() {

@@ -1,6 +1,7 @@
 //! Descriptors, open files and what is behind them.
 
 pub(crate) mod attributes;
+pub(crate) mod cache;
 mod descriptors;
 pub(crate) mod devices;
 pub(crate) mod directory;
@@ -17,8 +18,11 @@ mod open;
 mod pipe;
 mod pipe_io;
 pub(crate) mod pty;
+pub(crate) mod permission;
 pub(crate) mod readiness;
 mod regular;
+mod restore;
+mod sidecar;
 mod signalfd;
 mod socket_node;
 mod streams;
@@ -28,6 +32,7 @@ mod timerfd;
 pub(crate) mod transfer;
 pub(crate) mod tree;
 mod virtual_files;
+mod xattr;
 #[cfg(test)]
 mod waiting_tests;
 
@@ -55,6 +60,11 @@ pub struct Files {
     pub(crate) scratch: Vec<u8>,
     last_inode_number: u64,
     last_shared_identity: u64,
+    /// Native descriptors.
+    pub(crate) natives: cache::NativeCache,
+    /// Files of the machine that have several names there, by its device and inode number.
+    pub(crate) lower_links: Map<(u64, u64), InodeKey>,
+    pub(crate) last_unnamed: u64,
     /// Pipes and FIFOs.
     pub(crate) pipes: Slab<pipe::Pipe>,
     /// Epoll instances.
@@ -83,6 +93,9 @@ impl Files {
             scratch: Vec::new(),
             last_inode_number: 1,
             last_shared_identity: 0,
+            natives: cache::NativeCache::default(),
+            lower_links: Map::new(),
+            last_unnamed: 0,
             pipes: Slab::new(),
             epolls: Slab::new(),
             watchers: Map::new(),
@@ -103,7 +116,19 @@ impl Files {
     /// A new inode without a name.
     pub(crate) fn add_inode(&mut self, device: u64, node: Node, meta: Meta) -> InodeKey {
         let number = self.next_inode_number();
-        let inode = Inode { number, device, node, meta, links: SmallVec::new(), opens: 0, locks: None };
+        let inode = Inode {
+            number,
+            device,
+            node,
+            meta,
+            links: SmallVec::new(),
+            opens: 0,
+            locks: None,
+            attributes: None,
+            changed: false,
+            lower_links: None,
+            former_path: None,
+        };
         InodeKey(self.inodes.insert(inode))
     }
 }

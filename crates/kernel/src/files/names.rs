@@ -1,9 +1,13 @@
 //! Making, removing and moving names: directories, links, `rename(2)`.
 
-use super::tree::{Directory, Found, Node, PROC, PTS, ROOT, SYS};
+use super::devices::Device;
+use super::permission::{EXEC, WRITE};
+use super::tree::{Directory, DirectorySource, Found, Node, PROC, PTS, ROOT, SYS, Store};
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_linux_abi::{Errno, c};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 /// Devices of the file systems in which names cannot be made.
 const MADE_UP: [u64; 3] = [PROC, PTS, SYS];
@@ -21,13 +25,16 @@ impl Host {
         if parent.links.is_empty() && found.parent != ROOT {
             return Err(Errno::ENOENT);
         }
-        Ok(())
+        self.check_permission(found.process, found.parent, WRITE | EXEC)
     }
 
     /// `mkdir(2)`.
     pub(crate) fn make_directory(&mut self, found: &Found, mode: u32) -> Result<(), Errno> {
         self.check_can_create(found)?;
         let directory = Directory { parent: found.parent, ..Directory::default() };
+        let shared = self.directory(found.parent).shared;
+        let source = if shared { DirectorySource::Own } else { DirectorySource::None };
+        let directory = Directory { shared, source, ..directory };
         let inode = self.new_inode_at(found, Node::Directory(directory), mode & 0o1777);
         self.add_name(found.parent, &found.name, inode);
         self.content_changed(found.parent);
@@ -81,6 +88,7 @@ impl Host {
         if self.inode(inode).links.is_empty() {
             return self.name_unnamed(inode, found);
         }
+        self.inode(inode).changed = true;
         self.link_own(inode, found.parent, &found.name)?;
         self.add_name(found.parent, &found.name, inode);
         self.inode_changed(inode);
@@ -89,15 +97,12 @@ impl Host {
     }
     /// Gives a file of `O_TMPFILE` its first name.
     fn name_unnamed(&mut self, inode: InodeKey, found: &Found) -> Result<(), Errno> {
-        let size = self.inode(inode).content().ok_or(Errno::ENOENT)?.size;
-        let from = self.native_of(inode)?;
-        let mut content = self.create_own_file(found.parent, &found.name)?;
-        let to = content.native.ok_or(Errno::EIO)?;
-        self.copy_bytes(from, to, size)?;
-        self.machine.close(from);
-        content.size = size;
-        if let Some(old) = self.inode(inode).content_mut() {
-            *old = content;
+        let unnamed = self.inode(inode).former_path.is_none() && self.inode(inode).changed;
+        let from = self.content_path(inode).ok().flatten().filter(|_| unnamed).ok_or(Errno::ENOENT)?;
+        let folder = self.ensure_own(found.parent)?;
+        self.machine.rename(&from, &folder.join(OsStr::from_bytes(&found.name)))?;
+        if let Some(content) = self.inode(inode).content_mut() {
+            content.store = Store::Own;
         }
         self.add_name(found.parent, &found.name, inode);
         self.content_changed(found.parent);
@@ -122,6 +127,7 @@ impl Host {
             (false, false) if found.slash => return Err(Errno::ENOTDIR),
             _ => {}
         }
+        self.check_may_remove(found.process, found.parent, inode)?;
         self.check_removable(found.parent, inode)?;
         self.drop_name(found.parent, &found.name, inode)?;
         self.content_changed(found.parent);
@@ -148,11 +154,9 @@ impl Host {
         if self.has_own_name(inode) {
             let path = self.own_path_in(parent, name).ok_or(Errno::ENOENT)?;
             let last = self.inode(inode).links.len() == 1;
-            if last && self.inode(inode).opens > 0 && self.inode(inode).content().is_some() {
-                // The native descriptor is all that will hold it.
-                self.native_of(inode)?;
-            }
+            let kept = last && self.inode(inode).opens > 0 && self.inode(inode).content().is_some();
             let removed = match &self.inode(inode).node {
+                _ if kept => self.set_aside(inode, &path),
                 Node::Directory(_) => self.machine.remove_dir(&path),
                 _ => self.machine.remove_file(&path),
             };
@@ -182,12 +186,21 @@ impl Host {
         if target == Some(inode) {
             return Ok(());
         }
+        let is_directory = self.inode(inode).node.is_directory();
+        self.check_may_remove(from.process, from.parent, inode)?;
+        match target {
+            Some(target) => self.check_may_remove(to.process, to.parent, target)?,
+            None => self.check_permission(to.process, to.parent, WRITE | EXEC)?,
+        }
+        if is_directory && from.parent != to.parent {
+            // Its entry `..` changes.
+            self.check_permission(from.process, inode, WRITE)?;
+        }
         self.check_move(from, to, inode, target)?;
         if flags & c::RENAME_EXCHANGE != 0 {
             let target = target.ok_or(Errno::ENOENT)?;
             return self.exchange(from, to, inode, target);
         }
-        let is_directory = self.inode(inode).node.is_directory();
         if let Some(target) = target {
             match (is_directory, self.inode(target).node.is_directory()) {
                 (false, true) => return Err(Errno::EISDIR),
@@ -202,6 +215,10 @@ impl Host {
         self.relocate(from, to, inode);
         for parent in [from.parent, to.parent] {
             self.content_changed(parent);
+        }
+        if flags & c::RENAME_WHITEOUT != 0 {
+            let whiteout = self.new_inode_at(from, Node::Device(Device::Absent(0)), 0);
+            self.add_name(from.parent, &from.name, whiteout);
         }
         Ok(())
     }

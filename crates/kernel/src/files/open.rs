@@ -3,7 +3,8 @@
 use super::FileKind;
 use super::devices::Device;
 use super::fifo::FifoOpen;
-use super::tree::{Content, Found, Node, Store, Target, Walk};
+use super::permission::{EXEC, READ, WRITE};
+use super::tree::{Found, Memfd, Node, Target, Walk};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey, WaitQueueId};
 use belljar_linux_abi::{Errno, c};
@@ -68,7 +69,7 @@ impl Host {
                 if flags & c::O_DIRECTORY != 0 {
                     return Err(Errno::EINVAL);
                 }
-                let mode = request.mode & !self.processes[process.0].umask;
+                let mode = request.mode & !self.processes[process.0].umask & 0o7777;
                 let inode = self.create_file(&found, mode)?;
                 return Ok(Opened::File(self.open_inode_file(FileKind::Regular(inode), inode, flags)));
             }
@@ -101,7 +102,19 @@ impl Host {
         if flags & c::O_PATH != 0 {
             return Ok(Opened::File(self.open_inode_file(FileKind::Path(key), key, flags)));
         }
-        let kind = match &inode.node {
+        if flags & c::O_PATH == 0 && !inode.node.is_symlink() {
+            let access = match flags & c::O_ACCMODE {
+                c::O_RDONLY => READ,
+                c::O_WRONLY => WRITE,
+                _ => READ | WRITE,
+            };
+            let cut = if flags & c::O_TRUNC != 0 { WRITE } else { 0 };
+            self.check_permission(process, key, access | cut)?;
+            if flags & c::O_NOATIME != 0 {
+                self.check_owns(process, key)?;
+            }
+        }
+        let kind = match &self.inode(key).node {
             Node::Symlink { .. } | Node::Magic(_) => return Err(Errno::ELOOP),
             Node::Directory(_) if writes || flags & c::O_CREAT != 0 => return Err(Errno::EISDIR),
             Node::Directory(_) => FileKind::Directory { inode: key, listing: None },
@@ -134,6 +147,7 @@ impl Host {
                 if writes {
                     self.copy_up(key, u64::MAX)?;
                 }
+                // Whether the machine lets the simulator read it shows now, not at the first read.
                 self.native_of(key)?;
                 FileKind::Regular(key)
             }
@@ -152,9 +166,10 @@ impl Host {
     /// Creates an empty regular file where a path leads; it stays open natively.
     fn create_file(&mut self, found: &Found, mode: u32) -> Result<InodeKey, Errno> {
         self.check_can_create(found)?;
-        let content = self.create_own_file(found.parent, &found.name)?;
+        let (content, native) = self.create_own_file(found.parent, &found.name)?;
         let inode = self.new_inode_at(found, Node::Regular(content), mode);
         self.add_name(found.parent, &found.name, inode);
+        self.keep_native(inode, native);
         self.content_changed(found.parent);
         Ok(inode)
     }
@@ -180,22 +195,34 @@ impl Host {
         if !self.inode(directory).node.is_directory() {
             return Err(Errno::ENOTDIR);
         }
+        self.check_permission(process, directory, WRITE | EXEC)?;
         let mode = request.mode & !self.processes[process.0].umask;
         let inode = self.unnamed_file(directory, mode)?;
+        let (uid, gid) = found.owner;
+        let meta = &mut self.inode(inode).meta;
+        (meta.uid, meta.gid) = (uid, gid);
+        if request.flags & c::O_EXCL != 0 {
+            // It can never be given a name.
+            self.inode(inode).changed = false;
+        }
         let flags = request.flags & !c::O_TMPFILE;
         Ok(self.open_inode_file(FileKind::Regular(inode), inode, flags))
     }
 
     /// A regular file without a name.
     fn unnamed_file(&mut self, near: InodeKey, mode: u32) -> Result<InodeKey, Errno> {
-        let native = self.machine.shared_memory(0)?;
-        let content = Content { store: Store::Unnamed, size: 0, native: Some(native) };
-        Ok(self.new_inode(near, Node::Regular(content), mode))
+        let (content, native) = self.create_unnamed()?;
+        let inode = self.new_inode(near, Node::Regular(content), mode);
+        self.keep_native(inode, native);
+        Ok(inode)
     }
 
     /// `memfd_create(2)`: an open file in memory, shown as `/memfd:<name>`.
-    pub(crate) fn create_memfd(&mut self) -> Result<FileKey, Errno> {
+    pub(crate) fn create_memfd(&mut self, name: Vec<u8>, seals: i32) -> Result<FileKey, Errno> {
         let inode = self.unnamed_file(super::tree::ROOT, 0o777)?;
+        if let Some(content) = self.inode(inode).content_mut() {
+            content.memfd = Some(Box::new(Memfd { name, seals }));
+        }
         Ok(self.open_inode_file(FileKind::Regular(inode), inode, c::O_RDWR))
     }
 }

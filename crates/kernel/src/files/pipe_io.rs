@@ -5,7 +5,7 @@ use super::{FileKind, pipe::Pipe};
 use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
 use crate::guest::{Buffers, total_len};
 use crate::host::Host;
-use crate::ids::{FileKey, PipeKey};
+use crate::ids::{FileKey, PipeKey, WaitQueueId};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
 
@@ -38,6 +38,10 @@ impl Host {
             }
             _ => None,
         }
+    }
+    /// The queue of the pipe behind an open file: what tells pipes apart.
+    pub(crate) fn pipe_queue(&mut self, file: FileKey) -> Option<WaitQueueId> {
+        self.pipe_of(file).map(|pipe| pipe.queue)
     }
     /// `F_SETPIPE_SZ`. `EBADF` if the file is no pipe.
     pub(crate) fn set_pipe_capacity(&mut self, file: FileKey, bytes: u64) -> Result<usize, Errno> {

@@ -2,10 +2,14 @@
 
 use super::FileKind;
 use super::tree::Node;
+use super::tree::extents::Extents;
 use crate::call::{Call, SysResult, done};
 use crate::guest::{Buffers, total_len};
 use crate::host::Host;
-use crate::ids::{FileKey, InodeKey};
+use crate::ids::{FileKey, InodeKey, ProcessKey};
+use crate::machine::NativeFile;
+use crate::mm::Access;
+use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
 
 /// Bytes moved at a time between the machine's file and the guest's memory.
@@ -22,7 +26,7 @@ pub fn read(
     offset: Option<u64>,
 ) -> SysResult {
     let start = offset.unwrap_or(call.host.open(file).offset);
-    let size = call.host.inode(inode).content().map_or(0, |content| content.size);
+    let size = call.host.size_of(inode)?;
     let wanted = total_len(buffers).min(size.saturating_sub(start));
     let mut chunk = std::mem::take(&mut call.host.files.scratch);
     let outcome = read_chunks(call, inode, buffers, start, wanted, &mut chunk);
@@ -46,6 +50,17 @@ fn read_chunks(
     let mut moved = 0;
     while moved < wanted {
         let native = call.host.native_of(inode)?;
+        if let Some((addr, len)) = call.direct(buffers, moved, wanted, Access::Write)
+            && let Some(read) = call.host.read_directly(call.process, addr, len, native, start + moved)
+        {
+            match read {
+                Ok(0) => break,
+                Ok(read) => moved += read,
+                Err(errno) if moved == 0 => return Err(errno),
+                Err(_) => break,
+            }
+            continue;
+        }
         let part = CHUNK.min(wanted - moved) as usize;
         if chunk.len() < part {
             chunk.resize(part, 0);
@@ -74,21 +89,21 @@ pub fn write(
     let open = call.host.open(file);
     let append = open.flags & c::O_APPEND != 0;
     let position = open.offset;
-    let size = call.host.inode(inode).content().map_or(0, |content| content.size);
+    let size = call.host.size_of(inode)?;
     let start = if append { size } else { offset.unwrap_or(position) };
     let wanted = total_len(buffers);
-    if wanted > 0 && start >= MAX_FILE_SIZE {
-        return Err(Errno::EFBIG);
+    let wanted = wanted.min(call.room_in_file(start, wanted)?);
+    if wanted > 0 {
+        call.host.check_seals(inode, c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE)?;
+        if start + wanted > size {
+            call.host.check_seals(inode, c::F_SEAL_GROW)?;
+        }
+        call.host.written_by(call.process, inode);
     }
-    let wanted = wanted.min(MAX_FILE_SIZE - start);
     let mut moved = 0;
     while moved < wanted {
-        let part = call.gather(buffers, moved, CHUNK.min(wanted - moved) as usize);
-        let written = part.and_then(|data| {
-            call.host.write_inode(inode, start + moved, &data)?;
-            Ok(data.len() as u64)
-        });
-        match written {
+        match write_part(call, inode, buffers, start, moved, wanted) {
+            Ok(0) => break,
             Ok(written) => moved += written,
             Err(errno) if moved == 0 => return Err(errno),
             Err(_) => break,
@@ -100,17 +115,127 @@ pub fn write(
     done(moved)
 }
 
+/// Writes some of what lies from byte `moved` on in `buffers`; how much.
+fn write_part(
+    call: &mut Call<'_>,
+    inode: InodeKey,
+    buffers: &Buffers,
+    start: u64,
+    moved: u64,
+    wanted: u64,
+) -> Result<u64, Errno> {
+    let at = start + moved;
+    if let Some((addr, len)) = call.direct(buffers, moved, wanted, Access::Read) {
+        call.host.copy_up(inode, u64::MAX)?;
+        let native = call.host.native_of(inode)?;
+        if let Some(written) = call.host.write_directly(call.process, addr, len, native, at) {
+            let written = written?;
+            call.host.bytes_written(inode, at, written);
+            return Ok(written);
+        }
+    }
+    let data = call.gather(buffers, moved, CHUNK.min(wanted - moved) as usize)?;
+    call.host.write_inode(inode, at, &data)?;
+    Ok(data.len() as u64)
+}
+
+impl Call<'_> {
+    /// The part of `buffers` that byte `moved` lies in, as far as `wanted`, if a native file can be
+    /// read into or written from it without a copy. `None` where bytes are staged, or memory is not
+    /// the caller's: the slow way finds out how far it goes.
+    fn direct(&self, buffers: &Buffers, moved: u64, wanted: u64, access: Access) -> Option<(u64, u64)> {
+        if self.staged.is_some() {
+            return None;
+        }
+        let mut skip = moved;
+        for (addr, len) in buffers {
+            if skip < *len {
+                let (addr, len) = (addr + skip, (len - skip).min(wanted - moved));
+                let mm = &self.host.spaces[self.host.processes[self.process.0].mm?.0];
+                return mm.check(addr, len, access).is_ok().then_some((addr, len));
+            }
+            skip -= len;
+        }
+        None
+    }
+    /// How many of `wanted` bytes may be written at `start`: `EFBIG` and `SIGXFSZ` behind the limit of
+    /// the process, `EFBIG` behind that of the file system.
+    pub(crate) fn room_in_file(&mut self, start: u64, wanted: u64) -> Result<u64, Errno> {
+        if wanted == 0 {
+            return Ok(0);
+        }
+        let limit = self.host.processes[self.process.0].rlimits[c::RLIMIT_FSIZE as usize].soft;
+        if start >= limit {
+            self.raise_file_size_signal();
+            return Err(Errno::EFBIG);
+        }
+        let limit = limit.min(MAX_FILE_SIZE);
+        if start >= limit { Err(Errno::EFBIG) } else { Ok(limit - start) }
+    }
+    /// A program writes behind the limit of its files: `SIGXFSZ` tells it.
+    pub(crate) fn raise_file_size_signal(&mut self) {
+        let process = &self.host.processes[self.process.0];
+        let info = SigInfo::user(c::SIGXFSZ, c::SI_USER, process.pid, process.credentials.ruid);
+        self.host.send_signal_to_thread(self.thread, info);
+    }
+}
+
 impl Host {
+    /// The length of a regular file, 0 for other files. A shared one may have changed.
+    pub(crate) fn size_of(&mut self, inode: InodeKey) -> Result<u64, Errno> {
+        let Some(content) = self.inode(inode).content() else { return Ok(0) };
+        if !content.shared {
+            return Ok(content.size);
+        }
+        let native = self.native_of(inode)?;
+        let size = self.machine.stat_file(native)?.size;
+        if let Some(content) = self.inode(inode).content_mut() {
+            content.size = size;
+        }
+        Ok(size)
+    }
+    fn read_directly(
+        &mut self,
+        process: ProcessKey,
+        addr: u64,
+        len: u64,
+        native: NativeFile,
+        at: u64,
+    ) -> Option<Result<u64, Errno>> {
+        let space = self.spaces[self.processes[process.0].mm?.0].space;
+        self.machine.read_file(space, addr, len, native, at)
+    }
+    fn write_directly(
+        &mut self,
+        process: ProcessKey,
+        addr: u64,
+        len: u64,
+        native: NativeFile,
+        at: u64,
+    ) -> Option<Result<u64, Errno>> {
+        let space = self.spaces[self.processes[process.0].mm?.0].space;
+        self.machine.write_file(space, addr, len, native, at)
+    }
+    /// `EPERM` if one of these seals is on a file.
+    pub(crate) fn check_seals(&mut self, inode: InodeKey, seals: i32) -> Result<(), Errno> {
+        let memfd = self.inode(inode).content().and_then(|content| content.memfd.as_deref());
+        if memfd.is_some_and(|memfd| memfd.seals & seals != 0) { Err(Errno::EPERM) } else { Ok(()) }
+    }
     /// Writes bytes of a regular file, which becomes one of the host's own layer.
     pub(crate) fn write_inode(&mut self, inode: InodeKey, offset: u64, data: &[u8]) -> Result<(), Errno> {
         self.copy_up(inode, u64::MAX)?;
         let native = self.native_of(inode)?;
         self.machine.write_at(native, offset, data)?;
+        self.bytes_written(inode, offset, data.len() as u64);
+        Ok(())
+    }
+    /// Bytes of a regular file have been written.
+    fn bytes_written(&mut self, inode: InodeKey, offset: u64, len: u64) {
         if let Some(content) = self.inode(inode).content_mut() {
-            content.size = content.size.max(offset + data.len() as u64);
+            content.size = content.size.max(offset + len);
+            content.extents.add(offset, offset + len);
         }
         self.content_changed(inode);
-        Ok(())
     }
     /// Cuts or extends a regular file.
     pub(crate) fn set_size(&mut self, inode: InodeKey, size: u64) -> Result<(), Errno> {
@@ -129,7 +254,11 @@ impl Host {
             let native = self.native_of(inode)?;
             self.machine.set_len(native, size)?;
             if let Some(content) = self.inode(inode).content_mut() {
+                if size > content.size {
+                    content.extents.grow(content.size);
+                }
                 content.size = size;
+                content.extents.cut(size);
             }
             if !was_open && self.inode(inode).opens == 0 {
                 self.close_native(inode);
@@ -152,8 +281,16 @@ impl Host {
             c::SEEK_CUR => position.checked_add(offset),
             c::SEEK_END => size.checked_add(offset),
             c::SEEK_DATA | c::SEEK_HOLE if offset < 0 || offset >= size => return Err(Errno::ENXIO),
-            c::SEEK_DATA => Some(offset),
-            c::SEEK_HOLE => Some(size),
+            c::SEEK_DATA | c::SEEK_HOLE => {
+                let (at, size) = (offset as u64, size as u64);
+                let everything = Extents::Everything;
+                let extents = self.inode(inode).content().map_or(&everything, |content| &content.extents);
+                let found = match whence {
+                    c::SEEK_DATA => extents.next_data(at, size).ok_or(Errno::ENXIO)?,
+                    _ => extents.next_hole(at, size),
+                };
+                Some(found as i64)
+            }
             _ => return Err(Errno::EINVAL),
         };
         let to = to.ok_or(Errno::EOVERFLOW)?;
@@ -172,36 +309,66 @@ impl Host {
             kind if kind.has_position() => return Err(Errno::ENODEV),
             _ => return Err(Errno::ESPIPE),
         };
-        let size = self.inode(inode).content().map_or(0, |content| content.size);
+        let size = self.size_of(inode)?;
         let keeps_size = mode & c::FALLOC_FL_KEEP_SIZE != 0;
-        match mode & !c::FALLOC_FL_KEEP_SIZE {
-            0 if keeps_size || end <= size => Ok(()),
-            0 => self.set_size(inode, end),
-            c::FALLOC_FL_PUNCH_HOLE | c::FALLOC_FL_ZERO_RANGE => {
-                if mode & c::FALLOC_FL_PUNCH_HOLE != 0 && !keeps_size {
-                    return Err(Errno::EOPNOTSUPP);
-                }
-                let zero_end = if keeps_size { end.min(size) } else { end };
-                let mut at = start;
-                while at < zero_end {
-                    let part = CHUNK.min(zero_end - at);
-                    self.write_inode(inode, at, &vec![0; part as usize])?;
-                    at += part;
-                }
-                Ok(())
-            }
-            _ => Err(Errno::EOPNOTSUPP),
+        let kind = mode & !c::FALLOC_FL_KEEP_SIZE;
+        if !matches!(kind, 0 | c::FALLOC_FL_ZERO_RANGE)
+            && (kind, keeps_size) != (c::FALLOC_FL_PUNCH_HOLE, true)
+        {
+            return Err(Errno::EOPNOTSUPP);
         }
+        let grows = end > size && !keeps_size;
+        if grows {
+            self.check_seals(inode, c::F_SEAL_GROW)?;
+        }
+        if kind != 0 {
+            self.check_seals(inode, c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE)?;
+            self.zero(inode, start, end.min(size))?;
+        }
+        if grows {
+            self.set_size(inode, end)?;
+        }
+        if let Some(content) = self.inode(inode).content_mut() {
+            match kind {
+                c::FALLOC_FL_PUNCH_HOLE => content.extents.remove(start, end.min(size), size),
+                _ => content.extents.add(start, end.min(content.size)),
+            }
+        }
+        self.content_changed(inode);
+        Ok(())
+    }
+    /// Makes the bytes `start..end` of a file zeroes.
+    fn zero(&mut self, inode: InodeKey, start: u64, end: u64) -> Result<(), Errno> {
+        if start >= end {
+            return Ok(());
+        }
+        self.copy_up(inode, u64::MAX)?;
+        let native = self.native_of(inode)?;
+        match self.machine.punch(native, start, end) {
+            Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => {}
+            punched => return punched,
+        }
+        let mut at = start;
+        while at < end {
+            let part = CHUNK.min(end - at);
+            self.machine.write_at(native, at, &vec![0; part as usize])?;
+            at += part;
+        }
+        Ok(())
     }
     /// The content of a file, or what a directory holds, has changed now.
     pub(crate) fn content_changed(&mut self, inode: InodeKey) {
         let now = self.clock.realtime_ns() as i64;
-        let times = &mut self.inode(inode).meta.times;
-        (times.modify, times.change) = (now, now);
+        let inode = self.inode(inode);
+        inode.changed = true;
+        (inode.meta.times.modify, inode.meta.times.change) = (now, now);
     }
     /// An inode has changed now, its content apart.
     pub(crate) fn inode_changed(&mut self, inode: InodeKey) {
-        self.inode(inode).meta.times.change = self.clock.realtime_ns() as i64;
+        let now = self.clock.realtime_ns() as i64;
+        let inode = self.inode(inode);
+        inode.changed = true;
+        inode.meta.times.change = now;
     }
 }
 

@@ -1,6 +1,6 @@
 //! Descriptors: closing, duplicating, flags, locks, `ioctl`.
 
-use crate::call::{Block, Call, SysResult, done};
+use crate::call::{Block, Call, CallState, SysResult, done};
 use crate::files::FdEntry;
 use crate::files::locks::{LockOwner, RecordLock};
 use crate::ids::FileKey;
@@ -111,9 +111,24 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
         // Nobody is sent SIGIO; the owner is accepted so that programs go on.
         c::F_SETOWN | F_SETSIG => done(0),
         c::F_GETOWN | F_GETSIG => done(0),
-        // Seals of `memfd_create` are not enforced.
-        c::F_ADD_SEALS | c::F_GET_SEALS if call.host.open(file).kind.inode().is_some() => done(0),
+        c::F_GET_SEALS => {
+            let inode = call.host.open(file).kind.inode().ok_or(Errno::EINVAL)?;
+            done(call.host.seals(inode)? as u64)
+        }
+        c::F_ADD_SEALS => {
+            let open = call.host.open(file);
+            let writable = open.is_writable();
+            let inode = open.kind.inode().ok_or(Errno::EINVAL)?;
+            call.host.seals(inode)?;
+            if !writable {
+                return Err(Errno::EPERM);
+            }
+            call.host.add_seals(inode, argument as i32)?;
+            done(0)
+        }
         c::F_GETLEASE => done(c::F_UNLCK as u64),
+        c::F_SETLEASE if argument as i32 == c::F_UNLCK => Err(Errno::EAGAIN),
+        // As on file systems that cannot tell who else opens a file.
         c::F_SETLEASE | c::F_NOTIFY => Err(Errno::EINVAL),
         _ => Err(Errno::EINVAL),
     }
@@ -181,7 +196,12 @@ fn record_lock(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) 
             locks_changed(call, inode, wanted);
             done(0)
         }
-        Some(_) if matches!(command, c::F_SETLKW | c::F_OFD_SETLKW) => Block::on(queue).into(),
+        Some(held) if command == c::F_SETLKW => {
+            call.host.check_deadlock(call.thread, owner, held.owner)?;
+            let state = CallState::RecordLock(owner, held.owner);
+            Block::on(queue).with_state(state).into()
+        }
+        Some(_) if command == c::F_OFD_SETLKW => Block::on(queue).into(),
         Some(_) => Err(Errno::EAGAIN),
     }
 }

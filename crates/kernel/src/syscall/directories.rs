@@ -3,6 +3,7 @@
 use crate::call::{Call, SysResult, done};
 use crate::files::FileKind;
 use crate::files::directory::DirentLayout;
+use crate::files::permission::EXEC;
 use crate::files::tree::Walk;
 use crate::ids::InodeKey;
 use belljar_linux_abi::{Errno, c};
@@ -55,6 +56,7 @@ pub fn sys_chdir(call: &mut Call<'_>) -> SysResult {
     let path = call.read_path(call.args[0])?;
     let inode = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?.target()?;
     let crate::files::tree::Target::Inode(inode) = inode else { return Err(Errno::ENOTDIR) };
+    check_enterable(call, inode)?;
     let path = directory_path(call, inode)?;
     call.host.process(call.process).cwd = path;
     done(0)
@@ -67,6 +69,7 @@ pub fn sys_fchdir(call: &mut Call<'_>) -> SysResult {
         FileKind::Directory { inode, .. } | FileKind::Path(inode) => *inode,
         _ => return Err(Errno::ENOTDIR),
     };
+    check_enterable(call, inode)?;
     let path = directory_path(call, inode)?;
     call.host.process(call.process).cwd = path;
     done(0)
@@ -76,9 +79,18 @@ pub fn sys_fchdir(call: &mut Call<'_>) -> SysResult {
 pub fn sys_chroot(call: &mut Call<'_>) -> SysResult {
     let path = call.read_path(call.args[0])?;
     let inode = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?.inode()?;
+    check_enterable(call, inode)?;
+    call.host.check_superuser(call.process)?;
     let path = directory_path(call, inode)?;
     call.host.process(call.process).root = path;
     done(0)
+}
+
+fn check_enterable(call: &mut Call<'_>, inode: InodeKey) -> Result<(), Errno> {
+    if !call.host.inode(inode).node.is_directory() {
+        return Err(Errno::ENOTDIR);
+    }
+    call.host.check_permission(call.process, inode, EXEC)
 }
 
 fn directory_path(call: &mut Call<'_>, inode: InodeKey) -> Result<Vec<u8>, Errno> {

@@ -1,9 +1,11 @@
 //! Opening, reading and writing files.
 
 use crate::call::{Block, Call, IfInterrupted, SysResult, done};
+use crate::files::permission::WRITE;
 use crate::files::tree::Walk;
 use crate::files::{OpenRequest, Opened};
 use crate::guest::Buffers;
+use crate::ids::InodeKey;
 use belljar_linux_abi::file::OpenHow;
 use belljar_linux_abi::{Errno, c};
 
@@ -73,8 +75,9 @@ pub fn sys_memfd_create(call: &mut Call<'_>) -> SysResult {
     if flags & !(c::MFD_CLOEXEC | c::MFD_ALLOW_SEALING | 8 | 16) != 0 {
         return Err(Errno::EINVAL);
     }
-    call.host.read_guest_string(call.process, call.args[0], 249, Errno::EINVAL)?;
-    let file = call.host.create_memfd()?;
+    let name = call.host.read_guest_string(call.process, call.args[0], 249, Errno::EINVAL)?;
+    let seals = if flags & c::MFD_ALLOW_SEALING != 0 { 0 } else { c::F_SEAL_SEAL };
+    let file = call.host.create_memfd(name, seals)?;
     done(call.host.install_fd(call.process, file, flags & c::MFD_CLOEXEC != 0, 0)?)
 }
 
@@ -157,7 +160,7 @@ fn write(call: &mut Call<'_>, buffers: Buffers, offset: Option<u64>) -> SysResul
     call.file_write(file, &buffers, offset)
 }
 
-/// `lseek(2)`. Files have no holes that could be told from data.
+/// `lseek(2)`.
 pub fn sys_lseek(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
     let (offset, whence) = (call.args[1] as i64, call.int(2));
@@ -169,8 +172,11 @@ pub fn sys_truncate(call: &mut Call<'_>) -> SysResult {
     let path = call.read_path(call.args[0])?;
     let size = u64::try_from(call.args[1] as i64).map_err(|_| Errno::EINVAL)?;
     let inode = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?.inode()?;
-    call.host.set_size(inode, size)?;
-    done(0)
+    if call.host.inode(inode).node.is_directory() {
+        return Err(Errno::EISDIR);
+    }
+    call.host.check_permission(call.process, inode, WRITE)?;
+    cut(call, inode, size)
 }
 
 /// `ftruncate(2)`.
@@ -183,6 +189,19 @@ pub fn sys_ftruncate(call: &mut Call<'_>) -> SysResult {
     }
     let writable = open.is_writable();
     let inode = open.kind.inode().filter(|_| writable).ok_or(Errno::EINVAL)?;
+    cut(call, inode, size)
+}
+
+/// Gives a file another size, within the caller's limit and what its seals allow.
+fn cut(call: &mut Call<'_>, inode: InodeKey, size: u64) -> SysResult {
+    let before = call.host.size_of(inode)?;
+    if size > before {
+        call.room_in_file(size - 1, 1)?;
+        call.host.check_seals(inode, c::F_SEAL_GROW)?;
+    } else if size < before {
+        call.host.check_seals(inode, c::F_SEAL_SHRINK)?;
+    }
+    call.host.written_by(call.process, inode);
     call.host.set_size(inode, size)?;
     done(0)
 }
@@ -196,6 +215,9 @@ pub fn sys_fallocate(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let end = start.checked_add(len).ok_or(Errno::EFBIG)? as u64;
+    if mode & c::FALLOC_FL_KEEP_SIZE == 0 {
+        call.room_in_file(end - 1, 1)?;
+    }
     call.host.allocate(file, mode, start as u64, end)?;
     done(0)
 }

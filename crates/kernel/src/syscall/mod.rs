@@ -33,3 +33,4 @@ pub mod timeout;
 pub mod timers;
 pub mod transfer;
 pub mod wait;
+pub mod xattr;

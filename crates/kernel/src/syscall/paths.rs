@@ -2,6 +2,7 @@
 
 use super::stat::walk_of;
 use crate::call::{Call, SysResult, done};
+use crate::files::permission::WRITE;
 use crate::files::tree::{Found, Node, Target, Walk};
 use crate::ids::InodeKey;
 use belljar_linux_abi::file::FileTime;
@@ -69,8 +70,15 @@ pub fn sys_renameat2(call: &mut Call<'_>) -> SysResult {
     let [_, from, _, to, ..] = call.args;
     let flags = call.uint(4);
     let both = c::RENAME_NOREPLACE | c::RENAME_EXCHANGE;
-    if flags & !both != 0 || flags & both == both {
+    let swapped_whiteout = c::RENAME_EXCHANGE | c::RENAME_WHITEOUT;
+    if flags & !(both | c::RENAME_WHITEOUT) != 0
+        || flags & both == both
+        || flags & swapped_whiteout == swapped_whiteout
+    {
         return Err(Errno::EINVAL);
+    }
+    if flags & c::RENAME_WHITEOUT != 0 {
+        call.host.check_superuser(call.process)?;
     }
     rename(call, (call.int(0), from), (call.int(2), to), flags)
 }
@@ -211,7 +219,9 @@ fn chmod(call: &mut Call<'_>, inode: Option<InodeKey>, mode: u32) -> SysResult {
     if call.host.inode(inode).node.is_symlink() {
         return Err(Errno::EOPNOTSUPP);
     }
-    call.host.inode(inode).meta.mode = mode & 0o7777;
+    call.host.check_changeable(inode)?;
+    call.host.check_owns(call.process, inode)?;
+    call.host.inode(inode).meta.mode = call.host.mode_to_set(call.process, inode, mode);
     call.host.inode_changed(inode);
     done(0)
 }
@@ -239,6 +249,8 @@ pub fn sys_fchownat(call: &mut Call<'_>) -> SysResult {
 }
 fn chown(call: &mut Call<'_>, inode: Option<InodeKey>, uid: u32, gid: u32) -> SysResult {
     let Some(key) = inode else { return done(0) };
+    call.host.check_changeable(key)?;
+    call.host.check_may_give(call.process, key, uid, gid)?;
     let inode = call.host.inode(key);
     if uid != u32::MAX {
         inode.meta.uid = uid;
@@ -330,6 +342,18 @@ fn new_time(time: FileTime) -> Result<NewTime, Errno> {
 }
 fn set_times(call: &mut Call<'_>, inode: Option<InodeKey>, new: [NewTime; 2]) -> SysResult {
     let Some(inode) = inode else { return done(0) };
+    if new.iter().all(|time| matches!(time, NewTime::Omit)) {
+        return done(0);
+    }
+    call.host.check_changeable(inode)?;
+    if call.host.check_owns(call.process, inode).is_err() {
+        // Whoever may write may say that it has happened now.
+        if !new.iter().all(|time| matches!(time, NewTime::Now)) {
+            return Err(Errno::EPERM);
+        }
+        call.host.check_permission(call.process, inode, WRITE)?;
+    }
+    call.host.inode(inode).changed = true;
     let now = call.host.clock.realtime_ns() as i64;
     let times = &mut call.host.inode(inode).meta.times;
     for (field, new) in [&mut times.access, &mut times.modify].into_iter().zip(new) {

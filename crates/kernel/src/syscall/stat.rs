@@ -2,7 +2,7 @@
 
 use crate::call::{Call, SysResult, done};
 use crate::files::attributes::Attributes;
-use crate::files::tree::Walk;
+use crate::files::tree::{Target, Walk};
 use belljar_linux_abi::{Errno, c};
 
 fn at_path(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Attributes, Errno> {
@@ -86,7 +86,17 @@ fn access(call: &mut Call<'_>, dirfd: i32, path: u64, wanted: i32, flags: i32) -
         return Err(Errno::EINVAL);
     }
     let walk = walk_of(flags, c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH | c::AT_EACCESS)?;
-    at_path(call, dirfd, path, walk)?.check_access(wanted)?;
+    let path = call.read_path(path)?;
+    let target = call.host.resolve(call.process, dirfd, &path, walk)?.target()?;
+    if let Target::Inode(inode) = target {
+        // `R_OK`, `W_OK` and `X_OK` are the mode bits of others.
+        let wanted = wanted as u32;
+        if flags & c::AT_EACCESS != 0 {
+            call.host.check_permission(call.process, inode, wanted)?;
+        } else {
+            call.host.check_real_permission(call.process, inode, wanted)?;
+        }
+    }
     done(0)
 }
 
@@ -105,50 +115,4 @@ pub fn sys_fstatfs(call: &mut Call<'_>) -> SysResult {
     let answer = call.host.file_system(found.device);
     call.write(call.args[1], &answer)?;
     done(0)
-}
-
-/// `getxattr(2)`, `removexattr(2)`: no file has extended attributes.
-pub fn sys_getxattr(call: &mut Call<'_>) -> SysResult {
-    at_path(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
-    Err(Errno::ENODATA)
-}
-/// `lgetxattr(2)`, `lremovexattr(2)`.
-pub fn sys_lgetxattr(call: &mut Call<'_>) -> SysResult {
-    at_path(call, c::AT_FDCWD, call.args[0], Walk::empty())?;
-    Err(Errno::ENODATA)
-}
-/// `fgetxattr(2)`, `fremovexattr(2)`.
-pub fn sys_fgetxattr(call: &mut Call<'_>) -> SysResult {
-    call.host.file_of(call.process, call.int(0))?;
-    Err(Errno::ENODATA)
-}
-/// `listxattr(2)`.
-pub fn sys_listxattr(call: &mut Call<'_>) -> SysResult {
-    at_path(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
-    done(0)
-}
-/// `llistxattr(2)`.
-pub fn sys_llistxattr(call: &mut Call<'_>) -> SysResult {
-    at_path(call, c::AT_FDCWD, call.args[0], Walk::empty())?;
-    done(0)
-}
-/// `flistxattr(2)`.
-pub fn sys_flistxattr(call: &mut Call<'_>) -> SysResult {
-    call.host.file_of(call.process, call.int(0))?;
-    done(0)
-}
-/// `setxattr(2)`: file systems without extended attributes answer so.
-pub fn sys_setxattr(call: &mut Call<'_>) -> SysResult {
-    at_path(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
-    Err(Errno::EOPNOTSUPP)
-}
-/// `lsetxattr(2)`.
-pub fn sys_lsetxattr(call: &mut Call<'_>) -> SysResult {
-    at_path(call, c::AT_FDCWD, call.args[0], Walk::empty())?;
-    Err(Errno::EOPNOTSUPP)
-}
-/// `fsetxattr(2)`.
-pub fn sys_fsetxattr(call: &mut Call<'_>) -> SysResult {
-    call.host.file_of(call.process, call.int(0))?;
-    Err(Errno::EOPNOTSUPP)
 }

@@ -2,8 +2,14 @@
 
 use super::files::position;
 use crate::call::{Call, SysResult};
+use crate::files::FileKind;
 use crate::files::transfer::Transfer;
 use belljar_linux_abi::{Errno, c};
+
+/// The flags that `splice` and its relatives know.
+const SPLICE_FLAGS: u32 = c::SPLICE_F_MOVE | c::SPLICE_F_NONBLOCK | c::SPLICE_F_MORE | c::SPLICE_F_GIFT;
+/// The most that one call moves, `MAX_RW_COUNT` of Linux.
+const MAX_RW_COUNT: u64 = 0x7fff_f000;
 
 /// `sendfile(2)`.
 pub fn sys_sendfile(call: &mut Call<'_>) -> SysResult {
@@ -16,8 +22,8 @@ pub fn sys_sendfile(call: &mut Call<'_>) -> SysResult {
     if call.host.open(output).flags & c::O_APPEND != 0 {
         return Err(Errno::EINVAL);
     }
-    let (store, len) = (call.args[2], call.args[3]);
-    call.transfer(Transfer { input, from, output, to: None, len }, store, 0)
+    let (store, len) = (call.args[2], call.args[3].min(MAX_RW_COUNT));
+    call.transfer(Transfer { input, from, output, to: None, len, nonblocking: false, whole: true }, store, 0)
 }
 
 /// `copy_file_range(2)`.
@@ -41,9 +47,15 @@ pub fn sys_copy_file_range(call: &mut Call<'_>) -> SysResult {
     }
     let from = offset_at(call, call.args[1])?;
     let to = offset_at(call, call.args[3])?;
-    let len = call.args[4];
+    let len = call.args[4].min(MAX_RW_COUNT);
     let (store_from, store_to) = (call.args[1], call.args[3]);
-    call.transfer(Transfer { input, from, output, to, len }, store_from, store_to)
+    let [start, target] = [(input, from), (output, to)].map(|(file, at)| at.unwrap_or(call.host.open(file).offset));
+    let [source, sink] = [input, output].map(|file| call.host.open(file).kind.inode());
+    if source == sink && start < target.saturating_add(len) && target < start.saturating_add(len) {
+        return Err(Errno::EINVAL);
+    }
+    let what = Transfer { input, from, output, to, len, nonblocking: false, whole: true };
+    call.transfer(what, store_from, store_to)
 }
 
 /// `splice(2)`: one of both is a pipe.
@@ -56,12 +68,64 @@ pub fn sys_splice(call: &mut Call<'_>) -> SysResult {
     if pipes == [false, false] {
         return Err(Errno::EINVAL);
     }
-    if (pipes[0] && from.is_some()) || (pipes[1] && to.is_some()) {
-        return Err(Errno::ESPIPE);
+    if call.uint(5) & !SPLICE_FLAGS != 0 {
+        return Err(Errno::EINVAL);
     }
-    let len = call.args[4];
+    for (file, at) in [(input, from), (output, to)] {
+        if at.is_some() && !call.host.open(file).kind.has_position() {
+            return Err(Errno::ESPIPE);
+        }
+    }
+    if pipes == [true, true] && call.host.pipe_queue(input) == call.host.pipe_queue(output) {
+        return Err(Errno::EINVAL);
+    }
+    if call.host.open(output).flags & c::O_APPEND != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let nonblocking = call.uint(5) & c::SPLICE_F_NONBLOCK != 0;
+    let len = call.args[4].min(MAX_RW_COUNT);
     let (store_from, store_to) = (call.args[1], call.args[3]);
-    call.transfer(Transfer { input, from, output, to, len }, store_from, store_to)
+    let what = Transfer { input, from, output, to, len, nonblocking, whole: false };
+    call.transfer(what, store_from, store_to)
+}
+
+/// `tee(2)`.
+pub fn sys_tee(call: &mut Call<'_>) -> SysResult {
+    let input = call.host.file_of(call.process, call.int(0))?;
+    let output = call.host.file_of(call.process, call.int(1))?;
+    let (len, flags) = (call.args[2], call.uint(3));
+    if flags & !SPLICE_FLAGS != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if !call.host.open(input).is_readable() || !call.host.open(output).is_writable() {
+        return Err(Errno::EBADF);
+    }
+    let ends = [input, output].map(|file| call.host.open(file).is_nonblocking());
+    let quick = flags & c::SPLICE_F_NONBLOCK != 0 || ends.contains(&true);
+    call.tee(input, output, len.min(MAX_RW_COUNT), quick)
+}
+
+/// `vmsplice(2)`: from memory into a pipe, or out of a pipe as `readv(2)` does.
+pub fn sys_vmsplice(call: &mut Call<'_>) -> SysResult {
+    let file = call.host.file_of(call.process, call.int(0))?;
+    let flags = call.uint(3);
+    if flags & !SPLICE_FLAGS != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let buffers = call.read_iovecs(call.args[1], call.args[2])?;
+    let quick = flags & c::SPLICE_F_NONBLOCK != 0;
+    let open = call.host.open(file);
+    match open.kind {
+        FileKind::PipeWriter(_) | FileKind::PipeBoth(_) => call.fill_pipe(file, &buffers, quick),
+        FileKind::PipeReader(_) => {
+            let before = open.flags;
+            open.flags |= if quick { c::O_NONBLOCK } else { 0 };
+            let outcome = call.file_read(file, &buffers, None);
+            call.host.open(file).flags = before;
+            outcome
+        }
+        _ => Err(Errno::EBADF),
+    }
 }
 
 /// The position that a pointer argument leads to; `None` for a null pointer.

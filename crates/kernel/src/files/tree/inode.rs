@@ -1,8 +1,9 @@
+use super::extents::Extents;
+use crate::files::cache::Cached;
 use crate::files::devices::Device;
 use crate::files::locks::FileLocks;
 use crate::files::virtual_files::{MagicLink, VirtualFile};
 use crate::ids::InodeKey;
-use crate::machine::NativeFile;
 use belljar_base::Map;
 use belljar_linux_abi::c;
 use smallvec::SmallVec;
@@ -25,6 +26,15 @@ pub struct Inode {
     pub opens: u32,
     /// Record locks and `flock(2)` locks, while there are any.
     pub locks: Option<Box<FileLocks>>,
+    /// Extended attributes, `xattr(7)`, if there are any.
+    pub attributes: Option<Box<Map<Box<[u8]>, Box<[u8]>>>>,
+    /// Whether a program has made or changed it, so that the results must tell.
+    pub changed: bool,
+    /// A regular file of the machine that has other names there: its identity, and how many of its
+    /// names have not been seen here.
+    pub lower_links: Option<((u64, u64), u32)>,
+    /// What its last name was, if it has none any more.
+    pub former_path: Option<Box<[u8]>>,
 }
 
 /// What kind of file it is.
@@ -61,7 +71,33 @@ pub struct Content {
     /// How many there are.
     pub size: u64,
     /// The native file while it is open.
-    pub native: Option<NativeFile>,
+    pub native: Option<Cached>,
+    /// Which of them are data rather than holes.
+    pub extents: Extents,
+    /// Whether other hosts and the machine may change it too: it is asked anew each time.
+    pub shared: bool,
+    /// What a file of `memfd_create(2)` has more.
+    pub memfd: Option<Box<Memfd>>,
+}
+
+/// What a file of `memfd_create(2)` has more than others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Memfd {
+    /// The name that it was given.
+    pub name: Vec<u8>,
+    /// Its seals, `F_SEAL_*`.
+    pub seals: i32,
+}
+
+impl Content {
+    /// All `size` bytes of a native file.
+    pub fn new(store: Store, size: u64) -> Content {
+        Content { store, size, native: None, extents: Extents::Everything, shared: false, memfd: None }
+    }
+    /// No bytes in a file of the host's own.
+    pub fn empty(store: Store) -> Content {
+        Content { extents: Extents::none(), ..Content::new(store, 0) }
+    }
 }
 
 /// Which native file holds a regular file's bytes.
@@ -71,8 +107,15 @@ pub enum Store {
     Lower(PathBuf),
     /// One in the host's own layer, at the path that the inode's first name gives.
     Own,
-    /// One without a name, which goes when it is closed.
-    Unnamed,
+    /// One without a name, which goes when it is closed: by its number in the folder of those.
+    Unnamed(u64),
+}
+
+impl Store {
+    /// Whether it is in the host's own layer, where it can be written.
+    pub fn is_upper(&self) -> bool {
+        !matches!(self, Store::Lower(_))
+    }
 }
 
 /// A directory.
@@ -93,6 +136,8 @@ pub struct Directory {
     /// Whether it can be reached but is not listed: the way to the host's directory, whose names
     /// differ from run to run.
     pub hidden: bool,
+    /// Whether other hosts and the machine may change it too: entries are looked up anew each time.
+    pub shared: bool,
 }
 
 /// Where a directory's entries come from.

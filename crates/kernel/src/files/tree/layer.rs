@@ -15,6 +15,8 @@ const CHUNK: usize = 1 << 20;
 /// readable whatever a guest does to its files.
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
+/// The folder in the own layer of files without a name.
+const UNNAMED: &str = ".unnamed";
 
 impl Host {
     /// The native path of a file in the own layer; `None` if it has no name any more.
@@ -48,40 +50,90 @@ impl Host {
         self.directory(directory).own = true;
         Ok(path)
     }
-    /// Creates an empty native file for the new name `name` in the own layer; it stays open.
-    pub(crate) fn create_own_file(&mut self, directory: InodeKey, name: &[u8]) -> Result<Content, Errno> {
+    /// The folder of files that have no name: removed ones that are still open, and those of
+    /// `O_TMPFILE` and `memfd_create(2)`. It is gone when the simulation ends.
+    fn unnamed_folder(&self) -> PathBuf {
+        self.config.directory.join("fs").join(UNNAMED)
+    }
+    /// A native path for one more of them.
+    pub(super) fn new_unnamed(&mut self) -> Result<(u64, PathBuf), Errno> {
+        let folder = self.unnamed_folder();
+        if self.files.last_unnamed == 0 {
+            self.ensure_own(ROOT)?;
+            match self.machine.create_dir(&folder, DIRECTORY_MODE) {
+                Ok(()) | Err(Errno::EEXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        self.files.last_unnamed += 1;
+        let number = self.files.last_unnamed;
+        Ok((number, folder.join(number.to_string())))
+    }
+    /// An empty native file without a name; it stays open for a while.
+    pub(crate) fn create_unnamed(&mut self) -> Result<(Content, NativeFile), Errno> {
+        let (number, path) = self.new_unnamed()?;
+        let native = self.create_native(&path)?;
+        Ok((Content::empty(Store::Unnamed(number)), native))
+    }
+    /// A file of the own layer loses its last name while it is open.
+    pub(crate) fn set_aside(&mut self, key: InodeKey, path: &Path) -> Result<(), Errno> {
+        let (number, aside) = self.new_unnamed()?;
+        self.machine.rename(path, &aside)?;
+        if let Some(content) = self.inode(key).content_mut() {
+            content.store = Store::Unnamed(number);
+        }
+        Ok(())
+    }
+    /// Nothing refers to a file any more: if it has no name, its bytes go.
+    pub(super) fn remove_unnamed(&mut self, key: InodeKey) {
+        if let Some(Content { store: Store::Unnamed(number), .. }) = self.files.inodes[key.0].content() {
+            let path = self.unnamed_folder().join(number.to_string());
+            // It is nobody's any more; the whole folder goes at the end.
+            let _ = self.machine.remove_file(&path);
+        }
+    }
+    /// The simulation has ended: what programs left open goes.
+    pub(crate) fn remove_all_unnamed(&mut self) {
+        if self.files.last_unnamed == 0 {
+            return;
+        }
+        let folder = self.unnamed_folder();
+        for entry in self.machine.read_dir(&folder).unwrap_or_default() {
+            let _ = self.machine.remove_file(&join(&folder, &entry.name));
+        }
+        let _ = self.machine.remove_dir(&folder);
+        // If nothing else has been written, neither is the layer.
+        let _ = self.machine.remove_dir(&self.config.directory.join("fs"));
+    }
+
+    /// Creates an empty native file for the new name `name` in the own layer.
+    pub(crate) fn create_own_file(
+        &mut self,
+        directory: InodeKey,
+        name: &[u8],
+    ) -> Result<(Content, NativeFile), Errno> {
         let path = join(&self.ensure_own(directory)?, name);
         let native = self.create_native(&path)?;
-        Ok(Content { store: Store::Own, size: 0, native: Some(native) })
+        let shared = self.directory(directory).shared;
+        Ok((Content { shared, ..Content::empty(Store::Own) }, native))
     }
     fn create_native(&mut self, path: &Path) -> Result<NativeFile, Errno> {
         let how = OpenHow { write: true, create: Some(FILE_MODE), exclusive: false, truncate: true };
-        self.machine.open(path, how)
+        self.open_native(path, how)
     }
 
-    /// The native descriptor of a regular file, opened if it is not open.
-    pub(crate) fn native_of(&mut self, key: InodeKey) -> Result<NativeFile, Errno> {
-        let content = self.inode(key).content().ok_or(Errno::EINVAL)?;
-        if let Some(native) = content.native {
-            return Ok(native);
-        }
-        let native = match content.store.clone() {
-            Store::Lower(path) => self.machine.open(&path, OpenHow::default())?,
-            Store::Own => {
-                let path = self.own_path(key).ok_or(Errno::ENOENT)?;
-                self.machine.open(&path, OpenHow { write: true, ..OpenHow::default() })?
+    /// The native path of a regular file's bytes; `None` for one that has lost it. `EACCES` for
+    /// anything else, `ELOOP` for a symbolic link.
+    pub(crate) fn content_path(&mut self, key: InodeKey) -> Result<Option<PathBuf>, Errno> {
+        match &self.inode(key).node {
+            Node::Regular(Content { store: Store::Lower(path), .. }) => Ok(Some(path.clone())),
+            Node::Regular(Content { store: Store::Own, .. }) => Ok(self.own_path(key)),
+            Node::Regular(Content { store: Store::Unnamed(number), .. }) => {
+                let number = number.to_string();
+                Ok(Some(self.unnamed_folder().join(number)))
             }
-            Store::Unnamed => return Err(Errno::EIO),
-        };
-        if let Some(content) = self.inode(key).content_mut() {
-            content.native = Some(native);
-        }
-        Ok(native)
-    }
-    /// Closes an inode's native descriptor.
-    pub(crate) fn close_native(&mut self, key: InodeKey) {
-        if let Some(native) = self.inode(key).content_mut().and_then(|content| content.native.take()) {
-            self.machine.close(native);
+            Node::Symlink { .. } | Node::Magic(_) => Err(Errno::ELOOP),
+            _ => Err(Errno::EACCES),
         }
     }
 
@@ -90,7 +142,7 @@ impl Host {
     pub(crate) fn copy_up(&mut self, key: InodeKey, keep: u64) -> Result<(), Errno> {
         let inode = self.inode(key);
         let Some(content) = inode.content() else { return Ok(()) };
-        if !matches!(content.store, Store::Lower(_)) {
+        if content.store.is_upper() {
             return Ok(());
         }
         let size = content.size.min(keep);
@@ -101,14 +153,27 @@ impl Host {
                 let path = join(&self.ensure_own(*directory)?, name);
                 (Store::Own, self.create_native(&path)?)
             }
-            None => (Store::Unnamed, self.machine.shared_memory(0)?),
+            None => {
+                let (content, native) = self.create_unnamed()?;
+                (content.store, native)
+            }
         };
         let copied = self.copy_bytes(lower, upper, size);
-        self.machine.close(lower);
-        if let Some(content) = self.inode(key).content_mut() {
-            *content = Content { store, size, native: Some(upper) };
+        if copied.is_err() {
+            // Nothing has changed for the program; half a copy must not be found.
+            self.machine.close(upper);
+            if let Some((directory, name)) = links.first()
+                && let Some(path) = self.own_path_in(*directory, name)
+            {
+                let _ = self.machine.remove_file(&path);
+            }
+            return copied;
         }
-        copied?;
+        self.close_native(key);
+        if let Some(content) = self.inode(key).content_mut() {
+            *content = Content::new(store, size);
+        }
+        self.keep_native(key, upper);
         let identity = self.inode(key).identity();
         self.remap_file(identity, upper)?;
         for (directory, name) in links.iter().skip(1) {
@@ -120,7 +185,7 @@ impl Host {
         Ok(())
     }
     pub(crate) fn copy_bytes(&mut self, from: NativeFile, to: NativeFile, size: u64) -> Result<(), Errno> {
-        let mut buffer = vec![0; CHUNK.min(size as usize)];
+        let mut buffer = vec![0; CHUNK.min(usize::try_from(size).unwrap_or(CHUNK))];
         let mut at = 0;
         while at < size {
             let part = buffer.len().min((size - at) as usize);

@@ -30,6 +30,21 @@ pub(super) fn join(path: &Path, name: &[u8]) -> PathBuf {
     path.join(OsStr::from_bytes(name))
 }
 
+/// The inode number of a file of the machine: it depends on its path alone, not on what has been
+/// looked at before. 52 bits, of which the highest is set: numbers of new files are below.
+fn path_number(path: &Path) -> u64 {
+    // FNV-1a.
+    let hash = path.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    (hash ^ hash >> 52) & ((1 << 51) - 1) | 1 << 51
+}
+
+/// Who owns a file of the machine as hosts see it: whoever runs the simulator is root there.
+fn shown_owner(stat: &NativeStat) -> (u32, u32) {
+    if stat.is_own { (0, 0) } else { (stat.uid, stat.gid) }
+}
+
 impl Host {
     /// An inode.
     pub(crate) fn inode(&mut self, key: InodeKey) -> &mut Inode {
@@ -51,10 +66,13 @@ impl Host {
     }
     /// A new inode for what a path leads to, without a name yet; whoever asked owns it.
     pub(crate) fn new_inode_at(&mut self, found: &Found, node: Node, mode: u32) -> InodeKey {
-        let inode = self.new_inode(found.parent, node, mode);
-        let meta = &mut self.inode(inode).meta;
-        (meta.uid, meta.gid) = found.owner;
-        inode
+        let (uid, gid) = found.owner;
+        let (gid, mode) = self.inherited(found.parent, gid, mode, node.is_directory());
+        let key = self.new_inode(found.parent, node, mode);
+        let inode = self.inode(key);
+        (inode.meta.uid, inode.meta.gid) = (uid, gid);
+        inode.changed = true;
+        key
     }
     /// Gives an inode a name that is free.
     pub(crate) fn add_name(&mut self, directory: InodeKey, name: &[u8], inode: InodeKey) {
@@ -76,7 +94,10 @@ impl Host {
             _ => dir.entries.remove(name),
         };
         if let Some(inode) = child {
-            self.inode(inode).links.retain(|(parent, n)| *parent != directory || &n[..] != name);
+            let former = if self.inode(inode).links.len() == 1 { self.path_of(inode) } else { None };
+            let inode = self.inode(inode);
+            inode.links.retain(|(parent, n)| *parent != directory || &n[..] != name);
+            inode.former_path = former.map(Vec::into_boxed_slice);
         }
         child
     }
@@ -85,19 +106,33 @@ impl Host {
         let inode = self.inode(key);
         if inode.links.is_empty() && inode.opens == 0 && key != ROOT {
             self.close_native(key);
-            self.files.inodes.remove(key.0);
+            self.remove_unnamed(key);
+            let inode = self.files.inodes.remove(key.0);
+            if let Some((identity, _)) = inode.lower_links {
+                self.files.lower_links.remove(&identity);
+            }
         }
     }
 
     /// The file `name` in a directory: `None` if there is none. `ENOTDIR` if it is no directory.
     pub(crate) fn lookup(&mut self, directory: InodeKey, name: &[u8]) -> Result<Option<InodeKey>, Errno> {
         let Node::Directory(dir) = &self.inode(directory).node else { return Err(Errno::ENOTDIR) };
+        if dir.shared
+            && let Some(Child::Known(inode)) = dir.entries.get(name)
+        {
+            let inode = *inode;
+            if self.refresh(directory, name, inode)? {
+                return Ok(Some(inode));
+            }
+        }
+        let Node::Directory(dir) = &self.inode(directory).node else { return Err(Errno::ENOTDIR) };
         let number = match dir.entries.get(name) {
             Some(Child::Known(inode)) => {
                 let inode = *inode;
                 return Ok(self.still_there(inode).then_some(inode));
             }
-            Some(Child::Whiteout) => return Ok(None),
+            Some(Child::Whiteout) if !dir.shared => return Ok(None),
+            Some(Child::Whiteout) => None,
             Some(Child::Listed(number, _)) => Some(*number),
             Some(Child::Lower(path)) => {
                 let path = path.clone();
@@ -135,15 +170,65 @@ impl Host {
             Err(Errno::ENOENT | Errno::ENOTDIR) => return Ok(None),
             Err(errno) => return Err(errno),
         };
+        let linked = matches!(store, Store::Lower(_)) && stat.nlink > 1 && stat.mode & c::S_IFMT == c::S_IFREG;
+        if linked && let Some(known) = self.files.lower_links.get(&(stat.dev, stat.ino)).copied() {
+            return self.link_seen(directory, name, known).map(Some);
+        }
+        let number = match &store {
+            Store::Lower(path) => Some(path_number(path)),
+            _ => number,
+        };
         let node = self.node_of(&native, store, &stat, directory)?;
-        let meta = Meta { mode: stat.mode & 0o7777, uid: 0, gid: 0, times: Times::all(stat.mtime_ns) };
+        let (uid, gid) = shown_owner(&stat);
+        let meta = Meta { mode: stat.mode & 0o7777, uid, gid, times: Times::all(stat.mtime_ns) };
         let device = self.inode(directory).device;
         let inode = self.files.add_inode(device, node, meta);
         if let Some(number) = number {
             self.inode(inode).number = number;
         }
+        if linked {
+            let identity = (stat.dev, stat.ino);
+            self.inode(inode).lower_links = Some((identity, stat.nlink as u32 - 1));
+            self.files.lower_links.insert(identity, inode);
+        }
         self.add_name(directory, name, inode);
         Ok(Some(inode))
+    }
+
+    /// Another name of a file of the machine that is known already.
+    fn link_seen(&mut self, directory: InodeKey, name: &[u8], known: InodeKey) -> Result<InodeKey, Errno> {
+        self.link_own(known, directory, name)?;
+        self.add_name(directory, name, known);
+        if let Some((_, unseen)) = &mut self.inode(known).lower_links {
+            *unseen = unseen.saturating_sub(1);
+        }
+        Ok(known)
+    }
+
+    /// Brings what is known of a shared file up to date; false if its name now leads to another
+    /// file or to none, which is forgotten.
+    fn refresh(&mut self, directory: InodeKey, name: &[u8], key: InodeKey) -> Result<bool, Errno> {
+        let Some(path) = self.own_path_in(directory, name) else { return Ok(false) };
+        let found = match self.machine.stat(&path) {
+            Ok(stat) => Some(stat),
+            Err(Errno::ENOENT | Errno::ENOTDIR) => None,
+            Err(errno) => return Err(errno),
+        };
+        let inode = self.inode(key);
+        match found {
+            Some(stat) if stat.mode & c::S_IFMT == inode.node.format() => {
+                if let Some(content) = inode.content_mut() {
+                    content.size = stat.size;
+                }
+                inode.meta.times.modify = stat.mtime_ns;
+                Ok(true)
+            }
+            _ => {
+                self.remove_name(directory, name);
+                self.forget_if_unused(key);
+                Ok(false)
+            }
+        }
     }
 
     /// What a native file is to guests. Sockets, FIFOs and devices of the machine are only names.
@@ -154,18 +239,19 @@ impl Host {
         stat: &NativeStat,
         parent: InodeKey,
     ) -> Result<Node, Errno> {
+        let shared = store == Store::Own && self.directory(parent).shared;
         Ok(match stat.mode & c::S_IFMT {
             c::S_IFDIR => {
                 let (own, source) = match store {
                     Store::Lower(path) => (false, DirectorySource::Lower(path)),
                     _ => (true, DirectorySource::Own),
                 };
-                Node::Directory(Directory { parent, source, own, ..Directory::default() })
+                Node::Directory(Directory { parent, source, own, shared, ..Directory::default() })
             }
             c::S_IFLNK => Node::Symlink { target: self.machine.read_link(native)?, own: store == Store::Own },
             c::S_IFIFO => Node::Fifo,
             c::S_IFSOCK => Node::Socket,
-            c::S_IFREG => Node::Regular(Content { store, size: stat.size, native: None }),
+            c::S_IFREG => Node::Regular(Content { shared, ..Content::new(store, stat.size) }),
             _ => Node::Device(Device::Absent(stat.rdev)),
         })
     }
@@ -207,7 +293,10 @@ impl Host {
         };
         for entry in self.machine.read_dir(&native)? {
             if !self.directory(directory).entries.contains_key(&entry.name[..]) {
-                let number = self.files.next_inode_number();
+                let number = match &self.directory(directory).source {
+                    DirectorySource::Lower(path) => path_number(&join(path, &entry.name)),
+                    _ => self.files.next_inode_number(),
+                };
                 let child = Child::Listed(number, entry.kind);
                 self.directory(directory).entries.insert(entry.name.into(), child);
             }

@@ -8,13 +8,14 @@
 //! the lower directory that it shows even when it is renamed. The host's working directory is passed
 //! through: what lies there natively is what programs see.
 
+pub(crate) mod extents;
 mod inode;
 mod layer;
 mod lookup;
 mod resolve;
 mod seeds;
 
-pub use inode::{Child, Content, Directory, DirectorySource, Inode, Meta, Node, Store, Times};
+pub use inode::{Child, Content, Directory, DirectorySource, Inode, Memfd, Meta, Node, Store, Times};
 pub use lookup::{ListedEntry, ROOT};
 pub use resolve::{Found, Step, Target, Walk};
 pub use seeds::{DISK, PROC, PTS, SYS, new_tree};

@@ -3,6 +3,7 @@
 use super::lookup::ROOT;
 use super::{Directory, Node};
 use crate::files::FileKind;
+use crate::files::permission::EXEC;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey};
 use belljar_linux_abi::{Errno, c};
@@ -56,6 +57,8 @@ pub struct Found {
     pub dot: bool,
     /// User and group of the process that asks, who will own what it makes here.
     pub owner: (u32, u32),
+    /// That process.
+    pub process: ProcessKey,
 }
 
 impl Found {
@@ -152,10 +155,10 @@ impl Host {
             Target::Inode(inode) => self.parent_of(inode),
             Target::File(_) => ROOT,
         };
-        let owner = self.owner_of(process);
-        Ok(Found { parent, name: Vec::new(), target: Some(target), slash: false, dot: false, owner })
+        let owner = self.maker_of(process);
+        Ok(Found { parent, name: Vec::new(), target: Some(target), slash: false, dot: false, owner, process })
     }
-    fn owner_of(&self, process: ProcessKey) -> (u32, u32) {
+    fn maker_of(&self, process: ProcessKey) -> (u32, u32) {
         let who = &self.processes[process.0].credentials;
         (who.fsuid, who.fsgid)
     }
@@ -167,7 +170,7 @@ impl Host {
     }
 
     fn walk(&mut self, process: ProcessKey, mut walker: Walker) -> Result<Found, Errno> {
-        let owner = self.owner_of(process);
+        let owner = self.maker_of(process);
         let mut position = 0;
         loop {
             while walker.rest.get(position) == Some(&b'/') {
@@ -184,6 +187,7 @@ impl Host {
             }
             if matches!(&name[..], b"" | b"." | b"..") {
                 if name == b".." {
+                    self.check_permission(process, walker.at, EXEC)?;
                     if walker.at != walker.root {
                         walker.at = self.directory(walker.at).parent;
                     } else if walker.how.contains(Walk::BENEATH) {
@@ -199,6 +203,7 @@ impl Host {
                         slash: true,
                         dot: name == b".",
                         owner,
+                        process,
                     });
                 }
                 continue;
@@ -206,12 +211,13 @@ impl Host {
             if name.len() > NAME_MAX {
                 return Err(Errno::ENAMETOOLONG);
             }
+            self.check_permission(process, walker.at, EXEC)?;
             let found = self.lookup(walker.at, &name)?;
             let Some(inode) = found else {
                 if !last {
                     return Err(Errno::ENOENT);
                 }
-                return Ok(Found { parent: walker.at, name, target: None, slash, dot: false, owner });
+                return Ok(Found { parent: walker.at, name, target: None, slash, dot: false, owner, process });
             };
             let follow = !last || slash || walker.how.contains(Walk::FOLLOW);
             if follow && self.inode(inode).node.is_symlink() {
@@ -230,7 +236,7 @@ impl Host {
                     Step::Target(_) if !last => return Err(Errno::ENOTDIR),
                     Step::Target(target) => {
                         let (parent, target) = (walker.at, Some(target));
-                        return Ok(Found { parent, name, target, slash, dot: false, owner });
+                        return Ok(Found { parent, name, target, slash, dot: false, owner, process });
                     }
                 }
                 continue;
@@ -240,7 +246,7 @@ impl Host {
                     return Err(Errno::ENOTDIR);
                 }
                 let target = Some(Target::Inode(inode));
-                return Ok(Found { parent: walker.at, name, target, slash, dot: false, owner });
+                return Ok(Found { parent: walker.at, name, target, slash, dot: false, owner, process });
             }
             walker.at = inode;
         }

@@ -70,7 +70,20 @@ pub fn new_tree(files: &mut Files, config: &HostConfig) {
         own_root: Some(config.directory.clone()),
         ..Directory::default()
     };
-    tree.mount(&config.directory, DISK, 0o755, directory);
+    // Programs start there, whoever they run as.
+    let mode = if config.processes.iter().any(|process| process.user.is_some()) { 0o1777 } else { 0o755 };
+    tree.mount(&config.directory, DISK, mode, directory);
+    tree.hiding = false;
+    for path in &config.shared {
+        let directory = Directory {
+            source: DirectorySource::Own,
+            own: true,
+            shared: true,
+            own_root: Some(path.clone()),
+            ..Directory::default()
+        };
+        tree.mount(path, DISK, 0o755, directory);
+    }
     // What the experiment names must be found wherever it lies.
     tree.expose(&config.working_directory);
     for path in &config.exposed {

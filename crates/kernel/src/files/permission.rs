@@ -1,0 +1,183 @@
+//! Who may do what with a file: mode bits against the identity of the process that asks,
+//! `path_resolution(7)` "Permissions". The superuser may do everything but execute a file that
+//! nobody may execute.
+
+use super::tree::{DirectorySource, Node, PROC, SYS};
+use super::virtual_files::{MagicLink, VirtualFile};
+use crate::credentials::Credentials;
+use crate::host::Host;
+use crate::ids::{InodeKey, ProcessKey};
+use belljar_linux_abi::Errno;
+
+/// May be read.
+pub const READ: u32 = 4;
+/// May be written; in a directory, names may be made and removed.
+pub const WRITE: u32 = 2;
+/// May be executed; a directory may be passed through.
+pub const EXEC: u32 = 1;
+
+/// The set-group-id bit; on a directory, what is made in it belongs to its group.
+const SET_GID: u32 = 0o2000;
+/// On a directory, only owners remove.
+const STICKY: u32 = 0o1000;
+
+/// `CAP_CHOWN`, `CAP_DAC_OVERRIDE`, `CAP_FOWNER`.
+const CHOWN: u32 = 0;
+const DAC_OVERRIDE: u32 = 1;
+const FOWNER: u32 = 3;
+
+/// Whether a capability puts its owner above the mode bits: not one of root's while it acts on files
+/// as somebody else, `setfsuid(2)`.
+fn overrides(who: &Credentials, capability: u32) -> bool {
+    who.has(capability) && (who.euid != 0 || who.fsuid == 0)
+}
+
+impl Host {
+    /// User and group of a file. Those of `/proc/<pid>` are the process's.
+    pub(crate) fn owner_of(&self, key: InodeKey) -> (u32, u32) {
+        let inode = &self.files.inodes[key.0];
+        let pid = match &inode.node {
+            Node::Directory(directory) => match directory.source {
+                DirectorySource::Process(pid)
+                | DirectorySource::Thread(pid, _)
+                | DirectorySource::Descriptors { pid, .. }
+                | DirectorySource::Tasks(pid) => Some(pid),
+                _ => None,
+            },
+            Node::Virtual(
+                VirtualFile::Process(pid, _)
+                | VirtualFile::Thread(pid, ..)
+                | VirtualFile::DescriptorInfo(pid, _),
+            )
+            | Node::Magic(
+                MagicLink::Executable(pid)
+                | MagicLink::WorkingDirectory(pid)
+                | MagicLink::Root(pid)
+                | MagicLink::Descriptor(pid, _),
+            ) => Some(*pid),
+            _ => None,
+        };
+        match pid.and_then(|pid| self.pids.get(&pid)) {
+            Some(process) => {
+                let who = &self.processes[process.0].credentials;
+                (who.euid, who.egid)
+            }
+            None => (inode.meta.uid, inode.meta.gid),
+        }
+    }
+
+    /// Whether the mode bits let user `uid` of group `gid` or one of `groups` do with a file all that
+    /// `wanted` says.
+    fn allows(&self, uid: u32, gid: u32, groups: &[u32], key: InodeKey, wanted: u32) -> bool {
+        let mode = self.files.inodes[key.0].meta.mode;
+        let (owner, group) = self.owner_of(key);
+        let granted = if uid == owner {
+            mode >> 6
+        } else if gid == group || groups.contains(&group) {
+            mode >> 3
+        } else {
+            mode
+        };
+        granted & wanted == wanted
+    }
+    /// `EACCES` unless a process may do all that `wanted` says.
+    pub(crate) fn check_permission(&self, process: ProcessKey, key: InodeKey, wanted: u32) -> Result<(), Errno> {
+        let who = &self.processes[process.0].credentials;
+        if overrides(who, DAC_OVERRIDE) {
+            return self.check_superuser_access(key, wanted);
+        }
+        if self.allows(who.fsuid, who.fsgid, &who.groups, key, wanted) { Ok(()) } else { Err(Errno::EACCES) }
+    }
+    /// The same by the real identity, as `access(2)` asks.
+    pub(crate) fn check_real_permission(
+        &self,
+        process: ProcessKey,
+        key: InodeKey,
+        wanted: u32,
+    ) -> Result<(), Errno> {
+        let who = &self.processes[process.0].credentials;
+        if who.ruid == 0 {
+            return self.check_superuser_access(key, wanted);
+        }
+        if self.allows(who.ruid, who.rgid, &who.groups, key, wanted) { Ok(()) } else { Err(Errno::EACCES) }
+    }
+    fn check_superuser_access(&self, key: InodeKey, wanted: u32) -> Result<(), Errno> {
+        let inode = &self.files.inodes[key.0];
+        let allowed = wanted & EXEC == 0 || inode.node.is_directory() || inode.meta.mode & 0o111 != 0;
+        if allowed { Ok(()) } else { Err(Errno::EACCES) }
+    }
+    /// `EPERM` unless a process owns a file.
+    pub(crate) fn check_owns(&self, process: ProcessKey, key: InodeKey) -> Result<(), Errno> {
+        let who = &self.processes[process.0].credentials;
+        if overrides(who, FOWNER) || who.fsuid == self.owner_of(key).0 { Ok(()) } else { Err(Errno::EPERM) }
+    }
+    /// `EPERM` unless a process may do what only the superuser may.
+    pub(crate) fn check_superuser(&self, process: ProcessKey) -> Result<(), Errno> {
+        if overrides(&self.processes[process.0].credentials, CHOWN) { Ok(()) } else { Err(Errno::EPERM) }
+    }
+    /// Whether a process is in a group.
+    pub(crate) fn is_in_group(&self, process: ProcessKey, group: u32) -> bool {
+        let who = &self.processes[process.0].credentials;
+        who.fsgid == group || who.groups.contains(&group)
+    }
+    /// Whether a process may remove or replace the name of `key` in a directory: `EACCES` without
+    /// the right to write there, `EPERM` where only owners may.
+    pub(crate) fn check_may_remove(
+        &self,
+        process: ProcessKey,
+        directory: InodeKey,
+        key: InodeKey,
+    ) -> Result<(), Errno> {
+        self.check_permission(process, directory, WRITE | EXEC)?;
+        if self.files.inodes[directory.0].meta.mode & STICKY == 0 {
+            return Ok(());
+        }
+        self.check_owns(process, directory).or_else(|_| self.check_owns(process, key))
+    }
+
+    /// `EPERM` for files whose mode, owner and times are the system's.
+    pub(crate) fn check_changeable(&mut self, key: InodeKey) -> Result<(), Errno> {
+        if matches!(self.inode(key).device, PROC | SYS) { Err(Errno::EPERM) } else { Ok(()) }
+    }
+    /// `EPERM` unless a process may give a file to this user and group (`u32::MAX`: as they are):
+    /// owners may choose another group of their own.
+    pub(crate) fn check_may_give(
+        &self,
+        process: ProcessKey,
+        key: InodeKey,
+        uid: u32,
+        gid: u32,
+    ) -> Result<(), Errno> {
+        if self.check_superuser(process).is_ok() {
+            return Ok(());
+        }
+        let (owner, group) = self.owner_of(key);
+        let mine = owner == self.processes[process.0].credentials.fsuid;
+        let same_user = uid == u32::MAX || uid == owner;
+        let own_group = gid == u32::MAX || gid == group || self.is_in_group(process, gid);
+        if mine && same_user && own_group { Ok(()) } else { Err(Errno::EPERM) }
+    }
+
+    /// The mode that `chmod(2)` gives: a group that the process is not in loses its bit.
+    pub(crate) fn mode_to_set(&self, process: ProcessKey, key: InodeKey, mode: u32) -> u32 {
+        let group = self.owner_of(key).1;
+        let superuser = self.check_superuser(process).is_ok();
+        if superuser || self.is_in_group(process, group) { mode & 0o7777 } else { mode & 0o7777 & !SET_GID }
+    }
+    /// Group and mode of what is made in a directory by a process of group `gid`: a set-group-id
+    /// directory passes its group on, and the bit to directories.
+    pub(crate) fn inherited(&self, directory: InodeKey, gid: u32, mode: u32, makes_directory: bool) -> (u32, u32) {
+        let parent = &self.files.inodes[directory.0].meta;
+        match parent.mode & SET_GID {
+            0 => (gid, mode),
+            bit => (parent.gid, if makes_directory { mode | bit } else { mode }),
+        }
+    }
+    /// What another program writes to loses its set-user-id and set-group-id bits.
+    pub(crate) fn written_by(&mut self, process: ProcessKey, key: InodeKey) {
+        if self.files.inodes[key.0].meta.mode & 0o6000 != 0 && self.check_superuser(process).is_err() {
+            let meta = &mut self.inode(key).meta;
+            meta.mode &= if meta.mode & 0o010 != 0 { !0o6000 } else { !0o4000 };
+        }
+    }
+}

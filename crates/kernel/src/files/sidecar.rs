@@ -1,0 +1,199 @@
+//! What a host's folder does not say by itself: owners, modes, times, hard links, extended
+//! attributes, what has been removed, and what is the machine's. When the simulation ends it is
+//! written next to the files as `files.mtree`, in the format of mtree(5); a host that finds one when
+//! it starts takes it up where that one ended.
+//!
+//! Paths are relative to the host's folder: `./fs/etc/motd` is what programs saw as `/etc/motd`.
+//! Removed files of the machine are character devices 0,0, as overlay file systems have them.
+//! `origin=` is added to what mtree(5) has: the machine's file or directory that still provides the
+//! content.
+
+use super::tree::{Child, Directory, DirectorySource, Node, PROC, PTS, ROOT, SYS, Store};
+use crate::host::Host;
+use crate::ids::InodeKey;
+use crate::machine::OpenHow;
+use belljar_linux_abi::Errno;
+use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Its name in the host's folder.
+pub const NAME: &str = "files.mtree";
+
+impl Host {
+    /// The simulation ends: says in the host's folder what the files themselves do not say, and
+    /// removes what had no name.
+    pub fn finish_files(&mut self) -> Result<(), Errno> {
+        self.remove_all_unnamed();
+        let mut text = String::from("#mtree\n");
+        let written = text.len();
+        self.describe_directory(ROOT, "./fs", &mut text);
+        if let Ok(Some(own)) = self.own_folder() {
+            self.describe_directory(own, ".", &mut text);
+        }
+        if text.len() == written {
+            return Ok(());
+        }
+        let path = self.config.directory.join(NAME);
+        let how = OpenHow { write: true, create: Some(0o644), truncate: true, exclusive: false };
+        let file = self.open_native(&path, how)?;
+        let put = self.machine.write_at(file, 0, text.as_bytes());
+        self.machine.close(file);
+        put
+    }
+
+    /// The directory of the tree that is the host's folder.
+    pub(super) fn own_folder(&mut self) -> Result<Option<InodeKey>, Errno> {
+        let mut at = ROOT;
+        let folder = self.config.directory.clone();
+        for part in folder.components().skip(1) {
+            match self.lookup(at, part.as_os_str().as_bytes())? {
+                Some(inode) => at = inode,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(at))
+    }
+
+    fn describe_directory(&self, key: InodeKey, path: &str, text: &mut String) {
+        let Node::Directory(directory) = &self.files.inodes[key.0].node else { return };
+        for (name, child) in &directory.entries {
+            let path = format!("{path}/{}", escaped(name));
+            match child {
+                Child::Whiteout => {
+                    let _ = writeln!(text, "{path} type=char device=linux,0,0");
+                }
+                Child::Known(inode) => self.describe(*inode, &path, text),
+                _ => {}
+            }
+        }
+    }
+
+    fn describe(&self, key: InodeKey, path: &str, text: &mut String) {
+        let inode = &self.files.inodes[key.0];
+        let mounted = inode.directory().is_some_and(|directory| directory.own_root.is_some());
+        if matches!(inode.device, PROC | SYS | PTS) || mounted {
+            return;
+        }
+        if inode.changed && !matches!(inode.node, Node::Virtual(_) | Node::Magic(_)) {
+            let kind = match &inode.node {
+                Node::Directory(_) => "dir",
+                Node::Symlink { .. } => "link",
+                Node::Fifo => "fifo",
+                Node::Socket => "socket",
+                Node::Device(_) => "char",
+                _ => "file",
+            };
+            let meta = &inode.meta;
+            let (sec, nsec) =
+                (meta.times.modify.div_euclid(1_000_000_000), meta.times.modify.rem_euclid(1_000_000_000));
+            let _ = write!(
+                text,
+                "{path} type={kind} mode={:04o} uid={} gid={} time={sec}.{nsec:09}",
+                meta.mode, meta.uid, meta.gid
+            );
+            let origin = match &inode.node {
+                Node::Regular(content) => {
+                    let _ = write!(text, " size={}", content.size);
+                    match &content.store {
+                        Store::Lower(origin) => Some(origin),
+                        _ => None,
+                    }
+                }
+                Node::Directory(Directory { source: DirectorySource::Lower(origin), .. }) => Some(origin),
+                Node::Symlink { target, .. } => {
+                    let _ = write!(text, " link={}", escaped(target));
+                    None
+                }
+                Node::Device(device) => {
+                    let number = device.number();
+                    let _ = write!(text, " device=linux,{},{}", number >> 8, number & 0xff);
+                    None
+                }
+                _ => None,
+            };
+            if let Some(origin) = origin {
+                let _ = write!(text, " origin={}", escaped(origin.as_os_str().as_bytes()));
+            }
+            if !inode.node.is_directory() && inode.links.len() > 1 {
+                let _ = write!(text, " nlink={} inode={}", inode.links.len(), inode.number);
+            }
+            for (name, value) in inode.attributes.iter().flat_map(|all| all.iter()) {
+                let _ = write!(text, " xattr.{}={}", escaped(name), escaped(value));
+            }
+            text.push('\n');
+        }
+        self.describe_directory(key, path, text);
+    }
+}
+
+/// As mtree(5) writes names: what is not a visible ASCII character is a backslash and three octal
+/// digits.
+fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        if byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'#' | b'=') {
+            text.push(char::from(*byte));
+        } else {
+            let _ = write!(text, "\\{byte:03o}");
+        }
+    }
+    text
+}
+
+/// The reverse of [`escaped`].
+pub(super) fn unescaped(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let (mut out, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        let octal = bytes.get(at + 1..at + 4).and_then(|digits| std::str::from_utf8(digits).ok());
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) if bytes[at] == b'\\' => {
+                out.push(byte);
+                at += 4;
+            }
+            _ => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    out
+}
+
+/// The path and the keywords of a line; `None` for comments.
+pub(super) fn parsed(line: &str) -> Option<(Vec<Vec<u8>>, impl Iterator<Item = (&str, &str)>)> {
+    let line = line.trim();
+    if line.is_empty() || line.starts_with('#') {
+        return None;
+    }
+    let mut words = line.split_ascii_whitespace();
+    let path = words.next()?.strip_prefix("./")?;
+    let parts = path.split('/').map(unescaped).collect();
+    Some((parts, words.filter_map(|word| word.split_once('='))))
+}
+
+/// Whether `path` is something that exists natively.
+pub(super) fn exists(host: &mut Host, path: &Path) -> Result<bool, Errno> {
+    match host.machine.stat(path) {
+        Ok(_) => Ok(true),
+        Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_survive_and_lines_are_read_back() {
+        let name = b"a b\\c=#\xff\n";
+        assert_eq!(escaped(name), "a\\040b\\134c\\075\\043\\377\\012");
+        assert_eq!(unescaped(&escaped(name)), name);
+        let (path, words) = parsed("./fs/a\\040b type=file mode=0644 time=1.5").unwrap();
+        assert_eq!(path, [b"fs".to_vec(), b"a b".to_vec()]);
+        assert_eq!(words.collect::<Vec<_>>(), [("type", "file"), ("mode", "0644"), ("time", "1.5")]);
+        assert!(parsed("#mtree").is_none() && parsed("").is_none());
+    }
+}

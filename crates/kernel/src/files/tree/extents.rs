@@ -1,0 +1,140 @@
+//! Which parts of a file hold data: `SEEK_DATA`, `SEEK_HOLE` and `st_blocks`. The native file may
+//! have other holes, since file systems differ in what they leave out.
+
+use belljar_base::Map;
+
+/// The unit in which space is given to files.
+pub const BLOCK: u64 = 4_096;
+
+/// The parts of a file that hold data, in whole blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Extents {
+    /// All of it.
+    Everything,
+    /// From each start to each end; they don't touch.
+    Parts(Map<u64, u64>),
+}
+
+impl Extents {
+    /// Those of a new file.
+    pub fn none() -> Extents {
+        Extents::Parts(Map::new())
+    }
+    /// The bytes `start..end` hold data now.
+    pub fn add(&mut self, start: u64, end: u64) {
+        let Extents::Parts(parts) = self else { return };
+        if start >= end {
+            return;
+        }
+        let (mut start, mut end) = (start / BLOCK * BLOCK, end.div_ceil(BLOCK) * BLOCK);
+        if let Some((from, to)) = parts.range_mut(..=start).next_back()
+            && *to >= start
+        {
+            if *to >= end {
+                return;
+            }
+            start = *from;
+        }
+        while let Some((from, to)) = parts.range(start..=end).next() {
+            let from = *from;
+            end = end.max(*to);
+            parts.remove(&from);
+        }
+        parts.insert(start, end);
+    }
+    /// The bytes `start..end` of a file of `size` bytes are a hole: what they have of blocks is
+    /// given back.
+    pub fn remove(&mut self, start: u64, end: u64, size: u64) {
+        let (start, end) = (start.div_ceil(BLOCK) * BLOCK, end / BLOCK * BLOCK);
+        if start >= end {
+            return;
+        }
+        if let Extents::Everything = self {
+            *self = Extents::none();
+            self.add(0, size);
+        }
+        let Extents::Parts(parts) = self else { return };
+        let touched: Vec<(u64, u64)> =
+            parts.range(..end).rev().take_while(|(_, to)| **to > start).map(|(f, t)| (*f, *t)).collect();
+        for (from, to) in touched {
+            parts.remove(&from);
+            if from < start {
+                parts.insert(from, start);
+            }
+            if to > end {
+                parts.insert(end, to);
+            }
+        }
+    }
+    /// A file of `size` bytes is made longer: what is added is a hole.
+    pub fn grow(&mut self, size: u64) {
+        if let Extents::Everything = self {
+            *self = Extents::none();
+            self.add(0, size);
+        }
+    }
+    /// The file has been cut to `size` bytes.
+    pub fn cut(&mut self, size: u64) {
+        if matches!(self, Extents::Parts(_)) {
+            self.remove(size, u64::MAX, u64::MAX);
+        }
+    }
+    /// The first byte from `at` on that holds data; `None` if there is none before `size`.
+    pub fn next_data(&self, at: u64, size: u64) -> Option<u64> {
+        let Extents::Parts(parts) = self else { return (at < size).then_some(at) };
+        if parts.range(..=at).next_back().is_some_and(|(_, to)| *to > at) {
+            return (at < size).then_some(at);
+        }
+        parts.range(at..).next().map(|(from, _)| *from).filter(|from| *from < size)
+    }
+    /// The first byte from `at` on that lies in a hole; behind the last byte there is one.
+    pub fn next_hole(&self, at: u64, size: u64) -> u64 {
+        let Extents::Parts(parts) = self else { return size };
+        match parts.range(..=at).next_back() {
+            Some((_, to)) if *to > at => (*to).min(size),
+            _ => at,
+        }
+    }
+    /// How many bytes are set aside for a file of `size` bytes.
+    pub fn allocated(&self, size: u64) -> u64 {
+        match self {
+            Extents::Everything => size.div_ceil(BLOCK) * BLOCK,
+            Extents::Parts(parts) => parts.iter().map(|(from, to)| to - from).sum(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const K: u64 = 1_024;
+
+    #[test]
+    fn parts_join_and_split_at_blocks() {
+        let mut extents = Extents::none();
+        extents.add(0, 10);
+        extents.add(64 * K, 64 * K + 1);
+        assert_eq!(extents.allocated(65 * K), 8 * K);
+        assert_eq!(extents.next_hole(0, 65 * K), 4 * K);
+        assert_eq!(extents.next_data(4 * K, 65 * K), Some(64 * K));
+        assert_eq!(extents.next_data(68 * K, 100 * K), None);
+        assert_eq!(extents.next_hole(64 * K, 65 * K), 65 * K, "behind the end is a hole");
+        extents.add(4 * K, 64 * K);
+        assert_eq!(extents, Extents::Parts([(0, 68 * K)].into()));
+        extents.remove(5 * K, 33 * K, 68 * K);
+        assert_eq!(extents, Extents::Parts([(0, 8 * K), (32 * K, 68 * K)].into()));
+        extents.cut(40 * K);
+        assert_eq!(extents, Extents::Parts([(0, 8 * K), (32 * K, 40 * K)].into()));
+    }
+
+    #[test]
+    fn a_hole_in_everything_leaves_the_rest() {
+        let mut extents = Extents::Everything;
+        extents.remove(0, 100, 64 * K);
+        assert_eq!(extents, Extents::Everything, "less than a block");
+        extents.remove(4 * K, 8 * K, 64 * K);
+        assert_eq!(extents, Extents::Parts([(0, 4 * K), (8 * K, 64 * K)].into()));
+        assert_eq!(extents.next_hole(0, 64 * K), 4 * K);
+    }
+}

@@ -1,0 +1,96 @@
+//! Extended attributes, `xattr(7)`: those of users, and those of root. Access control lists and
+//! security labels are not there, as on a file system that has been mounted without them.
+
+use super::permission::{READ, WRITE};
+use super::tree::Node;
+use crate::host::Host;
+use crate::ids::{InodeKey, ProcessKey};
+use belljar_linux_abi::{Errno, c};
+
+const USER: &[u8] = b"user.";
+const TRUSTED: &[u8] = b"trusted.";
+
+impl Host {
+    /// Whether a process may read (or, for `WRITE`, change) an attribute of this name: `EOPNOTSUPP`
+    /// for a kind that files don't have.
+    fn check_attribute(
+        &mut self,
+        process: ProcessKey,
+        inode: InodeKey,
+        name: &[u8],
+        access: u32,
+    ) -> Result<(), Errno> {
+        let refused = if access == READ { Errno::ENODATA } else { Errno::EPERM };
+        if name.starts_with(TRUSTED) {
+            return self.check_superuser(process).map_err(|_| refused);
+        }
+        if !name.starts_with(USER) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        if name == USER {
+            return Err(Errno::EINVAL);
+        }
+        match self.inode(inode).node {
+            Node::Regular(_) | Node::Directory(_) => {}
+            Node::Virtual(_) => return Err(Errno::EOPNOTSUPP),
+            _ => return Err(refused),
+        }
+        self.check_permission(process, inode, access)
+    }
+    /// The value of an attribute; `ENODATA` if there is none of this name.
+    pub(crate) fn attribute(
+        &mut self,
+        process: ProcessKey,
+        inode: InodeKey,
+        name: &[u8],
+    ) -> Result<Vec<u8>, Errno> {
+        self.check_attribute(process, inode, name, READ)?;
+        let attributes = self.inode(inode).attributes.as_ref();
+        attributes.and_then(|all| all.get(name)).map(|value| value.to_vec()).ok_or(Errno::ENODATA)
+    }
+    /// All names that a process may know, each ended by a zero byte.
+    pub(crate) fn attribute_names(&mut self, process: ProcessKey, inode: InodeKey) -> Vec<u8> {
+        let superuser = self.check_superuser(process).is_ok();
+        let mut names = Vec::new();
+        for name in self.inode(inode).attributes.iter().flat_map(|all| all.keys()) {
+            if superuser || name.starts_with(USER) {
+                names.extend_from_slice(name);
+                names.push(0);
+            }
+        }
+        names
+    }
+    /// `setxattr(2)`.
+    pub(crate) fn set_attribute(
+        &mut self,
+        process: ProcessKey,
+        inode: InodeKey,
+        name: Vec<u8>,
+        value: Vec<u8>,
+        flags: i32,
+    ) -> Result<(), Errno> {
+        self.check_attribute(process, inode, &name, WRITE)?;
+        let attributes = self.inode(inode).attributes.get_or_insert_default();
+        match attributes.contains_key(&name[..]) {
+            true if flags & c::XATTR_CREATE != 0 => return Err(Errno::EEXIST),
+            false if flags & c::XATTR_REPLACE != 0 => return Err(Errno::ENODATA),
+            _ => {}
+        }
+        attributes.insert(name.into(), value.into());
+        self.inode_changed(inode);
+        Ok(())
+    }
+    /// `removexattr(2)`.
+    pub(crate) fn remove_attribute(
+        &mut self,
+        process: ProcessKey,
+        inode: InodeKey,
+        name: &[u8],
+    ) -> Result<(), Errno> {
+        self.check_attribute(process, inode, name, WRITE)?;
+        let attributes = self.inode(inode).attributes.as_mut();
+        attributes.and_then(|all| all.remove(name)).ok_or(Errno::ENODATA)?;
+        self.inode_changed(inode);
+        Ok(())
+    }
+}
