@@ -142,8 +142,8 @@ def test_hosts_on_the_same_paths_never_meet(run_experiment):
             {"path": "pg_ctlcluster", "args": f"{version} sim stop", "start_time": "15 s"},
         ])
 
-    done = run_experiment(experiment({"a": host("alpha"), "b": host("beta")}, stop="30 s"), timeout=200)
-    for name, own, other in (("a", b"alpha", b"beta"), ("b", b"beta", b"alpha")):
+    done = run_experiment(experiment({"a": host("xyzzy-a"), "b": host("plugh-b")}, stop="30 s"), timeout=200)
+    for name, own, other in (("a", b"xyzzy-a", b"plugh-b"), ("b", b"plugh-b", b"xyzzy-a")):
         assert done.streams(name, "redis-cli")[1].read_bytes() == own + b"\n"
         assert done.stdout(name, "curl") == own + b"\n"
         assert done.stdout(name, "psql") == own + b"\n"

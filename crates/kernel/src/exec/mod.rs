@@ -58,7 +58,9 @@ impl Host {
         let (mm, regs) = mapped?;
         self.adopt_image(process, mm, &program);
         let context = self.machine.create_context(self.spaces[mm.0].space, &regs);
-        self.create_thread(process, context);
+        let thread = self.create_thread(process, context);
+        // Named after the path that it was asked for by, whatever links that follows.
+        self.thread(thread).comm = crate::task::comm_of(&program.path);
         Ok(())
     }
 

@@ -68,9 +68,13 @@ impl Host {
         let (process, tid) = (caller.process, caller.tid);
         let pid = self.processes[process.0].pid;
         if !self.strace.names.contains_key(&pid) {
-            let exe = &self.processes[process.0].exe;
-            let program = exe.rsplit(|b| *b == b'/').next().unwrap_or_default();
-            self.strace.names.insert(pid, format!("{}.{pid}", String::from_utf8_lossy(program)));
+            // As its output is named, where it has one of its own.
+            let program = match self.processes[process.0].spec {
+                Some(spec) => self.config.processes[spec].path.rsplit('/').next().unwrap_or_default().into(),
+                None => String::from_utf8_lossy(&caller.comm),
+            };
+            let name = format!("{program}.{pid}");
+            self.strace.names.insert(pid, name);
         }
         let traced = Traced { process, pid, tid, number, args };
         if matches!(table::entry(number).map(|entry| entry.name), Some("execve" | "execveat")) {
