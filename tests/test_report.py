@@ -1,0 +1,89 @@
+"""The HTML report, looked at by a real browser without a network."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+from conftest import EXAMPLES, execute
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    found = next((path for path in map(shutil.which, BROWSERS) if path), None)
+    if found is None:
+        pytest.skip("no Chromium is installed (Debian: apt install chromium)")
+    return found
+
+
+@pytest.fixture
+def page(belljar, run_experiment, workdir):
+    text = yaml.safe_load((EXAMPLES / "first.yaml").read_text())
+    text["belljar"] = {"metrics": {"interval": "10 ms"}}
+    # What a program writes is shown, never executed.
+    evil = "</script><script>document.body.dataset.evil = 1</script><img src=x onerror='document.body.dataset.evil=2'>"
+    text["hosts"]["berlin"]["processes"].append({"path": "/bin/echo", "args": [evil], "expected_final_state": {"exited": 1}})
+    ran = run_experiment(text, status=1)
+    file = workdir / "page.html"
+    done = execute([belljar, "report", ran.path, "-o", file], 20)
+    assert done.status == 0 and done.out.strip() == str(file), done
+    return file
+
+
+def look(browser, workdir, page, *arguments):
+    """Lets the browser load the page, all names of hosts unknown to it, and gives what it says."""
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr",
+               f"--user-data-dir={workdir / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=5000"]
+    done = subprocess.run([*command, *arguments, page.as_uri()], capture_output=True, text=True, timeout=90, cwd=workdir)
+    assert done.returncode == 0, done.stderr[-2000:]
+    said = re.findall(r"CONSOLE.*", done.stderr)
+    assert not said, f"the page complains: {said}"
+    return done.stdout
+
+
+def test_the_page_in_a_browser(browser, workdir, page):
+    dom = look(browser, workdir, page, "--dump-dom")
+    body = re.search(r"<body([^>]*)>", dom)[1]
+    assert 'data-ready="yes"' in body, "the script has not run to its end"
+    assert "data-evil" not in body
+    for heading in ("Topology", "Sent", "Received", "System calls", "TCP connections", "Processes", "Hosts", "Events",
+                    "Warnings", "Output"):
+        assert re.search(rf"<h2>{heading}\b", dom), heading
+    assert len(re.findall(r'<g class="host"', dom)) == 4
+    # The three cities share their processes by a merge key.
+    for text in ("server room", "50 ms, 1 % lost", "3 failed", "curl.1000", "bytes: connected after"):
+        assert text in dom, text
+    curves = re.findall(r'<path d="(M[^"]+)"', dom)
+    assert len(curves) >= 4 * 3 and all("NaN" not in curve for curve in curves)
+
+
+def test_the_page_has_something_to_look_at(browser, workdir, page):
+    look(browser, workdir, page, f"--screenshot={workdir / 'shot.png'}", "--window-size=1300,1600")
+    # A page that is blank compresses to next to nothing.
+    assert (workdir / "shot.png").stat().st_size > 60_000
+
+
+def test_the_page_stands_alone(page):
+    text = page.read_text()
+    assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", text) and "@import" not in text
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+    assert data["statistics"]["hosts"]["tokyo"]["processes"][0]["state"] == "exited 0"
+    assert sum(map(sum, (h["bytes_out"] for h in data["hosts"]))) == sum(h["bytes_out"] for h in data["statistics"]["hosts"].values())
+
+
+def test_without_time_series_or_processes(belljar, run_experiment, workdir, browser):
+    ran = run_experiment({"general": {"stop_time": "1 s"}, "network": {"graph": {"type": "1_gbit_switch"}},
+                          "hosts": {"idle": {"network_node_id": 0, "processes": []}}})
+    assert execute([belljar, "report", ran.path], 20).status == 0
+    dom = look(browser, workdir, ran.path / "report.html", "--dump-dom")
+    assert 'data-ready="yes"' in dom and "belljar.metrics.interval" in dom
+
+
+def test_a_page_that_cannot_be_written(belljar, run_experiment):
+    ran = run_experiment(EXAMPLES / "first.yaml")
+    done = execute([belljar, "report", ran.path, "-o", "/no/such/folder/page.html"], 20)
+    assert done.status == 1 and re.match("error: /no/such/folder/page.html cannot be written", done.err), done
