@@ -61,6 +61,7 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         self.open(file).offset = at;
+        self.file_event(inode, c::IN_ACCESS);
         Ok(out)
     }
 

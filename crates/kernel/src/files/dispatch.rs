@@ -29,6 +29,7 @@ impl Call<'_> {
                 self.read_pipe(file, pipe, buffers)
             }
             FileKind::Socket(socket) => socket_io::read_socket(self, file, socket, buffers),
+            FileKind::Inotify(n) => self.read_inotify(file, n, buffers),
             FileKind::PtyMaster { pty, .. } => self.read_master(file, pty, buffers),
             FileKind::Terminal { pty, .. } => self.read_terminal(file, pty, buffers),
             FileKind::EventFd(n) => self.read_eventfd(file, n, buffers),
@@ -78,6 +79,11 @@ impl Call<'_> {
             }
             (FileKind::PipeReader(_) | FileKind::PipeWriter(_) | FileKind::PipeBoth(_), c::FIONREAD) => {
                 let len = self.host.pipe_of(file).map_or(0, |pipe| pipe.len());
+                self.write(argument, &(len as i32))?;
+                done(0)
+            }
+            (FileKind::Inotify(n), c::FIONREAD) => {
+                let len = self.host.files.inotifies[n].queued_bytes();
                 self.write(argument, &(len as i32))?;
                 done(0)
             }

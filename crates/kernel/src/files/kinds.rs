@@ -45,6 +45,10 @@ pub enum FileKind {
         /// Its bytes.
         content: Option<Arc<[u8]>>,
     },
+    /// An inotify instance: its place in `Files::inotifies`.
+    Inotify(usize),
+    /// A process descriptor: its place in `Files::pidfds`.
+    PidFd(usize),
     /// The master of a pseudo-terminal: its place in `Files::ptys`.
     PtyMaster {
         /// The inode of `/dev/ptmx`.

@@ -1,8 +1,9 @@
 //! What happens when the last reference to an open file goes.
 
-use super::{FdEntry, FileKind};
+use super::{FdEntry, FileKind, OpenFile};
 use crate::host::Host;
 use crate::ids::{FdTableKey, FileKey};
+use belljar_linux_abi::c;
 
 /// The device that anonymous shared memory lies on.
 const SHARED_MEMORY: u64 = 0x1;
@@ -14,8 +15,12 @@ impl Host {
         open.references -= 1;
         if open.references == 0 {
             self.forget_watchers(file);
-            let kind = self.files.open.remove(file.0).kind;
+            let OpenFile { kind, flags, .. } = self.files.open.remove(file.0);
             self.close_waitable(&kind);
+            if let Some(inode) = kind.inode().filter(|_| flags & c::O_PATH == 0) {
+                let writable = matches!(flags & c::O_ACCMODE, c::O_WRONLY | c::O_RDWR);
+                self.file_event(inode, if writable { c::IN_CLOSE_WRITE } else { c::IN_CLOSE_NOWRITE });
+            }
             self.close_inode(file, &kind);
         }
     }

@@ -10,11 +10,13 @@ mod epoll;
 mod eventfd;
 mod executable;
 mod fifo;
+mod inotify;
 mod kinds;
 mod lifetime;
 pub(crate) mod locks;
 mod names;
 mod open;
+mod pidfd;
 mod pipe;
 mod pipe_io;
 pub(crate) mod pty;
@@ -75,6 +77,13 @@ pub struct Files {
     pub(crate) eventfds: Slab<eventfd::EventFd>,
     /// Timer descriptors.
     pub(crate) timerfds: Slab<timerfd::TimerFd>,
+    /// Inotify instances.
+    pub(crate) inotifies: Slab<inotify::Inotify>,
+    /// The instances and watches of each file that is watched.
+    pub(crate) watched: Map<InodeKey, Vec<(usize, i32)>>,
+    last_rename: u32,
+    /// Process descriptors.
+    pub(crate) pidfds: Slab<pidfd::PidFd>,
     /// Pseudo-terminals.
     pub(crate) ptys: Slab<pty::Pty>,
     /// Signal descriptors.
@@ -101,6 +110,10 @@ impl Files {
             watchers: Map::new(),
             eventfds: Slab::new(),
             timerfds: Slab::new(),
+            inotifies: Slab::new(),
+            watched: Map::new(),
+            last_rename: 0,
+            pidfds: Slab::new(),
             ptys: Slab::new(),
             signalfds: Slab::new(),
             fifos: Map::new(),

@@ -43,6 +43,7 @@ impl Host {
             self.forget_if_unused(inode);
             return Err(errno);
         }
+        self.name_event(found.parent, &found.name, true, c::IN_CREATE, 0);
         Ok(())
     }
 
@@ -61,6 +62,7 @@ impl Host {
         let inode = self.new_inode_at(found, Node::Symlink { target, own: true }, 0o777);
         self.add_name(found.parent, &found.name, inode);
         self.content_changed(found.parent);
+        self.name_event(found.parent, &found.name, false, c::IN_CREATE, 0);
         Ok(())
     }
 
@@ -70,6 +72,7 @@ impl Host {
         let inode = self.new_inode_at(found, node, mode);
         self.add_name(found.parent, &found.name, inode);
         self.content_changed(found.parent);
+        self.name_event(found.parent, &found.name, false, c::IN_CREATE, 0);
         Ok(inode)
     }
 
@@ -93,6 +96,8 @@ impl Host {
         self.add_name(found.parent, &found.name, inode);
         self.inode_changed(inode);
         self.content_changed(found.parent);
+        self.self_event(inode, c::IN_ATTRIB);
+        self.name_event(found.parent, &found.name, false, c::IN_CREATE, 0);
         Ok(())
     }
     /// Gives a file of `O_TMPFILE` its first name.
@@ -106,6 +111,7 @@ impl Host {
         }
         self.add_name(found.parent, &found.name, inode);
         self.content_changed(found.parent);
+        self.name_event(found.parent, &found.name, false, c::IN_CREATE, 0);
         Ok(())
     }
 
@@ -129,7 +135,7 @@ impl Host {
         }
         self.check_may_remove(found.process, found.parent, inode)?;
         self.check_removable(found.parent, inode)?;
-        self.drop_name(found.parent, &found.name, inode)?;
+        self.drop_name(found.parent, &found.name, inode, true)?;
         self.content_changed(found.parent);
         Ok(())
     }
@@ -149,8 +155,15 @@ impl Host {
         }
         Ok(())
     }
-    /// Takes a name away, natively too, and the file with its last name unless it is open.
-    fn drop_name(&mut self, parent: InodeKey, name: &[u8], inode: InodeKey) -> Result<(), Errno> {
+    /// Takes a name away, natively too, and the file with its last name unless it is open. Another
+    /// file may take the name over: `deleted` says that none does.
+    fn drop_name(
+        &mut self,
+        parent: InodeKey,
+        name: &[u8],
+        inode: InodeKey,
+        deleted: bool,
+    ) -> Result<(), Errno> {
         if self.has_own_name(inode) {
             let path = self.own_path_in(parent, name).ok_or(Errno::ENOENT)?;
             let last = self.inode(inode).links.len() == 1;
@@ -167,7 +180,14 @@ impl Host {
         }
         self.remove_name(parent, name);
         self.inode_changed(inode);
+        let is_directory = self.inode(inode).node.is_directory();
+        if !is_directory {
+            self.self_event(inode, c::IN_ATTRIB);
+        }
         self.forget_if_unused(inode);
+        if deleted {
+            self.name_event(parent, name, is_directory, c::IN_DELETE, 0);
+        }
         Ok(())
     }
 
@@ -207,7 +227,7 @@ impl Host {
                 (true, false) => return Err(Errno::ENOTDIR),
                 _ => self.check_removable(to.parent, target)?,
             }
-            self.drop_name(to.parent, &to.name, target)?;
+            self.drop_name(to.parent, &to.name, target, false)?;
         } else if to.slash && !is_directory {
             return Err(Errno::ENOTDIR);
         }
@@ -220,6 +240,10 @@ impl Host {
             let whiteout = self.new_inode_at(from, Node::Device(Device::Absent(0)), 0);
             self.add_name(from.parent, &from.name, whiteout);
         }
+        let cookie = self.next_rename_cookie();
+        self.name_event(from.parent, &from.name, is_directory, c::IN_MOVED_FROM, cookie);
+        self.name_event(to.parent, &to.name, is_directory, c::IN_MOVED_TO, cookie);
+        self.self_event(inode, c::IN_MOVE_SELF);
         Ok(())
     }
     fn check_move(

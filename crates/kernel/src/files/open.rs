@@ -153,12 +153,19 @@ impl Host {
             }
         };
         let key = kind.inode().unwrap_or(key);
-        Ok(Opened::File(self.open_inode_file(kind, key, flags)))
+        let file = self.open_inode_file(kind, key, flags);
+        if flags & c::O_TRUNC != 0 {
+            self.file_event(key, c::IN_MODIFY);
+        }
+        Ok(Opened::File(file))
     }
 
     /// An open file over an inode, which stays as long as it is open.
     pub(crate) fn open_inode_file(&mut self, kind: FileKind, inode: InodeKey, flags: i32) -> FileKey {
         self.inode(inode).opens += 1;
+        if flags & c::O_PATH == 0 {
+            self.file_event(inode, c::IN_OPEN);
+        }
         // Every file of 64-bit programs is a large file.
         self.open_file(kind, flags & KEPT_FLAGS | 0o100000)
     }
@@ -171,6 +178,7 @@ impl Host {
         self.add_name(found.parent, &found.name, inode);
         self.keep_native(inode, native);
         self.content_changed(found.parent);
+        self.name_event(found.parent, &found.name, false, c::IN_CREATE, 0);
         Ok(inode)
     }
 

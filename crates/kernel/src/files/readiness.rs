@@ -44,6 +44,8 @@ impl Host {
             FileKind::Epoll(epoll) => self.epoll_readiness(*epoll),
             FileKind::Socket(socket) => self.socket_readiness(*socket),
             FileKind::EventFd(n) => self.files.eventfds[*n].readiness(),
+            FileKind::Inotify(n) => self.files.inotifies[*n].readiness(),
+            FileKind::PidFd(n) => self.pidfd_readiness(*n),
             FileKind::PtyMaster { pty, .. } => self.files.ptys[*pty].master_readiness(),
             FileKind::Terminal { pty, .. } => self.files.ptys[*pty].slave_readiness(),
             FileKind::TimerFd(n) => self.files.timerfds[*n].readiness(),
@@ -62,6 +64,8 @@ impl Host {
             FileKind::Epoll(epoll) => Some(self.files.epolls[epoll.0].queue),
             FileKind::Socket(socket) => Some(self.socket_queue(*socket)),
             FileKind::EventFd(n) => Some(self.files.eventfds[*n].queue),
+            FileKind::Inotify(n) => Some(self.files.inotifies[*n].queue),
+            FileKind::PidFd(n) => Some(self.files.pidfds[*n].queue),
             FileKind::PtyMaster { pty, .. } | FileKind::Terminal { pty, .. } => {
                 Some(self.files.ptys[*pty].queue)
             }
@@ -112,6 +116,8 @@ impl Host {
                 let event = self.files.eventfds.remove(*n);
                 self.waits.destroy(event.queue);
             }
+            FileKind::Inotify(n) => self.close_inotify(*n),
+            FileKind::PidFd(n) => self.close_pidfd(*n),
             FileKind::PtyMaster { pty, .. } => self.close_master(*pty),
             FileKind::Terminal { pty, .. } => self.close_slave(*pty),
             FileKind::TimerFd(n) => self.close_timerfd(*n),

@@ -35,6 +35,9 @@ pub fn read(
     if offset.is_none() {
         call.host.open(file).offset = start + moved;
     }
+    if moved > 0 {
+        call.host.file_event(inode, c::IN_ACCESS);
+    }
     done(moved)
 }
 
@@ -111,6 +114,9 @@ pub fn write(
     }
     if offset.is_none() {
         call.host.open(file).offset = start + moved;
+    }
+    if moved > 0 {
+        call.host.file_event(inode, c::IN_MODIFY);
     }
     done(moved)
 }

@@ -22,7 +22,11 @@ pub fn sys_clone(call: &mut Call<'_>) -> SysResult {
         tls,
         parent_tid,
         child_tid,
+        pidfd: parent_tid,
     };
+    if request.flags & c::CLONE_PIDFD as u64 != 0 && request.flags & c::CLONE_PARENT_SETTID as u64 != 0 {
+        return Err(Errno::EINVAL);
+    }
     run(call, request)
 }
 
@@ -54,7 +58,7 @@ pub fn sys_clone3(call: &mut Call<'_>) -> SysResult {
     for (word, bytes) in words.iter_mut().zip(given.chunks_exact(8)) {
         *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
     }
-    let [flags, _pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, _, cgroup] =
+    let [flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, _, cgroup] =
         words;
     let has_stack = stack != 0;
     if flags & SIGNAL_MASK != 0
@@ -70,7 +74,7 @@ pub fn sys_clone3(call: &mut Call<'_>) -> SysResult {
     }
     let stack = if has_stack { stack.wrapping_add(stack_size) } else { 0 };
     let exit_signal = exit_signal as i32;
-    run(call, CloneRequest { flags, exit_signal, stack, tls, parent_tid, child_tid })
+    run(call, CloneRequest { flags, exit_signal, stack, tls, parent_tid, child_tid, pidfd })
 }
 
 fn run(call: &mut Call<'_>, request: CloneRequest) -> SysResult {

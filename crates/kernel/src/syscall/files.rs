@@ -203,6 +203,7 @@ fn cut(call: &mut Call<'_>, inode: InodeKey, size: u64) -> SysResult {
     }
     call.host.written_by(call.process, inode);
     call.host.set_size(inode, size)?;
+    call.host.file_event(inode, c::IN_MODIFY);
     done(0)
 }
 

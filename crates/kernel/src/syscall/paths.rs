@@ -223,6 +223,7 @@ fn chmod(call: &mut Call<'_>, inode: Option<InodeKey>, mode: u32) -> SysResult {
     call.host.check_owns(call.process, inode)?;
     call.host.inode(inode).meta.mode = call.host.mode_to_set(call.process, inode, mode);
     call.host.inode_changed(inode);
+    call.host.file_event(inode, c::IN_ATTRIB);
     done(0)
 }
 
@@ -263,6 +264,7 @@ fn chown(call: &mut Call<'_>, inode: Option<InodeKey>, uid: u32, gid: u32) -> Sy
         inode.meta.mode &= if inode.meta.mode & 0o010 != 0 { !0o6000 } else { !0o4000 };
     }
     call.host.inode_changed(key);
+    call.host.file_event(key, c::IN_ATTRIB);
     done(0)
 }
 
@@ -355,6 +357,12 @@ fn set_times(call: &mut Call<'_>, inode: Option<InodeKey>, new: [NewTime; 2]) ->
     }
     call.host.inode(inode).changed = true;
     let now = call.host.clock.realtime_ns() as i64;
+    let event = match new {
+        [NewTime::Omit, NewTime::Omit] => 0,
+        [_, NewTime::Omit] => c::IN_ACCESS,
+        [NewTime::Omit, _] => c::IN_MODIFY,
+        _ => c::IN_ATTRIB,
+    };
     let times = &mut call.host.inode(inode).meta.times;
     for (field, new) in [&mut times.access, &mut times.modify].into_iter().zip(new) {
         match new {
@@ -364,6 +372,7 @@ fn set_times(call: &mut Call<'_>, inode: Option<InodeKey>, new: [NewTime; 2]) ->
         }
     }
     times.change = now;
+    call.host.file_event(inode, event);
     done(0)
 }
 

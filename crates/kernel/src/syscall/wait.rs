@@ -41,11 +41,17 @@ pub fn sys_waitid(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let id = call.int(1);
+    let mut nonblocking = false;
     let which = match call.uint(0) {
         c::P_ALL => Selector::Any,
         c::P_PID if id > 0 => Selector::Pid(id),
         c::P_PGID if id == 0 => Selector::Group(call.host.process(call.process).pgid),
         c::P_PGID if id > 0 => Selector::Group(id),
+        c::P_PIDFD if id >= 0 => {
+            let file = call.host.file_of(call.process, id)?;
+            nonblocking = call.host.open(file).is_nonblocking();
+            Selector::Pid(call.host.pidfd_pid(file)?)
+        }
         _ => return Err(Errno::EINVAL),
     };
     match call.host.collect_child(call.process, which, flags)? {
@@ -60,6 +66,7 @@ pub fn sys_waitid(call: &mut Call<'_>) -> SysResult {
             store_info(call, info, None)?;
             done(0)
         }
+        None if nonblocking => Err(Errno::EAGAIN),
         None => wait(call, flags),
     }
 }

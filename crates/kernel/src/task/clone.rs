@@ -21,6 +21,8 @@ pub(crate) struct CloneRequest {
     pub parent_tid: u64,
     /// `CLONE_CHILD_SETTID` and `CLONE_CHILD_CLEARTID`.
     pub child_tid: u64,
+    /// `CLONE_PIDFD`: where the child's descriptor is stored.
+    pub pidfd: u64,
 }
 
 const THREAD: u64 = c::CLONE_THREAD as u64;
@@ -79,7 +81,7 @@ impl Host {
             self.warn("a new namespace (clone or unshare with CLONE_NEW*) is not supported");
             return Err(Errno::EPERM);
         }
-        if request.has(c::CLONE_PIDFD) {
+        if request.has(c::CLONE_PIDFD) && kind == Kind::Thread {
             return Err(Errno::EINVAL);
         }
         let process = self.threads[parent.0].process;
@@ -96,6 +98,12 @@ impl Host {
             Kind::CopyingMemory => self.fork_process(parent, request)?,
         };
         self.set_up_child(parent, child, request, kind);
+        if request.has(c::CLONE_PIDFD) {
+            let file = self.create_pidfd(self.threads[child.0].process, 0);
+            // The child has been made: what goes wrong from here on shows in the number stored.
+            let fd = self.install_fd(process, file, true, 0).map_or(-1, |fd| fd as i32);
+            let _ = self.write_guest(process, request.pidfd, &fd.to_le_bytes());
+        }
         let tid = self.threads[child.0].tid;
         if request.has(c::CLONE_VFORK) {
             self.process(self.threads[child.0].process).vfork_parent = Some(parent);

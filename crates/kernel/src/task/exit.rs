@@ -77,6 +77,7 @@ impl Host {
 
     /// Tells the parent; one that does not want to wait for its children has them vanish.
     fn announce_end(&mut self, process: ProcessKey, status: WaitStatus) {
+        self.notify_pidfds(self.processes[process.0].pid);
         let target = &self.processes[process.0];
         let Some(parent) = target.parent else {
             // Pid 1 waits for everybody.
@@ -106,6 +107,7 @@ impl Host {
         let calls = self.calls_with_children(process);
         let gone = self.processes.remove(process.0);
         self.pids.remove(&gone.pid);
+        self.notify_pidfds(gone.pid);
         self.waits.destroy(gone.child_changed);
         self.waits.destroy(gone.signals.arrived);
         if let Some(parent) = gone.parent {

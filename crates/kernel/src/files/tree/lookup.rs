@@ -105,6 +105,7 @@ impl Host {
     pub(crate) fn forget_if_unused(&mut self, key: InodeKey) {
         let inode = self.inode(key);
         if inode.links.is_empty() && inode.opens == 0 && key != ROOT {
+            self.forget_watches(key);
             self.close_native(key);
             self.remove_unnamed(key);
             let inode = self.files.inodes.remove(key.0);
@@ -170,7 +171,8 @@ impl Host {
             Err(Errno::ENOENT | Errno::ENOTDIR) => return Ok(None),
             Err(errno) => return Err(errno),
         };
-        let linked = matches!(store, Store::Lower(_)) && stat.nlink > 1 && stat.mode & c::S_IFMT == c::S_IFREG;
+        let linked =
+            matches!(store, Store::Lower(_)) && stat.nlink > 1 && stat.mode & c::S_IFMT == c::S_IFREG;
         if linked && let Some(known) = self.files.lower_links.get(&(stat.dev, stat.ino)).copied() {
             return self.link_seen(directory, name, known).map(Some);
         }

@@ -238,6 +238,8 @@ impl Host {
             FileKind::EventFd(_) => anonymous("eventfd"),
             FileKind::TimerFd(_) => anonymous("timerfd"),
             FileKind::SignalFd(_) => anonymous("signalfd"),
+            FileKind::PidFd(_) => anonymous("pidfd"),
+            FileKind::Inotify(_) => b"anon_inode:inotify".to_vec(),
             FileKind::NativeStream(n) => format!("pipe:[{}]", 9_000_000 + u32::from(*n)).into_bytes(),
             kind => match kind.inode() {
                 Some(inode) => self.shown_path(inode),

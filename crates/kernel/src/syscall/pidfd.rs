@@ -1,0 +1,70 @@
+//! pidfd_open(2), pidfd_send_signal(2), pidfd_getfd(2).
+
+use crate::call::{Call, SysResult, done};
+use crate::ids::ProcessKey;
+use belljar_linux_abi::signal::SigInfo;
+use belljar_linux_abi::{Errno, c};
+
+/// pidfd_open(2). `EINVAL` for the number of a thread that is not its process's first.
+pub fn sys_pidfd_open(call: &mut Call<'_>) -> SysResult {
+    let (pid, flags) = (call.int(0), call.uint(1));
+    if flags & !(c::O_NONBLOCK as u32) != 0 || pid <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    let Some(process) = call.host.pids.get(&pid).copied() else {
+        return Err(if call.host.tids.contains_key(&pid) { Errno::EINVAL } else { Errno::ESRCH });
+    };
+    let file = call.host.create_pidfd(process, flags as i32);
+    done(call.host.install_fd(call.process, file, true, 0)?)
+}
+
+/// The process behind descriptor `fd`. `EBADF` if it is no process descriptor, `ESRCH` if the
+/// process has gone.
+fn process_of(call: &Call<'_>, fd: i32) -> Result<ProcessKey, Errno> {
+    let file = call.host.file_of(call.process, fd)?;
+    let pid = call.host.pidfd_pid(file)?;
+    call.host.pids.get(&pid).copied().ok_or(Errno::ESRCH)
+}
+
+/// pidfd_send_signal(2).
+pub fn sys_pidfd_send_signal(call: &mut Call<'_>) -> SysResult {
+    let (signal, info, flags) = (call.int(1), call.args[2], call.uint(3));
+    if flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let target = process_of(call, call.int(0))?;
+    if !(0..=belljar_linux_abi::signal::NSIG).contains(&signal) {
+        return Err(Errno::EINVAL);
+    }
+    let info = if info == 0 {
+        let own = &call.host.processes[call.process.0];
+        SigInfo::user(signal, c::SI_USER, own.pid, own.credentials.ruid)
+    } else {
+        let given: SigInfo = call.read(info)?;
+        if given.signo != signal {
+            return Err(Errno::EINVAL);
+        }
+        if target != call.process && (given.code >= 0 || given.code == c::SI_TKILL) {
+            return Err(Errno::EPERM);
+        }
+        given
+    };
+    if signal != 0 {
+        call.host.send_signal(target, info);
+    }
+    done(0)
+}
+
+/// pidfd_getfd(2).
+pub fn sys_pidfd_getfd(call: &mut Call<'_>) -> SysResult {
+    if call.uint(2) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let target = process_of(call, call.int(0))?;
+    if call.host.processes[target.0].ended.is_some() {
+        return Err(Errno::ESRCH);
+    }
+    let file = call.host.file_of(target, call.int(1))?;
+    call.host.retain_file(file);
+    done(call.host.install_fd(call.process, file, true, 0)?)
+}
