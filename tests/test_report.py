@@ -55,7 +55,7 @@ def test_the_page_in_a_browser(browser, workdir, page):
         assert re.search(rf"<h2>{heading}\b", dom), heading
     assert len(re.findall(r'<g class="host"', dom)) == 4
     # The three cities share their processes by a merge key.
-    for text in ("server room", "50 ms, 1 % lost", "3 failed", "curl.1000", "bytes: connected after"):
+    for text in ("server room", "50 ms, 1 % lost", "3 failed", "curl.1001", "bytes: connected after"):
         assert text in dom, text
     curves = re.findall(r'<path d="(M[^"]+)"', dom)
     assert len(curves) >= 4 * 3 and all("NaN" not in curve for curve in curves)

@@ -1,0 +1,114 @@
+"""Tests of distributed programs under many seeds.
+
+    @pytest.mark.belljar(seeds=20)
+    def test_leader_is_elected(belljar):
+        results = belljar.run(my_experiment())
+        assert "elected" in results.stdout("node1")
+
+Each seed is a test of its own. One that fails prints its seed and how to run it again, and its results are kept; at
+the end the share of seeds that fail is told with its interval."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .experiment import Experiment
+from .results import Results
+from .run import RunFailed, run
+from .statistics import failure_rate
+
+_OUTCOMES = pytest.StashKey[dict[str, list[bool]]]()
+_RUNNER = pytest.StashKey["Runner"]()
+
+
+class Runner:
+    """What the fixture `belljar` gives: runs experiments under the test's seed."""
+
+    def __init__(self, folder: pathlib.Path, seed: int) -> None:
+        self.folder, self.seed = folder, seed
+        #: The results so far, in order.
+        self.results: list[pathlib.Path] = []
+
+    def run(self, experiment: Experiment | str | pathlib.Path, **options: Any) -> Results:
+        """Runs an experiment (see `belljar.run`) under the test's seed unless one is given."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"run{len(self.results) + 1}"
+        self.results.append(path)
+        options.setdefault("seed", self.seed)
+        try:
+            return run(experiment, path, **options)
+        except RunFailed as failure:
+            pytest.fail(str(failure), pytrace=False)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("belljar")
+    group.addoption("--belljar-seed", type=int, metavar="N", help="run the tests under this seed only")
+    group.addoption("--belljar-seeds", type=int, metavar="N", help="run the tests under the seeds from 1 to N")
+    group.addoption("--belljar-folder", metavar="DIR", default=".belljar", help="where the results of failed tests are kept (default: .belljar)")
+    group.addoption("--belljar-keep", action="store_true", help="keep the results of tests that pass, too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "belljar(seeds=1): run under so many seeds (a number or a list)")
+    config.stash[_OUTCOMES] = {}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "belljar_seed" not in metafunc.fixturenames:
+        return
+    marker = metafunc.definition.get_closest_marker("belljar")
+    seeds = marker.kwargs.get("seeds", 1) if marker else 1
+    config = metafunc.config
+    if config.getoption("belljar_seed") is not None:
+        seeds = [config.getoption("belljar_seed")]
+    elif config.getoption("belljar_seeds") is not None:
+        seeds = config.getoption("belljar_seeds")
+    seeds = list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
+    metafunc.parametrize("belljar_seed", seeds, ids=[f"seed{seed}" for seed in seeds])
+
+
+@pytest.fixture
+def belljar(request: pytest.FixtureRequest, belljar_seed: int) -> Iterator[Runner]:
+    """Runs experiments under this test's seed; results are kept if the test fails."""
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", request.node.nodeid)[-150:]
+    folder = pathlib.Path(request.config.rootpath, request.config.getoption("belljar_folder"), name)
+    shutil.rmtree(folder, ignore_errors=True)
+    runner = Runner(folder, belljar_seed)
+    request.node.stash[_RUNNER] = runner
+    yield runner
+    failed = getattr(request.node, "_belljar_failed", False)
+    if not failed and not request.config.getoption("belljar_keep"):
+        shutil.rmtree(folder, ignore_errors=True)
+        if folder.parent.is_dir() and not any(folder.parent.iterdir()):
+            folder.parent.rmdir()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    report = (yield).get_result()  # type: ignore[attr-defined]
+    runner = item.stash.get(_RUNNER, None)
+    if runner is None or report.when != "call" or report.skipped:
+        return
+    test = item.nodeid.split("[")[0]
+    item.config.stash[_OUTCOMES].setdefault(test, []).append(report.failed)
+    if report.failed:
+        item._belljar_failed = True  # type: ignore[attr-defined]
+        kept = "\n".join(f"results: {path}" for path in runner.results if path.is_dir())
+        report.sections.append(
+            ("belljar", f"seed {runner.seed}; again: pytest '{test}' --belljar-seed {runner.seed}\n{kept}")
+        )
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    several = {test: outcomes for test, outcomes in config.stash[_OUTCOMES].items() if len(outcomes) > 1}
+    if several:
+        terminalreporter.section("belljar: seeds")
+        for test, outcomes in several.items():
+            terminalreporter.line(f"{test}: {failure_rate(sum(outcomes), len(outcomes))}")

@@ -1,0 +1,129 @@
+"""Writing experiments, running them and reading results."""
+
+import pytest
+import yaml
+from conftest import execute
+
+from belljar import BelljarError, Experiment, Network, Results, RunFailed, find_binary, run
+
+
+def small(**general):
+    e = Experiment(stop_time="20 s", metrics_interval="100 ms", **general)
+    e.network.edge("here", "there", latency="20 ms", loss=0.01, jitter="1 ms")
+    e.host("server", at="here").run("/usr/bin/python3", "-u", "-m", "http.server", "80", "--directory", "/usr/share/common-licenses",
+                                    expect="running")
+    e.host("client", at="there", bandwidth_down="10 Mbit").run(
+        "/usr/bin/curl", "-sS", "-o", "got", "-w", "%{time_total}\n", "http://server/GPL-3", start="1 s")
+    return e
+
+
+@pytest.mark.needs("curl")
+def test_from_an_experiment_to_frames(workdir):
+    pd = pytest.importorskip("pandas")
+    results = small(seed=3).run(workdir / "out", strace=True, pcap=True)
+    assert results.ok and results.seed == 3 and results.hosts == ["client", "server"]
+    assert float(results.stdout("client", "curl")) > 0.08
+    assert (results.host("client") / "got").read_text().startswith("                    GNU GENERAL PUBLIC LICENSE")
+
+    processes = results.processes().set_index("host")
+    assert processes.loc["client", "state"] == "exited 0" and processes.loc["client", "started"] == 1.0
+    assert pd.isna(processes.loc["server", "ended"])
+    traffic = results.traffic().set_index("host")
+    assert traffic.loc["server", "bytes_out"] > 35_000 and traffic.loc["client", "address"] == "11.0.0.1"
+    assert results.syscall_counts().sum() == sum(results.statistics["syscalls"].values())
+
+    calls = results.calls("client")
+    connect = calls[(calls["call"] == "connect") & calls["arguments"].str.contains("11.0.0.2:80")]
+    assert len(connect) == 1 and connect["time"].iloc[0] >= 1.0
+    packets = results.packet_frame("client")
+    assert len(packets) == traffic.loc["client", "packets_in"] + traffic.loc["client", "packets_out"]
+    assert packets["time"].is_monotonic_increasing and packets["time"].iloc[0] >= 1.0
+    assert set(packets["protocol"]) == {"tcp"} and 80 in set(packets["destination_port"])
+
+    sampled = results.series()
+    assert sampled.groupby("host")["bytes_out"].last().to_dict() == traffic["bytes_out"].to_dict()
+    regular = results.series(every=0.5)
+    assert len(regular) == 2 * 40 and regular.groupby("host")["bytes_out"].last().to_dict() == traffic["bytes_out"].to_dict()
+    at_half = regular[(regular["host"] == "client") & (regular["time"] == 0.5)]
+    assert at_half["bytes_out"].iloc[0] == 0, "nothing was sent before the start"
+    assert results.tcp()["cwnd"].max() >= 10
+
+
+def test_the_yaml_is_understood(belljar, workdir):
+    e = small()
+    e.host("third", at="here", ip_addr="10.1.2.3", pcap=True).run("/bin/sleep", 100, stop="5 s", expect="SIGTERM", env={"A": "b c"})
+    done = execute([belljar, "run", e.save(workdir / "exp.yaml"), "--show-config"], 10)
+    assert done.status == 0, done
+    shown = yaml.safe_load(done.out)["hosts"]["third"]
+    assert shown["ip_addr"] == "10.1.2.3" and shown["host_options"]["pcap_enabled"] is True
+    process = shown["processes"][0]
+    assert process["args"] == ["100"] and process["environment"] == {"A": "b c"}
+    assert process["expected_final_state"] == {"signaled": "SIGTERM"}
+
+
+def test_a_network_from_networkx(belljar, workdir):
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.cycle_graph(4)
+    networkx.set_edge_attributes(graph, 5, "latency")
+    graph.edges[0, 1].update(latency="70 ms", loss=0.25)
+    graph.nodes[2]["host_bandwidth_up"] = "3 Mbit"
+    e = Experiment(stop_time="5 s", network=Network.from_networkx(graph))
+    for n in range(4):
+        e.host(f"h{n}", at=n)
+    e.hosts["h0"].run("/bin/true")
+    results = e.run(workdir / "out")
+    edges = {(edge["source"], edge["target"]): edge for edge in results.topology["edges"]}
+    assert len(edges) == 4 and edges[0, 1]["latency_ns"] == 70_000_000 and edges[0, 1]["loss"] == 0.25
+    assert {h["name"]: h["bandwidth_up"] for h in results.topology["hosts"]}["h2"] == 3_000_000
+    with pytest.raises(ValueError, match="has no 'latency'"):
+        Network.from_networkx(networkx.path_graph(2))
+
+
+def test_mistakes_are_told_where_they_are_made():
+    e = small()
+    with pytest.raises(ValueError, match="a host 'client' already"):
+        e.host("client")
+    with pytest.raises(ValueError, match="no place 'nowhere'"):
+        e.host("x", at="nowhere")
+
+
+def test_a_run_that_fails_has_results(workdir):
+    e = Experiment(stop_time="2 s")
+    e.host("a").run("/bin/false")
+    with pytest.raises(RunFailed, match="expected: exited 0") as failure:
+        e.run(workdir / "out")
+    assert failure.value.results.processes()["shell_status"].tolist() == [1]
+    assert not run(e, workdir / "again", check=False).ok
+
+
+def test_an_experiment_that_cannot_run_has_none(workdir):
+    e = Experiment(stop_time="2 s")
+    e.host("a").run("/no/such/program")
+    with pytest.raises(RunFailed, match="no program '/no/such/program'") as failure:
+        e.run(workdir / "out")
+    assert failure.value.results is None and not (workdir / "out").exists()
+
+
+def test_settings_reach_the_experiment(workdir):
+    e = Experiment(stop_time="2 s")
+    e.host("a").run("/bin/echo", "one")
+    results = run(e, workdir / "out", seed=9, settings={"hosts.a.processes.0.args": ["a: b", "#c"]})
+    assert results.stdout("a") == "a: b #c\n" and results.seed == 9
+
+
+def test_what_is_missing_is_said_with_what_to_do(workdir, monkeypatch):
+    pytest.importorskip("pandas")
+    with pytest.raises(BelljarError, match="has no sim-stats.json"):
+        Results(workdir)
+    e = Experiment(stop_time="1 s")
+    e.host("a").run("/bin/true")
+    results = e.run(workdir / "out")
+    with pytest.raises(BelljarError, match="metrics_interval"):
+        results.series()
+    with pytest.raises(BelljarError, match="pcap=True"):
+        next(results.packets("a"))
+    with pytest.raises(BelljarError, match="there are a$"):
+        results.stdout("b")
+    monkeypatch.setenv("BELLJAR_BIN", "/no/such/belljar")
+    with pytest.raises(BelljarError, match="BELLJAR_BIN is /no/such/belljar"):
+        find_binary()
