@@ -30,7 +30,8 @@ impl Connection {
         let in_flight = self.snd.flight.len();
         let limited = self.in_flight() >= self.window.cwnd;
         // Retransmissions alone say nothing about what the program would send.
-        if !std::mem::take(&mut self.window_use.sent) && !(limited && self.snd.nxt < self.snd.end()) {
+        let held_back = limited && self.snd.nxt < self.snd.end();
+        if !std::mem::take(&mut self.window_use.sent) && !held_back {
             return;
         }
         let usage = &mut self.window_use;

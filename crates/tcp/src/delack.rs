@@ -42,6 +42,11 @@ impl AckPolicy {
         self.ato = DELAY_MIN;
     }
 
+    /// The window has grown: the peer should know.
+    pub(crate) fn announce_growth(&mut self) {
+        self.quick |= 1;
+    }
+
     /// More segments are to be acknowledged at once unless both sides are talking
     /// (`tcp_incr_quickack`).
     fn add_quick(&mut self, window: u32, mss: u32) {

@@ -203,12 +203,14 @@ impl Connection {
     }
 
     fn on_in_order(&mut self, segment: &Repr, len: usize, had_holes: bool, was_empty: bool, now: SimTime) {
-        self.measure_peer_mss(len);
+        self.measure_peer_mss(segment, len);
         if len > 0 {
             self.measure_receive_rtt(segment, len, now);
             let rto = self.rtt.rto();
             self.delack.on_data(self.rcv.window, self.rcv.mss, rto, now);
-            self.rcv.grow_window(len);
+            if self.rcv.grow_window(len) {
+                self.delack.announce_growth();
+            }
             if was_empty || self.rcv.readable() >= self.settings.receive_low_water {
                 self.events |= Events::READABLE;
             }
@@ -242,10 +244,12 @@ impl Connection {
     }
 
     /// `tcp_measure_rcv_mss`: the greatest payload seen is what the peer calls a full segment.
-    fn measure_peer_mss(&mut self, len: usize) {
+    fn measure_peer_mss(&mut self, segment: &Repr, len: usize) {
         let len = len as u32;
         if len >= self.rcv.mss {
             self.rcv.measure_segment(len);
+            // The end of a message that fills its segment exactly: its sender may wait for the ACK.
+            self.delack.pushed |= segment.has(Flags::PSH);
         } else if len > 0 {
             self.delack.pushed = true;
         }

@@ -59,6 +59,8 @@ pub(crate) struct Receiver {
     /// FIN was received up to.
     pub finished: bool,
     data: VecDeque<u8>,
+    /// What `data` takes of the buffer.
+    data_cost: u64,
     out_of_order: Map<u64, Vec<u8>>,
     out_of_order_bytes: usize,
     /// The sequence number of a FIN that arrived out of order.
@@ -119,6 +121,7 @@ impl Receiver {
             ratio: DEFAULT_RATIO,
             finished: false,
             data: VecDeque::new(),
+            data_cost: 0,
             out_of_order: Map::new(),
             out_of_order_bytes: 0,
             pending_fin: None,
@@ -145,7 +148,7 @@ impl Receiver {
 
     /// The window that a buffer of `space` bytes is good for.
     fn window_of(&self, space: u32) -> u32 {
-        (u64::from(space) * u64::from(self.ratio) >> 8) as u32
+        ((u64::from(space) * u64::from(self.ratio)) >> 8) as u32
     }
 
     /// The buffer that a window needs.
@@ -229,6 +232,10 @@ impl Receiver {
     }
 
     fn append(&mut self, bytes: &[u8]) {
+        let len = bytes.len() as u32;
+        // Linux puts small segments together, so that they do not take a whole one's room each.
+        self.data_cost +=
+            if len >= self.mss / 2 { u64::from(truesize(len)) } else { self.space_of(u64::from(len)) };
         self.data.extend(bytes);
         self.nxt += bytes.len() as u64;
         self.bytes_received += bytes.len() as u64;
@@ -368,6 +375,9 @@ impl Receiver {
     /// Drops up to `n` bytes from the front; gives how many.
     pub(crate) fn drop_front(&mut self, n: usize) -> usize {
         let n = n.min(self.data.len());
+        if n > 0 {
+            self.data_cost -= self.data_cost * n as u64 / self.data.len() as u64;
+        }
         self.data.drain(..n);
         if self.data.is_empty() && self.data.capacity() > KEEP_CAPACITY {
             self.data = VecDeque::new();
@@ -377,6 +387,7 @@ impl Receiver {
 
     pub(crate) fn clear(&mut self) {
         self.data = VecDeque::new();
+        self.data_cost = 0;
         self.out_of_order.clear();
         self.out_of_order_bytes = 0;
         self.recent.clear();
@@ -386,8 +397,8 @@ impl Receiver {
     /// segment (RFC 9293, section 3.8.6.2.2, SWS avoidance), and not ahead of `ssthresh`.
     pub(crate) fn select_window(&self) -> u32 {
         let full = self.clamp.min(self.window_of(self.limit));
-        let used = (self.data.len() + self.out_of_order_bytes) as u32;
-        let mut free = full.saturating_sub(used);
+        let used = self.data_cost + self.space_of(self.out_of_order_bytes as u64);
+        let mut free = full.min(self.window_of(u64::from(self.limit).saturating_sub(used) as u32));
         let mss = self.mss.min(full);
         if free < full / 2 {
             free = free >> self.scale << self.scale;
@@ -425,12 +436,13 @@ impl Receiver {
     }
 
     /// In-order data of `len` bytes arrived: let the announced window grow (`tcp_grow_window`).
-    pub(crate) fn grow_window(&mut self, len: usize) {
-        let used = self.data.len() as u32;
-        let space = self.window_of(self.limit).saturating_sub(used).min(self.clamp);
+    /// True if it may.
+    pub(crate) fn grow_window(&mut self, len: usize) -> bool {
+        let left = u64::from(self.limit).saturating_sub(self.data_cost) as u32;
+        let space = self.window_of(left).min(self.clamp);
         let len = len as u32;
         if len < 128 || space <= self.ssthresh {
-            return;
+            return false;
         }
         let cost = truesize(len);
         let growth = if self.window_of(cost) <= len {
@@ -441,6 +453,7 @@ impl Receiver {
         if growth > 0 {
             self.ssthresh += (space - self.ssthresh).min(growth.max(2 * len));
         }
+        growth > 0
     }
 
     /// Segments take more room than their bytes are worth: growth as far as such segments would fit

@@ -106,7 +106,13 @@ impl Host {
 
     /// An ICMP error says what became of a segment from `local` to `remote`; `mtu` is what a router
     /// said that its next link carries.
-    pub(crate) fn tcp_error(&mut self, local: SocketAddr, remote: SocketAddr, errno: Errno, mtu: Option<u16>) {
+    pub(crate) fn tcp_error(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        errno: Errno,
+        mtu: Option<u16>,
+    ) {
         if let Some(mtu) = mtu {
             let now = self.clock.now();
             let Some(key) = self.net.tcp.connection(local, remote) else { return };
