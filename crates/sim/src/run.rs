@@ -1,5 +1,7 @@
 //! Running a world from its first event to its last.
 
+use crate::manifest;
+use crate::metrics;
 use crate::outcome;
 use crate::world;
 use belljar_base::SimTime;
@@ -21,6 +23,9 @@ pub struct RunOptions {
     /// Paths of this machine that guests see although they lie below a directory that starts empty
     /// on a host, such as `/tmp`: the folder of the experiment file.
     pub exposed: Vec<PathBuf>,
+    /// Set from outside, it makes hosts leave their window at once instead of finishing it. The
+    /// observer must say [`Verdict::Stop`] then.
+    pub interrupt: Arc<AtomicBool>,
 }
 
 /// Why a run could not be completed.
@@ -59,7 +64,8 @@ pub fn run(
     observe: impl Fn(SimTime) -> Verdict + Sync,
 ) -> Result<Finished, SimError> {
     let failed = Arc::new(AtomicBool::new(false));
-    let (nodes, fabric) = world::build(experiment, folder, options, &failed);
+    let (mut nodes, fabric) = world::build(experiment, folder, options, &failed);
+    metrics::begin(&mut nodes, experiment.belljar.metrics_interval);
     let mut world = Engine::new(nodes, fabric.plan(engine.workers));
     let ending = world.run(experiment.general.stop_time, engine, |committed| {
         if failed.load(Relaxed) { Verdict::Stop } else { observe(committed) }
@@ -71,6 +77,8 @@ pub fn run(
         node.finish_output();
         failure = failure.or(node.output_error());
     }
+    manifest::write(&nodes, folder)?;
+    metrics::write(&mut nodes, committed, folder)?;
     let statistics = outcome::statistics(experiment, &nodes, committed);
     folder.write("sim-stats.json", statistics.to_json().as_bytes())?;
     match failure {

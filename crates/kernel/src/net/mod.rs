@@ -14,6 +14,7 @@ pub mod netlink;
 pub mod operations;
 pub mod ping;
 mod proc;
+mod samples;
 pub mod socket;
 mod sockopt;
 pub mod tcp;
@@ -23,6 +24,7 @@ pub mod udp;
 pub mod unix;
 
 pub use ioctl::socket_ioctl;
+pub use samples::TcpSample;
 pub use sockopt::{get_option, set_option};
 
 use crate::host::{Host, HostConfig};
