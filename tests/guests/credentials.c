@@ -76,6 +76,26 @@ static void lends(void) {
     CHECK(setreuid(1000, 1000) == 0 && getresuid(&r, &e, &s) == 0 && r == 1000 && e == 1000 && s == 1000);
     FAILS(seteuid(0), EPERM);
 }
+static void groups(void) {
+    gid_t r, e, s;
+    CHECK(setresgid(1000, 1001, 1002) == 0 && getresgid(&r, &e, &s) == 0 && r == 1000 && e == 1001 && s == 1002);
+    CHECK(setregid((gid_t)-1, 1000) == 0 && getresgid(&r, &e, &s) == 0 && r == 1000 && e == 1000 && s == 1002);
+    CHECK(setregid(1003, (gid_t)-1) == 0 && getresgid(&r, &e, &s) == 0 && r == 1003 && e == 1000 && s == 1000);
+    SAME(syscall(SYS_setfsuid, 1000), 0);
+    SAME(syscall(SYS_setfsuid, -1), 1000);
+    SAME(syscall(SYS_setfsuid, 0), 1000);
+    SAME(syscall(SYS_setfsgid, 1003), 1000);
+    SAME(syscall(SYS_setfsgid, -1), 1003);
+    CHECK(setuid(1000) == 0);
+    CHECK(setregid(1000, 1003) == 0 && getgid() == 1000 && getegid() == 1003);
+    FAILS(setregid(5, (gid_t)-1), EPERM);
+    FAILS(setresgid((gid_t)-1, 5, (gid_t)-1), EPERM);
+    FAILS(setreuid(5, (uid_t)-1), EPERM);
+    SAME(syscall(SYS_setfsuid, 5), 1000);
+    SAME(syscall(SYS_setfsuid, 5), 1000); /* refused, and it says so only by staying */
+}
+static void group_ids(void) { CHECK(in_child(groups)); }
+
 static void the_effective_id_can_come_back(void) { CHECK(in_child(lends)); }
 
 static void keeps(void) {
@@ -112,4 +132,4 @@ static void ambient(void) {
 }
 static void ambient_capabilities(void) { CHECK(in_child(ambient)); }
 
-GUEST(T(dropping_is_for_good), T(the_effective_id_can_come_back), T(capabilities_can_be_kept), T(ambient_capabilities))
+GUEST(T(dropping_is_for_good), T(the_effective_id_can_come_back), T(group_ids), T(capabilities_can_be_kept), T(ambient_capabilities))
