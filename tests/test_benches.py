@@ -20,11 +20,23 @@ def bench(belljar, workdir, name, *arguments, timeout=120):
     return json.loads(result.read_text())
 
 
+def test_files(belljar, workdir):
+    result = bench(belljar, workdir, "files", "--calls", 800, "--repeat", 1)
+    assert set(result["ns"]) == {"open", "stat", "read 4096", "read 65536", "write 4096", "write 65536"}
+
+
 @pytest.mark.parametrize("weights", ["uniform", "exp", "ring"])
 def test_p2p(belljar, workdir, weights):
     size = ["--peers", 5, "--messages", 10, "--times", 2, 22, "--native-times", 1, 2, "--repeat", 1, "--weights", weights]
     result = bench(belljar, workdir, "p2p", *size)
     assert result["cost_us"]["belljar"]["median"] > 0 and result["cost_us"]["native"]["median"] > 0
+
+
+def test_scaling(belljar, workdir):
+    result = bench(belljar, workdir, "scaling", "--peers", 5, "--messages", 10, "--seconds", 2, "--repeat", 1)
+    assert result["measured"]["2"]["speedup"]["median"] > 0 and result["profile"]["windows"] > 10
+    speedups = [e["speedup"] for e in result["profile"]["workers"].values()]
+    assert len(speedups) == 7 and all(low <= high for low, high in speedups) and max(s[1] for s in speedups) <= 5
 
 
 @pytest.mark.slow

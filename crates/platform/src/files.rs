@@ -162,9 +162,8 @@ pub fn punch(file: NativeFile, start: u64, end: u64) -> Result<(), Errno> {
 pub unsafe fn read_into(file: NativeFile, addr: u64, len: u64, offset: u64) -> Result<u64, Errno> {
     loop {
         // SAFETY: by the caller's word; the system checks that the memory is there.
-        let got = unsafe {
-            libc::pread(file.0, addr as *mut libc::c_void, len as usize, offset as libc::off_t)
-        };
+        let got =
+            unsafe { libc::pread(file.0, addr as *mut libc::c_void, len as usize, offset as libc::off_t) };
         match moved(got) {
             Err(Errno::EINTR) => {}
             done => return done,
@@ -176,9 +175,8 @@ pub unsafe fn read_into(file: NativeFile, addr: u64, len: u64, offset: u64) -> R
 pub fn write_from(file: NativeFile, addr: u64, len: u64, offset: u64) -> Result<u64, Errno> {
     loop {
         // SAFETY: memory is only read, and the system checks that it is there.
-        let put = unsafe {
-            libc::pwrite(file.0, addr as *const libc::c_void, len as usize, offset as libc::off_t)
-        };
+        let put =
+            unsafe { libc::pwrite(file.0, addr as *const libc::c_void, len as usize, offset as libc::off_t) };
         match moved(put) {
             Err(Errno::EINTR) => {}
             done => return done,

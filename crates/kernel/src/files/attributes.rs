@@ -4,8 +4,8 @@ use super::FileKind;
 use super::tree::{DISK, Meta, Node, PROC, PTS, ROOT, SYS, Target};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
-use belljar_linux_abi::file::{FileTime, Stat, Statfs, Statx, StatxTime};
 use belljar_linux_abi::c;
+use belljar_linux_abi::file::{FileTime, Stat, Statfs, Statx, StatxTime};
 
 /// Magic numbers of file systems that `libc` does not list.
 const DEVPTS_SUPER_MAGIC: i64 = 0x1cd1;

@@ -1,8 +1,8 @@
 //! Opening programs for `execve`, files for `mmap` and the standard streams of new processes.
 
 use super::permission::EXEC;
-use super::tree::extents::Extents;
 use super::tree::Walk;
+use super::tree::extents::Extents;
 use super::{FileKind, OpenRequest, Opened};
 use crate::host::{Host, Output};
 use crate::ids::{InodeKey, ProcessKey};
@@ -130,7 +130,12 @@ impl Host {
                 self.open_stream(process, b"/dev/null", c::O_RDONLY, 0)?;
                 for (fd, suffix) in [(1, ".stdout"), (2, ".stderr")] {
                     let path = [&path, suffix.as_bytes()].concat();
-                    self.open_stream(process, &path, c::O_WRONLY | c::O_CREAT | c::O_APPEND, fd)?;
+                    self.open_stream(
+                        process,
+                        &path,
+                        c::O_WRONLY | c::O_CREAT | c::O_TRUNC | c::O_APPEND,
+                        fd,
+                    )?;
                 }
             }
         }

@@ -163,7 +163,8 @@ impl Host {
     }
     /// `F_ADD_SEALS`. `EPERM` if no more can be added, `EBUSY` if it is mapped to be written.
     pub(crate) fn add_seals(&mut self, inode: InodeKey, seals: i32) -> Result<(), Errno> {
-        let known = c::F_SEAL_SEAL | c::F_SEAL_SHRINK | c::F_SEAL_GROW | c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE;
+        let known =
+            c::F_SEAL_SEAL | c::F_SEAL_SHRINK | c::F_SEAL_GROW | c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE;
         if seals & !known != 0 {
             return Err(Errno::EINVAL);
         }

@@ -81,7 +81,12 @@ impl Host {
         granted & wanted == wanted
     }
     /// `EACCES` unless a process may do all that `wanted` says.
-    pub(crate) fn check_permission(&self, process: ProcessKey, key: InodeKey, wanted: u32) -> Result<(), Errno> {
+    pub(crate) fn check_permission(
+        &self,
+        process: ProcessKey,
+        key: InodeKey,
+        wanted: u32,
+    ) -> Result<(), Errno> {
         let who = &self.processes[process.0].credentials;
         if overrides(who, DAC_OVERRIDE) {
             return self.check_superuser_access(key, wanted);
@@ -166,7 +171,13 @@ impl Host {
     }
     /// Group and mode of what is made in a directory by a process of group `gid`: a set-group-id
     /// directory passes its group on, and the bit to directories.
-    pub(crate) fn inherited(&self, directory: InodeKey, gid: u32, mode: u32, makes_directory: bool) -> (u32, u32) {
+    pub(crate) fn inherited(
+        &self,
+        directory: InodeKey,
+        gid: u32,
+        mode: u32,
+        makes_directory: bool,
+    ) -> (u32, u32) {
         let parent = &self.files.inodes[directory.0].meta;
         match parent.mode & SET_GID {
             0 => (gid, mode),

@@ -3,9 +3,7 @@
 //! it does not say itself.
 
 use super::sidecar::{self, parsed, unescaped};
-use super::tree::{
-    Child, Content, Directory, DirectorySource, Inode, Meta, Node, ROOT, Store, Times,
-};
+use super::tree::{Child, Content, Directory, DirectorySource, Inode, Meta, Node, ROOT, Store, Times};
 use crate::host::Host;
 use crate::ids::InodeKey;
 use crate::machine::{NativeStat, OpenHow};
@@ -54,7 +52,12 @@ impl Host {
     }
 
     /// Shows what a native folder of the own layer holds in the directory that it belongs to.
-    fn adopt(&mut self, at: InodeKey, native: &Path, linked: &mut Map<(u64, u64), InodeKey>) -> Result<(), Errno> {
+    fn adopt(
+        &mut self,
+        at: InodeKey,
+        native: &Path,
+        linked: &mut Map<(u64, u64), InodeKey>,
+    ) -> Result<(), Errno> {
         for entry in self.machine.read_dir(native)? {
             let name = entry.name;
             let path = native.join(OsStr::from_bytes(&name));
@@ -71,7 +74,6 @@ impl Host {
                         }
                     };
                     self.directory(inside).own = true;
-                    self.inode(inside).changed = true;
                     self.adopt(inside, &path, linked)?;
                 }
                 c::S_IFLNK => {
@@ -99,8 +101,7 @@ impl Host {
     /// A file takes the place of what a directory shows under this name.
     fn place(&mut self, at: InodeKey, name: &[u8], node: Node, stat: &NativeStat) -> InodeKey {
         self.take_place(at, name);
-        let meta =
-            Meta { mode: stat.mode & 0o7777, uid: 0, gid: 0, times: Times::all(stat.mtime_ns) };
+        let meta = Meta { mode: stat.mode & 0o7777, uid: 0, gid: 0, times: Times::all(stat.mtime_ns) };
         let device = self.inode(at).device;
         let inode = self.files.add_inode(device, node, meta);
         self.inode(inode).changed = true;

@@ -13,6 +13,7 @@ use crate::host::Host;
 use crate::ids::InodeKey;
 use crate::machine::OpenHow;
 use belljar_linux_abi::Errno;
+use std::ffi::OsStr;
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -55,21 +56,36 @@ impl Host {
         Ok(Some(at))
     }
 
-    fn describe_directory(&self, key: InodeKey, path: &str, text: &mut String) {
+    fn describe_directory(&mut self, key: InodeKey, path: &str, text: &mut String) {
         let Node::Directory(directory) = &self.files.inodes[key.0].node else { return };
-        for (name, child) in &directory.entries {
-            let path = format!("{path}/{}", escaped(name));
-            match child {
-                Child::Whiteout => {
+        let lower = match &directory.source {
+            DirectorySource::Lower(lower) => Some(lower.clone()),
+            _ => None,
+        };
+        let entries: Vec<(Box<[u8]>, Option<InodeKey>)> = directory
+            .entries
+            .iter()
+            .filter_map(|(name, child)| match child {
+                Child::Whiteout => Some((name.clone(), None)),
+                Child::Known(inode) => Some((name.clone(), Some(*inode))),
+                _ => None,
+            })
+            .collect();
+        for (name, child) in entries {
+            let path = format!("{path}/{}", escaped(&name));
+            let hidden = lower.as_ref().map(|lower| lower.join(OsStr::from_bytes(&name)));
+            match (child, hidden) {
+                (Some(inode), _) => self.describe(inode, &path, text),
+                // What a program made and removed again leaves no trace.
+                (None, Some(hidden)) if exists(self, &hidden).unwrap_or(true) => {
                     let _ = writeln!(text, "{path} type=char device=linux,0,0");
                 }
-                Child::Known(inode) => self.describe(*inode, &path, text),
                 _ => {}
             }
         }
     }
 
-    fn describe(&self, key: InodeKey, path: &str, text: &mut String) {
+    fn describe(&mut self, key: InodeKey, path: &str, text: &mut String) {
         let inode = &self.files.inodes[key.0];
         let mounted = inode.directory().is_some_and(|directory| directory.own_root.is_some());
         if matches!(inode.device, PROC | SYS | PTS) || mounted {

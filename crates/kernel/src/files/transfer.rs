@@ -75,8 +75,7 @@ impl Call<'_> {
                 }
                 Ok(Part::WaitOutput(queue)) => {
                     let to_pipe = self.host.pipe_of(what.output).is_some();
-                    let quick =
-                        (to_pipe && what.nonblocking) || self.host.open(what.output).is_nonblocking();
+                    let quick = (to_pipe && what.nonblocking) || self.host.open(what.output).is_nonblocking();
                     (moved == 0 || (!to_pipe || what.whole) && !quick).then(|| wait = Some((queue, quick)));
                     break;
                 }
@@ -180,7 +179,8 @@ impl Call<'_> {
         }
         let buffers: Buffers = SmallVec::from_slice(&[(0, data.len() as u64)]);
         self.staged = Some(data);
-        let outcome = self.without_waiting(what.output, |call| call.file_write(what.output, &buffers, what.to));
+        let outcome =
+            self.without_waiting(what.output, |call| call.file_write(what.output, &buffers, what.to));
         self.staged = None;
         match outcome {
             Ok(Outcome::Done(moved)) => Ok(Part::Moved(moved)),

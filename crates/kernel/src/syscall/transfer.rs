@@ -49,7 +49,8 @@ pub fn sys_copy_file_range(call: &mut Call<'_>) -> SysResult {
     let to = offset_at(call, call.args[3])?;
     let len = call.args[4].min(MAX_RW_COUNT);
     let (store_from, store_to) = (call.args[1], call.args[3]);
-    let [start, target] = [(input, from), (output, to)].map(|(file, at)| at.unwrap_or(call.host.open(file).offset));
+    let [start, target] =
+        [(input, from), (output, to)].map(|(file, at)| at.unwrap_or(call.host.open(file).offset));
     let [source, sink] = [input, output].map(|file| call.host.open(file).kind.inode());
     if source == sink && start < target.saturating_add(len) && target < start.saturating_add(len) {
         return Err(Errno::EINVAL);

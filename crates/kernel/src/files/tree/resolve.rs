@@ -217,7 +217,15 @@ impl Host {
                 if !last {
                     return Err(Errno::ENOENT);
                 }
-                return Ok(Found { parent: walker.at, name, target: None, slash, dot: false, owner, process });
+                return Ok(Found {
+                    parent: walker.at,
+                    name,
+                    target: None,
+                    slash,
+                    dot: false,
+                    owner,
+                    process,
+                });
             };
             let follow = !last || slash || walker.how.contains(Walk::FOLLOW);
             if follow && self.inode(inode).node.is_symlink() {
