@@ -36,7 +36,7 @@ def test_scaling(belljar, workdir):
     result = bench(belljar, workdir, "scaling", "--peers", 5, "--messages", 10, "--seconds", 2, "--repeat", 1)
     assert result["measured"]["2"]["speedup"]["median"] > 0 and result["profile"]["windows"] > 10
     speedups = [e["speedup"] for e in result["profile"]["workers"].values()]
-    assert len(speedups) == 7 and all(low <= high for low, high in speedups) and max(s[1] for s in speedups) <= 5
+    assert len(speedups) == 7 and all(low <= high for low, high in speedups) and max(s[1] for s in speedups) < 10
 
 
 @pytest.mark.slow

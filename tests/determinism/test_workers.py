@@ -156,3 +156,23 @@ def test_workers_make_no_difference(belljar, workdir, program, seed):
     for other in others:
         differing = [n for n in sorted({*results[first], *results[other]}) if results[first].get(n) != results[other].get(n)]
         assert not differing, f"seed {seed}: {first} and {other} differ in {differing}: ./belljar diff {workdir / first} {workdir / other}"
+
+
+def test_the_bootstrap_knows_no_bandwidth_and_no_loss(run_experiment, program):
+    """1,000 bytes at 1 Mbit/s take milliseconds, and a fifth of all packets is lost: but not before the third second."""
+    gml = 'graph [ node [ id 0 host_bandwidth_up "1 Mbit" host_bandwidth_down "1 Mbit" ] ' \
+          'edge [ source 0 target 0 latency "10 ms" packet_loss 0.2 ] ]'
+    client = {"path": str(program), "args": "udp-client server 53 50 50000", "start_time": "1 s"}
+    done = run_experiment({
+        "general": {"stop_time": "10 s", "bootstrap_end_time": "3 s"},
+        "network": {"graph": {"type": "gml", "inline": gml}},
+        "hosts": {
+            "server": {"network_node_id": 0, "processes": [{"path": str(program), "args": "udp-echo 53", "expected_final_state": "running"}]},
+            "client": {"network_node_id": 0, "processes": [client]},
+        },
+    })
+    trips = [int(line.split()[-1]) for line in done.text("client").splitlines()]
+    # A round every 120 ms: up to 50 ms for an answer beyond the first, then a pause.
+    early = [t for t in trips if t == 20_000_000]
+    assert len(early) >= 15 and trips[: len(early)] == early
+    assert len(trips) < 50 and min(trips[len(early) :]) > 24_000_000
