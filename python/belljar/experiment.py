@@ -175,7 +175,7 @@ def _gml(value: object) -> str:
     return '"' + str(value).replace("&", "&amp;").replace('"', "&quot;") + '"'
 
 
-class _Plain(yaml.SafeDumper):
+class _Plain(yaml.SafeDumper):  # type: ignore[misc, unused-ignore]
     """Writes what is there twice twice: no anchors."""
 
     def ignore_aliases(self, data: object) -> bool:

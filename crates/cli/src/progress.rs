@@ -33,10 +33,6 @@ impl Progress {
             bar.finish_and_clear();
         }
     }
-    /// Real time since the start.
-    pub fn elapsed(&self) -> std::time::Duration {
-        self.start.elapsed()
-    }
 }
 
 /// The real clock, which only the command line may read.
