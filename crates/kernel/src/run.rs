@@ -5,7 +5,7 @@ use crate::host::Host;
 use crate::ids::{ThreadKey, WaitQueueId};
 use crate::machine::{ContextId, Exit};
 use crate::signal::Delivery;
-use crate::syscall::table;
+use crate::syscall::{compat, table};
 use crate::thread::{Blocked, Continuation, ThreadState};
 use crate::timer::TimerAction;
 use crate::wait::Waiter;
@@ -142,11 +142,7 @@ impl Host {
         let context = self.threads[key.0].context;
         match self.run_guest(key, context) {
             Exit::Syscall => self.call(key, None),
-            Exit::CompatSyscall => {
-                self.warn("a call of the 32-bit interface (int 0x80)");
-                self.machine.regs_mut(context).rax = Errno::ENOSYS.as_return();
-                Step::Continue
-            }
+            Exit::CompatSyscall => self.compat_call(key),
             Exit::ReadTsc { aux } => {
                 self.clock.charge();
                 // One tick a nanosecond, as CPUID says.
@@ -224,6 +220,31 @@ impl Host {
         self.restore_mask(key);
         self.machine.regs_mut(context).rax = value;
         if number == belljar_linux_abi::c::SYS_sched_yield as u32 { Step::Yield } else { Step::Continue }
+    }
+
+    /// Makes a call of the 32-bit interface, as far as it has a meaning for 64-bit code.
+    fn compat_call(&mut self, key: ThreadKey) -> Step {
+        let thread = &self.threads[key.0];
+        let (context, process) = (thread.context, thread.process);
+        let regs = self.machine.regs(context);
+        let args = [regs.rbx, regs.rcx, regs.rdx, regs.rsi, regs.rdi, regs.rbp].map(|arg| arg & 0xffff_ffff);
+        let Some(number) = compat::translate(regs.rax as u32) else {
+            let number = regs.rax as u32;
+            self.warn(format!("call {number} of the 32-bit interface (int 0x80) is not supported"));
+            self.machine.regs_mut(context).rax = Errno::ENOSYS.as_return();
+            return Step::Continue;
+        };
+        self.clock.charge_call(number);
+        self.count_call(number);
+        let mut call = Call { host: self, thread: key, process, number, args, resumed: None, staged: None };
+        let value = match table::dispatch(&mut call) {
+            Ok(Outcome::Done(value)) => value,
+            Err(errno) => errno.as_return(),
+            Ok(Outcome::Gone) => return Step::Left,
+            Ok(other) => unreachable!("a call that never waits ended as {other:?}"),
+        };
+        self.machine.regs_mut(context).rax = value;
+        Step::Continue
     }
 
     /// Puts a thread to sleep in its call. A signal that is already deliverable interrupts at once.
