@@ -2,6 +2,8 @@
 #include "guest.h"
 #include <grp.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -132,4 +134,24 @@ static void ambient(void) {
 }
 static void ambient_capabilities(void) { CHECK(in_child(ambient)); }
 
-GUEST(T(dropping_is_for_good), T(the_effective_id_can_come_back), T(group_ids), T(capabilities_can_be_kept), T(ambient_capabilities))
+static void makes(void) {
+    struct stat st;
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    char name[64];
+    int s = socket(AF_UNIX, SOCK_STREAM, 0), f;
+    CHECK(s >= 0 && setgid(1001) == 0 && setuid(1000) == 0);
+    snprintf(at.sun_path, sizeof at.sun_path, "/tmp/guest-socket-%d", (int)getpid());
+    CHECK(bind(s, (struct sockaddr *)&at, sizeof at) == 0 && stat(at.sun_path, &st) == 0);
+    CHECK(S_ISSOCK(st.st_mode) && st.st_uid == 1000 && st.st_gid == 1001 && chmod(at.sun_path, 0777) == 0);
+    CHECK(unlink(at.sun_path) == 0);
+    snprintf(name, sizeof name, "/tmp/guest-file-%d", (int)getpid());
+    CHECK(mkfifo(name, 0600) == 0 && stat(name, &st) == 0 && st.st_uid == 1000 && unlink(name) == 0);
+    CHECK(mkdir(name, 0700) == 0 && stat(name, &st) == 0 && st.st_uid == 1000 && rmdir(name) == 0);
+    CHECK(symlink("x", name) == 0 && lstat(name, &st) == 0 && st.st_uid == 1000 && unlink(name) == 0);
+    f = open(name, O_CREAT | O_RDWR, 0600);
+    CHECK(f >= 0 && fstat(f, &st) == 0 && st.st_uid == 1000 && st.st_gid == 1001 && unlink(name) == 0);
+}
+static void what_a_user_makes_is_his(void) { CHECK(in_child(makes)); }
+
+GUEST(T(dropping_is_for_good), T(the_effective_id_can_come_back), T(group_ids), T(capabilities_can_be_kept), T(ambient_capabilities),
+      T(what_a_user_makes_is_his))

@@ -15,7 +15,7 @@ impl Host {
         }
         self.check_can_create(&found)?;
         let mode = 0o777 & !self.processes[process.0].umask;
-        let inode = self.new_inode(found.parent, Node::Socket, mode);
+        let inode = self.new_inode_at(&found, Node::Socket, mode);
         self.add_name(found.parent, &found.name, inode);
         self.content_changed(found.parent);
         self.inode(inode).opens += 1;
