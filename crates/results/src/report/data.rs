@@ -24,7 +24,9 @@ const OUTPUT_BYTES: u64 = 2_000;
 pub(super) struct Data<'a> {
     statistics: &'a Statistics,
     topology: Topology,
-    /// Per host, changes in each of [`BINS`] equal stretches.
+    /// Until when curves go: the whole run, unless its end is silent for long.
+    span: f64,
+    /// Per host, changes in each of [`BINS`] equal stretches of the span.
     hosts: Vec<HostCurves>,
     connections: Vec<Connection>,
     /// The experiment's `events:` as they were written.
@@ -68,10 +70,12 @@ pub(super) fn data(results: &Results) -> Result<Data<'_>, ReadError> {
     let tcp = series(&metrics.join("tcp.csv"))?;
     let topology = results.text("topology.json").and_then(|text| Topology::from_json(&text));
     let (outputs, omitted_outputs) = outputs(results);
+    let span = span(&hosts, results.statistics.simulated_seconds);
     Ok(Data {
+        span,
         statistics: &results.statistics,
         topology: topology.unwrap_or_default(),
-        hosts: host_curves(&hosts, results.statistics.simulated_seconds),
+        hosts: host_curves(&hosts, span),
         connections: connections(&tcp),
         events: results.text("processed-config.yaml").and_then(|text| events(&text)),
         outputs,
@@ -84,6 +88,23 @@ fn number(row: &[String], column: Option<usize>) -> f64 {
     column.and_then(|column| row.get(column)).and_then(|cell| cell.parse().ok()).unwrap_or(0.0)
 }
 
+/// Until when there is something to see: where nothing is sent in the last part of a run, curves of all
+/// of it would show little of the rest.
+fn span(table: &Series, end: f64) -> f64 {
+    const SILENT: f64 = 0.4;
+    let columns = ["time", "host", "bytes_in", "bytes_out"].map(|name| table.column(name));
+    let [Some(time), Some(host), Some(input), Some(output)] = columns else { return end };
+    let mut before: Map<&str, (&str, &str)> = Map::new();
+    let mut last = 0.0;
+    for row in &table.rows {
+        let now = (row[input].as_str(), row[output].as_str());
+        if before.insert(&row[host], now).unwrap_or(("0", "0")) != now {
+            last = number(row, Some(time));
+        }
+    }
+    if last > 0.0 && last < end * (1.0 - SILENT) { last * 1.1 } else { end }
+}
+
 fn host_curves(table: &Series, end: f64) -> Vec<HostCurves> {
     let column = |name: &str| table.column(name);
     let Some(host_column) = column("host") else { return Vec::new() };
@@ -93,6 +114,9 @@ fn host_curves(table: &Series, end: f64) -> Vec<HostCurves> {
     let mut curves: Map<&str, ([Vec<u64>; 4], [u64; 4])> = Map::new();
     for row in &table.rows {
         let at = number(row, column("time"));
+        if at > end {
+            continue;
+        }
         // A row stands for what has happened before its time.
         let bin = ((at / end.max(1e-9) * BINS as f64).ceil() as usize).clamp(1, BINS) - 1;
         let mut now = counters.map(|c| number(row, c) as u64);
@@ -240,6 +264,16 @@ mod tests {
         assert_eq!(curves.len(), CURVES);
         assert_eq!(curves.last().unwrap().name, "77 others");
         assert_eq!(curves.iter().flat_map(|c| &c.bytes_out).sum::<u64>(), 99 * 100 / 2);
+    }
+
+    #[test]
+    fn a_silent_end_is_left_out() {
+        let text = "time,host,bytes_in,bytes_out,egress_queue,syscalls\n1.0,a,0,8,0,1\n90.0,a,0,8,0,2";
+        assert!((span(&table(text), 100.0) - 1.1).abs() < 1e-9);
+        assert_eq!(span(&table(text), 1.5), 1.5);
+        assert_eq!(span(&Series::default(), 7.0), 7.0);
+        let curves = host_curves(&table(text), 1.1);
+        assert_eq!((curves[0].bytes_out.iter().sum::<u64>(), curves[0].syscalls.iter().sum::<u64>()), (8, 1));
     }
 
     #[test]

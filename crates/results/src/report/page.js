@@ -112,16 +112,18 @@ if (data.topology.nodes?.length) {
 }
 
 if (data.has_series) {
-  const width = end / (data.hosts[0]?.bytes_out.length || 1);
+  const width = data.span / (data.hosts[0]?.bytes_out.length || 1);
   const curves = (of, scale) => data.hosts.map((h) => ({
     name: h.name, colour: hostColour(h.name), points: h[of].map((v, n) => [(n + 0.5) * width, v * scale]) }));
   for (const [title, of, scale, show] of [["Sent", "bytes_out", 8 / width, rate], ["Received", "bytes_in", 8 / width, rate],
     ["Packets dropped", "drops", 1, count], ["System calls", "syscalls", 1 / width, (v) => `${count(v)}/s`]]) {
     if (of === "drops" && !dropped) continue;
     const box = panel(title, false, of === "bytes_out" ? "traffic" : undefined, "Traffic");
-    const drawn = chart(curves(of, scale), { end, show });
+    const drawn = chart(curves(of, scale), { end: data.span, show });
     charts.push(drawn);
     box.append(drawn);
+    if (of === "bytes_out" && data.span < end)
+      box.append(element("p", `Nothing is sent in the last ${+(end - data.span).toPrecision(3)} s, which are left out.`, "soft"));
   }
 } else {
   panel("Time series", true).append(element("p",
