@@ -2,7 +2,7 @@
 //! of a host that starts again. What lies in `fs/` is the host's own layer; `files.mtree` says what
 //! it does not say itself.
 
-use super::sidecar::{self, parsed, unescaped};
+use super::sidecar::{self, Words, parsed, unescaped};
 use super::tree::{Child, Content, Directory, DirectorySource, Inode, Meta, Node, ROOT, Store, Times};
 use crate::host::Host;
 use crate::ids::InodeKey;
@@ -45,7 +45,7 @@ impl Host {
                 start = Some(ROOT);
             }
             if let (Some(start), Some(name)) = (start, path.pop()) {
-                self.restore_line(start, &path, &name, &words.collect(), &mut linked)?;
+                self.restore_line(start, &path, &name, &words, &mut linked)?;
             }
         }
         Ok(())
@@ -120,7 +120,7 @@ impl Host {
         start: InodeKey,
         path: &[Vec<u8>],
         name: &[u8],
-        words: &Map<&str, &str>,
+        words: &Words<'_>,
         linked: &mut Linked,
     ) -> Result<(), Errno> {
         let mut at = start;
@@ -162,7 +162,7 @@ impl Host {
         name: &[u8],
         kind: &str,
         origin: Option<PathBuf>,
-        words: &Map<&str, &str>,
+        words: &Words<'_>,
     ) -> Result<Option<InodeKey>, Errno> {
         let there = self.lookup(at, name)?;
         let node = match (kind, origin) {
@@ -205,7 +205,7 @@ impl Host {
 }
 
 /// Gives an inode what a line says of it.
-fn describe(inode: &mut Inode, words: &Map<&str, &str>) {
+fn describe(inode: &mut Inode, words: &Words<'_>) {
     inode.changed = true;
     for (key, value) in words {
         match *key {

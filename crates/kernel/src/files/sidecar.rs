@@ -12,6 +12,7 @@ use super::tree::{Child, Directory, DirectorySource, Node, PROC, PTS, ROOT, SYS,
 use crate::host::Host;
 use crate::ids::InodeKey;
 use crate::machine::OpenHow;
+use belljar_base::Map;
 use belljar_linux_abi::Errno;
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -177,8 +178,11 @@ pub(super) fn unescaped(text: &str) -> Vec<u8> {
     out
 }
 
+/// The keywords of a line and their values.
+pub(super) type Words<'a> = Map<&'a str, &'a str>;
+
 /// The path and the keywords of a line; `None` for comments.
-pub(super) fn parsed(line: &str) -> Option<(Vec<Vec<u8>>, impl Iterator<Item = (&str, &str)>)> {
+pub(super) fn parsed(line: &str) -> Option<(Vec<Vec<u8>>, Words<'_>)> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
         return None;
@@ -186,7 +190,7 @@ pub(super) fn parsed(line: &str) -> Option<(Vec<Vec<u8>>, impl Iterator<Item = (
     let mut words = line.split_ascii_whitespace();
     let path = words.next()?.strip_prefix("./")?;
     let parts = path.split('/').map(unescaped).collect();
-    Some((parts, words.filter_map(|word| word.split_once('='))))
+    Some((parts, words.filter_map(|word| word.split_once('=')).collect()))
 }
 
 /// Whether `path` is something that exists natively.
@@ -209,7 +213,7 @@ mod tests {
         assert_eq!(unescaped(&escaped(name)), name);
         let (path, words) = parsed("./fs/a\\040b type=file mode=0644 time=1.5").unwrap();
         assert_eq!(path, [b"fs".to_vec(), b"a b".to_vec()]);
-        assert_eq!(words.collect::<Vec<_>>(), [("type", "file"), ("mode", "0644"), ("time", "1.5")]);
+        assert_eq!(words, [("type", "file"), ("mode", "0644"), ("time", "1.5")].into());
         assert!(parsed("#mtree").is_none() && parsed("").is_none());
     }
 }

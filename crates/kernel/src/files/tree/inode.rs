@@ -27,7 +27,7 @@ pub struct Inode {
     /// Record locks and `flock(2)` locks, while there are any.
     pub locks: Option<Box<FileLocks>>,
     /// Extended attributes, `xattr(7)`, if there are any.
-    pub attributes: Option<Box<Map<Box<[u8]>, Box<[u8]>>>>,
+    pub attributes: Option<Box<ExtendedAttributes>>,
     /// Whether a program has made or changed it, so that the results must tell.
     pub changed: bool,
     /// A regular file of the machine that has other names there: its identity, and how many of its
@@ -36,6 +36,9 @@ pub struct Inode {
     /// What its last name was, if it has none any more.
     pub former_path: Option<Box<[u8]>>,
 }
+
+/// Extended attributes: values by name.
+pub type ExtendedAttributes = Map<Box<[u8]>, Box<[u8]>>;
 
 /// What kind of file it is.
 #[derive(Debug)]
