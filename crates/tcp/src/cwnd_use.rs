@@ -95,9 +95,12 @@ impl Connection {
         if self.snd.limit_locked {
             return;
         }
-        const HEADERS: usize = 640;
+        // Room for headers, what describes the buffer's pages, and the buffer's own description, as
+        // Linux 6.18 counts them: SO_SNDBUF grows by 2 * 3456 for each segment of 1460 bytes.
+        const HEADERS: usize = 1728;
         const BUFFER_HEAD: usize = 256;
-        let per_segment = (self.snd.mss + HEADERS).next_power_of_two() + BUFFER_HEAD;
+        let mss = self.snd.mss.max(usize::from(self.snd.mss_limit));
+        let per_segment = (mss + HEADERS).next_multiple_of(64) + BUFFER_HEAD;
         let segments = self.window.cwnd.max(INITIAL_WINDOW) as usize;
         let wanted = (2 * per_segment * segments).min(self.config.wmem[2] as usize);
         self.snd.limit = self.snd.limit.max(wanted);
