@@ -134,5 +134,30 @@ static void masks_swap_atomically(void) {
     sigaction(SIGUSR1, &old, NULL);
 }
 
+/* A signal that the call's mask lets in interrupts it even if it does not wait, unless something is ready. */
+static void masks_let_in_what_is_pending(void) {
+    struct sigaction sa = {.sa_handler = on_alarm, .sa_flags = SA_RESTART}, old;
+    struct timespec none = {0, 0};
+    sigset_t block, empty, before;
+    int p[2];
+    sigemptyset(&empty), sigemptyset(&block), sigaddset(&block, SIGUSR1);
+    CHECK(pipe(p) == 0 && sigaction(SIGUSR1, &sa, &old) == 0 && sigprocmask(SIG_BLOCK, &block, &before) == 0);
+    struct pollfd w = {p[0], POLLIN, 0};
+    alarms = 0;
+    raise(SIGUSR1);
+    FAILS(ppoll(&w, 1, &none, &empty), EINTR);
+    SAME(alarms, 1);
+    raise(SIGUSR1);
+    FAILS(pselect(0, NULL, NULL, NULL, &none, &empty), EINTR);
+    SAME(alarms, 2);
+    raise(SIGUSR1);
+    CHECK(write(p[1], "x", 1) == 1);
+    SAME(ppoll(&w, 1, &none, &empty), 1);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    SAME(alarms, 3);
+    sigaction(SIGUSR1, &old, NULL);
+    close(p[0]), close(p[1]);
+}
+
 GUEST(T(poll_basics), T(poll_timeouts), T(poll_wakes), T(select_basics), T(interrupted_by_a_signal),
-      T(masks_swap_atomically))
+      T(masks_swap_atomically), T(masks_let_in_what_is_pending))

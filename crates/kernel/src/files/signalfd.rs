@@ -5,9 +5,9 @@ use super::readiness::EPOLLIN;
 use crate::call::{Block, Call, SysResult, done};
 use crate::guest::{Buffers, total_len};
 use crate::host::Host;
-use crate::ids::{FileKey, ProcessKey, ThreadKey, WaitQueueId};
+use crate::ids::{FileKey, ProcessKey, WaitQueueId};
 use belljar_linux_abi::poll::SignalfdSiginfo;
-use belljar_linux_abi::signal::{SigInfo, SigSet};
+use belljar_linux_abi::signal::SigSet;
 use belljar_linux_abi::{Errno, c};
 use zerocopy::IntoBytes;
 
@@ -58,11 +58,6 @@ impl Host {
     pub(super) fn signalfd_queue(&self, n: usize) -> Option<WaitQueueId> {
         self.signalfd_owner(n).map(|process| self.processes[process.0].signals.arrived)
     }
-    /// Takes a pending signal of `mask`, the thread's own before the process's.
-    fn take_pending(&mut self, thread: ThreadKey, process: ProcessKey, mask: SigSet) -> Option<SigInfo> {
-        let own = self.threads[thread.0].signals.pending.take(mask);
-        own.or_else(|| self.processes[process.0].signals.pending.take(mask))
-    }
 }
 
 impl Call<'_> {
@@ -79,7 +74,7 @@ impl Call<'_> {
         let mask = signalfd.mask;
         let mut data = Vec::new();
         for _ in 0..room {
-            let Some(info) = self.host.take_pending(self.thread, self.process, mask) else { break };
+            let Some(info) = self.host.take_signal(self.thread, mask) else { break };
             data.extend_from_slice(SignalfdSiginfo::from(&info).as_bytes());
         }
         if data.is_empty() {

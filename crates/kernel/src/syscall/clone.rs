@@ -91,3 +91,32 @@ fn run(call: &mut Call<'_>, request: CloneRequest) -> SysResult {
     }
     Block::until(None).with_state(CallState::Vfork(tid)).interrupted(IfInterrupted::Killable).into()
 }
+
+/// unshare(2): descriptors can be unshared; namespaces are not for those without privilege.
+pub fn sys_unshare(call: &mut Call<'_>) -> SysResult {
+    let flags = call.int(0);
+    let namespaces = c::CLONE_NEWNS
+        | c::CLONE_NEWCGROUP
+        | c::CLONE_NEWUTS
+        | c::CLONE_NEWIPC
+        | c::CLONE_NEWUSER
+        | c::CLONE_NEWPID
+        | c::CLONE_NEWNET;
+    let own = c::CLONE_FILES | c::CLONE_FS | c::CLONE_SYSVSEM;
+    let shared_by_threads = c::CLONE_THREAD | c::CLONE_SIGHAND | c::CLONE_VM;
+    if flags & !(namespaces | own | shared_by_threads) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if flags & namespaces != 0 {
+        call.host.warn("a new namespace (clone or unshare with CLONE_NEW*) is not supported");
+        return Err(Errno::EPERM);
+    }
+    // What threads share cannot be parted while there are others.
+    if flags & shared_by_threads != 0 && call.host.process(call.process).threads.len() > 1 {
+        return Err(Errno::EINVAL);
+    }
+    if flags & c::CLONE_FILES != 0 {
+        call.host.unshare_fd_table(call.thread);
+    }
+    done(0)
+}

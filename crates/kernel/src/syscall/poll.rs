@@ -49,6 +49,10 @@ fn poll(call: &mut Call<'_>, timeout: Timeout) -> SysResult {
         ready += u64::from(entry.revents != 0);
         raw.copy_from_slice(entry.as_bytes());
     }
+    if ready == 0 && attempt.last && call.host.has_deliverable_signal(call.thread) {
+        // Even a call that does not wait is interrupted.
+        return attempt.wait(SmallVec::new(), IfInterrupted::RestartNoHandler);
+    }
     if ready > 0 || attempt.last {
         call.write_bytes(addr, &bytes)?;
         attempt.store_remaining(call);

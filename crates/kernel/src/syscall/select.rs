@@ -77,6 +77,10 @@ fn select(call: &mut Call<'_>, timeout: Timeout) -> SysResult {
         return attempt.wait(queues, IfInterrupted::RestartNoHandler);
     }
     attempt.store_remaining(call);
+    if ready == 0 && call.host.has_deliverable_signal(call.thread) {
+        // Even a call that does not wait is interrupted.
+        return attempt.wait(SmallVec::new(), IfInterrupted::RestartNoHandler);
+    }
     for (set, addr) in found.iter().zip(sets) {
         if addr != 0 {
             call.write_bytes(addr, set)?;

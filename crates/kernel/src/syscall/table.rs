@@ -146,8 +146,8 @@ table! {
     53 socketpair = Full, socket::sys_socketpair, "";
     54 setsockopt = Partial, sockopt::sys_setsockopt, "packet filters, urgent data and segmentation offload are left out";
     55 getsockopt = Partial, sockopt::sys_getsockopt, "packet filters, urgent data and segmentation offload are left out";
-    56 clone = Partial, clone::sys_clone, "no namespaces, no pidfd";
-    57 fork = Partial, clone::sys_fork, "no guest test holds it to Linux yet";
+    56 clone = Partial, clone::sys_clone, "no namespaces";
+    57 fork = Full, clone::sys_fork, "";
     58 vfork = Full, clone::sys_vfork, "";
     59 execve = Partial, exec::sys_execve, "";
     60 exit = Full, process::sys_exit, "";
@@ -362,7 +362,7 @@ table! {
     269 faccessat = Full, stat::sys_faccessat, "";
     270 pselect6 = Full, select::sys_pselect6, "";
     271 ppoll = Full, poll::sys_ppoll, "";
-    272 unshare = Unsupported, unsupported, "";
+    272 unshare = Partial, clone::sys_unshare, "descriptors between processes; no namespaces, nothing between threads";
     273 set_robust_list = Full, futex::sys_set_robust_list, "";
     274 get_robust_list = Partial, futex::sys_get_robust_list, "no guest test holds it to Linux yet";
     275 splice = Full, transfer::sys_splice, "";
@@ -436,7 +436,7 @@ table! {
     432 fsmount = Unsupported, unsupported, "";
     433 fspick = Unsupported, unsupported, "";
     434 pidfd_open = Full, pidfd::sys_pidfd_open, "";
-    435 clone3 = Partial, clone::sys_clone3, "no namespaces, no pidfd";
+    435 clone3 = Partial, clone::sys_clone3, "no namespaces";
     436 close_range = Partial, descriptors::sys_close_range, "the table is never unshared";
     437 openat2 = Full, files::sys_openat2, "";
     438 pidfd_getfd = Full, pidfd::sys_pidfd_getfd, "";

@@ -48,7 +48,7 @@ impl Host {
     }
 
     /// Gives the thread's process a descriptor table that it shares with no other process.
-    fn unshare_fd_table(&mut self, thread: ThreadKey) {
+    pub(crate) fn unshare_fd_table(&mut self, thread: ThreadKey) {
         let process = self.threads[thread.0].process;
         let Some(table) = self.processes[process.0].fds else { return };
         if self.files.tables[table.0].users > 1 {
