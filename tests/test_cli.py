@@ -296,6 +296,7 @@ SECTIONS = {
     "network.graph": ["properties", "network", "properties", "graph"],
     "experimental": ["properties", "experimental"], "belljar": ["properties", "belljar"],
     "belljar.metrics": ["properties", "belljar", "properties", "metrics"],
+    "belljar.dns": ["properties", "belljar", "properties", "dns"],
     "host_option_defaults": ["properties", "host_option_defaults"],
     "events": ["$defs", "event"], "hosts.alice": ["$defs", "host"], "hosts.alice.processes.0": ["$defs", "process"], "": [],
 }
