@@ -168,6 +168,14 @@ impl Call<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::CpuModel;
+
+    /// An exact clock at this point.
+    fn at(time: SimTime) -> Clock {
+        let mut clock = Clock::new(0, CpuModel::default());
+        clock.advance(time);
+        clock
+    }
 
     #[test]
     fn missed_periods_are_counted_and_the_phase_is_kept() {
@@ -178,10 +186,10 @@ mod tests {
             expired: true,
             ticks: 1,
         };
-        state.catch_up(ms(55));
+        state.catch_up(&at(ms(55)));
         assert_eq!((state.ticks, state.next, state.expired), (5, Some(ms(60)), false));
         assert_eq!(state.left(ms(55)).0, SimDuration::from_millis(5));
-        state.catch_up(ms(58));
+        state.catch_up(&at(ms(58)));
         assert_eq!(state.ticks, 5, "only what has fired is caught up");
     }
 
@@ -189,7 +197,7 @@ mod tests {
     fn a_timer_that_fired_once_has_no_time_left() {
         let mut state =
             TimerState { next: Some(SimTime::from_secs(1)), expired: true, ticks: 1, ..Default::default() };
-        state.catch_up(SimTime::from_secs(9));
+        state.catch_up(&at(SimTime::from_secs(9)));
         assert_eq!((state.ticks, state.left(SimTime::from_secs(9)).0), (1, SimDuration::ZERO));
     }
 }

@@ -69,7 +69,9 @@ impl Wire {
     }
     fn carry(&mut self) {
         for from in [A, B] {
-            for departure in self.hosts[from].host.take_departures() {
+            let mut departures = Vec::new();
+            self.hosts[from].host.take_departures(&mut departures);
+            for departure in departures {
                 let lost = self.lost.contains(&self.seen.len());
                 self.seen.push((departure.at, from, departure.packet.bytes().to_vec()));
                 if lost {
