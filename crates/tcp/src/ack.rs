@@ -210,10 +210,10 @@ impl Connection {
 
     /// RFC 8985, section 6.2, step 3: something sent once was delivered after something sent later.
     fn note_reordering(&mut self, delivery: &Delivery) {
-        if let Some(lowest) = delivery.lowest_original {
-            if self.highest_delivered > lowest {
-                self.recovery.rack.reordering_seen = true;
-            }
+        if let Some(lowest) = delivery.lowest_original
+            && self.highest_delivered > lowest
+        {
+            self.recovery.rack.reordering_seen = true;
         }
         self.highest_delivered =
             self.highest_delivered.max(self.snd.flight.highest_sacked()).max(self.snd.una);
@@ -252,13 +252,13 @@ impl Connection {
             self.rtt.reset_backoff();
             return Some(rtt);
         }
-        if advanced {
-            if let Some(stamps) = segment.options.timestamps.filter(|s| self.stamps.enabled && s.echo != 0) {
-                let delta = self.stamps.clock(now).wrapping_sub(stamps.echo);
-                if delta < 1 << 24 {
-                    self.rtt.sample(SimDuration::from_millis(u64::from(delta.max(1))), una, nxt, now);
-                    self.rtt.reset_backoff();
-                }
+        if advanced
+            && let Some(stamps) = segment.options.timestamps.filter(|s| self.stamps.enabled && s.echo != 0)
+        {
+            let delta = self.stamps.clock(now).wrapping_sub(stamps.echo);
+            if delta < 1 << 24 {
+                self.rtt.sample(SimDuration::from_millis(u64::from(delta.max(1))), una, nxt, now);
+                self.rtt.reset_backoff();
             }
         }
         None

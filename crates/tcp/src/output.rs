@@ -88,10 +88,10 @@ impl Connection {
     }
 
     fn transmit_data(&mut self, now: SimTime, queued_bytes: usize, out: &mut Vec<u8>) -> Option<SegmentMeta> {
-        if let Some(probe) = self.pending.probe.take() {
-            if let Some(meta) = self.transmit_probe(probe, now, out) {
-                return Some(meta);
-            }
+        if let Some(probe) = self.pending.probe.take()
+            && let Some(meta) = self.transmit_probe(probe, now, out)
+        {
+            return Some(meta);
         }
         if queued_bytes > 0 && queued_bytes as u64 >= self.small_queue() {
             self.validate_window(now);

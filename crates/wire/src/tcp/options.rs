@@ -77,11 +77,11 @@ impl Options {
     pub fn parse(bytes: &[u8]) -> Options {
         let mut options = Options::default();
         // The layout of nearly every segment: NOP, NOP, timestamps.
-        if let [kind::NOP, kind::NOP, kind::TIMESTAMPS, 10, body @ ..] = bytes {
-            if body.len() == 8 {
-                options.timestamps = Some(Timestamps { value: be32(body, 0), echo: be32(body, 4) });
-                return options;
-            }
+        if let [kind::NOP, kind::NOP, kind::TIMESTAMPS, 10, body @ ..] = bytes
+            && body.len() == 8
+        {
+            options.timestamps = Some(Timestamps { value: be32(body, 0), echo: be32(body, 4) });
+            return options;
         }
         let mut rest = bytes;
         loop {
