@@ -20,6 +20,10 @@ impl Experiment {
         let start = jiff::Timestamp::from_second(self.belljar.start_date as i64).unwrap_or_default();
         out.text(1, "start_date", &start.to_string());
         out.plain(1, "placement", self.belljar.placement.name());
+        out.section(1, "dns");
+        out.plain(2, "address", self.belljar.dns_address);
+        let records: Vec<String> = self.belljar.dns_records.iter().map(|line| quoted(line)).collect();
+        out.plain(2, "records", format_args!("[{}]", records.join(", ")));
         if let Some(interval) = self.belljar.metrics_interval {
             out.section(1, "metrics");
             out.plain(2, "interval", format_duration(interval));

@@ -3,6 +3,7 @@
 use crate::Signal;
 use crate::events::{ClockSettings, Event, ProcessRef};
 use belljar_base::{HostId, Map, SimDuration, SimTime};
+use belljar_net::dns::Zone;
 use belljar_net::{Addresses, Graph, NodeIndex};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -28,6 +29,16 @@ pub struct Experiment {
 }
 
 impl Experiment {
+    /// What the network's name server knows.
+    pub fn zone(&self) -> Zone {
+        let hosts = self.hosts.iter().map(|host| (host.name.as_str(), host.address));
+        let mut zone = Zone::new(self.belljar.dns_address, hosts);
+        for line in &self.belljar.dns_records {
+            zone.add(line).expect("loading has checked the records");
+        }
+        zone
+    }
+
     /// The addresses and names of all hosts.
     pub fn addresses(&self) -> Addresses {
         Addresses::assign(self.hosts.iter().map(|h| (h.name.as_str(), Some(h.address))))
@@ -142,10 +153,14 @@ pub struct Host {
 impl Host {
     /// The places in its list of the processes that an event is about.
     pub fn processes_like(&self, wanted: &ProcessRef) -> impl Iterator<Item = usize> {
-        self.processes.iter().enumerate().filter(move |(number, process)| match wanted {
-            ProcessRef::Number(n) => n == number,
-            ProcessRef::Program(name) => process.program_name() == *name,
-        }).map(|(number, _)| number)
+        self.processes
+            .iter()
+            .enumerate()
+            .filter(move |(number, process)| match wanted {
+                ProcessRef::Number(n) => n == number,
+                ProcessRef::Program(name) => process.program_name() == *name,
+            })
+            .map(|(number, _)| number)
     }
 }
 
@@ -320,6 +335,10 @@ pub struct Extensions {
     pub start_date: u64,
     /// Where processes run that don't say so themselves.
     pub placement: Placement,
+    /// Where the name server answers.
+    pub dns_address: Ipv4Addr,
+    /// What it knows besides the hosts, as lines of a zone file.
+    pub dns_records: Vec<String>,
     /// How often time series are sampled, in simulated time; `None`: not at all.
     pub metrics_interval: Option<SimDuration>,
 }
@@ -327,6 +346,12 @@ pub struct Extensions {
 impl Default for Extensions {
     fn default() -> Extensions {
         // 2000-01-01 00:00:00 UTC, as in Shadow.
-        Extensions { start_date: 946_684_800, placement: Placement::Auto, metrics_interval: None }
+        Extensions {
+            start_date: 946_684_800,
+            placement: Placement::Auto,
+            dns_address: belljar_net::dns::DEFAULT_ADDRESS,
+            dns_records: Vec::new(),
+            metrics_interval: None,
+        }
     }
 }

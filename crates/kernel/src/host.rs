@@ -6,7 +6,7 @@ use crate::futex::FutexTable;
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
 use crate::machine::{Machine, Placement};
 use crate::mm::AddressSpace;
-use crate::net::NetStack;
+use crate::net::{NetStack, Resolver};
 use crate::process::{PidMap, Process, WaitStatus};
 use crate::thread::Thread;
 use crate::timer::{TimerAction, TimerQueue};
@@ -57,6 +57,8 @@ pub struct HostConfig {
     pub cpu: CpuModel,
     /// Names and addresses of all hosts, shown in `/etc/hosts`.
     pub names: Arc<Vec<(String, Ipv4Addr)>>,
+    /// The name server, if there is one.
+    pub resolver: Option<Resolver>,
     /// What to run.
     pub processes: Vec<ProcessSpec>,
     /// Whether to keep the packets that pass `eth0` and `lo` for [`Host::take_captured`].

@@ -39,4 +39,5 @@ mod wall_clock;
 
 pub use host::{Captured, Departure, Host, HostConfig, Output, ProcessSpec, Report};
 pub use net::{StackCounters, TcpSample};
+pub use net::Resolver;
 pub use process::WaitStatus;

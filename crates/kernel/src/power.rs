@@ -124,6 +124,7 @@ impl Host {
         self.net.ports = old.ports;
         self.net.isns = old.isns;
         self.net.next_serial = old.next_serial;
+        self.net.resolved = old.resolved;
         self.net.eth0.nic.power_cycle(&self.config.nic, counters);
     }
 

@@ -140,6 +140,7 @@ pub fn config() -> HostConfig {
         seed: Seed(1),
         epoch_secs: crate::clock::DEFAULT_EPOCH_SECS,
         clock_error: (0, 0),
+        resolver: None,
         directory: "/results/hosts/test".into(),
         working_directory: "/tmp".into(),
         exposed: Vec::new(),

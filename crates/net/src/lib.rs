@@ -7,12 +7,14 @@
 //! * [`nic`]: a host's interface as a machine of queues: serialisation at the host's bandwidth on the
 //!   way out, CoDel and serialisation on the way in.
 //! * [`addresses`]: which host has which IPv4 address and name.
+//! * [`dns`]: the name server that answers for hosts and configured records.
 //! * [`units`]: values such as "10 ms" and "1 Gbit", as graphs and experiment files write them.
 //!
 //! Nothing in here knows of guests, sockets or files.
 #![forbid(unsafe_code)]
 
 pub mod addresses;
+pub mod dns;
 mod flow;
 pub mod graph;
 pub mod nic;

@@ -45,6 +45,13 @@ impl Fabric {
     pub fn path(&self, from: HostId, to: HostId, graph: usize) -> Option<Path> {
         self.graphs[graph].path(self.nodes[from.index()], self.nodes[to.index()])
     }
+    /// How far a host is from what answers without being a host: as far as from another host at its
+    /// node, or where the node has no edge to itself, as far as from the nearest node.
+    pub fn latency_to_services(&self, host: HostId) -> SimDuration {
+        let (graph, node) = (&self.graphs[0], self.nodes[host.index()]);
+        let own = graph.path(node, node).map(|path| path.latency);
+        own.or_else(|| graph.least_latency_from(node)).unwrap_or(SimDuration::from_millis(1))
+    }
     /// Changes of the network and when they happen, in order.
     pub fn changes(&self) -> &[(SimTime, NetChange)] {
         &self.changes

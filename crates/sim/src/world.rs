@@ -7,7 +7,7 @@ use crate::schedule::Schedule;
 use belljar_base::{HostId, Map, Seed};
 use belljar_config::{Experiment, Host as HostSettings, Placement, Process, StraceMode};
 use belljar_kernel::clock::{CallLatency, CpuModel};
-use belljar_kernel::{Host, HostConfig, ProcessSpec};
+use belljar_kernel::{Host, HostConfig, ProcessSpec, Resolver};
 use belljar_net::NicConfig;
 use belljar_platform::HostMachine;
 use belljar_results::ResultsFolder;
@@ -33,11 +33,13 @@ pub fn build(
     let schedule = Schedule::new(experiment);
     let fabric = Arc::new(Fabric::new(experiment, schedule.network, schedule.graphs));
     let names = Arc::new(fabric.names());
+    let zone = Arc::new(experiment.zone());
     let count = experiment.hosts.len() as u32;
     let hosts = experiment.hosts.iter().zip(schedule.hosts).enumerate();
     let nodes = hosts.map(|(index, (settings, changes))| {
         let id = HostId(index as u32);
-        let config = host_config(experiment, settings, id, folder, options, names.clone());
+        let mut config = host_config(experiment, settings, id, folder, options, names.clone());
+        config.resolver = Some(Resolver { zone: zone.clone(), latency: fabric.latency_to_services(id) });
         let epoch_secs = config.epoch_secs;
         let kernel = Host::new(config, Box::new(HostMachine::new(id.0, count)));
         let output = HostOutput {
@@ -84,6 +86,7 @@ fn host_config(
         bootstrap_end: experiment.general.bootstrap_end_time,
         cpu: cpu_model(experiment),
         names,
+        resolver: None,
         processes: settings.processes.iter().map(|process| process_spec(process, options)).collect(),
         capture: settings.options.pcap_enabled,
         strace: experiment.experimental.strace_logging_mode != StraceMode::Off,

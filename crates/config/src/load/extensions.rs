@@ -1,14 +1,18 @@
 //! Section `belljar`: what goes beyond Shadow's format.
 
+use super::hosts;
 use crate::error::Problem;
 use crate::model::{Extensions, Placement};
 use crate::yaml::{Node, Section, section};
 use belljar_base::SimDuration;
+use belljar_net::addresses;
+use belljar_net::dns::Zone;
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 
-const KEYS: &[&str] = &["start_date", "placement", "metrics"];
+const KEYS: &[&str] = &["start_date", "placement", "dns", "metrics"];
+const DNS_KEYS: &[&str] = &["address", "records"];
 const METRICS_KEYS: &[&str] = &["interval"];
 
 /// The last start of a clock: simulated time ends 213 days later, before 32-bit clocks do so.
@@ -19,6 +23,9 @@ pub(super) fn read(node: &Node) -> Result<Extensions, Problem> {
     let mut result = Extensions::default();
     s.read("start_date", start_date)?.inspect(|v| result.start_date = *v);
     s.read("placement", |n, k| section::choice(n, k, Placement::NAMES))?.inspect(|v| result.placement = *v);
+    if let Some(node) = s.get("dns") {
+        dns(node, &mut result)?;
+    }
     if let Some(node) = s.get("metrics") {
         let metrics = Section::new(node, "'metrics'", METRICS_KEYS, false)?;
         let interval = metrics.required("interval", "interval: 100 ms")?;
@@ -30,6 +37,29 @@ pub(super) fn read(node: &Node) -> Result<Extensions, Problem> {
         result.metrics_interval = Some(every);
     }
     Ok(result)
+}
+
+/// The name server's address and what it knows besides the hosts.
+fn dns(node: &Node, result: &mut Extensions) -> Result<(), Problem> {
+    let s = Section::new(node, "'dns'", DNS_KEYS, false)?;
+    if let Some(node) = s.get("address") {
+        result.dns_address = hosts::address(node, "address")?;
+        addresses::check_usable("dns", result.dns_address).map_err(|_| {
+            node.problem(format!("no name server can have the address {}", result.dns_address))
+        })?;
+    }
+    if let Some(node) = s.get("records") {
+        let mut zone = Zone::new(result.dns_address, std::iter::empty());
+        for item in section::list(node, "records")? {
+            let line = section::string(item, "a record")?;
+            zone.add(line).map_err(|why| {
+                item.problem(format!("this record cannot be read: {why}"))
+                    .help("write it as in a zone file: www.example.org. 300 A 11.0.0.1")
+            })?;
+            result.dns_records.push(line.to_owned());
+        }
+    }
+    Ok(())
 }
 
 /// A date, a date and time in UTC, or a date and time with an offset.

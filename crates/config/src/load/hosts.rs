@@ -137,7 +137,7 @@ fn graph_node(node: &Node, graph: &Graph) -> Result<NodeIndex, Problem> {
     })
 }
 
-fn address(node: &Node, key: &str) -> Result<Ipv4Addr, Problem> {
+pub(super) fn address(node: &Node, key: &str) -> Result<Ipv4Addr, Problem> {
     let text = section::string(node, key)?;
     text.parse().map_err(|_| {
         node.problem(format!("'{text}' is not an IPv4 address"))

@@ -127,11 +127,7 @@ impl Experiment {
     }
 }
 
-fn experiment(
-    source: &Source,
-    around: &Surroundings,
-    settings: &[Setting],
-) -> Result<Experiment, Problem> {
+fn experiment(source: &Source, around: &Surroundings, settings: &[Setting]) -> Result<Experiment, Problem> {
     let tree = yaml::parse(&source.text)?;
     let tree = tree.ok_or_else(|| {
         Problem::whole_file("this file is empty")
@@ -158,6 +154,11 @@ fn experiment(
         file.required("hosts", "hosts: { alice: { network_node_id: 0, processes: [] } }")?,
         &context,
     )?;
+    if let Some(host) = hosts.iter().find(|host| host.address == belljar.dns_address) {
+        let message = format!("host '{}' has the name server's address {}", host.name, host.address);
+        return Err(Problem::whole_file(message)
+            .help("give one of them another: belljar: { dns: { address: 10.9.9.9 } }"));
+    }
     let world = events::World { hosts: &hosts, network: &network };
     let events = file.get("events").map(|node| events::read(node, &world)).transpose()?.unwrap_or_default();
     for host in &hosts {

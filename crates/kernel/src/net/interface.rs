@@ -97,7 +97,9 @@ impl Host {
             match event {
                 NicEvent::Transmit { packet, departs } => {
                     self.capture(at, ETH0, &packet);
-                    self.departures.push(Departure { at: departs, packet });
+                    if !self.taken_by_resolver(departs, &packet) {
+                        self.departures.push(Departure { at: departs, packet });
+                    }
                 }
                 NicEvent::Sent { cookie, bytes } => self.packet_left(cookie, bytes),
                 NicEvent::Receive { packet } => {

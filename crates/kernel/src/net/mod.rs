@@ -14,6 +14,7 @@ pub mod netlink;
 pub mod operations;
 pub mod ping;
 mod proc;
+mod resolver;
 mod samples;
 pub mod socket;
 mod sockopt;
@@ -24,6 +25,7 @@ pub mod udp;
 pub mod unix;
 
 pub use ioctl::socket_ioctl;
+pub use resolver::Resolver;
 pub use samples::TcpSample;
 pub use sockopt::{get_option, set_option};
 
@@ -100,6 +102,8 @@ pub struct NetStack {
     pool: Vec<Vec<u8>>,
     /// Holds bytes on their way between a connection and a guest.
     scratch: Vec<u8>,
+    /// Answers that have come from the name server.
+    pub(crate) resolved: u64,
     /// What was lost, and the like.
     pub(crate) counters: StackCounters,
 }
@@ -128,6 +132,7 @@ impl NetStack {
             groups: Map::new(),
             pool: Vec::new(),
             scratch: Vec::new(),
+            resolved: 0,
             counters: StackCounters::default(),
         }
     }

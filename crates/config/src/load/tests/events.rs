@@ -116,7 +116,11 @@ fn what_and_when() {
         restart, start, signal, clock";
     bad("at: 1 s", "19:3 this event does not say what happens", &format!("add one of {NAMES}"));
     bad("at: 1 s, crsh: a", "19:14 'crsh' is not a key of an event", "did you mean 'crash'?");
-    bad("at: 1 s, crash: a, restart: b1", "19:24 this event has both 'crash' and 'restart'", "write two events");
+    bad(
+        "at: 1 s, crash: a, restart: b1",
+        "19:24 this event has both 'crash' and 'restart'",
+        "write two events",
+    );
     bad("at: 1 s, crash: a, step: 1 s", "19:24 'step' means nothing beside 'crash'", "'crash' takes files");
     bad(
         "at: 1 s, heal: all, step: 1 s",
@@ -136,11 +140,7 @@ fn what_and_when() {
         "write every: in place of at:, or leave it out",
     );
     const TIMES: &str = "write two times, such as between: [20 s, 60 s]";
-    bad(
-        "every: 1 s, between: [1 s], crash: a",
-        "19:26 'between' must have a first and a last time",
-        TIMES,
-    );
+    bad("every: 1 s, between: [1 s], crash: a", "19:26 'between' must have a first and a last time", TIMES);
     bad("every: 1 s, between: [2 s, 1 s], crash: a", "19:32 'between' ends before it begins", TIMES);
     bad(
         "every: 1 s, probability: 1.5, crash: a",
@@ -248,5 +248,30 @@ fn clocks() {
         "19:35 'drift_ppm' must lie between -100000 and 100000, not 1e6",
         "",
     );
-    bad("at: 1 s, clock: a, step: -5 fs", "19:30 'step': \"fs\" is not a unit of time", "did you mean \"5 μs\"? Units are case-sensitive");
+    bad(
+        "at: 1 s, clock: a, step: -5 fs",
+        "19:30 'step': \"fs\" is not a unit of time",
+        "did you mean \"5 μs\"? Units are case-sensitive",
+    );
+}
+
+#[test]
+fn the_name_server() {
+    let dns = |lines: &str| format!("{}\nbelljar:\n  dns:\n    {lines}\n", WORLD.trim_end());
+    let e = parse(&dns("records: [www.a. 60 CNAME a, \"a TXT 'x y'\"]"));
+    assert_eq!(e.belljar.dns_records, ["www.a. 60 CNAME a", "a TXT 'x y'"]);
+    assert_eq!(e.zone().address, belljar_net::dns::DEFAULT_ADDRESS);
+    round_trip::round_trip(&dns("address: 10.9.9.9\n    records: [www.a. 60 CNAME a]"));
+    errors::check(&dns("adress: 1.2.3.4"), "20:5 'adress' is not a key of 'dns'", "did you mean 'address'?");
+    errors::check(&dns("address: 127.0.0.53"), "20:14 no name server can have the address 127.0.0.53", "");
+    errors::check(
+        &dns("records: [www A]"),
+        "20:15 this record cannot be read: A takes an IPv4 address",
+        "write it as in a zone file: www.example.org. 300 A 11.0.0.1",
+    );
+    errors::check(
+        &dns("address: 11.0.0.1"),
+        "- host 'a' has the name server's address 11.0.0.1",
+        "give one of them another: belljar: { dns: { address: 10.9.9.9 } }",
+    );
 }

@@ -17,6 +17,14 @@ pub(super) fn hosts(host: &mut Host) -> String {
     text
 }
 
+/// `/etc/resolv.conf`: the simulated network's name server.
+pub(super) fn resolv_conf(host: &mut Host) -> String {
+    match &host.config.resolver {
+        Some(resolver) => format!("nameserver {}\n", resolver.zone.address),
+        None => String::from("# Names of hosts are in /etc/hosts.\n"),
+    }
+}
+
 /// `/proc/net/dev`.
 pub(super) fn dev(host: &mut Host) -> String {
     host.proc_net_dev()

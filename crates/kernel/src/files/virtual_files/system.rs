@@ -16,7 +16,7 @@ pub const ETC_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/etc/hosts", 0o644, Made(network::hosts)),
     ("/etc/machine-id", 0o444, Made(machine_id)),
     ("/etc/nsswitch.conf", 0o644, Text(NSSWITCH)),
-    ("/etc/resolv.conf", 0o644, Text("# Names of hosts are in /etc/hosts.\n")),
+    ("/etc/resolv.conf", 0o644, Made(network::resolv_conf)),
     ("/etc/timezone", 0o644, Text("Etc/UTC\n")),
 ];
 

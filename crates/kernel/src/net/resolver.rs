@@ -1,0 +1,61 @@
+//! The simulated network's name server, as a host meets it: what the host sends there is answered
+//! after the time that the experiment's network takes, without another host.
+
+use crate::host::Host;
+use belljar_base::{EventClass, EventKey, SimDuration, SimTime};
+use belljar_net::Packet;
+use belljar_net::dns::{self, Zone};
+use belljar_wire::{ipv4, protocol, udp};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Where the name server is for a host, and what it knows.
+#[derive(Clone, Debug)]
+pub struct Resolver {
+    /// All names.
+    pub zone: Arc<Zone>,
+    /// The time from the host to the name server, and back again.
+    pub latency: SimDuration,
+}
+
+/// Keeps the name server's packets apart from those that come over the network.
+const SEQUENCE: u64 = 1 << 63;
+
+impl Host {
+    /// Takes a packet whose last bit leaves at `departs`, if it goes to the name server. What is no
+    /// query over UDP is lost there.
+    pub(super) fn taken_by_resolver(&mut self, departs: SimTime, packet: &Packet) -> bool {
+        let Some(resolver) = &self.config.resolver else { return false };
+        let Ok(query) = ipv4::Packet::new_checked(packet.bytes()) else { return false };
+        if query.dst() != resolver.zone.address {
+            return false;
+        }
+        let Some(answer) = answer(&resolver.zone, &query) else { return true };
+        let time = departs + resolver.latency + resolver.latency;
+        let sequence = SEQUENCE | self.net.resolved;
+        self.net.resolved += 1;
+        let key = EventKey { time, class: EventClass::Arrival, source: self.config.id, sequence };
+        self.deliver(key, Packet::with_cookie(answer, 0));
+        true
+    }
+}
+
+fn answer(zone: &Zone, query: &ipv4::Packet<&[u8]>) -> Option<Vec<u8>> {
+    if query.protocol() != protocol::UDP || ipv4::Repr::parse(query).is_fragment() {
+        return None;
+    }
+    let datagram = udp::Packet::new_checked(query.payload()).ok()?;
+    if datagram.dst_port() != dns::PORT {
+        return None;
+    }
+    let (server, client) = (query.dst(), query.src());
+    let mut payload = Vec::new();
+    let reply = zone.answer(datagram.payload())?;
+    let ends = ((IpAddr::V4(server), dns::PORT), (IpAddr::V4(client), datagram.src_port()));
+    udp::Repr::append(ends.0, ends.1, &reply, &mut payload);
+    let header = ipv4::Repr::new(server, client, protocol::UDP, payload.len());
+    let mut bytes = vec![0; ipv4::HEADER_LEN];
+    header.emit(&mut bytes);
+    bytes.extend_from_slice(&payload);
+    Some(bytes)
+}
