@@ -167,7 +167,13 @@ impl Host {
 
     /// `SETVAL` and `SETALL`: values from semaphore `first` on; what processes would undo there is
     /// forgotten.
-    pub(crate) fn sem_set(&mut self, process: ProcessKey, id: i32, first: i32, values: &[i32]) -> Result<(), Errno> {
+    pub(crate) fn sem_set(
+        &mut self,
+        process: ProcessKey,
+        id: i32,
+        first: i32,
+        values: &[i32],
+    ) -> Result<(), Errno> {
         let (pid, now) = (self.process(process).pid, self.seconds());
         let set = self.ipc.semaphores.get(id)?;
         let range = usize::try_from(first).ok().map(|first| first..first + values.len());

@@ -163,7 +163,8 @@ impl Host {
     }
 
     fn attachments(&self, id: i32) -> u64 {
-        let of_it = |kind: &VmaKind| matches!(kind, VmaKind::File { identity: of, .. } if *of == identity(id));
+        let of_it =
+            |kind: &VmaKind| matches!(kind, VmaKind::File { identity: of, .. } if *of == identity(id));
         self.spaces.iter().flat_map(|(_, mm)| mm.vmas()).filter(|vma| of_it(&vma.kind)).count() as u64
     }
 
