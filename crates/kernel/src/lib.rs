@@ -38,6 +38,6 @@ pub mod wait;
 mod wall_clock;
 
 pub use host::{Captured, Departure, Host, HostConfig, Output, ProcessSpec, Report};
-pub use net::{StackCounters, TcpSample};
 pub use net::Resolver;
+pub use net::{StackCounters, TcpSample};
 pub use process::WaitStatus;

@@ -100,7 +100,7 @@ pub fn format_duration(value: SimDuration) -> String {
 /// A bandwidth as the largest decimal unit that shows it whole; read back by [`parse_bandwidth`].
 pub fn format_bandwidth(bits_per_second: u64) -> String {
     for (unit, factor) in [("Gbit", 1_000_000_000), ("Mbit", 1_000_000), ("Kbit", 1_000)] {
-        if bits_per_second > 0 && bits_per_second % factor == 0 {
+        if bits_per_second > 0 && bits_per_second.is_multiple_of(factor) {
             return format!("{} {unit}", bits_per_second / factor);
         }
     }

@@ -1,13 +1,13 @@
 //! What an exit from guest code means.
 
 use crate::context::{Context, LOOK_UP};
-use crate::near::entry::{self, PLAIN_FLAGS};
-use crate::near::signals::{GENERAL_PROTECTION, tick_signal};
-use crate::space::Space;
-use crate::near::worker::{self, Trap, Worker};
 use crate::cpuid;
 use crate::far::shim::Gone;
 use crate::native::Native;
+use crate::near::entry::{self, PLAIN_FLAGS};
+use crate::near::signals::{GENERAL_PROTECTION, tick_signal};
+use crate::near::worker::{self, Trap, Worker};
+use crate::space::Space;
 use belljar_kernel::machine::{Exit, Fault};
 
 /// The flags that guest code may set: CF PF AF ZF SF TF DF OF RF AC, as Linux's `FIX_EFLAGS`. ID
@@ -141,9 +141,9 @@ enum Trapping {
 /// The instruction at `rip` if it is one that the platform makes trap, and its length.
 fn trapping_instruction(rip: u64, space: &Space) -> Option<(Trapping, u64)> {
     let mut code = [0u8; 8];
-    let len = (1..=8).rev().find(|&len| {
-        space.owns(rip, len) && space.native.read(rip, &mut code[..len as usize]).is_ok()
-    })?;
+    let len = (1..=8)
+        .rev()
+        .find(|&len| space.owns(rip, len) && space.native.read(rip, &mut code[..len as usize]).is_ok())?;
     let code = &code[..len as usize];
     // Prefixes that assemblers or compilers put before them without meaning.
     let prefixes = code.iter().take_while(|&&b| matches!(b, 0x66 | 0xf2 | 0xf3 | 0x40..=0x4f)).count();

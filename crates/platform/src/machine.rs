@@ -40,7 +40,13 @@ impl HostMachine {
     pub fn new(host_index: u32, host_count: u32) -> HostMachine {
         let slots = Slots::new(host_index, host_count);
         let file_share = files::file_share(host_count);
-        HostMachine { slots, spaces: Slab::new(), contexts: Slab::new(), files_read: Default::default(), file_share }
+        HostMachine {
+            slots,
+            spaces: Slab::new(),
+            contexts: Slab::new(),
+            files_read: Default::default(),
+            file_share,
+        }
     }
 
     /// How the system calls of the spaces that there are came so far.

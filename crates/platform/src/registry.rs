@@ -49,7 +49,7 @@ pub fn claim(owner: u64, range: &Range<u64>) -> Result<(), Errno> {
 
 /// `EINVAL` for a range that no space may claim.
 pub fn check_claim(range: &Range<u64>) -> Result<(), Errno> {
-    let aligned = range.start % PAGE == 0 && range.end % PAGE == 0;
+    let aligned = range.start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE);
     if aligned && !range.is_empty() && layout::contains(&FIXED_AREA, range) {
         Ok(())
     } else {

@@ -1,11 +1,11 @@
 //! A guest's address space: a slot, claims of fixed addresses, and what is mapped executable.
 
-use crate::layout::{self, PAGE, Slot};
-use crate::registry;
-use crate::rewrite::Rewriter;
 use crate::far::Shim;
 use crate::far::replicate::{SharedSource, replicate};
+use crate::layout::{self, PAGE, Slot};
 use crate::native::Native;
+use crate::registry;
+use crate::rewrite::Rewriter;
 use belljar_kernel::machine::{Backing, Prot};
 use belljar_linux_abi::Errno;
 use std::fs::File;
@@ -133,7 +133,7 @@ impl Space {
     }
 
     fn check_pages(&self, addr: u64, len: u64) -> Result<(), Errno> {
-        if addr % PAGE != 0 || len == 0 {
+        if !addr.is_multiple_of(PAGE) || len == 0 {
             return Err(Errno::EINVAL);
         }
         if self.owns(addr, len.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?) {
@@ -163,10 +163,11 @@ impl Space {
             let file = Arc::new(file);
             self.shared.push(Shared { range: mapped.clone(), file, offset });
         }
-        if let Backing::PrivateFile { file, offset } = backing {
-            if prot.contains(Prot::EXEC) && !prot.contains(Prot::WRITE) {
-                self.rewriter.text_mapped(mapped, file.0, offset, &self.native);
-            }
+        if let Backing::PrivateFile { file, offset } = backing
+            && prot.contains(Prot::EXEC)
+            && !prot.contains(Prot::WRITE)
+        {
+            self.rewriter.text_mapped(mapped, file.0, offset, &self.native);
         }
         Ok(())
     }
@@ -191,8 +192,7 @@ impl Space {
     pub fn relocate(&mut self, from: u64, old_len: u64, to: u64, new_len: u64) -> Result<(), Errno> {
         self.check_pages(from, old_len.max(1))?;
         self.check_pages(to, new_len)?;
-        let moved: Vec<Shared> =
-            self.shared.iter().filter_map(|s| s.cut(&pages(from, old_len))).collect();
+        let moved: Vec<Shared> = self.shared.iter().filter_map(|s| s.cut(&pages(from, old_len))).collect();
         self.gone(&pages(from, old_len));
         self.gone(&pages(to, new_len));
         if from == to {

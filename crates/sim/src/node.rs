@@ -207,7 +207,10 @@ impl HostNode {
         self.collect();
         let path = self.output.folder.host(self.kernel.name());
         let described = self.kernel.finish_files();
-        self.output.note(described.map_err(|errno| ResultsError::Write { path, error: std::io::Error::from_raw_os_error(errno.0.into()) }));
+        self.output.note(described.map_err(|errno| ResultsError::Write {
+            path,
+            error: std::io::Error::from_raw_os_error(errno.0.into()),
+        }));
         for (interface, capture) in std::mem::take(&mut self.output.captures) {
             let path = self.output.folder.host(self.kernel.name()).join(format!("{interface}.pcap"));
             self.output.note(capture.finish().map_err(|error| ResultsError::Write { path, error }));

@@ -68,7 +68,11 @@ fn shifted(node: &Rc<Node>, by: usize) -> Rc<Node> {
         Value::Mapping(entries) => Value::Mapping(
             entries
                 .iter()
-                .map(|e| Entry { key: e.key.clone(), key_span: span(e.key_span), value: shifted(&e.value, by) })
+                .map(|e| Entry {
+                    key: e.key.clone(),
+                    key_span: span(e.key_span),
+                    value: shifted(&e.value, by),
+                })
                 .collect(),
         ),
     };

@@ -16,11 +16,11 @@ mod lifetime;
 pub(crate) mod locks;
 mod names;
 mod open;
+pub(crate) mod permission;
 mod pidfd;
 mod pipe;
 mod pipe_io;
 pub(crate) mod pty;
-pub(crate) mod permission;
 pub(crate) mod readiness;
 mod regular;
 mod restore;
@@ -34,9 +34,9 @@ mod timerfd;
 pub(crate) mod transfer;
 pub(crate) mod tree;
 mod virtual_files;
-mod xattr;
 #[cfg(test)]
 mod waiting_tests;
+mod xattr;
 
 pub use descriptors::{FdEntry, FdTable, OpenFile};
 pub use executable::Executable;

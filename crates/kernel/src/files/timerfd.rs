@@ -5,8 +5,8 @@
 
 use super::FileKind;
 use super::readiness::EPOLLIN;
-use crate::clock::Clock;
 use crate::call::{Block, Call, SysResult, done};
+use crate::clock::Clock;
 use crate::guest::{Buffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, WaitQueueId};

@@ -89,7 +89,7 @@ impl Host {
         addr: u64,
         is_private: bool,
     ) -> Result<FutexKey, Errno> {
-        if addr % 4 != 0 {
+        if !addr.is_multiple_of(4) {
             return Err(Errno::EINVAL);
         }
         let key = self.processes[process.0].mm.ok_or(Errno::ESRCH)?;

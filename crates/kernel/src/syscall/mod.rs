@@ -1,9 +1,9 @@
 //! System calls: the table and one thin file per family. A handler decodes, validates, calls a
 //! subsystem and copies out; the logic lives in the subsystem.
 
-pub mod compat;
 pub mod capabilities;
 pub mod clone;
+pub mod compat;
 pub mod descriptors;
 pub mod directories;
 pub mod epoll;

@@ -42,7 +42,7 @@ fn target_process(call: &Call<'_>) -> Result<ProcessKey, Errno> {
 
 /// sched_getaffinity(2).
 pub fn sys_sched_getaffinity(call: &mut Call<'_>) -> SysResult {
-    if call.args[1] < MASK_SIZE || call.args[1] % MASK_SIZE != 0 {
+    if call.args[1] < MASK_SIZE || !call.args[1].is_multiple_of(MASK_SIZE) {
         return Err(Errno::EINVAL);
     }
     call.host.find_thread(call.thread, call.int(0))?;

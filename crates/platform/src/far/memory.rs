@@ -80,7 +80,7 @@ impl Shim {
     /// unaligned. Nothing that has the word runs meanwhile: it is a guest's, or shared by guests of
     /// one host.
     pub fn compare_exchange(&self, addr: u64, old: u32, new: u32) -> Result<u32, Errno> {
-        if addr % 4 != 0 {
+        if !addr.is_multiple_of(4) {
             return Err(Errno::EINVAL);
         }
         let mut word = [0; 4];

@@ -128,7 +128,7 @@ pub unsafe fn write(addr: u64, data: &[u8]) -> Result<(), Errno> {
 /// # Safety
 /// As for [`read`].
 pub unsafe fn compare_exchange(addr: u64, old: u32, new: u32) -> Result<u32, Errno> {
-    if addr % 4 != 0 {
+    if !addr.is_multiple_of(4) {
         return Err(Errno::EINVAL);
     }
     let mut found = 0;

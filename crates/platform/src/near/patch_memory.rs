@@ -1,8 +1,8 @@
 //! Writing to memory regardless of its protection, as a debugger does.
 
-use crate::layout::PAGE;
 use crate::InitError;
 use crate::init::native;
+use crate::layout::PAGE;
 use belljar_linux_abi::Errno;
 use std::sync::atomic::{AtomicI32, Ordering};
 

@@ -2,11 +2,11 @@
 //! ticks. The entry code calls [`on_signal`] on the worker's alternate stack with FS and GS already
 //! the simulator's; whatever ends a resume is copied out of the frame, which is then abandoned.
 
-use crate::near::worker::{self, Worker};
-use crate::layout;
-use crate::near::{copy, entry};
 use crate::InitError;
 use crate::init::native;
+use crate::layout;
+use crate::near::worker::{self, Worker};
+use crate::near::{copy, entry};
 use belljar_shim::frame::{self, SigInfo, UContext};
 use belljar_shim::worker::{EXCEPTIONS, ON_SIGNAL_ELSEWHERE};
 use std::cell::UnsafeCell;
@@ -93,8 +93,7 @@ pub unsafe extern "C" fn on_signal(
         let rip = registers[libc::REG_RIP as usize] as u64;
         let running = (*worker).in_guest != 0;
         // A guest's jump to where the simulator has no code is the guest's fault.
-        let in_guest =
-            running && (!layout::HOST_AREA.contains(&rip) || frame::is_fetch_fault(info, frame));
+        let in_guest = running && (!layout::HOST_AREA.contains(&rip) || frame::is_fetch_fault(info, frame));
         if signal == tick_signal() {
             if !in_guest || (*worker).tick_resumes != (*worker).resumes {
                 // The first tick in this resume, or a tick of the simulator's own time.
@@ -120,11 +119,7 @@ pub unsafe extern "C" fn on_signal(
 ///
 /// # Safety
 /// Called by the entry code alone.
-pub unsafe extern "C" fn on_signal_elsewhere(
-    signal: i32,
-    info: *mut SigInfo,
-    frame: *mut UContext,
-) {
+pub unsafe extern "C" fn on_signal_elsewhere(signal: i32, info: *mut SigInfo, frame: *mut UContext) {
     // SAFETY: as for `on_signal`.
     unsafe {
         let registers = &mut (*frame.cast::<libc::ucontext_t>()).uc_mcontext.gregs;

@@ -1,13 +1,13 @@
 //! What a thread needs to run guests: a block that GS points to, an alternate signal stack below
 //! which that block lies, system calls of guest code trapping, a preemption timer.
 
-use crate::{cpu, cpuid};
-use crate::near::{entry, signals};
 use crate::InitError;
 use crate::init::native;
+use crate::near::{entry, signals};
+use crate::{cpu, cpuid};
 use belljar_linux_abi::Errno;
-pub use belljar_shim::worker::{Trap, Worker};
 use belljar_shim::worker::{ARENA, ARENA_SIZE, MAX_WORKERS, REGION, TICK_NS};
+pub use belljar_shim::worker::{Trap, Worker};
 use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;

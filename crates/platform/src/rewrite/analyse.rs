@@ -1,8 +1,8 @@
 //! Which form a site can take. The answer depends on the file's bytes alone, so it is kept for all
 //! guests of the process.
 
-use crate::near::copy;
 use super::cpuid_sites;
+use crate::near::copy;
 use belljar_base::{Map, Set};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
 use std::ops::Range;
@@ -195,7 +195,7 @@ fn displaced_behind(code: &[u8], addr: u64) -> Option<Vec<Instruction>> {
             // Behind the end of a function only padding, and nothing that looks like the start of
             // the next one.
             let padding = matches!(next.mnemonic(), Mnemonic::Nop | Mnemonic::Int3);
-            if !padding || (addr + next.ip()) % 16 == 0 {
+            if !padding || (addr + next.ip()).is_multiple_of(16) {
                 return None;
             }
         }
@@ -233,10 +233,11 @@ fn targets_behind_sites(code: &[u8]) -> Set<u64> {
     }
     let mut targets = Set::new();
     let mut check = |target: i64| {
-        if let Ok(at) = usize::try_from(target) {
-            if at < code.len() && marks[at / 64] & (1 << (at % 64)) != 0 {
-                targets.insert(at as u64);
-            }
+        if let Ok(at) = usize::try_from(target)
+            && at < code.len()
+            && marks[at / 64] & (1 << (at % 64)) != 0
+        {
+            targets.insert(at as u64);
         }
     };
     let rel32 = |at: usize| code.get(at..at + 4).map(|b| i32::from_le_bytes(b.try_into().expect("4 bytes")));

@@ -20,8 +20,8 @@ mod cpuid_sites;
 mod stub;
 
 use crate::layout::{self, PAGE, Slot};
-use crate::{cpuid, registry};
 use crate::native::Native;
+use crate::{cpuid, registry};
 use analyse::{FileKey, Form};
 use belljar_base::{Map, Set};
 use belljar_linux_abi::Errno;

@@ -90,7 +90,7 @@ impl Call<'_> {
             let timed_out = self.deadline_passed()
                 && matches!(self.resumed, Some(Resumed { state: CallState::ProgressUntil(..), .. }));
             let enough = available >= minimum.min(room).max(1) || (nonblocking && available > 0);
-            if !enough && !timed_out && !(minimum == 0 && time == 0) {
+            if !(enough || timed_out || minimum == 0 && time == 0) {
                 if nonblocking {
                     return Err(Errno::EAGAIN);
                 }

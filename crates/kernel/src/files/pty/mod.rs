@@ -104,11 +104,7 @@ impl Pty {
 
 impl Host {
     /// Opens `/dev/ptmx`: a new pair, of which this is the master.
-    pub(crate) fn open_ptmx(
-        &mut self,
-        process: ProcessKey,
-        inode: InodeKey,
-    ) -> Result<FileKind, Errno> {
+    pub(crate) fn open_ptmx(&mut self, process: ProcessKey, inode: InodeKey) -> Result<FileKind, Errno> {
         let numbers: Vec<u32> = self.files.ptys.iter().map(|(_, pty)| pty.number).collect();
         let number = (0..).find(|number| !numbers.contains(number)).unwrap_or(0);
         let slave_inode = self.make_slave_node(process, number)?;
@@ -296,4 +292,3 @@ impl Host {
         }
     }
 }
-

@@ -62,7 +62,7 @@ impl Reassembly {
         let end = offset + data.len();
         // All but the last must be multiples of eight; overlaps end the datagram (RFC 5722's rule,
         // which Linux applies to IPv4 too), exact repetitions are ignored.
-        let malformed = end > MAX_DATAGRAM || (header.more_fragments && data.len() % 8 != 0);
+        let malformed = end > MAX_DATAGRAM || (header.more_fragments && !data.len().is_multiple_of(8));
         let slot = partial.pieces.partition_point(|(start, _)| *start < offset);
         let repeated = partial
             .pieces
