@@ -5,7 +5,7 @@ Runs with different numbers of workers take turns and each is held against the o
 turn. One more run with --profile measures, in CPU time, each host's part of each window; from that follows what
 more workers could make of it: in each window no schedule is faster than an even share of all work or than the host
 that takes longest (the critical path), and the engine's greedy one is never slower than both together. What it costs
-workers to meet is added per window (--meeting, measured here at 1 to 2 us while cores are free).
+workers to meet is added per window (--meeting, an assumption).
 """
 
 import argparse
