@@ -61,6 +61,8 @@ pub struct Process {
     pub has_executed: bool,
     /// When it started.
     pub started: SimTime,
+    /// Preemption ticks that its threads may compute for without a call, see `run.rs`.
+    pub patience: u32,
     /// What `prctl(2)` and accounting keep.
     pub attributes: Attributes,
 }

@@ -17,7 +17,9 @@ use std::sync::atomic::Ordering::Relaxed;
 const SLICE: u32 = 200;
 /// Preemption ticks that a thread may compute without a call before it is taken to wait for something
 /// that only others, or time, can bring: from then on it is preempted at each tick until its next call.
-const PATIENCE: u32 = 60;
+/// A process that has been taken so once is given a quarter of that from its next call on, and so forth: it
+/// is known to spin, and the run is no longer deterministic anyway.
+pub(crate) const PATIENCE: u32 = 60;
 
 impl Host {
     /// Runs everything that happens strictly before `limit`.
@@ -177,7 +179,9 @@ impl Host {
     /// enough that what programs do is never disturbed: where the native timer finds them is
     /// nothing that the experiment decides.
     fn run_guest(&mut self, key: ThreadKey, context: ContextId) -> Exit {
-        let patience = if self.threads[key.0].spins { 0 } else { PATIENCE };
+        let thread = &self.threads[key.0];
+        let (spins, process) = (thread.spins, thread.process);
+        let patience = if spins { 0 } else { self.processes[process.0].patience };
         for _ in 0..patience {
             match self.machine.resume(context) {
                 Exit::Preempted => {}
@@ -185,6 +189,9 @@ impl Host {
             }
         }
         let exit = self.machine.resume(context);
+        if exit == Exit::Preempted && !spins {
+            self.processes[process.0].patience /= 4;
+        }
         self.threads[key.0].spins = exit == Exit::Preempted;
         exit
     }

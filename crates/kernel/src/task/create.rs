@@ -6,6 +6,7 @@ use crate::host::Host;
 use crate::ids::{FdTableKey, MmKey, ProcessKey, ThreadKey};
 use crate::machine::ContextId;
 use crate::process::{Attributes, Process};
+use crate::run::PATIENCE;
 use crate::signal::{ProcessSignals, ThreadSignals};
 use crate::thread::{Thread, ThreadState};
 use belljar_linux_abi::c;
@@ -48,6 +49,7 @@ impl Host {
             placement: self.config.processes.get(spec).and_then(|spec| spec.placement),
             has_executed: false,
             started: self.clock.now(),
+            patience: PATIENCE,
             attributes: Attributes::default(),
         };
         let key = ProcessKey(self.processes.insert(process));
@@ -95,6 +97,7 @@ impl Host {
             placement: from.placement,
             has_executed: false,
             started,
+            patience: PATIENCE,
             attributes: from.attributes.for_child(),
         };
         let key = ProcessKey(self.processes.insert(process));
