@@ -3,9 +3,9 @@
 min(rate, window / RTT).
 
 The window is what Linux' defaults allowed for long: half of the largest receive buffer (tcp_rmem, 6 MiB), the other half
-being book-keeping. `server` is what the server counted over the whole flow, slow start included, in which the kernel itself
-stays below 90 % where the round trip is long (docs/fidelity.md); `client` is what the client reports; `steady` is what the
-server received after the first three seconds, and what is held to `--least`.
+being book-keeping. `server` is what the server counted over the whole flow, slow start included, and what is held to `--least`:
+where the round trip is long we stay below it, and the kernel does too (docs/fidelity.md). `client` is what the client
+reports; `steady` is what the server received after the first three seconds.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def main():
         for latency in a.latencies:
             limit = min(rate, a.window * 8 / (2 * latency / 1000) / 1e6)
             server, client, steady, cpu = goodput(rate, latency, a.seconds)
-            share = steady / limit
+            share = server / limit
             rows.append({"rate_mbit": rate, "latency_ms": latency, "limit_mbit": limit, "goodput_mbit": server,
                          "client_mbit": client, "steady_mbit": steady, "share": share, "cpu_s": cpu})
             short += share < a.least
