@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 /// Options that have the names that Shadow gives them.
 #[derive(clap::Args)]
+#[group(skip)]
 #[command(next_help_heading = "Options of the experiment's section 'general'")]
 pub struct Arguments {
     /// Until this time nothing is lost and bandwidth is infinite

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 /// What the command line says about workers. None of it changes results.
 #[derive(clap::Args, Default)]
+#[group(skip)]
 pub struct Arguments {
     /// Threads that run hosts; 0: one for each physical core [default: general.parallelism]
     #[arg(long, value_name = "N", env = "BELLJAR_PARALLELISM")]
