@@ -44,6 +44,8 @@ pub struct Addresses {
     names: Vec<String>,
     by_host: Vec<Ipv4Addr>,
     by_address: Map<Ipv4Addr, HostId>,
+    /// The same for the range that automatic addresses come from: each packet asks.
+    automatic: Vec<Option<HostId>>,
     by_name: Map<String, HostId>,
 }
 
@@ -82,6 +84,10 @@ impl Addresses {
             };
             table.by_host.push(address);
         }
+        let last = next - u32::from(FIRST_AUTOMATIC);
+        table.automatic = (0..last)
+            .map(|i| table.by_address.get(&Ipv4Addr::from(u32::from(FIRST_AUTOMATIC) + i)).copied())
+            .collect();
         Ok(table)
     }
 
@@ -117,7 +123,11 @@ impl Addresses {
     }
     /// The host that has an address.
     pub fn host_by_address(&self, address: Ipv4Addr) -> Option<HostId> {
-        self.by_address.get(&address).copied()
+        let automatic = u32::from(address).wrapping_sub(u32::from(FIRST_AUTOMATIC)) as usize;
+        match self.automatic.get(automatic) {
+            Some(host) => *host,
+            None => self.by_address.get(&address).copied(),
+        }
     }
     /// The host that has a name.
     pub fn host_by_name(&self, name: &str) -> Option<HostId> {
