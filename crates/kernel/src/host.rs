@@ -152,8 +152,8 @@ pub struct Departure {
 pub struct Captured {
     /// When.
     pub at: SimTime,
-    /// `lo` or `eth0`.
-    pub interface: &'static str,
+    /// The interface's name.
+    pub interface: Arc<str>,
     /// The IP datagram.
     pub bytes: Vec<u8>,
 }

@@ -8,6 +8,7 @@
 //!   way out, CoDel and serialisation on the way in.
 //! * [`addresses`]: which host has which IPv4 address and name.
 //! * [`dns`]: the name server that answers for hosts and configured records.
+//! * [`routes`]: a host's or router's routes.
 //! * [`units`]: values such as "10 ms" and "1 Gbit", as graphs and experiment files write them.
 //!
 //! Nothing in here knows of guests, sockets or files.
@@ -19,6 +20,7 @@ mod flow;
 pub mod graph;
 pub mod nic;
 mod packet;
+pub mod routes;
 pub mod suggest;
 pub mod units;
 
@@ -27,3 +29,4 @@ pub use flow::Flow;
 pub use graph::{EdgeState, Graph, GraphError, NodeIndex, Path};
 pub use nic::{Counters, DropReason, Nic, NicConfig, NicEvent};
 pub use packet::Packet;
+pub use routes::{InterfaceAddress, Prefix, RouteTable};

@@ -54,7 +54,7 @@ pub struct HostOutput {
     /// Bytes kept of each captured packet.
     pub capture_len: usize,
     /// By interface.
-    pub captures: Map<&'static str, CaptureWriter>,
+    pub captures: Map<Arc<str>, CaptureWriter>,
     /// The first error met; the run stops for it.
     pub error: Option<ResultsError>,
     /// Set when any host of the run has met one.
@@ -209,7 +209,7 @@ impl HostNode {
         self.reports.extend(self.kernel.take_reports());
         let host = PathBuf::from("hosts").join(self.kernel.name());
         for captured in self.kernel.take_captured() {
-            self.output.capture(&host, captured.interface, captured.at, &captured.bytes);
+            self.output.capture(&host, &captured.interface, captured.at, &captured.bytes);
         }
         for (name, text) in self.kernel.take_strace() {
             self.output.log(&host.join(format!("{name}.strace")), &text);
@@ -237,7 +237,7 @@ impl HostNode {
 }
 
 impl HostOutput {
-    fn capture(&mut self, host: &std::path::Path, interface: &'static str, at: SimTime, packet: &[u8]) {
+    fn capture(&mut self, host: &std::path::Path, interface: &Arc<str>, at: SimTime, packet: &[u8]) {
         let name = host.join(format!("{interface}.pcap"));
         let failed = |error| ResultsError::Write { path: name.clone(), error };
         if !self.captures.contains_key(interface) {
@@ -247,7 +247,7 @@ impl HostOutput {
                 .and_then(|file| CaptureWriter::new(file, self.epoch_secs, self.capture_len).map_err(failed));
             match opened {
                 Ok(writer) => {
-                    self.captures.insert(interface, writer);
+                    self.captures.insert(interface.clone(), writer);
                 }
                 Err(error) => return self.note(Err(error)),
             }

@@ -1,10 +1,10 @@
 //! Local addresses and ports: what a bound socket receives, who may share a port, and the ports
 //! that the kernel chooses, ip(7).
 
+use super::NetStack;
 use super::address;
-use super::ip::IpOptions;
-use super::ip::route::{is_local, is_multipoint};
 use crate::host::Host;
+use crate::ids::SocketKey;
 use belljar_linux_abi::{Errno, c};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -66,12 +66,9 @@ impl Bound {
 
 /// Reads and checks the argument of `bind(2)`: an address of this host (`None`: any) and a port
 /// (0: to be chosen).
-pub fn parse_bind(
-    own: Ipv4Addr,
-    domain: i32,
-    options: &IpOptions,
-    raw: &[u8],
-) -> Result<(Option<IpAddr>, u16), Errno> {
+pub fn parse_bind(net: &NetStack, key: SocketKey, raw: &[u8]) -> Result<(Option<IpAddr>, u16), Errno> {
+    let socket = &net.sockets[key.0];
+    let (domain, options) = (socket.domain, socket.ip_options().ok_or(Errno::EINVAL)?);
     let least = if domain == c::AF_INET6 { 24 } else { 16 };
     if raw.len() < least {
         return Err(Errno::EINVAL);
@@ -91,7 +88,7 @@ pub fn parse_bind(
     if ip.is_unspecified() {
         return Ok((None, given.port()));
     }
-    let usable = is_local(own, ip) || is_multipoint(ip) || options.free_bind;
+    let usable = net.is_local(ip) || net.is_multipoint(ip) || options.free_bind;
     if !usable {
         return Err(Errno::EADDRNOTAVAIL);
     }

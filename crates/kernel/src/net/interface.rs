@@ -1,21 +1,27 @@
-//! The two interfaces, `lo` and `eth0`: queueing packets out and fetching what has come in.
+//! The interfaces: queueing packets out and fetching what has come in. `lo` is the first; a host that is
+//! attached to the graph has `eth0` next.
 //!
 //! Protocols only ever queue packets. [`Host::flush_network`], which ends every call, timer and
 //! arrival that may have queued some, moves them on; so the stack is never entered from within
 //! itself, and what a packet sets off is done in the order in which packets were queued.
 
-use super::{ETH0, LO};
+use super::{ETH0, LO, NetStack};
 use crate::host::{Captured, Departure, Host};
 use crate::ids::SocketKey;
 use crate::net::socket::{Socket, SocketKind};
 use crate::timer::{TimerAction, TimerId};
 use belljar_base::SimTime;
-use belljar_net::{Nic, NicEvent, Packet};
+use belljar_net::{InterfaceAddress, Nic, NicEvent, Packet};
 use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 /// The MTU of `lo`.
 pub const LO_MTU: usize = 65_536;
-/// The MTU of `eth0`.
+/// The length of the netmask of the graph's `eth0` as programs see it. Routing does not depend on it: every
+/// host is on the link.
+pub const GRAPH_PREFIX: u8 = 24;
+/// The MTU of the graph's `eth0`.
 pub const ETH0_MTU: usize = 1_500;
 /// Packets over `lo` within one instant after which each further one is charged for like a system
 /// call: two sockets of one host must not stop the clock.
@@ -39,7 +45,7 @@ pub struct Loopback {
     pub bytes: u64,
 }
 
-/// The interface `eth0`.
+/// The attachment to the graph, `eth0`.
 #[derive(Debug)]
 pub struct Ethernet {
     /// Its queues.
@@ -54,12 +60,81 @@ impl Ethernet {
     }
 }
 
-/// The names of the interfaces, by number.
-pub const NAMES: [&str; 2] = ["lo", "eth0"];
+/// What an interface leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attachment {
+    /// The host itself.
+    Loopback,
+    /// A node of the graph.
+    Graph,
+}
 
-/// The MTU of an interface.
-pub fn mtu(interface: usize) -> usize {
-    if interface == LO { LO_MTU } else { ETH0_MTU }
+/// What programs see of an interface.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its hardware address.
+    pub mac: [u8; 6],
+    /// The longest IP packet that it carries.
+    pub mtu: usize,
+    /// Its IPv4 addresses.
+    pub addresses: Vec<InterfaceAddress>,
+    /// `IFF_UP`: it is used.
+    pub up: bool,
+    /// What it leads to.
+    pub attachment: Attachment,
+}
+
+impl Interface {
+    /// The interface `lo`.
+    pub fn loopback() -> Interface {
+        Interface {
+            name: "lo".into(),
+            mac: [0; 6],
+            mtu: LO_MTU,
+            addresses: vec![InterfaceAddress { ip: Ipv4Addr::LOCALHOST, len: 8 }],
+            up: true,
+            attachment: Attachment::Loopback,
+        }
+    }
+    /// The interface `eth0` of a host on the graph.
+    pub fn graph(mac: [u8; 6], address: Ipv4Addr) -> Interface {
+        Interface {
+            name: "eth0".into(),
+            mac,
+            mtu: ETH0_MTU,
+            addresses: vec![InterfaceAddress { ip: address, len: GRAPH_PREFIX }],
+            up: true,
+            attachment: Attachment::Graph,
+        }
+    }
+    /// `ARPHRD_LOOPBACK` or `ARPHRD_ETHER`.
+    pub fn hardware_type(&self) -> u16 {
+        if self.attachment == Attachment::Loopback { 772 } else { 1 }
+    }
+    /// `IFF_RUNNING`: it is up and has a carrier.
+    pub fn is_running(&self) -> bool {
+        self.up
+    }
+    /// Whether it is at the end of a link that stations share.
+    pub fn is_link(&self) -> bool {
+        false
+    }
+}
+
+impl NetStack {
+    /// The MTU of an interface.
+    pub fn mtu(&self, interface: usize) -> usize {
+        self.interfaces[interface].mtu
+    }
+    /// Packets that wait to leave an interface.
+    pub fn queue_len(&self, interface: usize) -> usize {
+        match self.interfaces[interface].attachment {
+            Attachment::Loopback => 0,
+            Attachment::Graph => self.eth0.nic.egress_queue_len(),
+        }
+    }
 }
 
 /// The name by which an interface reports that a packet of a socket has left.
@@ -188,7 +263,8 @@ impl Host {
     fn capture(&mut self, at: SimTime, interface: usize, packet: &Packet) {
         if self.config.capture {
             let bytes = packet.bytes().to_vec();
-            self.captured.push(Captured { at, interface: NAMES[interface], bytes });
+            let interface = self.net.interfaces[interface].name.clone();
+            self.captured.push(Captured { at, interface, bytes });
         }
     }
 }

@@ -1,16 +1,13 @@
 //! `ioctl(2)` on sockets: how much can be read or is unsent, and what interfaces there are,
 //! netdevice(7).
 
-use super::interface::{NAMES, mtu};
-use super::{ETH0, LO, interface_index};
+use super::interface::{Attachment, Interface};
+use super::{LO, interface_index};
 use crate::call::{Call, SysResult, done};
 use crate::ids::SocketKey;
 use belljar_linux_abi::{Errno, c};
 use std::net::Ipv4Addr;
 
-/// The length of the netmask of `eth0` as programs see it. Routing does not depend on it: every host
-/// is on the link.
-pub const NETMASK_BITS: u32 = 24;
 /// `sizeof(struct ifreq)`.
 const IFREQ_LEN: usize = 40;
 /// `IFNAMSIZ`.
@@ -35,14 +32,15 @@ const SIOCGIFTXQLEN: u64 = 0x8942;
 const SIOCETHTOOL: u64 = 0x8946;
 
 /// `IFF_*` of an interface.
-pub fn interface_flags(interface: usize) -> u32 {
+pub fn interface_flags(interface: &Interface) -> u32 {
     const LOWER_UP: i32 = 0x10000;
-    let common = c::IFF_UP | c::IFF_RUNNING | LOWER_UP;
-    let own = match interface {
-        LO => c::IFF_LOOPBACK,
+    let up = if interface.up { c::IFF_UP } else { 0 };
+    let carrier = if interface.is_running() { c::IFF_RUNNING | LOWER_UP } else { 0 };
+    let own = match interface.attachment {
+        Attachment::Loopback => c::IFF_LOOPBACK,
         _ => c::IFF_BROADCAST | c::IFF_MULTICAST,
     };
-    (common | own) as u32
+    (up | carrier | own) as u32
 }
 
 /// `ioctl` on a socket. `FIONBIO`, `FIOASYNC` and the like belong to the open file and are not
@@ -90,12 +88,13 @@ fn put_address(ifreq: &mut [u8; IFREQ_LEN], address: Ipv4Addr) {
 fn list_interfaces(call: &mut Call<'_>, arg: u64) -> Result<(), Errno> {
     let room: i32 = call.read(arg)?;
     let buffer: u64 = call.read(arg + 8)?;
-    let addresses = [Ipv4Addr::LOCALHOST, call.host.config.address];
     let mut list = Vec::new();
-    for (name, address) in NAMES.iter().zip(addresses) {
-        let mut entry = ifreq(name);
-        put_address(&mut entry, address);
-        list.extend_from_slice(&entry);
+    for interface in &call.host.net.interfaces {
+        for own in &interface.addresses {
+            let mut entry = ifreq(&interface.name);
+            put_address(&mut entry, own.ip);
+            list.extend_from_slice(&entry);
+        }
     }
     if buffer != 0 {
         let fit = (room.max(0) as usize / IFREQ_LEN * IFREQ_LEN).min(list.len());
@@ -108,9 +107,8 @@ fn list_interfaces(call: &mut Call<'_>, arg: u64) -> Result<(), Errno> {
 /// `SIOCGIFNAME`: from index to name.
 fn interface_name(call: &mut Call<'_>, arg: u64) -> Result<(), Errno> {
     let index: i32 = call.read(arg + NAME_LEN as u64)?;
-    let interface =
-        [LO, ETH0].into_iter().find(|n| interface_index(*n) as i32 == index).ok_or(Errno::ENODEV)?;
-    let name = ifreq(NAMES[interface]);
+    let interface = call.host.net.interface_by_index(index as u32).ok_or(Errno::ENODEV)?;
+    let name = ifreq(&call.host.net.interfaces[interface].name);
     call.write_bytes(arg, &name[..NAME_LEN])
 }
 
@@ -118,25 +116,25 @@ fn ask_interface(call: &mut Call<'_>, request: u64, arg: u64) -> Result<(), Errn
     let mut entry = [0; IFREQ_LEN];
     call.read_bytes(arg, &mut entry)?;
     let end = entry[..NAME_LEN].iter().position(|b| *b == 0).unwrap_or(NAME_LEN);
-    let interface = NAMES.iter().position(|name| name.as_bytes() == &entry[..end]).ok_or(Errno::ENODEV)?;
+    let number = call.host.net.interface_by_name(&entry[..end]).ok_or(Errno::ENODEV)?;
+    let interface = &call.host.net.interfaces[number];
     entry[NAME_LEN..].fill(0);
-    let own = if interface == LO { Ipv4Addr::LOCALHOST } else { call.host.config.address };
-    let bits = if interface == LO { 8 } else { NETMASK_BITS };
-    let host_part = u32::MAX >> bits;
+    let own = || interface.addresses.first().ok_or(Errno::EADDRNOTAVAIL);
     let mut put = |value: &[u8]| entry[NAME_LEN..NAME_LEN + value.len()].copy_from_slice(value);
     match request {
         SIOCGIFFLAGS => put(&(interface_flags(interface) as u16).to_ne_bytes()),
-        SIOCGIFADDR | SIOCGIFDSTADDR => put_address(&mut entry, own),
-        SIOCGIFBRDADDR if interface == LO => put_address(&mut entry, Ipv4Addr::UNSPECIFIED),
-        SIOCGIFBRDADDR => put_address(&mut entry, Ipv4Addr::from(u32::from(own) | host_part)),
-        SIOCGIFNETMASK => put_address(&mut entry, Ipv4Addr::from(!host_part)),
-        SIOCGIFMTU => put(&(mtu(interface) as i32).to_ne_bytes()),
-        SIOCGIFINDEX => put(&interface_index(interface).to_ne_bytes()),
+        SIOCGIFADDR | SIOCGIFDSTADDR => put_address(&mut entry, own()?.ip),
+        SIOCGIFBRDADDR if number == LO => put_address(&mut entry, Ipv4Addr::UNSPECIFIED),
+        SIOCGIFBRDADDR => {
+            let broadcast = own()?.network().broadcast().unwrap_or(Ipv4Addr::UNSPECIFIED);
+            put_address(&mut entry, broadcast);
+        }
+        SIOCGIFNETMASK => put_address(&mut entry, own()?.network().netmask()),
+        SIOCGIFMTU => put(&(interface.mtu as i32).to_ne_bytes()),
+        SIOCGIFINDEX => put(&interface_index(number).to_ne_bytes()),
         SIOCGIFTXQLEN => put(&1_000i32.to_ne_bytes()),
         SIOCGIFHWADDR => {
-            let kind: u16 = if interface == LO { 772 } else { 1 };
-            let mac = if interface == LO { [0; 6] } else { call.host.net.mac };
-            put(&[&kind.to_ne_bytes()[..], &mac].concat());
+            put(&[&interface.hardware_type().to_ne_bytes()[..], &interface.mac].concat());
         }
         // SIOCGIFMETRIC: 0, which the kernel takes for 1.
         _ => {}

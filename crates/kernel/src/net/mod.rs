@@ -33,7 +33,8 @@ use crate::host::{Host, HostConfig};
 use crate::wait::WaitTable;
 use belljar_base::{Map, Stream};
 use belljar_net::Nic;
-use interface::{Ethernet, Loopback};
+use belljar_net::routes::{Prefix, Route, RouteTable, protocol};
+use interface::{Ethernet, Interface, Loopback};
 use ip::fragment::Reassembly;
 use siphasher::sip::SipHasher13;
 use slab::Slab;
@@ -43,7 +44,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 /// The number of the interface `lo`.
 pub const LO: usize = 0;
-/// The number of the interface `eth0`.
+/// The number of the interface `eth0` on a host that is attached to the graph.
 pub const ETH0: usize = 1;
 
 /// The index by which guests know an interface.
@@ -78,10 +79,14 @@ pub struct NetStack {
     pub(crate) next_serial: u32,
     /// The interface `lo`.
     pub(crate) lo: Loopback,
-    /// The interface `eth0`.
+    /// The queues of the attachment to the graph.
     pub(crate) eth0: Ethernet,
-    /// The hardware address of `eth0`.
-    pub(crate) mac: [u8; 6],
+    /// All interfaces by number, `lo` first.
+    pub(crate) interfaces: Vec<Interface>,
+    /// Where packets for other hosts go.
+    pub(crate) routes: RouteTable,
+    /// Spreads flows over routes of equal cost, on each host differently.
+    pub(crate) flow_key: u64,
     /// Fragments of datagrams that are not complete.
     pub(crate) reassembly: Reassembly,
     /// The next IPv4 identification.
@@ -116,12 +121,18 @@ impl NetStack {
         stream("mac").fill(&mut mac);
         // Locally administered, not a group.
         mac[0] = mac[0] & 0xfc | 0x02;
+        let mut routes = RouteTable::default();
+        // Everybody is on the link.
+        let everywhere = Route { source: Some(config.address), ..Route::by(ETH0, None, protocol::BOOT) };
+        routes.insert(Prefix::ALL, 0, everywhere);
         NetStack {
             sockets: Slab::new(),
             next_serial: 0,
             lo: Loopback::default(),
             eth0: Ethernet::new(Nic::new(&config.nic)),
-            mac,
+            interfaces: vec![Interface::loopback(), Interface::graph(mac, config.address)],
+            routes,
+            flow_key: stream("flow-hash").next_u64(),
             reassembly: Reassembly::default(),
             next_ip_id: stream("ip-id").next_u32() as u16,
             udp_ports: udp::UdpPorts::default(),
@@ -158,6 +169,13 @@ impl NetStack {
 /// A number that spreads flows over the sockets that share a port.
 fn flow_hash(source: SocketAddr, destination: SocketAddr) -> u64 {
     let mut hasher = SipHasher13::new();
+    (source, destination).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A number that spreads what goes from one host to another over paths of equal cost.
+fn flow_hash_of(key: u64, source: Ipv4Addr, destination: Ipv4Addr) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(key, 0);
     (source, destination).hash(&mut hasher);
     hasher.finish()
 }

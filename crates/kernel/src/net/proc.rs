@@ -1,13 +1,14 @@
 //! `/proc/net/tcp`, `udp`, `dev` and their kin, in the columns of Linux.
 
+use super::address;
 use super::bind::Bound;
-use super::interface::NAMES;
+use super::interface::Attachment;
 use super::socket::SocketKind;
 use super::tcp::Role;
-use super::{ETH0, LO, address};
 use crate::host::Host;
 use crate::ids::SocketKey;
 use belljar_linux_abi::c;
+use belljar_net::{Counters, DropReason};
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
 
@@ -141,22 +142,29 @@ impl Host {
              face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop \
              fifo colls carrier compressed\n",
         );
-        let lo = &self.net.lo;
-        let eth0 = self.net.eth0.nic.counters();
-        let dropped = eth0.dropped(belljar_net::DropReason::EgressFull);
-        for (interface, received, sent, dropped) in [
-            (LO, (lo.bytes, lo.packets), (lo.bytes, lo.packets), 0),
-            (ETH0, (eth0.bytes_in, eth0.packets_in), (eth0.bytes_out, eth0.packets_out), dropped),
-        ] {
+        for interface in &self.net.interfaces {
+            let (received, sent, dropped) = match interface.attachment {
+                Attachment::Loopback => {
+                    let lo = &self.net.lo;
+                    ((lo.bytes, lo.packets), (lo.bytes, lo.packets), 0)
+                }
+                Attachment::Graph => counted(self.net.eth0.nic.counters()),
+            };
             let _ = writeln!(
                 text,
                 "{:>6}: {:>7} {:>7}    0    0    0     0          0         0 {:>8} {:>7}    0 {:>4}    0     \
                  0       0          0",
-                NAMES[interface], received.0, received.1, sent.0, sent.1, dropped
+                interface.name, received.0, received.1, sent.0, sent.1, dropped
             );
         }
         text
     }
+}
+
+/// Bytes and packets received, the same sent, and packets dropped on the way out.
+fn counted(counters: &Counters) -> ((u64, u64), (u64, u64), u64) {
+    let dropped = counters.dropped(DropReason::EgressFull);
+    ((counters.bytes_in, counters.packets_in), (counters.bytes_out, counters.packets_out), dropped)
 }
 
 /// Lines of the width that Linux pads them to.

@@ -3,6 +3,7 @@
 use crate::host::Host;
 use belljar_linux_abi::c;
 use std::fmt::Write;
+use std::net::Ipv4Addr;
 
 pub(super) const SNMP: &str = "Ip: Forwarding DefaultTTL\nIp: 2 64\n";
 
@@ -50,16 +51,35 @@ pub(super) fn udp6(host: &mut Host) -> String {
     host.proc_net_udp(c::AF_INET6)
 }
 
-/// `/proc/net/route`: everything leaves by `eth0`.
-pub(super) fn route(_host: &mut Host) -> String {
-    let line = "eth0\t00000000\t00000000\t0001\t0\t0\t0\t00000000\t0\t0\t0";
+/// `/proc/net/route`: the main table.
+pub(super) fn route(host: &mut Host) -> String {
+    const RTF_UP: u16 = 1;
+    const RTF_GATEWAY: u16 = 2;
+    const RTF_HOST: u16 = 4;
     let head = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT";
     // Linux pads each line to 127 characters.
-    format!("{head:<127}\n{line:<127}\n")
+    let mut text = format!("{head:<127}\n");
+    let hex = |ip: Ipv4Addr| u32::from_ne_bytes(ip.octets());
+    for (prefix, metric, route) in host.net.routes.iter() {
+        let hop = route.hops.first();
+        let name = hop.map_or("*", |hop| &host.net.interfaces[hop.interface].name);
+        let gateway = hop.and_then(|hop| hop.gateway);
+        let flags = RTF_UP
+            | if gateway.is_some() { RTF_GATEWAY } else { 0 }
+            | if prefix.bits() == 32 { RTF_HOST } else { 0 };
+        let line = format!(
+            "{name}\t{:08X}\t{:08X}\t{flags:04X}\t0\t0\t{metric}\t{:08X}\t0\t0\t0",
+            hex(prefix.address()),
+            hex(gateway.unwrap_or(Ipv4Addr::UNSPECIFIED)),
+            hex(prefix.netmask()),
+        );
+        let _ = writeln!(text, "{line:<127}");
+    }
+    text
 }
 
 /// The hardware address of `eth0`.
 pub(super) fn eth0_address(host: &mut Host) -> String {
-    let [a, b, c, d, e, f] = host.net.mac;
+    let [a, b, c, d, e, f] = host.net.interfaces[1].mac;
     format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}\n")
 }

@@ -1,7 +1,6 @@
 //! ICMP and, over `lo`, ICMPv6: echo, and the errors that reach sockets (RFC 792, RFC 4443).
 
 use super::input::{ICMPV6, Inbound};
-use super::route::{is_multipoint, route};
 use super::{IpHeader, Outbound};
 use crate::host::Host;
 use belljar_linux_abi::Errno;
@@ -72,7 +71,7 @@ impl Host {
     fn echo_reply(&mut self, request: &Inbound) {
         let header = &request.header;
         // Linux ignores broadcast pings (net.ipv4.icmp_echo_ignore_broadcasts).
-        if is_multipoint(header.dst) {
+        if self.net.is_multipoint(header.dst) {
             return;
         }
         let mut message = request.payload().to_vec();
@@ -81,7 +80,7 @@ impl Host {
     }
 
     fn send_icmp(&mut self, src: IpAddr, dst: IpAddr, tos: u8, message: &mut [u8]) {
-        let Ok(route) = route(self.config.address, dst, Some(src)) else { return };
+        let Ok(route) = self.net.route(dst, Some(src), None) else { return };
         fill_checksum(src, dst, message);
         let number = if dst.is_ipv4() { protocol::ICMP } else { ICMPV6 };
         let header = IpHeader { tos, ..IpHeader::new(src, dst, number) };
@@ -97,7 +96,7 @@ impl Host {
     pub(crate) fn send_unreachable(&mut self, refused: &Inbound, why: Unreachable) {
         let header = &refused.header;
         // RFC 1122, section 3.2.2: never for a packet to many, a later fragment or an ICMP error.
-        if is_multipoint(header.dst) {
+        if self.net.is_multipoint(header.dst) {
             return;
         }
         let v4 = header.dst.is_ipv4();

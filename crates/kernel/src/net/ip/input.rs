@@ -1,7 +1,6 @@
 //! What comes in: checking headers, reassembling, handing to the protocol.
 
 use super::IpHeader;
-use super::route::is_local;
 use crate::host::Host;
 use crate::net::LO;
 use belljar_wire::protocol;
@@ -68,9 +67,9 @@ impl Host {
         match dst {
             // A packet for 127/8 from the network is a martian.
             IpAddr::V4(v4) if v4.is_loopback() => interface == LO,
-            IpAddr::V4(v4) if v4.is_broadcast() => true,
             IpAddr::V4(v4) if v4.is_multicast() => self.net.is_member(v4),
-            _ => is_local(self.config.address, dst),
+            IpAddr::V4(v4) if self.net.is_broadcast(v4) => true,
+            _ => self.net.is_local(dst),
         }
     }
 }

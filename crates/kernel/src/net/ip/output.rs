@@ -2,10 +2,9 @@
 
 use super::IpHeader;
 use super::header::V4_LEN;
-use super::route::{Route, is_multipoint};
+use super::route::Route;
 use crate::host::Host;
 use crate::net::LO;
-use crate::net::interface::mtu;
 use belljar_linux_abi::Errno;
 use std::net::IpAddr;
 
@@ -30,10 +29,10 @@ impl Host {
     /// may not.
     pub(crate) fn ip_output(&mut self, outbound: Outbound) -> Result<(), Errno> {
         let Outbound { route, mut header, mut packet, cookie, loop_back } = outbound;
-        let mtu = mtu(route.interface);
+        let mtu = self.net.mtu(route.interface);
         header.id = self.net.next_ip_id;
         self.net.next_ip_id = self.net.next_ip_id.wrapping_add(1);
-        if loop_back && is_multipoint(header.dst) {
+        if loop_back && self.net.is_multipoint(header.dst) {
             let mut copy = packet.clone();
             header.emit(&mut copy);
             self.queue_packet(LO, copy, 0);

@@ -1,29 +1,26 @@
-//! Routing of one host: its own addresses lead to `lo`, everything else out of `eth0`.
+//! Routing of one host: its own addresses lead to `lo`, all others where its table says.
 
-use crate::net::{ETH0, LO};
+use crate::net::{LO, NetStack, interface_index};
 use belljar_linux_abi::Errno;
+use belljar_net::routes::RouteKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Where packets to a destination go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The interface: [`LO`] or [`ETH0`].
+    /// The number of the interface.
     pub interface: usize,
     /// The source address unless the socket has one.
     pub source: IpAddr,
     /// The destination; no address stands for this host.
     pub destination: IpAddr,
+    /// The router that the packet is handed to; `None`: the destination is on the link.
+    pub gateway: Option<Ipv4Addr>,
+    /// Whether it goes to all stations of the link.
+    pub broadcast: bool,
 }
 
-/// Whether packets for `ip` are for the host whose address is `own`.
-pub fn is_local(own: Ipv4Addr, ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(v4) => v4 == own || v4.is_loopback(),
-        IpAddr::V6(v6) => v6 == Ipv6Addr::LOCALHOST,
-    }
-}
-
-/// Whether `ip` names no single host.
+/// Whether `ip` names no single host on any network.
 pub fn is_multipoint(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => v4.is_broadcast() || v4.is_multicast(),
@@ -31,42 +28,154 @@ pub fn is_multipoint(ip: IpAddr) -> bool {
     }
 }
 
-/// Finds the route to `destination` for a socket bound to `source` (if it is), or to an interface.
-/// `ENETUNREACH` for IPv6 beyond the host, `EINVAL` for a loopback source on the way out.
-pub fn route(own: Ipv4Addr, destination: IpAddr, source: Option<IpAddr>) -> Result<Route, Errno> {
-    let destination = match destination {
-        IpAddr::V4(v4) if v4.is_unspecified() => {
-            source.filter(IpAddr::is_ipv4).unwrap_or(Ipv4Addr::LOCALHOST.into())
+impl NetStack {
+    /// Whether packets for `ip` are for this host.
+    pub fn is_local(&self, ip: IpAddr) -> bool {
+        match ip {
+            IpAddr::V4(v4) => v4.is_loopback() || self.interface_of(v4).is_some(),
+            IpAddr::V6(v6) => v6 == Ipv6Addr::LOCALHOST,
         }
-        IpAddr::V6(v6) if v6.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    let (interface, preferred) = match destination {
-        IpAddr::V4(v4) if v4.is_loopback() => (LO, IpAddr::from(Ipv4Addr::LOCALHOST)),
-        IpAddr::V4(v4) if v4 == own => (LO, own.into()),
-        IpAddr::V4(_) => (ETH0, own.into()),
-        IpAddr::V6(v6) if v6 == Ipv6Addr::LOCALHOST => (LO, destination),
-        IpAddr::V6(_) => return Err(Errno::ENETUNREACH),
-    };
-    let source = source.unwrap_or(preferred);
-    if source.is_ipv4() != destination.is_ipv4() {
-        return Err(Errno::ENETUNREACH);
     }
-    if interface == ETH0 && source.is_loopback() {
-        return Err(Errno::EINVAL);
+
+    /// Finds the route to `destination` for a socket bound to `source` (if it is), and to the interface
+    /// with the index `device`. `ENETUNREACH` for what no route leads to and for IPv6 beyond the host,
+    /// `EINVAL` for a loopback source on the way out.
+    pub fn route(
+        &self,
+        destination: IpAddr,
+        source: Option<IpAddr>,
+        device: Option<u32>,
+    ) -> Result<Route, Errno> {
+        let destination = match destination {
+            IpAddr::V4(v4) if v4.is_unspecified() => {
+                source.filter(IpAddr::is_ipv4).unwrap_or(Ipv4Addr::LOCALHOST.into())
+            }
+            IpAddr::V6(v6) if v6.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        let inside = |preferred: IpAddr| Route {
+            interface: LO,
+            source: source.unwrap_or(preferred),
+            destination,
+            gateway: None,
+            broadcast: false,
+        };
+        let route = match destination {
+            IpAddr::V4(v4) if v4.is_loopback() => inside(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V4(v4) if self.interface_of(v4).is_some() => inside(destination),
+            IpAddr::V4(v4) => {
+                let own = match source {
+                    Some(IpAddr::V6(_)) => return Err(Errno::ENETUNREACH),
+                    Some(IpAddr::V4(own)) => Some(own),
+                    None => None,
+                };
+                self.route_out(v4, own, device)?
+            }
+            IpAddr::V6(v6) if v6 == Ipv6Addr::LOCALHOST => inside(destination),
+            IpAddr::V6(_) => return Err(Errno::ENETUNREACH),
+        };
+        if route.source.is_ipv4() != destination.is_ipv4() {
+            return Err(Errno::ENETUNREACH);
+        }
+        if route.interface != LO && route.source.is_loopback() {
+            return Err(Errno::EINVAL);
+        }
+        Ok(route)
     }
-    Ok(Route { interface, source, destination })
+
+    /// The route to another host, `ip_route_output_key` of Linux.
+    fn route_out(&self, to: Ipv4Addr, source: Option<Ipv4Addr>, device: Option<u32>) -> Result<Route, Errno> {
+        let to_many = to.is_broadcast() || to.is_multicast();
+        let given = device.map(|index| index as usize - 1);
+        let device =
+            given.or_else(|| source.filter(|_| to_many).and_then(|source| self.interface_of(source)));
+        let along = |interface: usize, gateway: Option<Ipv4Addr>, preferred: Option<Ipv4Addr>| {
+            let own = source.or(preferred).or_else(|| self.source_on(interface, gateway.unwrap_or(to)));
+            Route {
+                interface,
+                source: own.unwrap_or(Ipv4Addr::UNSPECIFIED).into(),
+                destination: to.into(),
+                gateway,
+                broadcast: self.is_broadcast(to),
+            }
+        };
+        if let Some(device) = device {
+            let interface =
+                self.interfaces.get(device).filter(|interface| interface.up).ok_or(Errno::ENETUNREACH)?;
+            let on_link =
+                to_many || interface.addresses.iter().any(|own| own.network().broadcast() == Some(to));
+            if on_link {
+                return Ok(along(device, None, None));
+            }
+        }
+        let usable = |interface: usize| {
+            self.interfaces.get(interface).is_some_and(|i| i.up)
+                && device.is_none_or(|device| device == interface)
+        };
+        let hash = crate::net::flow_hash_of(self.flow_key, source.unwrap_or(Ipv4Addr::UNSPECIFIED), to);
+        match (self.routes.lookup(to, hash, |hop| usable(hop.interface)), device) {
+            (Some((route, Some(hop))), _) => Ok(along(hop.interface, hop.gateway, route.source)),
+            (Some((route, None)), _) => Err(match route.kind {
+                RouteKind::Blackhole => Errno::EINVAL,
+                RouteKind::Prohibit => Errno::EACCES,
+                _ => Errno::EHOSTUNREACH,
+            }),
+            // "Apparently, routing tables are wrong. Assume that the destination is on link."
+            (None, Some(device)) => Ok(along(device, None, None)),
+            (None, None) => Err(Errno::ENETUNREACH),
+        }
+    }
+
+    /// The interface that has an address.
+    pub fn interface_of(&self, ip: Ipv4Addr) -> Option<usize> {
+        self.interfaces.iter().position(|interface| interface.addresses.iter().any(|own| own.ip == ip))
+    }
+
+    /// The address of an interface that packets to `next` come from: one of the same network, or the
+    /// first, or that of another interface.
+    pub fn source_on(&self, interface: usize, next: Ipv4Addr) -> Option<Ipv4Addr> {
+        let own = &self.interfaces[interface].addresses;
+        let near = own.iter().find(|own| own.network().contains(next)).or(own.first());
+        let others = || self.interfaces.iter().skip(1).find_map(|other| other.addresses.first());
+        near.or_else(others).map(|own| own.ip)
+    }
+
+    /// Whether an address stands for all stations of a link that this host is on, or of any.
+    pub fn is_broadcast(&self, ip: Ipv4Addr) -> bool {
+        ip.is_broadcast()
+            || self.interfaces.iter().skip(1).any(|interface| {
+                interface.is_link()
+                    && interface.addresses.iter().any(|own| own.network().broadcast() == Some(ip))
+            })
+    }
+
+    /// Whether `ip` names no single host.
+    pub fn is_multipoint(&self, ip: IpAddr) -> bool {
+        is_multipoint(ip) || matches!(ip, IpAddr::V4(v4) if self.is_broadcast(v4))
+    }
+
+    /// The interface with an index that guests use.
+    pub fn interface_by_index(&self, index: u32) -> Option<usize> {
+        (0..self.interfaces.len()).find(|n| interface_index(*n) == index)
+    }
+    /// The interface with a name.
+    pub fn interface_by_name(&self, name: &[u8]) -> Option<usize> {
+        self.interfaces.iter().position(|interface| interface.name.as_bytes() == name)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::ETH0;
+    use crate::testing::TestHost;
 
     #[test]
     fn own_addresses_stay_inside() {
-        let own = Ipv4Addr::new(11, 0, 0, 1);
-        let to =
-            |ip: &str| route(own, ip.parse().unwrap(), None).map(|r| (r.interface, r.source.to_string()));
+        let host = TestHost::new(1).host;
+        let to = |ip: &str| {
+            host.net.route(ip.parse().unwrap(), None, None).map(|r| (r.interface, r.source.to_string()))
+        };
         assert_eq!(to("127.0.0.5"), Ok((LO, "127.0.0.1".into())));
         assert_eq!(to("11.0.0.1"), Ok((LO, "11.0.0.1".into())));
         assert_eq!(to("0.0.0.0"), Ok((LO, "127.0.0.1".into())));
@@ -74,6 +183,6 @@ mod tests {
         assert_eq!(to("::1"), Ok((LO, "::1".into())));
         assert_eq!(to("2001:db8::1"), Err(Errno::ENETUNREACH));
         let loopback = Some(Ipv4Addr::LOCALHOST.into());
-        assert_eq!(route(own, [11, 0, 0, 2].into(), loopback), Err(Errno::EINVAL));
+        assert_eq!(host.net.route([11, 0, 0, 2].into(), loopback, None), Err(Errno::EINVAL));
     }
 }

@@ -1,8 +1,11 @@
 //! `AF_NETLINK`, protocol `NETLINK_ROUTE`: what interfaces, addresses and routes there are, for
 //! `getifaddrs`, `getaddrinfo` and `ip`, netlink(7) and rtnetlink(7). Nothing can be changed.
 
+mod addresses;
+mod links;
 mod message;
 mod route;
+mod routes;
 
 use super::message::{Attempt, Incoming, Outgoing, RawAddress, Received};
 use super::socket::SocketKind;

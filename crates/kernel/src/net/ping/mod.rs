@@ -3,7 +3,6 @@
 
 use super::ip::Inbound;
 use super::ip::icmp::{self, HEADER_LEN, kind};
-use super::ip::route::route;
 use super::ip::{IpHeader, IpOptions, Outbound};
 use super::message::{Attempt, ControlMessage, Incoming, Outgoing, RawAddress, Received};
 use super::socket::SocketKind;
@@ -51,10 +50,9 @@ pub fn create(host: &mut Host, domain: i32, type_: i32) -> Result<SocketKey, Err
 }
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
-    let (own, domain) = (call.host.config.address, call.host.socket(key).domain);
-    let ping = call.host.ping(key);
-    let (ip, port) = parse_bind(own, domain, &ping.ip, raw)?;
-    ping.local = Some(SocketAddr::new(ip.unwrap_or(address::unspecified(domain)), port));
+    let domain = call.host.socket(key).domain;
+    let (ip, port) = parse_bind(&call.host.net, key, raw)?;
+    call.host.ping(key).local = Some(SocketAddr::new(ip.unwrap_or(address::unspecified(domain)), port));
     Ok(())
 }
 
@@ -64,7 +62,8 @@ pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) ->
         return Ok(Attempt::Done(()));
     }
     let peer = call.host.inet_destination(key, raw)?;
-    let route = route(call.host.config.address, peer.ip(), None)?;
+    let device = call.host.socket(key).options.bound_device;
+    let route = call.host.net.route(peer.ip(), None, device)?;
     call.host.ping(key).peer = Some(route.destination);
     Ok(Attempt::Done(()))
 }
@@ -206,7 +205,8 @@ impl Host {
         let ping = self.ping(key);
         let source = ping.local.map(|local| local.ip()).filter(|ip| !ip.is_unspecified());
         let (ttl, hop_limit, tos) = (ping.ip.ttl, ping.ip.hop_limit, ping.ip.tos);
-        let route = route(self.config.address, to, source)?;
+        let device = self.socket(key).options.bound_device;
+        let route = self.net.route(to, source, device)?;
         // The checksum of a raw IPv4 socket is the program's own.
         if !raw || domain == c::AF_INET6 {
             icmp::fill_checksum(route.source, route.destination, &mut data);

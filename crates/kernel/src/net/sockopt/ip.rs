@@ -3,10 +3,10 @@
 use super::{Value, flag, int, to_int};
 use crate::host::Host;
 use crate::ids::SocketKey;
-use crate::net::ETH0;
-use crate::net::interface::mtu;
+use crate::net::interface::ETH0_MTU;
 use crate::net::ip::IpOptions;
 use crate::net::socket::SocketKind;
+use crate::net::tcp::Role;
 use belljar_linux_abi::{Errno, c};
 use std::net::Ipv4Addr;
 
@@ -155,6 +155,7 @@ fn set_membership(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> R
 }
 
 pub fn get(host: &mut Host, key: SocketKey, level: i32, name: i32) -> Result<Value, Errno> {
+    let mtu = host.socket_mtu(key);
     let options = host.socket(key).ip_options().ok_or(Errno::ENOPROTOOPT)?;
     let kept = |unset: i32| {
         let found = options.kept.iter().find(|(l, n, _)| (*l, *n) == (level, name));
@@ -166,7 +167,7 @@ pub fn get(host: &mut Host, key: SocketKey, level: i32, name: i32) -> Result<Val
             c::IP_TOS => int(i32::from(options.tos)),
             c::IP_TTL => hops(options.ttl),
             c::IP_MTU_DISCOVER => int(options.mtu_discover),
-            c::IP_MTU => int(mtu(ETH0) as i32),
+            c::IP_MTU => int(mtu as i32),
             c::IP_PKTINFO => flag(options.receive_pktinfo),
             c::IP_RECVTTL => flag(options.receive_ttl),
             c::IP_RECVTOS => flag(options.receive_tos),
@@ -196,13 +197,31 @@ pub fn get(host: &mut Host, key: SocketKey, level: i32, name: i32) -> Result<Val
         c::IPV6_RECVTCLASS => flag(options.receive_tos),
         c::IPV6_RECVERR => flag(options.receive_errors),
         c::IPV6_MTU_DISCOVER => int(options.mtu_discover),
-        c::IPV6_MTU => int(mtu(ETH0) as i32),
+        c::IPV6_MTU => int(mtu as i32),
         c::IPV6_MULTICAST_HOPS | c::IPV6_MULTICAST_LOOP | c::IPV6_AUTOFLOWLABEL => return kept(1),
         c::IPV6_MULTICAST_IF | c::IPV6_DONTFRAG | c::IPV6_RECVFRAGSIZE | c::IPV6_UNICAST_IF => {
             return kept(0);
         }
         _ => return Err(Errno::ENOPROTOOPT),
     })
+}
+
+impl Host {
+    /// The MTU of the interface by which a socket's peer is reached; without a peer that of Ethernet.
+    fn socket_mtu(&self, key: SocketKey) -> usize {
+        let socket = &self.net.sockets[key.0];
+        let peer = match &socket.kind {
+            SocketKind::Udp(udp) => udp.peer.map(|peer| peer.ip()),
+            SocketKind::Ping(ping) => ping.peer,
+            SocketKind::Tcp(tcp) => match &tcp.role {
+                Role::Connection(connection) => Some(connection.remote().ip()),
+                _ => None,
+            },
+            _ => None,
+        };
+        let route = peer.and_then(|peer| self.net.route(peer, None, socket.options.bound_device).ok());
+        route.map_or(ETH0_MTU, |route| self.net.mtu(route.interface))
+    }
 }
 
 /// Level `SOL_UDP`.

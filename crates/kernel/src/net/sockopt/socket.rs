@@ -3,7 +3,6 @@
 use super::{Value, flag, int, structure, to_int};
 use crate::call::Call;
 use crate::ids::SocketKey;
-use crate::net::interface::NAMES;
 use crate::net::socket::{
     MAX_BUFFER, MIN_RECEIVE_BUFFER, MIN_SEND_BUFFER, SocketKind, SocketOptions, Timestamping,
 };
@@ -120,7 +119,7 @@ fn bind_to_device(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<(
     let device = match &value[..end] {
         [] => None,
         name => {
-            let n = NAMES.iter().position(|known| known.as_bytes() == name).ok_or(Errno::ENODEV)?;
+            let n = call.host.net.interface_by_name(name).ok_or(Errno::ENODEV)?;
             Some(interface_index(n))
         }
     };
@@ -196,8 +195,8 @@ pub fn get(call: &mut Call<'_>, key: SocketKey, name: i32) -> Result<Value, Errn
         c::SO_BINDTODEVICE => match options.bound_device {
             None => Value::new(),
             Some(index) => {
-                let name = NAMES[index as usize - 1];
-                name.bytes().chain([0]).collect()
+                let name = call.host.net.interface_by_index(index).map(|n| &call.host.net.interfaces[n].name);
+                name.map_or("", |name| &**name).bytes().chain([0]).collect()
             }
         },
         c::SO_RCVBUF => int(receive_buffer(call, key) as i32),

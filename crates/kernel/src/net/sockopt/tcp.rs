@@ -3,8 +3,8 @@
 use super::{Value, flag, int, structure, to_int};
 use crate::host::Host;
 use crate::ids::SocketKey;
-use crate::net::interface::mtu;
-use crate::net::{ETH0, tcp::Role};
+use crate::net::interface::ETH0_MTU;
+use crate::net::tcp::Role;
 use belljar_base::SimDuration;
 use belljar_linux_abi::socket::TcpInfo;
 use belljar_linux_abi::{Errno, c};
@@ -181,7 +181,7 @@ fn tcp_info(info: &Info) -> TcpInfo {
         min_rtt: info.min_rtt.map_or(u32::MAX, micros),
         snd_ssthresh: info.ssthresh,
         snd_cwnd: info.cwnd,
-        pmtu: mtu(ETH0) as u32,
+        pmtu: ETH0_MTU as u32,
         last_data_sent: millis(info.since_data_sent),
         last_data_recv: millis(info.since_data_received),
         last_ack_recv: millis(info.since_ack_received),

@@ -6,7 +6,7 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::address;
 use crate::net::bind::{Bound, Reach, parse_bind};
-use crate::net::ip::route::{Route, is_multipoint, route};
+use crate::net::ip::route::Route;
 use crate::net::message::Attempt;
 use crate::net::socket::SocketKind;
 use belljar_linux_abi::{Errno, c};
@@ -14,12 +14,11 @@ use belljar_tcp::{Connection, State};
 use std::net::{IpAddr, SocketAddr};
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), Errno> {
-    let (own, domain) = (call.host.config.address, call.host.socket(key).domain);
-    let tcp = call.host.tcp(key);
-    let (ip, port) = parse_bind(own, domain, &tcp.ip, address)?;
-    if ip.is_some_and(is_multipoint) {
+    let (ip, port) = parse_bind(&call.host.net, key, address)?;
+    if ip.is_some_and(|ip| call.host.net.is_multipoint(ip)) {
         return Err(Errno::EADDRNOTAVAIL);
     }
+    let tcp = call.host.tcp(key);
     if tcp.bound.is_some() || !matches!(tcp.role, Role::Idle) {
         return Err(Errno::EINVAL);
     }
@@ -103,11 +102,12 @@ impl Host {
 
     /// Begins the handshake with `peer`.
     pub(crate) fn tcp_connect(&mut self, key: SocketKey, peer: SocketAddr) -> Result<(), Errno> {
-        let domain = self.socket(key).domain;
+        let socket = self.socket(key);
+        let (domain, device) = (socket.domain, socket.options.bound_device);
         let bound = self.tcp(key).bound;
         let bound_ip = bound.and_then(|bound| bound.reach.ip);
-        let route = route(self.config.address, peer.ip(), bound_ip)?;
-        if is_multipoint(route.destination) {
+        let route = self.net.route(peer.ip(), bound_ip, device)?;
+        if self.net.is_multipoint(route.destination) {
             return Err(Errno::ENETUNREACH);
         }
         let remote = SocketAddr::new(route.destination, peer.port());
@@ -124,10 +124,10 @@ impl Host {
             self.net.tcp.add_bound(port, key);
         }
         let (isn, offset) = (self.net.isns.next_u32(), self.net.isns.next_u32());
-        let now = self.clock.now();
+        let (now, mtu) = (self.clock.now(), self.net.mtu(route.interface));
         let socket = self.socket(key);
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return Err(Errno::EINVAL) };
-        let config = tcp.options.config(&socket.options, route.interface, route.destination, offset);
+        let config = tcp.options.config(&socket.options, mtu, route.destination, offset);
         let connection = Connection::connect(config, local, remote, isn, now);
         tcp.role = Role::Connection(Box::new(connection));
         tcp.connecting = true;

@@ -3,8 +3,7 @@
 use super::Role;
 use crate::host::Host;
 use crate::ids::SocketKey;
-use crate::net::ETH0;
-use crate::net::ip::route::{is_multipoint, route};
+use crate::net::LO;
 use crate::net::ip::{Inbound, IpHeader, Outbound};
 use belljar_linux_abi::Errno;
 use belljar_tcp::{Disposition, Ecn, Flags, Repr, State, TcpError, reset_for};
@@ -25,8 +24,8 @@ impl Host {
             return;
         };
         // What never left the host cannot be damaged.
-        let intact = inbound.interface != ETH0 || packet.verify_checksum(src, dst);
-        if !intact || is_multipoint(dst) {
+        let intact = inbound.interface == LO || packet.verify_checksum(src, dst);
+        if !intact || self.net.is_multipoint(dst) {
             self.net.counters.malformed += 1;
             return;
         }
@@ -92,7 +91,7 @@ impl Host {
     /// Answers a segment that belongs to no connection.
     fn tcp_send_reset(&mut self, segment: &Repr, payload_len: usize, local: SocketAddr, remote: SocketAddr) {
         let Some(reset) = reset_for(segment, payload_len) else { return };
-        let Ok(route) = route(self.config.address, remote.ip(), Some(local.ip())) else { return };
+        let Ok(route) = self.net.route(remote.ip(), Some(local.ip()), None) else { return };
         self.net.counters.tcp_resets_sent += 1;
         let header =
             IpHeader { dont_fragment: true, ..IpHeader::new(local.ip(), remote.ip(), protocol::TCP) };

@@ -61,10 +61,10 @@ impl Host {
         }
         let child = self.tcp_child(listener, local);
         let (isn, offset) = (self.net.isns.next_u32(), self.net.isns.next_u32());
-        let now = self.clock.now();
+        let (now, mtu) = (self.clock.now(), self.net.mtu(interface));
         let socket = self.socket(child);
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
-        let config = tcp.options.config(&socket.options, interface, remote.ip(), offset);
+        let config = tcp.options.config(&socket.options, mtu, remote.ip(), offset);
         let connection = Connection::accept_syn(config, local, remote, syn, isn, now);
         tcp.role = Role::Connection(Box::new(connection));
         self.net.tcp.add_connection(local, remote, child);

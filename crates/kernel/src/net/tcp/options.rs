@@ -3,7 +3,6 @@
 use super::TcpSocket;
 use crate::host::Host;
 use crate::ids::SocketKey;
-use crate::net::interface::mtu;
 use crate::net::ip::header::header_len;
 use crate::net::socket::SocketOptions;
 use belljar_base::SimDuration;
@@ -65,16 +64,10 @@ impl Default for TcpOptions {
 }
 
 impl TcpOptions {
-    /// The parameters of a connection over `interface` to `peer`.
-    pub fn config(
-        &self,
-        socket: &SocketOptions,
-        interface: usize,
-        peer: IpAddr,
-        timestamp_offset: u32,
-    ) -> Config {
+    /// The parameters of a connection to `peer` over an interface with this MTU.
+    pub fn config(&self, socket: &SocketOptions, mtu: usize, peer: IpAddr, timestamp_offset: u32) -> Config {
         // The length field of an IPv4 header ends one byte before the MTU of lo (`IP_MAX_MTU`).
-        let mtu = if peer.is_ipv4() { mtu(interface).min(65_535) } else { mtu(interface) };
+        let mtu = if peer.is_ipv4() { mtu.min(65_535) } else { mtu };
         let mss = (mtu - header_len(peer) - HEADER_LEN) as u16;
         let defaults = Config::default();
         Config {

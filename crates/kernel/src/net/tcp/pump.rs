@@ -9,7 +9,6 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::interface::cookie;
 use crate::net::ip::IpHeader;
-use crate::net::ip::route::route;
 use crate::net::socket::SocketKind;
 use crate::timer::{TimerAction, TimerId};
 use belljar_tcp::{Connection, Events, Readiness};
@@ -45,20 +44,21 @@ impl Host {
     /// Queues all segments that may go now.
     fn tcp_transmit(&mut self, key: SocketKey) {
         let now = self.clock.now();
-        let own = self.config.address;
-        let socket = self.socket(key);
+        let socket = &mut self.net.sockets[key.0];
+        let device = socket.options.bound_device;
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
         let ip = &tcp.ip;
         let (tos, ttl, hop_limit) = (ip.tos, ip.ttl.unwrap_or(64), ip.hop_limit.unwrap_or(64));
         let Some(connection) = tcp.connection() else { return };
         let (local, remote) = (connection.local().ip(), connection.remote().ip());
-        let Ok(route) = route(own, remote, Some(local)) else { return };
+
         let header = IpHeader {
             ttl: if remote.is_ipv4() { ttl } else { hop_limit },
             dont_fragment: true,
             ..IpHeader::new(local, remote, protocol::TCP)
         };
         let cookie = cookie(key, socket);
+        let Ok(route) = self.net.route(remote, Some(local), device) else { return };
         loop {
             let mut packet = self.packet_buffer();
             packet.resize(header.len(), 0);

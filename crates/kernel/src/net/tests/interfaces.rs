@@ -67,11 +67,15 @@ fn packets_are_captured_at_their_interface() {
     wire.hosts[A].send_to(a, b"x", at(B, 7)).unwrap();
     wire.hosts[B].send_to(b, b"y", loopback(7)).unwrap();
     wire.pass(millis(20));
-    let times = |test: &mut TestHost| -> Vec<(u64, &'static str)> {
-        test.host.take_captured().iter().map(|c| (c.at.as_nanos() / 1_000_000, c.interface)).collect()
+    let times = |test: &mut TestHost| -> Vec<(u64, String)> {
+        test.host
+            .take_captured()
+            .iter()
+            .map(|c| (c.at.as_nanos() / 1_000_000, c.interface.to_string()))
+            .collect()
     };
-    assert_eq!(times(&mut wire.hosts[A]), [(0, "eth0")]);
-    assert_eq!(times(&mut wire.hosts[B]), [(0, "lo"), (10, "eth0")]);
+    assert_eq!(times(&mut wire.hosts[A]), [(0, "eth0".to_string())]);
+    assert_eq!(times(&mut wire.hosts[B]), [(0, "lo".to_string()), (10, "eth0".to_string())]);
 }
 
 #[test]

@@ -5,9 +5,10 @@ mod interfaces;
 mod tcp;
 mod udp;
 
-use super::ETH0;
 use super::interface::Ethernet;
+use super::{ETH0, NetStack};
 use crate::files::readiness::READABLE;
+use crate::host::Host;
 use crate::testing::{Answer, TestHost};
 use belljar_base::{EventClass, EventKey, HostId, SimDuration, SimTime};
 use belljar_linux_abi::socket::{SockaddrIn, SockaddrIn6};
@@ -42,7 +43,7 @@ impl Wire {
     fn with_nic(nic: &NicConfig) -> Wire {
         let hosts = [A, B].map(|n| {
             let mut test = TestHost::new(2);
-            test.host.config.address = address(n);
+            set_graph_address(&mut test.host, address(n));
             test.host.net.eth0 = Ethernet::new(Nic::new(nic));
             test
         });
@@ -91,6 +92,12 @@ impl Wire {
     fn now(&self) -> SimTime {
         self.hosts[A].host.clock.now()
     }
+}
+
+/// Gives the graph's interface of a host another address.
+fn set_graph_address(host: &mut Host, address: Ipv4Addr) {
+    host.config.address = address;
+    host.net = NetStack::new(&host.config, &mut host.waits);
 }
 
 fn address(host: usize) -> Ipv4Addr {

@@ -7,7 +7,6 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::address;
 use crate::net::bind::{Bound, Reach, parse_bind};
-use crate::net::ip::route::route;
 use crate::net::message::{Attempt, RawAddress};
 use crate::net::socket::SocketKind;
 use belljar_linux_abi::{Errno, c};
@@ -20,9 +19,8 @@ pub fn create(host: &mut Host, domain: i32) -> Result<SocketKey, Errno> {
 }
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), Errno> {
-    let (own, domain) = (call.host.config.address, call.host.socket(key).domain);
+    let (ip, port) = parse_bind(&call.host.net, key, address)?;
     let udp = call.host.udp(key);
-    let (ip, port) = parse_bind(own, domain, &udp.ip, address)?;
     if udp.bound.is_some() {
         return Err(Errno::EINVAL);
     }
@@ -170,13 +168,13 @@ impl Host {
             return Ok(());
         }
         let peer = self.inet_destination(key, raw)?;
-        let (domain, broadcast) = {
+        let (domain, broadcast, device) = {
             let socket = self.socket(key);
-            (socket.domain, socket.options.broadcast)
+            (socket.domain, socket.options.broadcast, socket.options.bound_device)
         };
         let own_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
-        let route = route(self.config.address, peer.ip(), own_ip)?;
-        if matches!(route.destination, IpAddr::V4(v4) if v4.is_broadcast()) && !broadcast {
+        let route = self.net.route(peer.ip(), own_ip, device)?;
+        if route.broadcast && !broadcast {
             return Err(Errno::EACCES);
         }
         if self.udp(key).bound.is_none() {

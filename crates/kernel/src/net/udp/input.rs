@@ -6,9 +6,8 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::ip::Inbound;
 use crate::net::ip::Unreachable;
-use crate::net::ip::route::is_multipoint;
 use crate::net::socket::SocketKind;
-use crate::net::{ETH0, flow_hash};
+use crate::net::{LO, flow_hash};
 use belljar_linux_abi::Errno;
 use belljar_wire::{checksum, protocol};
 use smallvec::SmallVec;
@@ -29,7 +28,7 @@ impl Host {
         let (src, dst) = (inbound.header.src, inbound.header.dst);
         let (src_port, dst_port, len, sum) = (word(0), word(2), usize::from(word(4)), word(6));
         // What never left the host cannot be damaged.
-        if inbound.interface == ETH0
+        if inbound.interface != LO
             && sum != 0
             && checksum::transport(src, dst, protocol::UDP, &segment[..len]) != 0
         {
@@ -37,7 +36,7 @@ impl Host {
             return self.recycle_buffer(inbound.packet);
         }
         let source = SocketAddr::new(src, src_port);
-        if is_multipoint(dst) {
+        if self.net.is_multipoint(dst) {
             return self.udp_input_to_many(inbound, source, dst_port, len);
         }
         let Some(key) = self.udp_receiver(source, SocketAddr::new(dst, dst_port)) else {

@@ -6,10 +6,10 @@ use crate::files::readiness::WRITABLE;
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::ip::header::header_len;
-use crate::net::ip::route::{Route, is_multipoint, route};
+use crate::net::ip::route::Route;
 use crate::net::ip::{IpHeader, Outbound};
 use crate::net::message::{Attempt, Outgoing};
-use crate::net::{ETH0, address, interface};
+use crate::net::{LO, address, interface};
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
 use belljar_linux_abi::{Errno, c};
 use belljar_wire::{checksum, protocol};
@@ -167,14 +167,15 @@ impl Host {
         if destination.port() == 0 {
             return Err(Errno::EINVAL);
         }
-        let broadcast_allowed = self.socket(key).options.broadcast;
+        let options_of_socket = &self.socket(key).options;
+        let (broadcast_allowed, device) = (options_of_socket.broadcast, options_of_socket.bound_device);
         if self.udp(key).bound.is_none() {
             self.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
         }
         let bound_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
-        let source = options.source.or(bound_ip).filter(|ip| !is_multipoint(*ip));
-        let route = route(self.config.address, destination.ip(), source)?;
-        if matches!(route.destination, IpAddr::V4(v4) if v4.is_broadcast()) && !broadcast_allowed {
+        let source = options.source.or(bound_ip).filter(|ip| !self.net.is_multipoint(*ip));
+        let route = self.net.route(destination.ip(), source, device)?;
+        if route.broadcast && !broadcast_allowed {
             return Err(Errno::EACCES);
         }
         Ok(route)
@@ -191,17 +192,17 @@ impl Host {
     ) -> Result<(), Errno> {
         let destination = route.destination;
         let ip_len = header_len(destination);
-        let queue_len = self.net.eth0.nic.egress_queue_len();
+        let queue_len = self.net.queue_len(route.interface);
+        let (mtu, multicast) = (self.net.mtu(route.interface), self.net.is_multipoint(destination));
         let socket = &self.net.sockets[key.0];
         let Some(ip) = socket.ip_options() else { return Err(Errno::EINVAL) };
-        let multicast = is_multipoint(destination);
         let ttl = match (options.ttl, destination) {
             (Some(ttl), _) => ttl,
             (None, _) if multicast => ip.multicast_ttl,
             (None, IpAddr::V4(_)) => ip.ttl.unwrap_or(64),
             (None, IpAddr::V6(_)) => ip.hop_limit.unwrap_or(64),
         };
-        let fits = packet.len() <= interface::mtu(route.interface);
+        let fits = packet.len() <= mtu;
         let header = IpHeader {
             tos: options.tos.unwrap_or(ip.tos),
             ttl,
@@ -214,7 +215,7 @@ impl Host {
             ..IpHeader::new(route.source, destination, protocol::UDP)
         };
         let loop_back = multicast && ip.multicast_loop;
-        let charged = route.interface == ETH0 && queue_len >= UNCHARGED_QUEUE && fits;
+        let charged = route.interface != LO && queue_len >= UNCHARGED_QUEUE && fits;
         let cookie = if charged { interface::cookie(key, socket) } else { 0 };
         let charge = if charged { charge(packet.len()) } else { 0 };
         let udp = self.udp(key);
