@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import statistics
@@ -38,20 +39,41 @@ def compile_c(source, name, *flags):
 
 
 class Usage:
-    """What a command cost: CPU seconds (user and system, its waited-for children included), wall seconds, and the
-    greatest resident set of one process in KiB."""
+    """What a command cost: CPU seconds (user and system, its waited-for children included), wall seconds, the
+    greatest resident set of one process in KiB, and if it was asked for, the most private memory that all of its
+    processes had together at one of many moments."""
 
-    def __init__(self, cpu, wall, peak_kib):
-        self.cpu, self.wall, self.peak_kib = cpu, wall, peak_kib
+    def __init__(self, cpu, wall, peak_kib, private_kib=None):
+        self.cpu, self.wall, self.peak_kib, self.private_kib = cpu, wall, peak_kib, private_kib
 
 
-def measure(command, cwd=None, timeout=3600):
+def private_kib(session):
+    """The private memory of all processes of a session."""
+    total = 0
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if int((process / "stat").read_text().rpartition(")")[2].split()[3]) == session:
+                total += sum(int(n) for n in re.findall(r"RssAnon:\s+(\d+)", (process / "status").read_text()))
+        except OSError:
+            pass
+    return total
+
+
+def measure(command, cwd=None, timeout=3600, private=False):
     """Runs a command to its end; exits with its output if it fails. Gives (stdout, Usage)."""
+    most, over = [0], threading.Event()
+
+    def watch(session):
+        while not over.wait(0.1):
+            most[0] = max(most[0], private_kib(session))
+
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         begin = time.monotonic()
         process = subprocess.Popen([str(c) for c in command], stdout=out, stderr=err, cwd=cwd, start_new_session=True)
         timer = threading.Timer(timeout, lambda: os.killpg(process.pid, 9))
         timer.start()
+        if private:
+            threading.Thread(target=watch, args=[process.pid], daemon=True).start()
         try:
             _, status, usage = os.wait4(process.pid, 0)
         except BaseException:
@@ -59,21 +81,22 @@ def measure(command, cwd=None, timeout=3600):
             raise
         finally:
             timer.cancel()
+            over.set()
         wall = time.monotonic() - begin
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0), err.seek(0)
         text = out.read().decode(errors="replace")
         if process.returncode != 0:
             sys.exit(f"{' '.join(map(str, command))}\nended with {process.returncode}\n{text}{err.read().decode(errors='replace')}")
-        return text, Usage(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss)
+        return text, Usage(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss, most[0] if private else None)
 
 
-def run_experiment(text, keep=False):
-    """Runs an experiment; gives (results folder, Usage). The caller removes the folder's parent."""
+def run_experiment(text, *args, keep=False, private=False):
+    """Runs an experiment with more arguments of `belljar run`; gives (results folder, Usage). The caller removes the folder's parent."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=BUILT))
     (folder / "experiment.yaml").write_text(text)
     try:
-        _, usage = measure([belljar(), "run", folder / "experiment.yaml", "-o", folder / "data"])
+        _, usage = measure([belljar(), "run", folder / "experiment.yaml", "-o", folder / "data", *args], private=private)
     except BaseException:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)

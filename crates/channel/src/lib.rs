@@ -3,5 +3,7 @@
 
 pub mod futex;
 mod memory;
+mod mesh;
 
 pub use memory::SharedMemory;
+pub use mesh::Mesh;

@@ -2,29 +2,25 @@
 
 use std::fs::File;
 use std::io::{Error, Result};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-/// A `T` in memory that other processes can map as well, all zero bytes at first.
-///
-/// What is reached through [`get`](Self::get) may change at any time by another process's hand:
-/// only a protocol between the processes makes more than raw reads and writes sound.
-pub struct SharedMemory<T> {
-    at: NonNull<T>,
-}
-
-impl<T> std::fmt::Debug for SharedMemory<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("SharedMemory").field(&self.at).finish()
-    }
+/// Bytes that other processes can map as well, all zero at first.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    at: NonNull<u8>,
+    len: usize,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread; access goes through raw pointers.
-unsafe impl<T: Send> Send for SharedMemory<T> {}
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
 
-impl<T> SharedMemory<T> {
+impl Mapping {
     /// New memory, mapped here, and the file by which another process can map it.
-    pub fn create() -> Result<(SharedMemory<T>, OwnedFd)> {
+    pub fn create(len: usize) -> Result<(Mapping, OwnedFd)> {
         // SAFETY: the name is a C string; a fresh descriptor is owned by nobody else.
         let file = unsafe {
             match libc::memfd_create(c"belljar".as_ptr(), libc::MFD_CLOEXEC) {
@@ -32,33 +28,66 @@ impl<T> SharedMemory<T> {
                 fd => File::from_raw_fd(fd),
             }
         };
-        file.set_len(size_of::<T>() as u64)?;
+        file.set_len(len as u64)?;
         let file = OwnedFd::from(file);
-        Ok((SharedMemory::map(&file)?, file))
+        Ok((Mapping::of(&file, len)?, file))
     }
 
-    fn map(file: &OwnedFd) -> Result<SharedMemory<T>> {
-        use std::os::fd::AsRawFd;
-        let (len, prot) = (size_of::<T>(), libc::PROT_READ | libc::PROT_WRITE);
+    /// The first `len` bytes of a file.
+    pub fn of(file: &OwnedFd, len: usize) -> Result<Mapping> {
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice.
         let at =
             unsafe { libc::mmap(std::ptr::null_mut(), len, prot, libc::MAP_SHARED, file.as_raw_fd(), 0) };
-        match NonNull::new(at.cast::<T>()) {
-            Some(at) if at.as_ptr().cast() != libc::MAP_FAILED => Ok(SharedMemory { at }),
+        match NonNull::new(at.cast::<u8>()) {
+            Some(at) if at.as_ptr().cast() != libc::MAP_FAILED => Ok(Mapping { at, len }),
             _ => Err(Error::last_os_error()),
         }
     }
 
-    /// Where it lies.
-    pub fn get(&self) -> *mut T {
+    /// Where it lies: at the start of a page.
+    pub fn at(&self) -> *mut u8 {
         self.at.as_ptr()
     }
 }
 
-impl<T> Drop for SharedMemory<T> {
+impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is this value's own.
-        unsafe { libc::munmap(self.at.as_ptr().cast(), size_of::<T>()) };
+        unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
+    }
+}
+
+/// A `T` in memory that other processes can map as well, all zero bytes at first.
+///
+/// What is reached through [`get`](Self::get) may change at any time by another process's hand:
+/// only a protocol between the processes makes more than raw reads and writes sound.
+pub struct SharedMemory<T> {
+    memory: Mapping,
+    holds: PhantomData<T>,
+}
+
+impl<T> std::fmt::Debug for SharedMemory<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("SharedMemory").field(&self.memory).finish()
+    }
+}
+
+impl<T> SharedMemory<T> {
+    /// New memory, mapped here, and the file by which another process can map it.
+    pub fn create() -> Result<(SharedMemory<T>, OwnedFd)> {
+        let (memory, file) = Mapping::create(size_of::<T>())?;
+        Ok((SharedMemory { memory, holds: PhantomData }, file))
+    }
+
+    #[cfg(test)]
+    fn map(file: &OwnedFd) -> Result<SharedMemory<T>> {
+        Ok(SharedMemory { memory: Mapping::of(file, size_of::<T>())?, holds: PhantomData })
+    }
+
+    /// Where it lies.
+    pub fn get(&self) -> *mut T {
+        self.memory.at().cast()
     }
 }
 

@@ -57,8 +57,9 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         exposed: Vec::new(),
         interrupt: Default::default(),
     };
-    let finished =
-        session::run(&experiment, &folder, &options, &Workers::one(), &Log::new(false, &experiment), false)?;
+    let log = Log::new(false, &experiment);
+    let part = session::run(&experiment, &folder, &options, &Workers::one(), &log, false, None)?;
+    let finished = belljar_sim::conclude(&experiment, &folder, part, []).map_err(Failure::run)?;
     for (what, count) in &finished.statistics.warnings {
         eprintln!("belljar: warning: {what} ({count}x)");
     }

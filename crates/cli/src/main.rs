@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bug;
+mod cells;
 mod diff;
 mod doctor;
 mod exec;
@@ -51,6 +52,9 @@ enum Command {
     Trace(trace::Arguments),
     /// Print the JSON Schema of experiment files
     Schema(schema::Arguments),
+    /// One process of several that run an experiment
+    #[command(hide = true)]
+    Cell(cells::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -64,6 +68,7 @@ fn main() -> ExitCode {
         Command::Report(arguments) => report::main(&arguments),
         Command::Trace(arguments) => trace::main(&arguments),
         Command::Schema(arguments) => Ok(schema::main(&arguments)),
+        Command::Cell(arguments) => cells::main(&arguments),
     };
     result.unwrap_or_else(|failure| {
         eprintln!("{failure}");

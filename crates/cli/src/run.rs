@@ -1,5 +1,6 @@
 //! `belljar run`.
 
+use crate::cells::{self, Cells};
 use crate::failure::Failure;
 use crate::placement::Placement;
 use crate::workers::{self, Workers};
@@ -47,6 +48,11 @@ pub struct Arguments {
     placement: Option<Placement>,
     #[command(flatten)]
     workers: workers::Arguments,
+    /// Spread the hosts over N processes: more than the some 2,000 hosts that one process has room for, and
+    /// each of them takes part of the workers. Results don't depend on it
+    #[arg(long, value_name = "N", env = "BELLJAR_CELLS", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(cells::MOST)))]
+    cells: u32,
     /// Show no progress line
     #[arg(long, env = "BELLJAR_NO_PROGRESS", value_parser = FalseyValueParser::new())]
     no_progress: bool,
@@ -97,7 +103,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     folder
         .write("topology.json", topology::topology(&experiment).to_json().as_bytes())
         .map_err(Failure::run)?;
-    folder.write("processed-config.yaml", experiment.to_yaml().as_bytes()).map_err(Failure::run)?;
+    folder.write(cells::EXPERIMENT, experiment.to_yaml().as_bytes()).map_err(Failure::run)?;
 
     let start = progress::now();
     let options = RunOptions {
@@ -106,9 +112,20 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         exposed: folder_of(&arguments.file),
         interrupt: Default::default(),
     };
-    let workers = Workers::new(&arguments.workers, &experiment);
+    let cells = (arguments.cells as usize).min(experiment.hosts.len().max(1));
+    let workers = Workers::new(&arguments.workers, &experiment).in_cells(cells)?;
     let show_progress = !arguments.no_progress && std::io::stderr().is_terminal();
-    let finished = session::run(&experiment, &folder, &options, &workers, &log, show_progress)?;
+    let others = match cells {
+        1 => None,
+        count => Some(Cells::start(count, &folder, &options, &workers)?),
+    };
+    let meeting = others.as_ref().map(|cells| &*cells.meeting);
+    let part = session::run(&experiment, &folder, &options, &workers, &log, show_progress, meeting)?;
+    let (parts, failure) = others.map_or((Vec::new(), None), Cells::finish);
+    let finished = belljar_sim::conclude(&experiment, &folder, part, parts).map_err(Failure::run)?;
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
     let summary = Summary {
         statistics: &finished.statistics,
         real_time: start.elapsed(),

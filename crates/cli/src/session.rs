@@ -9,7 +9,7 @@ use belljar_base::SimTime;
 use belljar_config::Experiment;
 use belljar_engine::{Ending, Options, Verdict};
 use belljar_results::ResultsFolder;
-use belljar_sim::{Finished, RunOptions};
+use belljar_sim::{Meeting, Part, RunOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -27,7 +27,7 @@ struct Shared {
     stop: Arc<AtomicBool>,
 }
 
-/// Runs the experiment. The first Ctrl-C (or SIGTERM, SIGHUP) ends it in order, keeping what there
+/// Runs the experiment, or one cell's part of it. The first Ctrl-C (or SIGTERM, SIGHUP) ends it in order, keeping what there
 /// is; the second one at once.
 pub fn run(
     experiment: &Experiment,
@@ -36,7 +36,8 @@ pub fn run(
     workers: &Workers,
     log: &Log,
     show_progress: bool,
-) -> Result<Finished, Failure> {
+    meeting: Option<&Meeting>,
+) -> Result<Part, Failure> {
     belljar_platform::init().map_err(Failure::run)?;
     let shared = Arc::new(Shared::default());
     let of_handler = shared.clone();
@@ -61,7 +62,7 @@ pub fn run(
     thread::scope(|scope| {
         let simulation = thread::Builder::new().name("worker-0".into());
         let simulation = simulation.spawn_scoped(scope, || {
-            let result = belljar_sim::run(experiment, folder, &options, &engine, |committed| {
+            let result = belljar_sim::run_part(experiment, folder, &options, &engine, meeting, |committed| {
                 shared.committed_ps.store(committed.as_picos(), Relaxed);
                 log.heartbeat(committed);
                 if shared.stop.load(Relaxed) { Verdict::Stop } else { Verdict::Continue }
@@ -71,12 +72,19 @@ pub fn run(
         });
         let simulation = simulation.map_err(Failure::run)?;
         while !simulation.is_finished() {
+            if let Some(meeting) = meeting {
+                if shared.stop.load(Relaxed) {
+                    meeting.interrupt();
+                } else if meeting.interrupted() {
+                    shared.stop.store(true, Relaxed);
+                }
+            }
             progress.show(SimTime::from_picos(shared.committed_ps.load(Relaxed)));
             thread::park_timeout(REFRESH);
         }
         progress.finish();
         match simulation.join() {
-            Ok(result) => result.map_err(Failure::run),
+            Ok(part) => Ok(part),
             Err(_) => Err(bug::failure()),
         }
     })

@@ -1,5 +1,6 @@
 //! How many threads run hosts, and on which CPUs.
 
+use crate::failure::Failure;
 use belljar_config::Experiment;
 use belljar_engine::{Estimate, Profile};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -45,6 +46,11 @@ impl Workers {
         Workers { count: 1, stealing: true, spinning: false, profile: false, cpus: Vec::new() }
     }
 
+    /// So many threads that may move between cores.
+    pub fn some(count: usize, stealing: bool) -> Workers {
+        Workers { count, stealing, ..Workers::one() }
+    }
+
     /// What the command line and the experiment ask for on this machine. More workers than hosts are
     /// of no use.
     pub fn new(arguments: &Arguments, experiment: &Experiment) -> Workers {
@@ -60,6 +66,19 @@ impl Workers {
         let spinning = count > 1 && count <= cores;
         let cpus = if pinned { cpus } else { Vec::new() };
         Workers { count, stealing: arguments.stealing, spinning, profile: arguments.profile, cpus }
+    }
+
+    /// Those of each of so many processes: as many together, but at least one in each.
+    pub fn in_cells(self, cells: usize) -> Result<Workers, Failure> {
+        if cells == 1 {
+            return Ok(self);
+        }
+        if self.profile {
+            return Err(Failure::usage("--profile measures one process: leave out --cells"));
+        }
+        // Who shares cores with other processes must not spin on them, nor insist on one.
+        let count = self.count.div_ceil(cells);
+        Ok(Workers { count, spinning: false, cpus: Vec::new(), ..self })
     }
 
     /// Puts the calling thread, worker `worker`, where it stays.

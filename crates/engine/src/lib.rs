@@ -22,9 +22,13 @@
 //! * [`plan`]: groups and lookaheads; [`unit`](unit::Unit): what one worker runs at a time
 //! * `partition`: the part of the units that is a worker's own: when they are due, what they are sent
 //! * `window`: how a window opens and closes; `worker`: what a thread does; `idle`: how it waits
+//! * `cells`: several processes that run one simulation together
 //! * [`profile`]: where the time goes, and what more workers would make of it
 #![forbid(unsafe_code)]
 
+mod cells;
+#[cfg(test)]
+mod cells_tests;
 mod idle;
 mod partition;
 mod plan;
@@ -36,6 +40,7 @@ mod window;
 mod worker;
 
 use belljar_base::{EventKey, HostId, SimDuration, SimTime};
+pub use cells::{Cell, Exchange, Parted, Standing};
 pub use plan::{Group, Plan};
 pub use profile::{Estimate, Profile};
 use std::sync::Mutex;
@@ -120,10 +125,17 @@ impl<N: Node> Engine<N> {
     /// An engine over `nodes`, whose index is their [`HostId`]; `plan` has each of them once.
     pub fn new(nodes: Vec<N>, plan: Plan) -> Engine<N> {
         assert_eq!(nodes.len(), plan.node_count(), "the plan is for other nodes");
-        let mut nodes: Vec<Option<N>> = nodes.into_iter().map(Some).collect();
+        Engine::of_cell(nodes.into_iter().enumerate().map(|(n, node)| (HostId(n as u32), node)), plan)
+    }
+
+    /// An engine over the nodes of one [`Cell`]: whole groups of them.
+    pub fn of_cell(nodes: impl IntoIterator<Item = (HostId, N)>, plan: Plan) -> Engine<N> {
+        let mut all: Vec<Option<N>> = (0..plan.node_count()).map(|_| None).collect();
+        for (id, node) in nodes {
+            all[id.index()] = Some(node);
+        }
         let unit = |group: &Group| {
-            let members = group.members.iter().map(|id| (*id, nodes[id.index()].take()));
-            let members = members.map(|(id, node)| (id, node.expect("the plan has a node once")));
+            let members = group.members.iter().filter_map(|id| Some((*id, all[id.index()].take()?)));
             Mutex::new(Unit::new(members.collect(), group.inner))
         };
         let units = plan.groups().iter().map(unit).collect();
@@ -141,7 +153,31 @@ impl<N: Node> Engine<N> {
         options: &Options<'_>,
         observe: impl Fn(SimTime) -> Verdict + Sync,
     ) -> Ending {
-        let shared = Shared::new(&mut self.units, &self.plan, stop, options, &observe);
+        self.run_in(None, stop, options, observe)
+    }
+
+    /// The same as one cell of several. If the others have gone, the run has been stopped.
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
+    pub fn run_in_cell(
+        &mut self,
+        cell: Cell<'_, N::Message>,
+        stop: SimTime,
+        options: &Options<'_>,
+        observe: impl Fn(SimTime) -> Verdict + Sync,
+    ) -> Ending {
+        self.run_in(Some(cell), stop, options, observe)
+    }
+
+    fn run_in(
+        &mut self,
+        cell: Option<Cell<'_, N::Message>>,
+        stop: SimTime,
+        options: &Options<'_>,
+        observe: impl Fn(SimTime) -> Verdict + Sync,
+    ) -> Ending {
+        let shared = Shared::new(&mut self.units, &self.plan, cell, stop, options, &observe);
         let done = worker::run_all(shared);
         self.committed = self.committed.max(done.committed);
         self.profile = done.profile;
@@ -157,10 +193,10 @@ impl<N: Node> Engine<N> {
         self.profile.as_ref()
     }
     /// The nodes in the order of their ids, to collect their results.
-    pub fn into_nodes(self) -> Vec<N> {
+    pub fn into_nodes(self) -> Vec<(HostId, N)> {
         let units = self.units.into_iter().map(|unit| unit.into_inner().unwrap_or_else(|e| e.into_inner()));
         let mut nodes: Vec<(HostId, N)> = units.flat_map(Unit::into_members).collect();
         nodes.sort_by_key(|(id, _)| *id);
-        nodes.into_iter().map(|(_, node)| node).collect()
+        nodes
     }
 }

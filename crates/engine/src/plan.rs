@@ -70,6 +70,10 @@ impl Plan {
     pub fn node_count(&self) -> usize {
         self.places.len()
     }
+    /// The number of a node's group.
+    pub fn group_of(&self, node: HostId) -> usize {
+        self.place(node).unit as usize
+    }
     pub(crate) fn place(&self, node: HostId) -> Place {
         self.places[node.index()]
     }

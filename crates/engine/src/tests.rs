@@ -5,20 +5,20 @@ use belljar_base::{EventClass, Map, Seed, Stream};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Between nodes of a cluster, and between clusters.
-const NEAR: SimDuration = SimDuration::from_micros(10);
+pub const NEAR: SimDuration = SimDuration::from_micros(10);
 const FAR: SimDuration = SimDuration::from_micros(300);
 const CLUSTER: u32 = 4;
 
 /// Sends each message that it gets on to a random node after a random time.
-struct Toy {
-    id: HostId,
+pub struct Toy {
+    pub id: HostId,
     count: u32,
     inbox: Map<EventKey, u64>,
     sequence: u64,
     stream: Stream,
-    seen: Vec<(EventKey, u64)>,
+    pub seen: Vec<(EventKey, u64)>,
     /// Rests for good from here on.
-    rest: Option<SimTime>,
+    pub rest: Option<SimTime>,
     now: SimTime,
 }
 
@@ -57,7 +57,7 @@ impl Node for Toy {
     }
 }
 
-fn toys(count: u32, hops: u64) -> Vec<Toy> {
+pub fn toys(count: u32, hops: u64) -> Vec<Toy> {
     let mut toys: Vec<Toy> = (0..count)
         .map(|n| Toy {
             id: HostId(n),
@@ -79,24 +79,24 @@ fn toys(count: u32, hops: u64) -> Vec<Toy> {
 }
 
 /// Each cluster is a group.
-fn clusters(count: u32) -> Plan {
+pub fn clusters(count: u32) -> Plan {
     let members = |first: u32| (first..count.min(first + CLUSTER)).map(HostId).collect();
     let group = |first| Group { members: members(first), inner: NEAR, lookahead: FAR };
     Plan::new((0..count).step_by(CLUSTER as usize).map(group).collect())
 }
 
-fn options(workers: usize, stealing: bool) -> Options<'static> {
+pub fn options(workers: usize, stealing: bool) -> Options<'static> {
     Options { workers, stealing, ..Options::default() }
 }
 
-type Trace = Vec<Vec<(EventKey, u64)>>;
+pub type Trace = Vec<Vec<(EventKey, u64)>>;
 
-fn trace(plan: Plan, options: &Options<'_>) -> Trace {
+pub fn trace(plan: Plan, options: &Options<'_>) -> Trace {
     let mut engine = Engine::new(toys(20, 200), plan);
     let ending = engine.run(SimTime::from_secs(1), options, |_| Verdict::Continue);
     assert_eq!(ending, Ending::StopTime);
     assert_eq!(engine.committed(), SimTime::from_secs(1));
-    engine.into_nodes().into_iter().map(|toy| toy.seen).collect()
+    engine.into_nodes().into_iter().map(|(_, toy)| toy.seen).collect()
 }
 
 #[test]
@@ -143,8 +143,8 @@ fn stops_at_the_stop_time_and_when_told() {
     let mut engine = Engine::new(toys(5, 100), Plan::uniform(5, NEAR));
     assert_eq!(engine.run(stop, &options(2, true), |_| Verdict::Continue), Ending::StopTime);
     let toys_then = engine.into_nodes();
-    assert!(toys_then.iter().all(|toy| toy.seen.iter().all(|(key, _)| key.time < stop)));
-    assert!(toys_then.iter().any(|toy| toy.next_event().is_some()));
+    assert!(toys_then.iter().all(|(_, toy)| toy.seen.iter().all(|(key, _)| key.time < stop)));
+    assert!(toys_then.iter().any(|(_, toy)| toy.next_event().is_some()));
 
     let mut engine = Engine::new(toys(5, 100), Plan::uniform(5, NEAR));
     let windows = AtomicUsize::new(0);
@@ -167,7 +167,7 @@ fn all_finished_ends_at_the_same_time_however_it_is_run() {
         let mut engine = Engine::new(nodes, plan);
         let ending = engine.run(SimTime::from_secs(60), &options(workers, true), |_| Verdict::Continue);
         assert_eq!((ending, engine.committed()), (Ending::AllFinished, end + LINGER));
-        engine.into_nodes().into_iter().map(|toy| toy.seen).collect::<Trace>()
+        engine.into_nodes().into_iter().map(|(_, toy)| toy.seen).collect::<Trace>()
     };
     let expected = run(Plan::uniform(8, NEAR), 1);
     assert!(expected.iter().flatten().all(|(key, _)| key.time < end + LINGER));
@@ -188,7 +188,7 @@ fn no_node_runs_further_ahead_than_the_linger() {
         engine.run(SimTime::from_secs(60), &options(1, true), |_| Verdict::Continue),
         Ending::AllFinished
     );
-    assert!(engine.into_nodes()[1].seen.iter().all(|(key, _)| *key != late));
+    assert!(engine.into_nodes()[1].1.seen.iter().all(|(key, _)| *key != late));
 }
 
 #[test]

@@ -5,12 +5,13 @@
 //! window is counted in `outstanding`: its partitions, until their due units are found, and these,
 //! until they have run and what they sent is posted.
 
+use crate::cells::{Cell, Standing};
 use crate::idle::Idle;
-use crate::partition::{Apart, Partition, lock};
+use crate::partition::{Apart, Mail, Partition, lock};
 use crate::plan::Plan;
 use crate::profile::{Profile, Recorder};
 use crate::unit::Unit;
-use crate::{Ending, LINGER, Node, Options, Verdict};
+use crate::{Ending, LINGER, Node, Options, Outgoing, Verdict};
 use belljar_base::SimTime;
 use std::any::Any;
 use std::sync::Mutex;
@@ -66,6 +67,11 @@ pub struct Shared<'a, N: Node> {
     done: Mutex<(Ending, SimTime)>,
     pub panic: Mutex<Option<Box<dyn Any + Send>>>,
     pub recorder: Option<Recorder>,
+    cell: Option<Cell<'a, N::Message>>,
+    /// What goes to other cells, with their numbers.
+    pub away: Mutex<Vec<(u32, Outgoing<N::Message>)>>,
+    /// Up to where the observer was asked last.
+    observed: AtomicU64,
     stop: SimTime,
     observe: &'a (dyn Fn(SimTime) -> Verdict + Sync),
 }
@@ -74,6 +80,7 @@ impl<'a, N: Node> Shared<'a, N> {
     pub fn new(
         units: &'a mut [Mutex<Unit<N>>],
         plan: &'a Plan,
+        cell: Option<Cell<'a, N::Message>>,
         stop: SimTime,
         options: &Options<'a>,
         observe: &'a (dyn Fn(SimTime) -> Verdict + Sync),
@@ -83,7 +90,10 @@ impl<'a, N: Node> Shared<'a, N> {
         let classes = plan.classes().len();
         let partitions = (0..workers).map(|n| Partition::new(share(n), workers, classes)).collect();
         Shared {
-            unfinished: AtomicUsize::new(units.len()),
+            unfinished: AtomicUsize::new(match &cell {
+                Some(cell) => cell.of_group.iter().filter(|of| **of == cell.me).count(),
+                None => units.len(),
+            }),
             units,
             plan,
             partitions,
@@ -99,6 +109,9 @@ impl<'a, N: Node> Shared<'a, N> {
             done: Mutex::new((Ending::Stopped, SimTime::ZERO)),
             panic: Mutex::new(None),
             recorder: options.meter.map(|_| Recorder::default()),
+            cell,
+            away: Mutex::default(),
+            observed: AtomicU64::new(0),
             stop,
             observe,
         }
@@ -107,6 +120,12 @@ impl<'a, N: Node> Shared<'a, N> {
     /// The partition of a unit: neighbours in name are often alike, so they are dealt out.
     pub fn partition_of(&self, unit: u32) -> usize {
         unit as usize % self.partitions.len()
+    }
+
+    /// The cell of a unit, if it is another one than this.
+    pub fn other_cell(&self, unit: u32) -> Option<u32> {
+        let cell = self.cell.as_ref()?;
+        Some(cell.of_group[unit as usize]).filter(|of| *of != cell.me)
     }
 
     /// How far units of a class may run in this window.
@@ -132,20 +151,52 @@ impl<'a, N: Node> Shared<'a, N> {
         self.outstanding.0.fetch_sub(parts, AcqRel) == parts
     }
 
-    /// Opens the next window, or ends the run. Only between windows.
-    pub fn open(&self) {
-        let (first, felt) = (self.first.0.take(), self.felt.0.take());
-        let (end, ending) = match self.unfinished.load(Relaxed) {
-            0 => {
-                let last = SimTime::from_picos(self.last_finish.load(Relaxed));
-                (self.stop.min(last + LINGER), Ending::AllFinished)
+    /// What is known here of the window that has closed.
+    fn standing(&self) -> Standing {
+        Standing {
+            first: self.first.0.take(),
+            felt: self.felt.0.take(),
+            unfinished: self.unfinished.load(Relaxed) as u64,
+            last_finish: SimTime::from_picos(self.last_finish.load(Relaxed)),
+            stop: false,
+        }
+    }
+
+    /// Meets the other cells, and posts what they have sent as worker `me`. `None` if they have gone.
+    fn meet(&self, me: usize, cell: &Cell<'_, N::Message>, mine: Standing) -> Option<Standing> {
+        let observed = SimTime::from_picos(self.observed.load(Relaxed));
+        let mine = Standing { stop: (self.observe)(observed) == Verdict::Stop, ..mine };
+        let mut received = Vec::new();
+        let all = cell.exchange.meet(mine, &mut lock(&self.away), &mut received).ok()?;
+        let mut mail: Vec<Mail<N::Message>> = self.partitions.iter().map(|_| Mail::default()).collect();
+        for message in received {
+            mail[self.partition_of(self.plan.place(message.to).unit)].messages.push(message);
+        }
+        for (partition, mut mail) in self.partitions.iter().zip(mail) {
+            partition.post(me, &mut mail);
+        }
+        self.observed.store(all.first.as_picos(), Relaxed);
+        Some(all)
+    }
+
+    /// Opens the next window, or ends the run. Only between windows, by worker `me`.
+    pub fn open(&self, me: usize) {
+        let mut all = self.standing();
+        if let Some(cell) = &self.cell {
+            match self.meet(me, cell, all) {
+                Some(met) => all = met,
+                None => return self.end(Ending::Stopped, SimTime::from_picos(self.observed.load(Relaxed))),
             }
+        }
+        let Standing { first, felt, .. } = all;
+        let (end, ending) = match all.unfinished {
+            0 => (self.stop.min(all.last_finish + LINGER), Ending::AllFinished),
             _ => (self.stop, Ending::StopTime),
         };
         if first >= end {
             return self.end(ending, end);
         }
-        if (self.observe)(first) == Verdict::Stop {
+        if all.stop || self.cell.is_none() && (self.observe)(first) == Verdict::Stop {
             return self.end(Ending::Stopped, first);
         }
         let end = end.min(first + LINGER);

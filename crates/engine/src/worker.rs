@@ -41,6 +41,8 @@ struct Worker<'s, 'a, N: Node> {
     patience: Patience,
     /// What is to be posted, by partition.
     outbox: Vec<Mail<N::Message>>,
+    /// The same for other cells.
+    away: Vec<(u32, Outgoing<N::Message>)>,
     sent: Vec<Outgoing<N::Message>>,
     /// Not posted yet: parts of the window done, messages they sent, and what the next window
     /// depends on of them.
@@ -57,6 +59,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
             me,
             patience: Patience::new(shared.options.spinning),
             outbox: shared.partitions.iter().map(|_| Mail::default()).collect(),
+            away: Vec::new(),
             sent: Vec::new(),
             parts: 0,
             messages: 0,
@@ -82,7 +85,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
             if self.parts == 0 {
                 self.shared.idle.wait(self.me, seen, &mut self.patience);
             } else if self.post() {
-                self.shared.open();
+                self.shared.open(self.me);
             }
         }
     }
@@ -90,13 +93,16 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
     /// Finds out when each unit is first due, and opens the first window.
     fn look_at_all(&mut self) {
         for unit in 0..self.shared.units.len() as u32 {
+            if self.shared.other_cell(unit).is_some() {
+                continue;
+            }
             let mut running = lock(&self.shared.units[unit as usize]);
             let (next, finished) = (running.next_event(), running.just_finished());
             drop(running);
             self.looked_at(unit, next, finished);
         }
         self.post();
-        self.shared.open();
+        self.shared.open(self.me);
     }
 
     /// Does some of the window's work; false if none is left that is not somebody's already.
@@ -163,7 +169,10 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
             let at = message.key.time;
             self.first = self.first.min(at);
             self.felt = self.felt.min(shared.plan.felt(place.unit, at));
-            self.outbox[shared.partition_of(place.unit)].messages.push(message);
+            match shared.other_cell(place.unit) {
+                Some(cell) => self.away.push((cell, message)),
+                None => self.outbox[shared.partition_of(place.unit)].messages.push(message),
+            }
         }
         self.looked_at(unit, next, finished);
     }
@@ -181,6 +190,9 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
     fn post(&mut self) -> bool {
         for (partition, mail) in self.shared.partitions.iter().zip(&mut self.outbox) {
             partition.post(self.me, mail);
+        }
+        if !self.away.is_empty() {
+            lock(&self.shared.away).append(&mut self.away);
         }
         self.shared.first.0.lower(std::mem::replace(&mut self.first, SimTime::MAX));
         self.shared.felt.0.lower(std::mem::replace(&mut self.felt, SimTime::MAX));

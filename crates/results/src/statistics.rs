@@ -58,6 +58,21 @@ pub struct ProcessStatistics {
 }
 
 impl Statistics {
+    /// Takes in what another part of the same run has.
+    pub fn add(&mut self, other: Statistics) {
+        self.hosts.extend(other.hosts);
+        let counts = [
+            (&mut self.syscalls, other.syscalls),
+            (&mut self.warnings, other.warnings),
+            (&mut self.preempted, other.preempted),
+        ];
+        for (total, part) in counts {
+            for (what, count) in part {
+                *total.entry(what).or_default() += count;
+            }
+        }
+    }
+
     /// The file's text.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("plain data can be serialised");

@@ -2,9 +2,10 @@
 //!
 //! `fabric` is the network between hosts, `plan` says which of them a worker runs together, `node` is
 //! one host as the engine sees it, `world` builds them all, `run` runs them, `outcome` judges how the
-//! processes ended.
+//! processes ended; `cells` are several processes that run one world together.
 #![forbid(unsafe_code)]
 
+mod cells;
 mod fabric;
 mod faults;
 mod manifest;
@@ -17,4 +18,5 @@ mod schedule;
 mod world;
 
 pub use belljar_kernel::Output;
-pub use run::{Finished, RunOptions, SimError, run};
+pub use cells::Meeting;
+pub use run::{Finished, Part, RunOptions, SimError, conclude, run, run_part};

@@ -5,16 +5,21 @@ use crate::node::HostNode;
 use belljar_base::Set;
 use belljar_results::{ResultsError, ResultsFolder};
 use sha2::{Digest, Sha256};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Writes the manifest of what all hosts have read outside the results.
-pub fn write(nodes: &[HostNode], folder: &ResultsFolder) -> Result<(), ResultsError> {
-    let files: Set<PathBuf> = nodes.iter().flat_map(|node| node.kernel.files_read()).collect();
-    let own = |path: &&PathBuf| path.starts_with(folder.path());
+/// The files that hosts have read outside the results.
+pub fn files_read(nodes: &[HostNode], folder: &ResultsFolder) -> Set<OsString> {
+    let files = nodes.iter().flat_map(|node| node.kernel.files_read());
+    files.filter(|path| !path.starts_with(folder.path())).map(PathBuf::into_os_string).collect()
+}
+
+/// Writes the manifest of these files.
+pub fn write(files: &Set<OsString>, folder: &ResultsFolder) -> Result<(), ResultsError> {
     // One that has gone since cannot be told any more.
-    let lines = files.iter().filter(|path| !own(path)).filter_map(|path| Some(line(path, &hash(path).ok()?)));
+    let lines = files.iter().map(Path::new).filter_map(|path| Some(line(path, &hash(path).ok()?)));
     folder.write("manifest.sha256", lines.collect::<String>().as_bytes())
 }
 

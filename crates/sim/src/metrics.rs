@@ -4,9 +4,11 @@
 
 use crate::node::HostNode;
 use belljar_base::{Map, SimDuration, SimTime};
+use belljar_config::Experiment;
 use belljar_kernel::{Host, TcpSample};
 use belljar_net::DropReason;
 use belljar_results::{ResultsError, ResultsFolder};
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
 /// The columns of `metrics/tcp.csv`. Counters count from the start of the connection.
@@ -36,36 +38,59 @@ pub fn begin(nodes: &mut [HostNode], interval: Option<SimDuration>) {
     }
 }
 
-/// Writes what has been sampled until `end`.
-pub fn write(nodes: &mut [HostNode], end: SimTime, folder: &ResultsFolder) -> Result<(), ResultsError> {
-    if nodes.iter().all(|node| node.sampler.interval.is_none()) {
-        return Ok(());
+/// What has been sampled on the hosts of a run, or on some of them.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Metrics {
+    hosts: HostRows,
+    tcp: HostRows,
+}
+
+/// Rows without their time in picoseconds and their host's id, with both.
+type HostRows = Vec<(u64, u32, String)>;
+
+impl Metrics {
+    /// Takes in what other hosts have.
+    pub fn add(&mut self, other: Metrics) {
+        self.hosts.extend(other.hosts);
+        self.tcp.extend(other.tcp);
     }
-    let (mut hosts, mut tcp) = (Vec::new(), Vec::new());
-    for (index, node) in nodes.iter_mut().enumerate() {
+}
+
+/// What has been sampled until `end`.
+pub fn collect(nodes: &mut [HostNode], end: SimTime) -> Metrics {
+    let mut metrics = Metrics::default();
+    for node in nodes {
         let mut sampler = std::mem::take(&mut node.sampler);
         // Nothing has happened on this host since.
         if let Some(at) = sampler.pending.take() {
             sampler.sample(at.min(end), &node.kernel, &node.path_drops);
         }
-        hosts.extend(sampler.hosts.into_iter().map(|(at, row)| (at, index, row)));
-        tcp.extend(sampler.tcp.into_iter().map(|(at, row)| (at, index, row)));
+        let host = node.id().0;
+        let of_host = |rows: Rows| rows.into_iter().map(move |(at, row)| (at.as_picos(), host, row));
+        metrics.hosts.extend(of_host(sampler.hosts));
+        metrics.tcp.extend(of_host(sampler.tcp));
     }
+    metrics
+}
+
+/// Writes the tables.
+pub fn write(metrics: Metrics, experiment: &Experiment, folder: &ResultsFolder) -> Result<(), ResultsError> {
     let reasons: Vec<&str> = DropReason::ALL.iter().map(|reason| reason.name()).collect();
     let columns = format!(
         "time,host,packets_in,bytes_in,packets_out,bytes_out,{},egress_queue,syscalls,processes",
         reasons.join(",")
     );
-    folder.write("metrics/hosts.csv", table(&columns, hosts, nodes).as_bytes())?;
-    folder.write("metrics/tcp.csv", table(TCP_COLUMNS, tcp, nodes).as_bytes())
+    folder.write("metrics/hosts.csv", table(&columns, metrics.hosts, experiment).as_bytes())?;
+    folder.write("metrics/tcp.csv", table(TCP_COLUMNS, metrics.tcp, experiment).as_bytes())
 }
 
 /// Rows of all hosts in the order of time, then of names.
-fn table(columns: &str, mut rows: Vec<(SimTime, usize, String)>, nodes: &[HostNode]) -> String {
+fn table(columns: &str, mut rows: HostRows, experiment: &Experiment) -> String {
     rows.sort_by_key(|(at, host, _)| (*at, *host));
     let mut text = format!("{columns}\n");
     for (at, host, row) in &rows {
-        text += &format!("{at},{},{row}\n", nodes[*host].kernel.name());
+        let name = &experiment.hosts[*host as usize].name;
+        text += &format!("{},{name},{row}\n", SimTime::from_picos(*at));
     }
     text
 }

@@ -92,6 +92,11 @@ impl HostNode {
         }
     }
 
+    /// Which host it is.
+    pub fn id(&self) -> HostId {
+        self.id
+    }
+
     /// Puts what has left the host on the paths to where it goes.
     fn forward(&mut self, out: &mut Vec<Outgoing<Packet>>) {
         let mut departures = std::mem::take(&mut self.departures);

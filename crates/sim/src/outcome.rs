@@ -9,10 +9,11 @@ use belljar_kernel::{Report, WaitStatus};
 use belljar_net::DropReason;
 use belljar_results::{HostStatistics, ProcessStatistics, Statistics};
 
-/// Statistics of a run that has come to `now`.
+/// Statistics of these hosts of a run that has come to `now`.
 pub fn statistics(experiment: &Experiment, nodes: &[HostNode], now: SimTime) -> Statistics {
     let mut statistics = Statistics { simulated_seconds: now.as_secs_f64(), ..Statistics::default() };
-    for (settings, node) in experiment.hosts.iter().zip(nodes) {
+    for node in nodes {
+        let settings = &experiment.hosts[node.id().index()];
         statistics.hosts.insert(settings.name.clone(), host(settings, node, now));
         for (number, count) in node.kernel.call_counts() {
             let name =

@@ -1,14 +1,19 @@
 //! Running a world from its first event to its last.
 
+use crate::cells::{self, Meeting};
+use crate::fabric::Fabric;
 use crate::manifest;
 use crate::metrics;
 use crate::outcome;
+use crate::schedule::Schedule;
 use crate::world;
-use belljar_base::SimTime;
+use belljar_base::{HostId, Set, SimTime};
 use belljar_config::Experiment;
-use belljar_engine::{Ending, Engine, Options, Profile, Verdict};
+use belljar_engine::{Cell, Ending, Engine, Options, Profile, Verdict};
 use belljar_kernel::Output;
 use belljar_results::{ResultsError, ResultsFolder, Statistics};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -34,6 +39,27 @@ pub enum SimError {
     /// Results could not be written.
     #[error(transparent)]
     Results(#[from] ResultsError),
+    /// What hosts wrote could not be: the text of a [`ResultsError`].
+    #[error("{0}")]
+    Output(String),
+}
+
+/// What one cell has of a run that has come to an end.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Part {
+    statistics: Statistics,
+    files_read: Set<OsString>,
+    metrics: metrics::Metrics,
+    failure: Option<String>,
+    /// All cells end alike: only the first one's counts.
+    #[serde(skip, default = "stopped")]
+    ending: Ending,
+    #[serde(skip)]
+    profile: Option<Profile>,
+}
+
+fn stopped() -> Ending {
+    Ending::Stopped
 }
 
 /// A run that has come to an end.
@@ -63,26 +89,77 @@ pub fn run(
     engine: &Options<'_>,
     observe: impl Fn(SimTime) -> Verdict + Sync,
 ) -> Result<Finished, SimError> {
+    conclude(experiment, folder, run_part(experiment, folder, options, engine, None, observe), [])
+}
+
+/// Runs the part of `experiment` that falls to one cell, or without a meeting all of it.
+pub fn run_part(
+    experiment: &Experiment,
+    folder: &ResultsFolder,
+    options: &RunOptions,
+    engine: &Options<'_>,
+    meeting: Option<&Meeting>,
+    observe: impl Fn(SimTime) -> Verdict + Sync,
+) -> Part {
     let failed = Arc::new(AtomicBool::new(false));
-    let (mut nodes, fabric) = world::build(experiment, folder, options, &failed);
+    let schedule = Schedule::new(experiment);
+    let fabric = Arc::new(Fabric::new(experiment, schedule.network, schedule.graphs));
+    let plan = fabric.plan(engine.workers * meeting.map_or(1, Meeting::count));
+    let of_group = meeting.map(|meeting| cells::deal(&plan, meeting.count()));
+    let mine = |id: HostId| match (meeting, &of_group) {
+        (Some(meeting), Some(of_group)) => of_group[plan.group_of(id)] == meeting.me(),
+        _ => true,
+    };
+    let mut nodes = world::build(experiment, schedule.hosts, &fabric, mine, folder, options, &failed);
     metrics::begin(&mut nodes, experiment.belljar.metrics_interval);
-    let mut world = Engine::new(nodes, fabric.plan(engine.workers));
-    let ending = world.run(experiment.general.stop_time, engine, |committed| {
-        if failed.load(Relaxed) { Verdict::Stop } else { observe(committed) }
-    });
+    let mut world = Engine::of_cell(nodes.into_iter().map(|node| (node.id(), node)), plan);
+    let observe = |committed| if failed.load(Relaxed) { Verdict::Stop } else { observe(committed) };
+    let stop = experiment.general.stop_time;
+    let ending = match (meeting, &of_group) {
+        (Some(meeting), Some(of_group)) => {
+            let cell = Cell { me: meeting.me(), of_group, exchange: meeting };
+            world.run_in_cell(cell, stop, engine, observe)
+        }
+        _ => world.run(stop, engine, observe),
+    };
     let (committed, profile) = (world.committed(), world.profile().cloned());
-    let mut nodes = world.into_nodes();
+    let mut nodes: Vec<_> = world.into_nodes().into_iter().map(|(_, node)| node).collect();
     let mut failure = None;
     for node in &mut nodes {
         node.finish_output();
         failure = failure.or(node.output_error());
     }
-    manifest::write(&nodes, folder)?;
-    metrics::write(&mut nodes, committed, folder)?;
-    let statistics = outcome::statistics(experiment, &nodes, committed);
-    folder.write("sim-stats.json", statistics.to_json().as_bytes())?;
-    match failure {
-        Some(error) => Err(error.into()),
-        None => Ok(Finished { statistics, ending, profile }),
+    Part {
+        files_read: manifest::files_read(&nodes, folder),
+        metrics: metrics::collect(&mut nodes, committed),
+        statistics: outcome::statistics(experiment, &nodes, committed),
+        failure: failure.map(|error| error.to_string()),
+        ending,
+        profile,
+    }
+}
+
+/// Writes what the parts of a run, the `first` cell's and the others', make together.
+pub fn conclude(
+    experiment: &Experiment,
+    folder: &ResultsFolder,
+    first: Part,
+    others: impl IntoIterator<Item = Part>,
+) -> Result<Finished, SimError> {
+    let mut all = first;
+    for part in others {
+        all.statistics.add(part.statistics);
+        all.files_read.extend(part.files_read);
+        all.metrics.add(part.metrics);
+        all.failure = all.failure.or(part.failure);
+    }
+    manifest::write(&all.files_read, folder)?;
+    if experiment.belljar.metrics_interval.is_some() {
+        metrics::write(all.metrics, experiment, folder)?;
+    }
+    folder.write("sim-stats.json", all.statistics.to_json().as_bytes())?;
+    match all.failure {
+        Some(error) => Err(SimError::Output(error)),
+        None => Ok(Finished { statistics: all.statistics, ending: all.ending, profile: all.profile }),
     }
 }

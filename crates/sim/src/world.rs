@@ -3,8 +3,8 @@
 use crate::fabric::Fabric;
 use crate::node::{HostNode, HostOutput};
 use crate::run::RunOptions;
-use crate::schedule::Schedule;
-use belljar_base::{HostId, Map, Seed};
+use crate::schedule::HostChange;
+use belljar_base::{HostId, Map, Seed, SimTime};
 use belljar_config::{Experiment, Host as HostSettings, Placement, Process, StraceMode};
 use belljar_kernel::clock::{CallLatency, CpuModel};
 use belljar_kernel::{Host, HostConfig, ProcessSpec, Resolver};
@@ -23,21 +23,22 @@ const CLEAN_ENVIRONMENT: [(&str, &str); 4] = [
     ("TZ", "UTC"),
 ];
 
-/// Builds every host of the experiment.
+/// Builds those hosts of the experiment that are `mine`, in the order of their ids; `changes` are all hosts'.
 pub fn build(
     experiment: &Experiment,
+    changes: Vec<Vec<(SimTime, HostChange)>>,
+    fabric: &Arc<Fabric>,
+    mine: impl Fn(HostId) -> bool,
     folder: &ResultsFolder,
     options: &RunOptions,
     failed: &Arc<AtomicBool>,
-) -> (Vec<HostNode>, Arc<Fabric>) {
-    let schedule = Schedule::new(experiment);
-    let fabric = Arc::new(Fabric::new(experiment, schedule.network, schedule.graphs));
+) -> Vec<HostNode> {
     let names = Arc::new(fabric.names());
     let zone = Arc::new(experiment.zone());
     let count = experiment.hosts.len() as u32;
-    let hosts = experiment.hosts.iter().zip(schedule.hosts).enumerate();
-    let nodes = hosts.map(|(index, (settings, changes))| {
-        let id = HostId(index as u32);
+    let ids = (0..count).map(HostId);
+    let hosts = ids.zip(experiment.hosts.iter().zip(changes)).filter(|(id, _)| mine(*id));
+    let nodes = hosts.map(|(id, (settings, changes))| {
         let mut config = host_config(experiment, settings, id, folder, options, names.clone());
         config.resolver = Some(Resolver { zone: zone.clone(), latency: fabric.latency_to_services(id) });
         let epoch_secs = config.epoch_secs;
@@ -54,7 +55,7 @@ pub fn build(
         let loss_free_until = experiment.general.bootstrap_end_time;
         HostNode::new(id, seed, kernel, fabric.clone(), changes, loss_free_until, output)
     });
-    (nodes.collect(), fabric)
+    nodes.collect()
 }
 
 fn host_config(

@@ -1,0 +1,240 @@
+//! Streams of bytes between all pairs of a few processes, in memory that they share.
+//!
+//! Each ordered pair has a ring with one writer and one reader: the writer alone moves `tail`, the reader
+//! alone `head`, both count bytes from the start. Whoever writes or makes room rings the other's bell,
+//! a futex word, if it sleeps.
+
+use crate::futex;
+use crate::memory::Mapping;
+use std::io::Result;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use std::time::Duration;
+
+/// Bytes that a ring holds.
+const CAPACITY: usize = 256 << 10;
+
+/// What belongs to one process, on cache lines of its own.
+#[repr(C, align(128))]
+struct Bell {
+    rung: AtomicU32,
+    asleep: AtomicU32,
+}
+
+/// What stands before the bells.
+#[repr(C, align(128))]
+struct Head {
+    flags: AtomicU32,
+}
+
+#[repr(C, align(128))]
+struct Ring {
+    tail: AtomicU64,
+    apart: [u64; 15],
+    head: AtomicU64,
+    apart_too: [u64; 15],
+    bytes: [u8; CAPACITY],
+}
+
+/// One process's end of it.
+#[derive(Debug)]
+pub struct Mesh {
+    memory: Mapping,
+    file: OwnedFd,
+    count: usize,
+    me: usize,
+}
+
+impl Mesh {
+    /// The memory for `count` processes; the caller is the first of them, number 0.
+    pub fn create(count: usize) -> Result<Mesh> {
+        let (memory, file) = Mapping::create(Mesh::size(count))?;
+        Ok(Mesh { memory, file, count, me: 0 })
+    }
+
+    /// Process `me` of `count`, with the file that the first one has made.
+    pub fn join(file: OwnedFd, count: usize, me: usize) -> Result<Mesh> {
+        assert!(me < count);
+        Ok(Mesh { memory: Mapping::of(&file, Mesh::size(count))?, file, count, me })
+    }
+
+    /// The file by which others join.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+    /// This process's number.
+    pub fn me(&self) -> usize {
+        self.me
+    }
+    /// How many processes there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Writes as many of `bytes` as there is room for, for process `to`; returns how many.
+    pub fn write(&self, to: usize, bytes: &[u8]) -> usize {
+        let ring = self.ring(self.me, to);
+        // SAFETY: the counters are atomics in mapped memory.
+        let (tail, head) = unsafe { ((*ring).tail.load(Relaxed), (*ring).head.load(Acquire)) };
+        let room = CAPACITY.saturating_sub(tail.wrapping_sub(head) as usize);
+        let len = bytes.len().min(room);
+        let at = tail as usize % CAPACITY;
+        let first = len.min(CAPACITY - at);
+        // SAFETY: `at < CAPACITY` and both parts stay within the ring, of which these bytes are the
+        // writer's until the tail moves; they don't overlap private memory.
+        unsafe {
+            let data = (&raw mut (*ring).bytes).cast::<u8>();
+            data.add(at).copy_from_nonoverlapping(bytes.as_ptr(), first);
+            data.copy_from_nonoverlapping(bytes.as_ptr().add(first), len - first);
+            (*ring).tail.store(tail.wrapping_add(len as u64), Release);
+        }
+        if len > 0 {
+            self.ring_bell(to);
+        }
+        len
+    }
+
+    /// Appends to `bytes` what process `from` has written; returns how many bytes it was.
+    pub fn read(&self, from: usize, bytes: &mut Vec<u8>) -> usize {
+        let ring = self.ring(from, self.me);
+        // SAFETY: the counters are atomics in mapped memory.
+        let (head, tail) = unsafe { ((*ring).head.load(Relaxed), (*ring).tail.load(Acquire)) };
+        let len = (tail.wrapping_sub(head) as usize).min(CAPACITY);
+        let at = head as usize % CAPACITY;
+        let first = len.min(CAPACITY - at);
+        bytes.reserve(len);
+        // SAFETY: both parts lie within the ring and are the reader's until the head moves; the vector
+        // has room for them, and its length grows after they are written.
+        unsafe {
+            let data = (&raw const (*ring).bytes).cast::<u8>();
+            let end = bytes.as_mut_ptr().add(bytes.len());
+            end.copy_from_nonoverlapping(data.add(at), first);
+            end.add(first).copy_from_nonoverlapping(data, len - first);
+            bytes.set_len(bytes.len() + len);
+            (*ring).head.store(head.wrapping_add(len as u64), Release);
+        }
+        if len > 0 {
+            self.ring_bell(from);
+        }
+        len
+    }
+
+    /// What [`wait`](Self::wait) compares with; to be asked before looking for what to do.
+    pub fn rung(&self) -> u32 {
+        self.bell(self.me).rung.load(SeqCst)
+    }
+
+    /// Sleeps until another process writes or reads after `seen` was taken, or for `timeout`.
+    pub fn wait(&self, seen: u32, timeout: Duration) {
+        let bell = self.bell(self.me);
+        bell.asleep.store(1, SeqCst);
+        if bell.rung.load(SeqCst) == seen {
+            futex::wait(&bell.rung, seen, timeout);
+        }
+        bell.asleep.store(0, SeqCst);
+    }
+
+    /// Raises flag `n`, below 32, for all, and wakes them.
+    pub fn raise(&self, n: u32) {
+        self.head().flags.fetch_or(1 << n, SeqCst);
+        (0..self.count).for_each(|whose| self.ring_bell(whose));
+    }
+    /// Whether anyone has raised flag `n`.
+    pub fn raised(&self, n: u32) -> bool {
+        self.head().flags.load(Relaxed) & 1 << n != 0
+    }
+
+    fn ring_bell(&self, whose: usize) {
+        let bell = self.bell(whose);
+        bell.rung.fetch_add(1, SeqCst);
+        if bell.asleep.load(SeqCst) != 0 {
+            futex::wake(&bell.rung);
+        }
+    }
+
+    fn size(count: usize) -> usize {
+        Mesh::rings(count) + count * count * size_of::<Ring>()
+    }
+    /// Where the rings begin: after the head and the bells.
+    fn rings(count: usize) -> usize {
+        size_of::<Head>() + count * size_of::<Bell>()
+    }
+    fn head(&self) -> &Head {
+        // SAFETY: the mapping starts with the head, which consists of atomics.
+        unsafe { &*self.memory.at().cast::<Head>() }
+    }
+    fn bell(&self, whose: usize) -> &Bell {
+        assert!(whose < self.count);
+        // SAFETY: `count` bells, which consist of atomics, follow the head.
+        unsafe { &*self.memory.at().add(size_of::<Head>()).cast::<Bell>().add(whose) }
+    }
+    fn ring(&self, from: usize, to: usize) -> *mut Ring {
+        assert!(from < self.count && to < self.count);
+        // SAFETY: `count` squared rings follow the bells.
+        unsafe { self.memory.at().add(Mesh::rings(self.count)).cast::<Ring>().add(from * self.count + to) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_arrive_in_order_however_large_the_pieces() {
+        let here = Mesh::create(3).unwrap();
+        let there = Mesh::join(here.file().try_clone_to_owned().unwrap(), 3, 2).unwrap();
+        let total = 3 * CAPACITY + 12_345;
+        let byte = |n: usize| (n % 251) as u8;
+        let reader = std::thread::spawn(move || {
+            let mut got = Vec::new();
+            while got.len() < total {
+                let seen = there.rung();
+                if there.read(0, &mut got) == 0 {
+                    there.wait(seen, Duration::from_secs(10));
+                }
+            }
+            assert!(got.iter().enumerate().all(|(n, got)| *got == byte(n)));
+            there
+        });
+        let all: Vec<u8> = (0..total).map(byte).collect();
+        let mut sent = 0;
+        for size in [1, 7, 4_096, CAPACITY + 5].into_iter().cycle() {
+            let seen = here.rung();
+            let written = here.write(2, &all[sent..total.min(sent + size)]);
+            sent += written;
+            if sent == total {
+                break;
+            }
+            if written == 0 {
+                here.wait(seen, Duration::from_secs(10));
+            }
+        }
+        let there = reader.join().unwrap();
+        let mut nothing = Vec::new();
+        assert_eq!(here.read(2, &mut nothing) + here.read(1, &mut nothing) + there.read(1, &mut nothing), 0);
+    }
+
+    #[test]
+    fn a_full_ring_takes_no_more() {
+        let here = Mesh::create(2).unwrap();
+        assert_eq!(here.write(1, &vec![1; CAPACITY + 1]), CAPACITY);
+        assert_eq!(here.write(1, &[1]), 0);
+    }
+
+    #[test]
+    fn flags_are_seen_by_all_and_wake_them() {
+        let here = Mesh::create(2).unwrap();
+        let there = Mesh::join(here.file().try_clone_to_owned().unwrap(), 2, 1).unwrap();
+        let sleeper = std::thread::spawn(move || {
+            while !there.raised(3) {
+                let seen = there.rung();
+                if !there.raised(3) {
+                    there.wait(seen, Duration::from_secs(10));
+                }
+            }
+            there.raised(2)
+        });
+        here.raise(3);
+        assert!(!sleeper.join().unwrap());
+    }
+}

@@ -1,0 +1,69 @@
+//! One simulation in several processes: each *cell* runs some of the plan's groups, and all of them open
+//! the same windows. Between two windows they meet, hand over what they have sent each other and learn
+//! what the next window depends on. Where windows end makes no difference to nodes, so neither does which
+//! cell runs them.
+
+use crate::Outgoing;
+use belljar_base::SimTime;
+
+/// What the next window depends on, of one cell or of all that have met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The earliest event.
+    pub first: SimTime,
+    /// The earliest time at which one can be felt by another group.
+    pub felt: SimTime,
+    /// How many groups have not finished.
+    pub unfinished: u64,
+    /// When the last of the others did.
+    pub last_finish: SimTime,
+    /// Whether to stop here.
+    pub stop: bool,
+}
+
+impl Standing {
+    /// What holds for both together.
+    pub fn with(self, other: Standing) -> Standing {
+        Standing {
+            first: self.first.min(other.first),
+            felt: self.felt.min(other.felt),
+            unfinished: self.unfinished + other.unfinished,
+            last_finish: self.last_finish.max(other.last_finish),
+            stop: self.stop | other.stop,
+        }
+    }
+}
+
+/// The others have gone and will not be met again; why is for them or for who runs them to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parted;
+
+/// How a cell meets the others.
+pub trait Exchange<M>: Sync {
+    /// Hands over `sent`, messages with the cell that gets them, and appends to `received` what the others
+    /// have for this one. Returns when all cells have come, with what holds for all of them. Called by one
+    /// thread at a time.
+    fn meet(
+        &self,
+        mine: Standing,
+        sent: &mut Vec<(u32, Outgoing<M>)>,
+        received: &mut Vec<Outgoing<M>>,
+    ) -> Result<Standing, Parted>;
+}
+
+/// The part that one cell has in a simulation.
+pub struct Cell<'a, M> {
+    /// Its number.
+    pub me: u32,
+    /// The cell of each group of the plan.
+    pub of_group: &'a [u32],
+    /// How it meets the others.
+    pub exchange: &'a dyn Exchange<M>,
+}
+
+impl<M> Clone for Cell<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<M> Copy for Cell<'_, M> {}

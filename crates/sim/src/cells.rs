@@ -1,0 +1,307 @@
+//! How the cells of a run, processes that simulate a part of its hosts each, meet: over shared memory.
+
+use belljar_base::{EventClass, EventKey, HostId, SimTime};
+use belljar_channel::Mesh;
+use belljar_engine::{Exchange, Outgoing, Parted, Plan, Standing};
+use belljar_net::Packet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Flags of the mesh.
+const PARTED: u32 = 0;
+const INTERRUPTED: u32 = 1;
+/// How long a cell sleeps at most before it looks whether the others are still there.
+const LOOK: Duration = Duration::from_millis(50);
+/// Looks before sleeping: others are most often about to come.
+const LOOKS: u32 = 200;
+/// Neighbours in name, which are often alike, are dealt out in runs of at most this many hosts.
+const RUN: usize = 16;
+
+/// The cell of each group of the plan: as many hosts in each as groups allow. It follows from the
+/// experiment and the number of cells alone.
+pub fn deal(plan: &Plan, cells: usize) -> Vec<u32> {
+    let run = (plan.node_count() / (4 * cells)).clamp(1, RUN);
+    let mut before = 0;
+    let cell_of = plan.groups().iter().map(|group| {
+        let cell = before / run % cells;
+        before += group.members.len();
+        cell as u32
+    });
+    cell_of.collect()
+}
+
+/// One cell's way to the others.
+#[derive(Debug)]
+pub struct Meeting {
+    mesh: Mesh,
+    peers: Mutex<Vec<Peer>>,
+}
+
+/// What is under way between this cell and another.
+#[derive(Debug, Default)]
+struct Peer {
+    out: Vec<u8>,
+    written: usize,
+    /// What has come; the next meeting's may follow this one's.
+    input: Vec<u8>,
+    standing: Option<Standing>,
+}
+
+impl Meeting {
+    /// Meets over `mesh`.
+    pub fn new(mesh: Mesh) -> Meeting {
+        let peers = (0..mesh.count()).map(|_| Peer::default()).collect();
+        Meeting { mesh, peers: Mutex::new(peers) }
+    }
+    /// This cell's number.
+    pub fn me(&self) -> u32 {
+        self.mesh.me() as u32
+    }
+    /// How many cells there are.
+    pub fn count(&self) -> usize {
+        self.mesh.count()
+    }
+    /// The memory by which other processes take part.
+    pub fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+    /// Ends all meetings: one of the cells will not come any more.
+    pub fn part(&self) {
+        self.mesh.raise(PARTED);
+    }
+    /// Whether meetings have ended.
+    pub fn parted(&self) -> bool {
+        self.mesh.raised(PARTED)
+    }
+    /// Tells all cells that hosts are to leave their windows at once.
+    pub fn interrupt(&self) {
+        self.mesh.raise(INTERRUPTED);
+    }
+    /// Whether they have been told.
+    pub fn interrupted(&self) -> bool {
+        self.mesh.raised(INTERRUPTED)
+    }
+}
+
+impl Exchange<Packet> for Meeting {
+    fn meet(
+        &self,
+        mine: Standing,
+        sent: &mut Vec<(u32, Outgoing<Packet>)>,
+        received: &mut Vec<Outgoing<Packet>>,
+    ) -> Result<Standing, Parted> {
+        let peers = &mut *self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        for (to, message) in sent.drain(..) {
+            write_message(&mut peers[to as usize].out, &message);
+        }
+        let me = self.mesh.me();
+        for (_, peer) in peers.iter_mut().enumerate().filter(|(n, _)| *n != me) {
+            write_standing(&mut peer.out, &mine);
+        }
+        let mut idle = 0;
+        loop {
+            let rung = self.mesh.rung();
+            let (mut moved, mut waiting) = (0, false);
+            for (n, peer) in peers.iter_mut().enumerate().filter(|(n, _)| *n != me) {
+                let written = self.mesh.write(n, &peer.out[peer.written..]);
+                peer.written += written;
+                moved += written;
+                if peer.standing.is_none() {
+                    moved += self.mesh.read(n, &mut peer.input);
+                    peer.standing = read_meeting(&mut peer.input, received);
+                }
+                waiting |= peer.written < peer.out.len() || peer.standing.is_none();
+            }
+            if !waiting {
+                break;
+            }
+            if self.parted() {
+                return Err(Parted);
+            }
+            idle = if moved > 0 { 0 } else { idle + 1 };
+            if idle >= LOOKS {
+                self.mesh.wait(rung, LOOK);
+            } else if idle > 0 {
+                std::thread::yield_now();
+            }
+        }
+        let mut all = mine;
+        for (_, peer) in peers.iter_mut().enumerate().filter(|(n, _)| *n != me) {
+            peer.out.clear();
+            peer.written = 0;
+            all = all.with(peer.standing.take().expect("it has come"));
+        }
+        Ok(all)
+    }
+}
+
+/// Before each record stands its length in bytes, 32 bits; the record of 0 bytes is followed by the
+/// standing and ends the meeting. All numbers are little-endian.
+const LENGTH: usize = 4;
+/// Receiver, time, class, source, sequence.
+const KEY: usize = 4 + 8 + 1 + 4 + 8;
+/// First, felt, unfinished, last finish, stop.
+const STANDING: usize = 4 * 8 + 1;
+
+fn write_message(out: &mut Vec<u8>, message: &Outgoing<Packet>) {
+    let bytes = message.message.bytes();
+    out.extend(((KEY + bytes.len()) as u32).to_le_bytes());
+    out.extend(message.to.0.to_le_bytes());
+    out.extend(message.key.time.as_picos().to_le_bytes());
+    out.push(u8::from(message.key.class == EventClass::Timer));
+    out.extend(message.key.source.0.to_le_bytes());
+    out.extend(message.key.sequence.to_le_bytes());
+    out.extend(bytes);
+}
+
+fn write_standing(out: &mut Vec<u8>, standing: &Standing) {
+    out.extend(0_u32.to_le_bytes());
+    out.extend(standing.first.as_picos().to_le_bytes());
+    out.extend(standing.felt.as_picos().to_le_bytes());
+    out.extend(standing.unfinished.to_le_bytes());
+    out.extend(standing.last_finish.as_picos().to_le_bytes());
+    out.push(u8::from(standing.stop));
+}
+
+/// Takes whole records from the front of `input`, up to a standing.
+fn read_meeting(input: &mut Vec<u8>, received: &mut Vec<Outgoing<Packet>>) -> Option<Standing> {
+    let mut rest = &input[..];
+    let mut standing = None;
+    while let Some((length, after)) = rest.split_first_chunk::<LENGTH>() {
+        let length = u32::from_le_bytes(*length) as usize;
+        if length == 0 {
+            let Some((record, after)) = after.split_at_checked(STANDING) else { break };
+            standing = Some(read_standing(record));
+            rest = after;
+            break;
+        }
+        let Some((record, after)) = after.split_at_checked(length) else { break };
+        received.push(read_message(record));
+        rest = after;
+    }
+    let used = input.len() - rest.len();
+    input.drain(..used);
+    standing
+}
+
+fn read_message(record: &[u8]) -> Outgoing<Packet> {
+    let (key, bytes) = record.split_at(KEY);
+    let key = EventKey {
+        time: SimTime::from_picos(u64_at(key, 4)),
+        class: if key[12] == 0 { EventClass::Arrival } else { EventClass::Timer },
+        source: HostId(u32_at(key, 13)),
+        sequence: u64_at(key, 17),
+    };
+    Outgoing { to: HostId(u32_at(record, 0)), key, message: Packet::new(bytes.to_vec()) }
+}
+
+fn read_standing(record: &[u8]) -> Standing {
+    Standing {
+        first: SimTime::from_picos(u64_at(record, 0)),
+        felt: SimTime::from_picos(u64_at(record, 8)),
+        unfinished: u64_at(record, 16),
+        last_finish: SimTime::from_picos(u64_at(record, 24)),
+        stop: record[32] != 0,
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use belljar_base::SimDuration;
+    use belljar_engine::Group;
+
+    fn message(sequence: u64, len: usize) -> Outgoing<Packet> {
+        let key = EventKey {
+            time: SimTime::from_picos(u64::MAX - sequence),
+            class: EventClass::Arrival,
+            source: HostId(7),
+            sequence,
+        };
+        Outgoing { to: HostId(3), key, message: Packet::new(vec![sequence as u8; len]) }
+    }
+
+    fn standing(first: u64) -> Standing {
+        let at = SimTime::from_picos(first);
+        Standing { first: at, felt: at, unfinished: first, last_finish: at, stop: first == 2 }
+    }
+
+    #[test]
+    fn records_are_read_as_they_were_written_wherever_the_pieces_end() {
+        let mut stream = Vec::new();
+        for sequence in 0..3 {
+            write_message(&mut stream, &message(sequence, 40 * sequence as usize));
+        }
+        write_standing(&mut stream, &standing(2));
+        let end = stream.len();
+        write_message(&mut stream, &message(9, 1));
+        for cut in 0..end {
+            let (mut input, mut received) = (stream[..cut].to_vec(), Vec::new());
+            assert_eq!(read_meeting(&mut input, &mut received), None, "{cut}");
+            input.extend(&stream[cut..]);
+            assert_eq!(read_meeting(&mut input, &mut received), Some(standing(2)));
+            let keys: Vec<_> = received.iter().map(|m| (m.to, m.key, m.message.len())).collect();
+            let sent = (0..3).map(|n| message(n, 40 * n as usize));
+            assert_eq!(keys, sent.map(|m| (m.to, m.key, m.message.len())).collect::<Vec<_>>());
+            assert_eq!(read_meeting(&mut input, &mut received), None);
+            assert_eq!(received.last().unwrap().key.sequence, 9);
+        }
+    }
+
+    #[test]
+    fn three_cells_meet_over_more_than_their_rings_hold() {
+        let first = Meeting::new(Mesh::create(3).unwrap());
+        let join = |me| {
+            let file = first.mesh().file().try_clone_to_owned().unwrap();
+            Meeting::new(Mesh::join(file, 3, me).unwrap())
+        };
+        let cells = [&join(1), &join(2), &first];
+        std::thread::scope(|scope| {
+            for cell in cells {
+                scope.spawn(move || {
+                    for round in 1..20 {
+                        let mut sent = Vec::new();
+                        for to in (0..3).filter(|to| *to != cell.me()) {
+                            sent.extend((0..400).map(|n| (to, message(n, 1_500))));
+                        }
+                        let mut received = Vec::new();
+                        let mine = standing(round * 10 + u64::from(cell.me()));
+                        let all = cell.meet(mine, &mut sent, &mut received).unwrap();
+                        assert_eq!((all.first.as_picos(), all.unfinished), (round * 10, round * 30 + 3));
+                        assert_eq!((received.len(), sent.len()), (800, 0));
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_cell_that_is_told_so_waits_no_longer() {
+        let alone = Meeting::new(Mesh::create(2).unwrap());
+        alone.part();
+        assert_eq!(alone.meet(standing(1), &mut Vec::new(), &mut Vec::new()), Err(Parted));
+    }
+
+    #[test]
+    fn hosts_are_dealt_evenly_and_groups_stay_whole() {
+        for (hosts, cells) in [(3, 2), (10, 3), (1_000, 4), (30_000, 7)] {
+            let of_group = deal(&Plan::uniform(hosts, SimDuration::from_millis(1)), cells);
+            let counts = (0..cells as u32).map(|cell| of_group.iter().filter(|of| **of == cell).count());
+            let (least, most) = counts.fold((usize::MAX, 0), |(l, m), n| (l.min(n), m.max(n)));
+            assert!(least > 0 && most - least <= RUN, "{hosts} hosts in {cells}: {least} to {most}");
+        }
+        let whole = Group {
+            members: (0..5).map(HostId).collect(),
+            inner: SimDuration::MAX,
+            lookahead: SimDuration::from_millis(1),
+        };
+        assert_eq!(deal(&Plan::new(vec![whole]), 2), [0]);
+    }
+}
