@@ -7,8 +7,10 @@ use std::sync::{Barrier, Mutex};
 /// Where cells meet: each leaves what it has, and takes what is for it when all have.
 struct Table {
     barrier: Barrier,
-    left: Mutex<(Vec<Standing>, Vec<(u32, Outgoing<u64>)>)>,
+    left: Mutex<Left>,
 }
+
+type Left = (Vec<Standing>, Vec<(u32, Outgoing<u64>)>);
 
 struct Seat<'t> {
     table: &'t Table,
