@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from .events import Events
+
 if TYPE_CHECKING:
     import networkx
 
@@ -142,6 +144,13 @@ class Network:
             )
         return network
 
+    def between(self, source: object, target: object) -> dict[str, Any]:
+        """The edge between two places, for events about links."""
+        for name in (source, target):
+            if name not in self:
+                raise ValueError(f"the network has no place {name!r}")
+        return {"edge": [self._ids[source], self._ids[target]]}
+
     def __contains__(self, name: object) -> bool:
         return name in self._ids
 
@@ -182,7 +191,7 @@ class _Plain(yaml.SafeDumper):  # type: ignore[misc, unused-ignore]
         return True
 
 
-class Experiment:
+class Experiment(Events):
     """Hosts, the programs they run, the network between them, and what happens to it."""
 
     def __init__(
@@ -195,10 +204,10 @@ class Experiment:
         **general: Any,
     ) -> None:
         """`general` are further keys of that section; `metrics_interval` turns time series on."""
+        super().__init__()
         self.general: dict[str, Any] = {"stop_time": stop_time, "seed": seed, **general}
         self.network = network if network is not None else Network()
         self.hosts: dict[str, Host] = {}
-        self.events: list[dict[str, Any]] = []
         self.links: list[dict[str, Any]] = []
         self.experimental: dict[str, Any] = {}
         self.belljar: dict[str, Any] = {"metrics": {"interval": metrics_interval}} if metrics_interval else {}
@@ -219,13 +228,6 @@ class Experiment:
         host = Host(name, node, extra=extra, **{k: v for k, v in settings.items() if k in known})
         self.hosts[name] = host
         return host
-
-    def event(self, *, at: str | float | None = None, every: str | float | None = None, **what: Any) -> Experiment:
-        """Adds an entry of section `events`: event(at="10 s", crash="leader"),
-        event(at="5 s", partition=[["a"], ["b", "c"]], **{"for": "3 s"})."""
-        entry = {key: value for key, value in (("at", at), ("every", every)) if value is not None}
-        self.events.append({**entry, **what})
-        return self
 
     def link(self, **what: Any) -> Experiment:
         """Adds an entry of section `links`."""

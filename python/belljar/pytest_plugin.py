@@ -10,6 +10,7 @@ the end the share of seeds that fail is told with its interval."""
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 import shutil
@@ -23,8 +24,10 @@ from .results import Results
 from .run import RunFailed, run
 from .statistics import failure_rate
 
-_OUTCOMES = pytest.StashKey[dict[str, list[bool]]]()
 _RUNNER = pytest.StashKey["Runner"]()
+
+
+_SEED = "belljar_seed"
 
 
 class Runner:
@@ -57,7 +60,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "belljar(seeds=1): run under so many seeds (a number or a list)")
-    config.stash[_OUTCOMES] = {}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -82,6 +84,8 @@ def belljar(request: pytest.FixtureRequest, belljar_seed: int) -> Iterator[Runne
     shutil.rmtree(folder, ignore_errors=True)
     runner = Runner(folder, belljar_seed)
     request.node.stash[_RUNNER] = runner
+    # Goes with the report, from another process too (pytest-xdist).
+    request.node.user_properties.append((_SEED, belljar_seed))
     yield runner
     failed = getattr(request.node, "_belljar_failed", False)
     if not failed and not request.config.getoption("belljar_keep"):
@@ -96,9 +100,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     runner = item.stash.get(_RUNNER, None)
     if runner is None or report.when != "call" or report.skipped:
         return
-    test = item.nodeid.split("[")[0]
-    item.config.stash[_OUTCOMES].setdefault(test, []).append(report.failed)
     if report.failed:
+        # By its file, as seen from here: node ids say nothing of what lies outside of the root.
+        where = os.path.relpath(item.path, item.config.invocation_params.dir)
+        test = "::".join([where, *item.nodeid.split("[")[0].split("::")[1:]])
         item._belljar_failed = True  # type: ignore[attr-defined]
         kept = "\n".join(f"results: {path}" for path in runner.results if path.is_dir())
         report.sections.append(
@@ -107,8 +112,13 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    several = {test: outcomes for test, outcomes in config.stash[_OUTCOMES].items() if len(outcomes) > 1}
+    outcomes: dict[str, list[bool]] = {}
+    for outcome, failed in (("passed", False), ("failed", True), ("xfailed", True), ("xpassed", False)):
+        for report in terminalreporter.stats.get(outcome, []):
+            if report.when == "call" and _SEED in dict(report.user_properties):
+                outcomes.setdefault(report.nodeid.split("[")[0], []).append(failed)
+    several = {test: failed for test, failed in sorted(outcomes.items()) if len(failed) > 1}
     if several:
         terminalreporter.section("belljar: seeds")
-        for test, outcomes in several.items():
-            terminalreporter.line(f"{test}: {failure_rate(sum(outcomes), len(outcomes))}")
+        for test, failed_runs in several.items():
+            terminalreporter.line(f"{test}: {failure_rate(sum(failed_runs), len(failed_runs))}")

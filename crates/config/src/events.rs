@@ -125,6 +125,13 @@ pub enum Action {
     },
     /// A crashed host starts again, and its processes with it.
     Restart(HostSet),
+    /// The name server does not answer these hosts any more, or does again.
+    NameServer {
+        /// Whom.
+        hosts: HostSet,
+        /// Whether it is gone.
+        down: bool,
+    },
     /// A process of the host's list is started, be it again.
     Start(HostSet, ProcessRef),
     /// A process gets a signal.

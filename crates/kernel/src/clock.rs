@@ -77,6 +77,20 @@ impl Clock {
     pub fn now(&self) -> SimTime {
         self.now
     }
+    /// The time since the simulation's start as this host has counted it: what protocols take for the
+    /// time, so that their timers drift as the rest of the host does.
+    pub fn local(&self) -> SimTime {
+        self.local_at(self.now)
+    }
+    /// What [`local`](Self::local) is at a point of simulated time that is not before the last change
+    /// of the drift, if nothing changes it again.
+    pub fn local_at(&self, at: SimTime) -> SimTime {
+        SimTime::ZERO + self.counted_at(at)
+    }
+    /// The simulated time at which [`local`](Self::local) is `local`; the past has no exact one.
+    pub fn at_local(&self, local: SimTime) -> SimTime {
+        self.at_count(local.since(SimTime::ZERO))
+    }
     /// `CLOCK_MONOTONIC` and `CLOCK_BOOTTIME`: a host boots one hour before the simulation starts,
     /// since programs take a clock near zero for one that was never set.
     pub fn monotonic_ns(&self) -> u64 {
@@ -110,8 +124,11 @@ impl Clock {
 
     /// What the oscillator has counted since the start of the simulation.
     fn counted(&self) -> SimDuration {
+        self.counted_at(self.now)
+    }
+    fn counted_at(&self, at: SimTime) -> SimDuration {
         let (from, count) = self.anchor;
-        let passed = self.now.since(from);
+        let passed = at.since(from);
         if self.drift_ppb == 0 {
             return count + passed;
         }

@@ -101,9 +101,11 @@ impl Host {
         self.wall_clock_stepped(ns);
     }
 
-    /// Lets the clock gain so many parts per billion from now on. Timers that run keep their time.
+    /// Lets the clock gain so many parts per billion from now on.
     pub fn set_clock_drift(&mut self, ppb: i64) {
+        let before = self.clock.clone();
         self.clock.set_drift(ppb);
+        self.clock_rate_changed(before);
     }
 
     /// Changes what `eth0` can send and receive, in bits per second; the inner `None` is unlimited.

@@ -78,6 +78,7 @@ impl Host {
             TimerAction::PosixTimer(process, n) => self.posix_timer_expired(process, n),
             TimerAction::Socket(socket) => self.socket_timer(socket),
             TimerAction::Interface(n) => self.interface_timer(n),
+            TimerAction::Resolver => self.resolver_timer(),
             TimerAction::BootstrapEnd => self.limit_bandwidths(),
         }
     }

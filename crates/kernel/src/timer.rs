@@ -27,6 +27,8 @@ pub enum TimerAction {
     Socket(SocketKey),
     /// An interface has something to do (`net/`).
     Interface(usize),
+    /// The name server has something to do (`net/`).
+    Resolver,
     /// Bandwidths are limited from now on (`net/`).
     BootstrapEnd,
 }

@@ -1,7 +1,9 @@
 //! What a step of the wall clock does to those who wait for a point of it, as Linux's
-//! `clock_was_set`: their deadlines come nearer or move away.
+//! `clock_was_set`: their deadlines come nearer or move away. And what another rate of the clock does
+//! to all who wait.
 
 use crate::call::CallState;
+use crate::clock::Clock;
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use crate::thread::ThreadState;
@@ -10,22 +12,27 @@ use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::c;
 
 /// How the deadlines move.
-#[derive(Clone, Copy)]
-pub(crate) struct Shift {
-    amount: SimDuration,
-    /// The clock was set forward: what it will show comes sooner.
-    sooner: bool,
-    now: SimTime,
+pub(crate) enum Shift {
+    /// The wall clock was set, `sooner` if forward: what it will show comes sooner.
+    Step { amount: SimDuration, sooner: bool, now: SimTime },
+    /// The clock goes at another rate: it was the first and is the second.
+    Rate(Box<Clock>, Box<Clock>),
 }
 
 impl Shift {
     /// Where a deadline has moved to; the past is over at once.
-    pub(crate) fn of(self, deadline: SimTime) -> SimTime {
-        let moved = match self.sooner {
-            true => SimTime::from_picos(deadline.as_picos().saturating_sub(self.amount.as_picos())),
-            false => deadline.saturating_add(self.amount),
-        };
-        moved.max(self.now)
+    pub(crate) fn of(&self, deadline: SimTime) -> SimTime {
+        match self {
+            Shift::Step { amount, sooner: true, now } => {
+                SimTime::from_picos(deadline.as_picos().saturating_sub(amount.as_picos())).max(*now)
+            }
+            Shift::Step { amount, sooner: false, now } => deadline.saturating_add(*amount).max(*now),
+            Shift::Rate(before, after) => after.at_local(before.local_at(deadline)).max(after.now()),
+        }
+    }
+    /// Whether it moves a timer of this clock that was set to a point of it if `absolute`.
+    pub(crate) fn concerns(&self, clock: i32, absolute: bool) -> bool {
+        matches!(self, Shift::Rate(..)) || (absolute && is_wall_clock(clock))
     }
 }
 
@@ -33,10 +40,21 @@ impl Host {
     /// The wall clock has been set forward by so many nanoseconds, or back.
     pub(crate) fn wall_clock_stepped(&mut self, ns: i64) {
         let amount = self.clock.simulated(SimDuration::from_nanos(ns.unsigned_abs()));
-        let shift = Shift { amount, sooner: ns > 0, now: self.clock.now() };
+        self.shift_timers(&Shift::Step { amount, sooner: ns > 0, now: self.clock.now() });
+        self.cancel_timerfds();
+    }
+
+    /// The clock goes at another rate than `before`: who waits for a time to pass by this clock waits
+    /// shorter or longer.
+    pub(crate) fn clock_rate_changed(&mut self, before: Clock) {
+        self.shift_timers(&Shift::Rate(Box::new(before), Box::new(self.clock.clone())));
+        self.tcp_set_timers_anew();
+    }
+
+    fn shift_timers(&mut self, shift: &Shift) {
         let threads: Vec<ThreadKey> = self.threads.iter().map(|(key, _)| ThreadKey(key)).collect();
         for thread in threads {
-            if self.waits_for_wall_clock(thread) {
+            if matches!(shift, Shift::Rate(..)) || self.waits_for_wall_clock(thread) {
                 self.shift_deadline(thread, shift);
             }
         }
@@ -47,6 +65,7 @@ impl Host {
         let processes: Vec<ProcessKey> = self.processes.iter().map(|(key, _)| ProcessKey(key)).collect();
         for process in processes {
             self.shift_posix_timers(process, shift);
+            self.shift_real_timer(process, shift);
         }
     }
 
@@ -71,12 +90,15 @@ impl Host {
         }
     }
 
-    fn shift_deadline(&mut self, key: ThreadKey, shift: Shift) {
+    fn shift_deadline(&mut self, key: ThreadKey, shift: &Shift) {
         let ThreadState::Blocked(blocked) = &mut self.threads[key.0].state else { return };
         let Some(timer) = blocked.deadline else { return };
         let at = shift.of(timer.at());
         match &mut blocked.state {
-            CallState::Timed { deadline, .. } | CallState::Deadline(deadline) => *deadline = Some(at),
+            CallState::Timed { deadline, .. }
+            | CallState::Deadline(deadline)
+            | CallState::ProgressUntil(_, deadline)
+            | CallState::Messages(_, _, deadline) => *deadline = Some(at),
             CallState::Futex(wait) => wait.deadline = Some(at),
             _ => {}
         }
@@ -95,7 +117,7 @@ mod tests {
     use crate::clock::DEFAULT_EPOCH_SECS;
     use crate::testing::{Answer, TestHost};
     use belljar_base::{SimDuration, SimTime};
-    use belljar_linux_abi::c;
+    use belljar_linux_abi::{Errno, c};
 
     const ABSOLUTE: u64 = 1;
 
@@ -146,6 +168,52 @@ mod tests {
         guest.host.step_clock(3_600_000_000_000);
         guest.pass(SimDuration::ZERO);
         assert_eq!(guest.go_on(0), Answer::Ended(Ok(0)));
+    }
+
+    #[test]
+    fn another_rate_moves_everything_that_waits_for_time_to_pass() {
+        let mut guest = TestHost::new(2);
+        let relative = guest.put(0, &[100u64.to_le_bytes(), [0; 8]].concat());
+        guest.attempt(0, c::SYS_clock_nanosleep, &[c::CLOCK_MONOTONIC as u64, 0, relative, 0]);
+        let timer = guest.call_by(1, c::SYS_timerfd_create, &[c::CLOCK_MONOTONIC as u64, 0]);
+        let setting =
+            guest.put(32, &[[0; 16], [100u64.to_le_bytes(), [0; 8]].concat().try_into().unwrap()].concat());
+        guest.call_by(1, c::SYS_timerfd_settime, &[timer, 0, setting, 0]);
+        guest.attempt(1, c::SYS_read, &[timer, setting, 8]);
+        guest.pass(SimDuration::from_secs(50));
+        // From here on eleven of its seconds are ten of ours: the other fifty take 45.45.
+        guest.host.set_clock_drift(100_000_000);
+        guest.fire_until(SimTime::from_nanos(95_454_000_000));
+        assert!(sleeps(&mut guest, 0) && sleeps(&mut guest, 1));
+        guest.fire_until(SimTime::from_nanos(95_455_000_000));
+        assert!(!sleeps(&mut guest, 0) && !sleeps(&mut guest, 1));
+    }
+
+    #[test]
+    fn a_step_cancels_the_timers_that_ask_for_it() {
+        const CANCEL: u64 = (c::TFD_TIMER_ABSTIME | c::TFD_TIMER_CANCEL_ON_SET) as u64;
+        let mut guest = TestHost::new(1);
+        let timer = guest.call_by(0, c::SYS_timerfd_create, &[c::CLOCK_REALTIME as u64, 0]);
+        let setting = guest.put(
+            0,
+            &[[0; 16], [(DEFAULT_EPOCH_SECS + 100).to_le_bytes(), [0; 8]].concat().try_into().unwrap()]
+                .concat(),
+        );
+        guest.call_by(0, c::SYS_timerfd_settime, &[timer, CANCEL, setting, 0]);
+        let read = [timer, setting + 64, 8];
+        assert_eq!(guest.attempt(0, c::SYS_read, &read), Answer::Blocked);
+        guest.host.step_clock(10_000_000_000);
+        assert_eq!(guest.go_on(0), Answer::Ended(Err(Errno::ECANCELED)));
+        // It has been told once, and the timer runs on to its point of the wall clock.
+        assert_eq!(guest.attempt(0, c::SYS_read, &read), Answer::Blocked);
+        guest.pass(SimDuration::from_secs(91));
+        assert_eq!(guest.go_on(0), Answer::Ended(Ok(8)));
+        // Nobody has read since: setting it again tells, and sets it.
+        guest.call_by(0, c::SYS_timerfd_settime, &[timer, CANCEL, setting, 0]);
+        guest.host.step_clock(-1_000_000_000_000);
+        let set = guest.attempt(0, c::SYS_timerfd_settime, &[timer, CANCEL, setting, 0]);
+        assert_eq!(set, Answer::Ended(Err(Errno::ECANCELED)));
+        assert_eq!(guest.attempt(0, c::SYS_read, &read), Answer::Blocked);
     }
 
     #[test]

@@ -187,6 +187,7 @@ impl HostNode {
         match change {
             HostChange::Crash { lose_files } => self.kernel.crash(lose_files),
             HostChange::Restart => self.kernel.restart(),
+            HostChange::NameServer { down } => self.kernel.set_resolver_down(down),
             HostChange::Start(process) => self.kernel.start_again(process),
             HostChange::Signal(process, signal) => self.kernel.signal_program(process, signal),
             HostChange::Step(ns) => self.kernel.step_clock(ns),

@@ -30,6 +30,11 @@ pub enum HostChange {
     },
     /// Starts again.
     Restart,
+    /// The name server answers it no longer, or again.
+    NameServer {
+        /// It is gone.
+        down: bool,
+    },
     /// Starts a process of its list.
     Start(usize),
     /// Sends a signal to a process of its list.
@@ -119,6 +124,7 @@ impl Schedule {
         let (Action::Bandwidth { hosts, .. }
         | Action::Crash { hosts, .. }
         | Action::Restart(hosts)
+        | Action::NameServer { hosts, .. }
         | Action::Start(hosts, _)
         | Action::Signal(hosts, ..)
         | Action::Clock { hosts, .. }) = &occasion.action
@@ -134,6 +140,7 @@ impl Schedule {
             match &occasion.action {
                 Action::Crash { lose_files, .. } => add(HostChange::Crash { lose_files: *lose_files }),
                 Action::Restart(_) => add(HostChange::Restart),
+                Action::NameServer { down, .. } => add(HostChange::NameServer { down: *down }),
                 Action::Start(_, process) => {
                     settings.processes_like(process).map(HostChange::Start).for_each(add)
                 }
@@ -212,6 +219,7 @@ fn drawn(action: &Action, count: u32, stream: &mut Stream) -> Action {
         Action::Bandwidth { hosts, .. }
         | Action::Crash { hosts, .. }
         | Action::Restart(hosts)
+        | Action::NameServer { hosts, .. }
         | Action::Start(hosts, _)
         | Action::Signal(hosts, ..)
         | Action::Clock { hosts, .. } => draw(hosts),
@@ -227,6 +235,7 @@ fn ending(action: &Action) -> Action {
         Action::LinkDown(target) => Action::LinkUp(target.clone()),
         Action::Change(target, _) => Action::Reset(target.clone()),
         Action::Crash { hosts, .. } => Action::Restart(hosts.clone()),
+        Action::NameServer { hosts, .. } => Action::NameServer { hosts: hosts.clone(), down: false },
         other => other.clone(),
     }
 }

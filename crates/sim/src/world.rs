@@ -40,7 +40,8 @@ pub fn build(
     let hosts = ids.zip(experiment.hosts.iter().zip(changes)).filter(|(id, _)| mine(*id));
     let nodes = hosts.map(|(id, (settings, changes))| {
         let mut config = host_config(experiment, settings, id, folder, options, names.clone());
-        config.resolver = Some(Resolver { zone: zone.clone(), latency: fabric.latency_to_services(id) });
+        config.resolver =
+            Some(Resolver { zone: zone.clone(), latency: fabric.latency_to_services(id), down: false });
         let epoch_secs = config.epoch_secs;
         let kernel = Host::new(config, Box::new(HostMachine::new(id.0, count)));
         let output = HostOutput {

@@ -64,6 +64,9 @@ impl Experiment {
                 out.plain(1, "files", if *lose_files { "lost" } else { "kept" });
             }
             Action::Restart(hosts) => out.plain(1, "restart", self.host_set(hosts)),
+            Action::NameServer { hosts, down } => {
+                out.plain(1, if *down { "dns_down" } else { "dns_up" }, self.host_set(hosts));
+            }
             Action::Start(hosts, process) => {
                 out.plain(1, "start", process_ref(process));
                 out.plain(1, "hosts", self.host_set(hosts));

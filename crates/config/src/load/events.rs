@@ -20,6 +20,8 @@ const ACTIONS: &[(&str, &[&str])] = &[
     ("bandwidth", &["up", "down"]),
     ("crash", &["files"]),
     ("restart", &[]),
+    ("dns_down", &[]),
+    ("dns_up", &[]),
     ("start", &["hosts"]),
     ("signal", &["hosts", "process"]),
     ("clock", &["step", "drift_ppm"]),
@@ -66,7 +68,7 @@ fn event(node: &Rc<Node>, world: &World) -> Result<Event, Problem> {
         if lasting == Some(SimDuration::ZERO) {
             return Err(node.problem("'for' must not be 0"));
         }
-        if matches!(name, "link_up" | "link_reset" | "heal" | "restart" | "start" | "signal") {
+        if matches!(name, "link_up" | "link_reset" | "heal" | "restart" | "dns_up" | "start" | "signal") {
             return Err(node
                 .problem(format!("'{name}' cannot be undone after a time"))
                 .help("leave out 'for'; it goes with what brings a fault"));
@@ -160,6 +162,7 @@ fn action(name: &str, s: &Section, world: &World) -> Result<Action, Problem> {
             let lose_files = s.read("files", |n, k| section::choice(n, k, FILES))?.unwrap_or(false);
             Action::Crash { hosts: hosts(value, name)?, lose_files }
         }
+        "dns_down" | "dns_up" => Action::NameServer { hosts: hosts(value, name)?, down: name == "dns_down" },
         "restart" => Action::Restart(hosts(value, name)?),
         "start" => {
             let hosts = hosts(s.required("hosts", "hosts: alice")?, "hosts")?;

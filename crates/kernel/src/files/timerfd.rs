@@ -24,6 +24,10 @@ pub struct TimerFd {
     pub clock: i32,
     /// Whether it was set to a point of its clock.
     pub absolute: bool,
+    /// Whether a step of the wall clock cancels it (`TFD_TIMER_CANCEL_ON_SET`).
+    pub cancel_on_set: bool,
+    /// It was cancelled and nobody has been told.
+    cancelled: bool,
     state: TimerState,
     timer: Option<TimerId>,
 }
@@ -69,7 +73,15 @@ impl Host {
     /// A new timer, not set, as an open file.
     pub(crate) fn create_timerfd(&mut self, clock: i32, flags: i32) -> FileKey {
         let queue = self.waits.create();
-        let timer = TimerFd { queue, clock, absolute: false, state: TimerState::default(), timer: None };
+        let timer = TimerFd {
+            queue,
+            clock,
+            absolute: false,
+            cancel_on_set: false,
+            cancelled: false,
+            state: TimerState::default(),
+            timer: None,
+        };
         let n = self.files.timerfds.insert(timer);
         self.open_file(FileKind::TimerFd(n), c::O_RDWR | flags)
     }
@@ -99,12 +111,30 @@ impl Host {
         before
     }
     /// The wall clock was set: a timer that waits for a point of it expires sooner or later.
-    pub(crate) fn shift_timerfd(&mut self, n: usize, shift: Shift) {
+    pub(crate) fn shift_timerfd(&mut self, n: usize, shift: &Shift) {
         let timer = &mut self.files.timerfds[n];
-        if timer.absolute && is_wall_clock(timer.clock) && !timer.state.expired {
+        if shift.concerns(timer.clock, timer.absolute) && !timer.state.expired {
             timer.state.next = timer.state.next.map(|next| shift.of(next));
             self.arm_timerfd(n);
         }
+    }
+    /// The wall clock was set: timers with `TFD_TIMER_CANCEL_ON_SET` become readable and reading them
+    /// gives `ECANCELED`; they run on all the same.
+    pub(crate) fn cancel_timerfds(&mut self) {
+        let mut told = Vec::new();
+        for (_, timer) in &mut self.files.timerfds {
+            if timer.cancel_on_set && timer.absolute && is_wall_clock(timer.clock) {
+                timer.cancelled = true;
+                timer.state.ticks += 1;
+                told.push(timer.queue);
+            }
+        }
+        told.into_iter().for_each(|queue| self.notify_events(queue, EPOLLIN));
+    }
+    /// Whether it was cancelled since this was last asked.
+    pub(crate) fn take_timerfd_cancelled(&mut self, n: usize) -> bool {
+        let timer = &mut self.files.timerfds[n];
+        timer.cancel_on_set && std::mem::take(&mut timer.cancelled)
     }
     /// A timer descriptor expires.
     pub(crate) fn timerfd_expired(&mut self, n: usize) {
@@ -155,8 +185,12 @@ impl Call<'_> {
         }
         let nonblocking = self.host.open(file).is_nonblocking();
         self.host.catch_up_timerfd(n);
+        let cancelled = self.host.take_timerfd_cancelled(n);
         let timer = &mut self.host.files.timerfds[n];
         let ticks = std::mem::take(&mut timer.state.ticks);
+        if cancelled {
+            return Err(Errno::ECANCELED);
+        }
         if ticks == 0 {
             return if nonblocking { Err(Errno::EAGAIN) } else { Block::on(timer.queue).into() };
         }

@@ -109,6 +109,8 @@ pub struct NetStack {
     scratch: Vec<u8>,
     /// Answers that have come from the name server.
     pub(crate) resolved: u64,
+    /// The name server's ends of this host's connections with it.
+    pub(crate) streams: resolver::Streams,
     /// What was lost, and the like.
     pub(crate) counters: StackCounters,
 }
@@ -144,6 +146,7 @@ impl NetStack {
             pool: Vec::new(),
             scratch: Vec::new(),
             resolved: 0,
+            streams: resolver::Streams::default(),
             counters: StackCounters::default(),
         }
     }

@@ -3,7 +3,7 @@
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use crate::timer::{TimerAction, TimerId};
-use crate::wall_clock::{Shift, is_wall_clock};
+use crate::wall_clock::Shift;
 use belljar_base::{Map, SimDuration, SimTime};
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
@@ -139,10 +139,10 @@ impl Host {
     }
 
     /// The wall clock was set: timers that wait for a point of it fire sooner or later.
-    pub(crate) fn shift_posix_timers(&mut self, process: ProcessKey, shift: Shift) {
+    pub(crate) fn shift_posix_timers(&mut self, process: ProcessKey, shift: &Shift) {
         let timers = self.processes[process.0].signals.timers.posix.clone();
         for (id, timer) in timers {
-            let Some(at) = timer.alarm.timer.filter(|_| timer.absolute && is_wall_clock(timer.clock)) else {
+            let Some(at) = timer.alarm.timer.filter(|_| shift.concerns(timer.clock, timer.absolute)) else {
                 continue;
             };
             let action = TimerAction::PosixTimer(process, id as u32);
@@ -150,6 +150,16 @@ impl Host {
             if let Some(timer) = self.process(process).signals.timers.posix.get_mut(&id) {
                 timer.alarm = alarm;
             }
+        }
+    }
+
+    /// The same for the timer of `setitimer` and `alarm`, which has no clock of its own.
+    pub(crate) fn shift_real_timer(&mut self, process: ProcessKey, shift: &Shift) {
+        let real = self.processes[process.0].signals.timers.real;
+        if let Some(at) = real.timer.filter(|_| shift.concerns(c::CLOCK_MONOTONIC, false)) {
+            let action = TimerAction::PosixTimer(process, REAL);
+            let real = self.rearm_alarm(real, Some(shift.of(at.at())), real.interval, action);
+            self.process(process).signals.timers.real = real;
         }
     }
 

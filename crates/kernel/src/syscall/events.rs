@@ -42,8 +42,8 @@ pub fn sys_timerfd_create(call: &mut Call<'_>) -> SysResult {
     done(call.host.install_fd(call.process, file, flags & c::TFD_CLOEXEC != 0, 0)?)
 }
 
-/// `timerfd_settime(2)`. A step of the wall clock moves timers that wait for a point of it, but does
-/// not cancel those with `TFD_TIMER_CANCEL_ON_SET`.
+/// `timerfd_settime(2)`. `ECANCELED` if the wall clock was set since the timer was last read or set, both
+/// times with `TFD_TIMER_CANCEL_ON_SET`; it is set all the same.
 pub fn sys_timerfd_settime(call: &mut Call<'_>) -> SysResult {
     const FLAGS: i32 = c::TFD_TIMER_ABSTIME | c::TFD_TIMER_CANCEL_ON_SET;
     let (flags, new, old) = (call.int(1), call.args[2], call.args[3]);
@@ -63,7 +63,12 @@ pub fn sys_timerfd_settime(call: &mut Call<'_>) -> SysResult {
     };
     let next = (value != 0).then_some(at).filter(|at| *at < SimTime::MAX);
     let before = call.host.set_timerfd(n, next, interval);
-    call.host.files.timerfds[n].absolute = flags & c::TFD_TIMER_ABSTIME != 0;
+    let timer = &mut call.host.files.timerfds[n];
+    timer.absolute = flags & c::TFD_TIMER_ABSTIME != 0;
+    timer.cancel_on_set = flags & FLAGS == FLAGS;
+    if call.host.take_timerfd_cancelled(n) && next.is_some() {
+        return Err(Errno::ECANCELED);
+    }
     if old != 0 {
         call.write(old, &itimerspec(before))?;
     }

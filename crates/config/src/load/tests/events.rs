@@ -48,6 +48,8 @@ const ALL: &str = r#"
 - { at: 14 s, signal: 9, hosts: [a], process: 1 }
 - { at: 15 s, clock: [b1, b2], step: -2 s, drift_ppm: -3.25 }
 - { every: 1 min, clock: all, step: 1 ms }
+- { at: 16 s, dns_down: b*, for: 2 s }
+- { at: 20 s, dns_up: all }
 "#;
 
 #[test]
@@ -89,6 +91,9 @@ fn everything_that_can_happen() {
         drift_ppb: Some(-3_250),
     };
     assert_eq!(*actions[15], clock);
+    let silent = Action::NameServer { hosts: HostSet::Some(ids(&[b1, b2])), down: true };
+    assert_eq!(*actions[17], silent);
+    assert_eq!(*actions[18], Action::NameServer { hosts: HostSet::All, down: false });
     assert_eq!((e.hosts[1].clock.offset_ns, e.hosts[1].clock.drift_ppb), (-1_500_000_000, 12_500));
     assert_eq!(e.hosts[0].processes[1].start_time, SimTime::MAX);
     assert_eq!(e.notes.iter().filter(|note| note.contains("never starts")).count(), 0);
@@ -113,7 +118,7 @@ fn what_and_when() {
         "begin each item with '- '",
     );
     const NAMES: &str = "link_down, link_up, link_change, link_reset, partition, heal, bandwidth, crash, \
-        restart, start, signal, clock";
+        restart, dns_down, dns_up, start, signal, clock";
     bad("at: 1 s", "19:3 this event does not say what happens", &format!("add one of {NAMES}"));
     bad("at: 1 s, crsh: a", "19:14 'crsh' is not a key of an event", "did you mean 'crash'?");
     bad(

@@ -109,7 +109,7 @@ pub fn unsent_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
 /// The connection goes on as an orphan until it is finished. `SO_LINGER` with a time does not make
 /// `close` wait: what is unsent is sent all the same.
 pub fn close(host: &mut Host, key: SocketKey) {
-    let now = host.clock.now();
+    let now = host.clock.local();
     let abort = host.socket(key).options.linger.is_some_and(|time| time.is_zero());
     host.tcp_stop_listening(key);
     let tcp = host.tcp(key);

@@ -124,7 +124,7 @@ impl Host {
             self.net.tcp.add_bound(port, key);
         }
         let (isn, offset) = (self.net.isns.next_u32(), self.net.isns.next_u32());
-        let (now, mtu) = (self.clock.now(), self.net.mtu(route.interface));
+        let (now, mtu) = (self.clock.local(), self.net.mtu(route.interface));
         let socket = self.socket(key);
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return Err(Errno::EINVAL) };
         let config = tcp.options.config(&socket.options, mtu, route.destination, offset);
@@ -159,7 +159,7 @@ impl Host {
 
     /// `connect` to `AF_UNSPEC`: a connection is reset, a listener closed.
     fn tcp_disconnect(&mut self, key: SocketKey) {
-        let now = self.clock.now();
+        let now = self.clock.local();
         if let Some(connection) = self.tcp(key).connection() {
             connection.abort(now);
             self.tcp_pump(key);

@@ -46,7 +46,7 @@ impl Host {
 
     /// Hands a segment to its connection; false if the connection makes way for a new one.
     fn tcp_segment_for(&mut self, key: SocketKey, segment: &Repr, payload: &[u8], ecn: Ecn) -> bool {
-        let now = self.clock.now();
+        let now = self.clock.local();
         let tcp = self.tcp(key);
         let parent = tcp.parent;
         let Some(connection) = tcp.connection() else { return false };
@@ -113,7 +113,7 @@ impl Host {
         mtu: Option<u16>,
     ) {
         if let Some(mtu) = mtu {
-            let now = self.clock.now();
+            let now = self.clock.local();
             let Some(key) = self.net.tcp.connection(local, remote) else { return };
             let Some(connection) = self.tcp(key).connection() else { return };
             connection.on_path_mtu(mtu, now);
@@ -125,7 +125,7 @@ impl Host {
             Errno::ECONNREFUSED | Errno::ENOPROTOOPT => TcpError::Refused,
             _ => return,
         };
-        let now = self.clock.now();
+        let now = self.clock.local();
         let Some(key) = self.net.tcp.connection(local, remote) else { return };
         let Some(connection) = self.tcp(key).connection() else { return };
         connection.on_unreachable(error, now);

@@ -61,7 +61,7 @@ impl Host {
         }
         let child = self.tcp_child(listener, local);
         let (isn, offset) = (self.net.isns.next_u32(), self.net.isns.next_u32());
-        let (now, mtu) = (self.clock.now(), self.net.mtu(interface));
+        let (now, mtu) = (self.clock.local(), self.net.mtu(interface));
         let socket = self.socket(child);
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
         let config = tcp.options.config(&socket.options, mtu, remote.ip(), offset);
@@ -96,7 +96,7 @@ impl Host {
 
     /// Closes a listener: connections that nobody accepted are reset.
     pub(super) fn tcp_stop_listening(&mut self, key: SocketKey) {
-        let now = self.clock.now();
+        let now = self.clock.local();
         let tcp = self.tcp(key);
         if !matches!(tcp.role, Role::Listening(_)) {
             return;

@@ -90,7 +90,7 @@ impl TcpOptions {
 impl Host {
     /// Hands the options that can change later to a new connection.
     pub(super) fn tcp_apply_options(&mut self, key: SocketKey) {
-        let now = self.clock.now();
+        let now = self.clock.local();
         let socket = self.socket(key);
         let (keep_alive, low_water) = (socket.options.keep_alive, socket.options.receive_low_water);
         let tcp: &mut TcpSocket = self.tcp(key);

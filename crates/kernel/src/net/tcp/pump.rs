@@ -31,7 +31,7 @@ impl Host {
 
     /// The time for which the connection asked has come (or, harmlessly, an earlier one).
     pub(crate) fn socket_timer(&mut self, key: SocketKey) {
-        let now = self.clock.now();
+        let now = self.clock.local();
         let tcp = self.tcp(key);
         tcp.timer = None;
         if let Some(connection) = tcp.connection() {
@@ -43,7 +43,7 @@ impl Host {
 
     /// Queues all segments that may go now.
     fn tcp_transmit(&mut self, key: SocketKey) {
-        let now = self.clock.now();
+        let now = self.clock.local();
         let socket = &mut self.net.sockets[key.0];
         let device = socket.options.bound_device;
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
@@ -112,8 +112,22 @@ impl Host {
         self.notify_socket(parent, READABLE);
     }
 
-    /// A later time is not worth a new timer: the old one fires in vain and is set anew.
+    /// The clock goes at another rate, and so do all timers.
+    pub(crate) fn tcp_set_timers_anew(&mut self) {
+        let sockets = self.net.sockets.iter().filter(|(_, socket)| matches!(socket.kind, SocketKind::Tcp(_)));
+        let keys: Vec<SocketKey> = sockets.map(|(key, _)| SocketKey(key)).collect();
+        for key in keys {
+            let tcp = self.tcp(key);
+            if let Some(next) = tcp.connection().map(|connection| connection.next_timer()) {
+                self.tcp_set_timer(key, next);
+            }
+        }
+    }
+
+    /// A later time is not worth a new timer: the old one fires in vain and is set anew. `next` is a
+    /// time of the host's own clock.
     fn tcp_set_timer(&mut self, key: SocketKey, next: Option<belljar_base::SimTime>) {
+        let next = next.map(|next| self.clock.at_local(next));
         let timer = self.tcp(key).timer;
         let keep = match (timer.map(TimerId::at), next) {
             (Some(at), Some(next)) => at <= next,

@@ -1,6 +1,8 @@
 //! The simulated network's name server, as a host meets it: what the host sends there is answered
 //! after the time that the experiment's network takes, without another host.
 
+mod streams;
+
 use crate::host::Host;
 use belljar_base::{EventClass, EventKey, SimDuration, SimTime};
 use belljar_net::Packet;
@@ -8,6 +10,7 @@ use belljar_net::dns::{self, Zone};
 use belljar_wire::{ipv4, protocol, udp};
 use std::net::IpAddr;
 use std::sync::Arc;
+pub(crate) use streams::Streams;
 
 /// Where the name server is for a host, and what it knows.
 #[derive(Clone, Debug)]
@@ -16,6 +19,8 @@ pub struct Resolver {
     pub zone: Arc<Zone>,
     /// The time from the host to the name server, and back again.
     pub latency: SimDuration,
+    /// It does not answer this host at present.
+    pub down: bool,
 }
 
 /// Keeps the name server's packets apart from those that come over the network.
@@ -23,20 +28,38 @@ const SEQUENCE: u64 = 1 << 63;
 
 impl Host {
     /// Takes a packet whose last bit leaves at `departs`, if it goes to the name server. What is no
-    /// query over UDP is lost there.
+    /// query over UDP and no segment of TCP is lost there.
     pub(super) fn taken_by_resolver(&mut self, departs: SimTime, packet: &Packet) -> bool {
         let Some(resolver) = &self.config.resolver else { return false };
         let Ok(query) = ipv4::Packet::new_checked(packet.bytes()) else { return false };
         if query.dst() != resolver.zone.address {
             return false;
         }
-        let Some(answer) = answer(&resolver.zone, &query) else { return true };
-        let time = departs + resolver.latency + resolver.latency;
+        if resolver.down {
+            return true;
+        }
+        let arrives = departs + resolver.latency;
+        if query.protocol() == protocol::TCP {
+            self.segment_to_resolver(arrives, packet.bytes());
+        } else if let Some(answer) = answer(&resolver.zone, &query) {
+            self.deliver_from_resolver(arrives + resolver.latency, answer);
+        }
+        true
+    }
+
+    /// A packet of the name server will arrive at `time`.
+    fn deliver_from_resolver(&mut self, time: SimTime, packet: Vec<u8>) {
         let sequence = SEQUENCE | self.net.resolved;
         self.net.resolved += 1;
         let key = EventKey { time, class: EventClass::Arrival, source: self.config.id, sequence };
-        self.deliver(key, Packet::with_cookie(answer, 0));
-        true
+        self.deliver(key, Packet::with_cookie(packet, 0));
+    }
+
+    /// The name server answers this host no longer, or again. What is on its way arrives.
+    pub fn set_resolver_down(&mut self, down: bool) {
+        if let Some(resolver) = &mut self.config.resolver {
+            resolver.down = down;
+        }
     }
 }
 
