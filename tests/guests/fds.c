@@ -82,6 +82,16 @@ static void limit_of_descriptors(void) {
     CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0);
 }
 
+static void no_notification(void) {
+    int dir = open("/", O_RDONLY | O_DIRECTORY), p[2];
+    CHECK(dir >= 0 && pipe(p) == 0);
+    SAME(fcntl(dir, F_NOTIFY, 0), 0);
+    SAME(fcntl(dir, F_NOTIFY, 0x80000000L), 0); /* DN_MULTISHOT alone */
+    SAME(fcntl(p[0], F_NOTIFY, 0), 0);
+    FAILS(fcntl(p[0], F_NOTIFY, 1), ENOTDIR);
+    close(dir), close(p[0]), close(p[1]);
+}
+
 static void not_a_terminal(void) {
     int f = open("/dev/null", O_RDONLY);
     SAME(isatty(f), 0);
@@ -101,4 +111,4 @@ static void close_range_of_them(void) {
 }
 
 GUEST(T(dup2_and_dup3), T(fcntl_duplicates), T(status_flags), T(access_mode_of_files), T(limit_of_descriptors),
-      T(not_a_terminal), T(close_range_of_them))
+      T(no_notification), T(not_a_terminal), T(close_range_of_them))

@@ -8,6 +8,7 @@
 #include <sys/sysinfo.h>
 #include <sys/times.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 
 static char **main_argv;
 
@@ -126,6 +127,57 @@ static void proc_self(void) {
     CHECK(strcmp(cwd, by_link) == 0);
 }
 
+/* A set of signals that /proc/self/status shows under this name. */
+static uint64_t shown_set(const char *name) {
+    char line[32];
+    snprintf(line, sizeof line, "\n%s:\t", name);
+    char *p = slurp("/proc/self/status") > 0 ? strstr(text, line) : NULL;
+    return p == NULL ? ~0ull : strtoull(p + strlen(line), NULL, 16);
+}
+static void on_signal(int s) { (void)s; }
+
+static void proc_signals(void) {
+    sigset_t blocked, before;
+    uint64_t usr1 = 1ull << (SIGUSR1 - 1), usr2 = 1ull << (SIGUSR2 - 1), winch = 1ull << (SIGWINCH - 1);
+    sigemptyset(&blocked), sigaddset(&blocked, SIGUSR1);
+    CHECK(shown_set("SigPnd") == 0 && shown_set("ShdPnd") == 0);
+    CHECK((shown_set("SigBlk") & usr1) == 0 && (shown_set("SigIgn") & usr2) == 0 && (shown_set("SigCgt") & winch) == 0);
+    signal(SIGUSR1, on_signal), signal(SIGUSR2, SIG_IGN), signal(SIGWINCH, on_signal);
+    CHECK(sigprocmask(SIG_BLOCK, &blocked, &before) == 0 && raise(SIGUSR1) == 0);
+    CHECK(kill(getpid(), SIGUSR1) == 0);
+    SAME(shown_set("SigPnd"), usr1);
+    SAME(shown_set("ShdPnd"), usr1);
+    SAME(shown_set("SigBlk") & usr1, usr1);
+    SAME(shown_set("SigIgn") & usr2, usr2);
+    SAME(shown_set("SigCgt") & (usr1 | usr2 | winch), usr1 | winch);
+    CHECK(sigprocmask(SIG_SETMASK, &before, NULL) == 0);
+    signal(SIGUSR1, SIG_DFL), signal(SIGUSR2, SIG_DFL), signal(SIGWINCH, SIG_DFL);
+}
+
+static void proc_of_a_stopped_child(void) {
+    char path[32], state;
+    pid_t p = fork();
+    if (p == 0)
+        for (;;)
+            pause();
+    CHECK(kill(p, SIGSTOP) == 0 && waitpid(p, NULL, WUNTRACED) == p);
+    snprintf(path, sizeof path, "/proc/%d/stat", p);
+    CHECK(slurp(path) > 0 && sscanf(text, "%*d (%*[^)]) %c", &state) == 1);
+    SAME(state, 'T');
+    CHECK(kill(p, SIGKILL) == 0 && waitpid(p, NULL, 0) == p);
+}
+
+static void scheduling_of_init(void) {
+    struct sched_param param = {9};
+    cpu_set_t set;
+    SAME(sched_getscheduler(1), SCHED_OTHER);
+    CHECK(sched_getparam(1, &param) == 0);
+    SAME(param.sched_priority, 0);
+    CHECK(sched_getaffinity(1, sizeof set, &set) == 0);
+    CHECK(getsid(1) >= 0 && getpgid(1) >= 0);
+    FAILS(sched_getscheduler(999999), ESRCH);
+}
+
 static void proc_descriptors(void) {
     int f = open("/dev/null", O_RDONLY), p[2], seen = 0;
     CHECK(f >= 0 && pipe(p) == 0);
@@ -156,4 +208,4 @@ static void proc_of_the_machine(void) {
 }
 
 GUEST_WITH((void)(main_argv = argv, argc), T(ids), T(names), T(the_machine), T(limits), T(randomness), T(maps),
-           T(proc_self), T(proc_descriptors), T(proc_of_the_machine))
+           T(proc_self), T(proc_signals), T(proc_of_a_stopped_child), T(scheduling_of_init), T(proc_descriptors), T(proc_of_the_machine))

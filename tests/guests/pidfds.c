@@ -136,4 +136,21 @@ static void taking_descriptors(void) {
     close(fd), close(mine), close(ends[1]), close(up[0]), close(up[1]);
 }
 
-GUEST(T(opening), T(readiness), T(signals), T(waiting), T(from_clone), T(taking_descriptors))
+static volatile sig_atomic_t came;
+static void on_signal(int s) { (void)s, came++; }
+
+static void directories_of_processes(void) {
+    char path[40];
+    snprintf(path, sizeof path, "/proc/%d", getpid());
+    int dir = open(path, O_RDONLY | O_DIRECTORY), other = open("/proc", O_RDONLY | O_DIRECTORY);
+    CHECK(dir >= 0 && other >= 0);
+    signal(SIGUSR1, on_signal);
+    CHECK(send(dir, SIGUSR1, NULL) == 0);
+    SAME(came, 1);
+    FAILS(send(other, SIGUSR1, NULL), EBADF);
+    FAILS(syscall(SYS_pidfd_getfd, dir, 0, 0), EBADF);
+    signal(SIGUSR1, SIG_DFL);
+    close(dir), close(other);
+}
+
+GUEST(T(directories_of_processes), T(opening), T(readiness), T(signals), T(waiting), T(from_clone), T(taking_descriptors))

@@ -170,8 +170,9 @@ impl Clock {
     }
     /// Accounts for a whole tick of native time that a program spent without a call: what an
     /// unmodified clock would have shown it.
-    pub fn charge_preemption(&mut self) {
+    pub fn charge_preemption(&mut self) -> SimDuration {
         self.now += self.cpu.preemption;
+        self.cpu.preemption
     }
     /// Accounts for a system call, or for continuing it.
     pub fn charge_call(&mut self, number: u32) {

@@ -165,7 +165,8 @@ impl Host {
                 let process = self.threads[key.0].process;
                 let name = String::from_utf8_lossy(&self.processes[process.0].exe).into_owned();
                 *self.preempted.entry(name).or_default() += 1;
-                self.clock.charge_preemption();
+                let spent = self.clock.charge_preemption();
+                self.threads[key.0].calls += spent.as_nanos() / 1_000;
                 Step::Yield
             }
             Exit::Killed => {
@@ -208,6 +209,9 @@ impl Host {
         if resumed.is_none() {
             thread.calls += 1;
             self.count_call(number);
+            if self.processes[process.0].signals.timers.count_processor_time {
+                self.fire_processor_timers(process);
+            }
         }
         let traced = self.strace_begin(key, number, args);
         let mut call = Call { host: self, thread: key, process, number, args, resumed, staged: None };

@@ -30,7 +30,7 @@ pub struct Thread {
     pub comm: Vec<u8>,
     /// Whether it has computed for so long without a call that it is taken to wait for something.
     pub spins: bool,
-    /// The number of calls that it has made.
+    /// Its processor time in microseconds: the number of calls that it has made, and what it was preempted for.
     pub calls: u64,
 }
 

@@ -2,12 +2,13 @@
 //!
 //! `send` queues a signal and picks the thread that is to take it; `delivery` takes it before that
 //! thread returns to guest code; `frame` builds what a handler finds on its stack; `stop` is job
-//! control; `timers` are the timers that send signals.
+//! control; `timers` are the timers that send signals, `processor` those among them that count processor time.
 
 mod altstack;
 mod delivery;
 mod frame;
 mod mask;
+mod processor;
 mod send;
 mod state;
 mod stop;
@@ -16,6 +17,7 @@ mod tests;
 mod timers;
 
 pub(crate) use delivery::Delivery;
+pub(crate) use processor::{ProcessorAlarm, ProcessorClock, user_part};
 pub(crate) use state::UNBLOCKABLE;
 pub use state::{ProcessSignals, ThreadSignals};
 pub(crate) use timers::TimerNotice;

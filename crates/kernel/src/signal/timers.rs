@@ -1,5 +1,6 @@
 //! Timers that send signals: `alarm`, `setitimer`, `timer_create`.
 
+use super::processor::{ProcessorAlarm, ProcessorClock};
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use crate::timer::{TimerAction, TimerId};
@@ -16,8 +17,10 @@ const REAL: u32 = u32::MAX;
 pub struct ProcessTimers {
     /// `ITIMER_REAL`, which `alarm` sets too.
     pub real: Alarm,
-    /// `ITIMER_VIRTUAL` and `ITIMER_PROF`: interval and value as set, in nanoseconds.
-    pub processor: [(u64, u64); 2],
+    /// `ITIMER_VIRTUAL` and `ITIMER_PROF`.
+    pub processor: [ProcessorAlarm; 2],
+    /// Whether some timer or limit waits for processor time.
+    pub count_processor_time: bool,
     /// By the number that `timer_create` gave.
     pub posix: Map<i32, PosixTimer>,
     next_id: i32,
@@ -62,6 +65,10 @@ pub struct PosixTimer {
     pub value: u64,
     /// When it fires.
     pub alarm: Alarm,
+    /// Whose processor time its clock counts, if it does.
+    pub processor: Option<ProcessorClock>,
+    /// When it fires by that clock.
+    pub processor_alarm: ProcessorAlarm,
     /// Its signal has been sent and not taken yet.
     pending: bool,
     /// Expirations since that signal was sent.
@@ -76,6 +83,7 @@ impl Host {
         &mut self,
         process: ProcessKey,
         clock: i32,
+        processor: Option<ProcessorClock>,
         notice: Option<TimerNotice>,
         value: Option<u64>,
     ) -> i32 {
@@ -88,6 +96,8 @@ impl Host {
             notice: notice.unwrap_or(TimerNotice::Signal(c::SIGALRM)),
             value: value.unwrap_or(id as u64),
             alarm: Alarm::default(),
+            processor,
+            processor_alarm: ProcessorAlarm::default(),
             pending: false,
             missed: 0,
             overrun: 0,
@@ -109,6 +119,14 @@ impl Host {
         if let Some(timer) = self.process(process).signals.timers.posix.get_mut(&id) {
             (timer.alarm, timer.missed, timer.overrun) = (alarm, 0, 0);
         }
+    }
+
+    /// Sets a timer of `timer_create` on a clock of processor time.
+    pub(crate) fn set_processor_timer(&mut self, process: ProcessKey, id: i32, alarm: ProcessorAlarm) {
+        if let Some(timer) = self.process(process).signals.timers.posix.get_mut(&id) {
+            (timer.processor_alarm, timer.missed, timer.overrun) = (alarm, 0, 0);
+        }
+        self.processor_timers_changed(process);
     }
 
     /// Sets `ITIMER_REAL`, or clears it if `at` is `None`.
@@ -194,9 +212,17 @@ impl Host {
             posix.alarm.interval,
             TimerAction::PosixTimer(process, timer),
         );
-        let sent = !posix.pending && self.send_timer_signal(process, id, &posix);
         if let Some(posix) = self.process(process).signals.timers.posix.get_mut(&id) {
             posix.alarm = alarm;
+        }
+        self.posix_timer_fires(process, id, skipped);
+    }
+
+    /// A timer of `timer_create` fires, and has passed over `skipped` expirations that it was late for.
+    pub(super) fn posix_timer_fires(&mut self, process: ProcessKey, id: i32, skipped: u64) {
+        let Some(posix) = self.processes[process.0].signals.timers.posix.get(&id).copied() else { return };
+        let sent = !posix.pending && self.send_timer_signal(process, id, &posix);
+        if let Some(posix) = self.process(process).signals.timers.posix.get_mut(&id) {
             posix.missed += skipped + u64::from(posix.pending);
             posix.pending |= sent;
         }

@@ -1,8 +1,8 @@
 //! Descriptors: closing, duplicating, flags, locks, `ioctl`.
 
 use crate::call::{Block, Call, CallState, SysResult, done};
-use crate::files::FdEntry;
 use crate::files::locks::{LockOwner, RecordLock};
+use crate::files::{FdEntry, FileKind};
 use crate::ids::FileKey;
 use belljar_linux_abi::file::Flock;
 use belljar_linux_abi::{Errno, c};
@@ -13,6 +13,8 @@ const SETTABLE: i32 = c::O_APPEND | c::O_NONBLOCK | c::O_ASYNC | c::O_DIRECT | c
 /// `fcntl(2)` commands that `libc` does not list.
 const F_SETSIG: i32 = 10;
 const F_GETSIG: i32 = 11;
+/// `DN_MULTISHOT`: a flag of `F_NOTIFY` that is no event.
+const DN_MULTISHOT: u32 = 0x8000_0000;
 
 /// `close(2)`.
 pub fn sys_close(call: &mut Call<'_>) -> SysResult {
@@ -129,7 +131,13 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
         c::F_GETLEASE => done(c::F_UNLCK as u64),
         c::F_SETLEASE if argument as i32 == c::F_UNLCK => Err(Errno::EAGAIN),
         // As on file systems that cannot tell who else opens a file.
-        c::F_SETLEASE | c::F_NOTIFY => Err(Errno::EINVAL),
+        c::F_SETLEASE => Err(Errno::EINVAL),
+        // Without an event to wait for it takes back what was asked for before: nothing.
+        c::F_NOTIFY if argument as u32 & !DN_MULTISHOT == 0 => done(0),
+        c::F_NOTIFY if !matches!(call.host.open(file).kind, FileKind::Directory { .. }) => {
+            Err(Errno::ENOTDIR)
+        }
+        c::F_NOTIFY => Err(Errno::EINVAL),
         _ => Err(Errno::EINVAL),
     }
 }

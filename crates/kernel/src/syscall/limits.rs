@@ -9,6 +9,8 @@ use belljar_linux_abi::{Errno, c};
 
 /// `fs.nr_open`: the ceiling of `RLIMIT_NOFILE`.
 const NR_OPEN: u64 = 1_048_576;
+/// `CAP_SYS_RESOURCE`: hard limits may be raised.
+const CAP_SYS_RESOURCE: u32 = 24;
 /// Clock ticks of `times(2)` in nanoseconds.
 const TICK_NS: u64 = 10_000_000;
 /// Calls that make a tick of processor time.
@@ -87,7 +89,14 @@ fn set_limit(call: &mut Call<'_>, process: ProcessKey, resource: u32, limit: Rli
     if resource == c::RLIMIT_NOFILE && limit.hard > NR_OPEN {
         return Err(Errno::EPERM);
     }
+    let privileged = call.host.process(call.process).credentials.has(CAP_SYS_RESOURCE);
     let limits = &mut call.host.process(process).rlimits;
+    if !privileged && limits.get(resource as usize).is_some_and(|old| limit.hard > old.hard) {
+        return Err(Errno::EPERM);
+    }
     *limits.get_mut(resource as usize).ok_or(Errno::EINVAL)? = limit;
+    if resource == c::RLIMIT_CPU {
+        call.host.processor_timers_changed(process);
+    }
     Ok(())
 }

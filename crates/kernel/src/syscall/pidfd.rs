@@ -26,13 +26,22 @@ fn process_of(call: &Call<'_>, fd: i32) -> Result<ProcessKey, Errno> {
     call.host.pids.get(&pid).copied().ok_or(Errno::ESRCH)
 }
 
+/// The same for signals, which the directory of a process in `/proc` names as well.
+fn signalled_by(call: &Call<'_>, fd: i32) -> Result<ProcessKey, Errno> {
+    let file = call.host.file_of(call.process, fd)?;
+    match call.host.process_directory(file) {
+        Some(pid) => call.host.pids.get(&pid).copied().ok_or(Errno::ESRCH),
+        None => process_of(call, fd),
+    }
+}
+
 /// pidfd_send_signal(2).
 pub fn sys_pidfd_send_signal(call: &mut Call<'_>) -> SysResult {
     let (signal, info, flags) = (call.int(1), call.args[2], call.uint(3));
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
-    let target = process_of(call, call.int(0))?;
+    let target = signalled_by(call, call.int(0))?;
     if !(0..=belljar_linux_abi::signal::NSIG).contains(&signal) {
         return Err(Errno::EINVAL);
     }

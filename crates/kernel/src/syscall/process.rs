@@ -42,6 +42,9 @@ pub fn sys_getppid(call: &mut Call<'_>) -> SysResult {
 
 /// getpgid(2).
 pub fn sys_getpgid(call: &mut Call<'_>) -> SysResult {
+    if call.int(0) == 1 {
+        return done(1);
+    }
     let process = call.host.find_process(call.process, call.int(0))?;
     done(call.host.process(process).pgid as u64)
 }
@@ -53,6 +56,9 @@ pub fn sys_getpgrp(call: &mut Call<'_>) -> SysResult {
 
 /// getsid(2).
 pub fn sys_getsid(call: &mut Call<'_>) -> SysResult {
+    if call.int(0) == 1 {
+        return done(1);
+    }
     let process = call.host.find_process(call.process, call.int(0))?;
     done(call.host.process(process).sid as u64)
 }

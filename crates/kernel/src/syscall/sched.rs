@@ -36,6 +36,11 @@ fn target(call: &Call<'_>) -> Result<ThreadKey, Errno> {
     call.host.find_thread(call.thread, call.int(0))
 }
 
+/// Whether the call is about pid 1, which schedules as everybody does and has no thread here.
+fn is_init(call: &Call<'_>) -> bool {
+    call.int(0) == 1
+}
+
 fn target_process(call: &Call<'_>) -> Result<ProcessKey, Errno> {
     Ok(call.host.threads[target(call)?.0].process)
 }
@@ -45,7 +50,9 @@ pub fn sys_sched_getaffinity(call: &mut Call<'_>) -> SysResult {
     if call.args[1] < MASK_SIZE || !call.args[1].is_multiple_of(MASK_SIZE) {
         return Err(Errno::EINVAL);
     }
-    call.host.find_thread(call.thread, call.int(0))?;
+    if !is_init(call) {
+        call.host.find_thread(call.thread, call.int(0))?;
+    }
     call.write(call.args[2], &1u64)?;
     done(MASK_SIZE)
 }
@@ -78,6 +85,9 @@ pub fn sys_sched_get_priority_min(call: &mut Call<'_>) -> SysResult {
 
 /// sched_getscheduler(2).
 pub fn sys_sched_getscheduler(call: &mut Call<'_>) -> SysResult {
+    if is_init(call) {
+        return done(c::SCHED_OTHER as u64);
+    }
     let process = target_process(call)?;
     done(call.host.process(process).attributes.scheduling.0 as u64)
 }
@@ -107,8 +117,13 @@ fn set_policy(call: &mut Call<'_>, policy: Option<i32>, param: u64) -> SysResult
 
 /// sched_getparam(2).
 pub fn sys_sched_getparam(call: &mut Call<'_>) -> SysResult {
-    let process = target_process(call)?;
-    let priority = call.host.process(process).attributes.scheduling.1;
+    let priority = match is_init(call) {
+        true => 0,
+        false => {
+            let process = target_process(call)?;
+            call.host.process(process).attributes.scheduling.1
+        }
+    };
     call.write(call.args[1], &priority)?;
     done(0)
 }
@@ -172,9 +187,11 @@ fn priority_targets(call: &Call<'_>) -> Result<Vec<ProcessKey>, Errno> {
             let group = if who == 0 { call.host.processes[call.process.0].pgid } else { who };
             call.host.group_members(group)
         }
-        // Everybody is root.
-        c::PRIO_USER if who == 0 => call.host.pids.values().copied().collect(),
-        c::PRIO_USER => Vec::new(),
+        c::PRIO_USER => {
+            let user = |process: &ProcessKey| call.host.processes[process.0].credentials.ruid;
+            let whose = if who == 0 { user(&call.process) } else { who as u32 };
+            call.host.pids.values().copied().filter(|process| user(process) == whose).collect()
+        }
         _ => return Err(Errno::EINVAL),
     };
     if targets.is_empty() { Err(Errno::ESRCH) } else { Ok(targets) }

@@ -126,9 +126,9 @@ table! {
     33 dup2 = Full, descriptors::sys_dup2, "";
     34 pause = Full, signal::sys_pause, "";
     35 nanosleep = Full, time::sys_nanosleep, "";
-    36 getitimer = Partial, timers::sys_getitimer, "ITIMER_VIRTUAL and ITIMER_PROF never fire";
+    36 getitimer = Partial, timers::sys_getitimer, "processor time counts calls, a microsecond each";
     37 alarm = Full, timers::sys_alarm, "";
-    38 setitimer = Partial, timers::sys_setitimer, "ITIMER_VIRTUAL and ITIMER_PROF never fire";
+    38 setitimer = Partial, timers::sys_setitimer, "processor time counts calls, a microsecond each";
     39 getpid = Full, process::sys_getpid, "";
     40 sendfile = Full, transfer::sys_sendfile, "";
     41 socket = Partial, socket::sys_socket, "no AF_PACKET, raw sockets only for ICMP, netlink only NETLINK_ROUTE, IPv6 only within the host";
@@ -187,7 +187,7 @@ table! {
     94 lchown = Full, paths::sys_lchown, "";
     95 umask = Full, process::sys_umask, "";
     96 gettimeofday = Full, time::sys_gettimeofday, "";
-    97 getrlimit = Partial, limits::sys_getrlimit, "only those of descriptors and queued signals are enforced";
+    97 getrlimit = Partial, limits::sys_getrlimit, "only those of descriptors, queued signals and processor time are enforced";
     98 getrusage = Partial, limits::sys_getrusage, "processor time counts calls, a microsecond each";
     99 sysinfo = Full, misc::sys_sysinfo, "";
     100 times = Partial, limits::sys_times, "processor time counts calls, a microsecond each";
@@ -250,7 +250,7 @@ table! {
     157 prctl = Partial, process::sys_prctl, "names, death signal, dumpable, no_new_privs, subreaper and the like; the rest is EINVAL";
     158 arch_prctl = Partial, process::sys_arch_prctl, "no GS base of a program's own";
     159 adjtimex = Partial, time::sys_adjtimex, "reads only";
-    160 setrlimit = Partial, limits::sys_setrlimit, "only those of descriptors and queued signals are enforced";
+    160 setrlimit = Partial, limits::sys_setrlimit, "only those of descriptors, queued signals and processor time are enforced";
     161 chroot = Partial, directories::sys_chroot, "not yet held by guest tests";
     162 sync = NoEffect, files::sys_sync, "the machine keeps what was written";
     163 acct = Unsupported, misc::sys_not_permitted, "EPERM";
@@ -312,7 +312,7 @@ table! {
     219 restart_syscall = Unsupported, unsupported, "";
     220 semtimedop = Partial, sem::sys_semtimedop, "permissions are kept and shown, not enforced";
     221 fadvise64 = NoEffect, files::sys_fadvise64, "";
-    222 timer_create = Partial, timers::sys_timer_create, "not on processor time";
+    222 timer_create = Partial, timers::sys_timer_create, "not on another process's processor time";
     223 timer_settime = Full, timers::sys_timer_settime, "";
     224 timer_gettime = Full, timers::sys_timer_gettime, "";
     225 timer_getoverrun = Full, timers::sys_timer_getoverrun, "";
@@ -392,7 +392,7 @@ table! {
     299 recvmmsg = Partial, socket_io::sys_recvmmsg, "no urgent data (MSG_OOB)";
     300 fanotify_init = Unsupported, unsupported, "";
     301 fanotify_mark = Unsupported, unsupported, "";
-    302 prlimit64 = Partial, limits::sys_prlimit64, "only those of descriptors and queued signals are enforced";
+    302 prlimit64 = Partial, limits::sys_prlimit64, "only those of descriptors, queued signals and processor time are enforced";
     303 name_to_handle_at = Unsupported, unsupported, "";
     304 open_by_handle_at = Unsupported, unsupported, "";
     305 clock_adjtime = Partial, time::sys_clock_adjtime, "reads only";

@@ -2,7 +2,7 @@
 
 use super::time::ClockId;
 use crate::call::{Call, SysResult, done};
-use crate::signal::TimerNotice;
+use crate::signal::{ProcessorAlarm, ProcessorClock, TimerNotice, user_part};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::process::SigEvent;
 use belljar_linux_abi::time::{Itimerspec, Timespec, Timeval};
@@ -27,7 +27,7 @@ pub fn sys_getitimer(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// setitimer(2). The timers of processor time are kept but never fire.
+/// setitimer(2).
 pub fn sys_setitimer(call: &mut Call<'_>) -> SysResult {
     let [_, new, old, ..] = call.args;
     let which = call.int(0);
@@ -38,11 +38,9 @@ pub fn sys_setitimer(call: &mut Call<'_>) -> SysResult {
         let at = (value > 0).then(|| call.after(SimDuration::from_nanos(value)));
         call.host.set_real_timer(call.process, at, SimDuration::from_nanos(interval));
     } else {
-        if value > 0 {
-            call.host.warn("setitimer: timers of processor time never fire");
-        }
-        let place = (which - 1) as usize;
-        call.host.process(call.process).signals.timers.processor[place] = (interval, value);
+        let alarm = ProcessorAlarm::after(interval_count(call, which), value, interval);
+        call.host.process(call.process).signals.timers.processor[which as usize - 1] = alarm;
+        call.host.processor_timers_changed(call.process);
     }
     if old != 0 {
         call.write(old, &before)?;
@@ -58,6 +56,12 @@ fn nanos(time: Timeval) -> Result<u64, Errno> {
     Timespec { sec: time.sec, nsec: time.usec.saturating_mul(1_000) }.to_nanos().ok_or(Errno::EINVAL)
 }
 
+/// The processor time that `ITIMER_VIRTUAL` (that of the program's own code) or `ITIMER_PROF` counts.
+fn interval_count(call: &Call<'_>, which: i32) -> u64 {
+    let calls = call.host.calls_of(call.process);
+    if which == c::ITIMER_VIRTUAL { user_part(calls) } else { calls }
+}
+
 /// Interval and time left.
 fn interval_timer(call: &Call<'_>, which: i32) -> Result<[Timeval; 2], Errno> {
     let timers = &call.host.processes[call.process.0].signals.timers;
@@ -66,7 +70,10 @@ fn interval_timer(call: &Call<'_>, which: i32) -> Result<[Timeval; 2], Errno> {
             let left = timers.real.left(call.host.clock.now()).map_or(0, SimDuration::as_nanos);
             (timers.real.interval.as_nanos(), left)
         }
-        c::ITIMER_VIRTUAL | c::ITIMER_PROF => timers.processor[which as usize - 1],
+        c::ITIMER_VIRTUAL | c::ITIMER_PROF => {
+            let alarm = timers.processor[which as usize - 1];
+            (alarm.interval * 1_000, alarm.left(interval_count(call, which)))
+        }
         _ => return Err(Errno::EINVAL),
     };
     Ok([Timeval::from_nanos(interval), Timeval::from_nanos(left)])
@@ -76,12 +83,19 @@ fn interval_timer(call: &Call<'_>, which: i32) -> Result<[Timeval; 2], Errno> {
 pub fn sys_timer_create(call: &mut Call<'_>) -> SysResult {
     let [_, event, id_at, ..] = call.args;
     let clock = call.int(0);
-    if let ClockId::Process(_) | ClockId::Thread(_) = ClockId::decode(call, clock)? {
-        call.host.warn("timer_create: timers of processor time are not supported");
-        return Err(Errno::EOPNOTSUPP);
-    }
+    let processor = match ClockId::decode(call, clock)? {
+        ClockId::Process(process) if process == call.process => Some(ProcessorClock::Process),
+        ClockId::Thread(thread) if call.host.threads[thread.0].process == call.process => {
+            Some(ProcessorClock::Thread(call.host.threads[thread.0].tid))
+        }
+        ClockId::Process(_) | ClockId::Thread(_) => {
+            call.host.warn("timer_create: timers of another process's processor time are not supported");
+            return Err(Errno::EOPNOTSUPP);
+        }
+        ClockId::Realtime | ClockId::Monotonic => None,
+    };
     let (notice, value) = if event == 0 { (None, None) } else { read_notice(call, event)? };
-    let id = call.host.create_posix_timer(call.process, clock, notice, value);
+    let id = call.host.create_posix_timer(call.process, clock, processor, notice, value);
     if let Err(fault) = call.write(id_at, &id) {
         call.host.delete_posix_timer(call.process, id);
         return Err(fault);
@@ -116,7 +130,17 @@ pub fn sys_timer_settime(call: &mut Call<'_>) -> SysResult {
     let interval = spec.interval.to_nanos().ok_or(Errno::EINVAL)?;
     let value = spec.value.to_nanos().ok_or(Errno::EINVAL)?;
     let before = posix_timer(call, id)?;
-    let clock = call.host.processes[call.process.0].signals.timers.posix[&id].clock;
+    let timer = call.host.processes[call.process.0].signals.timers.posix[&id];
+    let clock = timer.clock;
+    if let Some(of) = timer.processor {
+        let now = call.host.processor_count(call.process, of).ok_or(Errno::ESRCH)?;
+        let from = if call.int(1) & ABSOLUTE != 0 { 0 } else { now };
+        call.host.set_processor_timer(call.process, id, ProcessorAlarm::after(from, value, interval));
+        if old != 0 {
+            call.write(old, &before)?;
+        }
+        return done(0);
+    }
     let at = match (value, call.int(1) & ABSOLUTE != 0) {
         (0, _) => None,
         (_, false) => Some(call.after(SimDuration::from_nanos(value))),
@@ -143,7 +167,16 @@ pub fn sys_timer_gettime(call: &mut Call<'_>) -> SysResult {
 
 fn posix_timer(call: &Call<'_>, id: i32) -> Result<Itimerspec, Errno> {
     let timers = &call.host.processes[call.process.0].signals.timers;
-    let alarm = timers.posix.get(&id).ok_or(Errno::EINVAL)?.alarm;
+    let timer = timers.posix.get(&id).ok_or(Errno::EINVAL)?;
+    if let Some(of) = timer.processor {
+        let left =
+            call.host.processor_count(call.process, of).map_or(0, |now| timer.processor_alarm.left(now));
+        return Ok(Itimerspec {
+            interval: Timespec::from_nanos(timer.processor_alarm.interval * 1_000),
+            value: Timespec::from_nanos(left),
+        });
+    }
+    let alarm = timer.alarm;
     // A timer that is set never shows zero.
     let left = alarm.left(call.host.clock.now()).map_or(0, |left| left.as_nanos().max(1));
     Ok(Itimerspec {

@@ -103,6 +103,7 @@ impl Host {
         let key = ProcessKey(self.processes.insert(process));
         self.pids.insert(pid, key);
         self.process(parent).children.push(key);
+        self.processor_timers_changed(key);
         key
     }
 

@@ -59,6 +59,15 @@ impl Host {
         tid == pid || self.tids.get(&tid).is_some_and(|key| self.threads[key.0].process == process)
     }
 
+    /// The process whose directory in `/proc` is open as `file`.
+    pub(crate) fn process_directory(&self, file: FileKey) -> Option<i32> {
+        let FileKind::Directory { inode, .. } = self.files.open[file.0].kind else { return None };
+        match &self.files.inodes[inode.0].node {
+            Node::Directory(Directory { source: DirectorySource::Process(pid), .. }) => Some(*pid),
+            _ => None,
+        }
+    }
+
     /// Whether a file that the tree remembers still exists: processes and descriptors come and go.
     pub(crate) fn still_there(&self, inode: InodeKey) -> bool {
         match &self.files.inodes[inode.0].node {

@@ -101,10 +101,34 @@ impl Host {
         self.threads[key.0].comm = name[..name.len().min(15)].to_vec();
         Ok(())
     }
-    /// `R`, `S` or `Z`, and its name.
+    /// Sets of signals as `/proc/.../status` names them.
+    fn signal_sets(&self, process: ProcessKey, tid: Option<i32>) -> String {
+        let signals = &self.processes[process.0].signals;
+        let thread = self.thread_of(process, tid).map(|key| &self.threads[key.0].signals);
+        let numbers = 1..=belljar_linux_abi::signal::NSIG;
+        let set = |which: &dyn Fn(i32) -> bool| {
+            numbers
+                .clone()
+                .filter(|n| which(*n))
+                .fold(0, |set, n| set | belljar_linux_abi::signal::sig_bit(n))
+        };
+        let ignored = set(&|n| signals.action(n).handler == c::SIG_IGN as u64);
+        let caught = set(&|n| signals.catches(n));
+        let queued = signals.pending.len() + thread.map_or(0, |thread| thread.pending.len());
+        format!(
+            "SigQ:\t{queued}/{}\nSigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{ignored:016x}\n\
+             SigCgt:\t{caught:016x}\n",
+            self.processes[process.0].rlimits[c::RLIMIT_SIGPENDING as usize].soft,
+            thread.map_or(0, |thread| thread.pending.set),
+            signals.pending.set,
+            thread.map_or(0, |thread| thread.blocked),
+        )
+    }
+    /// `R`, `S`, `T` or `Z`, and its name.
     fn state_of(&self, process: ProcessKey, tid: Option<i32>) -> (char, &'static str) {
         match self.thread_of(process, tid).map(|key| &self.threads[key.0].state) {
             _ if self.processes[process.0].ended.is_some() => ('Z', "zombie"),
+            _ if self.processes[process.0].signals.job.stopped_by.is_some() => ('T', "stopped"),
             Some(ThreadState::Runnable) => ('R', "running"),
             _ => ('S', "sleeping"),
         }
@@ -156,7 +180,7 @@ impl Host {
              TracerPid:\t0\nUid:\t{}\t{}\t{}\t{}\nGid:\t{}\t{}\t{}\t{}\nFDSize:\t{fds}\nGroups:\t{groups}\n\
              NStgid:\t{pid}\nNSpid:\t{tid}\nNSpgid:\t{}\nNSsid:\t{}\nVmPeak:\t{kib:>8} kB\nVmSize:\t{kib:>8} kB\n\
              VmLck:\t       0 kB\nVmPin:\t       0 kB\nVmHWM:\t{kib:>8} kB\nVmRSS:\t{kib:>8} kB\n\
-             VmData:\t{kib:>8} kB\nVmStk:\t{:>8} kB\nVmSwap:\t       0 kB\nThreads:\t{}\nSigQ:\t0/16384\n\
+             VmData:\t{kib:>8} kB\nVmStk:\t{:>8} kB\nVmSwap:\t       0 kB\nThreads:\t{}\n{}\
              CapInh:\t{:016x}\nCapPrm:\t{:016x}\nCapEff:\t{:016x}\nCapBnd:\t{:016x}\nCapAmb:\t{:016x}\n\
              NoNewPrivs:\t{}\nSeccomp:\t0\nCpus_allowed:\t1\nCpus_allowed_list:\t0\nMems_allowed:\t1\n\
              Mems_allowed_list:\t0\nvoluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n",
@@ -173,6 +197,7 @@ impl Host {
             process.sid,
             stack / 1_024,
             process.threads.len(),
+            self.signal_sets(key, tid),
             who.capabilities.inheritable,
             who.capabilities.permitted,
             who.capabilities.effective,

@@ -1,0 +1,60 @@
+"""docs/compatibility.md: what the suites came to in each place, side by side, and why where they differ."""
+
+from . import cpython, golang, results, units
+from .places import WHERE
+
+HEAD = """# Compatibility
+
+Made by `BELLJAR_UPDATE_DOCS=1 ./test --all -k suites` from what it ran; `python3 tests/suites UNIT` runs one unit by hand.
+
+## Programs' own test suites
+
+Test suites that others wrote for Linux, run test by test on Linux itself ("native"), on a simulated host inside the simulator's
+process ("near") and in processes of their own ("far"). A number is how many tests passed; in parentheses failed, and skipped.
+*differ* counts the tests that pass natively and not in one of the other places; each of them is explained below. {versions}.
+
+"""
+
+
+def summary(found):
+    counts = found.counts()
+    return f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped"
+
+
+def cell(found):
+    counts = found.counts()
+    return f"{counts['passed']} ({counts['failed']}, {counts['skipped']})"
+
+
+def differences(folder, unit):
+    """(where, test, outcome, its explanation or None) of everything that differs."""
+    native = units.load(unit, "native", folder)
+    reasons = results.explanations()
+    for where in WHERE[1:]:
+        found = units.load(unit, where, folder)
+        for test, outcome, _ in results.worse(native, found):
+            yield where, test, outcome, next((e for e in reasons if e.covers(unit, test, where)), None)
+
+
+def document(folder):
+    """The whole text; `None` while a unit has not run everywhere."""
+    lines, reasons = [], {}
+    for unit in units.UNITS:
+        found = [units.load(unit, where, folder) for where in WHERE]
+        if None in found:
+            return None
+        differing = {}
+        for where, test, outcome, reason in differences(folder, unit):
+            differing.setdefault(test, []).append(f"{outcome} {where}")
+            if reason:
+                reasons.setdefault(reason.why, {}).setdefault(unit, {}).setdefault(test, []).append(f"{outcome} {where}")
+        lines.append(f"| {unit} | {' | '.join(map(cell, found))} | {len(differing) or ''} |")
+    versions = f"{cpython.version()}, {golang.version().replace('go', 'Go ', 1)}"
+    text = HEAD.format(versions=versions) + "| suite | native | near | far | differ |\n|---|---:|---:|---:|---:|\n"
+    text += "\n".join(lines) + "\n\n## What differs, and why\n"
+    for why, by_unit in reasons.items():
+        text += f"\n{why}\n\n"
+        for unit, tests in by_unit.items():
+            for test, where in tests.items():
+                text += f"* {unit}: `{test}` ({', '.join(where)})\n"
+    return text
