@@ -52,6 +52,9 @@ impl Cells {
             for path in &options.exposed {
                 command.arg("--exposed").arg(path);
             }
+            for (host, program) in &options.wait_for_debugger {
+                command.arg("--gdb").arg(format!("{host}:{program}"));
+            }
             let memory = cells.meeting.mesh().file().try_clone_to_owned().map_err(failed)?;
             // In a process group of its own: Ctrl-C is for this process, which tells the others.
             command.stdin(memory).stdout(Stdio::piped()).process_group(0);
@@ -123,6 +126,8 @@ pub struct Arguments {
     stealing: bool,
     #[arg(long)]
     exposed: Vec<OsString>,
+    #[arg(long, value_parser = crate::run::parse_debuggee)]
+    gdb: Vec<(String, String)>,
 }
 
 /// Runs a cell: the shared memory is standard input, and what it has in the end goes to standard output.
@@ -143,6 +148,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         working_directory: None,
         exposed: arguments.exposed.iter().map(PathBuf::from).collect(),
         interrupt: Default::default(),
+        debug: crate::control::hub(&folder, &experiment),
+        wait_for_debugger: arguments.gdb.clone(),
     };
     let workers = Workers::some(arguments.workers, arguments.stealing);
     let log = Log::new(false, &experiment);

@@ -1,5 +1,6 @@
 //! `belljar exec`.
 
+use crate::control;
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::placement::Placement;
@@ -56,6 +57,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         working_directory: Some(working_directory),
         exposed: Vec::new(),
         interrupt: Default::default(),
+        debug: control::hub(&folder, &experiment),
+        wait_for_debugger: Vec::new(),
     };
     let log = Log::new(false, &experiment);
     let part = session::run(&experiment, &folder, &options, &Workers::one(), &log, false, None)?;

@@ -3,10 +3,12 @@
 
 mod bug;
 mod cells;
+mod control;
 mod diff;
 mod doctor;
 mod exec;
 mod failure;
+mod gdb;
 mod inspect;
 mod log;
 mod placement;
@@ -38,6 +40,8 @@ enum Command {
     Run(run::Arguments),
     /// Run one command on one simulated host, its output passed through
     Exec(exec::Arguments),
+    /// Attach gdb to a process of a running experiment
+    Gdb(gdb::Arguments),
     /// Check an experiment file without running it
     Validate(validate::Arguments),
     /// Say what this machine offers, what limits it and what to do about it
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Run(arguments) => run::main(&arguments),
         Command::Exec(arguments) => exec::main(&arguments),
+        Command::Gdb(arguments) => gdb::main(&arguments),
         Command::Validate(arguments) => validate::main(&arguments),
         Command::Doctor(arguments) => Ok(doctor::main(&arguments)),
         Command::Diff(arguments) => diff::main(&arguments),

@@ -4,7 +4,7 @@ use crate::cells::{self, Cells};
 use crate::failure::Failure;
 use crate::placement::Placement;
 use crate::workers::{self, Workers};
-use crate::{log, progress, session, shadow_options, topology};
+use crate::{control, log, progress, session, shadow_options, topology};
 use belljar_config::{Experiment, Overrides, Setting};
 use belljar_results::{ResultsFolder, Summary};
 use belljar_sim::{Output, RunOptions};
@@ -46,6 +46,9 @@ pub struct Arguments {
     /// Where the code of all processes runs
     #[arg(long, value_enum, env = "BELLJAR_PLACEMENT")]
     placement: Option<Placement>,
+    /// Let a program wait for gdb before its first instruction; `belljar gdb` then attaches
+    #[arg(long, value_name = "HOST:PROGRAM", env = "BELLJAR_GDB", value_parser = parse_debuggee)]
+    gdb: Vec<(String, String)>,
     #[command(flatten)]
     workers: workers::Arguments,
     /// Spread the hosts over N processes: more than the some 2,000 hosts that one process has room for, and
@@ -75,6 +78,14 @@ fn parse_time(text: &str) -> Result<belljar_base::SimTime, String> {
     belljar_config::parse_time(text)
 }
 
+/// What `--gdb` is given: a host and a program.
+pub fn parse_debuggee(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((host, program)) if !host.is_empty() && !program.is_empty() => Ok((host.into(), program.into())),
+        _ => Err("give a host and a program of it, as in alice:curl".into()),
+    }
+}
+
 /// Loads, runs and sums up.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut experiment = Experiment::load_with(&arguments.file, &arguments.set).map_err(Failure::input)?;
@@ -91,6 +102,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         print!("{}", experiment.to_yaml());
         return Ok(ExitCode::SUCCESS);
     }
+    control::check_debuggees(&arguments.gdb, &experiment)?;
     let log = log::Log::new(arguments.log || experiment.general.progress, &experiment);
     for note in &experiment.notes {
         eprintln!("note: {note}");
@@ -111,6 +123,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         working_directory: None,
         exposed: folder_of(&arguments.file),
         interrupt: Default::default(),
+        debug: control::hub(&folder, &experiment),
+        wait_for_debugger: arguments.gdb.clone(),
     };
     let cells = (arguments.cells as usize).min(experiment.hosts.len().max(1));
     let workers = Workers::new(&arguments.workers, &experiment).in_cells(cells)?;

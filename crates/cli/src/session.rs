@@ -1,6 +1,7 @@
 //! Runs a simulation on a thread of its own while this one watches signals and shows progress.
 
 use crate::bug;
+use crate::control;
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::progress::Progress;
@@ -58,6 +59,8 @@ pub fn run(
         meter: if workers.profile { Some(&thread_time_ns) } else { None },
     };
     let options = RunOptions { interrupt: shared.stop.clone(), ..options.clone() };
+    let _control =
+        control::Control::open(folder, meeting.map_or(0, |m| m.me() as usize), options.debug.clone());
     let watcher = thread::current();
     thread::scope(|scope| {
         let simulation = thread::Builder::new().name("worker-0".into());

@@ -71,6 +71,9 @@ pub trait Node: Send {
     fn next_event(&self) -> Option<SimTime>;
     /// When it came to rest for good: it is not waited for any more. `None` while it is.
     fn finished_at(&self) -> Option<SimTime>;
+    /// Looks after what somebody outside wants of it, see [`Verdict::Attend`]. Nothing that the
+    /// simulation could see may come of that.
+    fn attend(&mut self) {}
 }
 
 /// What the observer of [`Engine::run`] decides before each window.
@@ -78,6 +81,8 @@ pub trait Node: Send {
 pub enum Verdict {
     /// Run the next window.
     Continue,
+    /// Let every node look after what somebody outside wants of it, then run the next window.
+    Attend,
     /// Stop here.
     Stop,
 }

@@ -63,6 +63,11 @@ impl<N: Node> Unit<N> {
         self.between = between;
     }
 
+    /// Lets every member look after what somebody outside wants of it.
+    pub fn attend(&mut self) {
+        self.nodes.iter_mut().for_each(Node::attend);
+    }
+
     /// The earliest event of a member, or the end of time.
     pub fn next_event(&self) -> SimTime {
         match &self.nodes[..] {

@@ -162,10 +162,21 @@ impl<'a, N: Node> Shared<'a, N> {
         }
     }
 
+    /// Asks the observer, and lets nodes look after what somebody outside wants. True if the run is to
+    /// stop.
+    fn observes_stop(&self, committed: SimTime) -> bool {
+        let verdict = (self.observe)(committed);
+        if verdict == Verdict::Attend {
+            // All work of the last window is done: no unit is locked.
+            self.units.iter().for_each(|unit| lock(unit).attend());
+        }
+        verdict == Verdict::Stop
+    }
+
     /// Meets the other cells, and posts what they have sent as worker `me`. `None` if they have gone.
     fn meet(&self, me: usize, cell: &Cell<'_, N::Message>, mine: Standing) -> Option<Standing> {
         let observed = SimTime::from_picos(self.observed.load(Relaxed));
-        let mine = Standing { stop: (self.observe)(observed) == Verdict::Stop, ..mine };
+        let mine = Standing { stop: self.observes_stop(observed), ..mine };
         let mut received = Vec::new();
         let all = cell.exchange.meet(mine, &mut lock(&self.away), &mut received).ok()?;
         let mut mail: Vec<Mail<N::Message>> = self.partitions.iter().map(|_| Mail::default()).collect();
@@ -196,7 +207,7 @@ impl<'a, N: Node> Shared<'a, N> {
         if first >= end {
             return self.end(ending, end);
         }
-        if all.stop || self.cell.is_none() && (self.observe)(first) == Verdict::Stop {
+        if all.stop || self.cell.is_none() && self.observes_stop(first) {
             return self.end(Ending::Stopped, first);
         }
         let end = end.min(first + LINGER);

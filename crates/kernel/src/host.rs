@@ -65,6 +65,9 @@ pub struct HostConfig {
     pub capture: bool,
     /// Whether to write each process's system calls next to its output.
     pub strace: bool,
+    /// Set from outside, it makes [`Host::run_until`] return early: somebody wants something of the
+    /// host. Whoever runs it takes it back before running it on.
+    pub attention: Arc<AtomicBool>,
 }
 
 /// A process that the experiment starts.
@@ -88,6 +91,8 @@ pub struct ProcessSpec {
     pub output: Output,
     /// Where its code and that of its children runs; `None`: near where that is possible.
     pub placement: Option<Placement>,
+    /// Whether it stops before its first instruction until a debugger lets it go on.
+    pub wait_for_debugger: bool,
 }
 
 /// Where the standard streams of a process lead.
@@ -195,6 +200,7 @@ pub struct Host {
     pub(crate) captured: Vec<Captured>,
     pub(crate) preempted: Map<String, u64>,
     pub(crate) strace: crate::strace::Strace,
+    pub(crate) debuggers: crate::debug::Debuggers,
     /// System calls made, by number.
     pub(crate) call_counts: Map<u32, u64>,
 }
@@ -241,6 +247,7 @@ impl Host {
             files: Files::new(&config),
             net,
             strace: crate::strace::Strace::new(config.strace),
+            debuggers: Default::default(),
             config,
             machine,
             timers,

@@ -4,6 +4,7 @@
 //! what is run; `run` is the loop that resumes threads, turns their exits into [`call`]s and puts
 //! those that wait into [`wait`] queues; [`clock`] and [`timer`] are its time. `mm` keeps mappings,
 //! `exec` starts programs, `signal` interrupts them, `files` and `net` are what calls work on, and
+//! `debug` serves debuggers outside, and
 //! `syscall` is the table of calls with one thin handler each.
 //!
 //! Nothing in here knows where the guest's code runs, which worker runs the host or what lies
@@ -13,6 +14,7 @@
 pub mod call;
 pub mod clock;
 pub mod credentials;
+mod debug;
 mod exec;
 mod files;
 mod futex;
@@ -37,6 +39,7 @@ pub mod timer;
 pub mod wait;
 mod wall_clock;
 
+pub use debug::{DebugProcess, DebugResume, DebugStop, DebugThread};
 pub use host::{Captured, Departure, Host, HostConfig, Output, ProcessSpec, Report};
 pub use net::Resolver;
 pub use net::{StackCounters, TcpSample};

@@ -207,6 +207,16 @@ pub trait Platform: GuestMemory + Send {
     /// Passes on an `madvise(2)` whose effect on content the kernel relies on (`MADV_DONTNEED` on
     /// private pages gives them their original content back).
     fn advise(&mut self, space: SpaceId, addr: u64, len: u64, advice: i32) -> Result<(), Errno>;
+    /// Copies `data` to the guest's private pages at `addr` whatever their protection, as debuggers
+    /// do; they must be readable.
+    fn poke(&mut self, space: SpaceId, addr: u64, data: &[u8]) -> Result<(), Errno> {
+        self.write(space, addr, data)
+    }
+    /// Undoes for good whatever the platform has changed in the code of `space` for its own ends: a
+    /// debugger wants to see that code as it is, and to change it.
+    fn show_original_code(&mut self, space: SpaceId) {
+        let _ = space;
+    }
     /// Maps the synthetic vDSO at `addr` of `space`; gives the number of bytes it occupies. Its
     /// functions make system calls of the kernel's ordinary kind.
     fn map_vdso(&mut self, space: SpaceId, addr: u64) -> Result<u64, Errno>;

@@ -56,6 +56,7 @@ impl Host {
         self.pids.clear();
         self.run_queue.clear();
         self.turn = None;
+        self.debuggers.forget_threads();
         self.timers.clear();
         self.futexes = FutexTable::default();
         self.replace_network(counters);

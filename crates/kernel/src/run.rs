@@ -1,6 +1,7 @@
 //! The host's run loop: which thread runs, what its exits mean, and how calls end.
 
 use crate::call::{Block, Call, IfInterrupted, Outcome, Resumed, Wake};
+use crate::debug::Entry;
 use crate::host::Host;
 use crate::ids::{ThreadKey, WaitQueueId};
 use crate::machine::{ContextId, Exit};
@@ -29,7 +30,7 @@ impl Host {
     }
 
     fn run_events_until(&mut self, limit: SimTime) {
-        while !self.config.interrupt.load(Relaxed) {
+        while !self.config.interrupt.load(Relaxed) && !self.is_held() {
             let due = self.next_due();
             match due {
                 Some(at) if at <= self.clock.now() => {
@@ -88,17 +89,24 @@ impl Host {
     fn run_next_thread(&mut self, limit: SimTime) {
         let turn = self.turn.take().or_else(|| self.run_queue.pop_front().map(|thread| (thread, SLICE)));
         let Some((thread, calls)) = turn else { return };
+        if !self.debuggers.is_empty() && self.debug_keeps_waiting(thread) {
+            return;
+        }
         for left in (0..calls).rev() {
             match self.step(thread) {
                 Step::Continue => {}
                 Step::Yield => break,
                 Step::Left => return,
+                Step::Held => {
+                    self.turn = Some((thread, left + 1));
+                    return;
+                }
             }
             // Paying for calls has moved the clock past something: that comes first.
             if self.next_due().is_some_and(|at| at <= self.clock.now()) {
                 break;
             }
-            if self.clock.now() >= limit {
+            if self.clock.now() >= limit || self.debuggers.stopped() {
                 self.turn = Some((thread, left));
                 return;
             }
@@ -139,11 +147,24 @@ impl Host {
                         interrupted.map(|(how, state)| Continuation::Interrupted { how, state });
                     return Step::Left;
                 }
+                Delivery::Held(interrupted) => {
+                    self.threads[key.0].continuation =
+                        interrupted.map(|(how, state)| Continuation::Interrupted { how, state });
+                    return Step::Held;
+                }
                 Delivery::Gone => return Step::Left,
             },
         }
+        let debugged = !self.debuggers.is_empty();
+        if debugged && self.debug_entry(key) == Entry::Held {
+            return Step::Held;
+        }
         let context = self.threads[key.0].context;
-        match self.run_guest(key, context) {
+        let mut exit = self.run_guest(key, context);
+        if debugged && self.debug_exit(key, &mut exit) {
+            return Step::Held;
+        }
+        match exit {
             Exit::Syscall => self.call(key, None),
             Exit::CompatSyscall => self.compat_call(key),
             Exit::ReadTsc { aux } => {
@@ -346,7 +367,7 @@ impl Host {
     /// Runs a thread up to the end of its next call, for tests; false if it left the processor.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn step_once(&mut self, key: ThreadKey) -> bool {
-        !matches!(self.step(key), Step::Left)
+        !matches!(self.step(key), Step::Left | Step::Held)
     }
     /// Handles everything that is due up to `until`, for tests; no thread runs.
     #[cfg(any(test, feature = "testing"))]
@@ -371,4 +392,6 @@ enum Step {
     Yield,
     /// The thread is blocked or gone.
     Left,
+    /// The thread keeps its turn: its debugger has come between.
+    Held,
 }

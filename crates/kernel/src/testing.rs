@@ -161,6 +161,7 @@ pub fn config() -> HostConfig {
         processes: Vec::new(),
         capture: false,
         strace: false,
+        attention: Default::default(),
     }
 }
 

@@ -167,6 +167,16 @@ impl Platform for HostMachine {
     fn advise(&mut self, space: SpaceId, addr: u64, len: u64, advice: i32) -> Result<(), Errno> {
         self.space_mut(space).advise(addr, len, advice)
     }
+    fn poke(&mut self, space: SpaceId, addr: u64, data: &[u8]) -> Result<(), Errno> {
+        if !self.space(space).owns(addr, data.len() as u64) {
+            return Err(Errno::EFAULT);
+        }
+        self.space(space).native.poke(addr, data)
+    }
+    fn show_original_code(&mut self, space: SpaceId) {
+        let space = self.space_mut(space);
+        space.rewriter.undo(&space.native);
+    }
     fn map_vdso(&mut self, space: SpaceId, addr: u64) -> Result<u64, Errno> {
         let backing = Backing::PrivateFile { file: NativeFile(vdso::file()?), offset: 0 };
         self.space_mut(space).map(addr, layout::PAGE, Prot::READ | Prot::EXEC, backing)?;

@@ -1,5 +1,6 @@
 //! One host as the engine sees it: its kernel, the flows that it sends and its captures.
 
+use crate::debug::DebugState;
 use crate::fabric::Fabric;
 use crate::faults::WayState;
 use crate::metrics::Sampler;
@@ -33,6 +34,7 @@ pub struct HostNode {
     pub(crate) sampler: Sampler,
     output: HostOutput,
     departures: Vec<Departure>,
+    pub(crate) debug: DebugState,
 }
 
 /// The way to another host.
@@ -63,6 +65,7 @@ pub struct HostOutput {
 
 impl HostNode {
     /// The host `id` of the experiment.
+    #[allow(clippy::too_many_arguments)]
     pub fn new(
         id: HostId,
         seed: Seed,
@@ -71,6 +74,7 @@ impl HostNode {
         mut changes: Vec<(SimTime, HostChange)>,
         loss_free_until: SimTime,
         output: HostOutput,
+        debug: DebugState,
     ) -> HostNode {
         changes.reverse();
         HostNode {
@@ -89,6 +93,7 @@ impl HostNode {
             sampler: Sampler::default(),
             output,
             departures: Vec::new(),
+            debug,
         }
     }
 
@@ -199,11 +204,11 @@ impl HostNode {
     /// Runs the kernel up to `limit`, and stops on the way where it is to be sampled.
     fn advance(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Packet>>) {
         while let Some(at) = self.sampler.due(limit, self.kernel.next_event()) {
-            self.kernel.run_until(at);
+            self.run_kernel(at);
             self.forward(out);
             self.sampler.sample(at, &self.kernel, &self.path_drops);
         }
-        self.kernel.run_until(limit);
+        self.run_kernel(limit);
         self.forward(out);
     }
 
@@ -300,6 +305,9 @@ impl Node for HostNode {
             return None;
         }
         self.kernel.finished_at().map(|at| at.max(self.last_change))
+    }
+    fn attend(&mut self) {
+        self.serve_between_windows();
     }
 }
 

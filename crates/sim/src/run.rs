@@ -1,6 +1,7 @@
 //! Running a world from its first event to its last.
 
 use crate::cells::{self, Meeting};
+use crate::debug::DebugHub;
 use crate::fabric::Fabric;
 use crate::manifest;
 use crate::metrics;
@@ -31,6 +32,11 @@ pub struct RunOptions {
     /// Set from outside, it makes hosts leave their window at once instead of finishing it. The
     /// observer must say [`Verdict::Stop`] then.
     pub interrupt: Arc<AtomicBool>,
+    /// Where debuggers come to the hosts.
+    pub debug: Arc<DebugHub>,
+    /// Host and program (the name of its file) of processes that wait for a debugger
+    /// before their first instruction.
+    pub wait_for_debugger: Vec<(String, String)>,
 }
 
 /// Why a run could not be completed.
@@ -113,7 +119,11 @@ pub fn run_part(
     let mut nodes = world::build(experiment, schedule.hosts, &fabric, mine, folder, options, &failed);
     metrics::begin(&mut nodes, experiment.belljar.metrics_interval);
     let mut world = Engine::of_cell(nodes.into_iter().map(|node| (node.id(), node)), plan);
-    let observe = |committed| if failed.load(Relaxed) { Verdict::Stop } else { observe(committed) };
+    let observe = |committed| match observe(committed) {
+        _ if failed.load(Relaxed) => Verdict::Stop,
+        Verdict::Continue if options.debug.take_wanted() => Verdict::Attend,
+        verdict => verdict,
+    };
     let stop = experiment.general.stop_time;
     let ending = match (meeting, &of_group) {
         (Some(meeting), Some(of_group)) => {

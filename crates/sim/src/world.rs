@@ -1,5 +1,6 @@
 //! From an experiment to the nodes that the engine runs.
 
+use crate::debug::DebugState;
 use crate::fabric::Fabric;
 use crate::node::{HostNode, HostOutput};
 use crate::run::RunOptions;
@@ -42,6 +43,9 @@ pub fn build(
         let mut config = host_config(experiment, settings, id, folder, options, names.clone());
         config.resolver =
             Some(Resolver { zone: zone.clone(), latency: fabric.latency_to_services(id), down: false });
+        let port = options.debug.connect(&settings.name);
+        config.attention = port.attention.clone();
+        let debug = DebugState::new(port, options.interrupt.clone());
         let epoch_secs = config.epoch_secs;
         let kernel = Host::new(config, Box::new(HostMachine::new(id.0, count)));
         let output = HostOutput {
@@ -54,7 +58,7 @@ pub fn build(
         };
         let seed = Seed(experiment.general.seed);
         let loss_free_until = experiment.general.bootstrap_end_time;
-        HostNode::new(id, seed, kernel, fabric.clone(), changes, loss_free_until, output)
+        HostNode::new(id, seed, kernel, fabric.clone(), changes, loss_free_until, output, debug)
     });
     nodes.collect()
 }
@@ -89,9 +93,14 @@ fn host_config(
         cpu: cpu_model(experiment),
         names,
         resolver: None,
-        processes: settings.processes.iter().map(|process| process_spec(process, options)).collect(),
+        processes: settings
+            .processes
+            .iter()
+            .map(|process| process_spec(process, settings, options))
+            .collect(),
         capture: settings.options.pcap_enabled,
         strace: experiment.experimental.strace_logging_mode != StraceMode::Off,
+        attention: Default::default(),
     }
 }
 
@@ -105,7 +114,7 @@ fn cpu_model(experiment: &Experiment) -> CpuModel {
     CpuModel { calls, preemption: settings.native_preemption_sim_interval }
 }
 
-fn process_spec(process: &Process, options: &RunOptions) -> ProcessSpec {
+fn process_spec(process: &Process, host: &HostSettings, options: &RunOptions) -> ProcessSpec {
     let path = process.path.to_string_lossy().into_owned();
     let mut environment: Map<String, String> =
         CLEAN_ENVIRONMENT.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
@@ -113,7 +122,10 @@ fn process_spec(process: &Process, options: &RunOptions) -> ProcessSpec {
         environment.remove("HOME");
     }
     environment.extend(process.environment.clone());
+    let program = program_name(&process.path);
+    let waits = |(name, who): &(String, String)| *name == host.name && *who == program;
     ProcessSpec {
+        wait_for_debugger: options.wait_for_debugger.iter().any(waits),
         args: std::iter::once(process.arg0.clone()).chain(process.args.iter().cloned()).collect(),
         path,
         environment: environment.into_iter().collect(),

@@ -225,7 +225,8 @@ impl Host {
             random,
             auxiliary: &auxiliary,
         };
-        let (rsp, bytes) = initial.build(top);
+        let (rsp, bytes, auxv) = initial.build(top);
+        self.mm(mm).auxv = auxv;
         let space = self.mm(mm).space;
         self.machine.write(space, rsp, &bytes)?;
         Ok(Regs { rip: entry, rsp, rflags: 0x202, ..Regs::default() })

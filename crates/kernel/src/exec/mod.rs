@@ -31,6 +31,9 @@ impl Host {
         match self.launch(process, spec) {
             Ok(()) => {
                 let pid = self.process(process).pid;
+                if self.config.processes[spec].wait_for_debugger {
+                    self.debug_attach(pid);
+                }
                 self.reports.push(Report::Started { spec, pid, at });
             }
             Err(error) => {
@@ -137,5 +140,6 @@ impl Call<'_> {
         let thread = self.host.thread(self.thread);
         thread.context = context;
         thread.comm = comm;
+        self.host.debug_executed(self.process);
     }
 }

@@ -22,8 +22,9 @@ const AT_RANDOM: u64 = 25;
 const AT_EXECFN: u64 = 31;
 
 impl InitialStack<'_> {
-    /// The bytes to be stored right below `top` and the stack pointer, which is their address.
-    pub fn build(&self, top: u64) -> (u64, Vec<u8>) {
+    /// The bytes to be stored right below `top`, the stack pointer, which is their address, and those
+    /// of them that are the auxiliary vector.
+    pub fn build(&self, top: u64) -> (u64, Vec<u8>, Vec<u8>) {
         // Strings first, at the very top, so that their addresses are known.
         let mut strings = Vec::new();
         let mut place = |text: &[u8], terminated: bool| {
@@ -54,16 +55,18 @@ impl InitialStack<'_> {
             (AT_PLATFORM, base + platform),
             (AT_NULL, 0),
         ];
+        let first = words.len();
         for (kind, value) in self.auxiliary.iter().copied().chain(own) {
             words.extend([kind, value]);
         }
+        let auxiliary = words[first..].iter().flat_map(|word| word.to_le_bytes()).collect();
         // RSP is a multiple of 16 at the program's entry.
         let padding = words.len() % 2;
         let pointer = base - (words.len() + padding) as u64 * 8;
         let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         bytes.resize(bytes.len() + padding * 8, 0);
         bytes.extend_from_slice(&strings);
-        (pointer, bytes)
+        (pointer, bytes, auxiliary)
     }
 }
 
@@ -83,7 +86,8 @@ mod tests {
                 auxiliary: &[(6, 4096)],
             };
             let top = 0x7000_0000;
-            let (pointer, bytes) = stack.build(top);
+            let (pointer, bytes, auxiliary) = stack.build(top);
+            assert_eq!(auxiliary[..16], [[6u64.to_le_bytes(), 4096u64.to_le_bytes()].concat()].concat());
             assert_eq!(pointer % 16, 0);
             assert_eq!(pointer + bytes.len() as u64, top);
             let word = |at: usize| u64::from_le_bytes(bytes[at * 8..at * 8 + 8].try_into().unwrap());

@@ -78,6 +78,8 @@ pub struct AddressSpace {
     pub stack: Range<u64>,
     /// Where the vDSO lies.
     pub vdso: u64,
+    /// The auxiliary vector that the program was given.
+    pub auxv: Vec<u8>,
     pub(super) vmas: Map<u64, Vma>,
     /// The last mapping that an access hit: start, end and protection bits.
     pub(super) recent: Cell<(u64, u64, Prot)>,
@@ -94,6 +96,7 @@ impl AddressSpace {
             mmap_top: range.end,
             stack: range.end..range.end,
             vdso: 0,
+            auxv: Vec::new(),
             range,
             vmas: Map::new(),
             recent: Cell::new((0, 0, Prot::empty())),
@@ -108,6 +111,7 @@ impl AddressSpace {
             range: self.range.clone(),
             brk: self.brk.clone(),
             stack: self.stack.clone(),
+            auxv: self.auxv.clone(),
             vmas: self.vmas.clone(),
             recent: self.recent.clone(),
             ..*self

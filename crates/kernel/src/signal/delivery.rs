@@ -18,6 +18,8 @@ pub(crate) enum Delivery {
     CallGoesOn(CallState),
     /// It is stopped; what it was to do next waits till it is continued.
     Parked(Option<(IfInterrupted, CallState)>),
+    /// Its debugger decides; what it was to do next waits.
+    Held(Option<(IfInterrupted, CallState)>),
     /// It ended.
     Gone,
 }
@@ -69,6 +71,9 @@ impl Host {
             let Some(mut info) = own.or_else(|| self.process(process).signals.pending.take(allowed)) else {
                 break;
             };
+            if !self.debuggers.is_empty() && self.debug_signal(thread, &info) {
+                return Delivery::Held(interrupted);
+            }
             self.timer_signal_taken(process, &mut info);
             self.strace_signal(thread, info.signo);
             let signals = &self.processes[process.0].signals;

@@ -76,7 +76,8 @@ impl Host {
             self.continue_call(thread, Wake::Notified);
             return;
         }
-        if self.processes[process.0].signals.is_fatal(info.signo) {
+        let reported = info.signo != c::SIGKILL && self.is_debugged(process);
+        if self.processes[process.0].signals.is_fatal(info.signo) && !reported {
             self.condemn(process, info);
         }
         self.thread(thread).signals.attention = true;

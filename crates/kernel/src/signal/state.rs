@@ -44,6 +44,11 @@ impl Pending {
         self.queue.push_back(info);
         true
     }
+    /// Gives back a signal that was just taken: it is the next of its number again.
+    pub fn put_back(&mut self, info: SigInfo) {
+        self.set |= sig_bit(info.signo);
+        self.queue.push_front(info);
+    }
     /// Takes the next signal of `allowed`: those of the thread's own instructions first, then the
     /// lowest number, then the oldest.
     pub fn take(&mut self, allowed: SigSet) -> Option<SigInfo> {

@@ -44,6 +44,7 @@ impl Host {
         target.ended = Some(status);
         target.signals.job = Default::default();
         self.last_end = self.clock.now();
+        self.debug_ended(process, status);
         if let Some(fds) = fds {
             self.release_fd_table(fds);
         }
@@ -133,6 +134,7 @@ impl Host {
         let process = self.process(thread.process);
         process.threads.retain(|t| *t != key);
         process.attributes.ended_calls += thread.calls;
+        self.debug_thread_gone(thread.process, key, thread.tid);
     }
 
     /// What a thread does to memory when it leaves it, `mm_release` of Linux: marks the robust

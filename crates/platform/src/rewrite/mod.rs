@@ -57,6 +57,8 @@ pub struct Rewriter {
     cpuids: Vec<(u64, Arc<[u64]>)>,
     /// Counts changes that make remembered places in stubs stale.
     pub generation: u32,
+    /// Whether nothing is rewritten any more.
+    retired: bool,
 }
 
 /// A mapping whose sites may be rewritten.
@@ -73,6 +75,8 @@ struct Text {
 #[derive(Clone, Debug)]
 struct Patch {
     len: u64,
+    /// What was there before.
+    original: Vec<u8>,
     stub: u64,
     stub_len: u64,
     /// Pairs of (offset in the stub, address that the kernel sees), ascending: each holds until
@@ -183,6 +187,21 @@ impl Rewriter {
         self.generation = self.generation.wrapping_add(1);
     }
 
+    /// Gives every site its own code back and rewrites none any more. A thread that is on its way
+    /// through a stub goes on at the address that the kernel sees of it.
+    pub fn undo(&mut self, native: &Native) {
+        self.retired = true;
+        for (site, patch) in std::mem::take(&mut self.patches) {
+            // Where that fails the jump stays, and with it the stub that it leads to.
+            if native.poke(site, &patch.original).is_err() {
+                self.patches.insert(site, patch);
+            } else {
+                self.stubs.remove(&patch.stub);
+            }
+        }
+        self.generation = self.generation.wrapping_add(1);
+    }
+
     /// Where a thread that the kernel sees at `rip` goes on.
     pub fn native(&self, rip: u64) -> u64 {
         match self.patches.range(..rip).next_back() {
@@ -215,7 +234,7 @@ impl Rewriter {
     /// `nr` in RAX.
     pub fn trapped(&mut self, rip: u64, nr: u64, slot: &Slot, native: &Native) {
         let site = rip - 2;
-        if nr == SYS_RT_SIGRETURN || self.refused.contains(&site) || self.seen.insert(site) {
+        if self.retired || nr == SYS_RT_SIGRETURN || self.refused.contains(&site) || self.seen.insert(site) {
             return;
         }
         if self.rewrite(site, nr, slot, native).is_none() {
@@ -240,6 +259,8 @@ impl Rewriter {
             code.truncate(5);
             code.extend_from_slice(&mov[5..]);
         }
+        let mut original = vec![0; code.len()];
+        native.read(stub.site, &mut original).ok()?;
         native.poke(stub_at, &stub.code).ok()?;
         native.poke(stub.site, &code).ok()?;
         let chunk = self.chunks.iter_mut().find(|c| c.start + c.used == stub_at)?;
@@ -247,6 +268,7 @@ impl Rewriter {
         self.stubs.insert(stub_at, stub.site);
         let patch = Patch {
             len: code.len() as u64,
+            original,
             stub: stub_at,
             stub_len: stub.code.len() as u64,
             places: stub.places,

@@ -173,6 +173,20 @@ impl Host {
         })
     }
 
+    /// The bytes of a file of `/proc/<pid>`, or of a thread of it, for a debugger: the tree of files
+    /// does not learn of that.
+    pub fn debug_proc_file(&mut self, path: &str) -> Option<Vec<u8>> {
+        let mut parts = path.strip_prefix("/proc/")?.split('/');
+        let pid = number(parts.next()?.as_bytes())?;
+        let (tid, name) = match (parts.next()?, parts.next(), parts.next()) {
+            ("task", Some(tid), Some(name)) => (Some(number(tid.as_bytes())?), name),
+            (name, None, None) => (None, name),
+            _ => return None,
+        };
+        let (.., file) = PROCESS_FILES.iter().find(|(known, ..)| *known == name)?;
+        self.process_file(pid, tid, *file).ok()
+    }
+
     /// Looks every entry of a made-up directory up, so that it can be listed.
     pub(crate) fn complete_made_up(&mut self, directory: InodeKey) -> Result<(), Errno> {
         let links = ["exe", "cwd", "root", "net", "fd", "fdinfo"];

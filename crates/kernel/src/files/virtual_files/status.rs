@@ -49,7 +49,7 @@ impl Host {
         let key = *self.pids.get(&pid).ok_or(Errno::ESRCH)?;
         let process = &self.processes[key.0];
         let text = match file {
-            ProcessFile::Auxv => Vec::new(),
+            ProcessFile::Auxv => process.mm.map_or_else(Vec::new, |mm| self.spaces[mm.0].auxv.clone()),
             ProcessFile::Cgroup => b"0::/\n".to_vec(),
             ProcessFile::Cmdline => process.cmdline.clone(),
             ProcessFile::Environ => process.environ.clone(),

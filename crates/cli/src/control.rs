@@ -1,0 +1,144 @@
+//! The control socket of a run, in its results folder: how `belljar gdb` comes to its processes.
+//!
+//! A client sends one line: `list`, `find HOST PROCESS` or `attach HOST PROCESS`. The answer is `ok`
+//! and what was asked for, or `error` and why not. After `attach` both sides speak gdb's remote
+//! protocol.
+
+use crate::failure::Failure;
+use belljar_config::Experiment;
+use belljar_results::ResultsFolder;
+use belljar_sim::{DebugError, DebugHub};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+/// The sockets' names in the results folder: cell 0, which is most often the only one, has the first.
+fn socket_name(cell: usize) -> String {
+    match cell {
+        0 => "control.sock".to_owned(),
+        cell => format!("control-{cell}.sock"),
+    }
+}
+/// What a line of a client may take.
+const LINE_MAX: u64 = 4_096;
+
+/// Where debuggers come to the hosts of the run that writes `folder`.
+pub fn hub(folder: &ResultsFolder, experiment: &Experiment) -> Arc<DebugHub> {
+    let folder = folder.path().to_owned();
+    let hosts = experiment.hosts.iter().map(|host| host.name.clone()).collect();
+    DebugHub::new(hosts, move |host, pid| {
+        eprintln!(
+            "process {pid} of {host} waits for a debugger: belljar gdb -o {} {host} {pid}",
+            folder.display()
+        );
+    })
+}
+
+/// Whether each host has the program that is to wait for a debugger.
+pub fn check_debuggees(wanted: &[(String, String)], experiment: &Experiment) -> Result<(), Failure> {
+    for (name, program) in wanted {
+        let Some(host) = experiment.hosts.iter().find(|host| host.name == *name) else {
+            let names: Vec<&str> = experiment.hosts.iter().map(|host| host.name.as_str()).collect();
+            return Err(Failure::usage(format!(
+                "--gdb: there is no host {name}; there are: {}",
+                names.join(", ")
+            )));
+        };
+        let names: Vec<String> = host
+            .processes
+            .iter()
+            .filter_map(|process| Some(process.path.file_name()?.to_string_lossy().into_owned()))
+            .collect();
+        if !names.contains(program) {
+            let there_are = names.join(", ");
+            return Err(Failure::usage(format!(
+                "--gdb: host {name} has no program {program}; it has: {there_are}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The socket while it is there.
+pub struct Control {
+    path: PathBuf,
+}
+
+impl Control {
+    /// Opens the socket of a cell and answers on it from now on. A folder that cannot have one goes without.
+    pub fn open(folder: &ResultsFolder, cell: usize, hub: Arc<DebugHub>) -> Option<Control> {
+        let path = folder.path().join(socket_name(cell));
+        let listener = in_folder(folder.path(), cell, |path| UnixListener::bind(path)).ok()?;
+        let serve = move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let hub = hub.clone();
+                // A client that cannot be served is left to its own patience.
+                let _ = thread::Builder::new().name("debugger".into()).spawn(move || serve(client, &hub));
+            }
+        };
+        thread::Builder::new().name("control".into()).spawn(serve).ok()?;
+        Some(Control { path })
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Connects to a cell of the run that writes this folder.
+pub fn connect(folder: &Path, cell: usize) -> io::Result<UnixStream> {
+    in_folder(folder, cell, |path| UnixStream::connect(path))
+}
+
+/// Calls with a path of the socket that is short enough for one, however long the folder's is.
+fn in_folder<T>(folder: &Path, cell: usize, call: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    let folder = File::open(folder)?;
+    call(&PathBuf::from(format!("/proc/self/fd/{}/{}", folder.as_raw_fd(), socket_name(cell))))
+}
+
+fn serve(mut client: UnixStream, hub: &DebugHub) {
+    let mut line = String::new();
+    {
+        let mut reader = BufReader::new(io::Read::take(&client, LINE_MAX));
+        if reader.read_line(&mut line).is_err() {
+            return;
+        }
+    }
+    let words: Vec<&str> = line.trim_end().splitn(3, ' ').collect();
+    let answer = match words[..] {
+        ["list"] => Ok(list(hub)),
+        ["find", host, who] => hub.find(host, who).map(|found| {
+            let path = found.executable.unwrap_or_default();
+            format!("ok {} {}\n", found.pid, path.display())
+        }),
+        ["attach", host, who] => {
+            let stream = client.try_clone();
+            let begin = |stream: &mut UnixStream| drop(stream.write_all(b"ok\n"));
+            match stream.map_err(|_| DebugError::Over).and_then(|stream| hub.debug(host, who, stream, begin))
+            {
+                Ok(()) => return,
+                Err(error) => Err(error),
+            }
+        }
+        _ => return,
+    };
+    let text = answer.unwrap_or_else(|error| format!("error {error}\n"));
+    let _ = client.write_all(text.as_bytes());
+}
+
+fn list(hub: &DebugHub) -> String {
+    let mut text = "ok\n".to_owned();
+    for (host, processes) in hub.list() {
+        for process in processes {
+            let _ = writeln!(text, "{host:<16} {:>6}  {}", process.pid, process.command);
+        }
+    }
+    text
+}

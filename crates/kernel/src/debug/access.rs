@@ -1,0 +1,223 @@
+//! What a debugger sees and changes: threads, registers, memory, breakpoints.
+
+use super::DebugProcess;
+use crate::host::Host;
+use crate::ids::{MmKey, ProcessKey};
+use crate::machine::Regs;
+use crate::mm::PAGE;
+use crate::thread::ThreadState;
+use belljar_linux_abi::{Errno, c};
+use std::path::PathBuf;
+
+/// `int3`.
+const BREAKPOINT: u8 = 0xcc;
+
+/// A thread as a debugger lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DebugThread {
+    /// Its thread id.
+    pub tid: i32,
+    /// Its name and what it does.
+    pub description: String,
+}
+
+impl Host {
+    /// The threads of a process, the oldest first.
+    pub fn debug_threads(&self, pid: i32) -> Vec<DebugThread> {
+        let Some(process) = self.pids.get(&pid) else { return Vec::new() };
+        let threads = self.processes[process.0].threads.iter().map(|key| &self.threads[key.0]);
+        let describe = |thread: &crate::thread::Thread| {
+            let name = String::from_utf8_lossy(&thread.comm);
+            match &thread.state {
+                ThreadState::Runnable => name.into_owned(),
+                ThreadState::Stopped => format!("{name}, stopped"),
+                ThreadState::Blocked(_) => {
+                    let number = self.machine.regs(thread.context).rax as u32;
+                    let call = crate::syscall::table::entry(number).map_or("a call", |entry| entry.name);
+                    format!("{name}, waits in {call}")
+                }
+            }
+        };
+        threads.map(|thread| DebugThread { tid: thread.tid, description: describe(thread) }).collect()
+    }
+
+    /// The registers of a thread.
+    pub fn debug_regs(&self, tid: i32) -> Option<Regs> {
+        let thread = self.tids.get(&tid)?;
+        Some(*self.machine.regs(self.threads[thread.0].context))
+    }
+
+    /// The number of the call that a thread waits in.
+    pub fn debug_call(&self, tid: i32) -> Option<u64> {
+        let thread = &self.threads[self.tids.get(&tid)?.0];
+        let waits = thread.blocked_state().is_some() || thread.continuation.is_some();
+        waits.then(|| self.machine.regs(thread.context).rax)
+    }
+
+    /// Changes the registers of a thread. `EBUSY` while it waits in a call.
+    pub fn debug_set_regs(&mut self, tid: i32, regs: &Regs) -> Result<(), Errno> {
+        let thread = self.tids.get(&tid).ok_or(Errno::ESRCH)?;
+        let thread = &self.threads[thread.0];
+        let context = thread.context;
+        if self.machine.regs(context) == regs {
+            return Ok(());
+        }
+        if thread.blocked_state().is_some() || thread.continuation.is_some() {
+            return Err(Errno::EBUSY);
+        }
+        *self.machine.regs_mut(context) = *regs;
+        Ok(())
+    }
+
+    /// The vector and floating-point state of a thread, as [`xstate`](crate::machine::Platform::xstate).
+    pub fn debug_xstate(&self, tid: i32) -> Option<Vec<u8>> {
+        let thread = self.tids.get(&tid)?;
+        let mut state = Vec::new();
+        self.machine.xstate(self.threads[thread.0].context, &mut state);
+        Some(state)
+    }
+
+    /// Changes that state.
+    pub fn debug_set_xstate(&mut self, tid: i32, state: &[u8]) {
+        if let Some(thread) = self.tids.get(&tid) {
+            self.machine.set_xstate(self.threads[thread.0].context, state);
+        }
+    }
+
+    /// Copies from a process's memory as it is without breakpoints: how many bytes from `addr` on
+    /// there are.
+    pub fn debug_read(&self, pid: i32, addr: u64, out: &mut [u8]) -> usize {
+        let Some(mm) = self.debug_mm(pid) else { return 0 };
+        let got = self.peek(mm, addr, out);
+        if let Some(debugger) = self.debuggers.by_pid.get(&pid) {
+            for (at, byte) in debugger.breakpoints.range(addr..addr.saturating_add(got as u64)) {
+                out[(at - addr) as usize] = *byte;
+            }
+        }
+        got
+    }
+
+    /// Copies to a process's memory whatever its protection; breakpoints stay. `EFAULT` where nothing
+    /// is mapped.
+    pub fn debug_write(&mut self, pid: i32, addr: u64, data: &[u8]) -> Result<(), Errno> {
+        let mm = self.debug_mm(pid).ok_or(Errno::ESRCH)?;
+        let mut data = data.to_vec();
+        if let Some(debugger) = self.debuggers.by_pid.get_mut(&pid) {
+            for (at, byte) in debugger.breakpoints.range_mut(addr..addr.saturating_add(data.len() as u64)) {
+                *byte = std::mem::replace(&mut data[(at - addr) as usize], BREAKPOINT);
+            }
+        }
+        self.poke(mm, addr, &data)
+    }
+
+    /// Sets a breakpoint. `EFAULT` where no private memory is mapped.
+    pub fn debug_add_breakpoint(&mut self, pid: i32, addr: u64) -> Result<(), Errno> {
+        let mm = self.debug_mm(pid).ok_or(Errno::ESRCH)?;
+        let Some(debugger) = self.debuggers.by_pid.get(&pid) else { return Err(Errno::ESRCH) };
+        if debugger.breakpoints.contains_key(&addr) {
+            return Ok(());
+        }
+        let mut byte = [0];
+        let shared = self.spaces[mm.0].find(addr).is_none_or(|vma| vma.shared);
+        if shared || self.peek(mm, addr, &mut byte) == 0 {
+            return Err(Errno::EFAULT);
+        }
+        self.poke(mm, addr, &[BREAKPOINT])?;
+        if let Some(debugger) = self.debuggers.by_pid.get_mut(&pid) {
+            debugger.breakpoints.insert(addr, byte[0]);
+        }
+        Ok(())
+    }
+
+    /// Removes a breakpoint; false if there is none.
+    pub fn debug_remove_breakpoint(&mut self, pid: i32, addr: u64) -> bool {
+        let Some(debugger) = self.debuggers.by_pid.get_mut(&pid) else { return false };
+        let Some(byte) = debugger.breakpoints.remove(&addr) else { return false };
+        if let Some(mm) = self.debug_mm(pid) {
+            // What has been unmapped meanwhile has no byte to give back.
+            let _ = self.poke(mm, addr, &[byte]);
+        }
+        true
+    }
+
+    /// The bytes of `/proc/<pid>/auxv`.
+    pub fn debug_auxv(&self, pid: i32) -> Vec<u8> {
+        self.debug_mm(pid).map_or_else(Vec::new, |mm| self.spaces[mm.0].auxv.clone())
+    }
+
+    /// The file that a process runs, as this machine has it.
+    pub fn debug_executable(&mut self, pid: i32) -> Option<PathBuf> {
+        let process = *self.pids.get(&pid)?;
+        let path = self.processes[process.0].exe.clone();
+        let follow = crate::files::tree::Walk::FOLLOW;
+        let inode = self.resolve(process, c::AT_FDCWD, &path, follow).ok()?.inode().ok()?;
+        self.content_path(inode).ok()?
+    }
+
+    /// The process that a user means by a number or by the name of its program. `Err` with all
+    /// processes otherwise.
+    pub fn debug_find(&self, who: &str) -> Result<i32, Vec<DebugProcess>> {
+        let all = self.debug_processes();
+        let named = |process: &&DebugProcess| {
+            let program = process.command.split(' ').next().unwrap_or_default();
+            process.pid.to_string() == who || program == who || program.rsplit('/').next() == Some(who)
+        };
+        match all.iter().filter(named).collect::<Vec<_>>()[..] {
+            [process] => Ok(process.pid),
+            _ => Err(all),
+        }
+    }
+
+    fn debug_mm(&self, pid: i32) -> Option<MmKey> {
+        self.processes[self.pids.get(&pid)?.0].mm
+    }
+
+    /// The bytes of an address space from `addr` on, as many as there are, whatever the protection.
+    pub(crate) fn peek(&self, mm: MmKey, addr: u64, out: &mut [u8]) -> usize {
+        let mm = &self.spaces[mm.0];
+        let mut done = 0;
+        while done < out.len() {
+            let at = addr.wrapping_add(done as u64);
+            let len = (PAGE - at % PAGE).min((out.len() - done) as u64) as usize;
+            if mm.find(at).is_none() || self.machine.read(mm.space, at, &mut out[done..done + len]).is_err() {
+                break;
+            }
+            done += len;
+        }
+        done
+    }
+
+    /// Writes to an address space, private pages whatever their protection. `EIO` where nothing is
+    /// mapped, or shared memory that cannot be written.
+    pub(crate) fn poke(&mut self, mm: MmKey, addr: u64, data: &[u8]) -> Result<(), Errno> {
+        let mut done = 0;
+        while done < data.len() {
+            let at = addr.wrapping_add(done as u64);
+            let len = (PAGE - at % PAGE).min((data.len() - done) as u64) as usize;
+            let part = &data[done..done + len];
+            let mm = &self.spaces[mm.0];
+            let (space, vma) = (mm.space, mm.find(at).ok_or(Errno::EIO)?);
+            if vma.prot.contains(crate::machine::Prot::WRITE) {
+                self.machine.write(space, at, part)?;
+            } else if vma.shared {
+                return Err(Errno::EIO);
+            } else {
+                self.machine.poke(space, at, part).map_err(|_| Errno::EIO)?;
+            }
+            done += len;
+        }
+        Ok(())
+    }
+
+    /// A process that has just been forked gets its code without the breakpoints of its parent's
+    /// debugger, who does not look after it.
+    pub(crate) fn drop_inherited_breakpoints(&mut self, parent: ProcessKey, mm: MmKey) {
+        let Some(debugger) = self.debugger_of(parent) else { return };
+        let breakpoints: Vec<(u64, u8)> =
+            debugger.breakpoints.iter().map(|(at, byte)| (*at, *byte)).collect();
+        for (addr, byte) in breakpoints {
+            // It was written to in the parent, so it can be here.
+            let _ = self.poke(mm, addr, &[byte]);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! gdb for guests: the remote serial protocol from inside the simulator.
+//!
+//! A debugger comes to the run's [`DebugHub`] from outside, on a thread of its own. What it wants
+//! goes to the host's node as a [`Request`], with the host's `attention` flag set. The node looks after
+//! it where it next can: in the middle of its window, if it runs one ([`HostNode::run_kernel`]), or
+//! between two windows. While a debugged process is stopped the node does not return from there, so
+//! everything that depends on its host waits, and simulated time stands still.
+//!
+//! `hub` is the way from outside to a node, `session` one debugger at one process, `target` what the
+//! protocol asks of a process, `registers` how it wants registers.
+
+mod files;
+mod hub;
+mod packets;
+mod registers;
+mod session;
+mod signals;
+mod target;
+
+pub use hub::{DebugError, DebugHub, Debuggee, ELSEWHERE};
+pub(crate) use hub::{Port, Request};
+
+use crate::node::HostNode;
+use belljar_base::SimTime;
+use belljar_kernel::{DebugResume, DebugStop};
+use session::Session;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+/// How often a stopped host looks whether the run is being given up.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What a node keeps for debuggers.
+pub(crate) struct DebugState {
+    port: Port,
+    interrupt: Arc<AtomicBool>,
+    sessions: Vec<Session>,
+    next_session: u64,
+    /// The process that the protocol's questions are about.
+    pid: i32,
+    /// How it is to go on, as far as the debugger has said.
+    resume: DebugResume,
+    /// Whether no thread but those it named is to run.
+    is_locked: bool,
+    /// Files of `/proc` that a debugger has open, by descriptor.
+    files: Vec<Option<Vec<u8>>>,
+    /// Whether the host is between two windows: nothing may happen to it then.
+    is_between_windows: bool,
+    /// What is to happen once it runs again.
+    deferred: Vec<Deferred>,
+    /// Processes whose debugger has been called for.
+    called: Vec<i32>,
+}
+
+/// What a debugger wants to happen to a process.
+#[derive(Clone, Copy, Debug)]
+enum Deferred {
+    Kill(i32),
+    Signal(i32, DebugResume),
+}
+
+impl DebugState {
+    pub(crate) fn new(port: Port, interrupt: Arc<AtomicBool>) -> DebugState {
+        DebugState {
+            port,
+            interrupt,
+            sessions: Vec::new(),
+            next_session: 0,
+            pid: 0,
+            resume: DebugResume::default(),
+            is_locked: false,
+            files: Vec::new(),
+            is_between_windows: false,
+            deferred: Vec::new(),
+            called: Vec::new(),
+        }
+    }
+}
+
+impl HostNode {
+    /// Runs the kernel up to `limit`, and serves debuggers on the way.
+    pub(crate) fn run_kernel(&mut self, limit: SimTime) {
+        if !self.debug.deferred.is_empty() {
+            self.do_deferred(limit);
+        }
+        loop {
+            self.kernel.run_until(limit);
+            if !self.kernel.is_held() || self.debug.interrupt.load(Relaxed) {
+                return;
+            }
+            self.serve_debuggers();
+        }
+    }
+
+    /// Looks after requests while no window is open.
+    pub(crate) fn serve_between_windows(&mut self) {
+        if self.kernel.is_held() {
+            self.debug.is_between_windows = true;
+            self.serve_debuggers();
+            self.debug.is_between_windows = false;
+        }
+    }
+
+    /// Does what debuggers want until no process of theirs is stopped.
+    fn serve_debuggers(&mut self) {
+        self.debug.port.attention.store(false, Relaxed);
+        loop {
+            while let Ok(request) = self.debug.port.requests.try_recv() {
+                self.serve(request);
+            }
+            self.report_stops();
+            self.call_for_debuggers();
+            if !self.kernel.is_held() || self.debug.interrupt.load(Relaxed) {
+                break;
+            }
+            match self.debug.port.requests.recv_timeout(PATIENCE) {
+                Ok(request) => self.serve(request),
+                Err(RecvTimeoutError::Timeout) => self.debug.port.attention.store(false, Relaxed),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+    }
+
+    fn serve(&mut self, request: Request) {
+        match request {
+            Request::List(answer) => {
+                let _ = answer.send((self.kernel.name().to_owned(), self.kernel.debug_processes()));
+            }
+            Request::Find(who, answer) => {
+                let _ = answer.send(self.find_debuggee(&who));
+            }
+            Request::Attach(who, stream, answer) => {
+                let attached =
+                    self.find_debuggee(&who).and_then(|debuggee| self.begin_session(debuggee, stream));
+                let _ = answer.send(attached);
+            }
+            Request::Bytes(session, bytes) => self.feed(session, &bytes),
+            Request::Closed(session) => self.end_session(session),
+        }
+    }
+
+    fn find_debuggee(&mut self, who: &str) -> Result<Debuggee, DebugError> {
+        let host = self.kernel.name().to_owned();
+        let pid = self.kernel.debug_find(who).map_err(|there_are| DebugError::NoProcess {
+            host,
+            who: who.to_owned(),
+            there_are,
+        })?;
+        Ok(Debuggee { pid, executable: self.kernel.debug_executable(pid) })
+    }
+
+    /// Says which processes wait for their debugger.
+    fn call_for_debuggers(&mut self) {
+        for pid in self.kernel.debug_waiting() {
+            if !self.debug.called.contains(&pid) && !self.debug.sessions.iter().any(|s| s.pid == pid) {
+                self.debug.called.push(pid);
+                self.debug.port.hub_calls(self.kernel.name(), pid);
+            }
+        }
+    }
+
+    /// Does what could not be done between windows: when the host's next event comes.
+    fn do_deferred(&mut self, limit: SimTime) {
+        let Some(at) = self.kernel.next_event().filter(|at| *at < limit) else { return };
+        self.kernel.advance(at);
+        for deferred in std::mem::take(&mut self.debug.deferred) {
+            match deferred {
+                Deferred::Kill(pid) => self.kernel.debug_kill(pid),
+                Deferred::Signal(pid, how) => self.kernel.debug_resume(pid, how),
+            }
+        }
+    }
+
+    /// Ends the process that is debugged.
+    fn kill_debuggee(&mut self, pid: i32) {
+        if self.debug.is_between_windows {
+            self.debug.deferred.push(Deferred::Kill(pid));
+        } else {
+            self.kernel.debug_kill(pid);
+        }
+    }
+
+    /// Lets the process that is debugged go on.
+    fn resume_debuggee(&mut self) {
+        let (pid, how) = (self.debug.pid, self.debug.resume);
+        if self.debug.is_between_windows && how.signal.is_some() {
+            self.debug.deferred.push(Deferred::Signal(pid, how));
+            self.kernel.debug_resume(pid, DebugResume { signal: None, ..how });
+        } else {
+            self.kernel.debug_resume(pid, how);
+        }
+    }
+
+    /// Tells debuggers of stops of their processes.
+    fn report_stops(&mut self) {
+        let sessions: Vec<(u64, i32)> = self.debug.sessions.iter().map(|s| (s.id, s.pid)).collect();
+        for (session, pid) in sessions {
+            if let Some(stop) = self.kernel.debug_take_stop(pid) {
+                self.report_stop(session, pid, stop);
+                if matches!(stop, DebugStop::Ended(_)) {
+                    self.end_session(session);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Signal numbers: gdb has its own, which are the same on all systems.
+
+use gdbstub::common::Signal;
+
+/// Linux's numbers from 1 on in gdb's terms.
+const STANDARD: [Signal; 31] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGILL,
+    Signal::SIGTRAP,
+    Signal::SIGABRT,
+    Signal::SIGBUS,
+    Signal::SIGFPE,
+    Signal::SIGKILL,
+    Signal::SIGUSR1,
+    Signal::SIGSEGV,
+    Signal::SIGUSR2,
+    Signal::SIGPIPE,
+    Signal::SIGALRM,
+    Signal::SIGTERM,
+    Signal::EXC_SOFTWARE,
+    Signal::SIGCHLD,
+    Signal::SIGCONT,
+    Signal::SIGSTOP,
+    Signal::SIGTSTP,
+    Signal::SIGTTIN,
+    Signal::SIGTTOU,
+    Signal::SIGURG,
+    Signal::SIGXCPU,
+    Signal::SIGXFSZ,
+    Signal::SIGVTALRM,
+    Signal::SIGPROF,
+    Signal::SIGWINCH,
+    Signal::SIGIO,
+    Signal::SIGPWR,
+    Signal::SIGSYS,
+];
+/// gdb numbers real-time signals 33 to 63 in a row; 32 and 64 lie elsewhere.
+const FIRST_REAL_TIME: i32 = 33;
+
+/// gdb's number of a Linux signal.
+pub fn to_gdb(signal: i32) -> Signal {
+    match signal {
+        1..=31 => STANDARD[signal as usize - 1],
+        32 => Signal::SIG32,
+        64 => Signal::SIG64,
+        33..=63 => Signal(Signal::SIG33.0 + (signal - FIRST_REAL_TIME) as u8),
+        _ => Signal::UNKNOWN,
+    }
+}
+
+/// The Linux signal of gdb's number; `None` for "no signal" and what Linux has not.
+pub fn from_gdb(signal: Signal) -> Option<i32> {
+    (1..=64).find(|linux| to_gdb(*linux) == signal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_gdbs_manual() {
+        assert_eq!((to_gdb(10).0, to_gdb(17).0, to_gdb(34).0, to_gdb(63).0), (30, 20, 46, 75));
+        for signal in 1..=64 {
+            assert_eq!(from_gdb(to_gdb(signal)), Some(signal));
+        }
+        assert_eq!(from_gdb(Signal(0)), None);
+    }
+}
