@@ -1,6 +1,8 @@
 """The simulated network's name server, asked by resolvers of several kinds."""
 
 import os
+import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -78,3 +80,146 @@ def test_hosts_have_addresses_and_names(run_experiment):
         "1.0.0.11.in-addr.arpa 12 192.0.2.53 0 1 ",
         "nobody 1 192.0.2.53 3 0 ",
     ]
+
+
+# More than fits into 512 bytes, or into what EDNS may say.
+MANY = [f"many.site A 10.2.{n // 100}.{n % 100}" for n in range(150)]
+
+
+def asked(run_experiment, *commands, hosts=None, records=(), events=(), env=None):
+    """What these commands of a host say, each two seconds after the one before."""
+    processes = [{"path": str(c[0]), "args": [str(a) for a in c[1:]], "start_time": f"{2 + 2 * n} s", "expected_final_state": "any",
+                  "environment": env or {}} for n, c in enumerate(commands)]
+    text = experiment({"asker": (0, processes), **(hosts or {})}, graph((0, 0, "10 ms")))
+    text["belljar"] = {"dns": {"records": [*MANY, *records]}}
+    text["events"] = list(events)
+    done = run_experiment(text, pcap=True)
+    return [f.read_text() for f in done.streams("asker")], done
+
+
+def answers(text):
+    return [line.split() for line in text.splitlines() if line and not line.startswith(";")]
+
+
+@pytest.mark.needs("dig")
+def test_dig(run_experiment):
+    dig = "/usr/bin/dig"
+    said, _ = asked(
+        run_experiment, (dig, "+dnssec", "asker"), (dig, "+tcp", "asker"), (dig, "many.site"), (dig, "+notcp", "+noedns", "+ignore", "many.site"),
+        (dig, "nobody.site"), (dig, "-x", "11.0.0.1"), (dig, "TXT", "all.site"), (dig, "+tcp", "+keepopen", "asker", "A", "many.site", "A"),
+        (dig, "CH", "TXT", "version.bind"), records=["all.site TXT \"two  spaces\" \"and \\\"quotes\\\"\""])
+    plain, tcp, many, cut, nobody, reverse, text, twice, chaos = said
+    for one in (plain, tcp):
+        assert answers(one) == [["asker.", "3600", "IN", "A", "11.0.0.1"]] and "status: NOERROR" in one
+        assert "udp: 1232" in one and "flags: qr aa rd ra;" in one
+    assert "(TCP)" in tcp and "Query time: 20 msec" in tcp and "Query time: 20 msec" in plain
+    assert len(answers(many)) == 150 and "(TCP)" in many, "cut over UDP, so it comes over TCP"
+    assert "flags: qr aa tc rd ra;" in cut and "EDNS" not in cut
+    assert "status: NXDOMAIN" in nobody and answers(nobody)[0][:4] == [".", "60", "IN", "SOA"]
+    assert answers(reverse)[0][3:] == ["PTR", "asker."]
+    assert '"two  spaces" "and \\"quotes\\""' in text
+    assert len(answers(twice)) == 151 and "Query time: 20 msec" in twice.split("many.site.")[-1], "one connection"
+    assert "status: REFUSED" in chaos
+
+
+@pytest.mark.needs("host")
+def test_host(run_experiment):
+    said, _ = asked(run_experiment, ("/usr/bin/host", "asker"), ("/usr/bin/host", "11.0.0.1"), ("/usr/bin/host", "-t", "MX", "all.site"),
+                    ("/usr/bin/host", "nobody.site"), ("/usr/bin/host", "-T", "asker"), records=["all.site MX 5 asker"])
+    assert said[0] == "asker has address 11.0.0.1\n"
+    assert said[1] == "1.0.0.11.in-addr.arpa domain name pointer asker.\n"
+    assert said[2] == "all.site mail is handled by 5 asker.\n"
+    assert said[3] == "Host nobody.site not found: 3(NXDOMAIN)\n"
+    assert said[4].endswith("asker has address 11.0.0.1\n")
+
+
+UNBOUND = """
+server:
+    interface: 0.0.0.0
+    access-control: 0.0.0.0/0 allow
+    do-daemonize: no
+    chroot: ""
+    username: ""
+    pidfile: ""
+    directory: "."
+    use-syslog: no
+    module-config: "iterator"
+    do-not-query-localhost: no
+forward-zone:
+    name: "."
+    forward-addr: 192.0.2.53
+remote-control:
+    control-enable: no
+"""
+
+
+@pytest.mark.needs("dig", "unbound")
+def test_unbound_forwards_and_keeps(run_experiment, workdir):
+    (workdir / "unbound.conf").write_text(UNBOUND)
+    unbound = {"path": "/usr/sbin/unbound", "args": ["-d", "-c", str(workdir / "unbound.conf")], "expected_final_state": "running"}
+    dig = ("/usr/bin/dig", "@unbound")
+    said, _ = asked(run_experiment, (*dig, "asker"), (*dig, "asker"), (*dig, "nobody.site"), (*dig, "nobody.site"), (*dig, "many.site"),
+                    hosts={"unbound": (0, [unbound])})
+    first, again, nobody, still, many = said
+    # 20 ms to unbound, 20 ms more to the name server.
+    assert "Query time: 40 msec" in first and "Query time: 20 msec" in again
+    assert answers(first)[0][3:] == ["A", "11.0.0.1"] == answers(again)[0][3:]
+    assert "NXDOMAIN" in nobody and "NXDOMAIN" in still and "Query time: 20 msec" in still, "nothing is kept, too"
+    assert answers(nobody)[0][1] == "60" and answers(still)[0][1] == "58"
+    assert len(answers(many)) == 150
+
+
+DNSPYTHON = r"""
+import dns.resolver, dns.reversename, time
+r = dns.resolver.Resolver()
+begin = time.monotonic()
+print(r.resolve("asker", "A")[0], round(time.monotonic() - begin, 3))
+print(len(r.resolve("many.site", "A")), r.resolve("asker", "A", tcp=True)[0])
+print(r.resolve(dns.reversename.from_address("11.0.0.1"), "PTR")[0])
+for name, kind in (("nobody.site", "A"), ("asker", "AAAA"), ("site", "A")):
+    try:
+        r.resolve(name, kind)
+    except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer) as error:
+        print(type(error).__name__)
+"""
+
+
+def test_dnspython(run_experiment, workdir):
+    folder = workdir / "packages"
+    shutil.copytree(pathlib.Path(pytest.importorskip("dns").__file__).parent, folder / "dns")
+    said, _ = asked(run_experiment, ("/usr/bin/python3", "-c", DNSPYTHON), env={"PYTHONPATH": str(folder)})
+    assert said[0].splitlines() == ["11.0.0.1 0.02", "150 11.0.0.1", "asker.", "NXDOMAIN", "NoAnswer", "NoAnswer"], said
+
+
+SILENT = r"""
+import socket, struct, time
+s = socket.create_connection(("192.0.2.53", 53))
+query = struct.pack(">6H", 7, 0x100, 1, 0, 0, 0) + b"\5asker\0" + struct.pack(">2H", 1, 1)
+message = struct.pack(">H", len(query)) + query
+for part in (message[:1], message[1:20], message[20:] + message + message[:5], message[5:]):
+    s.sendall(part)
+    time.sleep(0.5)
+data = s.recv(4096)
+print(len(data), data.count(bytes([11, 0, 0, 1])))
+begin = time.monotonic()
+print(s.recv(100), round(time.monotonic() - begin, 2))
+try:
+    socket.create_connection(("192.0.2.53", 80), timeout=5)
+except ConnectionRefusedError:
+    print("refused")
+"""
+
+
+def test_queries_in_pieces_and_silence(run_experiment):
+    said, _ = asked(run_experiment, ("/usr/bin/python3", "-c", SILENT))
+    lines = said[0].splitlines()
+    # Two and a half queries: three answers; ten seconds after the last one the name server leaves.
+    assert lines[0].endswith(" 3") and lines[1] == "b'' 9.52" and lines[2] == "refused", lines
+
+
+@pytest.mark.needs("dig")
+def test_the_name_server_falls_silent(run_experiment):
+    dig = ("/usr/bin/dig", "+tries=1", "+timeout=1", "+short", "asker")
+    events = [{"at": "3 s", "dns_down": "all", "for": "3 s"}]
+    said, done = asked(run_experiment, dig, dig, (*dig, "+tcp"), dig, events=events)
+    assert said[0] == said[3] == "11.0.0.1\n" and "timed out" in said[1] and "11.0.0.1" not in said[1], said

@@ -88,12 +88,12 @@ impl Zone {
         *reply.opcode_mut() = query.opcode();
         let asked = query.opt();
         if asked.is_some() {
-            // RFC 6891 section 7: who speaks EDNS is answered in it.
+            // RFC 6891 section 7: who speaks EDNS is answered in it. Its version is not looked at: nobody
+            // speaks another than 0, and the parser takes the flag DO for part of it.
             *reply.opt_mut() = Some(OPT { opt_codes: Vec::new(), udp_packet_size: LONG, version: 0 });
         }
         match &query.questions[..] {
             _ if query.opcode() != OPCODE::StandardQuery => *reply.rcode_mut() = RCODE::NotImplemented,
-            _ if asked.is_some_and(|opt| opt.version != 0) => *reply.rcode_mut() = RCODE::BADVERS,
             [question] if !matches!(question.qclass, QCLASS::CLASS(CLASS::IN) | QCLASS::ANY) => {
                 *reply.rcode_mut() = RCODE::Refused;
             }
