@@ -25,6 +25,12 @@ def test_files(belljar, workdir):
     assert set(result["ns"]) == {"open", "stat", "read 4096", "read 65536", "write 4096", "write 65536"}
 
 
+@pytest.mark.needs("curl")
+def test_models(belljar, workdir):
+    result = bench(belljar, workdir, "models", "--hosts", 100, "--programs", 2, "--repeat", 1)
+    assert result["us_of_cpu_per_request"]["median"] > 0
+
+
 @pytest.mark.parametrize("weights", ["uniform", "exp", "ring"])
 def test_p2p(belljar, workdir, weights):
     size = ["--peers", 5, "--messages", 10, "--times", 2, 22, "--native-times", 1, 2, "--repeat", 1, "--weights", weights]

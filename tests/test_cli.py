@@ -315,6 +315,15 @@ def test_the_schema_has_the_keys_of_the_loader(belljar, schema, workdir, section
     assert set(keys[1].split(", ")) == set(found["properties"]), section
 
 
+def test_the_schema_has_the_keys_of_models(belljar, schema, workdir):
+    for model in schema["$defs"]["model"]["oneOf"]:
+        kind = model["properties"]["type"]["const"]
+        setting = f"hosts.alice.processes=[{{model: {{type: {kind}, qqqqqqqqqq: 1}}}}]"
+        done = execute([belljar, "run", write(workdir, TWO), "--show-config", "--set", setting], 10)
+        keys = re.search(r"valid keys are (.*)", done.err)
+        assert keys and set(keys[1].split(", ")) == set(model["properties"]), done
+
+
 def test_results_folders_are_refused_with_a_remedy(belljar, workdir):
     file = write(workdir, TWO)
     (workdir / "plain").write_text("")

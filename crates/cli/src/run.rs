@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::placement::Placement;
 use crate::workers::{self, Workers};
 use crate::{control, log, progress, session, shadow_options, topology};
-use belljar_config::{Experiment, Overrides, Setting};
+use belljar_config::{Experiment, Host, Overrides, Setting};
 use belljar_results::{ResultsFolder, Summary};
 use belljar_sim::{Output, RunOptions};
 use clap::builder::FalseyValueParser;
@@ -107,7 +107,10 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     for note in &experiment.notes {
         eprintln!("note: {note}");
     }
-    let hosts = experiment.hosts.iter().map(|host| host.name.as_str());
+    // Hosts of models alone write nothing but captures.
+    let writes =
+        |host: &&Host| !host.processes.is_empty() || host.models.is_empty() || host.options.pcap_enabled;
+    let hosts = experiment.hosts.iter().filter(writes).map(|host| host.name.as_str());
     let folder = ResultsFolder::create(&experiment.general.data_directory, hosts).map_err(Failure::usage)?;
     if let Some(template) = &experiment.general.template_directory {
         folder.fill(template).map_err(Failure::run)?;

@@ -1,6 +1,7 @@
 //! An experiment as YAML that reads back as the same experiment: `processed-config.yaml`.
 
 mod events;
+mod models;
 
 use crate::model::{Experiment, FinalState, GraphSource, Host, HostOptions, Process};
 use belljar_base::SimTime;
@@ -103,12 +104,15 @@ impl Experiment {
             out.text(3, "offset", &events::signed(host.clock.offset_ns));
             out.plain(3, "drift_ppm", events::ppm(host.clock.drift_ppb));
         }
-        match host.processes.is_empty() {
+        match host.processes.is_empty() && host.models.is_empty() {
             true => out.plain(2, "processes", "[]"),
             false => out.section(2, "processes"),
         }
         for each in &host.processes {
             process(out, each);
+        }
+        for each in &host.models {
+            models::model(out, each);
         }
     }
 }

@@ -22,7 +22,7 @@ pub use error::ConfigError;
 pub use events::{Action, ClockSettings, Event, HostSet, PathChange, ProcessRef, Target, When};
 pub use model::{
     Experiment, Experimental, Extensions, FinalState, General, GraphSource, Host, HostOptions, LogLevel,
-    Network, Placement, Process, StraceMode,
+    Model, Network, Placement, Process, StraceMode,
 };
 pub use overrides::{Overrides, parse_time};
 pub use programs::Surroundings;

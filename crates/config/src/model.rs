@@ -148,6 +148,8 @@ pub struct Host {
     pub clock: ClockSettings,
     /// Its processes in the order of the file.
     pub processes: Vec<Process>,
+    /// Its traffic models in the order of the file, where they stand among the processes.
+    pub models: Vec<Model>,
 }
 
 impl Host {
@@ -182,6 +184,17 @@ impl Default for HostOptions {
     fn default() -> HostOptions {
         HostOptions { log_level: None, pcap_enabled: false, pcap_capture_size: 65_535, shared: Vec::new() }
     }
+}
+
+/// Traffic that a host makes without a program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// What it does.
+    pub spec: Arc<belljar_models::Spec>,
+    /// When it starts.
+    pub start_time: SimTime,
+    /// When it is stopped.
+    pub shutdown_time: Option<SimTime>,
 }
 
 /// A program that a host runs.

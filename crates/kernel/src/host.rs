@@ -6,6 +6,7 @@ use crate::futex::FutexTable;
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
 use crate::machine::{Machine, Placement};
 use crate::mm::AddressSpace;
+use crate::model::{ModelSpec, Models};
 use crate::net::{NetStack, Resolver};
 use crate::process::{PidMap, Process, WaitStatus};
 use crate::thread::Thread;
@@ -61,6 +62,8 @@ pub struct HostConfig {
     pub resolver: Option<Resolver>,
     /// What to run.
     pub processes: Vec<ProcessSpec>,
+    /// Traffic models to run besides.
+    pub models: Vec<ModelSpec>,
     /// Whether to keep the packets that pass `eth0` and `lo` for [`Host::take_captured`].
     pub capture: bool,
     /// Whether to write each process's system calls next to its output.
@@ -68,6 +71,13 @@ pub struct HostConfig {
     /// Set from outside, it makes [`Host::run_until`] return early: somebody wants something of the
     /// host. Whoever runs it takes it back before running it on.
     pub attention: Arc<AtomicBool>,
+}
+
+impl HostConfig {
+    /// Whether anybody can see files there: models don't.
+    pub fn has_files(&self) -> bool {
+        self.models.is_empty() || !self.processes.is_empty()
+    }
 }
 
 /// A process that the experiment starts.
@@ -189,6 +199,7 @@ pub struct Host {
     pub(crate) ipc: crate::ipc::Ipc,
     pub(crate) files: Files,
     pub(crate) net: NetStack,
+    pub(crate) models: Models,
     /// `getrandom`, `/dev/random`, `AT_RANDOM`.
     pub(crate) random: Stream,
     pub(crate) reports: Vec<Report>,
@@ -246,6 +257,7 @@ impl Host {
             random: config.seed.stream(&["host", &config.name, "random"]),
             files: Files::new(&config),
             net,
+            models: Models::default(),
             strace: crate::strace::Strace::new(config.strace),
             debuggers: Default::default(),
             config,
@@ -274,7 +286,10 @@ impl Host {
             preempted: Map::new(),
             call_counts: Map::new(),
         };
-        if let Err(errno) = host.restore_files() {
+        host.schedule_models(SimTime::ZERO);
+        if host.has_files()
+            && let Err(errno) = host.restore_files()
+        {
             host.warn(format!("the files in the host's folder could not be taken up: {errno:?}"));
         }
         host
@@ -328,6 +343,10 @@ impl Host {
     pub fn files_read(&self) -> Vec<PathBuf> {
         self.machine.files_read()
     }
+    /// Whether anybody can see files here.
+    pub(crate) fn has_files(&self) -> bool {
+        self.config.has_files()
+    }
     /// Its clock.
     pub fn now(&self) -> SimTime {
         self.clock.now()
@@ -337,7 +356,8 @@ impl Host {
     pub fn finished_at(&self) -> Option<SimTime> {
         let all_started = self.specs_started == self.config.processes.len();
         let finished = all_started && self.processes.iter().all(|(_, process)| process.ended.is_some());
-        finished.then_some(self.last_end)
+        let models = self.models_finished_at()?;
+        finished.then_some(self.last_end.max(models))
     }
 
     /// Counts something that a program asked for and did not fully get.

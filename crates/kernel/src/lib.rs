@@ -24,6 +24,7 @@ pub mod ids;
 mod ipc;
 pub mod machine;
 mod mm;
+mod model;
 mod net;
 mod power;
 pub mod process;
@@ -41,6 +42,7 @@ mod wall_clock;
 
 pub use debug::{DebugProcess, DebugResume, DebugStop, DebugThread};
 pub use host::{Captured, Departure, Host, HostConfig, Output, ProcessSpec, Report};
+pub use model::ModelSpec;
 pub use net::Resolver;
 pub use net::{StackCounters, TcpSample};
 pub use process::WaitStatus;

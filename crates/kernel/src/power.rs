@@ -37,6 +37,7 @@ impl Host {
         let stack_counters = self.net.counters;
         let before = (self.reports.len(), self.departures.len(), self.captured.len());
         let at = self.clock.now();
+        self.crash_models();
         let running = self.running_specs();
         let processes: Vec<ProcessKey> = self.processes.iter().map(|(key, _)| ProcessKey(key)).collect();
         for process in processes {
@@ -77,10 +78,11 @@ impl Host {
         self.is_down = false;
         let now = self.clock.now();
         self.clock.boot();
-        for directory in VOLATILE {
-            self.empty_directory(directory);
+        if self.has_files() {
+            VOLATILE.iter().for_each(|directory| self.empty_directory(directory));
         }
         schedule_processes(&self.config, now, &mut self.timers);
+        self.schedule_models(now);
         self.specs_started = unscheduled(&self.config);
         if now < self.config.bootstrap_end {
             self.net.eth0.nic.set_bandwidths(now, None, None);
@@ -133,6 +135,9 @@ impl Host {
 
     /// Everything in the host's own layer is gone, and what programs wrote where they started.
     fn lose_files(&mut self) {
+        if !self.has_files() {
+            return;
+        }
         self.files = Files::new(&self.config);
         let directory = self.config.directory.clone();
         self.remove_natively(&directory.join("fs"));

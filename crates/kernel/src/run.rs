@@ -38,6 +38,7 @@ impl Host {
                     self.fire_next();
                 }
                 _ if self.clock.now() >= limit => return,
+                _ if self.has_model_work() => self.run_next_model(),
                 _ if self.is_runnable() => self.run_next_thread(limit),
                 Some(at) if at < limit => self.clock.advance(at),
                 _ => return,
@@ -47,7 +48,10 @@ impl Host {
 
     /// When the host will next do something; `None` if nothing but a packet can wake it.
     pub fn next_event(&self) -> Option<SimTime> {
-        if self.is_runnable() { Some(self.clock.now()) } else { self.next_due() }
+        match self.is_runnable() || self.has_model_work() {
+            true => Some(self.clock.now()),
+            false => self.next_due(),
+        }
     }
 
     fn is_runnable(&self) -> bool {
@@ -81,6 +85,11 @@ impl Host {
             TimerAction::Interface(n) => self.interface_timer(n),
             TimerAction::Resolver => self.resolver_timer(),
             TimerAction::BootstrapEnd => self.limit_bandwidths(),
+            TimerAction::StartModel(n) => self.start_model(n),
+            TimerAction::StopModel(n) => self.stop_model(n),
+            TimerAction::WakeModel { model, generation, token } => {
+                self.wake_model(model, generation, token);
+            }
         }
     }
 

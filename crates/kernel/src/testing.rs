@@ -159,6 +159,7 @@ pub fn config() -> HostConfig {
         cpu: Default::default(),
         names: Arc::default(),
         processes: Vec::new(),
+        models: Vec::new(),
         capture: false,
         strace: false,
         attention: Default::default(),

@@ -31,6 +31,19 @@ pub enum TimerAction {
     Resolver,
     /// Bandwidths are limited from now on (`net/`).
     BootstrapEnd,
+    /// The experiment starts a traffic model (`model/`).
+    StartModel(u32),
+    /// The experiment stops it.
+    StopModel(u32),
+    /// A model asked to be woken.
+    WakeModel {
+        /// Its number in the configuration.
+        model: u32,
+        /// Tells it from another one of the same number, before a crash.
+        generation: u32,
+        /// What it gave.
+        token: u64,
+    },
 }
 
 /// The pending timers of one host.

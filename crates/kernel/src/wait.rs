@@ -4,7 +4,7 @@
 //! it, first in first out, each of which tries its call again, and marks the epoll items that watch
 //! it. A thread may stand in several queues at once and leaves all of them when it is continued.
 
-use crate::ids::{EpollKey, ThreadKey, WaitQueueId};
+use crate::ids::{EpollKey, SocketKey, ThreadKey, WaitQueueId};
 use slab::Slab;
 use std::collections::VecDeque;
 
@@ -19,6 +19,13 @@ pub enum Waiter {
         epoll: EpollKey,
         /// The item within it.
         item: usize,
+    },
+    /// A traffic model that owns the socket, until it is closed.
+    Model {
+        /// Its number in the configuration.
+        model: u32,
+        /// The socket.
+        socket: SocketKey,
     },
 }
 

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 /// hosts/<name>/<program>.<pid>.{stdout,stderr,strace}
 /// hosts/<name>/{lo,eth0}.pcap
 /// hosts/<name>/fs/          what the host's processes wrote elsewhere
+/// flows.csv                 what traffic models did, if there are any
 /// metrics/{hosts,tcp}.csv   time series, if the experiment asks for them
 /// topology.json             the network as drawn by `belljar report`
 /// manifest.sha256           the machine's files that the run has read, as sha256sum(1) checks them

@@ -20,7 +20,7 @@ pub use capture::CaptureWriter;
 pub use diff::{Comparison, Difference, compare};
 pub use folder::{ResultsError, ResultsFolder};
 pub use report::report;
-pub use statistics::{HostStatistics, ProcessStatistics, Statistics};
+pub use statistics::{HostStatistics, ModelStatistics, ProcessStatistics, Quantiles, Statistics};
 pub use summary::Summary;
 pub use tables::{Section, table};
 pub use topology::{Topology, TopologyEdge, TopologyHost, TopologyNode};

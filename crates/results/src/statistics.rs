@@ -9,6 +9,9 @@ pub struct Statistics {
     pub simulated_seconds: f64,
     /// Per host in name order.
     pub hosts: Map<String, HostStatistics>,
+    /// Traffic models by the name that the experiment gives them, of all hosts.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub models: Map<String, ModelStatistics>,
     /// System calls of all hosts by name.
     pub syscalls: Map<String, u64>,
     /// What programs asked for and did not fully get, with how often.
@@ -57,6 +60,82 @@ pub struct ProcessStatistics {
     pub problem: Option<String>,
 }
 
+/// What the models of one name have done. A flow is a transfer, a request, a query, a stream.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ModelStatistics {
+    /// How many there are.
+    pub models: u64,
+    /// Flows that came to their end.
+    pub done: u64,
+    /// Flows that were under way when the model or the simulation was stopped.
+    pub cut: u64,
+    /// Flows that failed, by the reason.
+    pub failed: Map<String, u64>,
+    /// Bytes that the models sent in flows.
+    pub bytes_out: u64,
+    /// Bytes that they received.
+    pub bytes_in: u64,
+    /// Datagrams that they sent, or received where they are sinks.
+    pub datagrams: u64,
+    /// Datagrams that sinks have missed.
+    pub lost: u64,
+    /// The time from beginning to end of the flows that are done.
+    pub completion: Option<Quantiles>,
+    /// Models that could not run, and why.
+    pub problems: Vec<String>,
+}
+
+/// What a set of times looks like, in seconds. A quantile is the least of them that so many are not
+/// longer than.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// The mean.
+    pub mean: f64,
+    /// Half of them.
+    pub median: f64,
+    /// 90 of 100.
+    pub p90: f64,
+    /// 99 of 100.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+impl ModelStatistics {
+    /// Takes in what models of the same name on other hosts have done; the times must be summed up anew.
+    pub fn add(&mut self, other: ModelStatistics) {
+        self.models += other.models;
+        self.done += other.done;
+        self.cut += other.cut;
+        for (why, count) in other.failed {
+            *self.failed.entry(why).or_default() += count;
+        }
+        self.bytes_out += other.bytes_out;
+        self.bytes_in += other.bytes_in;
+        self.datagrams += other.datagrams;
+        self.lost += other.lost;
+        self.completion = None;
+        self.problems.extend(other.problems);
+    }
+}
+
+impl Quantiles {
+    /// Those of these times; `None` if there are none.
+    pub fn of(mut seconds: Vec<f64>) -> Option<Quantiles> {
+        seconds.sort_by(f64::total_cmp);
+        let n = seconds.len();
+        let at = |percent: usize| seconds[(n * percent).div_ceil(100).max(1) - 1];
+        let sum: f64 = seconds.iter().sum();
+        (n > 0).then(|| Quantiles {
+            mean: sum / n as f64,
+            median: at(50),
+            p90: at(90),
+            p99: at(99),
+            max: at(100),
+        })
+    }
+}
+
 impl Statistics {
     /// Takes in what another part of the same run has.
     pub fn add(&mut self, other: Statistics) {
@@ -78,5 +157,19 @@ impl Statistics {
         let mut text = serde_json::to_string_pretty(self).expect("plain data can be serialised");
         text.push('\n');
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_among_the_times() {
+        assert_eq!(Quantiles::of(Vec::new()), None);
+        let one = Quantiles::of(vec![3.0]).unwrap();
+        assert_eq!((one.mean, one.median, one.p99, one.max), (3.0, 3.0, 3.0, 3.0));
+        let all = Quantiles::of((1..=200).rev().map(f64::from).collect()).unwrap();
+        assert_eq!((all.mean, all.median, all.p90, all.p99, all.max), (100.5, 100.0, 180.0, 198.0, 200.0));
     }
 }

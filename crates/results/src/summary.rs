@@ -24,6 +24,7 @@ impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stats = self.statistics;
         self.processes(f)?;
+        self.models(f)?;
         let (packets, bytes) =
             stats.hosts.values().fold((0, 0), |(p, b), h| (p + h.packets_out, b + h.bytes_out));
         let dropped: u64 = stats.hosts.values().flat_map(|h| h.drops.values()).sum();
@@ -66,11 +67,48 @@ impl Summary<'_> {
                 None => writeln!(f)?,
             }
         }
+        if all.is_empty() && !self.statistics.models.is_empty() {
+            return Ok(());
+        }
         if bad > 0 {
             writeln!(f, "{bad} of {} processes did not end as expected", all.len())
         } else {
             writeln!(f, "all {} processes ended as expected", all.len())
         }
+    }
+
+    fn models(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let models = &self.statistics.models;
+        let width = models.keys().map(|name| name.chars().count()).max().unwrap_or(0).max(8);
+        if !models.is_empty() {
+            writeln!(
+                f,
+                "{:<width$} {:>7} {:>8} {:>8} {:>6} {:>10} {:>10} {:>11} {:>11}",
+                "models", "count", "flows", "failed", "cut", "sent", "received", "median", "99 %"
+            )?;
+        }
+        for (name, m) in models {
+            let failed: u64 = m.failed.values().sum();
+            let time = |pick: fn(&crate::Quantiles) -> f64| {
+                m.completion.as_ref().map_or("-".to_owned(), |times| format!("{:.6} s", pick(times)))
+            };
+            writeln!(
+                f,
+                "{name:<width$} {:>7} {:>8} {failed:>8} {:>6} {:>10} {:>10} {:>11} {:>11}",
+                m.models,
+                m.done + m.cut + failed,
+                m.cut,
+                bytes_text(m.bytes_out),
+                bytes_text(m.bytes_in),
+                time(|times| times.median),
+                time(|times| times.p99),
+            )?;
+        }
+        let problems = models.values().flat_map(|m| &m.problems);
+        for problem in problems.take(LIST_WARNINGS) {
+            writeln!(f, "FAIL {problem}")?;
+        }
+        Ok(())
     }
 
     fn shortfalls(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

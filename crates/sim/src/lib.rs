@@ -10,6 +10,7 @@ mod cells;
 mod debug;
 mod fabric;
 mod faults;
+mod flows;
 mod manifest;
 mod metrics;
 mod node;

@@ -233,6 +233,7 @@ impl HostNode {
     }
     /// Writes out what is buffered.
     pub fn finish_output(&mut self) {
+        self.kernel.finish_models();
         self.collect();
         let path = self.output.folder.host(self.kernel.name());
         let described = self.kernel.finish_files();

@@ -3,6 +3,7 @@
 use crate::cells::{self, Meeting};
 use crate::debug::DebugHub;
 use crate::fabric::Fabric;
+use crate::flows;
 use crate::manifest;
 use crate::metrics;
 use crate::outcome;
@@ -56,6 +57,7 @@ pub struct Part {
     statistics: Statistics,
     files_read: Set<OsString>,
     metrics: metrics::Metrics,
+    flows: flows::Flows,
     failure: Option<String>,
     /// All cells end alike: only the first one's counts.
     #[serde(skip, default = "stopped")]
@@ -82,7 +84,9 @@ pub struct Finished {
 impl Finished {
     /// Whether every process ended as the experiment expects.
     pub fn as_expected(&self) -> bool {
-        self.statistics.hosts.values().flat_map(|host| &host.processes).all(|process| process.as_expected)
+        let processes = self.statistics.hosts.values().flat_map(|host| &host.processes);
+        processes.into_iter().all(|process| process.as_expected)
+            && self.statistics.models.values().all(|model| model.problems.is_empty())
     }
 }
 
@@ -142,6 +146,7 @@ pub fn run_part(
     Part {
         files_read: manifest::files_read(&nodes, folder),
         metrics: metrics::collect(&mut nodes, committed),
+        flows: flows::collect(experiment, &nodes),
         statistics: outcome::statistics(experiment, &nodes, committed),
         failure: failure.map(|error| error.to_string()),
         ending,
@@ -161,12 +166,14 @@ pub fn conclude(
         all.statistics.add(part.statistics);
         all.files_read.extend(part.files_read);
         all.metrics.add(part.metrics);
+        all.flows.add(part.flows);
         all.failure = all.failure.or(part.failure);
     }
     manifest::write(&all.files_read, folder)?;
     if experiment.belljar.metrics_interval.is_some() {
         metrics::write(all.metrics, experiment, folder)?;
     }
+    all.statistics.models = flows::write(all.flows, experiment, folder)?;
     folder.write("sim-stats.json", all.statistics.to_json().as_bytes())?;
     match all.failure {
         Some(error) => Err(SimError::Output(error)),

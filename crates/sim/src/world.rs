@@ -6,9 +6,9 @@ use crate::node::{HostNode, HostOutput};
 use crate::run::RunOptions;
 use crate::schedule::HostChange;
 use belljar_base::{HostId, Map, Seed, SimTime};
-use belljar_config::{Experiment, Host as HostSettings, Placement, Process, StraceMode};
+use belljar_config::{Experiment, Host as HostSettings, Model, Placement, Process, StraceMode};
 use belljar_kernel::clock::{CallLatency, CpuModel};
-use belljar_kernel::{Host, HostConfig, ProcessSpec, Resolver};
+use belljar_kernel::{Host, HostConfig, ModelSpec, ProcessSpec, Resolver};
 use belljar_net::NicConfig;
 use belljar_platform::HostMachine;
 use belljar_results::ResultsFolder;
@@ -36,8 +36,16 @@ pub fn build(
 ) -> Vec<HostNode> {
     let names = Arc::new(fabric.names());
     let zone = Arc::new(experiment.zone());
-    let count = experiment.hosts.len() as u32;
-    let ids = (0..count).map(HostId);
+    // Only hosts with programs have room for guests.
+    let has_programs = |host: &HostSettings| !host.processes.is_empty() || host.models.is_empty();
+    let mut programs = 0;
+    let place = |host: &HostSettings| {
+        let place = programs;
+        programs += u32::from(has_programs(host));
+        place
+    };
+    let places: Vec<u32> = experiment.hosts.iter().map(place).collect();
+    let ids = (0..experiment.hosts.len() as u32).map(HostId);
     let hosts = ids.zip(experiment.hosts.iter().zip(changes)).filter(|(id, _)| mine(*id));
     let nodes = hosts.map(|(id, (settings, changes))| {
         let mut config = host_config(experiment, settings, id, folder, options, names.clone());
@@ -47,7 +55,7 @@ pub fn build(
         config.attention = port.attention.clone();
         let debug = DebugState::new(port, options.interrupt.clone());
         let epoch_secs = config.epoch_secs;
-        let kernel = Host::new(config, Box::new(HostMachine::new(id.0, count)));
+        let kernel = Host::new(config, Box::new(HostMachine::new(places[id.index()], programs)));
         let output = HostOutput {
             folder: folder.clone(),
             epoch_secs,
@@ -98,6 +106,7 @@ fn host_config(
             .iter()
             .map(|process| process_spec(process, settings, options))
             .collect(),
+        models: settings.models.iter().map(model_spec).collect(),
         capture: settings.options.pcap_enabled,
         strace: experiment.experimental.strace_logging_mode != StraceMode::Off,
         attention: Default::default(),
@@ -140,6 +149,10 @@ fn process_spec(process: &Process, host: &HostSettings, options: &RunOptions) ->
             Placement::Auto => None,
         },
     }
+}
+
+fn model_spec(model: &Model) -> ModelSpec {
+    ModelSpec { spec: model.spec.clone(), start: model.start_time, stop: model.shutdown_time }
 }
 
 /// The file name of a program.

@@ -1,17 +1,16 @@
 //! Section `hosts` and the options of hosts.
 
-use super::{events_values, process};
+use super::{events_values, models, process};
 use crate::Surroundings;
 use crate::error::Problem;
 use crate::events::ClockSettings;
-use crate::model::{Host, HostOptions, LogLevel, Network, Placement, Process};
+use crate::model::{Host, HostOptions, LogLevel, Model, Network, Placement, Process};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Entry, Node, Section};
-use belljar_base::Map;
+use belljar_base::{Map, Set};
 use belljar_net::{AddressError, Addresses, Graph, NodeIndex};
 use std::net::Ipv4Addr;
 use std::path::{Component, PathBuf};
-use std::rc::Rc;
 
 const HOST_KEYS: &[&str] =
     &["network_node_id", "ip_addr", "bandwidth_up", "bandwidth_down", "host_options", "clock", "processes"];
@@ -22,6 +21,7 @@ pub(super) struct Context<'a> {
     pub(super) network: &'a Network,
     pub(super) defaults: HostOptions,
     pub(super) placement: Placement,
+    pub(super) name_server: Ipv4Addr,
     pub(super) around: &'a Surroundings,
 }
 
@@ -35,6 +35,7 @@ struct Draft<'a> {
     options: HostOptions,
     clock: ClockSettings,
     processes: Vec<Process>,
+    models: Vec<Model>,
 }
 
 pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem> {
@@ -42,12 +43,19 @@ pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem>
     if entries.is_empty() {
         return Err(node.problem("there are no hosts").help("add at least one host"));
     }
-    let mut drafts = entries.iter().map(|entry| draft(entry, context)).collect::<Result<Vec<_>, _>>()?;
+    let by_name: Set<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
+    let named = models::Hosts {
+        has: &|name| by_name.contains(name),
+        names: &|| by_name.iter().copied().collect(),
+        name_server: context.name_server,
+    };
+    let drafts = entries.iter().map(|entry| draft(entry, context, &named));
+    let mut drafts = drafts.collect::<Result<Vec<_>, _>>()?;
     check_self_loops(&drafts, &context.network.graph)?;
     drafts.sort_by(|a, b| a.entry.key.cmp(&b.entry.key));
     let wanted = drafts.iter().map(|d| (d.entry.key.as_str(), d.address.map(|(_, address)| address)));
     let addresses = Addresses::assign(wanted).map_err(|error| address_problem(&drafts, error))?;
-    Ok(drafts
+    let mut hosts: Vec<Host> = drafts
         .into_iter()
         .zip(addresses.iter())
         .map(|(draft, (_, name, address))| Host {
@@ -59,11 +67,14 @@ pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem>
             options: draft.options,
             clock: draft.clock,
             processes: draft.processes,
+            models: draft.models,
         })
-        .collect())
+        .collect();
+    models::resolve(&mut hosts);
+    Ok(hosts)
 }
 
-fn draft<'a>(entry: &'a Entry, context: &Context) -> Result<Draft<'a>, Problem> {
+fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Result<Draft<'a>, Problem> {
     check_name(entry)?;
     let place = format!("host '{}'", entry.key);
     let mut s = Section::new(&entry.value, &place, HOST_KEYS, false)?;
@@ -79,10 +90,15 @@ fn draft<'a>(entry: &'a Entry, context: &Context) -> Result<Draft<'a>, Problem> 
     let bandwidth_up = bandwidth(&s, "bandwidth_up", in_graph.bandwidth_up, in_graph.id)?;
     let bandwidth_down = bandwidth(&s, "bandwidth_down", in_graph.bandwidth_down, in_graph.id)?;
     let list = section::list(s.required("processes", "processes: [ { path: /bin/true } ]")?, "processes")?;
-    let read = |item: &Rc<Node>| process::read(item, &entry.key, context.placement, context.around);
-    let processes = list.iter().map(read).collect::<Result<_, _>>()?;
+    let (mut processes, mut models) = (Vec::new(), Vec::new());
+    for item in list {
+        match models::is_model(item) {
+            true => models.push(models::read(item, &entry.key, named)?),
+            false => processes.push(process::read(item, &entry.key, context.placement, context.around)?),
+        }
+    }
     let clock = s.read("clock", events_values::clock)?.unwrap_or_default();
-    Ok(Draft { entry, node, address, bandwidth_up, bandwidth_down, options, clock, processes })
+    Ok(Draft { entry, node, address, bandwidth_up, bandwidth_down, options, clock, processes, models })
 }
 
 /// hostname(7): letters, digits, hyphens and dots; labels of 1 to 63 characters, 253 in all. Capital

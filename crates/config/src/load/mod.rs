@@ -6,6 +6,7 @@ mod experimental;
 mod extensions;
 mod general;
 mod hosts;
+mod models;
 mod network;
 mod process;
 #[cfg(test)]
@@ -114,6 +115,7 @@ impl Experiment {
             options: HostOptions::default(),
             clock: Default::default(),
             processes: vec![process],
+            models: Vec::new(),
         };
         Ok(Experiment {
             general: general::defaults(EXEC_STOP_TIME),
@@ -149,7 +151,8 @@ fn experiment(source: &Source, around: &Surroundings, settings: &[Setting]) -> R
         Some(node) => hosts::options(node, "host_option_defaults", &HostOptions::default())?,
         None => HostOptions::default(),
     };
-    let context = hosts::Context { network: &network, defaults, placement: belljar.placement, around };
+    let (placement, name_server) = (belljar.placement, belljar.dns_address);
+    let context = hosts::Context { network: &network, defaults, placement, name_server, around };
     let hosts = hosts::read(
         file.required("hosts", "hosts: { alice: { network_node_id: 0, processes: [] } }")?,
         &context,

@@ -8,8 +8,10 @@ use crate::{Signal, Surroundings};
 use belljar_base::{Map, SimTime};
 use belljar_net::suggest::nearest;
 
+/// An item with `model` is read by `models`.
 const KEYS: &[&str] = &[
     "path",
+    "model",
     "args",
     "arg0",
     "environment",

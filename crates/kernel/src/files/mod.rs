@@ -118,7 +118,10 @@ impl Files {
             signalfds: Slab::new(),
             fifos: Map::new(),
         };
-        tree::new_tree(&mut files, config);
+        // Of models alone nobody sees files.
+        if config.has_files() {
+            tree::new_tree(&mut files, config);
+        }
         files
     }
     /// A number that no inode of this host has had.

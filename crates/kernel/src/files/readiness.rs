@@ -101,6 +101,7 @@ impl Host {
                     let woke = self.epoll_item_changed(epoll, item, events);
                     exclusive_told |= exclusive && woke;
                 }
+                Waiter::Model { model, socket } => self.model_socket_changed(model, socket),
             }
         }
     }

@@ -26,6 +26,9 @@ impl Host {
     /// The simulation ends: says in the host's folder what the files themselves do not say, and
     /// removes what had no name.
     pub fn finish_files(&mut self) -> Result<(), Errno> {
+        if !self.has_files() {
+            return Ok(());
+        }
         self.remove_all_unnamed();
         let mut text = String::from("#mtree\n");
         let written = text.len();

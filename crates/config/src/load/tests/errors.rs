@@ -4,6 +4,7 @@ use super::*;
 
 mod files;
 mod hosts;
+mod models;
 mod processes;
 mod sections;
 

@@ -42,18 +42,10 @@ pub fn connect(
         }
         Role::Listening(_) => Err(Errno::EISCONN),
         Role::Connection(_) if !tcp.connecting => Err(Errno::EISCONN),
-        Role::Connection(connection) => match connection.state() {
-            State::SynSent | State::SynReceived if again => Ok(Attempt::Wait(queue)),
-            State::SynSent | State::SynReceived => Err(Errno::EALREADY),
-            State::Closed => {
-                let error = connection.take_error().map_or(Errno::ECONNABORTED, errno);
-                call.host.tcp_forget_connection(key);
-                Err(error)
-            }
-            _ => {
-                tcp.connecting = false;
-                Ok(Attempt::Done(()))
-            }
+        Role::Connection(_) => match call.host.tcp_connected(key)? {
+            true => Ok(Attempt::Done(())),
+            false if again => Ok(Attempt::Wait(queue)),
+            false => Err(Errno::EALREADY),
         },
         Role::Idle => {
             let peer = call.host.tcp_peer(key, address)?;
@@ -73,6 +65,24 @@ impl Host {
         }
     }
 
+    /// Whether the handshake that `connect` began is complete; why it failed, once.
+    pub(crate) fn tcp_connected(&mut self, key: SocketKey) -> Result<bool, Errno> {
+        let tcp = self.tcp(key);
+        let Some(connection) = tcp.connection() else { return Err(Errno::ENOTCONN) };
+        match connection.state() {
+            State::SynSent | State::SynReceived => Ok(false),
+            State::Closed => {
+                let error = connection.take_error().map_or(Errno::ECONNABORTED, errno);
+                self.tcp_forget_connection(key);
+                Err(error)
+            }
+            _ => {
+                tcp.connecting = false;
+                Ok(true)
+            }
+        }
+    }
+
     fn tcp_peer(&mut self, key: SocketKey, raw: &[u8]) -> Result<SocketAddr, Errno> {
         let domain = self.socket(key).domain;
         if domain == c::AF_INET && raw.len() < 16 {
@@ -85,7 +95,7 @@ impl Host {
     }
 
     /// Gives a socket a local end; `port` 0 lets the kernel choose.
-    pub(super) fn tcp_bind(&mut self, key: SocketKey, ip: Option<IpAddr>, port: u16) -> Result<(), Errno> {
+    pub(crate) fn tcp_bind(&mut self, key: SocketKey, ip: Option<IpAddr>, port: u16) -> Result<(), Errno> {
         let domain = self.socket(key).domain;
         let reach = Reach::new(domain, self.tcp(key).ip.v6_only, ip);
         let chosen = match port {

@@ -13,38 +13,48 @@ use belljar_tcp::{Admission, Connection, Listener, Repr};
 use std::net::SocketAddr;
 
 pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(), Errno> {
-    let tcp = call.host.tcp(key);
-    match &mut tcp.role {
-        Role::Listening(listener) => {
-            listener.set_backlog(backlog);
-            return Ok(());
-        }
-        Role::Connection(_) => return Err(Errno::EINVAL),
-        Role::Idle => {}
-    }
-    let bound = tcp.bound;
-    match bound {
-        None => call.host.tcp_bind(key, None, 0)?,
-        Some(bound) if !call.host.tcp_port_is_free(key, &bound.reach, bound.port, true) => {
-            return Err(Errno::EADDRINUSE);
-        }
-        Some(_) => {}
-    }
-    call.host.tcp(key).role = Role::Listening(Listener::new(backlog));
-    Ok(())
+    call.host.tcp_listen(key, backlog)
 }
 
 pub fn accept(call: &mut Call<'_>, key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
     let queue = call.host.socket_queue(key);
-    let Role::Listening(listener) = &mut call.host.tcp(key).role else { return Err(Errno::EINVAL) };
-    let Some(child) = listener.accept() else { return Ok(Attempt::Wait(queue)) };
-    let tcp = call.host.tcp(child);
-    tcp.parent = None;
-    tcp.queued_for_accept = false;
-    Ok(Attempt::Done(child))
+    Ok(call.host.tcp_accept(key)?.map_or(Attempt::Wait(queue), Attempt::Done))
 }
 
 impl Host {
+    /// Lets a socket listen.
+    pub(crate) fn tcp_listen(&mut self, key: SocketKey, backlog: usize) -> Result<(), Errno> {
+        let tcp = self.tcp(key);
+        match &mut tcp.role {
+            Role::Listening(listener) => {
+                listener.set_backlog(backlog);
+                return Ok(());
+            }
+            Role::Connection(_) => return Err(Errno::EINVAL),
+            Role::Idle => {}
+        }
+        let bound = tcp.bound;
+        match bound {
+            None => self.tcp_bind(key, None, 0)?,
+            Some(bound) if !self.tcp_port_is_free(key, &bound.reach, bound.port, true) => {
+                return Err(Errno::EADDRINUSE);
+            }
+            Some(_) => {}
+        }
+        self.tcp(key).role = Role::Listening(Listener::new(backlog));
+        Ok(())
+    }
+
+    /// The next connection of a listener, if there is one.
+    pub(crate) fn tcp_accept(&mut self, key: SocketKey) -> Result<Option<SocketKey>, Errno> {
+        let Role::Listening(listener) = &mut self.tcp(key).role else { return Err(Errno::EINVAL) };
+        let Some(child) = listener.accept() else { return Ok(None) };
+        let tcp = self.tcp(child);
+        tcp.parent = None;
+        tcp.queued_for_accept = false;
+        Ok(Some(child))
+    }
+
     /// A SYN for a listener begins a connection, if there is room for one.
     pub(super) fn tcp_admit(
         &mut self,

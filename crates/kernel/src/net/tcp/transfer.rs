@@ -3,10 +3,12 @@
 use super::{Role, errno};
 use crate::call::Call;
 use crate::guest::Buffers;
+use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::message::{Attempt, Incoming, Outgoing, Received};
+use belljar_base::SimTime;
 use belljar_linux_abi::{Errno, c};
-use belljar_tcp::State;
+use belljar_tcp::{Connection, State};
 
 /// The most that one attempt moves: bounds the scratch buffer.
 const CHUNK: usize = 256 * 1_024;
@@ -116,4 +118,43 @@ fn rest_of(buffers: &Buffers, mut skip: usize) -> Buffers {
         rest.push((addr + cut, len - cut));
     }
     rest
+}
+
+impl Host {
+    /// Sends over a connection; how many bytes there was room for.
+    pub(crate) fn tcp_write(&mut self, key: SocketKey, data: &[u8]) -> Result<usize, Errno> {
+        let now = self.clock.now();
+        let connection = self.tcp(key).connection().ok_or(Errno::EPIPE)?;
+        if !connection.can_send() {
+            return Err(connection.take_error().map_or(Errno::EPIPE, errno));
+        }
+        if data.is_empty() {
+            return Ok(0);
+        }
+        let sent = connection.send(data, now);
+        self.tcp_pump(key);
+        self.flush_network();
+        Ok(sent)
+    }
+
+    /// Lets `take` take up to `len` bytes from a connection; how many it took, `None` at the end.
+    pub(crate) fn tcp_read(
+        &mut self,
+        key: SocketKey,
+        len: usize,
+        take: impl FnOnce(&mut Connection, SimTime) -> usize,
+    ) -> Result<Option<usize>, Errno> {
+        let now = self.clock.now();
+        let connection = self.tcp(key).connection().ok_or(Errno::ENOTCONN)?;
+        if len.min(connection.readable_bytes()) == 0 {
+            if let Some(error) = connection.take_error() {
+                return Err(errno(error));
+            }
+            return Ok(if connection.is_read_closed() { None } else { Some(0) });
+        }
+        let taken = take(connection, now);
+        self.tcp_pump(key);
+        self.flush_network();
+        Ok(Some(taken))
+    }
 }

@@ -138,7 +138,7 @@ impl Host {
     }
 
     /// Gives an unbound socket a local end; `port` 0 lets the kernel choose.
-    pub(super) fn udp_bind(
+    pub(crate) fn udp_bind(
         &mut self,
         key: SocketKey,
         ip: Option<IpAddr>,

@@ -2,6 +2,7 @@
 
 use super::{Datagram, charge};
 use crate::call::Call;
+use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::ip::IpOptions;
 use crate::net::message::{Attempt, ControlMessage, Incoming, RawAddress, Received};
@@ -10,7 +11,7 @@ use crate::net::{address, interface_index};
 use belljar_base::SimTime;
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo, TimePair};
 use belljar_linux_abi::{Errno, c};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use zerocopy::IntoBytes;
 
 pub fn receive(
@@ -131,4 +132,22 @@ fn receive_error(call: &mut Call<'_>, key: SocketKey) -> Result<Attempt<Received
     let name: RawAddress = address::emit(domain, error.destination);
     let control = vec![ControlMessage { level, type_, data }];
     Ok(Attempt::Done(Received { value: 0, name, control, flags: c::MSG_ERRQUEUE }))
+}
+
+impl Host {
+    /// The next datagram's payload, in `out`, and who sent it; `None` if there is none.
+    pub(crate) fn udp_receive(
+        &mut self,
+        key: SocketKey,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<SocketAddr>, Errno> {
+        out.clear();
+        self.socket(key).take_error()?;
+        let udp = self.udp(key);
+        let Some(datagram) = udp.queue.pop_front() else { return Ok(None) };
+        udp.queued_charge = udp.queued_charge.saturating_sub(charge(datagram.packet.len()));
+        out.extend_from_slice(&datagram.packet[datagram.payload.clone()]);
+        self.recycle_buffer(datagram.packet);
+        Ok(Some(datagram.source))
+    }
 }

@@ -158,6 +158,32 @@ impl Host {
         Ok(destination)
     }
 
+    /// Sends a datagram; false if the send buffer is full.
+    pub(crate) fn udp_send(
+        &mut self,
+        key: SocketKey,
+        destination: SocketAddr,
+        payload: &[u8],
+    ) -> Result<bool, Errno> {
+        let socket = self.socket(key);
+        let send_buffer = socket.options.send_buffer;
+        socket.take_error()?;
+        if payload.len() > MAX_PAYLOAD {
+            return Err(Errno::EMSGSIZE);
+        }
+        if self.udp(key).sending_charge >= send_buffer {
+            return Ok(false);
+        }
+        let options = SendOptions::default();
+        let route = self.udp_route(key, destination, &options)?;
+        let mut packet = self.packet_buffer();
+        packet.resize(header_len(route.destination) + HEADER_LEN, 0);
+        packet.extend_from_slice(payload);
+        self.udp_output(key, route, destination.port(), packet, &options)?;
+        self.flush_network();
+        Ok(true)
+    }
+
     fn udp_route(
         &mut self,
         key: SocketKey,

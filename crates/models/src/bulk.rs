@@ -1,0 +1,109 @@
+//! Transfers over TCP, one connection each. A transfer up ends when the peer has closed after all was
+//! sent, as a program that reads to the end does; one down when the peer has sent all and closed.
+
+use crate::network::send_filler;
+use crate::pace::{NEXT, Pacer};
+use crate::spec::{Bulk, Direction, pick};
+use crate::{Failure, Flow, Model, Network, Outcome, Received, Socket};
+use belljar_base::Map;
+
+pub struct Client {
+    spec: Bulk,
+    pacer: Pacer,
+    transfers: Map<Socket, Transfer>,
+}
+
+struct Transfer {
+    flow: Flow,
+    /// What is left to be sent.
+    left: u64,
+    finished: bool,
+}
+
+impl Client {
+    pub fn new(spec: Bulk) -> Client {
+        Client { pacer: Pacer::new(spec.pace), spec, transfers: Map::new() }
+    }
+
+    fn begin(&mut self, net: &mut dyn Network) {
+        self.pacer.begin(net);
+        let to = pick(&self.spec.to, net.random()).socket_address();
+        let left = match self.spec.direction {
+            Direction::Down => 0,
+            Direction::Up => self.spec.size.map_or(u64::MAX, |size| size.next(net.random())),
+        };
+        let flow = Flow::new(to, net);
+        match net.connect(to) {
+            Ok(socket) => drop(self.transfers.insert(socket, Transfer { flow, left, finished: false })),
+            Err(why) => {
+                flow.end(Outcome::Failed(why), net);
+                self.pacer.end(net);
+            }
+        }
+    }
+}
+
+impl Model for Client {
+    fn start(&mut self, net: &mut dyn Network) -> Result<(), Failure> {
+        self.begin(net);
+        Ok(())
+    }
+    fn ready(&mut self, socket: Socket, net: &mut dyn Network) {
+        let Some(transfer) = self.transfers.get_mut(&socket) else { return };
+        let ended = match transfer.go_on(socket, self.spec.direction, net) {
+            Ok(false) => return,
+            Ok(true) => Ok(()),
+            Err(why) => Err(why),
+        };
+        net.close(socket);
+        if let Some(transfer) = self.transfers.remove(&socket) {
+            transfer.flow.end(ended.into(), net);
+        }
+        self.pacer.end(net);
+    }
+    fn wake(&mut self, token: u64, net: &mut dyn Network) {
+        if token == NEXT {
+            self.begin(net);
+        }
+    }
+    fn is_finished(&self) -> bool {
+        self.pacer.is_finished()
+    }
+    fn stop(&mut self, net: &mut dyn Network) {
+        for transfer in std::mem::take(&mut self.transfers).into_values() {
+            transfer.flow.end(Outcome::Cut, net);
+        }
+    }
+}
+
+impl Transfer {
+    /// Sends and receives what can be; whether that was all.
+    fn go_on(
+        &mut self,
+        socket: Socket,
+        direction: Direction,
+        net: &mut dyn Network,
+    ) -> Result<bool, Failure> {
+        if self.flow.connected.is_none() {
+            if !net.is_connected(socket)? {
+                return Ok(false);
+            }
+            self.flow.connected = Some(net.now());
+        }
+        let sent = send_filler(net, socket, self.left)?;
+        self.flow.bytes_out += sent;
+        self.left -= sent;
+        if self.left == 0 && !self.finished && direction == Direction::Up {
+            self.finished = true;
+            net.finish(socket);
+        }
+        loop {
+            match net.discard(socket, u64::MAX)? {
+                Received::Bytes(n) => self.flow.received(n, net),
+                Received::Nothing => return Ok(false),
+                Received::End if direction == Direction::Up && !self.finished => return Err(Failure::Closed),
+                Received::End => return Ok(true),
+            }
+        }
+    }
+}

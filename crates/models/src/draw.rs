@@ -1,0 +1,79 @@
+//! Numbers that an experiment gives by their distribution.
+
+use belljar_base::{SimDuration, Stream};
+
+/// A whole number of bytes, picoseconds or things, or a distribution of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Draw {
+    /// Always the same.
+    Fixed(u64),
+    /// Any whole number from the first to the last, each as likely.
+    Uniform(u64, u64),
+    /// Exponential with this mean.
+    Exponential(u64),
+    /// Pareto: few large ones make up most of the sum.
+    Pareto {
+        /// The mean of the distribution before it is cut off.
+        mean: u64,
+        /// The tail index; above 1, or there is no mean.
+        shape: f64,
+        /// What is larger becomes this.
+        max: u64,
+    },
+}
+
+impl Draw {
+    /// The next number. A fixed one draws nothing.
+    pub fn next(&self, stream: &mut Stream) -> u64 {
+        match *self {
+            Draw::Fixed(value) => value,
+            Draw::Uniform(least, most) => least + stream.below((most - least).saturating_add(1)),
+            Draw::Exponential(mean) => (-libm::log(above_zero(stream)) * mean as f64) as u64,
+            Draw::Pareto { mean, shape, max } => {
+                let least = mean as f64 * (shape - 1.0) / shape;
+                ((least / libm::pow(above_zero(stream), 1.0 / shape)) as u64).min(max)
+            }
+        }
+    }
+    /// The next number of picoseconds.
+    pub fn next_time(&self, stream: &mut Stream) -> SimDuration {
+        SimDuration::from_picos(self.next(stream))
+    }
+}
+
+/// Uniform in (0, 1]. Its logarithm and powers are `libm`'s, which are the same on every machine.
+fn above_zero(stream: &mut Stream) -> f64 {
+    1.0 - stream.unit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use belljar_base::Seed;
+
+    fn mean_of(draw: Draw, n: u64) -> f64 {
+        let mut stream = Seed(3).stream(&["draw"]);
+        (0..n).map(|_| draw.next(&mut stream) as f64).sum::<f64>() / n as f64
+    }
+
+    #[test]
+    fn means_are_what_they_are_said_to_be() {
+        let near = |draw, expected: f64, within: f64| {
+            let mean = mean_of(draw, 200_000);
+            assert!((mean / expected - 1.0).abs() < within, "{draw:?}: {mean}");
+        };
+        near(Draw::Fixed(5), 5.0, 1e-9);
+        near(Draw::Uniform(10, 30), 20.0, 0.01);
+        near(Draw::Exponential(1_000_000), 1e6, 0.01);
+        near(Draw::Pareto { mean: 1_000_000, shape: 2.5, max: u64::MAX }, 1e6, 0.02);
+    }
+
+    #[test]
+    fn a_pareto_has_a_least_value_and_is_cut_off() {
+        let mut stream = Seed(3).stream(&["draw"]);
+        let draw = Draw::Pareto { mean: 3_000, shape: 1.5, max: 50_000 };
+        let all: Vec<u64> = (0..50_000).map(|_| draw.next(&mut stream)).collect();
+        assert_eq!(all.iter().copied().max(), Some(50_000));
+        assert!((1_000..1_010).contains(&all.iter().copied().min().unwrap()));
+    }
+}

@@ -1,0 +1,93 @@
+use crate::{Failure, Network};
+use belljar_base::SimTime;
+use std::fmt;
+use std::net::SocketAddrV4;
+
+/// Something that a model did with a peer, from its beginning to its end: a transfer, a request with
+/// its answer, a query, a stream of datagrams.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// The other side.
+    pub peer: SocketAddrV4,
+    /// When it was begun.
+    pub started: SimTime,
+    /// When its connection stood, if it had one of its own.
+    pub connected: Option<SimTime>,
+    /// When the first byte came from the peer.
+    pub first_byte: Option<SimTime>,
+    /// When it ended.
+    pub ended: SimTime,
+    /// Bytes handed to the host to be sent.
+    pub bytes_out: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Datagrams sent, or received by a sink.
+    pub datagrams: u64,
+    /// Datagrams that a sink has missed.
+    pub lost: u64,
+    /// The mean delay of the datagrams that a sink received, in nanoseconds.
+    pub mean_delay_ns: Option<u64>,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// How a flow ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As it was meant to.
+    Done,
+    /// The model or the simulation was stopped before.
+    Cut,
+    /// It failed.
+    Failed(Failure),
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Done => f.write_str("done"),
+            Outcome::Cut => f.write_str("cut"),
+            Outcome::Failed(why) => why.fmt(f),
+        }
+    }
+}
+
+impl Flow {
+    /// One that begins now.
+    pub(crate) fn new(peer: SocketAddrV4, net: &dyn Network) -> Flow {
+        let now = net.now();
+        Flow {
+            peer,
+            started: now,
+            connected: None,
+            first_byte: None,
+            ended: now,
+            bytes_out: 0,
+            bytes_in: 0,
+            datagrams: 0,
+            lost: 0,
+            mean_delay_ns: None,
+            outcome: Outcome::Cut,
+        }
+    }
+    /// So many bytes have come.
+    pub(crate) fn received(&mut self, bytes: usize, net: &dyn Network) {
+        self.first_byte.get_or_insert(net.now());
+        self.bytes_in += bytes as u64;
+    }
+    /// It ends now, in the results.
+    pub(crate) fn end(mut self, outcome: Outcome, net: &mut dyn Network) {
+        self.ended = net.now();
+        self.outcome = outcome;
+        net.record(self);
+    }
+}
+
+impl From<Result<(), Failure>> for Outcome {
+    fn from(result: Result<(), Failure>) -> Outcome {
+        match result {
+            Ok(()) => Outcome::Done,
+            Err(why) => Outcome::Failed(why),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A server that sends bytes to everyone who connects, and closes.
+
+use crate::network::send_filler;
+use crate::{Draw, Failure, Flow, Model, Network, Outcome, Received, Socket};
+use belljar_base::Map;
+
+pub struct Server {
+    port: u16,
+    size: Option<Draw>,
+    listener: Option<Socket>,
+    peers: Map<Socket, Peer>,
+}
+
+struct Peer {
+    flow: Flow,
+    left: u64,
+    finished: bool,
+}
+
+impl Server {
+    pub fn new(port: u16, size: Option<Draw>) -> Server {
+        Server { port, size, listener: None, peers: Map::new() }
+    }
+}
+
+impl Model for Server {
+    fn start(&mut self, net: &mut dyn Network) -> Result<(), Failure> {
+        self.listener = Some(net.listen(self.port)?);
+        Ok(())
+    }
+    fn ready(&mut self, socket: Socket, net: &mut dyn Network) {
+        if self.listener == Some(socket) {
+            while let Some((peer, from)) = net.accept(socket) {
+                let left = self.size.map_or(u64::MAX, |size| size.next(net.random()));
+                self.peers.insert(peer, Peer { flow: Flow::new(from, net), left, finished: false });
+                self.ready(peer, net);
+            }
+            return;
+        }
+        let Some(peer) = self.peers.get_mut(&socket) else { return };
+        let ended = match peer.go_on(socket, net) {
+            Ok(false) => return,
+            Ok(true) => Ok(()),
+            Err(why) => Err(why),
+        };
+        net.close(socket);
+        if let Some(peer) = self.peers.remove(&socket) {
+            peer.flow.end(ended.into(), net);
+        }
+    }
+    fn is_finished(&self) -> bool {
+        false
+    }
+    fn stop(&mut self, net: &mut dyn Network) {
+        for peer in std::mem::take(&mut self.peers).into_values() {
+            peer.flow.end(Outcome::Cut, net);
+        }
+    }
+}
+
+impl Peer {
+    fn go_on(&mut self, socket: Socket, net: &mut dyn Network) -> Result<bool, Failure> {
+        let sent = send_filler(net, socket, self.left)?;
+        self.flow.bytes_out += sent;
+        self.left -= sent;
+        if self.left == 0 && !self.finished {
+            self.finished = true;
+            net.finish(socket);
+        }
+        loop {
+            match net.discard(socket, u64::MAX)? {
+                Received::Bytes(n) => self.flow.received(n, net),
+                Received::Nothing => return Ok(false),
+                // A client may close its side at once and go on reading.
+                Received::End => return Ok(self.finished),
+            }
+        }
+    }
+}

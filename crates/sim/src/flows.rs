@@ -1,0 +1,123 @@
+//! What the traffic models have done: a table of flows, and the sums of it.
+
+use crate::node::HostNode;
+use belljar_base::{Map, SimDuration, SimTime};
+use belljar_config::Experiment;
+use belljar_models::{Flow, Outcome};
+use belljar_results::{ModelStatistics, Quantiles, ResultsError, ResultsFolder};
+use serde::{Deserialize, Serialize};
+
+const COLUMNS: &str = "host,model,peer,started,connected,first_byte,ended,bytes_out,bytes_in,datagrams,lost,\
+                       mean_delay,outcome";
+
+/// The flows of the models of a run, or of some of its hosts.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Flows {
+    /// Rows of the table, with the time of their end in picoseconds and their host's id.
+    rows: Vec<(u64, u32, String)>,
+    models: Map<String, Sums>,
+}
+
+/// What the models of one name have done.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Sums {
+    statistics: ModelStatistics,
+    /// How long the flows that are done took, in picoseconds.
+    times: Vec<u64>,
+}
+
+impl Flows {
+    /// Takes in what other hosts have.
+    pub fn add(&mut self, other: Flows) {
+        self.rows.extend(other.rows);
+        for (name, sums) in other.models {
+            let all = self.models.entry(name).or_default();
+            all.statistics.add(sums.statistics);
+            all.times.extend(sums.times);
+        }
+    }
+}
+
+/// What the models on these hosts have done.
+pub fn collect(experiment: &Experiment, nodes: &[HostNode]) -> Flows {
+    let mut flows = Flows::default();
+    for node in nodes {
+        let (id, settings) = (node.id(), &experiment.hosts[node.id().index()]);
+        let name = |model: u32| &settings.models[model as usize].spec.name;
+        for model in &settings.models {
+            flows.models.entry(model.spec.name.clone()).or_default().statistics.models += 1;
+        }
+        for (model, failure) in node.kernel.model_problems() {
+            let name = name(*model);
+            let problem = format!("model {name} of host {} could not run: {failure}", settings.name);
+            flows.models.entry(name.clone()).or_default().statistics.problems.push(problem);
+        }
+        for (model, flow) in node.kernel.flows() {
+            let name = name(*model);
+            flows.rows.push((flow.ended.as_picos(), id.0, row(&settings.name, name, flow)));
+            if let Some(sums) = flows.models.get_mut(name) {
+                sums.count(flow);
+            }
+        }
+    }
+    flows
+}
+
+impl Sums {
+    fn count(&mut self, flow: &Flow) {
+        let sum = &mut self.statistics;
+        match flow.outcome {
+            Outcome::Done => {
+                sum.done += 1;
+                self.times.push(flow.ended.since(flow.started).as_picos());
+            }
+            Outcome::Cut => sum.cut += 1,
+            Outcome::Failed(why) => *sum.failed.entry(why.to_string()).or_default() += 1,
+        }
+        sum.bytes_out += flow.bytes_out;
+        sum.bytes_in += flow.bytes_in;
+        sum.datagrams += flow.datagrams;
+        sum.lost += flow.lost;
+    }
+}
+
+fn row(host: &str, model: &str, flow: &Flow) -> String {
+    let time = |at: Option<SimTime>| at.map_or(String::new(), |at| at.to_string());
+    let delay = |ns: u64| format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+    format!(
+        "{host},{model},{},{},{},{},{},{},{},{},{},{},{}\n",
+        flow.peer,
+        flow.started,
+        time(flow.connected),
+        time(flow.first_byte),
+        flow.ended,
+        flow.bytes_out,
+        flow.bytes_in,
+        flow.datagrams,
+        flow.lost,
+        flow.mean_delay_ns.map_or(String::new(), delay),
+        flow.outcome,
+    )
+}
+
+/// Writes `flows.csv`, in the order in which the flows ended, if there are models; gives the sums by
+/// their names.
+pub fn write(
+    mut flows: Flows,
+    experiment: &Experiment,
+    folder: &ResultsFolder,
+) -> Result<Map<String, ModelStatistics>, ResultsError> {
+    if experiment.hosts.iter().any(|host| !host.models.is_empty()) {
+        flows.rows.sort_by_key(|(ended, host, _)| (*ended, *host));
+        let rows = flows.rows.iter().map(|(.., row)| row.as_str());
+        let text: String = [COLUMNS, "\n"].into_iter().chain(rows).collect();
+        folder.write("flows.csv", text.as_bytes())?;
+    }
+    let summed = flows.models.into_iter().map(|(name, mut sums)| {
+        sums.statistics.problems.sort_unstable();
+        let seconds = sums.times.iter().map(|picos| SimDuration::from_picos(*picos).as_secs_f64());
+        let completion = Quantiles::of(seconds.collect());
+        (name, ModelStatistics { completion, ..sums.statistics })
+    });
+    Ok(summed.collect())
+}
