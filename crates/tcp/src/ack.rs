@@ -24,6 +24,8 @@ struct Delivery {
     retransmission_acked: bool,
     /// The lowest segment that was never retransmitted and is now delivered.
     lowest_original: Option<u64>,
+    /// The lowest end of such a segment.
+    lowest_original_end: Option<u64>,
 }
 
 impl Delivery {
@@ -35,6 +37,8 @@ impl Delivery {
         if !segment.ever_retransmitted {
             let lowest = self.lowest_original.unwrap_or(u64::MAX);
             self.lowest_original = Some(lowest.min(segment.start));
+            let end = self.lowest_original_end.unwrap_or(u64::MAX);
+            self.lowest_original_end = Some(end.min(segment.end));
         }
     }
 }
@@ -75,6 +79,8 @@ impl Connection {
         }
         summary.delivered = delivery.segments;
         summary.newly_sacked = delivery.newly_sacked;
+        summary.original_delivered =
+            delivery.lowest_original_end.is_some_and(|end| end <= self.recovery.high);
         let plain = payload_len == 0 && !window_changed && !segment.flags.intersects(Flags::SYN | Flags::FIN);
         summary.duplicate = ack == prior_una && plain;
         if !had_flight {

@@ -42,6 +42,16 @@ pub struct Config {
     pub orphan_retries: u8,
     /// `net.ipv4.tcp_fin_timeout` or `TCP_LINGER2`: how long an orphan stays in FIN-WAIT-2.
     pub fin_timeout: SimDuration,
+    /// `net.ipv4.tcp_frto`: whether a retransmission timeout is tested for having been spurious
+    /// (RFC 5682); 0 is never.
+    pub frto: u8,
+    /// `net.ipv4.tcp_comp_sack_nr`: ACKs of out-of-order data that may be left out at a time; 0 turns
+    /// compression off.
+    pub compressed_acks: u8,
+    /// `net.ipv4.tcp_comp_sack_delay_ns`: how long an ACK of out-of-order data waits at most.
+    pub compressed_ack_delay: SimDuration,
+    /// `net.ipv4.tcp_limit_output_bytes`: the most bytes in the device's queue.
+    pub limit_output: u32,
     /// The times of `SO_KEEPALIVE`.
     pub keepalive: Keepalive,
 }
@@ -67,6 +77,10 @@ impl Default for Config {
             retries2: 15,
             orphan_retries: 0,
             fin_timeout: SimDuration::from_secs(60),
+            frto: 2,
+            compressed_acks: 44,
+            compressed_ack_delay: SimDuration::from_millis(1),
+            limit_output: 4 << 20,
             keepalive: Keepalive::default(),
         }
     }

@@ -219,7 +219,8 @@ impl Connection {
         }
     }
 
-    /// Puts bytes into the send buffer; gives how many fitted. 0 when [`can_send`](Self::can_send)
+    /// Puts bytes into the send buffer, one buffer's worth at most; gives how many. To be called again,
+    /// after transmitting, until all are taken or it gives 0: when the send buffer is full, when [`can_send`](Self::can_send)
     /// is false, and before the handshake is complete.
     pub fn send(&mut self, data: &[u8], now: SimTime) -> usize {
         if !self.can_send() || !self.state.is_synchronised() {
@@ -228,7 +229,8 @@ impl Connection {
         }
         self.restart_after_idle(now);
         let n = self.snd.write(data);
-        if n < data.len() {
+        self.snd.push_after(n == data.len() || n == 0);
+        if n == 0 {
             self.write_waiting = true;
         }
         n

@@ -122,6 +122,7 @@ impl Connection {
 
     /// `sk_stream_is_writeable`: at least half as much is free as is queued.
     pub(crate) fn has_write_space(&self) -> bool {
-        self.snd.free() >= self.snd.queued() / 2 && self.snd.free() > 0
+        let cost = self.snd.cost();
+        self.snd.limit.saturating_sub(cost) >= cost / 2 && self.snd.limit > cost
     }
 }

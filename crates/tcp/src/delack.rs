@@ -1,5 +1,6 @@
 //! When to acknowledge: Linux's quick ACKs at the start of a flow, delayed ACKs afterwards.
 
+use crate::recovery::DUP_THRESHOLD;
 use belljar_base::{SimDuration, SimTime};
 
 /// Linux's `TCP_DELACK_MIN` and `TCP_ATO_MIN`.
@@ -25,6 +26,11 @@ pub(crate) struct AckPolicy {
     pub scheduled: bool,
     /// A segment smaller than the MSS came in: the end of a message, probably.
     pub pushed: bool,
+    /// ACKs of out-of-order data that were left out since the last one sent.
+    pub compressed: u8,
+    /// RCV.NXT when out-of-order data was last acknowledged at once, and how often it was there.
+    hole: u64,
+    acked_at_hole: u32,
 }
 
 impl AckPolicy {
@@ -93,12 +99,31 @@ impl AckPolicy {
     pub(crate) fn on_ack_sent(&mut self) {
         self.scheduled = false;
         self.pushed = false;
+        self.compressed = 0;
         if self.quick > 0 {
             self.quick -= 1;
             if self.quick == 0 {
                 self.ato = DELAY_MIN;
             }
         }
+    }
+
+    /// Out-of-order data arrived: whether its ACK may wait for those of the data behind it. The first
+    /// three behind each hole must not, for they tell the sender of a loss.
+    pub(crate) fn may_compress(&mut self, nxt: u64, most: u8) -> bool {
+        if self.compressed >= most {
+            return false;
+        }
+        if self.hole != nxt {
+            self.hole = nxt;
+            self.acked_at_hole = 0;
+        }
+        if self.acked_at_hole < DUP_THRESHOLD {
+            self.acked_at_hole += 1;
+            return false;
+        }
+        self.compressed += 1;
+        true
     }
 
     /// The delayed ACK's timer went off with nothing to ride on (`tcp_delack_timer_handler`).

@@ -192,8 +192,10 @@ impl Connection {
                 // immediately, in order to accelerate loss recovery."
                 if seq < self.rcv.nxt {
                     self.delack.enter_quick(self.rcv.window, self.rcv.mss);
+                    self.pending.ack = true;
+                } else {
+                    self.schedule_ack(now);
                 }
-                self.pending.ack = true;
                 self.rcv.grow_for_holes();
             }
         }
@@ -215,7 +217,7 @@ impl Connection {
                 self.events |= Events::READABLE;
             }
         }
-        if had_holes {
+        if had_holes && !self.rcv.has_holes() {
             // RFC 5681, section 4.2: "a TCP receiver SHOULD send an immediate ACK when the incoming
             // segment fills in all or part of a gap in the sequence space."
             self.pending.ack = true;
@@ -230,9 +232,12 @@ impl Connection {
         // segment"; Linux: if there is also room for more.
         let window_open = self.rcv.readable() < self.settings.receive_low_water
             || self.rcv.select_window() >= self.rcv.window;
-        if (unacked > self.rcv.mss && window_open) || self.delack.is_quick() || self.rcv.has_holes() {
+        if (unacked > self.rcv.mss && window_open) || self.delack.is_quick() {
             self.pending.ack = true;
             return;
+        }
+        if self.rcv.has_holes() {
+            return self.compress_ack(now);
         }
         if !self.pending.ack {
             let at = now + self.delack.delay(self.rtt.srtt());
@@ -241,6 +246,19 @@ impl Connection {
                 self.timers.delayed_ack = Some(at);
             }
         }
+    }
+
+    /// Out-of-order data is waiting: its ACK goes at once, or where several would follow each other
+    /// closely with the next ones, within a twentieth of the round trip and 1 ms at most.
+    fn compress_ack(&mut self, now: SimTime) {
+        let most = self.config.compressed_acks;
+        if !self.sack_enabled || !self.delack.may_compress(self.rcv.nxt, most) {
+            self.pending.ack = true;
+            return;
+        }
+        let rtt = self.rtt.srtt().map_or(self.rcv.rtt(), |srtt| srtt.min(self.rcv.rtt()));
+        let delay = rtt.div(20).min(self.config.compressed_ack_delay);
+        self.timers.compressed_ack.get_or_insert(now + delay);
     }
 
     /// `tcp_measure_rcv_mss`: the greatest payload seen is what the peer calls a full segment.

@@ -66,7 +66,7 @@
 //! # Not covered
 //!
 //! Accurate ECN, urgent data, TCP Fast Open, SYN cookies, MD5 and AO signatures, path MTU probing, pacing (the rate is
-//! computed, algorithms that need it are not there), Linux's compressed ACKs of out-of-order data.
+//! computed, algorithms that need it are not there).
 #![forbid(unsafe_code)]
 
 mod accept;

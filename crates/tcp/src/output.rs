@@ -14,9 +14,8 @@ const SACK_BLOCK_LEN: usize = 8;
 /// The least MSS that a small window brings about.
 const MSS_MIN: usize = 48;
 /// TCP small queues: a connection keeps about 1/1024 s of its rate in the device's queue
-/// (`sk_pacing_shift`) and never more than `net.ipv4.tcp_limit_output_bytes`.
+/// (`sk_pacing_shift`).
 const SMALL_QUEUE_SHIFT: u32 = 10;
-const SMALL_QUEUE_MAX: u64 = 1 << 20;
 
 impl Connection {
     /// Appends the next segment (TCP header with checksum, payload) to `out`; `None` when there is
@@ -98,7 +97,17 @@ impl Connection {
             return None;
         }
         if self.in_flight() < self.window.cwnd {
-            if let Some(index) = self.snd.flight.next_to_retransmit() {
+            if self.recovery.new_data_only {
+                if let Some(end) = self.next_new_segment() {
+                    return Some(self.transmit_new(end, now, out));
+                }
+                if self.snd.nxt <= self.recovery.high {
+                    self.give_up_timeout_test();
+                }
+            }
+            if !self.recovery.new_data_only
+                && let Some(index) = self.snd.flight.next_to_retransmit()
+            {
                 return Some(self.retransmit(index, now, out));
             }
             if let Some(end) = self.next_new_segment() {
@@ -208,6 +217,16 @@ impl Connection {
         meta
     }
 
+    /// Sends the last segment again, of which no more than one packet.
+    fn retransmit_probe(&mut self, last: usize, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
+        let segment = self.snd.flight.get(last);
+        let (start, end) = (segment.start, segment.end);
+        let rate = self.delivery.stamp(false, now);
+        self.snd.flight.note_probe(last, now, rate);
+        self.stats.total_retransmitted += 1;
+        self.send_range(start, end, false, now, out)
+    }
+
     fn transmit_probe(&mut self, probe: Probe, now: SimTime, out: &mut Vec<u8>) -> Option<SegmentMeta> {
         match probe {
             Probe::Tail => self.transmit_tail_probe(now, out),
@@ -239,7 +258,7 @@ impl Connection {
         let timer = self.timers.retransmit;
         let (meta, retransmission) = match self.next_new_segment() {
             Some(end) => (self.transmit_new(end, now, out), false),
-            None => (self.retransmit(last, now, out), true),
+            None => (self.retransmit_probe(last, now, out), true),
         };
         self.recovery.tail_probe = Some((self.snd.nxt, retransmission));
         self.timers.retransmit = timer;
@@ -262,7 +281,8 @@ impl Connection {
         if end > data_end {
             repr.flags |= Flags::FIN;
         }
-        if payload.1 > payload.0 && (end >= data_end || std::mem::take(&mut self.pending.push)) {
+        let complete = end >= data_end && self.snd.pushed >= data_end;
+        if payload.1 > payload.0 && (complete || std::mem::take(&mut self.pending.push)) {
             repr.flags |= Flags::PSH;
         }
         if self.sack_enabled && self.rcv.has_sack_news() {
@@ -297,6 +317,7 @@ impl Connection {
     fn note_ack_sent(&mut self) {
         self.pending.ack = false;
         self.timers.delayed_ack = None;
+        self.timers.compressed_ack = None;
         self.delack.on_ack_sent();
     }
 
@@ -321,7 +342,9 @@ impl Connection {
     }
 
     fn small_queue(&self) -> u64 {
-        (self.pacing_rate() >> SMALL_QUEUE_SHIFT).max(4 * self.snd.mss as u64).min(SMALL_QUEUE_MAX)
+        (self.pacing_rate() >> SMALL_QUEUE_SHIFT)
+            .max(4 * self.snd.mss as u64)
+            .min(u64::from(self.config.limit_output))
     }
 
     /// Works out the payload of a full segment: what the path and the peer take, less options, and

@@ -43,6 +43,10 @@ pub(crate) struct Recovery {
     /// Duplicate ACKs of a peer without SACK.
     pub duplicates: u32,
     pub rack: Rack,
+    /// The last timeout may prove spurious (RFC 5682): what is acknowledged next tells.
+    frto: bool,
+    /// Until the next ACK only new data is sent: its acknowledgment is F-RTO's test.
+    pub new_data_only: bool,
     /// SND.NXT when a tail loss probe was sent, and whether it was a retransmission.
     pub tail_probe: Option<(u64, bool)>,
 }
@@ -103,6 +107,8 @@ impl Recovery {
             prr_sent: 0,
             duplicates: 0,
             rack: Rack { window_steps: 1, ..Rack::default() },
+            frto: false,
+            new_data_only: false,
             tail_probe: None,
         }
     }
@@ -138,6 +144,8 @@ pub(crate) struct AckSummary {
     pub delivered: u32,
     /// Segments newly acknowledged selectively.
     pub newly_sacked: u32,
+    /// Something below [`Recovery::high`] was delivered that was sent only once.
+    pub original_delivered: bool,
     /// The ACK carried neither data, nor a new window, nor anything new.
     pub duplicate: bool,
     /// It reported something that was received twice: the end of that.
@@ -151,9 +159,14 @@ pub(crate) struct AckSummary {
 impl Connection {
     /// The state machine of loss recovery for one ACK.
     pub(crate) fn recover(&mut self, ack: &AckSummary, now: SimTime) {
+        self.recovery.new_data_only = false;
+        let lost_before = self.snd.flight.ever_lost();
         self.on_tail_probe_acked(ack);
         if let Some(end) = ack.dsack {
             self.on_dsack(end);
+        }
+        if self.recovery.phase == Phase::Loss {
+            self.test_timeout(ack);
         }
         if self.recovery.phase >= Phase::Reduced && self.snd.una >= self.recovery.high {
             // RFC 6582, section 4.1: without SACK duplicate ACKs of what was sent again could begin
@@ -195,7 +208,7 @@ impl Connection {
             }
         }
         if matches!(self.recovery.phase, Phase::Recovery | Phase::Reduced) {
-            self.reduce_proportionally(ack);
+            self.reduce_proportionally(ack, self.snd.flight.ever_lost() > lost_before);
         }
     }
 
@@ -209,6 +222,33 @@ impl Connection {
                 self.snd.flight.mark_lost(0);
             }
         }
+    }
+
+    /// F-RTO (RFC 5682, section 3.1, the version with SACK): whether the timeout was spurious.
+    fn test_timeout(&mut self, ack: &AckSummary) {
+        if !self.recovery.frto {
+            return;
+        }
+        if ack.original_delivered {
+            // Step 3b: something that was not sent again has arrived.
+            return self.restore();
+        }
+        if self.snd.nxt > self.recovery.high {
+            // Step 3a: the new data has arrived and the old has not.
+            self.recovery.frto &= ack.newly_sacked == 0 && !ack.duplicate;
+        } else if ack.advanced && self.snd.una < self.recovery.high {
+            // Step 2b: "transmit up to two new (previously unsent) segments".
+            self.recovery.high = self.snd.nxt;
+            let has_new = self.snd.nxt < self.snd.end() && self.snd.nxt < self.snd.window_end();
+            self.recovery.new_data_only = has_new;
+            self.recovery.frto = has_new;
+        }
+    }
+
+    /// F-RTO's new data could not be sent: recovery as usual.
+    pub(crate) fn give_up_timeout_test(&mut self) {
+        self.recovery.new_data_only = false;
+        self.recovery.frto = false;
     }
 
     /// Segments in the network. Without SACK each duplicate ACK stands for one that left it.
@@ -315,8 +355,9 @@ impl Connection {
     }
 
     /// RFC 6937, section 3.1.
-    fn reduce_proportionally(&mut self, ack: &AckSummary) {
-        if ack.delivered == 0 && !ack.duplicate {
+    fn reduce_proportionally(&mut self, ack: &AckSummary, lost_more: bool) {
+        let delivered = ack.delivered > 0 || (ack.duplicate && !self.sack_enabled);
+        if !delivered {
             return;
         }
         let in_flight = self.in_flight();
@@ -331,7 +372,7 @@ impl Connection {
         } else {
             // "PRR-SSRB": slow start up to ssthresh, if recovery makes progress
             let mut allowed = recovery.prr_delivered.saturating_sub(recovery.prr_sent).max(ack.delivered);
-            if ack.advanced && self.snd.flight.lost() == 0 {
+            if ack.advanced && !lost_more {
                 allowed += 1;
             }
             allowed.min(ssthresh - in_flight)
@@ -357,13 +398,19 @@ impl Connection {
 
     /// The reduction was needless: everything as it was before.
     fn undo(&mut self) {
-        if self.recovery.undo.take().is_none() {
-            return;
+        if self.recovery.undo.is_some() {
+            self.restore();
         }
+    }
+
+    fn restore(&mut self) {
+        self.recovery.undo = None;
         self.snd.flight.unmark_lost();
-        self.withdraw_cwr();
-        self.window.cwnd = self.congestion.undo(&self.window, self.recovery.prior_cwnd);
-        self.window.ssthresh = self.window.ssthresh.max(self.recovery.prior_ssthresh);
+        if self.recovery.prior_ssthresh != 0 {
+            self.withdraw_cwr();
+            self.window.cwnd = self.congestion.undo(&self.window, self.recovery.prior_cwnd);
+            self.window.ssthresh = self.window.ssthresh.max(self.recovery.prior_ssthresh);
+        }
         self.recovery.phase = Phase::Open;
         self.recovery.retransmit_stamp = None;
         self.recovery.timeouts = 0;
@@ -410,6 +457,9 @@ impl Connection {
         let first = self.recovery.phase < Phase::Recovery
             || self.snd.una >= self.recovery.high
             || (self.recovery.phase == Phase::Loss && self.recovery.timeouts == 0);
+        let repeated = self.recovery.phase < Phase::Recovery || self.recovery.timeouts > 0;
+        self.recovery.frto = self.config.frto > 0 && repeated;
+        self.recovery.new_data_only = false;
         if first {
             if self.recovery.phase <= Phase::Disorder || self.recovery.undo.is_none() {
                 self.save_for_undo();

@@ -37,6 +37,8 @@ pub(crate) struct Scoreboard {
     segments: VecDeque<Sent>,
     sacked: u32,
     lost: u32,
+    /// Judgements of loss so far (Linux's `tp->lost`).
+    ever_lost: u64,
     retransmitted: u32,
     /// Lost segments that were not retransmitted since.
     to_retransmit: u32,
@@ -62,6 +64,9 @@ impl Scoreboard {
     }
     pub(crate) fn lost(&self) -> u32 {
         self.lost
+    }
+    pub(crate) fn ever_lost(&self) -> u64 {
+        self.ever_lost
     }
     pub(crate) fn retransmitted(&self) -> u32 {
         self.retransmitted
@@ -202,6 +207,7 @@ impl Scoreboard {
             return;
         }
         self.lost += u32::from(!segment.lost);
+        self.ever_lost += 1;
         self.retransmitted -= u32::from(segment.retransmitted);
         self.to_retransmit += 1;
         segment.lost = true;
@@ -216,6 +222,11 @@ impl Scoreboard {
         }
         self.lost = 0;
         self.to_retransmit = 0;
+        // Those that were lost are awaited again.
+        let awaited = self.segments.iter().filter(|segment| !segment.sacked);
+        let mut order: Vec<(u64, u64)> = awaited.map(|segment| (segment.end, segment.transmission)).collect();
+        order.sort_unstable_by_key(|&(_, transmission)| transmission);
+        self.order = order.into();
     }
 
     /// The index of the next lost segment to retransmit.
@@ -246,6 +257,18 @@ impl Scoreboard {
         segment.transmission = transmission;
         segment.sent_at = now;
         segment.retransmitted = true;
+        segment.ever_retransmitted = true;
+        segment.rate = rate;
+    }
+
+    /// A segment was sent again as a probe: nobody takes its earlier transmission for lost, and it
+    /// counts once (Linux's `__tcp_retransmit_skb` without `tcp_retransmit_skb`).
+    pub(crate) fn note_probe(&mut self, index: usize, now: SimTime, rate: RateStamp) {
+        let end = self.segments[index].end;
+        let transmission = self.note_transmission(end);
+        let segment = &mut self.segments[index];
+        segment.transmission = transmission;
+        segment.sent_at = now;
         segment.ever_retransmitted = true;
         segment.rate = rate;
     }

@@ -7,8 +7,12 @@ use std::collections::VecDeque;
 /// Buffers that have shrunk below this part of their memory give it back when they run empty.
 const KEEP_CAPACITY: usize = 64 * 1024;
 
-/// What a segment in flight costs at least, its place on the scoreboard included.
-const SEGMENT_COST: usize = 512;
+/// What Linux counts for a buffer of written bytes besides those, on x86-64 as 6.18 shows it
+/// (`skb->truesize` of `tcp_stream_alloc_skb`).
+const BUFFER_COST: usize = 752;
+/// The most bytes of payload in a buffer: what a device without limits of its own takes as one packet
+/// (`sk_gso_max_size`).
+const BUFFER_MAX: usize = 65_215;
 
 /// The sender's variables of RFC 9293, section 3.3.1, and its queues.
 #[derive(Clone, Debug)]
@@ -35,6 +39,12 @@ pub(crate) struct Sender {
     data: VecDeque<u8>,
     /// The sequence number of the first byte of `data`.
     data_start: u64,
+    /// Where the buffers end that Linux would keep the bytes in: it allows another one as long as the
+    /// limit is not reached, and fills it whole.
+    buffers: VecDeque<u64>,
+    /// The end of what the program has written at once, or of so much that the peer should see it: a
+    /// segment that ends there carries PSH.
+    pub pushed: u64,
     /// FIN stands behind the last byte.
     pub fin: bool,
     /// The end of the last segment sent that was smaller than the MSS (Minshall's Nagle).
@@ -59,6 +69,8 @@ impl Sender {
             mss_limit: 536,
             data: VecDeque::new(),
             data_start: initial + 1,
+            buffers: VecDeque::new(),
+            pushed: initial + 1,
             fin: false,
             small_end: initial,
             limit: limit as usize,
@@ -92,17 +104,63 @@ impl Sender {
         self.data.len()
     }
 
-    /// What may still be written. A segment in flight counts at least [`SEGMENT_COST`], so that
-    /// many tiny ones stay bounded, too.
-    pub(crate) fn free(&self) -> usize {
-        self.limit.saturating_sub(self.data.len().max(self.flight.len() as usize * SEGMENT_COST))
+    /// What the bytes count for against the limit (`sk_wmem_queued`).
+    pub(crate) fn cost(&self) -> usize {
+        self.data.len() + self.buffers.len() * BUFFER_COST
     }
 
-    /// Takes what fits; gives how much.
+    /// The payload of a buffer: full segments, no more than half the peer's greatest window
+    /// (`tcp_xmit_size_goal`).
+    fn buffer_size(&self) -> usize {
+        let most = match self.max_window as usize {
+            window if window > 536 => BUFFER_MAX.min(window / 2),
+            window => BUFFER_MAX.min(window.max(1)),
+        };
+        (most / self.mss * self.mss).max(self.mss)
+    }
+
+    /// Room in the last buffer, as long as something of it was never sent.
+    fn room_in_last(&self) -> usize {
+        match self.buffers.back() {
+            Some(&end) if end > self.nxt => {
+                let before = self.buffers.iter().rev().nth(1).copied().unwrap_or(self.data_start);
+                self.buffer_size().saturating_sub((end - before.max(self.nxt)) as usize)
+            }
+            _ => 0,
+        }
+    }
+
+    /// How much [`write`](Self::write) would take.
+    pub(crate) fn free(&self) -> usize {
+        let room = self.room_in_last();
+        match self.limit.saturating_sub(self.cost() + room) {
+            0 => room,
+            left => room + left.div_ceil(self.buffer_size() + BUFFER_COST) * self.buffer_size(),
+        }
+    }
+
+    /// Takes what fits into one buffer, the last or a new one; gives how much. Between two buffers
+    /// what may be sent is sent, as Linux does.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> usize {
-        let n = bytes.len().min(self.free());
+        let room = self.room_in_last();
+        let n = if room > 0 {
+            room.min(bytes.len())
+        } else if self.cost() < self.limit {
+            self.buffers.push_back(self.data_end());
+            self.buffer_size().min(bytes.len())
+        } else {
+            return 0;
+        };
+        *self.buffers.back_mut().expect("one with room or a new one") += n as u64;
         self.data.extend(&bytes[..n]);
         n
+    }
+
+    /// Bytes were written, with or without more to come in the same call (`forced_push`).
+    pub(crate) fn push_after(&mut self, complete: bool) {
+        if complete || self.data_end() > self.pushed + self.max_window / 2 {
+            self.pushed = self.data_end();
+        }
     }
 
     /// The bytes from `start` to `end`, in the two pieces that the ring holds them in.
@@ -124,6 +182,9 @@ impl Sender {
         let n = (ack.min(self.data_end()).saturating_sub(self.data_start)) as usize;
         self.data.drain(..n);
         self.data_start += n as u64;
+        while self.buffers.front().is_some_and(|&end| end <= self.data_start) {
+            self.buffers.pop_front();
+        }
         if self.data.is_empty() && self.data.capacity() > KEEP_CAPACITY {
             self.data = VecDeque::new();
         }
@@ -138,6 +199,7 @@ impl Sender {
     /// Drops everything: the connection is dead.
     pub(crate) fn clear(&mut self) {
         self.data = VecDeque::new();
+        self.buffers.clear();
         self.data_start = self.nxt;
         self.fin = false;
         self.una = self.nxt;
@@ -163,7 +225,6 @@ mod tests {
                 .collect();
             let n = sender.write(&piece);
             written.extend_from_slice(&piece[..n]);
-            assert!(sender.queued() <= 50);
             sender.nxt = sender.data_end();
             let (a, b) = sender.bytes(sender.data_start, sender.data_end());
             let at = (sender.data_start - 101) as usize;

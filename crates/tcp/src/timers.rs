@@ -27,6 +27,8 @@ pub(crate) enum Retransmit {
 pub(crate) struct Timers {
     pub retransmit: Option<(SimTime, Retransmit)>,
     pub delayed_ack: Option<SimTime>,
+    /// ACKs of out-of-order data wait until then.
+    pub compressed_ack: Option<SimTime>,
     pub keepalive: Option<SimTime>,
     /// The end of TIME-WAIT, or of an orphan's FIN-WAIT-2.
     pub lifetime: Option<SimTime>,
@@ -35,7 +37,10 @@ pub(crate) struct Timers {
 impl Timers {
     fn next(&self) -> Option<SimTime> {
         let retransmit = self.retransmit.map(|(at, _)| at);
-        [retransmit, self.delayed_ack, self.keepalive, self.lifetime].into_iter().flatten().min()
+        [retransmit, self.delayed_ack, self.compressed_ack, self.keepalive, self.lifetime]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     pub(crate) fn is_retransmit(&self, kind: Retransmit) -> bool {
@@ -61,6 +66,10 @@ impl Connection {
                 self.delack.on_delay_expired(self.rtt.rto());
                 self.pending.ack = true;
             }
+        }
+        if self.timers.compressed_ack.is_some_and(|at| at <= now) {
+            self.timers.compressed_ack = None;
+            self.pending.ack |= self.delack.compressed > 0;
         }
         if let Some((_, kind)) = self.timers.retransmit.filter(|&(at, _)| at <= now) {
             self.timers.retransmit = None;

@@ -18,6 +18,7 @@ mod resolver;
 mod samples;
 pub mod socket;
 mod sockopt;
+pub mod sysctl;
 pub mod tcp;
 #[cfg(test)]
 mod tests;
@@ -111,6 +112,8 @@ pub struct NetStack {
     pub(crate) resolved: u64,
     /// The name server's ends of this host's connections with it.
     pub(crate) streams: resolver::Streams,
+    /// Settings of `/proc/sys/net`.
+    pub(crate) sysctls: sysctl::Sysctls,
     /// What was lost, and the like.
     pub(crate) counters: StackCounters,
 }
@@ -147,6 +150,7 @@ impl NetStack {
             scratch: Vec::new(),
             resolved: 0,
             streams: resolver::Streams::default(),
+            sysctls: sysctl::Sysctls::default(),
             counters: StackCounters::default(),
         }
     }

@@ -34,7 +34,8 @@ impl Host {
         let queue = self.waits.create();
         self.net.next_serial = self.net.next_serial.wrapping_add(1);
         let serial = self.net.next_serial;
-        let options = SocketOptions::default();
+        let [receive_buffer, _, send_buffer, _] = self.net.sysctls.core_buffers;
+        let options = SocketOptions { receive_buffer, send_buffer, ..SocketOptions::default() };
         let socket = Socket { domain, type_, protocol, queue, options, error: None, serial, kind };
         SocketKey(self.net.sockets.insert(socket))
     }

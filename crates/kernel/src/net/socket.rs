@@ -10,9 +10,6 @@ use belljar_linux_abi::{Errno, c};
 
 /// `net.core.rmem_default` and `net.core.wmem_default`.
 pub const DEFAULT_BUFFER: u32 = 212_992;
-/// `net.core.rmem_max` and `net.core.wmem_max`: what `SO_RCVBUF` and `SO_SNDBUF` are cut to before
-/// they are doubled.
-pub const MAX_BUFFER: u32 = 212_992;
 /// `SOCK_MIN_RCVBUF` of Linux.
 pub const MIN_RECEIVE_BUFFER: u32 = 2_304;
 /// `SOCK_MIN_SNDBUF` of Linux.

@@ -144,7 +144,7 @@ pub fn sys_connect(call: &mut Call<'_>) -> SysResult {
 pub fn sys_listen(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     // As an unsigned number, cut to net.core.somaxconn: a negative backlog means the most.
-    let backlog = (call.int(1) as u32).min(4_096);
+    let backlog = (call.int(1) as u32).min(call.host.net.sysctls.somaxconn);
     operations::listen(call, target.key, backlog as usize)?;
     done(0)
 }

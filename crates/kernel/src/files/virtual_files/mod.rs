@@ -14,6 +14,7 @@ use crate::call::{Call, SysResult, done};
 use crate::guest::{Buffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
+use crate::net::sysctl::Sysctl;
 use belljar_linux_abi::Errno;
 use std::sync::Arc;
 
@@ -27,6 +28,8 @@ pub enum VirtualFile {
     Host(fn(&mut Host) -> String),
     /// A setting: the text last written, at first this one.
     Setting(&'static str),
+    /// A setting of the network stack.
+    Tunable(Sysctl),
     /// A setting that has been written.
     Written(Vec<u8>),
     /// A file of `/proc/<pid>`.
@@ -89,6 +92,7 @@ impl Host {
         match file.clone() {
             VirtualFile::Text(text) | VirtualFile::Setting(text) => Ok(text.as_bytes().to_vec()),
             VirtualFile::Host(make) => Ok(make(self).into_bytes()),
+            VirtualFile::Tunable(setting) => Ok(self.sysctl(setting).into_bytes()),
             VirtualFile::Written(bytes) => Ok(bytes),
             VirtualFile::Process(pid, file) => self.process_file(pid, None, file),
             VirtualFile::Thread(pid, tid, file) => self.process_file(pid, Some(tid), file),
@@ -136,6 +140,10 @@ impl Call<'_> {
         let Node::Virtual(file) = &mut self.host.inode(inode).node else { return Err(Errno::EINVAL) };
         match file {
             VirtualFile::Setting(_) | VirtualFile::Written(_) => *file = VirtualFile::Written(data),
+            VirtualFile::Tunable(setting) => {
+                let setting = *setting;
+                self.host.set_sysctl(setting, &data)?;
+            }
             VirtualFile::Process(pid, ProcessFile::Comm) => {
                 let pid = *pid;
                 self.host.set_comm(pid, pid, &data)?;

@@ -2,6 +2,7 @@
 
 use crate::host::Host;
 use belljar_linux_abi::c;
+use belljar_tcp::CongestionAlgorithm;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
@@ -24,6 +25,11 @@ pub(super) fn resolv_conf(host: &mut Host) -> String {
         Some(resolver) => format!("nameserver {}\n", resolver.zone.address),
         None => String::from("# Names of hosts are in /etc/hosts.\n"),
     }
+}
+
+/// `net.ipv4.tcp_available_congestion_control`.
+pub(super) fn congestion_algorithms(_host: &mut Host) -> String {
+    format!("{}\n", CongestionAlgorithm::ALL.map(CongestionAlgorithm::name).join(" "))
 }
 
 /// `/proc/net/dev`.

@@ -4,7 +4,7 @@ use super::{Value, flag, int, structure, to_int};
 use crate::call::Call;
 use crate::ids::SocketKey;
 use crate::net::socket::{
-    MAX_BUFFER, MIN_RECEIVE_BUFFER, MIN_SEND_BUFFER, SocketKind, SocketOptions, Timestamping,
+    MIN_RECEIVE_BUFFER, MIN_SEND_BUFFER, SocketKind, SocketOptions, Timestamping,
 };
 use crate::net::tcp::{Role, errno};
 use crate::net::{interface_index, unix};
@@ -34,6 +34,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
     let number = to_int(value)?;
     let on = number != 0;
     let is_tcp = matches!(call.host.socket(key).kind, SocketKind::Tcp(_));
+    let [_, receive_max, _, send_max] = call.host.net.sysctls.core_buffers;
     let options = &mut call.host.socket(key).options;
     match name {
         c::SO_REUSEADDR => options.reuse_address = on,
@@ -62,7 +63,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
             }
         }
         c::SO_RCVBUF | c::SO_RCVBUFFORCE => {
-            let limit = if name == c::SO_RCVBUF { MAX_BUFFER } else { i32::MAX as u32 / 2 };
+            let limit = if name == c::SO_RCVBUF { receive_max } else { i32::MAX as u32 / 2 };
             let bytes = (2 * (number.max(0) as u32).min(limit)).max(MIN_RECEIVE_BUFFER);
             (options.receive_buffer, options.receive_buffer_set) = (bytes, true);
             if is_tcp && let Some(connection) = call.host.tcp(key).connection() {
@@ -71,7 +72,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
             }
         }
         c::SO_SNDBUF | c::SO_SNDBUFFORCE => {
-            let limit = if name == c::SO_SNDBUF { MAX_BUFFER } else { i32::MAX as u32 / 2 };
+            let limit = if name == c::SO_SNDBUF { send_max } else { i32::MAX as u32 / 2 };
             let bytes = (2 * (number.max(0) as u32).min(limit)).max(MIN_SEND_BUFFER);
             (options.send_buffer, options.send_buffer_set) = (bytes, true);
             if is_tcp && let Some(connection) = call.host.tcp(key).connection() {

@@ -1,6 +1,6 @@
 //! The remaining calls on TCP sockets.
 
-use super::Role;
+use super::{Role, TcpOptions, TcpSocket};
 use crate::call::Call;
 use crate::files::readiness::{EPOLLHUP, READABLE, WRITABLE};
 use crate::host::Host;
@@ -12,14 +12,15 @@ use belljar_linux_abi::{Errno, c};
 use belljar_tcp::State;
 use std::net::SocketAddr;
 
-/// `tcp_rmem[1]` and `tcp_wmem[1]`: what `SO_RCVBUF` and `SO_SNDBUF` show at first.
-const INITIAL_BUFFERS: (u32, u32) = (131_072, 16_384);
-
 /// A new TCP socket.
 pub fn create(host: &mut Host, domain: i32) -> Result<SocketKey, Errno> {
-    let key = host.add_socket(domain, c::SOCK_STREAM, c::IPPROTO_TCP, SocketKind::Tcp(Box::default()));
+    let settings = &host.net.sysctls.tcp;
+    // What `SO_RCVBUF` and `SO_SNDBUF` show at first.
+    let buffers = (settings.rmem[1], settings.wmem[1]);
+    let socket = TcpSocket { options: TcpOptions::new(settings), ..TcpSocket::default() };
+    let key = host.add_socket(domain, c::SOCK_STREAM, c::IPPROTO_TCP, SocketKind::Tcp(Box::new(socket)));
     let options = &mut host.socket(key).options;
-    (options.receive_buffer, options.send_buffer) = INITIAL_BUFFERS;
+    (options.receive_buffer, options.send_buffer) = buffers;
     Ok(key)
 }
 

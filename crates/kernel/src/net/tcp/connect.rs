@@ -135,9 +135,10 @@ impl Host {
         }
         let (isn, offset) = (self.net.isns.next_u32(), self.net.isns.next_u32());
         let (now, mtu) = (self.clock.local(), self.net.mtu(route.interface));
-        let socket = self.socket(key);
+        let socket = &mut self.net.sockets[key.0];
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return Err(Errno::EINVAL) };
-        let config = tcp.options.config(&socket.options, mtu, route.destination, offset);
+        let settings = &self.net.sysctls.tcp;
+        let config = tcp.options.config(settings, &socket.options, mtu, route.destination, offset);
         let connection = Connection::connect(config, local, remote, isn, now);
         tcp.role = Role::Connection(Box::new(connection));
         tcp.connecting = true;

@@ -72,9 +72,10 @@ impl Host {
         let child = self.tcp_child(listener, local);
         let (isn, offset) = (self.net.isns.next_u32(), self.net.isns.next_u32());
         let (now, mtu) = (self.clock.local(), self.net.mtu(interface));
-        let socket = self.socket(child);
+        let socket = &mut self.net.sockets[child.0];
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
-        let config = tcp.options.config(&socket.options, mtu, remote.ip(), offset);
+        let settings = &self.net.sysctls.tcp;
+        let config = tcp.options.config(settings, &socket.options, mtu, remote.ip(), offset);
         let connection = Connection::accept_syn(config, local, remote, syn, isn, now);
         tcp.role = Role::Connection(Box::new(connection));
         self.net.tcp.add_connection(local, remote, child);

@@ -64,12 +64,28 @@ impl Default for TcpOptions {
 }
 
 impl TcpOptions {
+    /// Those of a new socket under these settings of the host.
+    pub fn new(settings: &Config) -> TcpOptions {
+        TcpOptions {
+            keepalive: settings.keepalive,
+            syn_retries: settings.syn_retries,
+            congestion: settings.congestion,
+            ..TcpOptions::default()
+        }
+    }
+
     /// The parameters of a connection to `peer` over an interface with this MTU.
-    pub fn config(&self, socket: &SocketOptions, mtu: usize, peer: IpAddr, timestamp_offset: u32) -> Config {
+    pub fn config(
+        &self,
+        settings: &Config,
+        socket: &SocketOptions,
+        mtu: usize,
+        peer: IpAddr,
+        timestamp_offset: u32,
+    ) -> Config {
         // The length field of an IPv4 header ends one byte before the MTU of lo (`IP_MAX_MTU`).
         let mtu = if peer.is_ipv4() { mtu.min(65_535) } else { mtu };
         let mss = (mtu - header_len(peer) - HEADER_LEN) as u16;
-        let defaults = Config::default();
         Config {
             mss: self.max_segment.map_or(mss, |bound| bound.min(mss)),
             receive_buffer: socket.receive_buffer_set.then_some(socket.receive_buffer),
@@ -78,11 +94,11 @@ impl TcpOptions {
             congestion: self.congestion,
             syn_retries: self.syn_retries,
             fin_timeout: match self.linger2 {
-                None => defaults.fin_timeout,
+                None => settings.fin_timeout,
                 Some(seconds) => SimDuration::from_secs(seconds.max(0) as u64),
             },
             keepalive: self.keepalive,
-            ..defaults
+            ..settings.clone()
         }
     }
 }

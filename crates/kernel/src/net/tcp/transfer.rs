@@ -45,10 +45,19 @@ pub fn send(
     if more && !cork {
         connection.set_cork(true, now);
     }
-    let sent = connection.send(&data, now);
-    if more && !cork && done + sent >= message.len {
-        // MSG_MORE holds a partial segment back until the next send.
-    } else if !more && !cork {
+    let mut sent = 0;
+    while sent < data.len() {
+        let Some(connection) = call.host.tcp(key).connection() else { break };
+        let n = connection.send(&data[sent..], now);
+        sent += n;
+        if n == 0 {
+            break;
+        }
+        if sent < data.len() {
+            call.host.tcp_pump(key);
+        }
+    }
+    if !more && !cork && let Some(connection) = call.host.tcp(key).connection() {
         connection.set_cork(false, now);
     }
     call.host.tcp_pump(key);

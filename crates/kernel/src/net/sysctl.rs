@@ -1,0 +1,180 @@
+//! Settings below `/proc/sys/net` that change what the stack does: each counts for the sockets and
+//! connections that are made after it was written.
+
+use crate::host::Host;
+use belljar_base::SimDuration;
+use belljar_linux_abi::Errno;
+use belljar_tcp::{Config, CongestionAlgorithm, EcnPolicy};
+
+/// The settings of one host.
+#[derive(Clone, Debug)]
+pub struct Sysctls {
+    /// What a new connection begins with.
+    pub tcp: Config,
+    /// `net.ipv4.tcp_keepalive_*` are in there, too; `net.core.somaxconn` bounds `listen(2)`.
+    pub somaxconn: u32,
+    /// `net.ipv4.tcp_max_syn_backlog`.
+    pub max_syn_backlog: u32,
+    /// `net.ipv4.tcp_abort_on_overflow`.
+    pub abort_on_overflow: bool,
+    /// `net.core.rmem_default`, `rmem_max`, `wmem_default`, `wmem_max`.
+    pub core_buffers: [u32; 4],
+    /// `net.ipv4.ip_default_ttl`.
+    pub default_ttl: u32,
+}
+
+impl Default for Sysctls {
+    fn default() -> Sysctls {
+        Sysctls {
+            tcp: Config::default(),
+            somaxconn: 4_096,
+            max_syn_backlog: 256,
+            abort_on_overflow: false,
+            core_buffers: [212_992; 4],
+            default_ttl: 64,
+        }
+    }
+}
+
+/// A setting by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Sysctl {
+    RmemDefault,
+    RmemMax,
+    WmemDefault,
+    WmemMax,
+    Somaxconn,
+    IpDefaultTtl,
+    TcpAbortOnOverflow,
+    TcpCompSackDelay,
+    TcpCompSackNr,
+    TcpCongestionControl,
+    TcpEcn,
+    TcpFinTimeout,
+    TcpFrto,
+    TcpKeepaliveInterval,
+    TcpKeepaliveProbes,
+    TcpKeepaliveTime,
+    TcpLimitOutputBytes,
+    TcpMaxSynBacklog,
+    TcpOrphanRetries,
+    TcpRetries2,
+    TcpRmem,
+    TcpSack,
+    TcpSlowStartAfterIdle,
+    TcpSynLinearTimeouts,
+    TcpSynRetries,
+    TcpSynackRetries,
+    TcpTimestamps,
+    TcpWindowScaling,
+    TcpWmem,
+}
+
+/// Where a setting's value is kept, and which values it takes.
+enum Place<'a> {
+    Flag(&'a mut bool),
+    Byte(&'a mut u8, u8, u8),
+    Word(&'a mut u32, u32, u32),
+    Seconds(&'a mut SimDuration),
+    Nanos(&'a mut SimDuration),
+    Sizes(&'a mut [u32; 3]),
+    Ecn(&'a mut EcnPolicy),
+    Algorithm(&'a mut CongestionAlgorithm),
+}
+
+const LARGEST: u32 = i32::MAX as u32;
+
+impl Sysctls {
+    fn place(&mut self, which: Sysctl) -> Place<'_> {
+        use Place::{Byte, Flag, Seconds, Sizes, Word};
+        let tcp = &mut self.tcp;
+        let [rmem_default, rmem_max, wmem_default, wmem_max] = &mut self.core_buffers;
+        match which {
+            Sysctl::RmemDefault => Word(rmem_default, 2_304, LARGEST),
+            Sysctl::RmemMax => Word(rmem_max, 2_304, LARGEST),
+            Sysctl::WmemDefault => Word(wmem_default, 4_608, LARGEST),
+            Sysctl::WmemMax => Word(wmem_max, 4_608, LARGEST),
+            Sysctl::Somaxconn => Word(&mut self.somaxconn, 0, LARGEST),
+            Sysctl::IpDefaultTtl => Word(&mut self.default_ttl, 1, 255),
+            Sysctl::TcpAbortOnOverflow => Flag(&mut self.abort_on_overflow),
+            Sysctl::TcpCompSackDelay => Place::Nanos(&mut tcp.compressed_ack_delay),
+            Sysctl::TcpCompSackNr => Byte(&mut tcp.compressed_acks, 0, 255),
+            Sysctl::TcpCongestionControl => Place::Algorithm(&mut tcp.congestion),
+            Sysctl::TcpEcn => Place::Ecn(&mut tcp.ecn),
+            Sysctl::TcpFinTimeout => Seconds(&mut tcp.fin_timeout),
+            Sysctl::TcpFrto => Byte(&mut tcp.frto, 0, 255),
+            Sysctl::TcpKeepaliveInterval => Seconds(&mut tcp.keepalive.interval),
+            Sysctl::TcpKeepaliveProbes => Byte(&mut tcp.keepalive.probes, 0, 255),
+            Sysctl::TcpKeepaliveTime => Seconds(&mut tcp.keepalive.idle),
+            Sysctl::TcpLimitOutputBytes => Word(&mut tcp.limit_output, 0, LARGEST),
+            Sysctl::TcpMaxSynBacklog => Word(&mut self.max_syn_backlog, 0, LARGEST),
+            Sysctl::TcpOrphanRetries => Byte(&mut tcp.orphan_retries, 0, 255),
+            Sysctl::TcpRetries2 => Byte(&mut tcp.retries2, 0, 255),
+            Sysctl::TcpRmem => Sizes(&mut tcp.rmem),
+            Sysctl::TcpSack => Flag(&mut tcp.sack),
+            Sysctl::TcpSlowStartAfterIdle => Flag(&mut tcp.slow_start_after_idle),
+            Sysctl::TcpSynLinearTimeouts => Byte(&mut tcp.syn_linear_timeouts, 0, 127),
+            Sysctl::TcpSynRetries => Byte(&mut tcp.syn_retries, 1, 127),
+            Sysctl::TcpSynackRetries => Byte(&mut tcp.synack_retries, 0, 255),
+            Sysctl::TcpTimestamps => Flag(&mut tcp.timestamps),
+            Sysctl::TcpWindowScaling => Flag(&mut tcp.window_scaling),
+            Sysctl::TcpWmem => Sizes(&mut tcp.wmem),
+        }
+    }
+}
+
+impl Host {
+    /// What reading the setting gives.
+    pub(crate) fn sysctl(&mut self, which: Sysctl) -> String {
+        match self.net.sysctls.place(which) {
+            Place::Flag(value) => format!("{}\n", u8::from(*value)),
+            Place::Byte(value, ..) => format!("{value}\n"),
+            Place::Word(value, ..) => format!("{value}\n"),
+            Place::Seconds(value) => format!("{}\n", value.as_millis() / 1_000),
+            Place::Nanos(value) => format!("{}\n", value.as_nanos()),
+            Place::Sizes([least, initial, greatest]) => format!("{least}\t{initial}\t{greatest}\n"),
+            Place::Ecn(policy) => format!("{}\n", *policy as u8),
+            Place::Algorithm(algorithm) => format!("{}\n", algorithm.name()),
+        }
+    }
+
+    /// Writes the setting: `EINVAL` for a value that it does not take, `ENOENT` for a congestion
+    /// control algorithm that there is not.
+    pub(crate) fn set_sysctl(&mut self, which: Sysctl, text: &[u8]) -> Result<(), Errno> {
+        let text = std::str::from_utf8(text).map_err(|_| Errno::EINVAL)?.trim_matches(['\0', ' ', '\n', '\t']);
+        let numbers: Vec<u32> =
+            text.split_whitespace().map_while(|word| word.parse().ok()).filter(|n| *n <= LARGEST).collect();
+        let first = || numbers.first().copied().ok_or(Errno::EINVAL);
+        let within = |least: u32, greatest: u32| {
+            first().and_then(|n| if (least..=greatest).contains(&n) { Ok(n) } else { Err(Errno::EINVAL) })
+        };
+        match self.net.sysctls.place(which) {
+            Place::Flag(value) => *value = first()? != 0,
+            Place::Byte(value, least, greatest) => *value = within(least.into(), greatest.into())? as u8,
+            Place::Word(value, least, greatest) => *value = within(least, greatest)?,
+            Place::Seconds(value) => *value = SimDuration::from_secs(first()?.into()),
+            Place::Nanos(value) => *value = SimDuration::from_nanos(first()?.into()),
+            Place::Sizes(sizes) => {
+                if numbers.is_empty() || numbers.contains(&0) {
+                    return Err(Errno::EINVAL);
+                }
+                for (size, number) in sizes.iter_mut().zip(numbers) {
+                    *size = number;
+                }
+            }
+            Place::Ecn(policy) => {
+                *policy = match first()? {
+                    0 => EcnPolicy::Never,
+                    1 => EcnPolicy::Ask,
+                    2 => EcnPolicy::Accept,
+                    _ => return Err(Errno::EINVAL),
+                };
+            }
+            Place::Algorithm(algorithm) => {
+                *algorithm = CongestionAlgorithm::from_name(text).ok_or(Errno::ENOENT)?;
+            }
+        }
+        Ok(())
+    }
+}
