@@ -8,7 +8,6 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "Options of the experiment's section 'general'")]
-#[group(skip)]
 pub struct Arguments {
     /// Until this time nothing is lost and bandwidth is infinite
     #[arg(long, value_name = "TIME", env = "BELLJAR_BOOTSTRAP_END_TIME", value_parser = parse_time)]

@@ -142,7 +142,8 @@ impl Host {
     /// Writes the setting: `EINVAL` for a value that it does not take, `ENOENT` for a congestion
     /// control algorithm that there is not.
     pub(crate) fn set_sysctl(&mut self, which: Sysctl, text: &[u8]) -> Result<(), Errno> {
-        let text = std::str::from_utf8(text).map_err(|_| Errno::EINVAL)?.trim_matches(['\0', ' ', '\n', '\t']);
+        let text =
+            std::str::from_utf8(text).map_err(|_| Errno::EINVAL)?.trim_matches(['\0', ' ', '\n', '\t']);
         let numbers: Vec<u32> =
             text.split_whitespace().map_while(|word| word.parse().ok()).filter(|n| *n <= LARGEST).collect();
         let first = || numbers.first().copied().ok_or(Errno::EINVAL);

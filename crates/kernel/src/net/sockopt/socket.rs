@@ -3,9 +3,7 @@
 use super::{Value, flag, int, structure, to_int};
 use crate::call::Call;
 use crate::ids::SocketKey;
-use crate::net::socket::{
-    MIN_RECEIVE_BUFFER, MIN_SEND_BUFFER, SocketKind, SocketOptions, Timestamping,
-};
+use crate::net::socket::{MIN_RECEIVE_BUFFER, MIN_SEND_BUFFER, SocketKind, SocketOptions, Timestamping};
 use crate::net::tcp::{Role, errno};
 use crate::net::{interface_index, unix};
 use belljar_base::SimDuration;

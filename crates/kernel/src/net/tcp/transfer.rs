@@ -57,7 +57,10 @@ pub fn send(
             call.host.tcp_pump(key);
         }
     }
-    if !more && !cork && let Some(connection) = call.host.tcp(key).connection() {
+    if !more
+        && !cork
+        && let Some(connection) = call.host.tcp(key).connection()
+    {
         connection.set_cork(false, now);
     }
     call.host.tcp_pump(key);
