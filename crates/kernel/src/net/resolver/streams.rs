@@ -173,8 +173,12 @@ impl Answering {
             }
             self.received = rest.to_vec();
         }
-        let sent = self.connection.send(&self.unsent, now);
-        self.unsent.drain(..sent);
+        while !self.unsent.is_empty() {
+            match self.connection.send(&self.unsent, now) {
+                0 => break,
+                sent => drop(self.unsent.drain(..sent)),
+            }
+        }
         // Whoever has nothing more to ask is told that there is nothing more to say.
         if self.connection.is_read_closed() && self.unsent.is_empty() && self.idle_until < SimTime::MAX {
             self.idle_until = SimTime::MAX;
