@@ -31,6 +31,11 @@ def test_models(belljar, workdir):
     assert result["us_of_cpu_per_request"]["median"] > 0
 
 
+def test_costs(belljar, workdir):
+    result = bench(belljar, workdir, "costs", "--scale", 0.01, "--others", 16, "--repeat", 1)
+    assert set(result["us"]["fork 20 MiB"]) == {"near", "far", "native"} and set(result["us"]["handoff"]) == {"native"}
+
+
 @pytest.mark.parametrize("weights", ["uniform", "exp", "ring"])
 def test_p2p(belljar, workdir, weights):
     size = ["--peers", 5, "--messages", 10, "--times", 2, 22, "--native-times", 1, 2, "--repeat", 1, "--weights", weights]

@@ -104,7 +104,6 @@ def test_replication(run_experiment):
 
 
 @postgres
-@pytest.mark.slow  # dozens of processes, three times over; its forked servers have been seen to differ once
 def test_postgres_in_every_placement(run_experiment):
     same_in_every_placement(run_experiment, EXAMPLES / "postgres.yaml", timeout=400)
 

@@ -191,6 +191,8 @@ pub struct Host {
     pub(crate) run_queue: VecDeque<ThreadKey>,
     /// Who has the processor and for how many more calls, where a limit of time has come between.
     pub(crate) turn: Option<(ThreadKey, u32)>,
+    /// Counts calls and events: what a thread that spins may wait for.
+    pub(crate) progress: u64,
     /// When a process last ended.
     pub(crate) last_end: SimTime,
     pub(crate) inbox: Map<EventKey, Packet>,
@@ -273,6 +275,7 @@ impl Host {
             slots_in_use: Default::default(),
             run_queue: VecDeque::new(),
             turn: None,
+            progress: 0,
             last_end: SimTime::ZERO,
             inbox: Map::new(),
             futexes: FutexTable::default(),

@@ -30,6 +30,7 @@ mod power;
 pub mod process;
 mod run;
 mod signal;
+pub mod spin;
 mod strace;
 pub mod syscall;
 mod task;

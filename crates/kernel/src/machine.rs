@@ -67,6 +67,8 @@ pub enum Exit {
     Fault(Fault),
     /// A native timer found it running for a whole preemption tick without a call.
     Preempted,
+    /// It was [stepped](Platform::step) over one instruction.
+    Stepped,
     /// The native process that it ran in is no more: somebody outside has killed it. The space can
     /// only be destroyed.
     Killed,
@@ -240,6 +242,12 @@ pub trait Platform: GuestMemory + Send {
     fn set_xstate(&mut self, context: ContextId, state: &[u8]);
     /// Runs the context until it comes back. The caller's thread becomes a worker on first use.
     fn resume(&mut self, context: ContextId) -> Exit;
+    /// Runs one instruction of the context, of which the guest sees nothing: [`Exit::Stepped`] unless
+    /// the instruction comes back otherwise, `Preempted` if it cannot be stepped over.
+    fn step(&mut self, context: ContextId) -> Exit {
+        let _ = context;
+        Exit::Preempted
+    }
 }
 
 /// What `stat(2)` says of a native file, plus its kind by the `S_IFMT` bits of `mode`.

@@ -4,7 +4,7 @@ use crate::call::{Block, Call, IfInterrupted, Outcome, Resumed, Wake};
 use crate::debug::Entry;
 use crate::host::Host;
 use crate::ids::{ThreadKey, WaitQueueId};
-use crate::machine::{ContextId, Exit};
+use crate::machine::Exit;
 use crate::signal::Delivery;
 use crate::syscall::{compat, table};
 use crate::thread::{Blocked, Continuation, ThreadState};
@@ -16,10 +16,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Calls that a thread may make before the next runnable one has its turn.
 const SLICE: u32 = 200;
-/// Preemption ticks that a thread may compute without a call before it is taken to wait for something
-/// that only others, or time, can bring: from then on it is preempted at each tick until its next call.
-/// A process that has been taken so once is given a quarter of that from its next call on, and so forth: it
-/// is known to spin, and the run is no longer deterministic anyway.
+/// Preemption ticks that a thread may compute without a call, and without being seen to [spin](crate::spin),
+/// before it is taken to wait for something that only others, or time, can bring: from then on it is
+/// preempted at each tick until its next call. A process that has been taken so once is given a quarter of
+/// that from its next call on, and so forth: the run is no longer deterministic anyway.
 pub(crate) const PATIENCE: u32 = 60;
 
 impl Host {
@@ -55,7 +55,7 @@ impl Host {
     }
 
     fn is_runnable(&self) -> bool {
-        self.turn.is_some() || !self.run_queue.is_empty()
+        self.turn.is_some() || self.place_in_turn().is_some()
     }
 
     fn next_due(&self) -> Option<SimTime> {
@@ -65,6 +65,7 @@ impl Host {
 
     /// Handles the earliest due event; arrivals come before timers of the same time.
     fn fire_next(&mut self) {
+        self.progress += 1;
         let now = self.clock.now();
         let timer_at = self.timers.next().unwrap_or(SimTime::MAX);
         if let Some(entry) = self.inbox.first_entry()
@@ -96,15 +97,19 @@ impl Host {
     /// Gives the next thread its turn, or lets the one go on whose turn it was when the last limit
     /// was reached: where the limits are must make no difference.
     fn run_next_thread(&mut self, limit: SimTime) {
-        let turn = self.turn.take().or_else(|| self.run_queue.pop_front().map(|thread| (thread, SLICE)));
+        let turn = self.turn.take().or_else(|| self.next_in_turn().map(|thread| (thread, SLICE)));
         let Some((thread, calls)) = turn else { return };
         if !self.debuggers.is_empty() && self.debug_keeps_waiting(thread) {
             return;
         }
         for left in (0..calls).rev() {
-            match self.step(thread) {
+            let step = self.step(thread);
+            if !matches!(step, Step::Waits | Step::Held) {
+                self.progress += 1;
+            }
+            match step {
                 Step::Continue => {}
-                Step::Yield => break,
+                Step::Yield | Step::Waits => break,
                 Step::Left => return,
                 Step::Held => {
                     self.turn = Some((thread, left + 1));
@@ -169,7 +174,7 @@ impl Host {
             return Step::Held;
         }
         let context = self.threads[key.0].context;
-        let mut exit = self.run_guest(key, context);
+        let Some(mut exit) = self.run_guest(key, context) else { return Step::Waits };
         if debugged && self.debug_exit(key, &mut exit) {
             return Step::Held;
         }
@@ -204,28 +209,8 @@ impl Host {
                 self.kill_process(process, belljar_linux_abi::c::SIGKILL);
                 Step::Continue
             }
+            Exit::Stepped => unreachable!("it was resumed, not stepped"),
         }
-    }
-
-    /// Runs a thread's code until it comes back. One that only computes is left to it for long
-    /// enough that what programs do is never disturbed: where the native timer finds them is
-    /// nothing that the experiment decides.
-    fn run_guest(&mut self, key: ThreadKey, context: ContextId) -> Exit {
-        let thread = &self.threads[key.0];
-        let (spins, process) = (thread.spins, thread.process);
-        let patience = if spins { 0 } else { self.processes[process.0].patience };
-        for _ in 0..patience {
-            match self.machine.resume(context) {
-                Exit::Preempted => {}
-                exit => return exit,
-            }
-        }
-        let exit = self.machine.resume(context);
-        if exit == Exit::Preempted && !spins {
-            self.processes[process.0].patience /= 4;
-        }
-        self.threads[key.0].spins = exit == Exit::Preempted;
-        exit
     }
 
     /// Makes or continues the call that the thread's registers describe.
@@ -399,6 +384,8 @@ enum Step {
     Continue,
     /// The next thread has its turn.
     Yield,
+    /// The thread waits in a loop without calls.
+    Waits,
     /// The thread is blocked or gone.
     Left,
     /// The thread keeps its turn: its debugger has come between.

@@ -28,8 +28,10 @@ pub struct Thread {
     pub robust_list: (u64, u64),
     /// The name shown in `/proc/.../comm`, at most 15 bytes.
     pub comm: Vec<u8>,
-    /// Whether it has computed for so long without a call that it is taken to wait for something.
-    pub spins: bool,
+    /// The loop without calls that it waits in.
+    pub spin: Option<Box<crate::spin::Spin>>,
+    /// Whether it has computed for so long without a call that it is preempted at each tick.
+    pub computes: bool,
     /// Its processor time in microseconds: the number of calls that it has made, and what it was preempted for.
     pub calls: u64,
 }

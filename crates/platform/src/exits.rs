@@ -15,6 +15,9 @@ use belljar_kernel::machine::{Exit, Fault};
 const GUEST_FLAGS: u64 = 0x5_0dd5;
 /// RF, which no instruction that software sees the flags after leaves set.
 const RF: u64 = 0x1_0000;
+const TRAP_FLAG: u64 = 0x100;
+/// `si_code` of a SIGTRAP by the trap flag.
+const TRAP_TRACE: i32 = 2;
 const AUDIT_ARCH_X86_64: u64 = 0xc000_003e;
 const SI_KERNEL: i32 = 0x80;
 const SEGV_MAPERR: i32 = 1;
@@ -27,6 +30,36 @@ pub fn resume(context: &mut Context, space: &mut Space) -> Exit {
             return exit;
         }
     }
+}
+
+/// Runs one instruction of `context`: see `Platform::step`.
+pub fn step(context: &mut Context, space: &mut Space) -> Exit {
+    // A guest that steps itself would see a step too many, one that stores the flags a flag.
+    if context.regs.rflags & TRAP_FLAG != 0 || stores_flags(context.regs.rip, space) {
+        return Exit::Preempted;
+    }
+    context.regs.rflags |= TRAP_FLAG;
+    let exit = run(worker::current(), context, space);
+    context.regs.rflags &= !TRAP_FLAG;
+    match exit {
+        None => Exit::Stepped,
+        Some(Exit::Fault(fault)) if (fault.signal, fault.code) == (libc::SIGTRAP, TRAP_TRACE) => {
+            Exit::Stepped
+        }
+        Some(Exit::Syscall) => {
+            context.regs.r11 &= !TRAP_FLAG;
+            Exit::Syscall
+        }
+        Some(other) => other,
+    }
+}
+
+/// Whether the instruction at `rip` is a `pushf`.
+fn stores_flags(rip: u64, space: &Space) -> bool {
+    let mut code = [0u8; 2];
+    let len = if space.owns(rip, 2) { 2 } else { 1 };
+    let read = space.owns(rip, len) && space.native.read(rip, &mut code[..len as usize]).is_ok();
+    !read || matches!(code, [0x9c, _] | [0x66 | 0x40..=0x4f, 0x9c])
 }
 
 fn run(worker: *mut Worker, context: &mut Context, space: &mut Space) -> Option<Exit> {

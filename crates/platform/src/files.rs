@@ -60,11 +60,6 @@ fn refuse_irregular(kind: fs::FileType) -> Result<(), Errno> {
     }
 }
 
-/// Another descriptor of the same open file.
-pub fn duplicate(file: NativeFile) -> Result<File, Errno> {
-    Ok(borrowed(file).try_clone()?)
-}
-
 pub fn close(file: NativeFile) {
     drop(ManuallyDrop::into_inner(borrowed(file)));
 }

@@ -6,7 +6,7 @@
 //!
 //! * [`machine`]: spaces and contexts by their numbers; [`files`]: the machine's file system
 //! * [`space`]: one guest's addresses; [`layout`]: where they are; [`registry`]: who has which of
-//!   the fixed ones
+//!   the fixed ones; [`mappings`]: how many there may be near
 //! * [`native`]: how a space's memory is reached: [`near`] or [`far`]
 //! * [`context`]: saved registers; [`exits`]: what it means that guest code came back
 //! * [`rewrite`]: call sites that no longer trap; [`vdso`]: the image found by AT_SYSINFO_EHDR
@@ -33,6 +33,7 @@ mod files;
 mod init;
 pub mod layout;
 mod machine;
+mod mappings;
 mod native;
 mod near;
 mod registry;

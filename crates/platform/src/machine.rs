@@ -212,6 +212,10 @@ impl Platform for HostMachine {
         let context = &mut *self.contexts[context.0 as usize];
         exits::resume(context, &mut self.spaces[context.space as usize])
     }
+    fn step(&mut self, context: ContextId) -> Exit {
+        let context = &mut *self.contexts[context.0 as usize];
+        exits::step(context, &mut self.spaces[context.space as usize])
+    }
 }
 
 /// The machine's files do not depend on the host.

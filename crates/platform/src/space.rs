@@ -1,16 +1,15 @@
 //! A guest's address space: a slot, claims of fixed addresses, and what is mapped executable.
 
 use crate::far::Shim;
-use crate::far::replicate::{SharedSource, replicate};
 use crate::layout::{self, PAGE, Slot};
+use crate::mappings;
+use crate::mappings::{Kind, Mappings};
 use crate::native::Native;
 use crate::registry;
 use crate::rewrite::Rewriter;
 use belljar_kernel::machine::{Backing, Prot};
 use belljar_linux_abi::Errno;
-use std::fs::File;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// One address space.
 #[derive(Debug)]
@@ -21,8 +20,8 @@ pub struct Space {
     pub slot: Slot,
     /// Granted ranges outside the slot.
     claims: Vec<Range<u64>>,
-    /// Its shared mappings, which a fork makes again.
-    shared: Vec<Shared>,
+    /// What is mapped in it, while it is near.
+    mappings: Mappings,
     /// Its rewritten call sites.
     pub rewriter: Rewriter,
     /// How its system calls came.
@@ -38,23 +37,17 @@ pub struct CallCounts {
     pub trapped: u64,
 }
 
-/// A shared mapping.
-#[derive(Clone, Debug)]
-struct Shared {
-    range: Range<u64>,
-    file: Arc<File>,
-    /// Where `range` starts in the file.
-    offset: u64,
-}
-
 /// The whole pages that `len` bytes at a page's start lie in.
 fn pages(addr: u64, len: u64) -> Range<u64> {
     addr..addr + len.next_multiple_of(PAGE)
 }
 
 impl Space {
-    /// Takes `slot` of this process.
+    /// Takes `slot` of this process, if it has room for one more program, else a process of its own.
     pub fn near(slot: Slot) -> Result<Space, Errno> {
+        if !mappings::has_room(mappings::OF_A_PROGRAM) {
+            return Space::far(slot);
+        }
         registry::take_slot(&slot.whole).map_err(|_| Errno::ENOMEM)?;
         Ok(Space::with(Native::Near, slot))
     }
@@ -65,29 +58,56 @@ impl Space {
     }
 
     fn with(native: Native, slot: Slot) -> Space {
-        let (claims, shared) = (Vec::new(), Vec::new());
-        Space { native, slot, claims, shared, rewriter: Rewriter::default(), counts: CallCounts::default() }
+        let (rewriter, counts) = (Rewriter::default(), CallCounts::default());
+        Space { native, slot, claims: Vec::new(), mappings: Mappings::default(), rewriter, counts }
     }
 
     /// See `Platform::fork_space`.
     pub fn fork(&self) -> Result<Space, Errno> {
         let shim = match &self.native {
             Native::Far(shim) => shim.fork()?,
-            Native::Near => {
-                let shim = Shim::spawn()?;
-                let shared: Vec<SharedSource<'_>> = self.shared.iter().map(Shared::source).collect();
-                let low = self.rewriter.low_chunks();
-                let ranges: Vec<Range<u64>> =
-                    self.claims.iter().cloned().chain([self.slot.whole.clone()]).chain(low).collect();
-                replicate(&shim, &ranges, &shared)?;
-                shim
-            }
+            Native::Near => Shim::of_near(self.ranges().collect())?,
         };
         let mut copy = Space::with(Native::Far(Box::new(shim)), self.slot.clone());
         copy.claims.clone_from(&self.claims);
-        copy.shared.clone_from(&self.shared);
         copy.rewriter = self.rewriter.clone();
         Ok(copy)
+    }
+
+    /// Goes on in a process of its own: the same content at the same addresses.
+    fn become_far(&mut self) -> Result<(), Errno> {
+        let shim = Shim::of_near(self.ranges().collect())?;
+        self.leave_simulator();
+        self.native = Native::Far(Box::new(shim));
+        Ok(())
+    }
+
+    /// Does what a near space may have no room for any more, far if so.
+    fn carry_out(&mut self, action: impl Fn(&Native) -> Result<(), Errno>) -> Result<(), Errno> {
+        if self.is_near() && !mappings::has_room(mappings::OF_A_CALL) {
+            // If that fails too, there may be room all the same.
+            let _ = self.become_far();
+        }
+        match action(&self.native) {
+            Err(Errno::ENOMEM) if self.is_near() && self.become_far().is_ok() => action(&self.native),
+            result => result,
+        }
+    }
+
+    /// Unmaps what a near space has in the simulator.
+    fn leave_simulator(&mut self) {
+        for range in self.ranges() {
+            // No guest runs in the space any more, and the ranges are its own.
+            let _ = self.native.munmap(range.start, range.end - range.start);
+        }
+        self.rewriter.low_chunks().for_each(|chunk| registry::release_stubs(chunk.start));
+        registry::release(self.slot.whole.start);
+        self.mappings = Mappings::default();
+    }
+
+    /// Everything where it may have something mapped.
+    fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        self.claims.iter().cloned().chain([self.slot.whole.clone()]).chain(self.rewriter.low_chunks())
     }
 
     /// Whether it lies in this process.
@@ -110,14 +130,12 @@ impl Space {
 
     /// See `Platform::claim_fixed`.
     pub fn claim(&mut self, range: Range<u64>) -> Result<(), Errno> {
-        match self.native {
-            Native::Near => registry::claim(self.slot.whole.start, &range)?,
-            Native::Far(_) => {
-                registry::check_claim(&range)?;
-                if self.rewriter.low_chunks().any(|chunk| layout::overlap(&chunk, &range)) {
-                    return Err(Errno::EBUSY);
-                }
-            }
+        registry::check_claim(&range)?;
+        if self.is_near() && registry::claim(self.slot.whole.start, &range).is_err() {
+            self.become_far()?;
+        }
+        if !self.is_near() && self.rewriter.low_chunks().any(|chunk| layout::overlap(&chunk, &range)) {
+            return Err(Errno::EBUSY);
         }
         // Neighbours become one range, so that accesses may cross from one to the other.
         let mut merged = range;
@@ -154,14 +172,12 @@ impl Space {
             Backing::SharedFile { file, offset } => (libc::MAP_SHARED, file.0, offset),
         };
         let prot_bits = prot.bits() as i32;
-        self.native.mmap(addr, len, prot_bits, flags | libc::MAP_FIXED, fd, offset)?;
+        self.carry_out(|native| native.mmap(addr, len, prot_bits, flags | libc::MAP_FIXED, fd, offset))?;
         let mapped = pages(addr, len);
         self.gone(&mapped);
-        if let Backing::SharedFile { file, offset } = backing
-            && let Ok(file) = crate::files::duplicate(file)
-        {
-            let file = Arc::new(file);
-            self.shared.push(Shared { range: mapped.clone(), file, offset });
+        if self.is_near() {
+            let kind = if fd < 0 { Kind::Anonymous } else { self.mappings.of_file() };
+            self.mappings.insert(mapped.clone(), prot, kind);
         }
         if let Backing::PrivateFile { file, offset } = backing
             && prot.contains(Prot::EXEC)
@@ -175,8 +191,10 @@ impl Space {
     /// See `Platform::unmap`.
     pub fn unmap(&mut self, addr: u64, len: u64) -> Result<(), Errno> {
         self.check_pages(addr, len)?;
+        self.carry_out(|native| native.munmap(addr, len))?;
         self.gone(&pages(addr, len));
-        self.native.munmap(addr, len)
+        self.mappings.remove(&pages(addr, len));
+        Ok(())
     }
 
     /// See `Platform::protect`.
@@ -185,37 +203,30 @@ impl Space {
         if prot.contains(Prot::WRITE) {
             self.rewriter.text_writable(&pages(addr, len));
         }
-        self.native.mprotect(addr, len, prot.bits() as i32)
+        self.carry_out(|native| native.mprotect(addr, len, prot.bits() as i32))?;
+        self.mappings.protect(&pages(addr, len), prot);
+        Ok(())
     }
 
     /// See `Platform::relocate`.
     pub fn relocate(&mut self, from: u64, old_len: u64, to: u64, new_len: u64) -> Result<(), Errno> {
         self.check_pages(from, old_len.max(1))?;
         self.check_pages(to, new_len)?;
-        let moved: Vec<Shared> = self.shared.iter().filter_map(|s| s.cut(&pages(from, old_len))).collect();
         self.gone(&pages(from, old_len));
         self.gone(&pages(to, new_len));
-        if from == to {
-            self.native.mremap(from, old_len, new_len, 0, 0)?;
-        } else {
-            let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-            self.native.mremap(from, old_len, new_len, flags, to)?;
+        let flags = if from == to { 0 } else { libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED };
+        if self.is_near() {
+            // A fork of another space may have marked a part of it: Linux moves one mapping, not two.
+            let _ = self.native.madvise(from, old_len.max(1), libc::MADV_DOFORK);
         }
-        // The kernel moves within one mapping.
-        if let [shared] = moved.as_slice() {
-            let range = pages(to, new_len);
-            self.shared.push(Shared { range, ..shared.clone() });
-        }
+        self.carry_out(|native| native.mremap(from, old_len, new_len, flags, to))?;
+        self.mappings.relocate(&pages(from, old_len), &pages(to, new_len));
         Ok(())
     }
 
     /// Notes that what was mapped in `range` is no more.
     fn gone(&mut self, range: &Range<u64>) {
         self.rewriter.text_gone(range);
-        if self.shared.iter().any(|s| layout::overlap(&s.range, range)) {
-            let parts = [0..range.start, range.end..u64::MAX];
-            self.shared = self.shared.iter().flat_map(|s| parts.iter().filter_map(|p| s.cut(p))).collect();
-        }
     }
 
     /// See `Platform::advise`.
@@ -228,29 +239,10 @@ impl Space {
     }
 }
 
-impl Shared {
-    /// The part of it inside `range`.
-    fn cut(&self, range: &Range<u64>) -> Option<Shared> {
-        let part = self.range.start.max(range.start)..self.range.end.min(range.end);
-        let offset = self.offset + part.start.saturating_sub(self.range.start);
-        (part.start < part.end).then(|| Shared { range: part, file: self.file.clone(), offset })
-    }
-
-    fn source(&self) -> SharedSource<'_> {
-        SharedSource { range: self.range.clone(), file: &self.file, offset: self.offset }
-    }
-}
-
 impl Drop for Space {
     fn drop(&mut self) {
-        if let Native::Near = self.native {
-            let low: Vec<Range<u64>> = self.rewriter.low_chunks().collect();
-            for range in self.claims.iter().chain([&self.slot.whole]).chain(&low) {
-                // No guest runs in the space any more, and the ranges are its own.
-                let _ = self.native.munmap(range.start, range.end - range.start);
-            }
-            low.iter().for_each(|chunk| registry::release_stubs(chunk.start));
-            registry::release(self.slot.whole.start);
+        if self.is_near() {
+            self.leave_simulator();
         }
     }
 }

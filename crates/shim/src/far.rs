@@ -19,11 +19,13 @@ const MAP_FIXED: u64 = 0x10;
 const MAP_ANONYMOUS: u64 = 0x20;
 const SIGKILL: u64 = 9;
 const SIGTRAP: i32 = 5;
-const SIGCHLD: u64 = 17;
+/// What a child's end is told by.
+pub const SIGCHLD: u64 = 17;
 const CLONE_PARENT: u64 = 0x8000;
 const FUTEX_WAIT: u64 = 0;
 const FUTEX_WAKE: u64 = 1;
 const PR_SET_PDEATHSIG: u64 = 1;
+const PR_SET_NAME: u64 = 15;
 const PR_SET_TSC: u64 = 26;
 const PR_TSC_SIGSEGV: u64 = 2;
 const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
@@ -71,15 +73,58 @@ pub unsafe fn main() -> ! {
     unsafe {
         call(nr::CLOSE_RANGE, [3, u64::from(u32::MAX), 0, 0, 0, 0]);
         map_channel();
+        // With an unlimited stack Linux lays its own pages out where guests belong.
+        call(nr::MUNMAP, [FIXED_AREA.start, HOST_AREA.start - FIXED_AREA.start, 0, 0, 0, 0]);
+        settle();
+        serve()
+    }
+}
+
+/// The whole life of a process that was forked from the simulator, with these descriptors for the
+/// channel and the socket. Of the simulator nothing is there but its descriptors and the memory of
+/// one guest; what came along by accident the channel's calls unmap.
+///
+/// # Safety
+/// To be called once, as the first thing in such a process, on a stack of its own.
+pub unsafe fn born(memory: u64, socket: u64) -> ! {
+    // SAFETY: as the caller says.
+    unsafe {
+        take_over(memory, socket);
+        make_calls();
+        settle();
+        serve()
+    }
+}
+
+/// Makes a new process a place for guests.
+///
+/// # Safety
+/// To be called once, with the channel mapped.
+unsafe fn settle() {
+    // SAFETY: all strings and structures outlive their calls; the rest is the caller's word.
+    unsafe {
+        call(nr::PRCTL, [PR_SET_NAME, c"belljar-far".as_ptr() as u64, 0, 0, 0, 0]);
         call(nr::CHDIR, [c"/".as_ptr() as u64, 0, 0, 0, 0, 0]);
         let no_core = [0u64; 2];
         call(nr::PRLIMIT64, [0, RLIMIT_CORE, no_core.as_ptr() as u64, 0, 0, 0]);
-        // With an unlimited stack Linux lays its own pages out where guests belong.
-        call(nr::MUNMAP, [FIXED_AREA.start, HOST_AREA.start - FIXED_AREA.start, 0, 0, 0, 0]);
         make_worker();
         install_handlers();
         arm();
-        serve()
+    }
+}
+
+/// Takes the descriptors of a channel and a socket for this process's own, closes all others and maps
+/// the channel.
+///
+/// # Safety
+/// Nothing may refer to the channel mapped before.
+unsafe fn take_over(memory: u64, socket: u64) {
+    // SAFETY: plain numbers.
+    unsafe {
+        must(NO_CHANNEL, nr::DUP3, [memory, CHANNEL_FD, 0, 0, 0, 0]);
+        must(NO_CHANNEL, nr::DUP3, [socket, SOCKET_FD, 0, 0, 0, 0]);
+        call(nr::CLOSE_RANGE, [SOCKET_FD + 1, u64::from(u32::MAX), 0, 0, 0, 0]);
+        map_channel();
     }
 }
 
@@ -281,10 +326,7 @@ unsafe fn fork() {
     unsafe {
         let child = call(nr::CLONE, [CLONE_PARENT | SIGCHLD, 0, 0, 0, 0, 0]);
         if child == 0 {
-            must(NO_CHANNEL, nr::DUP3, [memory as u64, CHANNEL_FD, 0, 0, 0, 0]);
-            must(NO_CHANNEL, nr::DUP3, [socket as u64, SOCKET_FD, 0, 0, 0, 0]);
-            call(nr::CLOSE_RANGE, [3, u64::from(u32::MAX), 0, 0, 0, 0]);
-            map_channel();
+            take_over(memory as u64, socket as u64);
             arm();
             serve();
         }

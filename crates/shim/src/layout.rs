@@ -19,6 +19,10 @@ pub const PAGE: u64 = 4096;
 
 /// Where a far guest's process maps its channel.
 pub const CHANNEL: u64 = 0x5e00_0000_0000;
+/// The stack of a far guest's process that was forked from the simulator.
+pub const FAR_STACK: u64 = 0x5e40_0000_0000;
+/// Its size in bytes.
+pub const FAR_STACK_SIZE: u64 = 64 << 10;
 /// Where a far guest's process has its worker block and signal stack.
 pub const FAR_WORKER: u64 = 0x5e80_0000_0000;
 /// Where the far program is linked to.

@@ -136,23 +136,7 @@ impl Host {
         if strings > MAX_STRINGS {
             return Err(ExecError::new(Errno::E2BIG, "its arguments and environment are too long"));
         }
-        let wanted = self.processes[process.0].placement;
-        let first = self.map_program_in(wanted.unwrap_or(Placement::Near), process, program);
-        // What an image with fixed addresses needs may be in use by another near guest.
-        match first {
-            Err(error) if program.image.header.fixed && error.errno == Errno::EBUSY => {
-                self.map_program_in(Placement::Far, process, program)
-            }
-            other => other,
-        }
-    }
-
-    fn map_program_in(
-        &mut self,
-        placement: Placement,
-        process: ProcessKey,
-        program: &Program,
-    ) -> Result<(MmKey, Regs), ExecError> {
+        let placement = self.processes[process.0].placement.unwrap_or(Placement::Near);
         let mm = self.create_mm(placement)?;
         match self.fill_mm(process, mm, program) {
             Ok(regs) => Ok((mm, regs)),
@@ -241,8 +225,8 @@ impl Host {
         let bias = if image.header.fixed {
             let space = self.mm(mm).space;
             self.machine.claim_fixed(space, extent.clone()).map_err(|errno| {
-                let reason = "it must be loaded at fixed addresses, which another process of this simulation \
-                              uses at this moment (build it position-independent)";
+                let reason = "it must be loaded at fixed addresses which are not there for programs (build it \
+                              position-independent)";
                 ExecError::new(errno, reason)
             })?;
             heap = range.start + IMAGE_OFFSET;

@@ -128,7 +128,8 @@ impl Host {
             clear_child_tid: 0,
             robust_list: (0, 0),
             comm,
-            spins: false,
+            spin: None,
+            computes: false,
             calls: 0,
         }));
         self.tids.insert(tid, key);

@@ -5,12 +5,11 @@
 //!
 //! * [`program`]: the binary; [`spawner`]: the thread that starts it, and that it dies with
 //! * [`shim`]: one such process and its channel; [`memory`]: the guest memory in it
-//! * [`replicate`]: a process with the content of a near space; [`pages`]: which content that is
+//! * [`birth`]: a process with the content of a near space
 
+pub(crate) mod birth;
 pub(crate) mod memory;
-pub(crate) mod pages;
 pub(crate) mod program;
-pub(crate) mod replicate;
 pub(crate) mod shim;
 pub(crate) mod spawner;
 

@@ -7,7 +7,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/far"));
+/// The program, an ELF image.
+pub const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/far"));
 /// What `ps` shows.
 const NAME: &str = "belljar-far";
 const MFD_EXEC: u32 = 0x10;

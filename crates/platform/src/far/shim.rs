@@ -2,6 +2,7 @@
 
 use super::spawner;
 use crate::cpu;
+use crate::mappings::Counted;
 use crate::near::worker;
 use belljar_channel::{SharedMemory, futex};
 use belljar_linux_abi::Errno;
@@ -10,8 +11,10 @@ use belljar_shim::protocol::{self, Channel, NativeCall};
 use belljar_shim::worker::Trap;
 use std::cell::Cell;
 use std::io::{Error, Result as IoResult};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long the simulator sleeps before it looks whether the process still lives.
@@ -29,6 +32,7 @@ pub struct Shim {
     cpu: Cell<i32>,
     /// `process_vm_readv` and its sister are not allowed here.
     pub(super) denied: Cell<bool>,
+    _mapping: Counted,
 }
 
 /// The process is no more.
@@ -77,10 +81,29 @@ fn socket_pair() -> IoResult<(OwnedFd, OwnedFd)> {
 }
 
 impl Shim {
-    /// Starts a process with nothing in it. It gets ready while the caller goes on.
+    /// A process with nothing in it. It gets ready while the caller goes on.
+    ///
+    /// The first one is kept to be forked: that is cheaper than to start the program again.
     pub fn spawn() -> Result<Shim, Errno> {
+        static EMPTY: Mutex<Option<Shim>> = Mutex::new(None);
+        let mut empty = EMPTY.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shim) = empty.as_ref().and_then(|empty| empty.fork().ok()) {
+            return Ok(shim);
+        }
+        // Somebody may have killed it.
+        empty.insert(Shim::start()?).fork()
+    }
+
+    fn start() -> Result<Shim, Errno> {
         let ends = Ends::new()?;
         let pid = spawner::spawn(ends.memory, ends.theirs)?;
+        Ok(Shim::new(ends.channel, ends.ours, pid))
+    }
+
+    /// A process with what this one has in `own`, which no guest may run in or change meanwhile.
+    pub fn of_near(own: Vec<Range<u64>>) -> Result<Shim, Errno> {
+        let ends = Ends::new()?;
+        let pid = spawner::fork(own, ends.channel.get(), ends.memory, ends.theirs)?;
         Ok(Shim::new(ends.channel, ends.ours, pid))
     }
 
@@ -99,7 +122,7 @@ impl Shim {
 
     fn new(channel: SharedMemory<Channel>, socket: OwnedFd, pid: i32) -> Shim {
         let (gone, cpu, denied) = (Cell::new(false), Cell::new(-1), Cell::new(false));
-        Shim { channel, socket, pid, gone, cpu, denied }
+        Shim { channel, socket, pid, gone, cpu, denied, _mapping: Counted::new() }
     }
 
     /// Has the process carry out what the channel says and waits until it is done.

@@ -2,18 +2,37 @@
 //! that it is a child of, so that must not be a worker, which may end before the simulation does;
 //! this one ends with the simulator alone.
 
+use super::birth::{self, Image};
 use super::program;
 use crate::InitError;
 use belljar_linux_abi::Errno;
+use belljar_shim::protocol::Channel;
 use std::io::Result;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 enum Request {
-    Start { channel: OwnedFd, socket: OwnedFd, reply: Sender<Result<i32>> },
+    Start {
+        memory: OwnedFd,
+        socket: OwnedFd,
+        reply: Sender<Result<i32>>,
+    },
+    Fork {
+        own: Vec<Range<u64>>,
+        channel: ChannelAt,
+        memory: OwnedFd,
+        socket: OwnedFd,
+        reply: Sender<Result<i32>>,
+    },
     Bury(i32),
 }
+
+/// A channel that nobody uses meanwhile.
+struct ChannelAt(*mut Channel);
+// SAFETY: whoever sends it waits for the answer.
+unsafe impl Send for ChannelAt {}
 
 static REQUESTS: Mutex<Option<Sender<Request>>> = Mutex::new(None);
 
@@ -22,18 +41,26 @@ pub fn start() -> std::result::Result<(), InitError> {
     let what = "starting a thread for far guests";
     let failed = |error| InitError::Native { what, error };
     let program = program::file().map_err(failed)?;
+    let image = Image::map().map_err(failed)?;
     let (sender, requests) = channel();
     let thread = std::thread::Builder::new().name("far-spawner".into());
-    thread.spawn(move || serve(&program, &requests)).map_err(failed)?;
+    thread.spawn(move || serve(&program, &image, &requests)).map_err(failed)?;
     *REQUESTS.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(sender);
     Ok(())
 }
 
-fn serve(program: &OwnedFd, requests: &Receiver<Request>) {
+fn serve(program: &OwnedFd, image: &Image, requests: &Receiver<Request>) {
+    block_signals();
+    birth::leave_rseq();
     while let Ok(request) = requests.recv() {
         match request {
-            Request::Start { channel, socket, reply } => {
-                let _ = reply.send(program::start(program, channel, socket));
+            Request::Start { memory, socket, reply } => {
+                let _ = reply.send(program::start(program, memory, socket));
+            }
+            Request::Fork { own, channel, memory, socket, reply } => {
+                // SAFETY: the sender sees to it that the space's guests don't run, nor is it changed,
+                // before it has the answer; the channel is its own.
+                let _ = reply.send(unsafe { image.fork(&own, channel.0, &memory, &socket) });
             }
             // SAFETY: no result is asked for; the process has been killed.
             Request::Bury(pid) => unsafe {
@@ -49,10 +76,33 @@ fn request(request: Request) -> std::result::Result<(), Errno> {
 }
 
 /// Starts a process with these descriptors; gives its process id.
-pub fn spawn(channel_memory: OwnedFd, socket: OwnedFd) -> std::result::Result<i32, Errno> {
+pub fn spawn(memory: OwnedFd, socket: OwnedFd) -> std::result::Result<i32, Errno> {
     let (reply, answer) = channel();
-    request(Request::Start { channel: channel_memory, socket, reply })?;
+    request(Request::Start { memory, socket, reply })?;
     Ok(answer.recv().map_err(|_| Errno::EAGAIN)??)
+}
+
+/// Forks this process, of which only what lies in `own` goes along; gives the child's process id.
+/// `channel` is the caller's own, mapped from `memory`. No guest may run in `own`.
+pub fn fork(
+    own: Vec<Range<u64>>,
+    at: *mut Channel,
+    memory: OwnedFd,
+    socket: OwnedFd,
+) -> std::result::Result<i32, Errno> {
+    let (reply, answer) = channel();
+    request(Request::Fork { own, channel: ChannelAt(at), memory, socket, reply })?;
+    Ok(answer.recv().map_err(|_| Errno::EAGAIN)??)
+}
+
+/// Whatever a signal's handler is, it is not in a child.
+fn block_signals() {
+    // SAFETY: the set is initialised by sigfillset before use.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigfillset(&mut set);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &set, std::ptr::null_mut());
+    }
 }
 
 /// Kills a process and, in the background, waits until it is gone.

@@ -239,11 +239,117 @@ fn nothing_of_the_simulator_leaks_into_the_process() {
     let guest = Guest::placed(blob!(clean, "syscall"), Placement::Far);
     guest.machine.read(guest.space, guest.text, &mut [0]).unwrap();
     let pid = pid_of(&guest).expect("the guest's process");
-    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
-    assert_eq!(open, 3, "channel, socket and nothing");
+    assert_eq!(descriptors(pid), 2, "channel and socket");
+    let (low, _) = mappings(pid);
+    assert_eq!(low.len(), 2, "text and stack: {low:x?}");
+}
+
+#[test]
+fn nothing_of_the_simulator_is_in_a_fork_of_a_near_guest() {
+    let mut other = Guest::new(blob!(beside, "2: mov eax, 39", "syscall", "jmp 2b"));
+    let mut guest = Guest::new(blob!(clean_fork, "2: mov eax, 39", "syscall", "jmp 2b"));
+    let (thread, besides) = (guest.thread(), other.thread());
+    let (space, child) = fork(&mut guest, thread);
+    for _ in 0..3 {
+        assert_eq!(guest.machine.resume(child), Exit::Syscall);
+    }
+    let pid = pid_of(&guest).expect("the fork has a process");
+    assert_eq!(descriptors(pid), 2, "channel and socket");
+    let (low, high) = mappings(pid);
+    assert!(low.iter().all(|at| (guest.text >> 36) == (at >> 36)), "not of this slot: {low:x?}");
+    // Image, stack, channel and worker, and nothing where libraries and heaps are.
+    assert!(high.iter().all(|at| (0x5e00_0000_0000..0x5f01_0000_0000).contains(at)), "{high:x?}");
+    // Both go on here, and their forks' forks there.
+    assert_eq!(guest.machine.resume(thread), Exit::Syscall);
+    assert_eq!(other.machine.resume(besides), Exit::Syscall);
+    let grandchild = guest.machine.fork_space(space).unwrap();
+    let again = guest.machine.copy_context(child, grandchild);
+    assert_eq!(guest.machine.resume(again), Exit::Syscall);
+    let (_, of_other) = fork(&mut other, besides);
+    assert_eq!(other.machine.resume(of_other), Exit::Syscall);
+}
+
+fn descriptors(pid: i32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+}
+
+/// Where a process's mappings start: below the simulator's part, and in it.
+fn mappings(pid: i32) -> (Vec<u64>, Vec<u64>) {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
-    let low = maps
-        .lines()
-        .filter(|l| u64::from_str_radix(l.split('-').next().unwrap(), 16).unwrap() < 0x5000_0000_0000);
-    assert_eq!(low.count(), 2, "text and stack:\n{maps}");
+    let start = |line: &str| u64::from_str_radix(line.split('-').next().unwrap(), 16).unwrap();
+    let own = maps.lines().filter(|line| !line.ends_with("[vsyscall]")).map(start);
+    own.partition(|at| *at < 0x5000_0000_0000)
+}
+
+#[test]
+fn a_near_guest_whose_addresses_are_taken_goes_on_far() {
+    const FIXED: std::ops::Range<u64> = 0x7_0000_0000..0x7_0001_0000;
+    let blob = blob!(
+        moved,
+        ".fill 24, 1, 0x90",
+        "xor ebx, ebx",
+        "2:",
+        "inc qword ptr [rsp - 64]",
+        "inc rbx",
+        "mov rdi, [rsp - 64]",
+        "mov eax, 39",
+        "syscall",
+        "jmp 2b"
+    );
+    let mut first = Guest::new(blob);
+    let mut second = Guest::new(blob);
+    first.machine.claim_fixed(first.space, FIXED).unwrap();
+    let thread = second.thread();
+    for _ in 0..4 {
+        second.syscall(thread);
+    }
+    second.machine.claim_fixed(second.space, FIXED).unwrap();
+    for (n, guest) in [&mut first, &mut second].into_iter().enumerate() {
+        guest.machine.map(guest.space, FIXED.start, 4096, READ_WRITE, Backing::Anonymous).unwrap();
+        guest.machine.write(guest.space, FIXED.start, &[n as u8 + 1]).unwrap();
+    }
+    second.syscall(thread);
+    let regs = *second.regs(thread);
+    assert_eq!((regs.rbx, regs.rdi), (5, 5), "registers, memory and rewritten sites came along");
+    for (n, guest) in [first, second].into_iter().enumerate() {
+        let mut byte = [0];
+        guest.machine.read(guest.space, FIXED.start, &mut byte).unwrap();
+        assert_eq!(byte[0], n as u8 + 1);
+        // Only one of them has its text here.
+        assert_eq!(pid_of(&guest).is_some(), n == 1);
+    }
+}
+
+#[test]
+fn stepping_shows_one_instruction_at_a_time_and_no_trace_of_it() {
+    let blob = blob!(
+        stepped,
+        "xor eax, eax",
+        "inc eax",
+        "pushfq",
+        "pop rcx",
+        "mov eax, 39",
+        "syscall",
+        "mov rax, [0x10]"
+    );
+    for placement in BOTH {
+        let mut guest = Guest::placed(blob, placement);
+        let thread = guest.thread();
+        let start = guest.regs(thread).rip;
+        for len in [2, 4] {
+            assert_eq!(guest.machine.step(thread), Exit::Stepped);
+            assert_eq!(guest.regs(thread).rip, start + len);
+        }
+        // It would store the flag that makes it step.
+        assert_eq!(guest.machine.step(thread), Exit::Preempted);
+        assert_eq!(guest.regs(thread).rip, start + 4);
+        assert_eq!(guest.machine.resume(thread), Exit::Syscall);
+        guest.regs(thread).rip = start + 6;
+        assert_eq!(guest.machine.step(thread), Exit::Stepped);
+        assert_eq!(guest.machine.step(thread), Exit::Syscall);
+        let regs = *guest.regs(thread);
+        assert_eq!((regs.rax, regs.rflags & 0x100, regs.r11 & 0x100), (39, 0, 0), "{placement:?}");
+        assert!(matches!(guest.machine.step(thread), Exit::Fault(fault) if fault.signal == libc::SIGSEGV));
+        assert_eq!(guest.regs(thread).rflags & 0x100, 0);
+    }
 }

@@ -1,0 +1,194 @@
+//! How many mappings near spaces have. Linux lets a process have `vm.max_map_count`; who needs one more
+//! than that fails in the middle of anything, and the simulator itself needs some now and then. So near
+//! spaces are counted, and one that would go beyond the budget goes on far, at that call.
+
+use belljar_base::Map;
+use belljar_kernel::machine::Prot;
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What a program needs that starts: a small dynamic one maps 30 times, Python 120 times.
+pub const OF_A_PROGRAM: u64 = 120;
+/// What one call adds at most.
+pub const OF_A_CALL: u64 = 3;
+/// The usual limit, where it cannot be read.
+const USUAL_LIMIT: u64 = 65_530;
+/// The share of the limit that is the simulator's own, and what it needs at least.
+const OWN_SHARE: u64 = 16;
+const OWN_LEAST: u64 = 600;
+
+/// Those of all near spaces together, and of the channels to far ones.
+static TOTAL: AtomicU64 = AtomicU64::new(0);
+
+/// Whether near spaces may have so many more.
+pub fn has_room(more: u64) -> bool {
+    static BUDGET: OnceLock<u64> = OnceLock::new();
+    let budget = BUDGET.get_or_init(|| {
+        let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
+        let limit = limit.and_then(|text| text.trim().parse().ok()).unwrap_or(USUAL_LIMIT);
+        limit - (limit / OWN_SHARE).max(OWN_LEAST).min(limit)
+    });
+    TOTAL.load(Relaxed) + more <= *budget
+}
+
+/// One mapping that is not a space's.
+#[derive(Debug)]
+pub struct Counted(());
+
+impl Counted {
+    /// Counts it.
+    pub fn new() -> Counted {
+        TOTAL.fetch_add(1, Relaxed);
+        Counted(())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        TOTAL.fetch_sub(1, Relaxed);
+    }
+}
+
+/// What decides whether neighbours are one mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Private memory without a file.
+    Anonymous,
+    /// A part of one call's mapping of a file.
+    File(u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mapping {
+    end: u64,
+    prot: Prot,
+    kind: Kind,
+}
+
+/// The mappings of one space, as Linux joins and splits them.
+#[derive(Debug, Default)]
+pub struct Mappings {
+    by_start: Map<u64, Mapping>,
+    files: u64,
+}
+
+impl Mappings {
+    /// The kind of what a call maps of a file.
+    pub fn of_file(&mut self) -> Kind {
+        self.files += 1;
+        Kind::File(self.files)
+    }
+
+    /// Notes that `range` is mapped so, whatever was there.
+    pub fn insert(&mut self, range: Range<u64>, prot: Prot, kind: Kind) {
+        self.counting(|this| {
+            this.cut(&range);
+            this.join(range, prot, kind);
+        });
+    }
+
+    /// Notes that nothing is mapped in `range` any more.
+    pub fn remove(&mut self, range: &Range<u64>) {
+        self.counting(|this| {
+            this.cut(range);
+        });
+    }
+
+    /// Notes another protection of what is mapped in `range`.
+    pub fn protect(&mut self, range: &Range<u64>, prot: Prot) {
+        self.counting(|this| {
+            for (part, mapping) in this.cut(range) {
+                this.join(part, prot, mapping.kind);
+            }
+        });
+    }
+
+    /// Notes that what is mapped in `from` is in `to` now.
+    pub fn relocate(&mut self, from: &Range<u64>, to: &Range<u64>) {
+        self.counting(|this| {
+            let moved = this.cut(from);
+            this.cut(to);
+            if let Some((_, mapping)) = moved.first() {
+                this.join(to.clone(), mapping.prot, mapping.kind);
+            }
+        });
+    }
+
+    fn counting(&mut self, change: impl FnOnce(&mut Mappings)) {
+        let before = self.by_start.len() as u64;
+        change(self);
+        TOTAL.fetch_add((self.by_start.len() as u64).wrapping_sub(before), Relaxed);
+    }
+
+    /// Takes out what lies in `range`.
+    fn cut(&mut self, range: &Range<u64>) -> Vec<(Range<u64>, Mapping)> {
+        let first = self.by_start.range(..range.start).next_back().filter(|(_, m)| m.end > range.start);
+        let first = first.map_or(range.start, |(start, _)| *start);
+        let hit: Vec<u64> =
+            self.by_start.range(first..range.end.max(first)).map(|(start, _)| *start).collect();
+        let mut taken = Vec::with_capacity(hit.len());
+        for start in hit {
+            let Some(mapping) = self.by_start.remove(&start) else { continue };
+            if start < range.start {
+                self.by_start.insert(start, Mapping { end: range.start, ..mapping });
+            }
+            if mapping.end > range.end {
+                self.by_start.insert(range.end, mapping);
+            }
+            taken.push((start.max(range.start)..mapping.end.min(range.end), mapping));
+        }
+        taken
+    }
+
+    /// Puts in what has nothing in its way, joined with neighbours like it.
+    fn join(&mut self, mut range: Range<u64>, prot: Prot, kind: Kind) {
+        let alike = |m: &Mapping| m.prot == prot && m.kind == kind;
+        if let Some((&start, before)) = self.by_start.range(..range.start).next_back()
+            && before.end == range.start
+            && alike(before)
+        {
+            range.start = start;
+        }
+        if let Some(after) = self.by_start.get(&range.end).copied().filter(alike) {
+            self.by_start.remove(&range.end);
+            range.end = after.end;
+        }
+        self.by_start.insert(range.start, Mapping { end: range.end, prot, kind });
+    }
+}
+
+impl Drop for Mappings {
+    fn drop(&mut self) {
+        TOTAL.fetch_sub(self.by_start.len() as u64, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_joined_and_split_as_by_linux() {
+        let (read, write) = (Prot::READ, Prot::READ | Prot::WRITE);
+        let mut mappings = Mappings::default();
+        mappings.insert(0..10, write, Kind::Anonymous);
+        mappings.insert(10..20, write, Kind::Anonymous);
+        assert_eq!(mappings.by_start.len(), 1);
+        mappings.protect(&(5..6), read);
+        assert_eq!(mappings.by_start.len(), 3);
+        mappings.protect(&(0..20), write);
+        assert_eq!(mappings.by_start.len(), 1);
+        let file = mappings.of_file();
+        mappings.insert(4..8, read, file);
+        let other = mappings.of_file();
+        mappings.insert(8..12, read, other);
+        assert_eq!(mappings.by_start.len(), 4);
+        mappings.remove(&(5..11));
+        assert_eq!(mappings.by_start.keys().copied().collect::<Vec<_>>(), [0, 4, 11, 12]);
+        mappings.relocate(&(12..20), &(100..140));
+        assert_eq!(mappings.by_start[&100].end, 140);
+        mappings.remove(&(0..u64::MAX));
+        assert!(mappings.by_start.is_empty());
+    }
+}
