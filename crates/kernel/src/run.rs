@@ -174,7 +174,7 @@ impl Host {
             return Step::Held;
         }
         let context = self.threads[key.0].context;
-        let Some(mut exit) = self.run_guest(key, context) else { return Step::Waits };
+        let Some(mut exit) = self.run_guest(key, context) else { return self.spun(key) };
         if debugged && self.debug_exit(key, &mut exit) {
             return Step::Held;
         }
@@ -200,8 +200,7 @@ impl Host {
                 let process = self.threads[key.0].process;
                 let name = String::from_utf8_lossy(&self.processes[process.0].exe).into_owned();
                 *self.preempted.entry(name).or_default() += 1;
-                let spent = self.clock.charge_preemption();
-                self.threads[key.0].calls += spent.as_nanos() / 1_000;
+                self.charge_preemption(key);
                 Step::Yield
             }
             Exit::Killed => {
@@ -379,7 +378,7 @@ impl Host {
 }
 
 /// What the run loop does after a step.
-enum Step {
+pub(crate) enum Step {
     /// The thread goes on.
     Continue,
     /// The next thread has its turn.

@@ -13,6 +13,7 @@
 use crate::host::Host;
 use crate::ids::ThreadKey;
 use crate::machine::{ContextId, Exit, Regs};
+use crate::run::Step;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// How many instructions a loop may have that is found out, by the number of the tick that finds
@@ -106,6 +107,23 @@ impl Host {
         }
         self.threads[key.0].computes = exit == Exit::Preempted;
         Some(exit)
+    }
+
+    /// A thread has done nothing but wait. What it waits for may be its own processor time.
+    pub(crate) fn spun(&mut self, key: ThreadKey) -> Step {
+        let process = self.threads[key.0].process;
+        if !self.processes[process.0].signals.timers.count_processor_time {
+            return Step::Waits;
+        }
+        self.charge_preemption(key);
+        self.fire_processor_timers(process);
+        Step::Yield
+    }
+
+    /// Accounts for a tick of native time in a thread without a call.
+    pub(crate) fn charge_preemption(&mut self, key: ThreadKey) {
+        let spent = self.clock.charge_preemption();
+        self.threads[key.0].calls += spent.as_nanos() / 1_000;
     }
 
     /// The thread in the run queue whose turn it is, taken out of it.
