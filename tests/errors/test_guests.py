@@ -98,7 +98,7 @@ class TestGuests:
             time.sleep(3)
             assert process.poll() is None, process.communicate()
             process.send_signal(sig)
-            out, err = process.communicate(timeout=10)
+            out, err = process.communicate(timeout=60)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

@@ -2,8 +2,10 @@
 #include "guest.h"
 
 static pthread_mutex_t lock;
+static volatile int held;
 static void *die_with_it(void *x) {
     TCHECK(pthread_mutex_lock(&lock) == 0);
+    held = 1;
     if (x != NULL)
         sleep_ms(30);
     return x;
@@ -20,8 +22,10 @@ static void abandoned(void) {
     SAME(pthread_mutex_consistent(&lock), 0);
     SAME(pthread_mutex_unlock(&lock), 0);
     /* one that somebody waits for meanwhile */
+    held = 0;
     CHECK(pthread_create(&t, NULL, die_with_it, (void *)1) == 0);
-    sleep_ms(10);
+    while (!held)
+        sleep_ms(1);
     SAME(pthread_mutex_lock(&lock), EOWNERDEAD);
     SAME(pthread_mutex_consistent(&lock), 0);
     SAME(pthread_mutex_unlock(&lock), 0);
