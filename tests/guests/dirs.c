@@ -1,5 +1,6 @@
 /* Names: directories, links, renaming, permissions to look, the working directory. path_resolution(7). */
 #include "guest.h"
+#include <sys/syscall.h>
 #include <dirent.h>
 
 static int touch(const char *name) {
@@ -186,6 +187,48 @@ static void working_directory(void) {
     CHECK(realpath(".", after) != NULL && strcmp(after, before) == 0);
 }
 
+/* A name that is to be made or taken away is not followed, not even with a slash behind it. */
+static void slashes_behind_links(void) {
+    struct stat s;
+    CHECK(symlink("nothing", "dangling") == 0 && mkdir("d", 0700) == 0 && symlink("d", "link") == 0);
+    int f = open("file", O_CREAT | O_WRONLY, 0600);
+    CHECK(f >= 0 && close(f) == 0);
+    FAILS(mkdir("dangling/", 0700), EEXIST);
+    FAILS(mkdir("link/", 0700), EEXIST);
+    FAILS(mkdir("file/", 0700), EEXIST);
+    FAILS(lstat("nothing", &s), ENOENT);
+    FAILS(rmdir("link/"), ENOTDIR);
+    FAILS(unlink("link/"), ENOTDIR);
+    FAILS(unlink("file/"), ENOTDIR);
+    FAILS(rename("link/", "other"), ENOTDIR);
+    FAILS(rename("file", "other/"), ENOTDIR);
+    FAILS(rename("file", "link/"), ENOTDIR);
+    FAILS(rename("file/", "other"), ENOTDIR);
+    FAILS(symlink("x", "new/"), ENOENT);
+    FAILS(stat("dangling/", &s), ENOENT);
+    CHECK(lstat("link/", &s) == 0 && S_ISDIR(s.st_mode)); /* but a file that is looked at is */
+    CHECK(rename("d/", "e/") == 0 && rmdir("e") == 0);
+    CHECK(unlink("dangling") == 0 && unlink("link") == 0 && unlink("file") == 0);
+}
+
+/* A directory may lie deeper than any path reaches. */
+static void deeper_than_paths(void) {
+    char name[201], cwd[PATH_MAX];
+    memset(name, 'd', 200), name[200] = 0;
+    int depth = 0;
+    for (; depth < 30; depth++)
+        CHECK(mkdir(name, 0700) == 0 && chdir(name) == 0);
+    FAILS(syscall(SYS_getcwd, cwd, sizeof cwd), ENAMETOOLONG);
+    int f = open("file", O_CREAT | O_RDWR, 0600);
+    CHECK(f >= 0 && write(f, "deep", 4) == 4 && close(f) == 0);
+    CHECK(rename("file", "renamed") == 0 && symlink("renamed", "link") == 0 && link("renamed", "second") == 0);
+    CHECK((f = open("link", O_RDONLY)) >= 0 && read(f, cwd, 10) == 4 && close(f) == 0);
+    CHECK(unlink("link") == 0 && unlink("second") == 0 && unlink("renamed") == 0);
+    for (; depth > 0; depth--)
+        CHECK(chdir("..") == 0 && rmdir(name) == 0);
+    CHECK(getcwd(cwd, sizeof cwd) != NULL);
+}
+
 static void too_long(void) {
     char name[300];
     memset(name, 'n', sizeof name - 1);
@@ -214,5 +257,5 @@ static void the_machines_files(void) {
 }
 
 GUEST_WITH(scratch_enter(), T(make_and_remove), T(list), T(renaming), T(symbolic_links), T(hard_links),
-           T(modes_and_access), T(stat_of_a_file), T(relative_to_a_directory), T(working_directory), T(too_long),
+           T(modes_and_access), T(stat_of_a_file), T(relative_to_a_directory), T(working_directory), T(slashes_behind_links), T(deeper_than_paths), T(too_long),
            T(the_machines_files))

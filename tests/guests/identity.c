@@ -45,6 +45,22 @@ static void the_machine(void) {
     CHECK(times(&t) != (clock_t)-1);
 }
 
+static void own_name(void) {
+    struct utsname before, after;
+    char big[70] = {0};
+    CHECK(uname(&before) == 0);
+    memset(big, 'n', sizeof big - 1);
+    if (geteuid() != 0) {
+        FAILS(sethostname(before.nodename, strlen(before.nodename)), EPERM);
+        return;
+    }
+    FAILS(sethostname(big, 65), EINVAL);
+    FAILS(setdomainname(big, 65), EINVAL);
+    int r = sethostname(before.nodename, strlen(before.nodename));
+    CHECK(r == 0 || errno == EPERM); /* a container's root may not be allowed to */
+    CHECK(uname(&after) == 0 && strcmp(before.nodename, after.nodename) == 0);
+}
+
 static void limits(void) {
     struct rlimit r;
     CHECK(getrlimit(RLIMIT_STACK, &r) == 0 && r.rlim_cur >= 65536);
@@ -208,5 +224,5 @@ static void proc_of_the_machine(void) {
     FAILS(open("/proc/999999/stat", O_RDONLY), ENOENT);
 }
 
-GUEST_WITH((void)(main_argv = argv, argc), T(ids), T(names), T(the_machine), T(limits), T(randomness), T(maps),
+GUEST_WITH((void)(main_argv = argv, argc), T(ids), T(names), T(the_machine), T(own_name), T(limits), T(randomness), T(maps),
            T(proc_self), T(proc_signals), T(proc_of_a_stopped_child), T(scheduling_of_init), T(proc_descriptors), T(proc_of_the_machine))

@@ -70,7 +70,9 @@ def main():
         leave_out(set(names.read().split()))
     # As `python3 -m test` from here on: processes that tests spawn import what their parent's main module is.
     del sys.path[0]
-    sys.argv = ["test", "-v", module]
+    # What this one asks for as a "network" is the loopback interface.
+    resources = ["-u", "network"] if module == "test_socketserver" else []
+    sys.argv = ["test", "-v", *resources, module]
     runpy.run_module("test", run_name="__main__", alter_sys=True)
 
 

@@ -202,6 +202,8 @@ pub struct Host {
     pub(crate) files: Files,
     pub(crate) net: NetStack,
     pub(crate) models: Models,
+    /// What `uname(2)` shows as its node and domain name, where programs have set them.
+    pub(crate) set_names: [Option<Vec<u8>>; 2],
     /// `getrandom`, `/dev/random`, `AT_RANDOM`.
     pub(crate) random: Stream,
     pub(crate) reports: Vec<Report>,
@@ -260,6 +262,7 @@ impl Host {
             files: Files::new(&config),
             net,
             models: Models::default(),
+            set_names: [None, None],
             strace: crate::strace::Strace::new(config.strace),
             debuggers: Default::default(),
             config,
@@ -301,6 +304,14 @@ impl Host {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.config.name
+    }
+    /// What `uname(2)` shows as its name: its own unless a program has set another one.
+    pub(crate) fn node_name(&self) -> Vec<u8> {
+        self.set_names[0].clone().unwrap_or_else(|| self.config.name.clone().into_bytes())
+    }
+    /// What `uname(2)` shows as its domain.
+    pub(crate) fn domain_name(&self) -> Vec<u8> {
+        self.set_names[1].clone().unwrap_or_else(|| b"(none)".to_vec())
     }
     /// A packet that reaches `eth0` from the network at `key.time`, which lies ahead.
     pub fn deliver(&mut self, key: EventKey, packet: Packet) {

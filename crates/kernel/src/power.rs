@@ -72,6 +72,7 @@ impl Host {
     /// Starts again after a crash, and the experiment's processes with it: those whose time has
     /// passed at once.
     pub fn restart(&mut self) {
+        self.set_names = [None, None];
         if !self.is_down {
             return;
         }

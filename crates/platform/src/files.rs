@@ -7,10 +7,10 @@ use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::mem::ManuallyDrop;
-use std::os::fd::{FromRawFd, IntoRawFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The file without taking over its descriptor.
 fn borrowed(file: NativeFile) -> ManuallyDrop<File> {
@@ -19,7 +19,40 @@ fn borrowed(file: NativeFile) -> ManuallyDrop<File> {
     ManuallyDrop::new(unsafe { File::from_raw_fd(file.0) })
 }
 
+/// A path that one system call can name, as long as the value lives.
+struct Reachable<'a> {
+    path: std::borrow::Cow<'a, Path>,
+    _directory: Option<OwnedFd>,
+}
+
+impl AsRef<Path> for Reachable<'_> {
+    fn as_ref(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Guests may work in directories that lie deeper than `PATH_MAX` reaches: from a descriptor of one
+/// further up it does.
+fn reachable(path: &Path) -> Result<Reachable<'_>, Errno> {
+    const LONGEST: usize = libc::PATH_MAX as usize - 64;
+    if path.as_os_str().len() <= LONGEST {
+        return Ok(Reachable { path: path.into(), _directory: None });
+    }
+    let (mut at, mut directory) = (PathBuf::new(), None);
+    for component in path.components() {
+        if at.as_os_str().len() + component.as_os_str().len() >= LONGEST {
+            let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+            let opened = OwnedFd::from(fs::OpenOptions::new().read(true).custom_flags(flags).open(&at)?);
+            at = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+            directory = Some(opened);
+        }
+        at.push(component);
+    }
+    Ok(Reachable { path: at.into(), _directory: directory })
+}
+
 pub fn open(path: &Path, how: OpenHow) -> Result<NativeFile, Errno> {
+    let path = &reachable(path)?;
     let exists = match fs::symlink_metadata(path) {
         Ok(found) => {
             refuse_irregular(found.file_type())?;
@@ -91,6 +124,7 @@ pub fn set_len(file: NativeFile, len: u64) -> Result<(), Errno> {
 }
 
 pub fn stat(path: &Path) -> Result<NativeStat, Errno> {
+    let path = &reachable(path)?;
     Ok(stat_of(&fs::symlink_metadata(path)?))
 }
 
@@ -184,10 +218,12 @@ fn moved(count: isize) -> Result<u64, Errno> {
 }
 
 pub fn read_link(path: &Path) -> Result<Vec<u8>, Errno> {
+    let path = &reachable(path)?;
     Ok(fs::read_link(path)?.into_os_string().as_bytes().to_vec())
 }
 
 pub fn read_dir(path: &Path) -> Result<Vec<NativeDirEntry>, Errno> {
+    let path = &reachable(path)?;
     let mut entries = Vec::new();
     for entry in fs::read_dir(path)? {
         let entry = entry?;
@@ -216,33 +252,40 @@ fn kind_bits(kind: fs::FileType) -> u32 {
 }
 
 pub fn create_dir(path: &Path, mode: u32) -> Result<(), Errno> {
+    let path = &reachable(path)?;
     fs::create_dir(path)?;
     // The simulator's own umask is not the guest's.
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7777))?)
 }
 
 pub fn create_symlink(target: &[u8], path: &Path) -> Result<(), Errno> {
+    let path = &reachable(path)?;
     Ok(std::os::unix::fs::symlink(std::ffi::OsStr::from_bytes(target), path)?)
 }
 
 pub fn create_link(existing: &Path, path: &Path) -> Result<(), Errno> {
+    let (existing, path) = (&reachable(existing)?, &reachable(path)?);
     // `linkat` without AT_SYMLINK_FOLLOW, as `std` uses it: a link to a symbolic link is one.
     Ok(fs::hard_link(existing, path)?)
 }
 
 pub fn remove_file(path: &Path) -> Result<(), Errno> {
+    let path = &reachable(path)?;
     Ok(fs::remove_file(path)?)
 }
 
 pub fn remove_dir(path: &Path) -> Result<(), Errno> {
+    let path = &reachable(path)?;
     Ok(fs::remove_dir(path)?)
 }
 
 pub fn rename(from: &Path, to: &Path) -> Result<(), Errno> {
+    let (from, to) = (&reachable(from)?, &reachable(to)?);
     Ok(fs::rename(from, to)?)
 }
 
 pub fn set_mode(path: &Path, mode: u32) -> Result<(), Errno> {
+    let path = &reachable(path)?;
     if fs::symlink_metadata(path)?.file_type().is_symlink() {
         return Err(Errno::EOPNOTSUPP);
     }

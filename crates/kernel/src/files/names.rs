@@ -216,8 +216,9 @@ impl Host {
             // Its entry `..` changes.
             self.check_permission(from.process, inode, WRITE)?;
         }
-        self.check_move(from, to, inode, target)?;
-        if flags & c::RENAME_EXCHANGE != 0 {
+        let exchange = flags & c::RENAME_EXCHANGE != 0;
+        self.check_move(from, to, inode, target, exchange)?;
+        if exchange {
             let target = target.ok_or(Errno::ENOENT)?;
             return self.exchange(from, to, inode, target);
         }
@@ -228,8 +229,6 @@ impl Host {
                 _ => self.check_removable(to.parent, target)?,
             }
             self.drop_name(to.parent, &to.name, target, false)?;
-        } else if to.slash && !is_directory {
-            return Err(Errno::ENOTDIR);
         }
         self.move_natively(from, to, inode)?;
         self.relocate(from, to, inode);
@@ -252,6 +251,7 @@ impl Host {
         to: &Found,
         inode: InodeKey,
         target: Option<InodeKey>,
+        exchange: bool,
     ) -> Result<(), Errno> {
         let device = self.inode(from.parent).device;
         if device != self.inode(to.parent).device {
@@ -274,7 +274,11 @@ impl Host {
             }
             at = self.directory(at).parent;
         }
-        if from.slash && !self.inode(inode).node.is_directory() {
+        let target_is_directory = target.is_some_and(|target| self.inode(target).node.is_directory());
+        let exchanged_for_no_directory = exchange && !target_is_directory;
+        if !self.inode(inode).node.is_directory() && (from.slash || (to.slash && !exchange))
+            || to.slash && exchanged_for_no_directory
+        {
             return Err(Errno::ENOTDIR);
         }
         Ok(())

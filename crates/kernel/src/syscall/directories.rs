@@ -5,6 +5,7 @@ use crate::files::FileKind;
 use crate::files::directory::DirentLayout;
 use crate::files::permission::EXEC;
 use crate::files::tree::Walk;
+use crate::guest::PATH_MAX;
 use crate::ids::InodeKey;
 use belljar_linux_abi::{Errno, c};
 
@@ -44,6 +45,9 @@ pub fn sys_getcwd(call: &mut Call<'_>) -> SysResult {
         None => [b"(unreachable)", &cwd[..]].concat(),
     };
     path.push(0);
+    if path.len() > PATH_MAX {
+        return Err(Errno::ENAMETOOLONG);
+    }
     if (call.args[1] as usize) < path.len() {
         return Err(Errno::ERANGE);
     }

@@ -15,20 +15,46 @@ const FREE_MEMORY: u64 = 3 << 30;
 /// The most that one `getrandom` gives.
 const RANDOM_MAX: u64 = 0x1ff_ffff;
 
+/// `CAP_SYS_ADMIN`: names may be set.
+const CAP_SYS_ADMIN: u32 = 21;
+
 const MEMBARRIER_QUERY: i32 = 0;
 /// The commands of membarrier(2) that Linux 6.1 has, without those for restartable sequences.
 const MEMBARRIER_COMMANDS: i32 = 0b111_1111;
 
 /// uname(2).
 pub fn sys_uname(call: &mut Call<'_>) -> SysResult {
-    let name = call.host.name().to_owned();
+    let (node, domain) = (call.host.node_name(), call.host.domain_name());
     let mut all = [0u8; 6 * NAME_LEN];
-    let fields = ["Linux", &name, RELEASE, VERSION, "x86_64", "(none)"];
+    let fields: [&[u8]; 6] = [b"Linux", &node, RELEASE.as_bytes(), VERSION.as_bytes(), b"x86_64", &domain];
     for (place, field) in all.chunks_exact_mut(NAME_LEN).zip(fields) {
         let len = field.len().min(NAME_LEN - 1);
-        place[..len].copy_from_slice(&field.as_bytes()[..len]);
+        place[..len].copy_from_slice(&field[..len]);
     }
     call.write_bytes(call.args[0], &all)?;
+    done(0)
+}
+
+/// sethostname(2): what `uname(2)` shows from now on. The experiment and other hosts keep the name they know.
+pub fn sys_sethostname(call: &mut Call<'_>) -> SysResult {
+    set_name(call, 0)
+}
+
+/// setdomainname(2).
+pub fn sys_setdomainname(call: &mut Call<'_>) -> SysResult {
+    set_name(call, 1)
+}
+
+fn set_name(call: &mut Call<'_>, which: usize) -> SysResult {
+    if !call.host.process(call.process).credentials.has(CAP_SYS_ADMIN) {
+        return Err(Errno::EPERM);
+    }
+    let len = call.int(1);
+    if !(0..NAME_LEN as i32).contains(&len) {
+        return Err(Errno::EINVAL);
+    }
+    let name = call.read_vec(call.args[0], len as usize)?;
+    call.host.set_names[which] = Some(name);
     done(0)
 }
 
@@ -91,7 +117,7 @@ pub fn sys_seccomp(_call: &mut Call<'_>) -> SysResult {
     Err(Errno::EINVAL)
 }
 
-/// Calls that nobody may make on a simulated host: `reboot`, `sethostname`, `swapon`, ...
+/// Calls that nobody may make on a simulated host: `reboot`, `swapon`, ...
 pub fn sys_not_permitted(call: &mut Call<'_>) -> SysResult {
     let name = super::table::entry(call.number).map_or("?", |entry| entry.name);
     call.host.warn(format!("system call {name} is not permitted"));

@@ -26,7 +26,7 @@ pub fn sys_mkdirat(call: &mut Call<'_>) -> SysResult {
     mkdir(call, call.int(0), call.args[1], call.uint(2))
 }
 fn mkdir(call: &mut Call<'_>, dirfd: i32, path: u64, mode: u32) -> SysResult {
-    let found = found_at(call, dirfd, path, Walk::empty())?;
+    let found = found_at(call, dirfd, path, Walk::NAME)?;
     let mode = masked(call, mode);
     call.host.make_directory(&found, mode)?;
     done(0)
@@ -34,13 +34,13 @@ fn mkdir(call: &mut Call<'_>, dirfd: i32, path: u64, mode: u32) -> SysResult {
 
 /// `rmdir(2)`.
 pub fn sys_rmdir(call: &mut Call<'_>) -> SysResult {
-    let found = found_at(call, c::AT_FDCWD, call.args[0], Walk::empty())?;
+    let found = found_at(call, c::AT_FDCWD, call.args[0], Walk::NAME)?;
     call.host.remove(&found, true)?;
     done(0)
 }
 /// `unlink(2)`.
 pub fn sys_unlink(call: &mut Call<'_>) -> SysResult {
-    let found = found_at(call, c::AT_FDCWD, call.args[0], Walk::empty())?;
+    let found = found_at(call, c::AT_FDCWD, call.args[0], Walk::NAME)?;
     call.host.remove(&found, false)?;
     done(0)
 }
@@ -50,7 +50,7 @@ pub fn sys_unlinkat(call: &mut Call<'_>) -> SysResult {
     if flags & !c::AT_REMOVEDIR != 0 {
         return Err(Errno::EINVAL);
     }
-    let found = found_at(call, call.int(0), call.args[1], Walk::empty())?;
+    let found = found_at(call, call.int(0), call.args[1], Walk::NAME)?;
     call.host.remove(&found, flags & c::AT_REMOVEDIR != 0)?;
     done(0)
 }
@@ -83,8 +83,8 @@ pub fn sys_renameat2(call: &mut Call<'_>) -> SysResult {
     rename(call, (call.int(0), from), (call.int(2), to), flags)
 }
 fn rename(call: &mut Call<'_>, from: (i32, u64), to: (i32, u64), flags: u32) -> SysResult {
-    let from = found_at(call, from.0, from.1, Walk::empty())?;
-    let to = found_at(call, to.0, to.1, Walk::empty())?;
+    let from = found_at(call, from.0, from.1, Walk::NAME)?;
+    let to = found_at(call, to.0, to.1, Walk::NAME)?;
     call.host.move_name(&from, &to, flags)?;
     done(0)
 }
@@ -107,7 +107,7 @@ fn link(call: &mut Call<'_>, from: (i32, u64), to: (i32, u64), flags: i32) -> Sy
     walk.set(Walk::FOLLOW, flags & c::AT_SYMLINK_FOLLOW != 0);
     walk.set(Walk::EMPTY, flags & c::AT_EMPTY_PATH != 0);
     let inode = found_at(call, from.0, from.1, walk)?.inode()?;
-    let to = found_at(call, to.0, to.1, Walk::empty())?;
+    let to = found_at(call, to.0, to.1, Walk::NAME)?;
     call.host.make_link(inode, &to)?;
     done(0)
 }
@@ -122,7 +122,7 @@ pub fn sys_symlinkat(call: &mut Call<'_>) -> SysResult {
 }
 fn symlink(call: &mut Call<'_>, target: u64, dirfd: i32, path: u64) -> SysResult {
     let target = call.read_path(target)?;
-    let found = found_at(call, dirfd, path, Walk::empty())?;
+    let found = found_at(call, dirfd, path, Walk::NAME)?;
     call.host.make_symlink(&found, target)?;
     done(0)
 }
@@ -164,7 +164,7 @@ pub fn sys_mknodat(call: &mut Call<'_>) -> SysResult {
     mknod(call, call.int(0), call.args[1], call.uint(2))
 }
 fn mknod(call: &mut Call<'_>, dirfd: i32, path: u64, mode: u32) -> SysResult {
-    let found = found_at(call, dirfd, path, Walk::empty())?;
+    let found = found_at(call, dirfd, path, Walk::NAME)?;
     let permissions = masked(call, mode & 0o7777);
     match mode & c::S_IFMT {
         c::S_IFIFO => call.host.make_special(&found, Node::Fifo, permissions)?,

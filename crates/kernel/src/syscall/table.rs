@@ -260,8 +260,8 @@ table! {
     167 swapon = Unsupported, misc::sys_not_permitted, "EPERM";
     168 swapoff = Unsupported, misc::sys_not_permitted, "EPERM";
     169 reboot = Unsupported, misc::sys_not_permitted, "EPERM";
-    170 sethostname = Unsupported, misc::sys_not_permitted, "EPERM";
-    171 setdomainname = Unsupported, misc::sys_not_permitted, "EPERM";
+    170 sethostname = Full, misc::sys_sethostname, "";
+    171 setdomainname = Full, misc::sys_setdomainname, "";
     172 iopl = Unsupported, misc::sys_not_permitted, "EPERM";
     173 ioperm = Unsupported, misc::sys_not_permitted, "EPERM";
     174 create_module = Unsupported, unsupported, "";

@@ -30,6 +30,8 @@ bitflags! {
         const BENEATH = 16;
         /// `RESOLVE_IN_ROOT`: the starting directory is the root.
         const IN_ROOT = 32;
+        /// The last component is a name to be made or taken away: it is not followed, not even before a slash.
+        const NAME = 64;
     }
 }
 
@@ -227,7 +229,8 @@ impl Host {
                     process,
                 });
             };
-            let follow = !last || slash || walker.how.contains(Walk::FOLLOW);
+            let is_name = last && walker.how.contains(Walk::NAME);
+            let follow = !is_name && (!last || slash || walker.how.contains(Walk::FOLLOW));
             if follow && self.inode(inode).node.is_symlink() {
                 match self.follow(process, &mut walker, inode)? {
                     Step::Text(text) => {
@@ -250,7 +253,7 @@ impl Host {
                 continue;
             }
             if last {
-                if slash && !self.inode(inode).node.is_directory() {
+                if slash && !is_name && !self.inode(inode).node.is_directory() {
                     return Err(Errno::ENOTDIR);
                 }
                 let target = Some(Target::Inode(inode));

@@ -53,7 +53,7 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sys/kernel/cap_last_cap", 0o444, Text("40\n")),
     ("/proc/sys/kernel/core_pattern", 0o644, Setting("core\n")),
     ("/proc/sys/kernel/domainname", 0o644, Text("(none)\n")),
-    ("/proc/sys/kernel/hostname", 0o644, Made(hostname)),
+    ("/proc/sys/kernel/hostname", 0o644, Made(node_name)),
     ("/proc/sys/kernel/keys/maxkeys", 0o644, Setting("200\n")),
     ("/proc/sys/kernel/msgmax", 0o644, Setting("8192\n")),
     ("/proc/sys/kernel/ngroups_max", 0o444, Text("65536\n")),
@@ -227,6 +227,10 @@ const MEMINFO: &str = "MemTotal:        4194304 kB\nMemFree:         3670016 kB\
 
 fn hostname(host: &mut Host) -> String {
     format!("{}\n", host.config.name)
+}
+
+fn node_name(host: &mut Host) -> String {
+    format!("{}\n", String::from_utf8_lossy(&host.node_name()))
 }
 
 /// A version 4 UUID of 128 bits.
