@@ -1,9 +1,10 @@
-"""By hand: python3 tests/suites [--where native,near,far] [--again native] [UNIT...]
+"""By hand: python3 tests/suites [--where native,near,far] [--details] [UNIT...]
 
-Prints what differs from native, with its reason or without. Native results are kept and used again.
+Prints what differs from native and has no reason yet, and how much has one. Native results are kept and used again.
 """
 
 import argparse
+import collections
 import os
 import pathlib
 import sys
@@ -35,11 +36,18 @@ def main():
             found = units.run_unit(unit, where, folder, belljar)
             native = found if where == "native" else native
             print(f"{unit} {where}: {report.summary(found)}", flush=True)
+            explained = collections.Counter()
             for test, outcome, detail in results.worse(native, found):
                 reason = next((e.why for e in reasons if e.covers(unit, test, where)), None)
-                print(f"  {outcome:8} {test}" + (f"  [{reason}]" if reason else ""))
-                if arguments.details and detail and not reason:
+                explained[reason] += 1
+                if reason:
+                    continue
+                print(f"  {outcome:8} {test}")
+                if arguments.details and detail:
                     print("\n".join("      " + line for line in detail.strip().splitlines()[-25:]))
+            for reason, count in explained.items():
+                if reason:
+                    print(f"  {count} differ: {reason}")
 
 
 if __name__ == "__main__":
