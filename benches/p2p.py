@@ -29,7 +29,10 @@ def simulated(program, a, seconds):
         f"general: {{stop_time: {seconds + 2} s, seed: {a.seed}}}\n"
         "network:\n  graph:\n    type: gml\n    inline: |\n"
         '      graph [ node [ id 0 host_bandwidth_up "1 Gbit" host_bandwidth_down "1 Gbit" ] edge [ source 0 target 0 latency "50 ms" ] ]\n'
-        f"hosts:\n{hosts}\n"
+        f"hosts:\n{hosts}\n",
+        *(["--cells", a.cells] if a.cells > 1 else []),
+        *(["--placement", a.placement] if a.placement else []),
+        *(["--pcap", "--strace"] if a.logging else []),
     )
     counts = [COUNT.search(f.read_text()) for f in results.glob("hosts/*/p2p*.stdout")]
     remove(results)
@@ -81,6 +84,9 @@ def main():
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--port", type=int, default=20000, help="the first of the native peers' ports")
+    parser.add_argument("--cells", type=int, default=1, help="processes that the hosts are spread over")
+    parser.add_argument("--placement", choices=["near", "far"])
+    parser.add_argument("--logging", action="store_true", help="with captures and logs of system calls")
     parser.add_argument("--static", action="store_true", help="a statically linked program: 12 mappings instead of 30")
     parser.add_argument("--only", choices=["belljar", "native"])
     parser.add_argument("--json", help="where to write the result")
@@ -99,7 +105,7 @@ def main():
             costs["native"].append(slope(*(native(program, n, t) for t in a.native_times)))
         print(f"turn {turn + 1}: " + ", ".join(f"{k} {v[-1]:.2f} us" for k, v in costs.items() if v), flush=True)
     result = {"bench": "p2p", "peers": a.peers, "messages": a.messages, "native_messages": in_flight,
-              "weights": a.weights, "cost_us": {k: spread(v) for k, v in costs.items() if v}}
+              "weights": a.weights, "cells": a.cells, "placement": a.placement, "logging": a.logging, "cost_us": {k: spread(v) for k, v in costs.items() if v}}
     print(f"\n{'CPU per message':16} {'median':>8} {'least':>8} {'greatest':>8}")
     for kind, s in result["cost_us"].items():
         print(f"{kind:16} {s['median']:7.2f}u {s['least']:7.2f}u {s['greatest']:7.2f}u")
