@@ -136,6 +136,9 @@ pub enum CallState {
     RecordLock(crate::files::locks::LockOwner, crate::files::locks::LockOwner),
     /// `vfork`: waits until the child with this process id has executed or ended.
     Vfork(i32),
+    /// Waits for a tracer at an event, and then gives this value, or first waits for the `vfork` child of this
+    /// number.
+    TraceEvent(u64, Option<i32>),
 }
 
 /// A continued call's state and the reason of its continuation.

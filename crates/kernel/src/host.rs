@@ -216,6 +216,8 @@ pub struct Host {
     pub(crate) preempted: Map<String, u64>,
     pub(crate) strace: crate::strace::Strace,
     pub(crate) debuggers: crate::debug::Debuggers,
+    /// Traced threads that have ended, until their tracers have heard of it.
+    pub(crate) ended_tracees: Vec<crate::trace::EndedTracee>,
     /// System calls made, by number.
     pub(crate) call_counts: Map<u32, u64>,
 }
@@ -265,6 +267,7 @@ impl Host {
             set_names: [None, None],
             strace: crate::strace::Strace::new(config.strace),
             debuggers: Default::default(),
+            ended_tracees: Vec::new(),
             config,
             machine,
             timers,

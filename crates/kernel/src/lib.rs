@@ -4,7 +4,7 @@
 //! what is run; `run` is the loop that resumes threads, turns their exits into [`call`]s and puts
 //! those that wait into [`wait`] queues; [`clock`] and [`timer`] are its time. `mm` keeps mappings,
 //! `exec` starts programs, `signal` interrupts them, `files` and `net` are what calls work on, and
-//! `debug` serves debuggers outside, and
+//! `debug` serves debuggers outside, `trace` is guests that trace others, and
 //! `syscall` is the table of calls with one thin handler each.
 //!
 //! Nothing in here knows where the guest's code runs, which worker runs the host or what lies
@@ -38,6 +38,7 @@ mod task;
 pub mod testing;
 pub mod thread;
 pub mod timer;
+mod trace;
 pub mod wait;
 mod wall_clock;
 

@@ -58,6 +58,7 @@ impl Host {
         self.run_queue.clear();
         self.turn = None;
         self.debuggers.forget_threads();
+        self.ended_tracees.clear();
         self.timers.clear();
         self.futexes = FutexTable::default();
         self.replace_network(counters);

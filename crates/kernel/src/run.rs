@@ -137,6 +137,9 @@ impl Host {
 
     /// Runs a thread up to the end of its next call.
     fn step(&mut self, key: ThreadKey) -> Step {
+        if self.threads[key.0].trace.is_some() && self.trace_before_step(key) {
+            return Step::Left;
+        }
         let thread = &mut self.threads[key.0];
         let attention = thread.signals.attention;
         match thread.continuation.take() {
@@ -151,10 +154,24 @@ impl Host {
                 }
                 return self.call(key, Some(resumed));
             }
+            Some(Continuation::Enter) => {
+                if attention && let Some(delivery) = self.end_or_park(key) {
+                    if matches!(delivery, Delivery::Parked(_)) {
+                        self.threads[key.0].continuation = Some(Continuation::Enter);
+                    }
+                    return Step::Left;
+                }
+                return self.call(key, None);
+            }
             interrupted => match self.deliver_signals(key, interrupted.and_then(Continuation::interrupted)) {
                 Delivery::ToGuest => {}
                 Delivery::CallGoesOn(state) => {
-                    return self.call(key, Some(Resumed { state, wake: Wake::Notified }));
+                    let resumed = Resumed { state, wake: Wake::Notified };
+                    if self.threads[key.0].trace.is_some() && self.trace_call_again(key) {
+                        self.threads[key.0].continuation = Some(Continuation::Resume(resumed));
+                        return Step::Left;
+                    }
+                    return self.call(key, Some(resumed));
                 }
                 Delivery::Parked(interrupted) => {
                     self.threads[key.0].continuation =
@@ -174,7 +191,19 @@ impl Host {
             return Step::Held;
         }
         let context = self.threads[key.0].context;
-        let Some(mut exit) = self.run_guest(key, context) else { return self.spun(key) };
+        let traced = self.threads[key.0].trace.is_some();
+        if traced {
+            self.trace_arm_step(key);
+        }
+        let Some(mut exit) = self.run_guest(key, context) else {
+            if debugged || traced {
+                self.end_step(context);
+            }
+            return self.spun(key);
+        };
+        if traced {
+            self.trace_disarm_step(key, &exit);
+        }
         if debugged && self.debug_exit(key, &mut exit) {
             return Step::Held;
         }
@@ -214,6 +243,9 @@ impl Host {
 
     /// Makes or continues the call that the thread's registers describe.
     fn call(&mut self, key: ThreadKey, resumed: Option<Resumed>) -> Step {
+        if resumed.is_none() && self.threads[key.0].trace.is_some() && self.trace_call_entry(key) {
+            return Step::Left;
+        }
         let thread = &mut self.threads[key.0];
         let (context, process) = (thread.context, thread.process);
         let regs = self.machine.regs(context);
@@ -236,6 +268,9 @@ impl Host {
         let value = match outcome {
             Ok(Outcome::Done(value)) => value,
             Err(errno) => errno.as_return(),
+            Ok(Outcome::Replaced) if self.threads[key.0].trace.is_some() => {
+                return if self.trace_call_exit(key) { Step::Left } else { Step::Continue };
+            }
             Ok(Outcome::Replaced) => return Step::Continue,
             Ok(Outcome::Gone) => return Step::Left,
             Ok(Outcome::Block(block)) => {
@@ -245,6 +280,9 @@ impl Host {
         };
         self.restore_mask(key);
         self.machine.regs_mut(context).rax = value;
+        if self.threads[key.0].trace.is_some() && self.trace_call_exit(key) {
+            return Step::Left;
+        }
         if number == belljar_linux_abi::c::SYS_sched_yield as u32 { Step::Yield } else { Step::Continue }
     }
 

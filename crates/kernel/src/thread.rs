@@ -5,6 +5,7 @@ use crate::ids::{ProcessKey, WaitQueueId};
 use crate::machine::ContextId;
 use crate::signal::ThreadSignals;
 use crate::timer::TimerId;
+use crate::trace::Tracee;
 use smallvec::SmallVec;
 
 /// One guest thread.
@@ -20,6 +21,8 @@ pub struct Thread {
     pub state: ThreadState,
     /// The call to be continued when it runs next.
     pub continuation: Option<Continuation>,
+    /// Who traces it, `ptrace(2)`.
+    pub trace: Option<Box<Tracee>>,
     /// Its signal mask, pending signals and alternate stack.
     pub signals: ThreadSignals,
     /// `set_tid_address`: zeroed and woken when the thread ends.
@@ -55,6 +58,8 @@ pub enum ThreadState {
     Blocked(Blocked),
     /// Its process is stopped; it is in no queue until it is continued.
     Stopped,
+    /// It is stopped for its tracer.
+    Traced,
 }
 
 /// Where a blocked thread stands.
@@ -75,6 +80,8 @@ pub struct Blocked {
 pub enum Continuation {
     /// Its call goes on.
     Resume(Resumed),
+    /// It makes the call that its tracer has been shown.
+    Enter,
     /// A signal ended the wait; delivery decides what the call returns.
     Interrupted {
         /// By this rule.
@@ -89,7 +96,7 @@ impl Continuation {
     pub(crate) fn interrupted(self) -> Option<(IfInterrupted, CallState)> {
         match self {
             Continuation::Interrupted { how, state } => Some((how, state)),
-            Continuation::Resume(_) => None,
+            Continuation::Resume(_) | Continuation::Enter => None,
         }
     }
 }

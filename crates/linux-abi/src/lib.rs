@@ -9,6 +9,7 @@ pub mod file;
 pub mod ipc;
 pub mod poll;
 pub mod process;
+pub mod ptrace;
 pub mod signal;
 pub mod socket;
 pub mod terminal;

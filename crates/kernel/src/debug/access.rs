@@ -30,7 +30,7 @@ impl Host {
             let name = String::from_utf8_lossy(&thread.comm);
             match &thread.state {
                 ThreadState::Runnable => name.into_owned(),
-                ThreadState::Stopped => format!("{name}, stopped"),
+                ThreadState::Stopped | ThreadState::Traced => format!("{name}, stopped"),
                 ThreadState::Blocked(_) => {
                     let number = self.machine.regs(thread.context).rax as u32;
                     let call = crate::syscall::table::entry(number).map_or("a call", |entry| entry.name);

@@ -107,6 +107,7 @@ impl Call<'_> {
         let program = program.map_err(|error| error.errno)?;
 
         let (process, thread) = (self.process, self.thread);
+        let former_tid = self.host.thread(thread).tid;
         self.host.prepare_exec(process, thread);
         self.host.take_on_ids(process, &program.image.file);
         if let Some(old) = self.host.process(process).mm.take() {
@@ -117,7 +118,10 @@ impl Call<'_> {
         let mapped = self.host.map_program(process, &program);
         self.host.close_program(&program);
         match mapped {
-            Ok((mm, regs)) => self.enter_image(mm, &regs, &program),
+            Ok((mm, regs)) => {
+                self.enter_image(mm, &regs, &program);
+                self.host.trace_executed(thread, former_tid);
+            }
             Err(error) => {
                 let name = String::from_utf8_lossy(&name).into_owned();
                 self.host.warn(format!("execve of {name} failed half-way: {}", error.reason));

@@ -53,7 +53,7 @@ impl Call<'_> {
             FileKind::Regular(inode) => regular::write(self, file, inode, buffers, offset),
             FileKind::Directory { .. } => Err(Errno::EISDIR),
             FileKind::Device { device, .. } => device.write(buffers),
-            FileKind::Virtual { inode, .. } => self.write_virtual(inode, buffers),
+            FileKind::Virtual { inode, .. } => self.write_virtual(file, inode, buffers, offset),
             FileKind::Path(_) => Err(Errno::EBADF),
             FileKind::NativeStream(stream) => streams::write(self, stream, buffers),
             FileKind::PipeReader(pipe) | FileKind::PipeWriter(pipe) | FileKind::PipeBoth(pipe) => {

@@ -45,8 +45,12 @@ impl Host {
             self.end_process(process, WaitStatus::Signaled(info.signo));
             return Some(Delivery::Gone);
         }
-        if signals.job.stopped_by.is_some() {
-            self.thread(thread).state = ThreadState::Stopped;
+        if let Some(signal) = signals.job.stopped_by {
+            if self.threads[thread.0].trace.is_none() {
+                self.thread(thread).state = ThreadState::Stopped;
+            } else if self.trace_group_stop(thread, signal) {
+                return None;
+            }
             return Some(Delivery::Parked(None));
         }
         None
@@ -73,6 +77,9 @@ impl Host {
             };
             if !self.debuggers.is_empty() && self.debug_signal(thread, &info) {
                 return Delivery::Held(interrupted);
+            }
+            if self.threads[thread.0].trace.is_some() && self.trace_signal(thread, &info) {
+                return Delivery::Parked(interrupted);
             }
             self.timer_signal_taken(process, &mut info);
             self.strace_signal(thread, info.signo);

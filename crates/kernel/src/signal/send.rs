@@ -33,7 +33,8 @@ impl Host {
             let t = &self.threads[t.0].signals;
             (t.blocked | t.awaited) & sig_bit(signal) != 0
         });
-        if signals.ignores(signal) && !blocked {
+        let traced = self.is_traced(process);
+        if signals.ignores(signal) && !blocked && !traced {
             return false;
         }
         let taker = match thread {
@@ -41,6 +42,7 @@ impl Host {
             None => self.processes[process.0].threads.iter().copied().find(|t| self.wants_signal(*t, signal)),
         };
         let stops = sig_bit(signal) & STOPPING != 0
+            && !traced
             && signals.action(signal).handler == c::SIG_DFL as u64
             && taker.is_some_and(|t| self.threads[t.0].signals.awaited & sig_bit(signal) == 0);
         if stops {
@@ -76,7 +78,7 @@ impl Host {
             self.continue_call(thread, Wake::Notified);
             return;
         }
-        let reported = info.signo != c::SIGKILL && self.is_debugged(process);
+        let reported = info.signo != c::SIGKILL && (self.is_debugged(process) || self.is_traced(process));
         if self.processes[process.0].signals.is_fatal(info.signo) && !reported {
             self.condemn(process, info);
         }
@@ -94,7 +96,7 @@ impl Host {
         target.signals.job.stopped_by = None;
         for thread in target.threads.clone() {
             self.thread(thread).signals.attention = true;
-            if matches!(self.threads[thread.0].state, ThreadState::Stopped) {
+            if matches!(self.threads[thread.0].state, ThreadState::Stopped | ThreadState::Traced) {
                 self.unpark(thread);
             }
         }

@@ -41,7 +41,11 @@ impl Host {
         job.stopped_by = Some(signal);
         (job.stop_unreported, job.continue_unreported) = (true, false);
         for thread in target.threads.clone() {
-            self.thread(thread).signals.attention = true;
+            let thread = self.thread(thread);
+            thread.signals.attention = true;
+            if let Some(tracee) = &mut thread.trace {
+                tracee.passes_group_stop = false;
+            }
         }
         self.report_to_parent(process, c::CLD_STOPPED, signal);
     }
@@ -54,6 +58,7 @@ impl Host {
         (job.stop_unreported, job.continue_unreported) = (false, true);
         for thread in self.processes[process.0].threads.clone() {
             self.thread(thread).signals.attention = true;
+            self.trace_group_continued(thread);
             if matches!(self.threads[thread.0].state, ThreadState::Stopped) {
                 self.unpark(thread);
             } else if self.has_deliverable_signal(thread) {
@@ -65,7 +70,7 @@ impl Host {
     }
 
     /// Makes a parked thread runnable.
-    pub(super) fn unpark(&mut self, thread: ThreadKey) {
+    pub(crate) fn unpark(&mut self, thread: ThreadKey) {
         self.thread(thread).state = ThreadState::Runnable;
         self.run_queue.push_back(thread);
     }

@@ -1,7 +1,9 @@
 //! clone(2), clone3(2), fork(2), vfork(2).
 
 use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
+use crate::host::Host;
 use crate::task::CloneRequest;
+use belljar_linux_abi::ptrace::TraceEvent;
 use belljar_linux_abi::{Errno, c};
 
 /// The exit signal lies in the low byte of `clone`'s flags.
@@ -78,18 +80,52 @@ pub fn sys_clone3(call: &mut Call<'_>) -> SysResult {
 }
 
 fn run(call: &mut Call<'_>, request: CloneRequest) -> SysResult {
-    if let CallState::Vfork(pid) = call.take_state() {
-        return done(pid as u64);
+    match call.take_state() {
+        CallState::Vfork(pid) if call.host.trace_vfork_done(call.thread, pid) => {
+            return Host::trace_event_block(CallState::TraceEvent(pid as u64, None)).into();
+        }
+        CallState::Vfork(pid) => return done(pid as u64),
+        CallState::TraceEvent(_, Some(pid)) => return wait_for_vfork(call, pid),
+        CallState::TraceEvent(value, None) => return done(value),
+        _ => {}
     }
     let (child, tid) = call.host.clone_task(call.thread, &request)?;
     if request.flags & CLONE_CLEAR_SIGHAND != 0 {
         let process = call.host.thread(child).process;
         call.host.process(process).signals.reset_handlers();
     }
-    if request.flags & c::CLONE_VFORK as u64 == 0 {
+    let waits = request.flags & c::CLONE_VFORK as u64 != 0;
+    if call.host.thread(call.thread).trace.is_some() && request.flags & c::CLONE_UNTRACED as u64 == 0 {
+        let event = match (waits, request.exit_signal) {
+            (true, _) => TraceEvent::Vfork,
+            (false, c::SIGCHLD) => TraceEvent::Fork,
+            _ => TraceEvent::Clone,
+        };
+        if call.host.trace_child(call.thread, child, event) {
+            let state = CallState::TraceEvent(tid as u64, waits.then_some(tid));
+            return Host::trace_event_block(state).into();
+        }
+    }
+    if !waits {
         return done(tid as u64);
     }
     Block::until(None).with_state(CallState::Vfork(tid)).interrupted(IfInterrupted::Killable).into()
+}
+
+/// Waits for the child of a `vfork` whose tracer let the caller go on, unless that child has executed or ended
+/// meanwhile.
+fn wait_for_vfork(call: &mut Call<'_>, pid: i32) -> SysResult {
+    let child = call.host.pids.get(&pid).copied();
+    if child.is_some_and(|child| call.host.process(child).vfork_parent == Some(call.thread)) {
+        return Block::until(None)
+            .with_state(CallState::Vfork(pid))
+            .interrupted(IfInterrupted::Killable)
+            .into();
+    }
+    if call.host.trace_vfork_done(call.thread, pid) {
+        return Host::trace_event_block(CallState::TraceEvent(pid as u64, None)).into();
+    }
+    done(pid as u64)
 }
 
 /// unshare(2): descriptors can be unshared; namespaces are not for those without privilege.

@@ -21,6 +21,7 @@ pub mod pidfd;
 pub mod pipes;
 pub mod poll;
 pub mod process;
+pub mod ptrace;
 pub mod sched;
 pub mod select;
 pub mod sem;

@@ -1,6 +1,7 @@
 //! What a thread is and belongs to: numbers, groups, sessions, its end, `arch_prctl`, `prctl`.
 
-use crate::call::{Call, Outcome, SysResult, done};
+use crate::call::{Call, CallState, Outcome, SysResult, done};
+use crate::host::Host;
 use crate::process::WaitStatus;
 use crate::syscall::capabilities;
 use belljar_linux_abi::{Errno, c};
@@ -14,12 +15,18 @@ const ARCH_GET_GS: i32 = 0x1004;
 
 /// exit(2): the calling thread only.
 pub fn sys_exit(call: &mut Call<'_>) -> SysResult {
+    if call.resumed.is_none() && call.host.trace_exit(call.thread, (call.int(0) & 0xff) << 8) {
+        return Host::trace_event_block(CallState::TraceEvent(0, None)).into();
+    }
     call.host.exit_thread(call.thread, call.int(0));
     Ok(Outcome::Gone)
 }
 
 /// exit_group(2).
 pub fn sys_exit_group(call: &mut Call<'_>) -> SysResult {
+    if call.resumed.is_none() && call.host.trace_exit(call.thread, (call.int(0) & 0xff) << 8) {
+        return Host::trace_event_block(CallState::TraceEvent(0, None)).into();
+    }
     call.host.end_process(call.process, WaitStatus::Exited(call.int(0) as u8));
     Ok(Outcome::Gone)
 }

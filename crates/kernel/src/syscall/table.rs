@@ -75,6 +75,8 @@ pub fn entry(number: u32) -> Option<&'static Entry> {
 pub fn dispatch(call: &mut Call<'_>) -> SysResult {
     match entry(call.number) {
         Some(entry) => (entry.handler)(call),
+        // What a tracer makes of a call that is not to be made.
+        None if call.number == u32::MAX => Err(Errno::ENOSYS),
         None => {
             call.host.warn(format!("unknown system call {}", call.number));
             Err(Errno::ENOSYS)
@@ -191,7 +193,7 @@ table! {
     98 getrusage = Partial, limits::sys_getrusage, "processor time counts calls, a microsecond each";
     99 sysinfo = Full, misc::sys_sysinfo, "";
     100 times = Partial, limits::sys_times, "processor time counts calls, a microsecond each";
-    101 ptrace = Unsupported, misc::sys_not_permitted, "EPERM";
+    101 ptrace = Partial, ptrace::sys_ptrace, "no debug registers, SYSEMU or seccomp stops; a tracer is a process";
     102 getuid = Full, identity::sys_getuid, "";
     103 syslog = NoEffect, misc::sys_syslog, "an empty log";
     104 getgid = Full, identity::sys_getgid, "";
@@ -400,8 +402,8 @@ table! {
     307 sendmmsg = Partial, socket_io::sys_sendmmsg, "MSG_OOB on TCP is sent as ordinary data";
     308 setns = Unsupported, unsupported, "";
     309 getcpu = Partial, sched::sys_getcpu, "one CPU";
-    310 process_vm_readv = Unsupported, misc::sys_not_permitted, "EPERM";
-    311 process_vm_writev = Unsupported, misc::sys_not_permitted, "EPERM";
+    310 process_vm_readv = Full, ptrace::sys_process_vm_readv, "";
+    311 process_vm_writev = Full, ptrace::sys_process_vm_writev, "";
     312 kcmp = Partial, misc::sys_kcmp, "only KCMP_FILE, KCMP_VM and KCMP_FILES compare; the rest tells processes apart";
     313 finit_module = Unsupported, misc::sys_not_permitted, "EPERM";
     314 sched_setattr = NoEffect, sched::sys_sched_setattr, "kept and shown";

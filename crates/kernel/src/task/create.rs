@@ -124,6 +124,7 @@ impl Host {
             context,
             state: ThreadState::Runnable,
             continuation: None,
+            trace: None,
             signals: ThreadSignals::default(),
             clear_child_tid: 0,
             robust_list: (0, 0),

@@ -16,6 +16,7 @@ impl Host {
     pub(crate) fn prepare_exec(&mut self, process: ProcessKey, thread: ThreadKey) {
         for other in self.processes[process.0].threads.clone() {
             if other != thread {
+                self.trace_ended(other, crate::process::WaitStatus::Exited(0));
                 self.end_thread(other);
             }
         }

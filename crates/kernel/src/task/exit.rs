@@ -23,6 +23,7 @@ impl Host {
             let code = self.processes[process.0].attributes.leader_exit_code.unwrap_or(code);
             self.end_process(process, WaitStatus::Exited(code as u8));
         } else {
+            self.trace_ended(thread, WaitStatus::Exited(code as u8));
             self.end_thread(thread);
             self.retarget_pending(process);
         }
@@ -33,7 +34,9 @@ impl Host {
         if self.processes[process.0].ended.is_some() {
             return;
         }
+        self.tracer_ended(process);
         for thread in self.processes[process.0].threads.clone() {
+            self.trace_ended(thread, status);
             self.end_thread(thread);
         }
         self.cancel_process_timers(process);
@@ -154,7 +157,11 @@ impl Host {
 
     /// Lets the parent of a `vfork` child go on.
     pub(super) fn wake_vfork_parent(&mut self, process: ProcessKey) {
-        if let Some(parent) = self.process(process).vfork_parent.take() {
+        // One that waits for its tracer finds out later.
+        if let Some(parent) = self.process(process).vfork_parent.take()
+            && let Some(waiting) = self.threads.get(parent.0)
+            && matches!(waiting.blocked_state(), Some(CallState::Vfork(_)))
+        {
             self.continue_call(parent, Wake::Notified);
         }
     }

@@ -60,7 +60,7 @@ impl ChildEvent {
     pub fn encode(&self) -> i32 {
         match self.code {
             c::CLD_EXITED => (self.status & 0xff) << 8,
-            c::CLD_STOPPED => (self.status << 8) | 0x7f,
+            c::CLD_STOPPED | c::CLD_TRAPPED => (self.status << 8) | 0x7f,
             c::CLD_CONTINUED => 0xffff,
             _ => self.status,
         }
@@ -76,7 +76,10 @@ impl Host {
         which: Selector,
         flags: WaitFlags,
     ) -> Result<Option<ChildEvent>, Errno> {
-        let mut eligible = false;
+        let (mut eligible, event) = self.collect_tracee(parent, which, flags);
+        if event.is_some() {
+            return Ok(event);
+        }
         for child in self.processes[parent.0].children.clone() {
             if !self.is_eligible(child, which, flags) {
                 continue;
@@ -120,6 +123,14 @@ impl Host {
             }
             return event;
         }
+        // Of its tracees a process hears by their own stops.
+        if self.processes[key.0].threads.iter().any(|t| self.threads[t.0].trace.is_some()) {
+            return None;
+        }
+        let child = self.process(key);
+        let event = |code, status| {
+            Some(ChildEvent { pid: child.pid, uid: child.credentials.ruid, code, status, calls })
+        };
         let job = child.signals.job;
         if let Some(signal) =
             job.stopped_by.filter(|_| job.stop_unreported && flags.contains(WaitFlags::STOPPED))

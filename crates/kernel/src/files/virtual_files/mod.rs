@@ -1,6 +1,7 @@
 //! Files that the kernel makes up: `/proc`, `/sys` and the parts of `/etc` that tell a host who it
 //! is. What they say is the same on every machine and for every seed but for what is seeded.
 
+mod memory;
 mod network;
 mod processes;
 mod status;
@@ -53,6 +54,7 @@ pub enum ProcessFile {
     Limits,
     Loginuid,
     Maps,
+    Mem,
     Mountinfo,
     Mounts,
     OomScore,
@@ -112,6 +114,9 @@ impl Call<'_> {
         offset: Option<u64>,
     ) -> SysResult {
         let start = offset.unwrap_or(self.host.open(file).offset);
+        if let Some(process) = self.memory_behind(inode)? {
+            return self.read_memory(file, process, buffers, start, offset.is_none());
+        }
         let content = match content {
             Some(content) if start > 0 => content,
             _ => {
@@ -134,7 +139,17 @@ impl Call<'_> {
         self.host.virtual_content(inode)
     }
     /// Writes to a made-up file: settings take the text, everything else refuses.
-    pub(crate) fn write_virtual(&mut self, inode: InodeKey, buffers: &Buffers) -> SysResult {
+    pub(crate) fn write_virtual(
+        &mut self,
+        file: FileKey,
+        inode: InodeKey,
+        buffers: &Buffers,
+        offset: Option<u64>,
+    ) -> SysResult {
+        if let Some(process) = self.memory_behind(inode)? {
+            let start = offset.unwrap_or(self.host.open(file).offset);
+            return self.write_memory(file, process, buffers, start, offset.is_none());
+        }
         let len = total_len(buffers);
         let data = self.gather(buffers, 0, 4_096)?;
         let Node::Virtual(file) = &mut self.host.inode(inode).node else { return Err(Errno::EINVAL) };

@@ -20,6 +20,7 @@ const PROCESS_FILES: &[(&str, u32, ProcessFile)] = &[
     ("limits", 0o444, ProcessFile::Limits),
     ("loginuid", 0o644, ProcessFile::Loginuid),
     ("maps", 0o444, ProcessFile::Maps),
+    ("mem", 0o600, ProcessFile::Mem),
     ("mountinfo", 0o444, ProcessFile::Mountinfo),
     ("mounts", 0o444, ProcessFile::Mounts),
     ("oom_score", 0o444, ProcessFile::OomScore),

@@ -65,6 +65,8 @@ impl Host {
                 let kib = self.memory_of(process.mm).0 / 1_024;
                 format!("Rss: {kib:>15} kB\nPss: {kib:>15} kB\n").into_bytes()
             }
+            // Read where it is asked for.
+            ProcessFile::Mem => Vec::new(),
             ProcessFile::Mounts => mounts().into_bytes(),
             ProcessFile::Mountinfo => mountinfo().into_bytes(),
             ProcessFile::OomScore | ProcessFile::OomScoreAdj => b"0\n".to_vec(),
@@ -128,6 +130,7 @@ impl Host {
     fn state_of(&self, process: ProcessKey, tid: Option<i32>) -> (char, &'static str) {
         match self.thread_of(process, tid).map(|key| &self.threads[key.0].state) {
             _ if self.processes[process.0].ended.is_some() => ('Z', "zombie"),
+            Some(ThreadState::Traced) => ('t', "tracing stop"),
             _ if self.processes[process.0].signals.job.stopped_by.is_some() => ('T', "stopped"),
             Some(ThreadState::Runnable) => ('R', "running"),
             _ => ('S', "sleeping"),
@@ -177,7 +180,7 @@ impl Host {
         let _ = write!(
             TextBytes(&mut text),
             "\nUmask:\t{:04o}\nState:\t{state} ({state_name})\nTgid:\t{pid}\nNgid:\t0\nPid:\t{tid}\nPPid:\t{ppid}\n\
-             TracerPid:\t0\nUid:\t{}\t{}\t{}\t{}\nGid:\t{}\t{}\t{}\t{}\nFDSize:\t{fds}\nGroups:\t{groups}\n\
+             TracerPid:\t{tracer}\nUid:\t{}\t{}\t{}\t{}\nGid:\t{}\t{}\t{}\t{}\nFDSize:\t{fds}\nGroups:\t{groups}\n\
              NStgid:\t{pid}\nNSpid:\t{tid}\nNSpgid:\t{}\nNSsid:\t{}\nVmPeak:\t{kib:>8} kB\nVmSize:\t{kib:>8} kB\n\
              VmLck:\t       0 kB\nVmPin:\t       0 kB\nVmHWM:\t{kib:>8} kB\nVmRSS:\t{kib:>8} kB\n\
              VmData:\t{kib:>8} kB\nVmStk:\t{:>8} kB\nVmSwap:\t       0 kB\nThreads:\t{}\n{}\
@@ -207,6 +210,7 @@ impl Host {
             pid = process.pid,
             tid = tid.unwrap_or(process.pid),
             ppid = self.parent_pid(key),
+            tracer = self.thread_of(key, tid).map_or(0, |thread| self.tracer_pid(thread)),
         );
         text
     }

@@ -73,7 +73,7 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sys/kernel/shmmni", 0o644, Setting("4096\n")),
     ("/proc/sys/kernel/threads-max", 0o644, Setting("31732\n")),
     ("/proc/sys/kernel/version", 0o444, Text("#1 SMP Belljar\n")),
-    ("/proc/sys/kernel/yama/ptrace_scope", 0o644, Text("1\n")),
+    ("/proc/sys/kernel/yama/ptrace_scope", 0o644, Text("0\n")),
     ("/proc/sys/net/core/rmem_default", 0o644, Tunable(Sysctl::RmemDefault)),
     ("/proc/sys/net/core/rmem_max", 0o644, Tunable(Sysctl::RmemMax)),
     ("/proc/sys/net/core/somaxconn", 0o644, Tunable(Sysctl::Somaxconn)),

@@ -1,0 +1,146 @@
+//! Beginning to trace a thread, and ceasing to.
+
+use super::{EndedTracee, Resume, Tracee};
+use crate::host::Host;
+use crate::ids::{ProcessKey, ThreadKey};
+use crate::process::WaitStatus;
+use belljar_linux_abi::ptrace::{TraceEvent, TraceOptions};
+use belljar_linux_abi::signal::SigInfo;
+use belljar_linux_abi::{Errno, c};
+
+impl Host {
+    /// Whether `who` may look at `target`'s memory and trace it: its own user, or root. `EPERM` otherwise.
+    pub(crate) fn may_access(&self, who: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
+        let (own, other) = (&self.processes[who.0].credentials, &self.processes[target.0].credentials);
+        let same = |ids: [u32; 3], id: u32| ids.iter().all(|other| *other == id);
+        let allowed = who == target
+            || own.fsuid == 0
+            || same([other.ruid, other.euid, other.suid], own.fsuid)
+                && same([other.rgid, other.egid, other.sgid], own.fsgid)
+                && self.processes[target.0].attributes.dumpable == 1;
+        if allowed { Ok(()) } else { Err(Errno::EPERM) }
+    }
+
+    /// `PTRACE_TRACEME`: the parent traces the caller.
+    pub(crate) fn trace_me(&mut self, thread: ThreadKey) -> Result<(), Errno> {
+        let parent = self.processes[self.threads[thread.0].process.0].parent;
+        if self.threads[thread.0].trace.is_some() {
+            return Err(Errno::EPERM);
+        }
+        if let Some(parent) = parent {
+            let tracee = Tracee::new(parent, false, TraceOptions::empty());
+            self.thread(thread).trace = Some(Box::new(tracee));
+        }
+        Ok(())
+    }
+
+    /// `PTRACE_ATTACH` and `PTRACE_SEIZE`.
+    pub(crate) fn trace_attach(
+        &mut self,
+        tracer: ProcessKey,
+        target: ThreadKey,
+        seize: Option<TraceOptions>,
+    ) -> Result<(), Errno> {
+        let process = self.threads[target.0].process;
+        if process == tracer || self.threads[target.0].trace.is_some() {
+            return Err(Errno::EPERM);
+        }
+        self.may_access(tracer, process)?;
+        let tracee = Tracee::new(tracer, seize.is_some(), seize.unwrap_or_default());
+        self.thread(target).trace = Some(Box::new(tracee));
+        if seize.is_none() {
+            let info = SigInfo::user(c::SIGSTOP, c::SI_USER, self.processes[tracer.0].pid, 0);
+            self.send_signal_to_thread(target, info);
+            // One that is stopped already shows that to its tracer.
+            self.trace_look_again(target);
+        }
+        Ok(())
+    }
+
+    /// `PTRACE_INTERRUPT`.
+    pub(crate) fn trace_interrupt(&mut self, thread: ThreadKey) {
+        if let Some(tracee) = &mut self.thread(thread).trace {
+            (tracee.interrupt, tracee.listens) = (true, false);
+        }
+        self.trace_look_again(thread);
+    }
+
+    /// Lets a thread that waits or is stopped come to where it looks at its tracer's wishes.
+    pub(super) fn trace_look_again(&mut self, thread: ThreadKey) {
+        self.thread(thread).signals.attention = true;
+        match self.threads[thread.0].state {
+            crate::thread::ThreadState::Stopped => self.unpark(thread),
+            _ => self.interrupt(thread),
+        }
+    }
+
+    /// A new thread or process of a traced thread: whether it is traced as well, and what its maker
+    /// stops for.
+    pub(crate) fn trace_child(&mut self, parent: ThreadKey, child: ThreadKey, event: TraceEvent) -> bool {
+        let Some(tracee) = &self.threads[parent.0].trace else { return false };
+        let option = match event {
+            TraceEvent::Fork => TraceOptions::TRACEFORK,
+            TraceEvent::Vfork => TraceOptions::TRACEVFORK,
+            _ => TraceOptions::TRACECLONE,
+        };
+        if !tracee.options.contains(option) {
+            return false;
+        }
+        let (tracer, seized, options) = (tracee.tracer, tracee.seized, tracee.options);
+        let tid = self.threads[child.0].tid;
+        self.thread(child).trace = Some(Box::new(Tracee::new(tracer, seized, options)));
+        if seized {
+            self.trace_interrupt(child);
+        } else {
+            self.send_signal_to_thread(child, SigInfo::user(c::SIGSTOP, c::SI_USER, 0, 0));
+        }
+        self.trace_event_in_call(parent, event, tid as u64);
+        true
+    }
+
+    /// Threads that a process traces.
+    pub(crate) fn tracees_of(&self, tracer: ProcessKey) -> Vec<ThreadKey> {
+        let threads = self.tids.values().copied();
+        threads
+            .filter(|t| self.threads[t.0].trace.as_ref().is_some_and(|trace| trace.tracer == tracer))
+            .collect()
+    }
+
+    /// Whether a thread of the process is traced.
+    pub(crate) fn is_traced(&self, process: ProcessKey) -> bool {
+        self.processes[process.0].threads.iter().any(|thread| self.threads[thread.0].trace.is_some())
+    }
+
+    /// The tracer of a thread's number, 0 for none.
+    pub(crate) fn tracer_pid(&self, thread: ThreadKey) -> i32 {
+        self.threads[thread.0].trace.as_ref().map_or(0, |trace| self.processes[trace.tracer.0].pid)
+    }
+
+    /// A process that traces others ends.
+    pub(crate) fn tracer_ended(&mut self, tracer: ProcessKey) {
+        self.ended_tracees.retain(|ended| ended.tracer != tracer);
+        for tracee in self.tracees_of(tracer) {
+            let Some(trace) = &self.threads[tracee.0].trace else { continue };
+            let kill = trace.options.contains(TraceOptions::EXITKILL);
+            self.trace_resume(tracee, Resume::Detach, 0);
+            if kill {
+                let process = self.threads[tracee.0].process;
+                self.kill_process(process, c::SIGKILL);
+            }
+        }
+    }
+
+    /// Tells a thread's tracer that it has ended, unless the tracer hears of it as the process's parent.
+    pub(crate) fn trace_ended(&mut self, thread: ThreadKey, status: WaitStatus) {
+        let Some(tracee) = &self.threads[thread.0].trace else { return };
+        let tracer = tracee.tracer;
+        let (tid, process) = (self.threads[thread.0].tid, self.threads[thread.0].process);
+        let process = &self.processes[process.0];
+        if process.pid == tid && process.parent == Some(tracer) {
+            return;
+        }
+        let (pgid, uid) = (process.pgid, process.credentials.ruid);
+        self.ended_tracees.push(EndedTracee { tracer, tid, pgid, uid, status });
+        self.notify(self.processes[tracer.0].child_changed);
+    }
+}

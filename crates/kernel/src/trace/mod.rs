@@ -1,0 +1,125 @@
+//! Guests that trace others, `ptrace(2)`.
+//!
+//! A thread that is traced stops at certain points on its way (`stops`): it is parked, its tracer can wait for it
+//! and look at it, and lets it go on in one of several ways (`resume`). Which requests there are and what they are
+//! given is in `syscall::ptrace`.
+//!
+//! What differs from Linux: a tracer is a process, not one of its threads.
+
+mod attach;
+mod registers;
+mod resume;
+mod stops;
+mod wait;
+
+pub(crate) use resume::Resume;
+
+use crate::ids::ProcessKey;
+use belljar_linux_abi::c;
+use belljar_linux_abi::ptrace::{TraceEvent, TraceOptions};
+use belljar_linux_abi::signal::SigInfo;
+
+/// What a traced thread keeps.
+#[derive(Debug)]
+pub struct Tracee {
+    /// Who traces it.
+    pub tracer: ProcessKey,
+    /// By `PTRACE_SEIZE`.
+    pub seized: bool,
+    /// `PTRACE_SETOPTIONS`.
+    pub options: TraceOptions,
+    /// How it was last let go on.
+    pub resume: Resume,
+    /// Where it is stopped.
+    pub stop: Option<Stop>,
+    /// Whether the tracer has not waited for that stop yet.
+    pub unreported: bool,
+    /// `PTRACE_GETEVENTMSG`.
+    pub message: u64,
+    /// The signal that it stopped before, if it did.
+    pub info: Option<SigInfo>,
+    /// A signal that it takes without a stop: the tracer wants it to.
+    pub approved: Option<i32>,
+    /// The number of the call that it makes.
+    pub call: Option<u64>,
+    /// Whether the tracer has been shown that the call begins, and it has not run yet.
+    pub entering: bool,
+    /// Stops to be made before it goes on, the last one first.
+    pub next: Vec<Stop>,
+    /// `PTRACE_INTERRUPT`, or it has been traced since it was made.
+    pub interrupt: bool,
+    /// The stop of its process does not hold it any more.
+    pub passes_group_stop: bool,
+    /// `PTRACE_LISTEN`: it stays stopped with its process.
+    pub listens: bool,
+}
+
+/// Where a thread is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Before it takes a signal.
+    Signal(i32),
+    /// Before it makes a system call.
+    CallEntry,
+    /// After that.
+    CallExit,
+    /// At an event.
+    Event(TraceEvent),
+    /// With its process, by this signal.
+    Group(i32),
+}
+
+/// The flag of stops at system calls under `PTRACE_O_TRACESYSGOOD`.
+const CALL_STOP: i32 = 0x80;
+
+impl Tracee {
+    /// A thread that `tracer` begins to trace.
+    pub fn new(tracer: ProcessKey, seized: bool, options: TraceOptions) -> Tracee {
+        Tracee {
+            tracer,
+            seized,
+            options,
+            resume: Resume::Continue,
+            stop: None,
+            unreported: false,
+            message: 0,
+            info: None,
+            approved: None,
+            call: None,
+            entering: false,
+            next: Vec::new(),
+            interrupt: false,
+            passes_group_stop: false,
+            listens: false,
+        }
+    }
+
+    /// What a wait gives as the stop's signal and event: bits 8 and up of its status.
+    pub fn status(&self, stop: Stop) -> i32 {
+        match stop {
+            Stop::Signal(signal) => signal,
+            Stop::CallEntry | Stop::CallExit if self.options.contains(TraceOptions::TRACESYSGOOD) => {
+                c::SIGTRAP | CALL_STOP
+            }
+            Stop::CallEntry | Stop::CallExit => c::SIGTRAP,
+            Stop::Event(event) => c::SIGTRAP | (event as i32) << 8,
+            Stop::Group(signal) if self.seized => signal | (TraceEvent::Stop as i32) << 8,
+            Stop::Group(signal) => signal,
+        }
+    }
+}
+
+/// A traced thread that has ended and whose tracer has not heard of it.
+#[derive(Clone, Copy, Debug)]
+pub struct EndedTracee {
+    /// Who traced it.
+    pub tracer: ProcessKey,
+    /// Its number.
+    pub tid: i32,
+    /// Its process group.
+    pub pgid: i32,
+    /// Its user.
+    pub uid: u32,
+    /// How it ended.
+    pub status: crate::process::WaitStatus,
+}

@@ -1,0 +1,238 @@
+//! Where traced threads stop.
+
+use super::{Resume, Stop};
+use crate::call::{Block, CallState, IfInterrupted};
+use crate::host::Host;
+use crate::ids::{ProcessKey, ThreadKey};
+use crate::machine::{ContextId, Exit, Fault};
+use crate::thread::{Continuation, ThreadState};
+use belljar_linux_abi::ptrace::{TraceEvent, TraceOptions};
+use belljar_linux_abi::signal::SigInfo;
+use belljar_linux_abi::{Errno, c};
+
+/// The trap flag of RFLAGS, the vector of the exception that it causes, and `TRAP_TRACE`.
+const TRAP_FLAG: u64 = 0x100;
+const DEBUG_EXCEPTION: u64 = 1;
+const TRAP_TRACE: i32 = 2;
+
+impl Host {
+    /// Parks a thread until its tracer lets it go on, and tells the tracer.
+    pub(super) fn trace_stop(&mut self, thread: ThreadKey, stop: Stop) {
+        self.thread(thread).state = ThreadState::Traced;
+        self.trace_announce(thread, stop);
+    }
+
+    fn trace_announce(&mut self, thread: ThreadKey, stop: Stop) {
+        let tid = self.threads[thread.0].tid;
+        let uid = self.processes[self.threads[thread.0].process.0].credentials.ruid;
+        let Some(tracee) = &mut self.thread(thread).trace else { return };
+        (tracee.stop, tracee.unreported) = (Some(stop), true);
+        let (tracer, status) = (tracee.tracer, tracee.status(stop));
+        self.send_signal(tracer, SigInfo::child(c::CLD_TRAPPED, tid, uid, status & 0x7f, 0));
+        self.notify(self.processes[tracer.0].child_changed);
+    }
+
+    /// Asked before a thread is run. True if it has stopped instead.
+    pub(crate) fn trace_before_step(&mut self, thread: ThreadKey) -> bool {
+        let process = self.threads[thread.0].process;
+        if self.processes[process.0].signals.fatal.is_some() {
+            return false;
+        }
+        let interrupted = match self.threads[thread.0].continuation {
+            Some(Continuation::Interrupted { how, .. }) => Some(how),
+            Some(_) => return false,
+            None => None,
+        };
+        let Some(tracee) = &mut self.thread(thread).trace else { return false };
+        if let Some(stop) = tracee.next.pop() {
+            self.trace_stop(thread, stop);
+            return true;
+        }
+        // A call that a signal interrupts ends, as far as a tracer can see.
+        if interrupted.is_some() && tracee.resume == Resume::Call && tracee.call.is_some() {
+            (tracee.call, tracee.message) = (None, 0);
+            self.trace_stop(thread, Stop::CallExit);
+            return true;
+        }
+        if std::mem::take(&mut tracee.interrupt) {
+            let stopped_by = self.processes[process.0].signals.job.stopped_by;
+            let stop = stopped_by.map_or(Stop::Event(TraceEvent::Stop), Stop::Group);
+            self.trace_stop(thread, stop);
+            return true;
+        }
+        false
+    }
+
+    /// Asked when a thread makes a system call. True if it has stopped before that; it is then asked
+    /// again, and makes the call that its tracer left it.
+    pub(crate) fn trace_call_entry(&mut self, thread: ThreadKey) -> bool {
+        let context = self.threads[thread.0].context;
+        let number = self.machine.regs(context).rax;
+        let Some(tracee) = &mut self.thread(thread).trace else { return false };
+        if std::mem::take(&mut tracee.entering) {
+            let call = tracee.call.unwrap_or(u64::MAX);
+            self.machine.regs_mut(context).rax = call;
+            return false;
+        }
+        tracee.call = Some(number);
+        if tracee.resume != Resume::Call {
+            return false;
+        }
+        tracee.entering = true;
+        self.machine.regs_mut(context).rax = Errno::ENOSYS.as_return();
+        self.thread(thread).continuation = Some(Continuation::Enter);
+        self.trace_stop(thread, Stop::CallEntry);
+        true
+    }
+
+    /// Asked when a call that was interrupted goes on. True if the thread has stopped before that, as for a
+    /// new call.
+    pub(crate) fn trace_call_again(&mut self, thread: ThreadKey) -> bool {
+        let number = self.machine.regs(self.threads[thread.0].context).rax;
+        let Some(tracee) = &mut self.thread(thread).trace else { return false };
+        if tracee.call.is_some() {
+            return false;
+        }
+        tracee.call = Some(number);
+        let stops = tracee.resume == Resume::Call;
+        if stops {
+            self.trace_stop(thread, Stop::CallEntry);
+        }
+        stops
+    }
+
+    /// Asked when a thread has made a system call. True if it has stopped.
+    pub(crate) fn trace_call_exit(&mut self, thread: ThreadKey) -> bool {
+        let rip = self.machine.regs(self.threads[thread.0].context).rip;
+        let Some(tracee) = &mut self.thread(thread).trace else { return false };
+        match tracee.resume {
+            Resume::Call => tracee.next.insert(0, Stop::CallExit),
+            Resume::Step => {
+                tracee.call = None;
+                self.send_signal_to_thread(thread, SigInfo::fault(c::SIGTRAP, TRAP_TRACE, rip));
+                return false;
+            }
+            _ if tracee.next.is_empty() => {
+                tracee.call = None;
+                return false;
+            }
+            _ => {}
+        }
+        let Some(stop) = tracee.next.pop() else { return false };
+        self.trace_stop(thread, stop);
+        true
+    }
+
+    /// Asked before a thread takes a signal. True if it has stopped; what it takes is then the
+    /// tracer's choice.
+    pub(crate) fn trace_signal(&mut self, thread: ThreadKey, info: &SigInfo) -> bool {
+        let Some(tracee) = &mut self.thread(thread).trace else { return false };
+        if tracee.approved.take_if(|approved| *approved == info.signo).is_some() || info.signo == c::SIGKILL {
+            return false;
+        }
+        tracee.info = Some(*info);
+        tracee.call = None;
+        self.trace_stop(thread, Stop::Signal(info.signo));
+        true
+    }
+
+    /// Asked before a thread is parked because its process is stopped. Gives whether it must not be:
+    /// its tracer has let it go on.
+    pub(crate) fn trace_group_stop(&mut self, thread: ThreadKey, signal: i32) -> bool {
+        let Some(tracee) = &mut self.thread(thread).trace else { return false };
+        if tracee.passes_group_stop {
+            return true;
+        }
+        if tracee.listens {
+            self.thread(thread).state = ThreadState::Stopped;
+        } else {
+            self.trace_stop(thread, Stop::Group(signal));
+        }
+        false
+    }
+
+    /// A thread stops at an event in the middle of its call, which is to block by
+    /// [`trace_event_block`](Self::trace_event_block).
+    pub(super) fn trace_event_in_call(&mut self, thread: ThreadKey, event: TraceEvent, message: u64) {
+        if let Some(tracee) = &mut self.thread(thread).trace {
+            tracee.message = message;
+        }
+        self.trace_announce(thread, Stop::Event(event));
+    }
+
+    /// How a call waits for the tracer at an event.
+    pub(crate) fn trace_event_block(state: CallState) -> Block {
+        Block::until(None).with_state(state).interrupted(IfInterrupted::Killable)
+    }
+
+    /// A thread is about to end, by this status. True if it has stopped for its tracer first.
+    pub(crate) fn trace_exit(&mut self, thread: ThreadKey, status: i32) -> bool {
+        let Some(tracee) = &self.threads[thread.0].trace else { return false };
+        let stops = tracee.options.contains(TraceOptions::TRACEEXIT);
+        if stops {
+            self.trace_event_in_call(thread, TraceEvent::Exit, status as u64);
+        }
+        stops
+    }
+
+    /// A `vfork` child has let its parent go. True if that stops for its tracer.
+    pub(crate) fn trace_vfork_done(&mut self, thread: ThreadKey, child: i32) -> bool {
+        let Some(tracee) = &self.threads[thread.0].trace else { return false };
+        let stops = tracee.options.contains(TraceOptions::TRACEVFORKDONE);
+        if stops {
+            self.trace_event_in_call(thread, TraceEvent::VforkDone, child as u64);
+        }
+        stops
+    }
+
+    /// A thread runs another image.
+    pub(crate) fn trace_executed(&mut self, thread: ThreadKey, former_tid: i32) {
+        let pid = self.threads[thread.0].tid;
+        let Some(tracee) = &mut self.thread(thread).trace else { return };
+        if tracee.options.contains(TraceOptions::TRACEEXEC) {
+            tracee.message = former_tid as u64;
+            tracee.next.push(Stop::Event(TraceEvent::Exec));
+        } else if !tracee.seized {
+            self.send_signal_to_thread(thread, SigInfo::user(c::SIGTRAP, c::SI_USER, pid, 0));
+        }
+    }
+
+    /// Makes the CPU stop after one instruction of a thread that is to make no more.
+    pub(crate) fn trace_arm_step(&mut self, thread: ThreadKey) {
+        let steps = self.threads[thread.0].trace.as_ref().is_some_and(|t| t.resume == Resume::Step);
+        if steps {
+            let process = self.threads[thread.0].process;
+            self.show_code(process);
+            let context = self.threads[thread.0].context;
+            self.machine.regs_mut(context).rflags |= TRAP_FLAG;
+        }
+    }
+
+    /// The instruction has been made.
+    pub(crate) fn trace_disarm_step(&mut self, thread: ThreadKey, exit: &Exit) {
+        let steps = self.threads[thread.0].trace.as_ref().is_some_and(|t| t.resume == Resume::Step);
+        if steps {
+            let regs = self.machine.regs_mut(self.threads[thread.0].context);
+            regs.rflags &= !TRAP_FLAG;
+            if *exit == Exit::Syscall {
+                regs.r11 &= !TRAP_FLAG;
+            }
+            if !matches!(exit, Exit::Fault(Fault { trapno: DEBUG_EXCEPTION, .. }) | Exit::Syscall) {
+                let rip = regs.rip;
+                self.send_signal_to_thread(thread, SigInfo::fault(c::SIGTRAP, TRAP_TRACE, rip));
+            }
+        }
+    }
+
+    /// A thread has left its code without having made the step that it was to make.
+    pub(crate) fn end_step(&mut self, context: ContextId) {
+        self.machine.regs_mut(context).rflags &= !TRAP_FLAG;
+    }
+
+    /// The code of a process is the program's own from now on.
+    pub(crate) fn show_code(&mut self, process: ProcessKey) {
+        if let Some(mm) = self.processes[process.0].mm {
+            self.machine.show_original_code(self.spaces[mm.0].space);
+        }
+    }
+}
