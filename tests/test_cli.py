@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 
 import pytest
 import yaml
@@ -334,3 +335,15 @@ def test_results_folders_are_refused_with_a_remedy(belljar, workdir):
         assert done.status == 2 and re.match(f"error: .*{re.escape(str(path))}", done.err) and message in done.err, done
 
 
+
+
+def test_a_reader_may_leave(belljar):
+    for command in (["schema"], ["doctor"]):
+        done = subprocess.run(["sh", "-c", f"({belljar} {' '.join(command)}; echo status $? >&2) | true"], capture_output=True, text=True, timeout=30)
+        assert "panicked" not in done.stderr and done.stderr.strip() in ("status 141", "status 0"), done.stderr
+
+
+@pytest.mark.parametrize("command", ["", "run", "exec", "validate", "doctor", "diff", "inspect", "report", "trace", "schema"])
+def test_every_help_has_an_example(belljar, command):
+    done = subprocess.run([belljar, *command.split(), "--help"], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0 and "Example" in done.stdout and f"belljar {command}".strip() in done.stdout.split("Example")[1]

@@ -2,17 +2,84 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 from conftest import EXAMPLES, ROOT, execute
 
-GUIDE = ROOT / "docs/guide/analysing-results.md"
+GUIDES = ROOT / "docs/guide"
+GUIDE = GUIDES / "analysing-results.md"
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE.read_text(), re.M | re.S)
+def blocks(language, guide=GUIDE):
+    return re.findall(rf"^```{language}\n(.*?)^```", guide.read_text(), re.M | re.S)
+
+
+def follow(belljar, workdir, commands):
+    """Types what a guide says, one line after another, in a folder like the checkout; programs that are not installed
+    are left out. What the last one said."""
+    (workdir / "belljar").symlink_to(belljar)
+    (workdir / "examples").symlink_to(EXAMPLES)
+    done = None
+    for line in commands:
+        if shutil.which(line.split()[0], path=f"{workdir}:{os.environ['PATH']}") is None:
+            continue
+        done = execute(["sh", "-c", line], 60, cwd=workdir)
+        assert done.status == 0, done
+    return done
+
+
+def commands(guide):
+    return [line[2:] for block in blocks("console", guide) for line in block.splitlines() if line.startswith("$ ")]
+
+
+@pytest.mark.needs("curl")
+def test_the_first_experiment(belljar, workdir):
+    guide = GUIDES / "first-experiment.md"
+    (workdir / "slow.yaml").write_text(blocks("yaml", guide)[0])
+    lines = commands(guide)
+    follow(belljar, workdir, lines[:3])
+    connected, total = map(float, (workdir / "slow.data/hosts/laptop/curl.1000.stdout").read_text().split())
+    assert 0.1 <= connected < 0.11 and 0.2 < total < 2
+    # "Make it worse": the other edge in its place.
+    text = (workdir / "slow.yaml").read_text()
+    worse = re.search(r"^```\n +(edge .*)\n```", guide.read_text(), re.M)[1]
+    changed = re.sub(r"edge \[.*\]", worse, text)
+    assert changed != text
+    (workdir / "slow.yaml").write_text(changed)
+    for name in ("belljar", "examples"):
+        (workdir / name).unlink()
+    follow(belljar, workdir, lines[3:])
+    assert (workdir / "seen.data/hosts/laptop/eth0.pcap").is_file()
+
+
+def test_readme(belljar, workdir):
+    """The first run, and what else the README says to type."""
+    indented = re.findall(r"^    (\./belljar .*|cat first.*)$", (ROOT / "README.md").read_text(), re.M)
+    assert len(indented) >= 4
+    follow(belljar, workdir, [line.split("  #")[0] for line in indented])
+    assert len(list(workdir.glob("first.data/hosts/*/curl.*.stdout"))) == 3
+
+
+def test_links_of_the_documentation_lead_somewhere():
+    for file in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), EXAMPLES / "README.md"]:
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(#[^)\s]*)?\)", file.read_text()):
+            found = (file.parent / target).resolve() if target else file
+            assert found.exists(), f"{file.relative_to(ROOT)} names {target}"
+            if anchor and found.suffix == ".md":
+                heads = [re.sub(r"[^\w -]", "", h.lower()).strip().replace(" ", "-") for h in re.findall(r"^#+ (.*)$", found.read_text(), re.M)]
+                assert anchor[1:] in heads, f"{file.relative_to(ROOT)} names {target}{anchor}"
+
+
+def test_the_guide_to_testing_shows_what_the_examples_have():
+    shown = blocks("python", GUIDES / "testing-a-distributed-system.md")
+    example = (EXAMPLES / "test_raft.py").read_text()
+    for part in shown[0].split("\n\n"):
+        assert part.strip() in example or part.startswith("from belljar"), part
+    etcd = (EXAMPLES / "test_etcd.py").read_text()
+    assert all(line.strip() in etcd for line in shown[-1].splitlines()), shown[-1]
 
 
 def test_commands(belljar, workdir):

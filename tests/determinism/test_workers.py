@@ -1,4 +1,5 @@
-"""Random experiments give the same bytes for every number of workers, with hosts stolen and not, near and far.
+"""Random experiments, in which the world changes, give the same bytes for every number of workers, with hosts stolen and
+not, near, far and mixed.
 
 A failure names the seed; `BELLJAR_DETERMINISM_SEED=<seed> ./test -k workers` draws that experiment alone, and
 `BELLJAR_DETERMINISM_COUNT` says how many are drawn (12; --all draws 60)."""
@@ -6,6 +7,7 @@ A failure names the seed; `BELLJAR_DETERMINISM_SEED=<seed> ./test -k workers` dr
 import os
 import pathlib
 import random
+import re
 import subprocess
 
 import pytest
@@ -15,8 +17,11 @@ from conftest import TARGET, execute
 FIRST = 1
 SMALL, LARGE = 12, 60
 
-# Workers, stealing, pinning. The first is what the others are held against.
-WAYS = [(1, True, False), (2, True, False), (2, False, False), (2, True, True), (3, True, False)]
+# Workers, stealing, pinning, where guests run. The first is what the others are held against.
+WAYS = [
+    (1, True, False, "auto"), (2, True, False, "auto"), (2, False, False, "auto"), (2, True, True, "near"), (3, True, False, "mixed"),
+    (2, True, False, "far"),
+]
 
 PYTHON = """
 import asyncio, os, random, socket, sys, time
@@ -70,6 +75,50 @@ def draw_graph(draw):
     return text + "]", nodes
 
 
+def draw_events(draw, hosts, gml):
+    """What happens at times and by the seed: now and then nothing at all."""
+    edges = re.findall(r"edge \[ source (\d+) target (\d+)", gml)
+
+    def time(least, most):
+        return f"{draw.randrange(least, most)} ms"
+
+    def some():
+        return draw.choice([draw.choice(hosts), draw.sample(hosts, draw.randrange(1, len(hosts) + 1)), "client*", {"one_of": "all"}])
+
+    def link():
+        ends = [int(n) for n in draw.choice(edges)]
+        return draw.choice([[draw.choice(hosts), "all"], {"from": some(), "to": "server*"}, {"edge": ends}])
+
+    def one():
+        kind = draw.choice(["link_down", "link_change", "partition", "bandwidth", "crash", "clock", "drift", "signal", "dns_down", "start"])
+        ends = {"for": time(50, 1500)}
+        if kind == "link_down":
+            return {kind: link(), **ends}
+        if kind == "link_change":
+            latency = draw.choice([{}, {"latency": f"{pick_latency(draw)} us"}])
+            return {kind: link(), **latency, "packet_loss": draw.choice([0.0, 0.2]), **ends}
+        if kind == "partition":
+            return {kind: [[draw.choice(hosts)]], **ends}
+        if kind == "bandwidth":
+            return {kind: some(), "up": draw.choice(["500 Kbit", "unlimited"]), "down": "2 Mbit", **ends}
+        if kind == "crash":
+            return {kind: some(), "files": draw.choice(["kept", "lost"]), **ends}
+        if kind == "clock":
+            return {kind: some(), "step": f"{draw.randrange(-3000, 3000)} ms"}
+        if kind == "drift":
+            return {"clock": some(), "drift_ppm": draw.randrange(-80000, 80000), **ends}
+        if kind == "signal":
+            return {kind: draw.choice(["SIGSTOP", "SIGCONT", "SIGTERM"]), "hosts": some()}
+        return {kind: "all", **ends} if kind == "dns_down" else {kind: 0, "hosts": some()}
+
+    events = [{"at": time(100, 4000), **one()} for _ in range(draw.choice([0, 2, 5]))]
+    for _ in range(draw.choice([0, 1])):
+        begin = draw.randrange(100, 2000)
+        between = [f"{begin} ms", f"{begin + draw.randrange(2000)} ms"]
+        events.append({"every": time(100, 700), "between": between, "probability": round(draw.random(), 2), "name": "monkey", **one()})
+    return events
+
+
 def draw_experiment(seed, program):
     draw = random.Random(seed)
     gml, nodes = draw_graph(draw)
@@ -107,7 +156,15 @@ def draw_experiment(seed, program):
     if draw.random() < 0.3:
         general["bootstrap_end_time"] = f"{draw.randrange(1, 2000)} ms"
     general["model_unblocked_syscall_latency"] = draw.random() < 0.3
+    wild = random.Random(f"events {seed}")
+    for host in hosts.values():
+        if wild.random() < 0.3:
+            host["clock"] = {"offset": f"{wild.randrange(-5000, 5000)} ms", "drift_ppm": wild.randrange(-50000, 50000)}
+        # As it is where places are mixed; otherwise the command decides.
+        for one in host["processes"]:
+            one["placement"] = wild.choice(["near", "far", "auto"])
     return {
+        "events": draw_events(wild, sorted(hosts), gml),
         "general": general,
         "network": {"graph": {"type": "gml", "inline": gml}},
         "experimental": {"strace_logging_mode": draw.choice(["off", "standard"])},
@@ -140,22 +197,44 @@ def seeds():
 def test_workers_make_no_difference(belljar, workdir, program, seed):
     (workdir / "experiment.yaml").write_text(yaml.safe_dump(draw_experiment(seed, program), sort_keys=False))
     results = {}
-    for workers, stealing, pinning in WAYS:
+    for workers, stealing, pinning, placement in WAYS:
         # The folder's name is where guests start: the same for all.
         data = workdir / "data"
         command = [belljar, "run", workdir / "experiment.yaml", "-o", data, "--no-progress", "--parallelism", workers]
         command += ["--stealing", str(stealing).lower(), "--pinning", str(pinning).lower()]
+        command += [] if placement == "mixed" else ["--placement", placement]
         done = execute(command, 300)
         # 1: something did not end as expected, such as a program whose server was shut down.
         assert done.status in (0, 1) and "processes" in done.out, f"seed {seed}: {done}"
-        data.rename(workdir / f"workers{workers}-{'stealing' if stealing else 'own'}-{'pinned' if pinning else 'free'}")
-        folder = workdir / f"workers{workers}-{'stealing' if stealing else 'own'}-{'pinned' if pinning else 'free'}"
+        folder = workdir / f"workers{workers}-{'stealing' if stealing else 'own'}-{'pinned' if pinning else 'free'}-{placement}"
+        data.rename(folder)
         results[folder.name] = contents(folder)
+        # It says where guests run.
+        del results[folder.name]["processed-config.yaml"]
     first, *others = results
     assert any(name.endswith(".pcap") and len(b) > 24 for name, b in results[first].items()) or len(results[first]) > 3
     for other in others:
+        if results[other]["manifest.sha256"] != results[first]["manifest.sha256"]:
+            pytest.skip("files of this machine, such as /etc/ld.so.cache, were changed meanwhile")
         differing = [n for n in sorted({*results[first], *results[other]}) if results[first].get(n) != results[other].get(n)]
         assert not differing, f"seed {seed}: {first} and {other} differ in {differing}: ./belljar diff {workdir / first} {workdir / other}"
+
+
+def test_what_is_drawn_has_everything_in_it():
+    drawn = [draw_experiment(FIRST + n, "program") for n in range(SMALL)]
+    texts = [e["network"]["graph"]["inline"] for e in drawn]
+    latencies = [int(us) for text in texts for us in re.findall(r'latency "(\d+) us"', text)]
+    assert min(latencies) < 20 and max(latencies) > 40_000
+    assert any("packet_loss 0.1" in text for text in texts) and any("directed 1" in text for text in texts)
+    assert any(int(us) > 0 for text in texts for us in re.findall(r'jitter "(\d+) us"', text))
+    processes = [p for e in drawn for host in e["hosts"].values() for p in host["processes"]]
+    assert {p["args"][0] for p in processes} >= {"tcp-server", "tcp-client", "udp-client", "family", "threads", "spin", "-c"}
+    assert {p["placement"] for p in processes} == {"near", "far", "auto"}
+    happens = {key for e in drawn for event in e["events"] for key in event}
+    assert happens >= {"at", "every", "for", "link_down", "link_change", "partition", "bandwidth", "crash", "clock", "step", "drift_ppm",
+                       "signal", "dns_down", "start"}, happens
+    assert any("edge" in event[key] for e in drawn for event in e["events"] for key in ("link_down", "link_change") if key in event)
+    assert any("clock" in host for e in drawn for host in e["hosts"].values()) and any(not e["events"] for e in drawn)
 
 
 def test_the_bootstrap_knows_no_bandwidth_and_no_loss(run_experiment, program):

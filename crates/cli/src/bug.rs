@@ -5,6 +5,9 @@ use std::panic::{self, PanicHookInfo};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+/// The signal's number on x86-64.
+const SIGPIPE: i32 = 13;
+
 /// What the first panic since [`watch`] said.
 static FIRST: Mutex<Option<String>> = Mutex::new(None);
 
@@ -18,6 +21,19 @@ pub fn watch() {
         }
         let mut first = FIRST.lock().unwrap_or_else(PoisonError::into_inner);
         first.get_or_insert_with(|| describe(info));
+    }));
+}
+
+/// From now on the process ends without a word, as by SIGPIPE, when nobody reads what it prints any
+/// more (`belljar doctor | head -1`): `println!` panics then.
+pub fn allow_readers_to_leave() {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        let text = info.payload().downcast_ref::<String>();
+        if text.is_some_and(|text| text.starts_with("failed printing to std") && text.contains("Broken pipe")) {
+            std::process::exit(128 + SIGPIPE);
+        }
+        usual(info);
     }));
 }
 

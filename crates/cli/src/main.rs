@@ -28,7 +28,12 @@ use std::process::ExitCode;
 
 /// Runs unmodified Linux programs on simulated hosts, in exact virtual time.
 #[derive(Parser)]
-#[command(version, about, propagate_version = true)]
+#[command(
+    version,
+    about,
+    propagate_version = true,
+    after_help = "Examples:\n  belljar exec -- date                            one program on one host: it is 2000\n  belljar run examples/first.yaml -o first.data   an experiment; what its programs said is in first.data/hosts\n  belljar report first.data                       one HTML page about it\n\n'belljar help COMMAND' tells more, docs/guide all of it."
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -62,6 +67,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    bug::allow_readers_to_leave();
     let result = match Arguments::parse().command {
         Command::Run(arguments) => run::main(&arguments),
         Command::Exec(arguments) => exec::main(&arguments),

@@ -2,7 +2,7 @@
 //! guests of the process.
 
 use super::cpuid_sites;
-use crate::near::copy;
+use crate::native::Native;
 use belljar_base::{Map, Set};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
 use std::ops::Range;
@@ -74,29 +74,42 @@ const NEAR_BACK: u64 = 20;
 /// Longer images keep their `cpuid` instructions.
 const LONGEST_CPUID_TEXT: u64 = 32 << 20;
 
-/// The certain `cpuid` instructions of the mapping `range`, as offsets into it, which shows `file`
-/// from `offset` on.
-pub fn cpuids(file: &FileKey, offset: u64, range: &Range<u64>) -> Arc<[u64]> {
+/// The certain `cpuid` instructions of the mapping `range` of a guest, as offsets into it, which shows
+/// `file` from `offset` on.
+pub fn cpuids(file: &FileKey, offset: u64, range: &Range<u64>, native: &Native) -> Arc<[u64]> {
     let len = range.end - range.start;
     let mut analyses = ANALYSES.lock().unwrap_or_else(PoisonError::into_inner);
     let analysis = analyses.entry((*file, offset, len)).or_default();
-    let find = || match len {
-        0..=LONGEST_CPUID_TEXT => {
-            bytes(range.start, len).map_or_else(Vec::new, |code| cpuid_sites::find(&code))
-        }
-        _ => Vec::new(),
+    if let Some(found) = &analysis.cpuids {
+        return found.clone();
+    }
+    let found: Arc<[u64]> = match len {
+        0..=LONGEST_CPUID_TEXT => match bytes(range.start, len, native) {
+            Some(code) => cpuid_sites::find(&code).into(),
+            // Another guest's copy may be readable.
+            None => return Arc::new([]),
+        },
+        _ => Arc::new([]),
     };
-    analysis.cpuids.get_or_insert_with(|| find().into()).clone()
+    analysis.cpuids = Some(found.clone());
+    found
 }
 
-/// The form for the `syscall` at `site` inside the mapping `range`, which shows `file` from
+/// The form for the `syscall` at `site` inside the mapping `range` of a guest, which shows `file` from
 /// `offset` on. `nr` is what RAX held when it trapped: form A must load the same.
-pub fn form(file: &FileKey, offset: u64, range: &Range<u64>, site: u64, nr: u64) -> Option<Form> {
+pub fn form(
+    file: &FileKey,
+    offset: u64,
+    range: &Range<u64>,
+    site: u64,
+    nr: u64,
+    native: &Native,
+) -> Option<Form> {
     let at = site - range.start;
     let mut analyses = ANALYSES.lock().unwrap_or_else(PoisonError::into_inner);
     let analysis = analyses.entry((*file, offset, range.end - range.start)).or_default();
     if !analysis.forms.contains_key(&at) {
-        let found = analysis.find(range, at);
+        let found = analysis.find(range, at, native);
         analysis.forms.insert(at, found);
     }
     match analysis.forms[&at].clone()? {
@@ -109,10 +122,10 @@ pub fn form(file: &FileKey, offset: u64, range: &Range<u64>, site: u64, nr: u64)
 
 impl Analysis {
     /// The form, and the number that form A loads.
-    fn find(&mut self, range: &Range<u64>, at: u64) -> Option<(Form, Option<u64>)> {
+    fn find(&mut self, range: &Range<u64>, at: u64, native: &Native) -> Option<(Form, Option<u64>)> {
         let from = at.saturating_sub(FAR_BACK);
         let to = (at + 32).min(range.end - range.start);
-        let code = bytes(range.start + from, to - from)?;
+        let code = bytes(range.start + from, to - from, native)?;
         let site = (at - from) as usize;
         if code.get(site..site + 2) != Some(&[0x0f, 0x05]) {
             return None;
@@ -127,7 +140,7 @@ impl Analysis {
             if all > LONGEST_TEXT {
                 return None;
             }
-            self.targets = Some(targets_behind_sites(&bytes(range.start, all)?));
+            self.targets = Some(targets_behind_sites(&bytes(range.start, all, native)?));
         }
         let targets = self.targets.as_ref().expect("just filled");
         let clear = targets.range(at + 1..at + len).next().is_none();
@@ -135,10 +148,9 @@ impl Analysis {
     }
 }
 
-fn bytes(addr: u64, len: u64) -> Option<Vec<u8>> {
+fn bytes(addr: u64, len: u64, native: &Native) -> Option<Vec<u8>> {
     let mut out = vec![0; len as usize];
-    // SAFETY: the caller's range is mapped as a guest's text.
-    unsafe { copy::read(addr, &mut out) }.ok()?;
+    native.read(addr, &mut out).ok()?;
     Some(out)
 }
 

@@ -108,7 +108,7 @@ impl Rewriter {
     pub fn text_mapped(&mut self, range: Range<u64>, fd: i32, offset: u64, native: &Native) {
         let Some(file) = FileKey::of(fd) else { return };
         if !cpuid::can_fault() {
-            let offsets = analyse::cpuids(&file, offset, &range);
+            let offsets = analyse::cpuids(&file, offset, &range, native);
             self.replace_cpuids(range.start, offsets, native);
         }
         self.text.push(Text { range, file, offset, changed: false });
@@ -245,7 +245,7 @@ impl Rewriter {
     fn rewrite(&mut self, site: u64, nr: u64, slot: &Slot, native: &Native) -> Option<()> {
         let within = |t: &&Text| !t.changed && layout::contains(&t.range, &(site..site + 2));
         let text = self.text.iter().find(within)?.clone();
-        let form = analyse::form(&text.file, text.offset, &text.range, site, nr)?;
+        let form = analyse::form(&text.file, text.offset, &text.range, site, nr, native)?;
         let stub_at = self.room_for_stub(site, slot, native)?;
         let stub = match form {
             Form::A { ref mov } => stub::form_a(stub_at, site, mov)?,
