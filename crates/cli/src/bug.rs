@@ -30,7 +30,8 @@ pub fn allow_readers_to_leave() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         let text = info.payload().downcast_ref::<String>();
-        if text.is_some_and(|text| text.starts_with("failed printing to std") && text.contains("Broken pipe")) {
+        if text.is_some_and(|text| text.starts_with("failed printing to std") && text.contains("Broken pipe"))
+        {
             std::process::exit(128 + SIGPIPE);
         }
         usual(info);
