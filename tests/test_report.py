@@ -37,6 +37,7 @@ def page(belljar, run_experiment, workdir):
 def look(browser, workdir, page, *arguments):
     """Lets the browser load the page, all names of hosts unknown to it, and gives what it says."""
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr",
+               "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
                f"--user-data-dir={workdir / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=5000"]
     done = subprocess.run([*command, *arguments, page.as_uri()], capture_output=True, text=True, timeout=90, cwd=workdir)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -73,6 +74,19 @@ def test_the_page_stands_alone(page):
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
     assert data["statistics"]["hosts"]["tokyo"]["processes"][0]["state"] == "exited 0"
     assert sum(map(sum, (h["bytes_out"] for h in data["hosts"]))) == sum(h["bytes_out"] for h in data["statistics"]["hosts"].values())
+
+
+def test_models_have_a_table_and_curves(belljar, run_experiment, workdir, browser):
+    ran = run_experiment({"general": {"stop_time": "20 s"}, "network": {"graph": {"type": "1_gbit_switch"}}, "hosts": {
+        "web": {"network_node_id": 0, "processes": [{"model": {"type": "http_server", "delay": {"exponential": "5 ms"}}}]},
+        "home": {"network_node_id": 0, "processes": [{"model": {"type": "http", "name": "browsing", "to": "web", "count": 30}},
+                                                     {"model": {"type": "http", "name": "lost", "to": "web:81"}}]}}})
+    execute([belljar, "report", ran.path, "-o", workdir / "models.html"], 20)
+    dom = look(browser, workdir, workdir / "models.html", "--dump-dom")
+    assert re.search(r"<h2>Models\b", dom) and "refused 1" in dom and "flows are done within a time" in dom
+    table = execute([belljar, "inspect", ran.path, "models"], 20).out
+    assert re.search(r"browsing +1 +30 +0 +0 ", table) and re.search(r"lost +1 +0 +1 .* refused 1", table), table
+    assert "traffic models" in execute([belljar, "inspect", ran.path], 20).out
 
 
 def test_without_time_series_or_processes(belljar, run_experiment, workdir, browser):

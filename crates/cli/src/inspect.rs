@@ -6,7 +6,7 @@ use belljar_results::{Section, table};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Shows the results of a run as tables: processes, hosts, traffic, system calls, warnings.
+/// Shows the results of a run as tables: processes, traffic models, hosts, traffic, system calls, warnings.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  belljar inspect first.data\n  belljar inspect first.data syscalls --rows 1000"
@@ -25,6 +25,7 @@ pub struct Arguments {
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Name {
     Processes,
+    Models,
     Hosts,
     Traffic,
     Syscalls,
@@ -35,6 +36,7 @@ impl Name {
     fn section(self) -> Section {
         match self {
             Name::Processes => Section::Processes,
+            Name::Models => Section::Models,
             Name::Hosts => Section::Hosts,
             Name::Traffic => Section::Traffic,
             Name::Syscalls => Section::Syscalls,
@@ -47,7 +49,10 @@ impl Name {
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let results = Results::open(&arguments.results).map_err(Failure::usage)?;
     let chosen: Vec<Section> = match arguments.tables.is_empty() {
-        true => Section::ALL.to_vec(),
+        true => {
+            let has_models = !results.statistics.models.is_empty();
+            Section::ALL.into_iter().filter(|section| has_models || *section != Section::Models).collect()
+        }
         false => arguments.tables.iter().map(|name| name.section()).collect(),
     };
     let tables: Vec<String> = chosen

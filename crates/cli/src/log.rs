@@ -2,7 +2,7 @@
 //! `<real time> [<tid>:<thread>] <simulated time> [<LEVEL>] [<host:ip>] [<file:line>] [<function>] <message>`.
 
 use crate::progress::now;
-use belljar_base::SimTime;
+use belljar_base::{Map, SimTime};
 use belljar_config::{Experiment, LogLevel};
 use belljar_results::Statistics;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -15,6 +15,8 @@ use std::time::Instant;
 pub struct Log {
     wanted: bool,
     level: LogLevel,
+    /// Of hosts that have one of their own, by name.
+    levels: Map<String, LogLevel>,
     start: Instant,
     heartbeat_ps: Option<u64>,
     next_heartbeat_ps: AtomicU64,
@@ -27,6 +29,9 @@ impl Log {
         Log {
             wanted,
             level: experiment.general.log_level,
+            levels: (experiment.hosts.iter())
+                .filter_map(|host| Some((host.name.clone(), host.options.log_level?)))
+                .collect(),
             start: now(),
             heartbeat_ps: heartbeat,
             next_heartbeat_ps: AtomicU64::new(heartbeat.unwrap_or(u64::MAX)),
@@ -35,7 +40,8 @@ impl Log {
 
     /// A message; `host` as `name:address`.
     pub fn line(&self, level: LogLevel, at: Option<SimTime>, host: Option<&str>, from: &str, message: &str) {
-        if !self.wanted || level > self.level {
+        let own = host.and_then(|host| self.levels.get(host.split(':').next()?));
+        if !self.wanted || level > *own.unwrap_or(&self.level) {
             return;
         }
         let real = self.start.elapsed();

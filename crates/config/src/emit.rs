@@ -72,20 +72,22 @@ impl Experiment {
         let e = &self.experimental;
         out.section(0, "experimental");
         out.plain(1, "strace_logging_mode", quoted(e.strace_logging_mode.name()));
-        out.plain(1, "socket_send_buffer", format_args!("{} B", e.socket_send_buffer));
+        if let Some(bytes) = e.socket_send_buffer {
+            out.plain(1, "socket_send_buffer", format_args!("{bytes} B"));
+        }
         out.plain(1, "socket_send_autotune", e.socket_send_autotune);
-        out.plain(1, "socket_recv_buffer", format_args!("{} B", e.socket_recv_buffer));
+        if let Some(bytes) = e.socket_recv_buffer {
+            out.plain(1, "socket_recv_buffer", format_args!("{bytes} B"));
+        }
         out.plain(1, "socket_recv_autotune", e.socket_recv_autotune);
         for (key, value) in [
             ("unblocked_syscall_latency", e.unblocked_syscall_latency),
             ("unblocked_vdso_latency", e.unblocked_vdso_latency),
             ("max_unapplied_cpu_latency", e.max_unapplied_cpu_latency),
-            ("native_preemption_native_interval", e.native_preemption_native_interval),
             ("native_preemption_sim_interval", e.native_preemption_sim_interval),
         ] {
             out.plain(1, key, format_duration(value));
         }
-        out.plain(1, "native_preemption_enabled", e.native_preemption_enabled);
         if let Some(pinning) = e.use_cpu_pinning {
             out.plain(1, "use_cpu_pinning", pinning);
         }

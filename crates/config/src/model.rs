@@ -298,12 +298,12 @@ fn name_in<T: Copy + PartialEq>(names: &[(&'static str, T)], value: T) -> &'stat
 pub struct Experimental {
     /// Whether system calls are logged to `.strace` files.
     pub strace_logging_mode: StraceMode,
-    /// A TCP socket's first send buffer in bytes.
-    pub socket_send_buffer: u64,
+    /// A TCP socket's first send buffer in bytes, if not Linux's.
+    pub socket_send_buffer: Option<u32>,
     /// Whether it grows with the flow.
     pub socket_send_autotune: bool,
-    /// A TCP socket's first receive buffer in bytes.
-    pub socket_recv_buffer: u64,
+    /// A TCP socket's first receive buffer in bytes, if not Linux's.
+    pub socket_recv_buffer: Option<u32>,
     /// Whether it grows with the flow.
     pub socket_recv_autotune: bool,
     /// What a call that does not block takes under [`General::model_unblocked_syscall_latency`].
@@ -314,11 +314,7 @@ pub struct Experimental {
     pub max_unapplied_cpu_latency: SimDuration,
     /// Whether each worker stays on a CPU of its own; `None`: where that is good.
     pub use_cpu_pinning: Option<bool>,
-    /// Whether guests that compute for long without a call are interrupted.
-    pub native_preemption_enabled: bool,
-    /// After how much real CPU time they are.
-    pub native_preemption_native_interval: SimDuration,
-    /// How much simulated time passes then.
+    /// How much simulated time passes when a guest that computes for long without a call is interrupted.
     pub native_preemption_sim_interval: SimDuration,
 }
 
@@ -326,16 +322,14 @@ impl Default for Experimental {
     fn default() -> Experimental {
         Experimental {
             strace_logging_mode: StraceMode::Off,
-            socket_send_buffer: 131_072,
+            socket_send_buffer: None,
             socket_send_autotune: true,
-            socket_recv_buffer: 174_760,
+            socket_recv_buffer: None,
             socket_recv_autotune: true,
             unblocked_syscall_latency: SimDuration::from_micros(1),
             unblocked_vdso_latency: SimDuration::from_nanos(10),
             max_unapplied_cpu_latency: SimDuration::from_micros(1),
             use_cpu_pinning: None,
-            native_preemption_enabled: false,
-            native_preemption_native_interval: SimDuration::from_millis(100),
             native_preemption_sim_interval: SimDuration::from_millis(10),
         }
     }

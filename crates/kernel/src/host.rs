@@ -54,6 +54,8 @@ pub struct HostConfig {
     pub nic: belljar_net::NicConfig,
     /// Until then `eth0` can send and receive whatever comes.
     pub bootstrap_end: SimTime,
+    /// How large the buffers of TCP sockets are at first, and whether they grow.
+    pub buffers: Buffers,
     /// What simulated time computation takes.
     pub cpu: CpuModel,
     /// Names and addresses of all hosts, shown in `/etc/hosts`.
@@ -78,6 +80,19 @@ impl HostConfig {
     pub fn has_files(&self) -> bool {
         self.models.is_empty() || !self.processes.is_empty()
     }
+}
+
+/// The buffers of TCP sockets, where they are not to be Linux's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Buffers {
+    /// Bytes of the receive buffer at first.
+    pub receive: Option<u32>,
+    /// It stays as it is.
+    pub receive_fixed: bool,
+    /// Bytes of the send buffer at first.
+    pub send: Option<u32>,
+    /// It stays as it is.
+    pub send_fixed: bool,
 }
 
 /// A process that the experiment starts.

@@ -43,7 +43,7 @@ pub mod wait;
 mod wall_clock;
 
 pub use debug::{DebugProcess, DebugResume, DebugStop, DebugThread};
-pub use host::{Captured, Departure, Host, HostConfig, Output, ProcessSpec, Report};
+pub use host::{Buffers, Captured, Departure, Host, HostConfig, Output, ProcessSpec, Report};
 pub use model::ModelSpec;
 pub use net::Resolver;
 pub use net::{StackCounters, TcpSample};

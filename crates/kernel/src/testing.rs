@@ -160,6 +160,7 @@ pub fn config() -> HostConfig {
         names: Arc::default(),
         processes: Vec::new(),
         models: Vec::new(),
+        buffers: Default::default(),
         capture: false,
         strace: false,
         attention: Default::default(),

@@ -200,6 +200,9 @@ mod tests {
     fn impossible_addresses_are_errors() {
         let duplicate = Addresses::assign([("a", Some(ip("1.2.3.4"))), ("b", Some(ip("1.2.3.4")))]);
         assert_eq!(duplicate.unwrap_err().to_string(), "hosts 'a' and 'b' both have the address 1.2.3.4");
+        // It would take millions of hosts.
+        let none_left = AddressError::Exhausted("z".to_owned());
+        assert_eq!(none_left.to_string(), "there is no address left for host 'z'");
         for (address, why) in [
             ("0.0.0.0", "in 0.0.0.0/8, which means \"this host\""),
             ("127.0.0.1", "a loopback address"),

@@ -53,6 +53,11 @@ fn errors_say_what_to_write() {
         "\"parsecs\" is not a unit of time",
         "use ns, us, ms, s, min or h (without a unit it counts s)",
     );
+    check(
+        parse_bandwidth("10 parsecs"),
+        "\"parsecs\" is not a unit of bandwidth",
+        "use bit, Kbit, Mbit or Gbit (without a unit it counts bit)",
+    );
     check(time("99999999 hours"), "the time \"99999999 hours\" is too large", example);
     let nines = "9".repeat(60);
     check(time(&nines), &format!("the time \"{nines}\" is too large"), example);

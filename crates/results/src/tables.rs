@@ -9,6 +9,8 @@ use std::fmt::Write;
 pub enum Section {
     /// The processes of the experiment and how they ended.
     Processes,
+    /// The traffic models by name, and what their flows came to.
+    Models,
     /// The hosts, what they sent, received and lost.
     Hosts,
     /// What all hosts together have sent, over time.
@@ -21,13 +23,20 @@ pub enum Section {
 
 impl Section {
     /// All sections in the order in which they are shown.
-    pub const ALL: [Section; 5] =
-        [Section::Processes, Section::Hosts, Section::Traffic, Section::Syscalls, Section::Warnings];
+    pub const ALL: [Section; 6] = [
+        Section::Processes,
+        Section::Models,
+        Section::Hosts,
+        Section::Traffic,
+        Section::Syscalls,
+        Section::Warnings,
+    ];
 
     /// Its heading.
     pub fn title(self) -> &'static str {
         match self {
             Section::Processes => "processes",
+            Section::Models => "traffic models",
             Section::Hosts => "hosts",
             Section::Traffic => "traffic over time",
             Section::Syscalls => "system calls",
@@ -40,6 +49,7 @@ impl Section {
 pub fn table(results: &Results, section: Section, rows: usize) -> String {
     match section {
         Section::Processes => processes(results, rows),
+        Section::Models => models(results, rows),
         Section::Hosts => hosts(results, rows),
         Section::Traffic => traffic(results, rows),
         Section::Syscalls => syscalls(results, rows),
@@ -62,6 +72,33 @@ fn processes(results: &Results, rows: usize) -> String {
                 [mark.into(), name.clone(), process, seconds(p.started), seconds(p.ended), p.state.clone()];
             table.row(cells.into_iter().chain([problem]).collect());
         }
+    }
+    table.text(rows)
+}
+
+fn models(results: &Results, rows: usize) -> String {
+    let columns =
+        ["model", "count", "done", "failed", "cut", "out", "in", "mean", "median", "90 %", "99 %", "why"];
+    let mut table = Table::new(&columns, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    for (name, m) in &results.statistics.models {
+        let times = m.completion.as_ref();
+        let time = |pick: fn(&crate::Quantiles) -> f64| seconds(times.map(pick));
+        let why = m.failed.iter().map(|(reason, count)| format!("{reason} {count}"));
+        let why: Vec<String> = why.chain(m.problems.iter().cloned()).collect();
+        table.row(vec![
+            name.clone(),
+            m.models.to_string(),
+            m.done.to_string(),
+            m.failed.values().sum::<u64>().to_string(),
+            m.cut.to_string(),
+            bytes_text(m.bytes_out),
+            bytes_text(m.bytes_in),
+            time(|t| t.mean),
+            time(|t| t.median),
+            time(|t| t.p90),
+            time(|t| t.p99),
+            why.join(", "),
+        ]);
     }
     table.text(rows)
 }

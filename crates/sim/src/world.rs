@@ -8,7 +8,7 @@ use crate::schedule::HostChange;
 use belljar_base::{HostId, Map, Seed, SimTime};
 use belljar_config::{Experiment, Host as HostSettings, Model, Placement, Process, StraceMode};
 use belljar_kernel::clock::{CallLatency, CpuModel};
-use belljar_kernel::{Host, HostConfig, ModelSpec, ProcessSpec, Resolver};
+use belljar_kernel::{Buffers, Host, HostConfig, ModelSpec, ProcessSpec, Resolver};
 use belljar_net::NicConfig;
 use belljar_platform::HostMachine;
 use belljar_results::ResultsFolder;
@@ -98,6 +98,7 @@ fn host_config(
             ..NicConfig::default()
         },
         bootstrap_end: experiment.general.bootstrap_end_time,
+        buffers: buffers(experiment),
         cpu: cpu_model(experiment),
         names,
         resolver: None,
@@ -110,6 +111,20 @@ fn host_config(
         capture: settings.options.pcap_enabled,
         strace: experiment.experimental.strace_logging_mode != StraceMode::Off,
         attention: Default::default(),
+    }
+}
+
+/// Where buffers are not to grow, Shadow's sizes are theirs.
+fn buffers(experiment: &Experiment) -> Buffers {
+    const SHADOW_RECEIVE: u32 = 174_760;
+    const SHADOW_SEND: u32 = 131_072;
+    let e = &experiment.experimental;
+    let size = |given: Option<u32>, grows: bool, shadow| given.or((!grows).then_some(shadow));
+    Buffers {
+        receive: size(e.socket_recv_buffer, e.socket_recv_autotune, SHADOW_RECEIVE),
+        receive_fixed: !e.socket_recv_autotune,
+        send: size(e.socket_send_buffer, e.socket_send_autotune, SHADOW_SEND),
+        send_fixed: !e.socket_send_autotune,
     }
 }
 

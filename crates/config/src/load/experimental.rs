@@ -24,8 +24,6 @@ const HONOURED: &[&str] = &[
     "unblocked_vdso_latency",
     "max_unapplied_cpu_latency",
     "use_cpu_pinning",
-    "native_preemption_enabled",
-    "native_preemption_native_interval",
     "native_preemption_sim_interval",
 ];
 
@@ -34,6 +32,9 @@ const IGNORED: &[(&str, Form)] = &[
     ("edge_bandwidth_burst_ratio", Form::Ratio),
     ("edge_bandwidth_limiting_enabled", Form::Boolean),
     ("interface_qdisc", Form::Choice(&[("fifo", ()), ("round-robin", ())])),
+    // Guests that compute for long without a call are always preempted.
+    ("native_preemption_enabled", Form::Boolean),
+    ("native_preemption_native_interval", Form::Time),
     ("report_errors_to_stderr", Form::Boolean),
     ("runahead", Form::Time),
     ("scheduler", Form::Choice(&[("thread-per-core", ()), ("thread-per-host", ())])),
@@ -68,20 +69,25 @@ pub(super) fn read(node: &Node, notes: &mut Vec<String>) -> Result<Experimental,
     let set = &mut result;
     let strace = |n: &_, k: &str| section::choice(n, k, StraceMode::NAMES);
     s.read("strace_logging_mode", strace)?.inspect(|v| set.strace_logging_mode = *v);
-    s.read("socket_send_buffer", section::bytes)?.inspect(|v| set.socket_send_buffer = *v);
+    set.socket_send_buffer = s.read("socket_send_buffer", buffer)?;
     s.read("socket_send_autotune", section::boolean)?.inspect(|v| set.socket_send_autotune = *v);
-    s.read("socket_recv_buffer", section::bytes)?.inspect(|v| set.socket_recv_buffer = *v);
+    set.socket_recv_buffer = s.read("socket_recv_buffer", buffer)?;
     s.read("socket_recv_autotune", section::boolean)?.inspect(|v| set.socket_recv_autotune = *v);
     s.read("unblocked_syscall_latency", section::duration)?.inspect(|v| set.unblocked_syscall_latency = *v);
     s.read("unblocked_vdso_latency", section::duration)?.inspect(|v| set.unblocked_vdso_latency = *v);
     s.read("max_unapplied_cpu_latency", section::duration)?.inspect(|v| set.max_unapplied_cpu_latency = *v);
     s.read("use_cpu_pinning", section::boolean)?.inspect(|v| set.use_cpu_pinning = Some(*v));
-    s.read("native_preemption_enabled", section::boolean)?.inspect(|v| set.native_preemption_enabled = *v);
-    s.read("native_preemption_native_interval", section::duration)?
-        .inspect(|v| set.native_preemption_native_interval = *v);
     s.read("native_preemption_sim_interval", section::duration)?
         .inspect(|v| set.native_preemption_sim_interval = *v);
     Ok(result)
+}
+
+/// The size of a socket's buffer, within what Linux would take.
+fn buffer(node: &Node, key: &str) -> Result<u32, Problem> {
+    match section::bytes(node, key)? {
+        bytes @ 4_608..=0x4000_0000 => Ok(bytes as u32),
+        bytes => Err(node.problem(format!("'{key}' must be from 4608 B to 1 GiB, not {bytes} B"))),
+    }
 }
 
 fn check(node: &Node, key: &str, form: Form) -> Result<(), Problem> {

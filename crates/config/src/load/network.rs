@@ -112,8 +112,7 @@ fn read_file(node: &Node, around: &Surroundings) -> Result<Source, Problem> {
         let mut unpacked = Vec::new();
         lzma_rs::xz_decompress(&mut bytes.as_slice(), &mut unpacked).map_err(|error| {
             let reason = match error {
-                lzma_rs::error::Error::IoError(e) => plain(&e),
-                lzma_rs::error::Error::HeaderTooShort(_) => "its header is cut short".to_owned(),
+                lzma_rs::error::Error::IoError(e) | lzma_rs::error::Error::HeaderTooShort(e) => plain(&e),
                 lzma_rs::error::Error::LzmaError(reason) | lzma_rs::error::Error::XzError(reason) => reason,
             };
             path_node.problem(format!("the graph file '{written}' is not sound xz data: {reason}"))

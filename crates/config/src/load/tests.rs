@@ -98,7 +98,7 @@ fn a_whole_experiment() {
     );
     assert!(matches!(e.network.source, GraphSource::Gml(_)) && !e.network.use_shortest_path);
     assert_eq!(e.experimental.strace_logging_mode, StraceMode::Standard);
-    assert_eq!(e.experimental.socket_recv_buffer, 1 << 20);
+    assert_eq!(e.experimental.socket_recv_buffer, Some(1 << 20));
     assert_eq!(e.belljar.start_date, 1_770_076_800);
 
     let names: Vec<_> = e.hosts.iter().map(|h| (h.name.as_str(), h.address.to_string())).collect();

@@ -93,7 +93,8 @@ impl<'a> Reader<'a> {
             }
             Event::SequenceStart(anchor, _) => (self.sequence(span)?, anchor),
             Event::MappingStart(anchor, _) => (self.mapping(span)?, anchor),
-            _ => return Err(Problem::at(span, "a value is missing here")),
+            // The parser tells of what is missing before.
+            other => return Err(Problem::at(span, format!("this is not YAML: {other:?}"))),
         };
         let node = Rc::new(Node { span, value });
         if anchor != 0 {

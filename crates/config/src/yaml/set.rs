@@ -172,14 +172,20 @@ hosts:
             ("general.stop_time=10 parsecs", "parsecs"),
             ("general.sed=1", "'sed' is not a key of section 'general'"),
             ("hosts.a.b.processes.1.path=/bin/true", "its items are numbered from 0 to 0"),
-            ("general.seed.more=1", "leave away the last part"),
+            ("general.seed.more=1", "leave away the last part of the path"),
             ("general.seed={]", "this is not YAML"),
+            ("hosts.a.b.processes.x.path=/bin/true", "there is no item 'x' in this list"),
+            ("general.seed.more=1", "'more' cannot be set in what is a number"),
         ] {
             let error = load(&["general.seed=1", setting]).unwrap_err();
             let path = setting.split('=').next().unwrap();
             assert!(error.contains(message) && error.contains(&format!("--set {path}:1:")), "{error}");
         }
-        assert!(Setting::parse("seed").is_err() && Setting::parse("=1").is_err());
+        let empty = load(&["hosts.a.b.processes=[]", "hosts.a.b.processes.0.path=/bin/true"]).unwrap_err();
+        assert!(empty.contains("the list is empty: set the list as a whole"), "{empty}");
+        let wrong = Setting::parse("seed").unwrap_err();
+        assert_eq!(wrong, "write key=value, such as general.stop_time=\"10 s\"");
+        assert!(Setting::parse("=1").is_err());
         assert!(Setting::parse("a..b=1").is_err());
     }
 }

@@ -150,7 +150,7 @@ impl NetStack {
             scratch: Vec::new(),
             resolved: 0,
             streams: resolver::Streams::default(),
-            sysctls: sysctl::Sysctls::default(),
+            sysctls: sysctl::Sysctls::with_buffers(&config.buffers),
             counters: StackCounters::default(),
         }
     }

@@ -1,7 +1,7 @@
 //! Settings below `/proc/sys/net` that change what the stack does: each counts for the sockets and
 //! connections that are made after it was written.
 
-use crate::host::Host;
+use crate::host::{Buffers, Host};
 use belljar_base::SimDuration;
 use belljar_linux_abi::Errno;
 use belljar_tcp::{Config, CongestionAlgorithm, EcnPolicy};
@@ -86,6 +86,17 @@ enum Place<'a> {
 const LARGEST: u32 = i32::MAX as u32;
 
 impl Sysctls {
+    /// Linux's settings but for the buffers of TCP.
+    pub fn with_buffers(buffers: &Buffers) -> Sysctls {
+        let mut sysctls = Sysctls::default();
+        let set = |sizes: &mut [u32; 3], first: Option<u32>, fixed: bool| {
+            sizes[1] = first.unwrap_or(sizes[1]);
+            sizes[2] = if fixed { sizes[1] } else { sizes[2].max(sizes[1]) };
+        };
+        set(&mut sysctls.tcp.rmem, buffers.receive, buffers.receive_fixed);
+        set(&mut sysctls.tcp.wmem, buffers.send, buffers.send_fixed);
+        sysctls
+    }
     fn place(&mut self, which: Sysctl) -> Place<'_> {
         use Place::{Byte, Flag, Seconds, Sizes, Word};
         let tcp = &mut self.tcp;

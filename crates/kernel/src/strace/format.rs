@@ -3,6 +3,7 @@
 use super::Traced;
 use super::names;
 use super::signatures::Arg;
+use super::structs::Struct;
 use crate::host::Host;
 use belljar_linux_abi::c;
 use std::fmt::Write;
@@ -92,11 +93,26 @@ impl Formatter<'_> {
                 (Some(_), Some(a), Some(b)) => format!("[{a}, {b}]"),
                 _ => address(value),
             },
-            Arg::IntOut => match (count(self.result), self.word(value)) {
-                (Some(_), Some(word)) => format!("[{word:#x}]"),
+            Arg::SignalSet => self.signal_set(value),
+            Arg::Struct(what) => self.structure(what, value),
+            Arg::StructOut(what) if count(self.result).is_some() => self.structure(what, value),
+            Arg::StructOut(_) => address(value),
+            Arg::StatusOut => match count(self.result) {
+                // wait(2) has stored something only if it has found a child.
+                Some(1..) => self.structure(Struct::WaitStatus, value),
                 _ => address(value),
             },
-            Arg::SignalSet => self.signal_set(value),
+            Arg::Message => self.message(value, None),
+            Arg::MessageOut => match count(self.result) {
+                Some(filled) => self.message(value, Some(filled)),
+                None => address(value),
+            },
+            Arg::FdSet => self.fd_set(value, args[0]),
+            Arg::Option(len) => self.option_value(value, args[len]),
+            Arg::OptionOut(len) => match (count(self.result), self.word(args[len])) {
+                (Some(_), Some(len)) => self.option_value(value, len.into()),
+                _ => address(value),
+            },
             Arg::EpollEvent => self.epoll_events(value, 1),
             Arg::EpollEventsOut => {
                 count(self.result).map_or_else(|| address(value), |n| self.epoll_events(value, n))
@@ -104,16 +120,16 @@ impl Formatter<'_> {
         }
     }
 
-    fn bytes(&self, addr: u64, len: usize) -> Option<Vec<u8>> {
+    pub fn bytes(&self, addr: u64, len: usize) -> Option<Vec<u8>> {
         let mut data = vec![0; len];
         self.host.read_guest(self.traced.process, addr, &mut data).ok()?;
         Some(data)
     }
-    fn word(&self, addr: u64) -> Option<u32> {
+    pub fn word(&self, addr: u64) -> Option<u32> {
         let data = self.bytes(addr, 4)?;
         Some(u32::from_le_bytes(data.try_into().ok()?))
     }
-    fn long(&self, addr: u64) -> Option<u64> {
+    pub fn long(&self, addr: u64) -> Option<u64> {
         let data = self.bytes(addr, 8)?;
         Some(u64::from_le_bytes(data.try_into().ok()?))
     }
@@ -127,12 +143,12 @@ impl Formatter<'_> {
         );
         read.map_or_else(|_| address(addr), |text| quoted(&text, text.len()))
     }
-    fn buffer(&self, addr: u64, len: u64) -> String {
+    pub fn buffer(&self, addr: u64, len: u64) -> String {
         let shown = len.min(SHOWN as u64) as usize;
         self.bytes(addr, shown).map_or_else(|| address(addr), |data| quoted(&data, len as usize))
     }
     /// The first `limit` bytes of a vector of buffers.
-    fn vector(&self, addr: u64, len: u64, mut limit: u64) -> String {
+    pub fn vector(&self, addr: u64, len: u64, mut limit: u64) -> String {
         let mut parts = Vec::new();
         for n in 0..len.min(SHOWN_ELEMENTS) {
             let (Some(base), Some(size)) = (self.long(addr + n * 16), self.long(addr + n * 16 + 8)) else {
@@ -157,7 +173,7 @@ impl Formatter<'_> {
             _ => address(addr),
         }
     }
-    fn signal_set(&self, addr: u64) -> String {
+    pub fn signal_set(&self, addr: u64) -> String {
         let Some(set) = self.long(addr) else { return address(addr) };
         let (set, open) = if set.count_ones() > 32 { (!set, "~[") } else { (set, "[") };
         let named: Vec<String> = (1..=64).filter(|n| set >> (n - 1) & 1 != 0).map(names::signal).collect();
@@ -190,7 +206,7 @@ impl Formatter<'_> {
         }
         list(parts, len)
     }
-    fn socket_address(&self, addr: u64, len: u64) -> String {
+    pub fn socket_address(&self, addr: u64, len: u64) -> String {
         let Some(data) = self.bytes(addr, len.min(128) as usize).filter(|data| data.len() >= 2) else {
             return address(addr);
         };
@@ -215,7 +231,7 @@ impl Formatter<'_> {
     }
 }
 
-fn address(value: u64) -> String {
+pub fn address(value: u64) -> String {
     if value == 0 { "NULL".into() } else { format!("{value:#x}") }
 }
 

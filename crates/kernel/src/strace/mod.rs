@@ -6,6 +6,7 @@
 mod format;
 mod names;
 mod signatures;
+mod structs;
 
 use crate::call::{Outcome, SysResult};
 use crate::host::Host;

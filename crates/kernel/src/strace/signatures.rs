@@ -1,6 +1,9 @@
 //! How the arguments of each call are to be read.
 
 use super::names::{self, Names};
+use super::structs::Struct::{
+    self, Itimerspec, Number, Rlimit, Sigaction, Signals, Stat, Statx, Timeval, Uptime,
+};
 
 /// One argument.
 #[derive(Clone, Copy, Debug)]
@@ -49,8 +52,22 @@ pub enum Arg {
     PollFds(usize),
     /// Two descriptors that the call fills.
     FdPair,
-    /// An `int` that the call fills.
-    IntOut,
+    /// A structure that the call reads.
+    Struct(Struct),
+    /// A structure that the call fills.
+    StructOut(Struct),
+    /// What wait(2) stores of a child.
+    StatusOut,
+    /// A `struct msghdr` to be sent.
+    Message,
+    /// A `struct msghdr` that the call fills.
+    MessageOut,
+    /// A set of descriptors; the first argument says how many there are.
+    FdSet,
+    /// The value of an option; its length is this argument.
+    Option(usize),
+    /// The value of an option that the call stores; a pointer to its length is this argument.
+    OptionOut(usize),
     /// A set of signals.
     SignalSet,
     /// A `struct epoll_event`.
@@ -61,7 +78,7 @@ pub enum Arg {
     Word,
 }
 
-use Arg::*;
+use Arg::{Struct as Read, StructOut as Store, *};
 
 /// The arguments of the call `name`. What has no entry shows all six registers that a call can use
 /// in hexadecimal.
@@ -78,10 +95,12 @@ pub fn of(name: &str) -> &'static [Arg] {
         "creat" | "mkdir" | "chmod" => &[Path, Mode],
         "close" | "fsync" | "fdatasync" | "dup" | "fchdir" | "syncfs" => &[Fd],
         "close_range" => &[Fd, Fd, Hex],
-        "stat" | "lstat" | "statfs" => &[Path, Hex],
-        "fstat" | "fstatfs" => &[Fd, Hex],
-        "newfstatat" => &[DirFd, Path, Hex, Flags(names::AT)],
-        "statx" => &[DirFd, Path, Flags(names::AT), Hex, Hex],
+        "stat" | "lstat" => &[Path, Store(Stat)],
+        "statfs" => &[Path, Hex],
+        "fstat" => &[Fd, Store(Stat)],
+        "fstatfs" => &[Fd, Hex],
+        "newfstatat" => &[DirFd, Path, Store(Stat), Flags(names::AT)],
+        "statx" => &[DirFd, Path, Flags(names::AT), Hex, Store(Statx)],
         "access" => &[Path, Flags(names::ACCESS)],
         "faccessat" | "faccessat2" => &[DirFd, Path, Flags(names::ACCESS), Flags(names::AT)],
         "lseek" => &[Fd, Int, OneOf(names::SEEK)],
@@ -117,13 +136,13 @@ pub fn of(name: &str) -> &'static [Arg] {
         "execve" => &[Path, Strings, Hex],
         "execveat" => &[DirFd, Path, Strings, Hex, Flags(names::AT)],
         "exit" | "exit_group" | "umask" | "setsid" => &[Int],
-        "wait4" => &[Int, IntOut, Flags(names::WAIT), Hex],
+        "wait4" => &[Int, StatusOut, Flags(names::WAIT), Hex],
         "clone" => &[Flags(names::CLONE), Hex, Hex, Hex, Hex],
         "clone3" => &[Hex, Size],
         "kill" | "tkill" => &[Int, Signal],
         "tgkill" => &[Int, Int, Signal],
-        "rt_sigaction" => &[Signal, Hex, Hex, Size],
-        "rt_sigprocmask" => &[OneOf(names::SIGMASK), SignalSet, Hex, Size],
+        "rt_sigaction" => &[Signal, Read(Sigaction), Store(Sigaction), Size],
+        "rt_sigprocmask" => &[OneOf(names::SIGMASK), SignalSet, Store(Signals), Size],
         "rt_sigsuspend" => &[SignalSet, Size],
         "rt_sigtimedwait" => &[SignalSet, Hex, Timespec, Size],
         "sigaltstack" => &[Hex, Hex],
@@ -131,22 +150,23 @@ pub fn of(name: &str) -> &'static [Arg] {
         "nanosleep" => &[Timespec, Hex],
         "clock_nanosleep" => &[OneOf(names::CLOCK), Int, Timespec, Hex],
         "clock_gettime" | "clock_getres" => &[OneOf(names::CLOCK), TimespecOut],
-        "gettimeofday" => &[Hex, Hex],
+        "gettimeofday" => &[Store(Timeval), Hex],
         "socket" => &[OneOf(names::FAMILY), Flags(names::SOCKET_TYPE), Int],
-        "socketpair" => &[OneOf(names::FAMILY), Flags(names::SOCKET_TYPE), Int, Hex],
+        "socketpair" => &[OneOf(names::FAMILY), Flags(names::SOCKET_TYPE), Int, FdPair],
         "bind" | "connect" => &[Fd, Address(2), Size],
         "listen" | "shutdown" => &[Fd, Int],
         "accept" | "getsockname" | "getpeername" => &[Fd, AddressOut(2), Hex],
         "accept4" => &[Fd, AddressOut(2), Hex, Flags(names::SOCKET_TYPE)],
         "sendto" => &[Fd, In(2), Size, Flags(names::MSG), Address(5), Size],
         "recvfrom" => &[Fd, Out, Size, Flags(names::MSG), AddressOut(5), Hex],
-        "sendmsg" | "recvmsg" => &[Fd, Hex, Flags(names::MSG)],
-        "setsockopt" => &[Fd, OneOf(names::LEVEL), Int, In(4), Size],
-        "getsockopt" => &[Fd, OneOf(names::LEVEL), Int, Hex, Hex],
+        "sendmsg" => &[Fd, Message, Flags(names::MSG)],
+        "recvmsg" => &[Fd, MessageOut, Flags(names::MSG)],
+        "setsockopt" => &[Fd, OneOf(names::LEVEL), Int, Option(4), Size],
+        "getsockopt" => &[Fd, OneOf(names::LEVEL), Int, OptionOut(4), Store(Number)],
         "poll" => &[PollFds(1), Size, Int],
         "ppoll" => &[PollFds(1), Size, Timespec, SignalSet, Size],
-        "select" => &[Int, Hex, Hex, Hex, Hex],
-        "pselect6" => &[Int, Hex, Hex, Hex, Timespec, Hex],
+        "select" => &[Int, FdSet, FdSet, FdSet, Read(Timeval)],
+        "pselect6" => &[Int, FdSet, FdSet, FdSet, Timespec, Hex],
         "epoll_create" => &[Int],
         "epoll_create1" => &[Flags(names::OPEN)],
         "epoll_ctl" => &[Fd, OneOf(names::EPOLL_CTL), Fd, EpollEvent],
@@ -154,12 +174,18 @@ pub fn of(name: &str) -> &'static [Arg] {
         "epoll_pwait" => &[Fd, EpollEventsOut, Int, Int, SignalSet, Size],
         "eventfd2" => &[Int, Flags(names::OPEN)],
         "timerfd_create" => &[OneOf(names::CLOCK), Flags(names::OPEN)],
-        "timerfd_settime" => &[Fd, Int, Hex, Hex],
+        "timerfd_settime" => &[Fd, Int, Read(Itimerspec), Store(Itimerspec)],
+        "timerfd_gettime" => &[Fd, Store(Itimerspec)],
+        "timer_settime" => &[Int, Int, Read(Itimerspec), Store(Itimerspec)],
+        "eventfd" => &[Int],
         "prctl" | "arch_prctl" => &[Hex, Hex, Hex],
-        "set_tid_address" | "uname" | "sysinfo" | "times" => &[Hex],
+        "set_tid_address" | "uname" | "times" => &[Hex],
+        "sysinfo" => &[Store(Uptime)],
         "set_robust_list" | "rseq" => &[Hex, Size],
-        "prlimit64" => &[Int, Int, Hex, Hex],
-        "getrlimit" | "setrlimit" | "getrusage" => &[Int, Hex],
+        "prlimit64" => &[Int, OneOf(names::RESOURCE), Read(Rlimit), Store(Rlimit)],
+        "getrlimit" => &[OneOf(names::RESOURCE), Store(Rlimit)],
+        "setrlimit" => &[OneOf(names::RESOURCE), Read(Rlimit)],
+        "getrusage" => &[Int, Hex],
         "sched_getaffinity" | "sched_setaffinity" => &[Int, Size, Hex],
         "getpid" | "gettid" | "getppid" | "getuid" | "geteuid" | "getgid" | "getegid" | "sched_yield"
         | "pause" | "getpgrp" | "sync" | "rt_sigreturn" | "fork" | "vfork" => &[],

@@ -16,6 +16,8 @@ const CURVES: usize = 24;
 const CONNECTIONS: usize = 24;
 /// Points of one connection's curve.
 const POINTS: usize = 1_500;
+/// Points of the distribution of a model's times.
+const QUANTILES: usize = 200;
 /// Outputs shown, and bytes of each.
 const OUTPUTS: usize = 200;
 const OUTPUT_BYTES: u64 = 2_000;
@@ -29,6 +31,8 @@ pub(super) struct Data<'a> {
     /// Per host, changes in each of [`BINS`] equal stretches of the span.
     hosts: Vec<HostCurves>,
     connections: Vec<Connection>,
+    /// By the name of a model, the times of its flows that are done, in seconds: some quantiles in order.
+    completions: Map<String, Vec<f64>>,
     /// The experiment's `events:` as they were written.
     events: Option<String>,
     outputs: Vec<Output>,
@@ -77,6 +81,7 @@ pub(super) fn data(results: &Results) -> Result<Data<'_>, ReadError> {
         topology: topology.unwrap_or_default(),
         hosts: host_curves(&hosts, span),
         connections: connections(&tcp),
+        completions: completions(&series(&results.path().join("flows.csv"))?),
         events: results.text("processed-config.yaml").and_then(|text| events(&text)),
         outputs,
         omitted_outputs,
@@ -192,6 +197,25 @@ fn connections(table: &Series) -> Vec<Connection> {
     all
 }
 
+/// How long the flows of each model took that are done.
+fn completions(flows: &Series) -> Map<String, Vec<f64>> {
+    let columns = ["model", "started", "ended", "outcome"].map(|name| flows.column(name));
+    let [Some(model), started, ended, Some(outcome)] = columns else { return Map::new() };
+    let mut times: Map<String, Vec<f64>> = Map::new();
+    for row in flows.rows.iter().filter(|row| row[outcome] == "done") {
+        let took = number(row, ended) - number(row, started);
+        times.entry(row[model].clone()).or_default().push(took);
+    }
+    for all in times.values_mut() {
+        all.sort_by(f64::total_cmp);
+        if all.len() > QUANTILES {
+            let at = |n: usize| all[(all.len() - 1) * n / (QUANTILES - 1)];
+            *all = (0..QUANTILES).map(at).collect();
+        }
+    }
+    times
+}
+
 /// The lines of section `events` of a resolved experiment.
 fn events(config: &str) -> Option<String> {
     let lines = config.lines().skip_while(|line| *line != "events:").skip(1);
@@ -274,6 +298,18 @@ mod tests {
         assert_eq!(span(&Series::default(), 7.0), 7.0);
         let curves = host_curves(&table(text), 1.1);
         assert_eq!((curves[0].bytes_out.iter().sum::<u64>(), curves[0].syscalls.iter().sum::<u64>()), (8, 1));
+    }
+
+    #[test]
+    fn times_of_flows_become_quantiles_in_order() {
+        let mut text = "host,model,started,ended,outcome\nh,slow,1.0,3.5,done\nh,slow,0,9,refused".to_owned();
+        (0..1_000).for_each(|n| text += &format!("\nh,fast,0,{},done", 999 - n));
+        let times = completions(&table(&text));
+        assert_eq!(times["slow"], [2.5]);
+        let fast = &times["fast"];
+        assert_eq!((fast.len(), fast[0], fast[QUANTILES - 1]), (QUANTILES, 0.0, 999.0));
+        assert!(fast.is_sorted());
+        assert!(completions(&Series::default()).is_empty());
     }
 
     #[test]

@@ -157,6 +157,25 @@ panel("Processes", true, "processes").append(table(["", "host", "process", "#sta
   processes.map((p) => [{ text: p.as_expected ? "ok" : "failed", className: p.as_expected ? "good" : "bad" }, p.host,
     p.pid === null ? p.program : `${p.program}.${p.pid}`, seconds(p.started), seconds(p.ended), p.state, p.problem ?? ""])));
 
+const models = Object.entries(stats.models ?? {});
+if (models.length) {
+  const box = panel("Models", true, "models");
+  box.append(table(["model", "#count", "#done", "#failed", "#cut", "#sent", "#received", "#datagrams", "#lost", "#median / s", "#99 % / s", "why"],
+    models.map(([name, m]) => [name, m.models, m.done, Object.values(m.failed).reduce((a, b) => a + b, 0), m.cut,
+      { text: bytes(m.bytes_out), sort: m.bytes_out }, { text: bytes(m.bytes_in), sort: m.bytes_in }, m.datagrams, m.lost,
+      seconds(m.completion?.median ?? null), seconds(m.completion?.p99 ?? null),
+      { text: [...Object.entries(m.failed).map(([why, n]) => `${why} ${n}`), ...m.problems].join(", "), className: m.problems.length ? "bad" : "" }])));
+  const times = Object.entries(data.completions).filter(([, t]) => t.length > 1);
+  if (times.length) {
+    const longest = Math.max(...times.map(([, t]) => t.at(-1)));
+    const drawn = chart(times.map(([name, t], n) => ({ name, colour: colour(n), steps: true,
+        points: [[0, 0], ...t.map((v, k) => [v, (100 * (k + 1)) / t.length]), [longest * 1.02, 100]] })),
+      { end: longest * 1.02, show: (v) => `${+v.toPrecision(3)} %`, height: 200 });
+    drawn.style.maxWidth = "680px";
+    box.append(element("p", "How many of a model's flows are done within a time:", "soft"), drawn);
+  }
+}
+
 panel("Hosts", true, "hosts").append(table(["host", "address", "#packets out", "#sent", "#packets in", "#received", "#dropped", "why"],
   hosts.map(([name, h]) => [name, h.address, h.packets_out, { text: bytes(h.bytes_out), sort: h.bytes_out }, h.packets_in,
     { text: bytes(h.bytes_in), sort: h.bytes_in }, Object.values(h.drops).reduce((a, b) => a + b, 0),

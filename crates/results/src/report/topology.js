@@ -55,7 +55,7 @@ function layout(count, edges, width, height) {
 function drawTopology(data, pick) {
   const { nodes, edges, hosts } = data.topology;
   const width = 1180, crowd = nodes.length > 30 || hosts.length > 60;
-  const height = nodes.length > 8 || crowd ? 560 : nodes.length > 1 ? 400 : 300;
+  const height = nodes.length > 8 || crowd ? 560 : nodes.length > 2 ? 400 : 300;
   const index = new Map(nodes.map((node, n) => [node.id, n]));
   const links = edges.map((e) => [index.get(e.source), index.get(e.target)]).filter(([a, b]) => a !== undefined && b !== undefined);
   const at = layout(nodes.length, links, width, height);
@@ -81,7 +81,7 @@ function drawTopology(data, pick) {
     const name = node.label ?? `node ${node.id}`;
     if (here.length !== 1 || crowd)
       svg.append(make("circle", { cx: x, cy: y, r: crowd ? 4 : 9, class: "place" }, make("title", {}, name)));
-    const away = here.length === 1 && !crowd ? 0 : Math.max(crowd ? 10 : 44, here.length * (crowd ? 2.2 : 7));
+    const away = here.length === 1 && !crowd ? 0 : Math.max(crowd ? 10 : 62, here.length * (crowd ? 2.2 : 7));
     here.forEach((host, k) => {
       const angle = -Math.PI / 2 + (2 * Math.PI * k) / here.length;
       const hx = x + away * Math.cos(angle), hy = y + away * 0.8 * Math.sin(angle);
@@ -91,8 +91,10 @@ function drawTopology(data, pick) {
         make("circle", { cx: hx, cy: hy, r, fill: colour(order) }),
         make("title", {}, `${host.name} ${host.address}, at ${name}`));
       if (away && !crowd) svg.append(make("line", { x1: x, y1: y, x2: hx, y2: hy, class: "edge", "stroke-dasharray": "2 3" }));
+      // Names stand outside of the ring.
+      const above = away > 0 && Math.sin(angle) < -0.1;
       if (!crowd && here.length <= 14)
-        group.append(make("text", { x: hx, y: hy + r + 15, "text-anchor": "middle", class: "halo" }, host.name));
+        group.append(make("text", { x: hx, y: above ? hy - r - 6 : hy + r + 15, "text-anchor": "middle", class: "halo" }, host.name));
       group.addEventListener("click", () => pick(host.name));
       svg.append(group);
     });

@@ -176,6 +176,7 @@ fn hosts_and_processes() {
     bad("at: 1 s, crash: x*", "19:21 no host's name is like 'x*'", "");
     bad("at: 1 s, crash: []", "19:21 'crash' names no host", "");
     bad("at: 1 s, crash: { any: a }", "19:23 'any' is not a key of 'crash'", "valid keys are one_of");
+    bad("at: 1 s, crash: {}", "19:21 'crash' has no 'one_of'", "add one_of: [alice, bob]");
     bad("at: 1 s, crash: a, files: gone", "19:31 'gone' is not a value of 'files'", "use one of kept, lost");
     bad("at: 1 s, start: sh", "19:3 an event has no 'hosts'", "add hosts: alice");
     bad("at: 1 s, start: sch, hosts: a", "19:21 host 'a' runs no program 'sch'", "did you mean 'sh'?");

@@ -140,10 +140,14 @@ impl Host {
         if !connection.can_send() {
             return Err(connection.take_error().map_or(Errno::EPIPE, errno));
         }
-        if data.is_empty() {
-            return Ok(0);
+        // Until it takes nothing: only then does it tell when there is room again.
+        let mut sent = 0;
+        while sent < data.len() {
+            match connection.send(&data[sent..], now) {
+                0 => break,
+                n => sent += n,
+            }
         }
-        let sent = connection.send(data, now);
         self.tcp_pump(key);
         self.flush_network();
         Ok(sent)

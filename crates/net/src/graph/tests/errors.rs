@@ -21,6 +21,7 @@ fn structure() {
     );
     check("graph [ ]", "1:1: this graph has no nodes (add node [ id 0 ])");
     check("graph [ ] graph [ ]", "1:11: there is a second graph in this text");
+    check("graph x", "1:7: expected '[' after 'graph', found the word 'x'");
     check("graph 5", "1:7: expected '[' after 'graph', found the number 5");
     check("graph [ node [ id 0 ]", "1:22: expected 'node', 'edge' or ']', found the end of the text");
     check("grahp [ ]", "1:1: 'grahp' is not a key of the text (did you mean 'graph'?)");

@@ -160,3 +160,24 @@ fn hosts_that_do_not_suit_the_graph() {
         "add edge [ source 6 target 6 latency \"1 ms\" ] to the graph",
     );
 }
+
+#[test]
+fn directories_that_are_shared() {
+    let shared = |item: &str, expected: &str, help: &str| {
+        host(&format!("host_options: {{ shared: [{item}] }}\n    network_node_id: 0"), expected, help);
+    };
+    shared("srv", "6:30 'srv' must be an absolute path", "such as /srv/data");
+    shared("/srv/../etc", "6:30 '/srv/../etc' must be an absolute path", "such as /srv/data");
+    shared("/", "6:30 '/' is not a directory that can be shared", "");
+    shared("/no/such", "6:30 '/no/such' does not exist", "make it first, or leave it out");
+    shared("[a]", "6:30 a path of 'shared' must be a string, but is a list", "");
+}
+
+#[test]
+fn bandwidths_are_no_lists() {
+    host(
+        "network_node_id: 0\n    bandwidth_up: []",
+        "7:19 'bandwidth_up' must be a bandwidth such as \"100 Mbit\", but is a list",
+        "",
+    );
+}

@@ -118,6 +118,7 @@ fn values_of_clients() {
     );
     keys("type: dns", "8:14 a model of type 'dns' has no 'names'", "add names: [server]");
     keys("type: dns, names: []", "8:34 'names' is empty", "write names: [server]");
+    keys("type: dns, names: [[a]]", "8:35 a name of 'names' must be a string, but is a list", "");
     keys("type: dns, names: ['a..b']", "8:35 'a..b' is not a name that can be asked for", "");
 }
 

@@ -155,3 +155,12 @@ fn a_home_folder_that_is_not_known() {
     let error = Experiment::parse_in("test.yaml", &text, &around).unwrap_err();
     assert_eq!(error.message, "'~/' cannot be expanded: HOME is not set");
 }
+
+#[test]
+fn users() {
+    process(
+        "{ path: sh, user: 'a:b' }",
+        "7:25 'a:b' is not a user",
+        "write a name of /etc/passwd, such as postgres, or a number",
+    );
+}

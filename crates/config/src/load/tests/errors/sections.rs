@@ -244,3 +244,22 @@ fn other_sections() {
         "valid keys are general, network, host_option_defaults, hosts, experimental, belljar, events",
     );
 }
+
+#[test]
+fn time_series_and_buffers() {
+    top(
+        "belljar: { metrics: { interval: 999 ns } }",
+        "4:33 'interval' must be at least 1 us",
+        "write interval: 100 ms",
+    );
+    top(
+        "experimental: { socket_recv_buffer: 1 KB }",
+        "4:37 'socket_recv_buffer' must be from 4608 B to 1 GiB, not 1000 B",
+        "",
+    );
+    top(
+        "experimental: { socket_send_buffer: [] }",
+        "4:37 'socket_send_buffer' must be a size such as \"16 MiB\", but is a list",
+        "",
+    );
+}
