@@ -67,7 +67,7 @@ def test_a_mistake_is_found_and_its_seed_brings_it_back(belljar, workdir):
     assert runs == 20 and 0 < failed < 20, done.stdout
     assert "acknowledged numbers, the first is" in done.stdout
     seed = re.search(r"again: pytest '\S+test_raft.py::\S+' --belljar-seed (\d+)", done.stdout)[1]
-    first = {p: contents_of(p) for p in workdir.glob(f".belljar/*seed{seed}*/run1")}
+    first = {p: contents_of(p) for p in workdir.glob(f".belljar/*seed{seed}_/run1")}
     assert len(first) == 1
     again = pytest_of(belljar, workdir, "test_raft.py", "--belljar-seed", seed, RAFT_OPTIONS="--forgetful")
     assert "1 failed" in again.stdout, again.stdout

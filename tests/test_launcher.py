@@ -8,6 +8,7 @@ import pytest
 from conftest import ROOT
 
 CARGO = """#!/bin/sh
+[ "$1" != --version ] || { echo "cargo ${VERSION:-1.90.0} (0123456 2026-01-01)"; exit; }
 echo "cargo $* in $PWD" >> "$LOG"
 [ -z "$BROKEN" ] || { echo "error: it does not compile" >&2; exit 101; }
 mkdir -p "$CARGO_TARGET_DIR/release"
@@ -76,6 +77,14 @@ def test_missing_tools_are_named(tree):
     assert done.returncode == 127 and done.stdout == ""
     lines = done.stderr.splitlines()
     assert len(lines) == 2 and "cargo" in lines[0] and "rustup" in lines[0] and "C compiler" in lines[1], lines
+
+
+def test_a_rust_that_is_too_old_is_named(tree):
+    done = tree("x", VERSION="1.63.0")
+    assert done.returncode == 127 and not tree.log.exists()
+    assert done.stderr == "belljar: Rust 1.88 or newer is needed: this one is 1.63: rustup update, or install it from https://rustup.rs\n"
+    assert 'rust-version = "1.88"' in (ROOT / "Cargo.toml").read_text()
+    assert tree("x", VERSION="2.0.0").returncode == 5 and tree("x", VERSION="1.88.1-nightly").returncode == 5
 
 
 def test_a_build_that_fails(tree):

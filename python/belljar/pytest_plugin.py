@@ -46,8 +46,24 @@ class Runner:
         options.setdefault("seed", self.seed)
         try:
             return run(experiment, path, **options)
-        except RunFailed as failure:
-            pytest.fail(str(failure), pytrace=False)
+        except RunFailed as failed:
+            failure = failed
+        pytest.fail(str(failure) + _last_words(failure), pytrace=False)
+
+
+def _last_words(failure: RunFailed) -> str:
+    """What the processes wrote last that did not end as expected."""
+    results, words = failure.results, ""
+    if results is None:
+        return words
+    for host, entry in results.statistics["hosts"].items():
+        for process in entry["processes"]:
+            for kind in () if process["as_expected"] else ("stdout", "stderr"):
+                file = results.host(host) / f"{process['program']}.{process['pid']}.{kind}"
+                text = file.read_text(errors="replace") if file.is_file() else ""
+                if text:
+                    words += f"\n--- {host}: {process['program']}, {kind}\n{text[-1000:]}"
+    return words
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -80,7 +96,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def belljar(request: pytest.FixtureRequest, belljar_seed: int) -> Iterator[Runner]:
     """Runs experiments under this test's seed; results are kept if the test fails."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", request.node.nodeid)[-150:]
-    folder = pathlib.Path(request.config.rootpath, request.config.getoption("belljar_folder"), name)
+    folder = pathlib.Path(request.config.invocation_params.dir, request.config.getoption("belljar_folder"), name)
     shutil.rmtree(folder, ignore_errors=True)
     runner = Runner(folder, belljar_seed)
     request.node.stash[_RUNNER] = runner
