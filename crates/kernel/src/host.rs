@@ -208,6 +208,8 @@ pub struct Host {
     pub(crate) turn: Option<(ThreadKey, u32)>,
     /// Counts calls and events: what a thread that spins may wait for.
     pub(crate) progress: u64,
+    /// Counts calls of `run_until`.
+    pub(crate) windows: u64,
     /// When a process last ended.
     pub(crate) last_end: SimTime,
     pub(crate) inbox: Map<EventKey, Packet>,
@@ -297,6 +299,7 @@ impl Host {
             run_queue: VecDeque::new(),
             turn: None,
             progress: 0,
+            windows: 0,
             last_end: SimTime::ZERO,
             inbox: Map::new(),
             futexes: FutexTable::default(),

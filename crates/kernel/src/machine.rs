@@ -182,6 +182,11 @@ pub trait Platform: GuestMemory + Send {
     fn fork_space(&mut self, space: SpaceId) -> Result<SpaceId, Errno>;
     /// Unmaps everything in `space` and forgets it. Its contexts must be gone.
     fn destroy_space(&mut self, space: SpaceId);
+    /// Spaces whose native process is no more, though nobody has asked for that: those that
+    /// [`Exit::Killed`] would be told of if they were resumed.
+    fn ended_spaces(&mut self) -> Vec<SpaceId> {
+        Vec::new()
+    }
     /// The addresses that the kernel may hand out in `space`.
     fn space_range(&self, space: SpaceId) -> Range<u64>;
     /// Whether `range`, which lies outside [`space_range`](Self::space_range), may be mapped in

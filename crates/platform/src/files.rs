@@ -168,10 +168,15 @@ pub fn descriptor_limit() -> usize {
     })
 }
 
-/// One host's share of the descriptors when there are so many hosts. A part is left to shared
-/// mappings, which keep theirs.
+/// One host's share of the descriptors when there are so many hosts. A part is left to far guests'
+/// processes, each of which keeps one.
 pub fn file_share(hosts: u32) -> usize {
-    descriptor_limit().saturating_sub(RESERVED) / 4 * 3 / hosts.max(1) as usize
+    descriptor_limit().saturating_sub(RESERVED) / 2 / hosts.max(1) as usize
+}
+
+/// How many processes of far guests may keep a descriptor each.
+pub fn process_share() -> usize {
+    descriptor_limit().saturating_sub(RESERVED).max(descriptor_limit() / 2) / 2
 }
 
 /// Gives back the space of `start..end`, which reads as zeroes then.

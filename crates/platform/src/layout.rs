@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0x1_0000 ..               fixed addresses of ET_EXEC images, claimed one by one
-//! 0x1000_0000_0000 ..       the guest area: slots of equal size
+//! 0x1010_0000_0000 ..       the guest area: slots of equal size
 //! 0x5000_0000_0000 ..       the simulator: system calls from here are native
 //! ```
 //! A slot, from its lower end: an unmapped guard, room for stubs, what the kernel may hand out,
@@ -12,7 +12,7 @@
 use crate::InitError;
 use std::ops::Range;
 
-pub use belljar_shim::layout::{FIXED_AREA, GUEST_AREA, HOST_AREA, PAGE};
+pub use belljar_shim::layout::{FAR_FIXED_AREA, FIXED_AREA, GUEST_AREA, HOST_AREA, PAGE};
 
 const LARGEST_SLOT: u64 = 64 << 30;
 const SMALLEST_SLOT: u64 = 256 << 20;
@@ -124,7 +124,7 @@ mod tests {
             seen.dedup();
             assert!(seen.windows(2).all(|w| w[0].end <= w[1].start), "{hosts} hosts");
         }
-        assert_eq!(Slots::new(0, 1).get(1024), None);
-        assert_eq!(Slots::new(0, 1).get(0).unwrap().whole, 0x1000_0000_0000..0x1010_0000_0000);
+        assert_eq!(Slots::new(0, 1).get(1023), None);
+        assert_eq!(Slots::new(0, 1).get(0).unwrap().whole, 0x1010_0000_0000..0x1020_0000_0000);
     }
 }

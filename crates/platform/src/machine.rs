@@ -131,6 +131,10 @@ impl Platform for HostMachine {
     fn destroy_space(&mut self, space: SpaceId) {
         self.spaces.remove(space.0 as usize);
     }
+    fn ended_spaces(&mut self) -> Vec<SpaceId> {
+        let far = self.spaces.iter().filter(|(_, space)| space.has_ended());
+        far.map(|(index, _)| SpaceId(index as u32)).collect()
+    }
     fn space_range(&self, space: SpaceId) -> Range<u64> {
         self.space(space).slot.usable.clone()
     }

@@ -115,6 +115,11 @@ impl Space {
         matches!(self.native, Native::Near)
     }
 
+    /// Whether the process that it is in is no more.
+    pub fn has_ended(&self) -> bool {
+        matches!(&self.native, Native::Far(shim) if shim.has_hung_up())
+    }
+
     /// Whether `len` bytes at `addr` are this space's to use.
     #[inline]
     pub fn owns(&self, addr: u64, len: u64) -> bool {

@@ -234,6 +234,7 @@ impl HostNode {
     /// Writes out what is buffered.
     pub fn finish_output(&mut self) {
         self.kernel.finish_models();
+        self.kernel.finish_processes();
         self.collect();
         let path = self.output.folder.host(self.kernel.name());
         let described = self.kernel.finish_files();

@@ -35,6 +35,9 @@ impl From<Errno> for ExecError {
                               many mappings as `sysctl vm.max_map_count` says, of which a static program takes 12, a \
                               dynamic one 30 and more. Raise that, link statically, or run some with `placement: far`"
                 .into(),
+            Errno::EAGAIN | Errno::EMFILE | Errno::ENFILE => "the simulator cannot start one more native process for it: \
+                              see `ulimit -u` (processes) and `ulimit -n` (descriptors, of which each far program takes one)"
+                .into(),
             other => format!("it cannot be executed ({other})"),
         };
         ExecError { errno, reason }

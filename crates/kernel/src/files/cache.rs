@@ -66,7 +66,7 @@ impl Host {
         self.close_natives(0);
         self.machine.open(path, how).map_err(|errno| match errno {
             Errno::EMFILE | Errno::ENFILE => {
-                self.warn("files that could not be opened because the simulator has no descriptors left");
+                self.warn("files that could not be opened because the simulator has no descriptors left: see `ulimit -n`");
                 Errno::ENFILE
             }
             other => other,

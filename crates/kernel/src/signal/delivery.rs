@@ -145,6 +145,9 @@ impl Host {
             self.process(process).signals.action_mut(info.signo).handler = c::SIG_DFL as u64;
         }
         if self.push_frame(thread, action, info).is_err() {
+            if self.has_lost(process) {
+                return self.kill_process(process, c::SIGKILL);
+            }
             // As Linux: if the signal was SIGSEGV itself its handler cannot run either.
             if info.signo == c::SIGSEGV {
                 *self.process(process).signals.action_mut(c::SIGSEGV) = KernelSigaction::default();

@@ -27,7 +27,15 @@ impl Host {
 
     /// A copy of an address space, in the same slot: the addresses are the same.
     fn fork_mm(&mut self, mm: MmKey) -> Result<MmKey, Errno> {
-        let space = self.machine.fork_space(self.spaces[mm.0].space)?;
+        let forked = self.machine.fork_space(self.spaces[mm.0].space);
+        let space = forked.map_err(|errno| {
+            self.warn(format!(
+                "fork: the simulator could not start another native process ({errno}); see `ulimit -u` (processes) and \
+                 `ulimit -n` (descriptors, of which each far program takes one)"
+            ));
+            // What fork(2) says when there are too many processes.
+            Errno::EAGAIN
+        })?;
         let copy = self.spaces[mm.0].copy(space);
         for vma in copy.vmas() {
             if let VmaKind::File { file: Some(file), .. } = vma.kind {

@@ -13,8 +13,8 @@ use std::cell::Cell;
 use std::io::{Error, Result as IoResult};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// How long the simulator sleeps before it looks whether the process still lives.
@@ -35,6 +35,8 @@ pub struct Shim {
     _mapping: Counted,
 }
 
+static LIVING: AtomicUsize = AtomicUsize::new(0);
+
 /// The process is no more.
 #[derive(Clone, Copy, Debug)]
 pub struct Gone;
@@ -53,8 +55,17 @@ struct Ends {
     theirs: OwnedFd,
 }
 
+/// How many processes there may be: each keeps a descriptor, and files must not want for any.
+fn most() -> usize {
+    static MOST: OnceLock<usize> = OnceLock::new();
+    *MOST.get_or_init(crate::files::process_share)
+}
+
 impl Ends {
     fn new() -> Result<Ends, Errno> {
+        if LIVING.load(Ordering::Relaxed) >= most() {
+            return Err(Errno::EMFILE);
+        }
         let (channel, memory) = SharedMemory::<Channel>::create()?;
         // SAFETY: nobody else has the memory yet; all zero bytes are a valid channel.
         unsafe {
@@ -122,6 +133,7 @@ impl Shim {
 
     fn new(channel: SharedMemory<Channel>, socket: OwnedFd, pid: i32) -> Shim {
         let (gone, cpu, denied) = (Cell::new(false), Cell::new(-1), Cell::new(false));
+        LIVING.fetch_add(1, Ordering::Relaxed);
         Shim { channel, socket, pid, gone, cpu, denied, _mapping: Counted::new() }
     }
 
@@ -156,6 +168,14 @@ impl Shim {
             }
         }
         if self.gone.get() { Err(Gone) } else { Ok(()) }
+    }
+
+    /// Whether the process is no more, at little cost: its end of the socket is closed.
+    pub fn has_hung_up(&self) -> bool {
+        let mut socket = libc::pollfd { fd: self.socket.as_raw_fd(), events: 0, revents: 0 };
+        // SAFETY: `socket` outlives the call.
+        let found = unsafe { libc::poll(&mut socket, 1, 0) };
+        found == 1 && socket.revents & libc::POLLHUP != 0 && self.has_ended()
     }
 
     fn has_ended(&self) -> bool {
@@ -282,5 +302,6 @@ impl Shim {
 impl Drop for Shim {
     fn drop(&mut self) {
         spawner::bury(self.pid);
+        LIVING.fetch_sub(1, Ordering::Relaxed);
     }
 }

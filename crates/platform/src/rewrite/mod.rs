@@ -288,7 +288,7 @@ impl Rewriter {
         if let Some(chunk) = self.chunks.iter().find(free) {
             return Some(chunk.start + chunk.used);
         }
-        if site >= layout::GUEST_AREA.start {
+        if layout::GUEST_AREA.contains(&site) {
             // All chunks of one end fill its room.
             for room in [slot.low_stubs(), slot.high_stubs()].into_iter().filter(|&r| reaches(r)) {
                 let taken =
