@@ -15,7 +15,7 @@ TWO = experiment(
     {"alice": (0, [("/bin/sh", "-c", "echo hello; sleep 1; date +%s.%N; head -c 8 /dev/urandom | od -An -tx1")]),
      "bob": (1, [("/bin/sleep", "2")])},
     graph((0, 1, "10 ms")), stop="5 s")
-COMMANDS = ["run", "exec", "validate", "doctor", "diff", "inspect", "report", "trace", "schema"]
+COMMANDS = ["run", "exec", "validate", "doctor", "diff", "inspect", "report", "capture", "trace", "schema"]
 
 
 def write(workdir, content, name="exp.yaml"):
@@ -343,7 +343,7 @@ def test_a_reader_may_leave(belljar):
         assert "panicked" not in done.stderr and done.stderr.strip() in ("status 141", "status 0"), done.stderr
 
 
-@pytest.mark.parametrize("command", ["", "run", "exec", "validate", "doctor", "diff", "inspect", "report", "trace", "schema"])
+@pytest.mark.parametrize("command", ["", "run", "exec", "validate", "doctor", "diff", "inspect", "report", "capture", "trace", "schema"])
 def test_every_help_has_an_example(belljar, command):
     done = subprocess.run([belljar, *command.split(), "--help"], capture_output=True, text=True, timeout=30)
     assert done.returncode == 0 and "Example" in done.stdout and f"belljar {command}".strip() in done.stdout.split("Example")[1]

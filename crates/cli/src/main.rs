@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bug;
+mod capture;
 mod cells;
 mod control;
 mod diff;
@@ -57,6 +58,8 @@ enum Command {
     Inspect(inspect::Arguments),
     /// Write one HTML page about a results folder
     Report(report::Arguments),
+    /// Write the packets of a results folder into one capture for Wireshark
+    Capture(capture::Arguments),
     /// Write a results folder as a trace for Perfetto or Chrome
     Trace(trace::Arguments),
     /// Print the JSON Schema of experiment files
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         Command::Diff(arguments) => diff::main(&arguments),
         Command::Inspect(arguments) => inspect::main(&arguments),
         Command::Report(arguments) => report::main(&arguments),
+        Command::Capture(arguments) => capture::main(&arguments),
         Command::Trace(arguments) => trace::main(&arguments),
         Command::Schema(arguments) => Ok(schema::main(&arguments)),
         Command::Cell(arguments) => cells::main(&arguments),

@@ -7,7 +7,9 @@
 
 mod capture;
 mod diff;
+mod filter;
 mod folder;
+mod merge;
 pub mod read;
 mod report;
 mod statistics;
@@ -18,7 +20,9 @@ mod trace;
 
 pub use capture::CaptureWriter;
 pub use diff::{Comparison, Difference, compare};
+pub use filter::{End, Filter};
 pub use folder::{ResultsError, ResultsFolder};
+pub use merge::{MergeError, merge};
 pub use report::report;
 pub use statistics::{HostStatistics, ModelStatistics, ProcessStatistics, Quantiles, Statistics};
 pub use summary::Summary;

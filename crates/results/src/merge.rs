@@ -1,0 +1,113 @@
+//! The captures of several hosts as one pcapng file, whose interfaces are named after host and interface.
+
+use crate::filter::Filter;
+use crate::read::{ReadError, Results};
+use pcap_file::pcap::PcapReader;
+use pcap_file::pcapng::PcapNgWriter;
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::{DataLink, PcapError};
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// Bytes before the IP packet in an Ethernet frame.
+const ETHERNET_HEADER: usize = 14;
+/// Times of the merged file count nanoseconds: 10^-9.
+const NANOSECONDS: u8 = 9;
+
+/// Why captures cannot be merged.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeError {
+    /// A capture cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// No host of those asked for has any.
+    #[error("there are no captures in {0}: run with --pcap")]
+    None(std::path::PathBuf),
+    /// The merged one cannot be written.
+    #[error("the capture cannot be written: {0}")]
+    Write(PcapError),
+}
+
+/// A packet that is wanted.
+struct Wanted {
+    at: Duration,
+    interface: u32,
+    len: u32,
+    data: Vec<u8>,
+}
+
+/// Writes the packets that `filter` wants of the hosts that `host` wants to `out`, in the order of time;
+/// how many. A packet from one captured host to another is there twice, as it left and as it came.
+pub fn merge(
+    results: &Results,
+    host: impl Fn(&str) -> bool,
+    filter: &Filter,
+    out: impl Write,
+) -> Result<usize, MergeError> {
+    let mut interfaces = Vec::new();
+    let mut packets = Vec::new();
+    for name in results.statistics.hosts.keys().filter(|name| host(name)) {
+        for (interface, path) in results.files(name, "pcap") {
+            let number = interfaces.len() as u32;
+            let link = read(&path, number, filter, &mut packets)?;
+            let options = vec![
+                InterfaceDescriptionOption::IfName(Cow::Owned(format!("{name} {interface}"))),
+                InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
+            ];
+            interfaces.push(InterfaceDescriptionBlock { linktype: link, snaplen: 0, options });
+        }
+    }
+    if interfaces.is_empty() {
+        return Err(MergeError::None(results.path().to_owned()));
+    }
+    // Of one interface they are in order already.
+    packets.sort_by_key(|packet| (packet.at, packet.interface));
+    let mut writer = PcapNgWriter::new(out).map_err(MergeError::Write)?;
+    for interface in interfaces {
+        writer.write_pcapng_block(interface).map_err(MergeError::Write)?;
+    }
+    let count = packets.len();
+    for packet in packets {
+        let block = EnhancedPacketBlock {
+            interface_id: packet.interface,
+            timestamp: packet.at,
+            original_len: packet.len,
+            data: Cow::Owned(packet.data),
+            options: Vec::new(),
+        };
+        writer.write_pcapng_block(block).map_err(MergeError::Write)?;
+    }
+    writer.into_inner().flush().map_err(|error| MergeError::Write(PcapError::IoError(error)))?;
+    Ok(count)
+}
+
+/// Adds what is wanted of one capture; of which kind its packets are.
+fn read(
+    path: &Path,
+    interface: u32,
+    filter: &Filter,
+    packets: &mut Vec<Wanted>,
+) -> Result<DataLink, ReadError> {
+    let bad = |error: PcapError| ReadError::File { path: path.to_owned(), reason: error.to_string() };
+    let file = File::open(path).map_err(|error| ReadError::io(path, &error))?;
+    let mut reader = PcapReader::new(BufReader::new(file)).map_err(bad)?;
+    let link = reader.header().datalink;
+    while let Some(packet) = reader.next_packet() {
+        let packet = packet.map_err(bad)?;
+        let ip = match link {
+            DataLink::ETHERNET => packet.data.get(ETHERNET_HEADER..).unwrap_or_default(),
+            _ => &packet.data,
+        };
+        if filter.matches(ip) {
+            let (at, len) = (packet.timestamp, packet.orig_len);
+            packets.push(Wanted { at, interface, len, data: packet.data.into_owned() });
+        }
+    }
+    Ok(link)
+}
