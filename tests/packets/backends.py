@@ -11,7 +11,7 @@ import time
 
 LOCAL, REMOTE = "11.0.0.1", "11.0.0.2"
 SYSTEM_CALLS = {
-    "read": 0, "write": 1, "close": 3, "poll": 7, "ioctl": 16, "socket": 41, "connect": 42, "accept": 43, "sendto": 44,
+    "read": 0, "write": 1, "open": 2, "close": 3, "poll": 7, "ioctl": 16, "socket": 41, "connect": 42, "accept": 43, "sendto": 44,
     "recvfrom": 45, "shutdown": 48, "bind": 49, "listen": 50, "getsockname": 51, "setsockopt": 54, "getsockopt": 55,
     "fcntl": 72,
 }

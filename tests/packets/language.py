@@ -60,6 +60,13 @@ class Call:
 
 
 @dataclasses.dataclass
+class Setting:
+    """A file below /proc/sys and what is written to it."""
+    path: str
+    value: str
+
+
+@dataclasses.dataclass
 class Assertions:
     code: str
 
@@ -129,6 +136,8 @@ def parse_event(number, piece):
 def parse_action(text):
     if text.startswith("%{"):
         return Assertions(text[2:text.index("}%")])
+    if match := re.fullmatch(r"`sysctl -q ([\w.]+)=\"?([^`\"]*)\"?`", text):
+        return Setting("/proc/sys/" + match.group(1).replace(".", "/"), match.group(2))
     if text[0] in "<>":
         if match := ICMP.match(text):
             code, mtu, seq = match.group(1, 2, 3)

@@ -15,7 +15,7 @@ import sys
 
 import wire
 from backends import Linux, Simulated
-from language import Assertions, Call, parse
+from language import Assertions, Call, Setting, parse
 from runner import Run
 
 BURST = 4_000_000  # nanoseconds: packets closer than this are one burst
@@ -42,7 +42,7 @@ class Recorder(Run):
                 continue
             if self.local_isn is None and "S" in seen.flags:
                 self.local_isn = seen.seq
-                self.local_port = seen.sport
+                self.local_port, self.remote_port = seen.sport, seen.dport
             start = (seen.seq - (self.local_isn or 0)) & 0xFFFFFFFF
             if burst and (seen.length and burst[1].length and start == burst[2] + burst[1].length and at - burst[3] < BURST
                           and not set(burst[1].flags) & set("SFRP") and burst[1].options == seen.options):
@@ -93,6 +93,9 @@ class Recorder(Run):
                 self.emit(now, re.sub(r"= (\?|\.\.\.|-?\d+.*)$", f"= {shown}", original))
                 if action.name == "getsockopt" and done.out:
                     self.lines[-1] += f"  // {int.from_bytes(done.out[0][:4], sys.byteorder)}"
+            elif isinstance(action, Setting):
+                self.set(action)
+                self.emit(now, original)
             elif isinstance(action, Assertions):
                 try:
                     self.check(action.code)

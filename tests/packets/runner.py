@@ -9,7 +9,7 @@ import sys
 
 import wire
 from backends import LOCAL, REMOTE, In, Out
-from language import DEFAULT, Assertions, Call, Icmp, Segment, parse
+from language import DEFAULT, Assertions, Call, Icmp, Segment, Setting, parse
 
 BIND_PORT, REMOTE_PORT = 8080, 40000
 TOLERANCE = 10_000_000  # nanoseconds: Linux' timers count jiffies of up to 10 ms
@@ -81,12 +81,25 @@ class Run:
                     self.waiting.append((event, call, (action, translate)))
                 else:
                     self.finish(event, call, (action, translate))
+            case Setting() as setting:
+                self.set(setting)
             case Assertions(code=code):
                 self.check(code)
         # Calls that were to have ended by now.
         for entry in [w for w in self.waiting if w[0].end < event.start]:
             self.waiting.remove(entry)
             self.finish(*entry)
+
+    def set(self, setting):
+        def call(name, *args):
+            done = self.backend.done(self.backend.start(name, list(args)), self.backend.now())
+            if done is None or done.result < 0:
+                raise Mismatch(f"{name} of {setting.path} gives {done and done.result}")
+            return done.result
+        value = setting.value.encode()
+        fd = call("open", In(setting.path.encode() + b"\0"), os.O_WRONLY, 0)
+        call("write", fd, In(value), len(value))
+        call("close", fd)
 
     # Packets.
 

@@ -54,7 +54,9 @@ impl Connection {
         let window = u64::from(segment.window);
         // RFC 7323, section 2.2: the window of a SYN is not scaled.
         self.snd.window = if segment.has(Flags::SYN) { window } else { window << self.snd.scale };
-        self.snd.max_window = self.snd.max_window.max(self.snd.window);
+        // Linux: a passive open forgets the window of the SYN.
+        let before = if self.passive { 0 } else { self.snd.max_window };
+        self.snd.max_window = before.max(self.snd.window);
         self.set_mss();
         Handshake::Complete
     }

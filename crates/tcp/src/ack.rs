@@ -63,6 +63,7 @@ impl Connection {
         self.stats.ack_received_at = now;
         self.probes_sent = 0;
         let prior_una = self.snd.una;
+        self.recovery.lost_before_ack = self.snd.flight.ever_lost();
         let prior_in_flight = self.in_flight();
         let had_flight = !self.snd.flight.is_empty();
         let window_changed = ack >= prior_una && self.update_window(segment, seq, ack);
@@ -71,9 +72,11 @@ impl Connection {
         let mut summary = AckSummary::default();
         if self.sack_enabled && !segment.options.sack.is_empty() {
             summary.dsack = self.process_sack(segment, ack, &mut delivery, now);
+            self.stats.dsacks += u32::from(summary.dsack.is_some());
         }
         if ack > prior_una {
             summary.advanced = true;
+            summary.small_step = ack - prior_una < self.snd.mss as u64;
             self.recovery.timeouts = 0;
             self.advance(ack, &mut delivery, now);
         }
@@ -220,6 +223,7 @@ impl Connection {
             && self.highest_delivered > lowest
         {
             self.recovery.rack.reordering_seen = true;
+            self.recovery.rack.reorderings += 1;
         }
         self.highest_delivered =
             self.highest_delivered.max(self.snd.flight.highest_sacked()).max(self.snd.una);
@@ -278,20 +282,40 @@ impl Connection {
         prior_in_flight: u32,
         now: SimTime,
     ) {
-        let (rate, app_limited) = self.delivery.sample(delivery.segments, delivery.newest, self.snd.mss, now);
+        let rate =
+            self.delivery.sample(delivery.segments, delivery.newest, self.snd.mss, self.rtt.min(), now);
+        if summary.mark_echoed {
+            self.delivery.marked += u64::from(summary.delivered);
+        }
         let sample = AckSample {
             delivered: summary.delivered,
+            total_delivered: self.delivery.delivered,
+            total_marked: self.delivery.marked,
+            delivered_at: self.delivery.delivered_at(),
+            losses: (self.snd.flight.ever_lost() - self.recovery.lost_before_ack) as u32,
+            total_lost: self.snd.flight.ever_lost(),
             rtt,
-            min_rtt: self.rtt.min(),
-            delivery_rate: rate,
-            app_limited,
-            ecn_echo: summary.mark_echoed,
-            in_recovery: self.recovery.phase >= Phase::Recovery,
+            srtt: self.rtt.srtt(),
+            interval: rate.interval,
+            interval_delivered: rate.delivered,
+            prior_delivered: rate.prior_delivered,
+            app_limited: rate.app_limited,
+            ack_was_delayed: summary.delivered == 1 && summary.small_step,
+            phase: self.recovery.phase,
             prior_in_flight,
+            in_flight: self.in_flight(),
+            until_next_send: self.until_next_send(now),
+            mss: self.snd.mss,
             una: self.snd.una,
             nxt: self.snd.nxt,
         };
         self.congestion.on_sample(&mut self.window, &sample, now);
+        if self.congestion.holds_back() {
+            self.delivery.note_app_limited(self.in_flight());
+        }
+        if self.congestion.rules_window() {
+            return;
+        }
         let may_grow = match self.recovery.phase {
             Phase::Open | Phase::Loss => summary.advanced,
             Phase::Disorder => summary.advanced || self.recovery.rack.reordering_seen,

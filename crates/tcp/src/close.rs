@@ -53,7 +53,7 @@ impl Connection {
         }
         if unread && self.state != State::TimeWait {
             // RFC 2525, section 2.17: data was lost, the peer must know.
-            self.send_reset();
+            self.send_reset(now);
             return self.enter_closed();
         }
         self.shutdown_write(now);
@@ -62,24 +62,19 @@ impl Connection {
     }
 
     /// A reset and CLOSED at once: `SO_LINGER` with time 0, or the listening socket was closed.
-    pub fn abort(&mut self, _now: SimTime) {
+    pub fn abort(&mut self, now: SimTime) {
         self.orphan = true;
         if self.state != State::TimeWait && self.state != State::SynSent && self.state != State::Closed {
-            self.send_reset();
+            self.send_reset(now);
         }
         self.enter_closed();
     }
 
     /// `<SEQ=SND.NXT><CTL=RST,ACK>`, as Linux's `tcp_send_active_reset`.
-    pub(crate) fn send_reset(&mut self) {
-        self.pending.reset = Some(Repr {
-            src_port: self.local.port(),
-            dst_port: self.remote.port(),
-            seq: seq64::wire(self.snd.nxt),
-            ack: seq64::wire(self.rcv.nxt),
-            flags: Flags::RST | Flags::ACK,
-            ..Repr::default()
-        });
+    pub(crate) fn send_reset(&mut self, now: SimTime) {
+        let mut reset = self.header(Flags::RST, self.snd.nxt, now);
+        reset.window = self.rcv.announce_window();
+        self.pending.reset = Some(reset);
     }
 
     /// After an ACK: the transitions that wait for our FIN to be acknowledged.

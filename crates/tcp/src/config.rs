@@ -123,11 +123,20 @@ pub enum CongestionAlgorithm {
     Cubic,
     /// RFC 5681.
     Reno,
+    /// RFC 8257: backs off by the share of marked segments.
+    Dctcp,
+    /// BBR version 1: paces by a model of the path.
+    Bbr,
 }
 
 impl CongestionAlgorithm {
     /// All of them, as `net.ipv4.tcp_available_congestion_control` lists them.
-    pub const ALL: [CongestionAlgorithm; 2] = [CongestionAlgorithm::Reno, CongestionAlgorithm::Cubic];
+    pub const ALL: [CongestionAlgorithm; 4] = [
+        CongestionAlgorithm::Reno,
+        CongestionAlgorithm::Bbr,
+        CongestionAlgorithm::Cubic,
+        CongestionAlgorithm::Dctcp,
+    ];
 
     /// The algorithm with this name, as `TCP_CONGESTION` takes it.
     pub fn from_name(name: &str) -> Option<CongestionAlgorithm> {
@@ -139,6 +148,8 @@ impl CongestionAlgorithm {
         match self {
             CongestionAlgorithm::Cubic => "cubic",
             CongestionAlgorithm::Reno => "reno",
+            CongestionAlgorithm::Dctcp => "dctcp",
+            CongestionAlgorithm::Bbr => "bbr",
         }
     }
 }

@@ -1,7 +1,10 @@
 //! What a congestion control algorithm sees and decides. Windows count segments, as Linux's do.
 
 use crate::CongestionAlgorithm;
+use crate::bbr::Bbr;
 use crate::cubic::Cubic;
+use crate::dctcp::Dctcp;
+pub use crate::recovery::Phase;
 use crate::reno::Reno;
 use belljar_base::{SimDuration, SimTime};
 use std::fmt::Debug;
@@ -59,24 +62,74 @@ impl Window {
 pub struct AckSample {
     /// Segments that this ACK newly delivered, selectively acknowledged ones included.
     pub delivered: u32,
+    /// Segments delivered in all, and those of them that were acknowledged with a mark's echo.
+    pub total_delivered: u64,
+    /// See `total_delivered`.
+    pub total_marked: u64,
+    /// When something was last delivered.
+    pub delivered_at: SimTime,
+    /// Segments found lost with this ACK, and in all.
+    pub losses: u32,
+    /// See `losses`.
+    pub total_lost: u64,
     /// The round trip of the segment that was sent last of those; `None` if it was retransmitted.
     pub rtt: Option<SimDuration>,
-    /// The least round trip known.
-    pub min_rtt: Option<SimDuration>,
-    /// The delivery rate in bytes a second; 0 when the sample says nothing.
-    pub delivery_rate: u64,
+    /// The smoothed round trip.
+    pub srtt: Option<SimDuration>,
+    /// The delivery rate is of `interval_delivered` segments in `interval`, after `prior_delivered` had
+    /// been delivered; zero when the sample says nothing.
+    pub interval: SimDuration,
+    /// See `interval`.
+    pub interval_delivered: u64,
+    /// See `interval`.
+    pub prior_delivered: u64,
     /// The rate was limited by the program rather than by the path.
     pub app_limited: bool,
-    /// A loss is being repaired: the window is not the algorithm's.
-    pub in_recovery: bool,
-    /// The ACK echoed a congestion mark.
-    pub ecn_echo: bool,
+    /// The ACK was delayed, as far as can be told.
+    pub ack_was_delayed: bool,
+    /// What loss recovery is doing.
+    pub phase: Phase,
     /// Segments in flight before the ACK.
     pub prior_in_flight: u32,
+    /// Segments in flight now.
+    pub in_flight: u32,
+    /// How long pacing holds the next segment back.
+    pub until_next_send: SimDuration,
+    /// The payload of a full segment.
+    pub mss: usize,
     /// The first unacknowledged sequence number, and the next to be sent.
     pub una: u64,
     /// The next sequence number to be sent.
     pub nxt: u64,
+}
+
+#[cfg(test)]
+impl AckSample {
+    /// An ACK of one segment that says nothing else.
+    pub(crate) fn quiet() -> AckSample {
+        AckSample {
+            delivered: 1,
+            total_delivered: 0,
+            total_marked: 0,
+            delivered_at: SimTime::ZERO,
+            losses: 0,
+            total_lost: 0,
+            rtt: None,
+            srtt: None,
+            interval: SimDuration::ZERO,
+            interval_delivered: 0,
+            prior_delivered: 0,
+            app_limited: false,
+            ack_was_delayed: false,
+            phase: Phase::Open,
+            prior_in_flight: 0,
+            in_flight: 0,
+            until_next_send: SimDuration::ZERO,
+            mss: 1448,
+            una: 0,
+            nxt: 0,
+        }
+    }
 }
 
 /// A congestion control algorithm. Loss recovery decides when windows shrink; the algorithm says by
@@ -92,26 +145,76 @@ pub trait CongestionControl: Debug + Send {
     fn on_ack(&mut self, window: &mut Window, acked: u32, sample: &AckSample, now: SimTime);
     /// A retransmission timeout.
     fn on_timeout(&mut self) {}
-    /// Sending starts again after nothing was in flight for `idle`.
-    fn on_restart(&mut self, _idle: SimDuration) {}
+    /// Sending starts again after nothing was in flight for `idle`; `app_limited` if for want of data.
+    fn on_restart(&mut self, _window: &mut Window, _restart: Restart, _now: SimTime) {}
     /// The window to restore after a reduction that proved needless, given the one before it.
     fn undo(&mut self, window: &Window, prior_cwnd: u32) -> u32 {
         window.cwnd.max(prior_cwnd)
+    }
+    /// Fast recovery begins.
+    fn on_recovery(&mut self, _window: &mut Window) {}
+    /// Whether the algorithm sets the window itself with every sample, through loss recovery, too.
+    fn rules_window(&self) -> bool {
+        false
     }
     /// The rate to send at in bytes a second, for algorithms that pace.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
-    /// Whether segments are to be sent with ECN codepoints whatever the sysctl says.
+    /// The least number of segments that are sent together, if the algorithm has an opinion.
+    fn least_chunk(&self) -> Option<u32> {
+        None
+    }
+    /// How many windows the send buffer is to hold.
+    fn send_buffer_windows(&self) -> usize {
+        2
+    }
+    /// Whether the algorithm itself keeps what is in flight below what the path would take.
+    fn holds_back(&self) -> bool {
+        false
+    }
+    /// Whether every segment carries an ECN codepoint, ECN is asked for whatever the sysctl says, and
+    /// marks are echoed one for one (RFC 8257).
     fn needs_ecn(&self) -> bool {
         false
     }
 }
 
+/// How a pause in sending came about.
+#[derive(Clone, Copy, Debug)]
+pub struct Restart {
+    /// How long nothing was in flight.
+    pub idle: SimDuration,
+    /// The program had nothing to send.
+    pub app_limited: bool,
+    /// The payload of a full segment.
+    pub mss: usize,
+}
+
+/// What an algorithm is begun with.
+pub(crate) struct Start {
+    pub random: u32,
+    pub srtt: Option<SimDuration>,
+    pub min_rtt: Option<SimDuration>,
+    pub cwnd: u32,
+    pub mss: usize,
+    pub next: u64,
+    pub now: SimTime,
+}
+
+impl Start {
+    /// Before the handshake.
+    pub(crate) fn unknown(next: u64, random: u32, now: SimTime) -> Start {
+        Start { random, srtt: None, min_rtt: None, cwnd: INITIAL_WINDOW, mss: 536, next, now }
+    }
+}
+
 /// A fresh instance.
-pub(crate) fn instantiate(algorithm: CongestionAlgorithm) -> Box<dyn CongestionControl> {
+pub(crate) fn instantiate(algorithm: CongestionAlgorithm, start: &Start) -> Box<dyn CongestionControl> {
     match algorithm {
         CongestionAlgorithm::Cubic => Box::new(Cubic::new()),
         CongestionAlgorithm::Reno => Box::new(Reno),
+        CongestionAlgorithm::Dctcp => Box::new(Dctcp::new(start.next)),
+        CongestionAlgorithm::Bbr => Box::new(Bbr::new(start)),
     }
 }

@@ -1,9 +1,11 @@
 //! One end of a connection: its parts, and what is left when roles are taken out.
 
-use crate::congestion::{self, CongestionControl, Window};
+use crate::chrono::Chrono;
+use crate::congestion::{self, CongestionControl, Start, Window};
 use crate::cwnd_use::WindowUse;
 use crate::delack::AckPolicy;
 use crate::ecn::EcnState;
+use crate::pacing::Pacing;
 use crate::rate::DeliveryRate;
 use crate::rcv::Receiver;
 use crate::recovery::Recovery;
@@ -51,6 +53,8 @@ pub(crate) struct Pending {
     pub syn: bool,
     pub ack: bool,
     pub reset: Option<Repr>,
+    /// An ACK of less than everything, and whether it echoes a mark: it goes before all others.
+    pub earlier_ack: Option<(u64, bool)>,
     pub probe: Option<Probe>,
     /// The next data carries PSH wherever it ends.
     pub push: bool,
@@ -89,6 +93,14 @@ pub(crate) struct Stats {
     pub segments_in: u32,
     pub segments_out: u32,
     pub total_retransmitted: u32,
+    pub data_segments_in: u32,
+    pub data_segments_out: u32,
+    pub bytes_sent: u64,
+    pub bytes_retransmitted: u64,
+    pub dsacks: u32,
+    pub out_of_order: u32,
+    pub timeouts: u32,
+    pub established: bool,
     pub bytes_acked: u64,
     pub data_sent_at: SimTime,
     pub ack_received_at: SimTime,
@@ -117,6 +129,8 @@ pub struct Connection {
     pub(crate) window_use: WindowUse,
     pub(crate) recovery: Recovery,
     pub(crate) delivery: DeliveryRate,
+    pub(crate) pacing: Pacing,
+    pub(crate) chrono: Chrono,
     /// The blocks of the last SACK: what they cover is marked already.
     pub(crate) sack_cache: [(u64, u64); 4],
     /// The end of the highest segment known to be delivered.
@@ -165,11 +179,16 @@ impl Connection {
             snd: Sender::new(seq64::from_initial(isn), send_buffer, config.send_buffer.is_some()),
             rcv: Receiver::new(config.mss, config.rmem, config.receive_buffer, config.window_scaling),
             rtt: RttEstimator::new(),
-            congestion: congestion::instantiate(config.congestion),
+            congestion: congestion::instantiate(
+                config.congestion,
+                &Start::unknown(seq64::from_initial(isn), config.timestamp_offset, now),
+            ),
             window: Window::new(),
             window_use: WindowUse::default(),
             recovery: Recovery::new(),
             delivery: DeliveryRate::default(),
+            pacing: Pacing::default(),
+            chrono: Chrono::default(),
             sack_cache: [(0, 0); 4],
             highest_delivered: 0,
             delack: AckPolicy::default(),
@@ -207,10 +226,12 @@ impl Connection {
     /// The handshake is complete.
     pub(crate) fn establish(&mut self, now: SimTime) {
         self.state = State::Established;
+        self.stats.established = true;
         self.recovery.timeouts = 0;
         self.timers.retransmit = None;
         self.pending.syn = false;
         self.stats.data_sent_at = now;
+        self.start_congestion_control(now);
         self.expand_send_buffer();
         self.start_keepalive(now);
         self.events |= Events::CONNECTED | Events::WRITABLE;

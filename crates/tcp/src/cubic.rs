@@ -3,7 +3,7 @@
 //! Floating point is confined to the four basic operations, which IEEE 754 defines to the last
 //! bit, so that runs agree on every machine; the cube root is computed from them.
 
-use crate::congestion::{AckSample, CongestionControl, Window};
+use crate::congestion::{AckSample, CongestionControl, Phase, Restart, Window};
 use belljar_base::{SimDuration, SimTime};
 
 /// RFC 9438, section 4.6: the multiplicative decrease; Linux's 717/1024.
@@ -92,7 +92,7 @@ impl CongestionControl for Cubic {
         let delay_min = self.delay_min.map_or(rtt, |min| min.min(rtt));
         self.delay_min = Some(delay_min);
         if window.in_slow_start()
-            && !sample.in_recovery
+            && sample.phase < Phase::Recovery
             && window.cwnd >= HYSTART_LOW_WINDOW
             && self.hystart.should_leave(rtt, delay_min, sample, now)
         {
@@ -113,9 +113,9 @@ impl CongestionControl for Cubic {
     }
 
     // RFC 9438, section 4.2: time in which the program sent nothing must not count as growth.
-    fn on_restart(&mut self, idle: SimDuration) {
+    fn on_restart(&mut self, _: &mut Window, restart: Restart, _: SimTime) {
         if let Some(epoch) = &mut self.epoch {
-            epoch.start += idle;
+            epoch.start += restart.idle;
         }
     }
 }
@@ -173,18 +173,7 @@ mod tests {
     use super::*;
 
     fn sample() -> AckSample {
-        AckSample {
-            delivered: 1,
-            rtt: None,
-            min_rtt: None,
-            delivery_rate: 0,
-            app_limited: false,
-            ecn_echo: false,
-            in_recovery: false,
-            prior_in_flight: 0,
-            una: 0,
-            nxt: 0,
-        }
+        AckSample::quiet()
     }
 
     #[test]

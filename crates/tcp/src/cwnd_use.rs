@@ -49,7 +49,8 @@ impl Connection {
         let usage = &mut self.window_use;
         usage.used = usage.used.max(in_flight);
         // RFC 2861, section 3.1: a window that was not used for a timeout decays towards its use.
-        if self.config.slow_start_after_idle && now.since(usage.stamp) >= self.rtt.rto() {
+        let decays = self.config.slow_start_after_idle && !self.congestion.rules_window();
+        if decays && now.since(usage.stamp) >= self.rtt.rto() {
             let used = usage.used.max(INITIAL_WINDOW);
             if self.recovery.is_open() && used < self.window.cwnd {
                 self.window.ssthresh = self.window.ssthresh.max(self.window.cwnd / 4 * 3);
@@ -69,7 +70,11 @@ impl Connection {
     /// RFC 5681, section 4.1: after an idle timeout the window is no longer known to be good; it
     /// halves for each timeout that has passed.
     pub(crate) fn restart_after_idle(&mut self, now: SimTime) {
-        if !self.config.slow_start_after_idle || !self.snd.flight.is_empty() || self.snd.unsent() > 0 {
+        if !self.config.slow_start_after_idle
+            || self.congestion.rules_window()
+            || !self.snd.flight.is_empty()
+            || self.snd.unsent() > 0
+        {
             return;
         }
         let rto = self.rtt.rto();
@@ -102,7 +107,8 @@ impl Connection {
         let mss = self.snd.mss.max(usize::from(self.snd.mss_limit));
         let per_segment = (mss + HEADERS).next_multiple_of(64) + BUFFER_HEAD;
         let segments = self.window.cwnd.max(INITIAL_WINDOW) as usize;
-        let wanted = (2 * per_segment * segments).min(self.config.wmem[2] as usize);
+        let wanted = (self.congestion.send_buffer_windows() * per_segment * segments)
+            .min(self.config.wmem[2] as usize);
         self.snd.limit = self.snd.limit.max(wanted);
     }
 

@@ -15,6 +15,8 @@ pub(crate) struct EcnState {
     echoing: bool,
     /// The window was reduced: the next new data carries CWR.
     announce: bool,
+    /// The last data segment was marked (RFC 8257's DCTCP.CE).
+    marked: bool,
 }
 
 impl Connection {
@@ -23,9 +25,13 @@ impl Connection {
         match self.config.ecn {
             _ if is_reply && self.ecn.enabled => Flags::ECE,
             // RFC 3168, section 6.1.1.1: a SYN that was lost may have been lost for these flags.
-            EcnPolicy::Ask if !is_reply && self.recovery.timeouts == 0 => Flags::ECE | Flags::CWR,
+            _ if !is_reply && self.asks_for_ecn() && self.recovery.timeouts == 0 => Flags::ECE | Flags::CWR,
             _ => Flags::empty(),
         }
+    }
+
+    fn asks_for_ecn(&self) -> bool {
+        self.config.ecn == EcnPolicy::Ask || self.congestion.needs_ecn()
     }
 
     /// The peer's SYN or SYN-ACK arrived. RFC 3168, section 6.1.1: a SYN asks with ECE and CWR, a
@@ -33,10 +39,11 @@ impl Connection {
     pub(crate) fn negotiate_ecn(&mut self, syn: &Repr) {
         let asked = (syn.has(Flags::ECE), syn.has(Flags::CWR));
         self.ecn.enabled = match self.state {
-            State::SynSent if syn.has(Flags::ACK) => {
-                self.config.ecn == EcnPolicy::Ask && asked == (true, false)
+            State::SynSent if syn.has(Flags::ACK) => self.asks_for_ecn() && asked == (true, false),
+            _ => {
+                let may = self.config.ecn != EcnPolicy::Never || self.congestion.needs_ecn();
+                may && asked == (true, true)
             }
-            _ => self.config.ecn != EcnPolicy::Never && asked == (true, true),
         };
     }
 
@@ -51,6 +58,9 @@ impl Connection {
             // Linux: the sender, which may be down to one segment, must not wait for a delayed ACK.
             self.pending.ack = true;
         }
+        if self.congestion.needs_ecn() {
+            return self.echo_exactly(codepoint == Ecn::Ce);
+        }
         match codepoint {
             Ecn::Ce => {
                 if !self.ecn.echoing {
@@ -63,6 +73,21 @@ impl Connection {
             Ecn::NotEct => {}
             Ecn::Ect0 | Ecn::Ect1 => self.ecn.seen = true,
         }
+    }
+
+    /// RFC 8257, section 3.2: every ACK tells of the segments that it covers whether they were marked.
+    /// "When receiving packets, the CE codepoint MUST be processed as follows: If the CE codepoint is set
+    /// and DCTCP.CE is false, set DCTCP.CE to true and send an immediate ACK." And the other way round.
+    fn echo_exactly(&mut self, marked: bool) {
+        self.ecn.seen = true;
+        if marked != self.ecn.marked {
+            if self.timers.delayed_ack.is_some() && self.delack.scheduled {
+                self.pending.earlier_ack = Some((self.rcv.nxt, self.ecn.marked));
+            }
+            self.pending.ack = true;
+            self.ecn.marked = marked;
+        }
+        self.ecn.echoing = marked;
     }
 
     /// Whether an ACK says that our segments were marked.
@@ -96,7 +121,8 @@ impl Connection {
         let mut flags = Flags::empty();
         flags.set(Flags::ECE, self.ecn.echoing);
         if !new_data {
-            return (flags, Ecn::NotEct);
+            let ecn = if self.congestion.needs_ecn() { Ecn::Ect0 } else { Ecn::NotEct };
+            return (flags, ecn);
         }
         flags.set(Flags::CWR, std::mem::take(&mut self.ecn.announce));
         (flags, Ecn::Ect0)

@@ -21,6 +21,9 @@ pub enum TcpError {
     /// The network said that the network cannot be reached: `ENETUNREACH`.
     #[error("network is unreachable")]
     NetworkUnreachable,
+    /// The peer's host does not speak TCP: `ENOPROTOOPT`.
+    #[error("protocol not available")]
+    NoProtocol,
     /// [`abort`](crate::Connection::abort) while a call was waiting: `ECONNABORTED`.
     #[error("connection aborted")]
     Aborted,

@@ -80,6 +80,32 @@ pub struct Info {
     pub delivered: u32,
     /// `tcpi_notsent_bytes`.
     pub unsent_bytes: u32,
+    /// `tcpi_delivered_ce`: those of the delivered whose ACK echoed a congestion mark.
+    pub delivered_marked: u32,
+    /// `tcpi_delivery_rate_app_limited`.
+    pub delivery_rate_app_limited: bool,
+    /// `tcpi_data_segs_in`.
+    pub data_segments_in: u32,
+    /// `tcpi_data_segs_out`.
+    pub data_segments_out: u32,
+    /// `tcpi_bytes_sent`, retransmissions included.
+    pub bytes_sent: u64,
+    /// `tcpi_bytes_retrans`.
+    pub bytes_retransmitted: u64,
+    /// `tcpi_dsack_dups`.
+    pub dsacks: u32,
+    /// `tcpi_reord_seen`.
+    pub reordering_seen: u32,
+    /// `tcpi_rcv_ooopack`: segments that arrived behind a hole.
+    pub out_of_order: u32,
+    /// `tcpi_busy_time`: something was to be sent or acknowledged.
+    pub busy_time: SimDuration,
+    /// `tcpi_rwnd_limited`: of that, the peer's window was the limit.
+    pub window_limited: SimDuration,
+    /// `tcpi_sndbuf_limited`: of that, the send buffer was.
+    pub buffer_limited: SimDuration,
+    /// The greatest rate that the program allows (`tcpi_max_pacing_rate`).
+    pub max_pacing_rate: u64,
     /// The peer's window in bytes (`tcpi_snd_wnd`).
     pub send_window: u32,
     /// Our window as last announced, in bytes (`tcpi_rcv_wnd`).

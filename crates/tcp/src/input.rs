@@ -73,6 +73,7 @@ impl Connection {
         }
         if !payload.is_empty() || segment.has(Flags::FIN) {
             if !payload.is_empty() {
+                self.stats.data_segments_in = self.stats.data_segments_in.wrapping_add(1);
                 self.on_data_ecn(segment, ecn);
             }
             self.process_text(seq, segment, payload, now);
@@ -187,7 +188,8 @@ impl Connection {
         let was_empty = self.rcv.readable() == 0;
         match self.rcv.insert(seq, payload, fin) {
             Arrival::InOrder => self.on_in_order(segment, payload.len(), had_holes, was_empty, now),
-            Arrival::OutOfOrder | Arrival::Useless => {
+            arrival @ (Arrival::OutOfOrder | Arrival::Useless) => {
+                self.stats.out_of_order += u32::from(arrival == Arrival::OutOfOrder);
                 // RFC 5681, section 4.2: "Out-of-order data segments SHOULD be acknowledged
                 // immediately, in order to accelerate loss recovery."
                 if seq < self.rcv.nxt {

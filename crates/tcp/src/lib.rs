@@ -65,12 +65,13 @@
 //!
 //! # Not covered
 //!
-//! Accurate ECN, urgent data, TCP Fast Open, SYN cookies, MD5 and AO signatures, path MTU probing, pacing (the rate is
-//! computed, algorithms that need it are not there).
+//! Accurate ECN, urgent data, TCP Fast Open, SYN cookies, MD5 and AO signatures, path MTU probing.
 #![forbid(unsafe_code)]
 
 mod accept;
 mod ack;
+mod bbr;
+mod chrono;
 mod close;
 mod config;
 pub mod congestion;
@@ -78,6 +79,7 @@ mod connect;
 mod connection;
 mod cubic;
 mod cwnd_use;
+mod dctcp;
 mod delack;
 mod ecn;
 mod error;
@@ -85,6 +87,7 @@ mod info;
 mod input;
 mod listen;
 mod output;
+mod pacing;
 mod query;
 mod rate;
 mod rcv;

@@ -1,5 +1,6 @@
 //! What to send next, and the segment that carries it.
 
+use crate::congestion::Restart;
 use crate::connection::{Connection, Probe, SegmentMeta};
 use crate::timers::Retransmit;
 use crate::{Ecn, Flags, Repr, State, seq64};
@@ -30,6 +31,9 @@ impl Connection {
     ) -> Option<SegmentMeta> {
         if let Some(reset) = self.pending.reset.take() {
             return Some(self.emit(reset, (0, 0), Ecn::NotEct, out));
+        }
+        if let Some((ack, marked)) = self.pending.earlier_ack.take() {
+            return Some(self.send_earlier_ack(ack, marked, now, out));
         }
         match self.state {
             State::Closed => None,
@@ -64,7 +68,17 @@ impl Connection {
         self.snd.nxt = self.snd.initial + 1;
         self.pending.ack = false;
         self.arm_handshake_timer(now);
-        Some(self.emit(repr, (0, 0), Ecn::NotEct, out))
+        let ecn = if self.congestion.needs_ecn() { Ecn::Ect0 } else { Ecn::NotEct };
+        Some(self.emit(repr, (0, 0), ecn, out))
+    }
+
+    /// The ACK that was delayed when the marks changed (RFC 8257, section 3.2).
+    fn send_earlier_ack(&mut self, ack: u64, marked: bool, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
+        let mut repr = self.header(Flags::empty(), self.snd.nxt, now);
+        repr.flags.set(Flags::ECE, marked);
+        repr.ack = seq64::wire(ack);
+        repr.window = (self.rcv.window >> self.rcv.scale) as u16;
+        self.emit(repr, (0, 0), Ecn::Ect0, out)
     }
 
     fn transmit_ack(&mut self, now: SimTime, out: &mut Vec<u8>) -> Option<SegmentMeta> {
@@ -96,6 +110,10 @@ impl Connection {
             self.validate_window(now);
             return None;
         }
+        if self.must_pace(now) {
+            self.validate_window(now);
+            return None;
+        }
         if self.in_flight() < self.window.cwnd {
             if self.recovery.new_data_only {
                 if let Some(end) = self.next_new_segment() {
@@ -117,7 +135,9 @@ impl Connection {
                 self.delivery.note_app_limited(self.in_flight());
             }
         }
+        self.end_chunk();
         self.validate_window(now);
+        self.note_limit(now);
         let waiting = self.snd.flight.is_empty() && self.snd.nxt < self.snd.end();
         if waiting && self.timers.retransmit.is_none() {
             self.arm_window_probe(now);
@@ -175,7 +195,12 @@ impl Connection {
         let start = self.snd.nxt;
         let nothing_in_flight = self.snd.flight.is_empty();
         if nothing_in_flight && self.stats.data_sent_at < now {
-            self.congestion.on_restart(now.since(self.stats.data_sent_at));
+            let restart = Restart {
+                idle: now.since(self.stats.data_sent_at),
+                app_limited: self.delivery.is_app_limited(),
+                mss: self.snd.mss,
+            };
+            self.congestion.on_restart(&mut self.window, restart, now);
         }
         let rate = self.delivery.stamp(nothing_in_flight, now);
         self.snd.flight.push(start, end, now, rate);
@@ -294,6 +319,12 @@ impl Connection {
         }
         repr.window = self.rcv.announce_window();
         self.note_ack_sent();
+        if payload.1 > payload.0 {
+            self.stats.data_segments_out = self.stats.data_segments_out.wrapping_add(1);
+            self.stats.bytes_sent += payload.1 - payload.0;
+            self.stats.bytes_retransmitted += if new { 0 } else { payload.1 - payload.0 };
+            self.note_paced((payload.1 - payload.0) as usize, now);
+        }
         self.emit(repr, payload, ecn, out)
     }
 
@@ -327,18 +358,6 @@ impl Connection {
             if payload.1 > payload.0 { self.snd.bytes(payload.0, payload.1) } else { (&[][..], &[][..]) };
         repr.append(self.local.ip(), self.remote.ip(), bytes, out);
         SegmentMeta { payload_len: (payload.1 - payload.0) as usize, ecn }
-    }
-
-    /// The pacing rate in bytes a second: twice (in slow start) or 1.2 times the window per round
-    /// trip (`tcp_update_pacing_rate`).
-    pub(crate) fn pacing_rate(&self) -> u64 {
-        if let Some(rate) = self.congestion.pacing_rate() {
-            return rate;
-        }
-        let Some(srtt) = self.rtt.srtt() else { return u64::MAX };
-        let window = u64::from(self.window.cwnd.max(self.snd.flight.len())) * self.snd.mss as u64;
-        let percent = if self.window.cwnd < self.window.ssthresh / 2 { 200 } else { 120 };
-        (u128::from(window) * percent * 10_000_000 / u128::from(srtt.as_nanos().max(1))) as u64
     }
 
     fn small_queue(&self) -> u64 {

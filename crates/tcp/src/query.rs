@@ -1,5 +1,6 @@
 //! What the socket layer asks: readiness, errors, sizes, `TCP_INFO`.
 
+use crate::chrono::Limit;
 use crate::connection::Connection;
 use crate::recovery::{DUP_THRESHOLD, Phase};
 use crate::{Events, Info, Readiness, Seq, State, TcpError, seq64};
@@ -56,6 +57,17 @@ impl Connection {
     /// `SO_ERROR`: the error is given once.
     pub fn take_error(&mut self) -> Option<TcpError> {
         self.error.take()
+    }
+
+    /// The same, and else what ICMP said without ending the connection: as `SO_ERROR` does it.
+    pub fn take_any_error(&mut self) -> Option<TcpError> {
+        self.error.take().or_else(|| self.soft_error.take())
+    }
+
+    /// Whether `seq` lies between the first unacknowledged number and the next to be sent.
+    pub fn is_in_flight(&self, seq: Seq) -> bool {
+        let seq = seq64::unwrap(seq, self.snd.una);
+        (self.snd.una..=self.snd.nxt).contains(&seq)
     }
 
     /// The error that `take_error` would give.
@@ -142,12 +154,35 @@ impl Connection {
             segments_in: self.stats.segments_in,
             delivered: self.delivery.delivered as u32,
             unsent_bytes: self.snd.unsent() as u32,
+            delivered_marked: self.delivery.marked as u32,
+            delivery_rate_app_limited: self.delivery.latest_app_limited,
+            data_segments_in: self.stats.data_segments_in,
+            data_segments_out: self.stats.data_segments_out,
+            bytes_sent: self.stats.bytes_sent,
+            bytes_retransmitted: self.stats.bytes_retransmitted,
+            dsacks: self.stats.dsacks,
+            reordering_seen: self.recovery.rack.reorderings,
+            out_of_order: self.stats.out_of_order,
+            busy_time: self.chrono.total(now),
+            window_limited: self.chrono.of(Limit::Window, now),
+            buffer_limited: self.chrono.of(Limit::Buffer, now),
+            max_pacing_rate: self.pacing.max_rate.unwrap_or(u64::MAX),
             send_window: self.snd.window as u32,
             receive_window: self.rcv.window,
             since_data_sent: now.since(self.stats.data_sent_at),
             since_data_received: now.since(self.delack.last_data_at),
             since_ack_received: now.since(self.stats.ack_received_at),
         }
+    }
+
+    /// Segments sent again and retransmission timeouts so far.
+    pub fn retransmissions(&self) -> (u32, u32) {
+        (self.stats.total_retransmitted, self.stats.timeouts)
+    }
+
+    /// Whether the handshake was ever complete.
+    pub fn was_established(&self) -> bool {
+        self.stats.established
     }
 
     /// Our address.

@@ -1,19 +1,37 @@
 //! Delivery rate estimation (the Internet draft behind BBR; Linux's `tcp_rate.c`).
 
 use crate::scoreboard::RateStamp;
-use belljar_base::SimTime;
+use belljar_base::{SimDuration, SimTime};
 
 /// How much has been delivered, and since when.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeliveryRate {
     /// Segments delivered over the life of the connection.
     pub delivered: u64,
+    /// Those of them whose ACK echoed a congestion mark.
+    pub marked: u64,
     delivered_at: SimTime,
     first_sent_at: SimTime,
     /// Samples are limited by the program until this many are delivered.
     app_limited_until: u64,
-    /// The last sample in bytes a second.
+    /// The last sample in bytes a second, and whether the program limited it.
     pub latest: u64,
+    pub latest_app_limited: bool,
+}
+
+/// What one ACK says about the rate of delivery.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RateSample {
+    /// What it was measured over; zero if it says nothing.
+    pub interval: SimDuration,
+    /// Segments delivered in that.
+    pub delivered: u64,
+    /// Segments delivered before it.
+    pub prior_delivered: u64,
+    /// The program limited it.
+    pub app_limited: bool,
+    /// Bytes a second; 0 if it says nothing.
+    pub rate: u64,
 }
 
 impl DeliveryRate {
@@ -36,17 +54,17 @@ impl DeliveryRate {
         self.app_limited_until = (self.delivered + u64::from(in_flight)).max(1);
     }
 
-    /// An ACK delivered `segments`, of which `newest` was sent last. Gives bytes a second (0 if
-    /// there is nothing to say) and whether the program was the limit.
+    /// An ACK delivered `segments`, of which `newest` was sent last.
     pub(crate) fn sample(
         &mut self,
         segments: u32,
         newest: Option<(SimTime, RateStamp)>,
         mss: usize,
+        min_rtt: Option<SimDuration>,
         now: SimTime,
-    ) -> (u64, bool) {
+    ) -> RateSample {
         self.delivered += u64::from(segments);
-        let Some((sent_at, stamp)) = newest else { return (0, false) };
+        let Some((sent_at, stamp)) = newest else { return RateSample::default() };
         self.delivered_at = now;
         self.first_sent_at = sent_at;
         if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
@@ -55,15 +73,35 @@ impl DeliveryRate {
         // The slower of the two phases: ACKs may be compressed, sending may be bursty.
         let send = sent_at.since(stamp.first_sent_at);
         let receive = now.since(stamp.delivered_at);
-        let interval = send.max(receive).as_nanos();
-        if interval == 0 {
-            return (0, stamp.app_limited);
+        let mut sample = RateSample {
+            interval: send.max(receive),
+            delivered: self.delivered - stamp.delivered,
+            prior_delivered: stamp.delivered,
+            app_limited: stamp.app_limited,
+            rate: 0,
+        };
+        // What took less than a round trip says nothing of the path.
+        if sample.interval.is_zero() || min_rtt.is_some_and(|min| sample.interval < min) {
+            sample.interval = SimDuration::ZERO;
+            return sample;
         }
-        let bytes = (self.delivered - stamp.delivered) * mss as u64;
-        let rate = (u128::from(bytes) * 1_000_000_000 / u128::from(interval)) as u64;
-        if !stamp.app_limited || rate > self.latest {
-            self.latest = rate;
+        let bytes = sample.delivered * mss as u64;
+        sample.rate =
+            (u128::from(bytes) * 1_000_000_000 / u128::from(sample.interval.as_nanos().max(1))) as u64;
+        if !stamp.app_limited || sample.rate > self.latest {
+            self.latest = sample.rate;
+            self.latest_app_limited = stamp.app_limited;
         }
-        (rate, stamp.app_limited)
+        sample
+    }
+
+    /// When something was last delivered.
+    pub(crate) fn delivered_at(&self) -> SimTime {
+        self.delivered_at
+    }
+
+    /// Whether the program is the limit at present.
+    pub(crate) fn is_app_limited(&self) -> bool {
+        self.app_limited_until > 0
     }
 }

@@ -333,6 +333,8 @@ impl Receiver {
         let mut blocks = SackBlocks::default();
         let ranges = self.duplicate.take().into_iter().chain(self.recent.iter().copied());
         for (start, end) in ranges.take(max) {
+            // A FIN behind the range counts as received, too.
+            let end = end + u64::from(self.pending_fin == Some(end));
             blocks.push(seq64::wire(start), seq64::wire(end));
         }
         blocks

@@ -11,7 +11,7 @@ pub(crate) const DUP_THRESHOLD: u32 = 3;
 
 /// Linux's `TCP_CA_*` states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Phase {
+pub enum Phase {
     /// Nothing suspicious.
     Open,
     /// Duplicate ACKs or SACKs, not enough to call it loss.
@@ -45,6 +45,8 @@ pub(crate) struct Recovery {
     pub rack: Rack,
     /// The last timeout may prove spurious (RFC 5682): what is acknowledged next tells.
     frto: bool,
+    /// Judgements of loss before the present ACK.
+    pub lost_before_ack: u64,
     /// Until the next ACK only new data is sent: its acknowledgment is F-RTO's test.
     pub new_data_only: bool,
     /// SND.NXT when a tail loss probe was sent, and whether it was a retransmission.
@@ -67,6 +69,8 @@ pub(crate) struct Rack {
     latest: Option<(SimTime, u64)>,
     rtt: SimDuration,
     pub reordering_seen: bool,
+    /// How often it was.
+    pub reorderings: u32,
     /// The reordering window in quarters of the least round trip.
     window_steps: u32,
 }
@@ -108,6 +112,7 @@ impl Recovery {
             duplicates: 0,
             rack: Rack { window_steps: 1, ..Rack::default() },
             frto: false,
+            lost_before_ack: 0,
             new_data_only: false,
             tail_probe: None,
         }
@@ -146,6 +151,8 @@ pub(crate) struct AckSummary {
     pub newly_sacked: u32,
     /// Something below [`Recovery::high`] was delivered that was sent only once.
     pub original_delivered: bool,
+    /// SND.UNA moved by less than a full segment.
+    pub small_step: bool,
     /// The ACK carried neither data, nor a new window, nor anything new.
     pub duplicate: bool,
     /// It reported something that was received twice: the end of that.
@@ -160,7 +167,6 @@ impl Connection {
     /// The state machine of loss recovery for one ACK.
     pub(crate) fn recover(&mut self, ack: &AckSummary, now: SimTime) {
         self.recovery.new_data_only = false;
-        let lost_before = self.snd.flight.ever_lost();
         self.on_tail_probe_acked(ack);
         if let Some(end) = ack.dsack {
             self.on_dsack(end);
@@ -207,8 +213,9 @@ impl Connection {
                 self.recovery.phase = if suspicious { Phase::Disorder } else { Phase::Open };
             }
         }
-        if matches!(self.recovery.phase, Phase::Recovery | Phase::Reduced) {
-            self.reduce_proportionally(ack, self.snd.flight.ever_lost() > lost_before);
+        if matches!(self.recovery.phase, Phase::Recovery | Phase::Reduced) && !self.congestion.rules_window()
+        {
+            self.reduce_proportionally(ack, self.snd.flight.ever_lost() > self.recovery.lost_before_ack);
         }
     }
 
@@ -298,8 +305,10 @@ impl Connection {
         self.detect_losses(now);
         if self.snd.flight.has_to_retransmit() && self.recovery.phase < Phase::Recovery {
             self.enter_recovery();
-            let window = self.in_flight() + 1;
-            self.window.cwnd = window.min(self.window.cwnd);
+            if !self.congestion.rules_window() {
+                let window = self.in_flight() + 1;
+                self.window.cwnd = window.min(self.window.cwnd);
+            }
         }
         if self.timers.retransmit.is_none() {
             self.rearm_rto(now);
@@ -318,6 +327,7 @@ impl Connection {
             self.save_for_undo();
             self.window.ssthresh = self.congestion.ssthresh(&self.window);
         }
+        self.congestion.on_recovery(&mut self.window);
         self.start_reduction(Phase::Recovery);
     }
 
@@ -388,7 +398,9 @@ impl Connection {
             self.undo();
         }
         match self.recovery.phase {
-            Phase::Recovery | Phase::Reduced => self.window.cwnd = self.window.ssthresh.max(1),
+            Phase::Recovery | Phase::Reduced if !self.congestion.rules_window() => {
+                self.window.cwnd = self.window.ssthresh.max(1);
+            }
             _ => {}
         }
         self.recovery.phase = Phase::Open;

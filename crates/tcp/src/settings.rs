@@ -1,5 +1,6 @@
 //! Socket options that may change at any time.
 
+use crate::congestion::Start;
 use crate::connection::Connection;
 use crate::{CongestionAlgorithm, Keepalive, congestion};
 use belljar_base::{SimDuration, SimTime};
@@ -39,11 +40,36 @@ impl Connection {
     }
 
     /// `TCP_CONGESTION`.
-    pub fn set_congestion(&mut self, algorithm: CongestionAlgorithm, _now: SimTime) {
-        if self.congestion.name() != algorithm.name() {
+    pub fn set_congestion(&mut self, algorithm: CongestionAlgorithm, now: SimTime) {
+        if self.config.congestion != algorithm {
             self.config.congestion = algorithm;
-            self.congestion = congestion::instantiate(algorithm);
+            self.start_congestion_control(now);
         }
+    }
+
+    /// Begins the chosen algorithm with what is known now.
+    pub(crate) fn start_congestion_control(&mut self, now: SimTime) {
+        let start = Start {
+            random: self.config.timestamp_offset,
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min(),
+            cwnd: self.window.cwnd,
+            mss: self.snd.mss,
+            next: self.snd.nxt,
+            now,
+        };
+        let synchronised = self.state.is_synchronised();
+        let algorithm = match self.config.congestion {
+            // Linux: without ECN on both sides it does as Reno does.
+            CongestionAlgorithm::Dctcp if synchronised && !self.ecn.enabled => CongestionAlgorithm::Reno,
+            algorithm => algorithm,
+        };
+        self.congestion = congestion::instantiate(algorithm, &start);
+    }
+
+    /// `SO_MAX_PACING_RATE` in bytes a second; turns pacing on.
+    pub fn set_max_pacing_rate(&mut self, rate: Option<u64>) {
+        self.pacing.max_rate = rate;
     }
 
     /// The algorithm in use.

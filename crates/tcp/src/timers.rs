@@ -29,6 +29,8 @@ pub(crate) struct Timers {
     pub delayed_ack: Option<SimTime>,
     /// ACKs of out-of-order data wait until then.
     pub compressed_ack: Option<SimTime>,
+    /// Pacing lets the next segment go then.
+    pub pacing: Option<SimTime>,
     pub keepalive: Option<SimTime>,
     /// The end of TIME-WAIT, or of an orphan's FIN-WAIT-2.
     pub lifetime: Option<SimTime>,
@@ -37,7 +39,7 @@ pub(crate) struct Timers {
 impl Timers {
     fn next(&self) -> Option<SimTime> {
         let retransmit = self.retransmit.map(|(at, _)| at);
-        [retransmit, self.delayed_ack, self.compressed_ack, self.keepalive, self.lifetime]
+        [retransmit, self.delayed_ack, self.compressed_ack, self.pacing, self.keepalive, self.lifetime]
             .into_iter()
             .flatten()
             .min()
@@ -67,6 +69,7 @@ impl Connection {
                 self.pending.ack = true;
             }
         }
+        self.timers.pacing = self.timers.pacing.filter(|&at| at > now);
         if self.timers.compressed_ack.is_some_and(|at| at <= now) {
             self.timers.compressed_ack = None;
             self.pending.ack |= self.delack.compressed > 0;
@@ -184,6 +187,7 @@ impl Connection {
             self.fail(self.soft_error.unwrap_or(TcpError::TimedOut));
             return;
         }
+        self.stats.timeouts = self.stats.timeouts.wrapping_add(1);
         self.enter_loss(now);
         self.recovery.timeouts = self.recovery.timeouts.saturating_add(1);
         self.rtt.back_off();
@@ -268,7 +272,7 @@ impl Connection {
             None => self.probes_sent >= keepalive.probes,
         };
         if exhausted {
-            self.send_reset();
+            self.send_reset(now);
             self.fail(TcpError::TimedOut);
             return;
         }

@@ -15,6 +15,7 @@ const NAME_LEN: usize = 16;
 
 const SIOCINQ: u64 = c::FIONREAD;
 const SIOCOUTQ: u64 = c::TIOCOUTQ;
+const SIOCOUTQNSD: u64 = 0x894b;
 const SIOCATMARK: u64 = 0x8905;
 const SIOCGSTAMP: u64 = 0x8906;
 const SIOCGIFNAME: u64 = 0x8910;
@@ -53,6 +54,10 @@ pub fn socket_ioctl(call: &mut Call<'_>, key: SocketKey, request: u64, arg: u64)
         }
         SIOCOUTQ => {
             let n = call.host.socket_unsent_bytes(key)?;
+            call.write(arg, &(n as i32))?;
+        }
+        SIOCOUTQNSD => {
+            let n = crate::net::tcp::never_sent_bytes(call.host, key)?;
             call.write(arg, &(n as i32))?;
         }
         SIOCATMARK => call.write(arg, &0i32)?,

@@ -16,6 +16,7 @@ pub mod ping;
 mod proc;
 mod resolver;
 mod samples;
+mod snmp;
 pub mod socket;
 mod sockopt;
 pub mod sysctl;
@@ -70,6 +71,32 @@ pub struct StackCounters {
     pub listen_overflows: u64,
     /// Resets sent for segments that belong to no connection.
     pub tcp_resets_sent: u64,
+    /// IP packets received, and those that sockets sent.
+    pub ip_in: u64,
+    /// See `ip_in`.
+    pub ip_out: u64,
+    /// ICMP messages received.
+    pub icmp_in: u64,
+    /// Connections begun by `connect(2)`.
+    pub tcp_active_opens: u64,
+    /// Connections begun by a SYN for a listener.
+    pub tcp_passive_opens: u64,
+    /// Connections that ended before their handshake was complete.
+    pub tcp_attempt_fails: u64,
+    /// Connections that a reset ended.
+    pub tcp_resets: u64,
+    /// TCP segments received, sent, and of those sent again.
+    pub tcp_in: u64,
+    /// See `tcp_in`.
+    pub tcp_out: u64,
+    /// See `tcp_in`.
+    pub tcp_retransmitted: u64,
+    /// Retransmission timeouts.
+    pub tcp_timeouts: u64,
+    /// UDP datagrams received by a socket, and sent.
+    pub udp_in: u64,
+    /// See `udp_in`.
+    pub udp_out: u64,
 }
 
 /// Everything that a host keeps of its network.

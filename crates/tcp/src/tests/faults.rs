@@ -2,7 +2,7 @@
 //! A failure names the seed; `run(seed)` replays it.
 
 use super::util::{Link, World};
-use crate::{Config, CongestionAlgorithm, State, TcpError};
+use crate::{Config, CongestionAlgorithm, EcnPolicy, State, TcpError};
 use belljar_base::{Seed, SimDuration, SimTime};
 
 /// A random link, random configurations, both directions at once.
@@ -14,6 +14,8 @@ fn run(seed: u64) {
     link.queue = [usize::MAX, 20_000, 100_000][dice.below(3) as usize];
     link.loss = [0.0, 0.01, 0.05, 0.1, 0.2, 0.3][dice.below(6) as usize];
     link.duplicate = [0.0, 0.02, 0.2][dice.below(3) as usize];
+    link.damage = [0.0, 0.0, 0.02][dice.below(3) as usize];
+    link.mark_above = [usize::MAX, 20_000][dice.below(2) as usize];
     link.reorder = [0.0, 0.05, 0.5][dice.below(3) as usize];
     link.reorder_by = delay.saturating_mul(1 + dice.below(4)).max(SimDuration::from_micros(100));
     let mut config = || Config {
@@ -21,8 +23,9 @@ fn run(seed: u64) {
         sack: !dice.chance(0.2),
         timestamps: !dice.chance(0.2),
         window_scaling: !dice.chance(0.2),
+        ecn: [EcnPolicy::Accept, EcnPolicy::Ask, EcnPolicy::Never][dice.below(3) as usize],
         timestamp_offset: dice.next_u32(),
-        congestion: CongestionAlgorithm::ALL[dice.below(2) as usize],
+        congestion: CongestionAlgorithm::ALL[dice.below(4) as usize],
         receive_buffer: [None, None, Some(4608), Some(65_536)][dice.below(4) as usize],
         send_buffer: [None, None, Some(4608), Some(65_536)][dice.below(4) as usize],
         retries2: 60,

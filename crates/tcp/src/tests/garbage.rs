@@ -70,7 +70,7 @@ fn run(seed: u64) {
                 3 => solo.tcp.set_keepalive(Some(Keepalive::default()), solo.now),
                 4 => solo.tcp.set_receive_buffer(2304 + dice.below(100_000) as u32),
                 5 => solo.tcp.on_path_mtu(dice.below(1500) as u16, solo.now),
-                _ => solo.tcp.set_congestion(CongestionAlgorithm::ALL[dice.below(2) as usize], solo.now),
+                _ => solo.tcp.set_congestion(CongestionAlgorithm::ALL[dice.below(4) as usize], solo.now),
             },
             10 if dice.chance(0.1) => solo.tcp.shutdown_write(solo.now),
             11 if dice.chance(0.02) => solo.tcp.close(solo.now),

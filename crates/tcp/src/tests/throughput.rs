@@ -58,3 +58,49 @@ fn no_delay_and_huge_segments() {
     assert!(world.now < SimTime::from_nanos(100_000_000), "{}", world.now);
     assert!(world.ends.iter().all(|end| end.tcp.info(world.now).total_retransmitted == 0), "{world:?}");
 }
+
+/// BBR's model of the path needs neither a full queue nor the absence of loss.
+#[test]
+fn bbr_fills_the_path_with_little_queue_and_through_loss() {
+    for (mbit, rtt_ms, loss) in [(10, 20, 0.0), (100, 40, 0.0), (50, 40, 0.01), (5, 10, 0.05)] {
+        let mut link = Link::new(mbit * 1_000_000, SimDuration::from_millis(rtt_ms / 2));
+        link.loss = loss;
+        let config = Config { congestion: CongestionAlgorithm::Bbr, ..Config::default() };
+        let mut world = World::new(link, [config.clone(), config], 11);
+        world.ends[0].to_send = u64::MAX;
+        world.run_until(SimTime::from_secs(4));
+        let before = world.ends[1].received;
+        world.run_until(SimTime::from_secs(34));
+        let share = (world.ends[1].received - before) as f64 / 30.0 / (mbit as f64 * 125e3 * 1448.0 / 1520.0);
+        let srtt = world.ends[0].tcp.info(world.now).rtt;
+        println!("{mbit} Mbit/s x {rtt_ms} ms, loss {loss}: {share:.3}, srtt {srtt}");
+        // A probe of the least round trip every ten seconds costs two per cent.
+        assert!(share > if loss > 0.0 { 0.8 } else { 0.92 }, "{mbit} x {rtt_ms}, {loss}: {share}");
+        assert!(srtt < SimDuration::from_millis(2 * rtt_ms + 5), "{srtt}");
+    }
+}
+
+/// RFC 8257: the queue stays about where the switch begins to mark, and the link stays busy; one that
+/// halves its window at a mark needs a longer queue for that.
+#[test]
+fn dctcp_keeps_the_queue_short_and_the_link_busy() {
+    let run = |congestion, mark_above| {
+        let mut link = Link::new(1_000_000_000, SimDuration::from_micros(100));
+        link.mark_above = mark_above;
+        let config = Config { congestion, ecn: crate::EcnPolicy::Ask, ..Config::default() };
+        let mut world = World::new(link, [config.clone(), config], 5);
+        world.ends[0].to_send = u64::MAX;
+        world.run_until(SimTime::from_nanos(100_000_000));
+        let before = world.ends[1].received;
+        world.run_until(SimTime::from_nanos(400_000_000));
+        let share = (world.ends[1].received - before) as f64 / 0.3 / (125e6 * 1448.0 / 1520.0);
+        println!("{} at {mark_above}: {share:.3}, {} marked", congestion.name(), world.ends[0].marked);
+        assert!(world.ends[0].tcp.info(world.now).total_retransmitted == 0);
+        assert!(world.ends[0].marked > 0);
+        share
+    };
+    let dctcp = run(CongestionAlgorithm::Dctcp, 8_000);
+    assert!(dctcp > 0.95, "{dctcp}");
+    let reno = run(CongestionAlgorithm::Reno, 8_000);
+    assert!(reno < dctcp - 0.02, "{reno} {dctcp}");
+}

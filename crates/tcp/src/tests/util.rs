@@ -16,7 +16,11 @@ pub(crate) struct Link {
     pub delay: SimDuration,
     /// Bytes that wait for transmission before more are dropped.
     pub queue: usize,
+    /// Packets that find more bytes than this waiting are marked, if they may be.
+    pub mark_above: usize,
     pub loss: f64,
+    /// The chance that a bit of a segment is flipped.
+    pub damage: f64,
     pub duplicate: f64,
     /// The chance that a segment is held back, and for how long at most.
     pub reorder: f64,
@@ -29,7 +33,9 @@ impl Link {
             rate,
             delay,
             queue: usize::MAX,
+            mark_above: usize::MAX,
             loss: 0.0,
+            damage: 0.0,
             duplicate: 0.0,
             reorder: 0.0,
             reorder_by: SimDuration::ZERO,
@@ -51,6 +57,9 @@ pub(crate) struct End {
     pub events: Events,
     device_free_at: SimTime,
     device_queue: usize,
+    /// The most bytes that ever waited, and packets that were marked.
+    pub longest_queue: usize,
+    pub marked: u64,
     pattern: Vec<u8>,
 }
 
@@ -61,7 +70,7 @@ pub(crate) type Seen = (SimTime, usize, Repr, usize);
 pub(crate) type Filter = Box<dyn FnMut(SimTime, usize, &Repr, usize) -> bool>;
 
 enum Happening {
-    Arrive(usize, Vec<u8>),
+    Arrive(usize, Vec<u8>, Ecn),
     Departed(usize, usize),
 }
 
@@ -111,6 +120,8 @@ impl End {
             events: Events::empty(),
             device_free_at: SimTime::ZERO,
             device_queue: 0,
+            longest_queue: 0,
+            marked: 0,
             pattern,
         }
     }
@@ -211,13 +222,13 @@ impl World {
                 self.buffer = bytes;
                 break;
             };
-            self.transmit(end, &bytes, meta.payload_len);
+            self.transmit(end, &bytes, meta.payload_len, meta.ecn);
             self.buffer = bytes;
         }
         self.ends[end].events |= self.ends[end].tcp.take_events();
     }
 
-    fn transmit(&mut self, end: usize, bytes: &[u8], payload_len: usize) {
+    fn transmit(&mut self, end: usize, bytes: &[u8], payload_len: usize, mut ecn: Ecn) {
         self.segments += 1;
         let packet = Packet::new_checked(bytes).expect("a segment");
         let repr = Repr::parse(&packet);
@@ -232,7 +243,12 @@ impl World {
         if this.device_queue + wire > self.link.queue {
             return;
         }
+        if this.device_queue > self.link.mark_above && ecn != Ecn::NotEct {
+            ecn = Ecn::Ce;
+            this.marked += 1;
+        }
         this.device_queue += wire;
+        this.longest_queue = this.longest_queue.max(this.device_queue);
         this.device_free_at =
             this.device_free_at.max(now) + SimDuration::serialisation(wire as u64, self.link.rate);
         let departs = this.device_free_at;
@@ -246,7 +262,12 @@ impl World {
             if self.stream.chance(self.link.reorder) {
                 at += SimDuration::from_picos(self.stream.below(self.link.reorder_by.as_picos()));
             }
-            self.schedule(at, Happening::Arrive(1 - end, bytes.to_vec()));
+            let mut copy = bytes.to_vec();
+            if self.stream.chance(self.link.damage) {
+                let bit = self.stream.below(8 * copy.len() as u64) as usize;
+                copy[bit / 8] ^= 1 << (bit % 8);
+            }
+            self.schedule(at, Happening::Arrive(1 - end, copy, ecn));
         }
     }
 
@@ -266,10 +287,16 @@ impl World {
                     self.ends[end].device_queue -= wire;
                     self.flush(end);
                 }
-                Happening::Arrive(end, bytes) => {
-                    let packet = Packet::new_checked(&bytes[..]).expect("a segment");
+                Happening::Arrive(end, bytes, ecn) => {
+                    // What is damaged is dropped as the stack below would.
+                    let Ok(packet) = Packet::new_checked(&bytes[..]) else { return true };
+                    if self.link.damage > 0.0
+                        && !packet.verify_checksum(address(1 - end).ip(), address(end).ip())
+                    {
+                        return true;
+                    }
                     let repr = Repr::parse(&packet);
-                    let disposition = self.ends[end].tcp.on_segment(&repr, packet.payload(), Ecn::NotEct, at);
+                    let disposition = self.ends[end].tcp.on_segment(&repr, packet.payload(), ecn, at);
                     assert_eq!(disposition, Disposition::Consumed);
                     self.flush(end);
                 }

@@ -6,8 +6,6 @@ use belljar_tcp::CongestionAlgorithm;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-pub(super) const SNMP: &str = "Ip: Forwarding DefaultTTL\nIp: 2 64\n";
-
 /// `/etc/hosts`: all hosts of the experiment by name.
 pub(super) fn hosts(host: &mut Host) -> String {
     let mut text = String::from("127.0.0.1\tlocalhost\n");
@@ -30,6 +28,16 @@ pub(super) fn resolv_conf(host: &mut Host) -> String {
 /// `net.ipv4.tcp_available_congestion_control`.
 pub(super) fn congestion_algorithms(_host: &mut Host) -> String {
     format!("{}\n", CongestionAlgorithm::ALL.map(CongestionAlgorithm::name).join(" "))
+}
+
+/// `/proc/net/snmp`.
+pub(super) fn snmp(host: &mut Host) -> String {
+    host.proc_net_snmp()
+}
+
+/// `/proc/net/netstat`.
+pub(super) fn netstat(host: &mut Host) -> String {
+    host.proc_net_netstat()
 }
 
 /// `/proc/net/dev`.

@@ -4,6 +4,7 @@ use super::input::{ICMPV6, Inbound};
 use super::{IpHeader, Outbound};
 use crate::host::Host;
 use belljar_linux_abi::Errno;
+use belljar_tcp::Seq;
 use belljar_wire::{checksum, protocol};
 use std::net::{IpAddr, SocketAddr};
 
@@ -46,6 +47,7 @@ pub fn fill_checksum(src: IpAddr, dst: IpAddr, message: &mut [u8]) {
 
 impl Host {
     pub(crate) fn icmp_input(&mut self, inbound: Inbound) {
+        self.net.counters.icmp_in += 1;
         let (src, dst) = (inbound.header.src, inbound.header.dst);
         let message = inbound.payload();
         let intact = match dst {
@@ -117,7 +119,7 @@ impl Host {
     /// An error about a packet that this host sent.
     fn icmp_error(&mut self, kind: u8, code: u8, inbound: &Inbound) {
         let quoted = &inbound.payload()[HEADER_LEN..];
-        let Some((src, dst, number)) = parse_quoted(quoted) else { return };
+        let Some((src, dst, number, seq)) = parse_quoted(quoted) else { return };
         let errno = match (inbound.header.dst.is_ipv4(), kind, code) {
             (true, kind::TIME_EXCEEDED, _) => Errno::EHOSTUNREACH,
             (true, _, 0 | 6 | 9) => Errno::ENETUNREACH,
@@ -130,15 +132,16 @@ impl Host {
             protocol::UDP => self.udp_error(src, dst, errno, (kind, code), inbound.header.src),
             protocol::TCP => {
                 let next_mtu = u16::from_be_bytes([inbound.payload()[6], inbound.payload()[7]]);
-                self.tcp_error(src, dst, errno, (errno == Errno::EMSGSIZE).then_some(next_mtu));
+                self.tcp_error(src, dst, Seq(seq), errno, (errno == Errno::EMSGSIZE).then_some(next_mtu));
             }
             _ => {}
         }
     }
 }
 
-/// Source, destination and protocol of the packet that an error quotes, which may be cut short.
-fn parse_quoted(quoted: &[u8]) -> Option<(SocketAddr, SocketAddr, u8)> {
+/// Source, destination and protocol of the packet that an error quotes, which may be cut short, and
+/// what TCP's sequence number would be.
+fn parse_quoted(quoted: &[u8]) -> Option<(SocketAddr, SocketAddr, u8, u32)> {
     let (src, dst, number, payload): (IpAddr, IpAddr, u8, &[u8]) = match quoted.first()? >> 4 {
         4 => {
             let header_len = usize::from(quoted[0] & 0xf) * 4;
@@ -152,5 +155,6 @@ fn parse_quoted(quoted: &[u8]) -> Option<(SocketAddr, SocketAddr, u8)> {
         _ => return None,
     };
     let port = |at: usize| Some(u16::from_be_bytes(payload.get(at..at + 2)?.try_into().ok()?));
-    Some((SocketAddr::new(src, port(0)?), SocketAddr::new(dst, port(2)?), number))
+    let seq = payload.get(4..8).map_or(0, |seq| u32::from_be_bytes(seq.try_into().expect("four bytes")));
+    Some((SocketAddr::new(src, port(0)?), SocketAddr::new(dst, port(2)?), number, seq))
 }

@@ -33,6 +33,7 @@ impl Inbound {
 impl Host {
     /// A packet was received on `interface`.
     pub(crate) fn ip_input(&mut self, interface: usize, packet: Vec<u8>) {
+        self.net.counters.ip_in += 1;
         let Ok((header, payload)) = IpHeader::parse(&packet) else {
             self.net.counters.malformed += 1;
             return self.recycle_buffer(packet);

@@ -29,6 +29,7 @@ impl Host {
     /// may not.
     pub(crate) fn ip_output(&mut self, outbound: Outbound) -> Result<(), Errno> {
         let Outbound { route, mut header, mut packet, cookie, loop_back } = outbound;
+        self.net.counters.ip_out += 1;
         let mtu = self.net.mtu(route.interface);
         header.id = self.net.next_ip_id;
         self.net.next_ip_id = self.net.next_ip_id.wrapping_add(1);

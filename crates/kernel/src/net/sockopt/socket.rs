@@ -86,8 +86,20 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
         | c::SO_PASSSEC
         | c::SO_LOCK_FILTER
         | c::SO_SELECT_ERR_QUEUE
-        | c::SO_MAX_PACING_RATE
         | c::SO_PEEK_OFF => keep(options, name, number),
+        c::SO_MAX_PACING_RATE => {
+            keep(options, name, number);
+            // As an unsigned number, of which all ones is no limit.
+            let rate = (number != -1).then_some(u64::from(number as u32));
+            if is_tcp {
+                let tcp = call.host.tcp(key);
+                tcp.options.max_pacing_rate = rate;
+                if let Some(connection) = tcp.connection() {
+                    connection.set_max_pacing_rate(rate);
+                    call.host.tcp_pump(key);
+                }
+            }
+        }
         c::SO_DETACH_FILTER => return Err(Errno::ENOENT),
         _ => return Err(Errno::ENOPROTOOPT),
     }
@@ -104,7 +116,7 @@ fn keep(options: &mut SocketOptions, name: i32, number: i32) {
 }
 
 fn keep_alive(call: &mut Call<'_>, key: SocketKey, on: bool) {
-    let now = call.now();
+    let now = call.host.clock.local();
     let SocketKind::Tcp(tcp) = &mut call.host.socket(key).kind else { return };
     let times = tcp.options.keepalive;
     if let Some(connection) = tcp.connection() {
@@ -227,7 +239,7 @@ fn take_error(call: &mut Call<'_>, key: SocketKey) -> i32 {
         return i32::from(errno.0);
     }
     let SocketKind::Tcp(tcp) = &mut socket.kind else { return 0 };
-    let error = tcp.connection().and_then(|connection| connection.take_error());
+    let error = tcp.connection().and_then(|connection| connection.take_any_error());
     if error.is_some() {
         call.host.tcp_pump(key);
     }

@@ -25,7 +25,7 @@ pub fn create(host: &mut Host, domain: i32) -> Result<SocketKey, Errno> {
 }
 
 pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
-    let now = call.now();
+    let now = call.host.clock.local();
     match &mut call.host.tcp(key).role {
         Role::Idle => return Err(Errno::ENOTCONN),
         // Ends the listening; accept fails with EINVAL from then on.
@@ -104,6 +104,18 @@ pub fn unsent_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
         Role::Listening(_) => Err(Errno::EINVAL),
         Role::Idle => Ok(0),
         Role::Connection(connection) => Ok(connection.unacknowledged_bytes()),
+    }
+}
+
+/// `SIOCOUTQNSD`; `ENOTTY` for other sockets than those of TCP.
+pub fn never_sent_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
+    if !matches!(host.socket(key).kind, SocketKind::Tcp(_)) {
+        return Err(Errno::ENOTTY);
+    }
+    match &host.tcp(key).role {
+        Role::Listening(_) => Err(Errno::EINVAL),
+        Role::Idle => Ok(0),
+        Role::Connection(connection) => Ok(connection.unsent_bytes()),
     }
 }
 

@@ -142,6 +142,7 @@ impl Host {
         let connection = Connection::connect(config, local, remote, isn, now);
         tcp.role = Role::Connection(Box::new(connection));
         tcp.connecting = true;
+        self.net.counters.tcp_active_opens += 1;
         tcp.bound = Some(Bound {
             reach: Reach::new(domain, v6_only, Some(route.source)),
             port,

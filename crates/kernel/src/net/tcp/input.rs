@@ -6,7 +6,7 @@ use crate::ids::SocketKey;
 use crate::net::LO;
 use crate::net::ip::{Inbound, IpHeader, Outbound};
 use belljar_linux_abi::Errno;
-use belljar_tcp::{Disposition, Ecn, Flags, Repr, State, TcpError, reset_for};
+use belljar_tcp::{Disposition, Ecn, Flags, Repr, Seq, State, TcpError, reset_for};
 use belljar_wire::{protocol, tcp};
 use std::net::SocketAddr;
 
@@ -18,6 +18,7 @@ impl Host {
     }
 
     fn tcp_segment(&mut self, inbound: &Inbound) {
+        self.net.counters.tcp_in += 1;
         let (src, dst) = (inbound.header.src, inbound.header.dst);
         let Ok(packet) = tcp::Packet::new_checked(inbound.payload()) else {
             self.net.counters.malformed += 1;
@@ -109,12 +110,17 @@ impl Host {
         &mut self,
         local: SocketAddr,
         remote: SocketAddr,
+        seq: Seq,
         errno: Errno,
         mtu: Option<u16>,
     ) {
+        // RFC 5927, section 4.1: an error about something that is not in flight is not believed.
+        let Some(key) = self.net.tcp.connection(local, remote) else { return };
+        if !self.tcp(key).connection().is_some_and(|connection| connection.is_in_flight(seq)) {
+            return;
+        }
         if let Some(mtu) = mtu {
             let now = self.clock.local();
-            let Some(key) = self.net.tcp.connection(local, remote) else { return };
             let Some(connection) = self.tcp(key).connection() else { return };
             connection.on_path_mtu(mtu, now);
             return self.tcp_pump(key);
@@ -122,11 +128,11 @@ impl Host {
         let error = match errno {
             Errno::ENETUNREACH => TcpError::NetworkUnreachable,
             Errno::EHOSTUNREACH => TcpError::HostUnreachable,
-            Errno::ECONNREFUSED | Errno::ENOPROTOOPT => TcpError::Refused,
+            Errno::ECONNREFUSED => TcpError::Refused,
+            Errno::ENOPROTOOPT => TcpError::NoProtocol,
             _ => return,
         };
         let now = self.clock.local();
-        let Some(key) = self.net.tcp.connection(local, remote) else { return };
         let Some(connection) = self.tcp(key).connection() else { return };
         connection.on_unreachable(error, now);
         self.tcp_pump(key);

@@ -78,6 +78,7 @@ impl Host {
         let config = tcp.options.config(settings, &socket.options, mtu, remote.ip(), offset);
         let connection = Connection::accept_syn(config, local, remote, syn, isn, now);
         tcp.role = Role::Connection(Box::new(connection));
+        self.net.counters.tcp_passive_opens += 1;
         self.net.tcp.add_connection(local, remote, child);
         if let Role::Listening(queues) = &mut self.tcp(listener).role {
             queues.started(child);

@@ -12,7 +12,9 @@ mod pump;
 mod table;
 mod transfer;
 
-pub use calls::{close, create, local_name, peer_name, readable_bytes, readiness, shutdown, unsent_bytes};
+pub use calls::{
+    close, create, local_name, never_sent_bytes, peer_name, readable_bytes, readiness, shutdown, unsent_bytes,
+};
 pub use connect::{bind, connect};
 pub use listen::{accept, listen};
 pub use options::TcpOptions;
@@ -49,6 +51,10 @@ pub struct TcpSocket {
     pub parent: Option<SocketKey>,
     /// It is in the listener's accept queue.
     pub queued_for_accept: bool,
+    /// Retransmissions and timeouts of its connection that the host's counters have.
+    pub counted: (u32, u32),
+    /// The failure of its connection is counted.
+    pub failure_counted: bool,
     /// Its last file is closed.
     pub orphan: bool,
 }
@@ -95,6 +101,7 @@ pub fn errno(error: TcpError) -> Errno {
         TcpError::TimedOut => Errno::ETIMEDOUT,
         TcpError::HostUnreachable => Errno::EHOSTUNREACH,
         TcpError::NetworkUnreachable => Errno::ENETUNREACH,
+        TcpError::NoProtocol => Errno::ENOPROTOOPT,
         TcpError::Aborted => Errno::ECONNABORTED,
     }
 }

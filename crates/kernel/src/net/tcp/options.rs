@@ -39,6 +39,8 @@ pub struct TcpOptions {
     pub fast_open: i32,
     /// `TCP_NOTSENT_LOWAT`.
     pub not_sent_low_water: i32,
+    /// `SO_MAX_PACING_RATE` in bytes a second.
+    pub max_pacing_rate: Option<u64>,
     /// `TCP_CONGESTION`.
     pub congestion: CongestionAlgorithm,
 }
@@ -58,6 +60,7 @@ impl Default for TcpOptions {
             window_clamp: 0,
             fast_open: 0,
             not_sent_low_water: 0,
+            max_pacing_rate: None,
             congestion: CongestionAlgorithm::default(),
         }
     }
@@ -134,6 +137,9 @@ fn apply(
     }
     if options.user_timeout.is_some() {
         connection.set_user_timeout(options.user_timeout);
+    }
+    if options.max_pacing_rate.is_some() {
+        connection.set_max_pacing_rate(options.max_pacing_rate);
     }
     if low_water > 1 {
         connection.set_receive_low_water(low_water as usize);

@@ -68,6 +68,8 @@ impl Host {
             let Some(segment) = segment else { return self.recycle_buffer(packet) };
             let id = self.net.next_ip_id;
             self.net.next_ip_id = id.wrapping_add(1);
+            self.net.counters.ip_out += 1;
+            self.net.counters.tcp_out += 1;
             let tos = (tos & !3) | segment.ecn.bits();
             IpHeader { id, tos, ..header }.emit(&mut packet);
             let len = packet.len();
@@ -83,10 +85,21 @@ impl Host {
     fn tcp_settle(&mut self, key: SocketKey) {
         let tcp = self.tcp(key);
         let Role::Connection(connection) = &mut tcp.role else { return };
+        let (repeats, timeouts) = connection.retransmissions();
+        let since = std::mem::replace(&mut tcp.counted, (repeats, timeouts));
+        let failed = connection.error().is_some() && !tcp.failure_counted;
+        tcp.failure_counted |= failed;
+        let opening = !connection.was_established();
         let events = connection.take_events();
         let ready = epoll_bits(connection.readiness());
         let (finished, next) = (connection.is_finished(), connection.next_timer());
         tcp.ready = ready;
+        let counters = &mut self.net.counters;
+        counters.tcp_retransmitted += u64::from(repeats.wrapping_sub(since.0));
+        counters.tcp_timeouts += u64::from(timeouts.wrapping_sub(since.1));
+        counters.tcp_attempt_fails += u64::from(failed && opening);
+        counters.tcp_resets += u64::from(failed && !opening);
+        let tcp = self.tcp(key);
         let established = is_acceptable(tcp);
         self.tcp_set_timer(key, next);
         if established {

@@ -19,7 +19,7 @@ pub fn send(
     message: &Outgoing,
     done: usize,
 ) -> Result<Attempt<usize>, Errno> {
-    let now = call.now();
+    let now = call.host.clock.local();
     let queue = call.host.socket_queue(key);
     if message.flags & c::MSG_OOB != 0 {
         call.host.warn("urgent data (MSG_OOB) on TCP is sent as ordinary data");
@@ -45,18 +45,7 @@ pub fn send(
     if more && !cork {
         connection.set_cork(true, now);
     }
-    let mut sent = 0;
-    while sent < data.len() {
-        let Some(connection) = call.host.tcp(key).connection() else { break };
-        let n = connection.send(&data[sent..], now);
-        sent += n;
-        if n == 0 {
-            break;
-        }
-        if sent < data.len() {
-            call.host.tcp_pump(key);
-        }
-    }
+    let sent = call.host.tcp_put(key, &data);
     if !more
         && !cork
         && let Some(connection) = call.host.tcp(key).connection()
@@ -74,7 +63,7 @@ pub fn receive(
     room: &Incoming,
     done: usize,
 ) -> Result<Attempt<Received>, Errno> {
-    let now = call.now();
+    let now = call.host.clock.local();
     if room.flags & c::MSG_ERRQUEUE != 0 {
         return Err(Errno::EAGAIN);
     }
@@ -135,22 +124,32 @@ fn rest_of(buffers: &Buffers, mut skip: usize) -> Buffers {
 impl Host {
     /// Sends over a connection; how many bytes there was room for.
     pub(crate) fn tcp_write(&mut self, key: SocketKey, data: &[u8]) -> Result<usize, Errno> {
-        let now = self.clock.now();
         let connection = self.tcp(key).connection().ok_or(Errno::EPIPE)?;
         if !connection.can_send() {
             return Err(connection.take_error().map_or(Errno::EPIPE, errno));
         }
-        // Until it takes nothing: only then does it tell when there is room again.
-        let mut sent = 0;
-        while sent < data.len() {
-            match connection.send(&data[sent..], now) {
-                0 => break,
-                n => sent += n,
-            }
-        }
+        let sent = self.tcp_put(key, data);
         self.tcp_pump(key);
         self.flush_network();
         Ok(sent)
+    }
+
+    /// Puts what fits into the send buffer, transmitting in between; how much that is.
+    fn tcp_put(&mut self, key: SocketKey, data: &[u8]) -> usize {
+        let now = self.clock.local();
+        let mut sent = 0;
+        while sent < data.len() {
+            let Some(connection) = self.tcp(key).connection() else { break };
+            let n = connection.send(&data[sent..], now);
+            if n == 0 {
+                break;
+            }
+            sent += n;
+            if sent < data.len() {
+                self.tcp_pump(key);
+            }
+        }
+        sent
     }
 
     /// Lets `take` take up to `len` bytes from a connection; how many it took, `None` at the end.
@@ -160,7 +159,7 @@ impl Host {
         len: usize,
         take: impl FnOnce(&mut Connection, SimTime) -> usize,
     ) -> Result<Option<usize>, Errno> {
-        let now = self.clock.now();
+        let now = self.clock.local();
         let connection = self.tcp(key).connection().ok_or(Errno::ENOTCONN)?;
         if len.min(connection.readable_bytes()) == 0 {
             if let Some(error) = connection.take_error() {

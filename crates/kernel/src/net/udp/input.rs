@@ -82,6 +82,8 @@ impl Host {
             self.net.counters.udp_buffer_full += 1;
             return self.recycle_buffer(inbound.packet);
         }
+        self.net.counters.udp_in += 1;
+        let udp = self.udp(key);
         udp.queued_charge += charge(inbound.packet.len());
         let start = inbound.payload.start;
         udp.queue.push_back(Datagram {

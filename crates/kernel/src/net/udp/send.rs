@@ -258,6 +258,7 @@ impl Host {
             sum => sum,
         };
         segment[6..8].copy_from_slice(&sum.to_be_bytes());
+        self.net.counters.udp_out += 1;
         self.ip_output(Outbound { route, header, packet, cookie, loop_back })
     }
 

@@ -1,0 +1,67 @@
+//! What has kept a connection from sending, and for how long: `tcpi_busy_time` and its parts.
+
+use crate::connection::Connection;
+use belljar_base::{SimDuration, SimTime};
+
+/// What limits sending.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Limit {
+    /// There is nothing to send.
+    #[default]
+    Idle,
+    /// The congestion window or the path.
+    Path,
+    /// The peer's window.
+    Window,
+    /// The send buffer: everything in it is sent, and the program waits for room.
+    Buffer,
+}
+
+/// Times spent under each limit.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Chrono {
+    limit: Limit,
+    since: SimTime,
+    spent: [SimDuration; 4],
+}
+
+impl Chrono {
+    fn switch(&mut self, limit: Limit, now: SimTime) {
+        if limit != self.limit {
+            self.spent[self.limit as usize] += now.since(self.since);
+            self.limit = limit;
+            self.since = now;
+        }
+    }
+
+    /// The time under one limit.
+    pub(crate) fn of(&self, limit: Limit, now: SimTime) -> SimDuration {
+        let running = if self.limit == limit { now.since(self.since) } else { SimDuration::ZERO };
+        self.spent[limit as usize] + running
+    }
+
+    /// The time with something to send or to be acknowledged.
+    pub(crate) fn total(&self, now: SimTime) -> SimDuration {
+        [Limit::Path, Limit::Window, Limit::Buffer]
+            .into_iter()
+            .fold(SimDuration::ZERO, |sum, limit| sum + self.of(limit, now))
+    }
+}
+
+impl Connection {
+    /// Nothing more can be sent now: notes why.
+    pub(crate) fn note_limit(&mut self, now: SimTime) {
+        let unsent = self.snd.unsent() > 0;
+        let room = self.in_flight() < self.window.cwnd;
+        let limit = if self.snd.queued() == 0 {
+            Limit::Idle
+        } else if unsent && room && self.snd.nxt + self.snd.mss as u64 > self.snd.window_end() {
+            Limit::Window
+        } else if !unsent && room && self.write_waiting {
+            Limit::Buffer
+        } else {
+            Limit::Path
+        };
+        self.chrono.switch(limit, now);
+    }
+}
