@@ -251,7 +251,7 @@ impl Connection {
         self.restart_after_idle(now);
         let n = self.snd.write(data);
         self.snd.push_after(n == data.len() || n == 0);
-        if n < data.len() {
+        if n == 0 {
             self.write_waiting = true;
         }
         n
