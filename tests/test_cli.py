@@ -125,7 +125,7 @@ def test_doctor(belljar):
     assert done.status == 0, done
     lines = [text for text in done.out.splitlines() if not text.startswith(" ")]
     assert all(re.match(r"(ok|limited|missing) +\S", text) for text in lines)
-    for what in ("running guests", "syscall user dispatch", "FSGSBASE", "XSAVEC", "CPUID faulting", "memory mappings",
+    for what in ("running guests", "syscall user dispatch", "FSGSBASE", "XSAVEC", "AVX", "CPUID faulting", "memory mappings", "processes",
                  "open files", "user namespaces", "perf"):
         assert any(what in text for text in lines), what
     short = done.out.splitlines()

@@ -55,6 +55,21 @@ def test_the_first_experiment(belljar, workdir):
     assert (workdir / "seen.data/hosts/laptop/eth0.pcap").is_file()
 
 
+@pytest.mark.needs("curl", "ping")
+def test_coming_from_mininet(belljar, workdir):
+    guide = GUIDES / "coming-from-mininet.md"
+    (workdir / "office.yaml").write_text(blocks("yaml", guide)[0])
+    follow(belljar, workdir, commands(guide))
+    said = (workdir / "office.data/hosts/h2/ping.1000.stdout").read_text()
+    assert "3 packets transmitted, 3 received" in said or "2 received" in said, said
+    assert (workdir / "office.data/hosts/h1/page").stat().st_size > 100
+    block = blocks("python", guide)[-1]
+    env = {**os.environ, "BELLJAR_BIN": str(belljar), "PYTHONPATH": str(ROOT / "python")}
+    pytest.importorskip("pandas")
+    done = subprocess.run([sys.executable, "-c", block], cwd=workdir, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "bytes_out" in done.stdout, done.stderr
+
+
 def test_readme(belljar, workdir):
     """The first run, and what else the README says to type."""
     indented = re.findall(r"^    (\./belljar .*|cat first.*)$", (ROOT / "README.md").read_text(), re.M)

@@ -1,9 +1,10 @@
 """What `events:` does to running programs: connections, files, clocks and processes, the same for every worker count."""
 
 import re
+import sys
 
 import pytest
-from conftest import EXAMPLES, experiment, graph
+from conftest import EXAMPLES, ROOT, experiment, graph
 from determinism.test_determinism import contents
 
 
@@ -102,3 +103,39 @@ print("wall", round(time.time() - begin, 3))
     text["events"] = [{"at": "5 s", "clock": "a", "step": "1 h"}]
     said = run_experiment(text).text("a", "python3")
     assert sorted(said.splitlines()) == ["poll 20.0", "relative 20.0", "wall 3620.0"], said
+
+
+CONNECTS = r"""
+import socket
+try:
+    socket.create_connection(("b", 80), timeout=30)
+except OSError as error:
+    print(type(error).__name__)
+"""
+
+
+def syns(done, host):
+    """When the host has sent its SYNs, in seconds from the first."""
+    sys.path.insert(0, str(ROOT / "python"))
+    from belljar import Results
+
+    times = [p.time for p in Results(done.path).packets(host) if p.data[9] == 6 and p.data[33] & 2]
+    return [time - times[0] for time in times]
+
+
+def test_drift_reaches_the_timers_of_tcp(run_experiment):
+    text = experiment({name: (0, [{"path": "/usr/bin/python3", "args": ["-c", CONNECTS], "start_time": "1 s"}]) for name in ("fast", "right")}
+                      | {"late": (0, [{"path": "/usr/bin/python3", "args": ["-c", CONNECTS], "start_time": "1 s"}]), "b": (0, [])},
+                      graph((0, 0, "1 ms")), stop="40 s")
+    text["hosts"]["fast"]["clock"] = {"drift_ppm": 100000}
+    # In the middle of the second wait, the clock goes a tenth slower.
+    text["events"] = [{"at": "0 s", "crash": "b"}, {"at": "2.5 s", "clock": "late", "drift_ppm": -100000}]
+    done = run_experiment(text, pcap=True)
+    right, fast, late = (syns(done, host) for host in ("right", "fast", "late"))
+    assert len(right) >= 6 and right[1] == pytest.approx(1, abs=0.01)
+    shared = min(len(right), len(fast))
+    assert fast[:shared] == pytest.approx([at / 1.1 for at in right[:shared]], abs=0.001), "all is over a tenth sooner"
+    # What was left when the clock slowed down takes a ninth longer.
+    slowed = 2.5 - 1
+    expected = [at if at <= slowed else slowed + (at - slowed) / 0.9 for at in right]
+    assert late[:5] == pytest.approx(expected[:5], abs=0.02)

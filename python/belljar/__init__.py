@@ -15,12 +15,12 @@ Data frames, statistics and figures need `pip install belljar[analysis]`.
 
 from .binary import BelljarError, find_binary
 from .events import one_of
-from .experiment import Experiment, Host, Network, Process
+from .experiment import Experiment, Host, Model, Network, Process
 from .results import Results
 from .run import RunFailed, run
 from .sweep import Sweep, sweep
 
 __all__ = [
-    "BelljarError", "Experiment", "Host", "Network", "Process", "Results", "RunFailed", "Sweep", "find_binary",
+    "BelljarError", "Experiment", "Host", "Model", "Network", "Process", "Results", "RunFailed", "Sweep", "find_binary",
     "one_of", "run", "sweep",
 ]

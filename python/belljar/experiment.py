@@ -50,6 +50,25 @@ class Process:
 
 
 @dataclasses.dataclass
+class Model:
+    """An endpoint without a program: its type and what the guide on modelled traffic says of it."""
+
+    type: str
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+    start_time: str | float = 0
+    shutdown_time: str | float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the experiment file has it."""
+        entry: dict[str, Any] = {"model": {"type": self.type, **self.settings}}
+        if self.start_time:
+            entry["start_time"] = self.start_time
+        if self.shutdown_time is not None:
+            entry["shutdown_time"] = self.shutdown_time
+        return entry
+
+
+@dataclasses.dataclass
 class Host:
     """A simulated machine. What has no field of its own goes into `extra`, as the experiment file has it."""
 
@@ -60,7 +79,7 @@ class Host:
     bandwidth_down: str | None = None
     pcap: bool | None = None
     extra: dict[str, Any] = dataclasses.field(default_factory=dict)
-    processes: list[Process] = dataclasses.field(default_factory=list)
+    processes: list[Process | Model] = dataclasses.field(default_factory=list)
 
     def run(
         self,
@@ -78,6 +97,12 @@ class Host:
         self.processes.append(
             Process(os.fspath(path), [str(a) for a in args], dict(env or {}), start, stop, signal, expect, placement)
         )
+        return self
+
+    def model(self, type: str, *, start: str | float = 0, stop: str | float | None = None, **settings: Any) -> Host:
+        """Adds an endpoint without a program: model("http", to="server", count=10, pause={"exponential": "2 s"}). Gives the
+        host back."""
+        self.processes.append(Model(type, settings, start, stop))
         return self
 
     def to_dict(self) -> dict[str, Any]:

@@ -108,6 +108,15 @@ class Results:
         frame[drops] = frame[drops].fillna(0).astype(int)
         return frame
 
+    def flows(self) -> pd.DataFrame:
+        """What modelled endpoints have done, a row for each flow in the order of their ends; times are seconds."""
+        import pandas as pd
+
+        file = self.path / "flows.csv"
+        if not file.is_file():
+            raise BelljarError(f"{self.path} has no flows: no host of the experiment has a model")
+        return pd.read_csv(file)
+
     def syscall_counts(self) -> pd.Series[int]:
         """How often each system call was made on all hosts, the most frequent first."""
         import pandas as pd

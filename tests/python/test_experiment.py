@@ -61,6 +61,22 @@ def test_the_yaml_is_understood(belljar, workdir):
     assert process["expected_final_state"] == {"signaled": "SIGTERM"}
 
 
+def test_models_and_their_flows(workdir):
+    pytest.importorskip("pandas")
+    e = Experiment(stop_time="30 s", seed=4)
+    e.network.edge("here", "there", latency="10 ms")
+    e.host("server", at="here").model("http_server", response_size={"uniform": ["1 KB", "20 KB"]}).model("sink", port=5001)
+    e.host("users", at="there").model("http", to="server", count=5, pause={"exponential": "1 s"}, start="1 s")
+    e.hosts["users"].model("bulk", to="server:5001", size="1 MB", start="2 s")
+    flows = e.run(workdir / "out").flows()
+    done = flows[(flows["host"] == "users") & (flows["outcome"] == "done")]
+    assert len(done) == 6 and (done["ended"] > done["started"]).all() and done["started"].min() >= 1
+    plain = Experiment(stop_time="1 s")
+    plain.host("a").run("/bin/true")
+    with pytest.raises(BelljarError, match="has a model"):
+        plain.run(workdir / "plain").flows()
+
+
 def test_a_network_from_networkx(belljar, workdir):
     networkx = pytest.importorskip("networkx")
     graph = networkx.cycle_graph(4)

@@ -21,6 +21,11 @@ const USUAL_MAPPINGS: u64 = 65_530;
 /// Open files beyond which nothing that fits into one simulation asks for more.
 const ENOUGH_FILES: u64 = 65_536;
 
+/// Far guests that one run may well have.
+const ENOUGH_PROCESSES: u64 = 4_096;
+/// What Linux gives by default.
+const USUAL_PIDS: u64 = 32_768;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Ok,
@@ -86,6 +91,7 @@ pub fn main(_: &Arguments) -> ExitCode {
             "vector registers are saved as far as they are used",
             State::Limited,
         ),
+        cpu_feature(has("avx"), "AVX", "guests see one set of vector registers", State::Missing),
         match has("cpuid_fault") {
             true => Finding::ok("CPUID faulting", "all guests see one CPU model"),
             false => Finding::new(
@@ -100,6 +106,12 @@ pub fn main(_: &Arguments) -> ExitCode {
             Ok((soft, hard)) => open_files(soft, hard),
             Err(error) => {
                 Finding::new(State::Limited, "open files", error.to_string(), "ulimit -n tells more")
+            }
+        },
+        match getrlimit(Resource::RLIMIT_NPROC) {
+            Ok((soft, _)) => processes(soft, number("/proc/sys/kernel/pid_max").unwrap_or(USUAL_PIDS)),
+            Err(error) => {
+                Finding::new(State::Limited, "processes", error.to_string(), "ulimit -u tells more")
             }
         },
         memory(&read("/proc/meminfo")),
@@ -171,6 +183,20 @@ fn open_files(soft: u64, hard: u64) -> Finding {
     } else {
         let remedy = "for large runs, raise nofile in /etc/security/limits.conf, or docker run --ulimit nofile=1048576";
         Finding::new(State::Limited, "open files", found, remedy)
+    }
+}
+
+/// A far guest is a process; near ones are none.
+fn processes(allowed: u64, pids: u64) -> Finding {
+    let found = format!("RLIMIT_NPROC {}, pid_max {pids}: each far program takes one", limit(allowed));
+    match allowed.min(pids) >= ENOUGH_PROCESSES {
+        true => Finding::ok("processes", found),
+        false => Finding::new(
+            State::Limited,
+            "processes",
+            found,
+            "for many far programs: ulimit -u unlimited; as root: sysctl kernel.pid_max=4194304",
+        ),
     }
 }
 
@@ -255,6 +281,8 @@ mod tests {
         assert_eq!(open_files(1_024, 1_048_576).state, State::Limited);
         assert!(open_files(1_024, 524_288).to_string().contains("ulimit -n 524288"));
         assert_eq!(open_files(1_048_576, 1_048_576).state, State::Ok);
+        assert_eq!(processes(u64::MAX, 32_768).state, State::Ok);
+        assert_eq!(processes(1_000, 32_768).state, State::Limited);
         assert_eq!(perf(None).state, State::Limited);
         assert_eq!(cpu_flags("processor : 0\nflags\t\t: fpu xsavec\n"), ["fpu", "xsavec"]);
     }
