@@ -132,6 +132,8 @@ pub enum CallState {
     },
     /// A futex wait; the waker removes the waiter and sets its `woken`.
     Futex(crate::futex::FutexWait),
+    /// A wait for one of several futexes.
+    FutexVector(crate::futex::FutexVector),
     /// `F_SETLKW`: who waits, and who holds the lock that is in the way.
     RecordLock(crate::files::locks::LockOwner, crate::files::locks::LockOwner),
     /// `vfork`: waits until the child with this process id has executed or ended.

@@ -99,3 +99,48 @@ pub struct SemBuf {
     pub op: i16,
     pub flags: i16,
 }
+
+/// `struct msqid64_ds`, `msgctl(2)`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[allow(missing_docs)]
+pub struct MsqidDs {
+    pub perm: IpcPerm,
+    pub stime: i64,
+    pub rtime: i64,
+    pub ctime: i64,
+    pub cbytes: u64,
+    pub qnum: u64,
+    pub qbytes: u64,
+    pub lspid: i32,
+    pub lrpid: i32,
+    pub unused: [u64; 2],
+}
+
+/// `struct msginfo`: the answer to `IPC_INFO` and `MSG_INFO`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[allow(missing_docs)]
+pub struct MsgInfo {
+    pub msgpool: i32,
+    pub msgmap: i32,
+    pub msgmax: i32,
+    pub msgmnb: i32,
+    pub msgmni: i32,
+    pub msgssz: i32,
+    pub msgtql: i32,
+    pub msgseg: u16,
+    pub padding: u16,
+}
+
+/// `struct mq_attr`, `mq_getattr(3)`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[allow(missing_docs)]
+pub struct MqAttr {
+    pub flags: i64,
+    pub maxmsg: i64,
+    pub msgsize: i64,
+    pub curmsgs: i64,
+    pub reserved: [i64; 4],
+}

@@ -22,6 +22,8 @@ pub enum FileKind {
     TimerFd(usize),
     /// A `signalfd(2)` view of pending signals: its place in `Files::signalfds`.
     SignalFd(usize),
+    /// A POSIX message queue: its place in `Files::mqueues`.
+    MessageQueue(usize),
     /// A regular file.
     Regular(InodeKey),
     /// A directory and, once it is read, what was in it when reading started.

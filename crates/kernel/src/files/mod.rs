@@ -14,6 +14,7 @@ mod inotify;
 mod kinds;
 mod lifetime;
 pub(crate) mod locks;
+mod mqueue;
 mod names;
 mod open;
 pub(crate) mod permission;
@@ -77,6 +78,7 @@ pub struct Files {
     pub(crate) eventfds: Slab<eventfd::EventFd>,
     /// Timer descriptors.
     pub(crate) timerfds: Slab<timerfd::TimerFd>,
+    pub(crate) mqueues: Slab<mqueue::MessageQueue>,
     /// Inotify instances.
     pub(crate) inotifies: Slab<inotify::Inotify>,
     /// The instances and watches of each file that is watched.
@@ -110,6 +112,7 @@ impl Files {
             watchers: Map::new(),
             eventfds: Slab::new(),
             timerfds: Slab::new(),
+            mqueues: Slab::new(),
             inotifies: Slab::new(),
             watched: Map::new(),
             last_rename: 0,

@@ -45,6 +45,7 @@ impl Host {
             FileKind::Socket(socket) => self.socket_readiness(*socket),
             FileKind::EventFd(n) => self.files.eventfds[*n].readiness(),
             FileKind::Inotify(n) => self.files.inotifies[*n].readiness(),
+            FileKind::MessageQueue(n) => self.files.mqueues[*n].readiness(),
             FileKind::PidFd(n) => self.pidfd_readiness(*n),
             FileKind::PtyMaster { pty, .. } => self.files.ptys[*pty].master_readiness(),
             FileKind::Terminal { pty, .. } => self.files.ptys[*pty].slave_readiness(),
@@ -65,6 +66,7 @@ impl Host {
             FileKind::Socket(socket) => Some(self.socket_queue(*socket)),
             FileKind::EventFd(n) => Some(self.files.eventfds[*n].queue),
             FileKind::Inotify(n) => Some(self.files.inotifies[*n].queue),
+            FileKind::MessageQueue(n) => Some(self.files.mqueues[*n].queue),
             FileKind::PidFd(n) => Some(self.files.pidfds[*n].queue),
             FileKind::PtyMaster { pty, .. } | FileKind::Terminal { pty, .. } => {
                 Some(self.files.ptys[*pty].queue)
@@ -118,6 +120,7 @@ impl Host {
                 self.waits.destroy(event.queue);
             }
             FileKind::Inotify(n) => self.close_inotify(*n),
+            FileKind::MessageQueue(n) => self.close_mqueue(*n),
             FileKind::PidFd(n) => self.close_pidfd(*n),
             FileKind::PtyMaster { pty, .. } => self.close_master(*pty),
             FileKind::Terminal { pty, .. } => self.close_slave(*pty),

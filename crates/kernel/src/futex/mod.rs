@@ -54,6 +54,17 @@ pub struct FutexWait {
     pub deadline: Option<SimTime>,
 }
 
+/// A wait for one of several futexes under way.
+#[derive(Clone, Debug)]
+pub struct FutexVector {
+    /// The futexes; a requeue changes them.
+    pub keys: Vec<FutexKey>,
+    /// Which of them a wake has come for.
+    pub woken: Option<usize>,
+    /// When the wait ends at the latest.
+    pub deadline: Option<SimTime>,
+}
+
 impl FutexTable {
     fn push(&mut self, key: FutexKey, waiter: Waiter) {
         self.waiters.entry(key).or_default().push_back(waiter);

@@ -75,7 +75,7 @@ impl Host {
         let waiters = if self.futexes.has_waiters(key) { WAITERS } else { 0 };
         let owner = self.threads[next.thread.0].tid as u32;
         self.write_futex_word(process, addr, owner | waiters | mark)?;
-        self.wake_futex_waiter(next.thread);
+        self.wake_futex_waiter(next.thread, key);
         Ok(())
     }
 }

@@ -22,7 +22,7 @@ impl Host {
         let mut woken = 0;
         while woken < u64::from(count) {
             let Some(waiter) = self.futexes.pop(key, bitset) else { break };
-            self.wake_futex_waiter(waiter.thread);
+            self.wake_futex_waiter(waiter.thread, key);
             woken += 1;
         }
         woken
@@ -35,11 +35,13 @@ impl Host {
         }
     }
 
-    pub(super) fn wake_futex_waiter(&mut self, thread: ThreadKey) {
-        if let ThreadState::Blocked(Blocked { state: CallState::Futex(wait), .. }) =
-            &mut self.thread(thread).state
-        {
-            wait.woken = true;
+    pub(super) fn wake_futex_waiter(&mut self, thread: ThreadKey, key: FutexKey) {
+        if let ThreadState::Blocked(Blocked { state, .. }) = &mut self.thread(thread).state {
+            match state {
+                CallState::Futex(wait) => wait.woken = true,
+                CallState::FutexVector(wait) => wait.woken = wait.keys.iter().position(|k| *k == key),
+                _ => {}
+            }
         }
         self.continue_call(thread, Wake::Notified);
     }
@@ -49,10 +51,14 @@ impl Host {
         let mut moved = 0;
         while moved < u64::from(count) && from != to {
             let Some(waiter) = self.futexes.pop(from, ANY) else { break };
-            if let ThreadState::Blocked(Blocked { state: CallState::Futex(wait), .. }) =
-                &mut self.thread(waiter.thread).state
-            {
-                wait.key = to;
+            if let ThreadState::Blocked(Blocked { state, .. }) = &mut self.thread(waiter.thread).state {
+                match state {
+                    CallState::Futex(wait) => wait.key = to,
+                    CallState::FutexVector(wait) => {
+                        wait.keys.iter_mut().filter(|key| **key == from).take(1).for_each(|key| *key = to);
+                    }
+                    _ => {}
+                }
             }
             self.futexes.push(to, waiter);
             moved += 1;
@@ -60,10 +66,42 @@ impl Host {
         moved
     }
 
+    /// `FUTEX_CMP_REQUEUE_PI`: the first waiter gets the lock at `addr` if it is free and is woken; the others,
+    /// `count` at most, wait for the lock from now on. Gives how many it was.
+    pub(crate) fn requeue_to_lock(
+        &mut self,
+        process: ProcessKey,
+        from: FutexKey,
+        to: FutexKey,
+        addr: u64,
+        count: u32,
+    ) -> Result<u64, Errno> {
+        let word = self.read_futex_word(process, addr)?;
+        let mut woken = 0;
+        if word & c::FUTEX_TID_MASK == 0 {
+            let Some(first) = self.futexes.pop(from, ANY) else { return Ok(0) };
+            let waiters = if self.futexes.has_waiters(from) { c::FUTEX_WAITERS } else { 0 };
+            let owner = self.threads[first.thread.0].tid as u32;
+            self.write_futex_word(process, addr, owner | waiters | (word & c::FUTEX_OWNER_DIED))?;
+            self.wake_futex_waiter(first.thread, from);
+            woken = 1;
+        } else if self.futexes.has_waiters(from) {
+            self.write_futex_word(process, addr, word | c::FUTEX_WAITERS)?;
+        }
+        // The one that is to be woken is among them where the lock is not free.
+        let moved = self.requeue_futex(from, to, count.saturating_add(1 - woken));
+        Ok(u64::from(woken) + moved)
+    }
+
     /// Takes a thread whose wait has ended without a wake out of the line.
     pub(crate) fn futex_wait_ended(&mut self, thread: ThreadKey, state: &CallState) {
-        if let CallState::Futex(FutexWait { key, woken: false, .. }) = state {
-            self.futexes.remove(*key, thread);
+        match state {
+            CallState::Futex(FutexWait { key, woken: false, .. }) => self.futexes.remove(*key, thread),
+            // A wake takes it out of one line; it leaves all others too.
+            CallState::FutexVector(wait) => {
+                wait.keys.iter().for_each(|key| self.futexes.remove(*key, thread));
+            }
+            _ => {}
         }
     }
 

@@ -1,10 +1,15 @@
-//! System V shared memory and semaphores, `sysvipc(7)`. Who may use an object is kept and shown
+//! System V shared memory, semaphores and message queues, `sysvipc(7)`. Who may use an object is kept and shown
 //! but not enforced, as with files.
 
+pub(crate) mod listing;
+mod msg;
 mod sem;
 mod shm;
 mod table;
 
+pub(crate) use msg::{
+    COPY, EXCEPT, MAX_BYTES, MAX_QUEUES, Message, MessageQueue, NOERROR, QUEUE_BYTES, Wanted,
+};
 pub(crate) use sem::{Attempt, MAX_IN_SET, MAX_SETS, MAX_VALUE, SemSet, SemUndo};
 pub(crate) use shm::{Attachment, MAX_SEGMENTS, Segment};
 pub(crate) use table::{IpcTable, Object};
@@ -19,6 +24,7 @@ pub(crate) struct Ipc {
     pub(crate) segments: IpcTable<Segment>,
     pub(crate) semaphores: IpcTable<SemSet>,
     pub(crate) undo: Vec<SemUndo>,
+    pub(crate) queues: IpcTable<MessageQueue>,
 }
 
 impl Host {

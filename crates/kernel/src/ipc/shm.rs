@@ -162,7 +162,7 @@ impl Host {
         Ok(())
     }
 
-    fn attachments(&self, id: i32) -> u64 {
+    pub(super) fn attachments(&self, id: i32) -> u64 {
         let of_it =
             |kind: &VmaKind| matches!(kind, VmaKind::File { identity: of, .. } if *of == identity(id));
         self.spaces.iter().flat_map(|(_, mm)| mm.vmas()).filter(|vma| of_it(&vma.kind)).count() as u64

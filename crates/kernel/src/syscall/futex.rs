@@ -1,7 +1,7 @@
 //! futex(2), set_robust_list(2), get_robust_list(2).
 
 use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
-use crate::futex::{ANY, FutexKey, FutexWait, HEAD_SIZE, LockAttempt};
+use crate::futex::{ANY, FutexKey, FutexVector, FutexWait, HEAD_SIZE, LockAttempt};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::time::Timespec;
 use belljar_linux_abi::{Errno, c};
@@ -42,6 +42,22 @@ pub fn sys_futex(call: &mut Call<'_>) -> SysResult {
             let passes = call.host.futex_operate(call.process, addr2, value3)?;
             let woken = call.host.wake_futex(key, value, ANY);
             done(woken + if passes { call.host.wake_futex(other, value2, ANY) } else { 0 })
+        }
+        c::FUTEX_WAIT_REQUEUE_PI => {
+            if call.host.futex_key(call.process, addr2, is_private)? == key {
+                return Err(Errno::EINVAL);
+            }
+            wait(call, key, value, ANY, fourth, Clock::absolute(realtime))
+        }
+        c::FUTEX_CMP_REQUEUE_PI => {
+            let lock = call.host.futex_key(call.process, addr2, is_private)?;
+            if value != 1 || lock == key || (value2 as i32) < 0 {
+                return Err(Errno::EINVAL);
+            }
+            if call.host.read_futex_word(call.process, addr)? != value3 {
+                return Err(Errno::EAGAIN);
+            }
+            done(call.host.requeue_to_lock(call.process, key, lock, addr2, value2)?)
         }
         c::FUTEX_LOCK_PI => lock(call, key, addr, Clock::Realtime),
         FUTEX_LOCK_PI2 => lock(call, key, addr, Clock::absolute(realtime)),
@@ -111,6 +127,52 @@ fn wait(
     let interrupted = if deadline.is_some() { IfInterrupted::Eintr } else { IfInterrupted::Restart };
     let state = CallState::Futex(FutexWait { key, woken: false, deadline });
     Block::until(deadline).with_state(state).interrupted(interrupted).into()
+}
+
+/// futex_waitv(2).
+pub fn sys_futex_waitv(call: &mut Call<'_>) -> SysResult {
+    /// `FUTEX_32`, the only size of words, and the most futexes.
+    const FUTEX_32: u32 = 2;
+    const MOST: u64 = 128;
+    let [addr, count, flags, timeout, clock, _] = call.args;
+    let state = match call.take_state() {
+        CallState::FutexVector(FutexVector { woken: Some(at), .. }) => return done(at as u64),
+        CallState::FutexVector(_) if call.deadline_passed() => return Err(Errno::ETIMEDOUT),
+        CallState::FutexVector(wait) => Some(wait),
+        _ => None,
+    };
+    if flags != 0 || count == 0 || count > MOST || addr == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let deadline = match (state, clock as i32) {
+        (Some(wait), _) => wait.deadline,
+        (None, c::CLOCK_MONOTONIC | c::CLOCK_REALTIME) => {
+            Clock::absolute(clock as i32 == c::CLOCK_REALTIME).deadline(call, timeout)?
+        }
+        (None, _) if timeout != 0 => return Err(Errno::EINVAL),
+        (None, _) => None,
+    };
+    let mut futexes = Vec::new();
+    for n in 0..count {
+        let [value, word, flags]: [u64; 3] = call.read(addr + n * 24)?;
+        let (flags, reserved) = (flags as u32, flags >> 32);
+        let private = flags & c::FUTEX_PRIVATE_FLAG as u32;
+        if reserved != 0 || flags != FUTEX_32 | private {
+            return Err(Errno::EINVAL);
+        }
+        futexes.push((call.host.futex_key(call.process, word, private != 0)?, word, value));
+    }
+    for (_, word, value) in &futexes {
+        if u64::from(call.host.read_futex_word(call.process, *word)?) != *value {
+            return Err(Errno::EAGAIN);
+        }
+    }
+    let keys: Vec<FutexKey> = futexes.iter().map(|(key, ..)| *key).collect();
+    for key in &keys {
+        call.host.enqueue_futex_waiter(*key, call.thread, ANY);
+    }
+    let state = CallState::FutexVector(FutexVector { keys, woken: None, deadline });
+    Block::until(deadline).with_state(state).interrupted(IfInterrupted::Restart).into()
 }
 
 fn lock(call: &mut Call<'_>, key: FutexKey, addr: u64, clock: Clock) -> SysResult {

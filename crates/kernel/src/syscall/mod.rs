@@ -16,6 +16,8 @@ pub mod inotify;
 pub mod limits;
 pub mod memory;
 pub mod misc;
+pub mod mqueue;
+pub mod msg;
 pub mod paths;
 pub mod pidfd;
 pub mod pipes;

@@ -85,6 +85,7 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         let process = self.threads[parent.0].process;
+        self.check_task_limit(process)?;
         let child = match kind {
             Kind::Thread => {
                 let context = self.copy_running_context(parent)?;
@@ -109,6 +110,18 @@ impl Host {
             self.process(self.threads[child.0].process).vfork_parent = Some(parent);
         }
         Ok((child, tid))
+    }
+
+    /// `RLIMIT_NPROC`: `EAGAIN` if the user has as many threads as that; root may have more.
+    fn check_task_limit(&self, process: ProcessKey) -> Result<(), Errno> {
+        let own = &self.processes[process.0];
+        let (user, limit) = (own.credentials.ruid, own.rlimits[c::RLIMIT_NPROC as usize].soft);
+        if user == 0 || limit == u64::MAX {
+            return Ok(());
+        }
+        let of_user = self.processes.iter().filter(|(_, other)| other.credentials.ruid == user);
+        let count: usize = of_user.map(|(_, other)| other.threads.len().max(1)).sum();
+        if count as u64 >= limit { Err(Errno::EAGAIN) } else { Ok(()) }
     }
 
     fn process_sharing_memory(

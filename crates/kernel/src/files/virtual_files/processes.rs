@@ -260,6 +260,10 @@ impl Host {
             FileKind::Socket(n) => format!("socket:[{}]", self.socket_inode(*n)).into_bytes(),
             FileKind::Epoll(_) => anonymous("eventpoll"),
             FileKind::EventFd(_) => anonymous("eventfd"),
+            FileKind::MessageQueue(n) => {
+                let name = self.files.mqueues[*n].name.as_deref();
+                name.map_or_else(|| b"/ (deleted)".to_vec(), |name| [b"/", name].concat())
+            }
             FileKind::TimerFd(_) => anonymous("timerfd"),
             FileKind::SignalFd(_) => anonymous("signalfd"),
             FileKind::PidFd(_) => anonymous("pidfd"),

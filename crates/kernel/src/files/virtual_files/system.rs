@@ -117,6 +117,9 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sys/vm/overcommit_memory", 0o644, Setting("1\n")),
     ("/proc/sys/vm/overcommit_ratio", 0o644, Setting("50\n")),
     ("/proc/sys/vm/swappiness", 0o644, Setting("60\n")),
+    ("/proc/sysvipc/msg", 0o444, Made(crate::ipc::listing::messages)),
+    ("/proc/sysvipc/sem", 0o444, Made(crate::ipc::listing::semaphores)),
+    ("/proc/sysvipc/shm", 0o444, Made(crate::ipc::listing::segments)),
     ("/proc/uptime", 0o444, Made(uptime)),
     ("/proc/version", 0o444, Text("Linux version 6.1.0-belljar (belljar@belljar) #1 SMP Belljar\n")),
     (

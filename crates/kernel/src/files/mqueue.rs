@@ -1,0 +1,162 @@
+//! POSIX message queues, `mq_overview(7)`: named objects that are opened like files.
+
+use super::FileKind;
+use super::readiness::{EPOLLIN, EPOLLOUT};
+use crate::host::Host;
+use crate::ids::{FileKey, ProcessKey, WaitQueueId};
+use crate::wait::Waiter;
+use belljar_linux_abi::signal::SigInfo;
+use belljar_linux_abi::{Errno, c};
+
+/// `SI_MESGQ`.
+const SI_MESGQ: i32 = -3;
+
+/// One queue.
+#[derive(Debug)]
+pub struct MessageQueue {
+    /// Its name without the slash; `None` once it is unlinked.
+    pub name: Option<Vec<u8>>,
+    opens: u32,
+    /// The most messages it holds, and the most bytes of each.
+    pub limits: (usize, usize),
+    /// By falling priority, of each the oldest first.
+    messages: Vec<(u32, Vec<u8>)>,
+    /// Notified after every change.
+    pub queue: WaitQueueId,
+    /// Who is told when a message comes to the empty queue, and by which signal with which value.
+    notify: Option<(ProcessKey, Option<(i32, u64)>)>,
+}
+
+impl MessageQueue {
+    /// What it is ready for.
+    pub fn readiness(&self) -> u32 {
+        let readable = if self.messages.is_empty() { 0 } else { EPOLLIN };
+        let writable = if self.messages.len() < self.limits.0 { EPOLLOUT } else { 0 };
+        readable | writable
+    }
+    /// How many messages it holds.
+    pub fn len(&self) -> usize {
+        self.messages.len()
+    }
+}
+
+impl Host {
+    /// The queue of this name.
+    pub(crate) fn find_mqueue(&self, name: &[u8]) -> Option<usize> {
+        self.files.mqueues.iter().find(|(_, queue)| queue.name.as_deref() == Some(name)).map(|(n, _)| n)
+    }
+
+    /// A new queue that nobody has opened yet.
+    pub(crate) fn create_mqueue(&mut self, name: Vec<u8>, limits: (usize, usize)) -> usize {
+        let queue = self.waits.create();
+        let new =
+            MessageQueue { name: Some(name), opens: 0, limits, messages: Vec::new(), queue, notify: None };
+        self.files.mqueues.insert(new)
+    }
+
+    /// Opens a queue.
+    pub(crate) fn open_mqueue(&mut self, n: usize, flags: i32) -> FileKey {
+        self.files.mqueues[n].opens += 1;
+        self.open_file(FileKind::MessageQueue(n), flags & (c::O_ACCMODE | c::O_NONBLOCK))
+    }
+
+    /// `mq_unlink(3)`: it lives on while it is open.
+    pub(crate) fn unlink_mqueue(&mut self, name: &[u8]) -> Result<(), Errno> {
+        let n = self.find_mqueue(name).ok_or(Errno::ENOENT)?;
+        self.files.mqueues[n].name = None;
+        self.drop_unused_mqueue(n);
+        Ok(())
+    }
+
+    /// One use less.
+    pub(super) fn close_mqueue(&mut self, n: usize) {
+        self.files.mqueues[n].opens -= 1;
+        self.drop_unused_mqueue(n);
+    }
+
+    fn drop_unused_mqueue(&mut self, n: usize) {
+        let queue = &self.files.mqueues[n];
+        if queue.opens == 0 && queue.name.is_none() {
+            let gone = self.files.mqueues.remove(n);
+            self.waits.destroy(gone.queue);
+        }
+    }
+
+    /// Adds a message; gives the queue to wait for if there is no room. `EMSGSIZE`.
+    pub(crate) fn mqueue_send(
+        &mut self,
+        sender: ProcessKey,
+        n: usize,
+        priority: u32,
+        text: &[u8],
+    ) -> Result<Option<WaitQueueId>, Errno> {
+        let queue = &mut self.files.mqueues[n];
+        if text.len() > queue.limits.1 {
+            return Err(Errno::EMSGSIZE);
+        }
+        if queue.messages.len() >= queue.limits.0 {
+            return Ok(Some(queue.queue));
+        }
+        let was_empty = queue.messages.is_empty();
+        let at = queue.messages.partition_point(|(other, _)| *other >= priority);
+        queue.messages.insert(at, (priority, text.to_vec()));
+        let waits = queue.queue;
+        // Whoever waits for it takes it; only without anybody is it something to tell.
+        let awaited = self.waits.waiters(waits).any(|waiter| matches!(waiter, Waiter::Thread(_)));
+        if was_empty && !awaited {
+            self.mqueue_tell(n, sender);
+        }
+        self.notify(waits);
+        Ok(None)
+    }
+
+    fn mqueue_tell(&mut self, n: usize, sender: ProcessKey) {
+        let Some((process, how)) = self.files.mqueues[n].notify.take() else { return };
+        let alive = self.processes.get(process.0).is_some_and(|process| process.ended.is_none());
+        if let Some((signal, value)) = how.filter(|_| alive) {
+            let (pid, uid) = (self.processes[sender.0].pid, self.processes[sender.0].credentials.ruid);
+            let mut info = SigInfo::user(signal, SI_MESGQ, pid, uid);
+            info.fields[1] = value;
+            self.send_signal(process, info);
+        }
+    }
+
+    /// Takes the message of the highest priority; gives the queue to wait for if there is none. `EMSGSIZE`
+    /// without room for the longest there may be.
+    pub(crate) fn mqueue_receive(
+        &mut self,
+        n: usize,
+        room: u64,
+    ) -> Result<Result<(u32, Vec<u8>), WaitQueueId>, Errno> {
+        let queue = &mut self.files.mqueues[n];
+        if room < queue.limits.1 as u64 {
+            return Err(Errno::EMSGSIZE);
+        }
+        if queue.messages.is_empty() {
+            return Ok(Err(queue.queue));
+        }
+        let message = queue.messages.remove(0);
+        let waits = queue.queue;
+        self.notify(waits);
+        Ok(Ok(message))
+    }
+
+    /// `mq_notify(3)`: `None` for nobody any more. `EBUSY` if somebody is to be told already.
+    pub(crate) fn mqueue_notify(
+        &mut self,
+        process: ProcessKey,
+        n: usize,
+        how: Option<Option<(i32, u64)>>,
+    ) -> Result<(), Errno> {
+        let living =
+            |host: &Host, key: ProcessKey| host.processes.get(key.0).is_some_and(|p| p.ended.is_none());
+        let present = self.files.mqueues[n].notify.filter(|(owner, _)| living(self, *owner));
+        match (how, present) {
+            (None, Some((owner, _))) if owner != process => return Ok(()),
+            (Some(_), Some(_)) => return Err(Errno::EBUSY),
+            _ => {}
+        }
+        self.files.mqueues[n].notify = how.map(|how| (process, how));
+        Ok(())
+    }
+}
