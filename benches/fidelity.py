@@ -4,7 +4,7 @@ received, what the client says, and the throughput once slow start is over.
 
 The kernel's side is two network namespaces with a TUN device each: tbf with the rate (a burst of 2 ms, at least two
 packets), and between them a delay line of our own (fidelity/line.c), since netem is missing from many kernels. The device
-does no segmentation, so packets are what Belljar's are. Pinned: CUBIC, tcp_rmem and tcp_wmem as Linux had them before
+does no segmentation, so packets are what Belljar's are. Pinned: the congestion control, tcp_rmem and tcp_wmem as Linux had them before
 6.16 (6 and 4 MiB at most), no metrics from earlier connections. The delay line and both ends run at real-time priority:
 Linux 6.18 counts only what the program has read in time when it sizes the receive buffer, and a reader that comes late
 keeps it small for seconds.
@@ -44,7 +44,7 @@ class Result:
         self.seconds = total[1]
 
 
-def on_belljar(rate, latency, loss, seconds, skip, seed, size):
+def on_belljar(rate, latency, loss, seconds, skip, seed, size, congestion):
     results, _ = run_experiment(f"""
 general: {{stop_time: {4 * seconds + 60} s, seed: {seed}}}
 network:
@@ -61,7 +61,7 @@ hosts:
   server: {{network_node_id: 0, processes: [{{path: iperf, args: -s -f k -i 0.5, expected_final_state: running}}]}}
   client:
     network_node_id: 1
-    processes: [{{path: iperf, args: -c server {amount(seconds, size)} -f k, start_time: 1 s}}]
+    processes: [{{path: iperf, args: -Z {congestion} -c server {amount(seconds, size)} -f k, start_time: 1 s}}]
 """)
     try:
         text = {host: next(results.glob(f"hosts/{host}/iperf.*.stdout")).read_text() for host in ("server", "client")}
@@ -123,14 +123,14 @@ def urgent(priority):
     return ["chrt", "-r", str(priority)]
 
 
-def on_linux(rate, latency, loss, seconds, skip, seed, size):
+def on_linux(rate, latency, loss, seconds, skip, seed, size, congestion):
     with Namespaces(rate, latency, loss, seed) as ends:
         a, b = ends.names
         server = subprocess.Popen([*ends.inside(b), *urgent(30), "iperf", "-s", "-f", "k", "-i", "0.5"],
                                   stdout=subprocess.PIPE, text=True)
         try:
             time.sleep(0.5)
-            command = [*ends.inside(a), *urgent(10), "iperf", "-Z", "cubic", "-c", "10.9.0.2", *amount(seconds, size).split(), "-f", "k"]
+            command = [*ends.inside(a), *urgent(10), "iperf", "-Z", congestion, "-c", "10.9.0.2", *amount(seconds, size).split(), "-f", "k"]
             client = subprocess.run(command, capture_output=True, text=True, check=True, timeout=6 * seconds + 60).stdout
             time.sleep(4 * latency / 1000 + 0.5)
         finally:
@@ -149,6 +149,7 @@ def main():
     parser.add_argument("--latencies", type=int, nargs="+", default=[10, 75], help="ms, one way")
     parser.add_argument("--losses", type=float, nargs="+", default=[0], help="chance that a packet is lost, both ways")
     parser.add_argument("--size", type=int, default=0, help="bytes to send instead of a time: the flow's completion time")
+    parser.add_argument("--congestion", default="cubic", help="the congestion control of both sides")
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--skip", type=float, default=3, help="seconds after which slow start is over")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each, with seeds of their own")
@@ -167,7 +168,7 @@ def main():
         for latency in a.latencies:
             for loss in a.losses:
                 for side, measure in sides.items():
-                    runs = [measure(rate, latency, loss, a.seconds, a.skip, seed, a.size) for seed in range(1, a.repeat + 1)]
+                    runs = [measure(rate, latency, loss, a.seconds, a.skip, seed, a.size, a.congestion) for seed in range(1, a.repeat + 1)]
                     row = {"rate_mbit": rate, "latency_ms": latency, "loss": loss, "side": side}
                     row |= {name: spread([getattr(r, name) for r in runs]) for name in ("client", "server", "steady", "seconds")}
                     row["bins"] = runs[0].bins
@@ -176,7 +177,7 @@ def main():
                     print(f"{rate:7} {latency:4} {loss:6} {side:8} {c['median']:8.2f} {s['median']:8.2f} {t['median']:8.2f} "
                           f"{t['least']:8.2f}-{t['greatest']:<8.2f} {w['median']:7.3f}", flush=True)
     save("fidelity", {"bench": "fidelity", "kernel": os.uname().release, "seconds": a.seconds, "skip": a.skip,
-                      "size": a.size, "rows": rows}, a.json)
+                      "size": a.size, "congestion": a.congestion, "rows": rows}, a.json)
 
 
 if __name__ == "__main__":
