@@ -25,7 +25,7 @@ def test_unit(unit, belljar):
 @pytest.mark.slow
 def test_document():
     """The published numbers can be made from what just ran."""
-    text = report.document(FOLDER)
+    text = report.document(TARGET)
     if text is None:
         pytest.skip("not every suite could run")
     if os.environ.get("BELLJAR_UPDATE_DOCS"):

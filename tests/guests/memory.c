@@ -185,6 +185,32 @@ static void kernel_checks_pointers(void) {
     munmap(m, P), close(p[0]), close(p[1]);
 }
 
+/* Nodes of memory, of which there is at least one. Kernels without any of this have no calls either. */
+static void policies(void) {
+    int mode = -1;
+    unsigned long nodes[16];
+    memset(nodes, 0xff, sizeof nodes);
+    if (syscall(SYS_get_mempolicy, &mode, nodes, 1024, 0, 0) == -1 && errno == ENOSYS)
+        return;
+    SAME(mode, 0);
+    SAME(nodes[0], 0);
+    SAME(nodes[15], 0);
+    SAME(syscall(SYS_get_mempolicy, NULL, nodes, 1024, 0, 4), 0); /* MPOL_F_MEMS_ALLOWED */
+    SAME(nodes[0] & 1, 1);
+    char *m = mmap(NULL, P, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(m != MAP_FAILED);
+    *m = 1;
+    SAME(syscall(SYS_get_mempolicy, &mode, NULL, 0, m, 3), 0); /* MPOL_F_NODE | MPOL_F_ADDR */
+    CHECK(mode >= 0);
+    CHECK(munmap(m, P) == 0);
+    FAILS(syscall(SYS_get_mempolicy, &mode, NULL, 0, m, 2), EFAULT);
+    FAILS(syscall(SYS_get_mempolicy, &mode, NULL, 0, m, 0), EINVAL);
+    FAILS(syscall(SYS_get_mempolicy, &mode, NULL, 0, 0, 8), EINVAL);
+    FAILS(syscall(SYS_set_mempolicy, 99, NULL, 0), EINVAL);
+    FAILS(syscall(SYS_set_mempolicy, 2, NULL, 0), EINVAL); /* MPOL_BIND to no node */
+    SAME(syscall(SYS_set_mempolicy, 0, NULL, 0), 0);
+}
+
 static void page_size_and_residence(void) {
     SAME(sysconf(_SC_PAGESIZE), P);
     CHECK(sysconf(_SC_PHYS_PAGES) > 1000);
@@ -192,4 +218,4 @@ static void page_size_and_residence(void) {
 
 GUEST(T(fresh_memory_is_zero), T(unmapping_a_part), T(protection), T(code_written_at_run_time), T(growing_and_moving),
       T(advice), T(program_break), T(fixed_addresses), T(heap), T(shared_anonymous), T(kernel_checks_pointers),
-      T(page_size_and_residence))
+      T(policies), T(page_size_and_residence))

@@ -344,7 +344,32 @@ static void bad_addresses(void) {
     close(l), close(s);
 }
 
-GUEST(T(addresses), T(refused), T(nonblocking_connect), T(data_before_accept), T(flags_of_recv), T(waitall), T(bulk),
+#ifndef SIOCOUTQ
+#define SIOCOUTQ 0x5411
+#endif
+#ifndef SIOCOUTQNSD
+#define SIOCOUTQNSD 0x894b
+#endif
+
+/* How much the peer has not acknowledged yet, and how much of that has not even been sent. */
+static void bytes_under_way(void) {
+    int sv[2], n = -1, nsd = -1, l = socket(AF_INET, SOCK_STREAM, 0), u = socket(AF_INET, SOCK_DGRAM, 0);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    static char big[65536];
+    CHECK(pair(sv) == 0 && fcntl(sv[0], F_SETFL, O_NONBLOCK) == 0);
+    CHECK(ioctl(sv[0], SIOCOUTQNSD, &nsd) == 0 && nsd == 0);
+    long sent = 0, r;
+    while ((r = send(sv[0], big, sizeof big, 0)) > 0)
+        sent += r;
+    CHECK(ioctl(sv[0], SIOCOUTQ, &n) == 0 && ioctl(sv[0], SIOCOUTQNSD, &nsd) == 0);
+    CHECK(nsd > 0 && nsd <= n && n <= sent);
+    CHECK(bind(l, (struct sockaddr *)&a, sizeof a) == 0 && listen(l, 1) == 0);
+    FAILS(ioctl(l, SIOCOUTQNSD, &nsd), EINVAL);
+    CHECK(ioctl(u, SIOCOUTQNSD, &nsd) == -1);
+    close(sv[0]), close(sv[1]), close(l), close(u);
+}
+
+GUEST(T(bytes_under_way), T(addresses), T(refused), T(nonblocking_connect), T(data_before_accept), T(flags_of_recv), T(waitall), T(bulk),
       T(half_closed), T(closed_both_ways), T(unread_data_resets), T(linger_zero_resets), T(sending_to_the_gone),
       T(full_window), T(vectors), T(backlog_holds_connections), T(listener_closes_with_connections_waiting),
       T(bad_addresses))

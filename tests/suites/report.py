@@ -1,15 +1,26 @@
-"""docs/compatibility.md: what the suites came to in each place, side by side, and why where they differ."""
+"""docs/compatibility.md: the programs, what the suites came to in each place, side by side, and why where they differ."""
+
+from programs import table
 
 from . import cpython, golang, results, units
 from .places import WHERE
 
 HEAD = """# Compatibility
 
-Made by `BELLJAR_UPDATE_DOCS=1 ./test --all -k suites` from what it ran; `python3 tests/suites UNIT` runs one unit by hand.
+Made by `BELLJAR_UPDATE_DOCS=1 ./test --all` from what it ran on this machine's Debian.
+
+## Programs
+
+Each in a small experiment between hosts (`tests/programs`), with what its package installs; *works* means that what it is for
+came out right, with all its processes near, and again with all of them far. No program made a system call that is not supported
+unless the notes say so. More of them run in the tests and in [examples](../examples): nginx, Apache, lighttpd, haproxy, Redis,
+PostgreSQL, sshd, git, gunicorn, etcd, Java, node and others.
+
+{programs}
 
 ## Programs' own test suites
 
-Test suites that others wrote for Linux, run test by test on Linux itself ("native"), on a simulated host inside the simulator's
+`python3 tests/suites UNIT` runs one of them by hand. Test suites that others wrote for Linux, run test by test on Linux itself ("native"), on a simulated host inside the simulator's
 process ("near") and in processes of their own ("far"). A number is how many tests passed; in parentheses failed, and skipped.
 *differ* counts the tests that pass natively and not in one of the other places; each of them is explained below. {versions}.
 
@@ -36,8 +47,9 @@ def differences(folder, unit):
             yield where, test, outcome, next((e for e in reasons if e.covers(unit, test, where)), None)
 
 
-def document(folder):
-    """The whole text; `None` while a unit has not run everywhere."""
+def document(target):
+    """The whole text from what is kept under `target`; `None` while a unit has not run everywhere."""
+    folder = target / "suites"
     lines, reasons = [], {}
     for unit in units.UNITS:
         found = [units.load(unit, where, folder) for where in WHERE]
@@ -50,11 +62,23 @@ def document(folder):
                 reasons.setdefault(reason.why, {}).setdefault(unit, {}).setdefault(test, []).append(f"{outcome} {where}")
         lines.append(f"| {unit} | {' | '.join(map(cell, found))} | {len(differing) or ''} |")
     versions = f"{cpython.version()}, {golang.version().replace('go', 'Go ', 1)}"
-    text = HEAD.format(versions=versions) + "| suite | native | near | far | differ |\n|---|---:|---:|---:|---:|\n"
+    text = HEAD.format(versions=versions, programs=table.table(target)) + "| suite | native | near | far | differ |\n|---|---:|---:|---:|---:|\n"
     text += "\n".join(lines) + "\n\n## What differs, and why\n"
     for why, by_unit in reasons.items():
         text += f"\n{why}\n\n"
         for unit, tests in by_unit.items():
-            for test, where in tests.items():
-                text += f"* {unit}: `{test}` ({', '.join(where)})\n"
+            text += f"* {unit}: {listed(tests)}\n"
     return text
+
+
+def listed(tests):
+    """Names of tests and where they differ; many that differ in the same way are counted."""
+    by_outcome = {}
+    for test, where in tests.items():
+        by_outcome.setdefault(", ".join(where), []).append(test)
+    parts = []
+    for where, names in by_outcome.items():
+        shown = ", ".join(f"`{name}`" for name in names[:6])
+        more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+        parts.append(f"{shown}{more} ({where})")
+    return "; ".join(parts)

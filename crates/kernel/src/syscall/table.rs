@@ -329,9 +329,9 @@ table! {
     234 tgkill = Full, signal::sys_tgkill, "";
     235 utimes = Full, paths::sys_utimes, "";
     236 vserver = Unsupported, unsupported, "";
-    237 mbind = Unsupported, unsupported, "";
-    238 set_mempolicy = Unsupported, unsupported, "";
-    239 get_mempolicy = Unsupported, unsupported, "";
+    237 mbind = NoEffect, numa::sys_mbind, "one node";
+    238 set_mempolicy = NoEffect, numa::sys_set_mempolicy, "one node; the default policy is shown";
+    239 get_mempolicy = Full, numa::sys_get_mempolicy, "";
     240 mq_open = Partial, mqueue::sys_mq_open, "permissions are not enforced";
     241 mq_unlink = Partial, mqueue::sys_mq_unlink, "permissions are not enforced";
     242 mq_timedsend = Full, mqueue::sys_mq_timedsend, "";

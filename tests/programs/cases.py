@@ -1,0 +1,297 @@
+"""What is run of each program, and how one sees that it works.
+
+A case gets the folder for its configuration files and gives hosts as conftest.experiment takes them, or a whole experiment;
+`check` gets the finished run.
+"""
+
+import dataclasses
+import pathlib
+import re
+import typing
+
+from . import tor
+
+GPL = "/usr/share/common-licenses/GPL-3"
+LICENSES = "/usr/share/common-licenses"
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    needs: tuple  # programs that must be installed
+    packages: str  # Debian's packages that have them
+    version: list  # the command that says which version it is
+    how: str  # what is run, for the table
+    hosts: typing.Callable
+    check: typing.Callable
+    stop: str = "30 s"
+    tolerates: tuple = ()  # unsupported calls that do it no harm, with the reason in `note`
+    note: str = ""
+
+
+CASES = []
+
+
+def case(name, needs, packages, version, how, **options):
+    def register(function):
+        hosts, check = function()
+        CASES.append(Case(name, tuple(needs.split()), packages, version.split(), how, hosts, check, **options))
+        return function
+    return register
+
+
+def at(second, path, args="", **more):
+    return {"path": path, "args": args, "start_time": f"{second} s", **more}
+
+
+def stays(path, args=""):
+    return {"path": path, "args": args, "expected_final_state": "running"}
+
+
+def shell(second, script, **more):
+    return at(second, "sh", ["-c", script], **more)
+
+
+def written(folder, name, text):
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def same_license(data):
+    assert data == pathlib.Path(GPL).read_bytes(), data[:300]
+
+
+@case("caddy", "caddy curl", "caddy curl", "caddy version", "file-server, curl from another host")
+def caddy():
+    def hosts(folder):
+        return {"server": (0, [stays("caddy", f"file-server --root {LICENSES} --listen :80")]),
+                "client": (0, [at(5, "curl", "-sS http://server/GPL-3")])}
+
+    return hosts, lambda done: same_license(done.stdout("client"))
+
+
+@case("aria2", "aria2c python3", "aria2", "aria2c --version", "four connections at once to python3 -m http.server")
+def aria2():
+    def hosts(folder):
+        return {"server": (0, [stays("/usr/bin/python3", f"-m http.server -d {LICENSES} 80")]),
+                "client": (0, [at(3, "aria2c", "-x 4 -s 4 -k 1M --file-allocation=none -o got http://server/GPL-3")])}
+
+    return hosts, lambda done: same_license((done.host("client") / "got").read_bytes())
+
+
+def answers(done, *expected):
+    said = done.text("client")
+    for line in expected:
+        assert line in said.split("\n"), (line, said, str(done))
+
+
+@case("dnsmasq", "dnsmasq dig", "dnsmasq-base bind9-dnsutils", "dnsmasq --version", "local names, dig over UDP and TCP")
+def dnsmasq():
+    def hosts(folder):
+        options = "-k -u root --no-resolv --address=/one.test/10.1.2.3 --txt-record=two.test,hello"
+        dig = "dig +short @server one.test; dig +short +tcp @server two.test TXT"
+        return {"server": (0, [stays("dnsmasq", options)]), "client": (0, [shell(3, dig)])}
+
+    return hosts, lambda done: answers(done, "10.1.2.3", '"hello"')
+
+
+UNBOUND = """
+server:
+  interface: 0.0.0.0
+  access-control: 0.0.0.0/0 allow
+  use-syslog: no
+  chroot: ""
+  local-zone: "test." static
+  local-data: "one.test. IN A 10.1.2.3"
+remote-control:
+  control-enable: no
+"""
+
+
+@case("unbound", "unbound dig", "unbound bind9-dnsutils", "unbound -V", "as a daemon with a local zone, dig over UDP and TCP")
+def unbound():
+    def hosts(folder):
+        conf = written(folder, "unbound.conf", UNBOUND)
+        dig = "dig +short @server one.test; dig +tcp @server none.test | grep -o NXDOMAIN"
+        return {"server": (0, [stays("unbound", f"-d -c {conf}")]), "client": (0, [shell(3, dig)])}
+
+    return hosts, lambda done: answers(done, "10.1.2.3", "NXDOMAIN")
+
+
+ZONE = """$TTL 60
+@ IN SOA ns.test. root.test. (1 60 60 60 60)
+@ IN NS ns
+ns IN A 10.0.0.1
+one IN A 10.1.2.3
+one IN AAAA fd00::1
+"""
+NAMED = """
+options { directory "/var/cache/bind"; recursion no; listen-on { any; }; };
+zone "test" { type master; file "%s"; allow-transfer { any; }; };
+"""
+
+
+@case("bind9", "named dig", "bind9 bind9-dnsutils", "named -v", "named with a zone, dig with all records and a transfer")
+def bind9():
+    def hosts(folder):
+        zone = written(folder, "test.zone", ZONE)
+        conf = written(folder, "named.conf", NAMED % zone)
+        dig = "dig +short @server one.test A; dig +short @server one.test AAAA; dig @server test AXFR | grep -c IN"
+        return {"server": (0, [stays("named", f"-g -c {conf}")]), "client": (0, [shell(5, dig)])}
+
+    return hosts, lambda done: answers(done, "10.1.2.3", "fd00::1", "6")
+
+
+KNOT = """
+server:
+    rundir: "/run/knot"
+    listen: [0.0.0.0@53]
+database:
+    storage: "/var/lib/knot"
+zone:
+  - domain: test
+    file: "%s"
+"""
+
+
+@case("knot", "knotd kdig", "knot knot-dnsutils", "knotd --version", "knotd with a zone, kdig over UDP and TCP")
+def knot():
+    def hosts(folder):
+        conf = written(folder, "knot.conf", KNOT % written(folder, "test.zone", ZONE))
+        server = shell(0, f"mkdir -p /run/knot && exec knotd -c {conf}", expected_final_state="running")
+        return {"server": (0, [server]),
+                "client": (0, [shell(5, "kdig +short @server one.test; kdig +short +tcp @server one.test AAAA")])}
+
+    return hosts, lambda done: answers(done, "10.1.2.3", "fd00::1")
+
+
+@case("iperf3", "iperf3", "iperf3", "iperf3 --version", "TCP both ways and UDP between two hosts, 2 s each")
+def iperf3():
+    def hosts(folder):
+        run = "for how in '' -R '-u -b 20M'; do iperf3 -c server -t 2 $how | grep receiver; done"
+        return {"server": (0, [stays("iperf3", "-s")]), "client": (0, [shell(2, run)])}
+
+    def check(done):
+        lines = done.text("client").splitlines()
+        assert len(lines) == 3 and "0/" in lines[2], (lines, str(done))
+
+    return hosts, check
+
+
+@case("ping", "ping", "iputils-ping", "ping -V", "three echoes and a time-out")
+def ping():
+    def hosts(folder):
+        return {"server": (0, []), "client": (0, [shell(1, "ping -c 3 server; ping -c 1 -W 2 10.99.99.99")])}
+
+    def check(done):
+        assert "3 received, 0% packet loss" in done.text("client") and "100% packet loss" in done.text("client"), str(done)
+
+    return hosts, check
+
+
+@case("mtr", "mtr", "mtr-tiny", "mtr --version", "a report of the path to another host")
+def mtr():
+    def hosts(folder):
+        return {"server": (0, []), "client": (0, [shell(1, "mtr -n -r -c 3 server")])}
+
+    def check(done):
+        assert re.search(r"1\.\|-- \S+ +0\.0% +3", done.text("client")), done.text("client") + str(done)
+
+    return hosts, check
+
+
+@case("memcached", "memcached memcping", "memcached libmemcached-tools", "memcached -V", "as a daemon, memcping and python3")
+def memcached():
+    talk = ("import socket; s = socket.create_connection(('cache', 11211)); f = s.makefile('rwb')\n"
+            "f.write(b'set k 0 0 5\\r\\nhello\\r\\nget k\\r\\nquit\\r\\n'); f.flush(); print(f.read().decode())")
+
+    def hosts(folder):
+        return {"cache": (0, [at(0, "memcached", "-u memcache -l 0.0.0.0 -d")]),
+                "client": (0, [at(2, "/usr/bin/python3", ["-c", talk]), at(3, "memcping", "--servers=cache")])}
+
+    def check(done):
+        assert done.text("client", "python3").split("\r\n")[:3] == ["STORED", "VALUE k 0 5", "hello"]
+
+    return hosts, check
+
+
+@case("mosquitto", "mosquitto mosquitto_sub mosquitto_pub", "mosquitto mosquitto-clients", "mosquitto -h",
+      "a broker, a subscriber and a publisher with QoS 2")
+def mosquitto():
+    def hosts(folder):
+        conf = written(folder, "mosquitto.conf", "listener 1883\nallow_anonymous true\n")
+        return {"broker": (0, [at(0, "mosquitto", f"-d -c {conf}")]),
+                "client": (0, [at(2, "mosquitto_sub", "-h broker -q 2 -t a/# -C 2 -v")]),
+                "other": (0, [shell(4, "for n in 1 2; do mosquitto_pub -h broker -q 2 -t a/$n -m m$n; done")])}
+
+    return hosts, lambda done: answers(done, "a/1 m1", "a/2 m2")
+
+
+@case("socat", "socat", "socat", "socat -V", "a server that forks and runs a program, a client, a relay between them")
+def socat():
+    def hosts(folder):
+        return {"server": (0, [stays("socat", ["TCP-LISTEN:7000,fork,reuseaddr", "EXEC:tr a-z A-Z"])]),
+                "relay": (0, [stays("socat", "TCP-LISTEN:7001,fork TCP:server:7000")]),
+                "client": (0, [shell(2, "for w in one two; do echo $w | socat -t 5 - TCP:relay:7001; done")])}
+
+    return hosts, lambda done: answers(done, "ONE", "TWO")
+
+
+@case("MariaDB", "mariadbd mariadb-install-db mariadb", "mariadb-server", "mariadbd --version",
+      "mariadb-install-db, the server as its user, queries with transactions from another host", stop="120 s",
+      tolerates=("io_setup", "io_uring_setup"),
+      note="needs `--innodb-buffer-pool-size-max`: by default it reserves 8 TiB of addresses; without io_uring and Linux AIO it uses "
+           "threads of its own")
+def mariadb():
+    sql = ("create table t (id int primary key, v varchar(20)) engine=InnoDB; begin; insert into t values (1, 'one'), (2, 'two');"
+           "commit; begin; delete from t; rollback; select v from t order by id")
+
+    def hosts(folder):
+        setup = ("mkdir -p /run/mysqld && chown mysql /run/mysqld && mariadb-install-db --user=mysql --skip-test-db >/dev/null && "
+                 "exec mariadbd --user=mysql --bind-address=0.0.0.0 --innodb-buffer-pool-size-max=8G")
+        grant = "create database d; create user u@'%' identified by 'p'; grant all on d.* to u@'%'"
+        return {"db": (0, [shell(0, setup, expected_final_state="running"), at(40, "mariadb", ["-e", grant])]),
+                "client": (0, [at(50, "mariadb", ["-h", "db", "-u", "u", "-pp", "-N", "d", "-e", sql])])}
+
+    return hosts, lambda done: answers(done, "one", "two")
+
+
+POSTFIX = ("postconf -e 'inet_protocols = ipv4' 'mydestination = mail, localhost' 'mynetworks = 0.0.0.0/0' 'home_mailbox = Maildir/' "
+           "'maillog_file = /var/log/postfix.log' 'compatibility_level = 3.6' && useradd -m bob && newaliases && postfix start")
+DOVECOT = ("mkdir -p /run/dovecot && cat > /etc/dovecot/local.conf <<'EOF'\nlisten = *\nssl = no\ndisable_plaintext_auth = no\n"
+           "mail_location = maildir:~/Maildir\nlog_path = /var/log/dovecot.log\n"
+           "passdb {\n  driver = static\n  args = password=secret\n}\nEOF\ndovecot")
+
+
+@case("postfix", "postfix swaks", "postfix swaks", "postconf -h mail_version",
+      "the whole mail system started, swaks from another host, delivery to a Maildir", stop="60 s")
+def postfix():
+    def hosts(folder):
+        return {"mail": (0, [shell(0, POSTFIX), shell(40, "cat ~bob/Maildir/new/*; postfix stop")]),
+                "client": (0, [at(20, "swaks", ["--server", "mail", "--to", "bob@mail", "--from", "alice@client", "--body", "hello bob"])])}
+
+    def check(done):
+        assert "hello bob" in done.streams("mail", "sh")[1].read_text(), str(done)
+
+    return hosts, check
+
+
+@case("dovecot", "dovecot curl", "dovecot-imapd curl", "dovecot --version", "IMAP with authentication: a mail stored and fetched",
+      stop="60 s")
+def dovecot():
+    def hosts(folder):
+        mail = written(folder, "mail", "Subject: hello\r\n\r\nhello bob\r\n")
+        fetch = (f"curl -sS -u bob:secret -T {mail} imap://mail/INBOX; curl -sS -u bob:secret 'imap://mail/INBOX;UID=1'")
+        return {"mail": (0, [shell(0, "useradd -m bob && " + DOVECOT)]), "client": (0, [shell(10, fetch)])}
+
+    def check(done):
+        assert "hello bob" in done.text("client"), str(done)
+
+    return hosts, check
+
+
+CASES.append(Case(
+    "tor", ("tor", "tor-gencert", "curl", "python3"), "tor curl", ["tor", "--version"],
+    "3 directory authorities, 8 relays, an onion service: a client bootstraps and fetches over an exit and from the onion service",
+    tor.experiment, tor.check))
