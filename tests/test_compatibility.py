@@ -13,7 +13,7 @@ from programs.table import PLACEMENTS, kept_result
 
 def version(case):
     done = subprocess.run(case.version, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    found = re.search(r"\d+(\.\d+)+[\w.-]*", done.stdout + done.stderr)
+    found = re.search(r"\d+\.\d[\w.-]*\w|\d{8}", done.stdout + done.stderr)
     return found[0] if found else "?"
 
 
