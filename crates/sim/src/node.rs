@@ -47,6 +47,9 @@ struct Way {
     blocked: Option<DropReason>,
 }
 
+/// Bytes of a log that wait before it is written.
+const LOG_BUFFER: usize = 16 << 10;
+
 /// Where a host's captures and system-call logs go.
 pub struct HostOutput {
     /// The folder of the whole run.
@@ -57,6 +60,8 @@ pub struct HostOutput {
     pub capture_len: usize,
     /// By interface.
     pub captures: Map<Arc<str>, CaptureWriter>,
+    /// What is to be added to logs of system calls, by their names.
+    pub logs: Map<PathBuf, String>,
     /// The first error met; the run stops for it.
     pub error: Option<ResultsError>,
     /// Set when any host of the run has met one.
@@ -223,7 +228,7 @@ impl HostNode {
             self.output.capture(&host, &captured.interface, captured.at, &captured.bytes);
         }
         for (name, text) in self.kernel.take_strace() {
-            self.output.log(&host.join(format!("{name}.strace")), &text);
+            self.output.log(host.join(format!("{name}.strace")), &text);
         }
     }
 
@@ -242,6 +247,9 @@ impl HostNode {
             path,
             error: std::io::Error::from_raw_os_error(errno.0.into()),
         }));
+        for name in self.output.logs.keys().cloned().collect::<Vec<_>>() {
+            self.output.write_log(&name);
+        }
         for (interface, capture) in std::mem::take(&mut self.output.captures) {
             let path = self.output.folder.host(self.kernel.name()).join(format!("{interface}.pcap"));
             self.output.note(capture.finish().map_err(|error| ResultsError::Write { path, error }));
@@ -270,7 +278,16 @@ impl HostOutput {
             self.note(written);
         }
     }
-    fn log(&mut self, name: &std::path::Path, text: &str) {
+    /// Adds to a log. It is opened only once much has come together: hosts have thousands of windows.
+    fn log(&mut self, name: PathBuf, text: &str) {
+        let waiting = self.logs.entry(name.clone()).or_default();
+        waiting.push_str(text);
+        if waiting.len() > LOG_BUFFER {
+            self.write_log(&name);
+        }
+    }
+    fn write_log(&mut self, name: &std::path::Path) {
+        let text = self.logs.remove(name).unwrap_or_default();
         let written = self.folder.append(name, text.as_bytes());
         self.note(written);
     }

@@ -61,6 +61,7 @@ pub fn build(
             epoch_secs,
             capture_len: settings.options.pcap_capture_size as usize,
             captures: Map::new(),
+            logs: Map::new(),
             error: None,
             failed: failed.clone(),
         };
