@@ -19,8 +19,9 @@ from .experiment import Experiment, Host, Model, Network, Process
 from .results import Results
 from .run import RunFailed, run
 from .sweep import Sweep, sweep
+from .topology import Topology
 
 __all__ = [
-    "BelljarError", "Experiment", "Host", "Model", "Network", "Process", "Results", "RunFailed", "Sweep", "find_binary",
-    "one_of", "run", "sweep",
+    "BelljarError", "Experiment", "Host", "Model", "Network", "Process", "Results", "RunFailed", "Sweep", "Topology",
+    "find_binary", "one_of", "run", "sweep",
 ]

@@ -254,6 +254,14 @@ class Experiment(Events):
         self.hosts[name] = host
         return host
 
+    @classmethod
+    def from_networkx(cls, graph: "networkx.Graph[Any]", **settings: Any) -> Experiment:
+        """An experiment whose network is made of links, from a NetworkX graph: see `Topology.from_networkx`. For a graph
+        of latencies without switches and routers see `Network.from_networkx`."""
+        from .topology import Topology
+
+        return (cls if issubclass(cls, Topology) else Topology).from_networkx(graph, **settings)
+
     def link(self, **what: Any) -> Experiment:
         """Adds an entry of section `links`."""
         self.links.append(what)

@@ -10,6 +10,7 @@ mod doctor;
 mod exec;
 mod failure;
 mod gdb;
+mod import;
 mod inspect;
 mod log;
 mod placement;
@@ -62,6 +63,8 @@ enum Command {
     Capture(capture::Arguments),
     /// Write a results folder as a trace for Perfetto or Chrome
     Trace(trace::Arguments),
+    /// Make an experiment of a topology file of another tool
+    Import(import::Arguments),
     /// Print the JSON Schema of experiment files
     Schema(schema::Arguments),
     /// One process of several that run an experiment
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Command::Report(arguments) => report::main(&arguments),
         Command::Capture(arguments) => capture::main(&arguments),
         Command::Trace(arguments) => trace::main(&arguments),
+        Command::Import(arguments) => import::main(&arguments),
         Command::Schema(arguments) => Ok(schema::main(&arguments)),
         Command::Cell(arguments) => cells::main(&arguments),
     };

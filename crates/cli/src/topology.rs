@@ -1,6 +1,6 @@
 //! An experiment's network as `belljar report` draws it.
 
-use belljar_base::Set;
+use belljar_base::{HostId, Set};
 use belljar_config::Experiment;
 use belljar_net::NodeIndex;
 use belljar_results::{Topology, TopologyEdge, TopologyHost, TopologyNode};
@@ -13,8 +13,11 @@ const MOST_EDGES: usize = 1_000;
 /// The places with hosts and what joins them; all places if they are few.
 pub fn topology(experiment: &Experiment) -> Topology {
     let graph = &experiment.network.graph;
-    let used: Set<NodeIndex> = experiment.hosts.iter().map(|host| host.node).collect();
-    let all = 0..graph.nodes().len() as u32;
+    let used: Set<NodeIndex> = experiment.hosts.iter().filter_map(|host| host.node).collect();
+    // The graph of an experiment that has only links is a stand-in.
+    let stand_in = used.is_empty() && !experiment.topology.links.is_empty();
+    let count = if stand_in { 0 } else { graph.nodes().len() as u32 };
+    let all = 0..count;
     let mut shown: Vec<NodeIndex> = all.map(NodeIndex).collect();
     if shown.len() > MOST_NODES {
         shown.retain(|node| used.contains(node));
@@ -38,23 +41,64 @@ pub fn topology(experiment: &Experiment) -> Topology {
             });
         }
     }
+    let mut nodes: Vec<TopologyNode> = nodes.collect();
+    let first = nodes.iter().map(|node| node.id + 1).max().unwrap_or(0);
+    add_links(experiment, first, &mut nodes, &mut edges);
     edges.truncate(MOST_EDGES);
     Topology {
         epoch_secs: experiment.belljar.start_date,
         seed: experiment.general.seed,
-        nodes: nodes.collect(),
+        nodes,
         edges,
         hosts: experiment
             .hosts
             .iter()
-            .map(|host| TopologyHost {
+            .enumerate()
+            .map(|(n, host)| TopologyHost {
                 name: host.name.clone(),
                 address: host.address.to_string(),
-                node: graph.node(host.node).id,
+                node: match host.node {
+                    Some(node) if host.interfaces.is_empty() => graph.node(node).id,
+                    _ => first + n as u32,
+                },
                 bandwidth_up: host.bandwidth_up,
                 bandwidth_down: host.bandwidth_down,
             })
             .collect(),
-        omitted_nodes: graph.nodes().len() - shown.len(),
+        omitted_nodes: count as usize - shown.len(),
     }
+}
+
+/// What stands at the ends of links, each at a place of its own, numbered from `first`; and the links.
+fn add_links(
+    experiment: &Experiment,
+    first: u32,
+    nodes: &mut Vec<TopologyNode>,
+    edges: &mut Vec<TopologyEdge>,
+) {
+    let graph = &experiment.network.graph;
+    for n in 0..experiment.node_count() as u32 {
+        if experiment.node_interfaces(HostId(n)).is_empty() || nodes.len() >= MOST_NODES {
+            continue;
+        }
+        let host = experiment.hosts.get(n as usize);
+        let label = host.is_none().then(|| experiment.node_name(HostId(n)).to_owned());
+        nodes.push(TopologyNode { id: first + n, label });
+        if let Some(node) = host.and_then(|host| host.node) {
+            let target = graph.node(node).id;
+            edges.push(TopologyEdge { source: first + n, target, latency_ns: 0, jitter_ns: 0, loss: 0.0 });
+        }
+    }
+    for link in &experiment.topology.links {
+        let [a, b] = &link.ends;
+        edges.push(TopologyEdge {
+            source: first + a.node.0,
+            target: first + b.node.0,
+            latency_ns: a.line.latency.as_nanos(),
+            jitter_ns: a.line.jitter.as_nanos(),
+            loss: a.line.loss,
+        });
+    }
+    let shown: Set<u32> = nodes.iter().map(|node| node.id).collect();
+    edges.retain(|edge| shown.contains(&edge.source) && shown.contains(&edge.target));
 }

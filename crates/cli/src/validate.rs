@@ -20,8 +20,17 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         println!("note: {note}");
     }
     let processes: usize = experiment.hosts.iter().map(|host| host.processes.len()).sum();
+    let topology = &experiment.topology;
+    let links = match topology.links.len() {
+        0 => String::new(),
+        n => format!(
+            ", links: {n}, switches: {}, routers: {}",
+            topology.switches.len(),
+            topology.routers.len()
+        ),
+    };
     println!(
-        "{}: valid; hosts: {}, processes: {processes}, graph nodes: {}, stop time: {} s",
+        "{}: valid; hosts: {}, processes: {processes}, graph nodes: {}{links}, stop time: {} s",
         arguments.file.display(),
         experiment.hosts.len(),
         experiment.network.graph.nodes().len(),

@@ -2,6 +2,7 @@
 
 mod events;
 mod models;
+mod topology;
 
 use crate::model::{Experiment, FinalState, GraphSource, Host, HostOptions, Process};
 use belljar_base::SimTime;
@@ -15,7 +16,11 @@ impl Experiment {
     pub fn to_yaml(&self) -> String {
         let mut out = Writer::default();
         self.general(&mut out);
-        self.network(&mut out);
+        // The graph of an experiment that has none is a stand-in.
+        let on_graph = self.hosts.iter().any(|host| host.node.is_some());
+        if on_graph || self.topology.links.is_empty() || self.network.source != GraphSource::OneGbitSwitch {
+            self.network(&mut out);
+        }
         self.experimental(&mut out);
         out.section(0, "belljar");
         let start = jiff::Timestamp::from_second(self.belljar.start_date as i64).unwrap_or_default();
@@ -33,6 +38,7 @@ impl Experiment {
         for host in &self.hosts {
             self.host(&mut out, host);
         }
+        self.topology(&mut out);
         self.events(&mut out);
         out.0
     }
@@ -96,10 +102,17 @@ impl Experiment {
     fn host(&self, out: &mut Writer, host: &Host) {
         let bandwidth = |bits: Option<u64>| bits.map_or("unlimited".to_owned(), format_bandwidth);
         out.section(1, &quoted(&host.name));
-        out.plain(2, "network_node_id", self.network.graph.node(host.node).id);
-        out.plain(2, "ip_addr", host.address);
-        out.plain(2, "bandwidth_up", bandwidth(host.bandwidth_up));
-        out.plain(2, "bandwidth_down", bandwidth(host.bandwidth_down));
+        if let Some(node) = host.node {
+            out.plain(2, "network_node_id", self.network.graph.node(node).id);
+            out.plain(2, "ip_addr", host.address);
+            out.plain(2, "bandwidth_up", bandwidth(host.bandwidth_up));
+            out.plain(2, "bandwidth_down", bandwidth(host.bandwidth_down));
+        }
+        if !host.interfaces.is_empty() {
+            topology::interfaces(out, &host.interfaces);
+            topology::routing(out, &host.routing, &host.interfaces);
+            out.plain(2, "forwarding", host.forwarding);
+        }
         options(out, &host.options);
         if host.clock != Default::default() {
             out.section(2, "clock");
@@ -207,7 +220,7 @@ impl Writer {
 }
 
 /// A string in double quotes, or without them where it cannot be taken for anything else.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let first = |c: char| c.is_ascii_alphabetic() || c == '/';
     let rest = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     let word = matches!(

@@ -70,6 +70,13 @@ pub enum Target {
     /// The edge of the graph between two nodes, by their ids; in both directions unless the graph
     /// is directed.
     Edge(u32, u32),
+    /// Links.
+    Links {
+        /// By their places in the list of all.
+        links: Vec<usize>,
+        /// Only the direction that begins at this node; `None`: both.
+        from: Option<HostId>,
+    },
 }
 
 /// New properties of a path or an edge; `None` leaves one as it is.
@@ -81,6 +88,8 @@ pub struct PathChange {
     pub jitter: Option<SimDuration>,
     /// The probability of loss.
     pub loss: Option<f64>,
+    /// Bits per second, of a link; the inner `None` is unlimited.
+    pub rate: Option<Option<u64>>,
 }
 
 /// The process, or processes, of a host that an event is about.

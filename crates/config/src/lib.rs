@@ -11,11 +11,13 @@
 mod emit;
 mod error;
 mod events;
+pub mod import;
 mod load;
 mod model;
 mod overrides;
 mod programs;
 mod signals;
+pub mod topology;
 mod yaml;
 
 pub use error::ConfigError;

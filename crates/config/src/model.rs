@@ -2,6 +2,7 @@
 
 use crate::Signal;
 use crate::events::{ClockSettings, Event, ProcessRef};
+use crate::topology::{Interface, Routing, Topology};
 use belljar_base::{HostId, Map, SimDuration, SimTime};
 use belljar_net::dns::Zone;
 use belljar_net::{Addresses, Graph, NodeIndex};
@@ -18,6 +19,8 @@ pub struct Experiment {
     pub network: Network,
     /// The hosts in the order of their names: a host's index is its [`HostId`].
     pub hosts: Vec<Host>,
+    /// Sections `switches`, `routers` and `links`.
+    pub topology: Topology,
     /// Section `experimental`: what of it has a meaning here.
     pub experimental: Experimental,
     /// Section `belljar`.
@@ -31,12 +34,21 @@ pub struct Experiment {
 impl Experiment {
     /// What the network's name server knows.
     pub fn zone(&self) -> Zone {
-        let hosts = self.hosts.iter().map(|host| (host.name.as_str(), host.address));
-        let mut zone = Zone::new(self.belljar.dns_address, hosts);
+        let mut zone = Zone::new(self.belljar.dns_address, self.names());
         for line in &self.belljar.dns_records {
             zone.add(line).expect("loading has checked the records");
         }
         zone
+    }
+
+    /// Names and addresses of all hosts, and of routers.
+    pub fn names(&self) -> impl Iterator<Item = (&str, Ipv4Addr)> {
+        let hosts = self.hosts.iter().map(|host| (host.name.as_str(), host.address));
+        let routers = self.topology.routers.iter().filter_map(|router| {
+            let own = router.interfaces.iter().find_map(|interface| interface.addresses.first())?;
+            Some((router.name.as_str(), own.ip))
+        });
+        hosts.chain(routers)
     }
 
     /// The addresses and names of all hosts.
@@ -134,9 +146,9 @@ pub enum GraphSource {
 pub struct Host {
     /// Its name: a valid host name, unique.
     pub name: String,
-    /// The node of the graph that it is attached to.
-    pub node: NodeIndex,
-    /// Its IPv4 address, its own or assigned.
+    /// The node of the graph that it is attached to, if it is.
+    pub node: Option<NodeIndex>,
+    /// The IPv4 address that others know it by, its own or assigned: that on the graph if it is there.
     pub address: Ipv4Addr,
     /// Bits per second that it can send; `None` is unlimited.
     pub bandwidth_up: Option<u64>,
@@ -150,6 +162,12 @@ pub struct Host {
     pub processes: Vec<Process>,
     /// Its traffic models in the order of the file, where they stand among the processes.
     pub models: Vec<Model>,
+    /// Its interfaces at the ends of links, in the order of their names.
+    pub interfaces: Vec<Interface>,
+    /// Where its routes over links come from.
+    pub routing: Routing,
+    /// Whether it passes packets of others on.
+    pub forwarding: bool,
 }
 
 impl Host {

@@ -54,6 +54,7 @@ impl Experiment {
         set(&mut general.model_unblocked_syscall_latency, &overrides.model_unblocked_syscall_latency);
         set(&mut general.template_directory, &overrides.template_directory.clone().map(Some));
         set(&mut self.experimental.strace_logging_mode, &overrides.strace_logging_mode);
+        set(&mut self.topology.pcap_enabled, &overrides.pcap_enabled);
         for host in &mut self.hosts {
             set(&mut host.options.pcap_enabled, &overrides.pcap_enabled);
             for process in &mut host.processes {

@@ -7,7 +7,7 @@ use crate::ids::{MmKey, ProcessKey, ThreadKey};
 use crate::machine::{Machine, Placement};
 use crate::mm::AddressSpace;
 use crate::model::{ModelSpec, Models};
-use crate::net::{NetStack, Resolver};
+use crate::net::{InitialRoute, LinkConfig, NetStack, Resolver};
 use crate::process::{PidMap, Process, WaitStatus};
 use crate::thread::Thread;
 use crate::timer::{TimerAction, TimerQueue};
@@ -48,8 +48,16 @@ pub struct HostConfig {
     pub shared: Vec<PathBuf>,
     /// Once set, [`Host::run_until`] returns early: the run is being given up.
     pub interrupt: Arc<AtomicBool>,
-    /// The address of `eth0`.
+    /// Its address on the graph, or that by which others know it.
     pub address: Ipv4Addr,
+    /// Whether it is attached to the graph, by `eth0`.
+    pub on_graph: bool,
+    /// Its interfaces at the ends of links.
+    pub links: Vec<LinkConfig>,
+    /// Routes besides those to the networks of its addresses.
+    pub routes: Vec<InitialRoute>,
+    /// Whether it passes packets of others on.
+    pub forwarding: bool,
     /// What `eth0` can send and receive.
     pub nic: belljar_net::NicConfig,
     /// Until then `eth0` can send and receive whatever comes.
@@ -173,7 +181,9 @@ pub enum Report {
 pub struct Departure {
     /// When its last bit leaves.
     pub at: SimTime,
-    /// The packet: an IP datagram.
+    /// The link that it leaves by, by its number among the host's; `None`: to the graph.
+    pub link: Option<usize>,
+    /// The packet: an IP datagram, or on a link an Ethernet frame.
     pub packet: Packet,
 }
 
@@ -184,7 +194,9 @@ pub struct Captured {
     pub at: SimTime,
     /// The interface's name.
     pub interface: Arc<str>,
-    /// The IP datagram.
+    /// Whether it is an Ethernet frame rather than an IP datagram.
+    pub ethernet: bool,
+    /// Its bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -212,7 +224,8 @@ pub struct Host {
     pub(crate) windows: u64,
     /// When a process last ended.
     pub(crate) last_end: SimTime,
-    pub(crate) inbox: Map<EventKey, Packet>,
+    /// What will arrive: by which link, or `None` from the graph.
+    pub(crate) inbox: Map<EventKey, (Option<usize>, Packet)>,
     pub(crate) futexes: FutexTable,
     /// System V shared memory and semaphores.
     pub(crate) ipc: crate::ipc::Ipc,
@@ -334,9 +347,10 @@ impl Host {
     pub(crate) fn domain_name(&self) -> Vec<u8> {
         self.set_names[1].clone().unwrap_or_else(|| b"(none)".to_vec())
     }
-    /// A packet that reaches `eth0` from the network at `key.time`, which lies ahead.
-    pub fn deliver(&mut self, key: EventKey, packet: Packet) {
-        let earlier = self.inbox.insert(key, packet);
+    /// A packet that reaches `eth0` from the graph, or a frame that comes by a link, at `key.time`, which
+    /// lies ahead.
+    pub fn deliver(&mut self, key: EventKey, link: Option<usize>, packet: Packet) {
+        let earlier = self.inbox.insert(key, (link, packet));
         assert!(earlier.is_none(), "two events have the key {key:?}");
     }
     /// Puts the packets that have left since the last call into `out`, which is empty, in order of
@@ -370,9 +384,19 @@ impl Host {
         self.processes.iter().filter(|(_, p)| p.ended.is_none()).filter_map(|(_, p)| p.spec).collect()
     }
 
-    /// What `eth0` has carried and dropped.
+    /// What its interfaces but `lo` have carried and dropped, all together.
     pub fn interface_counters(&self) -> belljar_net::Counters {
-        *self.net.eth0.nic.counters()
+        let mut all = *self.net.eth0.nic.counters();
+        self.net.links.iter().for_each(|link| all.add(link.nic.counters()));
+        all
+    }
+    /// What the end of a link has carried and dropped.
+    pub fn link_counters(&self, link: usize) -> belljar_net::Counters {
+        *self.net.links[link].nic.counters()
+    }
+    /// Packets of others that it has passed on.
+    pub fn forwarded(&self) -> u64 {
+        self.net.counters.forwarded
     }
     /// The machine's files that it has read, each once, sorted.
     pub fn files_read(&self) -> Vec<PathBuf> {

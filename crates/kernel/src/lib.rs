@@ -45,6 +45,6 @@ mod wall_clock;
 pub use debug::{DebugProcess, DebugResume, DebugStop, DebugThread};
 pub use host::{Buffers, Captured, Departure, Host, HostConfig, Output, ProcessSpec, Report};
 pub use model::ModelSpec;
-pub use net::Resolver;
+pub use net::{InitialRoute, LinkConfig, Resolver};
 pub use net::{StackCounters, TcpSample};
 pub use process::WaitStatus;

@@ -33,7 +33,10 @@ impl Host {
             return;
         }
         self.is_down = true;
-        let counters = *self.net.eth0.nic.counters();
+        let counters: Vec<belljar_net::Counters> = std::iter::once(&self.net.eth0.nic)
+            .chain(self.net.links.iter().map(|link| &link.nic))
+            .map(|nic| *nic.counters())
+            .collect();
         let stack_counters = self.net.counters;
         let before = (self.reports.len(), self.departures.len(), self.captured.len());
         let at = self.clock.now();
@@ -61,7 +64,7 @@ impl Host {
         self.ended_tracees.clear();
         self.timers.clear();
         self.futexes = FutexTable::default();
-        self.replace_network(counters);
+        self.replace_network(&counters);
         self.net.counters = stack_counters;
         self.specs_started = self.config.processes.len();
         self.last_end = at;
@@ -125,14 +128,21 @@ impl Host {
 
     /// A network stack without sockets; ports and sequence numbers are drawn on, so that the new
     /// ones are not the old ones again.
-    fn replace_network(&mut self, counters: belljar_net::Counters) {
+    fn replace_network(&mut self, counters: &[belljar_net::Counters]) {
         let fresh = NetStack::new(&self.config, &mut self.waits);
         let old = std::mem::replace(&mut self.net, fresh);
         self.net.ports = old.ports;
         self.net.isns = old.isns;
         self.net.next_serial = old.next_serial;
         self.net.resolved = old.resolved;
-        self.net.eth0.nic.power_cycle(&self.config.nic, counters);
+        self.net.eth0.nic.power_cycle(&self.config.nic, counters[0]);
+        let now = self.clock.now();
+        for ((port, config), counters) in
+            self.net.links.iter_mut().zip(&self.config.links).zip(&counters[1..])
+        {
+            port.nic.power_cycle(&config.nic, *counters);
+            port.nic.set_carrier(now, config.carrier);
+        }
     }
 
     /// Everything in the host's own layer is gone, and what programs wrote where they started.

@@ -112,8 +112,8 @@ impl Host {
         if let Some(entry) = self.inbox.first_entry()
             && entry.key().time <= timer_at
         {
-            let packet = entry.remove();
-            self.packet_arrived(packet);
+            let (link, packet) = entry.remove();
+            self.packet_arrived(link, packet);
             return;
         }
         let Some(action) = self.timers.pop_due(now) else { return };
@@ -126,6 +126,7 @@ impl Host {
             TimerAction::Socket(socket) => self.socket_timer(socket),
             TimerAction::Interface(n) => self.interface_timer(n),
             TimerAction::Resolver => self.resolver_timer(),
+            TimerAction::Neighbours => self.neighbour_timer(),
             TimerAction::BootstrapEnd => self.limit_bandwidths(),
             TimerAction::StartModel(n) => self.start_model(n),
             TimerAction::StopModel(n) => self.stop_model(n),

@@ -29,6 +29,8 @@ pub enum TimerAction {
     Interface(usize),
     /// The name server has something to do (`net/`).
     Resolver,
+    /// A neighbour must be asked again, or given up (`net/`).
+    Neighbours,
     /// Bandwidths are limited from now on (`net/`).
     BootstrapEnd,
     /// The experiment starts a traffic model (`model/`).

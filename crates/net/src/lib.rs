@@ -8,6 +8,8 @@
 //!   way out, CoDel and serialisation on the way in.
 //! * [`addresses`]: which host has which IPv4 address and name.
 //! * [`dns`]: the name server that answers for hosts and configured records.
+//! * [`switch`] and [`router`]: what stands between the links of an explicit topology; [`neighbour`] and
+//!   [`forward`] are what routers and hosts have in common.
 //! * [`routes`]: a host's or router's routes.
 //! * [`units`]: values such as "10 ms" and "1 Gbit", as graphs and experiment files write them.
 //!
@@ -17,16 +19,20 @@
 pub mod addresses;
 pub mod dns;
 mod flow;
+pub mod forward;
 pub mod graph;
+pub mod neighbour;
 pub mod nic;
 mod packet;
+pub mod router;
 pub mod routes;
 pub mod suggest;
+pub mod switch;
 pub mod units;
 
 pub use addresses::{AddressError, Addresses};
 pub use flow::Flow;
 pub use graph::{EdgeState, Graph, GraphError, NodeIndex, Path};
-pub use nic::{Counters, DropReason, Nic, NicConfig, NicEvent};
+pub use nic::{Counters, DropReason, Nic, NicConfig, NicEvent, QueueConfig};
 pub use packet::Packet;
 pub use routes::{InterfaceAddress, Prefix, RouteTable};

@@ -145,8 +145,8 @@ pub mod protocol {
     pub const BOOT: u8 = 3;
     /// The administrator.
     pub const STATIC: u8 = 4;
-    /// The experiment, by shortest paths.
-    pub const COMPUTED: u8 = 99;
+    /// The experiment, by shortest paths: that of OSPF.
+    pub const COMPUTED: u8 = 188;
 }
 
 impl Route {

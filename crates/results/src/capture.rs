@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 use std::time::Duration;
 
-/// Writes the packets of one interface as a capture file: pcap with nanoseconds, raw IP packets,
-/// times on the hosts' wall clock.
+/// Writes the packets of one interface as a capture file: pcap with nanoseconds, raw IP packets or
+/// Ethernet frames, times on the hosts' wall clock.
 pub struct CaptureWriter {
     writer: PcapWriter<BufWriter<File>>,
     epoch: Duration,
@@ -17,10 +17,10 @@ pub struct CaptureWriter {
 impl CaptureWriter {
     /// Starts a capture in an empty file; the clock starts `epoch_secs` after 1970 and at most
     /// `keep` bytes of each packet are written.
-    pub fn new(file: File, epoch_secs: u64, keep: usize) -> io::Result<CaptureWriter> {
+    pub fn new(file: File, epoch_secs: u64, keep: usize, ethernet: bool) -> io::Result<CaptureWriter> {
         let header = PcapHeader {
             snaplen: keep as u32,
-            datalink: DataLink::RAW,
+            datalink: if ethernet { DataLink::ETHERNET } else { DataLink::RAW },
             ts_resolution: TsResolution::NanoSecond,
             endianness: pcap_file::Endianness::Little,
             ..PcapHeader::default()
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn writes_what_the_format_says() {
         let mut file = tempfile::tempfile().unwrap();
-        let mut capture = CaptureWriter::new(file.try_clone().unwrap(), 946_684_800, 4).unwrap();
+        let mut capture = CaptureWriter::new(file.try_clone().unwrap(), 946_684_800, 4, false).unwrap();
         capture.write(SimTime::from_nanos(1_000_000_007), &[0x45, 1, 2, 3, 4, 5]).unwrap();
         capture.finish().unwrap();
         io::Seek::rewind(&mut file).unwrap();

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 /// sim-stats.json            statistics of the run
 /// hosts/<name>/             working directory of the host's processes
 /// hosts/<name>/<program>.<pid>.{stdout,stderr,strace}
-/// hosts/<name>/{lo,eth0}.pcap
+/// hosts/<name>/<interface>.pcap
 /// hosts/<name>/fs/          what the host's processes wrote elsewhere
 /// flows.csv                 what traffic models did, if there are any
+/// {switches,routers}/<name>/<interface>.pcap
 /// metrics/{hosts,tcp}.csv   time series, if the experiment asks for them
 /// topology.json             the network as drawn by `belljar report`
 /// manifest.sha256           the machine's files that the run has read, as sha256sum(1) checks them
@@ -127,7 +128,8 @@ impl ResultsFolder {
     /// Creates a file below the folder to be written bit by bit.
     pub fn create_file(&self, name: &Path) -> Result<File, ResultsError> {
         let path = self.path.join(name);
-        File::create(&path).map_err(|error| ResultsError::Write { path, error })
+        let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+        made.and_then(|()| File::create(&path)).map_err(|error| ResultsError::Write { path, error })
     }
 }
 

@@ -24,7 +24,10 @@ pub use filter::{End, Filter};
 pub use folder::{ResultsError, ResultsFolder};
 pub use merge::{MergeError, merge};
 pub use report::report;
-pub use statistics::{HostStatistics, ModelStatistics, ProcessStatistics, Quantiles, Statistics};
+pub use statistics::{
+    DirectionStatistics, HostStatistics, ModelStatistics, ProcessStatistics, Quantiles, RouterStatistics,
+    Statistics,
+};
 pub use summary::Summary;
 pub use tables::{Section, table};
 pub use topology::{Topology, TopologyEdge, TopologyHost, TopologyNode};

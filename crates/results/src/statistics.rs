@@ -12,6 +12,12 @@ pub struct Statistics {
     /// Traffic models by the name that the experiment gives them, of all hosts.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub models: Map<String, ModelStatistics>,
+    /// Per link, by "from to to", what each direction has carried.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub links: Map<String, Map<String, DirectionStatistics>>,
+    /// Per router.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub routers: Map<String, RouterStatistics>,
     /// System calls of all hosts by name.
     pub syscalls: Map<String, u64>,
     /// What programs asked for and did not fully get, with how often.
@@ -20,16 +26,42 @@ pub struct Statistics {
     pub preempted: Map<String, u64>,
 }
 
+/// One direction of a link.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct DirectionStatistics {
+    /// Ethernet frames sent.
+    pub frames: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Frames dropped, by reason.
+    pub drops: Map<String, u64>,
+}
+
+/// One router.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct RouterStatistics {
+    /// Packets passed on.
+    pub forwarded: u64,
+    /// Packets that had made too many hops.
+    pub expired: u64,
+    /// Packets to which no route led.
+    pub no_route: u64,
+    /// Packets whose next hop did not answer.
+    pub unanswered: u64,
+    /// Packets cut short or damaged.
+    pub malformed: u64,
+}
+
 /// One host.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct HostStatistics {
     /// Its address.
     pub address: String,
-    /// IP packets that `eth0` has received.
+    /// Packets that its interfaces but `lo` have received; on links, frames.
     pub packets_in: u64,
     /// Their bytes.
     pub bytes_in: u64,
-    /// IP packets that `eth0` has sent.
+    /// Packets that they have sent.
     pub packets_out: u64,
     /// Their bytes.
     pub bytes_out: u64,
@@ -140,6 +172,10 @@ impl Statistics {
     /// Takes in what another part of the same run has.
     pub fn add(&mut self, other: Statistics) {
         self.hosts.extend(other.hosts);
+        self.routers.extend(other.routers);
+        for (link, directions) in other.links {
+            self.links.entry(link).or_default().extend(directions);
+        }
         let counts = [
             (&mut self.syscalls, other.syscalls),
             (&mut self.warnings, other.warnings),

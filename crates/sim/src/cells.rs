@@ -1,5 +1,6 @@
 //! How the cells of a run, processes that simulate a part of its hosts each, meet: over shared memory.
 
+use crate::message::Message;
 use belljar_base::{EventClass, EventKey, HostId, SimTime};
 use belljar_channel::Mesh;
 use belljar_engine::{Exchange, Outgoing, Parted, Plan, Standing};
@@ -83,12 +84,12 @@ impl Meeting {
     }
 }
 
-impl Exchange<Packet> for Meeting {
+impl Exchange<Message> for Meeting {
     fn meet(
         &self,
         mine: Standing,
-        sent: &mut Vec<(u32, Outgoing<Packet>)>,
-        received: &mut Vec<Outgoing<Packet>>,
+        sent: &mut Vec<(u32, Outgoing<Message>)>,
+        received: &mut Vec<Outgoing<Message>>,
     ) -> Result<Standing, Parted> {
         let peers = &mut *self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         for (to, message) in sent.drain(..) {
@@ -138,19 +139,22 @@ impl Exchange<Packet> for Meeting {
 /// Before each record stands its length in bytes, 32 bits; the record of 0 bytes is followed by the
 /// standing and ends the meeting. All numbers are little-endian.
 const LENGTH: usize = 4;
-/// Receiver, time, class, source, sequence.
-const KEY: usize = 4 + 8 + 1 + 4 + 8;
+/// Receiver, time, class, source, sequence, port.
+const KEY: usize = 4 + 8 + 1 + 4 + 8 + 4;
+/// In place of a port, for what comes over the graph.
+const GRAPH: u32 = u32::MAX;
 /// First, felt, unfinished, last finish, stop.
 const STANDING: usize = 4 * 8 + 1;
 
-fn write_message(out: &mut Vec<u8>, message: &Outgoing<Packet>) {
-    let bytes = message.message.bytes();
+fn write_message(out: &mut Vec<u8>, message: &Outgoing<Message>) {
+    let bytes = message.message.packet.bytes();
     out.extend(((KEY + bytes.len()) as u32).to_le_bytes());
     out.extend(message.to.0.to_le_bytes());
     out.extend(message.key.time.as_picos().to_le_bytes());
     out.push(u8::from(message.key.class == EventClass::Timer));
     out.extend(message.key.source.0.to_le_bytes());
     out.extend(message.key.sequence.to_le_bytes());
+    out.extend(message.message.port.map_or(GRAPH, |port| port as u32).to_le_bytes());
     out.extend(bytes);
 }
 
@@ -164,7 +168,7 @@ fn write_standing(out: &mut Vec<u8>, standing: &Standing) {
 }
 
 /// Takes whole records from the front of `input`, up to a standing.
-fn read_meeting(input: &mut Vec<u8>, received: &mut Vec<Outgoing<Packet>>) -> Option<Standing> {
+fn read_meeting(input: &mut Vec<u8>, received: &mut Vec<Outgoing<Message>>) -> Option<Standing> {
     let mut rest = &input[..];
     let mut standing = None;
     while let Some((length, after)) = rest.split_first_chunk::<LENGTH>() {
@@ -184,7 +188,7 @@ fn read_meeting(input: &mut Vec<u8>, received: &mut Vec<Outgoing<Packet>>) -> Op
     standing
 }
 
-fn read_message(record: &[u8]) -> Outgoing<Packet> {
+fn read_message(record: &[u8]) -> Outgoing<Message> {
     let (key, bytes) = record.split_at(KEY);
     let key = EventKey {
         time: SimTime::from_picos(u64_at(key, 4)),
@@ -192,7 +196,9 @@ fn read_message(record: &[u8]) -> Outgoing<Packet> {
         source: HostId(u32_at(key, 13)),
         sequence: u64_at(key, 17),
     };
-    Outgoing { to: HostId(u32_at(record, 0)), key, message: Packet::new(bytes.to_vec()) }
+    let port = Some(u32_at(record, 25)).filter(|port| *port != GRAPH).map(|port| port as usize);
+    let message = Message { port, packet: Packet::new(bytes.to_vec()) };
+    Outgoing { to: HostId(u32_at(record, 0)), key, message }
 }
 
 fn read_standing(record: &[u8]) -> Standing {
@@ -218,14 +224,16 @@ mod tests {
     use belljar_base::SimDuration;
     use belljar_engine::Group;
 
-    fn message(sequence: u64, len: usize) -> Outgoing<Packet> {
+    fn message(sequence: u64, len: usize) -> Outgoing<Message> {
         let key = EventKey {
             time: SimTime::from_picos(u64::MAX - sequence),
             class: EventClass::Arrival,
             source: HostId(7),
             sequence,
         };
-        Outgoing { to: HostId(3), key, message: Packet::new(vec![sequence as u8; len]) }
+        let port = (sequence > 0).then_some(sequence as usize);
+        let message = Message { port, packet: Packet::new(vec![sequence as u8; len]) };
+        Outgoing { to: HostId(3), key, message }
     }
 
     fn standing(first: u64) -> Standing {
@@ -247,9 +255,13 @@ mod tests {
             assert_eq!(read_meeting(&mut input, &mut received), None, "{cut}");
             input.extend(&stream[cut..]);
             assert_eq!(read_meeting(&mut input, &mut received), Some(standing(2)));
-            let keys: Vec<_> = received.iter().map(|m| (m.to, m.key, m.message.len())).collect();
+            let keys: Vec<_> =
+                received.iter().map(|m| (m.to, m.key, m.message.port, m.message.packet.len())).collect();
             let sent = (0..3).map(|n| message(n, 40 * n as usize));
-            assert_eq!(keys, sent.map(|m| (m.to, m.key, m.message.len())).collect::<Vec<_>>());
+            assert_eq!(
+                keys,
+                sent.map(|m| (m.to, m.key, m.message.port, m.message.packet.len())).collect::<Vec<_>>()
+            );
             assert_eq!(read_meeting(&mut input, &mut received), None);
             assert_eq!(received.last().unwrap().key.sequence, 9);
         }

@@ -1,11 +1,15 @@
 //! The network between hosts: who has which address, the paths between them, and how they change.
 
+use crate::cable::{Direction, least_latency};
+use crate::faults::WayState;
 use crate::faults::{NetChange, concerns_host, least_delay};
 use crate::plan;
-use belljar_base::{HostId, SimDuration, SimTime};
+use crate::routing::State;
+use belljar_base::{HostId, Map, SimDuration, SimTime};
 use belljar_config::Experiment;
 use belljar_engine::{Group, Plan};
-use belljar_net::{Addresses, Graph, NodeIndex, Path};
+use belljar_net::routes::Route;
+use belljar_net::{Addresses, Graph, InterfaceAddress, NodeIndex, Path, RouteTable};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -16,7 +20,18 @@ pub struct Fabric {
     graphs: Vec<Arc<Graph>>,
     changes: Vec<(SimTime, NetChange)>,
     addresses: Addresses,
-    nodes: Vec<NodeIndex>,
+    /// By host, where it is on the graph.
+    nodes: Vec<Option<NodeIndex>>,
+    /// Whose addresses lie behind hosts that join links to the graph: next hops count hosts.
+    behind: RouteTable,
+    /// The owners of addresses on links.
+    owners: Map<Ipv4Addr, HostId>,
+    /// By link, its directions with the least time that a frame takes.
+    lines: Vec<(HostId, HostId, SimDuration)>,
+    first: State,
+    splits: bool,
+    node_count: usize,
+    names: Vec<(String, Ipv4Addr)>,
 }
 
 impl Fabric {
@@ -25,17 +40,76 @@ impl Fabric {
         experiment: &Experiment,
         changes: Vec<(SimTime, NetChange)>,
         later: Vec<Arc<Graph>>,
+        first: State,
     ) -> Fabric {
+        let mut behind = RouteTable::default();
+        let mut owners = Map::new();
+        for (index, host) in experiment.hosts.iter().enumerate() {
+            let own = host.interfaces.iter().flat_map(|interface| &interface.addresses);
+            owners.extend(own.map(|own| (own.ip, HostId(index as u32))));
+            if !host.forwarding || host.node.is_none() {
+                continue;
+            }
+            let networks = host.interfaces.iter().flat_map(|i| &i.addresses).map(InterfaceAddress::network);
+            let routes = first.routes[index].iter().map(|(prefix, ..)| *prefix);
+            for prefix in networks.chain(routes).filter(|prefix| !prefix.is_all()) {
+                if behind.get(prefix, 0).is_none() {
+                    behind.insert(prefix, 0, Route::by(index, None, 0));
+                }
+            }
+        }
+        let lines = experiment.topology.links.iter().enumerate().flat_map(|(link, settings)| {
+            [0, 1].map(|end| {
+                let (near, far) = (&settings.ends[end], &settings.ends[1 - end]);
+                let direction = Direction { link, nodes: (near.node, far.node) };
+                (near.node, far.node, least_latency(&near.line, direction, &changes))
+            })
+        });
         Fabric {
+            lines: lines.collect(),
+            first,
+            behind,
+            owners,
+            splits: changes.iter().any(|(_, change)| matches!(change, NetChange::Split(..))),
+            node_count: experiment.node_count(),
+            names: experiment.names().map(|(name, address)| (name.to_owned(), address)).collect(),
             graphs: [experiment.network.graph.clone()].into_iter().chain(later).collect(),
             changes,
             addresses: experiment.addresses(),
             nodes: experiment.hosts.iter().map(|host| host.node).collect(),
         }
     }
-    /// The host with this address.
+    /// The host on the graph that packets for this address are delivered to.
     pub fn host(&self, address: Ipv4Addr) -> Option<HostId> {
-        self.addresses.host_by_address(address)
+        let found = self.addresses.host_by_address(address);
+        if self.owners.is_empty() {
+            return found;
+        }
+        found.filter(|host| self.nodes[host.index()].is_some()).or_else(|| {
+            let (_, hop) = self.behind.lookup(address, 0, |_| true)?;
+            hop.map(|hop| HostId(hop.interface as u32))
+        })
+    }
+    /// The host that has an address, on the graph or on a link.
+    pub fn owner(&self, address: Ipv4Addr) -> Option<HostId> {
+        self.owners.get(&address).copied().or_else(|| self.addresses.host_by_address(address))
+    }
+    /// What nodes know of their links at the start.
+    pub fn first(&self) -> &State {
+        &self.first
+    }
+    /// Whether there will be partitions.
+    pub fn splits(&self) -> bool {
+        self.splits
+    }
+    /// Whether a partition holds two hosts apart at some time.
+    pub fn apart(&self, from: HostId, to: HostId, at: SimTime) -> bool {
+        let mut state = WayState::default();
+        let past = self.changes.iter().take_while(|(when, _)| *when <= at);
+        for (_, change) in past.filter(|(_, c)| matches!(c, NetChange::Split(..) | NetChange::Heal(_))) {
+            state.apply(from, to, change);
+        }
+        state.is_split()
     }
     /// A host's name.
     pub fn name(&self, host: HostId) -> &str {
@@ -43,14 +117,15 @@ impl Fabric {
     }
     /// The path from one host to another in a state of the graph, if there is one.
     pub fn path(&self, from: HostId, to: HostId, graph: usize) -> Option<Path> {
-        self.graphs[graph].path(self.nodes[from.index()], self.nodes[to.index()])
+        self.graphs[graph].path(self.nodes[from.index()]?, self.nodes[to.index()]?)
     }
     /// How far a host is from what answers without being a host: as far as from another host at its
     /// node, or where the node has no edge to itself, as far as from the nearest node.
     pub fn latency_to_services(&self, host: HostId) -> SimDuration {
-        let (graph, node) = (&self.graphs[0], self.nodes[host.index()]);
+        let near = SimDuration::from_millis(1);
+        let (graph, Some(node)) = (&self.graphs[0], self.nodes[host.index()]) else { return near };
         let own = graph.path(node, node).map(|path| path.latency);
-        own.or_else(|| graph.least_latency_from(node)).unwrap_or(SimDuration::from_millis(1))
+        own.or_else(|| graph.least_latency_from(node)).unwrap_or(near)
     }
     /// Changes of the network and when they happen, in order.
     pub fn changes(&self) -> &[(SimTime, NetChange)] {
@@ -58,11 +133,21 @@ impl Fabric {
     }
     /// Names and addresses in name order.
     pub fn names(&self) -> Vec<(String, Ipv4Addr)> {
-        self.addresses.iter().map(|(_, name, address)| (name.to_owned(), address)).collect()
+        self.names.clone()
     }
 
-    /// How the engine runs the hosts: by the least latency that any packet can have at any time.
+    /// How the engine runs the nodes: by the least latency that any packet can have at any time.
     pub fn plan(&self, workers: usize) -> Plan {
+        let on_graph = self.graph_plan(workers);
+        if self.lines.is_empty() {
+            return on_graph;
+        }
+        plan::with_links(&on_graph, self.node_count, &self.lines, workers)
+    }
+
+    fn graph_plan(&self, workers: usize) -> Plan {
+        // Groups are made once, of all nodes.
+        let workers = if self.lines.is_empty() { workers } else { 1 };
         let first = &self.graphs[0];
         let plan = match &self.graphs[1..] {
             [] => plan::plan(first, &self.nodes, workers),

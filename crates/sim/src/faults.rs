@@ -1,5 +1,6 @@
 //! What the changes of a network come to for the way from one host to another.
 
+use crate::cable::Direction;
 use belljar_base::{HostId, SimDuration};
 use belljar_config::{HostSet, PathChange, Target};
 use belljar_net::{DropReason, Path};
@@ -39,6 +40,23 @@ pub struct WayState {
 impl WayState {
     /// Takes a change into account; false if it is none of `from` and `to`'s business.
     pub fn apply(&mut self, from: HostId, to: HostId, change: &NetChange) -> bool {
+        self.apply_where(change, (from, to), |target| concerns(target, from, to))
+    }
+
+    /// The same for a direction of a link.
+    pub fn apply_to_line(&mut self, direction: Direction, change: &NetChange) -> bool {
+        if matches!(change, NetChange::Graph(_)) {
+            return false;
+        }
+        self.apply_where(change, direction.nodes, |target| concerns_line(target, direction))
+    }
+
+    fn apply_where(
+        &mut self,
+        change: &NetChange,
+        (from, to): (HostId, HostId),
+        concerned: impl Fn(&Target) -> bool,
+    ) -> bool {
         match change {
             NetChange::Graph(graph) => self.graph = *graph,
             NetChange::Heal(None) => self.splits.clear(),
@@ -52,10 +70,10 @@ impl WayState {
                     self.splits.push(*event);
                 }
             }
-            NetChange::Down(target) | NetChange::Up(target) if concerns(target, from, to) => {
+            NetChange::Down(target) | NetChange::Up(target) if concerned(target) => {
                 self.down = matches!(change, NetChange::Down(_));
             }
-            NetChange::Set(target, new) if concerns(target, from, to) => {
+            NetChange::Set(target, new) if concerned(target) => {
                 self.exact = match (new.latency, new.jitter) {
                     (None, None) => self.exact,
                     (latency, jitter) => latency.is_some() && jitter.is_some(),
@@ -64,12 +82,17 @@ impl WayState {
                 self.change.jitter = new.jitter.or(self.change.jitter);
                 self.change.loss = new.loss.or(self.change.loss);
             }
-            NetChange::Reset(target) if concerns(target, from, to) => {
+            NetChange::Reset(target) if concerned(target) => {
                 (self.change, self.exact) = (PathChange::default(), false);
             }
             _ => return false,
         }
         true
+    }
+
+    /// Whether a partition lies between.
+    pub fn is_split(&self) -> bool {
+        !self.splits.is_empty()
     }
 
     /// The way, if there is one, where the graph has `path`.
@@ -122,7 +145,17 @@ pub fn concerns(target: &Target, from: HostId, to: HostId) -> bool {
         Target::Paths { from: a, to: b, both } => {
             (a.may_hold(from) && b.may_hold(to)) || (*both && a.may_hold(to) && b.may_hold(from))
         }
-        Target::Edge(..) => false,
+        Target::Edge(..) | Target::Links { .. } => false,
+    }
+}
+
+/// Whether a direction of a link is meant.
+fn concerns_line(target: &Target, direction: Direction) -> bool {
+    match target {
+        Target::Links { links, from } => {
+            links.binary_search(&direction.link).is_ok() && from.is_none_or(|from| from == direction.nodes.0)
+        }
+        Target::Paths { .. } | Target::Edge(..) => false,
     }
 }
 
@@ -130,7 +163,7 @@ pub fn concerns(target: &Target, from: HostId, to: HostId) -> bool {
 pub fn concerns_host(target: &Target, host: HostId) -> bool {
     match target {
         Target::Paths { from, to, .. } => from.may_hold(host) || to.may_hold(host),
-        Target::Edge(..) => false,
+        Target::Edge(..) | Target::Links { .. } => false,
     }
 }
 
@@ -189,7 +222,9 @@ mod tests {
         let amounts = [None, Some(ms(2)), Some(ms(9)), Some(ms(30)), Some(ms(400))];
         let changes: Vec<PathChange> = amounts
             .iter()
-            .flat_map(|latency| amounts.map(|jitter| PathChange { latency: *latency, jitter, loss: None }))
+            .flat_map(|latency| {
+                amounts.map(|jitter| PathChange { latency: *latency, jitter, loss: None, rate: None })
+            })
             .filter(|c| c.latency.is_none_or(|latency| c.jitter.is_none_or(|jitter| jitter <= latency)))
             .collect();
         for first in &changes {
@@ -208,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_reset_brings_the_graphs_path_back() {
-        let slow = PathChange { latency: Some(ms(90)), jitter: Some(ms(80)), loss: Some(0.0) };
+        let slow = PathChange { latency: Some(ms(90)), jitter: Some(ms(80)), loss: Some(0.0), rate: None };
         let set = NetChange::Set(between(0, 1, true), slow);
         let changed = Path { latency: ms(90), jitter: ms(80), loss: 0.0, least_latency: ms(10) };
         assert_eq!(after(std::slice::from_ref(&set)), Ok(changed));

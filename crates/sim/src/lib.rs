@@ -1,21 +1,27 @@
 //! Puts a world together from an experiment, runs it and collects the results.
 //!
-//! `fabric` is the network between hosts, `plan` says which of them a worker runs together, `node` is
+//! `fabric` is the graph between hosts, `cable` a direction of a link, `routing` what the nodes of links know
+//! of each other, `device` a switch or router, `plan` says which of them a worker runs together, `node` is
 //! one host as the engine sees it, `world` builds them all, `run` runs them, `outcome` judges how the
 //! processes ended; `cells` are several processes that run one world together. `debug` lets gdb come to
 //! the processes of hosts.
 #![forbid(unsafe_code)]
 
+mod cable;
 mod cells;
 mod debug;
+mod device;
 mod fabric;
 mod faults;
 mod flows;
 mod manifest;
+mod message;
 mod metrics;
 mod node;
 mod outcome;
+mod output;
 mod plan;
+mod routing;
 mod run;
 mod schedule;
 mod world;

@@ -63,7 +63,7 @@ pub fn collect(nodes: &mut [HostNode], end: SimTime) -> Metrics {
         let mut sampler = std::mem::take(&mut node.sampler);
         // Nothing has happened on this host since.
         if let Some(at) = sampler.pending.take() {
-            sampler.sample(at.min(end), &node.kernel, &node.path_drops);
+            sampler.sample(at.min(end), &node.kernel, &node.lost());
         }
         let host = node.id().0;
         let of_host = |rows: Rows| rows.into_iter().map(move |(at, row)| (at.as_picos(), host, row));

@@ -1,19 +1,21 @@
 //! One host as the engine sees it: its kernel, the flows that it sends and its captures.
 
+use crate::cable::Cable;
 use crate::debug::DebugState;
 use crate::fabric::Fabric;
 use crate::faults::WayState;
+use crate::message::Message;
 use crate::metrics::Sampler;
-use crate::schedule::HostChange;
+use crate::output::Output;
+use crate::schedule::{HostChange, LinkChange};
 use belljar_base::{EventClass, EventKey, HostId, Map, Seed, SimDuration, SimTime, Stream};
-use belljar_engine::{Node, Outgoing};
-use belljar_kernel::{Departure, Host, Report};
+use belljar_engine::Outgoing;
+use belljar_kernel::{Captured, Departure, Host, Report};
 use belljar_net::{DropReason, Flow, Packet, Path};
-use belljar_results::{CaptureWriter, ResultsError, ResultsFolder};
+use belljar_results::ResultsError;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A simulated host with everything around its kernel.
 pub struct HostNode {
@@ -32,9 +34,11 @@ pub struct HostNode {
     pub(crate) path_drops: Map<DropReason, u64>,
     pub(crate) reports: Vec<Report>,
     pub(crate) sampler: Sampler,
-    output: HostOutput,
+    output: Output,
     departures: Vec<Departure>,
     pub(crate) debug: DebugState,
+    /// By link.
+    cables: Vec<Cable>,
 }
 
 /// The way to another host.
@@ -47,27 +51,6 @@ struct Way {
     blocked: Option<DropReason>,
 }
 
-/// Bytes of a log that wait before it is written.
-const LOG_BUFFER: usize = 16 << 10;
-
-/// Where a host's captures and system-call logs go.
-pub struct HostOutput {
-    /// The folder of the whole run.
-    pub folder: ResultsFolder,
-    /// What the clock shows at the start.
-    pub epoch_secs: u64,
-    /// Bytes kept of each captured packet.
-    pub capture_len: usize,
-    /// By interface.
-    pub captures: Map<Arc<str>, CaptureWriter>,
-    /// What is to be added to logs of system calls, by their names.
-    pub logs: Map<PathBuf, String>,
-    /// The first error met; the run stops for it.
-    pub error: Option<ResultsError>,
-    /// Set when any host of the run has met one.
-    pub failed: Arc<AtomicBool>,
-}
-
 impl HostNode {
     /// The host `id` of the experiment.
     #[allow(clippy::too_many_arguments)]
@@ -78,7 +61,8 @@ impl HostNode {
         fabric: Arc<Fabric>,
         mut changes: Vec<(SimTime, HostChange)>,
         loss_free_until: SimTime,
-        output: HostOutput,
+        cables: Vec<Cable>,
+        output: Output,
         debug: DebugState,
     ) -> HostNode {
         changes.reverse();
@@ -99,6 +83,7 @@ impl HostNode {
             output,
             departures: Vec::new(),
             debug,
+            cables,
         }
     }
 
@@ -108,7 +93,7 @@ impl HostNode {
     }
 
     /// Puts what has left the host on the paths to where it goes.
-    fn forward(&mut self, out: &mut Vec<Outgoing<Packet>>) {
+    fn forward(&mut self, out: &mut Vec<Outgoing<Message>>) {
         let mut departures = std::mem::take(&mut self.departures);
         self.kernel.take_departures(&mut departures);
         for departure in departures.drain(..) {
@@ -117,6 +102,10 @@ impl HostNode {
                 && *at <= departure.at
             {
                 self.network_changes += 1;
+            }
+            if let Some(link) = departure.link {
+                self.send_by_link(link, departure, loss_free, out);
+                continue;
             }
             let to = destination(departure.packet.bytes()).and_then(|address| self.fabric.host(address));
             let Some(to) = to else {
@@ -146,9 +135,25 @@ impl HostNode {
             };
             self.sequence += 1;
             let key = EventKey { time, class: EventClass::Arrival, source: self.id, sequence: self.sequence };
-            out.push(Outgoing { to, key, message: departure.packet });
+            out.push(Outgoing { to, key, message: Message { port: None, packet: departure.packet } });
         }
         self.departures = departures;
+    }
+
+    /// Puts a frame on a link.
+    fn send_by_link(
+        &mut self,
+        link: usize,
+        departure: Departure,
+        loss_free: bool,
+        out: &mut Vec<Outgoing<Message>>,
+    ) {
+        let cable = &mut self.cables[link];
+        let Some(time) = cable.carry(departure.at, loss_free) else { return };
+        self.sequence += 1;
+        let key = EventKey { time, class: EventClass::Arrival, source: self.id, sequence: self.sequence };
+        let message = Message { port: Some(cable.port), packet: departure.packet };
+        out.push(Outgoing { to: cable.to, key, message });
     }
 
     /// The path to a host, if nothing about it is drawn or ever changes. Such a path needs no [`Way`]: with
@@ -203,15 +208,20 @@ impl HostNode {
             HostChange::Step(ns) => self.kernel.step_clock(ns),
             HostChange::Drift(ppb) => self.kernel.set_clock_drift(ppb),
             HostChange::Bandwidth { up, down } => self.kernel.set_bandwidths(up, down),
+            HostChange::Link(LinkChange::Carrier(link, on)) => self.kernel.set_carrier(link, on),
+            HostChange::Link(LinkChange::Rate(link, rate)) => self.kernel.set_link_rate(link, rate),
+            HostChange::Link(LinkChange::Routes(routes)) => self.kernel.set_routes(routes),
+            HostChange::Link(LinkChange::Blocked(_)) => {}
         }
     }
 
     /// Runs the kernel up to `limit`, and stops on the way where it is to be sampled.
-    fn advance(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Packet>>) {
+    fn advance(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
         while let Some(at) = self.sampler.due(limit, self.kernel.next_event()) {
             self.run_kernel(at);
             self.forward(out);
-            self.sampler.sample(at, &self.kernel, &self.path_drops);
+            let lost = self.lost();
+            self.sampler.sample(at, &self.kernel, &lost);
         }
         self.run_kernel(limit);
         self.forward(out);
@@ -225,7 +235,8 @@ impl HostNode {
         self.reports.extend(self.kernel.take_reports());
         let host = PathBuf::from("hosts").join(self.kernel.name());
         for captured in self.kernel.take_captured() {
-            self.output.capture(&host, &captured.interface, captured.at, &captured.bytes);
+            let Captured { interface, at, bytes, ethernet } = &captured;
+            self.output.capture(&host, interface, *at, bytes, *ethernet);
         }
         for (name, text) in self.kernel.take_strace() {
             self.output.log(host.join(format!("{name}.strace")), &text);
@@ -247,65 +258,26 @@ impl HostNode {
             path,
             error: std::io::Error::from_raw_os_error(errno.0.into()),
         }));
-        for name in self.output.logs.keys().cloned().collect::<Vec<_>>() {
-            self.output.write_log(&name);
-        }
-        for (interface, capture) in std::mem::take(&mut self.output.captures) {
-            let path = self.output.folder.host(self.kernel.name()).join(format!("{interface}.pcap"));
-            self.output.note(capture.finish().map_err(|error| ResultsError::Write { path, error }));
-        }
+        self.output.finish();
     }
 }
 
-impl HostOutput {
-    fn capture(&mut self, host: &std::path::Path, interface: &Arc<str>, at: SimTime, packet: &[u8]) {
-        let name = host.join(format!("{interface}.pcap"));
-        let failed = |error| ResultsError::Write { path: name.clone(), error };
-        if !self.captures.contains_key(interface) {
-            let opened = self
-                .folder
-                .create_file(&name)
-                .and_then(|file| CaptureWriter::new(file, self.epoch_secs, self.capture_len).map_err(failed));
-            match opened {
-                Ok(writer) => {
-                    self.captures.insert(interface.clone(), writer);
-                }
-                Err(error) => return self.note(Err(error)),
-            }
+impl HostNode {
+    pub fn deliver(&mut self, key: EventKey, message: Message) {
+        if message.port.is_some() && self.fabric.splits() && self.is_kept_away(&message.packet, key.time) {
+            *self.path_drops.entry(DropReason::Partition).or_default() += 1;
+            return;
         }
-        if let Some(writer) = self.captures.get_mut(interface) {
-            let written = writer.write(at, packet).map_err(failed);
-            self.note(written);
-        }
+        self.kernel.deliver(key, message.port, message.packet);
     }
-    /// Adds to a log. It is opened only once much has come together: hosts have thousands of windows.
-    fn log(&mut self, name: PathBuf, text: &str) {
-        let waiting = self.logs.entry(name.clone()).or_default();
-        waiting.push_str(text);
-        if waiting.len() > LOG_BUFFER {
-            self.write_log(&name);
-        }
-    }
-    fn write_log(&mut self, name: &std::path::Path) {
-        let text = self.logs.remove(name).unwrap_or_default();
-        let written = self.folder.append(name, text.as_bytes());
-        self.note(written);
-    }
-    fn note(&mut self, written: Result<(), ResultsError>) {
-        if let Err(error) = written {
-            self.error.get_or_insert(error);
-            self.failed.store(true, Relaxed);
-        }
-    }
-}
 
-impl Node for HostNode {
-    type Message = Packet;
-
-    fn deliver(&mut self, key: EventKey, packet: Packet) {
-        self.kernel.deliver(key, packet);
+    /// Whether a frame comes from a host that a partition holds apart from this one.
+    fn is_kept_away(&self, frame: &Packet, at: SimTime) -> bool {
+        let from = origin(frame.bytes()).and_then(|address| self.fabric.owner(address));
+        from.is_some_and(|from| from != self.id && self.fabric.apart(from, self.id, at))
     }
-    fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Packet>>) {
+
+    pub fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
         while let Some((at, change)) = self.changes.pop_if(|(at, _)| *at < limit) {
             // What has left before a crash is on its way.
             self.advance(at, out);
@@ -314,18 +286,30 @@ impl Node for HostNode {
         self.advance(limit, out);
         self.collect();
     }
-    fn next_event(&self) -> Option<SimTime> {
+    pub fn next_event(&self) -> Option<SimTime> {
         let change = self.changes.last().map(|(at, _)| *at);
         [self.kernel.next_event(), change].into_iter().flatten().min()
     }
-    fn finished_at(&self) -> Option<SimTime> {
+    pub fn finished_at(&self) -> Option<SimTime> {
         let revives = |change: &HostChange| matches!(change, HostChange::Restart | HostChange::Start(_));
         if self.changes.iter().any(|(_, change)| revives(change)) {
             return None;
         }
         self.kernel.finished_at().map(|at| at.max(self.last_change))
     }
-    fn attend(&mut self) {
+    /// The cable at the end of a link.
+    pub fn cable(&self, link: usize) -> &Cable {
+        &self.cables[link]
+    }
+    /// What was lost on the way from this host, over the graph and its links.
+    pub fn lost(&self) -> Map<DropReason, u64> {
+        let mut lost = self.path_drops.clone();
+        for (reason, count) in self.cables.iter().flat_map(|cable| &cable.drops) {
+            *lost.entry(*reason).or_default() += count;
+        }
+        lost
+    }
+    pub fn attend(&mut self) {
         self.serve_between_windows();
     }
 }
@@ -334,4 +318,15 @@ impl Node for HostNode {
 fn destination(packet: &[u8]) -> Option<Ipv4Addr> {
     let octets: [u8; 4] = packet.get(16..20)?.try_into().ok()?;
     (packet[0] >> 4 == 4).then(|| Ipv4Addr::from(octets))
+}
+
+/// Who has sent a frame with IPv4 or ARP first.
+fn origin(frame: &[u8]) -> Option<Ipv4Addr> {
+    let at = match frame.get(12..14)? {
+        [0x08, 0x00] => 14 + 12,
+        [0x08, 0x06] => 14 + 14,
+        _ => return None,
+    };
+    let octets: [u8; 4] = frame.get(at..at + 4)?.try_into().ok()?;
+    Some(octets.into())
 }

@@ -1,5 +1,6 @@
 //! How the experiment's processes ended, held against what it expects of them.
 
+use crate::device::Device;
 use crate::node::HostNode;
 use crate::world::program_name;
 use belljar_base::{Map, SimTime};
@@ -7,10 +8,15 @@ use belljar_config::{Experiment, FinalState, Host as HostSettings, Process, Sign
 use belljar_kernel::syscall::table;
 use belljar_kernel::{Report, WaitStatus};
 use belljar_net::DropReason;
-use belljar_results::{HostStatistics, ProcessStatistics, Statistics};
+use belljar_results::{DirectionStatistics, HostStatistics, ProcessStatistics, RouterStatistics, Statistics};
 
-/// Statistics of these hosts of a run that has come to `now`.
-pub fn statistics(experiment: &Experiment, nodes: &[HostNode], now: SimTime) -> Statistics {
+/// Statistics of these hosts, switches and routers of a run that has come to `now`.
+pub fn statistics(
+    experiment: &Experiment,
+    nodes: &[HostNode],
+    devices: &[Device],
+    now: SimTime,
+) -> Statistics {
     let mut statistics = Statistics { simulated_seconds: now.as_secs_f64(), ..Statistics::default() };
     for node in nodes {
         let settings = &experiment.hosts[node.id().index()];
@@ -23,7 +29,48 @@ pub fn statistics(experiment: &Experiment, nodes: &[HostNode], now: SimTime) -> 
         add(&mut statistics.warnings, node.kernel.warnings());
         add(&mut statistics.preempted, node.kernel.preempted());
     }
+    links(experiment, nodes, devices, &mut statistics);
     statistics
+}
+
+/// What these hosts, switches and routers have sent over links and lost, and what routers have forwarded.
+fn links(experiment: &Experiment, nodes: &[HostNode], devices: &[Device], statistics: &mut Statistics) {
+    let of_hosts = nodes.iter().flat_map(|host| {
+        let settings = &experiment.hosts[host.id().index()];
+        settings.interfaces.iter().enumerate().map(move |(port, interface)| {
+            (host.id(), interface, host.kernel.link_counters(port), host.cable(port))
+        })
+    });
+    let of_devices = devices.iter().flat_map(|device| {
+        let interfaces = experiment.node_interfaces(device.id()).iter().enumerate();
+        interfaces
+            .map(move |(port, interface)| (device.id(), interface, device.counters(port), device.cable(port)))
+    });
+    for (id, interface, counters, cable) in of_hosts.chain(of_devices) {
+        let link = &experiment.topology.links[interface.link];
+        let drops = DropReason::ALL.iter().map(|reason| {
+            let lost = cable.drops.get(reason).copied().unwrap_or_default();
+            (reason.name().to_owned(), counters.dropped(*reason) + lost)
+        });
+        let direction = DirectionStatistics {
+            frames: counters.packets_out,
+            bytes: counters.bytes_out,
+            drops: drops.filter(|(_, count)| *count > 0).collect(),
+        };
+        let name = format!("{} to {}", experiment.node_name(id), experiment.node_name(cable.to));
+        statistics.links.entry(link.name.clone()).or_default().insert(name, direction);
+    }
+    for device in devices {
+        let Some(counters) = device.router() else { continue };
+        let router = RouterStatistics {
+            forwarded: counters.forwarded,
+            expired: counters.expired,
+            no_route: counters.no_route,
+            unanswered: counters.unanswered,
+            malformed: counters.malformed,
+        };
+        statistics.routers.insert(experiment.node_name(device.id()).to_owned(), router);
+    }
 }
 
 fn add(total: &mut Map<String, u64>, part: &Map<String, u64>) {
@@ -33,9 +80,9 @@ fn add(total: &mut Map<String, u64>, part: &Map<String, u64>) {
 }
 
 fn host(settings: &HostSettings, node: &HostNode, now: SimTime) -> HostStatistics {
-    let counters = node.kernel.interface_counters();
+    let (counters, lost) = (node.kernel.interface_counters(), node.lost());
     let drops = DropReason::ALL.iter().map(|reason| {
-        let on_path = node.path_drops.get(reason).copied().unwrap_or_default();
+        let on_path = lost.get(reason).copied().unwrap_or_default();
         (reason.name().to_owned(), counters.dropped(*reason) + on_path)
     });
     let processes = settings.processes.iter().enumerate().map(|(n, p)| process(p, n, &node.reports, now));

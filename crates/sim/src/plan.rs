@@ -13,14 +13,20 @@ const WORTH: u64 = 4;
 
 /// The plan for hosts at these nodes of the graph: each on its own, unless hosts that are close to
 /// each other can be grouped so that the groups are much further apart.
-pub fn plan(graph: &Graph, nodes: &[NodeIndex], workers: usize) -> Plan {
+pub fn plan(graph: &Graph, nodes: &[Option<NodeIndex>], workers: usize) -> Plan {
     let mut hosts = vec![0; graph.nodes().len()];
-    nodes.iter().for_each(|node| hosts[node.index()] += 1);
+    nodes.iter().flatten().for_each(|node| hosts[node.index()] += 1);
     let towns = Towns { graph, hosts: &hosts, lookaheads: lookaheads(graph, &hosts) };
     let town_of = (workers > 1).then(|| towns.join(nodes.len() / (workers * GROUPS_PER_WORKER))).flatten();
     let mut groups: Vec<Group> = Vec::new();
     let mut group_of_town = vec![None; hosts.len()];
     for (host, node) in nodes.iter().enumerate() {
+        let Some(node) = node else {
+            // Nothing comes over the graph.
+            let (inner, lookahead) = (SimDuration::MAX, SimDuration::MAX);
+            groups.push(Group { members: vec![HostId(host as u32)], inner, lookahead });
+            continue;
+        };
         let town = town_of.as_ref().map_or(usize::MAX, |town_of| town_of[node.index()]);
         if let Some(Some(group)) = group_of_town.get(town) {
             let group: &mut Group = &mut groups[*group];
@@ -51,6 +57,88 @@ fn lookaheads(graph: &Graph, hosts: &[u32]) -> Vec<SimDuration> {
     let into = if graph.is_directed() { out.iter().flatten().min().copied() } else { None };
     let into = into.unwrap_or(SimDuration::MAX);
     out.into_iter().map(|out| out.unwrap_or(SimDuration::MAX).min(into)).collect()
+}
+
+/// The plan for all nodes, where `hosts` has each host alone with its lookahead over the graph, and `lines` are
+/// the directions of links with the least time that a frame takes: each node on its own, unless those that
+/// are close to each other can be grouped so that the groups are much further apart.
+pub fn with_links(
+    hosts: &Plan,
+    count: usize,
+    lines: &[(HostId, HostId, SimDuration)],
+    workers: usize,
+) -> Plan {
+    let mut over_graph = vec![SimDuration::MAX; count];
+    hosts.groups().iter().for_each(|group| over_graph[group.members[0].index()] = group.lookahead);
+    let groups_within = |width: SimDuration| {
+        let mut group: Vec<usize> = (0..count).collect();
+        for (from, to, _) in lines.iter().filter(|(.., latency)| *latency <= width) {
+            let (a, b) = (root(&mut group, from.index()), root(&mut group, to.index()));
+            group[a.max(b)] = a.min(b);
+        }
+        (0..count).map(|node| root(&mut group, node)).collect::<Vec<usize>>()
+    };
+    let plan_of = |group_of: &[usize]| {
+        let mut groups: Vec<Group> = Vec::new();
+        let mut place = vec![usize::MAX; count];
+        for node in 0..count {
+            let first = group_of[node];
+            if place[first] == usize::MAX {
+                place[first] = groups.len();
+                let (inner, lookahead) = (SimDuration::MAX, SimDuration::MAX);
+                groups.push(Group { members: Vec::new(), inner, lookahead });
+            }
+            let group = &mut groups[place[first]];
+            group.members.push(HostId(node as u32));
+            group.inner = group.inner.min(over_graph[node]);
+            group.lookahead = group.lookahead.min(over_graph[node]);
+        }
+        for (from, to, latency) in lines {
+            let (a, b) = (group_of[from.index()], group_of[to.index()]);
+            for place in [place[a], place[b]] {
+                let group = &mut groups[place];
+                match a == b {
+                    true => group.inner = group.inner.min(*latency),
+                    false => group.lookahead = group.lookahead.min(*latency),
+                }
+            }
+        }
+        groups
+            .iter_mut()
+            .filter(|group| group.members.len() == 1)
+            .for_each(|group| group.inner = group.lookahead);
+        groups
+    };
+    let mut best = plan_of(&(0..count).collect::<Vec<usize>>());
+    let least = |groups: &[Group]| groups.iter().map(|group| group.lookahead).min();
+    let largest = (count / (workers.max(1) * GROUPS_PER_WORKER)).min(LARGEST_GROUP);
+    let mut widths: Vec<SimDuration> = lines.iter().map(|(.., latency)| *latency).collect();
+    widths.sort_unstable();
+    widths.dedup();
+    let mut tried = SimDuration::ZERO;
+    for width in widths.into_iter().filter(|_| workers > 1) {
+        if width.as_picos() < tried.as_picos().saturating_mul(2) {
+            continue;
+        }
+        tried = width;
+        let groups = plan_of(&groups_within(width));
+        if groups.iter().any(|group| group.members.len() > largest) {
+            break;
+        }
+        if least(&groups) >= least(&best).map(|shortest| shortest.saturating_mul(WORTH)) {
+            best = groups;
+        }
+    }
+    Plan::new(best)
+}
+
+/// The least member of a node's group.
+fn root(group: &mut [usize], mut at: usize) -> usize {
+    while group[at] != at {
+        group[at] = group[group[at]];
+        at = group[at];
+    }
+    at
 }
 
 struct Towns<'a> {
@@ -144,8 +232,8 @@ mod tests {
         }
         Graph::from_gml(&(text + "]"), true).unwrap()
     }
-    fn at(nodes: impl IntoIterator<Item = u32>) -> Vec<NodeIndex> {
-        nodes.into_iter().map(NodeIndex).collect()
+    fn at(nodes: impl IntoIterator<Item = u32>) -> Vec<Option<NodeIndex>> {
+        nodes.into_iter().map(|node| Some(NodeIndex(node))).collect()
     }
     fn us(n: u64) -> SimDuration {
         SimDuration::from_micros(n)
@@ -174,6 +262,33 @@ mod tests {
         for (n, group) in grouped.groups().iter().enumerate() {
             assert_eq!(group.members, [HostId(2 * n as u32), HostId(2 * n as u32 + 1)]);
             assert_eq!((group.inner, group.lookahead), (us(10), us(50_000)));
+        }
+    }
+
+    #[test]
+    fn nodes_on_links_have_the_lookahead_of_their_links() {
+        // Pairs of a host and a switch that are 1 us apart, in a ring of 10 ms, and one that is on a graph too.
+        let pairs = 16;
+        let mut lines = Vec::new();
+        for n in 0..pairs {
+            let (host, switch) = (HostId(n), HostId(pairs + n));
+            let next = HostId(pairs + (n + 1) % pairs);
+            lines.extend([(host, switch, us(1)), (switch, host, us(2))]);
+            lines.extend([(switch, next, us(10_000)), (next, switch, us(10_000))]);
+        }
+        let mut alone: Vec<Group> = (0..pairs)
+            .map(|n| Group { members: vec![HostId(n)], inner: SimDuration::MAX, lookahead: SimDuration::MAX })
+            .collect();
+        (alone[3].inner, alone[3].lookahead) = (us(500), us(500));
+        let hosts = Plan::new(alone);
+        let one = with_links(&hosts, 2 * pairs as usize, &lines, 1);
+        assert!(one.groups().iter().all(|group| group.members.len() == 1 && group.lookahead == us(1)));
+        let two = with_links(&hosts, 2 * pairs as usize, &lines, 2);
+        assert_eq!(two.groups().len(), 16);
+        for (n, group) in two.groups().iter().enumerate() {
+            assert_eq!(group.members, [HostId(n as u32), HostId(pairs + n as u32)]);
+            let lookahead = if n == 3 { us(500) } else { us(10_000) };
+            assert_eq!((group.inner, group.lookahead), (us(1), lookahead));
         }
     }
 

@@ -5,6 +5,7 @@ use crate::debug::DebugHub;
 use crate::fabric::Fabric;
 use crate::flows;
 use crate::manifest;
+use crate::message::WorldNode;
 use crate::metrics;
 use crate::outcome;
 use crate::schedule::Schedule;
@@ -113,7 +114,7 @@ pub fn run_part(
 ) -> Part {
     let failed = Arc::new(AtomicBool::new(false));
     let schedule = Schedule::new(experiment);
-    let fabric = Arc::new(Fabric::new(experiment, schedule.network, schedule.graphs));
+    let fabric = Arc::new(Fabric::new(experiment, schedule.network, schedule.graphs, schedule.first));
     let plan = fabric.plan(engine.workers * meeting.map_or(1, Meeting::count));
     let of_group = meeting.map(|meeting| cells::deal(&plan, meeting.count()));
     let mine = |id: HostId| match (meeting, &of_group) {
@@ -122,7 +123,10 @@ pub fn run_part(
     };
     let mut nodes = world::build(experiment, schedule.hosts, &fabric, mine, folder, options, &failed);
     metrics::begin(&mut nodes, experiment.belljar.metrics_interval);
-    let mut world = Engine::of_cell(nodes.into_iter().map(|node| (node.id(), node)), plan);
+    let devices = world::devices(experiment, schedule.devices, &fabric, mine, folder, &failed);
+    let hosts = nodes.into_iter().map(|node| (node.id(), WorldNode::Host(Box::new(node))));
+    let devices = devices.into_iter().map(|device| (device.id(), WorldNode::Device(Box::new(device))));
+    let mut world = Engine::of_cell(hosts.chain(devices), plan);
     let observe = |committed| match observe(committed) {
         _ if failed.load(Relaxed) => Verdict::Stop,
         Verdict::Continue if options.debug.take_wanted() => Verdict::Attend,
@@ -137,8 +141,18 @@ pub fn run_part(
         _ => world.run(stop, engine, observe),
     };
     let (committed, profile) = (world.committed(), world.profile().cloned());
-    let mut nodes: Vec<_> = world.into_nodes().into_iter().map(|(_, node)| node).collect();
+    let (mut nodes, mut devices) = (Vec::new(), Vec::new());
+    for (_, node) in world.into_nodes() {
+        match node {
+            WorldNode::Host(host) => nodes.push(*host),
+            WorldNode::Device(device) => devices.push(*device),
+        }
+    }
     let mut failure = None;
+    for device in &mut devices {
+        device.output.finish();
+        failure = failure.or(device.output.error.take());
+    }
     for node in &mut nodes {
         node.finish_output();
         failure = failure.or(node.output_error());
@@ -147,7 +161,7 @@ pub fn run_part(
         files_read: manifest::files_read(&nodes, folder),
         metrics: metrics::collect(&mut nodes, committed),
         flows: flows::collect(experiment, &nodes),
-        statistics: outcome::statistics(experiment, &nodes, committed),
+        statistics: outcome::statistics(experiment, &nodes, &devices, committed),
         failure: failure.map(|error| error.to_string()),
         ending,
         profile,

@@ -4,8 +4,11 @@
 //! time happens in the order of the file, and before anything else of that time.
 
 use crate::faults::NetChange;
-use belljar_base::{HostId, Map, Seed, SimTime, Stream};
+use crate::routing::{self, State};
+use belljar_base::{HostId, Map, Seed, Set, SimTime, Stream};
+use belljar_config::topology::LinkEnd;
 use belljar_config::{Action, Event, Experiment, HostSet, PathChange, Target, When};
+use belljar_kernel::InitialRoute;
 use belljar_net::{EdgeState, Graph, NodeIndex};
 use std::sync::Arc;
 
@@ -16,12 +19,16 @@ pub struct Schedule {
     pub network: Vec<(SimTime, NetChange)>,
     /// Of each host, in order.
     pub hosts: Vec<Vec<(SimTime, HostChange)>>,
+    /// Of each switch and router, in order.
+    pub devices: Vec<Vec<(SimTime, LinkChange)>>,
+    /// What follows from the links at the start.
+    pub first: State,
     /// The states that the graph has after the first.
     pub graphs: Vec<Arc<Graph>>,
 }
 
 /// A change of one host.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum HostChange {
     /// Stops at once; with its files or without.
     Crash {
@@ -50,6 +57,21 @@ pub enum HostChange {
         /// Into the host.
         down: Option<Option<u64>>,
     },
+    /// Something about its links.
+    Link(LinkChange),
+}
+
+/// A change at a node that concerns its links, by their numbers there.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LinkChange {
+    /// Whether anything is at the other end.
+    Carrier(usize, bool),
+    /// How fast it sends, in bits per second; `None` is unlimited.
+    Rate(usize, Option<u64>),
+    /// Other routes.
+    Routes(Vec<InitialRoute>),
+    /// Other ports that are not used.
+    Blocked(Vec<usize>),
 }
 
 /// Something to be done at a time: an event of the file, or what ends it.
@@ -68,12 +90,22 @@ impl Schedule {
             occasions_of(experiment, number as u32, event, &mut occasions);
         }
         occasions.sort_by_key(|occasion| (occasion.at, occasion.event));
-        let mut schedule =
-            Schedule { hosts: vec![Vec::new(); experiment.hosts.len()], ..Schedule::default() };
+        let mut schedule = Schedule {
+            hosts: vec![Vec::new(); experiment.hosts.len()],
+            devices: vec![Vec::new(); experiment.node_count() - experiment.hosts.len()],
+            first: routing::state(experiment, &Set::new()),
+            ..Schedule::default()
+        };
+        let mut links = LinkStates { down: Set::new(), now: schedule.first.clone() };
+        schedule.limit_rates(experiment);
         let mut edges = Map::new();
         for occasion in occasions.iter().filter(|o| o.at < experiment.general.stop_time) {
             schedule.add(experiment, occasion, &mut edges);
+            schedule.change_links(experiment, occasion, &mut links);
         }
+        // What is set at the end of the bootstrap phase comes in its place.
+        schedule.hosts.iter_mut().for_each(|changes| changes.sort_by_key(|(at, _)| *at));
+        schedule.devices.iter_mut().for_each(|changes| changes.sort_by_key(|(at, _)| *at));
         schedule
     }
 
@@ -120,6 +152,73 @@ impl Schedule {
         self.network.push((at, network));
     }
 
+    /// Adds a change at a node.
+    fn at_node(&mut self, node: HostId, at: SimTime, change: LinkChange) {
+        match self.hosts.get_mut(node.index()) {
+            Some(changes) => changes.push((at, HostChange::Link(change))),
+            None => self.devices[node.index() - self.hosts.len()].push((at, change)),
+        }
+    }
+
+    /// Until the end of the bootstrap phase links are as fast as can be.
+    fn limit_rates(&mut self, experiment: &Experiment) {
+        let at = experiment.general.bootstrap_end_time;
+        if at == SimTime::ZERO {
+            return;
+        }
+        for end in experiment.topology.links.iter().flat_map(|link| &link.ends) {
+            self.at_node(end.node, at, LinkChange::Rate(end.port, end.line.rate));
+        }
+    }
+
+    /// What an occasion changes at the ends of links, and what follows from that elsewhere.
+    fn change_links(&mut self, experiment: &Experiment, occasion: &Occasion, states: &mut LinkStates) {
+        let at = occasion.at;
+        let (Action::LinkDown(Target::Links { links, from })
+        | Action::LinkUp(Target::Links { links, from })
+        | Action::Change(Target::Links { links, from }, _)
+        | Action::Reset(Target::Links { links, from })) = &occasion.action
+        else {
+            return;
+        };
+        for number in links {
+            let link = &experiment.topology.links[*number];
+            let meant = |end: &&LinkEnd| from.is_none_or(|from| from == end.node);
+            match &occasion.action {
+                Action::LinkDown(_) | Action::LinkUp(_) if from.is_none() => {
+                    let up = matches!(occasion.action, Action::LinkUp(_));
+                    let changed = if up { states.down.remove(number) } else { states.down.insert(*number) };
+                    for end in link.ends.iter().filter(|_| changed) {
+                        self.at_node(end.node, at, LinkChange::Carrier(end.port, up));
+                    }
+                }
+                Action::Change(_, PathChange { rate: Some(rate), .. }) => {
+                    for end in link.ends.iter().filter(meant) {
+                        self.at_node(end.node, at, LinkChange::Rate(end.port, *rate));
+                    }
+                }
+                Action::Reset(_) => {
+                    for end in link.ends.iter().filter(meant) {
+                        self.at_node(end.node, at, LinkChange::Rate(end.port, end.line.rate));
+                    }
+                }
+                _ => {}
+            }
+        }
+        let after = routing::state(experiment, &states.down);
+        for node in 0..experiment.node_count() {
+            let id = HostId(node as u32);
+            if after.routes[node] != states.now.routes[node] {
+                let routes = routes_for(experiment, id, &after.routes[node]);
+                self.at_node(id, at, LinkChange::Routes(routes));
+            }
+            if after.blocked[node] != states.now.blocked[node] {
+                self.at_node(id, at, LinkChange::Blocked(after.blocked[node].clone()));
+            }
+        }
+        states.now = after;
+    }
+
     fn add_to_hosts(&mut self, experiment: &Experiment, occasion: &Occasion) {
         let (Action::Bandwidth { hosts, .. }
         | Action::Crash { hosts, .. }
@@ -162,6 +261,22 @@ impl Schedule {
             }
         }
     }
+}
+
+/// Which links are down, and what follows from that.
+struct LinkStates {
+    down: Set<usize>,
+    now: State,
+}
+
+/// Routes as a node's stack numbers its interfaces: on a host, `lo` and the graph's come first.
+pub fn routes_for(experiment: &Experiment, id: HostId, routes: &[InitialRoute]) -> Vec<InitialRoute> {
+    let base = experiment.hosts.get(id.index()).map_or(0, |host| 1 + usize::from(host.node.is_some()));
+    let mut routes = routes.to_vec();
+    for (_, _, route) in &mut routes {
+        route.hops.iter_mut().for_each(|hop| hop.interface += base);
+    }
+    routes
 }
 
 /// Draws when an event happens and whom it is about.
@@ -244,7 +359,7 @@ fn change_edge(state: &mut EdgeState, action: &Action) {
     match action {
         Action::LinkDown(_) => state.down = true,
         Action::LinkUp(_) => state.down = false,
-        Action::Change(_, PathChange { latency, jitter, loss }) => {
+        Action::Change(_, PathChange { latency, jitter, loss, .. }) => {
             state.latency = latency.or(state.latency);
             state.jitter = jitter.or(state.jitter);
             state.loss = loss.or(state.loss);
@@ -268,7 +383,7 @@ mod tests {
     }
     fn times(schedule: &Schedule, host: usize) -> Vec<(u64, HostChange)> {
         let seconds = |at: SimTime| at.as_nanos() / 1_000_000_000;
-        schedule.hosts[host].iter().map(|(at, change)| (seconds(*at), *change)).collect()
+        schedule.hosts[host].iter().map(|(at, change)| (seconds(*at), change.clone())).collect()
     }
     const CRASH: HostChange = HostChange::Crash { lose_files: false };
 

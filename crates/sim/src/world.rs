@@ -1,17 +1,24 @@
 //! From an experiment to the nodes that the engine runs.
 
+use crate::cable::Cable;
 use crate::debug::DebugState;
+use crate::device::{Device, Kind};
 use crate::fabric::Fabric;
-use crate::node::{HostNode, HostOutput};
+use crate::node::HostNode;
+use crate::output::Output;
 use crate::run::RunOptions;
-use crate::schedule::HostChange;
+use crate::schedule::{HostChange, LinkChange, routes_for};
 use belljar_base::{HostId, Map, Seed, SimTime};
+use belljar_config::topology::Interface;
 use belljar_config::{Experiment, Host as HostSettings, Model, Placement, Process, StraceMode};
 use belljar_kernel::clock::{CallLatency, CpuModel};
-use belljar_kernel::{Buffers, Host, HostConfig, ModelSpec, ProcessSpec, Resolver};
+use belljar_kernel::{Buffers, Host, HostConfig, LinkConfig, ModelSpec, ProcessSpec, Resolver};
 use belljar_net::NicConfig;
+use belljar_net::router::{Router, RouterInterface};
+use belljar_net::switch::Switch;
 use belljar_platform::HostMachine;
 use belljar_results::ResultsFolder;
+use belljar_wire::ethernet::Address;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -49,27 +56,121 @@ pub fn build(
     let hosts = ids.zip(experiment.hosts.iter().zip(changes)).filter(|(id, _)| mine(*id));
     let nodes = hosts.map(|(id, (settings, changes))| {
         let mut config = host_config(experiment, settings, id, folder, options, names.clone());
+        config.routes = routes_for(experiment, id, &fabric.first().routes[id.index()]);
         config.resolver =
             Some(Resolver { zone: zone.clone(), latency: fabric.latency_to_services(id), down: false });
         let port = options.debug.connect(&settings.name);
         config.attention = port.attention.clone();
         let debug = DebugState::new(port, options.interrupt.clone());
-        let epoch_secs = config.epoch_secs;
         let kernel = Host::new(config, Box::new(HostMachine::new(places[id.index()], programs)));
-        let output = HostOutput {
-            folder: folder.clone(),
-            epoch_secs,
-            capture_len: settings.options.pcap_capture_size as usize,
-            captures: Map::new(),
-            logs: Map::new(),
-            error: None,
-            failed: failed.clone(),
-        };
+        let output = output(experiment, folder, settings.options.pcap_capture_size, failed);
+        let cables = cables(experiment, &settings.interfaces, fabric.changes());
         let seed = Seed(experiment.general.seed);
         let loss_free_until = experiment.general.bootstrap_end_time;
-        HostNode::new(id, seed, kernel, fabric.clone(), changes, loss_free_until, output, debug)
+        HostNode::new(id, seed, kernel, fabric.clone(), changes, loss_free_until, cables, output, debug)
     });
     nodes.collect()
+}
+
+/// Builds those switches and routers that are `mine`, in the order of their ids.
+pub fn devices(
+    experiment: &Experiment,
+    changes: Vec<Vec<(SimTime, LinkChange)>>,
+    fabric: &Fabric,
+    mine: impl Fn(HostId) -> bool,
+    folder: &ResultsFolder,
+    failed: &Arc<AtomicBool>,
+) -> Vec<Device> {
+    let ids = (experiment.hosts.len() as u32..).map(HostId);
+    let devices = ids.zip(changes).filter(|(id, _)| mine(*id));
+    let devices = devices.map(|(id, changes)| {
+        let output = output(experiment, folder, experiment.topology.pcap_capture_size, failed);
+        device(experiment, id, changes, fabric, output)
+    });
+    devices.collect()
+}
+
+fn output(experiment: &Experiment, folder: &ResultsFolder, keep: u64, failed: &Arc<AtomicBool>) -> Output {
+    Output {
+        folder: folder.clone(),
+        epoch_secs: experiment.belljar.start_date,
+        capture_len: keep as usize,
+        captures: Map::new(),
+        logs: Map::new(),
+        error: None,
+        failed: failed.clone(),
+    }
+}
+
+/// The cables at the ends of a node's links.
+fn cables(
+    experiment: &Experiment,
+    interfaces: &[Interface],
+    changes: &[(SimTime, crate::faults::NetChange)],
+) -> Vec<Cable> {
+    let cable = |interface: &Interface| Cable::new(experiment, interface.link, interface.end, changes);
+    interfaces.iter().map(cable).collect()
+}
+
+/// The way out of an interface. Until the end of the bootstrap phase it is as fast as can be.
+fn nic(experiment: &Experiment, interface: &Interface) -> NicConfig {
+    let line = &experiment.topology.links[interface.link].ends[interface.end].line;
+    let limited = experiment.general.bootstrap_end_time == SimTime::ZERO;
+    NicConfig {
+        bandwidth_up: line.rate.filter(|_| limited),
+        queue: line.queue,
+        overhead: line.overhead,
+        ..NicConfig::default()
+    }
+}
+
+/// The hardware address of an interface: locally administered, no group's.
+fn mac(experiment: &Experiment, node: &str, interface: &Interface) -> [u8; 6] {
+    interface.mac.unwrap_or_else(|| {
+        let mut mac = [0; 6];
+        Seed(experiment.general.seed).stream(&["interface", node, &interface.name, "mac"]).fill(&mut mac);
+        mac[0] = mac[0] & 0xfc | 0x02;
+        mac
+    })
+}
+
+/// A switch or router.
+fn device(
+    experiment: &Experiment,
+    id: HostId,
+    changes: Vec<(SimTime, LinkChange)>,
+    fabric: &Fabric,
+    output: Output,
+) -> Device {
+    let topology = &experiment.topology;
+    let (name, interfaces) = (experiment.node_name(id), experiment.node_interfaces(id));
+    let place = id.index() - experiment.hosts.len();
+    let (kind, folder) = match topology.switches.get(place) {
+        Some(settings) => {
+            let ports: Vec<NicConfig> = interfaces.iter().map(|i| nic(experiment, i)).collect();
+            let mut switch = Switch::new(&ports, settings.ageing);
+            switch.set_blocked(&fabric.first().blocked[id.index()]);
+            (Kind::Switch(switch), "switches")
+        }
+        None => {
+            let interface = |i: &Interface| RouterInterface {
+                mac: Address(mac(experiment, name, i)),
+                mtu: topology.links[i.link].mtu,
+                addresses: i.addresses.clone(),
+                nic: nic(experiment, i),
+            };
+            let mut stream = Seed(experiment.general.seed).stream(&["router", name]);
+            let mut router = Router::new(interfaces.iter().map(interface).collect(), &mut stream);
+            for (prefix, metric, route) in &fabric.first().routes[id.index()] {
+                router.routes_mut().insert(*prefix, *metric, route.clone());
+            }
+            (Kind::Router(Box::new(router)), "routers")
+        }
+    };
+    let names = || interfaces.iter().map(|interface| interface.name.as_str().into()).collect();
+    let capture = topology.pcap_enabled.then(|| (Path::new(folder).join(name), names()));
+    let cables = cables(experiment, interfaces, fabric.changes());
+    Device::new(id, kind, cables, changes, experiment.general.bootstrap_end_time, capture, output)
 }
 
 fn host_config(
@@ -93,6 +194,14 @@ fn host_config(
         shared: settings.options.shared.clone(),
         interrupt: options.interrupt.clone(),
         address: settings.address,
+        on_graph: settings.node.is_some(),
+        links: settings
+            .interfaces
+            .iter()
+            .map(|interface| link_config(experiment, settings, interface))
+            .collect(),
+        routes: Vec::new(),
+        forwarding: settings.forwarding,
         nic: NicConfig {
             bandwidth_up: settings.bandwidth_up,
             bandwidth_down: settings.bandwidth_down,
@@ -126,6 +235,17 @@ fn buffers(experiment: &Experiment) -> Buffers {
         receive_fixed: !e.socket_recv_autotune,
         send: size(e.socket_send_buffer, e.socket_send_autotune, SHADOW_SEND),
         send_fixed: !e.socket_send_autotune,
+    }
+}
+
+fn link_config(experiment: &Experiment, settings: &HostSettings, interface: &Interface) -> LinkConfig {
+    LinkConfig {
+        name: interface.name.as_str().into(),
+        mac: mac(experiment, &settings.name, interface),
+        mtu: experiment.topology.links[interface.link].mtu,
+        addresses: interface.addresses.clone(),
+        nic: nic(experiment, interface),
+        carrier: true,
     }
 }
 

@@ -97,12 +97,21 @@ impl Experiment {
                 format!("{{ from: {}, to: {} }}", self.host_set(from), self.host_set(to))
             }
             Target::Edge(from, to) => format!("{{ edge: [{from}, {to}] }}"),
+            Target::Links { links, from } => {
+                let names: Vec<String> =
+                    links.iter().map(|n| quoted(&self.topology.links[*n].name)).collect();
+                let names = names.join(", ");
+                match from {
+                    None => format!("{{ link: [{names}] }}"),
+                    Some(from) => format!("{{ link: [{names}], from: {} }}", quoted(self.node_name(*from))),
+                }
+            }
         }
     }
 
     fn host_set(&self, hosts: &HostSet) -> String {
         let list = |hosts: &[HostId]| {
-            let names: Vec<String> = hosts.iter().map(|id| quoted(&self.hosts[id.index()].name)).collect();
+            let names: Vec<String> = hosts.iter().map(|id| quoted(self.node_name(*id))).collect();
             format!("[{}]", names.join(", "))
         };
         match hosts {
@@ -122,6 +131,9 @@ fn path_change(out: &mut Writer, change: &PathChange) {
     }
     if let Some(loss) = change.loss {
         out.plain(1, "packet_loss", loss);
+    }
+    if let Some(rate) = change.rate {
+        out.plain(1, "rate", rate.map_or("unlimited".to_owned(), format_bandwidth));
     }
 }
 

@@ -1,10 +1,13 @@
 //! Section `events`.
 
-use super::events_values::{drift, host_set, probability, process_ref, signed_time, target};
+use super::events_values::{
+    drift, host_set, node_set, on_graph, probability, process_ref, signed_time, target,
+};
 use super::process::signal;
 use crate::error::Problem;
-use crate::events::{Action, Event, HostSet, PathChange, ProcessRef, When};
+use crate::events::{Action, Event, HostSet, PathChange, ProcessRef, Target, When};
 use crate::model::{Host, Network};
+use crate::topology::Topology;
 use crate::yaml::{Node, Section, Style, Value, section};
 use belljar_base::{SimDuration, SimTime};
 use std::rc::Rc;
@@ -13,7 +16,7 @@ use std::rc::Rc;
 const ACTIONS: &[(&str, &[&str])] = &[
     ("link_down", &[]),
     ("link_up", &[]),
-    ("link_change", &["latency", "jitter", "packet_loss"]),
+    ("link_change", &["latency", "jitter", "packet_loss", "rate"]),
     ("link_reset", &[]),
     ("partition", &[]),
     ("heal", &[]),
@@ -32,6 +35,19 @@ const WHEN: &[&str] = &["at", "every", "between", "probability", "for", "name"];
 pub(super) struct World<'a> {
     pub(super) hosts: &'a [Host],
     pub(super) network: &'a Network,
+    pub(super) topology: &'a Topology,
+}
+
+impl World<'_> {
+    /// The names of hosts, switches and routers, by their ids.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> + Clone {
+        let hosts = self.hosts.iter().map(|host| host.name.as_str());
+        let switches = self.topology.switches.iter().map(|switch| switch.name.as_str());
+        hosts.chain(switches).chain(self.topology.routers.iter().map(|router| router.name.as_str()))
+    }
+    pub(super) fn node_count(&self) -> usize {
+        self.hosts.len() + self.topology.switches.len() + self.topology.routers.len()
+    }
 }
 
 pub(super) fn read(node: &Node, world: &World) -> Result<Vec<Event>, Problem> {
@@ -143,7 +159,11 @@ fn action(name: &str, s: &Section, world: &World) -> Result<Action, Problem> {
         "link_down" => Action::LinkDown(target(value, name, world)?),
         "link_up" => Action::LinkUp(target(value, name, world)?),
         "link_reset" => Action::Reset(target(value, name, world)?),
-        "link_change" => Action::Change(target(value, name, world)?, path_change(s)?),
+        "link_change" => {
+            let target = target(value, name, world)?;
+            let change = path_change(s, &target)?;
+            Action::Change(target, change)
+        }
         "partition" => Action::Partition(groups(value, world)?),
         "heal" => {
             let text = section::string(value, name)?;
@@ -155,7 +175,9 @@ fn action(name: &str, s: &Section, world: &World) -> Result<Action, Problem> {
                 return Err(Problem::at(s.span, "this event changes neither 'up' nor 'down'")
                     .help("add up: 10 Mbit or down: 10 Mbit"));
             }
-            Action::Bandwidth { hosts: hosts(value, name)?, up, down }
+            let hosts = hosts(value, name)?;
+            on_graph(value, &hosts, world)?;
+            Action::Bandwidth { hosts, up, down }
         }
         "crash" => {
             const FILES: &[(&str, bool)] = &[("kept", false), ("lost", true)];
@@ -189,12 +211,18 @@ fn action(name: &str, s: &Section, world: &World) -> Result<Action, Problem> {
     })
 }
 
-fn path_change(s: &Section) -> Result<PathChange, Problem> {
+fn path_change(s: &Section, target: &Target) -> Result<PathChange, Problem> {
     let change = PathChange {
         latency: s.read("latency", section::duration)?.map(|latency| latency.max(SimDuration::from_nanos(1))),
         jitter: s.read("jitter", section::duration)?,
         loss: s.read("packet_loss", probability)?,
+        rate: s.read("rate", super::links::rate)?,
     };
+    if let (Some(node), false) = (s.get("rate"), matches!(target, Target::Links { .. })) {
+        return Err(node
+            .problem("only links have a rate")
+            .help("the event 'bandwidth' changes that of hosts on the graph"));
+    }
     if change == PathChange::default() {
         return Err(Problem::at(s.span, "this event changes nothing about the link")
             .help("add latency: 100 ms, jitter: 5 ms or packet_loss: 0.1"));
@@ -219,9 +247,9 @@ fn groups(node: &Node, world: &World) -> Result<Vec<HostSet>, Problem> {
     let is_name = |item: &Rc<Node>| matches!(&item.value, Value::Scalar(s) if s.style != Style::Literal);
     let sets = match &node.value {
         Value::Sequence(items) if !items.iter().any(is_name) => {
-            items.iter().map(|item| host_set(item, "partition", world)).collect::<Result<Vec<_>, _>>()?
+            items.iter().map(|item| node_set(item, "partition", world)).collect::<Result<Vec<_>, _>>()?
         }
-        _ => vec![host_set(node, "partition", world)?],
+        _ => vec![node_set(node, "partition", world)?],
     };
     match &sets[..] {
         [] => Err(node.problem("'partition' has no groups").help("write partition: [[alice, bob], [carol]]")),
@@ -237,12 +265,12 @@ fn groups(node: &Node, world: &World) -> Result<Vec<HostSet>, Problem> {
         // Drawn anew each time: the others are those that were not drawn.
         [HostSet::OneOf(_)] => Ok(sets),
         many => {
-            let twice = (0..world.hosts.len() as u32)
+            let twice = (0..world.node_count() as u32)
                 .map(belljar_base::HostId)
                 .find(|id| many.iter().filter(|set| set.may_hold(*id)).count() > 1);
             match twice {
                 Some(id) => {
-                    let name = &world.hosts[id.index()].name;
+                    let name = world.names().nth(id.index()).unwrap_or_default();
                     Err(node.problem(format!("host '{name}' is in two groups of this partition")))
                 }
                 None => Ok(sets),

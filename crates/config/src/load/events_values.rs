@@ -13,11 +13,21 @@ const MAX_DRIFT_PPB: i64 = 100_000_000;
 
 /// A name, a pattern such as `replica*`, a list of both, `all`, or `{ one_of: ... }`.
 pub(super) fn host_set(node: &Node, key: &str, world: &World) -> Result<HostSet, Problem> {
+    set(node, key, world, world.hosts.len())
+}
+
+/// The same, of switches and routers too.
+pub(super) fn node_set(node: &Node, key: &str, world: &World) -> Result<HostSet, Problem> {
+    set(node, key, world, world.node_count())
+}
+
+/// The same, of the first `count` nodes.
+fn set(node: &Node, key: &str, world: &World, count: usize) -> Result<HostSet, Problem> {
     match &node.value {
         Value::Mapping(_) => {
             let s = Section::new(node, &format!("'{key}'"), &["one_of"], false)?;
             let inner = s.required("one_of", "one_of: [alice, bob]")?;
-            Ok(match host_set(inner, "one_of", world)? {
+            Ok(match set(inner, "one_of", world, count)? {
                 HostSet::All => HostSet::OneOf((0..world.hosts.len() as u32).map(HostId).collect()),
                 HostSet::Some(hosts) | HostSet::OneOf(hosts) => HostSet::OneOf(hosts),
             })
@@ -25,7 +35,7 @@ pub(super) fn host_set(node: &Node, key: &str, world: &World) -> Result<HostSet,
         Value::Sequence(items) => {
             let mut all = Vec::new();
             for item in items {
-                all.extend(named(item, key, world)?);
+                all.extend(named(item, key, world, count)?);
             }
             if all.is_empty() {
                 return Err(node.problem(format!("'{key}' names no host")));
@@ -35,15 +45,15 @@ pub(super) fn host_set(node: &Node, key: &str, world: &World) -> Result<HostSet,
             Ok(HostSet::Some(all))
         }
         Value::Scalar(_) if section::string(node, key)? == "all" => Ok(HostSet::All),
-        Value::Scalar(_) => named(node, key, world).map(HostSet::Some),
+        Value::Scalar(_) => named(node, key, world, count).map(HostSet::Some),
     }
 }
 
 /// The hosts of one name or pattern.
-fn named(node: &Node, key: &str, world: &World) -> Result<Vec<HostId>, Problem> {
+fn named(node: &Node, key: &str, world: &World, count: usize) -> Result<Vec<HostId>, Problem> {
     let text = section::string(node, key)?;
     let matches = |name: &str| if text.contains('*') { matches(text, name) } else { text == name };
-    let hosts = world.hosts.iter().enumerate().filter(|(_, host)| matches(&host.name));
+    let hosts = world.names().take(count).enumerate().filter(|(_, name)| matches(name));
     let found: Vec<HostId> = hosts.map(|(index, _)| HostId(index as u32)).collect();
     if !found.is_empty() {
         return Ok(found);
@@ -51,12 +61,12 @@ fn named(node: &Node, key: &str, world: &World) -> Result<Vec<HostId>, Problem> 
     if text.contains('*') {
         return Err(node.problem(format!("no host's name is like '{text}'")));
     }
-    let names = world.hosts.iter().map(|host| host.name.as_str());
+    let names = world.names().take(count);
     let help = match nearest(text, names.clone()) {
         Some(near) => format!("did you mean '{near}'?"),
         None => {
             let some: Vec<&str> = names.take(5).collect();
-            let more = world.hosts.len().saturating_sub(some.len());
+            let more = count.saturating_sub(some.len());
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             format!("the hosts are {}{more}", some.join(", "))
         }
@@ -74,7 +84,63 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// `[alice, bob]`, `{ from: alice, to: bob }` or `{ edge: [0, 1] }`.
+/// Fails unless all of these hosts are on the graph.
+pub(super) fn on_graph(node: &Node, hosts: &HostSet, world: &World) -> Result<(), Problem> {
+    let off =
+        world.hosts.iter().enumerate().find(|(n, host)| {
+            host.node.is_none() && hosts.may_hold(HostId(*n as u32)) && *hosts != HostSet::All
+        });
+    match off {
+        Some((_, host)) => Err(node
+            .problem(format!("host '{}' is not on the graph: it has links only", host.name))
+            .help("name a link, such as link_change: { link: NAME }")),
+        None => Ok(()),
+    }
+}
+
+/// Links by name or pattern, or a list of both.
+fn links(node: &Node, world: &World) -> Result<Vec<usize>, Problem> {
+    let mut all = Vec::new();
+    let items = match &node.value {
+        Value::Sequence(items) => items.iter().map(|item| &**item).collect(),
+        _ => vec![node],
+    };
+    for item in items {
+        let text = section::string(item, "link")?;
+        let known = || world.topology.links.iter().map(|link| link.name.as_str());
+        let found: Vec<usize> =
+            known().enumerate().filter(|(_, name)| matches(text, name)).map(|(n, _)| n).collect();
+        if found.is_empty() {
+            let help = match (nearest(text, known()), known().next()) {
+                (Some(near), _) => format!("did you mean '{near}'?"),
+                (None, Some(first)) => format!("links have names such as '{first}'"),
+                (None, None) => "this experiment has no links; write [alice, bob] for a path".to_owned(),
+            };
+            return Err(item.problem(format!("there is no link '{text}'")).help(help));
+        }
+        all.extend(found);
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
+/// `{ link: uplink }` or `{ link: uplink, from: alice }`.
+fn link_target(s: &Section, node: &Node, world: &World) -> Result<Target, Problem> {
+    let links = links(node, world)?;
+    let Some(from) = s.get("from") else { return Ok(Target::Links { links, from: None }) };
+    let HostSet::Some(ends) = node_set(from, "from", world)? else {
+        return Err(from.problem("'from' names one end of the link"));
+    };
+    let [end] = ends[..] else { return Err(from.problem("'from' names one end of the link")) };
+    let all = &world.topology.links;
+    if let Some(other) = links.iter().find(|n| all[**n].ends.iter().all(|known| known.node != end)) {
+        return Err(from.problem(format!("that is no end of link '{}'", all[*other].name)));
+    }
+    Ok(Target::Links { links, from: Some(end) })
+}
+
+/// `NAME` of a link, `[alice, bob]`, `{ from: alice, to: bob }`, `{ edge: [0, 1] }` or `{ link: NAME }`.
 pub(super) fn target(node: &Node, key: &str, world: &World) -> Result<Target, Problem> {
     const FORMS: &str = "write [alice, bob], { from: alice, to: bob } or { edge: [0, 1] }";
     match &node.value {
@@ -82,10 +148,16 @@ pub(super) fn target(node: &Node, key: &str, world: &World) -> Result<Target, Pr
             let [from, to] = &items[..] else {
                 return Err(node.problem(format!("'{key}' takes two ends, not {}", items.len())).help(FORMS));
             };
-            Ok(Target::Paths { from: host_set(from, key, world)?, to: host_set(to, key, world)?, both: true })
+            let (first, second) = (host_set(from, key, world)?, host_set(to, key, world)?);
+            on_graph(from, &first, world)?;
+            on_graph(to, &second, world)?;
+            Ok(Target::Paths { from: first, to: second, both: true })
         }
         Value::Mapping(_) => {
-            let s = Section::new(node, &format!("'{key}'"), &["from", "to", "edge"], false)?;
+            let s = Section::new(node, &format!("'{key}'"), &["from", "to", "edge", "link"], false)?;
+            if let (Some(link), None, None) = (s.get("link"), s.get("to"), s.get("edge")) {
+                return link_target(&s, link, world);
+            }
             match (s.get("from"), s.get("to"), s.get("edge")) {
                 (Some(from), Some(to), None) => Ok(Target::Paths {
                     from: host_set(from, "from", world)?,
@@ -96,7 +168,10 @@ pub(super) fn target(node: &Node, key: &str, world: &World) -> Result<Target, Pr
                 _ => Err(node.problem(format!("'{key}' takes 'from' and 'to', or 'edge'")).help(FORMS)),
             }
         }
-        Value::Scalar(_) => Err(node.problem(format!("'{key}' takes two ends")).help(FORMS)),
+        Value::Scalar(_) if world.topology.links.is_empty() => {
+            Err(node.problem(format!("'{key}' takes two ends")).help(FORMS))
+        }
+        Value::Scalar(_) => Ok(Target::Links { links: links(node, world)?, from: None }),
     }
 }
 

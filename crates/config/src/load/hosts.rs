@@ -1,8 +1,8 @@
 //! Section `hosts` and the options of hosts.
 
-use super::{events_values, models, process};
+use super::{events_values, links, models, process};
 use crate::Surroundings;
-use crate::error::Problem;
+use crate::error::{Problem, Span};
 use crate::events::ClockSettings;
 use crate::model::{Host, HostOptions, LogLevel, Model, Network, Placement, Process};
 use crate::yaml::section::{self, mapping};
@@ -12,13 +12,16 @@ use belljar_net::{AddressError, Addresses, Graph, NodeIndex};
 use std::net::Ipv4Addr;
 use std::path::{Component, PathBuf};
 
-const HOST_KEYS: &[&str] =
+pub(super) const HOST_KEYS: &[&str] =
     &["network_node_id", "ip_addr", "bandwidth_up", "bandwidth_down", "host_options", "clock", "processes"];
 const OPTION_KEYS: &[&str] = &["log_level", "pcap_enabled", "pcap_capture_size", "shared"];
 
 /// What reading a host needs to know besides its own text.
 pub(super) struct Context<'a> {
-    pub(super) network: &'a Network,
+    /// The graph, unless the file has none.
+    pub(super) network: Option<&'a Network>,
+    /// The names of hosts, switches and routers at the ends of links.
+    pub(super) linked: &'a Set<String>,
     pub(super) defaults: HostOptions,
     pub(super) placement: Placement,
     pub(super) name_server: Ipv4Addr,
@@ -28,7 +31,7 @@ pub(super) struct Context<'a> {
 /// A host before addresses are assigned.
 struct Draft<'a> {
     entry: &'a Entry,
-    node: NodeIndex,
+    node: Option<NodeIndex>,
     address: Option<(&'a Node, Ipv4Addr)>,
     bandwidth_up: Option<u64>,
     bandwidth_down: Option<u64>,
@@ -51,7 +54,9 @@ pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem>
     };
     let drafts = entries.iter().map(|entry| draft(entry, context, &named));
     let mut drafts = drafts.collect::<Result<Vec<_>, _>>()?;
-    check_self_loops(&drafts, &context.network.graph)?;
+    if let Some(network) = context.network {
+        check_self_loops(&drafts, &network.graph)?;
+    }
     drafts.sort_by(|a, b| a.entry.key.cmp(&b.entry.key));
     let wanted = drafts.iter().map(|d| (d.entry.key.as_str(), d.address.map(|(_, address)| address)));
     let addresses = Addresses::assign(wanted).map_err(|error| address_problem(&drafts, error))?;
@@ -68,6 +73,9 @@ pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem>
             clock: draft.clock,
             processes: draft.processes,
             models: draft.models,
+            interfaces: Vec::new(),
+            routing: Default::default(),
+            forwarding: false,
         })
         .collect();
     models::resolve(&mut hosts);
@@ -75,20 +83,51 @@ pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem>
 }
 
 fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Result<Draft<'a>, Problem> {
-    check_name(entry)?;
+    check_name(&entry.key, entry.key_span, "host")?;
     let place = format!("host '{}'", entry.key);
-    let mut s = Section::new(&entry.value, &place, HOST_KEYS, false)?;
+    let linked = context.linked.contains(&entry.key);
+    let keys: Vec<&str> = HOST_KEYS.iter().chain(links::HOST_KEYS).copied().collect();
+    let mut s = Section::new(&entry.value, &place, &keys, false)?;
     s.span = entry.key_span;
-    let graph = &context.network.graph;
-    let node = graph_node(s.required("network_node_id", "network_node_id: 0")?, graph)?;
-    let in_graph = graph.node(node);
+    let in_graph = match (s.entry("network_node_id"), context.network) {
+        (None, _) if linked => None,
+        (_, Some(network)) => {
+            let id = s.required("network_node_id", "network_node_id: 0")?;
+            let index = graph_node(id, &network.graph)?;
+            Some((index, network.graph.node(index)))
+        }
+        (Some(entry), None) => {
+            return Err(Problem::at(
+                entry.key_span,
+                "there is no section 'network', so no graph to be attached to",
+            )
+            .help("leave 'network_node_id' out, or add network: { graph: { type: 1_gbit_switch } }"));
+        }
+        // That it has a link is looked at with the links.
+        (None, None) => None,
+    };
+    if in_graph.is_none()
+        && let Some(entry) = ["ip_addr", "bandwidth_up", "bandwidth_down"].iter().find_map(|key| s.entry(key))
+    {
+        return Err(Problem::at(
+            entry.key_span,
+            format!("'{}' concerns the graph, where {place} is not", entry.key),
+        )
+        .help("give addresses under 'interfaces' and rates to links"));
+    }
     let address = s.read("ip_addr", |n, k| address(n, k).map(|a| (n, a)))?;
     let options = match s.get("host_options") {
         Some(own) => options(own, "host_options", &context.defaults)?,
         None => context.defaults.clone(),
     };
-    let bandwidth_up = bandwidth(&s, "bandwidth_up", in_graph.bandwidth_up, in_graph.id)?;
-    let bandwidth_down = bandwidth(&s, "bandwidth_down", in_graph.bandwidth_down, in_graph.id)?;
+    let (node, bandwidth_up, bandwidth_down) = match in_graph {
+        Some((index, node)) => (
+            Some(index),
+            bandwidth(&s, "bandwidth_up", node.bandwidth_up, node.id)?,
+            bandwidth(&s, "bandwidth_down", node.bandwidth_down, node.id)?,
+        ),
+        None => (None, None, None),
+    };
     let list = section::list(s.required("processes", "processes: [ { path: /bin/true } ]")?, "processes")?;
     let (mut processes, mut models) = (Vec::new(), Vec::new());
     for item in list {
@@ -103,29 +142,28 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
 
 /// hostname(7): letters, digits, hyphens and dots; labels of 1 to 63 characters, 253 in all. Capital
 /// letters are left out, as in Shadow: names don't differ by case.
-fn check_name(entry: &Entry) -> Result<(), Problem> {
-    let name = entry.key.as_str();
-    let problem = |message: String| Err(Problem::at(entry.key_span, message));
+pub(super) fn check_name(name: &str, span: Span, what: &str) -> Result<(), Problem> {
+    let problem = |message: String| Err(Problem::at(span, message));
     let lower = name.to_ascii_lowercase();
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
     if name.is_empty() {
-        return problem("a host's name must not be empty".to_owned());
+        return problem(format!("a {what}'s name must not be empty"));
     }
     if let Some(wrong) = name.chars().find(|c| !allowed(*c)) {
         let repaired: String = lower.chars().map(|c| if allowed(c) { c } else { '-' }).collect();
-        return problem(format!("'{wrong}' cannot be part of a host's name")).map_err(|p| {
+        return problem(format!("'{wrong}' cannot be part of a {what}'s name")).map_err(|p| {
             p.help(format!("use a-z, 0-9, '-' and '.', such as '{}'", repaired.trim_matches(['-', '.'])))
         });
     }
     if name.len() > 253 {
-        return problem(format!("a host's name has at most 253 characters, not {}", name.len()));
+        return problem(format!("a {what}'s name has at most 253 characters, not {}", name.len()));
     }
     for label in name.split('.') {
         match label.len() {
-            0 => return problem(format!("the host name '{name}' has an empty part between dots")),
+            0 => return problem(format!("the {what} name '{name}' has an empty part between dots")),
             64.. => return problem(format!("the part '{label}' of this name has more than 63 characters")),
             _ if label.starts_with('-') || label.ends_with('-') => {
-                return problem(format!("the part '{label}' of a host's name begins or ends with '-'"));
+                return problem(format!("the part '{label}' of a {what}'s name begins or ends with '-'"));
             }
             _ => {}
         }
@@ -212,10 +250,11 @@ fn check_self_loops(drafts: &[Draft], graph: &Graph) -> Result<(), Problem> {
     let mut first: Map<NodeIndex, &str> = Map::new();
     for draft in drafts {
         let name = draft.entry.key.as_str();
-        if let Some(other) = first.insert(draft.node, name)
-            && graph.path(draft.node, draft.node).is_none()
+        let Some(node) = draft.node else { continue };
+        if let Some(other) = first.insert(node, name)
+            && graph.path(node, node).is_none()
         {
-            let id = graph.node(draft.node).id;
+            let id = graph.node(node).id;
             return Err(Problem::at(
                 draft.entry.key_span,
                 format!("hosts '{other}' and '{name}' share node {id}, which has no edge to itself"),

@@ -6,6 +6,7 @@ mod experimental;
 mod extensions;
 mod general;
 mod hosts;
+mod links;
 mod models;
 mod network;
 mod process;
@@ -22,8 +23,18 @@ use std::io::Read;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-const KEYS: &[&str] =
-    &["general", "network", "host_option_defaults", "hosts", "experimental", "belljar", "events"];
+const KEYS: &[&str] = &[
+    "general",
+    "network",
+    "host_option_defaults",
+    "hosts",
+    "switches",
+    "routers",
+    "links",
+    "experimental",
+    "belljar",
+    "events",
+];
 
 /// How long `belljar exec` simulates at most: engine time ends after 213 days.
 const EXEC_STOP_TIME: SimTime = SimTime::from_secs(200 * 86_400);
@@ -108,7 +119,7 @@ impl Experiment {
         };
         let host = Host {
             name: "host".to_owned(),
-            node: NodeIndex(0),
+            node: Some(NodeIndex(0)),
             address: Ipv4Addr::new(11, 0, 0, 1),
             bandwidth_up: None,
             bandwidth_down: None,
@@ -116,11 +127,15 @@ impl Experiment {
             clock: Default::default(),
             processes: vec![process],
             models: Vec::new(),
+            interfaces: Vec::new(),
+            routing: Default::default(),
+            forwarding: false,
         };
         Ok(Experiment {
             general: general::defaults(EXEC_STOP_TIME),
             network: network::one_gbit_switch(true),
             hosts: vec![host],
+            topology: Default::default(),
             experimental: Experimental::default(),
             belljar,
             events: Vec::new(),
@@ -140,7 +155,12 @@ fn experiment(source: &Source, around: &Surroundings, settings: &[Setting]) -> R
     let mut notes = Vec::new();
     let general = general::read(file.required("general", "general: { stop_time: 10s }")?, around)?;
     let graph_help = "network: { graph: { type: 1_gbit_switch } }";
-    let network = network::read(file.required("network", graph_help)?, source, around)?;
+    let linked = links::linked_names(&file);
+    let has_graph = file.get("links").is_none() || file.entry("network").is_some();
+    let network = match has_graph {
+        true => network::read(file.required("network", graph_help)?, source, around)?,
+        false => network::one_gbit_switch(true),
+    };
     notes.extend(network.graph.notes().iter().cloned());
     let experimental = match file.get("experimental") {
         Some(node) => experimental::read(node, &mut notes)?,
@@ -151,18 +171,26 @@ fn experiment(source: &Source, around: &Surroundings, settings: &[Setting]) -> R
         Some(node) => hosts::options(node, "host_option_defaults", &HostOptions::default())?,
         None => HostOptions::default(),
     };
-    let (placement, name_server) = (belljar.placement, belljar.dns_address);
-    let context = hosts::Context { network: &network, defaults, placement, name_server, around };
-    let hosts = hosts::read(
+    let name_server = belljar.dns_address;
+    let context = hosts::Context {
+        network: has_graph.then_some(&network),
+        linked: &linked,
+        defaults,
+        placement: belljar.placement,
+        name_server,
+        around,
+    };
+    let mut hosts = hosts::read(
         file.required("hosts", "hosts: { alice: { network_node_id: 0, processes: [] } }")?,
         &context,
     )?;
+    let topology = links::read(&file, &mut hosts, &context.defaults)?;
     if let Some(host) = hosts.iter().find(|host| host.address == belljar.dns_address) {
         let message = format!("host '{}' has the name server's address {}", host.name, host.address);
         return Err(Problem::whole_file(message)
             .help("give one of them another: belljar: { dns: { address: 10.9.9.9 } }"));
     }
-    let world = events::World { hosts: &hosts, network: &network };
+    let world = events::World { hosts: &hosts, network: &network, topology: &topology };
     let events = file.get("events").map(|node| events::read(node, &world)).transpose()?.unwrap_or_default();
     for host in &hosts {
         let never = |p: &&Process| p.start_time >= general.stop_time && p.start_time != SimTime::MAX;
@@ -176,17 +204,17 @@ fn experiment(source: &Source, around: &Surroundings, settings: &[Setting]) -> R
         }
     }
     notes.extend(unreachable(&hosts, &network));
-    Ok(Experiment { general, network, hosts, experimental, belljar, events, notes })
+    Ok(Experiment { general, network, hosts, topology, experimental, belljar, events, notes })
 }
 
 /// A note about hosts that cannot talk to each other, if there are any.
 fn unreachable(hosts: &[Host], network: &Network) -> Option<String> {
     let graph = &network.graph;
     let mut at_node = vec![0; graph.nodes().len()];
-    hosts.iter().for_each(|host| at_node[host.node.index()] += 1);
+    hosts.iter().filter_map(|host| host.node).for_each(|node| at_node[node.index()] += 1);
     let (from, to) = graph.unreachable(&at_node)?;
     let name = |node: NodeIndex| {
-        let host = hosts.iter().find(|host| host.node == node);
+        let host = hosts.iter().find(|host| host.node == Some(node));
         format!("host '{}' (node {})", host.map_or("", |h| &h.name), graph.node(node).id)
     };
     let what = if network.use_shortest_path { "path" } else { "edge" };
@@ -198,7 +226,7 @@ fn unreachable(hosts: &[Host], network: &Network) -> Option<String> {
 }
 
 /// An I/O error without the number that Rust appends.
-fn plain(error: &std::io::Error) -> String {
+pub(crate) fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     let mut rest = text.split(" (os error").next().unwrap_or_default().chars();
     rest.next().into_iter().flat_map(char::to_lowercase).chain(rest).collect()

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 mod damaged;
 mod errors;
 mod events;
+mod links;
 mod round_trip;
 
 /// A folder of its own that goes away with the test.

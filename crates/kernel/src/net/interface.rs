@@ -5,7 +5,10 @@
 //! arrival that may have queued some, moves them on; so the stack is never entered from within
 //! itself, and what a packet sets off is done in the order in which packets were queued.
 
-use super::{ETH0, LO, NetStack};
+use super::ethernet::LinkConfig;
+use super::ip::route::Route;
+use super::resolver::SERVICE;
+use super::{LO, NetStack};
 use crate::host::{Captured, Departure, Host};
 use crate::ids::SocketKey;
 use crate::net::socket::{Socket, SocketKind};
@@ -23,6 +26,8 @@ pub const LO_MTU: usize = 65_536;
 pub const GRAPH_PREFIX: u8 = 24;
 /// The MTU of the graph's `eth0`.
 pub const ETH0_MTU: usize = 1_500;
+/// The number of the interface that leads to the graph, if there is one.
+const GRAPH: usize = super::ETH0;
 /// Packets over `lo` within one instant after which each further one is charged for like a system
 /// call: two sockets of one host must not stop the clock.
 const LO_FREE_PACKETS: u32 = 10_000;
@@ -67,6 +72,8 @@ pub enum Attachment {
     Loopback,
     /// A node of the graph.
     Graph,
+    /// One of the experiment's links, by its number among the host's.
+    Link(usize),
 }
 
 /// What programs see of an interface.
@@ -82,6 +89,8 @@ pub struct Interface {
     pub addresses: Vec<InterfaceAddress>,
     /// `IFF_UP`: it is used.
     pub up: bool,
+    /// Whether anything is at the other end.
+    pub carrier: bool,
     /// What it leads to.
     pub attachment: Attachment,
 }
@@ -95,6 +104,7 @@ impl Interface {
             mtu: LO_MTU,
             addresses: vec![InterfaceAddress { ip: Ipv4Addr::LOCALHOST, len: 8 }],
             up: true,
+            carrier: true,
             attachment: Attachment::Loopback,
         }
     }
@@ -106,7 +116,20 @@ impl Interface {
             mtu: ETH0_MTU,
             addresses: vec![InterfaceAddress { ip: address, len: GRAPH_PREFIX }],
             up: true,
+            carrier: true,
             attachment: Attachment::Graph,
+        }
+    }
+    /// The interface at the end of a link, by its number among the host's.
+    pub fn link(number: usize, config: &LinkConfig) -> Interface {
+        Interface {
+            name: config.name.clone(),
+            mac: config.mac,
+            mtu: config.mtu,
+            addresses: config.addresses.clone(),
+            up: true,
+            carrier: config.carrier,
+            attachment: Attachment::Link(number),
         }
     }
     /// `ARPHRD_LOOPBACK` or `ARPHRD_ETHER`.
@@ -115,11 +138,11 @@ impl Interface {
     }
     /// `IFF_RUNNING`: it is up and has a carrier.
     pub fn is_running(&self) -> bool {
-        self.up
+        self.up && self.carrier
     }
     /// Whether it is at the end of a link that stations share.
     pub fn is_link(&self) -> bool {
-        false
+        matches!(self.attachment, Attachment::Link(_))
     }
 }
 
@@ -133,6 +156,7 @@ impl NetStack {
         match self.interfaces[interface].attachment {
             Attachment::Loopback => 0,
             Attachment::Graph => self.eth0.nic.egress_queue_len(),
+            Attachment::Link(link) => self.links[link].nic.egress_queue_len(),
         }
     }
 }
@@ -156,13 +180,26 @@ impl Host {
     }
     /// Queues a packet on an interface; `cookie` is told when it has left. False if the queue is
     /// full and the packet lost.
-    pub(crate) fn queue_packet(&mut self, interface: usize, bytes: Vec<u8>, cookie: u64) -> bool {
+    pub(crate) fn queue_packet(&mut self, route: &Route, bytes: Vec<u8>, cookie: u64) -> bool {
+        self.transmit(route.interface, route.gateway, bytes, cookie)
+    }
+    /// The same, by an interface and to a router.
+    pub(super) fn transmit(
+        &mut self,
+        interface: usize,
+        gateway: Option<Ipv4Addr>,
+        bytes: Vec<u8>,
+        cookie: u64,
+    ) -> bool {
         let packet = Packet::with_cookie(bytes, cookie);
-        if interface == LO {
-            self.net.lo.queue.push_back(packet);
-            return true;
+        match self.net.interfaces[interface].attachment {
+            Attachment::Loopback => {
+                self.net.lo.queue.push_back(packet);
+                true
+            }
+            Attachment::Graph => self.net.eth0.nic.send(self.clock.now(), packet).is_ok(),
+            Attachment::Link(_) => self.link_output(interface, gateway, packet),
         }
-        self.net.eth0.nic.send(self.clock.now(), packet).is_ok()
     }
 
     /// Moves queued packets on and handles what the interfaces have for the host.
@@ -171,24 +208,28 @@ impl Host {
         while let Some((at, event)) = self.net.eth0.nic.poll(now) {
             match event {
                 NicEvent::Transmit { packet, departs } => {
-                    self.capture(at, ETH0, &packet);
+                    self.capture(at, GRAPH, &packet);
                     if !self.taken_by_resolver(departs, &packet) {
-                        self.departures.push(Departure { at: departs, packet });
+                        self.departures.push(Departure { at: departs, link: None, packet });
                     }
                 }
                 NicEvent::Sent { cookie, bytes } => self.packet_left(cookie, bytes),
                 NicEvent::Receive { packet } => {
-                    self.capture(at, ETH0, &packet);
-                    self.ip_input(ETH0, packet.into_bytes());
+                    self.capture(at, GRAPH, &packet);
+                    self.net.arrived_as_one = true;
+                    self.ip_input(GRAPH, packet.into_bytes());
                 }
             }
+        }
+        if !self.net.links.is_empty() {
+            self.flush_links();
         }
         let next = self.net.eth0.nic.next_event();
         if self.net.eth0.timer.map(TimerId::at) != next {
             if let Some(timer) = self.net.eth0.timer.take() {
                 self.timers.cancel(timer);
             }
-            self.net.eth0.timer = next.map(|at| self.timers.add(at, TimerAction::Interface(ETH0)));
+            self.net.eth0.timer = next.map(|at| self.timers.add(at, TimerAction::Interface(GRAPH)));
         }
         if !self.net.lo.queue.is_empty() && !self.net.lo.scheduled {
             self.net.lo.scheduled = true;
@@ -203,8 +244,18 @@ impl Host {
         self.flush_network();
     }
 
-    /// A packet from the network reaches the last router before `eth0`.
-    pub(crate) fn packet_arrived(&mut self, packet: Packet) {
+    /// A packet from the network reaches the last router before `eth0`, or a frame the end of a link.
+    pub(crate) fn packet_arrived(&mut self, link: Option<usize>, packet: Packet) {
+        match link {
+            Some(SERVICE) if !self.is_down => {
+                self.capture(self.clock.now(), LO, &packet);
+                self.ip_input(LO, packet.into_bytes());
+                return self.flush_network();
+            }
+            Some(SERVICE) => return,
+            Some(link) => return self.frame_arrived(link, packet),
+            None => {}
+        }
         if self.is_down {
             return self.net.eth0.nic.count_drop(belljar_net::DropReason::HostDown);
         }
@@ -214,10 +265,10 @@ impl Host {
 
     /// An interface has something to do.
     pub(crate) fn interface_timer(&mut self, interface: usize) {
-        if interface == ETH0 {
-            self.net.eth0.timer = None;
-        } else {
-            self.receive_looped();
+        match self.net.interfaces[interface].attachment {
+            Attachment::Loopback => self.receive_looped(),
+            Attachment::Graph => self.net.eth0.timer = None,
+            Attachment::Link(link) => self.link_timer(link),
         }
         self.flush_network();
     }
@@ -242,6 +293,9 @@ impl Host {
             if packet.cookie() != 0 {
                 self.packet_left(packet.cookie(), packet.len());
             }
+            if self.net.service.is_some() && self.taken_by_resolver(now, &packet) {
+                continue;
+            }
             self.ip_input(LO, packet.into_bytes());
         }
     }
@@ -260,11 +314,19 @@ impl Host {
         }
     }
 
-    fn capture(&mut self, at: SimTime, interface: usize, packet: &Packet) {
+    /// A packet will not leave: whoever waits for that goes on.
+    pub(super) fn packet_lost(&mut self, cookie: u64, bytes: usize) {
+        if cookie != 0 {
+            self.packet_left(cookie, bytes);
+        }
+    }
+
+    pub(super) fn capture(&mut self, at: SimTime, interface: usize, packet: &Packet) {
         if self.config.capture {
             let bytes = packet.bytes().to_vec();
-            let interface = self.net.interfaces[interface].name.clone();
-            self.captured.push(Captured { at, interface, bytes });
+            let interface = &self.net.interfaces[interface];
+            let (interface, ethernet) = (interface.name.clone(), interface.is_link());
+            self.captured.push(Captured { at, interface, ethernet, bytes });
         }
     }
 }

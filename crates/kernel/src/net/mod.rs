@@ -6,6 +6,7 @@
 
 mod address;
 mod bind;
+mod ethernet;
 mod interface;
 mod ioctl;
 mod ip;
@@ -26,16 +27,20 @@ mod tests;
 pub mod udp;
 pub mod unix;
 
+pub use ethernet::LinkConfig;
 pub use ioctl::socket_ioctl;
 pub use resolver::Resolver;
 pub use samples::TcpSample;
 pub use sockopt::{get_option, set_option};
 
 use crate::host::{Host, HostConfig};
+use crate::timer::TimerId;
 use crate::wait::WaitTable;
 use belljar_base::{Map, Stream};
 use belljar_net::Nic;
+use belljar_net::neighbour::Neighbours;
 use belljar_net::routes::{Prefix, Route, RouteTable, protocol};
+use ethernet::LinkPort;
 use interface::{Ethernet, Interface, Loopback};
 use ip::fragment::Reassembly;
 use siphasher::sip::SipHasher13;
@@ -69,6 +74,8 @@ pub struct StackCounters {
     pub udp_buffer_full: u64,
     /// SYNs and handshakes dropped because a listener's queues were full.
     pub listen_overflows: u64,
+    /// Packets of others passed on.
+    pub forwarded: u64,
     /// Resets sent for segments that belong to no connection.
     pub tcp_resets_sent: u64,
     /// IP packets received, and those that sockets sent.
@@ -99,6 +106,9 @@ pub struct StackCounters {
     pub udp_out: u64,
 }
 
+/// A route that a host has from the start: where to, with which metric, how.
+pub type InitialRoute = (Prefix, u32, Route);
+
 /// Everything that a host keeps of its network.
 pub struct NetStack {
     /// All sockets, those without an open file included.
@@ -109,6 +119,15 @@ pub struct NetStack {
     pub(crate) lo: Loopback,
     /// The queues of the attachment to the graph.
     pub(crate) eth0: Ethernet,
+    /// The queues before links, by their number.
+    pub(crate) links: Vec<LinkPort>,
+    /// Who is on the links, by hardware address.
+    pub(crate) neighbours: Neighbours,
+    neighbour_timer: Option<TimerId>,
+    /// Whether the packet that has come in last was sent to this host alone.
+    arrived_as_one: bool,
+    /// The name server's address, on a host that cannot reach it over the graph.
+    service: Option<Ipv4Addr>,
     /// All interfaces by number, `lo` first.
     pub(crate) interfaces: Vec<Interface>,
     /// Where packets for other hosts go.
@@ -154,15 +173,27 @@ impl NetStack {
         // Locally administered, not a group.
         mac[0] = mac[0] & 0xfc | 0x02;
         let mut routes = RouteTable::default();
-        // Everybody is on the link.
-        let everywhere = Route { source: Some(config.address), ..Route::by(ETH0, None, protocol::BOOT) };
-        routes.insert(Prefix::ALL, 0, everywhere);
-        NetStack {
+        let mut interfaces = vec![Interface::loopback()];
+        if config.on_graph {
+            interfaces.push(Interface::graph(mac, config.address));
+            // Everybody is on the link.
+            let everywhere = Route { source: Some(config.address), ..Route::by(ETH0, None, protocol::BOOT) };
+            routes.insert(Prefix::ALL, 0, everywhere);
+        }
+        for (number, link) in config.links.iter().enumerate() {
+            interfaces.push(Interface::link(number, link));
+        }
+        let mut net = NetStack {
             sockets: Slab::new(),
             next_serial: 0,
             lo: Loopback::default(),
             eth0: Ethernet::new(Nic::new(&config.nic)),
-            interfaces: vec![Interface::loopback(), Interface::graph(mac, config.address)],
+            links: config.links.iter().map(LinkPort::new).collect(),
+            neighbours: Neighbours::new(&mut stream("neighbours")),
+            neighbour_timer: None,
+            arrived_as_one: true,
+            service: config.resolver.as_ref().filter(|_| !config.on_graph).map(|r| r.zone.address),
+            interfaces,
             routes,
             flow_key: stream("flow-hash").next_u64(),
             reassembly: Reassembly::default(),
@@ -177,8 +208,50 @@ impl NetStack {
             scratch: Vec::new(),
             resolved: 0,
             streams: resolver::Streams::default(),
-            sysctls: sysctl::Sysctls::with_buffers(&config.buffers),
+            sysctls: sysctl::Sysctls {
+                forwarding: config.forwarding,
+                ..sysctl::Sysctls::with_buffers(&config.buffers)
+            },
             counters: StackCounters::default(),
+        };
+        for number in 1..net.interfaces.len() {
+            if net.interfaces[number].is_link() {
+                net.add_connected(number);
+            }
+        }
+        net.replace_computed(&config.routes);
+        net
+    }
+    /// Adds routes to the networks of an interface's addresses.
+    fn add_connected(&mut self, number: usize) {
+        for own in self.interfaces[number].addresses.clone() {
+            let route = Route { source: Some(own.ip), ..Route::by(number, None, protocol::KERNEL) };
+            if own.len < 32 && self.routes.get(own.network(), 0).is_none() {
+                self.routes.insert(own.network(), 0, route);
+            }
+        }
+    }
+    /// An interface is used again.
+    fn interface_is_up(&mut self, number: usize, routes: &[InitialRoute]) {
+        match self.interfaces[number].is_link() {
+            true => self.add_connected(number),
+            false if number != LO => {
+                let source = self.interfaces[number].addresses.first().map(|own| own.ip);
+                let everywhere = Route { source, ..Route::by(number, None, protocol::BOOT) };
+                self.routes.insert(Prefix::ALL, 0, everywhere);
+            }
+            false => {}
+        }
+        self.replace_computed(routes);
+    }
+    /// Takes out the routes that the experiment has computed before, and adds these.
+    fn replace_computed(&mut self, routes: &[InitialRoute]) {
+        self.routes.retain(|_, _, route| route.protocol != protocol::COMPUTED);
+        for (prefix, metric, route) in routes {
+            let taken = self.routes.get(*prefix, *metric).is_some();
+            if !taken && route.hops.iter().all(|hop| self.interfaces[hop.interface].up) {
+                self.routes.insert(*prefix, *metric, route.clone());
+            }
         }
     }
     /// Whether packets to a multicast group are received.

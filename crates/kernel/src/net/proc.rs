@@ -149,6 +149,7 @@ impl Host {
                     ((lo.bytes, lo.packets), (lo.bytes, lo.packets), 0)
                 }
                 Attachment::Graph => counted(self.net.eth0.nic.counters()),
+                Attachment::Link(link) => counted(self.net.links[link].nic.counters()),
             };
             let _ = writeln!(
                 text,

@@ -21,6 +21,8 @@ pub struct Sysctls {
     pub core_buffers: [u32; 4],
     /// `net.ipv4.ip_default_ttl`.
     pub default_ttl: u32,
+    /// `net.ipv4.ip_forward`: packets of others are passed on.
+    pub forwarding: bool,
 }
 
 impl Default for Sysctls {
@@ -32,6 +34,7 @@ impl Default for Sysctls {
             abort_on_overflow: false,
             core_buffers: [212_992; 4],
             default_ttl: 64,
+            forwarding: false,
         }
     }
 }
@@ -46,6 +49,7 @@ pub enum Sysctl {
     WmemMax,
     Somaxconn,
     IpDefaultTtl,
+    IpForward,
     TcpAbortOnOverflow,
     TcpCompSackDelay,
     TcpCompSackNr,
@@ -108,6 +112,7 @@ impl Sysctls {
             Sysctl::WmemMax => Word(wmem_max, 4_608, LARGEST),
             Sysctl::Somaxconn => Word(&mut self.somaxconn, 0, LARGEST),
             Sysctl::IpDefaultTtl => Word(&mut self.default_ttl, 1, 255),
+            Sysctl::IpForward => Flag(&mut self.forwarding),
             Sysctl::TcpAbortOnOverflow => Flag(&mut self.abort_on_overflow),
             Sysctl::TcpCompSackDelay => Place::Nanos(&mut tcp.compressed_ack_delay),
             Sysctl::TcpCompSackNr => Byte(&mut tcp.compressed_acks, 0, 255),

@@ -68,6 +68,16 @@ impl Codel {
     /// The packet to serve at `now` with its arrival time, and how many were dropped before it.
     pub(super) fn pop(&mut self, now: SimTime) -> (Option<(SimTime, Packet)>, u64) {
         let mut dropped = 0;
+        let packet = self.pop_into(now, |_| dropped += 1);
+        (packet, dropped)
+    }
+
+    /// The same; gives away what was dropped.
+    pub(super) fn pop_into(
+        &mut self,
+        now: SimTime,
+        mut dropped: impl FnMut(Packet),
+    ) -> Option<(SimTime, Packet)> {
         let (mut packet, mut ok_to_drop) = self.take(now);
         if self.dropping {
             if !ok_to_drop {
@@ -77,7 +87,7 @@ impl Codel {
             // "It is time for the next drop. Drop the current packet and dequeue the next. [...] A
             // large amount of packets in the queue might [...] result in a burst of drops."
             while self.dropping && now >= self.drop_next && packet.is_some() {
-                dropped += 1;
+                packet.take().into_iter().for_each(|(_, packet)| dropped(packet));
                 self.count += 1;
                 (packet, ok_to_drop) = self.take(now);
                 if ok_to_drop {
@@ -87,7 +97,7 @@ impl Codel {
                 }
             }
         } else if ok_to_drop {
-            dropped += 1;
+            packet.take().into_iter().for_each(|(_, packet)| dropped(packet));
             (packet, _) = self.take(now);
             self.dropping = true;
             // "If min went above target close to when it last went below, assume that the drop rate
@@ -98,7 +108,20 @@ impl Codel {
             self.drop_next = self.control_law(now);
             self.last_count = self.count;
         }
-        (packet, dropped)
+        packet
+    }
+
+    /// When the first packet was queued.
+    pub(super) fn first_queued(&self) -> Option<SimTime> {
+        self.queue.front().map(|(queued, _)| *queued)
+    }
+    /// Everything that waits, in order.
+    pub(super) fn clear(&mut self) -> Vec<Packet> {
+        self.bytes = 0;
+        self.queue.drain(..).map(|(_, packet)| packet).collect()
+    }
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
     }
 
     /// RFC 8289's `dodequeue`: the head and whether it may be dropped.

@@ -1,6 +1,6 @@
 //! A host's interface: queues, serialisation at the host's bandwidths, and counters.
 //!
-//! The way out is a FIFO of at most [`NicConfig::queue_packets`] (Linux's `pfifo`) before a sender that
+//! The way out is a queue ([`QueueConfig`], Linux's `pfifo` by default) before a sender that
 //! puts one packet after another on the wire. The way in is the queue of the last router before the
 //! host: CoDel (RFC 8289) before the host's downlink. A packet takes `8 * length of the IP packet /
 //! bandwidth` in each direction, rounded up to a picosecond; link-layer framing is not counted. A
@@ -13,6 +13,7 @@
 mod codel;
 mod egress;
 mod ingress;
+mod queue;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ use belljar_base::{SimDuration, SimTime};
 pub use codel::CodelConfig;
 use egress::Egress;
 use ingress::Ingress;
+pub use queue::QueueConfig;
 use std::collections::VecDeque;
 
 /// How an interface is built.
@@ -30,8 +32,10 @@ pub struct NicConfig {
     pub bandwidth_up: Option<u64>,
     /// Bits per second into the host, not 0; `None` is infinite.
     pub bandwidth_down: Option<u64>,
-    /// How many packets wait to leave before further ones are dropped (Linux's `txqueuelen`).
-    pub queue_packets: usize,
+    /// Bytes that a packet takes on the way out besides its own.
+    pub overhead: u64,
+    /// What waits to leave.
+    pub queue: QueueConfig,
     /// How many packets wait before the downlink before further ones are dropped.
     pub router_queue_packets: usize,
     /// The queue management before the downlink.
@@ -43,7 +47,8 @@ impl Default for NicConfig {
         NicConfig {
             bandwidth_up: None,
             bandwidth_down: None,
-            queue_packets: 1_000,
+            overhead: 0,
+            queue: QueueConfig::default(),
             router_queue_packets: 1_000,
             codel: CodelConfig::default(),
         }
@@ -122,6 +127,14 @@ impl Counters {
     pub fn dropped_in_total(&self) -> u64 {
         self.drops.iter().sum()
     }
+    /// Adds what another interface has seen.
+    pub fn add(&mut self, other: &Counters) {
+        self.packets_in += other.packets_in;
+        self.bytes_in += other.bytes_in;
+        self.packets_out += other.packets_out;
+        self.bytes_out += other.bytes_out;
+        self.drops.iter_mut().zip(other.drops).for_each(|(sum, part)| *sum += part);
+    }
     fn drop_one(&mut self, reason: DropReason) {
         self.drops[reason as usize] += 1;
     }
@@ -168,7 +181,7 @@ impl Nic {
     /// An idle interface with empty queues.
     pub fn new(config: &NicConfig) -> Nic {
         Nic {
-            egress: Egress::new(config.bandwidth_up, config.queue_packets),
+            egress: Egress::new(config.bandwidth_up, config.overhead, config.queue),
             ingress: Ingress::new(config.bandwidth_down, config.router_queue_packets, config.codel),
             overdue: VecDeque::new(),
             counters: Counters::default(),
@@ -176,10 +189,13 @@ impl Nic {
     }
 
     /// Queues a packet to leave the host. Gives it back, and counts it as
-    /// [`DropReason::EgressFull`], if the queue is full.
+    /// [`DropReason::EgressFull`] or [`DropReason::LinkDown`], if the queue is full or there is no carrier.
     pub fn send(&mut self, now: SimTime, packet: Packet) -> Result<(), Packet> {
         self.catch_up(now);
-        self.egress.enqueue(now, packet).inspect_err(|_| self.counters.drop_one(DropReason::EgressFull))
+        self.egress.enqueue(now, packet).map_err(|(reason, packet)| {
+            self.counters.drop_one(reason);
+            packet
+        })
     }
 
     /// Takes a packet that has arrived, at `now`, at the router before the host.
@@ -212,6 +228,16 @@ impl Nic {
         self.ingress.set_bandwidth(down);
     }
 
+    /// Loses the carrier, and with it what waits to leave, or finds it again.
+    pub fn set_carrier(&mut self, now: SimTime, carrier: bool) {
+        self.catch_up(now);
+        self.egress.set_carrier(now, carrier, &mut self.counters);
+    }
+    /// Whether it has a carrier.
+    pub fn has_carrier(&self) -> bool {
+        self.egress.has_carrier()
+    }
+
     /// Loses everything that it holds and begins anew; what it has counted up to `counters` stays.
     pub fn power_cycle(&mut self, config: &NicConfig, counters: Counters) {
         *self = Nic { counters, ..Nic::new(config) };
@@ -226,7 +252,11 @@ impl Nic {
     fn step(&mut self, now: SimTime) -> Option<(SimTime, NicEvent)> {
         match (self.egress.next_event(), self.ingress.next_event()) {
             (Some(out), into) if out <= now && into.is_none_or(|into| out <= into) => {
-                self.egress.step(&mut self.counters).map(|event| (out, event))
+                // CoDel may have dropped all that there was.
+                match self.egress.step(&mut self.counters) {
+                    Some(event) => Some((out, event)),
+                    None => self.step(now),
+                }
             }
             (_, Some(into)) if into <= now => {
                 let packet = self.ingress.step(&mut self.counters);
@@ -246,6 +276,11 @@ impl Nic {
         &self.counters
     }
 
+    /// Counts a packet that has come in by a link, where no router's queue is before it.
+    pub fn count_received(&mut self, bytes: usize) {
+        self.counters.packets_in += 1;
+        self.counters.bytes_in += bytes as u64;
+    }
     /// Counts a packet of this host that was dropped beyond the interface.
     pub fn count_drop(&mut self, reason: DropReason) {
         self.counters.drop_one(reason);

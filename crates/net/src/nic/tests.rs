@@ -83,7 +83,8 @@ fn without_bandwidths_packets_pass_at_once() {
 
 #[test]
 fn a_full_queue_gives_the_packet_back() {
-    let config = NicConfig { bandwidth_up: Some(1_000), queue_packets: 2, ..NicConfig::default() };
+    let config =
+        NicConfig { bandwidth_up: Some(1_000), queue: QueueConfig::Packets(2), ..NicConfig::default() };
     let mut nic = Nic::new(&config);
     nic.send(us(0), packet(100, 1)).unwrap();
     drain(&mut nic, us(0));
@@ -193,7 +194,7 @@ fn random_run(seed: u64, polls: u64) -> (Vec<(SimTime, &'static str, u64)>, Coun
     let config = NicConfig {
         bandwidth_up: Some(5_000_000),
         bandwidth_down: Some(5_000_000),
-        queue_packets: 10,
+        queue: QueueConfig::Packets(10),
         router_queue_packets: 60,
         ..NicConfig::default()
     };
@@ -232,4 +233,54 @@ fn what_happens_does_not_depend_on_when_it_is_polled() {
         assert_eq!(counters.packets_in + counters.packets_out + counters.dropped_in_total(), 1_500);
         assert!(of("transmit").eq(of("sent")) && of("transmit").is_sorted() && of("receive").is_sorted());
     }
+}
+
+#[test]
+fn a_queue_is_bounded_by_packets_by_bytes_or_by_codel() {
+    let held = |queue, lens: &[usize]| {
+        let config = NicConfig { bandwidth_up: Some(8_000), queue, ..NicConfig::default() };
+        let mut nic = Nic::new(&config);
+        lens.iter().filter(|len| nic.send(us(1), packet(**len, 0)).is_ok()).count()
+    };
+    // One is being sent or waits for it in the same instant.
+    assert_eq!(held(QueueConfig::Packets(2), &[9, 9, 9, 9]), 2 + 1);
+    assert_eq!(held(QueueConfig::Bytes(100), &[100, 60, 50, 40, 1]), 3);
+    let codel = QueueConfig::Codel { packets: 3, codel: CodelConfig::default() };
+    assert_eq!(held(codel, &[9, 9, 9, 9, 9]), 3 + 1);
+}
+
+#[test]
+fn codel_on_the_way_out_drops_what_stands_and_says_that_it_has_left() {
+    let codel = QueueConfig::Codel { packets: 1_000, codel: CodelConfig::default() };
+    // 10 ms for each packet, and all have been there since the beginning.
+    let mut nic =
+        Nic::new(&NicConfig { bandwidth_up: Some(1_200_000), queue: codel, ..NicConfig::default() });
+    (1..=100).for_each(|cookie| nic.send(us(0), packet(MTU, cookie)).unwrap());
+    let seen = drain(&mut nic, us(2_000_000));
+    let count = |what| seen.iter().filter(|(_, name, _)| *name == what).count() as u64;
+    let dropped = nic.counters().dropped(DropReason::Codel);
+    assert!(dropped > 3, "{dropped}");
+    assert_eq!((count("transmit"), count("sent")), (100 - dropped, 100));
+}
+
+#[test]
+fn overhead_takes_time_on_the_wire() {
+    let config = NicConfig { bandwidth_up: Some(8_000_000), overhead: 24, ..NicConfig::default() };
+    let mut nic = Nic::new(&config);
+    nic.send(us(0), packet(76, 0)).unwrap();
+    assert_eq!(drain(&mut nic, us(0)), [(us(100), "transmit", 0)]);
+}
+
+#[test]
+fn without_a_carrier_everything_is_lost_but_nobody_waits_for_ever() {
+    let mut nic = nic(Some(8_000_000), None);
+    (1..=3).for_each(|cookie| nic.send(us(0), packet(100, cookie)).unwrap());
+    assert_eq!(drain(&mut nic, us(0)), [(us(100), "transmit", 1)]);
+    nic.set_carrier(us(50), false);
+    assert!(nic.send(us(60), packet(100, 4)).is_err());
+    assert_eq!(drain(&mut nic, us(200)), [(us(100), "sent", 1), (us(100), "sent", 2), (us(100), "sent", 3)]);
+    assert_eq!(nic.counters().dropped(DropReason::LinkDown), 3);
+    nic.set_carrier(us(300), true);
+    nic.send(us(300), packet(100, 5)).unwrap();
+    assert_eq!(drain(&mut nic, us(300)), [(us(400), "transmit", 5)]);
 }

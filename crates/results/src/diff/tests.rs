@@ -27,7 +27,7 @@ fn folders() -> Folders {
 }
 
 fn capture(path: &Path, firsts: &[u8]) {
-    let mut writer = CaptureWriter::new(fs::File::create(path).unwrap(), 0, 99).unwrap();
+    let mut writer = CaptureWriter::new(fs::File::create(path).unwrap(), 0, 99, false).unwrap();
     for (n, first) in firsts.iter().enumerate() {
         writer.write(SimTime::from_secs(n as u64), &[0x60, *first]).unwrap();
     }

@@ -2,7 +2,7 @@
 
 use super::ReadError;
 use belljar_base::SimTime;
-use belljar_wire::{icmpv4, ipv4, tcp, udp};
+use belljar_wire::{arp, ethernet, icmpv4, ipv4, tcp, udp};
 use pcap_file::pcap::PcapReader;
 use std::fs::File;
 use std::io::BufReader;
@@ -18,6 +18,8 @@ pub struct CapturedPacket {
     pub len: u32,
     /// What was kept of it.
     pub bytes: Vec<u8>,
+    /// Whether it is an Ethernet frame rather than an IP packet.
+    pub ethernet: bool,
 }
 
 /// The packets of a capture file of a run whose clock started `epoch_secs` after 1970.
@@ -29,12 +31,13 @@ pub fn packets(path: &Path, epoch_secs: u64) -> Result<Vec<CapturedPacket>, Read
         return Ok(Vec::new());
     }
     let mut reader = PcapReader::new(BufReader::new(file)).map_err(bad)?;
+    let ethernet = reader.header().datalink == pcap_file::DataLink::ETHERNET;
     let mut packets = Vec::new();
     while let Some(packet) = reader.next_packet() {
         let packet = packet.map_err(bad)?;
         let since = packet.timestamp.saturating_sub(Duration::from_secs(epoch_secs));
         let at = SimTime::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
-        packets.push(CapturedPacket { at, len: packet.orig_len, bytes: packet.data.into_owned() });
+        packets.push(CapturedPacket { at, len: packet.orig_len, bytes: packet.data.into_owned(), ethernet });
     }
     Ok(packets)
 }
@@ -42,8 +45,27 @@ pub fn packets(path: &Path, epoch_secs: u64) -> Result<Vec<CapturedPacket>, Read
 impl CapturedPacket {
     /// Source, destination and what it is, on one line in the manner of tcpdump.
     pub fn describe(&self) -> String {
-        let Ok(ip) = ipv4::Packet::new_checked(&self.bytes[..]) else {
-            return match self.bytes.first() {
+        if !self.ethernet {
+            return self.describe_ip(&self.bytes);
+        }
+        let Ok(frame) = ethernet::Frame::new_checked(&self.bytes[..]) else {
+            return format!("frame of {} bytes, cut short", self.len);
+        };
+        match (frame.ethertype(), arp::Packet::new_checked(frame.payload())) {
+            (ethernet::ethertype::IPV4, _) => self.describe_ip(frame.payload()),
+            (ethernet::ethertype::ARP, Ok(arp)) if arp.operation() == 1 => {
+                format!("ARP who has {}? tell {}", arp.target_protocol(), arp.sender_protocol())
+            }
+            (ethernet::ethertype::ARP, Ok(arp)) => {
+                format!("ARP {} is at {}", arp.sender_protocol(), arp.sender_hardware())
+            }
+            (other, _) => format!("{} > {} type {other:#06x}, {} bytes", frame.src(), frame.dst(), self.len),
+        }
+    }
+
+    fn describe_ip(&self, bytes: &[u8]) -> String {
+        let Ok(ip) = ipv4::Packet::new_checked(bytes) else {
+            return match bytes.first() {
                 Some(first) => format!("IP version {}, {} bytes", first >> 4, self.len),
                 None => format!("empty packet of {} bytes", self.len),
             };
@@ -90,7 +112,8 @@ mod tests {
     fn what_was_written_is_read_and_described() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("eth0.pcap");
-        let mut writer = CaptureWriter::new(File::create(&path).unwrap(), 946_684_800, 65_535).unwrap();
+        let mut writer =
+            CaptureWriter::new(File::create(&path).unwrap(), 946_684_800, 65_535, false).unwrap();
         let mut datagram = Vec::new();
         let [a, b] = [[11, 0, 0, 1], [11, 0, 0, 2]].map(std::net::Ipv4Addr::from);
         datagram.resize(20, 0);
@@ -103,6 +126,15 @@ mod tests {
         assert_eq!((read[0].at, &read[0].bytes), (SimTime::from_nanos(1_500), &datagram));
         assert_eq!(read[0].describe(), "11.0.0.1:1000 > 11.0.0.2:53 UDP len 5");
         assert_eq!(read[1].describe(), "IP version 6, 4 bytes");
+        let mut writer = CaptureWriter::new(File::create(&path).unwrap(), 0, 65_535, true).unwrap();
+        let mut frame = vec![0xff; 12];
+        frame.extend_from_slice(&[8, 6, 0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1]);
+        frame.extend_from_slice(&[0, 0, 0, 0, 0, 0, 10, 0, 0, 2]);
+        writer.write(SimTime::ZERO, &frame).unwrap();
+        writer.write(SimTime::ZERO, &[&[0; 12], &[8, 0][..], &datagram].concat()).unwrap();
+        writer.finish().unwrap();
+        let lines: Vec<String> = packets(&path, 0).unwrap().iter().map(CapturedPacket::describe).collect();
+        assert_eq!(lines, ["ARP who has 10.0.0.2? tell 10.0.0.1", "11.0.0.1:1000 > 11.0.0.2:53 UDP len 5"]);
         std::fs::write(&path, b"not a capture, though long enough for a header").unwrap();
         assert!(packets(&path, 0).unwrap_err().to_string().contains("cannot be read"));
     }

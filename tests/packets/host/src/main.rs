@@ -62,7 +62,7 @@ impl Script {
                     source: HostId(1),
                     sequence: self.arrivals,
                 };
-                self.test.host.deliver(key, Packet::new(from_hex(bytes)?));
+                self.test.host.deliver(key, None, Packet::new(from_hex(bytes)?));
                 self.settle(self.now());
             }
             ["until", time] => self.pass(SimTime::from_nanos(time.parse()?)),

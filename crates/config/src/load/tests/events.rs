@@ -61,6 +61,7 @@ fn everything_that_can_happen() {
     assert_eq!(*actions[0], Action::LinkDown(paths(ids(&[a]), HostSet::Some(ids(&[b1, b2])), true)));
     assert_eq!(*actions[1], Action::LinkUp(paths(ids(&[a]), HostSet::All, false)));
     let slow = PathChange {
+        rate: None,
         latency: Some(SimDuration::from_millis(50)),
         jitter: Some(SimDuration::from_millis(5)),
         loss: None,

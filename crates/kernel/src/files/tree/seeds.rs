@@ -3,7 +3,7 @@
 use super::{Child, Directory, DirectorySource, Meta, Node, ROOT, Times};
 use crate::files::Files;
 use crate::files::devices::DEVICES;
-use crate::files::virtual_files::{ETC_FILES, LINKS};
+use crate::files::virtual_files::{ETC_FILES, InterfaceFile, LINKS, VirtualFile};
 use crate::host::HostConfig;
 use crate::ids::InodeKey;
 use std::os::unix::ffi::OsStrExt;
@@ -58,6 +58,19 @@ pub fn new_tree(files: &mut Files, config: &HostConfig) {
     }
     for (path, device) in DEVICES {
         tree.leaf(path, 0o666, Node::Device(*device));
+    }
+    if !config.links.is_empty() || !config.on_graph {
+        let table = |path| Directory { source: DirectorySource::Table(path), ..Directory::default() };
+        tree.mount(Path::new("/sys/class"), SYS, 0o755, table("/sys/class"));
+        tree.mount(Path::new("/sys/class/net"), SYS, 0o755, Directory::default());
+        let graph = config.on_graph.then_some("eth0");
+        let links = config.links.iter().map(|link| &*link.name);
+        for (number, name) in ["lo"].into_iter().chain(graph).chain(links).enumerate() {
+            for (file, kind) in InterfaceFile::ALL {
+                let path = format!("/sys/class/net/{name}/{file}");
+                tree.leaf(&path, 0o444, Node::Virtual(VirtualFile::Interface(number, kind)));
+            }
+        }
     }
     for (path, target) in LINKS {
         tree.leaf(path, 0o777, Node::Symlink { target: target.as_bytes().to_vec(), own: false });

@@ -7,6 +7,7 @@ mod processes;
 mod status;
 mod system;
 
+pub use network::InterfaceFile;
 pub use system::{ETC_FILES, LINKS};
 
 use super::FileKind;
@@ -31,6 +32,8 @@ pub enum VirtualFile {
     Setting(&'static str),
     /// A setting of the network stack.
     Tunable(Sysctl),
+    /// A file of `/sys/class/net/<interface>`, by the interface's number.
+    Interface(usize, InterfaceFile),
     /// A setting that has been written.
     Written(Vec<u8>),
     /// A file of `/proc/<pid>`.
@@ -95,6 +98,7 @@ impl Host {
             VirtualFile::Text(text) | VirtualFile::Setting(text) => Ok(text.as_bytes().to_vec()),
             VirtualFile::Host(make) => Ok(make(self).into_bytes()),
             VirtualFile::Tunable(setting) => Ok(self.sysctl(setting).into_bytes()),
+            VirtualFile::Interface(number, file) => Ok(self.interface_file(number, file).into_bytes()),
             VirtualFile::Written(bytes) => Ok(bytes),
             VirtualFile::Process(pid, file) => self.process_file(pid, None, file),
             VirtualFile::Thread(pid, tid, file) => self.process_file(pid, Some(tid), file),

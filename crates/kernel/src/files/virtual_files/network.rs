@@ -1,7 +1,9 @@
 //! What `/proc/net`, `/sys/class/net` and `/etc/hosts` say.
 
 use crate::host::Host;
+use crate::net::{LO, interface_index};
 use belljar_linux_abi::c;
+use belljar_net::neighbour::NeighbourState;
 use belljar_tcp::CongestionAlgorithm;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -92,8 +94,68 @@ pub(super) fn route(host: &mut Host) -> String {
     text
 }
 
-/// The hardware address of `eth0`.
+/// The hardware address of the graph's `eth0`.
 pub(super) fn eth0_address(host: &mut Host) -> String {
     let [a, b, c, d, e, f] = host.net.interfaces[1].mac;
     format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}\n")
+}
+
+/// The files of `/sys/class/net/<interface>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum InterfaceFile {
+    Address,
+    Carrier,
+    Ifindex,
+    Mtu,
+    Operstate,
+    Type,
+}
+
+impl InterfaceFile {
+    /// All of them by name.
+    pub const ALL: [(&str, InterfaceFile); 6] = [
+        ("address", InterfaceFile::Address),
+        ("carrier", InterfaceFile::Carrier),
+        ("ifindex", InterfaceFile::Ifindex),
+        ("mtu", InterfaceFile::Mtu),
+        ("operstate", InterfaceFile::Operstate),
+        ("type", InterfaceFile::Type),
+    ];
+}
+
+impl Host {
+    pub(super) fn interface_file(&mut self, number: usize, file: InterfaceFile) -> String {
+        let interface = &self.net.interfaces[number];
+        match file {
+            InterfaceFile::Address => {
+                let [a, b, c, d, e, f] = interface.mac;
+                format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}\n")
+            }
+            InterfaceFile::Carrier => format!("{}\n", u8::from(interface.is_running())),
+            InterfaceFile::Ifindex => format!("{}\n", interface_index(number)),
+            InterfaceFile::Mtu => format!("{}\n", interface.mtu),
+            InterfaceFile::Operstate if number == LO => "unknown\n".to_owned(),
+            InterfaceFile::Operstate => if interface.is_running() { "up\n" } else { "down\n" }.to_owned(),
+            InterfaceFile::Type => format!("{}\n", interface.hardware_type()),
+        }
+    }
+}
+
+/// `/proc/net/arp`.
+pub(super) fn arp(host: &mut Host) -> String {
+    let mut text =
+        String::from("IP address       HW type     Flags       HW address            Mask     Device\n");
+    for neighbour in host.net.neighbours.iter() {
+        let flags = match (neighbour.state, neighbour.address) {
+            (NeighbourState::Permanent, _) => 6,
+            (_, Some(_)) => 2,
+            (_, None) => 0,
+        };
+        let address = neighbour.address.unwrap_or_default();
+        let device = &host.net.interfaces[neighbour.interface].name;
+        let ip = neighbour.ip.to_string();
+        let _ = writeln!(text, "{ip:<16} 0x{:<10x}0x{flags:<10x}{address:<17}     *        {device}", 1);
+    }
+    text
 }

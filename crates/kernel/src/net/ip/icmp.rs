@@ -1,6 +1,7 @@
 //! ICMP and, over `lo`, ICMPv6: echo, and the errors that reach sockets (RFC 792, RFC 4443).
 
 use super::input::{ICMPV6, Inbound};
+use super::route::Route;
 use super::{IpHeader, Outbound};
 use crate::host::Host;
 use belljar_linux_abi::Errno;
@@ -14,6 +15,9 @@ pub const HEADER_LEN: usize = 8;
 const MAX_ERROR_V4: usize = 576;
 /// The same for ICMPv6 (RFC 4443, section 2.4).
 const MAX_ERROR_V6: usize = 1_280;
+
+/// The type of service of errors: internetwork control (RFC 1812, section 4.3.2.5).
+pub const ERROR_TOS: u8 = 0xc0;
 
 /// Types of ICMP.
 pub mod kind {
@@ -83,6 +87,11 @@ impl Host {
 
     fn send_icmp(&mut self, src: IpAddr, dst: IpAddr, tos: u8, message: &mut [u8]) {
         let Ok(route) = self.net.route(dst, Some(src), None) else { return };
+        self.send_icmp_by(route, tos, message);
+    }
+
+    pub(in crate::net) fn send_icmp_by(&mut self, route: Route, tos: u8, message: &mut [u8]) {
+        let (src, dst) = (route.source, route.destination);
         fill_checksum(src, dst, message);
         let number = if dst.is_ipv4() { protocol::ICMP } else { ICMPV6 };
         let header = IpHeader { tos, ..IpHeader::new(src, dst, number) };
@@ -113,7 +122,7 @@ impl Host {
         let mut message = vec![0; HEADER_LEN];
         message[..2].copy_from_slice(&[kind, code]);
         message.extend_from_slice(quoted);
-        self.send_icmp(header.dst, header.src, 0xc0, &mut message);
+        self.send_icmp(header.dst, header.src, ERROR_TOS, &mut message);
     }
 
     /// An error about a packet that this host sent.
@@ -128,8 +137,19 @@ impl Host {
             (true, _, 4) => Errno::EMSGSIZE,
             _ => Errno::EHOSTUNREACH,
         };
+        let extra = match errno {
+            Errno::EMSGSIZE => u32::from(u16::from_be_bytes([inbound.payload()[6], inbound.payload()[7]])),
+            _ => 0,
+        };
         match number {
-            protocol::UDP => self.udp_error(src, dst, errno, (kind, code), inbound.header.src),
+            protocol::UDP => {
+                let quoted = &quoted[payload_start(quoted)..];
+                self.udp_error(src, dst, errno, (kind, code, extra), inbound.header.src, quoted);
+            }
+            protocol::ICMP | ICMPV6 => {
+                let quoted = &quoted[payload_start(quoted)..];
+                self.ping_error(src.ip(), dst.ip(), errno, (kind, code, extra), inbound.header.src, quoted);
+            }
             protocol::TCP => {
                 let next_mtu = u16::from_be_bytes([inbound.payload()[6], inbound.payload()[7]]);
                 self.tcp_error(src, dst, Seq(seq), errno, (errno == Errno::EMSGSIZE).then_some(next_mtu));
@@ -137,6 +157,11 @@ impl Host {
             _ => {}
         }
     }
+}
+
+/// Where the payload of a quoted packet begins, which is known to be long enough.
+fn payload_start(quoted: &[u8]) -> usize {
+    if quoted[0] >> 4 == 4 { usize::from(quoted[0] & 0xf) * 4 } else { 40 }
 }
 
 /// Source, destination and protocol of the packet that an error quotes, which may be cut short, and

@@ -39,6 +39,13 @@ impl Host {
             return self.recycle_buffer(packet);
         };
         if !self.is_for_us(interface, header.dst) {
+            if self.net.sysctls.forwarding
+                && interface != LO
+                && header.dst.is_ipv4()
+                && !self.net.is_multipoint(header.dst)
+            {
+                return self.ip_forward(interface, packet);
+            }
             self.net.counters.not_for_us += 1;
             return self.recycle_buffer(packet);
         }

@@ -36,11 +36,14 @@ impl Host {
         if loop_back && self.net.is_multipoint(header.dst) {
             let mut copy = packet.clone();
             header.emit(&mut copy);
-            self.queue_packet(LO, copy, 0);
+            self.transmit(LO, None, copy, 0);
         }
         if packet.len() <= mtu {
             header.emit(&mut packet);
-            self.queue_packet(route.interface, packet, cookie);
+            let len = packet.len();
+            if !self.queue_packet(&route, packet, cookie) {
+                self.packet_lost(cookie, len);
+            }
             return Ok(());
         }
         if header.dont_fragment || !matches!(header.dst, IpAddr::V4(_)) {
@@ -58,7 +61,7 @@ impl Host {
             header.fragment_offset = n * step;
             header.emit(&mut fragment);
             // Losing one loses all: Linux goes on sending the rest.
-            self.queue_packet(route.interface, fragment, cookie);
+            self.queue_packet(&route, fragment, cookie);
         }
         self.recycle_buffer(packet);
         Ok(())

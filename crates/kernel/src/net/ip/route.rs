@@ -63,6 +63,9 @@ impl NetStack {
         let route = match destination {
             IpAddr::V4(v4) if v4.is_loopback() => inside(Ipv4Addr::LOCALHOST.into()),
             IpAddr::V4(v4) if self.interface_of(v4).is_some() => inside(destination),
+            IpAddr::V4(v4) if self.service == Some(v4) => {
+                inside(self.source_on(LO + 1, v4).unwrap_or(Ipv4Addr::LOCALHOST).into())
+            }
             IpAddr::V4(v4) => {
                 let own = match source {
                     Some(IpAddr::V6(_)) => return Err(Errno::ENETUNREACH),

@@ -1,14 +1,17 @@
 //! Addresses of interfaces in rtnetlink: `RTM_NEWADDR`, `RTM_GETADDR`.
 
-use super::message::Message;
-use super::route::ip_bytes;
+use super::group;
+use super::message::{Message, Request};
+use super::route::{ip_bytes, parse_ip};
 use crate::host::Host;
 use crate::net::{LO, interface_index};
-use belljar_linux_abi::c;
+use belljar_linux_abi::{Errno, c};
 use belljar_net::InterfaceAddress;
 use std::net::{IpAddr, Ipv6Addr};
 
 const IFA_F_PERMANENT: u8 = 0x80;
+/// The length of `struct ifaddrmsg`.
+const IFADDRMSG: usize = 8;
 /// `IFA_FLAGS`.
 const IFA_FLAGS: u16 = 8;
 
@@ -57,5 +60,51 @@ impl Host {
         let name = [self.net.interfaces[number].name.as_bytes(), &[0]].concat();
         let message = message.attribute(c::IFA_LABEL, &name);
         message.attribute(IFA_FLAGS, &u32::from(IFA_F_PERMANENT).to_ne_bytes()).finish()
+    }
+
+    /// `ip addr add`.
+    pub(super) fn add_address(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+        let (number, own) = self.address_named(request)?;
+        let addresses = &mut self.net.interfaces[number].addresses;
+        if addresses.contains(&own) {
+            return Err(Errno::EEXIST);
+        }
+        addresses.push(own);
+        if self.net.interfaces[number].up && self.net.interfaces[number].is_link() {
+            self.net.add_connected(number);
+        }
+        let message = self.address_message(number, &own, c::RTM_NEWADDR, (0, 0, 0));
+        self.netlink_announce(group::IPV4_ADDRESS, &message);
+        Ok(())
+    }
+
+    /// `ip addr del`: the routes from that address go with it.
+    pub(super) fn remove_address(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+        let (number, own) = self.address_named(request)?;
+        let interface = &mut self.net.interfaces[number];
+        let at = interface.addresses.iter().position(|other| *other == own).ok_or(Errno::EADDRNOTAVAIL)?;
+        let message = self.address_message(number, &own, c::RTM_DELADDR, (0, 0, 0));
+        self.net.interfaces[number].addresses.remove(at);
+        self.net.routes.retain(|_, _, route| route.source != Some(own.ip));
+        if self.net.interfaces[number].up && self.net.interfaces[number].is_link() {
+            self.net.add_connected(number);
+        }
+        self.netlink_announce(group::IPV4_ADDRESS, &message);
+        Ok(())
+    }
+
+    /// The interface and the address that a request is about.
+    fn address_named(&self, request: &Request<'_>) -> Result<(usize, InterfaceAddress), Errno> {
+        let [family, len, ..] = request.body else { return Err(Errno::EINVAL) };
+        if i32::from(*family) != c::AF_INET {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let number = self.net.interface_by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
+        let local = request.attribute(IFADDRMSG, c::IFA_LOCAL);
+        let local = local.or(request.attribute(IFADDRMSG, c::IFA_ADDRESS)).ok_or(Errno::EINVAL)?;
+        match parse_ip(local)? {
+            IpAddr::V4(ip) if *len <= 32 => Ok((number, InterfaceAddress { ip, len: *len })),
+            _ => Err(Errno::EINVAL),
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Interfaces in rtnetlink: `RTM_NEWLINK`, `RTM_GETLINK`.
 
+use super::group;
 use super::message::{Message, Request};
 use crate::host::Host;
 use crate::net::interface::Attachment;
@@ -14,6 +15,8 @@ const IFLA_LINKMODE: u16 = 17;
 const IF_OPER_UNKNOWN: u8 = 0;
 const IF_OPER_DOWN: u8 = 2;
 const IF_OPER_UP: u8 = 6;
+/// `ETH_MIN_MTU`.
+const LEAST_MTU: u32 = 68;
 /// The length of `struct ifinfomsg`.
 const IFINFOMSG: usize = 16;
 
@@ -69,5 +72,57 @@ impl Host {
             .attribute(c::IFLA_ADDRESS, &interface.mac)
             .attribute(c::IFLA_BROADCAST, &broadcast)
             .finish()
+    }
+
+    /// `ip link set`: up and down, the MTU, the hardware address.
+    pub(super) fn change_link(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+        let number = match self.link_named(request) {
+            Err(Errno::ENODEV) if request.flags & c::NLM_F_CREATE as u16 != 0 => {
+                self.warn("interfaces cannot be added while a host runs");
+                return Err(Errno::EOPNOTSUPP);
+            }
+            other => other?,
+        };
+        let (flags, change) = (request.word(8)?, request.word(12)?);
+        if let Some(mtu) = request.number(IFINFOMSG, c::IFLA_MTU)? {
+            if !(LEAST_MTU..=65_535).contains(&mtu) {
+                return Err(Errno::EINVAL);
+            }
+            self.net.interfaces[number].mtu = mtu as usize;
+        }
+        if let Some(mac) = request.attribute(IFINFOMSG, c::IFLA_ADDRESS) {
+            self.net.interfaces[number].mac = mac.try_into().map_err(|_| Errno::EINVAL)?;
+        }
+        let up = (flags & c::IFF_UP as u32 != 0) as u8;
+        // Without a mask, as old programs ask, flags count if they are set.
+        if change & c::IFF_UP as u32 != 0 || (change == 0 && flags != 0) {
+            self.set_interface_up(number, up != 0);
+        }
+        self.link_changed(number);
+        Ok(())
+    }
+
+    /// Takes an interface into use or out of it; its routes go and come with it.
+    fn set_interface_up(&mut self, number: usize, up: bool) {
+        if self.net.interfaces[number].up == up {
+            return;
+        }
+        self.net.interfaces[number].up = up;
+        if up {
+            self.net.interface_is_up(number, &self.config.routes);
+        } else {
+            self.net.routes.retain(|_, _, route| {
+                let had = !route.hops.is_empty();
+                route.hops.retain(|hop| hop.interface != number);
+                !had || !route.hops.is_empty()
+            });
+            self.net.neighbours.flush(number, true);
+        }
+    }
+
+    /// Tells who wants to know that an interface has changed.
+    pub(in crate::net) fn link_changed(&mut self, number: usize) {
+        let message = self.link(number, 0, 0, 0);
+        self.netlink_announce(group::LINK, &message);
     }
 }

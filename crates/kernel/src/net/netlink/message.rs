@@ -1,5 +1,7 @@
 //! Netlink messages as bytes, netlink(7): a header, a family's header, attributes.
 
+use belljar_linux_abi::Errno;
+
 /// The length of `struct nlmsghdr`.
 pub const HEADER_LEN: usize = 16;
 /// `NLM_F_MULTI`.
@@ -50,23 +52,39 @@ impl<'a> Request<'a> {
     }
     /// Whether everything of a kind is asked for.
     pub fn is_dump(&self) -> bool {
-        self.flags & DUMP == DUMP
+        // The same bits mean something else in requests for changes.
+        self.kind & 3 == 2 && self.flags & DUMP == DUMP
+    }
+    /// A word of the family's header.
+    pub fn word(&self, at: usize) -> Result<u32, Errno> {
+        let bytes = self.body.get(at..at + 4).ok_or(Errno::EINVAL)?;
+        Ok(u32::from_ne_bytes(bytes.try_into().expect("four bytes")))
+    }
+    /// An attribute of four bytes.
+    pub fn number(&self, skip: usize, kind: u16) -> Result<Option<u32>, Errno> {
+        let Some(value) = self.attribute(skip, kind) else { return Ok(None) };
+        let bytes = value.try_into().map_err(|_| Errno::EINVAL)?;
+        Ok(Some(u32::from_ne_bytes(bytes)))
     }
     /// The value of attribute `kind` behind a family header of `skip` bytes.
     pub fn attribute(&self, skip: usize, kind: u16) -> Option<&'a [u8]> {
-        let mut rest = self.body.get(skip..)?;
-        while rest.len() >= 4 {
-            let len = usize::from(u16::from_ne_bytes([rest[0], rest[1]]));
-            if len < 4 || len > rest.len() {
-                return None;
-            }
-            if u16::from_ne_bytes([rest[2], rest[3]]) == kind {
-                return Some(&rest[4..len]);
-            }
-            rest = &rest[len.next_multiple_of(4).min(rest.len())..];
-        }
-        None
+        attribute(self.body.get(skip..)?, kind)
     }
+}
+
+/// The value of attribute `kind` among these.
+pub fn attribute(mut rest: &[u8], kind: u16) -> Option<&[u8]> {
+    while rest.len() >= 4 {
+        let len = usize::from(u16::from_ne_bytes([rest[0], rest[1]]));
+        if len < 4 || len > rest.len() {
+            return None;
+        }
+        if u16::from_ne_bytes([rest[2], rest[3]]) == kind {
+            return Some(&rest[4..len]);
+        }
+        rest = &rest[len.next_multiple_of(4).min(rest.len())..];
+    }
+    None
 }
 
 /// A message being written.

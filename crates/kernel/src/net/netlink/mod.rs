@@ -1,9 +1,11 @@
 //! `AF_NETLINK`, protocol `NETLINK_ROUTE`: what interfaces, addresses and routes there are, for
-//! `getifaddrs`, `getaddrinfo` and `ip`, netlink(7) and rtnetlink(7). Nothing can be changed.
+//! `getifaddrs`, `getaddrinfo` and `ip`, netlink(7) and rtnetlink(7), and what the administrator makes of
+//! them. Who has joined a group is told of changes.
 
 mod addresses;
 mod links;
 mod message;
+mod neighbours;
 mod route;
 mod routes;
 
@@ -16,12 +18,26 @@ use crate::ids::SocketKey;
 use belljar_linux_abi::{Errno, c};
 use std::collections::VecDeque;
 
+/// What changing the network takes.
+const CAP_NET_ADMIN: u32 = 12;
+/// Datagrams that wait for a socket which does not read them, before further ones are lost.
+const QUEUE_LIMIT: usize = 1_024;
+/// Groups, `RTNLGRP_*`.
+pub mod group {
+    pub const LINK: u32 = 1;
+    pub const IPV4_ADDRESS: u32 = 5;
+    pub const IPV4_ROUTE: u32 = 7;
+}
+/// `NETLINK_ADD_MEMBERSHIP` and `NETLINK_DROP_MEMBERSHIP`.
+const ADD_MEMBERSHIP: i32 = 1;
+const DROP_MEMBERSHIP: i32 = 2;
+
 /// What a netlink socket keeps.
 #[derive(Debug, Default)]
 pub struct NetlinkSocket {
     /// Its port id; 0 before it is bound.
     pub port: u32,
-    /// The multicast groups that it was bound to. Nothing ever changes, so nothing comes from them.
+    /// The multicast groups that it is in, a bit each (`RTMGRP_*`).
     pub groups: u32,
     /// Datagrams from the kernel.
     pub queue: VecDeque<Vec<u8>>,
@@ -128,9 +144,12 @@ pub fn send(
     autobind(call, key);
     let requests = call.gather(&message.buffers, 0, message.len)?;
     let port = call.host.netlink(key).port;
-    let answers = call.host.netlink_answer(&requests, port);
+    let who = &call.host.process(call.process).credentials;
+    let may_change = who.has(CAP_NET_ADMIN);
+    let answers = call.host.netlink_answer(&requests, port, may_change);
     call.host.netlink(key).queue.extend(answers);
     call.host.notify_socket(key, READABLE);
+    call.host.flush_network();
     Ok(Attempt::Done(message.len))
 }
 
@@ -192,7 +211,34 @@ pub fn close(host: &mut Host, key: SocketKey) {
     host.remove_socket(key);
 }
 
+/// Options of level `SOL_NETLINK`: membership in groups. `NETLINK_EXT_ACK`, `NETLINK_GET_STRICT_CHK` and the
+/// like change nothing that is answered.
+pub fn set_option(host: &mut Host, key: SocketKey, name: i32, value: u32) {
+    let netlink = host.netlink(key);
+    let bit = value.checked_sub(1).and_then(|n| 1u32.checked_shl(n)).unwrap_or(0);
+    match name {
+        ADD_MEMBERSHIP => netlink.groups |= bit,
+        DROP_MEMBERSHIP => netlink.groups &= !bit,
+        _ => {}
+    }
+}
+
 impl Host {
+    /// Tells the members of a group.
+    pub(super) fn netlink_announce(&mut self, group: u32, message: &[u8]) {
+        let bit = 1 << (group - 1);
+        let mut told = Vec::new();
+        for (key, socket) in &mut self.net.sockets {
+            if let SocketKind::Netlink(netlink) = &mut socket.kind
+                && netlink.groups & bit != 0
+                && netlink.queue.len() < QUEUE_LIMIT
+            {
+                netlink.queue.push_back(message.to_vec());
+                told.push(SocketKey(key));
+            }
+        }
+        told.into_iter().for_each(|key| self.notify_socket(key, READABLE));
+    }
     fn netlink(&mut self, key: SocketKey) -> &mut NetlinkSocket {
         match &mut self.net.sockets[key.0].kind {
             SocketKind::Netlink(netlink) => netlink,

@@ -6,13 +6,14 @@ use belljar_linux_abi::{Errno, c};
 use std::net::IpAddr;
 
 impl Host {
-    /// The datagrams that answer `requests` from the socket with port id `port`.
-    pub(super) fn netlink_answer(&mut self, requests: &[u8], port: u32) -> Vec<Vec<u8>> {
+    /// The datagrams that answer `requests` from the socket with port id `port`, whose owner may change
+    /// things or may not.
+    pub(super) fn netlink_answer(&mut self, requests: &[u8], port: u32, may_change: bool) -> Vec<Vec<u8>> {
         let mut answers = Vec::new();
         let mut rest = requests;
         while let Some((request, tail)) = Request::split(rest) {
             rest = tail;
-            let result = self.netlink_request(&request, port);
+            let result = self.netlink_request(&request, port, may_change);
             match result {
                 Ok(messages) if request.is_dump() => {
                     let done = Message::new(DONE, MULTI, request.sequence, port).put(&[0; 4]).finish();
@@ -33,7 +34,15 @@ impl Host {
         answers
     }
 
-    fn netlink_request(&mut self, request: &Request<'_>, port: u32) -> Result<Vec<Vec<u8>>, Errno> {
+    fn netlink_request(
+        &mut self,
+        request: &Request<'_>,
+        port: u32,
+        may_change: bool,
+    ) -> Result<Vec<Vec<u8>>, Errno> {
+        if request.kind & 3 != 2 && !may_change {
+            return Err(Errno::EPERM);
+        }
         let flags = if request.is_dump() { MULTI } else { 0 };
         let family = i32::from(request.body.first().copied().unwrap_or(0));
         match request.kind {
@@ -41,8 +50,17 @@ impl Host {
             c::RTM_GETADDR => Ok(self.addresses(family, request.sequence, flags, port)),
             c::RTM_GETROUTE if request.is_dump() => Ok(self.routes(family, request.sequence, port)),
             c::RTM_GETROUTE => self.route_to(request, port).map(|message| vec![message]),
-            // No neighbours, rules, queueing disciplines or the like to show.
-            c::RTM_GETNEIGH | c::RTM_GETRULE | c::RTM_GETQDISC | c::RTM_GETNEIGHTBL => Ok(Vec::new()),
+            c::RTM_GETNEIGH => Ok(self.neighbours(family, request.sequence, port)),
+            // Each gives what there is to answer besides that it is done.
+            c::RTM_NEWLINK | c::RTM_SETLINK => self.change_link(request).map(|()| Vec::new()),
+            c::RTM_NEWADDR => self.add_address(request).map(|()| Vec::new()),
+            c::RTM_DELADDR => self.remove_address(request).map(|()| Vec::new()),
+            c::RTM_NEWROUTE => self.add_route(request).map(|()| Vec::new()),
+            c::RTM_DELROUTE => self.remove_route(request).map(|()| Vec::new()),
+            c::RTM_NEWNEIGH => self.add_neighbour(request).map(|()| Vec::new()),
+            c::RTM_DELNEIGH => self.remove_neighbour(request).map(|()| Vec::new()),
+            // No rules, queueing disciplines or the like to show.
+            c::RTM_GETRULE | c::RTM_GETQDISC | c::RTM_GETNEIGHTBL => Ok(Vec::new()),
             kind => {
                 self.warn(format!("netlink message {kind} of NETLINK_ROUTE is not supported"));
                 Err(Errno::EOPNOTSUPP)

@@ -1,15 +1,19 @@
 //! Routes in rtnetlink: `RTM_NEWROUTE`, `RTM_GETROUTE`.
 
-use super::message::{MULTI, Message, Request};
+use super::group;
+use super::message::{MULTI, Message, Request, attribute};
 use super::route::{ip_bytes, parse_ip};
 use crate::host::Host;
 use crate::net::{LO, interface_index};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::Prefix;
 use belljar_net::routes::{NextHop, Route, RouteKind};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// The length of `struct rtmsg`.
-pub(super) const RTMSG: usize = 12;
+const RTMSG: usize = 12;
+/// The length of `struct rtnexthop`.
+const RTNEXTHOP: usize = 8;
 
 impl Host {
     /// The main table.
@@ -52,6 +56,144 @@ impl Host {
             .attribute(c::RTA_OIF, &interface_index(found.interface).to_ne_bytes())
             .attribute(c::RTA_PREFSRC, &ip_bytes(found.source))
             .finish())
+    }
+}
+
+impl Host {
+    /// `ip route add`, `replace` and `change`.
+    pub(super) fn add_route(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+        let wanted = RouteRequest::read(request)?;
+        let hops = self.next_hops(request)?;
+        let kind = match (wanted.kind, hops.is_empty()) {
+            (c::RTN_UNICAST, false) => RouteKind::Unicast,
+            (c::RTN_BLACKHOLE, _) => RouteKind::Blackhole,
+            (c::RTN_UNREACHABLE, _) => RouteKind::Unreachable,
+            (c::RTN_PROHIBIT, _) => RouteKind::Prohibit,
+            (c::RTN_UNICAST, true) => return Err(Errno::ENODEV),
+            _ => return Err(Errno::EOPNOTSUPP),
+        };
+        let source = match request.attribute(RTMSG, c::RTA_PREFSRC).map(parse_ip).transpose()? {
+            Some(IpAddr::V4(ip)) if self.net.is_local(ip.into()) => Some(ip),
+            Some(_) => return Err(Errno::EINVAL),
+            None => None,
+        };
+        let (prefix, metric) = (wanted.prefix, wanted.metric.unwrap_or(0));
+        let flags = i32::from(request.flags);
+        let exists = self.net.routes.get(prefix, metric).is_some();
+        let may_replace = flags & (c::NLM_F_REPLACE | c::NLM_F_APPEND) != 0 && flags & c::NLM_F_EXCL == 0;
+        if exists && !may_replace {
+            return Err(Errno::EEXIST);
+        }
+        if !exists && flags & c::NLM_F_CREATE == 0 {
+            return Err(Errno::ENOENT);
+        }
+        let hops = if kind == RouteKind::Unicast { hops } else { Vec::new() };
+        let route = Route { kind, hops, source, protocol: wanted.protocol };
+        let message = route_message(prefix, metric, &route, c::RTM_NEWROUTE, (0, 0, 0));
+        self.net.routes.insert(prefix, metric, route);
+        self.netlink_announce(group::IPV4_ROUTE, &message);
+        Ok(())
+    }
+
+    /// `ip route del`: the first route that is like what is given.
+    pub(super) fn remove_route(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+        let wanted = RouteRequest::read(request)?;
+        let gateway = request.attribute(RTMSG, c::RTA_GATEWAY).map(parse_ip).transpose()?;
+        let device = request.number(RTMSG, c::RTA_OIF)?;
+        let like = |hop: &NextHop| {
+            device.is_none_or(|index| interface_index(hop.interface) == index)
+                && gateway.is_none_or(|gateway| hop.gateway.map(IpAddr::V4) == Some(gateway))
+        };
+        let found = self.net.routes.iter().find(|(prefix, metric, route)| {
+            *prefix == wanted.prefix
+                && wanted.metric.is_none_or(|wanted| wanted == *metric)
+                && (route.hops.is_empty() || route.hops.iter().any(like))
+        });
+        let (prefix, metric, route) = found.ok_or(Errno::ESRCH)?;
+        let message = route_message(prefix, metric, route, c::RTM_DELROUTE, (0, 0, 0));
+        self.net.routes.remove(prefix, metric);
+        self.netlink_announce(group::IPV4_ROUTE, &message);
+        Ok(())
+    }
+
+    fn next_hops(&self, request: &Request<'_>) -> Result<Vec<NextHop>, Errno> {
+        if let Some(mut several) = request.attribute(RTMSG, c::RTA_MULTIPATH) {
+            let mut hops = Vec::new();
+            while several.len() >= RTNEXTHOP {
+                let len = usize::from(u16::from_ne_bytes([several[0], several[1]]));
+                let index = u32::from_ne_bytes(several[4..8].try_into().expect("four bytes"));
+                let rest = several.get(RTNEXTHOP..len).ok_or(Errno::EINVAL)?;
+                let gateway = attribute(rest, c::RTA_GATEWAY).map(parse_ip).transpose()?;
+                hops.push(self.next_hop(gateway, (index != 0).then_some(index))?);
+                several = several.get(len.next_multiple_of(4)..).unwrap_or_default();
+            }
+            return Ok(hops);
+        }
+        let gateway = request.attribute(RTMSG, c::RTA_GATEWAY).map(parse_ip).transpose()?;
+        let device = request.number(RTMSG, c::RTA_OIF)?;
+        match (gateway, device) {
+            (None, None) => Ok(Vec::new()),
+            _ => Ok(vec![self.next_hop(gateway, device)?]),
+        }
+    }
+
+    /// A gateway must be on a link of this host (`fib_check_nh` of Linux).
+    fn next_hop(&self, gateway: Option<IpAddr>, device: Option<u32>) -> Result<NextHop, Errno> {
+        let device =
+            device.map(|index| self.net.interface_by_index(index).ok_or(Errno::ENODEV)).transpose()?;
+        let gateway = match gateway {
+            None => None,
+            Some(IpAddr::V4(ip)) => Some(ip),
+            Some(IpAddr::V6(_)) => return Err(Errno::EAFNOSUPPORT),
+        };
+        let interface = match (gateway, device) {
+            (None, None) => return Err(Errno::ENODEV),
+            (None, Some(device)) => device,
+            (Some(gateway), device) => {
+                let usable = |hop: &NextHop| device.is_none_or(|device| device == hop.interface);
+                match self.net.routes.lookup(gateway, 0, usable) {
+                    Some((_, Some(hop))) if hop.gateway.is_none() => hop.interface,
+                    _ => return Err(Errno::ENETUNREACH),
+                }
+            }
+        };
+        if !self.net.interfaces[interface].up {
+            return Err(Errno::ENETDOWN);
+        }
+        Ok(NextHop { interface, gateway })
+    }
+}
+
+/// What a request to change routes says of all of them.
+struct RouteRequest {
+    prefix: Prefix,
+    metric: Option<u32>,
+    protocol: u8,
+    kind: u8,
+}
+
+impl RouteRequest {
+    fn read(request: &Request<'_>) -> Result<RouteRequest, Errno> {
+        let [family, len, _, _, table, protocol, _, kind, ..] = *request.body else {
+            return Err(Errno::EINVAL);
+        };
+        if i32::from(family) != c::AF_INET {
+            return Err(Errno::EAFNOSUPPORT);
+        }
+        let table = request.number(RTMSG, c::RTA_TABLE)?.unwrap_or(u32::from(table));
+        if table != u32::from(c::RT_TABLE_MAIN) && table != u32::from(c::RT_TABLE_UNSPEC) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let to = match request.attribute(RTMSG, c::RTA_DST).map(parse_ip).transpose()? {
+            Some(IpAddr::V4(ip)) => ip,
+            Some(IpAddr::V6(_)) => return Err(Errno::EAFNOSUPPORT),
+            None => Ipv4Addr::UNSPECIFIED,
+        };
+        let prefix = Prefix::new(to, len);
+        if len > 32 || prefix.address() != to {
+            return Err(Errno::EINVAL);
+        }
+        Ok(RouteRequest { prefix, metric: request.number(RTMSG, c::RTA_PRIORITY)?, protocol, kind })
     }
 }
 

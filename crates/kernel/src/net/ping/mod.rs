@@ -5,8 +5,8 @@ use super::ip::Inbound;
 use super::ip::icmp::{self, HEADER_LEN, kind};
 use super::ip::{IpHeader, IpOptions, Outbound};
 use super::message::{Attempt, ControlMessage, Incoming, Outgoing, RawAddress, Received};
-use super::socket::SocketKind;
-use super::udp::{charge, timestamp_message};
+use super::socket::{Socket, SocketKind};
+use super::udp::{QueuedError, charge, received_error, timestamp_message};
 use super::{address, bind::parse_bind};
 use crate::call::Call;
 use crate::files::readiness::{EPOLLERR, EPOLLHUP, READABLE, WRITABLE};
@@ -14,6 +14,7 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use belljar_base::SimTime;
 use belljar_linux_abi::{Errno, c};
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use zerocopy::IntoBytes;
@@ -29,6 +30,8 @@ pub struct PingSocket {
     pub ip: IpOptions,
     /// `ICMP_FILTER` of a raw socket: a bit for each type that is not wanted.
     pub filter: u32,
+    /// Errors that `MSG_ERRQUEUE` gives.
+    errors: VecDeque<QueuedError>,
     queue: VecDeque<Message>,
     queued_charge: u32,
     read_closed: bool,
@@ -103,7 +106,12 @@ pub fn receive(
     _done: usize,
 ) -> Result<Attempt<Received>, Errno> {
     if room.flags & c::MSG_ERRQUEUE != 0 {
-        return Err(Errno::EAGAIN);
+        let ping = call.host.ping(key);
+        let error = ping.errors.pop_front().ok_or(Errno::EAGAIN)?;
+        // The next one is told of when this one has been read.
+        let next = ping.errors.front().map(|next| next.errno);
+        call.host.socket(key).error = next;
+        return received_error(call, key, room, &error);
     }
     let epoch = call.host.clock.realtime_ns() - call.now().as_nanos();
     let socket = call.host.socket(key);
@@ -163,7 +171,7 @@ pub fn readiness(host: &Host, key: SocketKey) -> u32 {
     let socket = &host.net.sockets[key.0];
     let SocketKind::Ping(ping) = &socket.kind else { return 0 };
     let readable = if ping.queue.is_empty() && !ping.read_closed { 0 } else { READABLE };
-    let error = if socket.error.is_some() { EPOLLERR } else { 0 };
+    let error = if socket.error.is_some() || !ping.errors.is_empty() { EPOLLERR } else { 0 };
     WRITABLE | readable | error
 }
 
@@ -242,6 +250,55 @@ impl Host {
         let ip = ping.local.map_or(address::unspecified(domain), |local| local.ip());
         ping.local = Some(SocketAddr::new(ip, id));
         Ok(id)
+    }
+
+    /// An ICMP error says what became of an echo request: `ping_err` of Linux.
+    pub(crate) fn ping_error(
+        &mut self,
+        local: IpAddr,
+        remote: IpAddr,
+        errno: Errno,
+        icmp: (u8, u8, u32),
+        offender: IpAddr,
+        quoted: &[u8],
+    ) {
+        let Some(id) = quoted.get(4..6) else { return };
+        let id = u16::from_be_bytes([id[0], id[1]]);
+        let concerned = |socket: &Socket| {
+            let SocketKind::Ping(ping) = &socket.kind else { return false };
+            let here = ping.local.is_none_or(|own| own.ip().is_unspecified() || own.ip() == local);
+            let there = ping.peer.is_none_or(|peer| peer == remote);
+            let asked = socket.type_ == c::SOCK_RAW || ping.local.is_some_and(|own| own.port() == id);
+            here && there && asked
+        };
+        let sockets = self.net.sockets.iter().filter(|(_, socket)| concerned(socket));
+        let keys: SmallVec<[SocketKey; 2]> = sockets.map(|(key, _)| SocketKey(key)).collect();
+        let arrived = self.clock.now();
+        for key in keys {
+            let error = QueuedError {
+                errno,
+                icmp: (icmp.0, icmp.1),
+                extra: icmp.2,
+                arrived,
+                offender,
+                destination: SocketAddr::new(remote, 0),
+                quoted: quoted.to_vec(),
+            };
+            self.ping_queue_error(key, error);
+        }
+    }
+
+    fn ping_queue_error(&mut self, key: SocketKey, error: QueuedError) {
+        let errno = error.errno;
+        let ping = self.ping(key);
+        let hard = matches!(errno, Errno::ECONNREFUSED | Errno::ENOPROTOOPT);
+        if ping.ip.receive_errors {
+            ping.errors.push_back(error);
+        } else if ping.peer.is_none() || !hard {
+            return;
+        }
+        self.socket(key).error = Some(errno);
+        self.notify_socket(key, EPOLLERR);
     }
 
     /// Gives an ICMP message to the sockets that want it.

@@ -23,6 +23,8 @@ pub struct Resolver {
     pub down: bool,
 }
 
+/// Stands for the link by which the name server's answers come on a host without the graph.
+pub(super) const SERVICE: usize = usize::MAX;
 /// Keeps the name server's packets apart from those that come over the network.
 const SEQUENCE: u64 = 1 << 63;
 
@@ -52,7 +54,9 @@ impl Host {
         let sequence = SEQUENCE | self.net.resolved;
         self.net.resolved += 1;
         let key = EventKey { time, class: EventClass::Arrival, source: self.config.id, sequence };
-        self.deliver(key, Packet::with_cookie(packet, 0));
+        let packet = Packet::with_cookie(packet, 0);
+        // On a host without the graph the name server is as near as the host itself.
+        self.deliver(key, self.net.service.map(|_| SERVICE), packet);
     }
 
     /// The name server answers this host no longer, or again. What is on its way arrives.

@@ -61,8 +61,10 @@ pub fn set_option(
             let _ = ping;
             ip::set_ping(call.host, key, name, &value)
         }
-        // NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK and the like change nothing that is answered.
-        (c::SOL_NETLINK, SocketKind::Netlink(_)) => Ok(()),
+        (c::SOL_NETLINK, SocketKind::Netlink(_)) => {
+            crate::net::netlink::set_option(call.host, key, name, to_int(&value)? as u32);
+            Ok(())
+        }
         (_, SocketKind::Unix(_)) => Err(Errno::EOPNOTSUPP),
         _ => Err(Errno::ENOPROTOOPT),
     }

@@ -75,7 +75,7 @@ impl Host {
             let len = packet.len();
             // Only data is held back while much is queued, so only data is waited for.
             let counted = segment.payload_len > 0;
-            if self.queue_packet(route.interface, packet, if counted { cookie } else { 0 }) && counted {
+            if self.queue_packet(&route, packet, if counted { cookie } else { 0 }) && counted {
                 self.tcp(key).in_device += len;
             }
         }

@@ -2,6 +2,7 @@
 
 mod icmp;
 mod interfaces;
+mod links;
 mod tcp;
 mod udp;
 
@@ -13,7 +14,7 @@ use crate::testing::{Answer, TestHost};
 use belljar_base::{EventClass, EventKey, HostId, SimDuration, SimTime};
 use belljar_linux_abi::socket::{SockaddrIn, SockaddrIn6};
 use belljar_linux_abi::{Errno, c};
-use belljar_net::{Nic, NicConfig, Packet};
+use belljar_net::{InterfaceAddress, Nic, NicConfig, Packet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -85,7 +86,7 @@ impl Wire {
                     source: HostId(from as u32),
                     sequence: self.sequence,
                 };
-                self.hosts[1 - from].host.deliver(key, departure.packet);
+                self.hosts[1 - from].host.deliver(key, departure.link, departure.packet);
             }
         }
     }

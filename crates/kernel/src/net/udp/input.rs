@@ -159,14 +159,24 @@ impl Host {
         local: SocketAddr,
         remote: SocketAddr,
         errno: Errno,
-        icmp: (u8, u8),
+        icmp: (u8, u8, u32),
         offender: IpAddr,
+        quoted: &[u8],
     ) {
+        let arrived = self.clock.now();
         let Some(key) = self.udp_receiver(remote, local) else { return };
         let udp = self.udp(key);
         let connected = udp.peer.is_some();
         if udp.ip.receive_errors {
-            udp.errors.push_back(QueuedError { errno, icmp, offender, destination: remote });
+            udp.errors.push_back(QueuedError {
+                errno,
+                icmp: (icmp.0, icmp.1),
+                extra: icmp.2,
+                arrived,
+                offender,
+                destination: remote,
+                quoted: quoted.get(HEADER_LEN..).unwrap_or_default().to_vec(),
+            });
         } else if !connected || !matches!(errno, Errno::ECONNREFUSED | Errno::ENOPROTOOPT) {
             // Only hard errors reach a socket that did not ask for all, and only by its peer.
             return;

@@ -6,7 +6,7 @@ mod receive;
 mod send;
 
 pub use calls::*;
-pub use receive::{receive, timestamp_message};
+pub use receive::{receive, received_error, timestamp_message};
 pub use send::send;
 
 use super::bind::Bound;
@@ -79,10 +79,16 @@ pub struct QueuedError {
     pub errno: Errno,
     /// ICMP type and code.
     pub icmp: (u8, u8),
+    /// The MTU that a router has told, or 0.
+    pub extra: u32,
+    /// When the error came.
+    pub arrived: SimTime,
     /// Who sent it.
     pub offender: IpAddr,
     /// Where the datagram was to go.
     pub destination: SocketAddr,
+    /// What the error quotes of what was sent, behind the protocol's header.
+    pub quoted: Vec<u8>,
 }
 
 /// The sockets by port, each port's in the order in which they were bound.

@@ -1,0 +1,77 @@
+//! Commands that configure a machine's network when it starts: `ip`, `ifconfig`, `route`, `sysctl`.
+
+use super::{Kind, Member, interface_name};
+use belljar_net::InterfaceAddress;
+use std::net::Ipv4Addr;
+
+/// What routing daemons and their services are called.
+const DAEMONS: [&str; 7] = ["frr", "zebra", "quagga", "bird", "bird2", "ospfd", "bgpd"];
+
+/// Takes what a command says over; false if it says something else.
+pub(super) fn apply(member: &mut Member, command: &str) -> bool {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    match &words[..] {
+        [] => true,
+        [first, ..] if first.starts_with('#') => true,
+        ["ip", "addr" | "address" | "a", "add", rest @ ..] => ip_address(member, rest).is_some(),
+        ["ip", "route" | "r", "add", to, "via", via, ..] => route(member, to, via).is_some(),
+        ["ip", "link", "set", rest @ ..] => rest.contains(&"up"),
+        ["ifconfig", interface, address, rest @ ..] => ifconfig(member, interface, address, rest).is_some(),
+        ["route", "add", "default", "gw", via, ..] => route(member, "default", via).is_some(),
+        ["route", "add", "-net", to, "gw", via, ..] => route(member, to, via).is_some(),
+        ["sysctl", rest @ ..] if rest.iter().any(|word| word.contains("ip_forward=1")) => {
+            member.forwarding = true;
+            true
+        }
+        words if words.iter().any(|word| is_daemon(word)) => {
+            // What the daemon would find out, shortest paths find out.
+            member.kind = Kind::Router;
+            member.routes.clear();
+            true
+        }
+        _ => false,
+    }
+}
+
+fn is_daemon(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or(word);
+    DAEMONS.contains(&name.trim_end_matches(".service"))
+}
+
+fn ip_address(member: &mut Member, rest: &[&str]) -> Option<()> {
+    let address = rest.first()?;
+    let device = rest.iter().position(|word| *word == "dev")?;
+    add_address(member, rest.get(device + 1)?, address)
+}
+
+fn ifconfig(member: &mut Member, interface: &str, address: &str, rest: &[&str]) -> Option<()> {
+    if address == "up" {
+        return Some(());
+    }
+    if address.contains('/') {
+        return add_address(member, interface, address);
+    }
+    let mask = rest.iter().position(|word| *word == "netmask")?;
+    let mask = u32::from(rest.get(mask + 1)?.parse::<Ipv4Addr>().ok()?);
+    add_address(member, interface, &format!("{address}/{}", mask.leading_ones()))
+}
+
+fn add_address(member: &mut Member, interface: &str, address: &str) -> Option<()> {
+    let own: InterfaceAddress = address.parse().ok()?;
+    if interface != "lo" {
+        member.addresses.entry(interface_name(interface)).or_default().push(own.to_string());
+    }
+    Some(())
+}
+
+fn route(member: &mut Member, to: &str, via: &str) -> Option<()> {
+    let via: Ipv4Addr = via.parse().ok()?;
+    let to = match to {
+        "default" => "default".to_owned(),
+        to => to.parse::<InterfaceAddress>().ok()?.network().to_string(),
+    };
+    if member.kind != Kind::Router {
+        member.routes.push((to, via.to_string()));
+    }
+    Some(())
+}

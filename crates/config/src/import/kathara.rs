@@ -1,0 +1,114 @@
+//! Kathara: `machine[0]="A"` plugs an interface into a collision domain. A domain of two interfaces becomes a
+//! link, every other one a switch. Machines are hosts; where one starts a routing daemon, a router.
+
+use super::{Cable, Draft, Kind, Member, commands, node_name};
+use crate::error::{Problem, Source, Span};
+use belljar_base::Map;
+
+/// Options of machines that have nothing to do with the network between them.
+const SILENT: [&str; 4] = ["image", "mem", "cpus", "num_terms"];
+
+pub(super) fn read(source: &Source, startup: impl Fn(&str) -> Option<String>) -> Result<Draft, Problem> {
+    let mut draft = Draft::default();
+    let mut domains: Map<String, Vec<String>> = Map::new();
+    let mut interfaces: Map<String, usize> = Map::new();
+    for (n, line) in source.text.lines().enumerate() {
+        let text = line.split('#').next().unwrap_or_default().trim();
+        let span = Span { line: n + 1, column: 1, len: line.chars().count() };
+        if text.is_empty() || text.starts_with("LAB_") {
+            continue;
+        }
+        let Some((machine, key, value)) = assignment(text) else {
+            return Err(Problem::at(span, "this is not a line of lab.conf")
+                .help("write machine[0]=\"A\" for an interface, or machine[option]=\"value\""));
+        };
+        let name = node_name(machine);
+        if name.is_empty() {
+            return Err(Problem::at(span, format!("'{machine}' cannot be a host's name")));
+        }
+        if name != machine {
+            draft.note(format!("'{machine}' is called '{name}' here"));
+        }
+        let member = draft.members.entry(name.clone()).or_insert_with(|| Member::new(Kind::Host));
+        match key.parse::<u32>() {
+            Ok(number) => {
+                let (domain, mac) = value.split_once('/').map_or((value, None), |(d, mac)| (d, Some(mac)));
+                let interface = format!("eth{number}");
+                if let Some(mac) = mac {
+                    draft.macs.insert((name.clone(), interface.clone()), mac.to_ascii_lowercase());
+                }
+                domains.entry(domain.to_owned()).or_default().push(format!("{name}:{interface}"));
+                *interfaces.entry(machine.to_owned()).or_default() += 1;
+            }
+            Err(_) if key == "sysctl" => {
+                let _ = commands::apply(member, &format!("sysctl {value}"));
+            }
+            Err(_) if key == "exec" => {
+                if !commands::apply(member, value) {
+                    draft.note(format!("'{name}' does not run '{value}': give it processes"));
+                }
+            }
+            Err(_) if SILENT.contains(&key) => {}
+            Err(_) => draft.note(format!("option '{key}' of machines has no meaning here")),
+        }
+    }
+    for (machine, count) in &interfaces {
+        start(&mut draft, machine, *count, startup(machine));
+    }
+    draft.members.retain(|name, _| interfaces.keys().any(|machine| node_name(machine) == *name));
+    join(&mut draft, domains);
+    match draft.cables.is_empty() {
+        true => {
+            Err(Problem::whole_file("no machine of this lab has an interface").help("write machine[0]=\"A\""))
+        }
+        false => Ok(draft),
+    }
+}
+
+/// `machine[key]=value`, the value in quotes or not.
+fn assignment(text: &str) -> Option<(&str, &str, &str)> {
+    let (left, value) = text.split_once('=')?;
+    let (machine, key) = left.trim().strip_suffix(']')?.split_once('[')?;
+    let value = value.trim();
+    let inner = value.strip_prefix(['"', '\'']).and_then(|v| v.strip_suffix(['"', '\'']));
+    Some((machine, key.trim_matches(['"', '\'']), inner.unwrap_or(value)))
+}
+
+/// What a machine's startup script says of its network.
+fn start(draft: &mut Draft, machine: &str, interfaces: usize, script: Option<String>) {
+    let name = node_name(machine);
+    let mut left_out = Vec::new();
+    if let Some(member) = draft.members.get_mut(&name) {
+        // Kathara's machines pass packets on.
+        member.forwarding = interfaces > 1;
+        for line in script.iter().flat_map(|script| script.lines()).map(str::trim) {
+            if !commands::apply(member, line) {
+                left_out.push(line.to_owned());
+            }
+        }
+    }
+    for line in left_out {
+        draft.note(format!("'{name}' does not run '{line}': give it processes"));
+    }
+}
+
+fn join(draft: &mut Draft, domains: Map<String, Vec<String>>) {
+    for (domain, ends) in domains {
+        if let [first, second] = &ends[..]
+            && first.split(':').next() != second.split(':').next()
+        {
+            let ends = [first.clone(), second.clone()];
+            draft.cables.push(Cable { name: Some(domain), ends, mtu: None });
+            continue;
+        }
+        let base = node_name(&domain);
+        let taken = |name: &String| draft.members.contains_key(name);
+        let mut names = std::iter::once(base.clone()).chain((1..).map(|n| format!("{base}-{n}")));
+        let name = names.find(|name| !name.is_empty() && !taken(name)).expect("numbers don't end");
+        draft.members.insert(name.clone(), Member::new(Kind::Switch));
+        for (n, end) in ends.into_iter().enumerate() {
+            let ends = [end, format!("{name}:p{}", n + 1)];
+            draft.cables.push(Cable { name: None, ends, mtu: None });
+        }
+    }
+}

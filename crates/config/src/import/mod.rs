@@ -1,0 +1,188 @@
+//! Topology files of other tools as experiments: nodes and links are taken over, and what has no
+//! meaning here is left out with a note.
+
+mod commands;
+mod containerlab;
+mod kathara;
+
+use crate::emit::quoted;
+use crate::error::{ConfigError, Problem, Source};
+use belljar_base::{Map, Set};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Whose file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A topology file of Containerlab.
+    Containerlab,
+    /// `lab.conf` of Kathara, with `<machine>.startup` beside it.
+    Kathara,
+}
+
+impl Format {
+    /// By the name of the file.
+    pub fn of(path: &Path) -> Option<Format> {
+        match path.extension()?.to_str()? {
+            "yml" | "yaml" => Some(Format::Containerlab),
+            "conf" => Some(Format::Kathara),
+            _ => None,
+        }
+    }
+}
+
+/// A topology of another tool as an experiment.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// The experiment file.
+    pub yaml: String,
+    /// What was left out or made up, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Reads the file at `path`.
+pub fn import(path: &Path, format: Format) -> Result<Imported, ConfigError> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let source = Source { name: name.clone(), text: String::new() };
+        let reason = crate::load::plain(&error);
+        Problem::whole_file(format!("the topology cannot be read: {reason}")).into_error(&source)
+    })?;
+    let beside = path.parent().unwrap_or(Path::new(""));
+    let startup = |machine: &str| std::fs::read_to_string(beside.join(format!("{machine}.startup"))).ok();
+    import_text(&name, &text, format, startup)
+}
+
+/// The same from the text of a file; `startup` gives that of a machine's startup script.
+pub fn import_text(
+    name: &str,
+    text: &str,
+    format: Format,
+    startup: impl Fn(&str) -> Option<String>,
+) -> Result<Imported, ConfigError> {
+    let source = Source { name: name.to_owned(), text: text.to_owned() };
+    let read = match format {
+        Format::Containerlab => containerlab::read(&source),
+        Format::Kathara => kathara::read(&source, startup),
+    };
+    read.map(|draft| draft.finish(name)).map_err(|problem| problem.into_error(&source))
+}
+
+/// What a node becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Host,
+    Router,
+    Switch,
+}
+
+/// A node of the topology.
+#[derive(Debug)]
+struct Member {
+    kind: Kind,
+    /// Addresses by interface.
+    addresses: Map<String, Vec<String>>,
+    /// Where to and by which router.
+    routes: Vec<(String, String)>,
+    forwarding: bool,
+}
+
+impl Member {
+    fn new(kind: Kind) -> Member {
+        Member { kind, addresses: Map::new(), routes: Vec::new(), forwarding: false }
+    }
+}
+
+/// A link as it will be written.
+#[derive(Debug)]
+struct Cable {
+    name: Option<String>,
+    ends: [String; 2],
+    mtu: Option<u64>,
+}
+
+/// The experiment in the making.
+#[derive(Debug, Default)]
+struct Draft {
+    members: Map<String, Member>,
+    cables: Vec<Cable>,
+    /// Hardware addresses by node and interface.
+    macs: Map<(String, String), String>,
+    notes: Set<String>,
+}
+
+impl Draft {
+    fn note(&mut self, text: impl Into<String>) {
+        self.notes.insert(text.into());
+    }
+
+    fn finish(self, name: &str) -> Imported {
+        let mut out = format!("# Imported from {name}.\ngeneral: {{stop_time: 60 s}}\n");
+        for (kind, section) in [(Kind::Switch, "switches"), (Kind::Router, "routers"), (Kind::Host, "hosts")]
+        {
+            let of_kind: Vec<(&String, &Member)> =
+                self.members.iter().filter(|(_, m)| m.kind == kind).collect();
+            if !of_kind.is_empty() {
+                let _ = writeln!(out, "{section}:");
+            }
+            for (name, member) in of_kind {
+                let _ = writeln!(out, "  {}:", quoted(name));
+                self.member(&mut out, name, member);
+            }
+        }
+        out.push_str("links:\n");
+        for cable in &self.cables {
+            let named = cable.name.as_ref().map_or(String::new(), |name| format!("name: {}, ", quoted(name)));
+            let mtu = cable.mtu.map_or(String::new(), |mtu| format!(", mtu: {mtu}"));
+            let [a, b] = &cable.ends;
+            let _ = writeln!(out, "- {{{named}between: [{}, {}]{mtu}}}", quoted(a), quoted(b));
+        }
+        Imported { yaml: out, notes: self.notes.into_iter().collect() }
+    }
+
+    fn member(&self, out: &mut String, name: &str, member: &Member) {
+        let own = self.macs.iter().filter(|((node, _), _)| node == name);
+        let macs: Map<&String, &String> = own.map(|((_, interface), mac)| (interface, mac)).collect();
+        let interfaces: Set<&String> = member.addresses.keys().chain(macs.keys().copied()).collect();
+        if member.kind != Kind::Switch && !interfaces.is_empty() {
+            out.push_str("    interfaces:\n");
+            for interface in interfaces {
+                let mut parts = Vec::new();
+                if let Some(addresses) = member.addresses.get(interface) {
+                    parts.push(format!("addresses: [{}]", addresses.join(", ")));
+                }
+                parts.extend(macs.get(interface).map(|mac| format!("mac: \"{mac}\"")));
+                let _ = writeln!(out, "      {}: {{{}}}", quoted(interface), parts.join(", "));
+            }
+        }
+        if !member.routes.is_empty() {
+            out.push_str("    routes:\n");
+        }
+        for (to, via) in &member.routes {
+            let _ = writeln!(out, "    - {{to: {to}, via: {via}}}");
+        }
+        if member.forwarding && member.kind == Kind::Host {
+            out.push_str("    forwarding: true\n");
+        }
+        if member.kind == Kind::Host {
+            out.push_str("    processes: []\n");
+        }
+    }
+}
+
+/// A name as hosts can have it: lower case, without what host names don't take.
+fn node_name(name: &str) -> String {
+    let lower = name.to_ascii_lowercase();
+    let fit = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '-' };
+    lower.chars().map(fit).collect::<String>().trim_matches(['-', '.']).to_owned()
+}
+
+/// A name as interfaces can have it.
+fn interface_name(name: &str) -> String {
+    let fit = |c: char| if c.is_whitespace() || "/:%".contains(c) { '-' } else { c };
+    name.chars().map(fit).take(15).collect()
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

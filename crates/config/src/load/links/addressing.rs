@@ -1,0 +1,209 @@
+//! Addresses of interfaces: those of the file, and those that are assigned where it is silent.
+
+use super::ends::Draft;
+use super::{Kind, Station, values};
+use crate::error::Problem;
+use crate::topology::Interface;
+use crate::yaml::section::{self, mapping};
+use crate::yaml::{Node, Section, Value};
+use belljar_base::{Map, Set};
+use belljar_net::suggest::nearest;
+use belljar_net::{InterfaceAddress, Prefix};
+use std::net::Ipv4Addr;
+
+/// Networks are made of it.
+const SPACE: u32 = 10 << 24;
+const SPACE_END: u32 = 11 << 24;
+
+/// Reads what the file says of interfaces. Those that it says nothing of have no address yet.
+pub(super) fn read(stations: &[Station], interfaces: &mut [Vec<Interface>]) -> Result<(), Problem> {
+    for (station, interfaces) in stations.iter().zip(interfaces) {
+        let Some(node) = station.section.as_ref().and_then(|section| section.get("interfaces")) else {
+            continue;
+        };
+        for entry in mapping(node, "'interfaces'")? {
+            let names = interfaces.iter().map(|interface| interface.name.clone()).collect::<Vec<_>>();
+            let Some(interface) = interfaces.iter_mut().find(|interface| interface.name == entry.key) else {
+                let message = format!("no link ends at '{}:{}'", station.name, entry.key);
+                let help = match nearest(&entry.key, names.iter().map(String::as_str)) {
+                    Some(near) => format!("did you mean '{near}'?"),
+                    None => format!("add a link: {{ between: [{}:{}, ...] }}", station.name, entry.key),
+                };
+                return Err(Problem::at(entry.key_span, message).help(help));
+            };
+            one(&entry.value, interface)?;
+        }
+    }
+    Ok(())
+}
+
+/// An address, a list of them, or `{ addresses: [...], mac: ... }`.
+fn one(node: &Node, interface: &mut Interface) -> Result<(), Problem> {
+    let list = match &node.value {
+        Value::Mapping(_) => {
+            let s = Section::new(node, "an interface", &["addresses", "mac"], false)?;
+            interface.mac = s.read("mac", values::mac)?;
+            match s.get("addresses") {
+                Some(list) => list,
+                None => return Ok(()),
+            }
+        }
+        _ => node,
+    };
+    match &list.value {
+        Value::Scalar(_) => interface.addresses.push(values::interface_address(list)?),
+        _ => {
+            for item in section::list(list, "addresses")? {
+                interface.addresses.push(values::interface_address(item)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// By link, the number of the network of cables and switches that it is part of.
+fn segments(stations: &[Station], drafts: &[Draft]) -> Vec<usize> {
+    let mut segment: Vec<usize> = (0..drafts.len()).collect();
+    let mut of_switch: Map<usize, usize> = Map::new();
+    let root = |segment: &[usize], mut at: usize| {
+        while segment[at] != at {
+            at = segment[at];
+        }
+        at
+    };
+    for (link, draft) in drafts.iter().enumerate() {
+        for end in draft.ends.iter().filter(|end| stations[end.station].kind == Kind::Switch) {
+            let other = *of_switch.entry(end.station).or_insert(link);
+            let (a, b) = (root(&segment, link), root(&segment, other));
+            segment[a.max(b)] = a.min(b);
+        }
+    }
+    (0..drafts.len()).map(|link| root(&segment, link)).collect()
+}
+
+/// The interfaces with addresses of each segment, as (station, interface), in the order of links.
+fn members(
+    stations: &[Station],
+    drafts: &[Draft],
+    interfaces: &[Vec<Interface>],
+) -> Map<usize, Vec<(usize, usize)>> {
+    let mut members: Map<usize, Vec<(usize, usize)>> = Map::new();
+    for (link, segment) in segments(stations, drafts).into_iter().enumerate() {
+        for end in drafts[link].ends.iter().filter(|end| stations[end.station].kind != Kind::Switch) {
+            let at = interfaces[end.station].iter().position(|i| i.name == end.interface);
+            members.entry(segment).or_default().push((end.station, at.expect("made from the link")));
+        }
+    }
+    members
+}
+
+/// Gives interfaces addresses of which the file says nothing: of the network that others of their segment
+/// have, or of a new one.
+pub(super) fn assign(
+    stations: &[Station],
+    drafts: &[Draft],
+    interfaces: &mut [Vec<Interface>],
+) -> Result<(), Problem> {
+    let given = |station: &Station, name: &str| {
+        let section = station.section.as_ref().and_then(|s| s.get("interfaces"));
+        let entry = section.and_then(|node| mapping(node, "").ok()?.iter().find(|entry| entry.key == name));
+        entry.is_some_and(|entry| match &entry.value.value {
+            Value::Mapping(entries) => entries.iter().any(|entry| entry.key == "addresses"),
+            _ => true,
+        })
+    };
+    let mut used: Set<Prefix> =
+        interfaces.iter().flatten().flat_map(|i| &i.addresses).map(InterfaceAddress::network).collect();
+    let mut next = SPACE;
+    for members in members(stations, drafts, interfaces).into_values() {
+        let silent: Vec<(usize, usize)> = members
+            .iter()
+            .copied()
+            .filter(|(station, at)| !given(&stations[*station], &interfaces[*station][*at].name))
+            .collect();
+        if silent.is_empty() {
+            continue;
+        }
+        let there: Vec<InterfaceAddress> =
+            members.iter().flat_map(|(station, at)| interfaces[*station][*at].addresses.clone()).collect();
+        let network = match there.first() {
+            Some(own) => own.network(),
+            None => free_network(silent.len(), &used, &mut next)
+                .ok_or_else(|| Problem::whole_file("there are no networks left in 10.0.0.0/8 to assign"))?,
+        };
+        used.insert(network);
+        let mut free = network.stations().filter(|ip| !there.iter().any(|own| own.ip == *ip));
+        for (station, at) in silent {
+            let ip = free.next().ok_or_else(|| {
+                let name = &stations[station].name;
+                Problem::whole_file(format!("the network {network} has no address left for '{name}'"))
+                    .help("make it larger, or give addresses to interfaces in the file")
+            })?;
+            interfaces[station][at].addresses.push(InterfaceAddress { ip, len: network.bits() });
+        }
+    }
+    Ok(())
+}
+
+/// The next network for so many stations that overlaps no other: a /24, or larger.
+fn free_network(stations: usize, used: &Set<Prefix>, next: &mut u32) -> Option<Prefix> {
+    let bits = (8..=24).rev().find(|bits| (1usize << (32 - bits)) - 2 >= stations)?;
+    let size = 1u32 << (32 - bits);
+    loop {
+        let start = next.checked_next_multiple_of(size)?;
+        if start >= SPACE_END {
+            return None;
+        }
+        *next = start + size;
+        let network = Prefix::new(Ipv4Addr::from(start), bits);
+        if !used.iter().any(|other| other.overlaps(&network)) {
+            return Some(network);
+        }
+    }
+}
+
+/// No two interfaces of a segment have the same address, and no two interfaces of a node the same network.
+pub(super) fn check(
+    stations: &[Station],
+    drafts: &[Draft],
+    interfaces: &[Vec<Interface>],
+) -> Result<(), Problem> {
+    let place =
+        |station: usize, at: usize| format!("{}:{}", stations[station].name, interfaces[station][at].name);
+    let span = |station: usize| {
+        let section = stations[station].section.as_ref();
+        section.and_then(|s| s.get("interfaces")).map(|node| node.span)
+    };
+    let at = |station: usize, message: String| match span(station) {
+        Some(span) => Problem::at(span, message),
+        None => Problem::whole_file(message),
+    };
+    for members in members(stations, drafts, interfaces).into_values() {
+        let mut owners: Map<Ipv4Addr, (usize, usize)> = Map::new();
+        for (station, n) in members {
+            for own in &interfaces[station][n].addresses {
+                if let Some((other, m)) = owners.insert(own.ip, (station, n)) {
+                    let (one, two) = (place(other, m), place(station, n));
+                    return Err(at(station, format!("'{one}' and '{two}' both have the address {}", own.ip))
+                        .help("they are on one network: give one of them another address"));
+                }
+            }
+        }
+    }
+    for (station, own) in interfaces.iter().enumerate() {
+        for (n, first) in own.iter().enumerate() {
+            let networks =
+                |i: &Interface| i.addresses.iter().map(InterfaceAddress::network).collect::<Vec<_>>();
+            let clash = own[n + 1..]
+                .iter()
+                .position(|second| networks(first).iter().any(|network| networks(second).contains(network)));
+            if let Some(m) = clash {
+                let (one, two) = (place(station, n), place(station, n + 1 + m));
+                let network = networks(first)[0];
+                return Err(at(station, format!("'{one}' and '{two}' are both in the network {network}"))
+                    .help("give each interface of a node a network of its own"));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! Section `links`: what each joins and what it is like.
+
+use super::{Kind, Station, values};
+use crate::error::{Problem, Span};
+use crate::topology::Line;
+use crate::yaml::{Node, Section, section};
+use belljar_base::Set;
+use belljar_net::suggest::nearest;
+use std::rc::Rc;
+
+const LINE_KEYS: &[&str] = &["rate", "latency", "jitter", "packet_loss", "queue", "overhead"];
+const LINK_KEYS: &[&str] = &["name", "between", "mtu", "cost", "reverse"];
+const EXAMPLE: &str = "between: [alice:eth1, bob:eth1]";
+/// The least MTU of IPv4 and the most that a packet can have.
+const MTU: std::ops::RangeInclusive<u64> = 68..=65_535;
+
+/// A link before its interfaces have numbers.
+pub(super) struct Draft {
+    pub(super) name: String,
+    pub(super) ends: [End; 2],
+    pub(super) lines: [Line; 2],
+    pub(super) mtu: usize,
+    pub(super) cost: u32,
+}
+
+/// An end, by its station's place and its interface's name.
+pub(super) struct End {
+    pub(super) station: usize,
+    pub(super) interface: String,
+    pub(super) span: Span,
+}
+
+pub(super) fn read(items: &[Rc<Node>], stations: &[Station]) -> Result<Vec<Draft>, Problem> {
+    let keys: Vec<&str> = LINK_KEYS.iter().chain(LINE_KEYS).copied().collect();
+    let mut sections = Vec::new();
+    let mut named: Vec<Set<String>> = vec![Set::new(); stations.len()];
+    for item in items {
+        let s = Section::new(item, "a link", &keys, false)?;
+        let between = s.required("between", EXAMPLE)?;
+        let [first, second] = section::list(between, "between")? else {
+            return Err(between.problem("a link has two ends").help(format!("write {EXAMPLE}")));
+        };
+        let ends = [end(first, stations)?, end(second, stations)?];
+        for (station, interface, _) in &ends {
+            named[*station].extend(interface.clone());
+        }
+        sections.push((s, ends));
+    }
+    let mut names = Set::new();
+    let mut drafts = Vec::new();
+    for (s, ends) in sections {
+        let ends = ends.map(|(station, interface, span)| {
+            let interface = interface.unwrap_or_else(|| free_name(&stations[station], &mut named[station]));
+            End { station, interface, span }
+        });
+        let place = |end: &End| format!("{}:{}", stations[end.station].name, end.interface);
+        let name = match s.get("name") {
+            Some(node) => section::string(node, "name")?.to_owned(),
+            None => format!("{}-{}", place(&ends[0]), place(&ends[1])),
+        };
+        if name.is_empty() || name.contains('*') {
+            return Err(Problem::at(s.span, "a link's name must not be empty or have a '*'"));
+        }
+        if !names.insert(name.clone()) {
+            let span = s.get("name").map_or(s.span, |node| node.span);
+            return Err(Problem::at(span, format!("there are two links with the name '{name}'"))
+                .help("give one of them another name"));
+        }
+        let there = line(&s, Line::default())?;
+        let back = match s.get("reverse") {
+            Some(node) => line(&Section::new(node, "'reverse'", LINE_KEYS, false)?, there)?,
+            None => there,
+        };
+        let mtu = s.read("mtu", |node, key| {
+            let mtu = section::whole(node, key, *MTU.end())?;
+            match MTU.contains(&mtu) {
+                true => Ok(mtu as usize),
+                false => Err(node.problem(format!("'mtu' must be at least {}, not {mtu}", MTU.start()))),
+            }
+        })?;
+        let cost = s.read("cost", |node, key| match section::whole(node, key, 1_000_000)? {
+            0 => Err(node.problem("'cost' must not be 0")),
+            cost => Ok(cost as u32),
+        })?;
+        drafts.push(Draft {
+            name,
+            ends,
+            lines: [there, back],
+            mtu: mtu.unwrap_or(1_500),
+            cost: cost.unwrap_or(1),
+        });
+    }
+    Ok(drafts)
+}
+
+/// `alice:eth1`, or `alice` alone.
+fn end(node: &Node, stations: &[Station]) -> Result<(usize, Option<String>, Span), Problem> {
+    let text = section::string(node, "between")?;
+    let (name, interface) = match text.split_once(':') {
+        Some((name, interface)) => (name, Some(interface)),
+        None => (text, None),
+    };
+    let Some(station) = stations.iter().position(|station| station.name == name) else {
+        let known = stations.iter().map(|station| station.name.as_str());
+        let help = match nearest(name, known) {
+            Some(near) => format!("did you mean '{near}'?"),
+            None => "add it to hosts, switches or routers".to_owned(),
+        };
+        return Err(node.problem(format!("there is no host, switch or router '{name}'")).help(help));
+    };
+    if let Some(interface) = interface {
+        let bad = |c: char| c.is_whitespace() || c.is_control() || "/:%".contains(c);
+        if !(1..=15).contains(&interface.len()) || interface.contains(bad) || matches!(interface, "." | "..")
+        {
+            return Err(node
+                .problem(format!("'{interface}' cannot be the name of an interface"))
+                .help("use up to 15 letters and digits, such as eth1"));
+        }
+        let taken = match (stations[station].kind, interface) {
+            (Kind::Host { .. }, "lo") => Some("loopback interface"),
+            (Kind::Host { on_graph: true }, "eth0") => Some("attachment to the graph"),
+            _ => None,
+        };
+        if let Some(what) = taken {
+            return Err(node
+                .problem(format!("'{interface}' is the {what} of host '{name}'"))
+                .help(format!("write {name}:eth1")));
+        }
+    }
+    Ok((station, interface.map(str::to_owned), node.span))
+}
+
+/// The first name that no interface of a station has.
+fn free_name(station: &Station, taken: &mut Set<String>) -> String {
+    let (stem, first) = match station.kind {
+        Kind::Switch => ("p", 1),
+        Kind::Host { on_graph: true } => ("eth", 1),
+        _ => ("eth", 0),
+    };
+    let name = (first..).map(|n| format!("{stem}{n}")).find(|name| !taken.contains(name));
+    let name = name.expect("numbers don't end");
+    taken.insert(name.clone());
+    name
+}
+
+/// One direction; what is not said is as in `usual`.
+fn line(s: &Section, usual: Line) -> Result<Line, Problem> {
+    let latency = s.read("latency", values::latency)?.unwrap_or(usual.latency);
+    let jitter = s.read("jitter", section::duration)?.unwrap_or(usual.jitter);
+    if jitter >= latency {
+        let span = s.get("jitter").or(s.get("latency")).map_or(s.span, |node| node.span);
+        return Err(Problem::at(span, "the jitter of a link must be less than its latency"));
+    }
+    Ok(Line {
+        rate: s.read("rate", values::rate)?.unwrap_or(usual.rate),
+        latency,
+        jitter,
+        loss: s.read("packet_loss", super::super::events_values::probability)?.unwrap_or(usual.loss),
+        queue: s.read("queue", |node, _| values::queue(node))?.unwrap_or(usual.queue),
+        overhead: s.read("overhead", section::bytes)?.unwrap_or(usual.overhead),
+    })
+}

@@ -1,0 +1,252 @@
+//! Sections `switches`, `routers` and `links`, and what hosts say of their interfaces.
+
+mod addressing;
+mod ends;
+mod values;
+
+pub(super) use values::rate;
+
+use super::hosts::check_name;
+use crate::error::{Problem, Span};
+use crate::model::{Host, HostOptions};
+use crate::topology::{Interface, Link, LinkEnd, Router, Routing, Switch, Topology};
+use crate::yaml::section::{self, mapping};
+use crate::yaml::{Entry, Node, Section, Value};
+use belljar_base::{HostId, Map, Set};
+use belljar_net::switch::AGEING;
+use ends::End;
+use std::rc::Rc;
+
+/// Keys of a host that concern its links.
+pub(super) const HOST_KEYS: &[&str] = &["interfaces", "routes", "routing", "forwarding"];
+const SWITCH_KEYS: &[&str] = &["ageing"];
+const ROUTER_KEYS: &[&str] = &["interfaces", "routes", "routing"];
+
+/// The names of all nodes at the ends of links, as far as they can be read: what is wrong is told later.
+pub(super) fn linked_names(file: &Section) -> Set<String> {
+    let Some(Value::Sequence(links)) = file.get("links").map(|node| &node.value) else { return Set::new() };
+    let between = |link: &Rc<Node>| match &link.value {
+        Value::Mapping(entries) => entries.iter().find(|e| e.key == "between").map(|e| e.value.clone()),
+        _ => None,
+    };
+    let mut names = Set::new();
+    for ends in links.iter().filter_map(between) {
+        for end in section::list(&ends, "between").unwrap_or_default() {
+            let text = section::string(end, "between").unwrap_or_default();
+            names.insert(text.split(':').next().unwrap_or_default().to_owned());
+        }
+    }
+    names
+}
+
+/// A node whose interfaces and routes are read.
+pub(super) struct Station<'a> {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    /// Where its name stands.
+    span: Span,
+    /// Its section in the file; a switch may have none.
+    pub(super) section: Option<Section<'a>>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    Host { on_graph: bool },
+    Switch,
+    Router,
+}
+
+/// Reads the topology and gives hosts their interfaces, routes and, where they have no other, their
+/// address.
+pub(super) fn read(file: &Section, hosts: &mut [Host], defaults: &HostOptions) -> Result<Topology, Problem> {
+    let sections = (file.get("switches"), file.get("routers"), file.get("links"));
+    let stations = stations(sections.0, sections.1, file.get("hosts"), hosts)?;
+    let nodes = sections.2.map(|node| section::list(node, "links")).transpose()?.unwrap_or_default();
+    let drafts = ends::read(nodes, &stations)?;
+    let mut interfaces = interfaces(&stations, &drafts)?;
+    check_linked(&stations, &interfaces)?;
+    addressing::read(&stations, &mut interfaces)?;
+    addressing::assign(&stations, &drafts, &mut interfaces)?;
+    addressing::check(&stations, &drafts, &interfaces)?;
+    let links = drafts.iter().map(|draft| Link {
+        name: draft.name.clone(),
+        ends: [0, 1].map(|n| {
+            let End { station, interface, .. } = &draft.ends[n];
+            let port = interfaces[*station].iter().position(|i| i.name == *interface);
+            LinkEnd {
+                node: HostId(*station as u32),
+                port: port.expect("made from the link"),
+                line: draft.lines[n],
+            }
+        }),
+        mtu: draft.mtu,
+        cost: draft.cost,
+    });
+    let mut topology = Topology {
+        links: links.collect(),
+        pcap_enabled: defaults.pcap_enabled && !drafts.is_empty(),
+        pcap_capture_size: if drafts.is_empty() { 0 } else { defaults.pcap_capture_size },
+        ..Topology::default()
+    };
+    for (station, interfaces) in stations.iter().zip(interfaces) {
+        let section = station.section.as_ref();
+        let name = station.name.clone();
+        match station.kind {
+            Kind::Host { on_graph } => {
+                let host = hosts.iter_mut().find(|host| host.name == name).expect("a host of the file");
+                if !interfaces.is_empty() {
+                    host.routing = routing(section, &interfaces)?;
+                }
+                let forwarding =
+                    section.map(|s| s.read("forwarding", section::boolean)).transpose()?.flatten();
+                host.forwarding = forwarding.unwrap_or(false);
+                let own = interfaces.iter().find_map(|interface| interface.addresses.first());
+                if let (false, Some(own)) = (on_graph, own) {
+                    host.address = own.ip;
+                }
+                host.interfaces = interfaces;
+            }
+            Kind::Switch => {
+                let ageing = section.map(|s| s.read("ageing", section::duration)).transpose()?.flatten();
+                topology.switches.push(Switch { name, ageing: ageing.unwrap_or(AGEING), ports: interfaces });
+            }
+            Kind::Router => {
+                let routing = routing(section, &interfaces)?;
+                topology.routers.push(Router { name, interfaces, routing });
+            }
+        }
+    }
+    check_addresses(&stations, hosts)?;
+    Ok(topology)
+}
+
+/// Hosts, switches and routers in the order of their ids.
+fn stations<'a>(
+    switches: Option<&'a Node>,
+    routers: Option<&'a Node>,
+    in_file: Option<&'a Node>,
+    hosts: &[Host],
+) -> Result<Vec<Station<'a>>, Problem> {
+    let mut all = Vec::new();
+    let entries: Map<&str, &Entry> = match in_file {
+        Some(node) => mapping(node, "section 'hosts'")?.iter().map(|e| (e.key.as_str(), e)).collect(),
+        None => Map::new(),
+    };
+    for host in hosts {
+        let on_graph = host.node.is_some();
+        let entry = entries.get(host.name.as_str());
+        let span = entry.map(|entry| entry.key_span).unwrap_or_default();
+        let section = entry.map(|entry| {
+            let keys: Vec<&str> = super::hosts::HOST_KEYS.iter().chain(HOST_KEYS).copied().collect();
+            Section::new(&entry.value, &format!("host '{}'", host.name), &keys, false)
+        });
+        let section = section.transpose()?;
+        all.push(Station { name: host.name.clone(), kind: Kind::Host { on_graph }, span, section });
+    }
+    let mut taken: Set<String> = hosts.iter().map(|host| host.name.clone()).collect();
+    for (node, what, kind, keys) in
+        [(switches, "switch", Kind::Switch, SWITCH_KEYS), (routers, "router", Kind::Router, ROUTER_KEYS)]
+    {
+        let Some(node) = node else { continue };
+        let mut found = Vec::new();
+        for (name, span, value) in named(node, what)? {
+            check_name(&name, span, what)?;
+            if !taken.insert(name.clone()) {
+                let message = format!("there is something else with the name '{name}'");
+                return Err(Problem::at(span, message).help(format!("give the {what} another name")));
+            }
+            let value = value.filter(|value| !value.is_null());
+            let section = value.map(|value| Section::new(value, &format!("{what} '{name}'"), keys, false));
+            found.push(Station { name, kind, span, section: section.transpose()? });
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        all.extend(found);
+    }
+    Ok(all)
+}
+
+/// A list of names, or a mapping from names to their settings.
+#[allow(clippy::type_complexity)]
+fn named<'a>(node: &'a Node, what: &str) -> Result<Vec<(String, Span, Option<&'a Node>)>, Problem> {
+    match &node.value {
+        Value::Sequence(items) => {
+            items.iter().map(|item| Ok((section::string(item, what)?.to_owned(), item.span, None))).collect()
+        }
+        _ => {
+            let entries = mapping(node, &format!("the section of {what}s"))?;
+            Ok(entries.iter().map(|e| (e.key.clone(), e.key_span, Some(&*e.value))).collect())
+        }
+    }
+}
+
+/// A host that is not on the graph is on a link.
+fn check_linked(stations: &[Station], interfaces: &[Vec<Interface>]) -> Result<(), Problem> {
+    let alone = stations.iter().zip(interfaces).find(|(station, interfaces)| {
+        station.kind == Kind::Host { on_graph: false } && interfaces.is_empty()
+    });
+    match alone {
+        Some((Station { name, span, .. }, _)) => {
+            Err(Problem::at(*span, format!("host '{name}' is at the end of no link"))
+                .help(format!("add it to one: links: [ {{ between: [{name}, ...] }} ]")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// By station, its interfaces in the order of their names.
+fn interfaces(stations: &[Station], drafts: &[ends::Draft]) -> Result<Vec<Vec<Interface>>, Problem> {
+    let mut all: Vec<Vec<Interface>> = vec![Vec::new(); stations.len()];
+    for (link, draft) in drafts.iter().enumerate() {
+        for (end, End { station, interface, span }) in draft.ends.iter().enumerate() {
+            let there = &mut all[*station];
+            if let Some(other) = there.iter().find(|other| other.name == *interface) {
+                let place = format!("{}:{interface}", stations[*station].name);
+                let first = &drafts[other.link].name;
+                return Err(Problem::at(*span, format!("'{place}' is at the end of link '{first}' already"))
+                    .help("name another interface, or leave the name out"));
+            }
+            there.push(Interface { name: interface.clone(), mac: None, addresses: Vec::new(), link, end });
+        }
+    }
+    for interfaces in &mut all {
+        interfaces.sort_by_key(|interface| natural(&interface.name));
+    }
+    Ok(all)
+}
+
+/// Orders eth2 before eth10.
+fn natural(name: &str) -> (String, u64, String) {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    (stem.to_owned(), name[stem.len()..].parse().unwrap_or(0), name.to_owned())
+}
+
+fn routing(section: Option<&Section>, interfaces: &[Interface]) -> Result<Routing, Problem> {
+    const KINDS: &[(&str, bool)] = &[("shortest_path", true), ("static", false)];
+    let Some(s) = section else { return Ok(Routing { computed: true, routes: Vec::new() }) };
+    let routes = match s.get("routes") {
+        Some(node) => section::list(node, "routes")?
+            .iter()
+            .map(|item| values::route(item, interfaces))
+            .collect::<Result<_, _>>()?,
+        None => Vec::new(),
+    };
+    let kind = s.read("routing", |node, key| section::choice(node, key, KINDS))?;
+    Ok(Routing { computed: kind.unwrap_or(s.get("routes").is_none()), routes })
+}
+
+/// Hosts are known by one address each, which is nobody else's.
+fn check_addresses(stations: &[Station], hosts: &[Host]) -> Result<(), Problem> {
+    let mut owners: Map<std::net::Ipv4Addr, &str> = Map::new();
+    for host in hosts {
+        if let Some(other) = owners.insert(host.address, &host.name) {
+            let message =
+                format!("hosts '{other}' and '{}' both have the address {}", host.name, host.address);
+            let station = stations.iter().find(|station| station.name == host.name);
+            let span = station.and_then(|station| station.section.as_ref()).map(|section| section.span);
+            let problem =
+                span.map_or(Problem::whole_file(message.clone()), |span| Problem::at(span, message));
+            return Err(problem.help("every host is known to the others by an address of its own"));
+        }
+    }
+    Ok(())
+}

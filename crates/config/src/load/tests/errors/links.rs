@@ -1,0 +1,208 @@
+use super::*;
+
+/// A file of two hosts, with these further sections.
+#[track_caller]
+fn links(text: &str, expected: &str, help: &str) {
+    check(
+        &format!("{GENERAL}\nhosts: {{ a: {{ processes: [] }}, b: {{ processes: [] }} }}\n{text}\n"),
+        expected,
+        help,
+    );
+}
+
+/// A link between a and b, with these further keys.
+#[track_caller]
+fn link(keys: &str, expected: &str, help: &str) {
+    links(&format!("links: [ {{ between: [a, b], {keys} }} ]"), expected, help);
+}
+
+#[test]
+fn ends_of_links() {
+    links("links: [ {} ]", "3:10 a link has no 'between'", "add between: [alice:eth1, bob:eth1]");
+    links("links: [ { between: [a] } ]", "3:21 a link has two ends", "write between: [alice:eth1, bob:eth1]");
+    links(
+        "routers: [router]\nlinks: [ { between: [a, rooter] } ]",
+        "4:25 there is no host, switch or router 'rooter'",
+        "did you mean 'router'?",
+    );
+    links(
+        "links: [ { between: [a, nobody] } ]",
+        "3:25 there is no host, switch or router 'nobody'",
+        "add it to hosts, switches or routers",
+    );
+    links(
+        "links: [ { between: [\"a:eth0/1\", b] } ]",
+        "3:22 'eth0/1' cannot be the name of an interface",
+        "use up to 15 letters and digits, such as eth1",
+    );
+    links(
+        "links: [ { between: [\"a:lo\", b] } ]",
+        "3:22 'lo' is the loopback interface of host 'a'",
+        "write a:eth1",
+    );
+    links(
+        "links: [ { between: [\"a:x\", b] }, { between: [\"a:x\", b] } ]",
+        "3:47 'a:x' is at the end of link 'a:x-b:eth0' already",
+        "name another interface, or leave the name out",
+    );
+    links(
+        "links: [ { name: l, between: [a, b] }, { name: l, between: [a, b] } ]",
+        "3:48 there are two links with the name 'l'",
+        "give one of them another name",
+    );
+    links(
+        "links: [ { between: [a, b], name: \"l*\" } ]",
+        "3:10 a link's name must not be empty or have a '*'",
+        "",
+    );
+}
+
+#[test]
+fn nodes_have_names_of_their_own() {
+    links(
+        "switches: [a]\nlinks: [ { between: [a, b] } ]",
+        "3:12 there is something else with the name 'a'",
+        "give the switch another name",
+    );
+    links(
+        "routers: [R1]\nlinks: [ { between: [a, b] } ]",
+        "3:11 'R' cannot be part of a router's name",
+        "use a-z, 0-9, '-' and '.', such as 'r1'",
+    );
+    links(
+        "switches: { s: { aging: 3 s } }\nlinks: [ { between: [a, b] } ]",
+        "3:18 'aging' is not a key of switch 's'",
+        "did you mean 'ageing'?",
+    );
+    let off = "hosts: { a: { processes: [] }, b: { processes: [] }, c: { processes: [] } }";
+    let text = format!("{GENERAL}\n{off}\nlinks: [ {{ between: [a, b] }} ]\n");
+    check(&text, "2:54 host 'c' is at the end of no link", "add it to one: links: [ { between: [c, ...] } ]");
+}
+
+#[test]
+fn what_links_are_like() {
+    link(
+        "rate: fast",
+        "3:35 'rate': \"fast\" is not a bandwidth",
+        "write a number and a unit, such as \"100 Mbit\"",
+    );
+    link("jitter: 1 ms", "3:37 the jitter of a link must be less than its latency", "");
+    link("mtu: 40", "3:34 'mtu' must be at least 68, not 40", "");
+    link("cost: 0", "3:35 'cost' must not be 0", "");
+    link(
+        "queue: { packets: 3, bytes: 4 KB }",
+        "3:36 a queue is bounded in one way",
+        "write { packets: 100 }, { bytes: 64 KB } or { codel: { packets: 1000 } }",
+    );
+    link(
+        "reverse: { mtu: 5 }",
+        "3:40 'mtu' is not a key of 'reverse'",
+        "valid keys are rate, latency, jitter, packet_loss, queue, overhead",
+    );
+    link(
+        "bandwidth: 5 Mbit",
+        "3:29 'bandwidth' is not a key of a link",
+        "valid keys are name, between, mtu, cost, reverse, rate, latency, jitter, packet_loss, queue, overhead",
+    );
+}
+
+#[track_caller]
+fn host(keys: &str, expected: &str, help: &str) {
+    let text = format!(
+        "{GENERAL}\nhosts:\n  a:\n    processes: []\n    {keys}\n  b: {{ processes: [] }}\nlinks: [ {{ between: [a, b] }} ]\n"
+    );
+    check(&text, expected, help);
+}
+
+#[test]
+fn interfaces_and_routes() {
+    host("interfaces: { eth1: 10.0.0.1/24 }", "5:19 no link ends at 'a:eth1'", "did you mean 'eth0'?");
+    host(
+        "interfaces: { eth0: 10.0.0.1 }",
+        "5:25 '10.0.0.1' is not an IPv4 address with the length of its network",
+        "write it such as 10.0.1.1/24",
+    );
+    host(
+        "interfaces: { eth0: 10.0.0.0/24 }",
+        "5:25 10.0.0.0 stands for the whole network 10.0.0.0/24, not for one interface",
+        "take another address of it, such as 10.0.0.1",
+    );
+    host(
+        "interfaces: { eth0: 127.0.0.1/8 }",
+        "5:25 no interface can have the address 127.0.0.1: it is a loopback address",
+        "",
+    );
+    host(
+        "interfaces: { eth0: { mac: \"01:00:00:00:00:00\" } }",
+        "5:32 '01:00:00:00:00:00' is the address of a group",
+        "the first byte of an interface's address is even, such as 02",
+    );
+    host(
+        "routes: [ { to: 10.9.0.0/16, via: 172.16.0.1 } ]",
+        "5:39 172.16.0.1 is on no network of this node's interfaces",
+        "a next hop must be reached without another one",
+    );
+    host(
+        "routes: [ { to: 10.9.0.1/16, dev: eth0 } ]",
+        "5:21 10.9.0.1/16 is an address within a network",
+        "write 10.9.0.0/16",
+    );
+    host(
+        "routes: [ { to: default } ]",
+        "5:15 this route leads nowhere",
+        "add via or dev: { to: 10.0.2.0/24, via: 10.0.1.254 }",
+    );
+    host(
+        "routes: [ { to: default, dev: eth9 } ]",
+        "5:35 no link ends at an interface 'eth9' of this node",
+        "did you mean 'eth0'?",
+    );
+    host(
+        "ip_addr: 10.0.0.1",
+        "5:5 'ip_addr' concerns the graph, where host 'a' is not",
+        "give addresses under 'interfaces' and rates to links",
+    );
+    host(
+        "network_node_id: 0",
+        "5:5 there is no section 'network', so no graph to be attached to",
+        "leave 'network_node_id' out, or add network: { graph: { type: 1_gbit_switch } }",
+    );
+    let both = "interfaces: { eth0: 10.7.0.1/24 }";
+    check(
+        &format!(
+            "{GENERAL}\nhosts:\n  a: {{ processes: [], {both} }}\n  b: {{ processes: [], {both} }}\nlinks: [ {{ between: [a, b] }} ]\n"
+        ),
+        "4:35 'a:eth0' and 'b:eth0' both have the address 10.7.0.1",
+        "they are on one network: give one of them another address",
+    );
+}
+
+#[track_caller]
+fn event(text: &str, expected: &str, help: &str) {
+    links(
+        &format!("links: [ {{ name: wire, between: [a, b] }} ]\nevents:\n- {{ at: 1 s, {text} }}"),
+        expected,
+        help,
+    );
+}
+
+#[test]
+fn events_about_links() {
+    event("link_down: wir", "5:25 there is no link 'wir'", "did you mean 'wire'?");
+    event("link_down: \"x*\"", "5:25 there is no link 'x*'", "links have names such as 'wire'");
+    event(
+        "link_down: [a, b]",
+        "5:26 host 'a' is not on the graph: it has links only",
+        "name a link, such as link_change: { link: NAME }",
+    );
+    event(
+        "bandwidth: a, up: 5 Mbit",
+        "5:25 host 'a' is not on the graph: it has links only",
+        "name a link, such as link_change: { link: NAME }",
+    );
+    event("link_down: { link: wire, from: c }", "5:45 there is no host 'c'", "the hosts are a, b");
+    let graph = format!(
+        "{GENERAL}\n{NETWORK}\n{HOSTS}\nevents:\n- {{ at: 1 s, link_change: [a, a], rate: 5 Mbit }}\n"
+    );
+    check(&graph, "5:41 only links have a rate", "the event 'bandwidth' changes that of hosts on the graph");
+}

@@ -1,0 +1,159 @@
+//! Explicit topologies: switches, routers, and the links between named interfaces.
+
+use crate::model::Experiment;
+use belljar_base::{HostId, SimDuration};
+use belljar_net::{InterfaceAddress, Prefix, QueueConfig};
+use std::net::Ipv4Addr;
+
+/// Everything of the network that is not the graph.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Topology {
+    /// The switches in the order of their names. Their node ids follow those of the hosts.
+    pub switches: Vec<Switch>,
+    /// The routers in the order of their names. Their node ids follow those of the switches.
+    pub routers: Vec<Router>,
+    /// The links in the order of the file.
+    pub links: Vec<Link>,
+    /// Whether the frames of switches and routers are captured.
+    pub pcap_enabled: bool,
+    /// How many bytes of each frame a capture keeps.
+    pub pcap_capture_size: u64,
+}
+
+/// A learning switch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Switch {
+    /// Its name.
+    pub name: String,
+    /// After how long without a frame a station is forgotten.
+    pub ageing: SimDuration,
+    /// Its ports.
+    pub ports: Vec<Interface>,
+}
+
+/// A router.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Router {
+    /// Its name.
+    pub name: String,
+    /// Its interfaces.
+    pub interfaces: Vec<Interface>,
+    /// How it finds its routes.
+    pub routing: Routing,
+}
+
+/// Where a host or router has its routes from, besides its own networks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Routing {
+    /// Whether shortest paths over the links give it routes.
+    pub computed: bool,
+    /// Routes of the experiment file.
+    pub routes: Vec<StaticRoute>,
+}
+
+/// A route of the experiment file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StaticRoute {
+    /// Where to.
+    pub to: Prefix,
+    /// The next routers; flows spread over several. None: the destination is on the link of `device`.
+    pub via: Vec<Ipv4Addr>,
+    /// The interface's number among the node's, where `via` is empty.
+    pub device: Option<usize>,
+    /// Less is better.
+    pub metric: u32,
+}
+
+/// An interface at the end of a link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interface {
+    /// Its name, unique on its node.
+    pub name: String,
+    /// Its hardware address, if the file says so.
+    pub mac: Option<[u8; 6]>,
+    /// Its addresses, given or assigned; a switch's port has none.
+    pub addresses: Vec<InterfaceAddress>,
+    /// Its link, by its place among all links.
+    pub link: usize,
+    /// Which end of it: 0 or 1.
+    pub end: usize,
+}
+
+/// A link between two interfaces.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// Its name, unique.
+    pub name: String,
+    /// Its ends.
+    pub ends: [LinkEnd; 2],
+    /// The longest IP packet that it carries.
+    pub mtu: usize,
+    /// What using it costs a shortest path.
+    pub cost: u32,
+}
+
+/// An end of a link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkEnd {
+    /// Whose it is: a host, a switch or a router.
+    pub node: HostId,
+    /// The number of the interface among those of the node that are on links.
+    pub port: usize,
+    /// The direction from here to the other end.
+    pub line: Line,
+}
+
+/// One direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line {
+    /// Bits per second; `None` is unlimited.
+    pub rate: Option<u64>,
+    /// How long the last bit travels.
+    pub latency: SimDuration,
+    /// How much more or less that may be.
+    pub jitter: SimDuration,
+    /// The probability that a frame is lost.
+    pub loss: f64,
+    /// What waits to be sent.
+    pub queue: QueueConfig,
+    /// Bytes that each frame takes on the wire besides its own.
+    pub overhead: u64,
+}
+
+impl Default for Line {
+    fn default() -> Line {
+        Line {
+            rate: Some(1_000_000_000),
+            latency: SimDuration::from_micros(10),
+            jitter: SimDuration::ZERO,
+            loss: 0.0,
+            queue: QueueConfig::default(),
+            overhead: 0,
+        }
+    }
+}
+
+impl Experiment {
+    /// The name of a host, switch or router.
+    pub fn node_name(&self, id: HostId) -> &str {
+        let (hosts, switches) = (self.hosts.len(), self.topology.switches.len());
+        match id.index() {
+            n if n < hosts => &self.hosts[n].name,
+            n if n < hosts + switches => &self.topology.switches[n - hosts].name,
+            n => &self.topology.routers[n - hosts - switches].name,
+        }
+    }
+    /// The interfaces of a host, switch or router that are on links.
+    pub fn node_interfaces(&self, id: HostId) -> &[Interface] {
+        let (hosts, switches) = (self.hosts.len(), self.topology.switches.len());
+        match id.index() {
+            n if n < hosts => &self.hosts[n].interfaces,
+            n if n < hosts + switches => &self.topology.switches[n - hosts].ports,
+            n => &self.topology.routers[n - hosts - switches].interfaces,
+        }
+    }
+    /// How many hosts, switches and routers there are.
+    pub fn node_count(&self) -> usize {
+        self.hosts.len() + self.topology.switches.len() + self.topology.routers.len()
+    }
+}

@@ -1,0 +1,357 @@
+//! Interfaces at the ends of links: frames out, with the hardware address of the next hop, and frames in;
+//! ARP; and passing packets of others on.
+
+use super::interface::Attachment;
+use super::ip::icmp;
+use super::{LO, NetStack};
+use crate::host::{Departure, Host};
+use crate::timer::{TimerAction, TimerId};
+use belljar_base::SimTime;
+use belljar_net::forward::{self, Refusal};
+use belljar_net::neighbour::NeighbourEvent;
+use belljar_net::router::{arp_frame, arp_reply, arp_request, framed};
+use belljar_net::routes::RouteKind;
+use belljar_net::{DropReason, Nic, NicConfig, NicEvent, Packet};
+use belljar_wire::arp;
+use belljar_wire::ethernet::{self, Address, Frame, ethertype};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+/// An interface at the end of a link, as the experiment has it.
+#[derive(Clone, Debug)]
+pub struct LinkConfig {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its hardware address.
+    pub mac: [u8; 6],
+    /// The longest IP packet that it carries.
+    pub mtu: usize,
+    /// Its addresses.
+    pub addresses: Vec<belljar_net::InterfaceAddress>,
+    /// Its queue and how fast it sends.
+    pub nic: NicConfig,
+    /// Whether the link is there at the start.
+    pub carrier: bool,
+}
+
+/// The queue before a link.
+#[derive(Debug)]
+pub struct LinkPort {
+    /// Packets on their way out.
+    pub nic: Nic,
+    timer: Option<TimerId>,
+}
+
+impl LinkPort {
+    /// An idle one.
+    pub fn new(config: &LinkConfig) -> LinkPort {
+        let mut nic = Nic::new(&config.nic);
+        if !config.carrier {
+            nic.set_carrier(SimTime::ZERO, false);
+        }
+        LinkPort { nic, timer: None }
+    }
+}
+
+impl NetStack {
+    /// The number of the interface at a link's end.
+    pub fn link_interface(&self, link: usize) -> usize {
+        self.interfaces.len() - self.links.len() + link
+    }
+
+    /// Whether an address stands for all stations on the link of an interface.
+    fn is_broadcast_on(&self, interface: usize, ip: Ipv4Addr) -> bool {
+        let own = &self.interfaces[interface].addresses;
+        ip.is_broadcast() || own.iter().any(|own| own.network().broadcast() == Some(ip))
+    }
+}
+
+/// The hardware address of an IPv4 multicast group (RFC 1112, section 6.4).
+fn group_address(group: Ipv4Addr) -> Address {
+    let [_, b, c, d] = group.octets();
+    Address([0x01, 0x00, 0x5e, b & 0x7f, c, d])
+}
+
+impl Host {
+    /// Sends an IPv4 packet over a link to `gateway`, or where it goes to. False if it is lost now; it may
+    /// have to wait for the answer of its neighbour.
+    pub(super) fn link_output(
+        &mut self,
+        interface: usize,
+        gateway: Option<Ipv4Addr>,
+        packet: Packet,
+    ) -> bool {
+        if packet.len() < 20 || packet.bytes()[0] >> 4 != 4 {
+            return false;
+        }
+        let next = gateway.unwrap_or_else(|| forward::destination(packet.bytes()));
+        let (to, packet) = if next.is_multicast() {
+            (group_address(next), packet)
+        } else if self.net.is_broadcast_on(interface, next) {
+            (Address::BROADCAST, packet)
+        } else {
+            match self.net.neighbours.resolve(self.clock.now(), interface, next, packet) {
+                Some(known) => known,
+                None => return true,
+            }
+        };
+        self.send_frame(interface, to, packet)
+    }
+
+    /// Queues a packet with its header; false if the queue is full.
+    fn send_frame(&mut self, interface: usize, to: Address, packet: Packet) -> bool {
+        let own = Address(self.net.interfaces[interface].mac);
+        self.send_framed(interface, framed(packet, to, own, ethertype::IPV4))
+    }
+
+    fn send_framed(&mut self, interface: usize, frame: Packet) -> bool {
+        let now = self.clock.now();
+        match self.net.interfaces[interface].attachment {
+            Attachment::Link(link) => self.net.links[link].nic.send(now, frame).is_ok(),
+            _ => false,
+        }
+    }
+
+    /// Does what the neighbour cache asks for.
+    pub(super) fn neighbour_events(&mut self) {
+        while let Some(event) = self.net.neighbours.poll() {
+            match event {
+                NeighbourEvent::Ask { interface, target, to, source } => {
+                    self.ask(interface, target, to, source)
+                }
+                NeighbourEvent::Send { interface, to, packets } => {
+                    for packet in packets {
+                        let (cookie, len) = (packet.cookie(), packet.len());
+                        if !self.send_frame(interface, to, packet) {
+                            self.packet_lost(cookie, len);
+                        }
+                    }
+                }
+                NeighbourEvent::Failed { packets, .. } => {
+                    for packet in packets {
+                        self.refuse(packet.bytes(), Refusal::HostUnreachable);
+                        self.packet_lost(packet.cookie(), packet.len());
+                    }
+                }
+                NeighbourEvent::Overflow { packet } => self.packet_lost(packet.cookie(), packet.len()),
+            }
+        }
+    }
+
+    /// Asks who has an address, from that of a packet that waits, or from one of the same network.
+    fn ask(&mut self, interface: usize, target: Ipv4Addr, to: Option<Address>, source: Option<Ipv4Addr>) {
+        let source = source.filter(|source| self.net.interface_of(*source).is_some());
+        let Some(source) = source.or_else(|| self.net.source_on(interface, target)) else { return };
+        let own = Address(self.net.interfaces[interface].mac);
+        let question = arp_request(own, source, target);
+        let frame = arp_frame(to.unwrap_or(Address::BROADCAST), &question);
+        self.send_framed(interface, Packet::new(frame));
+    }
+
+    /// The neighbours' next time-out and those of the links' queues.
+    pub(super) fn flush_links(&mut self) {
+        self.neighbour_events();
+        for link in 0..self.net.links.len() {
+            self.flush_link(link);
+        }
+        self.neighbour_events();
+        for link in 0..self.net.links.len() {
+            let interface = self.net.link_interface(link);
+            let port = &mut self.net.links[link];
+            let next = port.nic.next_event();
+            if port.timer.map(TimerId::at) != next {
+                if let Some(timer) = port.timer.take() {
+                    self.timers.cancel(timer);
+                }
+                port.timer = next.map(|at| self.timers.add(at, TimerAction::Interface(interface)));
+            }
+        }
+        let next = self.net.neighbours.next_timeout();
+        if self.net.neighbour_timer.map(TimerId::at) != next {
+            if let Some(timer) = self.net.neighbour_timer.take() {
+                self.timers.cancel(timer);
+            }
+            self.net.neighbour_timer = next.map(|at| self.timers.add(at, TimerAction::Neighbours));
+        }
+    }
+
+    fn flush_link(&mut self, link: usize) {
+        let (now, interface) = (self.clock.now(), self.net.link_interface(link));
+        while let Some((at, event)) = self.net.links[link].nic.poll(now) {
+            match event {
+                NicEvent::Transmit { packet, departs } => {
+                    self.capture(at, interface, &packet);
+                    self.departures.push(Departure { at: departs, link: Some(link), packet });
+                }
+                // The sender counts IP packets.
+                NicEvent::Sent { cookie, bytes } => self.packet_lost(cookie, bytes - ethernet::HEADER_LEN),
+                NicEvent::Receive { .. } => {}
+            }
+        }
+    }
+
+    /// The timer of a link's queue has fired.
+    pub(super) fn link_timer(&mut self, link: usize) {
+        self.net.links[link].timer = None;
+    }
+
+    /// A neighbour must be asked, or given up.
+    pub(crate) fn neighbour_timer(&mut self) {
+        self.net.neighbour_timer = None;
+        self.net.neighbours.on_timeout(self.clock.now());
+        self.flush_network();
+    }
+
+    /// A frame has come in by a link.
+    pub(super) fn frame_arrived(&mut self, link: usize, packet: Packet) {
+        let interface = self.net.link_interface(link);
+        let nic = &mut self.net.links[link].nic;
+        if self.is_down {
+            return nic.count_drop(DropReason::HostDown);
+        }
+        if !self.net.interfaces[interface].up {
+            return nic.count_drop(DropReason::LinkDown);
+        }
+        nic.count_received(packet.len());
+        self.capture(self.clock.now(), interface, &packet);
+        let Ok(frame) = Frame::new_checked(packet.bytes()) else {
+            self.net.counters.malformed += 1;
+            return;
+        };
+        let to_many = frame.dst().is_multicast();
+        if !to_many && frame.dst().0 != self.net.interfaces[interface].mac {
+            return self.recycle_buffer(packet.into_bytes());
+        }
+        match frame.ethertype() {
+            ethertype::ARP => {
+                self.arp_input(interface, frame.payload());
+                self.recycle_buffer(packet.into_bytes());
+            }
+            ethertype::IPV4 => {
+                let mut bytes = packet.into_bytes();
+                bytes.drain(..ethernet::HEADER_LEN);
+                self.net.arrived_as_one = !to_many;
+                self.ip_input(interface, bytes);
+            }
+            _ => self.recycle_buffer(packet.into_bytes()),
+        }
+        self.flush_network();
+    }
+
+    /// `arp_process` of Linux.
+    fn arp_input(&mut self, interface: usize, payload: &[u8]) {
+        let heard = arp::Packet::new_checked(payload).ok().and_then(|packet| arp::Repr::parse(&packet).ok());
+        let Some(heard) = heard else {
+            self.net.counters.malformed += 1;
+            return;
+        };
+        let (ip, mac) = (heard.sender_protocol, heard.sender_hardware);
+        let for_us = self.net.interface_of(heard.target_protocol).is_some_and(|own| own != LO);
+        let reply = heard.operation == arp::Operation::Reply;
+        let now = self.clock.now();
+        if !ip.is_unspecified() {
+            // A reply to all is said in passing.
+            let solicited = reply && for_us;
+            self.net.neighbours.learn(now, interface, ip, mac, solicited, for_us && !reply);
+        }
+        if for_us && !reply {
+            let answer = arp_reply(&heard, Address(self.net.interfaces[interface].mac));
+            self.send_framed(interface, Packet::new(arp_frame(mac, &answer)));
+        }
+    }
+
+    /// Passes a packet on that is not for this host, as a router does.
+    pub(super) fn ip_forward(&mut self, interface: usize, mut bytes: Vec<u8>) {
+        let total = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
+        bytes.truncate(total);
+        let (from, to) = (forward::source(&bytes), forward::destination(&bytes));
+        let no_host =
+            from.is_unspecified() || from.is_loopback() || from.is_multicast() || from.is_broadcast();
+        if no_host || to.is_loopback() || !self.net.arrived_as_one || self.net.is_broadcast_on(interface, to)
+        {
+            self.net.counters.not_for_us += 1;
+            return self.recycle_buffer(bytes);
+        }
+        if bytes[8] <= 1 {
+            self.refuse(&bytes, Refusal::TimeExceeded);
+            return self.recycle_buffer(bytes);
+        }
+        let hash = forward::flow_hash(self.net.flow_key, &bytes);
+        let interfaces = &self.net.interfaces;
+        let usable = |hop: &belljar_net::routes::NextHop| interfaces.get(hop.interface).is_some_and(|i| i.up);
+        let refusal = match self.net.routes.lookup(to, hash, usable) {
+            Some((_, Some(hop))) => {
+                let mtu = self.net.mtu(hop.interface);
+                if bytes.len() <= mtu || forward::may_fragment(&bytes) {
+                    forward::count_hop(&mut bytes);
+                    self.net.counters.forwarded += 1;
+                    return self.forward_by(hop.interface, hop.gateway, bytes);
+                }
+                Some(Refusal::FragmentationNeeded(mtu as u16))
+            }
+            Some((route, None)) => match route.kind {
+                RouteKind::Blackhole => None,
+                RouteKind::Prohibit => Some(Refusal::Prohibited),
+                _ => Some(Refusal::HostUnreachable),
+            },
+            None => Some(Refusal::NetworkUnreachable),
+        };
+        if let Some(why) = refusal {
+            self.refuse(&bytes, why);
+        }
+        self.recycle_buffer(bytes);
+    }
+
+    fn forward_by(&mut self, interface: usize, gateway: Option<Ipv4Addr>, bytes: Vec<u8>) {
+        let mtu = self.net.mtu(interface);
+        if bytes.len() <= mtu {
+            self.transmit(interface, gateway, bytes, 0);
+            return;
+        }
+        let mut pieces = Vec::new();
+        forward::fragment(&bytes, mtu, |piece| pieces.push(piece));
+        for piece in pieces {
+            self.transmit(interface, gateway, piece, 0);
+        }
+    }
+
+    /// Tells the sender of a packet, this host perhaps, why it went no further.
+    pub(super) fn refuse(&mut self, packet: &[u8], why: Refusal) {
+        let Some(mut message) = forward::refusal_message(packet, why) else { return };
+        let to = forward::source(packet).into();
+        let Ok(route) = self.net.route(to, None, None) else { return };
+        self.send_icmp_by(route, icmp::ERROR_TOS, &mut message);
+    }
+
+    /// A link loses its carrier, and with it its neighbours, or finds it.
+    pub fn set_carrier(&mut self, link: usize, carrier: bool) {
+        let interface = self.net.link_interface(link);
+        self.config.links[link].carrier = carrier;
+        self.net.links[link].nic.set_carrier(self.clock.now(), carrier);
+        self.net.interfaces[interface].carrier = carrier;
+        if !self.is_down {
+            if !carrier {
+                self.net.neighbours.flush(interface, false);
+            }
+            self.link_changed(interface);
+            self.flush_network();
+        }
+    }
+
+    /// Changes how fast a link sends, in bits per second; `None` is unlimited.
+    pub fn set_link_rate(&mut self, link: usize, rate: Option<u64>) {
+        self.config.links[link].nic.bandwidth_up = rate;
+        self.net.links[link].nic.set_bandwidths(self.clock.now(), rate, None);
+        if !self.is_down {
+            self.flush_network();
+        }
+    }
+
+    /// Replaces the routes that the experiment has computed for this host.
+    pub fn set_routes(&mut self, routes: Vec<super::InitialRoute>) {
+        self.config.routes = routes;
+        if !self.is_down {
+            self.net.replace_computed(&self.config.routes);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What a router does to IPv4 packets (RFC 1812), as functions of bytes: counting hops, cutting to
+//! size, telling senders why a packet went no further, and spreading flows.
+
+use belljar_wire::checksum;
+use siphasher::sip::SipHasher13;
+use std::hash::Hasher;
+use std::net::Ipv4Addr;
+
+/// The length of an IPv4 header without options.
+const HEADER_LEN: usize = 20;
+const ICMP_HEADER_LEN: usize = 8;
+const MORE_FRAGMENTS: u16 = 0x2000;
+const DONT_FRAGMENT: u16 = 0x4000;
+const OFFSET: u16 = 0x1fff;
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+/// RFC 1812, section 4.3.2.3: "as much of the original datagram as possible without the length of the
+/// ICMP datagram exceeding 576 bytes".
+const MAX_ERROR: usize = 576;
+
+/// Why a packet goes no further, as ICMP says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No route leads to its network.
+    NetworkUnreachable,
+    /// The host does not answer.
+    HostUnreachable,
+    /// Nothing speaks its protocol.
+    ProtocolUnreachable,
+    /// Nothing listens at its port.
+    PortUnreachable,
+    /// It is too long for a link with this MTU, and must not be cut.
+    FragmentationNeeded(u16),
+    /// A route forbids it.
+    Prohibited,
+    /// It has made too many hops.
+    TimeExceeded,
+}
+
+impl Refusal {
+    /// Type, code and the last two bytes of the header.
+    pub fn icmp(self) -> (u8, u8, u16) {
+        match self {
+            Refusal::NetworkUnreachable => (3, 0, 0),
+            Refusal::HostUnreachable => (3, 1, 0),
+            Refusal::ProtocolUnreachable => (3, 2, 0),
+            Refusal::PortUnreachable => (3, 3, 0),
+            Refusal::FragmentationNeeded(mtu) => (3, 4, mtu),
+            Refusal::Prohibited => (3, 13, 0),
+            Refusal::TimeExceeded => (11, 0, 0),
+        }
+    }
+}
+
+/// The 16-bit word at `at`.
+fn word(packet: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([packet[at], packet[at + 1]])
+}
+
+/// The source address of an IPv4 packet.
+pub fn source(packet: &[u8]) -> Ipv4Addr {
+    Ipv4Addr::new(packet[12], packet[13], packet[14], packet[15])
+}
+
+/// The destination address of an IPv4 packet.
+pub fn destination(packet: &[u8]) -> Ipv4Addr {
+    Ipv4Addr::new(packet[16], packet[17], packet[18], packet[19])
+}
+
+/// Counts a hop; false if it was the last one. The checksum is adjusted (RFC 1141).
+pub fn count_hop(packet: &mut [u8]) -> bool {
+    if packet[8] <= 1 {
+        return false;
+    }
+    packet[8] -= 1;
+    let (sum, carry) = word(packet, 10).overflowing_add(0x100);
+    let sum = sum + u16::from(carry);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    true
+}
+
+/// Whether a packet may be cut into fragments.
+pub fn may_fragment(packet: &[u8]) -> bool {
+    word(packet, 6) & DONT_FRAGMENT == 0
+}
+
+/// Cuts a packet, which may be a fragment itself, so that no piece is longer than `mtu`. Options are
+/// repeated in the first piece only.
+pub fn fragment(packet: &[u8], mtu: usize, mut piece: impl FnMut(Vec<u8>)) {
+    let header_len = usize::from(packet[0] & 0xf) * 4;
+    let total = usize::from(word(packet, 2));
+    let (offset, flags) = (word(packet, 6) & OFFSET, word(packet, 6) & !OFFSET);
+    let payload = &packet[header_len..total];
+    let mut done = 0;
+    while done < payload.len() {
+        let header = if done == 0 { header_len } else { HEADER_LEN };
+        let step = (mtu.saturating_sub(header) & !7).max(8);
+        let part = &payload[done..payload.len().min(done + step)];
+        let mut bytes = Vec::with_capacity(header + part.len());
+        bytes.extend_from_slice(&packet[..header]);
+        bytes.extend_from_slice(part);
+        let last = done + part.len() == payload.len();
+        let more = if last { 0 } else { MORE_FRAGMENTS };
+        bytes[0] = 0x40 | (header / 4) as u8;
+        let len = bytes.len() as u16;
+        bytes[2..4].copy_from_slice(&len.to_be_bytes());
+        let place = flags | more | (offset + (done / 8) as u16);
+        bytes[6..8].copy_from_slice(&place.to_be_bytes());
+        bytes[10..12].fill(0);
+        let sum = checksum::internet(&bytes[..header]);
+        bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+        piece(bytes);
+        done += part.len();
+    }
+}
+
+/// The ICMP message, without IP header, that tells the sender of `packet` why it went no further; `None` if
+/// nobody may be told (RFC 1122, section 3.2.2): about an ICMP error, a fragment but the first, or what
+/// comes from no single host.
+pub fn refusal_message(packet: &[u8], why: Refusal) -> Option<Vec<u8>> {
+    let header_len = usize::from(packet[0] & 0xf) * 4;
+    let source = source(packet);
+    let answers_error =
+        packet[9] == ICMP && !matches!(packet.get(header_len), Some(0 | 8 | 13 | 14 | 15 | 16 | 17 | 18));
+    let no_host =
+        source.is_unspecified() || source.is_broadcast() || source.is_multicast() || source.is_loopback();
+    if answers_error || no_host || word(packet, 6) & OFFSET != 0 {
+        return None;
+    }
+    let (kind, code, extra) = why.icmp();
+    let total = usize::from(word(packet, 2)).min(packet.len());
+    let quoted = &packet[..total.min(MAX_ERROR - HEADER_LEN - ICMP_HEADER_LEN)];
+    let mut message = vec![kind, code, 0, 0, 0, 0];
+    message.extend_from_slice(&extra.to_be_bytes());
+    message.extend_from_slice(quoted);
+    let sum = checksum::internet(&message);
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    Some(message)
+}
+
+/// A number that is the same for all packets of a flow: addresses, protocol and, where they are in
+/// every packet, ports. `key` makes it another on each router.
+pub fn flow_hash(key: u64, packet: &[u8]) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(key, 0);
+    hasher.write(&packet[12..20]);
+    hasher.write_u8(packet[9]);
+    let header_len = usize::from(packet[0] & 0xf) * 4;
+    let whole = word(packet, 6) & (MORE_FRAGMENTS | OFFSET) == 0;
+    if let (TCP | UDP, true, Some(ports)) = (packet[9], whole, packet.get(header_len..header_len + 4)) {
+        hasher.write(ports);
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(payload: usize, flags: u16) -> Vec<u8> {
+        let mut bytes = vec![0; HEADER_LEN + payload];
+        let len = bytes.len() as u16;
+        bytes[0] = 0x45;
+        bytes[2..4].copy_from_slice(&len.to_be_bytes());
+        bytes[6..8].copy_from_slice(&flags.to_be_bytes());
+        (bytes[8], bytes[9]) = (3, UDP);
+        bytes[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 9, 2]);
+        let sum = checksum::internet(&bytes[..HEADER_LEN]);
+        bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+        (HEADER_LEN..bytes.len()).for_each(|n| bytes[n] = n as u8);
+        bytes
+    }
+
+    #[test]
+    fn hops_are_counted_and_the_checksum_holds() {
+        // All checksums, among them those that carry.
+        for id in 0..=u16::MAX {
+            let mut bytes = packet(0, 0);
+            bytes[4..6].copy_from_slice(&id.to_be_bytes());
+            bytes[10..12].fill(0);
+            let sum = checksum::internet(&bytes);
+            bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+            assert!(count_hop(&mut bytes));
+            assert_eq!(checksum::internet(&bytes), 0, "{id}");
+        }
+        let mut bytes = packet(0, 0);
+        assert!(count_hop(&mut bytes) && count_hop(&mut bytes) && !count_hop(&mut bytes));
+    }
+
+    #[test]
+    fn fragments_of_fragments_fit_together() {
+        let whole = packet(1_400, 0);
+        let mut pieces = Vec::new();
+        fragment(&whole, 700, |piece| fragment(&piece, 300, |piece| pieces.push(piece)));
+        let mut payload = Vec::new();
+        for (n, piece) in pieces.iter().enumerate() {
+            assert!(piece.len() <= 300 && checksum::internet(&piece[..HEADER_LEN]) == 0);
+            assert_eq!(usize::from(word(piece, 6) & OFFSET) * 8, payload.len());
+            assert_eq!(word(piece, 6) & MORE_FRAGMENTS != 0, n + 1 < pieces.len());
+            payload.extend_from_slice(&piece[HEADER_LEN..]);
+        }
+        assert_eq!(payload, whole[HEADER_LEN..]);
+        assert!(may_fragment(&whole) && !may_fragment(&packet(1, DONT_FRAGMENT)));
+    }
+
+    #[test]
+    fn errors_quote_the_packet_and_never_answer_errors() {
+        let message = refusal_message(&packet(1_000, 0), Refusal::FragmentationNeeded(900)).unwrap();
+        assert_eq!((message.len(), message[0], message[1], word(&message, 6)), (548 + 8, 3, 4, 900));
+        assert_eq!(checksum::internet(&message), 0);
+        let mut error = packet(8, 0);
+        (error[9], error[20]) = (ICMP, 11);
+        assert_eq!(refusal_message(&error, Refusal::TimeExceeded), None);
+        error[20] = 8;
+        assert!(refusal_message(&error, Refusal::TimeExceeded).is_some());
+        assert_eq!(refusal_message(&packet(8, 1), Refusal::TimeExceeded), None, "a later fragment");
+    }
+
+    #[test]
+    fn a_flow_is_told_by_its_ports_unless_it_is_cut() {
+        let (one, mut other) = (packet(8, 0), packet(8, 0));
+        other[21] ^= 1;
+        assert_ne!(flow_hash(1, &one), flow_hash(1, &other));
+        assert_ne!(flow_hash(1, &one), flow_hash(2, &one));
+        let (one, mut other) = (packet(8, MORE_FRAGMENTS), packet(8, MORE_FRAGMENTS));
+        other[21] ^= 1;
+        assert_eq!(flow_hash(1, &one), flow_hash(1, &other));
+    }
+}

@@ -1,0 +1,362 @@
+//! The neighbour cache: which hardware address has the next hop of a packet, found by ARP with the states
+//! and times of Linux (`net/core/neighbour.c`, arp(7)).
+//!
+//! A packet for a neighbour that is not known waits while it is asked for, three times with a second
+//! between; then it has failed, and so have the packets. An answer holds for about half a minute. After
+//! that the address is used on, but whoever uses it has it confirmed: five seconds later the neighbour
+//! is asked itself.
+//!
+//! After each call take what is to be done from [`Neighbours::poll`]; call
+//! [`Neighbours::on_timeout`] at [`Neighbours::next_timeout`].
+
+use crate::Packet;
+use belljar_base::{Map, Set, SimDuration, SimTime, Stream};
+use belljar_wire::ethernet::Address;
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+
+/// `retrans_time_ms`.
+const RETRANS_TIME: SimDuration = SimDuration::from_secs(1);
+/// `base_reachable_time_ms`; a half more or less, drawn once.
+const BASE_REACHABLE_TIME: SimDuration = SimDuration::from_secs(30);
+/// `delay_first_probe_time`.
+const DELAY_PROBE_TIME: SimDuration = SimDuration::from_secs(5);
+/// `mcast_solicit` and `ucast_solicit`.
+const SOLICIT: u8 = 3;
+/// `unres_qlen`: packets that wait for one neighbour.
+const UNRESOLVED_PACKETS: usize = 101;
+
+/// What is known of a neighbour, `NUD_*` of rtnetlink(7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NeighbourState {
+    /// It is being asked for.
+    Incomplete,
+    /// It has answered not long ago.
+    Reachable,
+    /// It has not been heard of for a while.
+    Stale,
+    /// It is used; it will be asked unless it is heard of.
+    Delay,
+    /// It is being asked itself.
+    Probe,
+    /// It does not answer.
+    Failed,
+    /// The administrator says so.
+    Permanent,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum NeighbourEvent {
+    /// Ask who has an address.
+    Ask {
+        /// By this interface.
+        interface: usize,
+        /// The address.
+        target: Ipv4Addr,
+        /// Whom to ask; `None`: everybody.
+        to: Option<Address>,
+        /// The source of a packet that waits.
+        source: Option<Ipv4Addr>,
+    },
+    /// Send packets that have waited, in order.
+    Send {
+        /// By this interface.
+        interface: usize,
+        /// To this neighbour.
+        to: Address,
+        /// The packets.
+        packets: VecDeque<Packet>,
+    },
+    /// Give packets up: the neighbour does not answer.
+    Failed {
+        /// The interface that they were for.
+        interface: usize,
+        /// The packets.
+        packets: VecDeque<Packet>,
+    },
+    /// Give a packet up in silence: too many wait.
+    Overflow {
+        /// The packet.
+        packet: Packet,
+    },
+}
+
+#[derive(Debug)]
+struct Entry {
+    state: NeighbourState,
+    address: Address,
+    /// Requests sent in this state.
+    probes: u8,
+    used: SimTime,
+    confirmed: SimTime,
+    timer: Option<SimTime>,
+    waiting: VecDeque<Packet>,
+}
+
+/// A neighbour as it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// The interface by which it is reached.
+    pub interface: usize,
+    /// Its address.
+    pub ip: Ipv4Addr,
+    /// Its hardware address, if it is known.
+    pub address: Option<Address>,
+    /// What is known of it.
+    pub state: NeighbourState,
+}
+
+/// The neighbours of one host or router. See the [module](self).
+#[derive(Debug)]
+pub struct Neighbours {
+    entries: Map<(usize, Ipv4Addr), Entry>,
+    timers: Set<(SimTime, usize, Ipv4Addr)>,
+    reachable_time: SimDuration,
+    events: VecDeque<NeighbourEvent>,
+}
+
+impl Neighbours {
+    /// No neighbours. `stream` is drawn from once, for how long an answer holds.
+    pub fn new(stream: &mut Stream) -> Neighbours {
+        let half = BASE_REACHABLE_TIME.as_picos() / 2;
+        Neighbours {
+            entries: Map::new(),
+            timers: Set::new(),
+            reachable_time: SimDuration::from_picos(half + stream.below(2 * half)),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// The hardware address of `next`, with the packet for it; `None` if the packet has to wait, or has
+    /// just failed.
+    pub fn resolve(
+        &mut self,
+        now: SimTime,
+        interface: usize,
+        next: Ipv4Addr,
+        packet: Packet,
+    ) -> Option<(Address, Packet)> {
+        let key = (interface, next);
+        let entry = self.entries.entry(key).or_insert_with(|| Entry {
+            state: NeighbourState::Failed,
+            address: Address::default(),
+            probes: 0,
+            used: now,
+            confirmed: SimTime::ZERO,
+            timer: None,
+            waiting: VecDeque::new(),
+        });
+        entry.used = now;
+        match entry.state {
+            NeighbourState::Reachable
+            | NeighbourState::Delay
+            | NeighbourState::Probe
+            | NeighbourState::Permanent => return Some((entry.address, packet)),
+            NeighbourState::Stale => {
+                entry.state = NeighbourState::Delay;
+                let address = entry.address;
+                self.set_timer(key, Some(now + DELAY_PROBE_TIME));
+                return Some((address, packet));
+            }
+            NeighbourState::Incomplete => {
+                entry.waiting.push_back(packet);
+                if entry.waiting.len() > UNRESOLVED_PACKETS
+                    && let Some(packet) = entry.waiting.pop_front()
+                {
+                    self.events.push_back(NeighbourEvent::Overflow { packet });
+                }
+            }
+            NeighbourState::Failed => {
+                let source = source_of(&packet);
+                entry.state = NeighbourState::Incomplete;
+                entry.probes = 1;
+                entry.waiting.push_back(packet);
+                self.set_timer(key, Some(now + RETRANS_TIME));
+                self.events.push_back(NeighbourEvent::Ask { interface, target: next, to: None, source });
+            }
+        }
+        None
+    }
+
+    /// A neighbour has said what its address is: in answer (`solicited`), or in passing. What was said
+    /// in passing makes a new entry only if `create`.
+    pub fn learn(
+        &mut self,
+        now: SimTime,
+        interface: usize,
+        ip: Ipv4Addr,
+        address: Address,
+        solicited: bool,
+        create: bool,
+    ) {
+        let key = (interface, ip);
+        let Some(entry) = self.entries.get_mut(&key) else {
+            if create {
+                let entry = Entry {
+                    state: NeighbourState::Stale,
+                    address,
+                    probes: 0,
+                    used: now,
+                    confirmed: SimTime::ZERO,
+                    timer: None,
+                    waiting: VecDeque::new(),
+                };
+                self.entries.insert(key, entry);
+            }
+            return;
+        };
+        let same = entry.address == address && entry.state != NeighbourState::Incomplete;
+        match entry.state {
+            NeighbourState::Permanent => return,
+            // What has been confirmed is not less so because it is said again.
+            NeighbourState::Reachable | NeighbourState::Delay | NeighbourState::Probe
+                if same && !solicited =>
+            {
+                return;
+            }
+            _ => {}
+        }
+        entry.address = address;
+        entry.probes = 0;
+        let packets = std::mem::take(&mut entry.waiting);
+        let timer = match solicited {
+            true => {
+                entry.state = NeighbourState::Reachable;
+                entry.confirmed = now;
+                Some(now + self.reachable_time)
+            }
+            false => {
+                entry.state = NeighbourState::Stale;
+                None
+            }
+        };
+        self.set_timer(key, timer);
+        if !packets.is_empty() {
+            self.events.push_back(NeighbourEvent::Send { interface, to: address, packets });
+        }
+    }
+
+    /// The next thing to do.
+    pub fn poll(&mut self) -> Option<NeighbourEvent> {
+        self.events.pop_front()
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) has something to do.
+    pub fn next_timeout(&self) -> Option<SimTime> {
+        self.timers.first().map(|(at, ..)| *at)
+    }
+
+    /// Time has come to `now`.
+    pub fn on_timeout(&mut self, now: SimTime) {
+        while let Some((at, interface, ip)) = self.timers.first().copied().filter(|(at, ..)| *at <= now) {
+            self.entry_timer(at, (interface, ip));
+        }
+    }
+
+    fn entry_timer(&mut self, now: SimTime, key: (usize, Ipv4Addr)) {
+        let (interface, ip) = key;
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        let mut ask = |entry: &mut Entry| {
+            entry.probes += 1;
+            let to = (entry.state == NeighbourState::Probe).then_some(entry.address);
+            let source = entry.waiting.front().and_then(source_of);
+            self.events.push_back(NeighbourEvent::Ask { interface, target: ip, to, source });
+            Some(now + RETRANS_TIME)
+        };
+        let timer = match entry.state {
+            NeighbourState::Reachable if now < entry.used + DELAY_PROBE_TIME => {
+                entry.state = NeighbourState::Delay;
+                Some(now + DELAY_PROBE_TIME)
+            }
+            NeighbourState::Reachable => {
+                entry.state = NeighbourState::Stale;
+                None
+            }
+            NeighbourState::Delay => {
+                entry.state = NeighbourState::Probe;
+                entry.probes = 0;
+                ask(entry)
+            }
+            NeighbourState::Incomplete | NeighbourState::Probe if entry.probes < SOLICIT => ask(entry),
+            NeighbourState::Incomplete | NeighbourState::Probe => {
+                entry.state = NeighbourState::Failed;
+                let packets = std::mem::take(&mut entry.waiting);
+                if !packets.is_empty() {
+                    self.events.push_back(NeighbourEvent::Failed { interface, packets });
+                }
+                None
+            }
+            _ => None,
+        };
+        self.set_timer(key, timer);
+    }
+
+    fn set_timer(&mut self, key: (usize, Ipv4Addr), at: Option<SimTime>) {
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        if let Some(old) = std::mem::replace(&mut entry.timer, at) {
+            self.timers.remove(&(old, key.0, key.1));
+        }
+        if let Some(at) = at {
+            self.timers.insert((at, key.0, key.1));
+        }
+    }
+
+    /// Sets a neighbour by hand.
+    pub fn set(&mut self, interface: usize, ip: Ipv4Addr, address: Address, permanent: bool) {
+        self.remove(interface, ip);
+        let state = if permanent { NeighbourState::Permanent } else { NeighbourState::Stale };
+        let entry = Entry {
+            state,
+            address,
+            probes: 0,
+            used: SimTime::ZERO,
+            confirmed: SimTime::ZERO,
+            timer: None,
+            waiting: VecDeque::new(),
+        };
+        self.entries.insert((interface, ip), entry);
+    }
+    /// Forgets a neighbour; packets that wait for it have failed. False if there is none.
+    pub fn remove(&mut self, interface: usize, ip: Ipv4Addr) -> bool {
+        let key = (interface, ip);
+        self.set_timer(key, None);
+        let Some(entry) = self.entries.remove(&key) else { return false };
+        if !entry.waiting.is_empty() {
+            self.events.push_back(NeighbourEvent::Failed { interface, packets: entry.waiting });
+        }
+        true
+    }
+    /// Forgets all neighbours of an interface that has lost its carrier or goes down.
+    pub fn flush(&mut self, interface: usize, permanent_too: bool) {
+        let gone: Vec<(usize, Ipv4Addr)> = self
+            .entries
+            .range((interface, Ipv4Addr::UNSPECIFIED)..=(interface, Ipv4Addr::BROADCAST))
+            .filter(|(_, entry)| permanent_too || entry.state != NeighbourState::Permanent)
+            .map(|(key, _)| *key)
+            .collect();
+        for (interface, ip) in gone {
+            self.remove(interface, ip);
+        }
+    }
+    /// All neighbours, by interface and address.
+    pub fn iter(&self) -> impl Iterator<Item = Neighbour> {
+        self.entries.iter().map(|((interface, ip), entry)| Neighbour {
+            interface: *interface,
+            ip: *ip,
+            address: (!matches!(entry.state, NeighbourState::Incomplete | NeighbourState::Failed))
+                .then_some(entry.address),
+            state: entry.state,
+        })
+    }
+}
+
+/// The source address of an IPv4 packet.
+fn source_of(packet: &Packet) -> Option<Ipv4Addr> {
+    let octets: [u8; 4] = packet.bytes().get(12..16)?.try_into().ok()?;
+    Some(octets.into())
+}
+
+#[cfg(test)]
+#[path = "neighbour_tests.rs"]
+mod tests;

@@ -1,0 +1,120 @@
+use super::*;
+use belljar_base::Seed;
+
+const MAC: Address = Address([2, 0, 0, 0, 0, 9]);
+const OTHER: Address = Address([2, 0, 0, 0, 0, 8]);
+const IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+
+fn at(ms: u64) -> SimTime {
+    SimTime::from_nanos(ms * 1_000_000)
+}
+fn packet(cookie: u64) -> Packet {
+    let mut bytes = vec![0; 20];
+    bytes[12..16].copy_from_slice(&OWN.octets());
+    Packet::with_cookie(bytes, cookie)
+}
+fn neighbours() -> Neighbours {
+    Neighbours::new(&mut Seed(1).stream(&["neighbours"]))
+}
+/// What is to be done, shortened.
+fn events(n: &mut Neighbours) -> Vec<String> {
+    std::iter::from_fn(|| n.poll())
+        .map(|event| match event {
+            NeighbourEvent::Ask { target, to, source, .. } => {
+                format!("ask {target} {} {source:?}", to.map_or("all".to_owned(), |to| to.to_string()))
+            }
+            NeighbourEvent::Send { to, packets, .. } => format!("send {} to {to}", packets.len()),
+            NeighbourEvent::Failed { packets, .. } => format!("failed {}", packets.len()),
+            NeighbourEvent::Overflow { packet } => format!("overflow {}", packet.cookie()),
+        })
+        .collect()
+}
+/// Lets time pass to `until`; what is done at which millisecond.
+fn run(n: &mut Neighbours, until: SimTime) -> Vec<(u64, String)> {
+    let mut done = Vec::new();
+    while let Some(next) = n.next_timeout().filter(|next| *next <= until) {
+        n.on_timeout(next);
+        done.extend(events(n).into_iter().map(|event| (next.as_nanos() / 1_000_000, event)));
+    }
+    done
+}
+
+#[test]
+fn a_neighbour_that_is_silent_is_asked_three_times_and_given_up() {
+    let mut n = neighbours();
+    assert!(n.resolve(at(0), 1, IP, packet(1)).is_none());
+    assert!(n.resolve(at(10), 1, IP, packet(2)).is_none());
+    let ask = format!("ask 10.0.0.2 all {:?}", Some(OWN));
+    assert_eq!(events(&mut n), std::slice::from_ref(&ask));
+    let expected = [(1_000, ask.clone()), (2_000, ask.clone()), (3_000, "failed 2".to_owned())];
+    assert_eq!(run(&mut n, at(60_000)), expected);
+    assert_eq!(n.iter().next().map(|n| (n.state, n.address)), Some((NeighbourState::Failed, None)));
+    // The next packet begins anew.
+    assert!(n.resolve(at(70_000), 1, IP, packet(3)).is_none());
+    assert_eq!(events(&mut n), [ask]);
+}
+
+#[test]
+fn an_answer_sends_what_waits_and_is_confirmed_while_it_is_used() {
+    let mut n = neighbours();
+    n.resolve(at(0), 1, IP, packet(1));
+    events(&mut n);
+    n.learn(at(5), 1, IP, MAC, true, false);
+    assert_eq!(events(&mut n), ["send 1 to 02:00:00:00:00:09"]);
+    // Used all the time: once the answer is old, five seconds later it is asked for, at its address.
+    let mut asked = Vec::new();
+    for second in 1..60 {
+        assert!(n.resolve(at(second * 1_000), 1, IP, packet(2)).is_some());
+        asked.extend(run(&mut n, at(second * 1_000 + 999)));
+        if asked.len() == 1 {
+            break;
+        }
+    }
+    let (when, what) = &asked[0];
+    assert!((20_000..50_100).contains(when) && what.contains("02:00:00:00:00:09"), "{asked:?}");
+    n.learn(at(when + 1), 1, IP, MAC, true, false);
+    assert_eq!(n.iter().next().map(|n| n.state), Some(NeighbourState::Reachable));
+    // Not used: it goes stale, in silence.
+    assert_eq!(run(&mut n, at(1_000_000)), []);
+    assert_eq!(n.iter().next().map(|n| n.state), Some(NeighbourState::Stale));
+    assert_eq!(n.resolve(at(1_000_000), 1, IP, packet(3)).map(|(to, _)| to), Some(MAC));
+    let unicast = format!("ask 10.0.0.2 {MAC} None");
+    let expected = [1_005_000, 1_006_000, 1_007_000].map(|when| (when, unicast.clone()));
+    assert_eq!(run(&mut n, at(2_000_000)), expected);
+    assert_eq!(n.iter().next().map(|n| n.state), Some(NeighbourState::Failed));
+}
+
+#[test]
+fn what_is_said_in_passing_is_believed_but_not_relied_on() {
+    let mut n = neighbours();
+    n.learn(at(0), 1, IP, MAC, false, false);
+    assert_eq!(n.iter().count(), 0, "nobody asked");
+    n.learn(at(0), 1, IP, MAC, false, true);
+    assert_eq!(n.iter().next().map(|n| n.state), Some(NeighbourState::Stale));
+    n.learn(at(1), 1, IP, MAC, true, false);
+    n.learn(at(2), 1, IP, MAC, false, true);
+    assert_eq!(n.iter().next().map(|n| n.state), Some(NeighbourState::Reachable));
+    // It has moved.
+    n.learn(at(3), 1, IP, OTHER, false, true);
+    let shown = n.iter().next().unwrap();
+    assert_eq!((shown.state, shown.address), (NeighbourState::Stale, Some(OTHER)));
+    n.set(1, IP, MAC, true);
+    n.learn(at(4), 1, IP, OTHER, true, true);
+    assert_eq!(n.resolve(at(5), 1, IP, packet(1)).map(|(to, _)| to), Some(MAC));
+    n.flush(1, false);
+    assert_eq!(n.iter().count(), 1);
+    assert!(n.remove(1, IP) && !n.remove(1, IP));
+}
+
+#[test]
+fn only_so_many_packets_wait() {
+    let mut n = neighbours();
+    for cookie in 1..=103 {
+        n.resolve(at(0), 1, IP, packet(cookie));
+    }
+    assert_eq!(events(&mut n)[1..], ["overflow 1", "overflow 2"]);
+    n.flush(1, false);
+    assert_eq!(events(&mut n), ["failed 101"]);
+    assert_eq!(n.next_timeout(), None);
+}

@@ -1,0 +1,186 @@
+//! A learning switch: frames go to the port behind which their receiver was last heard of, or to all.
+//!
+//! After each call, take what leaves from [`Switch::poll`] until it gives `None`, then call again at
+//! [`Switch::next_event`].
+
+use crate::nic::{Nic, NicConfig, NicEvent};
+use crate::{Counters, Packet};
+use belljar_base::{Map, SimDuration, SimTime};
+use belljar_wire::ethernet::{Address, Frame};
+
+/// After how long without a frame a station is forgotten: `br_ageing_time` of Linux.
+pub const AGEING: SimDuration = SimDuration::from_secs(300);
+
+/// A switch. See the [module](self).
+#[derive(Debug)]
+pub struct Switch {
+    ports: Vec<Nic>,
+    /// Ports that the spanning tree does not use.
+    blocked: Vec<bool>,
+    stations: Map<Address, (usize, SimTime)>,
+    ageing: SimDuration,
+}
+
+/// A frame that leaves a port.
+#[derive(Debug)]
+pub struct Leaving {
+    /// The port's number.
+    pub port: usize,
+    /// When its first bit goes.
+    pub at: SimTime,
+    /// When its last bit leaves.
+    pub departs: SimTime,
+    /// The frame.
+    pub packet: Packet,
+}
+
+impl Switch {
+    /// A switch that has heard of nobody.
+    pub fn new(ports: &[NicConfig], ageing: SimDuration) -> Switch {
+        let blocked = vec![false; ports.len()];
+        Switch { ports: ports.iter().map(Nic::new).collect(), blocked, stations: Map::new(), ageing }
+    }
+
+    /// A frame has come in completely.
+    pub fn receive(&mut self, now: SimTime, port: usize, packet: Packet) {
+        self.ports[port].count_received(packet.len());
+        let Ok(frame) = Frame::new_checked(packet.bytes()) else { return };
+        let (src, dst) = (frame.src(), frame.dst());
+        if self.blocked[port] {
+            return;
+        }
+        if !src.is_multicast() {
+            self.stations.insert(src, (port, now));
+        }
+        let known = self.stations.get(&dst).filter(|(_, heard)| now.since(*heard) < self.ageing);
+        let known = known.map(|(port, _)| *port);
+        match known {
+            Some(out) if out == port => {}
+            Some(out) => self.send(now, out, packet),
+            None => {
+                self.stations.remove(&dst);
+                for other in 0..self.ports.len() {
+                    if other != port && !self.blocked[other] {
+                        self.send(now, other, packet.clone());
+                    }
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, now: SimTime, port: usize, packet: Packet) {
+        // One that is lost is counted by the port.
+        let _ = self.ports[port].send(now, packet);
+    }
+
+    /// The next frame that has begun to leave up to `now`, in the order of time and then of ports.
+    pub fn poll(&mut self, now: SimTime) -> Option<Leaving> {
+        next_leaving(&mut self.ports, now)
+    }
+
+    /// When [`poll`](Self::poll) has something, if nothing is received before.
+    pub fn next_event(&self) -> Option<SimTime> {
+        self.ports.iter().filter_map(Nic::next_event).min()
+    }
+
+    /// A port loses or finds its carrier: the stations behind it are forgotten.
+    pub fn set_carrier(&mut self, now: SimTime, port: usize, carrier: bool) {
+        self.ports[port].set_carrier(now, carrier);
+        self.stations.retain(|_, (behind, _)| *behind != port);
+    }
+    /// Changes how fast a port sends.
+    pub fn set_rate(&mut self, now: SimTime, port: usize, rate: Option<u64>) {
+        self.ports[port].set_bandwidths(now, rate, None);
+    }
+    /// The spanning tree has changed: these ports are blocked from now on, and everybody is forgotten.
+    pub fn set_blocked(&mut self, blocked: &[usize]) {
+        for (n, port) in self.blocked.iter_mut().enumerate() {
+            *port = blocked.contains(&n);
+        }
+        self.stations.clear();
+    }
+    /// What a port has carried and dropped.
+    pub fn counters(&self, port: usize) -> &Counters {
+        self.ports[port].counters()
+    }
+}
+
+/// The first frame that leaves any of these up to `now`.
+pub(crate) fn next_leaving(nics: &mut [Nic], now: SimTime) -> Option<Leaving> {
+    loop {
+        let due = |nic: &Nic| nic.next_event().filter(|at| *at <= now);
+        let (_, port) = nics.iter().enumerate().filter_map(|(n, nic)| Some((due(nic)?, n))).min()?;
+        // Nobody waits for a frame of a switch or router, so nothing else can have happened.
+        if let Some((at, NicEvent::Transmit { packet, departs })) = nics[port].poll(now) {
+            return Some(Leaving { port, at, departs, packet });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(src: u8, dst: u8) -> Packet {
+        let mut bytes = vec![0; 60];
+        bytes[5] = dst;
+        bytes[11] = src;
+        Packet::new(bytes)
+    }
+    fn ports(switch: &mut Switch, now: SimTime) -> Vec<usize> {
+        std::iter::from_fn(|| switch.poll(now)).map(|leaving| leaving.port).collect()
+    }
+    fn switch() -> Switch {
+        Switch::new(&vec![NicConfig::default(); 4], AGEING)
+    }
+    fn s(n: u64) -> SimTime {
+        SimTime::from_secs(n)
+    }
+
+    #[test]
+    fn stations_are_learnt_and_forgotten() {
+        let mut switch = switch();
+        let mut send = |at, port, src, dst| {
+            switch.receive(s(at), port, frame(src, dst));
+            ports(&mut switch, s(at))
+        };
+        assert_eq!(send(0, 0, 1, 2), [1, 2, 3], "unknown: flooded");
+        assert_eq!(send(1, 2, 2, 1), [0]);
+        assert_eq!(send(2, 0, 1, 2), [2]);
+        assert_eq!(send(3, 2, 2, 2), [], "on the same port");
+        assert_eq!(send(300, 3, 4, 2), [2]);
+        assert_eq!(send(301, 3, 4, 1), [0]);
+        assert_eq!(send(302, 3, 4, 2), [2], "heard of at 3 s");
+        assert_eq!(send(304, 3, 4, 1), [0, 1, 2], "not since 2 s");
+        assert_eq!(send(305, 1, 2, 4), [3], "it has moved");
+        assert_eq!(send(306, 3, 4, 2), [1]);
+    }
+
+    #[test]
+    fn broadcasts_reach_all_and_blocked_ports_nobody() {
+        let mut switch = switch();
+        switch.set_blocked(&[3]);
+        switch.receive(s(0), 0, frame(1, 0));
+        let mut bytes = frame(1, 0).into_bytes();
+        bytes[..6].fill(0xff);
+        switch.receive(s(1), 0, Packet::new(bytes));
+        switch.receive(s(2), 3, frame(2, 1));
+        assert_eq!(ports(&mut switch, s(2)), [1, 2, 1, 2]);
+        switch.receive(s(3), 1, frame(9, 2));
+        assert_eq!(ports(&mut switch, s(3)), [0, 2], "nothing is learnt from a blocked port");
+        switch.receive(s(3), 1, Packet::new(vec![0; 13]));
+        assert_eq!(ports(&mut switch, s(3)), []);
+    }
+
+    #[test]
+    fn ports_send_at_their_rate_in_the_order_of_time() {
+        let slow = NicConfig { bandwidth_up: Some(480), ..NicConfig::default() };
+        let mut switch = Switch::new(&[NicConfig::default(), slow, NicConfig::default()], AGEING);
+        switch.receive(s(0), 0, frame(1, 2));
+        switch.receive(s(0), 0, frame(1, 2));
+        let left: Vec<_> =
+            std::iter::from_fn(|| switch.poll(s(9))).map(|l| (l.port, l.at, l.departs)).collect();
+        assert_eq!(left, [(1, s(0), s(1)), (2, s(0), s(0)), (2, s(0), s(0)), (1, s(1), s(2))]);
+        assert_eq!(switch.next_event(), None);
+    }
+}

@@ -1,0 +1,165 @@
+//! A switch or a router as the engine sees it.
+
+use crate::cable::Cable;
+use crate::message::Message;
+use crate::output::Output;
+use crate::schedule::LinkChange;
+use belljar_base::{EventClass, EventKey, HostId, Map, SimTime};
+use belljar_engine::Outgoing;
+use belljar_net::router::Router;
+use belljar_net::routes::protocol;
+use belljar_net::switch::{Leaving, Switch};
+use belljar_net::{Counters, Packet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What stands between links.
+pub enum Kind {
+    /// A learning switch.
+    Switch(Switch),
+    /// A router.
+    Router(Box<Router>),
+}
+
+/// See the [module](self).
+pub struct Device {
+    id: HostId,
+    kind: Kind,
+    cables: Vec<Cable>,
+    inbox: Map<EventKey, (usize, Packet)>,
+    /// The changes that are to come, the next one last.
+    changes: Vec<(SimTime, LinkChange)>,
+    sequence: u64,
+    loss_free_until: SimTime,
+    /// The names of its interfaces, if their frames are captured, and the folder for that.
+    capture: Option<(PathBuf, Vec<Arc<str>>)>,
+    pub(crate) output: Output,
+}
+
+impl Device {
+    /// The node `id` with a cable at each port.
+    pub fn new(
+        id: HostId,
+        kind: Kind,
+        cables: Vec<Cable>,
+        mut changes: Vec<(SimTime, LinkChange)>,
+        loss_free_until: SimTime,
+        capture: Option<(PathBuf, Vec<Arc<str>>)>,
+        output: Output,
+    ) -> Device {
+        changes.reverse();
+        Device { id, kind, cables, inbox: Map::new(), changes, sequence: 0, loss_free_until, capture, output }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> HostId {
+        self.id
+    }
+
+    pub fn deliver(&mut self, key: EventKey, message: Message) {
+        let port = message.port.expect("a frame comes by a link");
+        let earlier = self.inbox.insert(key, (port, message.packet));
+        assert!(earlier.is_none(), "two events have the key {key:?}");
+    }
+
+    pub fn next_event(&self) -> Option<SimTime> {
+        let change = self.changes.last().map(|(at, _)| *at);
+        let arrival = self.inbox.first_key_value().map(|(key, _)| key.time);
+        [change, arrival, self.own_event()].into_iter().flatten().min()
+    }
+
+    fn own_event(&self) -> Option<SimTime> {
+        match &self.kind {
+            Kind::Switch(switch) => switch.next_event(),
+            Kind::Router(router) => router.next_event(),
+        }
+    }
+
+    /// Everything of one instant happens in this order: changes, what is due, arrivals.
+    pub fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
+        while let Some(now) = self.next_event().filter(|at| *at < limit) {
+            if let Some((_, change)) = self.changes.pop_if(|(at, _)| *at <= now) {
+                self.change(now, change);
+            } else if self.own_event().is_some_and(|at| at <= now) {
+                if let Kind::Router(router) = &mut self.kind {
+                    router.on_timeout(now);
+                }
+            } else if let Some((_, (port, packet))) = self.inbox.pop_first() {
+                self.record(now, port, packet.bytes());
+                match &mut self.kind {
+                    Kind::Switch(switch) => switch.receive(now, port, packet),
+                    Kind::Router(router) => router.receive(now, port, packet),
+                }
+            }
+            while let Some(leaving) = self.poll(now) {
+                self.send(leaving, out);
+            }
+        }
+    }
+
+    fn poll(&mut self, now: SimTime) -> Option<Leaving> {
+        match &mut self.kind {
+            Kind::Switch(switch) => switch.poll(now),
+            Kind::Router(router) => router.poll(now),
+        }
+    }
+
+    fn send(&mut self, leaving: Leaving, out: &mut Vec<Outgoing<Message>>) {
+        self.record(leaving.at, leaving.port, leaving.packet.bytes());
+        let cable = &mut self.cables[leaving.port];
+        let loss_free = leaving.departs < self.loss_free_until;
+        let Some(time) = cable.carry(leaving.departs, loss_free) else { return };
+        self.sequence += 1;
+        let key = EventKey { time, class: EventClass::Arrival, source: self.id, sequence: self.sequence };
+        out.push(Outgoing {
+            to: cable.to,
+            key,
+            message: Message { port: Some(cable.port), packet: leaving.packet },
+        });
+    }
+
+    fn change(&mut self, now: SimTime, change: LinkChange) {
+        match (change, &mut self.kind) {
+            (LinkChange::Carrier(port, on), Kind::Switch(switch)) => switch.set_carrier(now, port, on),
+            (LinkChange::Carrier(port, on), Kind::Router(router)) => router.set_carrier(now, port, on),
+            (LinkChange::Rate(port, rate), Kind::Switch(switch)) => switch.set_rate(now, port, rate),
+            (LinkChange::Rate(port, rate), Kind::Router(router)) => router.set_rate(now, port, rate),
+            (LinkChange::Blocked(ports), Kind::Switch(switch)) => switch.set_blocked(&ports),
+            (LinkChange::Routes(routes), Kind::Router(router)) => {
+                let table = router.routes_mut();
+                table.retain(|_, _, route| route.protocol != protocol::COMPUTED);
+                for (prefix, metric, route) in routes {
+                    if table.get(prefix, metric).is_none() {
+                        table.insert(prefix, metric, route);
+                    }
+                }
+            }
+            (LinkChange::Blocked(_), Kind::Router(_)) | (LinkChange::Routes(_), Kind::Switch(_)) => {}
+        }
+    }
+
+    fn record(&mut self, at: SimTime, port: usize, frame: &[u8]) {
+        if let Some((folder, names)) = &self.capture {
+            self.output.capture(folder, &names[port], at, frame, true);
+        }
+    }
+
+    /// What a port has carried and dropped.
+    pub fn counters(&self, port: usize) -> Counters {
+        match &self.kind {
+            Kind::Switch(switch) => *switch.counters(port),
+            Kind::Router(router) => *router.port_counters(port),
+        }
+    }
+    /// The cable at a port.
+    pub fn cable(&self, port: usize) -> &Cable {
+        &self.cables[port]
+    }
+    /// What it has forwarded and lost, if it is a router.
+    pub fn router(&self) -> Option<belljar_net::router::RouterCounters> {
+        match &self.kind {
+            Kind::Switch(_) => None,
+            Kind::Router(router) => Some(router.counters()),
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! What the nodes of an explicit topology know of it: the routes of shortest paths, and the ports of
+//! switches that a spanning tree leaves out. Computed for each state that the links have during a run, since
+//! all of them are known before it.
+
+use belljar_base::{HostId, Map, Set};
+use belljar_config::Experiment;
+use belljar_config::topology::{Interface, Routing};
+use belljar_kernel::InitialRoute;
+use belljar_net::routes::{NextHop, Route, RouteKind, protocol};
+use belljar_net::{InterfaceAddress, Prefix};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What follows from a state of the links.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct State {
+    /// By node, its computed and static routes. Next hops count interfaces among those on links.
+    pub routes: Vec<Vec<InitialRoute>>,
+    /// By node, the ports that are not used; of switches only.
+    pub blocked: Vec<Vec<usize>>,
+}
+
+/// The state in which these links are down in both directions.
+pub fn state(experiment: &Experiment, down: &Set<usize>) -> State {
+    let count = experiment.node_count();
+    let mut state = State { routes: vec![Vec::new(); count], blocked: blocked(experiment, down) };
+    if experiment.topology.links.is_empty() {
+        return state;
+    }
+    let network = Network::new(experiment, down);
+    let computed = network.routes();
+    for (id, routes) in state.routes.iter_mut().enumerate() {
+        let Some((routing, interfaces)) = routing_of(experiment, id) else { continue };
+        routes.extend(static_routes(routing, interfaces));
+        if routing.computed {
+            routes.extend(computed[id].iter().map(|(prefix, hops)| {
+                let kind = RouteKind::Unicast;
+                let route = Route { kind, hops: hops.clone(), source: None, protocol: protocol::COMPUTED };
+                (*prefix, COMPUTED_METRIC, route)
+            }));
+        }
+    }
+    state
+}
+
+/// That of OSPF's routes in Linux's routing daemons.
+const COMPUTED_METRIC: u32 = 20;
+
+/// How a host or router finds routes; `None` for switches.
+fn routing_of(experiment: &Experiment, id: usize) -> Option<(&Routing, &[Interface])> {
+    let (hosts, switches) = (experiment.hosts.len(), experiment.topology.switches.len());
+    match id {
+        n if n < hosts => Some((&experiment.hosts[n].routing, &experiment.hosts[n].interfaces)),
+        n if n < hosts + switches => None,
+        n => {
+            let router = &experiment.topology.routers[n - hosts - switches];
+            Some((&router.routing, &router.interfaces))
+        }
+    }
+}
+
+/// The routes that the file gives a node.
+fn static_routes(routing: &Routing, interfaces: &[Interface]) -> Vec<InitialRoute> {
+    let near = |ip: &std::net::Ipv4Addr| {
+        let on = |i: &Interface| i.addresses.iter().any(|own| own.network().contains(*ip));
+        interfaces.iter().position(on).map(|interface| NextHop { interface, gateway: Some(*ip) })
+    };
+    let route = |given: &belljar_config::topology::StaticRoute| {
+        let mut hops: Vec<NextHop> = given.via.iter().filter_map(near).collect();
+        hops.extend(given.device.map(|interface| NextHop { interface, gateway: None }));
+        let route = Route { kind: RouteKind::Unicast, hops, source: None, protocol: protocol::STATIC };
+        (given.to, given.metric, route)
+    };
+    routing.routes.iter().map(route).collect()
+}
+
+/// Hosts and routers with the networks that they are on.
+struct Network {
+    /// By node: where it can send to directly, at which cost.
+    arcs: Vec<Vec<Arc>>,
+    /// By node: the networks of its interfaces.
+    networks: Vec<Set<Prefix>>,
+    /// Whether a node passes packets on.
+    passes: Vec<bool>,
+    /// Nodes that lead to everywhere: hosts that pass packets on to the graph.
+    exits: Vec<usize>,
+    /// Whether a node takes one default route where that says all.
+    is_host: Vec<bool>,
+    on_graph: Vec<bool>,
+}
+
+#[derive(Clone, Copy)]
+struct Arc {
+    to: usize,
+    cost: u64,
+    hop: NextHop,
+}
+
+impl Network {
+    fn new(experiment: &Experiment, down: &Set<usize>) -> Network {
+        let count = experiment.node_count();
+        let hosts = experiment.hosts.len();
+        let interfaces = |id: usize| routing_of(experiment, id).map_or(&[][..], |(_, interfaces)| interfaces);
+        let mut members: Map<usize, Vec<(usize, usize)>> = Map::new();
+        let segment = segments(experiment, down);
+        for id in 0..count {
+            for (number, interface) in interfaces(id).iter().enumerate() {
+                if !down.contains(&interface.link) {
+                    members.entry(segment[interface.link]).or_default().push((id, number));
+                }
+            }
+        }
+        let mut arcs: Vec<Vec<Arc>> = vec![Vec::new(); count];
+        for members in members.values() {
+            for (from, number) in members {
+                let own = &interfaces(*from)[*number];
+                let cost = u64::from(experiment.topology.links[own.link].cost);
+                for (to, other) in members.iter().filter(|(to, _)| to != from) {
+                    let theirs = &interfaces(*to)[*other].addresses;
+                    let shares = |address: &&InterfaceAddress| {
+                        own.addresses.iter().any(|own| own.network() == address.network())
+                    };
+                    if let Some(address) = theirs.iter().find(shares) {
+                        let hop = NextHop { interface: *number, gateway: Some(address.ip) };
+                        arcs[*from].push(Arc { to: *to, cost, hop });
+                    }
+                }
+            }
+        }
+        let networks = (0..count).map(|id| {
+            interfaces(id).iter().flat_map(|i| &i.addresses).map(InterfaceAddress::network).collect()
+        });
+        let is_router = |id: usize| id >= hosts + experiment.topology.switches.len();
+        let on_graph: Vec<bool> =
+            (0..count).map(|id| experiment.hosts.get(id).is_some_and(|host| host.node.is_some())).collect();
+        let passes: Vec<bool> = (0..count)
+            .map(|id| is_router(id) || experiment.hosts.get(id).is_some_and(|host| host.forwarding))
+            .collect();
+        Network {
+            arcs,
+            networks: networks.collect(),
+            exits: (0..count).filter(|id| on_graph[*id] && passes[*id]).collect(),
+            passes,
+            is_host: (0..count).map(|id| id < hosts).collect(),
+            on_graph,
+        }
+    }
+
+    /// By node, the next hops of the shortest paths to each network that it is not on.
+    fn routes(&self) -> Vec<Vec<(Prefix, Vec<NextHop>)>> {
+        let all: Set<Prefix> = self.networks.iter().flatten().copied().collect();
+        let mut routes: Vec<Vec<(Prefix, Vec<NextHop>)>> = vec![Vec::new(); self.arcs.len()];
+        // Networks behind the same nodes are reached in the same way.
+        let mut by_gates: Map<Vec<usize>, Vec<Prefix>> = Map::new();
+        for prefix in all {
+            let gates =
+                (0..self.arcs.len()).filter(|n| self.passes[*n] && self.networks[*n].contains(&prefix));
+            by_gates.entry(gates.collect()).or_default().push(prefix);
+        }
+        if !self.exits.is_empty() {
+            by_gates.entry(self.exits.clone()).or_default().push(Prefix::ALL);
+        }
+        for (gates, prefixes) in by_gates {
+            let distance = self.distances(&gates);
+            for (node, found) in routes.iter_mut().enumerate() {
+                let hops = self.best_hops(node, &distance);
+                if hops.is_empty() {
+                    continue;
+                }
+                for prefix in &prefixes {
+                    let has_one =
+                        self.networks[node].contains(prefix) || prefix.is_all() && self.on_graph[node];
+                    if !has_one {
+                        found.push((*prefix, hops.clone()));
+                    }
+                }
+            }
+        }
+        for (node, found) in routes.iter_mut().enumerate() {
+            let alike = found.windows(2).all(|pair| pair[0].1 == pair[1].1);
+            if self.is_host[node] && !self.on_graph[node] && !self.passes[node] && alike {
+                found.truncate(1);
+                found.iter_mut().for_each(|(prefix, _)| *prefix = Prefix::ALL);
+            }
+            found.sort();
+        }
+        routes
+    }
+
+    /// By node that passes packets on, what it costs to get to the nearest of `gates`.
+    fn distances(&self, gates: &[usize]) -> Vec<u64> {
+        let mut back: Vec<Vec<(usize, u64)>> = vec![Vec::new(); self.arcs.len()];
+        for (from, arcs) in self.arcs.iter().enumerate().filter(|(from, _)| self.passes[*from]) {
+            arcs.iter().for_each(|arc| back[arc.to].push((from, arc.cost)));
+        }
+        let mut best = vec![u64::MAX; self.arcs.len()];
+        let mut heap = BinaryHeap::new();
+        for gate in gates {
+            best[*gate] = 0;
+            heap.push(Reverse((0, *gate)));
+        }
+        while let Some(Reverse((cost, node))) = heap.pop() {
+            if cost > best[node] {
+                continue;
+            }
+            for (from, step) in &back[node] {
+                if cost + step < best[*from] {
+                    best[*from] = cost + step;
+                    heap.push(Reverse((cost + step, *from)));
+                }
+            }
+        }
+        best
+    }
+
+    /// The next hops from a node by which the whole way costs least.
+    fn best_hops(&self, node: usize, distance: &[u64]) -> Vec<NextHop> {
+        if distance[node] == 0 {
+            return Vec::new();
+        }
+        let cost = |arc: &&Arc| match distance[arc.to] {
+            u64::MAX => None,
+            rest => Some(arc.cost + rest).filter(|_| self.passes[arc.to]),
+        };
+        let least = self.arcs[node].iter().filter_map(|arc| cost(&arc)).min();
+        let mut hops: Vec<NextHop> = self.arcs[node]
+            .iter()
+            .filter(|arc| least.is_some() && cost(arc) == least)
+            .map(|arc| arc.hop)
+            .collect();
+        hops.sort();
+        hops.dedup();
+        hops
+    }
+}
+
+fn is_switch(experiment: &Experiment, id: HostId) -> bool {
+    let hosts = experiment.hosts.len();
+    (hosts..hosts + experiment.topology.switches.len()).contains(&id.index())
+}
+
+/// By link, the number of the network of cables and switches that it is part of.
+fn segments(experiment: &Experiment, down: &Set<usize>) -> Vec<usize> {
+    let links = &experiment.topology.links;
+    let mut parent: Vec<usize> = (0..links.len()).collect();
+    fn root(parent: &mut [usize], mut at: usize) -> usize {
+        while parent[at] != at {
+            parent[at] = parent[parent[at]];
+            at = parent[at];
+        }
+        at
+    }
+    let mut of_switch: Map<HostId, usize> = Map::new();
+    for (n, link) in links.iter().enumerate().filter(|(n, _)| !down.contains(n)) {
+        for end in link.ends.iter().filter(|end| is_switch(experiment, end.node)) {
+            let other = *of_switch.entry(end.node).or_insert(n);
+            let (a, b) = (root(&mut parent, n), root(&mut parent, other));
+            parent[a.max(b)] = a.min(b);
+        }
+    }
+    (0..links.len()).map(|n| root(&mut parent, n)).collect()
+}
+
+/// By node, the ports of a switch that lead to another switch by a link that is not part of the tree of
+/// shortest paths from the first switch in the order of names (IEEE 802.1D, all bridges of one priority).
+fn blocked(experiment: &Experiment, down: &Set<usize>) -> Vec<Vec<usize>> {
+    let links = &experiment.topology.links;
+    let mut blocked = vec![Vec::new(); experiment.node_count()];
+    let between = |link: &&(usize, &belljar_config::topology::Link)| {
+        !down.contains(&link.0) && link.1.ends.iter().all(|end| is_switch(experiment, end.node))
+    };
+    let numbered: Vec<_> = links.iter().enumerate().collect();
+    let trunks: Vec<_> = numbered.iter().filter(between).collect();
+    let mut at: Map<HostId, Vec<(usize, HostId, u64)>> = Map::new();
+    for (n, link) in &trunks {
+        let [a, b] = [link.ends[0].node, link.ends[1].node];
+        at.entry(a).or_default().push((*n, b, u64::from(link.cost)));
+        at.entry(b).or_default().push((*n, a, u64::from(link.cost)));
+    }
+    let mut tree = Set::new();
+    let mut reached: Set<HostId> = Set::new();
+    for first in at.keys() {
+        let mut heap = BinaryHeap::from([Reverse((0, *first, None))]);
+        while let Some(Reverse((cost, switch, by))) = heap.pop() {
+            if !reached.insert(switch) {
+                continue;
+            }
+            tree.extend(by);
+            for (link, other, step) in &at[&switch] {
+                if !reached.contains(other) {
+                    heap.push(Reverse((cost + step, *other, Some(*link))));
+                }
+            }
+        }
+    }
+    for (n, link) in trunks.iter().filter(|(n, _)| !tree.contains(n)) {
+        let _ = n;
+        link.ends.iter().for_each(|end| blocked[end.node.index()].push(end.port));
+    }
+    blocked
+}
+
+#[cfg(test)]
+#[path = "routing_tests.rs"]
+mod tests;
