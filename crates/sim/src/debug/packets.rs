@@ -71,6 +71,6 @@ mod tests {
         packets.close();
         let mut got = String::new();
         theirs.read_to_string(&mut got).unwrap();
-        assert_eq!(got, "+$T05exec:2f;#a1$OK#9a");
+        assert_eq!(got, "+$T05exec:2f;#6b$OK#9a");
     }
 }
