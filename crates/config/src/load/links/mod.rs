@@ -173,7 +173,8 @@ fn named<'a>(node: &'a Node, what: &str) -> Result<Vec<(String, Span, Option<&'a
             items.iter().map(|item| Ok((section::string(item, what)?.to_owned(), item.span, None))).collect()
         }
         _ => {
-            let entries = mapping(node, &format!("the section of {what}s"))?;
+            let plural = if what.ends_with("ch") { "es" } else { "s" };
+            let entries = mapping(node, &format!("the section of {what}{plural}"))?;
             Ok(entries.iter().map(|e| (e.key.clone(), e.key_span, Some(&*e.value))).collect())
         }
     }

@@ -206,3 +206,109 @@ fn events_about_links() {
     );
     check(&graph, "5:41 only links have a rate", "the event 'bandwidth' changes that of hosts on the graph");
 }
+
+#[test]
+fn more_of_interfaces_and_routes() {
+    host(
+        "interfaces: { zzzz9: 10.0.0.1/24 }",
+        "5:19 no link ends at 'a:zzzz9'",
+        "add a link: { between: [a:zzzz9, ...] }",
+    );
+    host(
+        "interfaces: { eth0: { mac: \"02:00\" } }",
+        "5:32 '02:00' is not a hardware address",
+        "write six bytes, such as 02:00:00:00:00:01",
+    );
+    host(
+        "routes: [ { to: elsewhere, via: 10.0.0.9 } ]",
+        "5:21 'elsewhere' is not a network",
+        "write it such as 10.0.2.0/24, or default",
+    );
+    host(
+        "routes: [ { to: default, via: 10.0.0.2, dev: eth0 } ]",
+        "5:15 a route has 'via' or 'dev', not both",
+        "",
+    );
+    link("queue: { codel: { packets: 3, interval: 0 s } }", "3:45 CoDel's interval must not be 0", "");
+    for (section, position) in [("switches", "3:11"), ("routers", "3:10")] {
+        links(
+            &format!("{section}: 3\nlinks: [ {{ between: [a, b] }} ]"),
+            &format!("{position} the section of {section} must be a mapping, but is a number"),
+            "write keys and values, one per line: 'key: value'",
+        );
+    }
+}
+
+#[test]
+fn networks_of_links() {
+    let file =
+        |text: &str, expected: &str, help: &str| check(&format!("{GENERAL}\n{text}\n"), expected, help);
+    file(
+        "hosts: { a: { processes: [], interfaces: { eth0: 10.1.0.1/24, eth1: 10.1.0.2/24 } }, b: { processes: [] } }\n\
+         links: [ { between: [a, b] }, { between: [a, b] } ]",
+        "2:42 'a:eth0' and 'a:eth1' are both in the network 10.1.0.0/24",
+        "give each interface of a node a network of its own",
+    );
+    file(
+        "switches: [s]\nhosts: { a: { processes: [], interfaces: { eth0: 10.1.0.1/30 } }, b: { processes: [] }, c: { processes: [] } }\n\
+         links: [ { between: [a, s] }, { between: [b, s] }, { between: [c, s] } ]",
+        "- the network 10.1.0.0/30 has no address left for 'c'",
+        "make it larger, or give addresses to interfaces in the file",
+    );
+    file(
+        "hosts: { a: { processes: [], interfaces: { eth0: 10.0.0.1/8 } }, b: { processes: [] }, c: { processes: [] } }\n\
+         links: [ { between: [a, b] }, { between: [b, c] } ]",
+        "- there are no networks left in 10.0.0.0/8 to assign",
+        "",
+    );
+}
+
+#[test]
+fn links_beside_the_graph() {
+    let file = |hosts: &str, rest: &str, expected: &str, help: &str| {
+        check(&format!("{GENERAL}\n{NETWORK}\nhosts: {{ {hosts} }}\n{rest}\n"), expected, help);
+    };
+    file(
+        "a: { network_node_id: 0, processes: [] }, b: { processes: [] }",
+        "links: [ { between: [\"a:eth0\", b] } ]",
+        "4:22 'eth0' is the attachment to the graph of host 'a'",
+        "write a:eth1",
+    );
+    let eth0 = |address| format!("{{ processes: [], interfaces: {{ eth0: {address}/24 }} }}");
+    file(
+        &format!(
+            "a: {{ network_node_id: 0, ip_addr: 10.0.0.2, processes: [] }}, b: {}, c: {}",
+            eth0("10.0.0.2"),
+            eth0("10.0.0.3")
+        ),
+        "links: [ { between: [c, b] } ]",
+        "3:74 hosts 'a' and 'b' both have the address 10.0.0.2",
+        "every host is known to the others by an address of its own",
+    );
+    file(
+        "a: { network_node_id: 0, processes: [] }",
+        "events: [ { at: 1 s, link_down: { link: l } } ]",
+        "4:41 there is no link 'l'",
+        "this experiment has no links; write [alice, bob] for a path",
+    );
+}
+
+#[test]
+fn events_in_one_direction() {
+    for ends in ["[a, b]", "all"] {
+        event(
+            &format!("link_down: {{ link: wire, from: {ends} }}"),
+            "5:45 'from' names one end of the link",
+            "",
+        );
+    }
+    check(
+        &format!(
+            "{GENERAL}\nhosts: {{ a: {{ processes: [] }}, b: {{ processes: [] }}, c: {{ processes: [] }} }}\n\
+             links: [ {{ between: [a, b], name: l }}, {{ between: [c, b] }} ]\n\
+             events: [ {{ at: 1 s, link_down: {{ link: l, from: c }} }} ]\n"
+        ),
+        "4:50 that is no end of link 'l'",
+        "",
+    );
+}
