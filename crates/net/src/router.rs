@@ -172,7 +172,7 @@ impl Router {
         }
         let hash = forward::flow_hash(self.flow_key, &bytes);
         let to = forward::destination(&bytes);
-        let hop = match self.routes.lookup(to, hash, |hop| hop.interface < self.nics.len()) {
+        let hop = match self.routes.lookup(to, || hash, |hop| hop.interface < self.nics.len()) {
             Some((_, Some(hop))) => hop,
             Some((route, None)) if route.kind == RouteKind::Blackhole => return self.counters.no_route += 1,
             Some((route, None)) if route.kind == RouteKind::Prohibit => {
@@ -248,7 +248,8 @@ impl Router {
         let sum = checksum::internet(&bytes[..ipv4::HEADER_LEN]);
         bytes[10..12].copy_from_slice(&sum.to_be_bytes());
         let hash = forward::flow_hash(self.flow_key, &bytes);
-        let Some((_, Some(hop))) = self.routes.lookup(to, hash, |hop| hop.interface < self.nics.len()) else {
+        let Some((_, Some(hop))) = self.routes.lookup(to, || hash, |hop| hop.interface < self.nics.len())
+        else {
             return;
         };
         self.send_by(now, hop, bytes);
@@ -304,7 +305,7 @@ impl Router {
                         self.counters.unanswered += 1;
                         let from = forward::source(packet.bytes());
                         // The answer comes from the interface that leads back.
-                        let back = self.routes.lookup(from, 0, |_| true).and_then(|(_, hop)| hop);
+                        let back = self.routes.lookup(from, || 0, |_| true).and_then(|(_, hop)| hop);
                         let port = back.map_or(0, |hop| hop.interface);
                         if !self.is_own(from) {
                             self.refuse(now, port, packet.bytes(), Refusal::HostUnreachable);

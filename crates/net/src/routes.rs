@@ -163,6 +163,8 @@ pub struct RouteTable {
     routes: Map<(u8, Ipv4Addr, u32), Route>,
     /// How many there are of each length, by 32 - length.
     lengths: Vec<u32>,
+    /// The lengths that there are, a bit each: every packet asks.
+    present: u64,
 }
 
 impl RouteTable {
@@ -172,6 +174,7 @@ impl RouteTable {
         if old.is_none() {
             self.lengths.resize(33, 0);
             self.lengths[usize::from(32 - prefix.len)] += 1;
+            self.present |= 1 << (32 - prefix.len);
         }
         old
     }
@@ -184,8 +187,13 @@ impl RouteTable {
         let old = self.routes.remove(&key(prefix, metric));
         if old.is_some() {
             self.lengths[usize::from(32 - prefix.len)] -= 1;
+            self.count();
         }
         old
+    }
+    fn count(&mut self) {
+        let present = self.lengths.iter().enumerate().filter(|(_, count)| **count > 0);
+        self.present = present.fold(0, |all, (rest, _)| all | 1 << rest);
     }
     /// Takes out all routes for which `keep` does not hold.
     pub fn retain(&mut self, mut keep: impl FnMut(Prefix, u32, &mut Route) -> bool) {
@@ -197,33 +205,34 @@ impl RouteTable {
             }
             kept
         });
+        self.count();
     }
     /// The best route to `destination` that has a next hop for which `usable` holds, and the next hop
-    /// that a flow with this hash takes. A route without next hops is always usable.
+    /// that a flow with this hash takes, asked for where there is more than one. A route without next hops is always usable.
     pub fn lookup(
         &self,
         destination: Ipv4Addr,
-        hash: u64,
+        hash: impl FnOnce() -> u64,
         usable: impl Fn(&NextHop) -> bool,
     ) -> Option<(&Route, Option<NextHop>)> {
-        for (rest, count) in self.lengths.iter().enumerate() {
-            if *count == 0 {
-                continue;
-            }
+        let mut present = self.present;
+        while present != 0 {
+            let rest = present.trailing_zeros();
+            present &= present - 1;
             let network = Prefix::new(destination, 32 - rest as u8).address;
             let from = (rest as u8, network, 0);
             for (_, route) in self.routes.range(from..=(rest as u8, network, u32::MAX)) {
                 if route.kind != RouteKind::Unicast {
                     return Some((route, None));
                 }
-                let count = route.hops.iter().filter(|hop| usable(hop)).count() as u64;
-                if count > 0 {
-                    let chosen = if count == 1 { 0 } else { hash % count };
-                    return Some((
-                        route,
-                        route.hops.iter().filter(|hop| usable(hop)).nth(chosen as usize).copied(),
-                    ));
-                }
+                let mut hops = route.hops.iter().filter(|hop| usable(hop));
+                let Some(first) = hops.next() else { continue };
+                let others = hops.count() as u64;
+                let chosen = match others {
+                    0 => Some(first),
+                    _ => route.hops.iter().filter(|hop| usable(hop)).nth((hash() % (others + 1)) as usize),
+                };
+                return Some((route, chosen.copied()));
             }
         }
         None
@@ -276,7 +285,7 @@ mod tests {
         table.insert(net("10.2.0.0/16"), 10, Route::by(3, None, protocol::BOOT));
         table.insert(net("10.2.7.0/24"), 90, Route::by(4, None, protocol::BOOT));
         let to = |table: &RouteTable, text: &str, down: usize| {
-            table.lookup(ip(text), 0, |hop| hop.interface != down).map(|(_, hop)| hop.unwrap().interface)
+            table.lookup(ip(text), || 0, |hop| hop.interface != down).map(|(_, hop)| hop.unwrap().interface)
         };
         assert_eq!(
             [to(&table, "10.2.7.1", 0), to(&table, "10.2.8.1", 0), to(&table, "11.0.0.1", 0)],
@@ -301,7 +310,7 @@ mod tests {
         let mut table = RouteTable::default();
         table.insert(Prefix::ALL, 0, route);
         let by = |hash, down| {
-            table.lookup(ip("1.1.1.1"), hash, |hop| hop.interface != down).unwrap().1.unwrap().interface
+            table.lookup(ip("1.1.1.1"), || hash, |hop| hop.interface != down).unwrap().1.unwrap().interface
         };
         assert_eq!([by(0, 0), by(1, 0), by(2, 0), by(3, 0)], [1, 2, 3, 1]);
         assert_eq!([by(0, 2), by(1, 2), by(2, 2)], [1, 3, 1]);

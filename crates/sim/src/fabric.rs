@@ -86,7 +86,7 @@ impl Fabric {
             return found;
         }
         found.filter(|host| self.nodes[host.index()].is_some()).or_else(|| {
-            let (_, hop) = self.behind.lookup(address, 0, |_| true)?;
+            let (_, hop) = self.behind.lookup(address, || 0, |_| true)?;
             hop.map(|hop| HostId(hop.interface as u32))
         })
     }

@@ -279,7 +279,7 @@ impl Host {
         let hash = forward::flow_hash(self.net.flow_key, &bytes);
         let interfaces = &self.net.interfaces;
         let usable = |hop: &belljar_net::routes::NextHop| interfaces.get(hop.interface).is_some_and(|i| i.up);
-        let refusal = match self.net.routes.lookup(to, hash, usable) {
+        let refusal = match self.net.routes.lookup(to, || hash, usable) {
             Some((_, Some(hop))) => {
                 let mtu = self.net.mtu(hop.interface);
                 if bytes.len() <= mtu || forward::may_fragment(&bytes) {

@@ -115,7 +115,7 @@ impl NetStack {
             self.interfaces.get(interface).is_some_and(|i| i.up)
                 && device.is_none_or(|device| device == interface)
         };
-        let hash = crate::net::flow_hash_of(self.flow_key, source.unwrap_or(Ipv4Addr::UNSPECIFIED), to);
+        let hash = || crate::net::flow_hash_of(self.flow_key, source.unwrap_or(Ipv4Addr::UNSPECIFIED), to);
         match (self.routes.lookup(to, hash, |hop| usable(hop.interface)), device) {
             (Some((route, Some(hop))), _) => Ok(along(hop.interface, hop.gateway, route.source)),
             (Some((route, None)), _) => Err(match route.kind {

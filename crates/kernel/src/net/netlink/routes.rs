@@ -151,7 +151,7 @@ impl Host {
             (None, Some(device)) => device,
             (Some(gateway), device) => {
                 let usable = |hop: &NextHop| device.is_none_or(|device| device == hop.interface);
-                match self.net.routes.lookup(gateway, 0, usable) {
+                match self.net.routes.lookup(gateway, || 0, usable) {
                     Some((_, Some(hop))) if hop.gateway.is_none() => hop.interface,
                     _ => return Err(Errno::ENETUNREACH),
                 }
