@@ -7,6 +7,10 @@ import argparse
 from common import BUILT, compile_c, remove, run_experiment, save, spread
 
 
+# Removed at the end: for some seconds after many files were removed, ext4 takes long to make new ones.
+FOLDERS = []
+
+
 def run(program, hosts, cells):
     lines = "\n".join(
         f"  host{i:06}: {{network_node_id: 0, processes: [{{path: {program}, expected_final_state: running}}]}}"
@@ -18,7 +22,7 @@ def run(program, hosts, cells):
         private=True,
     )
     started = len(list(results.glob("hosts/*/sleeper*.stdout")))
-    remove(results)
+    FOLDERS.append(results)
     assert started == hosts, f"{started} of {hosts} processes started"
     return usage
 
@@ -43,6 +47,8 @@ def main():
         cpu.append((many.cpu - one.cpu) / extra * 1e6)
         memory.append((many.private_kib - one.private_kib) / extra)
         print(f"{a.hosts} hosts: {many.wall:.2f} s, {many.cpu:.2f} s of CPU, {many.private_kib / 1024:.0f} MiB of their own", flush=True)
+    for results in FOLDERS:
+        remove(results)
     result = {"bench": "hosts", "hosts": a.hosts, "cells": a.cells, "wall_us_per_host": spread(wall), "cpu_us_per_host": spread(cpu),
               "kib_per_host": spread(memory)}
     print(f"per host: {result['wall_us_per_host']['median']:.0f} us, {result['cpu_us_per_host']['median']:.0f} us of CPU, "

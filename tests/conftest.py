@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -16,6 +17,11 @@ EXAMPLES = ROOT / "examples"
 
 # Debian's own programs first: what a version manager puts before them on PATH are shell scripts.
 os.environ["PATH"] = "/usr/bin:/bin:/usr/sbin:/sbin:" + os.environ.get("PATH", "") + ":/usr/local/go/bin"
+
+# Who starts the tests in the background of a script has them ignored, and so would the guests that run natively.
+for number in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 def pytest_addoption(parser):
@@ -173,6 +179,18 @@ def exec_guest(belljar, workdir):
         return execute([belljar, "exec", "--", *command], timeout, cwd=workdir, env=env, stdin=stdin)
 
     return run
+
+
+def contents_of(folder):
+    """Every file of a results folder, links as what they name."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_symlink():
+            found[name] = os.readlink(path).encode()
+        elif path.is_file():
+            found[name] = path.read_bytes()
+    return found
 
 
 def graph(*edges, directed=0, bandwidth="1 Gbit"):

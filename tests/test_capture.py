@@ -1,5 +1,6 @@
 """The captures of a run in one file, as Wireshark's own reader sees it."""
 
+import re
 import shutil
 import subprocess
 
@@ -51,9 +52,104 @@ def test_filters_and_hosts(belljar, ran, workdir):
         assert bool(rows and rows[0][1]) == ("udp port 53" in arguments)
 
 
+def everything(done):
+    """The rows of all captures: file, protocol and ports."""
+    rows = []
+    for file in sorted(done.path.rglob("*.pcap")):
+        found = shown(file, "_ws.col.protocol", "ip.proto", "tcp.port", "udp.port")
+        rows += [(str(file.relative_to(done.path)), *row) for row in found]
+    return rows
+
+
+def serving(host, *more):
+    return {"processes": [{"model": {"type": "http_server"}}, {"model": {"type": "dns_server"}}], **host, **dict(more)}
+
+
+def over_links(**host_options):
+    client = [{"model": {"type": "http", "to": "web", "count": 2}}, {"model": {"type": "dns", "to": "web", "names": ["web"]}}]
+    return {"general": {"stop_time": "5 s"}, "switches": ["lan"], "routers": ["r"],
+            "hosts": {"home": {"processes": client}, "web": serving({})},
+            "links": [{"between": ["home", "lan"]}, {"between": ["lan", "r"]}, {"between": ["r", "web"]}],
+            "host_option_defaults": {"pcap_enabled": True, **host_options}}
+
+
+def test_a_filter_while_running_is_that_of_the_whole_capture(belljar, run_experiment, workdir):
+    """What is captured with a filter is what the same filter takes of everything: on hosts, switches and routers."""
+    whole = run_experiment(over_links())
+    assert {row[0] for row in everything(whole)} == {"hosts/home/eth0.pcap", "hosts/web/eth0.pcap", "switches/lan/p1.pcap", "switches/lan/p2.pcap",
+                                                     "routers/r/eth0.pcap", "routers/r/eth1.pcap"}
+    for number, (filter, protocols) in enumerate({"tcp port 80 and host web": {"6"}, "arp or udp": {"", "17"}, "not ip": {""}}.items()):
+        ways = [run_experiment(over_links(pcap_filter=filter)),
+                run_experiment({**over_links(), "host_option_defaults": {}}, args=["--pcap-filter", filter], name=f"option{number}")]
+        merged = []
+        for done in (*ways, whole):
+            file = workdir / f"{done.path.name}-{number}.pcapng"
+            arguments = ["--filter", filter] if done is whole else []
+            ended = execute([belljar, "capture", done.path, "-o", file, *arguments], 20)
+            assert ended.status == 0, ended
+            merged.append(shown(file, "frame.time_epoch", "frame.interface_name", "frame.len", "ip.proto"))
+        assert merged[0] == merged[1] == merged[2] and len(merged[0]) > 4, filter
+        assert {row[3] for row in merged[0]} == protocols, filter
+        stats = [(done.path / "sim-stats.json").read_bytes() for done in (*ways, whole)]
+        assert stats[0] == stats[1] == stats[2], "what is captured changes nothing"
+
+
+def test_routers_have_addresses_as_while_running(belljar, run_experiment):
+    whole = run_experiment(over_links())
+    counts = []
+    for filter in ("tcp", "tcp and not host r", "tcp and host r"):
+        ended = execute([belljar, "capture", whole.path, "-o", "/dev/null", "--filter", filter], 20)
+        assert ended.status == 0, ended.err
+        counts.append(int(re.search(r"(\d+) packets", ended.out)[1]))
+    assert counts[0] == counts[1] > 4 and counts[2] == 0, "nothing is sent to the router itself"
+
+
+def test_frames_in_python(run_experiment, belljar, monkeypatch):
+    pytest.importorskip("pandas")
+    import sys
+
+    from conftest import ROOT
+    monkeypatch.syspath_prepend(ROOT / "python")
+    sys.modules.pop("belljar", None)
+    from belljar import Results
+    results = Results(run_experiment(over_links()).path)
+    frame = results.packet_frame("lan", "p1")
+    assert set(frame["protocol"]) == {"arp", "tcp", "udp"} and 80 in set(frame["destination_port"]) and set(frame["length"]) >= {42}
+    assert set(results.packet_frame("home")["source"].dropna()) == {"10.0.0.1", "10.0.1.2"}
+
+
+def test_a_divergence_at_a_router_is_named(belljar, run_experiment):
+    one, other = over_links(pcap_filter="tcp"), over_links(pcap_filter="tcp")
+    for exp in (one, other):
+        for host in exp["hosts"].values():
+            host["host_options"] = {"pcap_enabled": False}
+        exp["switches"] = {"lan": {}}
+    other["links"][2]["latency"] = "30 us"
+    runs = [run_experiment(exp) for exp in (one, other)]
+    said = execute([belljar, "diff", *[run.path for run in runs]], 20).out
+    # It has to ask for the address first, over the slower link.
+    assert re.search(r"first divergence at 0.0000\d+ s: router r, interface eth1, packet 1", said), said
+
+
+def test_filters_by_host_and_interface(run_experiment):
+    exp = over_links(pcap_filter={"p1": "tcp", "eth1": False})
+    exp["hosts"]["home"]["host_options"] = {"pcap_filter": {"eth0": "udp", "lo": False}}
+    exp["hosts"]["web"]["host_options"] = {"pcap_enabled": False}
+    rows = everything(run_experiment(exp))
+    kinds = {file: {row[2] for row in rows if row[0] == file} for file in {row[0] for row in rows}}
+    assert kinds == {"hosts/home/eth0.pcap": {"17"}, "switches/lan/p1.pcap": {"6"}, "switches/lan/p2.pcap": {"", "6", "17"},
+                     "routers/r/eth0.pcap": {"", "6", "17"}}, kinds
+
+
+def test_a_wrong_option(belljar, workdir):
+    (workdir / "e.yaml").write_text("general: {stop_time: 1 s}\nnetwork: {graph: {type: 1_gbit_switch}}\nhosts: {a: {network_node_id: 0, processes: []}}\n")
+    done = execute([belljar, "run", workdir / "e.yaml", "-o", workdir / "data", "--pcap-filter", "host nobody"], 20)
+    assert done.status == 2 and "--pcap-filter 'host nobody': 'nobody' is neither a host" in done.err and not (workdir / "data").exists(), done
+
+
 def test_mistakes(belljar, ran, run_experiment):
     for arguments, message in ((["--filter", "tcp prt 80"], "'prt' is not expected there"), (["--host", "nobody"], "there is no host 'nobody'"),
-                               (["--filter", "host nobody"], "'nobody' is neither a host nor an IPv4 address")):
+                               (["--filter", "host nobody"], "'nobody' is neither a host nor an IP address")):
         done = execute([belljar, "capture", ran.path, *arguments], 20)
         assert done.status == 2 and done.err.startswith("error: ") and message in done.err, done
     without = run_experiment(experiment({"a": (0, [])}, stop="1 s"))

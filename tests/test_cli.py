@@ -139,6 +139,14 @@ def test_doctor_finds_what_is_scarce(belljar):
     assert re.search(r"^limited +open files +RLIMIT_NOFILE 256", done.out, re.M), done
 
 
+def test_logs_of_calls_stay_in_the_hosts_folder_whatever_a_guest_calls_itself(run_experiment):
+    script = "printf ../../a/b > /proc/$$/comm; (echo one); printf 'c\\0/d' > /proc/$$/comm; (echo two); true"
+    hosts = {"alice": (0, [{"path": "/bin/sh", "args": ["-c", script]}])}
+    done = run_experiment(experiment(hosts), args=["--strace"])
+    names = sorted(file.name for file in (done.path / "hosts/alice").glob("*.strace"))
+    assert [name.rsplit(".", 2)[0] for name in names] == [".._.._a_b", "c__d", "sh"], names
+
+
 @pytest.fixture
 def pair(run_experiment):
     def run(**more):

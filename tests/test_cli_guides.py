@@ -70,6 +70,18 @@ def test_coming_from_mininet(belljar, workdir):
     assert done.returncode == 0 and "bytes_out" in done.stdout, done.stderr
 
 
+@pytest.mark.needs("curl")
+@pytest.mark.parametrize("name", ["topologies", "models"])
+def test_python_of_the_guides(belljar, workdir, name):
+    """Each block of Python is a program; of what it only hands to YAML, a run shows whether it is understood."""
+    env = {**os.environ, "BELLJAR_BIN": str(belljar), "PYTHONPATH": str(ROOT / "python")}
+    pytest.importorskip("pandas")
+    for block in blocks("python", GUIDES / f"{name}.md"):
+        program = block if ".run(\"out\"" in block else block + "exp.run('out')\n"
+        done = subprocess.run([sys.executable, "-c", program], cwd=workdir, env=env, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+
+
 def test_readme(belljar, workdir):
     """The first run, and what else the README says to type."""
     indented = re.findall(r"^    (\./belljar .*|cat first.*)$", (ROOT / "README.md").read_text(), re.M)

@@ -83,6 +83,19 @@ def test_a_crash_closes_nothing_and_leaves_what_is_on_disk(run_experiment, files
     assert done.text("client", "python3") == "ConnectionResetError 21\n"
 
 
+@pytest.mark.needs("ipcmk")
+def test_a_crash_leaves_no_ipc_objects(run_experiment):
+    """They are memory, which a crash takes."""
+    script = ("ipcs | grep -c ^0x; ipcmk -Q; ipcmk -M 100; ipcmk -S 2; ipcs | grep -c ^0x;"
+              "/usr/bin/python3 -c 'import ctypes; print(ctypes.CDLL(None).mq_open(b\"/queue\", 0o302, 0o600, None) >= 0)'; sleep 100")
+    text = experiment({"host": (0, [{"path": "/bin/sh", "args": ["-c", script], "expected_final_state": "running"}])}, stop="30 s")
+    text["events"] = [{"at": "10 s", "crash": "host", "for": "5 s"}]
+    done = run_experiment(text, timeout=60)
+    for file in done.streams("host", "sh"):
+        lines = file.read_text().splitlines()
+        assert [lines[0], lines[4], lines[5]] == ["0", "3", "True"], lines
+
+
 def test_sleepers_feel_a_step_of_the_wall_clock_only_where_they_wait_for_it(run_experiment):
     sleeper = r"""
 import threading, time

@@ -254,8 +254,8 @@ def test_mistakes_in_python():
     e = Experiment(stop_time="5 s")
     with pytest.raises(ValueError, match="crash: give either at=, or every="):
         e.crash("a")
-    with pytest.raises(ValueError, match="a link has two ends, not 1"):
-        e.link_down("a", at="1 s")
+    with pytest.raises(ValueError, match="a link has two ends, not 3"):
+        e.link_down("a", "b", "c", at="1 s")
     e.network.node("A")
     with pytest.raises(ValueError, match="no place 'C'"):
         e.network.between("A", "C")

@@ -51,6 +51,13 @@ def test_redis(run_experiment):
 
 
 @pytest.mark.needs("iperf")
+def test_dctcp(run_experiment):
+    done = run_experiment(EXAMPLES / "dctcp.yaml", timeout=120)
+    rates = [float(re.findall(r"([\d.]+) Mbits/sec", done.text(name))[-1]) for name in ("server1", "server2")]
+    assert 9000 < sum(rates) < 9900 and min(rates) > 2000, rates
+
+
+@pytest.mark.needs("iperf")
 def test_iperf_tcp(run_experiment):
     done = run_experiment(EXAMPLES / "iperf-tcp.yaml", timeout=120)
     # what the server got: the client counts what it has handed to its socket

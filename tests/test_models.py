@@ -116,6 +116,58 @@ def test_models_crash_and_come_back_with_their_host(run_experiment):
     assert outcomes[:6] == ["done"] * 6 and outcomes[6:10] == ["timed out"] * 4 and set(outcomes[11:]) == {"done"}, outcomes
 
 
+def test_events_start_and_stop_models(run_experiment):
+    hosts = {"a": (0, [model("http", "never", name="crowd", to="b", count="unlimited", interval="1 s"), model("http", name="one", to="b", start="19 s")]),
+             "b": (1, [model("http_server"), model("sink", port=5001)])}
+    text = experiment(hosts, LINE, stop="30 s")
+    text["events"] = [{"at": "3 s", "start": "crowd", "hosts": "a", "for": "4500 ms"}, {"at": "4 s", "start": "crowd", "hosts": "a"},
+                      {"at": "10 s", "stop": "http_server", "hosts": "b", "for": "3 s"}, {"at": "11 s", "start": "crowd", "hosts": "a"},
+                      {"at": "15030 ms", "stop": "crowd", "hosts": "a"}]
+    done = run_experiment(text, timeout=60)
+    rows = [(float(row["started"]), row["outcome"]) for row in flows(done, "crowd")]
+    # Started while it runs it goes on; the server is away from 10 s to 13 s.
+    assert [at for at, _ in rows] == [3, 4, 5, 6, 7, 11, 12, 13, 14, 15], rows
+    assert [how for _, how in rows] == ["done"] * 5 + ["refused"] * 2 + ["done"] * 2 + ["cut"], rows
+    # What will still be started keeps the simulation going, and nothing else does.
+    assert 19 <= float(re.search(r"2 hosts \| ([\d.]+) s simulated", done.out)[1]) < 21, done.out
+
+
+def test_models_over_links(run_experiment):
+    """Every type of a model, between hosts that have links and no graph, through a router."""
+    clients = [model("http", to="server", count=3), model("bulk", to="server:5001", size="1 MB"), model("dns", names=["server", "r"], count=2),
+               model("dns", name="asked", to="server", names=["server"]), model("bulk", name="down", to="server:9", direction="down"),
+               model("constant_rate", to="server:5001", rate="1 Mbit", duration="2 s"),
+               model("on_off", to="server:5001", rate="1 Mbit", burst="100 ms", silence="100 ms", duration="2 s")]
+    servers = [model("http_server"), model("sink", port=5001), model("sink", name="datagrams", port=5001, protocol="udp"),
+               model("source", port=9, size="50 KB"), model("dns_server")]
+    done = run_experiment({
+        "general": {"stop_time": "20 s"}, "routers": ["r"],
+        "hosts": {"client": {"processes": clients}, "server": {"interfaces": {"eth0": "192.168.7.2/24"}, "processes": servers}},
+        "links": [{"between": ["client", "r"], "latency": "1 ms"}, {"between": ["r", "server"], "latency": "9 ms", "rate": "8 Mbit"}],
+        "host_option_defaults": {"pcap_enabled": True}}, timeout=60)
+    of_client = [row for row in flows(done) if row["host"] == "client"]
+    assert len(of_client) == 10 and {row["outcome"] for row in of_client} == {"done"}, of_client
+    assert {row["peer"].split(":")[0] for row in of_client if row["model"] == "bulk"} == {"192.168.7.2"}, of_client
+    bulk = next(row for row in of_client if row["model"] == "bulk")
+    assert float(bulk["connected"]) - float(bulk["started"]) > 0.019 and float(bulk["ended"]) - float(bulk["started"]) > 1
+    counted = [int(row["datagrams"]) for row in flows(done, "datagrams")]
+    assert len(counted) == 2 and sum(counted) > 200, counted
+    assert (done.path / "routers/r/eth1.pcap").stat().st_size > 1_000_000
+
+
+@pytest.mark.needs("curl")
+def test_programs_and_models_over_a_switch(run_experiment):
+    curl = {"path": "curl", "args": "-sS -o page -w %{size_download} http://model/", "start_time": "1 s"}
+    server = {"path": "python3", "args": "-u -m http.server 80 --directory /usr/share/common-licenses", "expected_final_state": "running"}
+    done = run_experiment({
+        "general": {"stop_time": "20 s"}, "switches": ["lan"],
+        "hosts": {"curl": {"processes": [curl]}, "model": {"processes": [model("http_server", response_size="3 KB")]},
+                  "user": {"processes": [model("http", "2 s", to="python", path="/GPL-3", count=4)]}, "python": {"processes": [server]}},
+        "links": [{"between": [name, "lan"]} for name in ("curl", "model", "user", "python")]}, timeout=60)
+    assert done.text("curl") == "3000"
+    assert [row["outcome"] for row in flows(done, "http")] == ["done"] * 4
+
+
 @pytest.mark.needs("curl")
 def test_a_real_client_of_a_model(run_experiment):
     curl = {"path": "curl", "args": ["-sS", "-o", "/dev/null", "-o", "/dev/null", "-w", "%{http_code} %{size_download} %{num_connects}\\n",

@@ -89,6 +89,31 @@ def test_models_have_a_table_and_curves(belljar, run_experiment, workdir, browse
     assert "traffic models" in execute([belljar, "inspect", ran.path], 20).out
 
 
+def test_links_are_drawn_and_have_curves(belljar, run_experiment, workdir, browser):
+    model = {"model": {"type": "bulk", "to": "web:5001", "size": "2 MB"}}
+    ran = run_experiment({
+        "general": {"stop_time": "8 s"}, "belljar": {"metrics": {"interval": "100 ms"}}, "switches": ["lan"], "routers": ["border"],
+        "hosts": {"web": {"processes": [{"model": {"type": "sink", "port": 5001}}]}, "home": {"processes": [model]}},
+        "links": [{"between": ["home", "lan"], "rate": "100 Mbit"}, {"between": ["lan", "border"]},
+                  {"between": ["border", "web"], "name": "uplink", "rate": "4 Mbit", "latency": "5 ms", "packet_loss": 0.001, "queue": {"packets": 20}}]})
+    execute([belljar, "report", ran.path, "-o", workdir / "links.html"], 20)
+    dom = look(browser, workdir, workdir / "links.html", "--dump-dom")
+    assert len(re.findall(r'class="station switch"', dom)) == 1 == len(re.findall(r'class="station router"', dom))
+    for text in ("uplink: 4 Mbit/s, 5 ms, 0.1 % lost", "border to web: 2.", "frames that wait", "frames dropped"):
+        assert text in dom, text
+    assert not re.search(r">node \d", dom), "places of hosts with links have no names of their own"
+    for heading in ("Links", "Link totals", "Routers"):
+        assert re.search(rf"<h2>{heading}\b", dom), heading
+    # A link that is full all the time is a straight line, not one that goes up and down with the samples in a stretch.
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', (workdir / "links.html").read_text(), re.S)[1])
+    uplink = next(one for one in data["links"] if one["link"] == "uplink" and one["to"] == "web")
+    full = uplink["bytes"][10:30]
+    assert data["width"] == pytest.approx(0.1) and min(full) > 0.8 * max(full) > 0, full
+    assert max(uplink["queue"]) in (19, 20) and sum(uplink["drops"]) > 0
+    shown = execute([belljar, "inspect", ran.path, "links"], 20).out
+    assert re.search(r"uplink +border to web +\d+ +2\.\d MB +\d+ +(19|20) +egress_full \d+", shown), shown
+
+
 def test_without_time_series_or_processes(belljar, run_experiment, workdir, browser):
     ran = run_experiment({"general": {"stop_time": "1 s"}, "network": {"graph": {"type": "1_gbit_switch"}},
                           "hosts": {"idle": {"network_node_id": 0, "processes": []}}})

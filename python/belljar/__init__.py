@@ -13,15 +13,18 @@ It holds no simulation logic: it writes the experiment file, calls the `belljar`
 Data frames, statistics and figures need `pip install belljar[analysis]`.
 """
 
+from . import models
 from .binary import BelljarError, find_binary
-from .events import one_of
-from .experiment import Experiment, Host, Model, Network, Process
+from .events import link_from, one_of, one_way
+from .experiment import Experiment, Host, Network, Process
+from .models import Model, exponential, pareto, uniform
 from .results import Results
 from .run import RunFailed, run
 from .sweep import Sweep, sweep
-from .topology import Topology
+from .topology import Interface, Route, Router, Switch, codel, drop_tail, fq_codel, gilbert_elliott, priority, red
 
 __all__ = [
-    "BelljarError", "Experiment", "Host", "Model", "Network", "Process", "Results", "RunFailed", "Sweep", "Topology",
-    "find_binary", "one_of", "run", "sweep",
+    "BelljarError", "Experiment", "Host", "Interface", "Model", "Network", "Process", "Results", "Route", "Router", "RunFailed", "Sweep",
+    "Switch", "codel", "drop_tail", "exponential", "find_binary", "fq_codel", "gilbert_elliott", "link_from", "models", "one_of", "one_way",
+    "pareto", "priority", "red", "run", "sweep", "uniform",
 ]

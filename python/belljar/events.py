@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 Time = Union[str, float]
 #: A host's name, a pattern such as "replica*", several of both, "all", or `one_of(...)`.
 Hosts = Union[str, Sequence[str], Mapping[str, Any]]
-#: A link other than by its two hosts: `Network.between("here", "there")`, or as the experiment file has it.
+#: Where something happens: two hosts, `one_way("alice", "bob")`, `Network.between("here", "there")`, the name of a link (or a
+#: pattern), or `link_from("uplink", "alice")`.
 Link = Mapping[str, Any]
 
 
@@ -38,6 +39,16 @@ def one_of(*hosts: str) -> dict[str, Any]:
     return {"one_of": list(hosts)}
 
 
+def one_way(source: Hosts, target: Hosts) -> dict[str, Any]:
+    """The way from these hosts to those over the graph, not back."""
+    return {"from": source, "to": target}
+
+
+def link_from(link: str | Sequence[str], node: str) -> dict[str, Any]:
+    """The direction of a link that begins at this host, switch or router."""
+    return {"link": link if isinstance(link, str) else list(link), "from": node}
+
+
 class Events:
     """The events of an experiment. Every method takes the keys of `When` and gives the experiment back."""
 
@@ -56,7 +67,7 @@ class Events:
         return self.event(**when, **{what: value}, **{key: given for key, given in more.items() if given is not None})
 
     def link_down(self, *ends: Hosts | Link, **when: Unpack[When]) -> Self:
-        """Nothing passes between two hosts (or sets of hosts), or over a link."""
+        """Nothing passes between two hosts (or sets of hosts), or over a link of this name."""
         return self._add("link_down", _target(ends), when)
 
     def link_up(self, *ends: Hosts | Link, **when: Unpack[When]) -> Self:
@@ -64,11 +75,15 @@ class Events:
         return self._add("link_up", _target(ends), when)
 
     def link_change(
-        self, *ends: Hosts | Link, latency: str | None = None, jitter: str | None = None, loss: float | None = None,
+        self, *ends: Hosts | Link, latency: Time | None = None, jitter: Time | None = None,
+        loss: float | Mapping[str, Any] | None = None, rate: str | None = None, queue: Mapping[str, Any] | None = None, token_bucket: Mapping[str, Any] | str | None = None,
+        reordering: Mapping[str, Any] | str | None = None, duplication: float | None = None, corruption: float | None = None,
         **when: Unpack[When],
     ) -> Self:
-        """Other properties of the way between two hosts, or of a link; those not named stay."""
-        return self._add("link_change", _target(ends), when, latency=latency, jitter=jitter, packet_loss=loss)
+        """Other properties of the way between two hosts, or of a link; those not named stay. All but the first three are those
+        of a link."""
+        return self._add("link_change", _target(ends), when, latency=latency, jitter=jitter, packet_loss=loss, rate=rate, queue=queue,
+                         token_bucket=token_bucket, reordering=reordering, duplication=duplication, corruption=corruption)
 
     def link_reset(self, *ends: Hosts | Link, **when: Unpack[When]) -> Self:
         """The properties of the start again."""
@@ -105,8 +120,13 @@ class Events:
         return self._add("dns_up", hosts, when)
 
     def start(self, process: int | str, *, on: Hosts, **when: Unpack[When]) -> Self:
-        """Starts a process of the hosts' lists (its place or its program's name), unless it runs."""
+        """Starts a process of the hosts' lists (its place or its program's name), or a model by its name, unless it runs. A
+        model can be `lasting` for a time."""
         return self._add("start", process, when, hosts=on)
+
+    def stop(self, model: str, *, on: Hosts, **when: Unpack[When]) -> Self:
+        """Stops a model of the hosts."""
+        return self._add("stop", model, when, hosts=on)
 
     def signal(self, signal: str, *, on: Hosts, process: int | str | None = None, **when: Unpack[When]) -> Self:
         """Sends a signal to a process of the hosts, the first if none is named."""
@@ -120,8 +140,8 @@ class Events:
 
 
 def _target(ends: Sequence[Any]) -> Any:
-    if len(ends) == 1 and isinstance(ends[0], Mapping):
+    if len(ends) == 1 and isinstance(ends[0], (str, Mapping)):
         return ends[0]
     if len(ends) != 2:
-        raise ValueError(f"a link has two ends, not {len(ends)}: name two hosts, or network.between(...)")
+        raise ValueError(f"a link has two ends, not {len(ends)}: name two hosts, a link, or network.between(...)")
     return list(ends)

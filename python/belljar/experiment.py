@@ -6,15 +6,18 @@ import copy
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import yaml
 
 from .events import Events
+from .models import Model
+from .topology import Addresses, Links, Route, Station
 
 if TYPE_CHECKING:
     import networkx
+    from typing_extensions import Unpack
 
     from .results import Results
 
@@ -50,17 +53,16 @@ class Process:
 
 
 @dataclasses.dataclass
-class Model:
-    """An endpoint without a program: its type and what the guide on modelled traffic says of it."""
+class ModelItem:
+    """An endpoint without a program, and when it starts and is stopped."""
 
-    type: str
-    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+    model: Model | Mapping[str, Any]
     start_time: str | float = 0
     shutdown_time: str | float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As the experiment file has it."""
-        entry: dict[str, Any] = {"model": {"type": self.type, **self.settings}}
+        entry: dict[str, Any] = {"model": self.model.to_dict() if isinstance(self.model, Model) else dict(self.model)}
         if self.start_time:
             entry["start_time"] = self.start_time
         if self.shutdown_time is not None:
@@ -68,18 +70,61 @@ class Model:
         return entry
 
 
+class Clock(TypedDict, total=False):
+    """How a host's clock is wrong from the start: ahead by so much, gaining so many microseconds a second."""
+
+    offset: str
+    drift_ppm: float
+
+
+class HostOptions(TypedDict, total=False):
+    """What a host can be given when it is made: see the fields of Host."""
+
+    ip_addr: str
+    bandwidth_up: str
+    bandwidth_down: str
+    interfaces: Mapping[str, Addresses]
+    routes: Sequence[Route]
+    routing: Literal["shortest_path", "static"]
+    forwarding: bool
+    clock: Clock
+    pcap: bool
+    pcap_filter: str | Mapping[str, str | bool]
+    pcap_size: str | int
+    log_level: str
+    shared: Sequence[str]
+    sysctls: Mapping[str, object]
+    queue: Mapping[str, Any]
+    extra: Mapping[str, Any]
+
+
 @dataclasses.dataclass
-class Host:
+class Host(Station):
     """A simulated machine. What has no field of its own goes into `extra`, as the experiment file has it."""
 
     name: str
-    node: int
+    #: Its place in the graph; None: the first one, unless the host has links.
+    node: int | None = None
+    _: dataclasses.KW_ONLY
     ip_addr: str | None = None
     bandwidth_up: str | None = None
     bandwidth_down: str | None = None
+    #: Whether it passes packets of others on.
+    forwarding: bool | None = None
+    clock: Clock | None = None
+    #: Whether its packets are captured, which of them, and how many bytes of each.
     pcap: bool | None = None
-    extra: dict[str, Any] = dataclasses.field(default_factory=dict)
-    processes: list[Process | Model] = dataclasses.field(default_factory=list)
+    pcap_filter: str | Mapping[str, str | bool] | None = None
+    pcap_size: str | int | None = None
+    log_level: str | None = None
+    #: Directories of this machine that its programs see and write as they are.
+    shared: Sequence[str] = ()
+    #: Such as {"net.ipv4.tcp_ecn": 1}.
+    sysctls: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    #: What waits to be sent to the graph: `fq_codel()` and others.
+    queue: Mapping[str, Any] | None = None
+    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    processes: list[Process | ModelItem] = dataclasses.field(default_factory=list)
 
     def run(
         self,
@@ -93,26 +138,37 @@ class Host:
         placement: str | None = None,
     ) -> Host:
         """Adds a program. `expect` is its exit status, the name of the signal that ends it, "running" or "any".
-        Gives the host back, so that calls can be chained."""
+        With start="never" an event starts it. Gives the host back, so that calls can be chained."""
         self.processes.append(
             Process(os.fspath(path), [str(a) for a in args], dict(env or {}), start, stop, signal, expect, placement)
         )
         return self
 
-    def model(self, type: str, *, start: str | float = 0, stop: str | float | None = None, **settings: Any) -> Host:
-        """Adds an endpoint without a program: model("http", to="server", count=10, pause={"exponential": "2 s"}). Gives the
-        host back."""
-        self.processes.append(Model(type, settings, start, stop))
+    @overload
+    def model(self, model: Model, *, start: str | float = 0, stop: str | float | None = None) -> Host: ...
+
+    @overload
+    def model(self, model: str, *, start: str | float = 0, stop: str | float | None = None, **settings: Any) -> Host: ...
+
+    def model(self, model: Model | str, *, start: str | float = 0, stop: str | float | None = None, **settings: Any) -> Host:
+        """Adds an endpoint without a program: model(Http(to="server", count=10)), by one of the classes in `belljar.models`;
+        or by the words of the experiment file, model("http", to="server", count=10). With start="never" an event starts it.
+        Gives the host back."""
+        self.processes.append(ModelItem({"type": model, **settings} if isinstance(model, str) else model, start, stop))
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """As the experiment file has it."""
-        entry: dict[str, Any] = {"network_node_id": self.node, **self.extra}
-        for key in ("ip_addr", "bandwidth_up", "bandwidth_down"):
+        """As the experiment file has it, but for its place in the graph."""
+        entry: dict[str, Any] = dict(self.extra)
+        for key in ("ip_addr", "bandwidth_up", "bandwidth_down", "forwarding", "clock"):
             if getattr(self, key) is not None:
                 entry[key] = getattr(self, key)
-        if self.pcap is not None:
-            entry["host_options"] = {**entry.get("host_options", {}), "pcap_enabled": self.pcap}
+        options = {"pcap_enabled": self.pcap, "pcap_filter": self.pcap_filter, "pcap_capture_size": self.pcap_size,
+                   "log_level": self.log_level, "shared": list(self.shared) or None, "sysctls": dict(self.sysctls) or None, "queue": self.queue}
+        options = {key: value for key, value in options.items() if value is not None}
+        if options:
+            entry["host_options"] = {**entry.get("host_options", {}), **options}
+        entry |= self.station_dict()
         entry["processes"] = [process.to_dict() for process in self.processes]
         return entry
 
@@ -216,8 +272,9 @@ class _Plain(yaml.SafeDumper):  # type: ignore[misc, unused-ignore]
         return True
 
 
-class Experiment(Events):
-    """Hosts, the programs they run, the network between them, and what happens to it."""
+class Experiment(Events, Links):
+    """Hosts, the programs they run, the network between them, and what happens to it. The network is a graph (`network`), or
+    links between hosts, switches and routers (`link`), or both."""
 
     def __init__(
         self,
@@ -229,43 +286,43 @@ class Experiment(Events):
         **general: Any,
     ) -> None:
         """`general` are further keys of that section; `metrics_interval` turns time series on."""
-        super().__init__()
+        Events.__init__(self)
+        Links.__init__(self)
         self.general: dict[str, Any] = {"stop_time": stop_time, "seed": seed, **general}
         self.network = network if network is not None else Network()
         self.hosts: dict[str, Host] = {}
-        self.links: list[dict[str, Any]] = []
         self.experimental: dict[str, Any] = {}
+        self.host_option_defaults: dict[str, Any] = {}
         self.belljar: dict[str, Any] = {"metrics": {"interval": metrics_interval}} if metrics_interval else {}
 
-    def host(self, name: str, *, at: object = None, **settings: Any) -> Host:
-        """Adds a host at a place of the network; the first place if none is named. `settings` are fields of Host;
-        others are keys of the experiment file."""
+    def host(self, name: str, *, at: object = None, **options: Unpack[HostOptions]) -> Host:
+        """Adds a host, at a place of the network if one is named; otherwise where its links lead, or at the first place if it
+        has none."""
         if name in self.hosts:
             raise ValueError(f"there is a host '{name}' already")
-        if at is None:
-            node = 0
-        elif at in self.network:
-            node = self.network.node(at)
-        else:
+        if at is not None and at not in self.network:
             raise ValueError(f"the network has no place {at!r}: make it with network.node() or network.edge()")
-        known = {field.name for field in dataclasses.fields(Host)} - {"name", "node", "processes", "extra"}
-        extra = {key: value for key, value in settings.items() if key not in known}
-        host = Host(name, node, extra=extra, **{k: v for k, v in settings.items() if k in known})
-        self.hosts[name] = host
+        node = None if at is None else self.network.node(at)
+        # What this version knows no option for is left to the command to judge.
+        known = HostOptions.__annotations__
+        extra = {**options.get("extra", {}), **{key: value for key, value in options.items() if key not in known}}
+        given: dict[str, Any] = {key: value for key, value in options.items() if key in known and key != "extra"}
+        self.hosts[name] = host = Host(name, node, extra=extra, **given)
         return host
 
     @classmethod
-    def from_networkx(cls, graph: "networkx.Graph[Any]", **settings: Any) -> Experiment:
-        """An experiment whose network is made of links, from a NetworkX graph: see `Topology.from_networkx`. For a graph
-        of latencies without switches and routers see `Network.from_networkx`."""
-        from .topology import Topology
-
-        return (cls if issubclass(cls, Topology) else Topology).from_networkx(graph, **settings)
-
-    def link(self, **what: Any) -> Experiment:
-        """Adds an entry of section `links`."""
-        self.links.append(what)
-        return self
+    def from_networkx(
+        cls, graph: networkx.Graph[Any], *, stop_time: str | float, latency: str | None = None, rate: str | None = None,
+        **settings: Any,
+    ) -> Experiment:
+        """An experiment whose network is made of links, with the nodes and edges of a NetworkX graph. A node's `kind` is
+        "host", "router" or "switch"; without it, nodes with one edge are hosts and others routers. Edges may have `latency`
+        and `jitter` ("10 ms"; a number counts milliseconds), `rate`, `packet_loss` (or `loss`), `queue`, `mtu`, `cost` and
+        `name`; `latency` and `rate` here are those of edges that have none. `settings` are those of Experiment. For a graph of
+        latencies without switches and routers see `Network.from_networkx`."""
+        experiment = cls(stop_time=stop_time, **settings)
+        experiment._add_graph(graph, latency, rate)
+        return experiment
 
     def with_(self, **changes: Any) -> Experiment:
         """A copy with keys of section `general` changed, such as seed=2."""
@@ -275,12 +332,18 @@ class Experiment(Events):
 
     def to_dict(self) -> dict[str, Any]:
         """As the experiment file has it."""
-        entry: dict[str, Any] = {"general": dict(self.general), "network": self.network.to_dict()}
-        for key in ("experimental", "belljar", "links", "events"):
+        linked = self.linked()
+        hosts = {}
+        for name, host in self.hosts.items():
+            place = 0 if host.node is None and name not in linked else host.node
+            hosts[name] = {**({} if place is None else {"network_node_id": place}), **host.to_dict()}
+        entry: dict[str, Any] = {"general": dict(self.general)}
+        if any("network_node_id" in host for host in hosts.values()) or not linked:
+            entry["network"] = self.network.to_dict()
+        for key in ("experimental", "belljar", "host_option_defaults", "events"):
             if getattr(self, key):
                 entry[key] = getattr(self, key)
-        entry["hosts"] = {name: host.to_dict() for name, host in self.hosts.items()}
-        return entry
+        return {**entry, **self.links_dict(), "hosts": hosts}
 
     def to_yaml(self) -> str:
         """The experiment file."""

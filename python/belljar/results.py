@@ -22,11 +22,20 @@ _CALL = re.compile(r"(\d+\.\d{9}) \[(\d+)\] (?:--- (\w+)|(\w+)\((.*)\) = (.*))")
 
 @dataclasses.dataclass(frozen=True)
 class Packet:
-    """A packet of a capture: seconds since the start of the simulation, its length, what was kept of it."""
+    """A packet of a capture: seconds since the start of the simulation, its length, what was kept of it: on links, from the
+    Ethernet header on."""
 
     time: float
     length: int
     data: bytes
+    ethernet: bool = False
+
+    @property
+    def ip(self) -> bytes:
+        """From the IP header on; nothing if it is no IP packet."""
+        if not self.ethernet:
+            return self.data
+        return self.data[14:] if self.data[12:14] in (b"\x08\0", b"\x86\xdd") else b""
 
 
 class Results:
@@ -148,7 +157,30 @@ class Results:
     def series(self, *, every: float | None = None) -> pd.DataFrame:
         """The time series of all hosts: counters at sampled times. A row is left out where nothing has changed; with
         `every`, in seconds, the counters of every host are given at these times instead."""
-        frame = self._metrics("hosts.csv")
+        return self._regular(self._metrics("hosts.csv"), ["host"], every)
+
+    def links(self) -> pd.DataFrame:
+        """A row for each direction of a link: link, direction, frames, bytes, and a column `drop_<reason>` for each reason."""
+        import pandas as pd
+
+        rows = [
+            {"link": link, "direction": way, "frames": sent["frames"], "bytes": sent["bytes"],
+             **{f"drop_{reason}": count for reason, count in sent["drops"].items()}}
+            for link, ways in self.statistics.get("links", {}).items() for way, sent in ways.items()
+        ]
+        frame = pd.DataFrame(rows, columns=None if rows else ["link", "direction", "frames", "bytes"])
+        drops = [c for c in frame.columns if c.startswith("drop_")]
+        frame[drops] = frame[drops].fillna(0).astype(int)
+        return frame
+
+    def link_series(self, *, every: float | None = None) -> pd.DataFrame:
+        """The time series of links, a row for each direction (`from`, `to`): frames, bytes, drops by reason, frames that wait.
+        `every` is as for `series`."""
+        if not self.statistics.get("links"):
+            raise BelljarError(f"{self.path} has no links: its experiment has a graph only")
+        return self._regular(self._metrics("links.csv"), ["link", "from", "to"], every)
+
+    def _regular(self, frame: pd.DataFrame, by: list[str], every: float | None) -> pd.DataFrame:
         if every is None:
             return frame
         import numpy as np
@@ -157,14 +189,17 @@ class Results:
         end = self.statistics["simulated_seconds"]
         times = np.arange(1, round(end / every) + 1) * every
         regular = []
-        for name, rows in frame.groupby("host", sort=False):
+        for name, rows in frame.groupby(by, sort=False):
             # Times have nine decimals: what is equal there must not differ by rounding.
             at = np.searchsorted(rows["time"].to_numpy(), times + 1e-9, side="right") - 1
-            values = rows.drop(columns=["time", "host"]).to_numpy()
-            taken = np.where((at >= 0)[:, None], values[np.clip(at, 0, None)], 0)
-            part = pd.DataFrame(taken, columns=rows.columns.drop(["time", "host"]))
+            counters = rows.drop(columns=["time", *by])
+            taken = np.where((at >= 0)[:, None], counters.to_numpy()[np.clip(at, 0, None)], 0)
+            part = pd.DataFrame(taken, columns=counters.columns)
             part.insert(0, "time", times)
-            part.insert(1, "host", name)
+            # Of a single column, pandas before 2.0 gives the value alone.
+            values: list[Any] = list(name) if isinstance(name, tuple) else [name]
+            for place, (column, value) in enumerate(zip(by, values)):
+                part.insert(1 + place, column, value)
             regular.append(part)
         return pd.concat(regular, ignore_index=True) if regular else frame
 
@@ -180,9 +215,11 @@ class Results:
             raise BelljarError(f"{self.path} has no time series: give the experiment metrics_interval=\"100 ms\"")
         return pd.read_csv(file)
 
-    def packets(self, host: str, interface: str = "eth0") -> Iterator[Packet]:
-        """The packets of a capture (`pcap=True`), from the IP header on, in order."""
-        file = self.host(host) / f"{interface}.pcap"
+    def packets(self, node: str, interface: str = "eth0") -> Iterator[Packet]:
+        """The packets of a capture (`pcap=True`) of a host, switch or router, in order."""
+        folders = [self.path / kind / node for kind in ("hosts", "switches", "routers")]
+        folder = next((folder for folder in folders if folder.is_dir()), None) or self.host(node)
+        file = folder / f"{interface}.pcap"
         if not file.is_file():
             raise BelljarError(f"there is no capture {file}: run with pcap=True; a capture without packets is not made")
         epoch = self.topology["epoch_secs"]
@@ -190,25 +227,30 @@ class Results:
             header = capture.read(24)
             if len(header) < 24 or header[:4] != b"\x4d\x3c\xb2\xa1":
                 raise BelljarError(f"{file} is not a capture with nanoseconds")
+            ethernet = header[20:24] == b"\x01\0\0\0"
             while len(record := capture.read(16)) == 16:
                 seconds, nanos, kept, length = struct.unpack("<IIII", record)
-                yield Packet(seconds - epoch + nanos / 1e9, length, capture.read(kept))
+                yield Packet(seconds - epoch + nanos / 1e9, length, capture.read(kept), ethernet)
 
-    def packet_frame(self, host: str, interface: str = "eth0") -> pd.DataFrame:
-        """A capture as a frame: time, length, source, destination, protocol, and for TCP and UDP the ports."""
+    def packet_frame(self, node: str, interface: str = "eth0") -> pd.DataFrame:
+        """A capture as a frame: time, length, source, destination, protocol ("arp" on links, too), and for TCP and UDP the
+        ports."""
         import ipaddress
 
         import pandas as pd
 
         rows = []
-        for p in self.packets(host, interface):
+        for p in self.packets(node, interface):
             row: dict[str, Any] = {"time": p.time, "length": p.length}
-            if p.data and p.data[0] >> 4 == 4 and len(p.data) >= 20:
-                start, protocol = (p.data[0] & 15) * 4, p.data[9]
-                row |= {"source": str(ipaddress.ip_address(p.data[12:16])), "protocol": {1: "icmp", 6: "tcp", 17: "udp"}.get(protocol, str(protocol)),
-                        "destination": str(ipaddress.ip_address(p.data[16:20]))}
-                if protocol in (6, 17) and len(p.data) >= start + 4:
-                    row["source_port"], row["destination_port"] = struct.unpack(">HH", p.data[start : start + 4])
+            ip = p.ip
+            if ip and ip[0] >> 4 == 4 and len(ip) >= 20:
+                start, protocol = (ip[0] & 15) * 4, ip[9]
+                row |= {"source": str(ipaddress.ip_address(ip[12:16])), "protocol": {1: "icmp", 6: "tcp", 17: "udp"}.get(protocol, str(protocol)),
+                        "destination": str(ipaddress.ip_address(ip[16:20]))}
+                if protocol in (6, 17) and len(ip) >= start + 4:
+                    row["source_port"], row["destination_port"] = struct.unpack(">HH", ip[start : start + 4])
+            elif p.ethernet and p.data[12:14] == b"\x08\x06":
+                row["protocol"] = "arp"
             rows.append(row)
         columns = ["time", "length", "source", "source_port", "destination", "destination_port", "protocol"]
         return pd.DataFrame(rows, columns=columns).astype({"source_port": "Int64", "destination_port": "Int64"})

@@ -1,55 +1,245 @@
-"""Experiments whose network is made of links, switches and routers: see the guide on explicit topologies."""
+"""Networks made of links, switches and routers: see the guide on explicit topologies."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from typing import TYPE_CHECKING, Any
-
-from .experiment import Experiment, Host
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union
 
 if TYPE_CHECKING:
     import networkx
+    from typing_extensions import Self, Unpack
 
-_LINK_KEYS = ("name", "rate", "latency", "jitter", "packet_loss", "queue", "mtu", "cost", "overhead", "reverse")
+#: "10 ms"; a number counts seconds.
+Time = Union[str, float]
+#: "10.0.0.1/24", several of them, or `Interface(...)`.
+Addresses = Union[str, Sequence[str], "Interface"]
+
+_LINK_KEYS = ("name", "rate", "latency", "jitter", "packet_loss", "queue", "mtu", "cost", "overhead", "reverse",
+              "reordering", "duplication", "corruption", "token_bucket")
 _KINDS = ("host", "router", "switch")
 
 
-class Topology(Experiment):
-    """An experiment without a graph: hosts are joined by links, to each other or to switches and routers."""
+class Line(TypedDict, total=False):
+    """What one direction of a link is like."""
 
-    def __init__(self, **settings: Any) -> None:
-        """`settings` are those of Experiment."""
-        super().__init__(**settings)
-        self.switches: dict[str, dict[str, Any]] = {}
-        self.routers: dict[str, dict[str, Any]] = {}
+    #: Bits per second, "100 Mbit", or "unlimited".
+    rate: str
+    #: How long the last bit travels.
+    latency: Time
+    #: So much more or less.
+    jitter: Time
+    #: The probability that a frame is lost, or `gilbert_elliott(...)`.
+    packet_loss: float | Mapping[str, Any]
+    #: {"probability": 0.01, "delay": "2 ms"}
+    reordering: Mapping[str, Any]
+    #: The probabilities that a frame arrives twice, or with a wrong bit.
+    duplication: float
+    corruption: float
+    #: What waits to be sent: `drop_tail(packets=50)`, `codel()`, `fq_codel()`, `red(...)`, `priority(...)`.
+    queue: Mapping[str, Any]
+    #: {"rate": "10 Mbit", "burst": "32 KB"}
+    token_bucket: Mapping[str, Any]
+    #: Bytes that a frame takes on the wire besides its own.
+    overhead: str
 
-    def switch(self, name: str, **settings: Any) -> str:
-        """Adds a switch; gives its name."""
-        self.switches[name] = settings
+
+class LinkOptions(Line, total=False):
+    """What a link is like: in both directions, unless `reverse` says what differs from the second end to the first."""
+
+    #: By which events and results call it.
+    name: str
+    #: The longest IP packet.
+    mtu: int
+    #: What using it costs a shortest path.
+    cost: int
+    #: The direction from the second end to the first, where it differs.
+    reverse: Line
+
+
+def _given(**keys: Any) -> dict[str, Any]:
+    return {key: value for key, value in keys.items() if value is not None}
+
+
+def drop_tail(
+    *, packets: int | None = None, bytes: str | int | None = None, ecn_threshold: int | str | None = None
+) -> dict[str, Any]:
+    """A queue that drops what does not fit any more: so many packets, or bytes ("64 KB"). With `ecn_threshold` a packet with
+    which more than that wait is marked."""
+    if (packets is None) == (bytes is None):
+        raise ValueError("a queue is limited by packets= or by bytes=")
+    return _given(packets=packets, bytes=f"{bytes} B" if isinstance(bytes, int) else bytes, ecn_threshold=ecn_threshold)
+
+
+def codel(
+    *, packets: int | None = None, target: Time | None = None, interval: Time | None = None, ecn: bool | None = None,
+    ce_threshold: Time | None = None,
+) -> dict[str, Any]:
+    """A queue with CoDel; with `ecn` it marks in place of dropping."""
+    return {"codel": _given(packets=packets, target=target, interval=interval, ecn=ecn, ce_threshold=ce_threshold)}
+
+
+def fq_codel(
+    *, packets: int | None = None, bytes: str | None = None, flows: int | None = None, quantum: str | None = None,
+    target: Time | None = None, interval: Time | None = None, ecn: bool | None = None, ce_threshold: Time | None = None,
+) -> dict[str, Any]:
+    """A queue for each of some flows, each with CoDel."""
+    return {"fq_codel": _given(packets=packets, bytes=bytes, flows=flows, quantum=quantum, target=target, interval=interval, ecn=ecn,
+                               ce_threshold=ce_threshold)}
+
+
+def red(
+    *, min: str, max: str, limit: str, probability: float | None = None, weight: float | None = None,
+    average_packet: str | None = None, ecn: bool | None = None,
+) -> dict[str, Any]:
+    """Random early detection, by bytes that wait on average."""
+    return {"red": _given(min=min, max=max, limit=limit, probability=probability, weight=weight, average_packet=average_packet, ecn=ecn)}
+
+
+def priority(
+    bands: Sequence[Mapping[str, Any]], *, dscp: Mapping[int, int] | None = None, default: int | None = None
+) -> dict[str, Any]:
+    """Queues of which each leaves when those before it are empty; `dscp` says which band a code point is in."""
+    return {"priority": _given(bands=[dict(band) for band in bands], dscp=None if dscp is None else dict(dscp), default=default)}
+
+
+def gilbert_elliott(
+    *, to_bad: float, to_good: float, loss_bad: float | None = None, loss_good: float | None = None
+) -> dict[str, Any]:
+    """Loss in bursts: of a link that changes between a good and a bad state."""
+    return {"gilbert_elliott": _given(to_bad=to_bad, to_good=to_good, loss_bad=loss_bad, loss_good=loss_good)}
+
+
+@dataclasses.dataclass
+class Interface:
+    """An interface at the end of a link: its addresses ("10.0.0.1/24"; none at all if the list is empty, assigned ones if
+    it is None) and its hardware address."""
+
+    addresses: str | Sequence[str] | None = None
+    mac: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the experiment file has it."""
+        addresses = [self.addresses] if isinstance(self.addresses, str) else self.addresses
+        given = {"addresses": None if addresses is None else list(addresses), "mac": self.mac}
+        return {key: value for key, value in given.items() if value is not None}
+
+
+@dataclasses.dataclass
+class Route:
+    """A route: to a network or "default", by the next router (or several, over which flows spread), or right onto the link
+    of the interface `dev`."""
+
+    to: str
+    via: str | Sequence[str] | None = None
+    dev: str | None = None
+    metric: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the experiment file has it."""
+        via = self.via if self.via is None or isinstance(self.via, str) else list(self.via)
+        given = {"to": self.to, "via": via, "dev": self.dev, "metric": self.metric}
+        return {key: value for key, value in given.items() if value is not None}
+
+
+@dataclasses.dataclass
+class Station:
+    """What hosts and routers have: interfaces by their names, and routes in place of those of shortest paths (or besides
+    them: `routing="shortest_path"`)."""
+
+    interfaces: Mapping[str, Addresses] = dataclasses.field(default_factory=dict, kw_only=True)
+    routes: Sequence[Route] = dataclasses.field(default=(), kw_only=True)
+    routing: Literal["shortest_path", "static"] | None = dataclasses.field(default=None, kw_only=True)
+
+    def station_dict(self) -> dict[str, Any]:
+        """As the experiment file has it."""
+        entry: dict[str, Any] = {}
+        if self.interfaces:
+            entry["interfaces"] = {name: _interface(own) for name, own in self.interfaces.items()}
+        if self.routes:
+            entry["routes"] = [route.to_dict() for route in self.routes]
+        if self.routing is not None:
+            entry["routing"] = self.routing
+        return entry
+
+
+@dataclasses.dataclass
+class Switch:
+    """A learning switch; it forgets a station that it has not heard of for `ageing`."""
+
+    name: str
+    ageing: Time | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the experiment file has it."""
+        return {} if self.ageing is None else {"ageing": self.ageing}
+
+
+@dataclasses.dataclass
+class Router(Station):
+    """A router."""
+
+    name: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the experiment file has it."""
+        return self.station_dict()
+
+
+#: A host, a switch, a router, or the name of one, with its interface if it matters: "alice:eth1".
+End = Union[str, Switch, Router, Station]
+
+
+class Links:
+    """The links of an experiment, its switches and its routers."""
+
+    def __init__(self) -> None:
+        self.switches: dict[str, Switch] = {}
+        self.routers: dict[str, Router] = {}
+        self.links: list[dict[str, Any]] = []
+
+    def switch(self, name: str, *, ageing: Time | None = None) -> Switch:
+        """Adds a switch."""
+        self.switches[self._new(name)] = made = Switch(name, ageing)
+        return made
+
+    def router(
+        self, name: str, *, interfaces: Mapping[str, Addresses] | None = None, routes: Sequence[Route] = (),
+        routing: Literal["shortest_path", "static"] | None = None,
+    ) -> Router:
+        """Adds a router."""
+        made = Router(name, interfaces=dict(interfaces or {}), routes=routes, routing=routing)
+        self.routers[self._new(name)] = made
+        return made
+
+    def _new(self, name: str) -> str:
+        if name in self.switches or name in self.routers:
+            raise ValueError(f"there is a switch or router '{name}' already")
         return name
 
-    def router(self, name: str, **settings: Any) -> str:
-        """Adds a router; gives its name."""
-        self.routers[name] = settings
-        return name
-
-    def join(self, first: str | Host, second: str | Host, **what: Any) -> Topology:
-        """Adds a link between two nodes, by their names or as "name:interface"; `what` are keys of a link."""
-        ends = [end.name if isinstance(end, Host) else end for end in (first, second)]
-        self.link(between=ends, **what)
+    def link(self, first: End, second: End, **what: Unpack[LinkOptions]) -> Self:
+        """Adds a link between two interfaces of hosts, switches or routers. Gives the experiment back."""
+        ends = [end if isinstance(end, str) else getattr(end, "name") for end in (first, second)]
+        self.links.append({"between": ends, **what})
         return self
 
-    @classmethod
-    def from_networkx(
-        cls, graph: "networkx.Graph[Any]", *, latency: str | None = None, rate: str | None = None, **settings: Any
-    ) -> Topology:
-        """A topology with the nodes and edges of a NetworkX graph. A node's `kind` is "host", "router" or "switch";
-        without it, nodes with one edge are hosts and others routers. Edges may have `latency` and `jitter` ("10 ms"; a
-        number counts milliseconds), `rate`, `packet_loss` (or `loss`), `queue`, `mtu`, `cost` and `name`; `latency` and
-        `rate` here are those of edges that have none. `settings` are those of Experiment."""
+    def linked(self) -> set[str]:
+        """The names of what is at the ends of links."""
+        return {end.partition(":")[0] for link in self.links for end in link["between"]}
+
+    def links_dict(self) -> dict[str, Any]:
+        """As the experiment file has it."""
+        entry = {
+            "switches": {name: switch.to_dict() for name, switch in self.switches.items()},
+            "routers": {name: router.to_dict() for name, router in self.routers.items()},
+            "links": self.links,
+        }
+        return {key: value for key, value in entry.items() if value}
+
+    def _add_graph(self, graph: networkx.Graph[Any], latency: str | None, rate: str | None) -> None:
         if graph.is_directed():
             raise ValueError("a link goes both ways: pass graph.to_undirected(), and reverse= on edges that differ")
-        topology = cls(**settings)
         names: dict[Any, str] = {}
         for node, more in graph.nodes(data=True):
             name = re.sub(r"[^a-z0-9.-]", "-", str(node).lower()).strip("-.")
@@ -60,12 +250,7 @@ class Topology(Experiment):
             kind = more.get("kind", "host" if graph.degree(node) <= 1 else "router")
             if kind not in _KINDS:
                 raise ValueError(f"the kind of node {node!r} is {kind!r}: it must be one of {', '.join(_KINDS)}")
-            if kind == "host":
-                topology.host(name)
-            elif kind == "router":
-                topology.router(name)
-            else:
-                topology.switch(name)
+            getattr(self, kind)(name)
         for source, target, more in graph.edges(data=True):
             link = {key: more[key] for key in _LINK_KEYS if key in more}
             if "loss" in more:
@@ -76,16 +261,10 @@ class Topology(Experiment):
             for key in ("latency", "jitter"):
                 if isinstance(link.get(key), (int, float)):
                     link[key] = f"{link[key]} ms"
-            topology.join(names[source], names[target], **link)
-        return topology
+            self.links.append({"between": [names[source], names[target]], **link})
 
-    def to_dict(self) -> dict[str, Any]:
-        """As the experiment file has it."""
-        entry = super().to_dict()
-        del entry["network"]
-        for host in entry["hosts"].values():
-            host.pop("network_node_id", None)
-        for key in ("switches", "routers"):
-            if getattr(self, key):
-                entry[key] = getattr(self, key)
-        return entry
+
+def _interface(own: Addresses) -> Any:
+    if isinstance(own, Interface):
+        return own.to_dict()
+    return own if isinstance(own, str) else list(own)

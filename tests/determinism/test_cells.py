@@ -8,9 +8,9 @@ import time
 
 import pytest
 import yaml
-from conftest import EXAMPLES, execute, experiment
+from conftest import EXAMPLES, contents_of, execute, experiment
 
-from .test_workers import contents, draw_experiment, program  # noqa: F401 (a fixture)
+from .test_workers import draw_experiment, program  # noqa: F401 (a fixture)
 
 
 def run(belljar, workdir, file, *args, statuses=(0, 1)):
@@ -18,7 +18,7 @@ def run(belljar, workdir, file, *args, statuses=(0, 1)):
     data = workdir / "data"
     done = execute([belljar, "run", file, "-o", data, "--no-progress", *args], 300)
     assert done.status in statuses and "processes" in done.out, done
-    found = contents(data)
+    found = contents_of(data)
     shutil.rmtree(data)
     return found
 

@@ -12,7 +12,10 @@ import subprocess
 
 import pytest
 import yaml
-from conftest import TARGET, execute
+from conftest import TARGET, contents_of, execute
+
+from . import extra
+from .extra import pick_latency
 
 FIRST = 1
 SMALL, LARGE = 12, 60
@@ -47,11 +50,6 @@ def program():
     out.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["gcc", "-O1", "-Wall", "-Wextra", "-pthread", source, "-o", out], check=True)
     return out
-
-
-def pick_latency(draw):
-    """10 us to 50 ms, in microseconds; short and long ones alike."""
-    return round(10 * 5000 ** draw.random())
 
 
 def draw_graph(draw):
@@ -163,7 +161,7 @@ def draw_experiment(seed, program):
         # As it is where places are mixed; otherwise the command decides.
         for one in host["processes"]:
             one["placement"] = wild.choice(["near", "far", "auto"])
-    return {
+    drawn = {
         "events": draw_events(wild, sorted(hosts), gml),
         "general": general,
         "network": {"graph": {"type": "gml", "inline": gml}},
@@ -172,17 +170,10 @@ def draw_experiment(seed, program):
         "hosts": hosts,
     }
 
+    def own(*args):
+        return {"path": str(program), "args": [str(a) for a in args], "expected_final_state": "any", "placement": wild.choice(["near", "far", "auto"])}
 
-def contents(folder):
-    """Every file of a results folder, links as what they name."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        name = str(path.relative_to(folder))
-        if path.is_symlink():
-            found[name] = os.readlink(path).encode()
-        elif path.is_file():
-            found[name] = path.read_bytes()
-    return found
+    return extra.add(seed, drawn, nodes, own)
 
 
 def seeds():
@@ -208,7 +199,7 @@ def test_workers_make_no_difference(belljar, workdir, program, seed):
         assert done.status in (0, 1) and "processes" in done.out, f"seed {seed}: {done}"
         folder = workdir / f"workers{workers}-{'stealing' if stealing else 'own'}-{'pinned' if pinning else 'free'}-{placement}"
         data.rename(folder)
-        results[folder.name] = contents(folder)
+        results[folder.name] = contents_of(folder)
         # It says where guests run.
         del results[folder.name]["processed-config.yaml"]
     first, *others = results
@@ -228,13 +219,24 @@ def test_what_is_drawn_has_everything_in_it():
     assert any("packet_loss 0.1" in text for text in texts) and any("directed 1" in text for text in texts)
     assert any(int(us) > 0 for text in texts for us in re.findall(r'jitter "(\d+) us"', text))
     processes = [p for e in drawn for host in e["hosts"].values() for p in host["processes"]]
-    assert {p["args"][0] for p in processes} >= {"tcp-server", "tcp-client", "udp-client", "family", "threads", "spin", "-c"}
-    assert {p["placement"] for p in processes} == {"near", "far", "auto"}
+    assert {p["args"][0] for p in processes if "args" in p} >= {"tcp-server", "tcp-client", "udp-client", "family", "threads", "spin", "-c"}
+    assert {p["placement"] for p in processes if "placement" in p} == {"near", "far", "auto"}
     happens = {key for e in drawn for event in e["events"] for key in event}
     assert happens >= {"at", "every", "for", "link_down", "link_change", "partition", "bandwidth", "crash", "clock", "step", "drift_ppm",
                        "signal", "dns_down", "start"}, happens
     assert any("edge" in event[key] for e in drawn for event in e["events"] for key in ("link_down", "link_change") if key in event)
-    assert any("clock" in host for e in drawn for host in e["hosts"].values()) and any(not e["events"] for e in drawn)
+    models = {p["model"]["type"] for p in processes if "model" in p}
+    assert models >= {"http", "http_server", "bulk", "sink", "on_off", "dns"} and happens >= {"start", "stop"}
+    assert any(p["start_time"] == "never" for p in processes)
+    linked = [e for e in drawn if "links" in e]
+    assert 3 <= len(linked) < SMALL and any("routers" in e for e in linked) and any(len(e["switches"]) == 2 for e in linked)
+    lines = [link for e in linked for link in e["links"]]
+    latencies = [int(link["latency"].removesuffix(" us")) for link in lines]
+    assert min(latencies) < 30 and max(latencies) > 20_000 and {"jitter", "packet_loss", "queue", "reverse"} <= {key for link in lines for key in link}
+    assert any(isinstance(event.get(kind), str) for e in linked for event in e["events"] for kind in ("link_down", "link_change"))
+    assert any("belljar" in e for e in drawn) and any("pcap_filter" in e["host_option_defaults"] for e in drawn)
+    assert any("clock" in host for e in drawn for host in e["hosts"].values())
+    assert any(not draw_experiment(FIRST + n, "program")["events"] for n in range(LARGE))
 
 
 def test_the_bootstrap_knows_no_bandwidth_and_no_loss(run_experiment, program):

@@ -2,6 +2,7 @@
 #include "guest.h"
 #include <sys/syscall.h>
 #include <dirent.h>
+#include <sys/wait.h>
 
 static int touch(const char *name) {
     int f = open(name, O_WRONLY | O_CREAT, 0644);
@@ -256,6 +257,55 @@ static void the_machines_files(void) {
     CHECK(seen);
 }
 
+/* What a check came to in a process of its own. */
+static int in_child(int (*check)(void)) {
+    pid_t child = fork();
+    if (child == 0)
+        _exit(check());
+    int status = 0;
+    return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+static int inside(void) {
+    char b[64] = "";
+    if (chroot("jail") != 0 || chdir("/") != 0 || getcwd(b, sizeof b) == NULL || strcmp(b, "/") != 0)
+        return 1;
+    if (access("/file", F_OK) != 0 || access("/../../file", F_OK) != 0 || access("link", F_OK) != 0)
+        return 2;
+    if (access("/etc/passwd", F_OK) == 0 || errno != ENOENT)
+        return 3;
+    if (mkdir("/sub", 0755) != 0 || chdir("/sub/..") != 0 || access("file", F_OK) != 0)
+        return 4;
+    // A root within the root.
+    if (chroot("/sub") != 0 || chdir("/") != 0 || access("/file", F_OK) == 0 || access("/../file", F_OK) == 0)
+        return 5;
+    return 0;
+}
+static int stays_outside(void) {
+    // The working directory is not moved, and does not lie below the root any more.
+    char b[4200] = "";
+    if (chroot("jail") != 0 || access("jail/file", F_OK) != 0 || access("/file", F_OK) != 0)
+        return 1;
+    if (access("../jail", F_OK) == 0 || syscall(SYS_getcwd, b, sizeof b) < 0)
+        return 2;
+    return strncmp(b, "(unreachable)", 13) == 0 ? 0 : 3;
+}
+static int unprivileged(void) {
+    return setuid(65534) == 0 && chroot("/") == -1 && errno == EPERM ? 0 : 1;
+}
+static void roots(void) {
+    CHECK(mkdir("jail", 0755) == 0 && touch("jail/file") == 0 && symlink("/file", "jail/link") == 0);
+    FAILS(chroot("absent"), ENOENT);
+    FAILS(chroot("jail/file"), ENOTDIR);
+    if (geteuid() != 0) {
+        FAILS(chroot("jail"), EPERM);
+        return;
+    }
+    SAME(in_child(inside), 0);
+    CHECK(access("jail/sub", F_OK) == 0);
+    SAME(in_child(stays_outside), 0);
+    SAME(in_child(unprivileged), 0);
+}
+
 GUEST_WITH(scratch_enter(), T(make_and_remove), T(list), T(renaming), T(symbolic_links), T(hard_links),
            T(modes_and_access), T(stat_of_a_file), T(relative_to_a_directory), T(working_directory), T(slashes_behind_links), T(deeper_than_paths), T(too_long),
-           T(the_machines_files))
+           T(the_machines_files), T(roots))

@@ -2,6 +2,7 @@
 #include "guest.h"
 #include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 static void dup2_and_dup3(void) {
     int a = open("/dev/null", O_RDONLY);
@@ -110,5 +111,73 @@ static void close_range_of_them(void) {
     close(60), close(61), close(68), close(69);
 }
 
-GUEST(T(dup2_and_dup3), T(fcntl_duplicates), T(status_flags), T(access_mode_of_files), T(limit_of_descriptors),
+static int ends[2];
+static char got[8];
+
+static volatile int waiter;
+
+/* Until the other thread sleeps in its call. */
+static void until_it_waits(void) {
+    char path[64], text[256] = "", *state;
+    do {
+        sleep_ms(1);
+        snprintf(path, sizeof path, "/proc/self/task/%d/stat", waiter);
+        int fd = open(path, O_RDONLY);
+        if (fd >= 0) {
+            ssize_t len = read(fd, text, sizeof text - 1);
+            text[len < 0 ? 0 : len] = 0;
+            close(fd);
+        }
+        state = strrchr(text, ')');
+    } while (state == NULL || state[2] != 'S');
+}
+
+static void *reads(void *unused) {
+    (void)unused;
+    waiter = (int)syscall(SYS_gettid);
+    return (void *)(long)read(ends[0], got, 1);
+}
+
+static void *polls(void *unused) {
+    (void)unused;
+    waiter = (int)syscall(SYS_gettid);
+    struct pollfd p = {.fd = ends[0], .events = POLLIN};
+    return (void *)(long)(poll(&p, 1, 5000) == 1 ? p.revents : -1);
+}
+
+/* A call goes on with the file that it found, whatever becomes of the descriptor meanwhile. poll keeps the file as well, but
+ * looks at the descriptor again when it is woken. */
+static void closed_by_another_thread(void) {
+    void *(*const waits[])(void *) = {reads, polls};
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        void *result;
+        waiter = 0;
+        CHECK(pipe(ends) == 0 && pthread_create(&thread, NULL, waits[i], NULL) == 0);
+        until_it_waits();
+        /* another file under the same number */
+        int other = open("/dev/null", O_RDONLY);
+        CHECK(other >= 0 && dup2(other, ends[0]) == ends[0] && close(other) == 0);
+        signal(SIGPIPE, SIG_IGN);
+        SAME(write(ends[1], "x", 1), 1);
+        CHECK(pthread_join(thread, &result) == 0);
+        SAME((long)result, i == 0 ? 1 : POLLIN); /* a null device has always got something */
+        CHECK(i == 1 || got[0] == 'x');
+        /* now it is closed for good */
+        FAILS(write(ends[1], "x", 1), EPIPE);
+        close(ends[0]), close(ends[1]);
+        /* and so, when nothing has taken its place */
+        waiter = 0;
+        CHECK(pipe(ends) == 0 && pthread_create(&thread, NULL, waits[i], NULL) == 0);
+        until_it_waits();
+        CHECK(close(ends[0]) == 0);
+        SAME(write(ends[1], "y", 1), 1);
+        CHECK(pthread_join(thread, &result) == 0);
+        SAME((long)result, i == 0 ? 1 : POLLNVAL);
+        FAILS(write(ends[1], "x", 1), EPIPE);
+        close(ends[1]);
+    }
+}
+
+GUEST(T(closed_by_another_thread), T(dup2_and_dup3), T(fcntl_duplicates), T(status_flags), T(access_mode_of_files), T(limit_of_descriptors),
       T(no_notification), T(not_a_terminal), T(close_range_of_them))

@@ -224,5 +224,24 @@ static void proc_of_the_machine(void) {
     FAILS(open("/proc/999999/stat", O_RDONLY), ENOENT);
 }
 
+static void proc_namespaces(void) {
+    static const char *const kinds[] = {"cgroup", "ipc", "mnt", "net", "pid", "user", "uts"};
+    for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char path[64], mine[64] = "", parents[64] = "";
+        snprintf(path, sizeof path, "/proc/self/ns/%s", kinds[i]);
+        CHECK(readlink(path, mine, sizeof mine - 1) > 0);
+        CHECK(strncmp(mine, kinds[i], strlen(kinds[i])) == 0 && strstr(mine, ":[40") != NULL);
+        snprintf(path, sizeof path, "/proc/thread-self/ns/%s", kinds[i]);
+        CHECK(readlink(path, parents, sizeof parents - 1) > 0 && strcmp(mine, parents) == 0);
+    }
+    CHECK(readlink("/proc/self/ns/pid_for_children", (char[8]){0}, 7) == 7);
+    FAILS(readlink("/proc/self/ns/none", (char[8]){0}, 7), ENOENT);
+    DIR *d = opendir("/proc/self/ns");
+    int count = 0;
+    for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;)
+        count += e->d_name[0] != '.' && e->d_type == DT_LNK;
+    CHECK(d != NULL && closedir(d) == 0 && count >= 8);
+}
+
 GUEST_WITH((void)(main_argv = argv, argc), T(ids), T(names), T(the_machine), T(own_name), T(limits), T(randomness), T(maps),
-           T(proc_self), T(proc_signals), T(proc_of_a_stopped_child), T(scheduling_of_init), T(proc_descriptors), T(proc_of_the_machine))
+           T(proc_self), T(proc_signals), T(proc_of_a_stopped_child), T(scheduling_of_init), T(proc_descriptors), T(proc_namespaces), T(proc_of_the_machine))

@@ -1,5 +1,6 @@
 /* Limits that are enforced, setrlimit(2). */
 #include "guest.h"
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -34,4 +35,36 @@ static void a_user_has_only_so_many_processes(void) {
     SAME(status, 0);
 }
 
-GUEST(T(a_user_has_only_so_many_processes))
+static size_t mapped(void) {
+    char text[100] = "";
+    int fd = open("/proc/self/statm", O_RDONLY);
+    if (read(fd, text, sizeof text - 1) < 0)
+        return 0;
+    close(fd);
+    return strtoul(text, NULL, 10) * 4096;
+}
+
+static void only_so_many_addresses(void) {
+    enum { MIB = 1 << 20, KIND = MAP_PRIVATE | MAP_ANONYMOUS };
+    struct rlimit before, limit;
+    CHECK(getrlimit(RLIMIT_AS, &before) == 0 && mapped() > 0);
+    limit = before;
+    limit.rlim_cur = mapped() + 16 * MIB;
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+    char *some = mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE, KIND, -1, 0);
+    CHECK(some != MAP_FAILED);
+    CHECK(mmap(NULL, 200 * MIB, PROT_NONE, KIND | MAP_NORESERVE, -1, 0) == MAP_FAILED && errno == ENOMEM);
+    CHECK(mremap(some, 4 * MIB, 200 * MIB, MREMAP_MAYMOVE) == MAP_FAILED && errno == ENOMEM);
+    CHECK(sbrk(200 * MIB) == (void *)-1 && errno == ENOMEM);
+    CHECK(malloc(200 * MIB) == NULL);
+    /* what takes the place of something else is not more than that */
+    limit.rlim_cur = 4 * MIB;
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+    CHECK(mmap(NULL, 4096, PROT_READ, KIND, -1, 0) == MAP_FAILED && errno == ENOMEM);
+    CHECK(munmap(some, 4 * MIB) == 0);
+    CHECK(setrlimit(RLIMIT_AS, &before) == 0);
+    some = mmap(NULL, 200 * MIB, PROT_NONE, KIND | MAP_NORESERVE, -1, 0);
+    CHECK(some != MAP_FAILED && munmap(some, 200 * MIB) == 0);
+}
+
+GUEST(T(a_user_has_only_so_many_processes), T(only_so_many_addresses))

@@ -136,6 +136,32 @@ static void fixed_addresses(void) {
     munmap(m, 4 * P);
 }
 
+static void terabytes_of_addresses(void) {
+    enum { KIND = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
+    size_t size = (size_t)8 << 40;
+    char *mine = anon(P, PROT_READ | PROT_WRITE);
+    mine[0] = 1;
+    char *m = mmap(NULL, size, PROT_NONE, KIND, -1, 0);
+    CHECK(m != MAP_FAILED && mine[0] == 1);
+    CHECK(mprotect(m + size - 4 * P, 4 * P, PROT_READ | PROT_WRITE) == 0);
+    m[size - 1] = 5;
+    /* the kernel reads and writes there as anywhere */
+    int p[2];
+    CHECK(pipe(p) == 0);
+    SAME(write(p[1], m + size - 1, 1), 1);
+    SAME(read(p[0], m + size - P, 1), 1);
+    SAME(m[size - P], 5);
+    close(p[0]), close(p[1]);
+    char *other = mmap(NULL, size, PROT_READ | PROT_WRITE, KIND, -1, 0);
+    CHECK(other != MAP_FAILED && other != m);
+    other[0] = other[size - 1] = 6;
+    CHECK(munmap(m, size - P) == 0);
+    SAME(m[size - 1], 5);
+    CHECK(munmap(m + size - P, P) == 0 && munmap(other, size) == 0);
+    CHECK(mmap(NULL, (size_t)1 << 47, PROT_NONE, KIND, -1, 0) == MAP_FAILED && errno == ENOMEM);
+    CHECK(munmap(mine, P) == 0);
+}
+
 static void heap(void) {
     enum { K = 1000 };
     unsigned char *p[K];
@@ -217,5 +243,5 @@ static void page_size_and_residence(void) {
 }
 
 GUEST(T(fresh_memory_is_zero), T(unmapping_a_part), T(protection), T(code_written_at_run_time), T(growing_and_moving),
-      T(advice), T(program_break), T(fixed_addresses), T(heap), T(shared_anonymous), T(kernel_checks_pointers),
+      T(advice), T(program_break), T(fixed_addresses), T(terabytes_of_addresses), T(heap), T(shared_anonymous), T(kernel_checks_pointers),
       T(policies), T(page_size_and_residence))

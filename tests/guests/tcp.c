@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 
 static int listener(struct sockaddr_in *a, int backlog) {
     int s = socket(AF_INET, SOCK_STREAM, 0);
@@ -239,6 +240,93 @@ static void linger_zero_resets(void) {
     close(sv[1]);
 }
 
+/* A close that lingers waits until the peer has acknowledged what was sent, here until it has read it, and no longer
+ * than it was told to. */
+static void linger_waits(void) {
+    int sv[2];
+    static char big[65536];
+    struct timespec before, after;
+    for (int reads = 0; reads < 2; reads++) {
+        CHECK(pair(sv) == 0 && fcntl(sv[0], F_SETFL, O_NONBLOCK) == 0);
+        while (send(sv[0], big, sizeof big, 0) > 0)
+            ;
+        struct linger l = {1, reads ? 30 : 1};
+        CHECK(setsockopt(sv[0], SOL_SOCKET, SO_LINGER, &l, sizeof l) == 0);
+        pid_t child = fork();
+        if (child == 0) {
+            close(sv[0]);
+            sleep_ms(300);
+            while (reads && recv(sv[1], big, sizeof big, 0) > 0)
+                ;
+            sleep_ms(reads ? 0 : 1500);
+            _exit(0);
+        }
+        close(sv[1]);
+        sleep_ms(100); /* the child has closed its copy: this one is the last */
+        clock_gettime(CLOCK_MONOTONIC, &before);
+        SAME(close(sv[0]), 0);
+        clock_gettime(CLOCK_MONOTONIC, &after);
+        double took = (after.tv_sec - before.tv_sec) + (after.tv_nsec - before.tv_nsec) / 1e9;
+        CHECK(reads ? took > 0.1 && took < 25 : took > 0.9);
+        CHECK(waitpid(child, NULL, 0) == child);
+    }
+    /* What is acknowledged already waits for nothing. */
+    CHECK(pair(sv) == 0);
+    struct linger l = {1, 30};
+    CHECK(setsockopt(sv[0], SOL_SOCKET, SO_LINGER, &l, sizeof l) == 0);
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    close(sv[0]);
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    CHECK(after.tv_sec - before.tv_sec < 10);
+    close(sv[1]);
+}
+
+static volatile sig_atomic_t urgents;
+static void on_urgent(int s) { urgents += s == SIGURG; }
+
+/* Urgent data: the owner's signal, the mark, the byte in and out of line. */
+static void urgent_data(void) {
+    int sv[2], at = -1, n = -1;
+    char buf[16];
+    struct sigaction sa = {.sa_handler = on_urgent, .sa_flags = SA_RESTART}, old;
+    CHECK(pair(sv) == 0 && sigaction(SIGURG, &sa, &old) == 0);
+    SAME(fcntl(sv[1], F_GETOWN), 0);
+    FAILS(fcntl(sv[1], F_SETOWN, 0x3fffffff), ESRCH);
+    CHECK(fcntl(sv[1], F_SETOWN, getpid()) == 0);
+    SAME(fcntl(sv[1], F_GETOWN), getpid());
+    FAILS(recv(sv[1], buf, 1, MSG_OOB), EINVAL);
+    SAME(send(sv[0], "abc", 3, 0), 3);
+    SAME(send(sv[0], "defg", 4, MSG_OOB), 4);
+    SAME(send(sv[0], "hi", 2, 0), 2);
+    sleep_ms(50);
+    SAME(urgents, 1);
+    struct pollfd f = {sv[1], POLLIN | POLLPRI, 0};
+    CHECK(poll(&f, 1, 0) == 1 && f.revents == (POLLIN | POLLPRI));
+    CHECK(ioctl(sv[1], FIONREAD, &n) == 0 && n == 6);
+    SAME(read(sv[1], buf, sizeof buf), 6);
+    CHECK(memcmp(buf, "abcdef", 6) == 0);
+    CHECK(ioctl(sv[1], 0x8905 /* SIOCATMARK */, &at) == 0 && at == 1);
+    struct iovec v = {buf, 1};
+    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
+    SAME(recvmsg(sv[1], &m, MSG_OOB), 1);
+    CHECK(buf[0] == 'g' && m.msg_flags & MSG_OOB);
+    FAILS(recv(sv[1], buf, 1, MSG_OOB), EINVAL);
+    SAME(read(sv[1], buf, sizeof buf), 2);
+    CHECK(memcmp(buf, "hi", 2) == 0);
+    CHECK(ioctl(sv[1], 0x8905, &at) == 0 && at == 0);
+    int on = 1;
+    CHECK(setsockopt(sv[1], SOL_SOCKET, SO_OOBINLINE, &on, sizeof on) == 0);
+    SAME(send(sv[0], "xy", 2, MSG_OOB), 2);
+    sleep_ms(50);
+    SAME(urgents, 2);
+    FAILS(recv(sv[1], buf, 1, MSG_OOB), EINVAL);
+    SAME(read(sv[1], buf, sizeof buf), 1);
+    SAME(read(sv[1], buf, sizeof buf), 1);
+    CHECK(buf[0] == 'y');
+    CHECK(sigaction(SIGURG, &old, NULL) == 0);
+    close(sv[0]), close(sv[1]);
+}
+
 static volatile sig_atomic_t pipes;
 static void on_pipe(int s) { pipes += s == SIGPIPE; }
 
@@ -370,6 +458,6 @@ static void bytes_under_way(void) {
 }
 
 GUEST(T(bytes_under_way), T(addresses), T(refused), T(nonblocking_connect), T(data_before_accept), T(flags_of_recv), T(waitall), T(bulk),
-      T(half_closed), T(closed_both_ways), T(unread_data_resets), T(linger_zero_resets), T(sending_to_the_gone),
+      T(half_closed), T(closed_both_ways), T(unread_data_resets), T(linger_zero_resets), T(linger_waits), T(urgent_data), T(sending_to_the_gone),
       T(full_window), T(vectors), T(backlog_holds_connections), T(listener_closes_with_connections_waiting),
       T(bad_addresses))

@@ -237,5 +237,26 @@ static void semaphore_timeout(void) {
     FAILS(sem_timedwait(&s, &t), ETIMEDOUT);
 }
 
-GUEST(T(mutual_exclusion), T(condition_variables), T(timed_wait), T(barriers), T(rwlocks), T(thread_local_storage),
+static void *looks_at_itself(void *unused) {
+    (void)unused;
+    char link[64] = "", expected[64], comm[32] = "";
+    TCHECK(readlink("/proc/thread-self", link, sizeof link - 1) > 0);
+    snprintf(expected, sizeof expected, "%d/task/%ld", getpid(), (long)syscall(SYS_gettid));
+    TCHECK(strcmp(link, expected) == 0);
+    TCHECK(pthread_setname_np(pthread_self(), "looker") == 0);
+    int fd = open("/proc/thread-self/comm", O_RDONLY);
+    TCHECK(fd >= 0 && read(fd, comm, sizeof comm) == 7 && strncmp(comm, "looker\n", 7) == 0);
+    close(fd);
+    return (void *)1;
+}
+
+static void procfs_knows_the_thread(void) {
+    pthread_t thread;
+    void *result;
+    CHECK(looks_at_itself(NULL) != NULL);
+    CHECK(pthread_create(&thread, NULL, looks_at_itself, NULL) == 0 && pthread_join(thread, &result) == 0);
+    CHECK(result != NULL);
+}
+
+GUEST(T(procfs_knows_the_thread), T(mutual_exclusion), T(condition_variables), T(timed_wait), T(barriers), T(rwlocks), T(thread_local_storage),
       T(detachment), T(cancellation), T(identities), T(many_short_threads), T(semaphore_timeout))

@@ -21,6 +21,26 @@ static void clocks_agree(void) {
     FAILS(clock_gettime(9999, &r), EINVAL);
 }
 
+static void coarse_clocks_tick(void) {
+    struct timespec r;
+    CHECK(clock_getres(CLOCK_MONOTONIC_COARSE, &r) == 0);
+    SAME(r.tv_sec, 0);
+    CHECK(r.tv_nsec == 1000000 || r.tv_nsec == 4000000 || r.tv_nsec == 10000000); /* by the kernel's HZ */
+    CHECK(clock_getres(CLOCK_REALTIME_COARSE, &r) == 0 && r.tv_nsec >= 1000000);
+    /* whoever looks in pairs sees a tick within a pair now and then */
+    int within = 0;
+    for (int i = 0; i < 5000000 && within < 3; i++) {
+        uint64_t a = now_ns(CLOCK_MONOTONIC_COARSE), b = now_ns(CLOCK_MONOTONIC_COARSE);
+        CHECK(a <= b);
+        within += a != b;
+    }
+    SAME(within, 3);
+    struct timespec soon = {0, 1000};
+    SAME(clock_nanosleep(CLOCK_MONOTONIC_COARSE, 0, &soon, NULL), ENOTSUP);
+    timer_t t;
+    FAILS(timer_create(CLOCK_REALTIME_COARSE, NULL, &t), ENOTSUP);
+}
+
 static void clocks_never_go_back(void) {
     uint64_t last = now_ns(CLOCK_MONOTONIC), first = last;
     for (int i = 0; i < 5000; i++) {
@@ -173,5 +193,5 @@ static void cpu_clocks_exist(void) {
     CHECK(clock() != (clock_t)-1);
 }
 
-GUEST(T(clocks_agree), T(clocks_never_go_back), T(spinning_ends), T(sleeps), T(absolute_sleep), T(interrupted_sleep),
+GUEST(T(clocks_agree), T(coarse_clocks_tick), T(clocks_never_go_back), T(spinning_ends), T(sleeps), T(absolute_sleep), T(interrupted_sleep),
       T(interval_timer), T(posix_timer), T(timer_descriptor), T(cpu_clocks_exist))

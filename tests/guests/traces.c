@@ -1,6 +1,7 @@
 /* ptrace(2) as debuggers, strace(1) and sanitizers use it, and process_vm_readv(2). */
 #include "guest.h"
 #include <elf.h>
+#include <sched.h>
 #include <stddef.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -362,6 +363,39 @@ static void a_breakpoint_is_an_int3(void) {
     SAME(WEXITSTATUS(status), 1);
 }
 
+static long cell = 42;
+static void reads_gs(void) {
+    pid_t parent = syscall(SYS_getppid);
+    traced();
+    long got;
+    __asm__ volatile("mov %%gs:0, %0" : "=r"(got));
+    _exit(got == 42 && syscall(SYS_getppid) == parent);
+}
+
+#define FIELD(name) offsetof(struct user_regs_struct, name)
+static void bases_of_segments(void) {
+    pid_t pid = child(reads_gs);
+    SAME(stop_of(pid), SIGSTOP);
+    unsigned long bad[] = {1UL << 63, 1UL << 47, (1UL << 47) - 4096, -1UL};
+    struct user_regs_struct regs, wrong;
+    CHECK(P(PTRACE_GETREGS, pid, 0, &regs) == 0);
+    for (int i = 0; i < 4; i++) {
+        FAILS(P(PTRACE_POKEUSER, pid, FIELD(fs_base), bad[i]), EIO);
+        FAILS(P(PTRACE_POKEUSER, pid, FIELD(gs_base), bad[i]), EIO);
+        wrong = regs;
+        wrong.gs_base = bad[i];
+        FAILS(P(PTRACE_SETREGS, pid, 0, &wrong), EIO);
+    }
+    FAILS(syscall(SYS_clone, CLONE_SETTLS | SIGCHLD, 0, 0, 0, bad[1]), EPERM);
+    CHECK(P(PTRACE_SETREGS, pid, 0, &regs) == 0);
+    CHECK(P(PTRACE_POKEUSER, pid, FIELD(gs_base), &cell) == 0);
+    SAME((uintptr_t)ptrace(PTRACE_PEEKUSER, pid, FIELD(gs_base), 0), (uintptr_t)&cell);
+    CHECK(P(PTRACE_CONT, pid, 0, 0) == 0);
+    SAME(stop_of(pid), -1);
+    CHECK(WIFEXITED(status));
+    SAME(WEXITSTATUS(status), 1);
+}
+
 static void what_is_refused(void) {
     FAILS(P(PTRACE_ATTACH, getpid(), 0, 0), EPERM);
     FAILS(P(PTRACE_ATTACH, 0x3fffffff, 0, 0), ESRCH);
@@ -380,4 +414,4 @@ static void what_is_refused(void) {
 
 GUEST(T(calls_are_shown_before_and_after), T(a_tracer_decides_about_signals), T(seizing_interrupting_and_listening),
       T(memory_is_read_and_written), T(events_of_fork_and_exec), T(without_options_exec_is_a_sigtrap),
-      T(threads_are_attached_to_one_by_one), T(single_steps), T(a_breakpoint_is_an_int3), T(what_is_refused))
+      T(threads_are_attached_to_one_by_one), T(single_steps), T(a_breakpoint_is_an_int3), T(bases_of_segments), T(what_is_refused))

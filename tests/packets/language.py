@@ -74,7 +74,7 @@ class Assertions:
 def constants():
     found = {name: int(value) for module in (socket, errno, fcntl, select) for name, value in vars(module).items()
              if isinstance(value, int) and name.isupper()}
-    found |= {"SOL_TCP": 6, "FIONREAD": termios.FIONREAD, "SIOCINQ": 0x541B, "SIOCOUTQ": 0x5411, "SIOCOUTQNSD": 0x894B,
+    found |= {"SOL_TCP": 6, "FIONREAD": termios.FIONREAD, "SIOCINQ": 0x541B, "SIOCOUTQ": 0x5411, "SIOCOUTQNSD": 0x894b, "SIOCATMARK": 0x8905,
               "O_RDWR": 2, "O_NONBLOCK": 0o4000, "MSG_MORE": 0x8000, "MSG_NOSIGNAL": 0x4000, "SHUT_RD": 0, "SHUT_WR": 1,
               "SHUT_RDWR": 2, "TCP_USER_TIMEOUT": 18, "POLLRDHUP": 0x2000, "SO_RCVLOWAT": 18, "MSG_PEEK": 2, "NULL": 0,
               "TCP_NOTSENT_LOWAT": 25, "TCP_INQ": 36}

@@ -201,6 +201,79 @@ def mtr():
     return hosts, check
 
 
+@case("tcpdump", "tcpdump ping", "tcpdump iputils-ping", "tcpdump --version", "live on eth0 and on lo, with filters")
+def tcpdump():
+    def hosts(folder):
+        watch = lambda name, how: at(0, "tcpdump", f"-n -i {name} -c 2 {how}")
+        return {"server": (0, []), "client": (0, [watch("eth0", "icmp"), watch("lo", "icmp[0]==8"),
+                                                  shell(1, "ping -c 2 server; ping -c 2 127.0.0.1")])}
+
+    def check(done):
+        eth0, lo = (file.read_text() for file in done.streams("client", "tcpdump"))
+        assert "ICMP echo request" in eth0 and "ICMP echo reply" in eth0 and lo.count("ICMP echo request") == 2, eth0 + lo
+
+    return hosts, check
+
+
+def over_links(hosts, names, stop="40 s"):
+    """Each host at one switch."""
+    return {"general": {"stop_time": stop}, "hosts": hosts, "switches": ["lan"],
+            "links": [{"between": [name, "lan"], "latency": "1 ms"} for name in names]}
+
+
+BIRD_CONF = """
+router id 10.255.0.%d;
+protocol device { }
+protocol static { ipv4; route 10.77.%d.0/24 blackhole; }
+protocol kernel { ipv4 { export all; }; }
+protocol ospf v2 { ipv4 { import all; export where source = RTS_STATIC; }; area 0 { interface "eth0" { hello 1; dead 4; }; }; }
+"""
+
+
+@case("bird2", "bird birdc ip", "bird2 iproute2", "bird --version", "OSPF with another BIRD on a LAN; routes in the kernel")
+def bird():
+    def hosts(folder):
+        made = {}
+        for n in (1, 2):
+            conf = written(folder, f"bird{n}.conf", BIRD_CONF % (n, n))
+            daemon = shell(0, f"mkdir -p /run/bird && exec bird -f -c {conf}", expected_final_state="running")
+            made[f"r{n}"] = {"processes": [daemon, at(30, "ip", "route")]}
+        return over_links(made, made)
+
+    return hosts, lambda done: [answers_route(done, f"r{n}", f"10.77.{3 - n}.0/24 via 10.0.0.{3 - n}") for n in (1, 2)]
+
+
+def answers_route(done, host, expected):
+    assert expected in done.text(host, "ip"), (done.text(host, "ip"), str(done))
+
+
+@case("traceroute", "traceroute", "traceroute", "traceroute --version", "by UDP, ICMP and TCP to another host")
+def traceroute():
+    def hosts(folder):
+        run = "for how in '' -I -T; do traceroute -n $how server; done"
+        return over_links({"server": {"processes": [stays("/usr/bin/python3", "-m http.server 80")]}, "client": {"processes": [shell(1, run)]}},
+                          ["server", "client"])
+
+    def check(done):
+        assert len(re.findall(r"^ 1  10\.0\.0\.1  [\d.]+ ms", done.text("client"), re.M)) == 3, done.text("client") + str(done)
+
+    return hosts, check
+
+
+@case("hping3", "hping3", "hping3", "hping3 --version", "SYN and ICMP probes of another host")
+def hping3():
+    def hosts(folder):
+        run = "hping3 -S -p 80 -c 2 server; hping3 --icmp -c 2 server"
+        return over_links({"server": {"processes": [stays("/usr/bin/python3", "-m http.server 80")]}, "client": {"processes": [shell(1, run)]}},
+                          ["server", "client"])
+
+    def check(done):
+        said = done.text("client")
+        assert said.count("flags=SA") == 2 and said.count("icmp_seq=") == 2, said + str(done)
+
+    return hosts, check
+
+
 @case("memcached", "memcached memcping", "memcached libmemcached-tools", "memcached -V", "as a daemon, memcping and python3")
 def memcached():
     talk = ("import socket; s = socket.create_connection(('cache', 11211)); f = s.makefile('rwb')\n"
@@ -241,15 +314,14 @@ def socat():
 @case("MariaDB", "mariadbd mariadb-install-db mariadb", "mariadb-server", "mariadbd --version",
       "mariadb-install-db, the server as its user, queries with transactions from another host", stop="120 s",
       tolerates=("io_setup", "io_uring_setup"),
-      note="needs `--innodb-buffer-pool-size-max`: by default it reserves 8 TiB of addresses; without io_uring and Linux AIO it uses "
-           "threads of its own")
+      note="reserves 8 TiB of addresses; without io_uring and Linux AIO it uses threads of its own")
 def mariadb():
     sql = ("create table t (id int primary key, v varchar(20)) engine=InnoDB; begin; insert into t values (1, 'one'), (2, 'two');"
            "commit; begin; delete from t; rollback; select v from t order by id")
 
     def hosts(folder):
         setup = ("mkdir -p /run/mysqld && chown mysql /run/mysqld && mariadb-install-db --user=mysql --skip-test-db >/dev/null && "
-                 "exec mariadbd --user=mysql --bind-address=0.0.0.0 --innodb-buffer-pool-size-max=8G")
+                 "exec mariadbd --user=mysql --bind-address=0.0.0.0")
         grant = "create database d; create user u@'%' identified by 'p'; grant all on d.* to u@'%'"
         return {"db": (0, [shell(0, setup, expected_final_state="running"), at(40, "mariadb", ["-e", grant])]),
                 "client": (0, [at(50, "mariadb", ["-h", "db", "-u", "u", "-pp", "-N", "d", "-e", sql])])}

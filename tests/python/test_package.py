@@ -9,7 +9,8 @@ import pytest
 from conftest import ROOT
 
 TYPED = """
-from belljar import Experiment, Results, one_of, sweep
+from belljar import (Experiment, Interface, Network, Results, Route, codel, drop_tail, exponential, link_from, models, one_of, one_way,
+                     pareto, sweep, uniform)
 from belljar.statistics import FailureRate
 
 def cluster(loss: float) -> Experiment:
@@ -19,15 +20,29 @@ def cluster(loss: float) -> Experiment:
     exp.crash(one_of("alice"), every="2 s", between=["1 s", 5], lasting="500 ms", name="monkey")
     return exp.link_down(exp.network.between("here", "there"), at=3.5, lasting="1 s")
 
+def routed() -> Experiment:
+    exp = Experiment(stop_time="10 s", metrics_interval="100 ms")
+    lan = exp.switch("lan", ageing="60 s")
+    border = exp.router("border", interfaces={"eth0": Interface(["10.0.0.1/24"])}, routes=[Route("default", via="10.0.0.2")])
+    web = exp.host("web", forwarding=True, clock={"drift_ppm": 5.0}, pcap=True, pcap_filter={"eth0": "tcp port 80", "lo": False})
+    web.model(models.HttpServer(response_size=pareto("20 KB", 1.2)), stop="9 s").model("sink", port=5001)
+    user = exp.host("user").model(models.Http(to="web", pause=exponential("1 s"), count="unlimited"), start="never")
+    user.model(models.Bulk(to="web:5001", size=uniform("1 KB", "1 MB"), count=3))
+    exp.link(web, lan, rate="10 Mbit", queue=codel()).link("user:eth0", lan, queue=drop_tail(packets=9), reverse={"latency": "1 ms"})
+    exp.link(lan, border, name="up", cost=2).link_change("up", at=1, rate="1 Mbit").link_down(link_from("up", "lan"), at="2 s")
+    return exp.start("http", on="user", at="1 s", lasting="2 s").stop("sink", on="web", at="5 s").link_reset(one_way("a", "b"), at=9)
+
 rate: FailureRate = sweep(cluster, "out", seeds=3, parameters={"loss": [0.0, 0.1]}).failure_rate()
 results: Results = cluster(0.0).run("one")
 text: str = results.stdout("alice", "true")
 """
 WRONG = """
-from belljar import Experiment
+from belljar import Experiment, models
 exp = Experiment(stop_time="10 s")
 exp.crash("alice", att="1 s")
 exp.run(3.5)
+exp.host("bob", bandwith_up="1 Mbit").model(models.Http(too="web"))
+exp.link("alice", "bob", latancy="1 ms")
 """
 
 
@@ -51,7 +66,8 @@ def test_types(mypy, workdir):
     assert done.returncode == 0, done.stdout
     (workdir / "wrong.py").write_text(WRONG)
     said = mypy("wrong.py").stdout
-    assert 'Unexpected keyword argument "att"' in said and 'incompatible type "float"' in said and "Found 2 errors" in said, said
+    assert all(f'Unexpected keyword argument "{name}"' in said for name in ("att", "bandwith_up", "too", "latancy")), said
+    assert 'incompatible type "float"' in said and "Found 5 errors" in said, said
 
 
 @pytest.mark.slow

@@ -138,3 +138,19 @@ class TestFigures:
             _, table = made
             assert (workdir / f"{name}.csv").is_file() and len(table) == (18 if name in ("series", "parameter", "throughput") else 9), name
             assert (table["runs"] == 4).all()
+
+
+def test_regular_series_with_any_pandas(np, tmp_path, monkeypatch):
+    """Before 2.0 groups by one column in a list are named by the value, since then by a tuple of it."""
+    import pandas as pd
+
+    from belljar.results import Results
+
+    frame = pd.DataFrame({"time": [0.5, 1.0], "host": ["alice", "alice"], "bytes": [1, 3]})
+    results = Results.__new__(Results)
+    monkeypatch.setattr(Results, "statistics", {"simulated_seconds": 1.5}, raising=False)
+    now = results._regular(frame, ["host"], 0.5)
+    monkeypatch.setattr(pd.DataFrame, "groupby", lambda self, by, sort: [("alice", self)])
+    before = results._regular(frame, ["host"], 0.5)
+    for regular in (now, before):
+        assert regular.to_dict("list") == {"time": [0.5, 1.0, 1.5], "host": ["alice"] * 3, "bytes": [1, 3, 3]}

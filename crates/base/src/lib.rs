@@ -4,6 +4,7 @@
 //! Nothing in here knows of packets, guests or files.
 #![forbid(unsafe_code)]
 
+pub mod activity;
 mod event;
 mod ids;
 mod stream;

@@ -1,11 +1,15 @@
 //! `belljar capture`.
 
+use crate::cells::EXPERIMENT;
 use crate::failure::Failure;
+use belljar_config::Experiment;
+use belljar_net::Filter;
 use belljar_results::read::Results;
-use belljar_results::{Filter, Topology, merge};
+use belljar_results::{Topology, merge};
+use std::cell::LazyCell;
 use std::fs::File;
 use std::io::BufWriter;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -13,7 +17,7 @@ use std::process::ExitCode;
 /// time, each with its host and interface.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  belljar capture first.data\n  belljar capture first.data -o web.pcapng --host server --filter 'tcp port 80 and not host berlin'\n\nFilters are those of tcpdump: ip, tcp, udp, icmp, [src|dst] host, net, port, portrange, and, or, not, ( ).\nHosts go by their names."
+    after_help = "Examples:\n  belljar capture first.data\n  belljar capture first.data -o web.pcapng --host server --filter 'tcp port 80 and not host berlin'\n\nFilters are those of tcpdump: ip, ip6, arp, tcp, udp, icmp, icmp6, [src|dst] host, net, port, portrange, and, or, not, ( ).\nHosts go by their names. To capture no more than that in the first place: belljar run --pcap-filter."
 )]
 pub struct Arguments {
     /// The results folder
@@ -21,7 +25,7 @@ pub struct Arguments {
     /// The capture [default: all.pcapng in the results folder]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Only what this host has captured; may be given several times
+    /// Only what this host, switch or router has captured; may be given several times
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
     /// Only these packets
@@ -33,7 +37,8 @@ pub struct Arguments {
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let results = Results::open(&arguments.results).map_err(Failure::usage)?;
     let hosts = &results.statistics.hosts;
-    if let Some(unknown) = arguments.host.iter().find(|name| !hosts.contains_key(*name)) {
+    let nodes = results.nodes();
+    if let Some(unknown) = arguments.host.iter().find(|name| nodes.iter().all(|(known, _)| known != *name)) {
         return Err(Failure::usage(format!(
             "there is no host '{unknown}' in {}",
             arguments.results.display()
@@ -41,12 +46,18 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let topology =
         results.text("topology.json").and_then(|text| Topology::from_json(&text)).unwrap_or_default();
-    let address = |name: &str| -> Option<Ipv4Addr> {
+    // Results whose experiment cannot be read any more (a program of it is gone, say) tell of one address each.
+    let experiment = LazyCell::new(|| Experiment::load(&arguments.results.join(EXPERIMENT)).ok());
+    let addresses = |name: &str| -> Vec<IpAddr> {
+        let all = experiment.as_ref().map(|experiment| experiment.addresses_of(name)).unwrap_or_default();
+        if !all.is_empty() {
+            return all;
+        }
         let of_results = hosts.get(name).map(|host| host.address.as_str());
         let drawn = topology.hosts.iter().find(|host| host.name == name).map(|host| host.address.as_str());
-        of_results.or(drawn)?.parse().ok()
+        of_results.or(drawn).and_then(|text| text.parse().ok()).into_iter().collect()
     };
-    let filter = Filter::parse(&arguments.filter, &address)
+    let filter = Filter::parse(&arguments.filter, &addresses)
         .map_err(|why| Failure::usage(format!("--filter '{}': {why}", arguments.filter)))?;
     let path = arguments.output.clone().unwrap_or_else(|| arguments.results.join("all.pcapng"));
     let failed = |error| Failure::run(format!("{} cannot be written: {error}", path.display()));
@@ -55,8 +66,10 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let count = match merge(&results, wanted, &filter, BufWriter::new(file)) {
         Ok(count) => count,
         Err(error) => {
-            // Nothing half done is left behind.
-            let _ = std::fs::remove_file(&path);
+            // Nothing half done is left behind; a device is none of ours.
+            if path.is_file() {
+                let _ = std::fs::remove_file(&path);
+            }
             return Err(Failure::run(error));
         }
     };

@@ -144,6 +144,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let folder = ResultsFolder::open(&arguments.folder);
     let experiment = Experiment::load(&folder.path().join(EXPERIMENT)).map_err(Failure::input)?;
     let options = RunOptions {
+        watched: None,
         output: Output::Files,
         working_directory: None,
         exposed: arguments.exposed.iter().map(PathBuf::from).collect(),
@@ -153,7 +154,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     let workers = Workers::some(arguments.workers, arguments.stealing);
     let log = Log::new(false, &experiment);
-    let part = session::run(&experiment, &folder, &options, &workers, &log, false, Some(&meeting))?;
+    let (part, _) = session::run(&experiment, &folder, &options, &workers, &log, false, Some(&meeting))?;
     let text = serde_json::to_vec(&part).map_err(Failure::run)?;
     std::io::stdout().write_all(&text).map_err(Failure::run)?;
     Ok(ExitCode::SUCCESS)

@@ -53,6 +53,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let folder = ResultsFolder::create(&path, hosts).map_err(Failure::usage)?;
     let working_directory = std::env::current_dir().map_err(Failure::run)?;
     let options = RunOptions {
+        watched: None,
         output: Output::PassedThrough,
         working_directory: Some(working_directory),
         exposed: Vec::new(),
@@ -61,7 +62,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         wait_for_debugger: Vec::new(),
     };
     let log = Log::new(false, &experiment);
-    let part = session::run(&experiment, &folder, &options, &Workers::one(), &log, false, None)?;
+    let (part, _) = session::run(&experiment, &folder, &options, &Workers::one(), &log, false, None)?;
     let finished = belljar_sim::conclude(&experiment, &folder, part, []).map_err(Failure::run)?;
     for (what, count) in &finished.statistics.warnings {
         eprintln!("belljar: warning: {what} ({count}x)");

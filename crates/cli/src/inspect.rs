@@ -6,7 +6,7 @@ use belljar_results::{Section, table};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Shows the results of a run as tables: processes, traffic models, hosts, traffic, system calls, warnings.
+/// Shows the results of a run as tables: processes, traffic models, hosts, links, traffic, system calls, warnings.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  belljar inspect first.data\n  belljar inspect first.data syscalls --rows 1000"
@@ -27,6 +27,7 @@ enum Name {
     Processes,
     Models,
     Hosts,
+    Links,
     Traffic,
     Syscalls,
     Warnings,
@@ -38,6 +39,7 @@ impl Name {
             Name::Processes => Section::Processes,
             Name::Models => Section::Models,
             Name::Hosts => Section::Hosts,
+            Name::Links => Section::Links,
             Name::Traffic => Section::Traffic,
             Name::Syscalls => Section::Syscalls,
             Name::Warnings => Section::Warnings,
@@ -50,8 +52,12 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let results = Results::open(&arguments.results).map_err(Failure::usage)?;
     let chosen: Vec<Section> = match arguments.tables.is_empty() {
         true => {
-            let has_models = !results.statistics.models.is_empty();
-            Section::ALL.into_iter().filter(|section| has_models || *section != Section::Models).collect()
+            let there = |section: &Section| match section {
+                Section::Models => !results.statistics.models.is_empty(),
+                Section::Links => !results.statistics.links.is_empty(),
+                _ => true,
+            };
+            Section::ALL.into_iter().filter(there).collect()
         }
         false => arguments.tables.iter().map(|name| name.section()).collect(),
     };

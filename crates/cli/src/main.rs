@@ -14,6 +14,7 @@ mod import;
 mod inspect;
 mod log;
 mod placement;
+mod profile;
 mod progress;
 mod report;
 mod run;

@@ -7,6 +7,8 @@ pub enum Placement {
     Near,
     /// In a native process each: isolated from the simulator's memory
     Far,
+    /// The same, with everything at the addresses where Linux has it
+    Linux,
     /// Near where the program's image allows it
     Auto,
 }
@@ -17,6 +19,7 @@ impl Placement {
         match self {
             Placement::Near => belljar_config::Placement::Near,
             Placement::Far => belljar_config::Placement::Far,
+            Placement::Linux => belljar_config::Placement::Linux,
             Placement::Auto => belljar_config::Placement::Auto,
         }
     }

@@ -4,20 +4,23 @@ use crate::cells::{self, Cells};
 use crate::failure::Failure;
 use crate::placement::Placement;
 use crate::workers::{self, Workers};
-use crate::{control, log, progress, session, shadow_options, topology};
+use crate::{control, log, profile, progress, session, shadow_options, topology};
+use belljar_base::activity::Board;
 use belljar_config::{Experiment, Host, Overrides, Setting};
+use belljar_net::Filter;
 use belljar_results::{ResultsFolder, Summary};
 use belljar_sim::{Output, RunOptions};
 use clap::builder::FalseyValueParser;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Runs the experiment and writes a results folder. The exit status is 0 only if every process
 /// ended as the experiment expects.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  belljar run examples/first.yaml\n  belljar run exp.yaml -o results --seed 7 --pcap\n  belljar run exp.yaml --set general.stop_time=\"5 s\" --set hosts.alice.bandwidth_up=\"1 Mbit\"\n\nEvery option can be given as an environment variable too, as shown beside it."
+    after_help = "Examples:\n  belljar run examples/first.yaml\n  belljar run exp.yaml -o results --seed 7 --pcap\n  belljar run exp.yaml --profile\n  belljar run exp.yaml --pcap-filter 'tcp port 80 and host server'\n  belljar run exp.yaml --set general.stop_time=\"5 s\" --set hosts.alice.bandwidth_up=\"1 Mbit\"\n\nEvery option can be given as an environment variable too, as shown beside it."
 )]
 pub struct Arguments {
     /// The experiment file, in Shadow's format (`-` reads standard input)
@@ -40,6 +43,9 @@ pub struct Arguments {
     /// Capture the packets of every host's interfaces (eth0.pcap, lo.pcap)
     #[arg(long, env = "BELLJAR_PCAP", value_parser = FalseyValueParser::new())]
     pcap: bool,
+    /// Capture only these packets, in the words of tcpdump's filters ("tcp port 80 and host web"); implies --pcap
+    #[arg(long, value_name = "FILTER", env = "BELLJAR_PCAP_FILTER")]
+    pcap_filter: Option<String>,
     /// Log every process's system calls (<program>.<pid>.strace)
     #[arg(long, env = "BELLJAR_STRACE", value_parser = FalseyValueParser::new())]
     strace: bool,
@@ -88,12 +94,18 @@ pub fn parse_debuggee(text: &str) -> Result<(String, String), String> {
 
 /// Loads, runs and sums up.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let began = progress::now();
     let mut experiment = Experiment::load_with(&arguments.file, &arguments.set).map_err(Failure::input)?;
+    if let Some(filter) = &arguments.pcap_filter {
+        Filter::parse(filter, &|name| experiment.addresses_of(name))
+            .map_err(|why| Failure::usage(format!("--pcap-filter '{filter}': {why}")))?;
+    }
     experiment.apply_overrides(&Overrides {
         seed: arguments.seed,
         stop_time: arguments.stop_time,
         data_directory: arguments.output.clone(),
-        pcap_enabled: arguments.pcap.then_some(true),
+        pcap_enabled: (arguments.pcap || arguments.pcap_filter.is_some()).then_some(true),
+        pcap_filter: arguments.pcap_filter.clone(),
         strace_logging_mode: arguments.strace.then_some(belljar_config::StraceMode::Standard),
         placement: arguments.placement.map(Placement::setting),
         ..arguments.general.overrides()
@@ -121,7 +133,12 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     folder.write(cells::EXPERIMENT, experiment.to_yaml().as_bytes()).map_err(Failure::run)?;
 
     let start = progress::now();
+    let cells = (arguments.cells as usize).min(experiment.hosts.len().max(1));
+    let workers = Workers::new(&arguments.workers, &experiment).in_cells(cells)?;
+    let watched = workers.profile.then(|| Arc::new(Board::new(workers.count)));
+    let mut clock = profile::Clock::loaded(began);
     let options = RunOptions {
+        watched: watched.clone(),
         output: Output::Files,
         working_directory: None,
         exposed: folder_of(&arguments.file),
@@ -129,15 +146,14 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         debug: control::hub(&folder, &experiment),
         wait_for_debugger: arguments.gdb.clone(),
     };
-    let cells = (arguments.cells as usize).min(experiment.hosts.len().max(1));
-    let workers = Workers::new(&arguments.workers, &experiment).in_cells(cells)?;
     let show_progress = !arguments.no_progress && std::io::stderr().is_terminal();
     let others = match cells {
         1 => None,
         count => Some(Cells::start(count, &folder, &options, &workers)?),
     };
     let meeting = others.as_ref().map(|cells| &*cells.meeting);
-    let part = session::run(&experiment, &folder, &options, &workers, &log, show_progress, meeting)?;
+    let (part, seen) = session::run(&experiment, &folder, &options, &workers, &log, show_progress, meeting)?;
+    clock.simulated();
     let (parts, failure) = others.map_or((Vec::new(), None), Cells::finish);
     let finished = belljar_sim::conclude(&experiment, &folder, part, parts).map_err(Failure::run)?;
     if let Some(failure) = failure {
@@ -151,8 +167,12 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     log.finished(&finished.statistics);
     println!("{summary}");
-    if let Some(profile) = &finished.profile {
-        print!("{}", workers::profile_text(profile));
+    if let Some(seen) = seen {
+        let engine = finished.profile.as_ref();
+        let (text, json) =
+            profile::report(&seen, &clock, workers.count, &experiment, &finished.statistics, engine);
+        folder.write("profile.json", json.as_bytes()).map_err(Failure::run)?;
+        print!("{text}");
     }
     let good = finished.as_expected() && summary.interrupted.is_none();
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -4,6 +4,7 @@ use crate::bug;
 use crate::control;
 use crate::failure::Failure;
 use crate::log::Log;
+use crate::profile::Seen;
 use crate::progress::Progress;
 use crate::workers::{Workers, thread_time_ns};
 use belljar_base::SimTime;
@@ -29,7 +30,7 @@ struct Shared {
 }
 
 /// Runs the experiment, or one cell's part of it. The first Ctrl-C (or SIGTERM, SIGHUP) ends it in order, keeping what there
-/// is; the second one at once.
+/// is; the second one at once. If workers are watched, what was seen of them comes with it.
 pub fn run(
     experiment: &Experiment,
     folder: &ResultsFolder,
@@ -38,7 +39,7 @@ pub fn run(
     log: &Log,
     show_progress: bool,
     meeting: Option<&Meeting>,
-) -> Result<Part, Failure> {
+) -> Result<(Part, Option<Seen>), Failure> {
     belljar_platform::init().map_err(Failure::run)?;
     let shared = Arc::new(Shared::default());
     let of_handler = shared.clone();
@@ -56,12 +57,14 @@ pub fn run(
         stealing: workers.stealing,
         spinning: workers.spinning,
         on_start: Some(&place),
+        watched: None,
         meter: if workers.profile { Some(&thread_time_ns) } else { None },
     };
     let options = RunOptions { interrupt: shared.stop.clone(), ..options.clone() };
     let _control =
         control::Control::open(folder, meeting.map_or(0, |m| m.me() as usize), options.debug.clone());
     let watcher = thread::current();
+    let over = &AtomicBool::new(false);
     thread::scope(|scope| {
         let simulation = thread::Builder::new().name("worker-0".into());
         let simulation = simulation.spawn_scoped(scope, || {
@@ -74,6 +77,7 @@ pub fn run(
             result
         });
         let simulation = simulation.map_err(Failure::run)?;
+        let watching = options.watched.as_deref().map(|board| scope.spawn(move || Seen::watch(board, over)));
         while !simulation.is_finished() {
             if let Some(meeting) = meeting {
                 if shared.stop.load(Relaxed) {
@@ -86,10 +90,10 @@ pub fn run(
             thread::park_timeout(REFRESH);
         }
         progress.finish();
-        match simulation.join() {
-            Ok(part) => Ok(part),
-            Err(_) => Err(bug::failure()),
-        }
+        let ended = simulation.join();
+        over.store(true, Relaxed);
+        let seen = watching.and_then(|watching| watching.join().ok());
+        ended.map(|part| (part, seen)).map_err(|_| bug::failure())
     })
 }
 

@@ -3,7 +3,7 @@
 use belljar_base::{HostId, Set};
 use belljar_config::Experiment;
 use belljar_net::NodeIndex;
-use belljar_results::{Topology, TopologyEdge, TopologyHost, TopologyNode};
+use belljar_results::{StationKind, Topology, TopologyEdge, TopologyHost, TopologyNode};
 
 /// More places than these are no drawing.
 const MOST_NODES: usize = 150;
@@ -25,7 +25,7 @@ pub fn topology(experiment: &Experiment) -> Topology {
     }
     let nodes = shown.iter().map(|index| {
         let node = graph.node(*index);
-        TopologyNode { id: node.id, label: node.label.as_deref().map(str::to_owned) }
+        TopologyNode { id: node.id, label: node.label.as_deref().map(str::to_owned), kind: None }
     });
     let mut edges = Vec::new();
     for (n, from) in shown.iter().enumerate() {
@@ -38,6 +38,8 @@ pub fn topology(experiment: &Experiment) -> Topology {
                 latency_ns: path.latency.as_nanos(),
                 jitter_ns: path.jitter.as_nanos(),
                 loss: path.loss,
+                link: None,
+                rate: None,
             });
         }
     }
@@ -83,10 +85,24 @@ fn add_links(
         }
         let host = experiment.hosts.get(n as usize);
         let label = host.is_none().then(|| experiment.node_name(HostId(n)).to_owned());
-        nodes.push(TopologyNode { id: first + n, label });
+        let kind = match n as usize {
+            n if n < experiment.hosts.len() => StationKind::Host,
+            n if n < experiment.hosts.len() + experiment.topology.switches.len() => StationKind::Switch,
+            _ => StationKind::Router,
+        };
+        nodes.push(TopologyNode { id: first + n, label, kind: Some(kind) });
         if let Some(node) = host.and_then(|host| host.node) {
             let target = graph.node(node).id;
-            edges.push(TopologyEdge { source: first + n, target, latency_ns: 0, jitter_ns: 0, loss: 0.0 });
+            let (latency_ns, jitter_ns, loss) = (0, 0, 0.0);
+            edges.push(TopologyEdge {
+                source: first + n,
+                target,
+                latency_ns,
+                jitter_ns,
+                loss,
+                link: None,
+                rate: None,
+            });
         }
     }
     for link in &experiment.topology.links {
@@ -96,7 +112,9 @@ fn add_links(
             target: first + b.node.0,
             latency_ns: a.line.latency.as_nanos(),
             jitter_ns: a.line.jitter.as_nanos(),
-            loss: a.line.loss,
+            loss: a.line.loss.mean(),
+            link: Some(link.name.clone()),
+            rate: a.line.rate,
         });
     }
     let shown: Set<u32> = nodes.iter().map(|node| node.id).collect();

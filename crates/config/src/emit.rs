@@ -1,9 +1,11 @@
 //! An experiment as YAML that reads back as the same experiment: `processed-config.yaml`.
 
 mod events;
+mod line;
 mod models;
 mod topology;
 
+use crate::CaptureFilter;
 use crate::model::{Experiment, FinalState, GraphSource, Host, HostOptions, Process};
 use belljar_base::SimTime;
 use belljar_net::units::{format_bandwidth, format_duration};
@@ -26,6 +28,7 @@ impl Experiment {
         let start = jiff::Timestamp::from_second(self.belljar.start_date as i64).unwrap_or_default();
         out.text(1, "start_date", &start.to_string());
         out.plain(1, "placement", self.belljar.placement.name());
+        out.plain(1, "ipv6", self.belljar.ipv6);
         out.section(1, "dns");
         out.plain(2, "address", self.belljar.dns_address);
         let records: Vec<String> = self.belljar.dns_records.iter().map(|line| quoted(line)).collect();
@@ -105,8 +108,14 @@ impl Experiment {
         if let Some(node) = host.node {
             out.plain(2, "network_node_id", self.network.graph.node(node).id);
             out.plain(2, "ip_addr", host.address);
+            if let Some(address6) = host.address6 {
+                out.text(2, "ip6_addr", &address6.to_string());
+            }
             out.plain(2, "bandwidth_up", bandwidth(host.bandwidth_up));
             out.plain(2, "bandwidth_down", bandwidth(host.bandwidth_down));
+        }
+        if self.belljar.ipv6 && !host.ipv6 {
+            out.plain(2, "ipv6", "false");
         }
         if !host.interfaces.is_empty() {
             topology::interfaces(out, &host.interfaces);
@@ -137,9 +146,33 @@ fn options(out: &mut Writer, options: &HostOptions) {
     out.plain(3, "log_level", options.log_level.map_or("null", |level| level.name()));
     out.plain(3, "pcap_enabled", options.pcap_enabled);
     out.plain(3, "pcap_capture_size", format_args!("{} B", options.pcap_capture_size));
+    capture_filter(out, 3, &options.pcap_filter);
     if !options.shared.is_empty() {
         let paths: Vec<String> = options.shared.iter().map(|path| quoted(&path.to_string_lossy())).collect();
         out.plain(3, "shared", format_args!("[{}]", paths.join(", ")));
+    }
+    if !options.sysctls.is_empty() {
+        let all: Vec<String> = options.sysctls.iter().map(|(k, v)| format!("{k}: {}", quoted(v))).collect();
+        out.plain(3, "sysctls", format_args!("{{ {} }}", all.join(", ")));
+    }
+    if options.queue != HostOptions::default().queue {
+        out.plain(3, "queue", line::queue(&options.queue));
+    }
+}
+
+fn capture_filter(out: &mut Writer, level: usize, filter: &CaptureFilter) {
+    match filter {
+        CaptureFilter::All => {}
+        CaptureFilter::Packets(packets) => out.text(level, "pcap_filter", packets),
+        CaptureFilter::ByInterface(own) => {
+            out.section(level, "pcap_filter");
+            for (interface, packets) in own {
+                match packets {
+                    Some(packets) => out.text(level + 1, &quoted(interface), packets),
+                    None => out.plain(level + 1, &quoted(interface), false),
+                }
+            }
+        }
     }
 }
 

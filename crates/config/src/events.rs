@@ -2,6 +2,7 @@
 
 use crate::Signal;
 use belljar_base::{HostId, SimDuration, SimTime};
+use belljar_net::{Loss, QueueConfig, Reordering, TokenBucket};
 
 /// A change of the world, or a schedule of them.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,7 +81,7 @@ pub enum Target {
 }
 
 /// New properties of a path or an edge; `None` leaves one as it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PathChange {
     /// The latency.
     pub latency: Option<SimDuration>,
@@ -88,8 +89,41 @@ pub struct PathChange {
     pub jitter: Option<SimDuration>,
     /// The probability of loss.
     pub loss: Option<f64>,
-    /// Bits per second, of a link; the inner `None` is unlimited.
+    /// What only links have.
+    pub line: Box<LineChange>,
+}
+
+/// New properties of a link, or a direction of one; `None` leaves one as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LineChange {
+    /// Bits per second; the inner `None` is unlimited.
     pub rate: Option<Option<u64>>,
+    /// How frames are lost.
+    pub loss: Option<Loss>,
+    /// Which frames are held back; the inner `None` is none.
+    pub reordering: Option<Option<Reordering>>,
+    /// The probability that a frame arrives twice.
+    pub duplication: Option<f64>,
+    /// The probability that one bit of a frame arrives wrong.
+    pub corruption: Option<f64>,
+    /// What waits to be sent.
+    pub queue: Option<QueueConfig>,
+    /// What limits how much is sent in the long run; the inner `None` is nothing.
+    pub token_bucket: Option<Option<TokenBucket>>,
+}
+
+impl LineChange {
+    /// Makes later changes on top of these.
+    pub fn merge(&mut self, later: &LineChange) {
+        let later = later.clone();
+        self.rate = later.rate.or(self.rate);
+        self.loss = later.loss.or(self.loss);
+        self.reordering = later.reordering.or(self.reordering);
+        self.duplication = later.duplication.or(self.duplication);
+        self.corruption = later.corruption.or(self.corruption);
+        self.queue = later.queue.or(self.queue.take());
+        self.token_bucket = later.token_bucket.or(self.token_bucket);
+    }
 }
 
 /// The process, or processes, of a host that an event is about.
@@ -141,8 +175,10 @@ pub enum Action {
         /// Whether it is gone.
         down: bool,
     },
-    /// A process of the host's list is started, be it again.
+    /// Processes of the host's list, and models with that name, are started, be it again.
     Start(HostSet, ProcessRef),
+    /// The models with this name are stopped.
+    Stop(HostSet, String),
     /// A process gets a signal.
     Signal(HostSet, ProcessRef, Signal),
     /// The clock changes.

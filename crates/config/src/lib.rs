@@ -21,10 +21,10 @@ pub mod topology;
 mod yaml;
 
 pub use error::ConfigError;
-pub use events::{Action, ClockSettings, Event, HostSet, PathChange, ProcessRef, Target, When};
+pub use events::{Action, ClockSettings, Event, HostSet, LineChange, PathChange, ProcessRef, Target, When};
 pub use model::{
-    Experiment, Experimental, Extensions, FinalState, General, GraphSource, Host, HostOptions, LogLevel,
-    Model, Network, Placement, Process, StraceMode,
+    CaptureFilter, Experiment, Experimental, Extensions, FinalState, General, GraphSource, Host, HostOptions,
+    LogLevel, Model, Network, Placement, Process, StraceMode,
 };
 pub use overrides::{Overrides, parse_time};
 pub use programs::Surroundings;

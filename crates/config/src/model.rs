@@ -5,8 +5,8 @@ use crate::events::{ClockSettings, Event, ProcessRef};
 use crate::topology::{Interface, Routing, Topology};
 use belljar_base::{HostId, Map, SimDuration, SimTime};
 use belljar_net::dns::Zone;
-use belljar_net::{Addresses, Graph, NodeIndex};
-use std::net::Ipv4Addr;
+use belljar_net::{Addresses, Graph, NodeIndex, QueueConfig};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -35,6 +35,7 @@ impl Experiment {
     /// What the network's name server knows.
     pub fn zone(&self) -> Zone {
         let mut zone = Zone::new(self.belljar.dns_address, self.names());
+        zone.add_ipv6(self.names6());
         for line in &self.belljar.dns_records {
             zone.add(line).expect("loading has checked the records");
         }
@@ -49,6 +50,33 @@ impl Experiment {
             Some((router.name.as_str(), own.ip))
         });
         hosts.chain(routers)
+    }
+
+    /// Names and IPv6 addresses of those hosts and routers that have one.
+    pub fn names6(&self) -> impl Iterator<Item = (&str, Ipv6Addr)> {
+        let hosts = self.hosts.iter().filter_map(|host| Some((host.name.as_str(), host.address6?)));
+        let routers = self.topology.routers.iter().filter_map(|router| {
+            let own = router.interfaces.iter().find_map(|interface| interface.addresses6.first())?;
+            Some((router.name.as_str(), own.ip))
+        });
+        hosts.chain(routers)
+    }
+
+    /// All addresses of a host or router: that on the graph, and those of its interfaces.
+    pub fn addresses_of(&self, name: &str) -> Vec<IpAddr> {
+        let own = |interfaces: &[Interface]| -> Vec<IpAddr> {
+            let v4 = interfaces.iter().flat_map(|i| &i.addresses).map(|own| IpAddr::V4(own.ip));
+            let v6 = interfaces.iter().flat_map(|i| &i.addresses6).map(|own| IpAddr::V6(own.ip));
+            v4.chain(v6).collect()
+        };
+        if let Some(host) = self.host_by_name(name).map(|id| &self.hosts[id.index()]) {
+            let graph = host.node.is_some() || host.interfaces.is_empty();
+            let known = [Some(IpAddr::V4(host.address)), host.address6.map(IpAddr::V6)];
+            let known = known.into_iter().flatten().filter(|_| graph);
+            return known.chain(own(&host.interfaces)).collect();
+        }
+        let router = self.topology.routers.iter().find(|router| router.name == name);
+        router.map(|router| own(&router.interfaces)).unwrap_or_default()
     }
 
     /// The addresses and names of all hosts.
@@ -150,6 +178,10 @@ pub struct Host {
     pub node: Option<NodeIndex>,
     /// The IPv4 address that others know it by, its own or assigned: that on the graph if it is there.
     pub address: Ipv4Addr,
+    /// Whether it has IPv6.
+    pub ipv6: bool,
+    /// The IPv6 address that others know it by, its own or assigned, if it has any.
+    pub address6: Option<Ipv6Addr>,
     /// Bits per second that it can send; `None` is unlimited.
     pub bandwidth_up: Option<u64>,
     /// Bits per second that it can receive; `None` is unlimited.
@@ -182,10 +214,19 @@ impl Host {
             })
             .map(|(number, _)| number)
     }
+
+    /// The places in its list of the models that have this name.
+    pub fn models_called(&self, name: &str) -> impl Iterator<Item = usize> {
+        self.models
+            .iter()
+            .enumerate()
+            .filter(move |(_, model)| model.spec.name == name)
+            .map(|(number, _)| number)
+    }
 }
 
 /// Options of a host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct HostOptions {
     /// Which messages of this host are logged, if not those of [`General::log_level`].
     pub log_level: Option<LogLevel>,
@@ -193,14 +234,51 @@ pub struct HostOptions {
     pub pcap_enabled: bool,
     /// How many bytes of each packet a capture keeps.
     pub pcap_capture_size: u64,
+    /// Which packets are captured.
+    pub pcap_filter: CaptureFilter,
     /// Directories of the machine that its processes see and write as they are, shared with other
     /// hosts.
     pub shared: Vec<PathBuf>,
+    /// Settings of its kernel, as sysctl(8) names them, with their values.
+    pub sysctls: Map<String, String>,
+    /// What waits to leave by its attachment to the graph.
+    pub queue: QueueConfig,
 }
 
 impl Default for HostOptions {
     fn default() -> HostOptions {
-        HostOptions { log_level: None, pcap_enabled: false, pcap_capture_size: 65_535, shared: Vec::new() }
+        HostOptions {
+            log_level: None,
+            pcap_enabled: false,
+            pcap_capture_size: 65_535,
+            pcap_filter: CaptureFilter::All,
+            shared: Vec::new(),
+            sysctls: Map::new(),
+            queue: QueueConfig::default(),
+        }
+    }
+}
+
+/// Which packets are captured, in the words of tcpdump: loading has checked that [`belljar_net::Filter`] reads them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CaptureFilter {
+    /// All.
+    #[default]
+    All,
+    /// These, on every interface.
+    Packets(String),
+    /// These by interface, `None` being none at all; and all on interfaces that are not named.
+    ByInterface(Map<String, Option<String>>),
+}
+
+impl CaptureFilter {
+    /// What is captured on an interface; empty is everything, `None` nothing.
+    pub fn of(&self, interface: &str) -> Option<&str> {
+        match self {
+            CaptureFilter::All => Some(""),
+            CaptureFilter::Packets(packets) => Some(packets),
+            CaptureFilter::ByInterface(own) => own.get(interface).map_or(Some(""), Option::as_deref),
+        }
     }
 }
 
@@ -209,7 +287,7 @@ impl Default for HostOptions {
 pub struct Model {
     /// What it does.
     pub spec: Arc<belljar_models::Spec>,
-    /// When it starts.
+    /// When it starts; [`SimTime::MAX`] if only an event starts it.
     pub start_time: SimTime,
     /// When it is stopped.
     pub shutdown_time: Option<SimTime>,
@@ -268,6 +346,8 @@ pub enum Placement {
     Near,
     /// In a native process of its own.
     Far,
+    /// In a native process of its own, with everything at the addresses where Linux has it.
+    Linux,
     /// Near where the program's image allows it.
     #[default]
     Auto,
@@ -275,7 +355,7 @@ pub enum Placement {
 
 impl Placement {
     pub(crate) const NAMES: &'static [(&'static str, Placement)] =
-        &[("near", Placement::Near), ("far", Placement::Far), ("auto", Placement::Auto)];
+        &[("near", Self::Near), ("far", Self::Far), ("linux", Self::Linux), ("auto", Self::Auto)];
 
     /// The name in an experiment file.
     pub fn name(self) -> &'static str {
@@ -366,6 +446,8 @@ pub struct Extensions {
     pub dns_records: Vec<String>,
     /// How often time series are sampled, in simulated time; `None`: not at all.
     pub metrics_interval: Option<SimDuration>,
+    /// Whether hosts and routers have IPv6 besides IPv4.
+    pub ipv6: bool,
 }
 
 impl Default for Extensions {
@@ -377,6 +459,7 @@ impl Default for Extensions {
             dns_address: belljar_net::dns::DEFAULT_ADDRESS,
             dns_records: Vec::new(),
             metrics_interval: None,
+            ipv6: false,
         }
     }
 }

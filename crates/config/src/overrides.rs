@@ -1,4 +1,4 @@
-use crate::{Experiment, LogLevel, Placement, StraceMode};
+use crate::{CaptureFilter, Experiment, LogLevel, Placement, StraceMode};
 use belljar_base::{SimDuration, SimTime};
 use std::path::PathBuf;
 
@@ -19,6 +19,8 @@ pub struct Overrides {
     pub model_unblocked_syscall_latency: Option<bool>,
     /// For every host, whatever its own options say.
     pub pcap_enabled: Option<bool>,
+    /// For every host, switch and router, whatever its own options say.
+    pub pcap_filter: Option<String>,
     pub strace_logging_mode: Option<StraceMode>,
     /// For every process, whatever it says itself.
     pub placement: Option<Placement>,
@@ -55,7 +57,10 @@ impl Experiment {
         set(&mut general.template_directory, &overrides.template_directory.clone().map(Some));
         set(&mut self.experimental.strace_logging_mode, &overrides.strace_logging_mode);
         set(&mut self.topology.pcap_enabled, &overrides.pcap_enabled);
+        let filter = overrides.pcap_filter.clone().map(CaptureFilter::Packets);
+        set(&mut self.topology.pcap_filter, &filter);
         for host in &mut self.hosts {
+            set(&mut host.options.pcap_filter, &filter);
             set(&mut host.options.pcap_enabled, &overrides.pcap_enabled);
             for process in &mut host.processes {
                 set(&mut process.placement, &overrides.placement);

@@ -1,9 +1,9 @@
 //! Explicit topologies: switches, routers, and the links between named interfaces.
 
-use crate::model::Experiment;
+use crate::model::{CaptureFilter, Experiment};
 use belljar_base::{HostId, SimDuration};
-use belljar_net::{InterfaceAddress, Prefix, QueueConfig};
-use std::net::Ipv4Addr;
+use belljar_net::{InterfaceAddress, Loss, Prefix, QueueConfig, Reordering, TokenBucket};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Everything of the network that is not the graph.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +18,8 @@ pub struct Topology {
     pub pcap_enabled: bool,
     /// How many bytes of each frame a capture keeps.
     pub pcap_capture_size: u64,
+    /// Which frames are captured.
+    pub pcap_filter: CaptureFilter,
 }
 
 /// A learning switch.
@@ -49,15 +51,17 @@ pub struct Routing {
     pub computed: bool,
     /// Routes of the experiment file.
     pub routes: Vec<StaticRoute>,
+    /// The same for IPv6.
+    pub routes6: Vec<StaticRoute<Ipv6Addr>>,
 }
 
 /// A route of the experiment file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct StaticRoute {
+pub struct StaticRoute<A = Ipv4Addr> {
     /// Where to.
-    pub to: Prefix,
+    pub to: Prefix<A>,
     /// The next routers; flows spread over several. None: the destination is on the link of `device`.
-    pub via: Vec<Ipv4Addr>,
+    pub via: Vec<A>,
     /// The interface's number among the node's, where `via` is empty.
     pub device: Option<usize>,
     /// Less is better.
@@ -73,6 +77,12 @@ pub struct Interface {
     pub mac: Option<[u8; 6]>,
     /// Its addresses, given or assigned; a switch's port has none.
     pub addresses: Vec<InterfaceAddress>,
+    /// Its IPv6 addresses but for the link-local one, given or assigned.
+    pub addresses6: Vec<InterfaceAddress<Ipv6Addr>>,
+    /// A host's: it makes itself addresses of what routers announce.
+    pub slaac: bool,
+    /// A router's: it announces itself and its networks.
+    pub advertise: bool,
     /// Its link, by its place among all links.
     pub link: usize,
     /// Which end of it: 0 or 1.
@@ -104,7 +114,7 @@ pub struct LinkEnd {
 }
 
 /// One direction of a link.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     /// Bits per second; `None` is unlimited.
     pub rate: Option<u64>,
@@ -112,10 +122,18 @@ pub struct Line {
     pub latency: SimDuration,
     /// How much more or less that may be.
     pub jitter: SimDuration,
-    /// The probability that a frame is lost.
-    pub loss: f64,
+    /// How frames are lost.
+    pub loss: Loss,
+    /// Which frames are held back.
+    pub reordering: Option<Reordering>,
+    /// The probability that a frame arrives twice.
+    pub duplication: f64,
+    /// The probability that one bit of a frame arrives wrong.
+    pub corruption: f64,
     /// What waits to be sent.
     pub queue: QueueConfig,
+    /// What limits how much is sent in the long run, besides the rate.
+    pub token_bucket: Option<TokenBucket>,
     /// Bytes that each frame takes on the wire besides its own.
     pub overhead: u64,
 }
@@ -126,8 +144,12 @@ impl Default for Line {
             rate: Some(1_000_000_000),
             latency: SimDuration::from_micros(10),
             jitter: SimDuration::ZERO,
-            loss: 0.0,
+            loss: Loss::Independent(0.0),
+            reordering: None,
+            duplication: 0.0,
+            corruption: 0.0,
             queue: QueueConfig::default(),
+            token_bucket: None,
             overhead: 0,
         }
     }

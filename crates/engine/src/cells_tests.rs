@@ -61,7 +61,7 @@ fn in_cells(
         let mut engine = Engine::of_cell(nodes, plan.clone());
         let exchange = Seat { table: &table, me };
         let cell = Cell { me, of_group: &of_group, exchange: &exchange };
-        let ending = engine.run_in_cell(cell, stop, options, |_| verdict(me));
+        let ending = engine.run_in(Some(cell), stop, options, |_| verdict(me));
         ((ending, engine.committed()), engine.into_nodes())
     };
     let (mut endings, mut seen) = (Vec::new(), Vec::new());

@@ -39,6 +39,7 @@ mod unit;
 mod window;
 mod worker;
 
+use belljar_base::activity::Board;
 use belljar_base::{EventKey, HostId, SimDuration, SimTime};
 pub use cells::{Cell, Exchange, Parted, Standing};
 pub use plan::{Group, Plan};
@@ -63,6 +64,10 @@ pub trait Node: Send {
     /// What nodes send each other.
     type Message: Send;
 
+    /// Reads what [`deliver`](Self::deliver) and what follows will read first of a message. It is called for all
+    /// messages of a node before any is delivered: so their memory, cold since they were sent, comes into the
+    /// cache at once and not one after the other.
+    fn approach(_message: &Self::Message) {}
     /// Takes a message that arrives at `key.time`, which lies ahead of everything that has run.
     fn deliver(&mut self, key: EventKey, message: Self::Message);
     /// Does everything that happens strictly before `limit`; what it sends goes to `out`.
@@ -114,6 +119,8 @@ pub struct Options<'a> {
     pub spinning: bool,
     /// Called first on each worker's thread, with its number.
     pub on_start: Option<&'a (dyn Fn(usize) + Sync)>,
+    /// Where workers say what they are doing, for who looks on.
+    pub watched: Option<&'a Board>,
     /// CPU time of the calling thread in nanoseconds; with it, the run is profiled.
     pub meter: Option<&'a (dyn Fn() -> u64 + Sync)>,
 }
@@ -141,7 +148,12 @@ impl<N: Node> Engine<N> {
         }
         let unit = |group: &Group| {
             let members = group.members.iter().filter_map(|id| Some((*id, all[id.index()].take()?)));
-            Mutex::new(Unit::new(members.collect(), group.inner))
+            let members: Vec<(HostId, N)> = members.collect();
+            assert!(
+                members.is_empty() || members.len() == group.members.len(),
+                "a group has its nodes in one cell"
+            );
+            Mutex::new(Unit::new(members, group.inner))
         };
         let units = plan.groups().iter().map(unit).collect();
         Engine { units, plan, committed: SimTime::ZERO, profile: None }
@@ -161,21 +173,11 @@ impl<N: Node> Engine<N> {
         self.run_in(None, stop, options, observe)
     }
 
-    /// The same as one cell of several. If the others have gone, the run has been stopped.
+    /// The same, as one cell of several if there is one. If the others have gone, the run has been stopped.
     ///
     /// # Panics
     /// As [`run`](Self::run).
-    pub fn run_in_cell(
-        &mut self,
-        cell: Cell<'_, N::Message>,
-        stop: SimTime,
-        options: &Options<'_>,
-        observe: impl Fn(SimTime) -> Verdict + Sync,
-    ) -> Ending {
-        self.run_in(Some(cell), stop, options, observe)
-    }
-
-    fn run_in(
+    pub fn run_in(
         &mut self,
         cell: Option<Cell<'_, N::Message>>,
         stop: SimTime,

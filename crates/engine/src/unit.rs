@@ -13,6 +13,8 @@ pub struct Unit<N: Node> {
     next: Vec<SimTime>,
     inner: SimDuration,
     between: Vec<Outgoing<N::Message>>,
+    /// What a node that is alone will be given when it runs next: until then its memory is left alone.
+    mail: Vec<Outgoing<N::Message>>,
     finished: bool,
 }
 
@@ -21,24 +23,37 @@ impl<N: Node> Unit<N> {
         members.sort_by_key(|(id, _)| *id);
         let (ids, nodes): (Vec<HostId>, Vec<N>) = members.into_iter().unzip();
         let next = if nodes.len() > 1 { nodes.iter().map(next_event).collect() } else { Vec::new() };
-        Unit { ids, nodes, next, inner, between: Vec::new(), finished: false }
+        Unit { ids, nodes, next, inner, between: Vec::new(), mail: Vec::new(), finished: false }
     }
 
-    pub fn into_members(self) -> impl Iterator<Item = (HostId, N)> {
+    pub fn into_members(mut self) -> impl Iterator<Item = (HostId, N)> {
+        self.hand_over();
         self.ids.into_iter().zip(self.nodes)
     }
 
     /// Takes a message for the member `to`.
     pub fn deliver(&mut self, message: Outgoing<N::Message>) {
-        let at = if self.nodes.len() == 1 { 0 } else { self.member(message.to).expect("a member") };
+        if self.next.is_empty() {
+            return self.mail.push(message);
+        }
+        let at = self.member(message.to).expect("a member");
         self.nodes[at].deliver(message.key, message.message);
-        if let Some(next) = self.next.get_mut(at) {
-            *next = message.key.time.min(*next);
+        self.next[at] = message.key.time.min(self.next[at]);
+    }
+
+    /// Hands its mail to a node that is alone.
+    fn hand_over(&mut self) {
+        for message in &self.mail {
+            N::approach(&message.message);
+        }
+        for message in self.mail.drain(..) {
+            self.nodes[0].deliver(message.key, message.message);
         }
     }
 
     /// Does everything before `limit`; what members send to others goes to `out`.
     pub fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<N::Message>>) {
+        self.hand_over();
         if let [node] = &mut self.nodes[..] {
             return node.run_until(limit, out);
         }
@@ -65,6 +80,7 @@ impl<N: Node> Unit<N> {
 
     /// Lets every member look after what somebody outside wants of it.
     pub fn attend(&mut self) {
+        self.hand_over();
         self.nodes.iter_mut().for_each(Node::attend);
     }
 

@@ -6,6 +6,7 @@ use crate::unit::assert_ahead;
 use crate::window::{Done, Shared};
 use crate::{Node, Outgoing};
 use belljar_base::SimTime;
+use belljar_base::activity::{Activity, Board, Phase};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::*;
 use std::thread;
@@ -72,6 +73,8 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         if let Some(start) = self.shared.options.on_start {
             start(self.me);
         }
+        Board::sit(self.me);
+        self.doing(Phase::Engine);
         self.shared.idle.enter(self.me);
         if self.me == 0 {
             self.look_at_all();
@@ -80,10 +83,13 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
             let seen = self.shared.idle.version();
             while self.work() {}
             if self.shared.over.load(Acquire) {
+                self.doing(Phase::Waiting);
                 return;
             }
             if self.parts == 0 {
+                self.doing(Phase::Waiting);
                 self.shared.idle.wait(self.me, seen, &mut self.patience);
+                self.doing(Phase::Engine);
             } else if self.post() {
                 self.shared.open(self.me);
             }
@@ -158,6 +164,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         running.run_until(shared.limit(shared.plan.class_of(unit)), &mut self.sent);
         let (next, finished) = (running.next_event(), running.just_finished());
         drop(running);
+        self.doing(Phase::Engine);
         if let (Some(recorder), Some(started), Some(now)) = (&shared.recorder, started, self.meter()) {
             recorder.ran(now - started);
         }
@@ -200,6 +207,11 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         parts > 0 && self.shared.work_done(parts, messages)
     }
 
+    fn doing(&self, phase: Phase) {
+        if let Some(board) = self.shared.options.watched {
+            board.doing(Activity::of_all(phase));
+        }
+    }
     fn meter(&self) -> Option<u64> {
         self.shared.options.meter.map(|meter| meter())
     }

@@ -5,10 +5,11 @@
 //! state it left behind, rather than made anew.
 
 use crate::host::Host;
-use crate::ids::{ProcessKey, ThreadKey, WaitQueueId};
+use crate::ids::{ProcessKey, SocketKey, ThreadKey, WaitQueueId};
 use belljar_base::SimTime;
 use belljar_linux_abi::Errno;
 use smallvec::SmallVec;
+use std::net::SocketAddr;
 
 /// How a system call ends for now.
 #[derive(Debug)]
@@ -136,6 +137,10 @@ pub enum CallState {
     FutexVector(crate::futex::FutexVector),
     /// `F_SETLKW`: who waits, and who holds the lock that is in the way.
     RecordLock(crate::files::locks::LockOwner, crate::files::locks::LockOwner),
+    /// `io_uring_enter`: entries submitted and the deadline.
+    Uring(u32, Option<SimTime>),
+    /// `close` of a socket that lingers until then: the connection that it waits for.
+    Lingering(SocketKey, (SocketAddr, SocketAddr), SimTime),
     /// `vfork`: waits until the child with this process id has executed or ended.
     Vfork(i32),
     /// Waits for a tracer at an event, and then gives this value, or first waits for the `vfork` child of this

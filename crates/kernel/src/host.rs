@@ -1,9 +1,10 @@
 //! One host: everything its kernel keeps.
 
+use crate::call_counts::CallCounts;
 use crate::clock::{Clock, CpuModel};
 use crate::files::Files;
 use crate::futex::FutexTable;
-use crate::ids::{MmKey, ProcessKey, ThreadKey};
+use crate::ids::{FileKey, MmKey, ProcessKey, ThreadKey};
 use crate::machine::{Machine, Placement};
 use crate::mm::AddressSpace;
 use crate::model::{ModelSpec, Models};
@@ -12,9 +13,11 @@ use crate::process::{PidMap, Process, WaitStatus};
 use crate::thread::Thread;
 use crate::timer::{TimerAction, TimerQueue};
 use crate::wait::WaitTable;
+use belljar_base::activity::Board;
 use belljar_base::{EventKey, HostId, Map, Seed, SimTime, Stream};
 use belljar_net::Packet;
 use slab::Slab;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -50,6 +53,14 @@ pub struct HostConfig {
     pub interrupt: Arc<AtomicBool>,
     /// Its address on the graph, or that by which others know it.
     pub address: Ipv4Addr,
+    /// Whether it has IPv6 besides `::1`.
+    pub ipv6: bool,
+    /// Its IPv6 address on the graph.
+    pub address6: Option<std::net::Ipv6Addr>,
+    /// IPv6 routes besides those to the networks of its addresses.
+    pub routes6: Vec<crate::net::InitialRoute6>,
+    /// IPv6 names and addresses of all hosts, shown in `/etc/hosts`.
+    pub names6: Arc<Vec<(String, std::net::Ipv6Addr)>>,
     /// Whether it is attached to the graph, by `eth0`.
     pub on_graph: bool,
     /// Its interfaces at the ends of links.
@@ -58,6 +69,8 @@ pub struct HostConfig {
     pub routes: Vec<InitialRoute>,
     /// Whether it passes packets of others on.
     pub forwarding: bool,
+    /// Settings of `/proc/sys/net` by the names of sysctl(8), with their values.
+    pub sysctls: Vec<(String, String)>,
     /// What `eth0` can send and receive.
     pub nic: belljar_net::NicConfig,
     /// Until then `eth0` can send and receive whatever comes.
@@ -74,10 +87,12 @@ pub struct HostConfig {
     pub processes: Vec<ProcessSpec>,
     /// Traffic models to run besides.
     pub models: Vec<ModelSpec>,
-    /// Whether to keep the packets that pass `eth0` and `lo` for [`Host::take_captured`].
+    /// Whether to keep the packets that pass `eth0` and `lo` for [`Host::drain_captured`].
     pub capture: bool,
     /// Whether to write each process's system calls next to its output.
     pub strace: bool,
+    /// Where to say what is being done, for who looks on.
+    pub watched: Option<Arc<Board>>,
     /// Set from outside, it makes [`Host::run_until`] return early: somebody wants something of the
     /// host. Whoever runs it takes it back before running it on.
     pub attention: Arc<AtomicBool>,
@@ -196,9 +211,12 @@ pub struct Captured {
     pub interface: Arc<str>,
     /// Whether it is an Ethernet frame rather than an IP datagram.
     pub ethernet: bool,
-    /// Its bytes.
-    pub bytes: Vec<u8>,
+    /// The number of its bytes.
+    pub len: usize,
 }
+
+/// Bytes of the buffer for captured packets that stay with a host.
+const CAPTURE_BUFFER: usize = 16 << 10;
 
 /// One simulated host.
 pub struct Host {
@@ -218,6 +236,10 @@ pub struct Host {
     pub(crate) run_queue: VecDeque<ThreadKey>,
     /// Who has the processor and for how many more calls, where a limit of time has come between.
     pub(crate) turn: Option<(ThreadKey, u32)>,
+    /// The thread whose call is being made.
+    pub(crate) caller: Option<ThreadKey>,
+    /// The descriptors that its call has looked up, and the open files behind them: see `Thread::held`.
+    pub(crate) looked_up: RefCell<Vec<(i32, FileKey)>>,
     /// Counts calls and events: what a thread that spins may wait for.
     pub(crate) progress: u64,
     /// Counts calls of `run_until`.
@@ -232,6 +254,7 @@ pub struct Host {
     pub(crate) files: Files,
     pub(crate) net: NetStack,
     pub(crate) models: Models,
+    pub(crate) urings: crate::uring::Urings,
     /// What `uname(2)` shows as its node and domain name, where programs have set them.
     pub(crate) set_names: [Option<Vec<u8>>; 2],
     /// `getrandom`, `/dev/random`, `AT_RANDOM`.
@@ -243,13 +266,15 @@ pub struct Host {
     pub(crate) warnings: Map<String, u64>,
     pub(crate) departures: Vec<Departure>,
     pub(crate) captured: Vec<Captured>,
+    /// The bytes of what has been captured, one packet behind the other.
+    pub(crate) captured_bytes: Vec<u8>,
     pub(crate) preempted: Map<String, u64>,
     pub(crate) strace: crate::strace::Strace,
     pub(crate) debuggers: crate::debug::Debuggers,
     /// Traced threads that have ended, until their tracers have heard of it.
     pub(crate) ended_tracees: Vec<crate::trace::EndedTracee>,
     /// System calls made, by number.
-    pub(crate) call_counts: Map<u32, u64>,
+    pub(crate) call_counts: CallCounts,
 }
 
 /// Sets the timers of the experiment's processes, on a host that starts at `now`.
@@ -294,6 +319,7 @@ impl Host {
             files: Files::new(&config),
             net,
             models: Models::default(),
+            urings: crate::uring::Urings::default(),
             set_names: [None, None],
             strace: crate::strace::Strace::new(config.strace),
             debuggers: Default::default(),
@@ -311,6 +337,8 @@ impl Host {
             slots_in_use: Default::default(),
             run_queue: VecDeque::new(),
             turn: None,
+            caller: None,
+            looked_up: RefCell::default(),
             progress: 0,
             windows: 0,
             last_end: SimTime::ZERO,
@@ -323,8 +351,9 @@ impl Host {
             warnings: Map::new(),
             departures: Vec::new(),
             captured: Vec::new(),
+            captured_bytes: Vec::new(),
             preempted: Map::new(),
-            call_counts: Map::new(),
+            call_counts: CallCounts::default(),
         };
         host.schedule_models(SimTime::ZERO);
         if host.has_files()
@@ -358,9 +387,19 @@ impl Host {
     pub fn take_departures(&mut self, out: &mut Vec<Departure>) {
         std::mem::swap(&mut self.departures, out);
     }
-    /// The packets captured since the last call.
-    pub fn take_captured(&mut self) -> Vec<Captured> {
-        std::mem::take(&mut self.captured)
+    /// Hands out the packets captured since the last call, with their bytes.
+    pub fn drain_captured(&mut self, mut sink: impl FnMut(&Captured, &[u8])) {
+        let mut from = 0;
+        for captured in self.captured.drain(..) {
+            sink(&captured, &self.captured_bytes[from..from + captured.len]);
+            from += captured.len;
+        }
+        self.captured_bytes.clear();
+        self.captured_bytes.shrink_to(CAPTURE_BUFFER);
+    }
+    /// Whether [`drain_captured`](Self::drain_captured) or [`drain_strace`](Self::drain_strace) has anything to give.
+    pub fn has_logged(&self) -> bool {
+        !self.captured.is_empty() || self.has_strace()
     }
     /// What has happened to the experiment's processes since the last call.
     pub fn take_reports(&mut self) -> Vec<Report> {
@@ -376,8 +415,8 @@ impl Host {
         &self.preempted
     }
     /// System calls made so far, by number.
-    pub fn call_counts(&self) -> &Map<u32, u64> {
-        &self.call_counts
+    pub fn call_counts(&self) -> Map<u32, u64> {
+        self.call_counts.by_number()
     }
     /// Experiment processes that have not ended, by their number on this host.
     pub fn running_specs(&self) -> Vec<usize> {

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod call;
+mod call_counts;
 pub mod clock;
 pub mod credentials;
 mod debug;
@@ -39,12 +40,14 @@ pub mod testing;
 pub mod thread;
 pub mod timer;
 mod trace;
+mod uring;
 pub mod wait;
 mod wall_clock;
+mod watched;
 
 pub use debug::{DebugProcess, DebugResume, DebugStop, DebugThread};
 pub use host::{Buffers, Captured, Departure, Host, HostConfig, Output, ProcessSpec, Report};
 pub use model::ModelSpec;
-pub use net::{InitialRoute, LinkConfig, Resolver};
+pub use net::{InitialRoute, InitialRoute6, LinkConfig, Resolver};
 pub use net::{StackCounters, TcpSample};
 pub use process::WaitStatus;

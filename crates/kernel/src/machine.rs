@@ -8,6 +8,9 @@ use bitflags::bitflags;
 use std::ops::Range;
 use std::path::Path;
 
+/// The addresses of user space end here.
+pub(crate) const USER_END: u64 = 0x7fff_ffff_f000;
+
 /// An address space of one guest process, as its platform knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SpaceId(pub u32);
@@ -48,6 +51,13 @@ pub struct Regs {
     pub gs_base: u64,
 }
 
+impl Regs {
+    /// Whether the processor takes the bases of FS and GS: one that is no address faults when it is loaded.
+    pub(crate) fn has_proper_bases(&self) -> bool {
+        self.fs_base < USER_END && self.gs_base < USER_END
+    }
+}
+
 /// Why a guest thread came back from [`Platform::resume`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -81,6 +91,9 @@ pub enum Placement {
     Near,
     /// In a native process of its own.
     Far,
+    /// The same, with everything at the addresses where Linux has it (but for randomisation): for programs
+    /// that allow for nothing else.
+    Linux,
 }
 
 /// A CPU exception of guest code in the terms of `sigaction(2)`.
@@ -189,6 +202,13 @@ pub trait Platform: GuestMemory + Send {
     }
     /// The addresses that the kernel may hand out in `space`.
     fn space_range(&self, space: SpaceId) -> Range<u64>;
+    /// Where position-independent programs are mapped in `space`.
+    fn image_base(&self, space: SpaceId) -> u64;
+    /// Addresses for what is too large for [`space_range`](Self::space_range): they may be
+    /// [claimed](Self::claim_fixed) in every space, the same ones too, since whoever does is far from then on.
+    fn beyond_slots(&self) -> Range<u64> {
+        0..0
+    }
     /// Whether `range`, which lies outside [`space_range`](Self::space_range), may be mapped in
     /// `space`: the fixed addresses of an `ET_EXEC` image. A granted range belongs to the space
     /// until it is destroyed.
@@ -306,6 +326,11 @@ pub trait HostFiles: Send {
     fn close(&mut self, file: NativeFile);
     /// Reads at `offset`; fewer bytes than asked for only at the end of the file.
     fn read_at(&mut self, file: NativeFile, offset: u64, out: &mut [u8]) -> Result<usize, Errno>;
+    /// The same without changing anything of one's own: what guests have written to memory that they share.
+    fn peek_at(&self, file: NativeFile, offset: u64, out: &mut [u8]) -> Result<usize, Errno> {
+        let _ = (file, offset, out);
+        Err(Errno::EOPNOTSUPP)
+    }
     /// Writes all of `data` at `offset`.
     fn write_at(&mut self, file: NativeFile, offset: u64, data: &[u8]) -> Result<(), Errno>;
     /// `fstat(2)`.

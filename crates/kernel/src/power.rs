@@ -38,7 +38,8 @@ impl Host {
             .map(|nic| *nic.counters())
             .collect();
         let stack_counters = self.net.counters;
-        let before = (self.reports.len(), self.departures.len(), self.captured.len());
+        let before = (self.reports.len(), self.departures.len());
+        let captured = (self.captured.len(), self.captured_bytes.len());
         let at = self.clock.now();
         self.crash_models();
         let running = self.running_specs();
@@ -51,7 +52,8 @@ impl Host {
         // Nobody is left to see what closing everything has set off.
         self.reports.truncate(before.0);
         self.departures.truncate(before.1);
-        self.captured.truncate(before.2);
+        self.captured.truncate(captured.0);
+        self.captured_bytes.truncate(captured.1);
         self.reports.extend(running.into_iter().map(|spec| Report::Crashed { spec, at }));
         for zombie in self.processes.drain() {
             self.waits.destroy(zombie.child_changed);
@@ -64,6 +66,7 @@ impl Host {
         self.ended_tracees.clear();
         self.timers.clear();
         self.futexes = FutexTable::default();
+        self.lose_ipc();
         self.replace_network(&counters);
         self.net.counters = stack_counters;
         self.specs_started = self.config.processes.len();

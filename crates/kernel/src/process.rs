@@ -37,6 +37,8 @@ pub struct Process {
     pub umask: u32,
     /// Absolute guest path of the image it runs.
     pub exe: Vec<u8>,
+    /// What the board of who looks on calls its program; 0 before that was asked.
+    pub watched: u32,
     /// Its arguments as `/proc/.../cmdline` shows them: each ended by a zero byte.
     pub cmdline: Vec<u8>,
     /// Its initial environment in the same form.
@@ -80,6 +82,8 @@ pub struct Attributes {
     pub is_subreaper: bool,
     /// `PR_SET_TIMERSLACK` in nanoseconds.
     pub timer_slack: u64,
+    /// `PR_SET_THP_DISABLE`.
+    pub no_huge_pages: bool,
     /// `setpriority(2)`.
     pub nice: i32,
     /// `ioprio_set(2)`.
@@ -104,6 +108,7 @@ impl Default for Attributes {
             no_new_privs: false,
             is_subreaper: false,
             timer_slack: 50_000,
+            no_huge_pages: false,
             nice: 0,
             io_priority: 0,
             scheduling: (0, 0),

@@ -10,7 +10,9 @@ use crate::syscall::{compat, table};
 use crate::thread::{Blocked, Continuation, ThreadState};
 use crate::timer::TimerAction;
 use crate::wait::Waiter;
+use crate::watched::phase_of;
 use belljar_base::SimTime;
+use belljar_base::activity::Phase;
 use belljar_linux_abi::Errno;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -79,7 +81,11 @@ impl Host {
                     self.fire_next();
                 }
                 _ if self.clock.now() >= limit => return,
-                _ if self.has_model_work() => self.run_next_model(),
+                _ if self.has_uring_work() => self.run_next_request(),
+                _ if self.has_model_work() => {
+                    self.doing(Phase::Model);
+                    self.run_next_model();
+                }
                 _ if self.is_runnable() => self.run_next_thread(limit),
                 Some(at) if at < limit => self.clock.advance(at),
                 _ => return,
@@ -89,7 +95,7 @@ impl Host {
 
     /// When the host will next do something; `None` if nothing but a packet can wake it.
     pub fn next_event(&self) -> Option<SimTime> {
-        match self.is_runnable() || self.has_model_work() {
+        match self.is_runnable() || self.has_model_work() || self.has_uring_work() {
             true => Some(self.clock.now()),
             false => self.next_due(),
         }
@@ -113,20 +119,26 @@ impl Host {
             && entry.key().time <= timer_at
         {
             let (link, packet) = entry.remove();
+            self.doing(Phase::Network);
             self.packet_arrived(link, packet);
             return;
         }
         let Some(action) = self.timers.pop_due(now) else { return };
+        self.doing(phase_of(&action));
         match action {
             TimerAction::Deadline(thread) => self.continue_call(thread, Wake::Deadline),
             TimerAction::StartProcess(n) => self.start_process(n),
             TimerAction::ShutdownProcess(n) => self.shutdown_process(n),
+            TimerAction::Uring { instance, request, serial } => self.request_due(instance, request, serial),
             TimerAction::TimerFd(n) => self.timerfd_expired(n),
             TimerAction::PosixTimer(process, n) => self.posix_timer_expired(process, n),
             TimerAction::Socket(socket) => self.socket_timer(socket),
             TimerAction::Interface(n) => self.interface_timer(n),
             TimerAction::Resolver => self.resolver_timer(),
             TimerAction::Neighbours => self.neighbour_timer(),
+            TimerAction::Igmp => self.igmp_timer(),
+            TimerAction::PacketBlock(socket) => self.packet_block_timer(socket),
+            TimerAction::Ipv6 => self.timer6(),
             TimerAction::BootstrapEnd => self.limit_bandwidths(),
             TimerAction::StartModel(n) => self.start_model(n),
             TimerAction::StopModel(n) => self.stop_model(n),
@@ -232,12 +244,15 @@ impl Host {
         if debugged && self.debug_entry(key) == Entry::Held {
             return Step::Held;
         }
-        let context = self.threads[key.0].context;
+        let (context, process) = (self.threads[key.0].context, self.threads[key.0].process);
         let traced = self.threads[key.0].trace.is_some();
         if traced {
             self.trace_arm_step(key);
         }
-        let Some(mut exit) = self.run_guest(key, context) else {
+        self.doing_for(Phase::Guest, process, 0);
+        let ran = self.run_guest(key, context);
+        self.doing_for(Phase::Kernel, process, 0);
+        let Some(mut exit) = ran else {
             if debugged || traced {
                 self.end_step(context);
             }
@@ -301,9 +316,17 @@ impl Host {
                 self.fire_processor_timers(process);
             }
         }
+        self.looked_up.get_mut().clear();
+        if resumed.is_none() {
+            self.let_files_go(key);
+        }
         let traced = self.strace_begin(key, number, args);
+        self.doing_for(Phase::Call, process, number);
+        self.caller = Some(key);
         let mut call = Call { host: self, thread: key, process, number, args, resumed, staged: None };
         let outcome = table::dispatch(&mut call);
+        self.caller = None;
+        self.doing(Phase::Kernel);
         if let Some(traced) = traced {
             self.strace_end(&traced, &outcome);
         }
@@ -316,10 +339,12 @@ impl Host {
             Ok(Outcome::Replaced) => return Step::Continue,
             Ok(Outcome::Gone) => return Step::Left,
             Ok(Outcome::Block(block)) => {
+                self.hold_files(key);
                 self.block(key, block);
                 return Step::Left;
             }
         };
+        self.let_files_go(key);
         self.restore_mask(key);
         self.machine.regs_mut(context).rax = value;
         if self.threads[key.0].trace.is_some() && self.trace_call_exit(key) {
@@ -453,7 +478,7 @@ impl Host {
     }
 
     fn count_call(&mut self, number: u32) {
-        *self.call_counts.entry(number).or_default() += 1;
+        self.call_counts.add(number);
     }
 }
 

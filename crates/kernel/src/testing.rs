@@ -154,10 +154,15 @@ pub fn config() -> HostConfig {
         shared: Vec::new(),
         interrupt: Default::default(),
         address: Ipv4Addr::new(11, 0, 0, 1),
+        ipv6: false,
+        address6: None,
+        routes6: Vec::new(),
+        names6: Arc::default(),
         on_graph: true,
         links: Vec::new(),
         routes: Vec::new(),
         forwarding: false,
+        sysctls: Vec::new(),
         nic: belljar_net::NicConfig::default(),
         bootstrap_end: belljar_base::SimTime::ZERO,
         cpu: Default::default(),
@@ -167,6 +172,7 @@ pub fn config() -> HostConfig {
         buffers: Default::default(),
         capture: false,
         strace: false,
+        watched: None,
         attention: Default::default(),
     }
 }
@@ -218,6 +224,9 @@ impl Platform for FakeMachine {
     fn destroy_space(&mut self, _: SpaceId) {}
     fn space_range(&self, _: SpaceId) -> Range<u64> {
         DATA..DATA + LEN
+    }
+    fn image_base(&self, _: SpaceId) -> u64 {
+        DATA
     }
     fn claim_fixed(&mut self, _: SpaceId, _: Range<u64>) -> Result<(), Errno> {
         Err(Errno::ENOMEM)

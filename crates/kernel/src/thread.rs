@@ -1,7 +1,7 @@
 //! A guest thread: a context that the machine can resume and what the kernel knows of it.
 
 use crate::call::{CallState, IfInterrupted, Resumed};
-use crate::ids::{ProcessKey, WaitQueueId};
+use crate::ids::{FileKey, ProcessKey, WaitQueueId};
 use crate::machine::ContextId;
 use crate::signal::ThreadSignals;
 use crate::timer::TimerId;
@@ -21,6 +21,10 @@ pub struct Thread {
     pub state: ThreadState,
     /// The call to be continued when it runs next.
     pub continuation: Option<Continuation>,
+    /// The descriptors that its call looked up before it blocked, sorted, and the open files behind them, of each
+    /// of which it holds a reference: whoever closes such a descriptor meanwhile, the call goes on with the file.
+    /// They are let go of when the call ends, or, if a signal ended it, at the thread's next call.
+    pub held: SmallVec<[(i32, FileKey); 2]>,
     /// Who traces it, `ptrace(2)`.
     pub trace: Option<Box<Tracee>>,
     /// Its signal mask, pending signals and alternate stack.

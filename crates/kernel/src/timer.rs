@@ -23,6 +23,15 @@ pub enum TimerAction {
     TimerFd(usize),
     /// A timer of `timer_create`, `setitimer` or `alarm` expires (`signal/timers.rs`).
     PosixTimer(ProcessKey, u32),
+    /// The time of an io_uring request has come (`uring/`).
+    Uring {
+        /// The instance.
+        instance: usize,
+        /// The request within it.
+        request: usize,
+        /// Tells it from another one at the same place.
+        serial: u64,
+    },
     /// A socket's protocol asked to be called again (`net/`).
     Socket(SocketKey),
     /// An interface has something to do (`net/`).
@@ -31,6 +40,12 @@ pub enum TimerAction {
     Resolver,
     /// A neighbour must be asked again, or given up (`net/`).
     Neighbours,
+    /// A report of multicast groups is due (`net/`).
+    Igmp,
+    /// A block of a packet socket's ring has waited long enough (`net/packet/`).
+    PacketBlock(SocketKey),
+    /// IPv6 has something to do (`net/v6`).
+    Ipv6,
     /// Bandwidths are limited from now on (`net/`).
     BootstrapEnd,
     /// The experiment starts a traffic model (`model/`).

@@ -20,6 +20,13 @@ pub enum Waiter {
         /// The item within it.
         item: usize,
     },
+    /// A request of an io_uring instance that waits.
+    Uring {
+        /// The instance.
+        instance: usize,
+        /// The request within it.
+        request: usize,
+    },
     /// A traffic model that owns the socket, until it is closed.
     Model {
         /// Its number in the configuration.

@@ -12,6 +12,7 @@ pub mod process;
 pub mod ptrace;
 pub mod signal;
 pub mod socket;
+pub mod sysctl;
 pub mod terminal;
 pub mod time;
 

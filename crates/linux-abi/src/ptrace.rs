@@ -1,6 +1,7 @@
 //! Requests, options, events and structures of ptrace(2).
 
 use bitflags::bitflags;
+use std::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 macro_rules! requests {
@@ -115,6 +116,19 @@ pub struct UserRegs {
     pub fs: u64,
     pub gs: u64,
 }
+
+macro_rules! as_in_the_c_library {
+    ($($field:ident)*) => {
+        const _: () = assert!(
+            size_of::<UserRegs>() == size_of::<libc::user_regs_struct>()
+                $(&& offset_of!(UserRegs, $field) == offset_of!(libc::user_regs_struct, $field))*
+        );
+    };
+}
+as_in_the_c_library!(
+    r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss fs_base gs_base
+    ds es fs gs
+);
 
 /// `struct ptrace_syscall_info` up to what its kind has.
 #[repr(C)]

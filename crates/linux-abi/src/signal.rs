@@ -2,6 +2,7 @@
 //! `stack_t`, and the frame that a handler finds on its stack (`arch/x86/include/uapi/asm/sigcontext.h`,
 //! `asm-generic/ucontext.h`).
 
+use std::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The number of signals; they are numbered from 1.
@@ -151,6 +152,25 @@ pub struct SigContext {
     pub fpstate: u64,
     pub reserved: [u64; 8],
 }
+
+macro_rules! as_in_the_c_library {
+    ($($field:ident is $index:ident),*) => {
+        const _: () = assert!(
+            size_of::<SigContext>() == size_of::<libc::mcontext_t>()
+                $(&& offset_of!(SigContext, $field) == libc::$index as usize * 8)*
+                && offset_of!(SigContext, fpstate) == offset_of!(libc::mcontext_t, fpregs)
+                && offset_of!(UContext, stack) == offset_of!(libc::ucontext_t, uc_stack)
+                && offset_of!(UContext, mcontext) == offset_of!(libc::ucontext_t, uc_mcontext)
+                && offset_of!(UContext, sigmask) == offset_of!(libc::ucontext_t, uc_sigmask)
+        );
+    };
+}
+as_in_the_c_library!(
+    r8 is REG_R8, r9 is REG_R9, r10 is REG_R10, r11 is REG_R11, r12 is REG_R12, r13 is REG_R13, r14 is REG_R14,
+    r15 is REG_R15, rdi is REG_RDI, rsi is REG_RSI, rbp is REG_RBP, rbx is REG_RBX, rdx is REG_RDX, rax is REG_RAX,
+    rcx is REG_RCX, rsp is REG_RSP, rip is REG_RIP, eflags is REG_EFL, cs is REG_CSGSFS, err is REG_ERR,
+    trapno is REG_TRAPNO, oldmask is REG_OLDMASK, cr2 is REG_CR2
+);
 
 /// `struct ucontext` of the kernel: its signal mask has 64 bits, unlike glibc's.
 #[repr(C)]

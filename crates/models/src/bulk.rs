@@ -1,7 +1,7 @@
 //! Transfers over TCP, one connection each. A transfer up ends when the peer has closed after all was
 //! sent, as a program that reads to the end does; one down when the peer has sent all and closed.
 
-use crate::network::send_filler;
+use crate::network::Filler;
 use crate::pace::{NEXT, Pacer};
 use crate::spec::{Bulk, Direction, pick};
 use crate::{Failure, Flow, Model, Network, Outcome, Received, Socket};
@@ -15,9 +15,8 @@ pub struct Client {
 
 struct Transfer {
     flow: Flow,
-    /// What is left to be sent.
-    left: u64,
-    finished: bool,
+    /// What is sent up.
+    filler: Option<Filler>,
 }
 
 impl Client {
@@ -28,13 +27,15 @@ impl Client {
     fn begin(&mut self, net: &mut dyn Network) {
         self.pacer.begin(net);
         let to = pick(&self.spec.to, net.random()).socket_address();
-        let left = match self.spec.direction {
-            Direction::Down => 0,
-            Direction::Up => self.spec.size.map_or(u64::MAX, |size| size.next(net.random())),
+        let filler = match self.spec.direction {
+            Direction::Down => None,
+            Direction::Up => {
+                Some(Filler::new(self.spec.size.map_or(u64::MAX, |size| size.next(net.random()))))
+            }
         };
         let flow = Flow::new(to, net);
         match net.connect(to) {
-            Ok(socket) => drop(self.transfers.insert(socket, Transfer { flow, left, finished: false })),
+            Ok(socket) => drop(self.transfers.insert(socket, Transfer { flow, filler })),
             Err(why) => {
                 flow.end(Outcome::Failed(why), net);
                 self.pacer.end(net);
@@ -50,7 +51,7 @@ impl Model for Client {
     }
     fn ready(&mut self, socket: Socket, net: &mut dyn Network) {
         let Some(transfer) = self.transfers.get_mut(&socket) else { return };
-        let ended = match transfer.go_on(socket, self.spec.direction, net) {
+        let ended = match transfer.go_on(socket, net) {
             Ok(false) => return,
             Ok(true) => Ok(()),
             Err(why) => Err(why),
@@ -78,30 +79,23 @@ impl Model for Client {
 
 impl Transfer {
     /// Sends and receives what can be; whether that was all.
-    fn go_on(
-        &mut self,
-        socket: Socket,
-        direction: Direction,
-        net: &mut dyn Network,
-    ) -> Result<bool, Failure> {
+    fn go_on(&mut self, socket: Socket, net: &mut dyn Network) -> Result<bool, Failure> {
         if self.flow.connected.is_none() {
             if !net.is_connected(socket)? {
                 return Ok(false);
             }
             self.flow.connected = Some(net.now());
         }
-        let sent = send_filler(net, socket, self.left)?;
-        self.flow.bytes_out += sent;
-        self.left -= sent;
-        if self.left == 0 && !self.finished && direction == Direction::Up {
-            self.finished = true;
-            net.finish(socket);
+        if let Some(filler) = &mut self.filler {
+            self.flow.bytes_out += filler.send(net, socket)?;
         }
         loop {
             match net.discard(socket, u64::MAX)? {
                 Received::Bytes(n) => self.flow.received(n, net),
                 Received::Nothing => return Ok(false),
-                Received::End if direction == Direction::Up && !self.finished => return Err(Failure::Closed),
+                Received::End if self.filler.as_ref().is_some_and(|filler| !filler.finished) => {
+                    return Err(Failure::Closed);
+                }
                 Received::End => return Ok(true),
             }
         }

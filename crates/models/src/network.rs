@@ -111,6 +111,30 @@ pub trait Network {
 /// Bytes that mean nothing.
 static FILLER: [u8; 16_384] = [b'.'; 16_384];
 
+/// Bytes that mean nothing and are still to be sent on a connection, which is finished after them.
+pub(crate) struct Filler {
+    left: u64,
+    /// Whether all is sent.
+    pub(crate) finished: bool,
+}
+
+impl Filler {
+    pub(crate) fn new(left: u64) -> Filler {
+        Filler { left, finished: false }
+    }
+
+    /// Sends what there is room for; how much that was.
+    pub(crate) fn send(&mut self, net: &mut dyn Network, socket: Socket) -> Result<u64, Failure> {
+        let sent = send_filler(net, socket, self.left)?;
+        self.left -= sent;
+        if self.left == 0 && !self.finished {
+            self.finished = true;
+            net.finish(socket);
+        }
+        Ok(sent)
+    }
+}
+
 /// Sends up to `most` bytes that mean nothing; how many there was room for.
 pub(crate) fn send_filler(net: &mut dyn Network, socket: Socket, most: u64) -> Result<u64, Failure> {
     let mut sent = 0;

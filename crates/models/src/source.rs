@@ -1,6 +1,6 @@
 //! A server that sends bytes to everyone who connects, and closes.
 
-use crate::network::send_filler;
+use crate::network::Filler;
 use crate::{Draw, Failure, Flow, Model, Network, Outcome, Received, Socket};
 use belljar_base::Map;
 
@@ -13,8 +13,7 @@ pub struct Server {
 
 struct Peer {
     flow: Flow,
-    left: u64,
-    finished: bool,
+    filler: Filler,
 }
 
 impl Server {
@@ -32,7 +31,7 @@ impl Model for Server {
         if self.listener == Some(socket) {
             while let Some((peer, from)) = net.accept(socket) {
                 let left = self.size.map_or(u64::MAX, |size| size.next(net.random()));
-                self.peers.insert(peer, Peer { flow: Flow::new(from, net), left, finished: false });
+                self.peers.insert(peer, Peer { flow: Flow::new(from, net), filler: Filler::new(left) });
                 self.ready(peer, net);
             }
             return;
@@ -60,19 +59,13 @@ impl Model for Server {
 
 impl Peer {
     fn go_on(&mut self, socket: Socket, net: &mut dyn Network) -> Result<bool, Failure> {
-        let sent = send_filler(net, socket, self.left)?;
-        self.flow.bytes_out += sent;
-        self.left -= sent;
-        if self.left == 0 && !self.finished {
-            self.finished = true;
-            net.finish(socket);
-        }
+        self.flow.bytes_out += self.filler.send(net, socket)?;
         loop {
             match net.discard(socket, u64::MAX)? {
                 Received::Bytes(n) => self.flow.received(n, net),
                 Received::Nothing => return Ok(false),
                 // A client may close its side at once and go on reading.
-                Received::End => return Ok(self.finished),
+                Received::End => return Ok(self.filler.finished),
             }
         }
     }

@@ -1,11 +1,44 @@
 //! Which host has which IPv4 address and name.
 
+use crate::Prefix;
 use belljar_base::{HostId, Map};
 use std::fmt::Write;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The first address that is given to a host without one of its own.
 const FIRST_AUTOMATIC: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 1);
+
+/// The network of the IPv6 addresses that hosts are given: one that RFC 3849 keeps for documentation.
+const NETWORK_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0);
+
+/// The IPv6 address on the graph of a host that the experiment gives none: its IPv4 address within 2001:db8::/64.
+pub fn automatic6(address: Ipv4Addr) -> Ipv6Addr {
+    Ipv6Addr::from_bits(NETWORK_V6.to_bits() | u128::from(u32::from(address)))
+}
+
+/// The IPv4 address of the host that has been given an IPv6 address, if it is of that kind.
+pub fn of_automatic6(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let low = address.to_bits() as u32;
+    (address.to_bits() >> 32 == NETWORK_V6.to_bits() >> 32).then(|| low.into())
+}
+
+/// The IPv6 network of a link to whose stations the experiment gives none: 2001:db8:a00:100::/64 beside 10.0.1.0/24.
+pub fn automatic6_network(network: Prefix) -> Prefix<Ipv6Addr> {
+    let bits = NETWORK_V6.to_bits() | u128::from(u32::from(network.address())) << 64;
+    Prefix::new(Ipv6Addr::from_bits(bits), 64)
+}
+
+/// Why no interface of a host can have an IPv6 address.
+pub fn unusable_kind6(address: Ipv6Addr) -> Option<&'static str> {
+    match address {
+        ip if ip.is_unspecified() => Some("the unspecified address"),
+        ip if ip.is_loopback() => Some(LOOPBACK),
+        ip if ip.is_multicast() => Some("a multicast address"),
+        ip if ip.is_unicast_link_local() => Some("link-local, which interfaces have anyway"),
+        ip if ip.to_ipv4_mapped().is_some() => Some("an IPv4 address in disguise"),
+        _ => None,
+    }
+}
 
 /// Why hosts could not be given their addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -185,6 +218,17 @@ mod tests {
         assert_eq!(table.host_by_address(ip("11.0.0.3")), Some(HostId(2)));
         assert_eq!(table.host_by_name("b"), Some(HostId(1)));
         assert_eq!(table.hosts_file(), "127.0.0.1 localhost\n11.0.0.1 a\n11.0.0.2 b\n11.0.0.3 c\n");
+    }
+
+    #[test]
+    fn ipv6_addresses_follow_from_ipv4_ones() {
+        assert_eq!(automatic6(ip("11.0.0.1")).to_string(), "2001:db8::b00:1");
+        assert_eq!(of_automatic6(automatic6(ip("11.0.0.1"))), Some(ip("11.0.0.1")));
+        assert_eq!(of_automatic6("2001:db8:0:0:1::1".parse().unwrap()), None);
+        let network = automatic6_network(Prefix::new(ip("10.0.1.0"), 24));
+        assert_eq!(network.to_string(), "2001:db8:a00:100::/64");
+        assert!(unusable_kind6("::1".parse().unwrap()).is_some());
+        assert!(unusable_kind6("2001:db8::1".parse().unwrap()).is_none());
     }
 
     #[test]

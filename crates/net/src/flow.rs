@@ -48,6 +48,11 @@ impl Flow {
         self.last_arrival
     }
 
+    /// Draws for a packet that does not arrive, so that the draws for those behind it stay what they are.
+    pub fn pass_over(&self, stream: &mut Stream) {
+        self.delay(stream);
+    }
+
     fn delay(&self, stream: &mut Stream) -> SimDuration {
         let jitter = self.path.jitter.as_picos();
         if jitter == 0 {

@@ -4,13 +4,16 @@
 //! * [`graph`]: nodes and edges of an internet-scale model, read from GML; the [`Path`] between two
 //!   nodes is found on first use and shared by all hosts.
 //! * [`Flow`]: when a packet that follows a path arrives: loss, jitter, and no overtaking.
-//! * [`nic`]: a host's interface as a machine of queues: serialisation at the host's bandwidth on the
-//!   way out, CoDel and serialisation on the way in.
+//! * [`Impairments`]: what a link does to frames: loss in bursts, reordering, copies, wrong bits.
+//! * [`nic`]: a host's interface as a machine of queues: a queue, a token bucket and serialisation at the host's
+//!   bandwidth on the way out, CoDel and serialisation on the way in. [`ecn`] is what queues mark.
+//! * [`filter`]: which packets are captured, in tcpdump's words.
 //! * [`addresses`]: which host has which IPv4 address and name.
 //! * [`dns`]: the name server that answers for hosts and configured records.
 //! * [`switch`] and [`router`]: what stands between the links of an explicit topology; [`neighbour`] and
 //!   [`forward`] are what routers and hosts have in common.
-//! * [`routes`]: a host's or router's routes.
+//! * [`routes`]: a host's or router's routes, of both families. [`forward6`] is the IPv6 part of [`forward`].
+//! * [`igmp`]: what a host says of its multicast groups.
 //! * [`units`]: values such as "10 ms" and "1 Gbit", as graphs and experiment files write them.
 //!
 //! Nothing in here knows of guests, sockets or files.
@@ -18,9 +21,14 @@
 
 pub mod addresses;
 pub mod dns;
+pub mod ecn;
+pub mod filter;
 mod flow;
 pub mod forward;
+pub mod forward6;
 pub mod graph;
+pub mod igmp;
+mod impairment;
 pub mod neighbour;
 pub mod nic;
 mod packet;
@@ -31,8 +39,10 @@ pub mod switch;
 pub mod units;
 
 pub use addresses::{AddressError, Addresses};
+pub use filter::Filter;
 pub use flow::Flow;
 pub use graph::{EdgeState, Graph, GraphError, NodeIndex, Path};
-pub use nic::{Counters, DropReason, Nic, NicConfig, NicEvent, QueueConfig};
+pub use impairment::{Fate, GilbertElliott, Impairments, Loss, Reordering, flip};
+pub use nic::{Counters, DropReason, Nic, NicChange, NicConfig, NicEvent, QueueConfig, TokenBucket};
 pub use packet::Packet;
 pub use routes::{InterfaceAddress, Prefix, RouteTable};

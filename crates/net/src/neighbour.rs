@@ -1,4 +1,4 @@
-//! The neighbour cache: which hardware address has the next hop of a packet, found by ARP with the states
+//! The neighbour cache: which hardware address has the next hop of a packet, found by ARP or neighbour discovery with the states
 //! and times of Linux (`net/core/neighbour.c`, arp(7)).
 //!
 //! A packet for a neighbour that is not known waits while it is asked for, three times with a second
@@ -10,6 +10,7 @@
 //! [`Neighbours::on_timeout`] at [`Neighbours::next_timeout`].
 
 use crate::Packet;
+use crate::routes::Ip;
 use belljar_base::{Map, Set, SimDuration, SimTime, Stream};
 use belljar_wire::ethernet::Address;
 use std::collections::VecDeque;
@@ -47,17 +48,17 @@ pub enum NeighbourState {
 
 /// What is to be done.
 #[derive(Debug)]
-pub enum NeighbourEvent {
+pub enum NeighbourEvent<A = Ipv4Addr> {
     /// Ask who has an address.
     Ask {
         /// By this interface.
         interface: usize,
         /// The address.
-        target: Ipv4Addr,
+        target: A,
         /// Whom to ask; `None`: everybody.
         to: Option<Address>,
         /// The source of a packet that waits.
-        source: Option<Ipv4Addr>,
+        source: Option<A>,
     },
     /// Send packets that have waited, in order.
     Send {
@@ -96,11 +97,11 @@ struct Entry {
 
 /// A neighbour as it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Neighbour {
+pub struct Neighbour<A = Ipv4Addr> {
     /// The interface by which it is reached.
     pub interface: usize,
     /// Its address.
-    pub ip: Ipv4Addr,
+    pub ip: A,
     /// Its hardware address, if it is known.
     pub address: Option<Address>,
     /// What is known of it.
@@ -109,16 +110,16 @@ pub struct Neighbour {
 
 /// The neighbours of one host or router. See the [module](self).
 #[derive(Debug)]
-pub struct Neighbours {
-    entries: Map<(usize, Ipv4Addr), Entry>,
-    timers: Set<(SimTime, usize, Ipv4Addr)>,
+pub struct Neighbours<A = Ipv4Addr> {
+    entries: Map<(usize, A), Entry>,
+    timers: Set<(SimTime, usize, A)>,
     reachable_time: SimDuration,
-    events: VecDeque<NeighbourEvent>,
+    events: VecDeque<NeighbourEvent<A>>,
 }
 
-impl Neighbours {
+impl<A: Ip> Neighbours<A> {
     /// No neighbours. `stream` is drawn from once, for how long an answer holds.
-    pub fn new(stream: &mut Stream) -> Neighbours {
+    pub fn new(stream: &mut Stream) -> Neighbours<A> {
         let half = BASE_REACHABLE_TIME.as_picos() / 2;
         Neighbours {
             entries: Map::new(),
@@ -134,7 +135,7 @@ impl Neighbours {
         &mut self,
         now: SimTime,
         interface: usize,
-        next: Ipv4Addr,
+        next: A,
         packet: Packet,
     ) -> Option<(Address, Packet)> {
         let key = (interface, next);
@@ -168,7 +169,7 @@ impl Neighbours {
                 }
             }
             NeighbourState::Failed => {
-                let source = source_of(&packet);
+                let source = A::source_of(packet.bytes());
                 entry.state = NeighbourState::Incomplete;
                 entry.probes = 1;
                 entry.waiting.push_back(packet);
@@ -185,7 +186,7 @@ impl Neighbours {
         &mut self,
         now: SimTime,
         interface: usize,
-        ip: Ipv4Addr,
+        ip: A,
         address: Address,
         solicited: bool,
         create: bool,
@@ -238,7 +239,7 @@ impl Neighbours {
     }
 
     /// The next thing to do.
-    pub fn poll(&mut self) -> Option<NeighbourEvent> {
+    pub fn poll(&mut self) -> Option<NeighbourEvent<A>> {
         self.events.pop_front()
     }
 
@@ -254,13 +255,13 @@ impl Neighbours {
         }
     }
 
-    fn entry_timer(&mut self, now: SimTime, key: (usize, Ipv4Addr)) {
+    fn entry_timer(&mut self, now: SimTime, key: (usize, A)) {
         let (interface, ip) = key;
         let Some(entry) = self.entries.get_mut(&key) else { return };
         let mut ask = |entry: &mut Entry| {
             entry.probes += 1;
             let to = (entry.state == NeighbourState::Probe).then_some(entry.address);
-            let source = entry.waiting.front().and_then(source_of);
+            let source = entry.waiting.front().and_then(|packet| A::source_of(packet.bytes()));
             self.events.push_back(NeighbourEvent::Ask { interface, target: ip, to, source });
             Some(now + RETRANS_TIME)
         };
@@ -292,7 +293,7 @@ impl Neighbours {
         self.set_timer(key, timer);
     }
 
-    fn set_timer(&mut self, key: (usize, Ipv4Addr), at: Option<SimTime>) {
+    fn set_timer(&mut self, key: (usize, A), at: Option<SimTime>) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         if let Some(old) = std::mem::replace(&mut entry.timer, at) {
             self.timers.remove(&(old, key.0, key.1));
@@ -303,7 +304,7 @@ impl Neighbours {
     }
 
     /// Sets a neighbour by hand.
-    pub fn set(&mut self, interface: usize, ip: Ipv4Addr, address: Address, permanent: bool) {
+    pub fn set(&mut self, interface: usize, ip: A, address: Address, permanent: bool) {
         self.remove(interface, ip);
         let state = if permanent { NeighbourState::Permanent } else { NeighbourState::Stale };
         let entry = Entry {
@@ -318,7 +319,7 @@ impl Neighbours {
         self.entries.insert((interface, ip), entry);
     }
     /// Forgets a neighbour; packets that wait for it have failed. False if there is none.
-    pub fn remove(&mut self, interface: usize, ip: Ipv4Addr) -> bool {
+    pub fn remove(&mut self, interface: usize, ip: A) -> bool {
         let key = (interface, ip);
         self.set_timer(key, None);
         let Some(entry) = self.entries.remove(&key) else { return false };
@@ -329,9 +330,9 @@ impl Neighbours {
     }
     /// Forgets all neighbours of an interface that has lost its carrier or goes down.
     pub fn flush(&mut self, interface: usize, permanent_too: bool) {
-        let gone: Vec<(usize, Ipv4Addr)> = self
+        let gone: Vec<(usize, A)> = self
             .entries
-            .range((interface, Ipv4Addr::UNSPECIFIED)..=(interface, Ipv4Addr::BROADCAST))
+            .range((interface, A::LEAST)..=(interface, A::GREATEST))
             .filter(|(_, entry)| permanent_too || entry.state != NeighbourState::Permanent)
             .map(|(key, _)| *key)
             .collect();
@@ -340,7 +341,7 @@ impl Neighbours {
         }
     }
     /// All neighbours, by interface and address.
-    pub fn iter(&self) -> impl Iterator<Item = Neighbour> {
+    pub fn iter(&self) -> impl Iterator<Item = Neighbour<A>> {
         self.entries.iter().map(|((interface, ip), entry)| Neighbour {
             interface: *interface,
             ip: *ip,
@@ -349,12 +350,6 @@ impl Neighbours {
             state: entry.state,
         })
     }
-}
-
-/// The source address of an IPv4 packet.
-fn source_of(packet: &Packet) -> Option<Ipv4Addr> {
-    let octets: [u8; 4] = packet.bytes().get(12..16)?.try_into().ok()?;
-    Some(octets.into())
 }
 
 #[cfg(test)]

@@ -1,19 +1,23 @@
-//! A router: forwards IPv4 between its interfaces, asks for neighbours by ARP, and answers what is meant
+//! A router: forwards packets between its interfaces, asks for neighbours, and answers what is meant
 //! for itself: echo requests, and by ICMP errors everything else. It runs no programs.
 //!
 //! After each call, take what leaves from [`Router::poll`] until it gives `None`, then call
 //! [`Router::on_timeout`] again at [`Router::next_event`].
 
+#[path = "router6.rs"]
+mod v6;
+
 use crate::forward::{self, Refusal};
 use crate::neighbour::{NeighbourEvent, Neighbours};
-use crate::nic::{Nic, NicConfig};
+use crate::nic::{Nic, NicChange, NicConfig};
 use crate::routes::{InterfaceAddress, NextHop, Route, RouteKind, RouteTable, protocol};
 use crate::switch::{Leaving, next_leaving};
 use crate::{Counters, Packet};
 use belljar_base::{SimTime, Stream};
 use belljar_wire::ethernet::{self, Address, Frame, ethertype};
 use belljar_wire::{arp, checksum, ipv4};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use v6::RouterV6;
 
 /// The TTL of what a router sends itself.
 const TTL: u8 = 64;
@@ -31,6 +35,10 @@ pub struct RouterInterface {
     pub mtu: usize,
     /// Its addresses.
     pub addresses: Vec<InterfaceAddress>,
+    /// Its IPv6 addresses but for the link-local one.
+    pub addresses6: Vec<InterfaceAddress<Ipv6Addr>>,
+    /// Whether it announces itself and its IPv6 networks.
+    pub advertise: bool,
     /// Its way out.
     pub nic: NicConfig,
 }
@@ -44,6 +52,9 @@ pub struct Router {
     neighbours: Neighbours,
     flow_key: u64,
     next_id: u16,
+    /// What it keeps of IPv6, if it has it.
+    v6: Option<Box<RouterV6>>,
+    unused6: RouteTable<Ipv6Addr>,
     counters: RouterCounters,
 }
 
@@ -81,6 +92,8 @@ impl Router {
             neighbours: Neighbours::new(stream),
             flow_key: stream.next_u64(),
             next_id: stream.next_u32() as u16,
+            v6: None,
+            unused6: RouteTable::default(),
             counters: RouterCounters::default(),
         }
     }
@@ -112,9 +125,15 @@ impl Router {
                 bytes.drain(..ethernet::HEADER_LEN);
                 self.ip(now, port, bytes, to_all);
             }
+            ethertype::IPV6 => {
+                let mut bytes = packet.into_bytes();
+                bytes.drain(..ethernet::HEADER_LEN);
+                self.ip6(now, port, bytes, to_all);
+            }
             _ => {}
         }
         self.neighbour_events(now);
+        self.neighbour_events6(now);
     }
 
     fn arp(&mut self, now: SimTime, port: usize, payload: &[u8]) {
@@ -321,6 +340,8 @@ impl Router {
     pub fn on_timeout(&mut self, now: SimTime) {
         self.neighbours.on_timeout(now);
         self.neighbour_events(now);
+        self.on_timeout6(now);
+        self.neighbour_events6(now);
     }
 
     /// The next frame that has begun to leave up to `now`, in the order of time and then of ports.
@@ -332,7 +353,7 @@ impl Router {
     /// received before.
     pub fn next_event(&self) -> Option<SimTime> {
         let leaving = self.nics.iter().filter_map(Nic::next_event).min();
-        [leaving, self.neighbours.next_timeout()].into_iter().flatten().min()
+        [leaving, self.neighbours.next_timeout(), self.next_timeout6()].into_iter().flatten().min()
     }
 
     /// A port loses its carrier, and with it its neighbours, or finds it.
@@ -341,11 +362,17 @@ impl Router {
         if !carrier {
             self.neighbours.flush(port, false);
             self.neighbour_events(now);
+            self.carrier_lost6(port);
+            self.neighbour_events6(now);
         }
     }
-    /// Changes how fast a port sends.
-    pub fn set_rate(&mut self, now: SimTime, port: usize, rate: Option<u64>) {
-        self.nics[port].set_bandwidths(now, rate, None);
+    /// Changes how an interface sends.
+    pub fn change_port(&mut self, now: SimTime, port: usize, change: &NicChange) {
+        self.nics[port].change(now, change);
+    }
+    /// Frames that wait to leave a port.
+    pub fn queue_len(&self, port: usize) -> usize {
+        self.nics[port].egress_queue_len()
     }
     /// What a port has carried and dropped.
     pub fn port_counters(&self, port: usize) -> &Counters {
@@ -359,11 +386,11 @@ impl Router {
 
 /// A packet with an Ethernet header before it.
 pub fn framed(packet: Packet, dst: Address, src: Address, ethertype: u16) -> Packet {
-    let cookie = packet.cookie();
+    let (cookie, intact) = (packet.cookie(), packet.is_intact());
     let mut bytes = packet.into_bytes();
     bytes.splice(..0, [0; ethernet::HEADER_LEN]);
     ethernet::Repr { dst, src, ethertype }.emit(&mut bytes);
-    Packet::with_cookie(bytes, cookie)
+    Packet::with_cookie(bytes, cookie).with_intact(intact)
 }
 
 /// A frame with an ARP message, padded to no length: links carry any.

@@ -16,6 +16,8 @@ fn router() -> Router {
     let interface = |mac, address: &str, mtu| RouterInterface {
         mac,
         mtu,
+        addresses6: Vec::new(),
+        advertise: false,
         addresses: vec![address.parse().unwrap()],
         nic: NicConfig::default(),
     };

@@ -1,29 +1,70 @@
-//! The IPv4 routes of one host or router: the longest prefix wins, then the least metric, then the
-//! flow's hash among next hops of equal cost.
+//! The routes of one host or router, for each family a table: the longest prefix wins, then the least metric,
+//! then the flow's hash among next hops of equal cost.
 
 use belljar_base::Map;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
+
+/// An address of one family.
+pub trait Ip: Copy + Ord + fmt::Debug + fmt::Display + FromStr + Into<IpAddr> + 'static {
+    /// How many bits it has.
+    const BITS: u8;
+    /// The least of all, which stands for none.
+    const LEAST: Self;
+    /// The greatest of all.
+    const GREATEST: Self;
+    /// The address with all but the first `len` bits zero.
+    fn masked(self, len: u8) -> Self;
+    /// The source of a packet of this family.
+    fn source_of(packet: &[u8]) -> Option<Self>;
+}
+
+impl Ip for Ipv4Addr {
+    const BITS: u8 = 32;
+    const LEAST: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+    const GREATEST: Ipv4Addr = Ipv4Addr::BROADCAST;
+    fn masked(self, len: u8) -> Ipv4Addr {
+        Ipv4Addr::from(u32::from(self) & mask(len))
+    }
+    fn source_of(packet: &[u8]) -> Option<Ipv4Addr> {
+        let octets: [u8; 4] = packet.get(12..16)?.try_into().ok()?;
+        Some(octets.into())
+    }
+}
+
+impl Ip for Ipv6Addr {
+    const BITS: u8 = 128;
+    const LEAST: Ipv6Addr = Ipv6Addr::UNSPECIFIED;
+    const GREATEST: Ipv6Addr = Ipv6Addr::from_bits(u128::MAX);
+    fn masked(self, len: u8) -> Ipv6Addr {
+        let mask = u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0);
+        Ipv6Addr::from_bits(self.to_bits() & mask)
+    }
+    fn source_of(packet: &[u8]) -> Option<Ipv6Addr> {
+        let octets: [u8; 16] = packet.get(8..24)?.try_into().ok()?;
+        Some(octets.into())
+    }
+}
 
 /// A block of addresses, such as `10.0.1.0/24`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Prefix {
-    address: Ipv4Addr,
+pub struct Prefix<A = Ipv4Addr> {
+    address: A,
     len: u8,
 }
 
-impl Prefix {
+impl<A: Ip> Prefix<A> {
     /// All addresses.
-    pub const ALL: Prefix = Prefix { address: Ipv4Addr::UNSPECIFIED, len: 0 };
+    pub const ALL: Prefix<A> = Prefix { address: A::LEAST, len: 0 };
 
-    /// The block of `len` leading bits (at most 32) that `address` lies in.
-    pub fn new(address: Ipv4Addr, len: u8) -> Prefix {
-        let len = len.min(32);
-        Prefix { address: Ipv4Addr::from(u32::from(address) & mask(len)), len }
+    /// The block of `len` leading bits (at most all) that `address` lies in.
+    pub fn new(address: A, len: u8) -> Prefix<A> {
+        let len = len.min(A::BITS);
+        Prefix { address: address.masked(len), len }
     }
     /// Its first address.
-    pub fn address(&self) -> Ipv4Addr {
+    pub fn address(&self) -> A {
         self.address
     }
     /// How many leading bits its addresses share.
@@ -35,13 +76,16 @@ impl Prefix {
         self.len == 0
     }
     /// Whether an address lies in it.
-    pub fn contains(&self, address: Ipv4Addr) -> bool {
-        u32::from(address) & mask(self.len) == u32::from(self.address)
+    pub fn contains(&self, address: A) -> bool {
+        address.masked(self.len) == self.address
     }
     /// Whether some address lies in both.
-    pub fn overlaps(&self, other: &Prefix) -> bool {
+    pub fn overlaps(&self, other: &Prefix<A>) -> bool {
         self.contains(other.address) || other.contains(self.address)
     }
+}
+
+impl Prefix {
     /// Its netmask.
     pub fn netmask(&self) -> Ipv4Addr {
         mask(self.len).into()
@@ -63,7 +107,7 @@ fn mask(len: u8) -> u32 {
     u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0)
 }
 
-impl fmt::Display for Prefix {
+impl<A: Ip> fmt::Display for Prefix<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.address, self.len)
     }
@@ -71,43 +115,45 @@ impl fmt::Display for Prefix {
 
 /// An address and the length of its network's prefix, such as `10.0.1.7/24`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct InterfaceAddress {
+pub struct InterfaceAddress<A = Ipv4Addr> {
     /// The address.
-    pub ip: Ipv4Addr,
+    pub ip: A,
     /// How many leading bits the stations of its network share.
     pub len: u8,
 }
 
-impl InterfaceAddress {
+impl<A: Ip> InterfaceAddress<A> {
     /// Its network.
-    pub fn network(&self) -> Prefix {
+    pub fn network(&self) -> Prefix<A> {
         Prefix::new(self.ip, self.len)
     }
 }
 
-impl fmt::Display for InterfaceAddress {
+impl<A: Ip> fmt::Display for InterfaceAddress<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.ip, self.len)
     }
 }
 
-impl FromStr for InterfaceAddress {
+impl<A: Ip> FromStr for InterfaceAddress<A> {
     type Err = ();
-    /// Without a length all 32 bits are meant.
-    fn from_str(text: &str) -> Result<InterfaceAddress, ()> {
-        let (ip, len) = text.split_once('/').unwrap_or((text, "32"));
-        let len = len.parse().ok().filter(|len| *len <= 32).ok_or(())?;
+    /// Without a length all bits are meant.
+    fn from_str(text: &str) -> Result<InterfaceAddress<A>, ()> {
+        let (ip, len) = match text.split_once('/') {
+            Some((ip, len)) => (ip, len.parse().ok().filter(|len| *len <= A::BITS).ok_or(())?),
+            None => (text, A::BITS),
+        };
         Ok(InterfaceAddress { ip: ip.parse().map_err(drop)?, len })
     }
 }
 
 /// Where a packet goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NextHop {
+pub struct NextHop<A = Ipv4Addr> {
     /// The number of the interface by which it leaves.
     pub interface: usize,
     /// The router that it is handed to; `None`: the destination is on the link.
-    pub gateway: Option<Ipv4Addr>,
+    pub gateway: Option<A>,
 }
 
 /// What becomes of packets that a route is for.
@@ -126,13 +172,13 @@ pub enum RouteKind {
 
 /// A route.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct Route<A = Ipv4Addr> {
     /// What becomes of the packets.
     pub kind: RouteKind,
     /// The next hops, one of which is chosen by the flow; none only where `kind` is not unicast.
-    pub hops: Vec<NextHop>,
+    pub hops: Vec<NextHop<A>>,
     /// The source address of packets that have none, if it is not the interface's first.
-    pub source: Option<Ipv4Addr>,
+    pub source: Option<A>,
     /// Who made it: `RTPROT_*` of rtnetlink(7).
     pub protocol: u8,
 }
@@ -149,57 +195,63 @@ pub mod protocol {
     pub const COMPUTED: u8 = 188;
 }
 
-impl Route {
+impl<A: Ip> Route<A> {
     /// A route by one next hop.
-    pub fn by(interface: usize, gateway: Option<Ipv4Addr>, protocol: u8) -> Route {
+    pub fn by(interface: usize, gateway: Option<A>, protocol: u8) -> Route<A> {
         Route { kind: RouteKind::Unicast, hops: vec![NextHop { interface, gateway }], source: None, protocol }
     }
 }
 
 /// Routes by prefix and metric.
-#[derive(Clone, Debug, Default)]
-pub struct RouteTable {
-    /// By (32 - length, network, metric): the best one of a network comes first.
-    routes: Map<(u8, Ipv4Addr, u32), Route>,
-    /// How many there are of each length, by 32 - length.
+#[derive(Clone, Debug)]
+pub struct RouteTable<A = Ipv4Addr> {
+    /// By (bits that are not the prefix's, network, metric): the best one of a network comes first.
+    routes: Map<(u8, A, u32), Route<A>>,
+    /// How many there are of each length, by the bits that are not the prefix's.
     lengths: Vec<u32>,
-    /// The lengths that there are, a bit each: every packet asks.
-    present: u64,
+    /// The lengths that there are but for that of no bits, a bit each: every packet asks.
+    present: u128,
 }
 
-impl RouteTable {
+impl<A: Ip> Default for RouteTable<A> {
+    fn default() -> RouteTable<A> {
+        RouteTable { routes: Map::new(), lengths: vec![0; usize::from(A::BITS) + 1], present: 0 }
+    }
+}
+
+impl<A: Ip> RouteTable<A> {
     /// Adds a route; gives back one with the same prefix and metric that it takes the place of.
-    pub fn insert(&mut self, prefix: Prefix, metric: u32, route: Route) -> Option<Route> {
+    pub fn insert(&mut self, prefix: Prefix<A>, metric: u32, route: Route<A>) -> Option<Route<A>> {
         let old = self.routes.insert(key(prefix, metric), route);
         if old.is_none() {
-            self.lengths.resize(33, 0);
-            self.lengths[usize::from(32 - prefix.len)] += 1;
-            self.present |= 1 << (32 - prefix.len);
+            self.lengths[usize::from(A::BITS - prefix.len)] += 1;
+            self.count();
         }
         old
     }
     /// The route with exactly this prefix and metric.
-    pub fn get(&self, prefix: Prefix, metric: u32) -> Option<&Route> {
+    pub fn get(&self, prefix: Prefix<A>, metric: u32) -> Option<&Route<A>> {
         self.routes.get(&key(prefix, metric))
     }
     /// Takes a route out.
-    pub fn remove(&mut self, prefix: Prefix, metric: u32) -> Option<Route> {
+    pub fn remove(&mut self, prefix: Prefix<A>, metric: u32) -> Option<Route<A>> {
         let old = self.routes.remove(&key(prefix, metric));
         if old.is_some() {
-            self.lengths[usize::from(32 - prefix.len)] -= 1;
+            self.lengths[usize::from(A::BITS - prefix.len)] -= 1;
             self.count();
         }
         old
     }
     fn count(&mut self) {
-        let present = self.lengths.iter().enumerate().filter(|(_, count)| **count > 0);
+        let present = self.lengths.iter().take(usize::from(A::BITS)).enumerate();
+        let present = present.filter(|(_, count)| **count > 0);
         self.present = present.fold(0, |all, (rest, _)| all | 1 << rest);
     }
     /// Takes out all routes for which `keep` does not hold.
-    pub fn retain(&mut self, mut keep: impl FnMut(Prefix, u32, &mut Route) -> bool) {
+    pub fn retain(&mut self, mut keep: impl FnMut(Prefix<A>, u32, &mut Route<A>) -> bool) {
         let lengths = &mut self.lengths;
         self.routes.retain(|(rest, address, metric), route| {
-            let kept = keep(Prefix { address: *address, len: 32 - rest }, *metric, route);
+            let kept = keep(Prefix { address: *address, len: A::BITS - rest }, *metric, route);
             if !kept {
                 lengths[usize::from(*rest)] -= 1;
             }
@@ -211,17 +263,20 @@ impl RouteTable {
     /// that a flow with this hash takes, asked for where there is more than one. A route without next hops is always usable.
     pub fn lookup(
         &self,
-        destination: Ipv4Addr,
+        destination: A,
         hash: impl FnOnce() -> u64,
-        usable: impl Fn(&NextHop) -> bool,
-    ) -> Option<(&Route, Option<NextHop>)> {
+        usable: impl Fn(&NextHop<A>) -> bool,
+    ) -> Option<(&Route<A>, Option<NextHop<A>>)> {
         let mut present = self.present;
-        while present != 0 {
-            let rest = present.trailing_zeros();
-            present &= present - 1;
-            let network = Prefix::new(destination, 32 - rest as u8).address;
-            let from = (rest as u8, network, 0);
-            for (_, route) in self.routes.range(from..=(rest as u8, network, u32::MAX)) {
+        let mut last = false;
+        while !last {
+            // The routes to everywhere come at the end.
+            last = present == 0;
+            let rest = if last { A::BITS } else { present.trailing_zeros() as u8 };
+            present &= present.wrapping_sub(1);
+            let network = destination.masked(A::BITS - rest);
+            let from = (rest, network, 0);
+            for (_, route) in self.routes.range(from..=(rest, network, u32::MAX)) {
                 if route.kind != RouteKind::Unicast {
                     return Some((route, None));
                 }
@@ -238,15 +293,15 @@ impl RouteTable {
         None
     }
     /// All routes, longest prefix first, then by network and metric.
-    pub fn iter(&self) -> impl Iterator<Item = (Prefix, u32, &Route)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Prefix<A>, u32, &Route<A>)> {
         self.routes.iter().map(|((rest, address, metric), route)| {
-            (Prefix { address: *address, len: 32 - rest }, *metric, route)
+            (Prefix { address: *address, len: A::BITS - rest }, *metric, route)
         })
     }
 }
 
-fn key(prefix: Prefix, metric: u32) -> (u8, Ipv4Addr, u32) {
-    (32 - prefix.len, prefix.address, metric)
+fn key<A: Ip>(prefix: Prefix<A>, metric: u32) -> (u8, A, u32) {
+    (A::BITS - prefix.len, prefix.address, metric)
 }
 
 #[cfg(test)]
@@ -275,6 +330,24 @@ mod tests {
         for wrong in ["10.0.0.0/33", "10.0.0/8", "10.0.0.1/", ""] {
             assert!(wrong.parse::<InterfaceAddress>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn ipv6_has_the_same_table_with_longer_prefixes() {
+        let net = |text: &str| text.parse::<InterfaceAddress<Ipv6Addr>>().unwrap().network();
+        assert_eq!(net("2001:db8:1:2::7/64").to_string(), "2001:db8:1:2::/64");
+        assert_eq!(net("2001:db8::1").bits(), 128);
+        assert!("2001:db8::/129".parse::<InterfaceAddress<Ipv6Addr>>().is_err());
+        let mut table: RouteTable<Ipv6Addr> = RouteTable::default();
+        let hop = |n| Route::by(n, None, protocol::BOOT);
+        assert!(table.lookup("::2".parse().unwrap(), || 0, |_| true).is_none());
+        for (n, text) in ["::/0", "2001:db8::/32", "2001:db8::1/128"].into_iter().enumerate() {
+            table.insert(net(text), 1_024, hop(n));
+        }
+        let to = |text: &str| {
+            table.lookup(text.parse().unwrap(), || 0, |_| true).map(|(_, hop)| hop.unwrap().interface)
+        };
+        assert_eq!([to("fe80::1"), to("2001:db8::2"), to("2001:db8::1")], [Some(0), Some(1), Some(2)]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! After each call, take what leaves from [`Switch::poll`] until it gives `None`, then call again at
 //! [`Switch::next_event`].
 
-use crate::nic::{Nic, NicConfig, NicEvent};
+use crate::nic::{Nic, NicChange, NicConfig, NicEvent};
 use crate::{Counters, Packet};
 use belljar_base::{Map, SimDuration, SimTime};
 use belljar_wire::ethernet::{Address, Frame};
@@ -88,9 +88,9 @@ impl Switch {
         self.ports[port].set_carrier(now, carrier);
         self.stations.retain(|_, (behind, _)| *behind != port);
     }
-    /// Changes how fast a port sends.
-    pub fn set_rate(&mut self, now: SimTime, port: usize, rate: Option<u64>) {
-        self.ports[port].set_bandwidths(now, rate, None);
+    /// Changes how a port sends.
+    pub fn change_port(&mut self, now: SimTime, port: usize, change: &NicChange) {
+        self.ports[port].change(now, change);
     }
     /// The spanning tree has changed: these ports are blocked from now on, and everybody is forgotten.
     pub fn set_blocked(&mut self, blocked: &[usize]) {
@@ -98,6 +98,10 @@ impl Switch {
             *port = blocked.contains(&n);
         }
         self.stations.clear();
+    }
+    /// Frames that wait to leave a port.
+    pub fn queue_len(&self, port: usize) -> usize {
+        self.ports[port].egress_queue_len()
     }
     /// What a port has carried and dropped.
     pub fn counters(&self, port: usize) -> &Counters {

@@ -9,6 +9,7 @@
 use crate::near::worker::{self, Worker};
 use belljar_base::Map;
 use belljar_shim::context::Regs;
+use belljar_shim::protocol::{CpuidAnswer, MAX_CPUID, has_subleaves};
 use std::arch::x86_64::__cpuid_count;
 use std::sync::OnceLock;
 
@@ -59,18 +60,32 @@ pub fn can_fault() -> bool {
     })
 }
 
-/// Answers a `cpuid` with EAX and ECX as in `regs`.
-pub fn answer(regs: &mut Regs, worker: &mut Worker) {
+/// The CPU's own answers, asked for once.
+fn table(worker: &mut Worker) -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
-    let table = TABLE.get_or_init(|| {
+    TABLE.get_or_init(|| {
         worker::set_traps_native(worker);
         native_table()
-    });
-    let [eax, ebx, ecx, edx] = shown(table, regs.rax as u32, regs.rcx as u32);
+    })
+}
+
+/// Answers a `cpuid` with EAX and ECX as in `regs`.
+pub fn answer(regs: &mut Regs, worker: &mut Worker) {
+    let [eax, ebx, ecx, edx] = shown(table(worker), regs.rax as u32, regs.rcx as u32);
     regs.rax = u64::from(eax);
     regs.rbx = u64::from(ebx);
     regs.rcx = u64::from(ecx);
     regs.rdx = u64::from(edx);
+}
+
+/// The answers that a far guest's process gives itself: all but zeros.
+pub fn answers(worker: &mut Worker) -> Vec<CpuidAnswer> {
+    let table = table(worker);
+    // Levels of processors are the same whatever the machine's are.
+    let levels = [(0xb, 0), (0xb, 1)];
+    let keys = table.keys().copied().filter(|(leaf, _)| *leaf != 0xb).chain(levels);
+    let answer = |(leaf, subleaf)| CpuidAnswer { leaf, subleaf, registers: shown(table, leaf, subleaf) };
+    keys.map(answer).take(MAX_CPUID).collect()
 }
 
 fn native_table() -> Table {
@@ -95,7 +110,7 @@ fn native_table() -> Table {
 /// The baseline's answer for `leaf` and `subleaf`; zeros for what it does not have.
 fn shown(table: &Table, leaf: u32, subleaf: u32) -> Leaf {
     // Most leaves ignore the subleaf.
-    let key = if matches!(leaf, 4 | 7 | 0xd) { subleaf } else { 0 };
+    let key = if leaf != 0xb && has_subleaves(leaf) { subleaf } else { 0 };
     let Some(&[eax, ebx, ecx, edx]) = table.get(&(leaf, key)) else { return [0; 4] };
     match leaf {
         0 => [eax.min(LAST_BASIC), ebx, ecx, edx],

@@ -8,17 +8,32 @@
 //! A slot, from its lower end: an unmapped guard, room for stubs, what the kernel may hand out,
 //! room for stubs, an unmapped guard. Rewritten call sites reach their stubs by a 32-bit jump, so
 //! sites within 2 GiB of either end of a slot can be rewritten; others keep trapping.
+//!
+//! A program that allows for Linux's own layout only gets that, in a process of its own: images at
+//! 0x5555_5555_4000, where Linux puts them without randomisation, what is mapped below the stack, and everything
+//! else to be mapped at fixed addresses. Its rooms for stubs lie below the images and above the stack.
 
 use crate::InitError;
 use std::ops::Range;
 
-pub use belljar_shim::layout::{FAR_FIXED_AREA, FIXED_AREA, GUEST_AREA, HOST_AREA, PAGE};
+pub use belljar_shim::layout::{FIXED_AREA, GUEST_AREA, HOST_AREA, PAGE, SHIM_AREA, USER_END};
 
 const LARGEST_SLOT: u64 = 64 << 30;
 const SMALLEST_SLOT: u64 = 256 << 20;
 const GUARD: u64 = 1 << 20;
+/// The most by which slots are staggered.
+const LARGEST_STAGGER: u64 = 2 << 20;
 /// Room for stubs at either end of a slot.
 pub const STUB_ROOM: u64 = 1 << 20;
+/// Where Linux puts position-independent programs when it does not randomise: `ELF_ET_DYN_BASE`.
+const LINUX_IMAGES: u64 = 0x5555_5555_4000;
+/// Room for stubs below them.
+const LINUX_LOW_STUBS: u64 = 0x5555_5500_0000;
+/// What does not fit into a slot goes there, in processes of their own.
+pub const BEYOND_SLOTS: Range<u64> = SHIM_AREA.end..USER_END;
+
+/// Where a position-independent image starts in a slot, from what is usable of it.
+const IMAGE_OFFSET: u64 = 4 << 20;
 
 /// How the guest area is cut into slots: by the number of hosts alone, so that a guest's pointers
 /// depend on nothing else.
@@ -36,6 +51,9 @@ pub struct Slot {
     pub whole: Range<u64>,
     /// What the kernel may hand out.
     pub usable: Range<u64>,
+    /// Where position-independent programs lie.
+    pub images: u64,
+    low_stubs: u64,
 }
 
 impl Slots {
@@ -58,18 +76,48 @@ impl Slots {
         let start = GUEST_AREA.start + index * self.size;
         let end = start + self.size;
         let margin = GUARD + STUB_ROOM;
-        Some(Slot { whole: start..end, usable: start + margin..end - margin })
+        let (low, high) = self.stagger(index);
+        let usable = start + margin + low..end - margin - high;
+        Some(Slot {
+            images: usable.start + IMAGE_OFFSET,
+            low_stubs: usable.start - STUB_ROOM,
+            whole: start..end,
+            usable,
+        })
+    }
+
+    /// How far what can be handed out of slot `index` lies from the slot's ends, differently in each slot.
+    ///
+    /// Slots are powers of two apart, and guests of the same program have their pages at the same places. Without
+    /// this all their stacks, for instance, would compete for the few entries of one set of the TLB, and their page
+    /// tables for one set of the cache: with a hundred hosts each first access to a page cost six times as much.
+    fn stagger(&self, index: u64) -> (u64, u64) {
+        let most = (self.size / 16).min(LARGEST_STAGGER);
+        // The bits of a product with the golden ratio's fraction are spread evenly for consecutive numbers.
+        let spread = index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let pages = |bits: u64| (bits % (most / PAGE)) * PAGE;
+        (pages(spread >> 40), pages(spread >> 8 & 0xff_ffff))
     }
 }
 
 impl Slot {
-    /// Room for stubs below what is usable.
-    pub fn low_stubs(&self) -> u64 {
-        self.usable.start - STUB_ROOM
+    /// Linux's own layout, for one process alone: what is handed out lies above the shim, up to the stack.
+    pub fn linux() -> Slot {
+        Slot {
+            whole: BEYOND_SLOTS,
+            usable: BEYOND_SLOTS.start..BEYOND_SLOTS.end - STUB_ROOM,
+            images: LINUX_IMAGES,
+            low_stubs: LINUX_LOW_STUBS,
+        }
     }
-    /// Room for stubs above what is usable.
-    pub fn high_stubs(&self) -> u64 {
-        self.usable.end
+    /// What such a process has besides.
+    pub fn linux_claims() -> Vec<Range<u64>> {
+        vec![FIXED_AREA.start..LINUX_LOW_STUBS, LINUX_LOW_STUBS + STUB_ROOM..SHIM_AREA.start]
+    }
+
+    /// Rooms for stubs below and above what is usable.
+    pub fn stub_rooms(&self) -> [Range<u64>; 2] {
+        [self.low_stubs, self.usable.end].map(|room| room..room + STUB_ROOM)
     }
 }
 
@@ -107,6 +155,23 @@ pub fn check() -> Result<(), InitError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slots_are_staggered_by_pages_over_the_whole_range() {
+        for hosts in [100, 30_000] {
+            let slots = (0..100).map(|host| Slots::new(host, hosts).get(0).unwrap());
+            let places = slots.map(|s| (s.usable.start - s.whole.start, s.whole.end - s.usable.end));
+            let (mut low, mut high): (Vec<u64>, Vec<u64>) = places.unzip();
+            for ends in [&mut low, &mut high] {
+                assert!(ends.iter().all(|at| at.is_multiple_of(PAGE) && *at >= GUARD + STUB_ROOM));
+                ends.sort();
+                assert!(ends.windows(2).all(|w| w[1] - w[0] < LARGEST_STAGGER / 8), "{ends:?}");
+                assert!(ends[99] - ends[0] > LARGEST_STAGGER / 2, "{ends:?}");
+                ends.dedup();
+                assert!(ends.len() > 80);
+            }
+        }
+    }
 
     #[test]
     fn slots_of_all_hosts_are_disjoint_and_inside_the_area() {

@@ -125,6 +125,7 @@ impl Platform for HostMachine {
         let space = match placement {
             Placement::Near => Space::near(slot)?,
             Placement::Far => Space::far(slot)?,
+            Placement::Linux => Space::linux()?,
         };
         Ok(SpaceId(self.spaces.insert(space) as u32))
     }
@@ -137,6 +138,12 @@ impl Platform for HostMachine {
     }
     fn space_range(&self, space: SpaceId) -> Range<u64> {
         self.space(space).slot.usable.clone()
+    }
+    fn image_base(&self, space: SpaceId) -> u64 {
+        self.space(space).slot.images
+    }
+    fn beyond_slots(&self) -> Range<u64> {
+        layout::BEYOND_SLOTS
     }
     fn claim_fixed(&mut self, space: SpaceId, range: Range<u64>) -> Result<(), Errno> {
         self.space_mut(space).claim(range)
@@ -238,6 +245,9 @@ impl HostFiles for HostMachine {
         files::close(file);
     }
     fn read_at(&mut self, file: NativeFile, offset: u64, out: &mut [u8]) -> Result<usize, Errno> {
+        files::read_at(file, offset, out)
+    }
+    fn peek_at(&self, file: NativeFile, offset: u64, out: &mut [u8]) -> Result<usize, Errno> {
         files::read_at(file, offset, out)
     }
     fn write_at(&mut self, file: NativeFile, offset: u64, data: &[u8]) -> Result<(), Errno> {

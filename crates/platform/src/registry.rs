@@ -1,7 +1,7 @@
 //! Which spaces hold which fixed addresses: the one thing that all machines of a process share,
 //! because low addresses exist only once.
 
-use crate::layout::{self, FAR_FIXED_AREA, FIXED_AREA, PAGE};
+use crate::layout::{self, FIXED_AREA, PAGE, SHIM_AREA, USER_END};
 use belljar_linux_abi::Errno;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,10 +28,9 @@ pub fn take_slot(slot: &Range<u64>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Gives `range` to the near space whose slot starts at `owner`. `EINVAL` outside [`FIXED_AREA`] or off
-/// page boundaries; `EBUSY` if another space holds a part of it or something else is mapped there.
+/// Gives `range` to the near space whose slot starts at `owner`. `EINVAL` outside [`FIXED_AREA`];
+/// `EBUSY` if another space holds a part of it or something else is mapped there.
 pub fn claim(owner: u64, range: &Range<u64>) -> Result<(), Errno> {
-    check_claim(range)?;
     if !layout::contains(&FIXED_AREA, range) {
         return Err(Errno::EINVAL);
     }
@@ -50,11 +49,13 @@ pub fn claim(owner: u64, range: &Range<u64>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `EINVAL` for a range that no space may claim, near or far.
-pub fn check_claim(range: &Range<u64>) -> Result<(), Errno> {
+/// `EINVAL` for a range that the space with this slot may not claim, near or far: not in whole pages, or with
+/// a part of the slot or of the shim in it.
+pub fn check_claim(slot: &Range<u64>, range: &Range<u64>) -> Result<(), Errno> {
     let aligned = range.start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE);
-    let there = layout::contains(&FIXED_AREA, range) || layout::contains(&FAR_FIXED_AREA, range);
-    if aligned && !range.is_empty() && there { Ok(()) } else { Err(Errno::EINVAL) }
+    let there = range.start >= FIXED_AREA.start && range.end <= USER_END;
+    let taken = layout::overlap(slot, range) || layout::overlap(&SHIM_AREA, range);
+    if aligned && !range.is_empty() && there && !taken { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
 /// Frees everything that the space whose slot starts at `owner` holds.

@@ -57,6 +57,13 @@ impl Space {
         Ok(Space::with(Native::Far(Box::new(Shim::spawn()?)), slot))
     }
 
+    /// A process of its own in which everything lies as Linux lays it out.
+    pub fn linux() -> Result<Space, Errno> {
+        let mut space = Space::far(Slot::linux())?;
+        space.claims = Slot::linux_claims();
+        Ok(space)
+    }
+
     fn with(native: Native, slot: Slot) -> Space {
         let (rewriter, counts) = (Rewriter::default(), CallCounts::default());
         Space { native, slot, claims: Vec::new(), mappings: Mappings::default(), rewriter, counts }
@@ -71,6 +78,7 @@ impl Space {
         let mut copy = Space::with(Native::Far(Box::new(shim)), self.slot.clone());
         copy.claims.clone_from(&self.claims);
         copy.rewriter = self.rewriter.clone();
+        copy.tell_cpuids();
         Ok(copy)
     }
 
@@ -79,7 +87,15 @@ impl Space {
         let shim = Shim::of_near(self.ranges().collect())?;
         self.leave_simulator();
         self.native = Native::Far(Box::new(shim));
+        self.tell_cpuids();
         Ok(())
+    }
+
+    /// Lets a process that has just been born know where `cpuid` instructions have been replaced.
+    fn tell_cpuids(&self) {
+        if let Native::Far(shim) = &self.native {
+            shim.answer_cpuids(self.rewriter.cpuids());
+        }
     }
 
     /// Does what a near space may have no room for any more, far if so.
@@ -135,11 +151,16 @@ impl Space {
 
     /// See `Platform::claim_fixed`.
     pub fn claim(&mut self, range: Range<u64>) -> Result<(), Errno> {
-        registry::check_claim(&range)?;
+        if self.claims.iter().any(|claim| layout::contains(claim, &range)) {
+            return Ok(());
+        }
+        registry::check_claim(&self.slot.whole, &range)?;
         if self.is_near() && registry::claim(self.slot.whole.start, &range).is_err() {
             self.become_far()?;
         }
-        if !self.is_near() && self.rewriter.low_chunks().any(|chunk| layout::overlap(&chunk, &range)) {
+        let low = self.rewriter.low_chunks().filter(|_| !self.is_near());
+        // In Linux's layout the lower room lies outside the slot, and it is not the guest's either.
+        if low.chain(self.slot.stub_rooms()).any(|stubs| layout::overlap(&stubs, &range)) {
             return Err(Errno::EBUSY);
         }
         // Neighbours become one range, so that accesses may cross from one to the other.
@@ -159,11 +180,10 @@ impl Space {
         if !addr.is_multiple_of(PAGE) || len == 0 {
             return Err(Errno::EINVAL);
         }
-        if self.owns(addr, len.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?) {
-            Ok(())
-        } else {
-            Err(Errno::ENOMEM)
-        }
+        let len = len.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
+        // A claim that was granted before stubs were needed may have them in it.
+        let for_stubs = self.rewriter.low_chunks().any(|chunk| layout::overlap(&chunk, &(addr..addr + len)));
+        if self.owns(addr, len) && !for_stubs { Ok(()) } else { Err(Errno::ENOMEM) }
     }
 
     /// See `Platform::map`.
@@ -246,8 +266,9 @@ impl Space {
 
 impl Drop for Space {
     fn drop(&mut self) {
-        if self.is_near() {
-            self.leave_simulator();
+        match std::mem::replace(&mut self.native, Native::Near) {
+            Native::Near => self.leave_simulator(),
+            Native::Far(shim) => shim.retire(),
         }
     }
 }

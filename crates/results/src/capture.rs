@@ -6,6 +6,9 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 use std::time::Duration;
 
+/// Bytes that are written at once.
+const BUFFER: usize = 16 << 10;
+
 /// Writes the packets of one interface as a capture file: pcap with nanoseconds, raw IP packets or
 /// Ethernet frames, times on the hosts' wall clock.
 pub struct CaptureWriter {
@@ -25,7 +28,8 @@ impl CaptureWriter {
             endianness: pcap_file::Endianness::Little,
             ..PcapHeader::default()
         };
-        let writer = PcapWriter::with_header(BufWriter::new(file), header).map_err(into_io)?;
+        let writer =
+            PcapWriter::with_header(BufWriter::with_capacity(BUFFER, file), header).map_err(into_io)?;
         Ok(CaptureWriter { writer, epoch: Duration::from_secs(epoch_secs), keep })
     }
 

@@ -7,7 +7,6 @@
 
 mod capture;
 mod diff;
-mod filter;
 mod folder;
 mod merge;
 pub mod read;
@@ -20,15 +19,14 @@ mod trace;
 
 pub use capture::CaptureWriter;
 pub use diff::{Comparison, Difference, compare};
-pub use filter::{End, Filter};
 pub use folder::{ResultsError, ResultsFolder};
 pub use merge::{MergeError, merge};
 pub use report::report;
 pub use statistics::{
     DirectionStatistics, HostStatistics, ModelStatistics, ProcessStatistics, Quantiles, RouterStatistics,
-    Statistics,
+    Statistics, add_counts,
 };
 pub use summary::Summary;
 pub use tables::{Section, table};
-pub use topology::{Topology, TopologyEdge, TopologyHost, TopologyNode};
+pub use topology::{StationKind, Topology, TopologyEdge, TopologyHost, TopologyNode};
 pub use trace::{TraceError, trace};

@@ -1,7 +1,8 @@
 //! The captures of several hosts as one pcapng file, whose interfaces are named after host and interface.
 
-use crate::filter::Filter;
+use crate::read::files;
 use crate::read::{ReadError, Results};
+use belljar_net::Filter;
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
@@ -15,8 +16,6 @@ use std::io::{BufReader, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Bytes before the IP packet in an Ethernet frame.
-const ETHERNET_HEADER: usize = 14;
 /// Times of the merged file count nanoseconds: 10^-9.
 const NANOSECONDS: u8 = 9;
 
@@ -42,18 +41,18 @@ struct Wanted {
     data: Vec<u8>,
 }
 
-/// Writes the packets that `filter` wants of the hosts that `host` wants to `out`, in the order of time;
-/// how many. A packet from one captured host to another is there twice, as it left and as it came.
+/// Writes the packets that `filter` wants of the hosts, switches and routers that `node` wants to `out`, in the
+/// order of time; how many. A packet from one captured host to another is there twice, as it left and as it came.
 pub fn merge(
     results: &Results,
-    host: impl Fn(&str) -> bool,
+    node: impl Fn(&str) -> bool,
     filter: &Filter,
     out: impl Write,
 ) -> Result<usize, MergeError> {
     let mut interfaces = Vec::new();
     let mut packets = Vec::new();
-    for name in results.statistics.hosts.keys().filter(|name| host(name)) {
-        for (interface, path) in results.files(name, "pcap") {
+    for (name, folder) in results.nodes().into_iter().filter(|(name, _)| node(name)) {
+        for (interface, path) in files(&folder, "pcap") {
             let number = interfaces.len() as u32;
             let link = read(&path, number, filter, &mut packets)?;
             let options = vec![
@@ -100,11 +99,11 @@ fn read(
     let link = reader.header().datalink;
     while let Some(packet) = reader.next_packet() {
         let packet = packet.map_err(bad)?;
-        let ip = match link {
-            DataLink::ETHERNET => packet.data.get(ETHERNET_HEADER..).unwrap_or_default(),
-            _ => &packet.data,
+        let wanted = match link {
+            DataLink::ETHERNET => filter.matches_frame(&packet.data),
+            _ => filter.matches(&packet.data),
         };
-        if filter.matches(ip) {
+        if wanted {
             let (at, len) = (packet.timestamp, packet.orig_len);
             packets.push(Wanted { at, interface, len, data: packet.data.into_owned() });
         }

@@ -35,6 +35,10 @@ pub struct DirectionStatistics {
     pub bytes: u64,
     /// Frames dropped, by reason.
     pub drops: Map<String, u64>,
+    /// Frames that something else has happened to: `ecn_marked` by the queue, `held_back`, `doubled` or
+    /// `corrupted` on the way. What did not happen is left out.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub mishaps: Map<String, u64>,
 }
 
 /// One router.
@@ -139,9 +143,7 @@ impl ModelStatistics {
         self.models += other.models;
         self.done += other.done;
         self.cut += other.cut;
-        for (why, count) in other.failed {
-            *self.failed.entry(why).or_default() += count;
-        }
+        add_counts(&mut self.failed, &other.failed);
         self.bytes_out += other.bytes_out;
         self.bytes_in += other.bytes_in;
         self.datagrams += other.datagrams;
@@ -176,16 +178,9 @@ impl Statistics {
         for (link, directions) in other.links {
             self.links.entry(link).or_default().extend(directions);
         }
-        let counts = [
-            (&mut self.syscalls, other.syscalls),
-            (&mut self.warnings, other.warnings),
-            (&mut self.preempted, other.preempted),
-        ];
-        for (total, part) in counts {
-            for (what, count) in part {
-                *total.entry(what).or_default() += count;
-            }
-        }
+        add_counts(&mut self.syscalls, &other.syscalls);
+        add_counts(&mut self.warnings, &other.warnings);
+        add_counts(&mut self.preempted, &other.preempted);
     }
 
     /// The file's text.
@@ -193,6 +188,13 @@ impl Statistics {
         let mut text = serde_json::to_string_pretty(self).expect("plain data can be serialised");
         text.push('\n');
         text
+    }
+}
+
+/// Adds the counts of `part`, by what was counted, to those of `total`.
+pub fn add_counts(total: &mut Map<String, u64>, part: &Map<String, u64>) {
+    for (what, count) in part {
+        *total.entry(what.clone()).or_default() += count;
     }
 }
 

@@ -13,6 +13,8 @@ pub enum Section {
     Models,
     /// The hosts, what they sent, received and lost.
     Hosts,
+    /// Links, what each direction carried and lost.
+    Links,
     /// What all hosts together have sent, over time.
     Traffic,
     /// System calls by name, the most frequent first.
@@ -23,10 +25,11 @@ pub enum Section {
 
 impl Section {
     /// All sections in the order in which they are shown.
-    pub const ALL: [Section; 6] = [
+    pub const ALL: [Section; 7] = [
         Section::Processes,
         Section::Models,
         Section::Hosts,
+        Section::Links,
         Section::Traffic,
         Section::Syscalls,
         Section::Warnings,
@@ -38,6 +41,7 @@ impl Section {
             Section::Processes => "processes",
             Section::Models => "traffic models",
             Section::Hosts => "hosts",
+            Section::Links => "links",
             Section::Traffic => "traffic over time",
             Section::Syscalls => "system calls",
             Section::Warnings => "warnings",
@@ -51,6 +55,7 @@ pub fn table(results: &Results, section: Section, rows: usize) -> String {
         Section::Processes => processes(results, rows),
         Section::Models => models(results, rows),
         Section::Hosts => hosts(results, rows),
+        Section::Links => links(results, rows),
         Section::Traffic => traffic(results, rows),
         Section::Syscalls => syscalls(results, rows),
         Section::Warnings => warnings(results, rows),
@@ -120,6 +125,50 @@ fn hosts(results: &Results, rows: usize) -> String {
         ]);
     }
     table.text(rows)
+}
+
+fn links(results: &Results, rows: usize) -> String {
+    let longest = longest_queues(results);
+    let mut columns = vec!["link", "direction", "frames", "bytes", "dropped"];
+    if longest.is_some() {
+        columns.push("longest queue");
+    }
+    columns.push("why");
+    let mut table = Table::new(&columns, &[2, 3, 4, 5][..columns.len() - 3]);
+    for (name, directions) in &results.statistics.links {
+        for (direction, sent) in directions {
+            let why: Vec<String> =
+                sent.drops.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+            let dropped = sent.drops.values().sum::<u64>().to_string();
+            let mut row = vec![
+                name.clone(),
+                direction.clone(),
+                sent.frames.to_string(),
+                bytes_text(sent.bytes),
+                dropped,
+            ];
+            if let Some(longest) = &longest {
+                row.push(longest.get(&(name.clone(), direction.clone())).unwrap_or(&0).to_string());
+            }
+            row.push(why.join(", "));
+            table.row(row);
+        }
+    }
+    table.text(rows)
+}
+
+/// By link and direction the most frames that were seen waiting; `None` without time series.
+fn longest_queues(results: &Results) -> Option<belljar_base::Map<(String, String), u64>> {
+    let table = series(&results.path().join("metrics/links.csv")).ok()?;
+    let columns = ["link", "from", "to", "queue"].map(|name| table.column(name));
+    let [Some(link), Some(from), Some(to), Some(queue)] = columns else { return None };
+    let mut longest = belljar_base::Map::new();
+    for row in &table.rows {
+        let direction = (row[link].clone(), format!("{} to {}", row[from], row[to]));
+        let most: &mut u64 = longest.entry(direction).or_default();
+        *most = row[queue].parse().unwrap_or(0).max(*most);
+    }
+    Some(longest)
 }
 
 /// Bytes that all hosts have sent in each of at most `rows` equal stretches of time.

@@ -17,13 +17,28 @@ pub struct Topology {
     pub omitted_nodes: usize,
 }
 
-/// A place of the graph.
+/// A place of the graph, or what stands at the end of a link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopologyNode {
     /// Its `network_node_id`.
     pub id: u32,
     /// Its label, if it has one.
     pub label: Option<String>,
+    /// What it is, if no place of the graph.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<StationKind>,
+}
+
+/// What stands at the end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StationKind {
+    /// A host, drawn in its own right.
+    Host,
+    /// A switch.
+    Switch,
+    /// A router.
+    Router,
 }
 
 /// A connection of two places.
@@ -39,6 +54,12 @@ pub struct TopologyEdge {
     pub jitter_ns: u64,
     /// The probability that a packet is lost.
     pub loss: f64,
+    /// The name of the link, if it is one: properties are those from `source` to `target`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// Bits per second of a link; `None` is unlimited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<u64>,
 }
 
 /// A host and where it is.

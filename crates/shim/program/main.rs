@@ -13,6 +13,8 @@ core::arch::global_asm!(
     "jnz 2f",
     "xor ebp, ebp",
     "and rsp, -16",
+    "call {map_stack}",
+    "mov rsp, rax",
     "call {main}",
     "ud2",
     "2:",
@@ -37,14 +39,20 @@ core::arch::global_asm!(
     "xor ebp, ebp",
     "call {born}",
     "ud2",
+    map_stack = sym map_stack,
     main = sym main,
     born = sym born,
     clone = const belljar_shim::system::nr::CLONE,
     sigchld = const belljar_shim::far::SIGCHLD,
 );
 
-extern "C" fn main() -> ! {
+extern "C" fn map_stack() -> u64 {
     // SAFETY: the kernel has just started the program.
+    unsafe { belljar_shim::far::map_stack() }
+}
+
+extern "C" fn main() -> ! {
+    // SAFETY: the stack of a program just started has been replaced.
     unsafe { belljar_shim::far::main() }
 }
 

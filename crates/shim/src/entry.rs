@@ -3,7 +3,8 @@
 //! Only general registers, FS, flags and vector state change hands; the guest's stack is never
 //! touched. GS always points to the worker block while this code runs. The guest goes on by a jump
 //! through the worker block, so that every register, RCX and R11 included, can carry the guest's
-//! value; a guest that single-steps itself (TF) needs `iretq`, else the step would fall into here.
+//! value; a guest that single-steps itself (TF) needs `iretq`, else the step would fall into here, and so does
+//! one with a GS base of its own (not zero in its context), which comes back by traps only.
 
 use crate::context::{Context, Regs};
 use crate::frame::{SigInfo, UContext};
@@ -181,6 +182,8 @@ core::arch::global_asm!(
     "wrfsbase rax",
     "mov qword ptr [rdi + {in_guest}], 1",
     "mov rax, [rsi + {rflags}]",
+    "cmp qword ptr [rsi + {gs}], 0",
+    "jne 6f",
     "mov ecx, eax",
     "and ecx, {not_status}",
     "cmp ecx, {plain}",
@@ -223,6 +226,11 @@ core::arch::global_asm!(
     "push rax",
     "push 0x33",
     "push qword ptr [rdi + {target}]",
+    "mov rax, [rsi + {gs}]",
+    "test rax, rax",
+    "jz 7f",
+    "wrgsbase rax",
+    "7:",
     "mov r15, [rsi + {r15}]",
     "mov r14, [rsi + {r14}]",
     "mov r13, [rsi + {r13}]",
@@ -407,6 +415,7 @@ core::arch::global_asm!(
     "popfq",
     "mov rcx, rbx",
     "mov r8, r12",
+    "mov r9, r13",
     "call [rbx + {on_signal}]",
     "test eax, eax",
     "jnz 9f",
@@ -445,6 +454,7 @@ core::arch::global_asm!(
     exit_rip = const offset_of!(Context, exit_rip),
     resume_at = const offset_of!(Context, resume_at),
     fs = const regs_offset!(fs_base),
+    gs = const regs_offset!(gs_base),
     rip = const regs_offset!(rip),
     rflags = const regs_offset!(rflags),
     r15 = const regs_offset!(r15),

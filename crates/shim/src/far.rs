@@ -1,13 +1,15 @@
 //! The program in a far guest's process: it does what the channel says, one command at a time.
 //!
-//! Everything of it lies above the guests' part of the address space. It has one thread, no heap
+//! Everything of it lies in a part of the address space of its own. It has one thread, no heap
 //! and three descriptors: the channel's memory, the socket that passes it files to be mapped, and
 //! nothing to write to. It dies with the thread of the simulator that started it.
 
 use crate::entry;
-use crate::frame::{self, SigInfo, UContext};
-use crate::layout::{CHANNEL, FAR_WORKER, FIXED_AREA, HOST_AREA, PAGE};
-use crate::protocol::{self, CHANNEL_FD, Channel, MAX_CALLS, NativeCall, PROCESS, SIMULATOR, SOCKET_FD};
+use crate::frame::{self, FrameRegs, SigInfo, UContext};
+use crate::layout::{CHANNEL, FAR_STACK, FAR_STACK_SIZE, FAR_WORKER, FIXED_AREA, PAGE, SHIM_AREA, USER_END};
+use crate::protocol::{
+    self, CHANNEL_FD, Channel, MAX_CALLS, MAX_CPUID, NativeCall, PROCESS, SIMULATOR, SOCKET_FD,
+};
 use crate::system::{call, exit, nr};
 use crate::worker::{ARENA, EXCEPTIONS, REGION, TICK_NS, TICK_SIGNAL, Worker};
 use core::sync::atomic::Ordering;
@@ -33,6 +35,7 @@ const ARCH_CPUID_SET: u64 = 0x1012;
 const RLIMIT_CORE: u64 = 4;
 const CLOCK_THREAD_CPUTIME_ID: u64 = 3;
 const TRAP_FLAG: u64 = 0x100;
+const GENERAL_PROTECTION: u64 = 13;
 
 /// Exit statuses that say what went wrong before the first command.
 const NO_CHANNEL: u8 = 101;
@@ -61,20 +64,32 @@ unsafe fn must(status: u8, number: usize, args: [u64; 6]) -> i64 {
     }
 }
 
+/// Maps the stack for [`main`], which cannot stay on the one that Linux has given the process; gives its top.
+///
+/// # Safety
+/// To be called once, as the first thing in a fresh process.
+pub unsafe fn map_stack() -> u64 {
+    let flags = MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS;
+    // SAFETY: nothing lies at these addresses.
+    unsafe { must(NO_WORKER, nr::MMAP, [FAR_STACK, FAR_STACK_SIZE, PROT_READ_WRITE, flags, u64::MAX, 0]) };
+    FAR_STACK + FAR_STACK_SIZE
+}
+
 /// The whole life of the process that was started with the channel and the socket as descriptors 0
 /// and 1.
 ///
 /// # Safety
-/// To be called once, as the first thing in a fresh process linked to run at
-/// [`FAR_IMAGE`](crate::layout::FAR_IMAGE).
+/// To be called once in a fresh process linked to run at [`FAR_IMAGE`](crate::layout::FAR_IMAGE), on the
+/// stack of [`map_stack`].
 pub unsafe fn main() -> ! {
     // SAFETY: the process is fresh: nothing but this code, its stack and what the kernel maps lies
     // in it, and the fixed addresses are free for it to use.
     unsafe {
         call(nr::CLOSE_RANGE, [3, u64::from(u32::MAX), 0, 0, 0, 0]);
         map_channel();
-        // With an unlimited stack Linux lays its own pages out where guests belong.
-        call(nr::MUNMAP, [FIXED_AREA.start, HOST_AREA.start - FIXED_AREA.start, 0, 0, 0, 0]);
+        // What Linux has put there itself, stack and vDSO, lies where guests belong.
+        call(nr::MUNMAP, [FIXED_AREA.start, SHIM_AREA.start - FIXED_AREA.start, 0, 0, 0, 0]);
+        call(nr::MUNMAP, [SHIM_AREA.end, USER_END - SHIM_AREA.end, 0, 0, 0, 0]);
         settle();
         serve()
     }
@@ -226,8 +241,8 @@ unsafe fn arm() {
         must(NO_DISPATCH, nr::TIMER_CREATE, args);
         let tick = [0, TICK_NS as u64, 0, TICK_NS as u64];
         must(NO_DISPATCH, nr::TIMER_SETTIME, [timer as u64, 0, tick.as_ptr() as u64, 0, 0, 0]);
-        let allowed = HOST_AREA.end - HOST_AREA.start;
-        must(NO_DISPATCH, nr::PRCTL, [PR_SET_SYSCALL_USER_DISPATCH, 1, HOST_AREA.start, allowed, 0, 0]);
+        let allowed = SHIM_AREA.end - SHIM_AREA.start;
+        must(NO_DISPATCH, nr::PRCTL, [PR_SET_SYSCALL_USER_DISPATCH, 1, SHIM_AREA.start, allowed, 0, 0]);
         must(NO_DISPATCH, nr::PRCTL, [PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0, 0]);
         // Not every CPU can; guests then see the machine's own answers.
         call(nr::ARCH_PRCTL, [ARCH_CPUID_SET, 0, 0, 0, 0, 0]);
@@ -346,6 +361,7 @@ unsafe extern "C" fn on_signal(
     frame: *mut UContext,
     worker: *mut Worker,
     fs_base: u64,
+    gs_base: u64,
 ) -> u32 {
     // SAFETY: the kernel built the frame; the block belongs to the thread that the handler
     // interrupted, and nothing of it is borrowed while a guest runs.
@@ -354,7 +370,7 @@ unsafe extern "C" fn on_signal(
         let rip = (*regs).rip;
         let running = (*worker).in_guest != 0;
         // A guest's jump to where this program has no code is the guest's fault.
-        let in_guest = running && (!HOST_AREA.contains(&rip) || frame::is_fetch_fault(info, frame));
+        let in_guest = running && (!SHIM_AREA.contains(&rip) || frame::is_fetch_fault(info, frame));
         if signal == TICK_SIGNAL {
             if !in_guest || (*worker).tick_resumes != (*worker).resumes {
                 // The first tick in this resume, or a tick of this program's own time.
@@ -373,10 +389,36 @@ unsafe extern "C" fn on_signal(
             }
             die(signal);
         }
-        frame::save(info, frame, worker, fs_base);
+        if (*regs).trapno == GENERAL_PROTECTION && answer_cpuid(&mut *regs) {
+            return 0;
+        }
+        frame::save(info, frame, worker, fs_base, gs_base);
         (*worker).in_guest = 0;
         entry::CAME_BY_SIGNAL
     }
+}
+
+/// Answers the question at RIP if it stands for a `cpuid` and the answer is known. One that is stepped over
+/// comes back, so that it is one step.
+///
+/// # Safety
+/// A guest must be running, whose registers these are.
+unsafe fn answer_cpuid(regs: &mut FrameRegs) -> bool {
+    // SAFETY: while a guest runs the channel is this process's.
+    let channel = unsafe { &*channel() };
+    let places = &channel.cpuid_places[..(channel.cpuid_place_count as usize).min(MAX_CPUID)];
+    if regs.rflags & TRAP_FLAG != 0 || !places.contains(&regs.rip) {
+        return false;
+    }
+    let leaf = regs.rax as u32;
+    let subleaf = if protocol::has_subleaves(leaf) { regs.rcx as u32 } else { 0 };
+    let answers = &channel.cpuid_answers[..(channel.cpuid_answer_count as usize).min(MAX_CPUID)];
+    let Some(answer) = answers.iter().find(|answer| answer.leaf == leaf && answer.subleaf == subleaf) else {
+        return false;
+    };
+    [regs.rax, regs.rbx, regs.rcx, regs.rdx] = answer.registers.map(u64::from);
+    regs.rip += 2;
+    true
 }
 
 /// Ends the process by `signal`, as if it had no handler.

@@ -73,7 +73,13 @@ pub struct UContext {
 ///
 /// # Safety
 /// The frame must be the kernel's, of guest code that `worker` runs.
-pub unsafe fn save(info: *const SigInfo, frame: *const UContext, worker: *mut Worker, fs_base: u64) {
+pub unsafe fn save(
+    info: *const SigInfo,
+    frame: *const UContext,
+    worker: *mut Worker,
+    fs_base: u64,
+    gs_base: u64,
+) {
     // SAFETY: `enter` set `context` to a live context that nothing else touches meanwhile; the
     // rest is the caller's word.
     unsafe {
@@ -99,6 +105,8 @@ pub unsafe fn save(info: *const SigInfo, frame: *const UContext, worker: *mut Wo
         regs.rflags = from.rflags;
         regs.rsp = from.rsp;
         regs.fs_base = fs_base;
+        // The worker's own stands for a guest that has none.
+        regs.gs_base = if gs_base == worker as u64 { 0 } else { gs_base };
         context.exit_rip = LOOK_UP;
         context.xsave.load_frame((*frame).xstate, &(*worker).layout);
         let (signal, code) = ((*info).signo, (*info).code);

@@ -3,32 +3,41 @@
 //! ```text
 //! 0x1_0000 ..               fixed addresses of ET_EXEC images, the shadow memory of sanitizers
 //! 0x1010_0000_0000 ..       the guest area: slots of equal size
-//! 0x5000_0000_0000 ..       the simulator, or a far guest's shim: system calls from here are native
-//! 0x6000_0000_0000 ..       beside a shim, fixed addresses as well: the heap of sanitizers
+//! 0x5000_0000_0000 ..       the simulator: system calls from here are native
 //! ```
+//! A far guest's process has nothing but its shim in it, all else is the guest's:
+//!
+//! ```text
+//! 0x5670_0000_0000 ..       the shim: system calls from here are native
+//! 0x5680_0000_0000 ..       what is too large for a slot, fixed addresses
+//! ```
+//! ThreadSanitizer and MemorySanitizer allow programs, and so the shim, a few parts of the address space: one
+//! is where Linux puts position-independent programs. The simulator's own image and heap lie there too, by
+//! Linux's randomisation up to 100 GiB below the shim.
 
 use core::ops::Range;
 
 /// The guests' part of the address space. It starts behind the shadow of AddressSanitizer, which ends at
 /// 0x1000_8000_0000.
 pub const GUEST_AREA: Range<u64> = 0x1010_0000_0000..0x5000_0000_0000;
-/// The part of the simulator, or of a far guest's shim: image, heap, libraries and stacks.
-pub const HOST_AREA: Range<u64> = 0x5000_0000_0000..0x7fff_ffff_f000;
-/// What a claim of fixed addresses must lie in (below is `vm.mmap_min_addr`).
+/// The part of the simulator: image, heap, libraries and stacks.
+pub const HOST_AREA: Range<u64> = 0x5000_0000_0000..USER_END;
+/// Where user memory ends, and Linux's stacks begin.
+pub const USER_END: u64 = 0x7fff_ffff_f000;
+/// What a claim of fixed addresses must lie in near (below is `vm.mmap_min_addr`).
 pub const FIXED_AREA: Range<u64> = 0x1_0000..GUEST_AREA.start;
-/// The same in a process of a far guest's own, which has no libraries and no heap. Code there may make
-/// system calls of its own: it is meant for data.
-pub const FAR_FIXED_AREA: Range<u64> = 0x6000_0000_0000..0x7f00_0000_0000;
+/// The part of a far guest's shim.
+pub const SHIM_AREA: Range<u64> = CHANNEL..0x5680_0000_0000;
 /// The size of a page.
 pub const PAGE: u64 = 4096;
 
 /// Where a far guest's process maps its channel.
-pub const CHANNEL: u64 = 0x5e00_0000_0000;
-/// The stack of a far guest's process that was forked from the simulator.
-pub const FAR_STACK: u64 = 0x5e40_0000_0000;
+pub const CHANNEL: u64 = 0x5670_0000_0000;
+/// The stack of a far guest's shim.
+pub const FAR_STACK: u64 = 0x5674_0000_0000;
 /// Its size in bytes.
 pub const FAR_STACK_SIZE: u64 = 64 << 10;
 /// Where a far guest's process has its worker block and signal stack.
-pub const FAR_WORKER: u64 = 0x5e80_0000_0000;
+pub const FAR_WORKER: u64 = 0x5678_0000_0000;
 /// Where the far program is linked to.
-pub const FAR_IMAGE: u64 = 0x5f00_0000_0000;
+pub const FAR_IMAGE: u64 = 0x567c_0000_0000;

@@ -26,6 +26,8 @@ pub const FORK: u32 = 3;
 
 /// How many calls one command makes at most.
 pub const MAX_CALLS: usize = 64;
+/// How many answers to `cpuid`, and places of it, the process knows at most.
+pub const MAX_CPUID: usize = 256;
 /// Bytes of [`Channel::buffer`].
 pub const BUFFER: usize = 128 << 10;
 
@@ -42,6 +44,23 @@ pub struct NativeCall {
     pub received_fd: u32,
     /// Its arguments.
     pub args: [u64; 6],
+}
+
+/// An answer to `cpuid`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct CpuidAnswer {
+    /// EAX of the question.
+    pub leaf: u32,
+    /// ECX of the question; 0 where that makes no difference.
+    pub subleaf: u32,
+    /// EAX, EBX, ECX and EDX.
+    pub registers: [u32; 4],
+}
+
+/// Whether ECX makes a difference for a leaf of `cpuid`.
+pub fn has_subleaves(leaf: u32) -> bool {
+    matches!(leaf, 4 | 7 | 0xb | 0xd)
 }
 
 /// The shared block. The file that it lies in is exactly as long.
@@ -61,6 +80,14 @@ pub struct Channel {
     pub layout: XsaveLayout,
     /// What the signal said that ended the resume.
     pub trap: Trap,
+    /// How many of `cpuid_answers` and `cpuid_places` there are.
+    pub cpuid_answer_count: u32,
+    /// See `cpuid_answer_count`.
+    pub cpuid_place_count: u32,
+    /// What the process answers a guest itself: a program that starts asks some 60 times.
+    pub cpuid_answers: [CpuidAnswer; MAX_CPUID],
+    /// Where instructions have been replaced that stand for `cpuid`.
+    pub cpuid_places: [u64; MAX_CPUID],
     /// The calls to make.
     pub calls: [NativeCall; MAX_CALLS],
     /// Their results.

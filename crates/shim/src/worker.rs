@@ -36,7 +36,7 @@ const SIGILL: i32 = 4;
 const SIGTRAP: i32 = 5;
 
 /// Called by the entry code on a worker's alternate stack with FS and GS already the worker's own;
-/// `fs_base` is what FS was. Gives 0 to go on where the signal interrupted, else how the resume
+/// `fs_base` and `gs_base` are what FS and GS were. Gives 0 to go on where the signal interrupted, else how the resume
 /// ended.
 pub type OnSignal = unsafe extern "C" fn(
     signal: i32,
@@ -44,6 +44,7 @@ pub type OnSignal = unsafe extern "C" fn(
     frame: *mut UContext,
     worker: *mut Worker,
     fs_base: u64,
+    gs_base: u64,
 ) -> u32;
 /// Called by the entry code on any other thread.
 pub type OnSignalElsewhere = unsafe extern "C" fn(signal: i32, info: *mut SigInfo, frame: *mut UContext);

@@ -2,10 +2,11 @@
 //! as the link is at that time.
 
 use crate::faults::{NetChange, WayState, least_delay};
+use crate::message::Message;
 use belljar_base::{HostId, Map, Seed, SimDuration, SimTime, Stream};
 use belljar_config::topology::Line;
-use belljar_config::{Experiment, PathChange};
-use belljar_net::{DropReason, Flow, Path};
+use belljar_config::{Experiment, LineChange};
+use belljar_net::{DropReason, Fate, Flow, Impairments, Packet, Path, flip};
 use std::sync::Arc;
 
 /// See the [module](self).
@@ -17,7 +18,10 @@ pub struct Cable {
     direction: Direction,
     usual: Path,
     flow: Flow,
+    /// What jitter is drawn from.
     stream: Stream,
+    line: Line,
+    impairments: Impairments,
     state: WayState,
     blocked: Option<DropReason>,
     /// The changes of this direction, in order.
@@ -25,6 +29,19 @@ pub struct Cable {
     seen: usize,
     /// What was lost on it.
     pub drops: Map<DropReason, u64>,
+    /// What else has happened to frames on it.
+    pub mishaps: Mishaps,
+}
+
+/// How many frames something has happened to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mishaps {
+    /// They were held back.
+    pub held_back: u64,
+    /// They have arrived twice.
+    pub doubled: u64,
+    /// They have arrived with a wrong bit.
+    pub corrupted: u64,
 }
 
 /// Which direction of which link.
@@ -45,24 +62,36 @@ impl Cable {
         let own = changes.iter().filter(|(_, change)| WayState::default().apply_to_line(direction, change));
         let name = &experiment.topology.links[link].name;
         let usual = path(&near.line);
+        let (seed, owner) = (Seed(experiment.general.seed), ["link", name, experiment.node_name(near.node)]);
+        let mut impairments = Impairments::new(near.line.loss, seed, owner);
+        impair(&mut impairments, &near.line, &LineChange::default());
         Cable {
             to: far.node,
             port: far.port,
             direction,
             usual,
             flow: Flow::new(usual),
-            stream: Seed(experiment.general.seed).stream(&["link", name, experiment.node_name(near.node)]),
+            stream: seed.stream(&owner),
+            line: near.line.clone(),
+            impairments,
             state: WayState::default(),
             blocked: None,
             changes: own.cloned().collect(),
             seen: 0,
             drops: Map::new(),
+            mishaps: Mishaps::default(),
         }
     }
 
-    /// When a frame arrives whose last bit leaves at `departs`; `None` if it is lost. Frames are given in
-    /// the order in which they leave.
-    pub fn carry(&mut self, departs: SimTime, loss_free: bool) -> Option<SimTime> {
+    /// Sends a frame whose last bit leaves at `departs`: what arrives where and when goes to `deliver`. Frames
+    /// are given in the order in which they leave.
+    pub fn carry(
+        &mut self,
+        departs: SimTime,
+        loss_free: bool,
+        mut packet: Packet,
+        mut deliver: impl FnMut(HostId, SimTime, Message),
+    ) {
         let before = self.seen;
         while let Some((at, change)) = self.changes.get(self.seen)
             && *at <= departs
@@ -78,19 +107,44 @@ impl Cable {
                 }
                 Err(reason) => self.blocked = Some(reason),
             }
+            impair(&mut self.impairments, &self.line, self.state.line());
         }
-        let arrival = match self.blocked {
-            Some(reason) => Err(reason),
-            None if loss_free => Ok(self.flow.carry_without_loss(departs, &mut self.stream)),
-            None => self.flow.carry(departs, &mut self.stream).ok_or(DropReason::PathLoss),
-        };
-        arrival.inspect_err(|reason| *self.drops.entry(*reason).or_default() += 1).ok()
+        let fate = if loss_free { Fate::default() } else { self.impairments.fate() };
+        let lost = self.blocked.or(fate.lost.then_some(DropReason::PathLoss));
+        if let Some(reason) = lost {
+            *self.drops.entry(reason).or_default() += 1;
+            self.flow.pass_over(&mut self.stream);
+            return;
+        }
+        let mut time = self.flow.carry_without_loss(departs, &mut self.stream);
+        if let Some(delay) = fate.held_back {
+            time += delay;
+            self.mishaps.held_back += 1;
+        }
+        if let Some(number) = fate.flipped {
+            flip(packet.bytes_mut(), number);
+            self.mishaps.corrupted += 1;
+        }
+        let message = |packet| Message { port: Some(self.port), packet };
+        if fate.doubled {
+            self.mishaps.doubled += 1;
+            deliver(self.to, time, message(packet.clone()));
+        }
+        deliver(self.to, time, message(packet));
     }
+}
+
+/// Sets what befalls frames to that of the line, with these changes.
+fn impair(impairments: &mut Impairments, line: &Line, change: &LineChange) {
+    impairments.loss = change.loss.unwrap_or(line.loss);
+    impairments.reordering = change.reordering.unwrap_or(line.reordering);
+    impairments.duplication = change.duplication.unwrap_or(line.duplication);
+    impairments.corruption = change.corruption.unwrap_or(line.corruption);
 }
 
 fn path(line: &Line) -> Path {
     let least_latency = line.latency.saturating_sub(line.jitter);
-    Path { latency: line.latency, jitter: line.jitter, loss: line.loss, least_latency }
+    Path { latency: line.latency, jitter: line.jitter, loss: 0.0, least_latency }
 }
 
 /// The least time that a frame takes in a direction at any time of the run.
@@ -98,7 +152,7 @@ pub fn least_latency(line: &Line, direction: Direction, changes: &[(SimTime, Net
     let usual = path(line).least_latency;
     let least = changes.iter().filter_map(|(_, change)| match change {
         NetChange::Set(_, new) if WayState::default().apply_to_line(direction, change) => {
-            Some(least_delay(&PathChange { rate: None, ..*new }, usual))
+            Some(least_delay(new, usual))
         }
         _ => None,
     });

@@ -151,7 +151,8 @@ fn write_message(out: &mut Vec<u8>, message: &Outgoing<Message>) {
     out.extend(((KEY + bytes.len()) as u32).to_le_bytes());
     out.extend(message.to.0.to_le_bytes());
     out.extend(message.key.time.as_picos().to_le_bytes());
-    out.push(u8::from(message.key.class == EventClass::Timer));
+    let intact = u8::from(message.message.packet.is_intact()) << 1;
+    out.push(u8::from(message.key.class == EventClass::Timer) | intact);
     out.extend(message.key.source.0.to_le_bytes());
     out.extend(message.key.sequence.to_le_bytes());
     out.extend(message.message.port.map_or(GRAPH, |port| port as u32).to_le_bytes());
@@ -190,14 +191,15 @@ fn read_meeting(input: &mut Vec<u8>, received: &mut Vec<Outgoing<Message>>) -> O
 
 fn read_message(record: &[u8]) -> Outgoing<Message> {
     let (key, bytes) = record.split_at(KEY);
+    let intact = key[12] & 2 != 0;
     let key = EventKey {
         time: SimTime::from_picos(u64_at(key, 4)),
-        class: if key[12] == 0 { EventClass::Arrival } else { EventClass::Timer },
+        class: if key[12] & 1 == 0 { EventClass::Arrival } else { EventClass::Timer },
         source: HostId(u32_at(key, 13)),
         sequence: u64_at(key, 17),
     };
     let port = Some(u32_at(record, 25)).filter(|port| *port != GRAPH).map(|port| port as usize);
-    let message = Message { port, packet: Packet::new(bytes.to_vec()) };
+    let message = Message { port, packet: Packet::new(bytes.to_vec()).with_intact(intact) };
     Outgoing { to: HostId(u32_at(record, 0)), key, message }
 }
 

@@ -2,8 +2,10 @@
 
 use crate::cable::Cable;
 use crate::message::Message;
+use crate::metrics::{Sampler, link_row};
 use crate::output::Output;
 use crate::schedule::LinkChange;
+use belljar_base::activity::{Activity, Board, Phase};
 use belljar_base::{EventClass, EventKey, HostId, Map, SimTime};
 use belljar_engine::Outgoing;
 use belljar_net::router::Router;
@@ -33,11 +35,14 @@ pub struct Device {
     loss_free_until: SimTime,
     /// The names of its interfaces, if their frames are captured, and the folder for that.
     capture: Option<(PathBuf, Vec<Arc<str>>)>,
+    watched: Option<Arc<Board>>,
     pub(crate) output: Output,
+    pub(crate) sampler: Sampler,
 }
 
 impl Device {
     /// The node `id` with a cable at each port.
+    #[allow(clippy::too_many_arguments)]
     pub fn new(
         id: HostId,
         kind: Kind,
@@ -45,10 +50,23 @@ impl Device {
         mut changes: Vec<(SimTime, LinkChange)>,
         loss_free_until: SimTime,
         capture: Option<(PathBuf, Vec<Arc<str>>)>,
+        watched: Option<Arc<Board>>,
         output: Output,
     ) -> Device {
         changes.reverse();
-        Device { id, kind, cables, inbox: Map::new(), changes, sequence: 0, loss_free_until, capture, output }
+        Device {
+            id,
+            kind,
+            cables,
+            inbox: Map::new(),
+            changes,
+            sequence: 0,
+            loss_free_until,
+            capture,
+            watched,
+            output,
+            sampler: Sampler::default(),
+        }
     }
 
     /// Its id.
@@ -75,8 +93,21 @@ impl Device {
         }
     }
 
-    /// Everything of one instant happens in this order: changes, what is due, arrivals.
+    /// Runs up to `limit`, and stops on the way where it is to be sampled.
     pub fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
+        if let Some(board) = &self.watched {
+            board.doing(Activity::of(Phase::Network, self.id.0));
+        }
+        while let Some(at) = self.sampler.due(limit, self.next_event()) {
+            self.advance(at, out);
+            let rows: Vec<String> = self.link_rows().collect();
+            self.sampler.sample_links(at, rows.into_iter());
+        }
+        self.advance(limit, out);
+    }
+
+    /// Everything of one instant happens in this order: changes, what is due, arrivals.
+    fn advance(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
         while let Some(now) = self.next_event().filter(|at| *at < limit) {
             if let Some((_, change)) = self.changes.pop_if(|(at, _)| *at <= now) {
                 self.change(now, change);
@@ -108,13 +139,11 @@ impl Device {
         self.record(leaving.at, leaving.port, leaving.packet.bytes());
         let cable = &mut self.cables[leaving.port];
         let loss_free = leaving.departs < self.loss_free_until;
-        let Some(time) = cable.carry(leaving.departs, loss_free) else { return };
-        self.sequence += 1;
-        let key = EventKey { time, class: EventClass::Arrival, source: self.id, sequence: self.sequence };
-        out.push(Outgoing {
-            to: cable.to,
-            key,
-            message: Message { port: Some(cable.port), packet: leaving.packet },
+        let (source, sequence) = (self.id, &mut self.sequence);
+        cable.carry(leaving.departs, loss_free, leaving.packet, |to, time, message| {
+            *sequence += 1;
+            let key = EventKey { time, class: EventClass::Arrival, source, sequence: *sequence };
+            out.push(Outgoing { to, key, message });
         });
     }
 
@@ -122,8 +151,8 @@ impl Device {
         match (change, &mut self.kind) {
             (LinkChange::Carrier(port, on), Kind::Switch(switch)) => switch.set_carrier(now, port, on),
             (LinkChange::Carrier(port, on), Kind::Router(router)) => router.set_carrier(now, port, on),
-            (LinkChange::Rate(port, rate), Kind::Switch(switch)) => switch.set_rate(now, port, rate),
-            (LinkChange::Rate(port, rate), Kind::Router(router)) => router.set_rate(now, port, rate),
+            (LinkChange::Nic(port, change), Kind::Switch(switch)) => switch.change_port(now, port, &change),
+            (LinkChange::Nic(port, change), Kind::Router(router)) => router.change_port(now, port, &change),
             (LinkChange::Blocked(ports), Kind::Switch(switch)) => switch.set_blocked(&ports),
             (LinkChange::Routes(routes), Kind::Router(router)) => {
                 let table = router.routes_mut();
@@ -134,7 +163,17 @@ impl Device {
                     }
                 }
             }
-            (LinkChange::Blocked(_), Kind::Router(_)) | (LinkChange::Routes(_), Kind::Switch(_)) => {}
+            (LinkChange::Routes6(routes), Kind::Router(router)) => {
+                let table = router.routes6_mut();
+                table.retain(|_, _, route| route.protocol != protocol::COMPUTED);
+                for (prefix, metric, route) in routes {
+                    if table.get(prefix, metric).is_none() {
+                        table.insert(prefix, metric, route);
+                    }
+                }
+            }
+            (LinkChange::Blocked(_), Kind::Router(_))
+            | (LinkChange::Routes(_) | LinkChange::Routes6(_), Kind::Switch(_)) => {}
         }
     }
 
@@ -150,6 +189,16 @@ impl Device {
             Kind::Switch(switch) => *switch.counters(port),
             Kind::Router(router) => *router.port_counters(port),
         }
+    }
+    /// What each link has carried from here.
+    pub fn link_rows(&self) -> impl Iterator<Item = String> + '_ {
+        self.cables.iter().enumerate().map(|(port, cable)| {
+            let queue = match &self.kind {
+                Kind::Switch(switch) => switch.queue_len(port),
+                Kind::Router(router) => router.queue_len(port),
+            };
+            link_row(&self.counters(port), cable, queue)
+        })
     }
     /// The cable at a port.
     pub fn cable(&self, port: usize) -> &Cable {

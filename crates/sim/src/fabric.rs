@@ -8,9 +8,10 @@ use crate::routing::State;
 use belljar_base::{HostId, Map, SimDuration, SimTime};
 use belljar_config::Experiment;
 use belljar_engine::{Group, Plan};
+use belljar_net::addresses::{automatic6, of_automatic6};
 use belljar_net::routes::Route;
 use belljar_net::{Addresses, Graph, InterfaceAddress, NodeIndex, Path, RouteTable};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 /// What all hosts share of the network; never changes during a run, since what will change is
@@ -24,8 +25,13 @@ pub struct Fabric {
     nodes: Vec<Option<NodeIndex>>,
     /// Whose addresses lie behind hosts that join links to the graph: next hops count hosts.
     behind: RouteTable,
+    /// The same for IPv6.
+    behind6: RouteTable<Ipv6Addr>,
+    /// Hosts with IPv6 addresses of the experiment's own, and those of hosts that follow from others.
+    own6: Map<Ipv6Addr, HostId>,
+    addresses6: Vec<Option<Ipv6Addr>>,
     /// The owners of addresses on links.
-    owners: Map<Ipv4Addr, HostId>,
+    owners: Map<IpAddr, HostId>,
     /// By link, its directions with the least time that a frame takes.
     lines: Vec<(HostId, HostId, SimDuration)>,
     first: State,
@@ -43,10 +49,13 @@ impl Fabric {
         first: State,
     ) -> Fabric {
         let mut behind = RouteTable::default();
+        let mut behind6 = RouteTable::default();
         let mut owners = Map::new();
         for (index, host) in experiment.hosts.iter().enumerate() {
             let own = host.interfaces.iter().flat_map(|interface| &interface.addresses);
-            owners.extend(own.map(|own| (own.ip, HostId(index as u32))));
+            owners.extend(own.map(|own| (IpAddr::V4(own.ip), HostId(index as u32))));
+            let own = host.interfaces.iter().flat_map(|interface| &interface.addresses6);
+            owners.extend(own.map(|own| (IpAddr::V6(own.ip), HostId(index as u32))));
             if !host.forwarding || host.node.is_none() {
                 continue;
             }
@@ -57,6 +66,13 @@ impl Fabric {
                     behind.insert(prefix, 0, Route::by(index, None, 0));
                 }
             }
+            let networks = host.interfaces.iter().flat_map(|i| &i.addresses6).map(InterfaceAddress::network);
+            let routes = first.routes6[index].iter().map(|(prefix, ..)| *prefix);
+            for prefix in networks.chain(routes).filter(|prefix| !prefix.is_all()) {
+                if behind6.get(prefix, 0).is_none() {
+                    behind6.insert(prefix, 0, Route::by(index, None, 0));
+                }
+            }
         }
         let lines = experiment.topology.links.iter().enumerate().flat_map(|(link, settings)| {
             [0, 1].map(|end| {
@@ -65,10 +81,20 @@ impl Fabric {
                 (near.node, far.node, least_latency(&near.line, direction, &changes))
             })
         });
+        let addresses6: Vec<Option<Ipv6Addr>> = experiment.hosts.iter().map(|host| host.address6).collect();
+        let on_graph = experiment.hosts.iter().enumerate().filter(|(_, host)| host.node.is_some());
+        let own6 = on_graph.filter_map(|(index, host)| {
+            let own = host.address6?;
+            (automatic6(host.address) != own).then_some((own, HostId(index as u32)))
+        });
+        let own6 = own6.collect();
         Fabric {
             lines: lines.collect(),
             first,
             behind,
+            behind6,
+            own6,
+            addresses6,
             owners,
             splits: changes.iter().any(|(_, change)| matches!(change, NetChange::Split(..))),
             node_count: experiment.node_count(),
@@ -90,9 +116,25 @@ impl Fabric {
             hop.map(|hop| HostId(hop.interface as u32))
         })
     }
+    /// The same for IPv6.
+    pub fn host6(&self, address: Ipv6Addr) -> Option<HostId> {
+        self.on_graph6(address).or_else(|| {
+            let (_, hop) = self.behind6.lookup(address, || 0, |_| true)?;
+            hop.map(|hop| HostId(hop.interface as u32))
+        })
+    }
+    /// The host whose address on the graph this is.
+    fn on_graph6(&self, address: Ipv6Addr) -> Option<HostId> {
+        let follows = of_automatic6(address).and_then(|v4| self.addresses.host_by_address(v4));
+        let found = follows.filter(|host| self.addresses6[host.index()] == Some(address));
+        found.filter(|host| self.nodes[host.index()].is_some()).or_else(|| self.own6.get(&address).copied())
+    }
     /// The host that has an address, on the graph or on a link.
-    pub fn owner(&self, address: Ipv4Addr) -> Option<HostId> {
-        self.owners.get(&address).copied().or_else(|| self.addresses.host_by_address(address))
+    pub fn owner(&self, address: IpAddr) -> Option<HostId> {
+        self.owners.get(&address).copied().or_else(|| match address {
+            IpAddr::V4(v4) => self.addresses.host_by_address(v4),
+            IpAddr::V6(v6) => self.on_graph6(v6),
+        })
     }
     /// What nodes know of their links at the start.
     pub fn first(&self) -> &State {

@@ -2,7 +2,7 @@
 
 use crate::cable::Direction;
 use belljar_base::{HostId, SimDuration};
-use belljar_config::{HostSet, PathChange, Target};
+use belljar_config::{HostSet, LineChange, PathChange, Target};
 use belljar_net::{DropReason, Path};
 
 /// A change of the network. Choices among hosts are made, edges are turned into graphs.
@@ -81,6 +81,7 @@ impl WayState {
                 self.change.latency = new.latency.or(self.change.latency);
                 self.change.jitter = new.jitter.or(self.change.jitter);
                 self.change.loss = new.loss.or(self.change.loss);
+                self.change.line.merge(&new.line);
             }
             NetChange::Reset(target) if concerned(target) => {
                 (self.change, self.exact) = (PathChange::default(), false);
@@ -88,6 +89,11 @@ impl WayState {
             _ => return false,
         }
         true
+    }
+
+    /// What is different about a link.
+    pub fn line(&self) -> &LineChange {
+        &self.change.line
     }
 
     /// Whether a partition lies between.
@@ -223,7 +229,7 @@ mod tests {
         let changes: Vec<PathChange> = amounts
             .iter()
             .flat_map(|latency| {
-                amounts.map(|jitter| PathChange { latency: *latency, jitter, loss: None, rate: None })
+                amounts.map(|jitter| PathChange { latency: *latency, jitter, ..PathChange::default() })
             })
             .filter(|c| c.latency.is_none_or(|latency| c.jitter.is_none_or(|jitter| jitter <= latency)))
             .collect();
@@ -233,7 +239,7 @@ mod tests {
                     let sequence = [first, second, third];
                     let bound = sequence.iter().map(|c| least_delay(c, usual().least_latency)).min().unwrap();
                     let bound = bound.min(usual().least_latency);
-                    let set = sequence.map(|c| NetChange::Set(between(0, 1, false), *c));
+                    let set = sequence.map(|c| NetChange::Set(between(0, 1, false), c.clone()));
                     let least = after(&set).unwrap().least_latency;
                     assert!(least >= bound && !least.is_zero(), "{least} < {bound}: {sequence:?}");
                 }
@@ -243,7 +249,12 @@ mod tests {
 
     #[test]
     fn a_reset_brings_the_graphs_path_back() {
-        let slow = PathChange { latency: Some(ms(90)), jitter: Some(ms(80)), loss: Some(0.0), rate: None };
+        let slow = PathChange {
+            latency: Some(ms(90)),
+            jitter: Some(ms(80)),
+            loss: Some(0.0),
+            ..PathChange::default()
+        };
         let set = NetChange::Set(between(0, 1, true), slow);
         let changed = Path { latency: ms(90), jitter: ms(80), loss: 0.0, least_latency: ms(10) };
         assert_eq!(after(std::slice::from_ref(&set)), Ok(changed));

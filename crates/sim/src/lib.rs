@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod cable;
+mod captures;
 mod cells;
 mod debug;
 mod device;
@@ -29,4 +30,5 @@ mod world;
 pub use belljar_kernel::{DebugProcess, Output};
 pub use cells::Meeting;
 pub use debug::{DebugError, DebugHub, Debuggee, ELSEWHERE};
-pub use run::{Finished, Part, RunOptions, SimError, conclude, run, run_part};
+pub use outcome::call_name;
+pub use run::{Finished, Part, RunOptions, SimError, conclude, run_part};

@@ -1,12 +1,14 @@
-//! Time series: what each host and each of its TCP connections looked like every so often in simulated
-//! time. A row stands for all that happened before its time; where nothing has changed since the row
+//! Time series: what each host, each of its TCP connections and each direction of a link looked like every so
+//! often in simulated time. A row stands for all that happened before its time; where nothing has changed since the row
 //! before, there is none.
 
+use crate::cable::Cable;
+use crate::device::Device;
 use crate::node::HostNode;
-use belljar_base::{Map, SimDuration, SimTime};
+use belljar_base::{HostId, Map, SimDuration, SimTime};
 use belljar_config::Experiment;
 use belljar_kernel::{Host, TcpSample};
-use belljar_net::DropReason;
+use belljar_net::{Counters, DropReason};
 use belljar_results::{ResultsError, ResultsFolder};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -15,7 +17,7 @@ use std::net::SocketAddr;
 const TCP_COLUMNS: &str = "time,host,local,remote,state,cwnd,ssthresh,rtt_us,rto_us,unacked,unsent,unread,\
                            send_window,retransmitted,bytes_acked,bytes_received";
 
-/// The rows of one host so far.
+/// The rows of one host, switch or router so far.
 #[derive(Default)]
 pub struct Sampler {
     /// In picoseconds; `None` samples nothing.
@@ -24,17 +26,21 @@ pub struct Sampler {
     pending: Option<SimTime>,
     hosts: Rows,
     tcp: Rows,
+    /// With the number of the interface at whose end the direction begins.
+    links: Vec<(SimTime, usize, String)>,
     last: String,
+    last_links: Vec<String>,
     last_tcp: Map<(SocketAddr, SocketAddr), String>,
 }
 
 /// Rows without their time, by time.
 type Rows = Vec<(SimTime, String)>;
 
-/// Lets all hosts be sampled every `interval`.
-pub fn begin(nodes: &mut [HostNode], interval: Option<SimDuration>) {
-    for node in nodes {
-        node.sampler = Sampler { interval: interval.map(SimDuration::as_picos), ..Sampler::default() };
+/// Lets all hosts, switches and routers be sampled every `interval`.
+pub fn begin(nodes: &mut [HostNode], devices: &mut [Device], interval: Option<SimDuration>) {
+    let samplers = nodes.iter_mut().map(|node| &mut node.sampler);
+    for sampler in samplers.chain(devices.iter_mut().map(|device| &mut device.sampler)) {
+        *sampler = Sampler { interval: interval.map(SimDuration::as_picos), ..Sampler::default() };
     }
 }
 
@@ -43,6 +49,8 @@ pub fn begin(nodes: &mut [HostNode], interval: Option<SimDuration>) {
 pub struct Metrics {
     hosts: HostRows,
     tcp: HostRows,
+    /// By the number of the link and which end the direction begins at.
+    links: Vec<(u64, (u32, u32), String)>,
 }
 
 /// Rows without their time in picoseconds and their host's id, with both.
@@ -53,18 +61,39 @@ impl Metrics {
     pub fn add(&mut self, other: Metrics) {
         self.hosts.extend(other.hosts);
         self.tcp.extend(other.tcp);
+        self.links.extend(other.links);
     }
 }
 
 /// What has been sampled until `end`.
-pub fn collect(nodes: &mut [HostNode], end: SimTime) -> Metrics {
+pub fn collect(
+    experiment: &Experiment,
+    nodes: &mut [HostNode],
+    devices: &mut [Device],
+    end: SimTime,
+) -> Metrics {
     let mut metrics = Metrics::default();
+    let add_links = |links: &mut Vec<(u64, (u32, u32), String)>, id: HostId, sampler: &mut Sampler| {
+        let interfaces = experiment.node_interfaces(id);
+        links.extend(std::mem::take(&mut sampler.links).into_iter().map(|(at, port, row)| {
+            (at.as_picos(), (interfaces[port].link as u32, interfaces[port].end as u32), row)
+        }));
+    };
+    for device in devices {
+        let mut sampler = std::mem::take(&mut device.sampler);
+        if let Some(at) = sampler.pending.take() {
+            sampler.sample_links(at.min(end), device.link_rows());
+        }
+        add_links(&mut metrics.links, device.id(), &mut sampler);
+    }
     for node in nodes {
         let mut sampler = std::mem::take(&mut node.sampler);
         // Nothing has happened on this host since.
         if let Some(at) = sampler.pending.take() {
             sampler.sample(at.min(end), &node.kernel, &node.lost());
+            sampler.sample_links(at.min(end), node.link_rows());
         }
+        add_links(&mut metrics.links, node.id(), &mut sampler);
         let host = node.id().0;
         let of_host = |rows: Rows| rows.into_iter().map(move |(at, row)| (at.as_picos(), host, row));
         metrics.hosts.extend(of_host(sampler.hosts));
@@ -75,11 +104,14 @@ pub fn collect(nodes: &mut [HostNode], end: SimTime) -> Metrics {
 
 /// Writes the tables.
 pub fn write(metrics: Metrics, experiment: &Experiment, folder: &ResultsFolder) -> Result<(), ResultsError> {
-    let reasons: Vec<&str> = DropReason::ALL.iter().map(|reason| reason.name()).collect();
+    let reasons = DropReason::ALL.map(DropReason::name).join(",");
     let columns = format!(
-        "time,host,packets_in,bytes_in,packets_out,bytes_out,{},egress_queue,syscalls,processes",
-        reasons.join(",")
+        "time,host,packets_in,bytes_in,packets_out,bytes_out,{reasons},egress_queue,syscalls,processes"
     );
+    if !experiment.topology.links.is_empty() {
+        let columns = format!("time,link,from,to,frames,bytes,{reasons},queue");
+        folder.write("metrics/links.csv", links_table(&columns, metrics.links, experiment).as_bytes())?;
+    }
     folder.write("metrics/hosts.csv", table(&columns, metrics.hosts, experiment).as_bytes())?;
     folder.write("metrics/tcp.csv", table(TCP_COLUMNS, metrics.tcp, experiment).as_bytes())
 }
@@ -95,7 +127,43 @@ fn table(columns: &str, mut rows: HostRows, experiment: &Experiment) -> String {
     text
 }
 
+/// Rows of all directions in the order of time, then of links.
+fn links_table(columns: &str, mut rows: Vec<(u64, (u32, u32), String)>, experiment: &Experiment) -> String {
+    rows.sort_by_key(|(at, direction, _)| (*at, *direction));
+    let mut text = format!("{columns}\n");
+    for (at, (link, end), row) in &rows {
+        let link = &experiment.topology.links[*link as usize];
+        let [from, to] =
+            [*end as usize, 1 - *end as usize].map(|end| experiment.node_name(link.ends[end].node));
+        text += &format!("{},{},{from},{to},{row}\n", SimTime::from_picos(*at), link.name);
+    }
+    text
+}
+
+/// What a direction of a link has carried and lost, and how many frames wait for it.
+pub fn link_row(counters: &Counters, cable: &Cable, queue: usize) -> String {
+    let drops = DropReason::ALL.map(|reason| {
+        let on_the_way = cable.drops.get(&reason).copied().unwrap_or_default();
+        (counters.dropped(reason) + on_the_way).to_string()
+    });
+    format!("{},{},{},{queue}", counters.packets_out, counters.bytes_out, drops.join(","))
+}
+
 impl Sampler {
+    /// Adds rows for those links of a node, in the order of its interfaces, that have changed before `at`.
+    pub fn sample_links(&mut self, at: SimTime, rows: impl Iterator<Item = String>) {
+        for (port, row) in rows.enumerate() {
+            if self.last_links.len() == port {
+                // As it was at the start.
+                self.last_links.push(row.split(',').map(|_| "0").collect::<Vec<_>>().join(","));
+            }
+            if self.last_links[port] != row {
+                self.last_links[port].clone_from(&row);
+                self.links.push((at, port, row));
+            }
+        }
+    }
+
     /// When to stop and [`sample`](Self::sample) before `limit`, the host's next event being at `next`.
     pub fn due(&mut self, limit: SimTime, next: Option<SimTime>) -> Option<SimTime> {
         let interval = self.interval?;

@@ -5,15 +5,16 @@ use crate::debug::DebugState;
 use crate::fabric::Fabric;
 use crate::faults::WayState;
 use crate::message::Message;
-use crate::metrics::Sampler;
+use crate::metrics::{Sampler, link_row};
 use crate::output::Output;
 use crate::schedule::{HostChange, LinkChange};
+use belljar_base::activity::Phase;
 use belljar_base::{EventClass, EventKey, HostId, Map, Seed, SimDuration, SimTime, Stream};
 use belljar_engine::Outgoing;
-use belljar_kernel::{Captured, Departure, Host, Report};
+use belljar_kernel::{Departure, Host, Report};
 use belljar_net::{DropReason, Flow, Packet, Path};
 use belljar_results::ResultsError;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub struct HostNode {
     sequence: u64,
     loss_free_until: SimTime,
     pub(crate) path_drops: Map<DropReason, u64>,
+    /// When how many frames are to arrive that a partition keeps away: lost then, not when they are handed over.
+    kept_away: Map<SimTime, u64>,
     pub(crate) reports: Vec<Report>,
     pub(crate) sampler: Sampler,
     output: Output,
@@ -78,6 +81,7 @@ impl HostNode {
             sequence: 0,
             loss_free_until,
             path_drops: Map::new(),
+            kept_away: Map::new(),
             reports: Vec::new(),
             sampler: Sampler::default(),
             output,
@@ -94,6 +98,7 @@ impl HostNode {
 
     /// Puts what has left the host on the paths to where it goes.
     fn forward(&mut self, out: &mut Vec<Outgoing<Message>>) {
+        self.kernel.doing(Phase::Network);
         let mut departures = std::mem::take(&mut self.departures);
         self.kernel.take_departures(&mut departures);
         for departure in departures.drain(..) {
@@ -107,7 +112,10 @@ impl HostNode {
                 self.send_by_link(link, departure, loss_free, out);
                 continue;
             }
-            let to = destination(departure.packet.bytes()).and_then(|address| self.fabric.host(address));
+            let to = destination(departure.packet.bytes()).and_then(|address| match address {
+                IpAddr::V4(v4) => self.fabric.host(v4),
+                IpAddr::V6(v6) => self.fabric.host6(v6),
+            });
             let Some(to) = to else {
                 self.drop_packet(DropReason::NoRoute);
                 continue;
@@ -149,11 +157,12 @@ impl HostNode {
         out: &mut Vec<Outgoing<Message>>,
     ) {
         let cable = &mut self.cables[link];
-        let Some(time) = cable.carry(departure.at, loss_free) else { return };
-        self.sequence += 1;
-        let key = EventKey { time, class: EventClass::Arrival, source: self.id, sequence: self.sequence };
-        let message = Message { port: Some(cable.port), packet: departure.packet };
-        out.push(Outgoing { to: cable.to, key, message });
+        let (source, sequence) = (self.id, &mut self.sequence);
+        cable.carry(departure.at, loss_free, departure.packet, |to, time, message| {
+            *sequence += 1;
+            let key = EventKey { time, class: EventClass::Arrival, source, sequence: *sequence };
+            out.push(Outgoing { to, key, message });
+        });
     }
 
     /// The path to a host, if nothing about it is drawn or ever changes. Such a path needs no [`Way`]: with
@@ -204,27 +213,47 @@ impl HostNode {
             HostChange::Restart => self.kernel.restart(),
             HostChange::NameServer { down } => self.kernel.set_resolver_down(down),
             HostChange::Start(process) => self.kernel.start_again(process),
+            HostChange::StartModel(model) => self.kernel.start_model_again(model),
+            HostChange::StopModel(model) => self.kernel.stop_model(model),
             HostChange::Signal(process, signal) => self.kernel.signal_program(process, signal),
             HostChange::Step(ns) => self.kernel.step_clock(ns),
             HostChange::Drift(ppb) => self.kernel.set_clock_drift(ppb),
             HostChange::Bandwidth { up, down } => self.kernel.set_bandwidths(up, down),
             HostChange::Link(LinkChange::Carrier(link, on)) => self.kernel.set_carrier(link, on),
-            HostChange::Link(LinkChange::Rate(link, rate)) => self.kernel.set_link_rate(link, rate),
+            HostChange::Link(LinkChange::Nic(link, change)) => self.kernel.change_nic(link, &change),
             HostChange::Link(LinkChange::Routes(routes)) => self.kernel.set_routes(routes),
+            HostChange::Link(LinkChange::Routes6(routes)) => self.kernel.set_routes6(routes),
             HostChange::Link(LinkChange::Blocked(_)) => {}
         }
     }
 
     /// Runs the kernel up to `limit`, and stops on the way where it is to be sampled.
     fn advance(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
-        while let Some(at) = self.sampler.due(limit, self.kernel.next_event()) {
+        while let Some(at) = self.sampler.due(limit, self.next_arrival_or_timer()) {
             self.run_kernel(at);
             self.forward(out);
+            self.lose_kept_away(at);
             let lost = self.lost();
             self.sampler.sample(at, &self.kernel, &lost);
+            let rows: Vec<String> = self.link_rows().collect();
+            self.sampler.sample_links(at, rows.into_iter());
         }
         self.run_kernel(limit);
         self.forward(out);
+        self.lose_kept_away(limit);
+    }
+
+    /// The next that happens here without a change.
+    fn next_arrival_or_timer(&self) -> Option<SimTime> {
+        let kept_away = self.kept_away.first_key_value().map(|(at, _)| *at);
+        [self.kernel.next_event(), kept_away].into_iter().flatten().min()
+    }
+
+    /// Counts the frames that a partition has kept away before `limit`.
+    fn lose_kept_away(&mut self, limit: SimTime) {
+        while let Some(first) = self.kept_away.first_entry().filter(|first| *first.key() < limit) {
+            *self.path_drops.entry(DropReason::Partition).or_default() += first.remove();
+        }
     }
 
     fn drop_packet(&mut self, reason: DropReason) {
@@ -232,15 +261,22 @@ impl HostNode {
     }
 
     fn collect(&mut self) {
+        self.kernel.doing(Phase::Writing);
         self.reports.extend(self.kernel.take_reports());
+        if !self.kernel.has_logged() {
+            return;
+        }
+        self.collect_logs(false);
+    }
+
+    /// Takes over what has been captured, and what is worth being written of the logs, or `all` of them.
+    fn collect_logs(&mut self, all: bool) {
         let host = PathBuf::from("hosts").join(self.kernel.name());
-        for captured in self.kernel.take_captured() {
-            let Captured { interface, at, bytes, ethernet } = &captured;
-            self.output.capture(&host, interface, *at, bytes, *ethernet);
-        }
-        for (name, text) in self.kernel.take_strace() {
-            self.output.log(host.join(format!("{name}.strace")), &text);
-        }
+        let output = &mut self.output;
+        self.kernel.drain_captured(|packet, bytes| {
+            output.capture(&host, &packet.interface, packet.at, bytes, packet.ethernet);
+        });
+        self.kernel.drain_strace(all, |name, text| output.log(&host.join(format!("{name}.strace")), text));
     }
 
     /// The first error that writing results has met.
@@ -252,6 +288,7 @@ impl HostNode {
         self.kernel.finish_models();
         self.kernel.finish_processes();
         self.collect();
+        self.collect_logs(true);
         let path = self.output.folder.host(self.kernel.name());
         let described = self.kernel.finish_files();
         self.output.note(described.map_err(|errno| ResultsError::Write {
@@ -265,7 +302,7 @@ impl HostNode {
 impl HostNode {
     pub fn deliver(&mut self, key: EventKey, message: Message) {
         if message.port.is_some() && self.fabric.splits() && self.is_kept_away(&message.packet, key.time) {
-            *self.path_drops.entry(DropReason::Partition).or_default() += 1;
+            *self.kept_away.entry(key.time).or_default() += 1;
             return;
         }
         self.kernel.deliver(key, message.port, message.packet);
@@ -278,6 +315,7 @@ impl HostNode {
     }
 
     pub fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
+        self.kernel.doing(Phase::Kernel);
         while let Some((at, change)) = self.changes.pop_if(|(at, _)| *at < limit) {
             // What has left before a crash is on its way.
             self.advance(at, out);
@@ -288,10 +326,12 @@ impl HostNode {
     }
     pub fn next_event(&self) -> Option<SimTime> {
         let change = self.changes.last().map(|(at, _)| *at);
-        [self.kernel.next_event(), change].into_iter().flatten().min()
+        [self.next_arrival_or_timer(), change].into_iter().flatten().min()
     }
     pub fn finished_at(&self) -> Option<SimTime> {
-        let revives = |change: &HostChange| matches!(change, HostChange::Restart | HostChange::Start(_));
+        let revives = |change: &HostChange| {
+            matches!(change, HostChange::Restart | HostChange::Start(_) | HostChange::StartModel(_))
+        };
         if self.changes.iter().any(|(_, change)| revives(change)) {
             return None;
         }
@@ -300,6 +340,13 @@ impl HostNode {
     /// The cable at the end of a link.
     pub fn cable(&self, link: usize) -> &Cable {
         &self.cables[link]
+    }
+    /// What each link of this host has carried from here.
+    pub fn link_rows(&self) -> impl Iterator<Item = String> + '_ {
+        let row = |(port, cable)| {
+            link_row(&self.kernel.link_counters(port), cable, self.kernel.link_queue_len(port))
+        };
+        self.cables.iter().enumerate().map(row)
     }
     /// What was lost on the way from this host, over the graph and its links.
     pub fn lost(&self) -> Map<DropReason, u64> {
@@ -314,15 +361,23 @@ impl HostNode {
     }
 }
 
-/// The destination address of an IPv4 packet.
-fn destination(packet: &[u8]) -> Option<Ipv4Addr> {
+/// The destination address of a packet.
+fn destination(packet: &[u8]) -> Option<IpAddr> {
+    if packet.first()? >> 4 == 6 {
+        let octets: [u8; 16] = packet.get(24..40)?.try_into().ok()?;
+        return Some(octets.into());
+    }
     let octets: [u8; 4] = packet.get(16..20)?.try_into().ok()?;
-    (packet[0] >> 4 == 4).then(|| Ipv4Addr::from(octets))
+    (packet[0] >> 4 == 4).then(|| octets.into())
 }
 
-/// Who has sent a frame with IPv4 or ARP first.
-fn origin(frame: &[u8]) -> Option<Ipv4Addr> {
+/// Who has sent a frame with IP or ARP first.
+fn origin(frame: &[u8]) -> Option<IpAddr> {
     let at = match frame.get(12..14)? {
+        [0x86, 0xdd] => {
+            let octets: [u8; 16] = frame.get(22..38)?.try_into().ok()?;
+            return Some(octets.into());
+        }
         [0x08, 0x00] => 14 + 12,
         [0x08, 0x06] => 14 + 14,
         _ => return None,

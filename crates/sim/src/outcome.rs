@@ -3,12 +3,14 @@
 use crate::device::Device;
 use crate::node::HostNode;
 use crate::world::program_name;
-use belljar_base::{Map, SimTime};
+use belljar_base::SimTime;
 use belljar_config::{Experiment, FinalState, Host as HostSettings, Process, Signal};
 use belljar_kernel::syscall::table;
 use belljar_kernel::{Report, WaitStatus};
 use belljar_net::DropReason;
-use belljar_results::{DirectionStatistics, HostStatistics, ProcessStatistics, RouterStatistics, Statistics};
+use belljar_results::{
+    DirectionStatistics, HostStatistics, ProcessStatistics, RouterStatistics, Statistics, add_counts,
+};
 
 /// Statistics of these hosts, switches and routers of a run that has come to `now`.
 pub fn statistics(
@@ -22,15 +24,18 @@ pub fn statistics(
         let settings = &experiment.hosts[node.id().index()];
         statistics.hosts.insert(settings.name.clone(), host(settings, node, now));
         for (number, count) in node.kernel.call_counts() {
-            let name =
-                table::entry(*number).map_or_else(|| number.to_string(), |entry| entry.name.to_owned());
-            *statistics.syscalls.entry(name).or_default() += count;
+            *statistics.syscalls.entry(call_name(number)).or_default() += count;
         }
-        add(&mut statistics.warnings, node.kernel.warnings());
-        add(&mut statistics.preempted, node.kernel.preempted());
+        add_counts(&mut statistics.warnings, node.kernel.warnings());
+        add_counts(&mut statistics.preempted, node.kernel.preempted());
     }
     links(experiment, nodes, devices, &mut statistics);
     statistics
+}
+
+/// The name of a system call, or its number if it has none.
+pub fn call_name(number: u32) -> String {
+    table::entry(number).map_or_else(|| number.to_string(), |entry| entry.name.to_owned())
 }
 
 /// What these hosts, switches and routers have sent over links and lost, and what routers have forwarded.
@@ -56,6 +61,16 @@ fn links(experiment: &Experiment, nodes: &[HostNode], devices: &[Device], statis
             frames: counters.packets_out,
             bytes: counters.bytes_out,
             drops: drops.filter(|(_, count)| *count > 0).collect(),
+            mishaps: [
+                ("ecn_marked", counters.ecn_marked),
+                ("held_back", cable.mishaps.held_back),
+                ("doubled", cable.mishaps.doubled),
+                ("corrupted", cable.mishaps.corrupted),
+            ]
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(what, count)| (what.to_owned(), count))
+            .collect(),
         };
         let name = format!("{} to {}", experiment.node_name(id), experiment.node_name(cable.to));
         statistics.links.entry(link.name.clone()).or_default().insert(name, direction);
@@ -70,12 +85,6 @@ fn links(experiment: &Experiment, nodes: &[HostNode], devices: &[Device], statis
             malformed: counters.malformed,
         };
         statistics.routers.insert(experiment.node_name(device.id()).to_owned(), router);
-    }
-}
-
-fn add(total: &mut Map<String, u64>, part: &Map<String, u64>) {
-    for (what, count) in part {
-        *total.entry(what.clone()).or_default() += count;
     }
 }
 

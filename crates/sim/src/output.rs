@@ -1,13 +1,11 @@
 //! Where a node's captures and system-call logs go.
 
+use crate::captures::Captures;
 use belljar_base::{Map, SimTime};
 use belljar_results::{CaptureWriter, ResultsError, ResultsFolder};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-/// Bytes of a log that wait before it is written.
-const LOG_BUFFER: usize = 16 << 10;
 
 /// See the [module](self).
 pub struct Output {
@@ -15,12 +13,12 @@ pub struct Output {
     pub folder: ResultsFolder,
     /// What the clock shows at the start.
     pub epoch_secs: u64,
+    /// Which packets are captured.
+    pub wanted: Captures,
     /// Bytes kept of each captured packet.
     pub capture_len: usize,
     /// By interface, with the place of the file.
     pub captures: Map<Arc<str>, (PathBuf, CaptureWriter)>,
-    /// What is to be added to logs of system calls, by their names.
-    pub logs: Map<PathBuf, String>,
     /// The first error met; the run stops for it.
     pub error: Option<ResultsError>,
     /// Set when any host of the run has met one.
@@ -37,6 +35,9 @@ impl Output {
         packet: &[u8],
         ethernet: bool,
     ) {
+        if !self.wanted.wants(interface, packet, ethernet) {
+            return;
+        }
         if !self.captures.contains_key(interface) {
             let name = folder.join(format!("{interface}.pcap"));
             let opened = self.folder.create_file(&name).and_then(|file| {
@@ -54,16 +55,8 @@ impl Output {
             self.note(written);
         }
     }
-    /// Adds to a log. It is opened only once much has come together: hosts have thousands of windows.
-    pub fn log(&mut self, name: PathBuf, text: &str) {
-        let waiting = self.logs.entry(name.clone()).or_default();
-        waiting.push_str(text);
-        if waiting.len() > LOG_BUFFER {
-            self.write_log(&name);
-        }
-    }
-    fn write_log(&mut self, name: &Path) {
-        let text = self.logs.remove(name).unwrap_or_default();
+    /// Adds to a log of system calls, which is opened only for that: there may be thousands of them.
+    pub fn log(&mut self, name: &Path, text: &str) {
         let written = self.folder.append(name, text.as_bytes());
         self.note(written);
     }
@@ -76,9 +69,6 @@ impl Output {
     }
     /// Writes out what is buffered.
     pub fn finish(&mut self) {
-        for name in self.logs.keys().cloned().collect::<Vec<_>>() {
-            self.write_log(&name);
-        }
         for (name, capture) in std::mem::take(&mut self.captures).into_values() {
             let path = self.folder.path().join(name);
             self.note(capture.finish().map_err(|error| ResultsError::Write { path, error }));

@@ -4,9 +4,9 @@
 
 use belljar_base::{HostId, Map, Set};
 use belljar_config::Experiment;
-use belljar_config::topology::{Interface, Routing};
-use belljar_kernel::InitialRoute;
-use belljar_net::routes::{NextHop, Route, RouteKind, protocol};
+use belljar_config::topology::{Interface, Routing, StaticRoute};
+use belljar_kernel::{InitialRoute, InitialRoute6};
+use belljar_net::routes::{Ip, NextHop, Route, RouteKind, protocol};
 use belljar_net::{InterfaceAddress, Prefix};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,6 +16,8 @@ use std::collections::BinaryHeap;
 pub struct State {
     /// By node, its computed and static routes. Next hops count interfaces among those on links.
     pub routes: Vec<Vec<InitialRoute>>,
+    /// The same for IPv6.
+    pub routes6: Vec<Vec<InitialRoute6>>,
     /// By node, the ports that are not used; of switches only.
     pub blocked: Vec<Vec<usize>>,
 }
@@ -23,15 +25,40 @@ pub struct State {
 /// The state in which these links are down in both directions.
 pub fn state(experiment: &Experiment, down: &Set<usize>) -> State {
     let count = experiment.node_count();
-    let mut state = State { routes: vec![Vec::new(); count], blocked: blocked(experiment, down) };
+    let mut state = State {
+        routes: vec![Vec::new(); count],
+        routes6: vec![Vec::new(); count],
+        blocked: blocked(experiment, down),
+    };
     if experiment.topology.links.is_empty() {
         return state;
     }
-    let network = Network::new(experiment, down);
+    family(experiment, down, &mut state.routes, |i| &i.addresses, |routing| &routing.routes);
+    if experiment.belljar.ipv6 {
+        family(experiment, down, &mut state.routes6, |i| &i.addresses6, |routing| &routing.routes6);
+    }
+    state
+}
+
+/// A node's routes with their metrics.
+type Table<A> = Vec<(Prefix<A>, u32, Route<A>)>;
+/// The shortest paths' next hops to networks.
+type Paths<A> = Vec<(Prefix<A>, Vec<NextHop<A>>)>;
+type Own<A> = fn(&Interface) -> &[InterfaceAddress<A>];
+
+/// By node, its routes of one family.
+fn family<A: Ip>(
+    experiment: &Experiment,
+    down: &Set<usize>,
+    all: &mut [Table<A>],
+    own: Own<A>,
+    given: fn(&Routing) -> &[StaticRoute<A>],
+) {
+    let network = Network::new(experiment, down, own);
     let computed = network.routes();
-    for (id, routes) in state.routes.iter_mut().enumerate() {
+    for (id, routes) in all.iter_mut().enumerate() {
         let Some((routing, interfaces)) = routing_of(experiment, id) else { continue };
-        routes.extend(static_routes(routing, interfaces));
+        routes.extend(static_routes(given(routing), interfaces, own));
         if routing.computed {
             routes.extend(computed[id].iter().map(|(prefix, hops)| {
                 let kind = RouteKind::Unicast;
@@ -40,7 +67,6 @@ pub fn state(experiment: &Experiment, down: &Set<usize>) -> State {
             }));
         }
     }
-    state
 }
 
 /// That of OSPF's routes in Linux's routing daemons.
@@ -60,26 +86,30 @@ fn routing_of(experiment: &Experiment, id: usize) -> Option<(&Routing, &[Interfa
 }
 
 /// The routes that the file gives a node.
-fn static_routes(routing: &Routing, interfaces: &[Interface]) -> Vec<InitialRoute> {
-    let near = |ip: &std::net::Ipv4Addr| {
-        let on = |i: &Interface| i.addresses.iter().any(|own| own.network().contains(*ip));
+fn static_routes<A: Ip>(
+    given: &[StaticRoute<A>],
+    interfaces: &[Interface],
+    own: Own<A>,
+) -> Vec<(Prefix<A>, u32, Route<A>)> {
+    let near = |ip: &A| {
+        let on = |i: &Interface| own(i).iter().any(|own| own.network().contains(*ip));
         interfaces.iter().position(on).map(|interface| NextHop { interface, gateway: Some(*ip) })
     };
-    let route = |given: &belljar_config::topology::StaticRoute| {
-        let mut hops: Vec<NextHop> = given.via.iter().filter_map(near).collect();
+    let route = |given: &StaticRoute<A>| {
+        let mut hops: Vec<NextHop<A>> = given.via.iter().filter_map(near).collect();
         hops.extend(given.device.map(|interface| NextHop { interface, gateway: None }));
         let route = Route { kind: RouteKind::Unicast, hops, source: None, protocol: protocol::STATIC };
         (given.to, given.metric, route)
     };
-    routing.routes.iter().map(route).collect()
+    given.iter().map(route).collect()
 }
 
 /// Hosts and routers with the networks that they are on.
-struct Network {
+struct Network<A> {
     /// By node: where it can send to directly, at which cost.
-    arcs: Vec<Vec<Arc>>,
+    arcs: Vec<Vec<Arc<A>>>,
     /// By node: the networks of its interfaces.
-    networks: Vec<Set<Prefix>>,
+    networks: Vec<Set<Prefix<A>>>,
     /// Whether a node passes packets on.
     passes: Vec<bool>,
     /// Nodes that lead to everywhere: hosts that pass packets on to the graph.
@@ -90,14 +120,14 @@ struct Network {
 }
 
 #[derive(Clone, Copy)]
-struct Arc {
+struct Arc<A> {
     to: usize,
     cost: u64,
-    hop: NextHop,
+    hop: NextHop<A>,
 }
 
-impl Network {
-    fn new(experiment: &Experiment, down: &Set<usize>) -> Network {
+impl<A: Ip> Network<A> {
+    fn new(experiment: &Experiment, down: &Set<usize>, addresses: Own<A>) -> Network<A> {
         let count = experiment.node_count();
         let hosts = experiment.hosts.len();
         let interfaces = |id: usize| routing_of(experiment, id).map_or(&[][..], |(_, interfaces)| interfaces);
@@ -110,15 +140,15 @@ impl Network {
                 }
             }
         }
-        let mut arcs: Vec<Vec<Arc>> = vec![Vec::new(); count];
+        let mut arcs: Vec<Vec<Arc<A>>> = vec![Vec::new(); count];
         for members in members.values() {
             for (from, number) in members {
                 let own = &interfaces(*from)[*number];
                 let cost = u64::from(experiment.topology.links[own.link].cost);
                 for (to, other) in members.iter().filter(|(to, _)| to != from) {
-                    let theirs = &interfaces(*to)[*other].addresses;
-                    let shares = |address: &&InterfaceAddress| {
-                        own.addresses.iter().any(|own| own.network() == address.network())
+                    let theirs = addresses(&interfaces(*to)[*other]);
+                    let shares = |address: &&InterfaceAddress<A>| {
+                        addresses(own).iter().any(|own| own.network() == address.network())
                     };
                     if let Some(address) = theirs.iter().find(shares) {
                         let hop = NextHop { interface: *number, gateway: Some(address.ip) };
@@ -127,9 +157,8 @@ impl Network {
                 }
             }
         }
-        let networks = (0..count).map(|id| {
-            interfaces(id).iter().flat_map(|i| &i.addresses).map(InterfaceAddress::network).collect()
-        });
+        let networks = (0..count)
+            .map(|id| interfaces(id).iter().flat_map(addresses).map(InterfaceAddress::network).collect());
         let is_router = |id: usize| id >= hosts + experiment.topology.switches.len();
         let on_graph: Vec<bool> =
             (0..count).map(|id| experiment.hosts.get(id).is_some_and(|host| host.node.is_some())).collect();
@@ -147,11 +176,11 @@ impl Network {
     }
 
     /// By node, the next hops of the shortest paths to each network that it is not on.
-    fn routes(&self) -> Vec<Vec<(Prefix, Vec<NextHop>)>> {
-        let all: Set<Prefix> = self.networks.iter().flatten().copied().collect();
-        let mut routes: Vec<Vec<(Prefix, Vec<NextHop>)>> = vec![Vec::new(); self.arcs.len()];
+    fn routes(&self) -> Vec<Paths<A>> {
+        let all: Set<Prefix<A>> = self.networks.iter().flatten().copied().collect();
+        let mut routes: Vec<Paths<A>> = vec![Vec::new(); self.arcs.len()];
         // Networks behind the same nodes are reached in the same way.
-        let mut by_gates: Map<Vec<usize>, Vec<Prefix>> = Map::new();
+        let mut by_gates: Map<Vec<usize>, Vec<Prefix<A>>> = Map::new();
         for prefix in all {
             let gates =
                 (0..self.arcs.len()).filter(|n| self.passes[*n] && self.networks[*n].contains(&prefix));
@@ -214,16 +243,16 @@ impl Network {
     }
 
     /// The next hops from a node by which the whole way costs least.
-    fn best_hops(&self, node: usize, distance: &[u64]) -> Vec<NextHop> {
+    fn best_hops(&self, node: usize, distance: &[u64]) -> Vec<NextHop<A>> {
         if distance[node] == 0 {
             return Vec::new();
         }
-        let cost = |arc: &&Arc| match distance[arc.to] {
+        let cost = |arc: &&Arc<A>| match distance[arc.to] {
             u64::MAX => None,
             rest => Some(arc.cost + rest).filter(|_| self.passes[arc.to]),
         };
         let least = self.arcs[node].iter().filter_map(|arc| cost(&arc)).min();
-        let mut hops: Vec<NextHop> = self.arcs[node]
+        let mut hops: Vec<NextHop<A>> = self.arcs[node]
             .iter()
             .filter(|arc| least.is_some() && cost(arc) == least)
             .map(|arc| arc.hop)

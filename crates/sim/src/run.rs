@@ -10,6 +10,7 @@ use crate::metrics;
 use crate::outcome;
 use crate::schedule::Schedule;
 use crate::world;
+use belljar_base::activity::{Activity, Board, Phase};
 use belljar_base::{HostId, Set, SimTime};
 use belljar_config::Experiment;
 use belljar_engine::{Cell, Ending, Engine, Options, Profile, Verdict};
@@ -36,6 +37,8 @@ pub struct RunOptions {
     pub interrupt: Arc<AtomicBool>,
     /// Where debuggers come to the hosts.
     pub debug: Arc<DebugHub>,
+    /// Where workers say what they are doing, for who looks on.
+    pub watched: Option<Arc<Board>>,
     /// Host and program (the name of its file) of processes that wait for a debugger
     /// before their first instruction.
     pub wait_for_debugger: Vec<(String, String)>,
@@ -91,19 +94,9 @@ impl Finished {
     }
 }
 
-/// Runs `experiment` into `folder`, by workers as `engine` says. `observe` is told before each window
-/// the simulated time that has passed and says whether to go on.
-pub fn run(
-    experiment: &Experiment,
-    folder: &ResultsFolder,
-    options: &RunOptions,
-    engine: &Options<'_>,
-    observe: impl Fn(SimTime) -> Verdict + Sync,
-) -> Result<Finished, SimError> {
-    conclude(experiment, folder, run_part(experiment, folder, options, engine, None, observe), [])
-}
-
-/// Runs the part of `experiment` that falls to one cell, or without a meeting all of it.
+/// Runs the part of `experiment` that falls to one cell, or without a meeting all of it, by workers as
+/// `engine` says. `observe` is told before each window the simulated time that has passed and says
+/// whether to go on. [`conclude`] writes what came of it.
 pub fn run_part(
     experiment: &Experiment,
     folder: &ResultsFolder,
@@ -113,33 +106,30 @@ pub fn run_part(
     observe: impl Fn(SimTime) -> Verdict + Sync,
 ) -> Part {
     let failed = Arc::new(AtomicBool::new(false));
+    let doing = |phase| options.watched.iter().for_each(|board| board.doing(Activity::of_all(phase)));
+    doing(Phase::Building);
     let schedule = Schedule::new(experiment);
     let fabric = Arc::new(Fabric::new(experiment, schedule.network, schedule.graphs, schedule.first));
     let plan = fabric.plan(engine.workers * meeting.map_or(1, Meeting::count));
-    let of_group = meeting.map(|meeting| cells::deal(&plan, meeting.count()));
-    let mine = |id: HostId| match (meeting, &of_group) {
-        (Some(meeting), Some(of_group)) => of_group[plan.group_of(id)] == meeting.me(),
-        _ => true,
-    };
+    let dealt = meeting.map(|meeting| (meeting, cells::deal(&plan, meeting.count())));
+    let cell =
+        dealt.as_ref().map(|(meeting, of_group)| Cell { me: meeting.me(), of_group, exchange: *meeting });
+    let mine = |id: HostId| cell.is_none_or(|cell| cell.of_group[plan.group_of(id)] == cell.me);
     let mut nodes = world::build(experiment, schedule.hosts, &fabric, mine, folder, options, &failed);
-    metrics::begin(&mut nodes, experiment.belljar.metrics_interval);
-    let devices = world::devices(experiment, schedule.devices, &fabric, mine, folder, &failed);
+    let mut devices = world::devices(experiment, schedule.devices, &fabric, mine, folder, options, &failed);
+    metrics::begin(&mut nodes, &mut devices, experiment.belljar.metrics_interval);
     let hosts = nodes.into_iter().map(|node| (node.id(), WorldNode::Host(Box::new(node))));
     let devices = devices.into_iter().map(|device| (device.id(), WorldNode::Device(Box::new(device))));
     let mut world = Engine::of_cell(hosts.chain(devices), plan);
+    let engine = &Options { watched: options.watched.as_deref(), ..*engine };
     let observe = |committed| match observe(committed) {
         _ if failed.load(Relaxed) => Verdict::Stop,
         Verdict::Continue if options.debug.take_wanted() => Verdict::Attend,
         verdict => verdict,
     };
     let stop = experiment.general.stop_time;
-    let ending = match (meeting, &of_group) {
-        (Some(meeting), Some(of_group)) => {
-            let cell = Cell { me: meeting.me(), of_group, exchange: meeting };
-            world.run_in_cell(cell, stop, engine, observe)
-        }
-        _ => world.run(stop, engine, observe),
-    };
+    let ending = world.run_in(cell, stop, engine, observe);
+    doing(Phase::Writing);
     let (committed, profile) = (world.committed(), world.profile().cloned());
     let (mut nodes, mut devices) = (Vec::new(), Vec::new());
     for (_, node) in world.into_nodes() {
@@ -157,15 +147,17 @@ pub fn run_part(
         node.finish_output();
         failure = failure.or(node.output_error());
     }
-    Part {
+    let part = Part {
         files_read: manifest::files_read(&nodes, folder),
-        metrics: metrics::collect(&mut nodes, committed),
+        metrics: metrics::collect(experiment, &mut nodes, &mut devices, committed),
         flows: flows::collect(experiment, &nodes),
         statistics: outcome::statistics(experiment, &nodes, &devices, committed),
         failure: failure.map(|error| error.to_string()),
         ending,
         profile,
-    }
+    };
+    doing(Phase::Waiting);
+    part
 }
 
 /// Writes what the parts of a run, the `first` cell's and the others', make together.

@@ -7,9 +7,10 @@ use crate::faults::NetChange;
 use crate::routing::{self, State};
 use belljar_base::{HostId, Map, Seed, Set, SimTime, Stream};
 use belljar_config::topology::LinkEnd;
-use belljar_config::{Action, Event, Experiment, HostSet, PathChange, Target, When};
-use belljar_kernel::InitialRoute;
-use belljar_net::{EdgeState, Graph, NodeIndex};
+use belljar_config::{Action, Event, Experiment, HostSet, LineChange, PathChange, ProcessRef, Target, When};
+use belljar_kernel::{InitialRoute, InitialRoute6};
+use belljar_net::routes::{Ip, Route};
+use belljar_net::{EdgeState, Graph, NicChange, NodeIndex, Prefix};
 use std::sync::Arc;
 
 /// All changes of a run.
@@ -44,6 +45,10 @@ pub enum HostChange {
     },
     /// Starts a process of its list.
     Start(usize),
+    /// Starts a model of its list.
+    StartModel(u32),
+    /// Stops a model of its list.
+    StopModel(u32),
     /// Sends a signal to a process of its list.
     Signal(usize, i32),
     /// The wall clock jumps by so many nanoseconds.
@@ -66,10 +71,12 @@ pub enum HostChange {
 pub enum LinkChange {
     /// Whether anything is at the other end.
     Carrier(usize, bool),
-    /// How fast it sends, in bits per second; `None` is unlimited.
-    Rate(usize, Option<u64>),
+    /// How it sends.
+    Nic(usize, NicChange),
     /// Other routes.
     Routes(Vec<InitialRoute>),
+    /// Other IPv6 routes.
+    Routes6(Vec<InitialRoute6>),
     /// Other ports that are not used.
     Blocked(Vec<usize>),
 }
@@ -96,7 +103,7 @@ impl Schedule {
             first: routing::state(experiment, &Set::new()),
             ..Schedule::default()
         };
-        let mut links = LinkStates { down: Set::new(), now: schedule.first.clone() };
+        let mut links = LinkStates { down: Set::new(), lines: Map::new(), now: schedule.first.clone() };
         schedule.limit_rates(experiment);
         let mut edges = Map::new();
         for occasion in occasions.iter().filter(|o| o.at < experiment.general.stop_time) {
@@ -137,7 +144,7 @@ impl Schedule {
         let network = match &occasion.action {
             Action::LinkDown(target) => NetChange::Down(target.clone()),
             Action::LinkUp(target) => NetChange::Up(target.clone()),
-            Action::Change(target, change) => NetChange::Set(target.clone(), *change),
+            Action::Change(target, change) => NetChange::Set(target.clone(), change.clone()),
             Action::Reset(target) => NetChange::Reset(target.clone()),
             Action::Partition(_) if occasion.ends => NetChange::Heal(Some(vec![occasion.event])),
             Action::Partition(groups) => NetChange::Split(occasion.event, groups.clone()),
@@ -167,7 +174,23 @@ impl Schedule {
             return;
         }
         for end in experiment.topology.links.iter().flat_map(|link| &link.ends) {
-            self.at_node(end.node, at, LinkChange::Rate(end.port, end.line.rate));
+            self.at_node(end.node, at, LinkChange::Nic(end.port, NicChange::Rate(end.line.rate)));
+            if let Some(bucket) = end.line.token_bucket {
+                let change = NicChange::TokenBucket(Some(bucket));
+                self.at_node(end.node, at, LinkChange::Nic(end.port, change));
+            }
+        }
+    }
+
+    /// Adds what changes about sending at an end of a link.
+    fn change_nic(&mut self, end: &LinkEnd, at: SimTime, line: &LineChange) {
+        let changes = [
+            line.rate.map(NicChange::Rate),
+            line.queue.clone().map(NicChange::Queue),
+            line.token_bucket.map(NicChange::TokenBucket),
+        ];
+        for change in changes.into_iter().flatten() {
+            self.at_node(end.node, at, LinkChange::Nic(end.port, change));
         }
     }
 
@@ -192,14 +215,23 @@ impl Schedule {
                         self.at_node(end.node, at, LinkChange::Carrier(end.port, up));
                     }
                 }
-                Action::Change(_, PathChange { rate: Some(rate), .. }) => {
+                Action::Change(_, PathChange { line, .. }) => {
                     for end in link.ends.iter().filter(meant) {
-                        self.at_node(end.node, at, LinkChange::Rate(end.port, *rate));
+                        states.lines.entry((*number, end.port, end.node)).or_default().merge(line);
+                        self.change_nic(end, at, line);
                     }
                 }
                 Action::Reset(_) => {
                     for end in link.ends.iter().filter(meant) {
-                        self.at_node(end.node, at, LinkChange::Rate(end.port, end.line.rate));
+                        let changed = states.lines.remove(&(*number, end.port, end.node)).unwrap_or_default();
+                        // Only what has been changed is set again: a token bucket that is set is full.
+                        let usual = LineChange {
+                            rate: changed.rate.map(|_| end.line.rate),
+                            queue: changed.queue.map(|_| end.line.queue.clone()),
+                            token_bucket: changed.token_bucket.map(|_| end.line.token_bucket),
+                            ..LineChange::default()
+                        };
+                        self.change_nic(end, at, &usual);
                     }
                 }
                 _ => {}
@@ -211,6 +243,10 @@ impl Schedule {
             if after.routes[node] != states.now.routes[node] {
                 let routes = routes_for(experiment, id, &after.routes[node]);
                 self.at_node(id, at, LinkChange::Routes(routes));
+            }
+            if after.routes6[node] != states.now.routes6[node] {
+                let routes = routes_for(experiment, id, &after.routes6[node]);
+                self.at_node(id, at, LinkChange::Routes6(routes));
             }
             if after.blocked[node] != states.now.blocked[node] {
                 self.at_node(id, at, LinkChange::Blocked(after.blocked[node].clone()));
@@ -225,6 +261,7 @@ impl Schedule {
         | Action::Restart(hosts)
         | Action::NameServer { hosts, .. }
         | Action::Start(hosts, _)
+        | Action::Stop(hosts, _)
         | Action::Signal(hosts, ..)
         | Action::Clock { hosts, .. }) = &occasion.action
         else {
@@ -241,7 +278,16 @@ impl Schedule {
                 Action::Restart(_) => add(HostChange::Restart),
                 Action::NameServer { down, .. } => add(HostChange::NameServer { down: *down }),
                 Action::Start(_, process) => {
-                    settings.processes_like(process).map(HostChange::Start).for_each(add)
+                    // What ends a stop concerns models alone.
+                    if !occasion.ends {
+                        settings.processes_like(process).map(HostChange::Start).for_each(&mut add);
+                    }
+                    if let ProcessRef::Program(name) = process {
+                        settings.models_called(name).map(|n| HostChange::StartModel(n as u32)).for_each(add);
+                    }
+                }
+                Action::Stop(_, name) => {
+                    settings.models_called(name).map(|n| HostChange::StopModel(n as u32)).for_each(add)
                 }
                 Action::Signal(_, process, signal) => {
                     let number = signal.number();
@@ -263,14 +309,20 @@ impl Schedule {
     }
 }
 
-/// Which links are down, and what follows from that.
+/// What has become of links, and what follows from that.
 struct LinkStates {
     down: Set<usize>,
+    /// What events have changed of directions, by link and the port where they begin.
+    lines: Map<(usize, usize, HostId), LineChange>,
     now: State,
 }
 
 /// Routes as a node's stack numbers its interfaces: on a host, `lo` and the graph's come first.
-pub fn routes_for(experiment: &Experiment, id: HostId, routes: &[InitialRoute]) -> Vec<InitialRoute> {
+pub fn routes_for<A: Ip>(
+    experiment: &Experiment,
+    id: HostId,
+    routes: &[(Prefix<A>, u32, Route<A>)],
+) -> Vec<(Prefix<A>, u32, Route<A>)> {
     let base = experiment.hosts.get(id.index()).map_or(0, |host| 1 + usize::from(host.node.is_some()));
     let mut routes = routes.to_vec();
     for (_, _, route) in &mut routes {
@@ -336,6 +388,7 @@ fn drawn(action: &Action, count: u32, stream: &mut Stream) -> Action {
         | Action::Restart(hosts)
         | Action::NameServer { hosts, .. }
         | Action::Start(hosts, _)
+        | Action::Stop(hosts, _)
         | Action::Signal(hosts, ..)
         | Action::Clock { hosts, .. } => draw(hosts),
         Action::Heal(_) => {}
@@ -351,6 +404,8 @@ fn ending(action: &Action) -> Action {
         Action::Change(target, _) => Action::Reset(target.clone()),
         Action::Crash { hosts, .. } => Action::Restart(hosts.clone()),
         Action::NameServer { hosts, .. } => Action::NameServer { hosts: hosts.clone(), down: false },
+        Action::Start(hosts, ProcessRef::Program(model)) => Action::Stop(hosts.clone(), model.clone()),
+        Action::Stop(hosts, model) => Action::Start(hosts.clone(), ProcessRef::Program(model.clone())),
         other => other.clone(),
     }
 }

@@ -1,6 +1,7 @@
 //! From an experiment to the nodes that the engine runs.
 
 use crate::cable::Cable;
+use crate::captures::Captures;
 use crate::debug::DebugState;
 use crate::device::{Device, Kind};
 use crate::fabric::Fabric;
@@ -8,6 +9,7 @@ use crate::node::HostNode;
 use crate::output::Output;
 use crate::run::RunOptions;
 use crate::schedule::{HostChange, LinkChange, routes_for};
+use belljar_base::activity::Board;
 use belljar_base::{HostId, Map, Seed, SimTime};
 use belljar_config::topology::Interface;
 use belljar_config::{Experiment, Host as HostSettings, Model, Placement, Process, StraceMode};
@@ -18,7 +20,7 @@ use belljar_net::router::{Router, RouterInterface};
 use belljar_net::switch::Switch;
 use belljar_platform::HostMachine;
 use belljar_results::ResultsFolder;
-use belljar_wire::ethernet::Address;
+use belljar_wire::ethernet::{self, Address};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -42,6 +44,7 @@ pub fn build(
     failed: &Arc<AtomicBool>,
 ) -> Vec<HostNode> {
     let names = Arc::new(fabric.names());
+    let names6 = Arc::new(experiment.names6().map(|(name, at)| (name.to_owned(), at)).collect::<Vec<_>>());
     let zone = Arc::new(experiment.zone());
     // Only hosts with programs have room for guests.
     let has_programs = |host: &HostSettings| !host.processes.is_empty() || host.models.is_empty();
@@ -57,13 +60,18 @@ pub fn build(
     let nodes = hosts.map(|(id, (settings, changes))| {
         let mut config = host_config(experiment, settings, id, folder, options, names.clone());
         config.routes = routes_for(experiment, id, &fabric.first().routes[id.index()]);
+        config.routes6 = routes_for(experiment, id, &fabric.first().routes6[id.index()]);
+        config.names6 = names6.clone();
         config.resolver =
             Some(Resolver { zone: zone.clone(), latency: fabric.latency_to_services(id), down: false });
         let port = options.debug.connect(&settings.name);
         config.attention = port.attention.clone();
         let debug = DebugState::new(port, options.interrupt.clone());
         let kernel = Host::new(config, Box::new(HostMachine::new(places[id.index()], programs)));
-        let output = output(experiment, folder, settings.options.pcap_capture_size, failed);
+        let interfaces = settings.interfaces.iter().map(|interface| interface.name.as_str());
+        let wanted =
+            Captures::new(experiment, &settings.options.pcap_filter, interfaces.chain(["lo", "eth0"]));
+        let output = output(experiment, folder, settings.options.pcap_capture_size, wanted, failed);
         let cables = cables(experiment, &settings.interfaces, fabric.changes());
         let seed = Seed(experiment.general.seed);
         let loss_free_until = experiment.general.bootstrap_end_time;
@@ -79,24 +87,33 @@ pub fn devices(
     fabric: &Fabric,
     mine: impl Fn(HostId) -> bool,
     folder: &ResultsFolder,
+    options: &RunOptions,
     failed: &Arc<AtomicBool>,
 ) -> Vec<Device> {
     let ids = (experiment.hosts.len() as u32..).map(HostId);
     let devices = ids.zip(changes).filter(|(id, _)| mine(*id));
     let devices = devices.map(|(id, changes)| {
-        let output = output(experiment, folder, experiment.topology.pcap_capture_size, failed);
-        device(experiment, id, changes, fabric, output)
+        let interfaces = experiment.node_interfaces(id).iter().map(|interface| interface.name.as_str());
+        let wanted = Captures::new(experiment, &experiment.topology.pcap_filter, interfaces);
+        let output = output(experiment, folder, experiment.topology.pcap_capture_size, wanted, failed);
+        device(experiment, id, changes, fabric, options.watched.clone(), output)
     });
     devices.collect()
 }
 
-fn output(experiment: &Experiment, folder: &ResultsFolder, keep: u64, failed: &Arc<AtomicBool>) -> Output {
+fn output(
+    experiment: &Experiment,
+    folder: &ResultsFolder,
+    keep: u64,
+    wanted: Captures,
+    failed: &Arc<AtomicBool>,
+) -> Output {
     Output {
         folder: folder.clone(),
+        wanted,
         epoch_secs: experiment.belljar.start_date,
         capture_len: keep as usize,
         captures: Map::new(),
-        logs: Map::new(),
         error: None,
         failed: failed.clone(),
     }
@@ -114,12 +131,18 @@ fn cables(
 
 /// The way out of an interface. Until the end of the bootstrap phase it is as fast as can be.
 fn nic(experiment: &Experiment, interface: &Interface) -> NicConfig {
-    let line = &experiment.topology.links[interface.link].ends[interface.end].line;
+    let link = &experiment.topology.links[interface.link];
+    let end = &link.ends[interface.end];
+    let (line, node) = (&end.line, experiment.node_name(end.node));
     let limited = experiment.general.bootstrap_end_time == SimTime::ZERO;
     NicConfig {
         bandwidth_up: line.rate.filter(|_| limited),
-        queue: line.queue,
+        queue: line.queue.clone(),
+        token_bucket: line.token_bucket.filter(|_| limited),
         overhead: line.overhead,
+        framed: true,
+        mtu: link.mtu + ethernet::HEADER_LEN,
+        seed: Seed(experiment.general.seed).stream(&["link", &link.name, node, "queue"]).next_u64(),
         ..NicConfig::default()
     }
 }
@@ -140,6 +163,7 @@ fn device(
     id: HostId,
     changes: Vec<(SimTime, LinkChange)>,
     fabric: &Fabric,
+    watched: Option<Arc<Board>>,
     output: Output,
 ) -> Device {
     let topology = &experiment.topology;
@@ -157,12 +181,21 @@ fn device(
                 mac: Address(mac(experiment, name, i)),
                 mtu: topology.links[i.link].mtu,
                 addresses: i.addresses.clone(),
+                addresses6: i.addresses6.clone(),
+                advertise: i.advertise,
                 nic: nic(experiment, i),
             };
             let mut stream = Seed(experiment.general.seed).stream(&["router", name]);
             let mut router = Router::new(interfaces.iter().map(interface).collect(), &mut stream);
+            if experiment.belljar.ipv6 {
+                let mut stream = Seed(experiment.general.seed).stream(&["router", name, "ipv6"]);
+                router.start_v6(&mut stream);
+            }
             for (prefix, metric, route) in &fabric.first().routes[id.index()] {
                 router.routes_mut().insert(*prefix, *metric, route.clone());
+            }
+            for (prefix, metric, route) in &fabric.first().routes6[id.index()] {
+                router.routes6_mut().insert(*prefix, *metric, route.clone());
             }
             (Kind::Router(Box::new(router)), "routers")
         }
@@ -170,7 +203,7 @@ fn device(
     let names = || interfaces.iter().map(|interface| interface.name.as_str().into()).collect();
     let capture = topology.pcap_enabled.then(|| (Path::new(folder).join(name), names()));
     let cables = cables(experiment, interfaces, fabric.changes());
-    Device::new(id, kind, cables, changes, experiment.general.bootstrap_end_time, capture, output)
+    Device::new(id, kind, cables, changes, experiment.general.bootstrap_end_time, capture, watched, output)
 }
 
 fn host_config(
@@ -195,6 +228,10 @@ fn host_config(
         interrupt: options.interrupt.clone(),
         address: settings.address,
         on_graph: settings.node.is_some(),
+        ipv6: settings.ipv6,
+        address6: settings.address6.filter(|_| settings.node.is_some()),
+        routes6: Vec::new(),
+        names6: Arc::default(),
         links: settings
             .interfaces
             .iter()
@@ -202,9 +239,12 @@ fn host_config(
             .collect(),
         routes: Vec::new(),
         forwarding: settings.forwarding,
+        sysctls: settings.options.sysctls.clone().into_iter().collect(),
         nic: NicConfig {
             bandwidth_up: settings.bandwidth_up,
             bandwidth_down: settings.bandwidth_down,
+            queue: settings.options.queue.clone(),
+            seed: Seed(experiment.general.seed).stream(&["host", &settings.name, "queue"]).next_u64(),
             ..NicConfig::default()
         },
         bootstrap_end: experiment.general.bootstrap_end_time,
@@ -220,6 +260,7 @@ fn host_config(
         models: settings.models.iter().map(model_spec).collect(),
         capture: settings.options.pcap_enabled,
         strace: experiment.experimental.strace_logging_mode != StraceMode::Off,
+        watched: options.watched.clone(),
         attention: Default::default(),
     }
 }
@@ -244,6 +285,7 @@ fn link_config(experiment: &Experiment, settings: &HostSettings, interface: &Int
         mac: mac(experiment, &settings.name, interface),
         mtu: experiment.topology.links[interface.link].mtu,
         addresses: interface.addresses.clone(),
+        addresses6: interface.addresses6.clone(),
         nic: nic(experiment, interface),
         carrier: true,
     }
@@ -282,6 +324,7 @@ fn process_spec(process: &Process, host: &HostSettings, options: &RunOptions) ->
         placement: match process.placement {
             Placement::Near => Some(belljar_kernel::machine::Placement::Near),
             Placement::Far => Some(belljar_kernel::machine::Placement::Far),
+            Placement::Linux => Some(belljar_kernel::machine::Placement::Linux),
             Placement::Auto => None,
         },
     }

@@ -33,6 +33,23 @@ impl Connection {
         connection
     }
 
+    /// The same for a SYN that was answered with a cookie and is made up from what the answer to that says: SYN-RECEIVED
+    /// with the SYN-ACK sent, who knows when.
+    pub fn accept_cookie(
+        config: Config,
+        local: SocketAddr,
+        remote: SocketAddr,
+        syn: &Repr,
+        isn: u32,
+        now: SimTime,
+    ) -> Connection {
+        let mut connection = Connection::accept_syn(config, local, remote, syn, isn, now);
+        connection.pending.syn = false;
+        connection.snd.nxt = connection.snd.initial + 1;
+        connection.from_cookie = true;
+        connection
+    }
+
     /// A segment in SYN-RECEIVED that passed the checks of sequence, RST and timestamps.
     pub(crate) fn on_segment_syn_received(
         &mut self,
@@ -49,7 +66,9 @@ impl Connection {
             return Handshake::Done;
         }
         self.snd.release(self.snd.initial + 1);
-        self.sample_handshake(segment, now);
+        if !self.from_cookie {
+            self.sample_handshake(segment, now);
+        }
         self.establish(now);
         let window = u64::from(segment.window);
         // RFC 7323, section 2.2: the window of a SYN is not scaled.

@@ -12,6 +12,7 @@ use crate::recovery::Recovery;
 use crate::rtt::RttEstimator;
 use crate::snd::Sender;
 use crate::timers::Timers;
+use crate::urgent::Urgent;
 use crate::{Config, Ecn, Events, Keepalive, Repr, State, TcpError, seq64};
 use belljar_base::{SimDuration, SimTime};
 use std::net::SocketAddr;
@@ -118,6 +119,8 @@ pub struct Connection {
     pub(crate) state: State,
     /// Opened by the peer's SYN.
     pub(crate) passive: bool,
+    /// Its SYN was answered with a cookie.
+    pub(crate) from_cookie: bool,
     pub(crate) opened_at: SimTime,
     /// When SYN or SYN-ACK was first transmitted.
     pub(crate) handshake_sent_at: SimTime,
@@ -143,6 +146,7 @@ pub struct Connection {
     pub(crate) scaling_enabled: bool,
     pub(crate) settings: Settings,
     pub(crate) pending: Pending,
+    pub(crate) urgent: Urgent,
     /// Unanswered window or keepalive probes.
     pub(crate) probes_sent: u8,
     pub(crate) probing_since: Option<SimTime>,
@@ -174,6 +178,7 @@ impl Connection {
             remote,
             state,
             passive: false,
+            from_cookie: false,
             opened_at: now,
             handshake_sent_at: now,
             snd: Sender::new(seq64::from_initial(isn), send_buffer, config.send_buffer.is_some()),
@@ -209,6 +214,7 @@ impl Connection {
                 receive_low_water: 1,
             },
             pending: Pending::default(),
+            urgent: Urgent::default(),
             probes_sent: 0,
             probing_since: None,
             error: None,
@@ -281,6 +287,7 @@ impl Connection {
         if n == 0 {
             return;
         }
+        self.pass_mark();
         self.rcv.autotune(now);
         if !self.state.may_receive() {
             return;

@@ -71,6 +71,9 @@ impl Connection {
         if self.state == State::Closed || self.state == State::TimeWait && payload.is_empty() {
             return;
         }
+        if segment.has(Flags::URG) || self.urgent.mark.is_some() {
+            self.process_urgent(seq, segment, payload);
+        }
         if !payload.is_empty() || segment.has(Flags::FIN) {
             if !payload.is_empty() {
                 self.stats.data_segments_in = self.stats.data_segments_in.wrapping_add(1);

@@ -24,6 +24,7 @@
 //! SYN for a listening socket:   match listener.on_syn() {
 //!                                   Admission::Accept => { c = Connection::accept_syn(..); listener.started(key) }
 //!                                   Admission::Drop   => {}                     // Linux: silently, the peer retries
+//!                                   Admission::Crowded => {}                    // the same, or a cookie: Connection::accept_cookie
 //!                               }
 //! segment for c, c.state() == SynReceived, and !listener.has_room():            // accept queue is full
 //!                               drop it (unless RST): the peer retries           // tcp_abort_on_overflow = 0
@@ -61,11 +62,12 @@
 //! | `shutdown(SHUT_WR)` | [`shutdown_write`](Connection::shutdown_write) |
 //! | `close` | [`close`](Connection::close), then keep feeding the orphan until `is_finished`; `SO_LINGER` 0 is [`abort`](Connection::abort); a linger time waits for [`all_sent_acknowledged`](Connection::all_sent_acknowledged) |
 //! | `SIOCINQ`, `SIOCOUTQ` | [`readable_bytes`](Connection::readable_bytes), [`unacknowledged_bytes`](Connection::unacknowledged_bytes) |
+//! | `MSG_OOB` | [`mark_urgent`](Connection::mark_urgent) after `send`; [`take_urgent`](Connection::take_urgent); other reads ask [`readable_to_mark`](Connection::readable_to_mark) first |
 //! | `TCP_INFO` | [`info`](Connection::info) |
 //!
 //! # Not covered
 //!
-//! Accurate ECN, urgent data, TCP Fast Open, SYN cookies, MD5 and AO signatures, path MTU probing.
+//! Accurate ECN, TCP Fast Open, MD5 and AO signatures, path MTU probing.
 #![forbid(unsafe_code)]
 
 mod accept;
@@ -102,6 +104,7 @@ mod settings;
 mod snd;
 mod state;
 mod timers;
+mod urgent;
 
 pub use belljar_wire::Ecn;
 pub use belljar_wire::tcp::{Flags, Repr, Seq};
@@ -113,6 +116,7 @@ pub use listen::{Admission, Listener};
 pub use readiness::{Events, Readiness};
 pub use reset::reset_for;
 pub use state::State;
+pub use urgent::UrgentByte;
 
 #[cfg(test)]
 mod tests;

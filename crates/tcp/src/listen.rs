@@ -1,3 +1,4 @@
+use belljar_base::{SimDuration, SimTime};
 use std::collections::VecDeque;
 
 /// What to do with a SYN that arrives at a listening socket.
@@ -6,8 +7,10 @@ pub enum Admission {
     /// Start a connection for it: [`Connection::accept_syn`](crate::Connection::accept_syn), then
     /// [`Listener::started`].
     Accept,
-    /// Drop it silently; the peer tries again. Linux: the accept queue or the SYN queue is full.
+    /// Drop it silently; the peer tries again. Linux: the accept queue is full.
     Drop,
+    /// The SYN queue is full: answer with a cookie, or drop it as well.
+    Crowded,
 }
 
 /// The two queues of a listening socket, `listen(2)`: connections in SYN-RECEIVED (the SYN queue)
@@ -18,13 +21,15 @@ pub struct Listener<K> {
     backlog: usize,
     handshaking: Vec<K>,
     ready: VecDeque<K>,
+    /// When the SYN queue was full last.
+    overflowed_at: Option<SimTime>,
 }
 
 impl<K: Copy + PartialEq> Listener<K> {
     /// A listening socket. `backlog` is the argument of `listen(2)`, already cut to
     /// `net.core.somaxconn` (4096).
     pub fn new(backlog: usize) -> Listener<K> {
-        Listener { backlog, handshaking: Vec::new(), ready: VecDeque::new() }
+        Listener { backlog, handshaking: Vec::new(), ready: VecDeque::new(), overflowed_at: None }
     }
 
     /// A second `listen(2)` on the same socket.
@@ -34,12 +39,24 @@ impl<K: Copy + PartialEq> Listener<K> {
 
     /// What to do with a SYN for no connection yet.
     pub fn on_syn(&self) -> Admission {
-        // Linux's `sk_acceptq_is_full` and `inet_csk_reqsk_queue_is_full`. SYN cookies, which would
-        // answer in the second case, are left out: they trade options for memory under attack.
-        if !self.has_room() || self.handshaking.len() >= self.backlog.max(1) {
-            return Admission::Drop;
+        // Linux's `sk_acceptq_is_full` and `inet_csk_reqsk_queue_is_full`.
+        if !self.has_room() {
+            Admission::Drop
+        } else if self.handshaking.len() > self.backlog {
+            Admission::Crowded
+        } else {
+            Admission::Accept
         }
-        Admission::Accept
+    }
+
+    /// A SYN was answered with a cookie.
+    pub fn note_overflow(&mut self, now: SimTime) {
+        self.overflowed_at = Some(now);
+    }
+
+    /// Whether that was so recently that an answer may come.
+    pub fn overflowed_since(&self, now: SimTime, recently: SimDuration) -> bool {
+        self.overflowed_at.is_some_and(|at| now.since(at) <= recently)
     }
 
     /// Whether one more connection may be established. Linux lets the accept queue grow to
@@ -111,12 +128,11 @@ mod tests {
     #[test]
     fn syn_queue_is_bounded_and_freed() {
         let mut listener = Listener::new(2);
-        listener.started('a');
-        listener.started('b');
-        assert_eq!(listener.on_syn(), Admission::Drop);
+        ['a', 'b', 'c'].into_iter().for_each(|key| listener.started(key));
+        assert_eq!(listener.on_syn(), Admission::Crowded);
         listener.abandoned('a');
         assert_eq!(listener.on_syn(), Admission::Accept);
         assert!(!listener.is_ready());
-        assert_eq!(listener.drain().collect::<Vec<_>>(), ['b']);
+        assert_eq!(listener.drain().collect::<Vec<_>>(), ['b', 'c']);
     }
 }

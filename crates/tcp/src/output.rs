@@ -178,6 +178,10 @@ impl Connection {
     /// Nagle (RFC 9293, section 3.7.4) with Minshall's change: a small segment waits only while
     /// another small one is unacknowledged; and `TCP_CORK`.
     fn must_wait_for_more(&self) -> bool {
+        // `tcp_nagle_test`: urgent data waits for nothing.
+        if self.is_urgent() {
+            return false;
+        }
         if self.settings.cork {
             return true;
         }
@@ -334,7 +338,7 @@ impl Connection {
             .stamps
             .enabled
             .then(|| Timestamps { value: self.stamps.clock(now), echo: self.stamps.recent });
-        Repr {
+        let mut repr = Repr {
             src_port: self.local.port(),
             dst_port: self.remote.port(),
             seq: seq64::wire(seq),
@@ -342,7 +346,9 @@ impl Connection {
             flags: flags | Flags::ACK,
             options: Options { timestamps, ..Options::default() },
             ..Repr::default()
-        }
+        };
+        self.point_at_urgent(seq, &mut repr);
+        repr
     }
 
     fn note_ack_sent(&mut self) {

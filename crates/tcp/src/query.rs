@@ -13,9 +13,9 @@ impl Connection {
         !self.write_shut && self.state.may_send()
     }
 
-    /// Bytes that `recv` would give (`SIOCINQ`).
+    /// Bytes that `recv` would give (`SIOCINQ`), up to an urgent one.
     pub fn readable_bytes(&self) -> usize {
-        self.rcv.readable()
+        self.bytes_before_mark()
     }
 
     /// Bytes that `send` would take.
@@ -92,8 +92,10 @@ impl Connection {
         if read_shut {
             ready |= Readiness::READABLE;
         }
+        ready.set(Readiness::URGENT, self.has_urgent());
         if !opening {
-            if self.rcv.readable() >= self.settings.receive_low_water.max(1) {
+            let passed_over = usize::from(self.is_at_mark() && !self.urgent.inline);
+            if self.rcv.readable() >= self.settings.receive_low_water.max(1) + passed_over {
                 ready |= Readiness::READABLE;
             }
             if write_shut || self.has_write_space() {

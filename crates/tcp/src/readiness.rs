@@ -14,12 +14,14 @@ bitflags! {
         const HANG_UP = 8;
         /// `EPOLLERR`: an error waits to be taken.
         const ERROR = 16;
+        /// `EPOLLPRI`: an urgent byte waits to be taken.
+        const URGENT = 32;
     }
 
     /// What happened since the last [`take_events`](crate::Connection::take_events): the points at
     /// which Linux wakes a socket's waiters, and so the edges of edge-triggered epoll.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct Events: u8 {
+    pub struct Events: u16 {
         /// In-order data arrived, or the peer's FIN.
         const READABLE = 1;
         /// The send buffer was too full for a write or a poll, and a third of it is free again.
@@ -34,5 +36,9 @@ bitflags! {
         const CLOSED = 32;
         /// Everything sent, FIN included, was acknowledged: what `SO_LINGER` waits for.
         const DRAINED = 64;
+        /// An urgent byte has arrived.
+        const URGENT = 128;
+        /// The peer has announced one: `SIGURG`.
+        const URGENT_MARK = 256;
     }
 }

@@ -12,6 +12,8 @@
 //! | [`arp`] | ARP for IPv4 over Ethernet | other hardware or protocol addresses |
 //! | [`ipv4`] | IPv4 (RFC 791), fragment fields included | options are skipped, never emitted |
 //! | [`icmpv4`] | echo, destination unreachable, time exceeded | other types parse as unsupported |
+//! | [`ipv6`] | IPv6 (RFC 8200) with its extension headers, which are read over | options are not acted on |
+//! | [`icmpv6`] | neighbour discovery (RFC 4861); the types of other messages | |
 //! | [`udp`] | UDP (RFC 768) | |
 //! | [`tcp`] | TCP (RFC 9293) with the options of RFC 7323 and RFC 2018 | urgent data is carried, unknown options are skipped |
 //!
@@ -24,7 +26,9 @@ mod ecn;
 mod error;
 pub mod ethernet;
 pub mod icmpv4;
+pub mod icmpv6;
 pub mod ipv4;
+pub mod ipv6;
 pub mod tcp;
 pub mod udp;
 
@@ -39,6 +43,8 @@ pub mod protocol {
     pub const TCP: u8 = 6;
     /// UDP.
     pub const UDP: u8 = 17;
+    /// ICMP for IPv6.
+    pub const ICMPV6: u8 = 58;
 }
 
 /// The big-endian 16-bit word at `at`. The view's check made sure that it is there.

@@ -71,6 +71,10 @@ impl Experiment {
                 out.plain(1, "start", process_ref(process));
                 out.plain(1, "hosts", self.host_set(hosts));
             }
+            Action::Stop(hosts, model) => {
+                out.text(1, "stop", model);
+                out.plain(1, "hosts", self.host_set(hosts));
+            }
             Action::Signal(hosts, process, signal) => {
                 out.plain(1, "signal", signal);
                 out.plain(1, "hosts", self.host_set(hosts));
@@ -132,9 +136,7 @@ fn path_change(out: &mut Writer, change: &PathChange) {
     if let Some(loss) = change.loss {
         out.plain(1, "packet_loss", loss);
     }
-    if let Some(rate) = change.rate {
-        out.plain(1, "rate", rate.map_or("unlimited".to_owned(), format_bandwidth));
-    }
+    super::line::change(out, 1, &change.line);
 }
 
 fn process_ref(process: &ProcessRef) -> String {

@@ -74,8 +74,10 @@ pub(super) fn model(out: &mut Writer, model: &Model) {
     };
     let name = if spec.name == kind { String::new() } else { format!(", name: {}", quoted(&spec.name)) };
     out.plain(2, "- model", format_args!("{{ type: {kind}{name}, {} }}", keys.0.join(", ")));
-    if model.start_time != SimTime::ZERO {
-        out.plain(3, "start_time", time(model.start_time));
+    match model.start_time {
+        SimTime::ZERO => {}
+        SimTime::MAX => out.plain(3, "start_time", "never"),
+        start => out.plain(3, "start_time", time(start)),
     }
     if let Some(shutdown) = model.shutdown_time {
         out.plain(3, "shutdown_time", time(shutdown));

@@ -1,10 +1,11 @@
 //! Sections `switches`, `routers` and `links` as YAML.
 
+use super::line::line;
 use super::{Writer, quoted};
 use crate::model::Experiment;
-use crate::topology::{Interface, Line, Routing, StaticRoute};
-use belljar_net::QueueConfig;
-use belljar_net::units::{format_bandwidth, format_duration};
+use crate::topology::{Interface, Routing, StaticRoute};
+use belljar_net::routes::Ip;
+use belljar_net::units::format_duration;
 
 impl Experiment {
     pub(super) fn topology(&self, out: &mut Writer) {
@@ -29,6 +30,7 @@ impl Experiment {
             out.section(0, "host_option_defaults");
             out.plain(1, "pcap_enabled", topology.pcap_enabled);
             out.plain(1, "pcap_capture_size", format_args!("{} B", topology.pcap_capture_size));
+            super::capture_filter(out, 1, &topology.pcap_filter);
             out.section(0, "links");
         }
         for link in &topology.links {
@@ -50,23 +52,6 @@ impl Experiment {
     }
 }
 
-fn line(out: &mut Writer, level: usize, line: &Line) {
-    out.plain(level, "rate", line.rate.map_or("unlimited".to_owned(), format_bandwidth));
-    out.plain(level, "latency", format_duration(line.latency));
-    out.plain(level, "jitter", format_duration(line.jitter));
-    out.plain(level, "packet_loss", line.loss);
-    match line.queue {
-        QueueConfig::Packets(n) => out.plain(level, "queue", format_args!("{{ packets: {n} }}")),
-        QueueConfig::Bytes(n) => out.plain(level, "queue", format_args!("{{ bytes: {n} B }}")),
-        QueueConfig::Codel { packets, codel } => {
-            let (target, interval) = (format_duration(codel.target), format_duration(codel.interval));
-            let codel = format!("{{ packets: {packets}, target: {target}, interval: {interval} }}");
-            out.plain(level, "queue", format_args!("{{ codel: {codel} }}"));
-        }
-    }
-    out.plain(level, "overhead", format_args!("{} B", line.overhead));
-}
-
 /// What a host or router says of its interfaces.
 pub(super) fn interfaces(out: &mut Writer, interfaces: &[Interface]) {
     if !interfaces.is_empty() {
@@ -74,8 +59,14 @@ pub(super) fn interfaces(out: &mut Writer, interfaces: &[Interface]) {
     }
     for interface in interfaces {
         out.section(3, &quoted(&interface.name));
-        let addresses: Vec<String> = interface.addresses.iter().map(|own| own.to_string()).collect();
+        let v4 = interface.addresses.iter().map(|own| own.to_string());
+        let v6 = interface.addresses6.iter().map(|own| quoted(&own.to_string()));
+        let slaac = interface.slaac.then(|| "slaac".to_owned());
+        let addresses: Vec<String> = v4.chain(v6).chain(slaac).collect();
         out.plain(4, "addresses", format_args!("[{}]", addresses.join(", ")));
+        if interface.advertise {
+            out.plain(4, "advertise", "true");
+        }
         if let Some([a, b, c, d, e, f]) = interface.mac {
             let mac = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
             out.text(4, "mac", &mac);
@@ -86,18 +77,23 @@ pub(super) fn interfaces(out: &mut Writer, interfaces: &[Interface]) {
 /// Where its routes come from.
 pub(super) fn routing(out: &mut Writer, routing: &Routing, interfaces: &[Interface]) {
     out.plain(2, "routing", if routing.computed { "shortest_path" } else { "static" });
-    if !routing.routes.is_empty() {
+    if !routing.routes.is_empty() || !routing.routes6.is_empty() {
         out.section(2, "routes");
     }
-    for StaticRoute { to, via, device, metric } in &routing.routes {
-        out.plain(2, "- to", to);
-        let via: Vec<String> = via.iter().map(|ip| ip.to_string()).collect();
-        if !via.is_empty() {
-            out.plain(3, "via", format_args!("[{}]", via.join(", ")));
-        }
-        if let Some(device) = device {
-            out.text(3, "dev", &interfaces[*device].name);
-        }
-        out.plain(3, "metric", metric);
+    routing.routes.iter().for_each(|each| route(out, each, interfaces));
+    routing.routes6.iter().for_each(|each| route(out, each, interfaces));
+}
+
+fn route<A: Ip>(out: &mut Writer, route: &StaticRoute<A>, interfaces: &[Interface]) {
+    let StaticRoute { to, via, device, metric } = route;
+    // What leads to everywhere names its family by its next hop, or by its prefix.
+    out.text(2, "- to", &to.to_string());
+    let via: Vec<String> = via.iter().map(|ip| quoted(&ip.to_string())).collect();
+    if !via.is_empty() {
+        out.plain(3, "via", format_args!("[{}]", via.join(", ")));
     }
+    if let Some(device) = device {
+        out.text(3, "dev", &interfaces[*device].name);
+    }
+    out.plain(3, "metric", metric);
 }

@@ -1,22 +1,37 @@
 //! Section `events`.
 
 use super::events_values::{
-    drift, host_set, node_set, on_graph, probability, process_ref, signed_time, target,
+    drift, host_set, model_ref, node_set, on_graph, probability, process_ref, runs_programs, signed_time,
+    startable, target,
 };
 use super::process::signal;
 use crate::error::Problem;
-use crate::events::{Action, Event, HostSet, PathChange, ProcessRef, Target, When};
+use crate::events::{Action, Event, HostSet, LineChange, PathChange, ProcessRef, Target, When};
 use crate::model::{Host, Network};
 use crate::topology::Topology;
 use crate::yaml::{Node, Section, Style, Value, section};
 use belljar_base::{SimDuration, SimTime};
+use belljar_net::Loss;
 use std::rc::Rc;
 
 /// What happens and what else its entry may say.
 const ACTIONS: &[(&str, &[&str])] = &[
     ("link_down", &[]),
     ("link_up", &[]),
-    ("link_change", &["latency", "jitter", "packet_loss", "rate"]),
+    (
+        "link_change",
+        &[
+            "latency",
+            "jitter",
+            "packet_loss",
+            "rate",
+            "reordering",
+            "duplication",
+            "corruption",
+            "queue",
+            "token_bucket",
+        ],
+    ),
     ("link_reset", &[]),
     ("partition", &[]),
     ("heal", &[]),
@@ -26,6 +41,7 @@ const ACTIONS: &[(&str, &[&str])] = &[
     ("dns_down", &[]),
     ("dns_up", &[]),
     ("start", &["hosts"]),
+    ("stop", &["hosts"]),
     ("signal", &["hosts", "process"]),
     ("clock", &["step", "drift_ppm"]),
 ];
@@ -84,7 +100,7 @@ fn event(node: &Rc<Node>, world: &World) -> Result<Event, Problem> {
         if lasting == Some(SimDuration::ZERO) {
             return Err(node.problem("'for' must not be 0"));
         }
-        if matches!(name, "link_up" | "link_reset" | "heal" | "restart" | "dns_up" | "start" | "signal") {
+        if matches!(name, "link_up" | "link_reset" | "heal" | "restart" | "dns_up" | "signal") {
             return Err(node
                 .problem(format!("'{name}' cannot be undone after a time"))
                 .help("leave out 'for'; it goes with what brings a fault"));
@@ -93,6 +109,13 @@ fn event(node: &Rc<Node>, world: &World) -> Result<Event, Problem> {
     let action = action(name, &s, world)?;
     if let (Action::Clock { step_ns: Some(_), .. }, Some(node)) = (&action, s.get("for")) {
         return Err(node.problem("a step of the clock cannot be undone after a time").help("step it back"));
+    }
+    if let (Action::Start(hosts, process), Some(node)) = (&action, s.get("for"))
+        && runs_programs(hosts, process, world)
+    {
+        return Err(node
+            .problem("only models can be started for a time")
+            .help("end a program by an event 'signal', or its 'shutdown_time'"));
     }
     let own_name = s.read("name", section::string)?.map(str::to_owned);
     Ok(Event { name: own_name, when, lasting, action })
@@ -161,7 +184,7 @@ fn action(name: &str, s: &Section, world: &World) -> Result<Action, Problem> {
         "link_reset" => Action::Reset(target(value, name, world)?),
         "link_change" => {
             let target = target(value, name, world)?;
-            let change = path_change(s, &target)?;
+            let change = path_change(s, &target, world)?;
             Action::Change(target, change)
         }
         "partition" => Action::Partition(groups(value, world)?),
@@ -188,8 +211,13 @@ fn action(name: &str, s: &Section, world: &World) -> Result<Action, Problem> {
         "restart" => Action::Restart(hosts(value, name)?),
         "start" => {
             let hosts = hosts(s.required("hosts", "hosts: alice")?, "hosts")?;
-            let process = process_ref(value, name, &hosts, world)?;
+            let process = startable(value, &hosts, world)?;
             Action::Start(hosts, process)
+        }
+        "stop" => {
+            let hosts = hosts(s.required("hosts", "hosts: alice")?, "hosts")?;
+            let model = model_ref(value, &hosts, world)?;
+            Action::Stop(hosts, model)
         }
         "signal" => {
             let number = signal(value, name)?;
@@ -211,17 +239,40 @@ fn action(name: &str, s: &Section, world: &World) -> Result<Action, Problem> {
     })
 }
 
-fn path_change(s: &Section, target: &Target) -> Result<PathChange, Problem> {
+fn path_change(s: &Section, target: &Target, world: &World) -> Result<PathChange, Problem> {
     let change = PathChange {
         latency: s.read("latency", section::duration)?.map(|latency| latency.max(SimDuration::from_nanos(1))),
         jitter: s.read("jitter", section::duration)?,
-        loss: s.read("packet_loss", probability)?,
-        rate: s.read("rate", super::links::rate)?,
+        loss: None,
+        line: Box::new(super::links::line_change(s)?),
     };
-    if let (Some(node), false) = (s.get("rate"), matches!(target, Target::Links { .. })) {
-        return Err(node
-            .problem("only links have a rate")
-            .help("the event 'bandwidth' changes that of hosts on the graph"));
+    let change = match (target, change.line.loss) {
+        (Target::Links { links, .. }, _) => {
+            if let (Some(Some(bucket)), Some(node)) = (&change.line.token_bucket, s.get("token_bucket")) {
+                let mtu = links.iter().map(|n| world.topology.links[*n].mtu).max().unwrap_or(0);
+                super::links::check_burst(node, bucket, mtu)?;
+            }
+            change
+        }
+        (_, Some(Loss::Independent(loss))) => PathChange {
+            loss: Some(loss),
+            line: Box::new(LineChange { loss: None, ..*change.line }),
+            ..change
+        },
+        _ => change,
+    };
+    if *change.line != LineChange::default() && !matches!(target, Target::Links { .. }) {
+        const KEYS: [&str; 7] =
+            ["rate", "reordering", "duplication", "corruption", "queue", "token_bucket", "packet_loss"];
+        let entry = KEYS.iter().find_map(|key| s.entry(key)).expect("one of them has changed it");
+        let help = match entry.key.as_str() {
+            "rate" => "the event 'bandwidth' changes that of hosts on the graph",
+            "packet_loss" => "on the graph it is a number from 0 to 1",
+            _ => "name a link, such as link_change: { link: NAME }",
+        };
+        return Err(
+            Problem::at(entry.key_span, format!("only links can have this '{}'", entry.key)).help(help)
+        );
     }
     if change == PathChange::default() {
         return Err(Problem::at(s.span, "this event changes nothing about the link")

@@ -3,6 +3,7 @@
 use super::events::World;
 use crate::error::Problem;
 use crate::events::{ClockSettings, HostSet, ProcessRef, Target};
+use crate::model::Host;
 use crate::yaml::{Node, Section, Style, Value, section};
 use belljar_base::HostId;
 use belljar_net::suggest::nearest;
@@ -203,30 +204,89 @@ pub(super) fn process_ref(
     hosts: &HostSet,
     world: &World,
 ) -> Result<ProcessRef, Problem> {
-    let text = section::string(node, key)?;
-    let is_plain = matches!(&node.value, Value::Scalar(s) if s.style == Style::Plain);
-    let process = match text.parse::<usize>() {
-        Ok(number) if is_plain => ProcessRef::Number(number),
-        _ => ProcessRef::Program(text.to_owned()),
+    let process = place_or_name(node, key)?;
+    let has = |host: &Host| host.processes_like(&process).next().is_some();
+    each_has(node, &process, hosts, world, false, has)?;
+    Ok(process)
+}
+
+/// The same, or the name of a model.
+pub(super) fn startable(node: &Node, hosts: &HostSet, world: &World) -> Result<ProcessRef, Problem> {
+    let process = place_or_name(node, "start")?;
+    let has = |host: &Host| {
+        let model =
+            matches!(&process, ProcessRef::Program(name) if host.models_called(name).next().is_some());
+        model || host.processes_like(&process).next().is_some()
     };
-    for (index, host) in world.hosts.iter().enumerate().filter(|(n, _)| hosts.may_hold(HostId(*n as u32))) {
-        if host.processes_like(&process).next().is_some() {
+    each_has(node, &process, hosts, world, true, has)?;
+    Ok(process)
+}
+
+/// The name of a model that each host must have.
+pub(super) fn model_ref(node: &Node, hosts: &HostSet, world: &World) -> Result<String, Problem> {
+    let name = section::string(node, "stop")?.to_owned();
+    for (_, host) in of(hosts, world) {
+        if host.models_called(&name).next().is_some() {
             continue;
         }
-        let name = &world.hosts[index].name;
-        let programs: Vec<String> = host.processes.iter().map(|p| p.program_name()).collect();
-        let message = match process {
-            ProcessRef::Number(number) => format!("host '{name}' has no process {number}"),
-            ProcessRef::Program(_) => format!("host '{name}' runs no program '{text}'"),
-        };
-        let help = match nearest(text, programs.iter().map(String::as_str)) {
-            _ if programs.is_empty() => "it has no processes".to_owned(),
+        let problem = node.problem(format!("host '{}' has no model '{name}'", host.name));
+        let models = host.models.iter().map(|model| model.spec.name.as_str());
+        let help = match nearest(&name, models.clone()) {
             Some(near) => format!("did you mean '{near}'?"),
-            None => format!("it runs {}; numbers count from 0", programs.join(", ")),
+            None if host.processes.iter().any(|process| process.program_name() == name) => {
+                "that is a program: end it by { signal: SIGTERM }".to_owned()
+            }
+            None if host.models.is_empty() => "it has no models".to_owned(),
+            None => format!("it has {}", models.collect::<Vec<_>>().join(", ")),
         };
-        return Err(node.problem(message).help(help));
+        return Err(problem.help(help));
     }
-    Ok(process)
+    Ok(name)
+}
+
+/// Whether any of these hosts has a program that is meant.
+pub(super) fn runs_programs(hosts: &HostSet, process: &ProcessRef, world: &World) -> bool {
+    of(hosts, world).any(|(_, host)| host.processes_like(process).next().is_some())
+}
+
+fn place_or_name(node: &Node, key: &str) -> Result<ProcessRef, Problem> {
+    let text = section::string(node, key)?;
+    let is_plain = matches!(&node.value, Value::Scalar(s) if s.style == Style::Plain);
+    Ok(match text.parse::<usize>() {
+        Ok(number) if is_plain => ProcessRef::Number(number),
+        _ => ProcessRef::Program(text.to_owned()),
+    })
+}
+
+/// The hosts of a set, with their places.
+fn of<'a>(hosts: &'a HostSet, world: &'a World) -> impl Iterator<Item = (usize, &'a Host)> {
+    world.hosts.iter().enumerate().filter(|(n, _)| hosts.may_hold(HostId(*n as u32)))
+}
+
+fn each_has(
+    node: &Node,
+    process: &ProcessRef,
+    hosts: &HostSet,
+    world: &World,
+    models: bool,
+    has: impl Fn(&Host) -> bool,
+) -> Result<(), Problem> {
+    let Some((_, host)) = of(hosts, world).find(|(_, host)| !has(host)) else { return Ok(()) };
+    let name = &host.name;
+    let (text, message) = match process {
+        ProcessRef::Number(number) => (number.to_string(), format!("host '{name}' has no process {number}")),
+        ProcessRef::Program(text) => (text.clone(), format!("host '{name}' runs no program '{text}'")),
+    };
+    let mut known: Vec<String> = host.processes.iter().map(|p| p.program_name()).collect();
+    if models {
+        known.extend(host.models.iter().map(|model| model.spec.name.clone()));
+    }
+    let help = match nearest(&text, known.iter().map(String::as_str)) {
+        _ if known.is_empty() => "it has no processes".to_owned(),
+        Some(near) => format!("did you mean '{near}'?"),
+        None => format!("it runs {}; numbers count from 0", known.join(", ")),
+    };
+    Err(node.problem(message).help(help))
 }
 
 pub(super) fn probability(node: &Node, key: &str) -> Result<f64, Problem> {

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 
-const KEYS: &[&str] = &["start_date", "placement", "dns", "metrics"];
+const KEYS: &[&str] = &["start_date", "placement", "dns", "metrics", "ipv6"];
 const DNS_KEYS: &[&str] = &["address", "records"];
 const METRICS_KEYS: &[&str] = &["interval"];
 
@@ -23,6 +23,7 @@ pub(super) fn read(node: &Node) -> Result<Extensions, Problem> {
     let mut result = Extensions::default();
     s.read("start_date", start_date)?.inspect(|v| result.start_date = *v);
     s.read("placement", |n, k| section::choice(n, k, Placement::NAMES))?.inspect(|v| result.placement = *v);
+    s.read("ipv6", section::boolean)?.inspect(|v| result.ipv6 = *v);
     if let Some(node) = s.get("dns") {
         dns(node, &mut result)?;
     }

@@ -1,6 +1,6 @@
 //! Section `hosts` and the options of hosts.
 
-use super::{events_values, links, models, process};
+use super::{captures, events_values, links, models, process};
 use crate::Surroundings;
 use crate::error::{Problem, Span};
 use crate::events::ClockSettings;
@@ -8,13 +8,25 @@ use crate::model::{Host, HostOptions, LogLevel, Model, Network, Placement, Proce
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Entry, Node, Section};
 use belljar_base::{Map, Set};
+use belljar_linux_abi::sysctl;
+use belljar_net::suggest::nearest;
 use belljar_net::{AddressError, Addresses, Graph, NodeIndex};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Component, PathBuf};
 
-pub(super) const HOST_KEYS: &[&str] =
-    &["network_node_id", "ip_addr", "bandwidth_up", "bandwidth_down", "host_options", "clock", "processes"];
-const OPTION_KEYS: &[&str] = &["log_level", "pcap_enabled", "pcap_capture_size", "shared"];
+pub(super) const HOST_KEYS: &[&str] = &[
+    "network_node_id",
+    "ip_addr",
+    "ip6_addr",
+    "ipv6",
+    "bandwidth_up",
+    "bandwidth_down",
+    "host_options",
+    "clock",
+    "processes",
+];
+const OPTION_KEYS: &[&str] =
+    &["log_level", "pcap_enabled", "pcap_capture_size", "pcap_filter", "shared", "sysctls", "queue"];
 
 /// What reading a host needs to know besides its own text.
 pub(super) struct Context<'a> {
@@ -24,6 +36,7 @@ pub(super) struct Context<'a> {
     pub(super) linked: &'a Set<String>,
     pub(super) defaults: HostOptions,
     pub(super) placement: Placement,
+    pub(super) ipv6: bool,
     pub(super) name_server: Ipv4Addr,
     pub(super) around: &'a Surroundings,
 }
@@ -33,6 +46,8 @@ struct Draft<'a> {
     entry: &'a Entry,
     node: Option<NodeIndex>,
     address: Option<(&'a Node, Ipv4Addr)>,
+    ipv6: bool,
+    address6: Option<(&'a Node, Ipv6Addr)>,
     bandwidth_up: Option<u64>,
     bandwidth_down: Option<u64>,
     options: HostOptions,
@@ -60,13 +75,17 @@ pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem>
     drafts.sort_by(|a, b| a.entry.key.cmp(&b.entry.key));
     let wanted = drafts.iter().map(|d| (d.entry.key.as_str(), d.address.map(|(_, address)| address)));
     let addresses = Addresses::assign(wanted).map_err(|error| address_problem(&drafts, error))?;
-    let mut hosts: Vec<Host> = drafts
+    let addresses6 = assign6(&drafts, &addresses)?;
+    let hosts: Vec<Host> = drafts
         .into_iter()
         .zip(addresses.iter())
-        .map(|(draft, (_, name, address))| Host {
+        .zip(addresses6)
+        .map(|((draft, (_, name, address)), address6)| Host {
             name: name.to_owned(),
             node: draft.node,
             address,
+            ipv6: draft.ipv6,
+            address6,
             bandwidth_up: draft.bandwidth_up,
             bandwidth_down: draft.bandwidth_down,
             options: draft.options,
@@ -78,7 +97,6 @@ pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem>
             forwarding: false,
         })
         .collect();
-    models::resolve(&mut hosts);
     Ok(hosts)
 }
 
@@ -107,7 +125,8 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
         (None, None) => None,
     };
     if in_graph.is_none()
-        && let Some(entry) = ["ip_addr", "bandwidth_up", "bandwidth_down"].iter().find_map(|key| s.entry(key))
+        && let Some(entry) =
+            ["ip_addr", "ip6_addr", "bandwidth_up", "bandwidth_down"].iter().find_map(|key| s.entry(key))
     {
         return Err(Problem::at(
             entry.key_span,
@@ -116,6 +135,20 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
         .help("give addresses under 'interfaces' and rates to links"));
     }
     let address = s.read("ip_addr", |n, k| address(n, k).map(|a| (n, a)))?;
+    let ipv6 = match s.get("ipv6") {
+        Some(node) => {
+            let on = section::boolean(node, "ipv6")?;
+            if on && !context.ipv6 {
+                return Err(ipv6_is_off(node, &format!("{place} cannot have IPv6")));
+            }
+            on
+        }
+        None => context.ipv6,
+    };
+    let address6 = s.read("ip6_addr", |n, k| address6(n, k, &place).map(|a| (n, a)))?;
+    if let Some((node, _)) = address6.filter(|_| !ipv6) {
+        return Err(ipv6_is_off(node, &format!("{place} cannot have an IPv6 address")));
+    }
     let options = match s.get("host_options") {
         Some(own) => options(own, "host_options", &context.defaults)?,
         None => context.defaults.clone(),
@@ -137,7 +170,19 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
         }
     }
     let clock = s.read("clock", events_values::clock)?.unwrap_or_default();
-    Ok(Draft { entry, node, address, bandwidth_up, bandwidth_down, options, clock, processes, models })
+    Ok(Draft {
+        entry,
+        node,
+        address,
+        ipv6,
+        address6,
+        bandwidth_up,
+        bandwidth_down,
+        options,
+        clock,
+        processes,
+        models,
+    })
 }
 
 /// hostname(7): letters, digits, hyphens and dots; labels of 1 to 63 characters, 253 in all. Capital
@@ -199,6 +244,46 @@ pub(super) fn address(node: &Node, key: &str) -> Result<Ipv4Addr, Problem> {
     })
 }
 
+/// IPv6 is wanted where it is off.
+pub(super) fn ipv6_is_off(node: &Node, what: &str) -> Problem {
+    node.problem(format!("{what}: IPv6 is off")).help("switch it on: belljar: { ipv6: true }")
+}
+
+fn address6(node: &Node, key: &str, place: &str) -> Result<Ipv6Addr, Problem> {
+    let text = section::string(node, key)?;
+    let address = text.parse().map_err(|_| {
+        node.problem(format!("'{text}' is not an IPv6 address")).help("write it such as 2001:db8::5")
+    })?;
+    match belljar_net::addresses::unusable_kind6(address) {
+        None => Ok(address),
+        Some(kind) => Err(node
+            .problem(format!("{place} cannot have the address {address}: it is {kind}"))
+            .help("use an address such as 2001:db8::5, or leave 'ip6_addr' out to have one assigned")),
+    }
+}
+
+/// The IPv6 addresses of hosts on the graph: their own, or what follows from their IPv4 address.
+fn assign6(drafts: &[Draft], addresses: &Addresses) -> Result<Vec<Option<Ipv6Addr>>, Problem> {
+    let mut owners: Map<Ipv6Addr, &str> = Map::new();
+    let mut all = Vec::with_capacity(drafts.len());
+    for (draft, (_, name, v4)) in drafts.iter().zip(addresses.iter()) {
+        if !draft.ipv6 || draft.node.is_none() {
+            all.push(None);
+            continue;
+        }
+        let own = draft.address6.map_or(belljar_net::addresses::automatic6(v4), |(_, own)| own);
+        all.push(Some(own));
+        if let Some(first) = owners.insert(own, name) {
+            let message = format!("hosts '{first}' and '{name}' both have the address {own}");
+            let given = |name: &str| drafts.iter().find(|d| d.entry.key == name).and_then(|d| d.address6);
+            let at = given(name).or(given(first));
+            let problem = at.map_or(Problem::whole_file(message.clone()), |(node, _)| node.problem(message));
+            return Err(problem.help("use another address, or leave 'ip6_addr' out to have one assigned"));
+        }
+    }
+    Ok(all)
+}
+
 fn bandwidth(s: &Section, key: &str, of_node: Option<u64>, id: u32) -> Result<Option<u64>, Problem> {
     match s.get(key) {
         Some(node) if section::string(node, key).is_ok_and(|text| text == "unlimited") => Ok(None),
@@ -220,11 +305,37 @@ pub(super) fn options(node: &Node, name: &str, defaults: &HostOptions) -> Result
     s.read_nullable("log_level", level)?.inspect(|v| options.log_level = *v);
     s.read("pcap_enabled", section::boolean)?.inspect(|v| options.pcap_enabled = *v);
     s.read("pcap_capture_size", section::bytes)?.inspect(|v| options.pcap_capture_size = *v);
+    s.read("pcap_filter", captures::read)?.inspect(|v| options.pcap_filter = v.clone());
     if let Some(node) = s.get("shared") {
         let paths = section::list(node, "shared")?.iter().map(|item| shared_directory(item));
         options.shared = paths.collect::<Result<_, _>>()?;
     }
+    s.read("queue", |node, _| links::queue(node))?.inspect(|v| options.queue = v.clone());
+    if let Some(node) = s.get("sysctls") {
+        for entry in mapping(node, "sysctls")? {
+            options.sysctls.insert(entry.key.clone(), sysctl(entry)?);
+        }
+    }
     Ok(options)
+}
+
+/// A setting of a host's kernel: its value as a file below `/proc/sys` shows it.
+fn sysctl(entry: &Entry) -> Result<String, Problem> {
+    let Some(values) = sysctl::values(&entry.key) else {
+        let problem = Problem::at(entry.key_span, format!("hosts have no setting '{}'", entry.key));
+        return Err(match nearest(&entry.key, sysctl::SETTINGS.iter().map(|(name, _)| *name)) {
+            Some(near) => problem.help(format!("did you mean '{near}'?")),
+            None => problem.help("write a name as sysctl(8) does, such as net.ipv4.tcp_congestion_control"),
+        });
+    };
+    let text = section::string(&entry.value, &entry.key)?.trim();
+    match values.take(text) {
+        true => Ok(text.to_owned()),
+        false => Err(entry
+            .value
+            .problem(format!("'{}' does not take '{text}'", entry.key))
+            .help(format!("it takes {values}"))),
+    }
 }
 
 /// A directory of the machine that hosts write to as it is.

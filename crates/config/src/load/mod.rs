@@ -1,5 +1,6 @@
 //! From the tree of an experiment file to an [`Experiment`], one file per section.
 
+mod captures;
 mod events;
 mod events_values;
 mod experimental;
@@ -121,6 +122,8 @@ impl Experiment {
             name: "host".to_owned(),
             node: Some(NodeIndex(0)),
             address: Ipv4Addr::new(11, 0, 0, 1),
+            ipv6: false,
+            address6: None,
             bandwidth_up: None,
             bandwidth_down: None,
             options: HostOptions::default(),
@@ -176,6 +179,7 @@ fn experiment(source: &Source, around: &Surroundings, settings: &[Setting]) -> R
         network: has_graph.then_some(&network),
         linked: &linked,
         defaults,
+        ipv6: belljar.ipv6,
         placement: belljar.placement,
         name_server,
         around,
@@ -184,7 +188,9 @@ fn experiment(source: &Source, around: &Surroundings, settings: &[Setting]) -> R
         file.required("hosts", "hosts: { alice: { network_node_id: 0, processes: [] } }")?,
         &context,
     )?;
-    let topology = links::read(&file, &mut hosts, &context.defaults)?;
+    let topology = links::read(&file, &mut hosts, &context.defaults, belljar.ipv6)?;
+    // Only now has every host its address.
+    models::resolve(&mut hosts);
     if let Some(host) = hosts.iter().find(|host| host.address == belljar.dns_address) {
         let message = format!("host '{}' has the name server's address {}", host.name, host.address);
         return Err(Problem::whole_file(message)
@@ -204,7 +210,9 @@ fn experiment(source: &Source, around: &Surroundings, settings: &[Setting]) -> R
         }
     }
     notes.extend(unreachable(&hosts, &network));
-    Ok(Experiment { general, network, hosts, topology, experimental, belljar, events, notes })
+    let experiment = Experiment { general, network, hosts, topology, experimental, belljar, events, notes };
+    captures::check(&file, &experiment)?;
+    Ok(experiment)
 }
 
 /// A note about hosts that cannot talk to each other, if there are any.

@@ -1,5 +1,6 @@
 //! A traffic model of a host: an item of `processes` with `model` in place of `path`.
 
+use super::process;
 use crate::error::Problem;
 use crate::model::{Host, Model};
 use crate::yaml::section::{self, mapping};
@@ -49,16 +50,8 @@ pub(super) fn read(node: &Node, host: &str, hosts: &Hosts) -> Result<Model, Prob
     }
     let s = Section::new(node, &place, KEYS, false)?;
     let spec = spec(s.required("model", "model: { type: sink, port: 5001 }")?, hosts)?;
-    let start_time = s.read("start_time", section::time)?.unwrap_or(SimTime::ZERO);
-    let shutdown_time = s.read("shutdown_time", section::time)?;
-    if let Some(shutdown) = shutdown_time
-        && shutdown <= start_time
-        && let Some(node) = s.get("shutdown_time")
-    {
-        let message =
-            format!("'shutdown_time' ({shutdown} s) must be later than 'start_time' ({start_time} s)");
-        return Err(node.problem(message).help("both count from the start of the simulation"));
-    }
+    let start_time = s.read("start_time", process::start_time)?.unwrap_or(SimTime::ZERO);
+    let shutdown_time = process::shutdown_time(&s, start_time)?;
     Ok(Model { spec: Arc::new(spec), start_time, shutdown_time })
 }
 

@@ -23,6 +23,18 @@ const KEYS: &[&str] = &[
     "placement",
 ];
 
+/// When what starts at `start_time` is shut down, if it is.
+pub(super) fn shutdown_time(s: &Section<'_>, start_time: SimTime) -> Result<Option<SimTime>, Problem> {
+    let Some(node) = s.get("shutdown_time") else { return Ok(None) };
+    let shutdown = section::time(node, "shutdown_time")?;
+    if shutdown <= start_time {
+        let message =
+            format!("'shutdown_time' ({shutdown} s) must be later than 'start_time' ({start_time} s)");
+        return Err(node.problem(message).help("both count from the start of the simulation"));
+    }
+    Ok(Some(shutdown))
+}
+
 pub(super) fn read(
     node: &Node,
     host: &str,
@@ -38,15 +50,7 @@ pub(super) fn read(
     let path =
         around.program(written).map_err(|(message, help)| path_node.problem(message).maybe_help(help))?;
     let start_time = s.read("start_time", start_time)?.unwrap_or(SimTime::ZERO);
-    let shutdown_time = s.read("shutdown_time", section::time)?;
-    if let Some(shutdown) = shutdown_time
-        && shutdown <= start_time
-        && let Some(node) = s.get("shutdown_time")
-    {
-        let message =
-            format!("'shutdown_time' ({shutdown} s) must be later than 'start_time' ({start_time} s)");
-        return Err(node.problem(message).help("both count from the start of the simulation"));
-    }
+    let shutdown_time = shutdown_time(&s, start_time)?;
     let arg0 = match s.read("arg0", text)? {
         Some(own) => own,
         None => around.expand(written).unwrap_or_default().to_string_lossy().into_owned(),
@@ -66,7 +70,7 @@ pub(super) fn read(
 }
 
 /// A time, or `never`: only an event starts the process.
-fn start_time(node: &Node, key: &str) -> Result<SimTime, Problem> {
+pub(super) fn start_time(node: &Node, key: &str) -> Result<SimTime, Problem> {
     match section::string(node, key) {
         Ok("never") => Ok(SimTime::MAX),
         _ => section::time(node, key),

@@ -54,7 +54,8 @@ impl Host {
         waits.then(|| self.machine.regs(thread.context).rax)
     }
 
-    /// Changes the registers of a thread. `EBUSY` while it waits in a call.
+    /// Changes the registers of a thread. `EBUSY` while it waits in a call, `EIO` for bases of FS and GS that are no
+    /// addresses of user space.
     pub fn debug_set_regs(&mut self, tid: i32, regs: &Regs) -> Result<(), Errno> {
         let thread = self.tids.get(&tid).ok_or(Errno::ESRCH)?;
         let thread = &self.threads[thread.0];
@@ -64,6 +65,9 @@ impl Host {
         }
         if thread.blocked_state().is_some() || thread.continuation.is_some() {
             return Err(Errno::EBUSY);
+        }
+        if !regs.has_proper_bases() {
+            return Err(Errno::EIO);
         }
         *self.machine.regs_mut(context) = *regs;
         Ok(())

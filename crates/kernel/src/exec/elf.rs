@@ -15,7 +15,9 @@ const ET_EXEC: u16 = 2;
 const ET_DYN: u16 = 3;
 const EM_X86_64: u16 = 62;
 const PT_LOAD: u32 = 1;
+const PT_DYNAMIC: u32 = 2;
 const PT_INTERP: u32 = 3;
+const PT_NOTE: u32 = 4;
 const PT_GNU_STACK: u32 = 0x6474_e551;
 
 /// Why a file cannot be executed.
@@ -87,17 +89,24 @@ pub struct Layout {
     pub segments: Vec<Segment>,
     /// Where in the file the interpreter's path lies.
     pub interpreter: Option<Range<u64>>,
+    /// Where in the file the dynamic section lies.
+    pub dynamic: Option<Range<u64>>,
+    /// Where in the file the first notes lie.
+    pub notes: Option<Range<u64>>,
     /// `PT_GNU_STACK` asks for an executable stack.
     pub executable_stack: bool,
 }
 
-fn u16_at(data: &[u8], at: usize) -> u16 {
+/// A little-endian number in a header.
+pub fn u16_at(data: &[u8], at: usize) -> u16 {
     u16::from_le_bytes(data[at..at + 2].try_into().expect("two bytes"))
 }
-fn u32_at(data: &[u8], at: usize) -> u32 {
+/// A little-endian number in a header.
+pub fn u32_at(data: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(data[at..at + 4].try_into().expect("four bytes"))
 }
-fn u64_at(data: &[u8], at: usize) -> u64 {
+/// A little-endian number in a header.
+pub fn u64_at(data: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(data[at..at + 8].try_into().expect("eight bytes"))
 }
 
@@ -163,6 +172,10 @@ impl Layout {
                         end.ok_or(ElfError::Malformed("its interpreter's name lies outside the file"))?;
                     layout.interpreter = Some(offset..end);
                 }
+                PT_DYNAMIC => layout.dynamic = Some(offset..offset.saturating_add(file_size)),
+                PT_NOTE if layout.notes.is_none() => {
+                    layout.notes = Some(offset..offset.saturating_add(file_size));
+                }
                 PT_GNU_STACK => layout.executable_stack = flags & 1 != 0,
                 _ => {}
             }
@@ -184,6 +197,11 @@ impl Layout {
     pub fn align(&self) -> u64 {
         let asked = self.segments.iter().map(|s| s.align).filter(|a| a.is_power_of_two());
         asked.max().unwrap_or(0).clamp(0x1000, 1 << 30)
+    }
+    /// Where in the file what lies at `address` is, before relocation.
+    pub fn offset_of_address(&self, address: u64) -> Option<u64> {
+        let holder = self.segments.iter().find(|s| (s.vaddr..s.vaddr + s.file_size).contains(&address))?;
+        Some(holder.offset + (address - holder.vaddr))
     }
     /// Where the program headers lie in memory, before relocation.
     pub fn address_of_offset(&self, offset: u64) -> Option<u64> {

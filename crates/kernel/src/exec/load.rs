@@ -55,6 +55,8 @@ pub struct Image {
     pub(super) file: Executable,
     header: Header,
     layout: Layout,
+    /// See [`Host::needs_linux_layout`].
+    needs_linux_layout: bool,
 }
 
 /// A program about to run: what [`Host::map_program`] is given.
@@ -76,8 +78,6 @@ const MAX_STRINGS: usize = 2 << 20;
 const STACK_SIZE: u64 = 8 << 20;
 /// Unmapped pages below the stack, as Linux's `stack_guard_gap`.
 const STACK_GUARD: u64 = 1 << 20;
-/// Where a position-independent image starts in its slot.
-const IMAGE_OFFSET: u64 = 4 << 20;
 
 const AT_PHDR: u64 = 3;
 const AT_PHENT: u64 = 4;
@@ -113,7 +113,8 @@ impl Host {
             return Err(ElfError::Malformed("its program headers lie outside the file").into());
         }
         let layout = Layout::parse(&headers, file.size)?;
-        Ok(Image { file, header, layout })
+        let needs_linux_layout = self.needs_linux_layout(file.native, &start, &layout);
+        Ok(Image { file, header, layout, needs_linux_layout })
     }
 
     /// The path in an image's `PT_INTERP`, if it has one.
@@ -139,7 +140,11 @@ impl Host {
         if strings > MAX_STRINGS {
             return Err(ExecError::new(Errno::E2BIG, "its arguments and environment are too long"));
         }
-        let placement = self.processes[process.0].placement.unwrap_or(Placement::Near);
+        let placement = if program.image.needs_linux_layout {
+            Placement::Linux
+        } else {
+            self.processes[process.0].placement.unwrap_or(Placement::Near)
+        };
         let mm = self.create_mm(placement)?;
         match self.fill_mm(process, mm, program) {
             Ok(regs) => Ok((mm, regs)),
@@ -154,8 +159,9 @@ impl Host {
         let slot = (0..).find(|slot| !self.slots_in_use.contains_key(slot)).ok_or(Errno::ENOMEM)?;
         let space = self.machine.create_space(slot, placement)?;
         self.slots_in_use.insert(slot, 1);
-        let range = self.machine.space_range(space);
-        Ok(MmKey(self.spaces.insert(AddressSpace::new(space, slot, range))))
+        let mut mm = AddressSpace::new(space, slot, self.machine.space_range(space));
+        mm.as_on_linux = placement == Placement::Linux;
+        Ok(MmKey(self.spaces.insert(mm)))
     }
 
     fn fill_mm(&mut self, process: ProcessKey, mm: MmKey, program: &Program) -> Result<Regs, ExecError> {
@@ -223,19 +229,19 @@ impl Host {
     /// addresses it names to those it has.
     fn map_main_image(&mut self, mm: MmKey, image: &Image) -> Result<u64, ExecError> {
         let extent = image.layout.extent();
-        let range = self.mm(mm).range.clone();
+        let (space, as_on_linux) = (self.mm(mm).space, self.mm(mm).as_on_linux);
+        let image_base = self.machine.image_base(space);
         let heap;
         let bias = if image.header.fixed {
-            let space = self.mm(mm).space;
             self.machine.claim_fixed(space, extent.clone()).map_err(|errno| {
                 let reason = "it must be loaded at fixed addresses which are not there for programs (build it \
                               position-independent)";
                 ExecError::new(errno, reason)
             })?;
-            heap = range.start + IMAGE_OFFSET;
+            heap = if as_on_linux { extent.end } else { image_base };
             0
         } else {
-            let base = (range.start + IMAGE_OFFSET).next_multiple_of(image.layout.align());
+            let base = image_base.next_multiple_of(image.layout.align());
             heap = base + (extent.end - extent.start);
             base.wrapping_sub(extent.start)
         };

@@ -4,6 +4,7 @@
 //! space from it; this file joins the two for the experiment's processes and for `execve(2)`.
 
 mod elf;
+mod instrumented;
 mod load;
 mod prepare;
 mod script;
@@ -81,6 +82,7 @@ impl Host {
         let process = self.process(process);
         process.mm = Some(mm);
         process.exe = program.image.file.path.clone();
+        process.watched = 0;
         process.cmdline = joined(&program.args);
         process.environ = joined(&program.environment);
     }

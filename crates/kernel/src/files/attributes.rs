@@ -45,7 +45,7 @@ impl Host {
     }
     /// The attributes of an open file.
     pub(crate) fn file_attributes(&mut self, file: FileKey) -> Attributes {
-        if let Some(inode) = self.open(file).kind.inode() {
+        if let Some(inode) = self.open(file).kind.inode().or_else(|| self.fifo_inode(file)) {
             return self.inode_attributes(inode);
         }
         let (mode, number) = match &self.files.open[file.0].kind {
@@ -67,6 +67,11 @@ impl Host {
             allocated: 0,
         }
     }
+    /// The inode of an open FIFO.
+    fn fifo_inode(&mut self, file: FileKey) -> Option<InodeKey> {
+        let identity = self.pipe_of(file)?.fifo?.identity();
+        self.files.inodes.iter().find(|(_, inode)| inode.identity() == identity).map(|(n, _)| InodeKey(n))
+    }
     /// The links of a directory: its name, its own `.` and the `..` of the directories in it.
     fn directory_links(&mut self, key: InodeKey) -> u64 {
         if key != ROOT && self.inode(key).links.is_empty() {
@@ -87,19 +92,26 @@ impl Host {
             true => self.directory_links(key),
             false => 0,
         };
+        // Files of a disk are as long as what they say; those of /proc and /sys never are.
+        let made_up =
+            matches!(self.inode(key).node, Node::Virtual(_)) && !matches!(self.inode(key).device, PROC | SYS);
+        let made_up =
+            if made_up { self.virtual_content(key).map_or(0, |bytes| bytes.len() as u64) } else { 0 };
         let inode = self.inode(key);
         let (size, rdev) = match &inode.node {
             Node::Regular(content) => (content.size, 0),
+            Node::Virtual(_) => (made_up, 0),
             Node::Directory(_) if matches!(inode.device, PROC | SYS) => (0, 0),
             Node::Directory(_) => (BLOCK, 0),
             Node::Symlink { target, .. } => (target.len() as u64, 0),
             Node::Magic(_) => (64, 0),
             Node::Device(device) => (0, device.number()),
-            Node::Fifo | Node::Socket | Node::Virtual(_) => (0, 0),
+            Node::Fifo | Node::Socket => (0, 0),
         };
         let allocated = match &inode.node {
             Node::Regular(content) => content.extents.allocated(size),
             Node::Directory(_) => size,
+            Node::Virtual(_) => size.next_multiple_of(BLOCK),
             _ => 0,
         };
         let links = if inode.node.is_directory() {

@@ -2,7 +2,7 @@
 
 use super::FileKind;
 use crate::host::Host;
-use crate::ids::{FdTableKey, FileKey, ProcessKey};
+use crate::ids::{FdTableKey, FileKey, ProcessKey, ThreadKey};
 use belljar_linux_abi::{Errno, c};
 
 /// An open file description: shared by duplicated descriptors and by vfork children.
@@ -82,7 +82,46 @@ impl Host {
     }
     /// The open file behind a descriptor.
     pub(crate) fn file_of(&self, process: ProcessKey, fd: i32) -> Result<FileKey, Errno> {
-        self.fd_entry(process, fd).map(|entry| entry.file)
+        let of_caller = self.caller.and_then(|key| self.threads.get(key.0)).filter(|t| t.process == process);
+        if let Some(caller) = of_caller
+            && let Ok(at) = caller.held.binary_search_by_key(&fd, |(fd, _)| *fd)
+        {
+            return Ok(caller.held[at].1);
+        }
+        self.present_file_of(process, fd)
+    }
+    /// What is behind a descriptor now, even for a call that goes on: so do `poll(2)` and `select(2)` look again.
+    pub(crate) fn present_file_of(&self, process: ProcessKey, fd: i32) -> Result<FileKey, Errno> {
+        let file = self.fd_entry(process, fd)?.file;
+        if self.caller.and_then(|key| self.threads.get(key.0)).is_some_and(|t| t.process == process) {
+            self.looked_up.borrow_mut().push((fd, file));
+        }
+        Ok(file)
+    }
+    /// Keeps the files that a thread's call has looked up for the call to be continued with.
+    pub(crate) fn hold_files(&mut self, thread: ThreadKey) {
+        let looked_up = std::mem::take(self.looked_up.get_mut());
+        for (fd, file) in &looked_up {
+            let held = &mut self.threads[thread.0].held;
+            let (Ok(at) | Err(at)) = held.binary_search_by_key(fd, |(fd, _)| *fd);
+            let is_held = held[at..].iter().take_while(|(of, _)| of == fd).any(|(_, held)| held == file);
+            if !is_held && self.files.open.contains(file.0) {
+                held.insert(at, (*fd, *file));
+                self.retain_file(*file);
+            }
+        }
+        // The same room again next time.
+        *self.looked_up.get_mut() = looked_up;
+        self.looked_up.get_mut().clear();
+    }
+    /// Lets go of them.
+    pub(crate) fn let_files_go(&mut self, thread: ThreadKey) {
+        if self.threads[thread.0].held.is_empty() {
+            return;
+        }
+        for (_, file) in std::mem::take(&mut self.threads[thread.0].held) {
+            self.release_file(file);
+        }
     }
     /// A descriptor's entry.
     pub(crate) fn fd_entry(&self, process: ProcessKey, fd: i32) -> Result<FdEntry, Errno> {

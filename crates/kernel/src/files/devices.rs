@@ -21,6 +21,8 @@ pub enum Device {
     Tty,
     /// `/dev/ptmx`: each open makes a new pseudo-terminal.
     Ptmx,
+    /// `/dev/net/tun`: each open makes a new end of an interface.
+    NetTun,
     /// `/dev/pts/<n>`: its place in `Files::ptys` and its number.
     Pts(u32, u32),
     /// A device of the machine, by its number: there, but with no driver.
@@ -36,6 +38,7 @@ pub const DEVICES: &[(&str, Device)] = &[
     ("/dev/urandom", Device::Urandom),
     ("/dev/tty", Device::Tty),
     ("/dev/ptmx", Device::Ptmx),
+    ("/dev/net/tun", Device::NetTun),
 ];
 
 /// Bytes made at a time.
@@ -52,6 +55,7 @@ impl Device {
             Device::Urandom => 0x109,
             Device::Tty => 0x500,
             Device::Ptmx => 0x502,
+            Device::NetTun => 0xac8,
             Device::Pts(_, number) => 0x8800 + u64::from(number),
             Device::Absent(number) => number,
         }

@@ -12,11 +12,14 @@ impl Call<'_> {
     /// `ESPIPE` for an offset in something without positions.
     pub(crate) fn file_read(&mut self, file: FileKey, buffers: &Buffers, offset: Option<u64>) -> SysResult {
         let open = self.host.open(file);
-        if open.flags & c::O_PATH != 0 || !open.is_readable() {
+        if open.flags & c::O_PATH != 0 {
             return Err(Errno::EBADF);
         }
         if offset.is_some() && !open.kind.has_position() {
             return Err(Errno::ESPIPE);
+        }
+        if !open.is_readable() {
+            return Err(Errno::EBADF);
         }
         match open.kind.clone() {
             FileKind::Regular(inode) => regular::read(self, file, inode, buffers, offset),
@@ -30,6 +33,7 @@ impl Call<'_> {
             }
             FileKind::Socket(socket) => socket_io::read_socket(self, file, socket, buffers),
             FileKind::Inotify(n) => self.read_inotify(file, n, buffers),
+            FileKind::Tun { tun, .. } => self.read_tun(file, tun, buffers),
             FileKind::PtyMaster { pty, .. } => self.read_master(file, pty, buffers),
             FileKind::Terminal { pty, .. } => self.read_terminal(file, pty, buffers),
             FileKind::EventFd(n) => self.read_eventfd(file, n, buffers),
@@ -43,11 +47,14 @@ impl Call<'_> {
     /// [`file_read`](Self::file_read).
     pub(crate) fn file_write(&mut self, file: FileKey, buffers: &Buffers, offset: Option<u64>) -> SysResult {
         let open = self.host.open(file);
-        if open.flags & c::O_PATH != 0 || !open.is_writable() {
+        if open.flags & c::O_PATH != 0 {
             return Err(Errno::EBADF);
         }
         if offset.is_some() && !open.kind.has_position() {
             return Err(Errno::ESPIPE);
+        }
+        if !open.is_writable() {
+            return Err(Errno::EBADF);
         }
         match open.kind.clone() {
             FileKind::Regular(inode) => regular::write(self, file, inode, buffers, offset),
@@ -60,6 +67,7 @@ impl Call<'_> {
                 self.write_pipe(file, pipe, buffers)
             }
             FileKind::Socket(socket) => socket_io::write_socket(self, file, socket, buffers),
+            FileKind::Tun { tun, .. } => self.write_tun(tun, buffers),
             FileKind::PtyMaster { pty, .. } => self.write_master(file, pty, buffers),
             FileKind::Terminal { pty, .. } => self.write_terminal(file, pty, buffers),
             FileKind::EventFd(n) => self.write_eventfd(file, n, buffers),
@@ -90,6 +98,7 @@ impl Call<'_> {
             (FileKind::PtyMaster { .. } | FileKind::Terminal { .. }, _) => {
                 self.terminal_ioctl(file, request, argument)
             }
+            (FileKind::Tun { tun, .. }, _) => self.tun_ioctl(tun, request, argument),
             (FileKind::Socket(socket), _) => crate::net::socket_ioctl(self, socket, request, argument),
             _ => Err(Errno::ENOTTY),
         }
@@ -97,8 +106,19 @@ impl Call<'_> {
 }
 
 impl FileKind {
+    /// Whether `lseek(2)` succeeds without an effect (`noop_llseek`).
+    pub fn has_idle_position(&self) -> bool {
+        matches!(
+            self,
+            FileKind::Epoll(_)
+                | FileKind::EventFd(_)
+                | FileKind::TimerFd(_)
+                | FileKind::SignalFd(_)
+                | FileKind::Inotify(_)
+        )
+    }
     /// Whether reads and writes happen at a position: files of the tree do, streams do not.
     pub fn has_position(&self) -> bool {
-        self.inode().is_some() && !self.is_terminal()
+        self.inode().is_some() && !self.is_terminal() && !matches!(self, FileKind::Tun { .. })
     }
 }

@@ -59,6 +59,17 @@ impl Host {
     }
 }
 
+impl Host {
+    /// Adds one from within the kernel (`eventfd_signal`).
+    pub(crate) fn signal_eventfd(&mut self, file: FileKey) {
+        let FileKind::EventFd(n) = self.open(file).kind else { return };
+        let event = &mut self.files.eventfds[n];
+        event.add(1);
+        let queue = event.queue;
+        self.notify_events(queue, EPOLLIN);
+    }
+}
+
 impl Call<'_> {
     /// `read(2)`: eight bytes. `EINVAL` if there is no room for them.
     pub(crate) fn read_eventfd(&mut self, file: FileKey, n: usize, buffers: &Buffers) -> SysResult {
@@ -75,9 +86,9 @@ impl Call<'_> {
         self.scatter(buffers, &value.to_le_bytes())?;
         done(8)
     }
-    /// `write(2)`: adds eight bytes' value, and waits while the sum would not fit.
+    /// `write(2)`: adds the value of exactly eight bytes, and waits while the sum would not fit.
     pub(crate) fn write_eventfd(&mut self, file: FileKey, n: usize, buffers: &Buffers) -> SysResult {
-        if total_len(buffers) < 8 {
+        if total_len(buffers) != 8 {
             return Err(Errno::EINVAL);
         }
         let bytes = self.gather(buffers, 0, 8)?;

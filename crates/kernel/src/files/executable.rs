@@ -64,7 +64,7 @@ impl Host {
         &mut self,
         process: ProcessKey,
         fd: i32,
-        offset: u64,
+        (offset, len): (u64, u64),
         prot: Prot,
         shared: bool,
     ) -> Result<Option<MapSource>, Errno> {
@@ -81,6 +81,14 @@ impl Host {
         let inode = match &open.kind {
             FileKind::Regular(inode) => *inode,
             FileKind::Device { device: super::devices::Device::Zero, .. } => return Ok(None),
+            FileKind::Uring(n) if shared => {
+                let n = *n;
+                return self.uring_source(n, len, offset).map(Some);
+            }
+            FileKind::Socket(socket) if shared => {
+                let socket = *socket;
+                return self.packet_ring_source(socket, len, offset).map(Some);
+            }
             _ => return Err(Errno::ENODEV),
         };
         if may_write && let Some(content) = self.inode(inode).content_mut() {

@@ -15,6 +15,13 @@ pub struct Fifo {
     opening_writers: WaitQueueId,
 }
 
+impl Fifo {
+    /// The identity of its inode.
+    pub fn identity(&self) -> (u64, u64) {
+        self.identity
+    }
+}
+
 /// How an attempt to open a FIFO ends that did not fail.
 #[derive(Debug)]
 pub(crate) enum FifoOpen {

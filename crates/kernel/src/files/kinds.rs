@@ -51,12 +51,21 @@ pub enum FileKind {
     Inotify(usize),
     /// A process descriptor: its place in `Files::pidfds`.
     PidFd(usize),
+    /// An io_uring instance: its place in `Host::urings`.
+    Uring(usize),
     /// The master of a pseudo-terminal: its place in `Files::ptys`.
     PtyMaster {
         /// The inode of `/dev/ptmx`.
         inode: InodeKey,
         /// The pair.
         pty: usize,
+    },
+    /// A program's end of an interface: its place in `NetStack::tuns`.
+    Tun {
+        /// The inode of `/dev/net/tun`.
+        inode: InodeKey,
+        /// The end.
+        tun: usize,
     },
     /// A terminal: the slave of a pseudo-terminal.
     Terminal {

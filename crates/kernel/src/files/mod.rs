@@ -34,7 +34,7 @@ mod tests;
 mod timerfd;
 pub(crate) mod transfer;
 pub(crate) mod tree;
-mod virtual_files;
+pub(crate) mod virtual_files;
 #[cfg(test)]
 mod waiting_tests;
 mod xattr;

@@ -4,10 +4,15 @@ use super::FileKind;
 use super::readiness::{EPOLLIN, EPOLLOUT};
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, WaitQueueId};
+use crate::ipc;
 use crate::wait::Waiter;
+use belljar_linux_abi::ipc::IpcPerm;
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
 
+/// `CAP_DAC_OVERRIDE`, `CAP_FOWNER`.
+const CAP_DAC_OVERRIDE: u32 = 1;
+const CAP_FOWNER: u32 = 3;
 /// `SI_MESGQ`.
 const SI_MESGQ: i32 = -3;
 
@@ -17,6 +22,8 @@ pub struct MessageQueue {
     /// Its name without the slash; `None` once it is unlinked.
     pub name: Option<Vec<u8>>,
     opens: u32,
+    /// Owner, group and mode, as of a file.
+    pub perm: IpcPerm,
     /// The most messages it holds, and the most bytes of each.
     pub limits: (usize, usize),
     /// By falling priority, of each the oldest first.
@@ -47,10 +54,9 @@ impl Host {
     }
 
     /// A new queue that nobody has opened yet.
-    pub(crate) fn create_mqueue(&mut self, name: Vec<u8>, limits: (usize, usize)) -> usize {
-        let queue = self.waits.create();
-        let new =
-            MessageQueue { name: Some(name), opens: 0, limits, messages: Vec::new(), queue, notify: None };
+    pub(crate) fn create_mqueue(&mut self, name: Vec<u8>, limits: (usize, usize), perm: IpcPerm) -> usize {
+        let (queue, name, messages) = (self.waits.create(), Some(name), Vec::new());
+        let new = MessageQueue { name, opens: 0, perm, limits, messages, queue, notify: None };
         self.files.mqueues.insert(new)
     }
 
@@ -60,9 +66,27 @@ impl Host {
         self.open_file(FileKind::MessageQueue(n), flags & (c::O_ACCMODE | c::O_NONBLOCK))
     }
 
-    /// `mq_unlink(3)`: it lives on while it is open.
-    pub(crate) fn unlink_mqueue(&mut self, name: &[u8]) -> Result<(), Errno> {
+    /// `EACCES` unless a process may open a queue so.
+    pub(crate) fn check_mqueue(&self, process: ProcessKey, n: usize, flags: i32) -> Result<(), Errno> {
+        let wanted = match flags & c::O_ACCMODE {
+            c::O_RDONLY => ipc::READ,
+            c::O_WRONLY => ipc::WRITE,
+            _ => ipc::READ | ipc::WRITE,
+        };
+        if self.processes[process.0].credentials.has(CAP_DAC_OVERRIDE) {
+            return Ok(());
+        }
+        self.ipc_check(process, self.files.mqueues[n].perm, wanted)
+    }
+
+    /// `mq_unlink(3)`: it lives on while it is open. `EPERM`, as in a sticky directory, for others than its
+    /// owner.
+    pub(crate) fn unlink_mqueue(&mut self, process: ProcessKey, name: &[u8]) -> Result<(), Errno> {
         let n = self.find_mqueue(name).ok_or(Errno::ENOENT)?;
+        let who = &self.processes[process.0].credentials;
+        if who.fsuid != self.files.mqueues[n].perm.uid && !who.has(CAP_FOWNER) {
+            return Err(Errno::EPERM);
+        }
         self.files.mqueues[n].name = None;
         self.drop_unused_mqueue(n);
         Ok(())

@@ -78,10 +78,10 @@ impl Host {
 
     /// `link(2)`: another name for a file that is no directory.
     pub(crate) fn make_link(&mut self, inode: InodeKey, found: &Found) -> Result<(), Errno> {
+        self.check_can_create(found)?;
         if self.inode(inode).node.is_directory() {
             return Err(Errno::EPERM);
         }
-        self.check_can_create(found)?;
         if found.slash {
             return Err(Errno::ENOENT);
         }

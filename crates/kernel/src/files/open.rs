@@ -120,6 +120,7 @@ impl Host {
             Node::Directory(_) => FileKind::Directory { inode: key, listing: None },
             Node::Socket => return Err(Errno::ENXIO),
             Node::Device(Device::Ptmx) => self.open_ptmx(process, key)?,
+            Node::Device(Device::NetTun) => self.open_tun(key),
             Node::Device(Device::Pts(pty, number)) => {
                 let (pty, number) = (*pty as usize, *number);
                 self.open_slave(process, pty, number, flags)?
@@ -134,7 +135,7 @@ impl Host {
                 return Ok(match self.open_fifo(identity, flags, again)? {
                     FifoOpen::Wait(queue) => Opened::Wait(queue),
                     FifoOpen::Opened(kind, offset) => {
-                        let file = self.open_file(kind, flags & KEPT_FLAGS);
+                        let file = self.open_file(kind, flags & KEPT_FLAGS | 0o100000);
                         self.open(file).offset = offset;
                         Opened::File(file)
                     }
@@ -166,8 +167,9 @@ impl Host {
         if flags & c::O_PATH == 0 {
             self.file_event(inode, c::IN_OPEN);
         }
-        // Every file of 64-bit programs is a large file.
-        self.open_file(kind, flags & KEPT_FLAGS | 0o100000)
+        // Every file that 64-bit programs open for reading or writing is a large file.
+        let large = if flags & c::O_PATH == 0 { 0o100000 } else { 0 };
+        self.open_file(kind, flags & KEPT_FLAGS | large)
     }
 
     /// Creates an empty regular file where a path leads; it stays open natively.

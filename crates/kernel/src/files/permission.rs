@@ -41,7 +41,8 @@ impl Host {
                 DirectorySource::Process(pid)
                 | DirectorySource::Thread(pid, _)
                 | DirectorySource::Descriptors { pid, .. }
-                | DirectorySource::Tasks(pid) => Some(pid),
+                | DirectorySource::Tasks(pid)
+                | DirectorySource::Namespaces(pid) => Some(pid),
                 _ => None,
             },
             Node::Virtual(

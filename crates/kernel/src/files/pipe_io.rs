@@ -14,7 +14,7 @@ impl Host {
     pub(crate) fn create_pipe(&mut self, flags: i32) -> (FileKey, FileKey) {
         let queue = self.waits.create();
         let key = PipeKey(self.files.pipes.insert(Pipe::new(queue)));
-        let reader = self.open_file(FileKind::PipeReader(key), c::O_RDONLY | flags);
+        let reader = self.open_file(FileKind::PipeReader(key), c::O_RDONLY | flags & c::O_NONBLOCK);
         let writer = self.open_file(FileKind::PipeWriter(key), c::O_WRONLY | flags);
         (reader, writer)
     }

@@ -47,6 +47,8 @@ impl Host {
             FileKind::Inotify(n) => self.files.inotifies[*n].readiness(),
             FileKind::MessageQueue(n) => self.files.mqueues[*n].readiness(),
             FileKind::PidFd(n) => self.pidfd_readiness(*n),
+            FileKind::Uring(n) => self.uring_readiness(*n),
+            FileKind::Tun { tun, .. } => self.net.tuns[*tun].readiness(),
             FileKind::PtyMaster { pty, .. } => self.files.ptys[*pty].master_readiness(),
             FileKind::Terminal { pty, .. } => self.files.ptys[*pty].slave_readiness(),
             FileKind::TimerFd(n) => self.files.timerfds[*n].readiness(),
@@ -68,6 +70,8 @@ impl Host {
             FileKind::Inotify(n) => Some(self.files.inotifies[*n].queue),
             FileKind::MessageQueue(n) => Some(self.files.mqueues[*n].queue),
             FileKind::PidFd(n) => Some(self.files.pidfds[*n].queue),
+            FileKind::Uring(n) => Some(self.urings.instances[*n].queue),
+            FileKind::Tun { tun, .. } => Some(self.net.tuns[*tun].queue),
             FileKind::PtyMaster { pty, .. } | FileKind::Terminal { pty, .. } => {
                 Some(self.files.ptys[*pty].queue)
             }
@@ -103,6 +107,7 @@ impl Host {
                     let woke = self.epoll_item_changed(epoll, item, events);
                     exclusive_told |= exclusive && woke;
                 }
+                Waiter::Uring { instance, request } => self.request_changed(instance, request),
                 Waiter::Model { model, socket } => self.model_socket_changed(model, socket),
             }
         }
@@ -122,6 +127,8 @@ impl Host {
             FileKind::Inotify(n) => self.close_inotify(*n),
             FileKind::MessageQueue(n) => self.close_mqueue(*n),
             FileKind::PidFd(n) => self.close_pidfd(*n),
+            FileKind::Uring(n) => self.close_uring(*n),
+            FileKind::Tun { tun, .. } => self.close_tun(*tun),
             FileKind::PtyMaster { pty, .. } => self.close_master(*pty),
             FileKind::Terminal { pty, .. } => self.close_slave(*pty),
             FileKind::TimerFd(n) => self.close_timerfd(*n),

@@ -280,6 +280,12 @@ impl Host {
             return Err(Errno::EBADF);
         }
         let position = open.offset as i64;
+        if !(0..=c::SEEK_HOLE).contains(&whence) {
+            return Err(Errno::EINVAL);
+        }
+        if open.kind.has_idle_position() {
+            return Ok(0);
+        }
         let inode = open.kind.inode().filter(|_| open.kind.has_position()).ok_or(Errno::ESPIPE)?;
         let size = self.inode(inode).content().map_or(0, |content| content.size) as i64;
         let to = match whence {
@@ -316,6 +322,9 @@ impl Host {
             _ => return Err(Errno::ESPIPE),
         };
         let size = self.size_of(inode)?;
+        if mode & c::FALLOC_FL_ZERO_RANGE != 0 && self.seals(inode).is_ok() {
+            return Err(Errno::EOPNOTSUPP);
+        }
         let keeps_size = mode & c::FALLOC_FL_KEEP_SIZE != 0;
         let kind = mode & !c::FALLOC_FL_KEEP_SIZE;
         if !matches!(kind, 0 | c::FALLOC_FL_ZERO_RANGE)

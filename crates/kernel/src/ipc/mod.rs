@@ -1,5 +1,5 @@
-//! System V shared memory, semaphores and message queues, `sysvipc(7)`. Who may use an object is kept and shown
-//! but not enforced, as with files.
+//! System V shared memory, semaphores and message queues, `sysvipc(7)`. Who may use an object its mode says, as a
+//! file's does.
 
 pub(crate) mod listing;
 mod msg;
@@ -16,7 +16,16 @@ pub(crate) use table::{IpcTable, Object};
 
 use crate::host::Host;
 use crate::ids::ProcessKey;
+use belljar_linux_abi::Errno;
 use belljar_linux_abi::ipc::IpcPerm;
+
+/// Rights that an operation asks for, as in the mode of an object.
+pub(crate) const READ: u32 = 0o444;
+pub(crate) const WRITE: u32 = 0o222;
+pub(crate) const EXEC: u32 = 0o111;
+/// `CAP_IPC_OWNER`, `CAP_SYS_ADMIN`: those who have them need no rights, and own everything.
+const CAP_IPC_OWNER: u32 = 15;
+const CAP_SYS_ADMIN: u32 = 21;
 
 /// All such objects of a host.
 #[derive(Debug, Default)]
@@ -33,6 +42,42 @@ impl Host {
         let own = &self.process(process).credentials;
         let (uid, gid) = (own.euid, own.egid);
         IpcPerm { key, uid, gid, cuid: uid, cgid: gid, mode: flags as u32 & 0o777, ..IpcPerm::default() }
+    }
+    /// `EACCES` unless a process has the rights that `wanted` names, for whomever they are: `ipcperms` of Linux.
+    pub(crate) fn ipc_check(&self, process: ProcessKey, perm: IpcPerm, wanted: u32) -> Result<(), Errno> {
+        let who = &self.processes[process.0].credentials;
+        let is_member = |gid: u32| who.egid == gid || who.groups.contains(&gid);
+        let wanted = wanted >> 6 | wanted >> 3 | wanted;
+        let granted = if [perm.cuid, perm.uid].contains(&who.euid) {
+            perm.mode >> 6
+        } else if is_member(perm.cgid) || is_member(perm.gid) {
+            perm.mode >> 3
+        } else {
+            perm.mode
+        };
+        let denied = wanted & !granted & 7 != 0 && !who.has(CAP_IPC_OWNER);
+        if denied { Err(Errno::EACCES) } else { Ok(()) }
+    }
+    /// `EPERM` unless a process owns an object, or made it.
+    pub(crate) fn ipc_check_owner(&self, process: ProcessKey, perm: IpcPerm) -> Result<(), Errno> {
+        let who = &self.processes[process.0].credentials;
+        let owns = [perm.cuid, perm.uid].contains(&who.euid) || who.has(CAP_SYS_ADMIN);
+        if owns { Ok(()) } else { Err(Errno::EPERM) }
+    }
+    /// All objects go: the host has lost its memory.
+    pub(crate) fn lose_ipc(&mut self) {
+        let lost = std::mem::take(&mut self.ipc);
+        for (_, segment) in lost.segments.iter() {
+            self.machine.close(segment.native);
+        }
+        let queues = lost.queues.iter().map(|(_, queue)| queue.changed);
+        for changed in queues.chain(lost.semaphores.iter().map(|(_, set)| set.changed)) {
+            self.waits.destroy(changed);
+        }
+        let unused = self.files.mqueues.drain().map(|queue| queue.queue).collect::<Vec<_>>();
+        for queue in unused {
+            self.waits.destroy(queue);
+        }
     }
     /// The time of day in seconds.
     pub(crate) fn seconds(&self) -> i64 {

@@ -1,6 +1,6 @@
 //! Message queues, `msgop(2)`.
 
-use super::Object;
+use super::{Object, READ, WRITE};
 use crate::host::Host;
 use crate::ids::{ProcessKey, WaitQueueId};
 use belljar_linux_abi::ipc::{IpcPerm, MsqidDs};
@@ -75,7 +75,8 @@ impl Host {
     /// The queue with this key, made if `flags` say so.
     pub(crate) fn msg_get(&mut self, process: ProcessKey, key: i32, flags: i32) -> Result<i32, Errno> {
         if let Some(id) = self.ipc.queues.lookup(key, flags)? {
-            return Ok(id);
+            let perm = self.ipc.queues.get(id)?.state.perm;
+            return self.ipc_check(process, perm, flags as u32).map(|()| id);
         }
         let perm = self.new_permissions(process, key, flags);
         let state = MsqidDs { perm, ctime: self.seconds(), qbytes: QUEUE_BYTES, ..MsqidDs::default() };
@@ -92,6 +93,8 @@ impl Host {
         message: &Message,
     ) -> Result<Option<WaitQueueId>, Errno> {
         let (pid, now) = (self.processes[process.0].pid, self.seconds());
+        let perm = self.ipc.queues.get(id)?.state.perm;
+        self.ipc_check(process, perm, WRITE)?;
         let queue = self.ipc.queues.get(id)?;
         let state = &mut queue.state;
         let len = message.text.len() as u64;
@@ -116,6 +119,8 @@ impl Host {
         wanted: &Wanted,
     ) -> Result<Result<Message, WaitQueueId>, Errno> {
         let (pid, now) = (self.processes[process.0].pid, self.seconds());
+        let perm = self.ipc.queues.get(id)?.state.perm;
+        self.ipc_check(process, perm, READ)?;
         let queue = self.ipc.queues.get(id)?;
         let Some(at) = queue.find(wanted) else { return Ok(Err(queue.changed)) };
         if queue.messages[at].text.len() > wanted.room && !wanted.cut {

@@ -1,6 +1,6 @@
 //! Semaphore sets, `semop(2)`: a list of operations happens as a whole or waits as a whole.
 
-use super::Object;
+use super::{Object, READ, WRITE};
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey, WaitQueueId};
 use crate::thread::ThreadState;
@@ -102,8 +102,12 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         if let Some(id) = self.ipc.semaphores.lookup(key, flags)? {
-            let too_few = count as usize > self.ipc.semaphores.get(id)?.semaphores.len();
-            return if too_few { Err(Errno::EINVAL) } else { Ok(id) };
+            let set = self.ipc.semaphores.get(id)?;
+            if count as usize > set.semaphores.len() {
+                return Err(Errno::EINVAL);
+            }
+            let perm = set.state.perm;
+            return self.ipc_check(process, perm, flags as u32).map(|()| id);
         }
         if count == 0 {
             return Err(Errno::EINVAL);
@@ -130,6 +134,10 @@ impl Host {
         if operations.iter().any(|op| usize::from(op.num) >= set.semaphores.len()) {
             return Err(Errno::EFBIG);
         }
+        let perm = set.state.perm;
+        let alters = operations.iter().any(|op| op.op != 0);
+        self.ipc_check(process, perm, if alters { WRITE } else { READ })?;
+        let set = self.ipc.semaphores.get(id)?;
         let values = match set.after(operations) {
             Ok(values) => values,
             Err(Err(errno)) => return Err(errno),

@@ -1,6 +1,6 @@
 //! Shared memory segments, `shmop(2)`: anonymous native memory that outlives those who map it.
 
-use super::Object;
+use super::{EXEC, Object, READ, WRITE};
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey};
 use crate::machine::{NativeFile, Prot};
@@ -24,7 +24,7 @@ const DEVICE: u64 = 0x01;
 pub(crate) struct Segment {
     /// All that guests see of it but the number of attachments.
     pub(crate) state: ShmidDs,
-    native: NativeFile,
+    pub(super) native: NativeFile,
 }
 
 impl Object for Segment {
@@ -59,8 +59,11 @@ impl Host {
     ) -> Result<i32, Errno> {
         self.sweep_segments();
         if let Some(id) = self.ipc.segments.lookup(key, flags)? {
-            let too_small = size > self.ipc.segments.get(id)?.state.segsz;
-            return if too_small { Err(Errno::EINVAL) } else { Ok(id) };
+            let state = self.ipc.segments.get(id)?.state;
+            if size > state.segsz {
+                return Err(Errno::EINVAL);
+            }
+            return self.ipc_check(process, state.perm, flags as u32).map(|()| id);
         }
         if size == 0 {
             return Err(Errno::EINVAL);
@@ -82,6 +85,10 @@ impl Host {
         id: i32,
         how: Attachment,
     ) -> Result<u64, Errno> {
+        let mut rights = if how.flags & c::SHM_RDONLY != 0 { READ } else { READ | WRITE };
+        rights |= if how.flags & c::SHM_EXEC != 0 { EXEC } else { 0 };
+        let perm = self.ipc.segments.get(id)?.state.perm;
+        self.ipc_check(process, perm, rights)?;
         let segment = self.ipc.segments.get(id)?;
         let len = page_up(segment.state.segsz)?;
         let source = MapSource {
@@ -106,7 +113,7 @@ impl Host {
     fn attach_address(&mut self, mm: MmKey, len: u64, how: &Attachment) -> Result<u64, Errno> {
         if how.addr == 0 {
             let remaps = how.flags & c::SHM_REMAP != 0;
-            return if remaps { Err(Errno::EINVAL) } else { self.mm(mm).free_below_top(len) };
+            return if remaps { Err(Errno::EINVAL) } else { self.place_mapping(mm, 0, len, 0) };
         }
         let at = match how.addr % SHMLBA {
             0 => how.addr,

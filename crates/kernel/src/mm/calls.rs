@@ -39,7 +39,8 @@ impl Call<'_> {
     ) -> Result<u64, Errno> {
         let shared = match flags & c::MAP_TYPE {
             c::MAP_PRIVATE => false,
-            c::MAP_SHARED | c::MAP_SHARED_VALIDATE => true,
+            c::MAP_SHARED => true,
+            c::MAP_SHARED_VALIDATE if flags & c::MAP_ANONYMOUS == 0 => true,
             _ => return Err(Errno::EINVAL),
         };
         if flags & c::MAP_HUGETLB != 0 {
@@ -50,13 +51,29 @@ impl Call<'_> {
             None
         } else {
             // `/dev/zero` has no file behind it: its pages are anonymous.
-            self.host.map_source(self.process, fd, offset, prot, shared)?
+            self.host.map_source(self.process, fd, (offset, len), prot, shared)?
         };
         let mm = self.mm();
+        let over = if flags & c::MAP_FIXED != 0 { hint..hint.saturating_add(len) } else { 0..0 };
+        self.check_address_limit(len, &over)?;
         let at = self.host.place_mapping(mm, hint, len, flags)?;
         let request = MapRequest { prot, shared, source, label: "" };
         self.host.map_pages(mm, at..at + len, request)?;
         Ok(at)
+    }
+
+    /// `ENOMEM` if `added` more bytes are more than `RLIMIT_AS` allows; what is mapped in `over` goes.
+    pub(crate) fn check_address_limit(&mut self, added: u64, over: &Range<u64>) -> Result<(), Errno> {
+        let limit = self.host.processes[self.process.0].rlimits[c::RLIMIT_AS as usize].soft;
+        if limit == u64::MAX {
+            return Ok(());
+        }
+        let mm = self.mm();
+        let mapped: u64 = self.host.mm(mm).vmas().map(Vma::counted).sum();
+        let replaced = |vma: &Vma| vma.end.min(over.end).saturating_sub(vma.start.max(over.start));
+        let replaced: u64 = self.host.mm(mm).overlapping(over).map(replaced).sum();
+        let total = (mapped - replaced.min(mapped)).checked_add(added);
+        if total.is_some_and(|total| total <= limit) { Ok(()) } else { Err(Errno::ENOMEM) }
     }
 
     /// mremap(2) of whole pages; gives the address.
@@ -69,12 +86,15 @@ impl Call<'_> {
     ) -> Result<u64, Errno> {
         let may_move = flags & c::MREMAP_MAYMOVE != 0;
         let fixed = flags & c::MREMAP_FIXED != 0;
-        if (fixed || flags & c::MREMAP_DONTUNMAP != 0) && !may_move || old.is_empty() {
+        if (fixed || flags & c::MREMAP_DONTUNMAP != 0) && !may_move {
             return Err(Errno::EINVAL);
         }
         let mm = self.mm();
         let old_len = old.end - old.start;
         let vma = self.host.mm(mm).find(old.start).cloned().ok_or(Errno::EFAULT)?;
+        if old.is_empty() {
+            return Err(Errno::EINVAL);
+        }
         if vma.end < old.end {
             return Err(Errno::EFAULT);
         }
@@ -86,6 +106,7 @@ impl Call<'_> {
             self.host.unmap_pages(mm, old.start + new_len..old.end)?;
             return Ok(old.start);
         }
+        self.check_address_limit(new_len.saturating_sub(old_len), &(0..0))?;
         if !fixed && self.host.grow_in_place(mm, &vma, &old, new_len)? {
             return Ok(old.start);
         }
@@ -99,7 +120,7 @@ impl Call<'_> {
             }
             self.host.place_mapping(mm, target, new_len, c::MAP_FIXED)?
         } else {
-            self.host.mm(mm).free_below_top(new_len)?
+            self.host.find_room(mm, new_len)?
         };
         self.host.move_mapping(mm, vma, old, to, new_len)?;
         Ok(to)
@@ -115,14 +136,17 @@ impl Host {
         let fixed = flags & (c::MAP_FIXED | c::MAP_FIXED_NOREPLACE) != 0;
         if !fixed {
             let aligned = hint.is_multiple_of(super::PAGE);
-            if hint != 0 && aligned && inside && self.mm(mm).is_free(&wanted) {
-                return Ok(hint);
+            if hint != 0 && aligned && self.mm(mm).is_free(&wanted) {
+                let (space, as_on_linux) = (self.mm(mm).space, self.mm(mm).as_on_linux);
+                if inside || as_on_linux && self.machine.claim_fixed(space, wanted.clone()).is_ok() {
+                    return Ok(hint);
+                }
             }
             if flags & c::MAP_32BIT != 0 {
                 self.warn("mmap with MAP_32BIT is not supported");
                 return Err(Errno::ENOMEM);
             }
-            return self.mm(mm).free_below_top(len);
+            return self.find_room(mm, len);
         }
         if !hint.is_multiple_of(super::PAGE) {
             return Err(Errno::EINVAL);
@@ -138,6 +162,19 @@ impl Host {
             })?;
         }
         Ok(hint)
+    }
+
+    /// Addresses for `len` bytes: in the slot or, where it is too small, in a part of the address space
+    /// that a process has only to itself, and is far to have it.
+    fn find_room(&mut self, mm: MmKey, len: u64) -> Result<u64, Errno> {
+        if let Ok(at) = self.mm(mm).free_below_top(len) {
+            return Ok(at);
+        }
+        let beyond = self.machine.beyond_slots();
+        let at = self.mm(mm).free_between(beyond.start, beyond.end, len)?;
+        let space = self.mm(mm).space;
+        self.machine.claim_fixed(space, at..at + len).map_err(|_| Errno::ENOMEM)?;
+        Ok(at)
     }
 
     /// Whether every page of `range` is mapped already.

@@ -68,6 +68,8 @@ pub struct AddressSpace {
     pub slot: u32,
     /// How many processes use it (two between `vfork` and `execve`).
     pub users: u32,
+    /// Whether everything lies where Linux has it: see [`Placement::Linux`](crate::machine::Placement).
+    pub as_on_linux: bool,
     /// The addresses that may be handed out.
     pub range: Range<u64>,
     /// Where the heap starts and where it ends now.
@@ -92,6 +94,7 @@ impl AddressSpace {
             space,
             slot,
             users: 1,
+            as_on_linux: false,
             brk: range.start..range.start,
             mmap_top: range.end,
             stack: range.end..range.end,
@@ -162,16 +165,19 @@ impl AddressSpace {
     }
     /// The highest free range of `len` bytes below the mapping top; `ENOMEM` if there is none.
     pub fn free_below_top(&self, len: u64) -> Result<u64, Errno> {
-        let mut end = self.mmap_top;
-        for vma in self.vmas.range(..self.mmap_top).rev().map(|(_, vma)| vma) {
-            if vma.end < end && end - vma.end >= len + PAGE {
+        let floor = self.brk.end.max(self.range.start);
+        self.free_between(floor + HEAP_ROOM, self.mmap_top, len)
+    }
+    /// The highest free range of `len` bytes from `floor` to `top`; `ENOMEM` if there is none.
+    pub fn free_between(&self, floor: u64, top: u64, len: u64) -> Result<u64, Errno> {
+        let mut end = top;
+        for vma in self.vmas.range(..top).rev().map(|(_, vma)| vma) {
+            if vma.end < end && end - vma.end >= len.saturating_add(PAGE) {
                 break;
             }
             end = end.min(vma.start);
         }
-        let start = end.checked_sub(len).ok_or(Errno::ENOMEM)?;
-        let floor = self.brk.end.max(self.range.start);
-        if start < floor + HEAP_ROOM { Err(Errno::ENOMEM) } else { Ok(start) }
+        end.checked_sub(len).filter(|start| *start >= floor).ok_or(Errno::ENOMEM)
     }
     /// Records a mapping over a range that [`forget`](Self::forget) has cleared, merged with equal
     /// anonymous neighbours.
@@ -216,7 +222,15 @@ impl AddressSpace {
 /// Addresses kept free above the heap for it to grow into.
 const HEAP_ROOM: u64 = 16 << 20;
 
+/// What Linux maps of a stack at first; the rest it maps when it is used.
+const STACK_AT_FIRST: u64 = 132 << 10;
+
 impl Vma {
+    /// The bytes of it that count as mapped: stacks are mapped whole here.
+    pub fn counted(&self) -> u64 {
+        let len = self.end - self.start;
+        if self.kind == VmaKind::Anonymous("[stack]") { len.min(STACK_AT_FIRST) } else { len }
+    }
     fn can_merge(&self, next: &Vma) -> bool {
         self.prot == next.prot
             && !self.shared

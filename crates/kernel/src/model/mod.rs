@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub struct ModelSpec {
     /// What it does.
     pub spec: Arc<Spec>,
-    /// When it starts.
+    /// When it starts; [`SimTime::MAX`] if only an event starts it.
     pub start: SimTime,
     /// When it is stopped.
     pub stop: Option<SimTime>,
@@ -55,18 +55,29 @@ impl Host {
     pub(crate) fn schedule_models(&mut self, now: SimTime) {
         for (n, model) in self.config.models.iter().enumerate() {
             let n = n as u32;
-            self.timers.add(model.start.max(now), TimerAction::StartModel(n));
-            self.models.pending += 1;
+            if model.start != SimTime::MAX {
+                self.timers.add(model.start.max(now), TimerAction::StartModel(n));
+                self.models.pending += 1;
+            }
             if let Some(stop) = model.stop.filter(|stop| *stop > now) {
                 self.timers.add(stop, TimerAction::StopModel(n));
             }
         }
     }
 
+    /// The time of a model has come.
     pub(crate) fn start_model(&mut self, n: u32) {
+        self.models.pending -= 1;
+        self.start_model_again(n);
+    }
+
+    /// Starts the experiment's model number `n`, unless it runs.
+    pub fn start_model_again(&mut self, n: u32) {
+        if self.is_down || self.models.running.contains_key(&n) {
+            return;
+        }
         let spec = self.config.models[n as usize].spec.clone();
         let number = n.to_string();
-        self.models.pending -= 1;
         self.models.generation += 1;
         let generation = self.models.generation;
         // A host that starts again does not do the same again.
@@ -83,8 +94,8 @@ impl Host {
         }
     }
 
-    /// Ends a model from outside.
-    pub(crate) fn stop_model(&mut self, n: u32) {
+    /// Ends a model from outside, if it runs.
+    pub fn stop_model(&mut self, n: u32) {
         self.with_model(n, |model, sockets| model.stop(sockets));
         self.end_model(n);
     }

@@ -6,6 +6,7 @@
 use super::message::RawAddress;
 use belljar_linux_abi::socket::{SockaddrIn, SockaddrIn6};
 use belljar_linux_abi::{Errno, c};
+use belljar_wire::ipv6;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -61,6 +62,24 @@ pub fn emit(domain: i32, address: SocketAddr) -> RawAddress {
             RawAddress::from_slice(sin.as_bytes())
         }
     }
+}
+
+/// The index of the link that an address is on: `sin6_scope_id` of one that means nothing elsewhere.
+pub fn scope(raw: &[u8]) -> Option<u32> {
+    let (sin6, _) = SockaddrIn6::read_from_prefix(raw).ok()?;
+    let v6 = i32::from(sin6.family) == c::AF_INET6 && ipv6::is_link_scope(Ipv6Addr::from(sin6.addr));
+    Some(sin6.scope_id).filter(|scope| v6 && *scope != 0)
+}
+
+/// The same as [`emit`] with the link's index, where the address needs one.
+pub fn emit_on(domain: i32, address: SocketAddr, device: Option<u32>) -> RawAddress {
+    let mut raw = emit(domain, address);
+    if let (IpAddr::V6(ip), Some(device)) = (address.ip(), device)
+        && ipv6::is_link_scope(ip)
+    {
+        raw[24..28].copy_from_slice(&device.to_ne_bytes());
+    }
+    raw
 }
 
 /// An IPv4-mapped address as the IPv4 address, everything else as it is.

@@ -6,6 +6,7 @@ use super::address;
 use crate::host::Host;
 use crate::ids::SocketKey;
 use belljar_linux_abi::{Errno, c};
+use belljar_wire::ipv6;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
@@ -88,11 +89,35 @@ pub fn parse_bind(net: &NetStack, key: SocketKey, raw: &[u8]) -> Result<(Option<
     if ip.is_unspecified() {
         return Ok((None, given.port()));
     }
+    let device = socket.options.bound_device.or(address::scope(raw));
+    if let IpAddr::V6(v6) = ip
+        && ipv6::is_link_scope(v6)
+    {
+        // An address of one link says nothing without it.
+        let interface = net.interface_by_index(device.ok_or(Errno::EINVAL)?).ok_or(Errno::ENODEV)?;
+        let has =
+            |own: &belljar_net::InterfaceAddress<_>| own.ip == v6 && !net.v6.is_tentative(interface, v6);
+        let usable = v6.is_multicast() || net.interfaces[interface].addresses6.iter().any(has);
+        return if usable || options.free_bind {
+            Ok((Some(ip), given.port()))
+        } else {
+            Err(Errno::EADDRNOTAVAIL)
+        };
+    }
     let usable = net.is_local(ip) || net.is_multipoint(ip) || options.free_bind;
     if !usable {
         return Err(Errno::EADDRNOTAVAIL);
     }
     Ok((Some(ip), given.port()))
+}
+
+/// A socket that is bound to an address of one link is bound to that link.
+pub fn bind_to_link(host: &mut Host, key: SocketKey, ip: Option<IpAddr>, raw: &[u8]) {
+    if let (Some(IpAddr::V6(v6)), Some(scope)) = (ip, address::scope(raw))
+        && ipv6::is_link_scope(v6)
+    {
+        host.socket(key).options.bound_device = Some(scope);
+    }
 }
 
 impl Host {

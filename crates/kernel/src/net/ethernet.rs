@@ -3,6 +3,7 @@
 
 use super::interface::Attachment;
 use super::ip::icmp;
+use super::packet::Way;
 use super::{LO, NetStack};
 use crate::host::{Departure, Host};
 use crate::timer::{TimerAction, TimerId};
@@ -11,10 +12,10 @@ use belljar_net::forward::{self, Refusal};
 use belljar_net::neighbour::NeighbourEvent;
 use belljar_net::router::{arp_frame, arp_reply, arp_request, framed};
 use belljar_net::routes::RouteKind;
-use belljar_net::{DropReason, Nic, NicConfig, NicEvent, Packet};
+use belljar_net::{DropReason, Nic, NicChange, NicConfig, NicEvent, Packet};
 use belljar_wire::arp;
 use belljar_wire::ethernet::{self, Address, Frame, ethertype};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 /// An interface at the end of a link, as the experiment has it.
@@ -28,6 +29,8 @@ pub struct LinkConfig {
     pub mtu: usize,
     /// Its addresses.
     pub addresses: Vec<belljar_net::InterfaceAddress>,
+    /// Its IPv6 addresses but for the link-local one.
+    pub addresses6: Vec<belljar_net::InterfaceAddress<std::net::Ipv6Addr>>,
     /// Its queue and how fast it sends.
     pub nic: NicConfig,
     /// Whether the link is there at the start.
@@ -56,7 +59,7 @@ impl LinkPort {
 impl NetStack {
     /// The number of the interface at a link's end.
     pub fn link_interface(&self, link: usize) -> usize {
-        self.interfaces.len() - self.links.len() + link
+        self.first_link + link
     }
 
     /// Whether an address stands for all stations on the link of an interface.
@@ -81,7 +84,7 @@ impl Host {
         gateway: Option<Ipv4Addr>,
         packet: Packet,
     ) -> bool {
-        if packet.len() < 20 || packet.bytes()[0] >> 4 != 4 {
+        if packet.len() < 20 {
             return false;
         }
         let next = gateway.unwrap_or_else(|| forward::destination(packet.bytes()));
@@ -104,10 +107,12 @@ impl Host {
         self.send_framed(interface, framed(packet, to, own, ethertype::IPV4))
     }
 
-    fn send_framed(&mut self, interface: usize, frame: Packet) -> bool {
+    /// The same for a whole frame.
+    pub(super) fn send_framed(&mut self, interface: usize, frame: Packet) -> bool {
         let now = self.clock.now();
         match self.net.interfaces[interface].attachment {
             Attachment::Link(link) => self.net.links[link].nic.send(now, frame).is_ok(),
+            Attachment::Tap(n) => self.tun_output(n, frame),
             _ => false,
         }
     }
@@ -151,10 +156,15 @@ impl Host {
     /// The neighbours' next time-out and those of the links' queues.
     pub(super) fn flush_links(&mut self) {
         self.neighbour_events();
+        self.neighbour_events6();
         for link in 0..self.net.links.len() {
             self.flush_link(link);
         }
         self.neighbour_events();
+        self.neighbour_events6();
+        if self.net.v6.on {
+            self.set_timer6();
+        }
         for link in 0..self.net.links.len() {
             let interface = self.net.link_interface(link);
             let port = &mut self.net.links[link];
@@ -180,7 +190,7 @@ impl Host {
         while let Some((at, event)) = self.net.links[link].nic.poll(now) {
             match event {
                 NicEvent::Transmit { packet, departs } => {
-                    self.capture(at, interface, &packet);
+                    self.seen(at, interface, &packet, Way::Out);
                     self.departures.push(Departure { at: departs, link: Some(link), packet });
                 }
                 // The sender counts IP packets.
@@ -213,7 +223,13 @@ impl Host {
             return nic.count_drop(DropReason::LinkDown);
         }
         nic.count_received(packet.len());
-        self.capture(self.clock.now(), interface, &packet);
+        self.frame_input(interface, packet);
+        self.flush_network();
+    }
+
+    /// A frame is received by an interface that is up.
+    pub(super) fn frame_input(&mut self, interface: usize, packet: Packet) {
+        self.seen(self.clock.now(), interface, &packet, Way::In);
         let Ok(frame) = Frame::new_checked(packet.bytes()) else {
             self.net.counters.malformed += 1;
             return;
@@ -227,15 +243,15 @@ impl Host {
                 self.arp_input(interface, frame.payload());
                 self.recycle_buffer(packet.into_bytes());
             }
-            ethertype::IPV4 => {
+            ethertype::IPV4 | ethertype::IPV6 => {
+                let intact = packet.is_intact();
                 let mut bytes = packet.into_bytes();
                 bytes.drain(..ethernet::HEADER_LEN);
                 self.net.arrived_as_one = !to_many;
-                self.ip_input(interface, bytes);
+                self.ip_input(interface, Packet::new(bytes).with_intact(intact));
             }
             _ => self.recycle_buffer(packet.into_bytes()),
         }
-        self.flush_network();
     }
 
     /// `arp_process` of Linux.
@@ -305,13 +321,13 @@ impl Host {
     fn forward_by(&mut self, interface: usize, gateway: Option<Ipv4Addr>, bytes: Vec<u8>) {
         let mtu = self.net.mtu(interface);
         if bytes.len() <= mtu {
-            self.transmit(interface, gateway, bytes, 0);
+            self.transmit(interface, gateway.map(IpAddr::V4), bytes, 0);
             return;
         }
         let mut pieces = Vec::new();
         forward::fragment(&bytes, mtu, |piece| pieces.push(piece));
         for piece in pieces {
-            self.transmit(interface, gateway, piece, 0);
+            self.transmit(interface, gateway.map(IpAddr::V4), piece, 0);
         }
     }
 
@@ -332,16 +348,17 @@ impl Host {
         if !self.is_down {
             if !carrier {
                 self.net.neighbours.flush(interface, false);
+                self.net.v6.neighbours.flush(interface, false);
             }
             self.link_changed(interface);
             self.flush_network();
         }
     }
 
-    /// Changes how fast a link sends, in bits per second; `None` is unlimited.
-    pub fn set_link_rate(&mut self, link: usize, rate: Option<u64>) {
-        self.config.links[link].nic.bandwidth_up = rate;
-        self.net.links[link].nic.set_bandwidths(self.clock.now(), rate, None);
+    /// Changes how a link sends.
+    pub fn change_nic(&mut self, link: usize, change: &NicChange) {
+        self.config.links[link].nic.change(change);
+        self.net.links[link].nic.change(self.clock.now(), change);
         if !self.is_down {
             self.flush_network();
         }
@@ -352,6 +369,14 @@ impl Host {
         self.config.routes = routes;
         if !self.is_down {
             self.net.replace_computed(&self.config.routes);
+        }
+    }
+
+    /// The same for IPv6.
+    pub fn set_routes6(&mut self, routes: Vec<super::InitialRoute6>) {
+        self.config.routes6 = routes;
+        if !self.is_down {
+            self.net.replace_computed6(&self.config.routes6);
         }
     }
 }

@@ -7,6 +7,7 @@
 
 use super::ethernet::LinkConfig;
 use super::ip::route::Route;
+use super::packet::Way;
 use super::resolver::SERVICE;
 use super::{LO, NetStack};
 use crate::host::{Captured, Departure, Host};
@@ -16,7 +17,7 @@ use crate::timer::{TimerAction, TimerId};
 use belljar_base::SimTime;
 use belljar_net::{InterfaceAddress, Nic, NicEvent, Packet};
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 /// The MTU of `lo`.
@@ -24,6 +25,8 @@ pub const LO_MTU: usize = 65_536;
 /// The length of the netmask of the graph's `eth0` as programs see it. Routing does not depend on it: every
 /// host is on the link.
 pub const GRAPH_PREFIX: u8 = 24;
+/// The same for IPv6.
+pub const GRAPH_PREFIX6: u8 = 64;
 /// The MTU of the graph's `eth0`.
 pub const ETH0_MTU: usize = 1_500;
 /// The number of the interface that leads to the graph, if there is one.
@@ -40,7 +43,9 @@ const POOL_BUFFER_CAPACITY: usize = 4_096;
 /// that sends.
 #[derive(Debug, Default)]
 pub struct Loopback {
-    queue: VecDeque<Packet>,
+    /// Packets, and by which interface they come in: `lo`, or one that has sent them to a group that this
+    /// host is a member of.
+    queue: VecDeque<(Packet, usize)>,
     scheduled: bool,
     instant: SimTime,
     in_this_instant: u32,
@@ -74,6 +79,14 @@ pub enum Attachment {
     Graph,
     /// One of the experiment's links, by its number among the host's.
     Link(usize),
+    /// A program that takes IP packets, by its number in `NetStack::tuns`.
+    Tun(usize),
+    /// A program that takes Ethernet frames.
+    Tap(usize),
+    /// A program that is gone, but may come back.
+    Unplugged,
+    /// Nothing: the interface is no more, and its number not given to another.
+    Gone,
 }
 
 /// What programs see of an interface.
@@ -87,6 +100,8 @@ pub struct Interface {
     pub mtu: usize,
     /// Its IPv4 addresses.
     pub addresses: Vec<InterfaceAddress>,
+    /// Its IPv6 addresses, those of the widest scope first.
+    pub addresses6: Vec<InterfaceAddress<Ipv6Addr>>,
     /// `IFF_UP`: it is used.
     pub up: bool,
     /// Whether anything is at the other end.
@@ -103,18 +118,20 @@ impl Interface {
             mac: [0; 6],
             mtu: LO_MTU,
             addresses: vec![InterfaceAddress { ip: Ipv4Addr::LOCALHOST, len: 8 }],
+            addresses6: vec![InterfaceAddress { ip: Ipv6Addr::LOCALHOST, len: 128 }],
             up: true,
             carrier: true,
             attachment: Attachment::Loopback,
         }
     }
     /// The interface `eth0` of a host on the graph.
-    pub fn graph(mac: [u8; 6], address: Ipv4Addr) -> Interface {
+    pub fn graph(mac: [u8; 6], address: Ipv4Addr, address6: Option<Ipv6Addr>) -> Interface {
         Interface {
             name: "eth0".into(),
             mac,
             mtu: ETH0_MTU,
             addresses: vec![InterfaceAddress { ip: address, len: GRAPH_PREFIX }],
+            addresses6: address6.map(|ip| InterfaceAddress { ip, len: GRAPH_PREFIX6 }).into_iter().collect(),
             up: true,
             carrier: true,
             attachment: Attachment::Graph,
@@ -127,14 +144,19 @@ impl Interface {
             mac: config.mac,
             mtu: config.mtu,
             addresses: config.addresses.clone(),
+            addresses6: config.addresses6.clone(),
             up: true,
             carrier: config.carrier,
             attachment: Attachment::Link(number),
         }
     }
-    /// `ARPHRD_LOOPBACK` or `ARPHRD_ETHER`.
+    /// `ARPHRD_LOOPBACK`, `ARPHRD_NONE` or `ARPHRD_ETHER`.
     pub fn hardware_type(&self) -> u16 {
-        if self.attachment == Attachment::Loopback { 772 } else { 1 }
+        match self.attachment {
+            Attachment::Loopback => 772,
+            Attachment::Tun(_) => 0xfffe,
+            _ => 1,
+        }
     }
     /// `IFF_RUNNING`: it is up and has a carrier.
     pub fn is_running(&self) -> bool {
@@ -142,7 +164,11 @@ impl Interface {
     }
     /// Whether it is at the end of a link that stations share.
     pub fn is_link(&self) -> bool {
-        matches!(self.attachment, Attachment::Link(_))
+        matches!(self.attachment, Attachment::Link(_) | Attachment::Tap(_))
+    }
+    /// Whether it is there.
+    pub fn exists(&self) -> bool {
+        self.attachment != Attachment::Gone
     }
 }
 
@@ -156,6 +182,7 @@ impl NetStack {
         match self.interfaces[interface].attachment {
             Attachment::Loopback => 0,
             Attachment::Graph => self.eth0.nic.egress_queue_len(),
+            Attachment::Tun(_) | Attachment::Tap(_) | Attachment::Unplugged | Attachment::Gone => 0,
             Attachment::Link(link) => self.links[link].nic.egress_queue_len(),
         }
     }
@@ -178,50 +205,76 @@ impl Host {
             self.net.pool.push(buffer);
         }
     }
-    /// Queues a packet on an interface; `cookie` is told when it has left. False if the queue is
+    /// Queues a packet on an interface; its cookie is told when it has left. False if the queue is
     /// full and the packet lost.
-    pub(crate) fn queue_packet(&mut self, route: &Route, bytes: Vec<u8>, cookie: u64) -> bool {
-        self.transmit(route.interface, route.gateway, bytes, cookie)
+    pub(crate) fn queue_packet(&mut self, route: &Route, packet: Packet) -> bool {
+        self.send_packet(route.interface, route.gateway, packet)
     }
-    /// The same, by an interface and to a router.
+    /// The same with a packet of this content, by an interface and to a router.
     pub(super) fn transmit(
         &mut self,
         interface: usize,
-        gateway: Option<Ipv4Addr>,
+        gateway: Option<IpAddr>,
         bytes: Vec<u8>,
         cookie: u64,
     ) -> bool {
-        let packet = Packet::with_cookie(bytes, cookie);
+        self.send_packet(interface, gateway, Packet::with_cookie(bytes, cookie))
+    }
+    fn send_packet(&mut self, interface: usize, gateway: Option<IpAddr>, packet: Packet) -> bool {
         match self.net.interfaces[interface].attachment {
             Attachment::Loopback => {
-                self.net.lo.queue.push_back(packet);
+                self.net.lo.queue.push_back((packet, LO));
                 true
             }
             Attachment::Graph => self.net.eth0.nic.send(self.clock.now(), packet).is_ok(),
-            Attachment::Link(_) => self.link_output(interface, gateway, packet),
+            Attachment::Link(_) | Attachment::Tap(_) => {
+                match packet.bytes().first().map(|first| first >> 4) {
+                    Some(4) => {
+                        let gateway =
+                            gateway.and_then(|ip| if let IpAddr::V4(ip) = ip { Some(ip) } else { None });
+                        self.link_output(interface, gateway, packet)
+                    }
+                    Some(6) => {
+                        let gateway =
+                            gateway.and_then(|ip| if let IpAddr::V6(ip) = ip { Some(ip) } else { None });
+                        self.link_output6(interface, gateway, packet)
+                    }
+                    _ => false,
+                }
+            }
+            Attachment::Tun(n) => self.tun_output(n, packet),
+            Attachment::Unplugged | Attachment::Gone => false,
         }
+    }
+
+    /// Sends a multicast or broadcast packet back to this host, as if it had come in by `interface`.
+    pub(super) fn loop_back(&mut self, interface: usize, bytes: Vec<u8>) {
+        self.net.lo.queue.push_back((Packet::new(bytes), interface));
     }
 
     /// Moves queued packets on and handles what the interfaces have for the host.
     pub(crate) fn flush_network(&mut self) {
         let now = self.clock.now();
+        while let Some((cookie, bytes)) = self.net.taken_over.pop_front() {
+            self.packet_left(cookie, bytes);
+        }
         while let Some((at, event)) = self.net.eth0.nic.poll(now) {
             match event {
                 NicEvent::Transmit { packet, departs } => {
-                    self.capture(at, GRAPH, &packet);
+                    self.seen(at, GRAPH, &packet, Way::Out);
                     if !self.taken_by_resolver(departs, &packet) {
                         self.departures.push(Departure { at: departs, link: None, packet });
                     }
                 }
                 NicEvent::Sent { cookie, bytes } => self.packet_left(cookie, bytes),
                 NicEvent::Receive { packet } => {
-                    self.capture(at, GRAPH, &packet);
+                    self.seen(at, GRAPH, &packet, Way::In);
                     self.net.arrived_as_one = true;
-                    self.ip_input(GRAPH, packet.into_bytes());
+                    self.ip_input(GRAPH, packet);
                 }
             }
         }
-        if !self.net.links.is_empty() {
+        if !self.net.links.is_empty() || !self.net.tuns.is_empty() {
             self.flush_links();
         }
         let next = self.net.eth0.nic.next_event();
@@ -248,8 +301,8 @@ impl Host {
     pub(crate) fn packet_arrived(&mut self, link: Option<usize>, packet: Packet) {
         match link {
             Some(SERVICE) if !self.is_down => {
-                self.capture(self.clock.now(), LO, &packet);
-                self.ip_input(LO, packet.into_bytes());
+                self.seen(self.clock.now(), LO, &packet, Way::In);
+                self.ip_input(LO, packet);
                 return self.flush_network();
             }
             Some(SERVICE) => return,
@@ -269,6 +322,7 @@ impl Host {
             Attachment::Loopback => self.receive_looped(),
             Attachment::Graph => self.net.eth0.timer = None,
             Attachment::Link(link) => self.link_timer(link),
+            _ => {}
         }
         self.flush_network();
     }
@@ -282,21 +336,28 @@ impl Host {
             self.net.lo.in_this_instant = 0;
         }
         for _ in 0..self.net.lo.queue.len() {
-            let Some(packet) = self.net.lo.queue.pop_front() else { break };
+            let Some((packet, interface)) = self.net.lo.queue.pop_front() else { break };
             self.net.lo.in_this_instant += 1;
             if self.net.lo.in_this_instant > LO_FREE_PACKETS {
                 self.clock.charge();
             }
+            self.net.arrived_as_one = interface == LO;
+            if interface != LO {
+                // Nobody sees that the packet has not been there.
+                self.ip_input(interface, packet);
+                continue;
+            }
             self.net.lo.packets += 1;
             self.net.lo.bytes += packet.len() as u64;
-            self.capture(now, LO, &packet);
+            self.tap(now, LO, packet.bytes(), Way::Out);
+            self.seen(now, LO, &packet, Way::In);
             if packet.cookie() != 0 {
                 self.packet_left(packet.cookie(), packet.len());
             }
             if self.net.service.is_some() && self.taken_by_resolver(now, &packet) {
                 continue;
             }
-            self.ip_input(LO, packet.into_bytes());
+            self.ip_input(LO, packet);
         }
     }
 
@@ -321,12 +382,14 @@ impl Host {
         }
     }
 
-    pub(super) fn capture(&mut self, at: SimTime, interface: usize, packet: &Packet) {
+    /// A packet, or a frame, passes an interface.
+    pub(super) fn seen(&mut self, at: SimTime, interface: usize, packet: &Packet, way: Way) {
+        self.tap(at, interface, packet.bytes(), way);
         if self.config.capture {
-            let bytes = packet.bytes().to_vec();
             let interface = &self.net.interfaces[interface];
             let (interface, ethernet) = (interface.name.clone(), interface.is_link());
-            self.captured.push(Captured { at, interface, ethernet, bytes });
+            self.captured_bytes.extend_from_slice(packet.bytes());
+            self.captured.push(Captured { at, interface, ethernet, len: packet.len() });
         }
     }
 }

@@ -2,7 +2,7 @@
 //! netdevice(7).
 
 use super::interface::{Attachment, Interface};
-use super::{LO, interface_index};
+use super::{LO, interface_index, ioctl_set};
 use crate::call::{Call, SysResult, done};
 use crate::ids::SocketKey;
 use belljar_linux_abi::{Errno, c};
@@ -16,6 +16,10 @@ const NAME_LEN: usize = 16;
 const SIOCINQ: u64 = c::FIONREAD;
 const SIOCOUTQ: u64 = c::TIOCOUTQ;
 const SIOCOUTQNSD: u64 = 0x894b;
+const FIOSETOWN: u64 = 0x8901;
+const SIOCSPGRP: u64 = 0x8902;
+const FIOGETOWN: u64 = 0x8903;
+const SIOCGPGRP: u64 = 0x8904;
 const SIOCATMARK: u64 = 0x8905;
 const SIOCGSTAMP: u64 = 0x8906;
 const SIOCGIFNAME: u64 = 0x8910;
@@ -39,6 +43,7 @@ pub fn interface_flags(interface: &Interface) -> u32 {
     let carrier = if interface.is_running() { c::IFF_RUNNING | LOWER_UP } else { 0 };
     let own = match interface.attachment {
         Attachment::Loopback => c::IFF_LOOPBACK,
+        Attachment::Tun(_) => c::IFF_POINTOPOINT | c::IFF_NOARP | c::IFF_MULTICAST,
         _ => c::IFF_BROADCAST | c::IFF_MULTICAST,
     };
     (up | carrier | own) as u32
@@ -60,14 +65,26 @@ pub fn socket_ioctl(call: &mut Call<'_>, key: SocketKey, request: u64, arg: u64)
             let n = crate::net::tcp::never_sent_bytes(call.host, key)?;
             call.write(arg, &(n as i32))?;
         }
-        SIOCATMARK => call.write(arg, &0i32)?,
+        SIOCATMARK if call.host.socket(key).type_ != c::SOCK_STREAM => return Err(Errno::ENOTTY),
+        SIOCATMARK => {
+            let at_mark = crate::net::tcp::is_at_mark(call.host, key);
+            call.write(arg, &i32::from(at_mark))?;
+        }
+        FIOSETOWN | SIOCSPGRP => {
+            let owner = call.read::<i32>(arg)?;
+            call.host.set_socket_owner(key, owner)?;
+        }
+        FIOGETOWN | SIOCGPGRP => {
+            let owner = call.host.socket(key).options.owner;
+            call.write(arg, &owner)?;
+        }
         SIOCGSTAMP => return Err(Errno::ENOENT),
         SIOCGIFCONF => list_interfaces(call, arg)?,
         SIOCGIFNAME => interface_name(call, arg)?,
         SIOCGIFFLAGS | SIOCGIFADDR | SIOCGIFDSTADDR | SIOCGIFBRDADDR | SIOCGIFNETMASK | SIOCGIFMETRIC
         | SIOCGIFMTU | SIOCGIFHWADDR | SIOCGIFINDEX | SIOCGIFTXQLEN => ask_interface(call, request, arg)?,
         SIOCETHTOOL => return Err(Errno::EOPNOTSUPP),
-        // Other requests about interfaces would change them.
+        number if ioctl_set::is_change(number) => ioctl_set::change(call, number, arg)?,
         0x8900..=0x89ff => {
             call.host.warn(format!("socket ioctl {request:#x} is not supported"));
             return Err(if request < 0x8950 { Errno::EPERM } else { Errno::EINVAL });
@@ -122,12 +139,13 @@ fn ask_interface(call: &mut Call<'_>, request: u64, arg: u64) -> Result<(), Errn
     call.read_bytes(arg, &mut entry)?;
     let end = entry[..NAME_LEN].iter().position(|b| *b == 0).unwrap_or(NAME_LEN);
     let number = call.host.net.interface_by_name(&entry[..end]).ok_or(Errno::ENODEV)?;
+    let flags = interface_flags(&call.host.net.interfaces[number]) | call.host.membership_flags(number);
     let interface = &call.host.net.interfaces[number];
     entry[NAME_LEN..].fill(0);
     let own = || interface.addresses.first().ok_or(Errno::EADDRNOTAVAIL);
     let mut put = |value: &[u8]| entry[NAME_LEN..NAME_LEN + value.len()].copy_from_slice(value);
     match request {
-        SIOCGIFFLAGS => put(&(interface_flags(interface) as u16).to_ne_bytes()),
+        SIOCGIFFLAGS => put(&(flags as u16).to_ne_bytes()),
         SIOCGIFADDR | SIOCGIFDSTADDR => put_address(&mut entry, own()?.ip),
         SIOCGIFBRDADDR if number == LO => put_address(&mut entry, Ipv4Addr::UNSPECIFIED),
         SIOCGIFBRDADDR => {

@@ -1,20 +1,26 @@
 //! A host's network stack: interfaces, IP, UDP, TCP and the sockets over them.
 //!
 //! [`operations`] hands each socket call to the socket's family. `interface` carries packets between
-//! the families and the outside; `ip` routes, fragments and distributes them. IPv6 exists within the
-//! host only: `::1`, and `AF_INET6` sockets that speak IPv4 through mapped addresses.
+//! the families and the outside; `ip` routes, fragments and distributes them. `v6` is what IPv6 needs besides:
+//! without it on, a host has `::1`, and `AF_INET6` sockets that speak IPv4 through mapped addresses.
 
 mod address;
 mod bind;
+mod configure;
 mod ethernet;
+pub mod filter;
 mod interface;
 mod ioctl;
+mod ioctl_set;
 mod ip;
 pub mod message;
+pub mod multicast;
 pub mod netlink;
 pub mod operations;
+pub mod packet;
 pub mod ping;
 mod proc;
+pub mod raw;
 mod resolver;
 mod samples;
 mod snmp;
@@ -24,30 +30,36 @@ pub mod sysctl;
 pub mod tcp;
 #[cfg(test)]
 mod tests;
+pub mod tun;
 pub mod udp;
 pub mod unix;
+mod v6;
 
 pub use ethernet::LinkConfig;
 pub use ioctl::socket_ioctl;
 pub use resolver::Resolver;
 pub use samples::TcpSample;
 pub use sockopt::{get_option, set_option};
+pub use v6::InitialRoute6;
 
 use crate::host::{Host, HostConfig};
+use crate::ids::SocketKey;
 use crate::timer::TimerId;
 use crate::wait::WaitTable;
-use belljar_base::{Map, Stream};
+use belljar_base::Stream;
 use belljar_net::Nic;
+use belljar_net::igmp::Igmp;
 use belljar_net::neighbour::Neighbours;
 use belljar_net::routes::{Prefix, Route, RouteTable, protocol};
 use ethernet::LinkPort;
-use interface::{Ethernet, Interface, Loopback};
+use interface::{Attachment, Ethernet, Interface, Loopback};
 use ip::fragment::Reassembly;
 use siphasher::sip::SipHasher13;
 use slab::Slab;
 use socket::Socket;
+use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The number of the interface `lo`.
 pub const LO: usize = 0;
@@ -74,6 +86,10 @@ pub struct StackCounters {
     pub udp_buffer_full: u64,
     /// SYNs and handshakes dropped because a listener's queues were full.
     pub listen_overflows: u64,
+    /// SYNs and handshakes that a listener dropped for any reason.
+    pub listen_drops: u64,
+    /// SYN cookies sent, returned, and returned that were none.
+    pub cookies: [u64; 3],
     /// Packets of others passed on.
     pub forwarded: u64,
     /// Resets sent for segments that belong to no connection.
@@ -121,6 +137,14 @@ pub struct NetStack {
     pub(crate) eth0: Ethernet,
     /// The queues before links, by their number.
     pub(crate) links: Vec<LinkPort>,
+    /// The number of the first interface at a link.
+    first_link: usize,
+    /// Programs' ends of interfaces.
+    pub(crate) tuns: Slab<tun::Tun>,
+    /// Packets that programs have taken over, for those who wait for them to leave.
+    taken_over: VecDeque<(u64, usize)>,
+    /// Hardware addresses of TAP interfaces.
+    tun_addresses: Stream,
     /// Who is on the links, by hardware address.
     pub(crate) neighbours: Neighbours,
     neighbour_timer: Option<TimerId>,
@@ -132,6 +156,8 @@ pub struct NetStack {
     pub(crate) interfaces: Vec<Interface>,
     /// Where packets for other hosts go.
     pub(crate) routes: RouteTable,
+    /// What IPv6 has besides.
+    pub(crate) v6: v6::Ipv6,
     /// Spreads flows over routes of equal cost, on each host differently.
     pub(crate) flow_key: u64,
     /// Fragments of datagrams that are not complete.
@@ -148,8 +174,15 @@ pub struct NetStack {
     pub(crate) ports: Stream,
     /// Initial sequence numbers.
     pub(crate) isns: Stream,
-    /// How many sockets are members of each multicast group.
-    groups: Map<Ipv4Addr, u32>,
+    /// The multicast groups that the host is a member of.
+    pub(crate) igmp: Igmp,
+    igmp_timer: Option<TimerId>,
+    /// How many raw sockets there are: without any no packet asks for them.
+    pub(crate) raw_sockets: usize,
+    /// Packet sockets in the order in which they were made.
+    pub(crate) packet_sockets: Vec<SocketKey>,
+    /// Random numbers for filters that ask for them.
+    filter_random: Stream,
     /// Packet buffers for reuse.
     pool: Vec<Vec<u8>>,
     /// Holds bytes on their way between a connection and a guest.
@@ -160,6 +193,8 @@ pub struct NetStack {
     pub(crate) streams: resolver::Streams,
     /// Settings of `/proc/sys/net`.
     pub(crate) sysctls: sysctl::Sysctls,
+    /// What the socket that was closed last is to wait for (`SO_LINGER`), and for how long.
+    pub(crate) lingering: Option<(SocketKey, (SocketAddr, SocketAddr), belljar_base::SimDuration)>,
     /// What was lost, and the like.
     pub(crate) counters: StackCounters,
 }
@@ -175,11 +210,12 @@ impl NetStack {
         let mut routes = RouteTable::default();
         let mut interfaces = vec![Interface::loopback()];
         if config.on_graph {
-            interfaces.push(Interface::graph(mac, config.address));
+            interfaces.push(Interface::graph(mac, config.address, config.address6));
             // Everybody is on the link.
             let everywhere = Route { source: Some(config.address), ..Route::by(ETH0, None, protocol::BOOT) };
             routes.insert(Prefix::ALL, 0, everywhere);
         }
+        let first_link = interfaces.len();
         for (number, link) in config.links.iter().enumerate() {
             interfaces.push(Interface::link(number, link));
         }
@@ -189,12 +225,17 @@ impl NetStack {
             lo: Loopback::default(),
             eth0: Ethernet::new(Nic::new(&config.nic)),
             links: config.links.iter().map(LinkPort::new).collect(),
+            first_link,
+            tuns: Slab::new(),
+            taken_over: VecDeque::new(),
+            tun_addresses: stream("tun-mac"),
             neighbours: Neighbours::new(&mut stream("neighbours")),
             neighbour_timer: None,
             arrived_as_one: true,
             service: config.resolver.as_ref().filter(|_| !config.on_graph).map(|r| r.zone.address),
             interfaces,
             routes,
+            v6: v6::Ipv6::new(config),
             flow_key: stream("flow-hash").next_u64(),
             reassembly: Reassembly::default(),
             next_ip_id: stream("ip-id").next_u32() as u16,
@@ -203,15 +244,17 @@ impl NetStack {
             unix_names: unix::Names::default(),
             ports: stream("ports"),
             isns: stream("tcp-isn"),
-            groups: Map::new(),
+            igmp: Igmp::new(stream("igmp")),
+            igmp_timer: None,
+            filter_random: stream("socket-filter"),
+            raw_sockets: 0,
+            packet_sockets: Vec::new(),
             pool: Vec::new(),
             scratch: Vec::new(),
             resolved: 0,
             streams: resolver::Streams::default(),
-            sysctls: sysctl::Sysctls {
-                forwarding: config.forwarding,
-                ..sysctl::Sysctls::with_buffers(&config.buffers)
-            },
+            sysctls: sysctl::Sysctls::of_host(config),
+            lingering: None,
             counters: StackCounters::default(),
         };
         for number in 1..net.interfaces.len() {
@@ -220,6 +263,7 @@ impl NetStack {
             }
         }
         net.replace_computed(&config.routes);
+        net.start_v6(config);
         net
     }
     /// Adds routes to the networks of an interface's addresses.
@@ -233,14 +277,14 @@ impl NetStack {
     }
     /// An interface is used again.
     fn interface_is_up(&mut self, number: usize, routes: &[InitialRoute]) {
-        match self.interfaces[number].is_link() {
-            true => self.add_connected(number),
-            false if number != LO => {
+        match self.interfaces[number].attachment {
+            Attachment::Graph => {
                 let source = self.interfaces[number].addresses.first().map(|own| own.ip);
                 let everywhere = Route { source, ..Route::by(number, None, protocol::BOOT) };
                 self.routes.insert(Prefix::ALL, 0, everywhere);
             }
-            false => {}
+            Attachment::Loopback => {}
+            _ => self.add_connected(number),
         }
         self.replace_computed(routes);
     }
@@ -251,23 +295,6 @@ impl NetStack {
             let taken = self.routes.get(*prefix, *metric).is_some();
             if !taken && route.hops.iter().all(|hop| self.interfaces[hop.interface].up) {
                 self.routes.insert(*prefix, *metric, route.clone());
-            }
-        }
-    }
-    /// Whether packets to a multicast group are received.
-    fn is_member(&self, group: Ipv4Addr) -> bool {
-        group == Ipv4Addr::new(224, 0, 0, 1) || self.groups.contains_key(&group)
-    }
-    /// One more socket is a member.
-    fn join_group(&mut self, group: Ipv4Addr) {
-        *self.groups.entry(group).or_default() += 1;
-    }
-    /// One socket is no longer a member.
-    fn leave_group(&mut self, group: Ipv4Addr) {
-        if let Some(members) = self.groups.get_mut(&group) {
-            *members -= 1;
-            if *members == 0 {
-                self.groups.remove(&group);
             }
         }
     }
@@ -284,6 +311,14 @@ fn flow_hash(source: SocketAddr, destination: SocketAddr) -> u64 {
 fn flow_hash_of(key: u64, source: Ipv4Addr, destination: Ipv4Addr) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(key, 0);
     (source, destination).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The same for IPv6.
+fn flow_hash_of6(key: u64, source: Ipv6Addr, destination: Ipv6Addr) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(key, 0);
+    hasher.write(&source.octets());
+    hasher.write(&destination.octets());
     hasher.finish()
 }
 

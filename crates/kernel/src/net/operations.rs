@@ -3,7 +3,7 @@
 
 use super::message::{Attempt, Incoming, Outgoing, RawAddress, Received};
 use super::socket::{Socket, SocketKind, SocketOptions};
-use super::{netlink, ping, tcp, udp, unix};
+use super::{netlink, packet, ping, raw, tcp, udp, unix};
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::{SocketKey, WaitQueueId};
@@ -16,6 +16,8 @@ macro_rules! by_family {
             SocketKind::Udp(_) => udp::$function($($argument),*),
             SocketKind::Tcp(_) => tcp::$function($($argument),*),
             SocketKind::Ping(_) => ping::$function($($argument),*),
+            SocketKind::Raw(_) => raw::$function($($argument),*),
+            SocketKind::Packet(_) => packet::$function($($argument),*),
             SocketKind::Unix(_) => unix::$function($($argument),*),
             SocketKind::Netlink(_) => netlink::$function($($argument),*),
         }
@@ -36,12 +38,25 @@ impl Host {
         let serial = self.net.next_serial;
         let [receive_buffer, _, send_buffer, _] = self.net.sysctls.core_buffers;
         let options = SocketOptions { receive_buffer, send_buffer, ..SocketOptions::default() };
-        let socket = Socket { domain, type_, protocol, queue, options, error: None, serial, kind };
-        SocketKey(self.net.sockets.insert(socket))
+        let is_packet = matches!(kind, SocketKind::Packet(_));
+        self.net.raw_sockets += usize::from(matches!(kind, SocketKind::Raw(_)));
+        let mut socket = Socket { domain, type_, protocol, queue, options, error: None, serial, kind };
+        if self.net.sysctls.bind_v6_only
+            && let Some(ip) = socket.ip_options_mut()
+        {
+            ip.v6_only = true;
+        }
+        let key = SocketKey(self.net.sockets.insert(socket));
+        if is_packet {
+            self.net.packet_sockets.push(key);
+        }
+        key
     }
     /// Removes a socket from the slab and its wait queue with it.
     pub(crate) fn remove_socket(&mut self, key: SocketKey) -> Socket {
         let socket = self.net.sockets.remove(key.0);
+        self.net.raw_sockets -= usize::from(matches!(socket.kind, SocketKind::Raw(_)));
+        self.net.packet_sockets.retain(|other| *other != key);
         self.waits.destroy(socket.queue);
         socket
     }
@@ -144,10 +159,7 @@ pub fn create(host: &mut Host, domain: i32, type_: i32, protocol: i32) -> Result
     match domain {
         c::AF_UNIX => unix::create(host, type_, protocol),
         c::AF_NETLINK => netlink::create(host, type_, protocol),
-        c::AF_PACKET => {
-            host.warn("packet sockets (AF_PACKET) are not supported");
-            Err(Errno::EPERM)
-        }
+        c::AF_PACKET => packet::create(host, type_, protocol),
         c::AF_INET | c::AF_INET6 => create_inet(host, domain, type_, protocol),
         // Linux checks the range of the type before it looks for the family.
         _ if type_ > SOCK_PACKET => Err(Errno::EINVAL),
@@ -160,11 +172,8 @@ fn create_inet(host: &mut Host, domain: i32, type_: i32, protocol: i32) -> Resul
     match (type_, protocol) {
         (c::SOCK_STREAM, 0 | c::IPPROTO_TCP) => tcp::create(host, domain),
         (c::SOCK_DGRAM, 0 | c::IPPROTO_UDP) => udp::create(host, domain),
-        (c::SOCK_DGRAM | c::SOCK_RAW, p) if p == icmp => ping::create(host, domain, type_),
-        (c::SOCK_RAW, p) => {
-            host.warn(format!("raw sockets of protocol {p} are not supported"));
-            Err(Errno::EPROTONOSUPPORT)
-        }
+        (c::SOCK_DGRAM, p) if p == icmp => ping::create(host, domain),
+        (c::SOCK_RAW, p) => raw::create(host, domain, p),
         (c::SOCK_STREAM | c::SOCK_DGRAM, _) => Err(Errno::EPROTONOSUPPORT),
         (c::SOCK_SEQPACKET | c::SOCK_RDM | c::SOCK_DCCP | SOCK_PACKET | 0, _) => Err(Errno::ESOCKTNOSUPPORT),
         _ => Err(Errno::EINVAL),

@@ -135,6 +135,48 @@ impl Host {
         table(head, domain, lines, tail)
     }
 
+    /// `/proc/net/raw`: the protocol stands where others have their port.
+    pub(crate) fn proc_net_raw(&self) -> String {
+        let lines = self.net.sockets.iter().filter_map(|(key, socket)| {
+            let SocketKind::Raw(raw) = &socket.kind else { return None };
+            let end = |ip: Option<IpAddr>, port: u8| {
+                SocketAddr::new(ip.unwrap_or(address::unspecified(socket.domain)), port.into())
+            };
+            let line = Line {
+                local: end(raw.local, raw.protocol),
+                remote: end(raw.peer, 0),
+                state: if raw.peer.is_some() { ESTABLISHED } else { CLOSE },
+                send_queue: 0,
+                receive_queue: raw.queued_bytes(),
+                inode: self.socket_inode(SocketKey(key)),
+                drops: 0,
+            };
+            (socket.domain == c::AF_INET).then_some(line)
+        });
+        let head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   \
+                    uid  timeout inode ref pointer drops";
+        table(head, c::AF_INET, lines, |line| format!("{} 2 0000000000000000 {}", line.inode, line.drops))
+    }
+
+    /// `/proc/net/packet`.
+    pub(crate) fn proc_net_packet(&self) -> String {
+        let mut text = String::from("sk               RefCnt Type Proto  Iface R Rmem   User   Inode\n");
+        for key in &self.net.packet_sockets {
+            let socket = &self.net.sockets[key.0];
+            let SocketKind::Packet(packet) = &socket.kind else { continue };
+            let index = packet.interface.map_or(0, super::interface_index);
+            let _ = writeln!(
+                text,
+                "0000000000000000 3      {:<4} {:04x}   {index:<5} 1 {:<6} 0      {:<6}",
+                socket.type_,
+                packet.protocol,
+                packet.queued_bytes(),
+                self.socket_inode(*key)
+            );
+        }
+        text
+    }
+
     /// `/proc/net/dev`.
     pub(crate) fn proc_net_dev(&self) -> String {
         let mut text = String::from(
@@ -142,7 +184,7 @@ impl Host {
              face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop \
              fifo colls carrier compressed\n",
         );
-        for interface in &self.net.interfaces {
+        for interface in self.net.interfaces.iter().filter(|interface| interface.exists()) {
             let (received, sent, dropped) = match interface.attachment {
                 Attachment::Loopback => {
                     let lo = &self.net.lo;
@@ -150,6 +192,12 @@ impl Host {
                 }
                 Attachment::Graph => counted(self.net.eth0.nic.counters()),
                 Attachment::Link(link) => counted(self.net.links[link].nic.counters()),
+                Attachment::Tun(n) | Attachment::Tap(n) => {
+                    let counters = &self.net.tuns[n].counters;
+                    let swap = |(packets, bytes): (u64, u64)| (bytes, packets);
+                    (swap(counters.received), swap(counters.sent), counters.dropped)
+                }
+                Attachment::Unplugged | Attachment::Gone => ((0, 0), (0, 0), 0),
             };
             let _ = writeln!(
                 text,

@@ -47,8 +47,13 @@ impl Host {
         samples
     }
 
-    /// Packets that wait to leave `eth0`.
+    /// Packets that wait to leave the host's interfaces but `lo`.
     pub fn egress_queue_len(&self) -> usize {
-        self.net.eth0.nic.egress_queue_len()
+        let links = self.net.links.iter().map(|link| link.nic.egress_queue_len());
+        self.net.eth0.nic.egress_queue_len() + links.sum::<usize>()
+    }
+    /// Frames that wait to leave by a link.
+    pub fn link_queue_len(&self, link: usize) -> usize {
+        self.net.links[link].nic.egress_queue_len()
     }
 }

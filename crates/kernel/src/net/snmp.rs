@@ -95,8 +95,11 @@ impl Host {
                    TW ListenOverflows ListenDrops TCPTimeouts TCPRetransFail TCPAbortOnData TCPAbortOnClose \
                    TCPAbortOnTimeout";
         let known = [
+            ("SyncookiesSent", c.cookies[0]),
+            ("SyncookiesRecv", c.cookies[1]),
+            ("SyncookiesFailed", c.cookies[2]),
             ("ListenOverflows", c.listen_overflows),
-            ("ListenDrops", c.listen_overflows),
+            ("ListenDrops", c.listen_drops),
             ("TCPTimeouts", c.tcp_timeouts),
         ];
         let mut text = table("TcpExt", tcp, &known);

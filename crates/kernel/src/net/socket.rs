@@ -1,12 +1,15 @@
 //! What every socket has, whatever its family: type, options of level `SOL_SOCKET`, pending error
 //! and wait queue, socket(7).
 
+use super::filter::Filter;
 use super::ip::IpOptions;
 use super::unix::UnixSocket;
-use super::{netlink::NetlinkSocket, ping::PingSocket, tcp::TcpSocket, udp::UdpSocket};
+use super::{netlink::NetlinkSocket, packet::PacketSocket, ping::PingSocket, raw::RawSocket};
+use super::{tcp::TcpSocket, udp::UdpSocket};
 use crate::ids::WaitQueueId;
 use belljar_base::SimDuration;
 use belljar_linux_abi::{Errno, c};
+use std::sync::Arc;
 
 /// `net.core.rmem_default` and `net.core.wmem_default`.
 pub const DEFAULT_BUFFER: u32 = 212_992;
@@ -18,7 +21,7 @@ pub const MIN_SEND_BUFFER: u32 = 4_608;
 /// A socket.
 #[derive(Debug)]
 pub struct Socket {
-    /// `AF_INET`, `AF_INET6`, `AF_UNIX` or `AF_NETLINK`.
+    /// `AF_INET`, `AF_INET6`, `AF_UNIX`, `AF_NETLINK` or `AF_PACKET`.
     pub domain: i32,
     /// `SOCK_STREAM`, `SOCK_DGRAM`, `SOCK_SEQPACKET` or `SOCK_RAW`, without flags.
     pub type_: i32,
@@ -44,8 +47,12 @@ pub enum SocketKind {
     Udp(Box<UdpSocket>),
     /// TCP over IPv4 or IPv6.
     Tcp(Box<TcpSocket>),
-    /// ICMP: a ping socket or a raw one.
+    /// ICMP: a ping socket.
     Ping(Box<PingSocket>),
+    /// A protocol above IP, or IP itself.
+    Raw(Box<RawSocket>),
+    /// `AF_PACKET`: an interface.
+    Packet(Box<PacketSocket>),
     /// `AF_UNIX`.
     Unix(Box<UnixSocket>),
     /// `AF_NETLINK`.
@@ -63,6 +70,8 @@ pub struct SocketOptions {
     pub keep_alive: bool,
     /// `SO_BROADCAST`.
     pub broadcast: bool,
+    /// `F_SETOWN`: the process, or minus the group, that is told of urgent data by `SIGURG`.
+    pub owner: i32,
     /// `SO_OOBINLINE`.
     pub out_of_band_inline: bool,
     /// `SO_DONTROUTE`.
@@ -93,6 +102,10 @@ pub struct SocketOptions {
     pub mark: u32,
     /// `SO_BINDTODEVICE`: the interface's index.
     pub bound_device: Option<u32>,
+    /// `SO_ATTACH_FILTER`.
+    pub filter: Option<Arc<Filter>>,
+    /// `SO_LOCK_FILTER`.
+    pub filter_locked: bool,
     /// `SO_INCOMING_CPU`, `SO_BUSY_POLL` and others that are only kept: by option.
     pub kept: smallvec::SmallVec<[(i32, i32); 1]>,
 }
@@ -115,6 +128,7 @@ impl Default for SocketOptions {
             reuse_port: false,
             keep_alive: false,
             broadcast: false,
+            owner: 0,
             out_of_band_inline: false,
             dont_route: false,
             pass_credentials: false,
@@ -130,6 +144,8 @@ impl Default for SocketOptions {
             priority: 0,
             mark: 0,
             bound_device: None,
+            filter: None,
+            filter_locked: false,
             kept: smallvec::SmallVec::new(),
         }
     }
@@ -142,7 +158,8 @@ impl Socket {
             SocketKind::Udp(udp) => Some(&udp.ip),
             SocketKind::Tcp(tcp) => Some(&tcp.ip),
             SocketKind::Ping(ping) => Some(&ping.ip),
-            SocketKind::Unix(_) | SocketKind::Netlink(_) => None,
+            SocketKind::Raw(raw) => Some(&raw.ip),
+            SocketKind::Unix(_) | SocketKind::Netlink(_) | SocketKind::Packet(_) => None,
         }
     }
     /// The same to change.
@@ -151,7 +168,18 @@ impl Socket {
             SocketKind::Udp(udp) => Some(&mut udp.ip),
             SocketKind::Tcp(tcp) => Some(&mut tcp.ip),
             SocketKind::Ping(ping) => Some(&mut ping.ip),
-            SocketKind::Unix(_) | SocketKind::Netlink(_) => None,
+            SocketKind::Raw(raw) => Some(&mut raw.ip),
+            SocketKind::Unix(_) | SocketKind::Netlink(_) | SocketKind::Packet(_) => None,
+        }
+    }
+    /// The address that it is bound to.
+    pub fn local_ip(&self) -> Option<std::net::IpAddr> {
+        match &self.kind {
+            SocketKind::Udp(udp) => udp.bound.and_then(|bound| bound.reach.ip),
+            SocketKind::Tcp(tcp) => tcp.bound.and_then(|bound| bound.reach.ip),
+            SocketKind::Ping(ping) => ping.local.map(|local| local.ip()),
+            SocketKind::Raw(raw) => raw.local,
+            SocketKind::Unix(_) | SocketKind::Netlink(_) | SocketKind::Packet(_) => None,
         }
     }
     /// Whether it carries a stream: partial sends are continued, `SIGPIPE` is raised.

@@ -1,7 +1,8 @@
 //! Settings below `/proc/sys/net` that change what the stack does: each counts for the sockets and
 //! connections that are made after it was written.
 
-use crate::host::{Buffers, Host};
+use crate::files::virtual_files::tunable;
+use crate::host::{Buffers, Host, HostConfig};
 use belljar_base::SimDuration;
 use belljar_linux_abi::Errno;
 use belljar_tcp::{Config, CongestionAlgorithm, EcnPolicy};
@@ -15,6 +16,8 @@ pub struct Sysctls {
     pub somaxconn: u32,
     /// `net.ipv4.tcp_max_syn_backlog`.
     pub max_syn_backlog: u32,
+    /// `net.ipv4.tcp_syncookies`: 1 when the queue of handshakes is full, 2 always.
+    pub syncookies: u8,
     /// `net.ipv4.tcp_abort_on_overflow`.
     pub abort_on_overflow: bool,
     /// `net.core.rmem_default`, `rmem_max`, `wmem_default`, `wmem_max`.
@@ -23,6 +26,12 @@ pub struct Sysctls {
     pub default_ttl: u32,
     /// `net.ipv4.ip_forward`: packets of others are passed on.
     pub forwarding: bool,
+    /// `net.ipv6.conf.all.forwarding`: the same for IPv6.
+    pub forwarding6: bool,
+    /// `net.ipv6.conf.all.accept_ra`: routers are believed.
+    pub accept_ra: u32,
+    /// `net.ipv6.bindv6only`.
+    pub bind_v6_only: bool,
 }
 
 impl Default for Sysctls {
@@ -31,10 +40,14 @@ impl Default for Sysctls {
             tcp: Config::default(),
             somaxconn: 4_096,
             max_syn_backlog: 256,
+            syncookies: 1,
             abort_on_overflow: false,
             core_buffers: [212_992; 4],
             default_ttl: 64,
             forwarding: false,
+            forwarding6: false,
+            accept_ra: 1,
+            bind_v6_only: false,
         }
     }
 }
@@ -50,6 +63,9 @@ pub enum Sysctl {
     Somaxconn,
     IpDefaultTtl,
     IpForward,
+    Ip6AcceptRa,
+    Ip6BindV6Only,
+    Ip6Forwarding,
     TcpAbortOnOverflow,
     TcpCompSackDelay,
     TcpCompSackNr,
@@ -69,6 +85,7 @@ pub enum Sysctl {
     TcpSlowStartAfterIdle,
     TcpSynLinearTimeouts,
     TcpSynRetries,
+    TcpSyncookies,
     TcpSynackRetries,
     TcpTimestamps,
     TcpWindowScaling,
@@ -88,8 +105,24 @@ enum Place<'a> {
 }
 
 const LARGEST: u32 = i32::MAX as u32;
+/// Linux keeps seconds as ticks, 250 a second where its configuration is the usual one.
+const LONGEST: u32 = LARGEST / 250;
 
 impl Sysctls {
+    /// Those that a host starts with. A setting that there is not, or a value that it does not take, is left
+    /// out: the experiment's loader has refused it.
+    pub fn of_host(config: &HostConfig) -> Sysctls {
+        let buffers = Sysctls::with_buffers(&config.buffers);
+        let mut sysctls =
+            Sysctls { forwarding: config.forwarding, forwarding6: config.forwarding, ..buffers };
+        for (name, value) in &config.sysctls {
+            if let Some(which) = tunable(name) {
+                let _ = sysctls.set(which, value.as_bytes());
+            }
+        }
+        sysctls
+    }
+
     /// Linux's settings but for the buffers of TCP.
     pub fn with_buffers(buffers: &Buffers) -> Sysctls {
         let mut sysctls = Sysctls::default();
@@ -113,6 +146,9 @@ impl Sysctls {
             Sysctl::Somaxconn => Word(&mut self.somaxconn, 0, LARGEST),
             Sysctl::IpDefaultTtl => Word(&mut self.default_ttl, 1, 255),
             Sysctl::IpForward => Flag(&mut self.forwarding),
+            Sysctl::Ip6AcceptRa => Word(&mut self.accept_ra, 0, 2),
+            Sysctl::Ip6BindV6Only => Flag(&mut self.bind_v6_only),
+            Sysctl::Ip6Forwarding => Flag(&mut self.forwarding6),
             Sysctl::TcpAbortOnOverflow => Flag(&mut self.abort_on_overflow),
             Sysctl::TcpCompSackDelay => Place::Nanos(&mut tcp.compressed_ack_delay),
             Sysctl::TcpCompSackNr => Byte(&mut tcp.compressed_acks, 0, 255),
@@ -132,6 +168,7 @@ impl Sysctls {
             Sysctl::TcpSlowStartAfterIdle => Flag(&mut tcp.slow_start_after_idle),
             Sysctl::TcpSynLinearTimeouts => Byte(&mut tcp.syn_linear_timeouts, 0, 127),
             Sysctl::TcpSynRetries => Byte(&mut tcp.syn_retries, 1, 127),
+            Sysctl::TcpSyncookies => Byte(&mut self.syncookies, 0, 2),
             Sysctl::TcpSynackRetries => Byte(&mut tcp.synack_retries, 0, 255),
             Sysctl::TcpTimestamps => Flag(&mut tcp.timestamps),
             Sysctl::TcpWindowScaling => Flag(&mut tcp.window_scaling),
@@ -143,7 +180,18 @@ impl Sysctls {
 impl Host {
     /// What reading the setting gives.
     pub(crate) fn sysctl(&mut self, which: Sysctl) -> String {
-        match self.net.sysctls.place(which) {
+        self.net.sysctls.show(which)
+    }
+
+    /// Writes the setting.
+    pub(crate) fn set_sysctl(&mut self, which: Sysctl, text: &[u8]) -> Result<(), Errno> {
+        self.net.sysctls.set(which, text)
+    }
+}
+
+impl Sysctls {
+    fn show(&mut self, which: Sysctl) -> String {
+        match self.place(which) {
             Place::Flag(value) => format!("{}\n", u8::from(*value)),
             Place::Byte(value, ..) => format!("{value}\n"),
             Place::Word(value, ..) => format!("{value}\n"),
@@ -157,7 +205,7 @@ impl Host {
 
     /// Writes the setting: `EINVAL` for a value that it does not take, `ENOENT` for a congestion
     /// control algorithm that there is not.
-    pub(crate) fn set_sysctl(&mut self, which: Sysctl, text: &[u8]) -> Result<(), Errno> {
+    fn set(&mut self, which: Sysctl, text: &[u8]) -> Result<(), Errno> {
         let text =
             std::str::from_utf8(text).map_err(|_| Errno::EINVAL)?.trim_matches(['\0', ' ', '\n', '\t']);
         let numbers: Vec<u32> =
@@ -166,11 +214,11 @@ impl Host {
         let within = |least: u32, greatest: u32| {
             first().and_then(|n| if (least..=greatest).contains(&n) { Ok(n) } else { Err(Errno::EINVAL) })
         };
-        match self.net.sysctls.place(which) {
+        match self.place(which) {
             Place::Flag(value) => *value = first()? != 0,
             Place::Byte(value, least, greatest) => *value = within(least.into(), greatest.into())? as u8,
             Place::Word(value, least, greatest) => *value = within(least, greatest)?,
-            Place::Seconds(value) => *value = SimDuration::from_secs(first()?.into()),
+            Place::Seconds(value) => *value = SimDuration::from_secs(within(0, LONGEST)?.into()),
             Place::Nanos(value) => *value = SimDuration::from_nanos(first()?.into()),
             Place::Sizes(sizes) => {
                 if numbers.is_empty() || numbers.contains(&0) {
@@ -193,5 +241,37 @@ impl Host {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use belljar_linux_abi::sysctl::{SETTINGS, Values};
+
+    #[test]
+    fn what_an_experiment_can_set_is_there_and_takes_the_values_that_are_said() {
+        for (name, values) in SETTINGS {
+            let which = tunable(name).unwrap_or_else(|| panic!("no {name}"));
+            let mut sysctls = Sysctls::default();
+            let (good, bad) = match values {
+                Values::Number { least, greatest } => {
+                    (vec![least.to_string(), greatest.to_string()], "-1".to_owned())
+                }
+                Values::Sizes => (vec!["4096 8192 16384".to_owned()], "0 1 2".to_owned()),
+                Values::OneOf(words) => {
+                    (words.iter().map(|word| (*word).to_owned()).collect(), "none".into())
+                }
+            };
+            for value in good {
+                assert_eq!(sysctls.set(which, value.as_bytes()), Ok(()), "{name} {value}");
+                assert_eq!(
+                    sysctls.show(which).split_whitespace().collect::<Vec<_>>().join(" "),
+                    value,
+                    "{name}"
+                );
+            }
+            assert!(sysctls.set(which, bad.as_bytes()).is_err(), "{name} {bad}");
+        }
     }
 }

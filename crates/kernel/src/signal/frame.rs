@@ -4,7 +4,7 @@
 use super::altstack::{SS_AUTODISARM, is_on_stack, state_flags};
 use crate::host::Host;
 use crate::ids::ThreadKey;
-use crate::machine::Regs;
+use crate::machine::{Regs, USER_END};
 use belljar_linux_abi::signal::{
     FP_SW_OFFSET, FP_XSTATE_MAGIC1, FP_XSTATE_MAGIC2, FpSoftwareBytes, KernelSigaction, RtSigFrame,
     SigContext, SigInfo, SigStack, UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS, UContext,
@@ -22,8 +22,6 @@ const SELECTORS: (u16, u16) = (0x33, 0x2b);
 const RESTORED_FLAGS: u64 = 0x5_0dd5;
 /// DF, TF and RF are clear when a handler starts.
 const CLEARED_FLAGS: u64 = 0x1_0500;
-/// The addresses of user space end here.
-const USER_END: u64 = 0x7fff_ffff_f000;
 /// FXSAVE image and XSAVE header.
 const XSAVE_HEADER_END: usize = 576;
 const FXSAVE_SIZE: usize = 512;

@@ -4,10 +4,12 @@ use super::Traced;
 use super::names;
 use super::signatures::Arg;
 use super::structs::Struct;
+use super::text::{push_address, push_hex, push_quoted, push_signed, push_unsigned};
 use crate::host::Host;
 use belljar_linux_abi::c;
+use smallvec::SmallVec;
 use std::fmt::Write;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 /// How much of a buffer or string is shown, as strace's default.
 const SHOWN: usize = 32;
@@ -22,15 +24,16 @@ pub struct Formatter<'a> {
     pub traced: &'a Traced,
     /// What RAX holds, if the call has ended.
     pub result: Option<u64>,
-    /// The text so far.
-    pub text: String,
 }
 
-/// The value of a call that has succeeded.
-pub fn result(name: &str, value: u64) -> String {
+/// Bytes of a guest: what is shown of most arguments fits without a heap.
+pub type Bytes = SmallVec<[u8; 128]>;
+
+/// Appends the value of a call that has succeeded.
+pub fn push_result(out: &mut String, name: &str, value: u64) {
     match name {
-        "mmap" | "brk" | "mremap" | "shmat" => format!("{value:#x}"),
-        _ => (value as i64).to_string(),
+        "mmap" | "brk" | "mremap" | "shmat" => push_hex(out, value),
+        _ => push_signed(out, value as i64),
     }
 }
 
@@ -41,23 +44,43 @@ fn count(result: Option<u64>) -> Option<u64> {
 
 impl Formatter<'_> {
     /// Appends all arguments.
-    pub fn arguments(&mut self, signature: &[Arg]) {
+    pub fn arguments(&self, signature: &[Arg], out: &mut String) {
         for (n, arg) in signature.iter().enumerate() {
             if n > 0 {
-                self.text.push_str(", ");
+                out.push_str(", ");
             }
-            let shown = self.argument(*arg, self.traced.args[n]);
-            self.text.push_str(&shown);
+            self.push_argument(*arg, self.traced.args[n], out);
+        }
+    }
+
+    /// What most calls have is written at once, the rest as text of its own.
+    fn push_argument(&self, arg: Arg, value: u64, out: &mut String) {
+        let args = &self.traced.args;
+        match arg {
+            Arg::Fd | Arg::Int => push_signed(out, i64::from(value as i32)),
+            Arg::Size => push_unsigned(out, value),
+            Arg::Flags(list) => names::push_flags(out, list, value),
+            Arg::Hex | Arg::Word => push_address(out, value),
+            Arg::In(len) if value != 0 => self.push_buffer(value, args[len], out),
+            Arg::Out if value != 0 => match count(self.result) {
+                Some(len) => self.push_buffer(value, len, out),
+                None => push_address(out, value),
+            },
+            Arg::Address(len) if value != 0 => self.push_socket_address(value, args[len], out),
+            Arg::AddressOut(len) if value != 0 => match (count(self.result), self.word(args[len])) {
+                (Some(_), Some(len)) => self.push_socket_address(value, u64::from(len), out),
+                _ => push_address(out, value),
+            },
+            Arg::PollFds(len) if value != 0 => self.push_poll_fds(value, args[len], out),
+            _ => out.push_str(&self.argument(arg, value)),
         }
     }
 
     fn argument(&self, arg: Arg, value: u64) -> String {
         let args = &self.traced.args;
         match arg {
-            Arg::Fd | Arg::Int => (value as i32).to_string(),
             Arg::DirFd if value as i32 == c::AT_FDCWD => "AT_FDCWD".into(),
             Arg::DirFd => (value as i32).to_string(),
-            Arg::Size => value.to_string(),
             Arg::OpenFlags if value as i32 & c::O_ACCMODE == c::O_RDONLY => {
                 match names::flags(names::OPEN, value) {
                     none if none == "0" => "O_RDONLY".into(),
@@ -66,29 +89,19 @@ impl Formatter<'_> {
             }
             Arg::OpenFlags => names::flags(names::OPEN, value),
             Arg::Mode => format!("{:#o}", value as u32),
-            Arg::Flags(list) => names::flags(list, value),
             Arg::OneOf(list) => names::one_of(list, value),
             Arg::Signal => names::signal(value as i32),
-            Arg::Hex | Arg::Word => address(value),
             _ if value == 0 => "NULL".into(),
             Arg::Path => self.string(value),
-            Arg::In(len) => self.buffer(value, args[len]),
-            Arg::Out => count(self.result).map_or_else(|| address(value), |len| self.buffer(value, len)),
             Arg::InVector(len) => self.vector(value, args[len], u64::MAX),
             Arg::OutVector(len) => match count(self.result) {
                 Some(filled) => self.vector(value, args[len], filled),
                 None => address(value),
             },
-            Arg::Address(len) => self.socket_address(value, args[len]),
-            Arg::AddressOut(len) => match (count(self.result), self.word(args[len])) {
-                (Some(_), Some(len)) => self.socket_address(value, u64::from(len)),
-                _ => address(value),
-            },
             Arg::Timespec => self.timespec(value),
             Arg::TimespecOut if count(self.result).is_some() => self.timespec(value),
             Arg::TimespecOut => address(value),
             Arg::Strings => self.strings(value),
-            Arg::PollFds(len) => self.poll_fds(value, args[len]),
             Arg::FdPair => match (count(self.result), self.word(value), self.word(value + 4)) {
                 (Some(_), Some(a), Some(b)) => format!("[{a}, {b}]"),
                 _ => address(value),
@@ -117,21 +130,32 @@ impl Formatter<'_> {
             Arg::EpollEventsOut => {
                 count(self.result).map_or_else(|| address(value), |n| self.epoll_events(value, n))
             }
+            Arg::Fd
+            | Arg::Int
+            | Arg::Size
+            | Arg::Flags(_)
+            | Arg::Hex
+            | Arg::Word
+            | Arg::In(_)
+            | Arg::Out
+            | Arg::Address(_)
+            | Arg::AddressOut(_)
+            | Arg::PollFds(_) => unreachable!("written at once"),
         }
     }
 
-    pub fn bytes(&self, addr: u64, len: usize) -> Option<Vec<u8>> {
-        let mut data = vec![0; len];
+    pub fn bytes(&self, addr: u64, len: usize) -> Option<Bytes> {
+        let mut data = Bytes::from_elem(0, len);
         self.host.read_guest(self.traced.process, addr, &mut data).ok()?;
         Some(data)
     }
     pub fn word(&self, addr: u64) -> Option<u32> {
         let data = self.bytes(addr, 4)?;
-        Some(u32::from_le_bytes(data.try_into().ok()?))
+        Some(u32::from_le_bytes(data[..].try_into().ok()?))
     }
     pub fn long(&self, addr: u64) -> Option<u64> {
         let data = self.bytes(addr, 8)?;
-        Some(u64::from_le_bytes(data.try_into().ok()?))
+        Some(u64::from_le_bytes(data[..].try_into().ok()?))
     }
 
     fn string(&self, addr: u64) -> String {
@@ -141,11 +165,19 @@ impl Formatter<'_> {
             crate::guest::PATH_MAX,
             belljar_linux_abi::Errno::ENAMETOOLONG,
         );
-        read.map_or_else(|_| address(addr), |text| quoted(&text, text.len()))
+        read.map_or_else(|_| address(addr), |text| quoted(&text))
+    }
+    fn push_buffer(&self, addr: u64, len: u64, out: &mut String) {
+        let shown = len.min(SHOWN as u64) as usize;
+        match self.bytes(addr, shown) {
+            Some(data) => push_quoted(out, &data, len as usize),
+            None => push_address(out, addr),
+        }
     }
     pub fn buffer(&self, addr: u64, len: u64) -> String {
-        let shown = len.min(SHOWN as u64) as usize;
-        self.bytes(addr, shown).map_or_else(|| address(addr), |data| quoted(&data, len as usize))
+        let mut text = String::new();
+        self.push_buffer(addr, len, &mut text);
+        text
     }
     /// The first `limit` bytes of a vector of buffers.
     pub fn vector(&self, addr: u64, len: u64, mut limit: u64) -> String {
@@ -179,21 +211,26 @@ impl Formatter<'_> {
         let named: Vec<String> = (1..=64).filter(|n| set >> (n - 1) & 1 != 0).map(names::signal).collect();
         format!("{open}{}]", named.join(" "))
     }
-    fn poll_fds(&self, addr: u64, len: u64) -> String {
-        let mut parts = Vec::new();
-        for n in 0..len.min(SHOWN_ELEMENTS) {
+    fn push_poll_fds(&self, addr: u64, len: u64, out: &mut String) {
+        let begin = out.len();
+        out.push('[');
+        let shown = len.min(SHOWN_ELEMENTS);
+        for n in 0..shown {
             let (Some(fd), Some(events)) = (self.word(addr + n * 8), self.word(addr + n * 8 + 4)) else {
-                return address(addr);
+                out.truncate(begin);
+                return push_address(out, addr);
             };
-            let wanted = names::flags(names::POLL, u64::from(events & 0xffff));
-            let mut part = format!("{{fd={}, events={wanted}", fd as i32);
+            out.push_str(if n > 0 { ", {fd=" } else { "{fd=" });
+            push_signed(out, i64::from(fd as i32));
+            out.push_str(", events=");
+            names::push_flags(out, names::POLL, u64::from(events & 0xffff));
             if count(self.result).is_some_and(|n| n > 0) && events >> 16 != 0 {
-                let _ = write!(part, ", revents={}", names::flags(names::POLL, u64::from(events >> 16)));
+                out.push_str(", revents=");
+                names::push_flags(out, names::POLL, u64::from(events >> 16));
             }
-            part.push('}');
-            parts.push(part);
+            out.push('}');
         }
-        list(parts, len)
+        out.push_str(if len > shown { ", ...]" } else { "]" });
     }
     fn epoll_events(&self, addr: u64, len: u64) -> String {
         let mut parts = Vec::new();
@@ -207,27 +244,39 @@ impl Formatter<'_> {
         list(parts, len)
     }
     pub fn socket_address(&self, addr: u64, len: u64) -> String {
+        let mut text = String::new();
+        self.push_socket_address(addr, len, &mut text);
+        text
+    }
+    fn push_socket_address(&self, addr: u64, len: u64, out: &mut String) {
         let Some(data) = self.bytes(addr, len.min(128) as usize).filter(|data| data.len() >= 2) else {
-            return address(addr);
+            return push_address(out, addr);
         };
         let family = i32::from(u16::from_le_bytes([data[0], data[1]]));
-        let port = || u16::from_be_bytes([data[2], data[3]]);
+        let port = || u64::from(u16::from_be_bytes([data[2], data[3]]));
+        out.push_str("{sa_family=");
         match family {
             c::AF_INET if data.len() >= 8 => {
-                let ip = Ipv4Addr::new(data[4], data[5], data[6], data[7]);
-                format!("{{sa_family=AF_INET, {ip}:{}}}", port())
+                out.push_str("AF_INET, ");
+                for (n, octet) in data[4..8].iter().enumerate() {
+                    push_unsigned(out, u64::from(*octet));
+                    out.push(if n < 3 { '.' } else { ':' });
+                }
+                push_unsigned(out, port());
             }
             c::AF_INET6 if data.len() >= 24 => {
                 let octets: [u8; 16] = data[8..24].try_into().expect("sixteen bytes");
-                format!("{{sa_family=AF_INET6, [{}]:{}}}", Ipv6Addr::from(octets), port())
+                let _ = write!(out, "AF_INET6, [{}]:{}", Ipv6Addr::from(octets), port());
             }
             c::AF_UNIX => {
                 let name = &data[2..];
                 let end = name.iter().skip(1).position(|b| *b == 0).map_or(name.len(), |at| at + 1);
-                format!("{{sa_family=AF_UNIX, sun_path={}}}", quoted(&name[..end], end))
+                out.push_str("AF_UNIX, sun_path=");
+                push_quoted(out, &name[..end], end);
             }
-            _ => format!("{{sa_family={}}}", names::one_of(names::FAMILY, family as u64)),
+            _ => out.push_str(&names::one_of(names::FAMILY, family as u64)),
         }
+        out.push('}');
     }
 }
 
@@ -241,36 +290,8 @@ fn list(parts: Vec<String>, len: u64) -> String {
     format!("[{}{dots}]", parts.join(", "))
 }
 
-/// Text in quotes with strace's escapes, dots if it is part of something longer.
-fn quoted(data: &[u8], len: usize) -> String {
-    let mut text = String::from("\"");
-    for byte in data {
-        match byte {
-            b'\n' => text.push_str("\\n"),
-            b'\r' => text.push_str("\\r"),
-            b'\t' => text.push_str("\\t"),
-            b'"' => text.push_str("\\\""),
-            b'\\' => text.push_str("\\\\"),
-            0x20..0x7f => text.push(char::from(*byte)),
-            _ => {
-                let _ = write!(text, "\\{byte:o}");
-            }
-        }
-    }
-    text.push('"');
-    if len > data.len() {
-        text.push_str("...");
-    }
+fn quoted(data: &[u8]) -> String {
+    let mut text = String::new();
+    push_quoted(&mut text, data, data.len());
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_is_escaped_as_strace_does() {
-        assert_eq!(quoted(b"a\n\"b\\\x01\xff", 6), r#""a\n\"b\\\1\377""#);
-        assert_eq!(quoted(b"abc", 9), "\"abc\"...");
-    }
 }

@@ -7,23 +7,27 @@ mod format;
 mod names;
 mod signatures;
 mod structs;
+mod text;
 
 use crate::call::{Outcome, SysResult};
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use crate::syscall::table;
-use belljar_base::Map;
+use belljar_base::{Map, SimTime};
 use format::Formatter;
 use std::fmt::Write;
+use text::{push_signed, push_time};
 
 /// The lines written so far, by process.
 #[derive(Debug, Default)]
 pub struct Strace {
     enabled: bool,
-    /// The lines not yet taken.
-    text: Map<i32, String>,
-    /// `<program>.<pid>`, by the program that the process ran when it was first seen.
-    names: Map<i32, String>,
+    /// By process id.
+    logs: Map<i32, Log>,
+    /// Whether a log is worth being written out.
+    full: bool,
+    /// A point in time as text: most calls are made at that of the one before.
+    time: (SimTime, String),
     /// The arguments of an `execve` under way, by thread id.
     executing: Map<i32, String>,
 }
@@ -34,6 +38,17 @@ impl Strace {
         Strace { enabled, ..Strace::default() }
     }
 }
+
+/// The lines of one process that have not been written out.
+#[derive(Debug)]
+struct Log {
+    /// `<program>.<pid>`, by the program that the process ran when it was first seen.
+    name: String,
+    text: String,
+}
+
+/// Bytes of a log that wait before it is written out.
+const WORTH_WRITING: usize = 32 << 10;
 
 /// What a call was, as far as the log needs it.
 #[derive(Clone, Copy, Debug)]
@@ -51,13 +66,21 @@ pub(crate) struct Traced {
 }
 
 impl Host {
-    /// The lines since the last call, by `<program>.<pid>`.
-    pub fn take_strace(&mut self) -> Map<String, String> {
-        let names = &self.strace.names;
-        std::mem::take(&mut self.strace.text)
-            .into_iter()
-            .map(|(pid, text)| (names[&pid].clone(), text))
-            .collect()
+    /// Hands out the lines of processes that have much of them, or of all, with `<program>.<pid>`.
+    pub fn drain_strace(&mut self, all: bool, mut sink: impl FnMut(&str, &str)) {
+        if !self.has_strace() && !all {
+            return;
+        }
+        self.strace.full = false;
+        let least = if all { 1 } else { WORTH_WRITING };
+        for log in self.strace.logs.values_mut().filter(|log| log.text.len() >= least) {
+            sink(&log.name, &std::mem::take(&mut log.text));
+        }
+    }
+
+    /// Whether there are lines that are worth being written out.
+    pub(crate) fn has_strace(&self) -> bool {
+        self.strace.full
     }
 
     /// What must be noted of a call before it is made; `None` if nothing is logged.
@@ -68,18 +91,21 @@ impl Host {
         let caller = &self.threads[thread.0];
         let (process, tid) = (caller.process, caller.tid);
         let pid = self.processes[process.0].pid;
-        if !self.strace.names.contains_key(&pid) {
+        if !self.strace.logs.contains_key(&pid) {
             // As its output is named, where it has one of its own.
             let program = match self.processes[process.0].spec {
                 Some(spec) => self.config.processes[spec].path.rsplit('/').next().unwrap_or_default().into(),
                 None => String::from_utf8_lossy(&caller.comm),
             };
+            // A guest may call itself anything (`PR_SET_NAME`), but its log stays in the host's folder.
+            let program = program.replace(['/', '\0'], "_");
             let name = format!("{program}.{pid}");
-            self.strace.names.insert(pid, name);
+            self.strace.logs.insert(pid, Log { name, text: String::new() });
         }
         let traced = Traced { process, pid, tid, number, args };
         if matches!(table::entry(number).map(|entry| entry.name), Some("execve" | "execveat")) {
-            let text = self.strace_arguments(&traced, None);
+            let mut text = String::new();
+            self.strace_arguments(&traced, None, &mut text);
             self.strace.executing.insert(tid, text);
         }
         Some(traced)
@@ -93,20 +119,39 @@ impl Host {
             Err(errno) => Some(errno.as_return()),
             Ok(Outcome::Replaced | Outcome::Gone) => None,
         };
-        let arguments = match self.strace.executing.remove(&traced.tid) {
-            Some(text) => text,
-            None => self.strace_arguments(traced, result),
-        };
-        let name = table::entry(traced.number).map_or("unknown", |entry| entry.name);
-        let shown = match outcome {
-            Err(errno) => format!("-1 {errno}"),
-            Ok(Outcome::Done(value)) => format::result(name, *value),
-            Ok(Outcome::Replaced) => "0".into(),
-            _ => "?".into(),
-        };
         let now = self.clock.now();
-        let text = self.strace.text.entry(traced.pid).or_default();
-        let _ = writeln!(text, "{now} [{}] {name}({arguments}) = {shown}", traced.tid);
+        let Some(log) = self.strace.logs.get_mut(&traced.pid) else { return };
+        let mut text = std::mem::take(&mut log.text);
+        if self.strace.time.0 != now || self.strace.time.1.is_empty() {
+            self.strace.time.0 = now;
+            self.strace.time.1.clear();
+            push_time(&mut self.strace.time.1, now);
+        }
+        text.push_str(&self.strace.time.1);
+        text.push_str(" [");
+        push_signed(&mut text, i64::from(traced.tid));
+        text.push_str("] ");
+        let name = table::entry(traced.number).map_or("unknown", |entry| entry.name);
+        text.push_str(name);
+        text.push('(');
+        match self.strace.executing.remove(&traced.tid) {
+            Some(arguments) => text.push_str(&arguments),
+            None => self.strace_arguments(traced, result, &mut text),
+        }
+        text.push_str(") = ");
+        match outcome {
+            Err(errno) => {
+                let _ = write!(text, "-1 {errno}");
+            }
+            Ok(Outcome::Done(value)) => format::push_result(&mut text, name, *value),
+            Ok(Outcome::Replaced) => text.push('0'),
+            _ => text.push('?'),
+        }
+        text.push('\n');
+        self.strace.full |= text.len() >= WORTH_WRITING;
+        if let Some(log) = self.strace.logs.get_mut(&traced.pid) {
+            log.text = text;
+        }
     }
 
     /// Records that a signal is delivered, as strace's `--- SIGCHLD ---` does.
@@ -116,21 +161,17 @@ impl Host {
         }
         let caller = &self.threads[thread.0];
         let (pid, tid) = (self.processes[caller.process.0].pid, caller.tid);
-        // A process that has not called yet has no name either.
-        if !self.strace.names.contains_key(&pid) {
-            return;
-        }
         let now = self.clock.now();
-        let text = self.strace.text.entry(pid).or_default();
-        let _ = writeln!(text, "{now} [{tid}] --- {} ---", names::signal(signal));
+        // A process that has not called yet has no name either.
+        let Some(log) = self.strace.logs.get_mut(&pid) else { return };
+        let _ = writeln!(log.text, "{now} [{tid}] --- {} ---", names::signal(signal));
+        self.strace.full |= log.text.len() >= WORTH_WRITING;
     }
 
-    fn strace_arguments(&self, traced: &Traced, result: Option<u64>) -> String {
-        let Some(entry) = table::entry(traced.number) else {
-            return traced.args.map(|arg| format!("{arg:#x}")).join(", ");
-        };
-        let mut formatter = Formatter { host: self, traced, result, text: String::new() };
-        formatter.arguments(signatures::of(entry.name));
-        formatter.text
+    fn strace_arguments(&self, traced: &Traced, result: Option<u64>, out: &mut String) {
+        if table::entry(traced.number).is_none() {
+            return out.push_str(&traced.args.map(|arg| format!("{arg:#x}")).join(", "));
+        }
+        Formatter { host: self, traced, result }.arguments(signatures::of(traced.number), out);
     }
 }

@@ -1,5 +1,6 @@
 //! Names of flags and values.
 
+use super::text::push_hex;
 use belljar_linux_abi::c;
 
 /// Values with their names.
@@ -110,18 +111,35 @@ pub fn one_of(names: Names, value: u64) -> String {
 
 /// The names of all bits of `value`, what has none in hexadecimal.
 pub fn flags(names: Names, value: u64) -> String {
+    let mut text = String::new();
+    push_flags(&mut text, names, value);
+    text
+}
+
+/// The same, appended.
+pub fn push_flags(out: &mut String, names: Names, value: u64) {
+    let begin = out.len();
     let mut rest = u64::from(value as u32);
-    let mut parts = Vec::new();
     for (bits, name) in names {
+        if rest == 0 {
+            break;
+        }
         if *bits != 0 && rest & bits == *bits {
-            parts.push((*name).to_owned());
+            if out.len() > begin {
+                out.push('|');
+            }
+            out.push_str(name);
             rest &= !bits;
         }
     }
-    if rest != 0 || parts.is_empty() {
-        parts.push(if rest == 0 { "0".into() } else { format!("{rest:#x}") });
+    if rest != 0 {
+        if out.len() > begin {
+            out.push('|');
+        }
+        push_hex(out, rest);
+    } else if out.len() == begin {
+        out.push('0');
     }
-    parts.join("|")
 }
 
 /// A signal's name.

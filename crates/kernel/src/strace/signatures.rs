@@ -4,6 +4,8 @@ use super::names::{self, Names};
 use super::structs::Struct::{
     self, Itimerspec, Number, Rlimit, Sigaction, Signals, Stat, Statx, Timeval, Uptime,
 };
+use crate::syscall::table;
+use std::sync::LazyLock;
 
 /// One argument.
 #[derive(Clone, Copy, Debug)]
@@ -80,9 +82,19 @@ pub enum Arg {
 
 use Arg::{Struct as Read, StructOut as Store, *};
 
+/// The arguments of the call of this number.
+pub fn of(number: u32) -> &'static [Arg] {
+    // Found by name once: a search through all the names for each call would cost more than the line.
+    static BY_NUMBER: LazyLock<Vec<&[Arg]>> = LazyLock::new(|| {
+        let signature = |number| table::entry(number).map_or(&[][..], |entry| by_name(entry.name));
+        (0..table::limit()).map(signature).collect()
+    });
+    BY_NUMBER.get(number as usize).copied().unwrap_or_default()
+}
+
 /// The arguments of the call `name`. What has no entry shows all six registers that a call can use
 /// in hexadecimal.
-pub fn of(name: &str) -> &'static [Arg] {
+fn by_name(name: &str) -> &'static [Arg] {
     match name {
         "read" => &[Fd, Out, Size],
         "write" => &[Fd, In(2), Size],

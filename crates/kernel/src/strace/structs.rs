@@ -54,7 +54,7 @@ impl Formatter<'_> {
     fn stat(&self, addr: u64, mode: (u64, usize), size: u64) -> Option<String> {
         let mut bytes = self.bytes(addr + mode.0, mode.1)?;
         bytes.resize(4, 0);
-        let mode = u32::from_le_bytes(bytes.try_into().ok()?);
+        let mode = u32::from_le_bytes(bytes[..].try_into().ok()?);
         let size = self.long(addr + size)?;
         let kind = names::one_of(names::FILE_TYPE, u64::from(mode & c::S_IFMT));
         Some(format!("{{st_mode={kind}|{:#o}, st_size={size}, ...}}", mode & PERMISSIONS))

@@ -1,6 +1,6 @@
 //! Descriptors: closing, duplicating, flags, locks, `ioctl`.
 
-use crate::call::{Block, Call, CallState, SysResult, done};
+use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
 use crate::files::locks::{LockOwner, RecordLock};
 use crate::files::{FdEntry, FileKind};
 use crate::ids::FileKey;
@@ -11,6 +11,11 @@ use belljar_linux_abi::{Errno, c};
 const SETTABLE: i32 = c::O_APPEND | c::O_NONBLOCK | c::O_ASYNC | c::O_DIRECT | c::O_NOATIME;
 
 /// `fcntl(2)` commands that `libc` does not list.
+const F_SETOWN_EX: i32 = 15;
+const F_GETOWN_EX: i32 = 16;
+const F_OWNER_TID: i32 = 0;
+const F_OWNER_PID: i32 = 1;
+const F_OWNER_PGRP: i32 = 2;
 const F_SETSIG: i32 = 10;
 const F_GETSIG: i32 = 11;
 /// `DN_MULTISHOT`: a flag of `F_NOTIFY` that is no event.
@@ -18,8 +23,27 @@ const DN_MULTISHOT: u32 = 0x8000_0000;
 
 /// `close(2)`.
 pub fn sys_close(call: &mut Call<'_>) -> SysResult {
-    call.host.close_fd(call.process, call.int(0))?;
-    done(0)
+    let lingering = match call.take_state() {
+        CallState::Lingering(key, ends, until) => Some((key, ends, until)),
+        _ => {
+            call.host.net.lingering = None;
+            call.host.close_fd(call.process, call.int(0))?;
+            let begun = call.host.net.lingering.take();
+            begun.map(|(key, ends, time)| (key, ends, call.after(time)))
+        }
+    };
+    // `sk_stream_wait_close`: until what was sent has been acknowledged, the time is over, or a signal comes; the
+    // descriptor is gone, and nothing of it is an error.
+    match lingering {
+        Some((key, ends, until)) if !call.deadline_passed() && call.host.tcp_lingers(key, ends) => {
+            let block = Block::on(call.host.socket_queue(key)).with_deadline(Some(until));
+            block
+                .with_state(CallState::Lingering(key, ends, until))
+                .interrupted(IfInterrupted::Value(0))
+                .into()
+        }
+        _ => done(0),
+    }
 }
 
 /// `close_range(2)`.
@@ -75,6 +99,35 @@ fn duplicate(call: &mut Call<'_>, from: usize, close_on_exec: bool) -> SysResult
     done(call.host.install_fd(call.process, file, close_on_exec, from)?)
 }
 
+/// Who is told by a signal: of urgent data on a socket. Of other files the owner is accepted so that programs go on.
+fn file_owner(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) -> SysResult {
+    let socket = call.host.socket_of(file);
+    let owner = match command {
+        c::F_SETOWN => argument as i32,
+        F_SETOWN_EX => {
+            let [kind, id] = call.read::<[i32; 2]>(argument)?;
+            match kind {
+                F_OWNER_TID | F_OWNER_PID => id,
+                F_OWNER_PGRP => id.wrapping_neg(),
+                _ => return Err(Errno::EINVAL),
+            }
+        }
+        _ => {
+            let owner = socket.map_or(0, |socket| call.host.socket(socket).options.owner);
+            if command == c::F_GETOWN {
+                return done(i64::from(owner) as u64);
+            }
+            let kind = if owner < 0 { F_OWNER_PGRP } else { F_OWNER_PID };
+            call.write(argument, &[kind, owner.wrapping_abs()])?;
+            return done(0);
+        }
+    };
+    if let Some(socket) = socket {
+        call.host.set_socket_owner(socket, owner)?;
+    }
+    done(0)
+}
+
 /// `fcntl(2)`.
 pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
     let (fd, command, argument) = (call.int(0), call.int(1), call.args[2]);
@@ -110,21 +163,20 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
             done(pipe.capacity() as u64)
         }
         c::F_SETPIPE_SZ => done(call.host.set_pipe_capacity(file, u64::from(argument as u32))? as u64),
-        // Nobody is sent SIGIO; the owner is accepted so that programs go on.
-        c::F_SETOWN | F_SETSIG => done(0),
-        c::F_GETOWN | F_GETSIG => done(0),
+        c::F_SETOWN | c::F_GETOWN | F_SETOWN_EX | F_GETOWN_EX => file_owner(call, file, command, argument),
+        // Nobody is sent SIGIO.
+        F_SETSIG | F_GETSIG => done(0),
         c::F_GET_SEALS => {
             let inode = call.host.open(file).kind.inode().ok_or(Errno::EINVAL)?;
             done(call.host.seals(inode)? as u64)
         }
         c::F_ADD_SEALS => {
             let open = call.host.open(file);
-            let writable = open.is_writable();
-            let inode = open.kind.inode().ok_or(Errno::EINVAL)?;
-            call.host.seals(inode)?;
-            if !writable {
+            if !open.is_writable() {
                 return Err(Errno::EPERM);
             }
+            let inode = open.kind.inode().ok_or(Errno::EINVAL)?;
+            call.host.seals(inode)?;
             call.host.add_seals(inode, argument as i32)?;
             done(0)
         }
@@ -238,8 +290,11 @@ fn lock_range(base: i64, start: i64, len: i64) -> Result<(u64, u64), Errno> {
 
 /// `flock(2)`.
 pub fn sys_flock(call: &mut Call<'_>) -> SysResult {
-    let file = call.host.file_of(call.process, call.int(0))?;
     let operation = call.int(1);
+    if !matches!(operation & !c::LOCK_NB, c::LOCK_SH | c::LOCK_EX | c::LOCK_UN) {
+        return Err(Errno::EINVAL);
+    }
+    let file = call.host.file_of(call.process, call.int(0))?;
     let inode = call.host.open(file).kind.inode().ok_or(Errno::EBADF)?;
     let exclusive = match operation & !c::LOCK_NB {
         c::LOCK_SH => false,

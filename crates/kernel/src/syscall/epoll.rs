@@ -42,7 +42,8 @@ pub fn sys_epoll_ctl(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EPERM);
     }
     let epoll = call.host.epoll_of(own)?;
-    if file == own {
+    let changes_exclusive = operation == c::EPOLL_CTL_MOD && event.events & c::EPOLLEXCLUSIVE as u32 != 0;
+    if file == own || changes_exclusive {
         return Err(Errno::EINVAL);
     }
     match operation {
@@ -81,10 +82,10 @@ pub fn sys_epoll_pwait2(call: &mut Call<'_>) -> SysResult {
 fn wait(call: &mut Call<'_>, timeout: Timeout) -> SysResult {
     const SIZE: usize = size_of::<EpollEvent>();
     let (addr, max) = (call.args[1], call.int(2));
+    let file = call.host.pollable_file(call.process, call.int(0))?;
     if max <= 0 || max as usize > i32::MAX as usize / SIZE {
         return Err(Errno::EINVAL);
     }
-    let file = call.host.pollable_file(call.process, call.int(0))?;
     let epoll = call.host.epoll_of(file)?;
     let attempt = Attempt::of(call, timeout);
     let events = call.host.epoll_harvest(epoll, max as usize);

@@ -2,7 +2,7 @@
 
 use crate::call::{Call, SysResult, done};
 use crate::machine::Prot;
-use crate::mm::{PAGE, page_up};
+use crate::mm::{PAGE, Vma, VmaKind, page_up};
 use belljar_linux_abi::{Errno, c};
 
 /// Whole pages from an aligned address and a length that is not zero.
@@ -22,8 +22,12 @@ fn protection(bits: u32) -> Result<Prot, Errno> {
 
 /// brk(2): gives the heap's end, which has moved if it could.
 pub fn sys_brk(call: &mut Call<'_>) -> SysResult {
-    let mm = call.mm();
-    done(call.host.move_brk(mm, call.args[0]))
+    let (mm, to) = (call.mm(), call.args[0]);
+    let end = call.host.mm(mm).brk.end;
+    if to > end && call.check_address_limit(page_up(to)?.saturating_sub(page_up(end)?), &(0..0)).is_err() {
+        return done(end);
+    }
+    done(call.host.move_brk(mm, to))
 }
 
 /// mmap(2).
@@ -81,7 +85,14 @@ pub fn sys_madvise(call: &mut Call<'_>) -> SysResult {
         }
         // Lazily freed pages may keep their content until memory is short, which never happens
         // here in a way that guests could see.
-        c::MADV_FREE => {}
+        c::MADV_FREE => {
+            let mm = call.mm();
+            let is_anonymous = |vma: &Vma| !vma.shared && matches!(vma.kind, VmaKind::Anonymous(_));
+            if !call.host.mm(mm).overlapping(&range).all(is_anonymous) {
+                return Err(Errno::EINVAL);
+            }
+            call.require_mapped(&range)?;
+        }
         c::MADV_NORMAL
         | c::MADV_RANDOM
         | c::MADV_SEQUENTIAL

@@ -39,5 +39,6 @@ pub mod time;
 pub mod timeout;
 pub mod timers;
 pub mod transfer;
+pub mod uring;
 pub mod wait;
 pub mod xattr;

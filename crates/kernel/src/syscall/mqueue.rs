@@ -43,11 +43,16 @@ pub fn sys_mq_open(call: &mut Call<'_>) -> SysResult {
     let name = name(call, call.args[0])?;
     let n = match call.host.find_mqueue(&name) {
         Some(_) if flags & (c::O_CREAT | c::O_EXCL) == c::O_CREAT | c::O_EXCL => return Err(Errno::EEXIST),
-        Some(n) => n,
+        Some(n) => {
+            call.host.check_mqueue(call.process, n, flags)?;
+            n
+        }
         None if flags & c::O_CREAT == 0 => return Err(Errno::ENOENT),
         None => {
             let limits = if attributes == 0 { DEFAULT } else { limits(call, attributes)? };
-            call.host.create_mqueue(name, limits)
+            let mode = call.uint(2) & !call.host.process(call.process).umask;
+            let perm = call.host.new_permissions(call.process, 0, mode as i32);
+            call.host.create_mqueue(name, limits, perm)
         }
     };
     let file = call.host.open_mqueue(n, flags);
@@ -71,7 +76,7 @@ fn limits(call: &Call<'_>, addr: u64) -> Result<(usize, usize), Errno> {
 /// mq_unlink(2).
 pub fn sys_mq_unlink(call: &mut Call<'_>) -> SysResult {
     let name = name(call, call.args[0])?;
-    call.host.unlink_mqueue(&name)?;
+    call.host.unlink_mqueue(call.process, &name)?;
     done(0)
 }
 

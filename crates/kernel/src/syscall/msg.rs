@@ -1,7 +1,7 @@
 //! msgget(2), msgsnd(2), msgrcv(2) and msgctl(2).
 
 use crate::call::{Block, Call, IfInterrupted, SysResult, done};
-use crate::ipc::{COPY, EXCEPT, MAX_BYTES, MAX_QUEUES, Message, NOERROR, QUEUE_BYTES, Wanted};
+use crate::ipc::{COPY, EXCEPT, MAX_BYTES, MAX_QUEUES, Message, NOERROR, Object, QUEUE_BYTES, READ, Wanted};
 use belljar_linux_abi::ipc::{MsgInfo, MsqidDs};
 use belljar_linux_abi::{Errno, c};
 
@@ -47,6 +47,7 @@ pub fn sys_msgrcv(call: &mut Call<'_>) -> SysResult {
         if wanted.except || flags & c::IPC_NOWAIT == 0 {
             return Err(Errno::EINVAL);
         }
+        check_readable(call, id)?;
         let message = call.host.msg_copy(id, wanted.kind, &wanted)?;
         return store(call, addr, &message);
     }
@@ -63,27 +64,45 @@ fn store(call: &mut Call<'_>, addr: u64, message: &Message) -> SysResult {
     done(message.text.len() as u64)
 }
 
+/// See [`crate::host::Host::ipc_check`].
+fn check_readable(call: &mut Call<'_>, id: i32) -> Result<(), Errno> {
+    let perm = *call.host.ipc.queues.get(id)?.perm();
+    call.host.ipc_check(call.process, perm, READ)
+}
+
+/// See [`crate::host::Host::ipc_check_owner`].
+fn check_owner(call: &mut Call<'_>, id: i32) -> Result<(), Errno> {
+    let perm = *call.host.ipc.queues.get(id)?.perm();
+    call.host.ipc_check_owner(call.process, perm)
+}
+
 /// msgctl(2).
 pub fn sys_msgctl(call: &mut Call<'_>) -> SysResult {
     let (id, addr) = (call.int(0), call.args[2]);
     match call.int(1) {
         c::IPC_STAT => {
+            check_readable(call, id)?;
             let state = call.host.ipc.queues.get(id)?.state;
             call.write(addr, &state)?;
             done(0)
         }
-        MSG_STAT | MSG_STAT_ANY => {
+        what @ (MSG_STAT | MSG_STAT_ANY) => {
             let id = call.host.ipc.queues.id_of_place(id)?;
+            if what == MSG_STAT {
+                check_readable(call, id)?;
+            }
             let state = call.host.ipc.queues.get(id)?.state;
             call.write(addr, &state)?;
             done(id as u64)
         }
         c::IPC_SET => {
             let new: MsqidDs = call.read(addr)?;
+            check_owner(call, id)?;
             call.host.msg_set(call.process, id, &new)?;
             done(0)
         }
         c::IPC_RMID => {
+            check_owner(call, id)?;
             call.host.msg_remove(id)?;
             done(0)
         }

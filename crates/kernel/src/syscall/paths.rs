@@ -303,18 +303,20 @@ pub fn sys_futimesat(call: &mut Call<'_>) -> SysResult {
 }
 /// `utimensat(2)`; a null path changes the descriptor's file, which is `futimens(3)`.
 pub fn sys_utimensat(call: &mut Call<'_>) -> SysResult {
-    let times = match call.args[2] {
-        0 => [NewTime::Now; 2],
-        addr => {
-            let [access, modify]: [FileTime; 2] = call.read(addr)?;
-            [new_time(access)?, new_time(modify)?]
-        }
+    let given = match call.args[2] {
+        0 => None,
+        addr => Some(call.read::<[FileTime; 2]>(addr)?),
     };
     let walk = walk_of(call.int(3), c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH)?;
     let inode = if call.args[1] == 0 {
         changed_fd(call)?
     } else {
         changed_at(call, call.int(0), call.args[1], walk)?
+    };
+    // Times that cannot be are found out after the file.
+    let times = match given {
+        None => [NewTime::Now; 2],
+        Some([access, modify]) => [new_time(access)?, new_time(modify)?],
     };
     set_times(call, inode, times)
 }

@@ -74,7 +74,7 @@ impl Host {
     /// The open file behind a descriptor that can be asked for its readiness; a mere place in the
     /// tree (`O_PATH`) cannot.
     pub(super) fn pollable_file(&self, process: ProcessKey, fd: i32) -> Result<FileKey, Errno> {
-        let file = self.file_of(process, fd)?;
+        let file = self.present_file_of(process, fd)?;
         match self.files.open[file.0].kind {
             FileKind::Path(_) => Err(Errno::EBADF),
             _ => Ok(file),

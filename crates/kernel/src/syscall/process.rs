@@ -2,12 +2,11 @@
 
 use crate::call::{Call, CallState, Outcome, SysResult, done};
 use crate::host::Host;
+use crate::machine::USER_END;
 use crate::process::WaitStatus;
 use crate::syscall::capabilities;
 use belljar_linux_abi::{Errno, c};
 
-/// The addresses of user space end here.
-const USER_END: u64 = 0x7fff_ffff_f000;
 const ARCH_SET_GS: i32 = 0x1001;
 const ARCH_SET_FS: i32 = 0x1002;
 const ARCH_GET_FS: i32 = 0x1003;
@@ -110,7 +109,7 @@ pub fn sys_arch_prctl(call: &mut Call<'_>) -> SysResult {
     let addr = call.args[1];
     let context = call.host.thread(call.thread).context;
     match call.int(0) {
-        ARCH_SET_FS if addr >= USER_END => Err(Errno::EPERM),
+        ARCH_SET_FS | ARCH_SET_GS if addr >= USER_END => Err(Errno::EPERM),
         ARCH_SET_FS => {
             call.host.machine.regs_mut(context).fs_base = addr;
             done(0)
@@ -126,8 +125,12 @@ pub fn sys_arch_prctl(call: &mut Call<'_>) -> SysResult {
             done(0)
         }
         ARCH_SET_GS => {
-            call.host.warn("a program asked for a GS base of its own, which is not supported");
-            Err(Errno::EINVAL)
+            // The platform's rewritten call sites reach it through GS.
+            let space = call.mm();
+            let space = call.host.mm(space).space;
+            call.host.machine.show_original_code(space);
+            call.host.machine.regs_mut(context).gs_base = addr;
+            done(0)
         }
         _ => Err(Errno::EINVAL),
     }
@@ -136,6 +139,7 @@ pub fn sys_arch_prctl(call: &mut Call<'_>) -> SysResult {
 /// prctl(2).
 pub fn sys_prctl(call: &mut Call<'_>) -> SysResult {
     let (option, value) = (call.int(0), call.args[1]);
+    let rest = [call.args[2], call.args[3], call.args[4]];
     let attributes = &mut call.host.process(call.process).attributes;
     match option {
         c::PR_SET_NAME => set_name(call, value),
@@ -162,7 +166,8 @@ pub fn sys_prctl(call: &mut Call<'_>) -> SysResult {
             done(0)
         }
         c::PR_GET_DUMPABLE => done(attributes.dumpable),
-        c::PR_SET_NO_NEW_PRIVS if value != 1 => Err(Errno::EINVAL),
+        c::PR_SET_NO_NEW_PRIVS if value != 1 || rest != [0; 3] => Err(Errno::EINVAL),
+        c::PR_GET_NO_NEW_PRIVS if value != 0 || rest != [0; 3] => Err(Errno::EINVAL),
         c::PR_SET_NO_NEW_PRIVS => {
             attributes.no_new_privs = true;
             done(0)
@@ -185,6 +190,12 @@ pub fn sys_prctl(call: &mut Call<'_>) -> SysResult {
         c::PR_GET_KEEPCAPS => {
             done(u64::from(call.host.process(call.process).credentials.capabilities.kept()))
         }
+        c::PR_SET_THP_DISABLE | c::PR_GET_THP_DISABLE if call.args[2..5] != [0; 3] => Err(Errno::EINVAL),
+        c::PR_SET_THP_DISABLE => {
+            attributes.no_huge_pages = value != 0;
+            done(0)
+        }
+        c::PR_GET_THP_DISABLE => done(u64::from(attributes.no_huge_pages)),
         c::PR_SET_TIMERSLACK => {
             attributes.timer_slack = if value == 0 { 50_000 } else { value };
             done(0)

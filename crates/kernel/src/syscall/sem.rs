@@ -2,7 +2,7 @@
 
 use super::timeout::Timeout;
 use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
-use crate::ipc::{Attempt, MAX_IN_SET, MAX_SETS, MAX_VALUE};
+use crate::ipc::{Attempt, MAX_IN_SET, MAX_SETS, MAX_VALUE, Object, READ, WRITE};
 use belljar_linux_abi::ipc::{SemBuf, SemInfo, SemidDs};
 use belljar_linux_abi::{Errno, c};
 use zerocopy::FromBytes;
@@ -59,9 +59,28 @@ fn operate(call: &mut Call<'_>, timeout: u64) -> SysResult {
     }
 }
 
+/// See [`crate::host::Host::ipc_check`].
+fn check(call: &mut Call<'_>, id: i32, wanted: u32) -> Result<(), Errno> {
+    let perm = *call.host.ipc.semaphores.get(id)?.perm();
+    call.host.ipc_check(call.process, perm, wanted)
+}
+
 /// semctl(2).
 pub fn sys_semctl(call: &mut Call<'_>) -> SysResult {
     let (id, number, addr) = (call.int(0), call.int(1), call.args[3]);
+    match call.int(2) {
+        c::IPC_STAT | c::GETALL | c::GETVAL | c::GETPID | c::GETNCNT | c::GETZCNT => check(call, id, READ)?,
+        c::SETVAL | c::SETALL => check(call, id, WRITE)?,
+        c::IPC_SET | c::IPC_RMID => {
+            let perm = *call.host.ipc.semaphores.get(id)?.perm();
+            call.host.ipc_check_owner(call.process, perm)?;
+        }
+        SEM_STAT => {
+            let id = call.host.ipc.semaphores.id_of_place(id)?;
+            check(call, id, READ)?;
+        }
+        _ => {}
+    }
     match call.int(2) {
         c::IPC_STAT => {
             let state = call.host.ipc.semaphores.get(id)?.state;

@@ -1,7 +1,7 @@
 //! shmget(2), shmat(2), shmdt(2) and shmctl(2).
 
 use crate::call::{Call, SysResult, done};
-use crate::ipc::{Attachment, MAX_SEGMENTS, Object};
+use crate::ipc::{Attachment, MAX_SEGMENTS, Object, READ};
 use belljar_linux_abi::ipc::{ShmInfo, ShmLimits, ShmidDs};
 use belljar_linux_abi::{Errno, c};
 
@@ -34,23 +34,40 @@ pub fn sys_shmdt(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
+/// See [`crate::host::Host::ipc_check`].
+fn check(call: &mut Call<'_>, id: i32, wanted: u32) -> Result<(), Errno> {
+    let perm = *call.host.ipc.segments.get(id)?.perm();
+    call.host.ipc_check(call.process, perm, wanted)
+}
+
+/// See [`crate::host::Host::ipc_check_owner`].
+fn check_owner(call: &mut Call<'_>, id: i32) -> Result<(), Errno> {
+    let perm = *call.host.ipc.segments.get(id)?.perm();
+    call.host.ipc_check_owner(call.process, perm)
+}
+
 /// shmctl(2).
 pub fn sys_shmctl(call: &mut Call<'_>) -> SysResult {
     let (id, addr) = (call.int(0), call.args[2]);
     match call.int(1) {
         c::IPC_STAT => {
+            check(call, id, READ)?;
             let state = call.host.shm_state(id)?;
             call.write(addr, &state)?;
             done(0)
         }
-        SHM_STAT | SHM_STAT_ANY => {
+        what @ (SHM_STAT | SHM_STAT_ANY) => {
             let id = call.host.ipc.segments.id_of_place(id)?;
+            if what == SHM_STAT {
+                check(call, id, READ)?;
+            }
             let state = call.host.shm_state(id)?;
             call.write(addr, &state)?;
             done(id as u64)
         }
         c::IPC_SET => {
             let new: ShmidDs = call.read(addr)?;
+            check_owner(call, id)?;
             let now = call.host.seconds();
             let state = &mut call.host.ipc.segments.get(id)?.state;
             (state.perm.uid, state.perm.gid, state.ctime) = (new.perm.uid, new.perm.gid, now);
@@ -58,6 +75,7 @@ pub fn sys_shmctl(call: &mut Call<'_>) -> SysResult {
             done(0)
         }
         c::IPC_RMID => {
+            check_owner(call, id)?;
             call.host.shm_remove(id)?;
             done(0)
         }

@@ -5,6 +5,7 @@ use crate::call::{Call, CallState, SysResult, done};
 use crate::files::FileKind;
 use crate::ids::SocketKey;
 use crate::net::message::{Attempt, RawAddress};
+use crate::net::raw::CAP_NET_RAW;
 use crate::net::{operations, unix};
 use belljar_linux_abi::{Errno, c};
 
@@ -59,6 +60,11 @@ fn split_type(type_: i32) -> Result<(i32, i32, bool), Errno> {
 /// `socket(2)`.
 pub fn sys_socket(call: &mut Call<'_>) -> SysResult {
     let (type_, open_flags, cloexec) = split_type(call.int(1))?;
+    let by_hand = call.int(0) == c::AF_PACKET
+        || matches!(call.int(0), c::AF_INET | c::AF_INET6) && type_ == c::SOCK_RAW;
+    if by_hand && !call.host.process(call.process).credentials.has(CAP_NET_RAW) {
+        return Err(Errno::EPERM);
+    }
     let key = operations::create(call.host, call.int(0), type_, call.int(2))?;
     let file = call.host.open_file(FileKind::Socket(key), open_flags);
     call.host.install_fd(call.process, file, cloexec, 0).and_then(done)
@@ -160,11 +166,11 @@ pub fn sys_accept4(call: &mut Call<'_>) -> SysResult {
 }
 
 fn accept(call: &mut Call<'_>, flags: i32) -> SysResult {
+    let target = Target::of(call)?;
     if flags & !(c::SOCK_CLOEXEC | c::SOCK_NONBLOCK) != 0 {
         return Err(Errno::EINVAL);
     }
     let (_, open_flags, cloexec) = split_type(flags)?;
-    let target = Target::of(call)?;
     // The descriptor comes first, so that no connection is lost for want of one.
     check_descriptor_available(call)?;
     let key = match operations::accept(call, target.key)? {

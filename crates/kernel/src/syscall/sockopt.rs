@@ -18,7 +18,7 @@ pub fn sys_getsockopt(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let room: i32 = call.read(call.args[4])?;
     let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
-    let value = get_option(call, target.key, call.int(1), call.int(2))?;
+    let value = get_option(call, target.key, (call.int(1), call.int(2)), call.args[3])?;
     let len = value.len().min(room);
     call.write_bytes(call.args[3], &value[..len])?;
     call.write(call.args[4], &(len as i32))?;

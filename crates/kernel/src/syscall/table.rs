@@ -71,6 +71,11 @@ pub fn entry(number: u32) -> Option<&'static Entry> {
     ENTRIES.get(usize::from(*INDEX.get(number as usize)?))
 }
 
+/// All call numbers that there are are below.
+pub fn limit() -> u32 {
+    INDEX.len() as u32
+}
+
 /// Runs the handler of the call's number.
 pub fn dispatch(call: &mut Call<'_>) -> SysResult {
     match entry(call.number) {
@@ -121,9 +126,9 @@ table! {
     26 msync = Partial, memory::sys_msync, "";
     27 mincore = Partial, memory::sys_mincore, "";
     28 madvise = Partial, memory::sys_madvise, "";
-    29 shmget = Partial, shm::sys_shmget, "permissions are kept and shown, not enforced";
-    30 shmat = Partial, shm::sys_shmat, "permissions are kept and shown, not enforced";
-    31 shmctl = Partial, shm::sys_shmctl, "permissions are kept and shown, not enforced";
+    29 shmget = Full, shm::sys_shmget, "";
+    30 shmat = Full, shm::sys_shmat, "";
+    31 shmctl = Full, shm::sys_shmctl, "";
     32 dup = Full, descriptors::sys_dup, "";
     33 dup2 = Full, descriptors::sys_dup2, "";
     34 pause = Full, signal::sys_pause, "";
@@ -133,7 +138,7 @@ table! {
     38 setitimer = Partial, timers::sys_setitimer, "processor time counts calls, a microsecond each";
     39 getpid = Full, process::sys_getpid, "";
     40 sendfile = Full, transfer::sys_sendfile, "";
-    41 socket = Partial, socket::sys_socket, "no AF_PACKET, raw sockets only for ICMP, netlink only NETLINK_ROUTE, IPv6 only within the host";
+    41 socket = Partial, socket::sys_socket, "no AF_PACKET, raw sockets only for ICMP, netlink only NETLINK_ROUTE";
     42 connect = Full, socket::sys_connect, "";
     43 accept = Full, socket::sys_accept, "";
     44 sendto = Partial, socket_io::sys_sendto, "MSG_OOB on TCP is sent as ordinary data";
@@ -156,14 +161,14 @@ table! {
     61 wait4 = Full, wait::sys_wait4, "";
     62 kill = Full, signal::sys_kill, "";
     63 uname = Full, misc::sys_uname, "";
-    64 semget = Partial, sem::sys_semget, "permissions are kept and shown, not enforced";
-    65 semop = Partial, sem::sys_semop, "permissions are kept and shown, not enforced";
-    66 semctl = Partial, sem::sys_semctl, "permissions are kept and shown, not enforced";
-    67 shmdt = Partial, shm::sys_shmdt, "permissions are kept and shown, not enforced";
-    68 msgget = Partial, msg::sys_msgget, "permissions are kept and shown, not enforced";
-    69 msgsnd = Partial, msg::sys_msgsnd, "permissions are kept and shown, not enforced";
-    70 msgrcv = Partial, msg::sys_msgrcv, "permissions are kept and shown, not enforced";
-    71 msgctl = Partial, msg::sys_msgctl, "permissions are kept and shown, not enforced";
+    64 semget = Full, sem::sys_semget, "";
+    65 semop = Full, sem::sys_semop, "";
+    66 semctl = Full, sem::sys_semctl, "";
+    67 shmdt = Full, shm::sys_shmdt, "";
+    68 msgget = Full, msg::sys_msgget, "";
+    69 msgsnd = Full, msg::sys_msgsnd, "";
+    70 msgrcv = Full, msg::sys_msgrcv, "";
+    71 msgctl = Full, msg::sys_msgctl, "";
     72 fcntl = Partial, descriptors::sys_fcntl, "no leases, notification, seals or SIGIO";
     73 flock = Full, descriptors::sys_flock, "";
     74 fsync = NoEffect, files::sys_fsync, "the machine keeps what was written";
@@ -189,7 +194,7 @@ table! {
     94 lchown = Full, paths::sys_lchown, "";
     95 umask = Full, process::sys_umask, "";
     96 gettimeofday = Full, time::sys_gettimeofday, "";
-    97 getrlimit = Partial, limits::sys_getrlimit, "only those of descriptors, queued signals and processor time are enforced";
+    97 getrlimit = Partial, limits::sys_getrlimit, "only those of addresses, descriptors, processes, queued signals, message queues and processor time are enforced";
     98 getrusage = Partial, limits::sys_getrusage, "processor time counts calls, a microsecond each";
     99 sysinfo = Full, misc::sys_sysinfo, "";
     100 times = Partial, limits::sys_times, "processor time counts calls, a microsecond each";
@@ -250,10 +255,10 @@ table! {
     155 pivot_root = Unsupported, misc::sys_not_permitted, "EPERM";
     156 _sysctl = Unsupported, unsupported, "";
     157 prctl = Partial, process::sys_prctl, "names, death signal, dumpable, no_new_privs, subreaper and the like; the rest is EINVAL";
-    158 arch_prctl = Partial, process::sys_arch_prctl, "no GS base of a program's own";
+    158 arch_prctl = Partial, process::sys_arch_prctl, "no CPUID faulting, no shadow stacks; once a GS base is set, every call traps, which costs more";
     159 adjtimex = Partial, time::sys_adjtimex, "reads only";
-    160 setrlimit = Partial, limits::sys_setrlimit, "only those of descriptors, queued signals and processor time are enforced";
-    161 chroot = Partial, directories::sys_chroot, "not yet held by guest tests";
+    160 setrlimit = Partial, limits::sys_setrlimit, "only those of addresses, descriptors, processes, queued signals, message queues and processor time are enforced";
+    161 chroot = Full, directories::sys_chroot, "";
     162 sync = NoEffect, files::sys_sync, "the machine keeps what was written";
     163 acct = Unsupported, misc::sys_not_permitted, "EPERM";
     164 settimeofday = Unsupported, time::sys_clock_set, "EPERM: the experiment decides what the time is";
@@ -312,7 +317,7 @@ table! {
     217 getdents64 = Full, directories::sys_getdents64, "";
     218 set_tid_address = Full, process::sys_set_tid_address, "";
     219 restart_syscall = Unsupported, unsupported, "";
-    220 semtimedop = Partial, sem::sys_semtimedop, "permissions are kept and shown, not enforced";
+    220 semtimedop = Full, sem::sys_semtimedop, "";
     221 fadvise64 = NoEffect, files::sys_fadvise64, "";
     222 timer_create = Partial, timers::sys_timer_create, "not on another process's processor time";
     223 timer_settime = Full, timers::sys_timer_settime, "";
@@ -332,8 +337,8 @@ table! {
     237 mbind = NoEffect, numa::sys_mbind, "one node";
     238 set_mempolicy = NoEffect, numa::sys_set_mempolicy, "one node; the default policy is shown";
     239 get_mempolicy = Full, numa::sys_get_mempolicy, "";
-    240 mq_open = Partial, mqueue::sys_mq_open, "permissions are not enforced";
-    241 mq_unlink = Partial, mqueue::sys_mq_unlink, "permissions are not enforced";
+    240 mq_open = Full, mqueue::sys_mq_open, "";
+    241 mq_unlink = Full, mqueue::sys_mq_unlink, "";
     242 mq_timedsend = Full, mqueue::sys_mq_timedsend, "";
     243 mq_timedreceive = Full, mqueue::sys_mq_timedreceive, "";
     244 mq_notify = Partial, mqueue::sys_mq_notify, "no SIGEV_THREAD";
@@ -394,7 +399,7 @@ table! {
     299 recvmmsg = Partial, socket_io::sys_recvmmsg, "no urgent data (MSG_OOB)";
     300 fanotify_init = Unsupported, unsupported, "";
     301 fanotify_mark = Unsupported, unsupported, "";
-    302 prlimit64 = Partial, limits::sys_prlimit64, "only those of descriptors, queued signals and processor time are enforced";
+    302 prlimit64 = Partial, limits::sys_prlimit64, "only those of addresses, descriptors, processes, queued signals, message queues and processor time are enforced";
     303 name_to_handle_at = Unsupported, unsupported, "";
     304 open_by_handle_at = Unsupported, unsupported, "";
     305 clock_adjtime = Partial, time::sys_clock_adjtime, "reads only";
@@ -428,9 +433,9 @@ table! {
     333 io_pgetevents = Unsupported, unsupported, "";
     334 rseq = Unsupported, misc::sys_rseq, "ENOSYS, silently";
     424 pidfd_send_signal = Full, pidfd::sys_pidfd_send_signal, "";
-    425 io_uring_setup = Unsupported, unsupported, "";
-    426 io_uring_enter = Unsupported, unsupported, "";
-    427 io_uring_register = Unsupported, unsupported, "";
+    425 io_uring_setup = Partial, uring::sys_io_uring_setup, "no SQPOLL or IOPOLL, no entries of 128 or 32 bytes";
+    426 io_uring_enter = Partial, uring::sys_io_uring_enter, "no provided buffers, multishot only for accept and poll; IORING_REGISTER_PROBE names the operations";
+    427 io_uring_register = Partial, uring::sys_io_uring_register, "buffers, files, eventfd, probe, enabling";
     428 open_tree = Unsupported, unsupported, "";
     429 move_mount = Unsupported, unsupported, "";
     430 fsopen = Unsupported, unsupported, "";

@@ -93,6 +93,7 @@ pub fn sys_timer_create(call: &mut Call<'_>) -> SysResult {
             return Err(Errno::EOPNOTSUPP);
         }
         ClockId::Realtime | ClockId::Monotonic => None,
+        ClockId::RealtimeCoarse | ClockId::MonotonicCoarse => return Err(Errno::EOPNOTSUPP),
     };
     let (notice, value) = if event == 0 { (None, None) } else { read_notice(call, event)? };
     let id = call.host.create_posix_timer(call.process, clock, processor, notice, value);

@@ -1,7 +1,7 @@
 //! Calls that move bytes from one open file to another.
 
 use super::files::position;
-use crate::call::{Call, SysResult};
+use crate::call::{Call, SysResult, done};
 use crate::files::FileKind;
 use crate::files::transfer::Transfer;
 use belljar_linux_abi::{Errno, c};
@@ -16,6 +16,15 @@ pub fn sys_sendfile(call: &mut Call<'_>) -> SysResult {
     let output = call.host.file_of(call.process, call.int(0))?;
     let input = call.host.file_of(call.process, call.int(1))?;
     let from = offset_at(call, call.args[2])?;
+    if !call.host.open(input).is_readable() {
+        return Err(Errno::EBADF);
+    }
+    if from.is_some() && !call.host.open(input).kind.has_position() {
+        return Err(Errno::ESPIPE);
+    }
+    if !call.host.open(output).is_writable() {
+        return Err(Errno::EBADF);
+    }
     if call.host.open(input).kind.inode().is_none() {
         return Err(Errno::EINVAL);
     }
@@ -47,11 +56,13 @@ pub fn sys_copy_file_range(call: &mut Call<'_>) -> SysResult {
     }
     let from = offset_at(call, call.args[1])?;
     let to = offset_at(call, call.args[3])?;
-    let len = call.args[4].min(MAX_RW_COUNT);
     let (store_from, store_to) = (call.args[1], call.args[3]);
     let [start, target] =
         [(input, from), (output, to)].map(|(file, at)| at.unwrap_or(call.host.open(file).offset));
     let [source, sink] = [input, output].map(|file| call.host.open(file).kind.inode());
+    // No more than there is, which may keep the two ranges apart.
+    let size = call.host.size_of(source.ok_or(Errno::EINVAL)?)?;
+    let len = call.args[4].min(MAX_RW_COUNT).min(size.saturating_sub(start));
     if source == sink && start < target.saturating_add(len) && target < start.saturating_add(len) {
         return Err(Errno::EINVAL);
     }
@@ -61,20 +72,29 @@ pub fn sys_copy_file_range(call: &mut Call<'_>) -> SysResult {
 
 /// `splice(2)`: one of both is a pipe.
 pub fn sys_splice(call: &mut Call<'_>) -> SysResult {
+    if call.args[4] == 0 {
+        return done(0);
+    }
+    if call.uint(5) & !SPLICE_FLAGS != 0 {
+        return Err(Errno::EINVAL);
+    }
     let input = call.host.file_of(call.process, call.int(0))?;
     let output = call.host.file_of(call.process, call.int(2))?;
     let from = offset_at(call, call.args[1])?;
     let to = offset_at(call, call.args[3])?;
     let pipes = [input, output].map(|file| call.host.pipe_of(file).is_some());
-    if pipes == [false, false] {
-        return Err(Errno::EINVAL);
+    if (pipes[0] && from.is_some()) || (pipes[1] && to.is_some()) {
+        return Err(Errno::ESPIPE);
     }
-    if call.uint(5) & !SPLICE_FLAGS != 0 {
+    if !call.host.open(input).is_readable() || !call.host.open(output).is_writable() {
+        return Err(Errno::EBADF);
+    }
+    if pipes == [false, false] {
         return Err(Errno::EINVAL);
     }
     for (file, at) in [(input, from), (output, to)] {
         if at.is_some() && !call.host.open(file).kind.has_position() {
-            return Err(Errno::ESPIPE);
+            return Err(Errno::EINVAL);
         }
     }
     if pipes == [true, true] && call.host.pipe_queue(input) == call.host.pipe_queue(output) {

@@ -2,7 +2,7 @@
 
 use crate::host::Host;
 use crate::ids::{FdTableKey, ProcessKey, ThreadKey};
-use crate::machine::ContextId;
+use crate::machine::{ContextId, USER_END};
 use belljar_linux_abi::signal::SigStack;
 use belljar_linux_abi::{Errno, c};
 
@@ -86,6 +86,9 @@ impl Host {
         }
         let process = self.threads[parent.0].process;
         self.check_task_limit(process)?;
+        if request.has(c::CLONE_SETTLS) && request.tls >= USER_END {
+            return Err(Errno::EPERM);
+        }
         let child = match kind {
             Kind::Thread => {
                 let context = self.copy_running_context(parent)?;

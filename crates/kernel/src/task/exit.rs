@@ -131,6 +131,7 @@ impl Host {
             self.process(child).vfork_parent = None;
         }
         self.unschedule(key);
+        self.let_files_go(key);
         let thread = self.threads.remove(key.0);
         self.tids.remove(&thread.tid);
         self.machine.destroy_context(thread.context);

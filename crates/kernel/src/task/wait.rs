@@ -84,7 +84,8 @@ impl Host {
             if !self.is_eligible(child, which, flags) {
                 continue;
             }
-            eligible = true;
+            // One that has ended will not stop or go on any more.
+            eligible |= flags.contains(WaitFlags::EXITED) || self.processes[child.0].ended.is_none();
             if let Some(event) = self.child_event(child, flags) {
                 return Ok(Some(event));
             }

@@ -59,27 +59,13 @@ impl Host {
     }
 
     /// Changes the registers of a stopped thread. A call that was interrupted is given up if they are
-    /// not what they were.
+    /// not what they were. `EIO` for bases of FS and GS that are no addresses of user space.
     pub(crate) fn set_trace_regs(&mut self, key: ThreadKey, new: &UserRegs) -> Result<(), Errno> {
         let shown = self.trace_regs(key);
         if shown == *new {
             return Ok(());
         }
-        let thread = self.thread(key);
-        if thread.blocked_state().is_some() {
-            // In the middle of a call: at its events registers are not looked at again.
-            return Err(Errno::EIO);
-        }
-        if matches!(thread.continuation, Some(Continuation::Interrupted { .. })) {
-            thread.continuation = None;
-        }
-        let context = thread.context;
-        if let Some(tracee) = &mut thread.trace
-            && tracee.call.is_some()
-        {
-            tracee.call = Some(new.orig_rax);
-        }
-        *self.machine.regs_mut(context) = Regs {
+        let regs = Regs {
             r15: new.r15,
             r14: new.r14,
             r13: new.r13,
@@ -101,6 +87,28 @@ impl Host {
             fs_base: new.fs_base,
             gs_base: new.gs_base,
         };
+        if !regs.has_proper_bases() {
+            return Err(Errno::EIO);
+        }
+        let thread = self.thread(key);
+        if thread.blocked_state().is_some() {
+            // In the middle of a call: at its events registers are not looked at again.
+            return Err(Errno::EIO);
+        }
+        if matches!(thread.continuation, Some(Continuation::Interrupted { .. })) {
+            thread.continuation = None;
+        }
+        let (process, context) = (thread.process, thread.context);
+        if let Some(tracee) = &mut thread.trace
+            && tracee.call.is_some()
+        {
+            tracee.call = Some(new.orig_rax);
+        }
+        *self.machine.regs_mut(context) = regs;
+        if regs.gs_base != 0 {
+            // As for `ARCH_SET_GS`: rewritten call sites reach the platform through GS.
+            self.show_code(process);
+        }
         Ok(())
     }
 

@@ -4,9 +4,9 @@
 mod record;
 
 use belljar_base::{Map, Set};
-use simple_dns::rdata::{A, CNAME, OPT, PTR, RData, SOA};
+use simple_dns::rdata::{A, AAAA, CNAME, OPT, PTR, RData, SOA};
 use simple_dns::{CLASS, Name, OPCODE, Packet, PacketFlag, QCLASS, QTYPE, RCODE, ResourceRecord, TYPE};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Where the name server is unless the experiment says otherwise: in a network that RFC 5737 keeps
 /// for documentation, so that it is nobody's.
@@ -26,6 +26,7 @@ const LONGEST: usize = 65_535;
 /// Aliases that are followed one after another.
 const MOST_ALIASES: usize = 8;
 const REVERSE: &str = ".in-addr.arpa";
+const REVERSE_V6: &str = ".ip6.arpa";
 
 /// All names and what is known of them.
 #[derive(Clone, Debug)]
@@ -33,7 +34,8 @@ pub struct Zone {
     /// The name server's address.
     pub address: Ipv4Addr,
     hosts: Map<String, Ipv4Addr>,
-    names: Map<Ipv4Addr, String>,
+    hosts6: Map<String, Ipv6Addr>,
+    names: Map<IpAddr, String>,
     records: Map<String, Vec<ResourceRecord<'static>>>,
     /// What names with records end with: such names exist (RFC 8020).
     parents: Set<String>,
@@ -43,14 +45,25 @@ impl Zone {
     /// The names of hosts, answered for at `address`.
     pub fn new<'a>(address: Ipv4Addr, hosts: impl Iterator<Item = (&'a str, Ipv4Addr)>) -> Zone {
         let hosts: Map<String, Ipv4Addr> = hosts.map(|(name, at)| (name.to_owned(), at)).collect();
-        let names: Map<Ipv4Addr, String> = hosts.iter().map(|(name, at)| (*at, name.clone())).collect();
+        let names: Map<IpAddr, String> =
+            hosts.iter().map(|(name, at)| ((*at).into(), name.clone())).collect();
         let mut parents = Set::from([String::new()]);
         hosts.keys().for_each(|name| add_parents(name, &mut parents));
-        for at in names.keys() {
+        for at in hosts.values() {
             let [a, b, c, d] = at.octets();
             add_parents(&format!("{d}.{c}.{b}.{a}{REVERSE}"), &mut parents);
         }
-        Zone { address, hosts, names, records: Map::new(), parents }
+        Zone { address, hosts, hosts6: Map::new(), names, records: Map::new(), parents }
+    }
+
+    /// Adds the IPv6 addresses of hosts.
+    pub fn add_ipv6<'a>(&mut self, hosts: impl Iterator<Item = (&'a str, Ipv6Addr)>) {
+        for (name, at) in hosts {
+            self.hosts6.insert(name.to_owned(), at);
+            self.names.insert(at.into(), name.to_owned());
+            add_parents(name, &mut self.parents);
+            add_parents(&nibbles(at), &mut self.parents);
+        }
     }
 
     /// Adds a record written as in a zone file: `NAME [TTL] TYPE DATA`. Names are complete, with or
@@ -163,6 +176,10 @@ impl Zone {
                 RData::A(A { address: (*address).into() }),
             ));
         }
+        if let Some(address) = self.hosts6.get(name) {
+            let data = RData::AAAA(AAAA { address: (*address).into() });
+            all.push(ResourceRecord::new(owner(), CLASS::IN, TTL, data));
+        }
         if let Some(host) = reversed(name).and_then(|address| self.names.get(&address)) {
             let data = RData::PTR(PTR(Name::new_unchecked(host)));
             all.push(ResourceRecord::new(owner(), CLASS::IN, TTL, data));
@@ -176,10 +193,26 @@ fn text(name: &Name<'_>) -> String {
     name.to_string().trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// The address that `4.3.2.1.in-addr.arpa` stands for.
-fn reversed(name: &str) -> Option<Ipv4Addr> {
+/// The name that an IPv6 address is looked up by (RFC 3596, section 2.5).
+fn nibbles(at: Ipv6Addr) -> String {
+    let mut name: String =
+        at.octets().iter().rev().map(|byte| format!("{:x}.{:x}.", byte & 0xf, byte >> 4)).collect();
+    name.pop();
+    name + REVERSE_V6
+}
+
+/// The address that `4.3.2.1.in-addr.arpa` stands for, or one of 32 nibbles.
+fn reversed(name: &str) -> Option<IpAddr> {
+    if let Some(digits) = name.strip_suffix(REVERSE_V6) {
+        let digits: Vec<u32> = digits
+            .split('.')
+            .map(|digit| u32::from_str_radix(digit, 16).ok().filter(|_| digit.len() == 1))
+            .collect::<Option<_>>()?;
+        let bits = digits.iter().rev().fold(0u128, |bits, digit| bits << 4 | u128::from(*digit));
+        return (digits.len() == 32).then(|| Ipv6Addr::from_bits(bits).into());
+    }
     let digits: Vec<&str> = name.strip_suffix(REVERSE)?.split('.').rev().collect();
-    digits.join(".").parse().ok()
+    digits.join(".").parse::<Ipv4Addr>().ok().map(IpAddr::V4)
 }
 
 /// All suffixes of a name that are shorter than it.

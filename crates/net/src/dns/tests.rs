@@ -187,3 +187,21 @@ fn texts_are_kept_as_they_are_written() {
     assert_eq!(strings("t TXT v=spf1  -all"), expected(&["v=spf1  -all"]));
     assert_eq!(strings("t 60 IN TXT \"one  two\" \"a \\\"b\\\"\""), expected(&["one  two", "a \"b\""]));
 }
+
+#[test]
+fn hosts_with_ipv6_are_found_both_ways() {
+    let hosts = [("alice", Ipv4Addr::new(11, 0, 0, 1)), ("bob", Ipv4Addr::new(11, 0, 0, 2))];
+    let mut zone = Zone::new(DEFAULT_ADDRESS, hosts.into_iter());
+    let ip: Ipv6Addr = "2001:db8::b00:1".parse().unwrap();
+    zone.add_ipv6([("alice", ip)].into_iter());
+    let find = |name: &str, kind| zone.find(name, QTYPE::TYPE(kind));
+    assert!(
+        matches!(&find("alice", TYPE::AAAA).0[..], [ResourceRecord { rdata: RData::AAAA(a), .. }] if a.address == ip.to_bits())
+    );
+    assert_eq!((find("bob", TYPE::AAAA).0.len(), find("bob", TYPE::AAAA).1), (0, true));
+    let reverse = nibbles(ip);
+    assert_eq!(reverse, "1.0.0.0.0.0.b.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa");
+    assert!(matches!(&find(&reverse, TYPE::PTR).0[..], [ResourceRecord { rdata: RData::PTR(_), .. }]));
+    assert_eq!(find(&reverse[2..], TYPE::PTR), (Vec::new(), true), "an empty name above others");
+    assert!(!find("x.8.b.d.0.1.0.0.2.ip6.arpa", TYPE::PTR).1);
+}

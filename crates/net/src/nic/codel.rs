@@ -1,9 +1,10 @@
-//! CoDel, the controlled-delay queue of RFC 8289 (section 5 has the pseudocode that names and
-//! structure follow).
+//! CoDel, the controlled-delay queue of RFC 8289 (section 5 has the pseudocode that names and structure
+//! follow), with the marks of Linux's `sch_codel`.
 
+use super::queue::Dealings;
+use super::{DropReason, fifo::Waiting};
 use crate::Packet;
 use belljar_base::{SimDuration, SimTime};
-use std::collections::VecDeque;
 
 /// CoDel's constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +13,10 @@ pub struct CodelConfig {
     pub target: SimDuration,
     /// For how long it must have been too long before packets are dropped: a worst round trip.
     pub interval: SimDuration,
-    /// A queue of at most this many bytes is never cut (RFC 8289 section 4.4: one full packet).
-    pub mtu: usize,
+    /// Packets whose senders understand that are marked instead of dropped.
+    pub ecn: bool,
+    /// Such packets are also marked when they have waited for longer than this.
+    pub ce_threshold: Option<SimDuration>,
 }
 
 impl Default for CodelConfig {
@@ -22,17 +25,23 @@ impl Default for CodelConfig {
         CodelConfig {
             target: SimDuration::from_millis(5),
             interval: SimDuration::from_millis(100),
-            mtu: 1_500,
+            ecn: false,
+            ce_threshold: None,
         }
     }
 }
 
-#[derive(Debug)]
-pub(super) struct Codel {
-    config: CodelConfig,
-    limit: usize,
-    queue: VecDeque<(SimTime, Packet)>,
-    bytes: usize,
+/// What a controller takes packets from.
+pub(super) trait Source {
+    /// The next packet with the time at which it was queued.
+    fn take(&mut self) -> Option<(SimTime, Packet)>;
+    /// Bytes that still wait.
+    fn bytes(&self) -> usize;
+}
+
+/// The state of CoDel for one queue.
+#[derive(Debug, Default)]
+pub(super) struct Controller {
     /// When the sojourn time will have been above target for a whole interval, if it is above.
     first_above_time: Option<SimTime>,
     dropping: bool,
@@ -41,103 +50,89 @@ pub(super) struct Codel {
     last_count: u32,
 }
 
-impl Codel {
-    pub(super) fn new(config: CodelConfig, limit: usize) -> Codel {
-        Codel {
-            config,
-            limit,
-            queue: VecDeque::new(),
-            bytes: 0,
-            first_above_time: None,
-            dropping: false,
-            drop_next: SimTime::ZERO,
-            count: 0,
-            last_count: 0,
-        }
-    }
-
-    pub(super) fn push(&mut self, now: SimTime, packet: Packet) -> Result<(), Packet> {
-        if self.queue.len() >= self.limit {
-            return Err(packet);
-        }
-        self.bytes += packet.len();
-        self.queue.push_back((now, packet));
-        Ok(())
-    }
-
-    /// The packet to serve at `now` with its arrival time, and how many were dropped before it.
-    pub(super) fn pop(&mut self, now: SimTime) -> (Option<(SimTime, Packet)>, u64) {
-        let mut dropped = 0;
-        let packet = self.pop_into(now, |_| dropped += 1);
-        (packet, dropped)
-    }
-
-    /// The same; gives away what was dropped.
-    pub(super) fn pop_into(
+impl Controller {
+    /// The packet to serve at `now`. A queue of at most `mtu` bytes is never cut (RFC 8289 section 4.4).
+    pub(super) fn serve(
         &mut self,
+        config: &CodelConfig,
+        mtu: usize,
         now: SimTime,
-        mut dropped: impl FnMut(Packet),
-    ) -> Option<(SimTime, Packet)> {
-        let (mut packet, mut ok_to_drop) = self.take(now);
+        source: &mut impl Source,
+        dealings: &mut Dealings,
+    ) -> Option<Packet> {
+        let mut head = self.take(config, mtu, now, source);
         if self.dropping {
-            if !ok_to_drop {
+            if !head.1 {
                 // The sojourn time is below target: leave the dropping state.
                 self.dropping = false;
             }
             // "It is time for the next drop. Drop the current packet and dequeue the next. [...] A
             // large amount of packets in the queue might [...] result in a burst of drops."
-            while self.dropping && now >= self.drop_next && packet.is_some() {
-                packet.take().into_iter().for_each(|(_, packet)| dropped(packet));
-                self.count += 1;
-                (packet, ok_to_drop) = self.take(now);
-                if ok_to_drop {
-                    self.drop_next = self.control_law(self.drop_next);
+            while self.dropping && now >= self.drop_next && head.0.is_some() {
+                self.count = self.count.saturating_add(1);
+                head = match self.cut(config, head, dealings) {
+                    (marked, true) => {
+                        self.drop_next = self.control_law(config, self.drop_next);
+                        head = marked;
+                        break;
+                    }
+                    (_, false) => self.take(config, mtu, now, source),
+                };
+                if head.1 {
+                    self.drop_next = self.control_law(config, self.drop_next);
                 } else {
                     self.dropping = false;
                 }
             }
-        } else if ok_to_drop {
-            packet.take().into_iter().for_each(|(_, packet)| dropped(packet));
-            (packet, _) = self.take(now);
+        } else if head.1 {
+            head = match self.cut(config, head, dealings) {
+                (marked, true) => marked,
+                (_, false) => self.take(config, mtu, now, source),
+            };
             self.dropping = true;
             // "If min went above target close to when it last went below, assume that the drop rate
             // that controlled the queue on the last cycle is a good starting point."
             let delta = self.count - self.last_count;
-            let recently = now.since(self.drop_next) < self.config.interval.saturating_mul(16);
+            let recently = now.since(self.drop_next) < config.interval.saturating_mul(16);
             self.count = if delta > 1 && recently { delta } else { 1 };
-            self.drop_next = self.control_law(now);
+            self.drop_next = self.control_law(config, now);
             self.last_count = self.count;
         }
-        packet
+        let (queued, mut packet) = head.0?;
+        if config.ce_threshold.is_some_and(|threshold| now.since(queued) > threshold) {
+            dealings.mark(&mut packet);
+        }
+        Some(packet)
     }
 
-    /// When the first packet was queued.
-    pub(super) fn first_queued(&self) -> Option<SimTime> {
-        self.queue.front().map(|(queued, _)| *queued)
+    /// The queue has overflowed by so many packets: what comes is to be cut sooner.
+    pub(super) fn overflowed(&mut self, packets: u32) {
+        self.count = self.count.saturating_add(packets);
     }
-    /// Everything that waits, in order.
-    pub(super) fn clear(&mut self) -> Vec<Packet> {
-        self.bytes = 0;
-        self.queue.drain(..).map(|(_, packet)| packet).collect()
-    }
-    pub(super) fn len(&self) -> usize {
-        self.queue.len()
+
+    /// Marks a packet (and gives it back, with true) or drops it.
+    fn cut(&self, config: &CodelConfig, head: Head, dealings: &mut Dealings) -> (Head, bool) {
+        let Some((queued, mut packet)) = head.0 else { return ((None, false), false) };
+        if config.ecn && dealings.mark(&mut packet) {
+            return ((Some((queued, packet)), head.1), true);
+        }
+        dealings.lost.push((DropReason::Codel, packet));
+        ((None, false), false)
     }
 
     /// RFC 8289's `dodequeue`: the head and whether it may be dropped.
-    fn take(&mut self, now: SimTime) -> (Option<(SimTime, Packet)>, bool) {
-        let Some((arrived, packet)) = self.queue.pop_front() else {
+    fn take(&mut self, config: &CodelConfig, mtu: usize, now: SimTime, source: &mut impl Source) -> Head {
+        let Some((arrived, packet)) = source.take() else {
             self.first_above_time = None;
             return (None, false);
         };
-        self.bytes -= packet.len();
         let mut ok_to_drop = false;
-        if now.since(arrived) < self.config.target || self.bytes <= self.config.mtu {
+        if now.since(arrived) < config.target || source.bytes() <= mtu {
             // Went below: stay below for at least an interval.
             self.first_above_time = None;
         } else {
             match self.first_above_time {
-                None => self.first_above_time = Some(now + self.config.interval),
+                None => self.first_above_time = Some(now + config.interval),
                 Some(since) => ok_to_drop = now >= since,
             }
         }
@@ -146,8 +141,46 @@ impl Codel {
 
     /// RFC 8289 section 3.2: the next drop comes `interval / sqrt(count)` after the last. IEEE 754
     /// defines square root and division exactly, so every machine computes the same.
-    fn control_law(&self, t: SimTime) -> SimTime {
-        let step = self.config.interval.as_picos() as f64 / f64::from(self.count).sqrt();
+    fn control_law(&self, config: &CodelConfig, t: SimTime) -> SimTime {
+        let step = config.interval.as_picos() as f64 / f64::from(self.count).sqrt();
         t + SimDuration::from_picos(step as u64)
+    }
+}
+
+/// A packet with the time at which it was queued, and whether it may be dropped.
+type Head = (Option<(SimTime, Packet)>, bool);
+
+/// A queue with a controller.
+#[derive(Debug)]
+pub(super) struct Codel {
+    config: CodelConfig,
+    limit: usize,
+    mtu: usize,
+    waiting: Waiting,
+    controller: Controller,
+}
+
+impl Codel {
+    pub(super) fn new(config: CodelConfig, limit: usize, mtu: usize) -> Codel {
+        Codel { config, limit, mtu, waiting: Waiting::default(), controller: Controller::default() }
+    }
+
+    pub(super) fn push(&mut self, now: SimTime, packet: Packet, idle: bool) -> Result<(), Packet> {
+        if !idle && self.waiting.len() >= self.limit {
+            return Err(packet);
+        }
+        self.waiting.push(now, packet);
+        Ok(())
+    }
+
+    pub(super) fn pop(&mut self, now: SimTime, dealings: &mut Dealings) -> Option<Packet> {
+        self.controller.serve(&self.config, self.mtu, now, &mut self.waiting, dealings)
+    }
+
+    pub(super) fn waiting(&self) -> &Waiting {
+        &self.waiting
+    }
+    pub(super) fn waiting_mut(&mut self) -> &mut Waiting {
+        &mut self.waiting
     }
 }

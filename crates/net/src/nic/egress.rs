@@ -1,16 +1,23 @@
-use super::queue::{Queue, QueueConfig};
-use super::{Counters, DropReason, NicEvent};
+use super::bucket::{Bucket, TokenBucket};
+use super::queue::{Dealings, Queue, QueueConfig, Surroundings};
+use super::{Counters, DropReason, NicConfig, NicEvent};
 use crate::Packet;
 use belljar_base::{SimDuration, SimTime};
 use std::collections::VecDeque;
 
-/// The way out: a queue before a sender that serialises one packet after another.
+/// The way out: a queue, then a token bucket if there is one, before a sender that serialises one packet
+/// after another.
 #[derive(Debug)]
 pub(super) struct Egress {
     bandwidth: Option<u64>,
     /// Bytes that each packet takes on the wire besides its own.
     overhead: u64,
+    around: Surroundings,
     queue: Queue,
+    bucket: Option<Bucket>,
+    /// The packet that is next and leaves then; it does not count as waiting any more. There is one as long as
+    /// the sender is idle and anything waits.
+    next: Option<(SimTime, Packet)>,
     /// When the sender is (or became) free for the next packet.
     free_at: SimTime,
     /// Packets with a cookie whose last bit has not been reported: (when, cookie, bytes). More than
@@ -18,29 +25,74 @@ pub(super) struct Egress {
     leaving: VecDeque<(SimTime, u64, usize)>,
     /// Nothing can be sent without.
     carrier: bool,
-    /// What CoDel has just dropped.
-    dropped: Vec<Packet>,
+    /// What the queue has just done.
+    dealings: Dealings,
 }
 
 impl Egress {
-    pub(super) fn new(bandwidth: Option<u64>, overhead: u64, queue: QueueConfig) -> Egress {
+    pub(super) fn new(config: &NicConfig) -> Egress {
+        let (framed, mtu) = (config.framed, config.mtu);
+        let rate = slower(config.bandwidth_up, config.token_bucket);
+        let around = Surroundings { framed, mtu, rate, seed: config.seed };
         Egress {
-            bandwidth,
-            overhead,
-            queue: Queue::new(queue),
+            bandwidth: config.bandwidth_up,
+            overhead: config.overhead,
+            around,
+            queue: Queue::new(&config.queue, &around),
+            bucket: config.token_bucket.map(|bucket| Bucket::new(bucket, SimTime::ZERO)),
+            next: None,
             free_at: SimTime::ZERO,
             leaving: VecDeque::new(),
             carrier: true,
-            dropped: Vec::new(),
+            dealings: Dealings::new(framed),
         }
     }
 
-    pub(super) fn enqueue(&mut self, now: SimTime, packet: Packet) -> Result<(), (DropReason, Packet)> {
+    pub(super) fn enqueue(
+        &mut self,
+        now: SimTime,
+        packet: Packet,
+        counters: &mut Counters,
+    ) -> Result<(), (DropReason, Packet)> {
         if !self.carrier {
             return Err((DropReason::LinkDown, packet));
         }
-        let wire_is_free = self.queue.is_empty() && self.free_at <= now;
-        self.queue.push(now, packet, wire_is_free).map_err(|packet| (DropReason::EgressFull, packet))
+        let idle = self.next.is_none() && self.free_at <= now;
+        let pushed = self.queue.push(now, packet, idle.then_some(self.free_at), &mut self.dealings);
+        self.settle(now, counters);
+        if idle {
+            self.fetch(now, counters);
+        }
+        pushed
+    }
+
+    /// Takes the packet that is next from the queue.
+    fn fetch(&mut self, at: SimTime, counters: &mut Counters) {
+        let packet = self.queue.pop(at, &mut self.dealings);
+        self.settle(at, counters);
+        self.next = packet.map(|packet| {
+            let bytes = packet.len() as u64 + self.overhead;
+            (self.bucket.as_ref().map_or(at, |bucket| bucket.ready(at, bytes)), packet)
+        });
+    }
+
+    /// Counts what the queue has dropped and marked.
+    fn settle(&mut self, at: SimTime, counters: &mut Counters) {
+        counters.ecn_marked += std::mem::take(&mut self.dealings.marked);
+        let mut lost = std::mem::take(&mut self.dealings.lost);
+        for (reason, packet) in lost.drain(..) {
+            counters.drop_one(reason);
+            self.gone(at, &packet);
+        }
+        self.dealings.lost = lost;
+    }
+
+    /// A packet will not leave, but its sender waits for it.
+    fn gone(&mut self, at: SimTime, packet: &Packet) {
+        if packet.cookie() != 0 {
+            let at = self.leaving.back().map_or(at, |(last, ..)| at.max(*last));
+            self.leaving.push_back((at, packet.cookie(), packet.len()));
+        }
     }
 
     pub(super) fn next_event(&self) -> Option<SimTime> {
@@ -53,10 +105,14 @@ impl Egress {
     }
 
     fn next_start(&self) -> Option<SimTime> {
-        self.queue.first_queued().map(|queued| self.free_at.max(queued))
+        match &self.next {
+            Some((at, _)) => Some(*at),
+            None => (!self.queue.is_empty()).then_some(self.free_at),
+        }
     }
 
-    /// Does what [`next_event`](Self::next_event) announced; nothing may come of it where CoDel drops.
+    /// Does what [`next_event`](Self::next_event) announced; nothing may come of it where the queue drops or
+    /// there are no tokens.
     pub(super) fn step(&mut self, counters: &mut Counters) -> Option<NicEvent> {
         let start = self.next_start();
         // That bytes have left is told before the next packet starts: its sender may want to follow.
@@ -67,15 +123,15 @@ impl Egress {
             return Some(NicEvent::Sent { cookie, bytes });
         }
         let start = start?;
-        let packet = self.queue.pop(start, &mut self.dropped);
-        for lost in self.dropped.drain(..) {
-            counters.drop_one(DropReason::Codel);
-            if lost.cookie() != 0 {
-                self.leaving.push_back((start, lost.cookie(), lost.len()));
-            }
+        if self.next.is_none() {
+            self.fetch(start, counters);
         }
-        let packet = packet?;
-        let departs = start + self.serialisation(&packet);
+        let (_, packet) = self.next.take_if(|(at, _)| *at <= start)?;
+        let bytes = packet.len() as u64 + self.overhead;
+        if let Some(bucket) = &mut self.bucket {
+            bucket.take(start, bytes);
+        }
+        let departs = start + self.serialisation(bytes);
         self.free_at = departs;
         if packet.cookie() != 0 {
             self.leaving.push_back((departs, packet.cookie(), packet.len()));
@@ -85,13 +141,40 @@ impl Egress {
         Some(NicEvent::Transmit { packet, departs })
     }
 
-    fn serialisation(&self, packet: &Packet) -> SimDuration {
-        let bytes = packet.len() as u64 + self.overhead;
+    fn serialisation(&self, bytes: u64) -> SimDuration {
         self.bandwidth.map_or(SimDuration::ZERO, |rate| SimDuration::serialisation(bytes, rate.max(1)))
     }
 
     pub(super) fn set_bandwidth(&mut self, bandwidth: Option<u64>) {
         self.bandwidth = bandwidth;
+        self.rate_changed();
+    }
+
+    fn rate_changed(&mut self) {
+        self.around.rate = slower(self.bandwidth, self.bucket.as_ref().map(Bucket::config));
+        self.queue.set_rate(self.around.rate);
+    }
+
+    /// Another token bucket, a full one, or none.
+    pub(super) fn set_token_bucket(&mut self, now: SimTime, config: Option<TokenBucket>) {
+        self.bucket = config.map(|config| Bucket::new(config, now));
+        self.rate_changed();
+        if let Some((at, packet)) = &mut self.next {
+            let bytes = packet.len() as u64 + self.overhead;
+            *at = self.bucket.as_ref().map_or(now, |bucket| bucket.ready(now, bytes));
+        }
+    }
+
+    /// Another queue. What waits comes to it anew, in its order.
+    pub(super) fn set_queue(&mut self, now: SimTime, config: &QueueConfig, counters: &mut Counters) {
+        let waiting = self.queue.clear();
+        self.queue = Queue::new(config, &self.around);
+        for (_, packet) in waiting {
+            if let Err((reason, packet)) = self.queue.push(now, packet, None, &mut self.dealings) {
+                self.dealings.lost.push((reason, packet));
+            }
+        }
+        self.settle(now, counters);
     }
 
     /// Without a carrier everything that waits, and what comes, is lost.
@@ -100,12 +183,10 @@ impl Egress {
         if carrier {
             return;
         }
-        for lost in self.queue.clear() {
+        let next = self.next.take().map(|(_, packet)| packet);
+        for lost in next.into_iter().chain(self.queue.clear().into_iter().map(|(_, packet)| packet)) {
             counters.drop_one(DropReason::LinkDown);
-            if lost.cookie() != 0 {
-                let at = self.leaving.back().map_or(now, |(at, ..)| *at);
-                self.leaving.push_back((at, lost.cookie(), lost.len()));
-            }
+            self.gone(now, &lost);
         }
     }
 
@@ -114,6 +195,14 @@ impl Egress {
     }
 
     pub(super) fn queue_len(&self) -> usize {
-        self.queue.len()
+        self.queue.len() + usize::from(self.next.is_some())
+    }
+}
+
+/// What gets through in the long run.
+fn slower(bandwidth: Option<u64>, bucket: Option<TokenBucket>) -> Option<u64> {
+    match (bandwidth, bucket) {
+        (Some(bandwidth), Some(bucket)) => Some(bandwidth.min(bucket.rate)),
+        (bandwidth, bucket) => bandwidth.or(bucket.map(|bucket| bucket.rate)),
     }
 }

@@ -1,7 +1,7 @@
 //! A host's interface: queues, serialisation at the host's bandwidths, and counters.
 //!
-//! The way out is a queue ([`QueueConfig`], Linux's `pfifo` by default) before a sender that
-//! puts one packet after another on the wire. The way in is the queue of the last router before the
+//! The way out is a queue ([`QueueConfig`], Linux's `pfifo` by default), and a [`TokenBucket`] where one is set,
+//! before a sender that puts one packet after another on the wire. The way in is the queue of the last router before the
 //! host: CoDel (RFC 8289) before the host's downlink. A packet takes `8 * length of the IP packet /
 //! bandwidth` in each direction, rounded up to a picosecond; link-layer framing is not counted. A
 //! bandwidth of `None` is infinite: packets pass without delay or queue.
@@ -10,19 +10,30 @@
 //! to one interface come in the order of their `now`. After each [`Nic::send`] and [`Nic::receive`]
 //! call [`Nic::poll`] until it gives `None`, then again at [`Nic::next_event`].
 
+mod bucket;
 mod codel;
 mod egress;
+mod fifo;
+mod fq_codel;
 mod ingress;
+mod priority;
 mod queue;
+#[cfg(test)]
+mod queue_tests;
+mod red;
 #[cfg(test)]
 mod tests;
 
 use crate::Packet;
 use belljar_base::{SimDuration, SimTime};
+pub use bucket::TokenBucket;
 pub use codel::CodelConfig;
 use egress::Egress;
+pub use fq_codel::FqCodelConfig;
 use ingress::Ingress;
-pub use queue::QueueConfig;
+pub use priority::PriorityConfig;
+pub use queue::{Limit, QueueConfig};
+pub use red::RedConfig;
 use std::collections::VecDeque;
 
 /// How an interface is built.
@@ -36,6 +47,14 @@ pub struct NicConfig {
     pub overhead: u64,
     /// What waits to leave.
     pub queue: QueueConfig,
+    /// What limits how much leaves in the long run, besides the bandwidth.
+    pub token_bucket: Option<TokenBucket>,
+    /// Whether packets have an Ethernet header.
+    pub framed: bool,
+    /// The longest packet out of the host, with that header.
+    pub mtu: usize,
+    /// What the queue's draws follow from.
+    pub seed: u64,
     /// How many packets wait before the downlink before further ones are dropped.
     pub router_queue_packets: usize,
     /// The queue management before the downlink.
@@ -49,10 +68,36 @@ impl Default for NicConfig {
             bandwidth_down: None,
             overhead: 0,
             queue: QueueConfig::default(),
+            token_bucket: None,
+            framed: false,
+            mtu: 1_500,
+            seed: 0,
             router_queue_packets: 1_000,
             codel: CodelConfig::default(),
         }
     }
+}
+
+impl NicConfig {
+    /// Makes a change that is to last.
+    pub fn change(&mut self, change: &NicChange) {
+        match change {
+            NicChange::Rate(rate) => self.bandwidth_up = *rate,
+            NicChange::Queue(queue) => self.queue = queue.clone(),
+            NicChange::TokenBucket(bucket) => self.token_bucket = *bucket,
+        }
+    }
+}
+
+/// A change of the way out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NicChange {
+    /// Bits per second; `None` is infinite. A packet whose first bit has gone keeps its time.
+    Rate(Option<u64>),
+    /// Another queue. What waits comes to it anew, in its order.
+    Queue(QueueConfig),
+    /// Another token bucket, which is full then, or none.
+    TokenBucket(Option<TokenBucket>),
 }
 
 /// Why a packet went no further.
@@ -62,8 +107,10 @@ pub enum DropReason {
     EgressFull,
     /// The queue before the downlink was full.
     RouterFull,
-    /// CoDel dropped it because the queue before the downlink stood for too long.
+    /// CoDel dropped it because a queue stood for too long.
     Codel,
+    /// Random early detection dropped it.
+    Red,
     /// The path lost it, as the graph says.
     PathLoss,
     /// No host has its destination address, or no path leads there.
@@ -78,10 +125,11 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in the order in which they are reported.
-    pub const ALL: [DropReason; 8] = [
+    pub const ALL: [DropReason; 9] = [
         DropReason::EgressFull,
         DropReason::RouterFull,
         DropReason::Codel,
+        DropReason::Red,
         DropReason::PathLoss,
         DropReason::NoRoute,
         DropReason::LinkDown,
@@ -95,6 +143,7 @@ impl DropReason {
             DropReason::EgressFull => "egress_full",
             DropReason::RouterFull => "router_full",
             DropReason::Codel => "codel",
+            DropReason::Red => "red",
             DropReason::PathLoss => "path_loss",
             DropReason::NoRoute => "no_route",
             DropReason::LinkDown => "link_down",
@@ -115,6 +164,8 @@ pub struct Counters {
     pub packets_out: u64,
     /// Their bytes, IP headers included.
     pub bytes_out: u64,
+    /// Packets that a queue has marked as having met congestion.
+    pub ecn_marked: u64,
     drops: [u64; DropReason::ALL.len()],
 }
 
@@ -133,6 +184,7 @@ impl Counters {
         self.bytes_in += other.bytes_in;
         self.packets_out += other.packets_out;
         self.bytes_out += other.bytes_out;
+        self.ecn_marked += other.ecn_marked;
         self.drops.iter_mut().zip(other.drops).for_each(|(sum, part)| *sum += part);
     }
     fn drop_one(&mut self, reason: DropReason) {
@@ -181,7 +233,7 @@ impl Nic {
     /// An idle interface with empty queues.
     pub fn new(config: &NicConfig) -> Nic {
         Nic {
-            egress: Egress::new(config.bandwidth_up, config.overhead, config.queue),
+            egress: Egress::new(config),
             ingress: Ingress::new(config.bandwidth_down, config.router_queue_packets, config.codel),
             overdue: VecDeque::new(),
             counters: Counters::default(),
@@ -192,7 +244,7 @@ impl Nic {
     /// [`DropReason::EgressFull`] or [`DropReason::LinkDown`], if the queue is full or there is no carrier.
     pub fn send(&mut self, now: SimTime, packet: Packet) -> Result<(), Packet> {
         self.catch_up(now);
-        self.egress.enqueue(now, packet).map_err(|(reason, packet)| {
+        self.egress.enqueue(now, packet, &mut self.counters).map_err(|(reason, packet)| {
             self.counters.drop_one(reason);
             packet
         })
@@ -228,6 +280,16 @@ impl Nic {
         self.ingress.set_bandwidth(down);
     }
 
+    /// Changes the way out from `now` on.
+    pub fn change(&mut self, now: SimTime, change: &NicChange) {
+        self.catch_up(now);
+        match change {
+            NicChange::Rate(rate) => self.egress.set_bandwidth(*rate),
+            NicChange::Queue(queue) => self.egress.set_queue(now, queue, &mut self.counters),
+            NicChange::TokenBucket(bucket) => self.egress.set_token_bucket(now, *bucket),
+        }
+    }
+
     /// Loses the carrier, and with it what waits to leave, or finds it again.
     pub fn set_carrier(&mut self, now: SimTime, carrier: bool) {
         self.catch_up(now);
@@ -252,7 +314,7 @@ impl Nic {
     fn step(&mut self, now: SimTime) -> Option<(SimTime, NicEvent)> {
         match (self.egress.next_event(), self.ingress.next_event()) {
             (Some(out), into) if out <= now && into.is_none_or(|into| out <= into) => {
-                // CoDel may have dropped all that there was.
+                // The queue may have dropped all that there was.
                 match self.egress.step(&mut self.counters) {
                     Some(event) => Some((out, event)),
                     None => self.step(now),

@@ -1,17 +1,34 @@
-//! The queue before a sender: a FIFO bounded by packets or by bytes, or CoDel.
+//! The queue before a sender: which packets wait, in which order they leave, and which are dropped or marked.
 
-use super::codel::{Codel, CodelConfig};
-use crate::Packet;
-use belljar_base::SimTime;
-use std::collections::VecDeque;
+use super::DropReason;
+use super::codel::{Codel, CodelConfig, Source};
+use super::fifo::Fifo;
+use super::fq_codel::{FqCodel, FqCodelConfig};
+use super::priority::{Priority, PriorityConfig};
+use super::red::{Red, RedConfig};
+use crate::{Packet, ecn};
+use belljar_base::{Seed, SimTime};
+
+/// An amount of packets that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// So many.
+    Packets(usize),
+    /// So many bytes in all.
+    Bytes(usize),
+}
 
 /// Which packets wait before a sender, and how many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum QueueConfig {
-    /// A FIFO that drops what comes when so many packets wait: Linux's `pfifo`.
-    Packets(usize),
-    /// A FIFO that drops what would make more than so many bytes wait: Linux's `bfifo`.
-    Bytes(usize),
+    /// A FIFO that drops what would make more than this wait: Linux's `pfifo` and `bfifo`.
+    Fifo {
+        /// The most that waits.
+        limit: Limit,
+        /// A packet with which more than this waits is marked, if its sender understands that: the marking of
+        /// DCTCP (RFC 8257, section 3.1).
+        ecn_threshold: Option<Limit>,
+    },
     /// CoDel, with at most so many packets.
     Codel {
         /// The most packets.
@@ -19,79 +36,165 @@ pub enum QueueConfig {
         /// Its constants.
         codel: CodelConfig,
     },
+    /// FQ-CoDel.
+    FqCodel(FqCodelConfig),
+    /// Random early detection.
+    Red(RedConfig),
+    /// Strict priority bands.
+    Priority(PriorityConfig),
+}
+
+impl QueueConfig {
+    /// A FIFO of so many packets.
+    pub fn packets(packets: usize) -> QueueConfig {
+        QueueConfig::Fifo { limit: Limit::Packets(packets), ecn_threshold: None }
+    }
+    /// A FIFO of so many bytes.
+    pub fn bytes(bytes: usize) -> QueueConfig {
+        QueueConfig::Fifo { limit: Limit::Bytes(bytes), ecn_threshold: None }
+    }
 }
 
 impl Default for QueueConfig {
     /// Linux's `txqueuelen`.
     fn default() -> QueueConfig {
-        QueueConfig::Packets(1_000)
+        QueueConfig::packets(1_000)
     }
 }
 
-/// Packets that wait, each with the time at which it was queued.
+/// What a queue knows of the interface that it is part of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Surroundings {
+    /// Packets have an Ethernet header.
+    pub(super) framed: bool,
+    /// The longest packet, with that header.
+    pub(super) mtu: usize,
+    /// What the sender sends, in bits per second.
+    pub(super) rate: Option<u64>,
+    /// What its draws follow from.
+    pub(super) seed: u64,
+}
+
+impl Surroundings {
+    /// Those of a queue within this one.
+    pub(super) fn of_band(&self, band: usize) -> Surroundings {
+        let seed = Seed(self.seed).stream(&["band", &band.to_string()]).next_u64();
+        Surroundings { seed, ..*self }
+    }
+}
+
+/// What a queue has done to packets.
+#[derive(Debug, Default)]
+pub(super) struct Dealings {
+    pub(super) lost: Vec<(DropReason, Packet)>,
+    pub(super) marked: u64,
+    framed: bool,
+}
+
+impl Dealings {
+    pub(super) fn new(framed: bool) -> Dealings {
+        Dealings { framed, ..Dealings::default() }
+    }
+    /// Marks a packet, if its sender understands that.
+    pub(super) fn mark(&mut self, packet: &mut Packet) -> bool {
+        let marked = ecn::mark(packet.bytes_mut(), self.framed);
+        self.marked += u64::from(marked);
+        marked
+    }
+}
+
 #[derive(Debug)]
-pub(super) enum Queue {
-    Fifo { waiting: VecDeque<(SimTime, Packet)>, held: usize, packets: usize, bytes: usize },
+pub(super) struct Queue {
+    kind: Kind,
+    rate: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Fifo(Fifo),
     Codel(Box<Codel>),
+    FqCodel(Box<FqCodel>),
+    Red(Box<Red>),
+    Priority(Box<Priority>),
 }
 
 impl Queue {
-    pub(super) fn new(config: QueueConfig) -> Queue {
-        let fifo = |packets, bytes| Queue::Fifo { waiting: VecDeque::new(), held: 0, packets, bytes };
-        match config {
-            QueueConfig::Packets(packets) => fifo(packets, usize::MAX),
-            QueueConfig::Bytes(bytes) => fifo(usize::MAX, bytes),
-            QueueConfig::Codel { packets, codel } => Queue::Codel(Box::new(Codel::new(codel, packets))),
-        }
+    pub(super) fn new(config: &QueueConfig, around: &Surroundings) -> Queue {
+        let draws = |what| Seed(around.seed).stream(&[what]);
+        let kind = match config {
+            QueueConfig::Fifo { limit, ecn_threshold } => Kind::Fifo(Fifo::new(*limit, *ecn_threshold)),
+            QueueConfig::Codel { packets, codel } => {
+                Kind::Codel(Box::new(Codel::new(*codel, *packets, around.mtu)))
+            }
+            QueueConfig::FqCodel(config) => {
+                let key = draws("fq_codel").next_u64();
+                Kind::FqCodel(Box::new(FqCodel::new(*config, around.mtu, around.framed, key)))
+            }
+            QueueConfig::Red(config) => Kind::Red(Box::new(Red::new(*config, draws("red")))),
+            QueueConfig::Priority(config) => Kind::Priority(Box::new(Priority::new(config, around))),
+        };
+        Queue { kind, rate: around.rate }
     }
-    /// Takes a packet, or gives it back if there is no room; one that need not wait always has room.
-    pub(super) fn push(&mut self, now: SimTime, packet: Packet, wire_is_free: bool) -> Result<(), Packet> {
-        match self {
-            Queue::Fifo { waiting, held, packets, bytes } => {
-                if !wire_is_free && (waiting.len() >= *packets || *held + packet.len() > *bytes) {
-                    return Err(packet);
-                }
-                *held += packet.len();
-                waiting.push_back((now, packet));
+
+    /// Takes a packet, or gives it back. One that need not wait, because the sender is idle since some time,
+    /// always finds room. What it costs others goes to `dealings`.
+    pub(super) fn push(
+        &mut self,
+        now: SimTime,
+        packet: Packet,
+        idle_since: Option<SimTime>,
+        dealings: &mut Dealings,
+    ) -> Result<(), (DropReason, Packet)> {
+        let (full, idle) = (|packet| (DropReason::EgressFull, packet), idle_since.is_some());
+        match &mut self.kind {
+            Kind::Fifo(fifo) => fifo.push(now, packet, idle, dealings).map_err(full),
+            Kind::Codel(codel) => codel.push(now, packet, idle).map_err(full),
+            Kind::FqCodel(queues) => {
+                queues.push(now, packet, dealings);
                 Ok(())
             }
-            Queue::Codel(codel) => codel.push(now, packet),
+            Kind::Red(red) => red.push(now, packet, idle_since, self.rate, dealings),
+            Kind::Priority(bands) => bands.push(now, packet, idle_since, dealings),
         }
     }
-    /// When the first packet was queued.
-    pub(super) fn first_queued(&self) -> Option<SimTime> {
-        match self {
-            Queue::Fifo { waiting, .. } => waiting.front().map(|(queued, _)| *queued),
-            Queue::Codel(codel) => codel.first_queued(),
+
+    /// The packet to send at `now`; what is dropped at its sight goes to `dealings`.
+    pub(super) fn pop(&mut self, now: SimTime, dealings: &mut Dealings) -> Option<Packet> {
+        let next = |(_, packet)| packet;
+        match &mut self.kind {
+            Kind::Fifo(fifo) => fifo.waiting_mut().take().map(next),
+            Kind::Codel(codel) => codel.pop(now, dealings),
+            Kind::FqCodel(queues) => queues.pop(now, dealings),
+            Kind::Red(red) => red.waiting_mut().take().map(next),
+            Kind::Priority(bands) => bands.pop(now, dealings),
         }
     }
-    /// The packet to send at `now`, after what CoDel drops at its sight goes to `dropped`.
-    pub(super) fn pop(&mut self, now: SimTime, dropped: &mut Vec<Packet>) -> Option<Packet> {
-        match self {
-            Queue::Fifo { waiting, held, .. } => {
-                let (_, packet) = waiting.pop_front()?;
-                *held -= packet.len();
-                Some(packet)
-            }
-            Queue::Codel(codel) => {
-                codel.pop_into(now, |packet| dropped.push(packet)).map(|(_, packet)| packet)
-            }
+
+    /// What the sender sends from now on.
+    pub(super) fn set_rate(&mut self, rate: Option<u64>) {
+        self.rate = rate;
+        if let Kind::Priority(bands) = &mut self.kind {
+            bands.set_rate(rate);
         }
     }
-    /// Everything that waits, in order.
-    pub(super) fn clear(&mut self) -> Vec<Packet> {
-        match self {
-            Queue::Fifo { waiting, held, .. } => {
-                *held = 0;
-                waiting.drain(..).map(|(_, packet)| packet).collect()
-            }
-            Queue::Codel(codel) => codel.clear(),
+
+    /// Everything that waits, in the order in which it came.
+    pub(super) fn clear(&mut self) -> Vec<(SimTime, Packet)> {
+        match &mut self.kind {
+            Kind::Fifo(fifo) => fifo.waiting_mut().clear(),
+            Kind::Codel(codel) => codel.waiting_mut().clear(),
+            Kind::FqCodel(queues) => queues.clear(),
+            Kind::Red(red) => red.waiting_mut().clear(),
+            Kind::Priority(bands) => bands.clear(),
         }
     }
     pub(super) fn len(&self) -> usize {
-        match self {
-            Queue::Fifo { waiting, .. } => waiting.len(),
-            Queue::Codel(codel) => codel.len(),
+        match &self.kind {
+            Kind::Fifo(fifo) => fifo.waiting().len(),
+            Kind::Codel(codel) => codel.waiting().len(),
+            Kind::FqCodel(queues) => queues.len(),
+            Kind::Red(red) => red.waiting().len(),
+            Kind::Priority(bands) => bands.len(),
         }
     }
     pub(super) fn is_empty(&self) -> bool {

@@ -14,7 +14,7 @@
 
 use super::program::PROGRAM;
 use belljar_shim::layout::{
-    CHANNEL, FAR_IMAGE, FAR_STACK, FAR_STACK_SIZE, FAR_WORKER, FIXED_AREA, HOST_AREA, PAGE,
+    CHANNEL, FAR_IMAGE, FAR_STACK, FAR_STACK_SIZE, FAR_WORKER, FIXED_AREA, PAGE, USER_END,
 };
 use belljar_shim::protocol::{Channel, NativeCall};
 use belljar_shim::worker::REGION;
@@ -146,7 +146,7 @@ impl Image {
         let worker = FAR_WORKER..FAR_WORKER + REGION;
         let stack = FAR_STACK..FAR_STACK + FAR_STACK_SIZE;
         let mut kept: Vec<Range<u64>> = own.to_vec();
-        kept.extend([self.range.clone(), channel, worker, stack, HOST_AREA.end..HOST_AREA.end]);
+        kept.extend([self.range.clone(), channel, worker, stack, USER_END..USER_END]);
         kept.sort_unstable_by_key(|range| range.start);
         let mut others = Vec::new();
         let mut at = FIXED_AREA.start;

@@ -5,7 +5,9 @@ use super::Shim;
 use belljar_linux_abi::Errno;
 use belljar_shim::layout::PAGE;
 use belljar_shim::protocol::{self, BUFFER, Channel};
-use std::fs::OpenOptions;
+use std::cell::RefCell;
+use std::fs::{File, OpenOptions};
+use std::io::Result as IoResult;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 
@@ -95,10 +97,7 @@ impl Shim {
     /// Writes over private executable pages.
     pub fn poke(&self, addr: u64, bytes: &[u8]) -> Result<(), Errno> {
         // As a debugger does: no mapping is split.
-        let memory = OpenOptions::new().write(true).open(format!("/proc/{}/mem", self.pid));
-        if let Ok(memory) = memory
-            && memory.write_all_at(bytes, addr).is_ok()
-        {
+        if self.with_memory(|memory| memory.write_all_at(bytes, addr)).is_ok() {
             return Ok(());
         }
         let start = addr & !(PAGE - 1);
@@ -107,6 +106,25 @@ impl Shim {
         protect(libc::PROT_READ | libc::PROT_WRITE)?;
         self.write(addr, bytes)?;
         protect(libc::PROT_READ | libc::PROT_EXEC).map(|_| ())
+    }
+}
+
+thread_local! {
+    /// The file of the process whose memory this thread wrote to last: a program that starts has it written to
+    /// some 20 times.
+    static LAST: RefCell<Option<(u64, File)>> = const { RefCell::new(None) };
+}
+
+impl Shim {
+    /// Does something with the file that is the process's memory.
+    fn with_memory(&self, action: impl Fn(&File) -> IoResult<()>) -> IoResult<()> {
+        LAST.with_borrow_mut(|last| {
+            if last.as_ref().is_none_or(|(number, _)| *number != self.number) {
+                let memory = OpenOptions::new().write(true).open(format!("/proc/{}/mem", self.pid))?;
+                *last = Some((self.number, memory));
+            }
+            last.as_ref().map_or(Ok(()), |(_, memory)| action(memory))
+        })
     }
 }
 

@@ -1,20 +1,21 @@
 //! One far guest's process, and the channel to it.
 
 use super::spawner;
-use crate::cpu;
+use crate::layout::{FIXED_AREA, SHIM_AREA, USER_END};
 use crate::mappings::Counted;
 use crate::near::worker;
+use crate::{cpu, cpuid};
 use belljar_channel::{SharedMemory, futex};
 use belljar_linux_abi::Errno;
 use belljar_shim::context::Context;
-use belljar_shim::protocol::{self, Channel, NativeCall};
+use belljar_shim::protocol::{self, Channel, CpuidAnswer, NativeCall};
 use belljar_shim::worker::Trap;
 use std::cell::Cell;
 use std::io::{Error, Result as IoResult};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// How long the simulator sleeps before it looks whether the process still lives.
@@ -26,6 +27,8 @@ pub struct Shim {
     pub(super) channel: SharedMemory<Channel>,
     socket: OwnedFd,
     pub(super) pid: i32,
+    /// No other one has it, before or after.
+    pub(super) number: u64,
     /// Somebody has killed it.
     gone: Cell<bool>,
     /// The processor that it may run on, -1 for any.
@@ -36,6 +39,7 @@ pub struct Shim {
 }
 
 static LIVING: AtomicUsize = AtomicUsize::new(0);
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 /// The process is no more.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +68,11 @@ fn most() -> usize {
 impl Ends {
     fn new() -> Result<Ends, Errno> {
         if LIVING.load(Ordering::Relaxed) >= most() {
-            return Err(Errno::EMFILE);
+            // One that is kept for later is one too many.
+            let idle = idle().pop();
+            if idle.is_none() {
+                return Err(Errno::EMFILE);
+            }
         }
         let (channel, memory) = SharedMemory::<Channel>::create()?;
         // SAFETY: nobody else has the memory yet; all zero bytes are a valid channel.
@@ -72,12 +80,31 @@ impl Ends {
             let block = channel.get();
             (*block).layout = *cpu::xsave_layout();
             (*block).parent = std::process::id();
+            let answers = cpuid_answers();
+            (&mut (*block).cpuid_answers)[..answers.len()].copy_from_slice(answers);
+            (*block).cpuid_answer_count = answers.len() as u32;
             (*block).turn.store(protocol::PROCESS, Ordering::Release);
         }
         let (ours, theirs) = socket_pair()?;
         Ok(Ends { channel, memory, ours, theirs })
     }
 }
+
+fn cpuid_answers() -> &'static [CpuidAnswer] {
+    static ANSWERS: OnceLock<Vec<CpuidAnswer>> = OnceLock::new();
+    // SAFETY: the block is this thread's own, and no guest runs on it.
+    ANSWERS.get_or_init(|| cpuid::answers(unsafe { &mut *worker::current() }))
+}
+
+/// Processes whose guests have ended, and which have nothing in them any more. To empty one costs a fraction of
+/// what its end and another one's birth cost.
+fn idle() -> MutexGuard<'static, Vec<Shim>> {
+    static IDLE: Mutex<Vec<Shim>> = Mutex::new(Vec::new());
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How many of them are kept.
+const MOST_IDLE: usize = 16;
 
 fn socket_pair() -> IoResult<(OwnedFd, OwnedFd)> {
     let mut fds = [-1; 2];
@@ -94,8 +121,15 @@ fn socket_pair() -> IoResult<(OwnedFd, OwnedFd)> {
 impl Shim {
     /// A process with nothing in it. It gets ready while the caller goes on.
     ///
-    /// The first one is kept to be forked: that is cheaper than to start the program again.
+    /// It may be one that has been used before. The first one is kept to be forked: that is cheaper than to
+    /// start the program again.
     pub fn spawn() -> Result<Shim, Errno> {
+        while let Some(shim) = { idle().pop() } {
+            // Somebody may have killed it.
+            if !shim.has_hung_up() {
+                return Ok(shim);
+            }
+        }
         static EMPTY: Mutex<Option<Shim>> = Mutex::new(None);
         let mut empty = EMPTY.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shim) = empty.as_ref().and_then(|empty| empty.fork().ok()) {
@@ -134,7 +168,44 @@ impl Shim {
     fn new(channel: SharedMemory<Channel>, socket: OwnedFd, pid: i32) -> Shim {
         let (gone, cpu, denied) = (Cell::new(false), Cell::new(-1), Cell::new(false));
         LIVING.fetch_add(1, Ordering::Relaxed);
-        Shim { channel, socket, pid, gone, cpu, denied, _mapping: Counted::new() }
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        Shim { channel, socket, pid, number, gone, cpu, denied, _mapping: Counted::new() }
+    }
+
+    /// Empties the process for another guest, or ends it.
+    pub fn retire(self) {
+        let unmap = |from: u64, to: u64| NativeCall {
+            number: libc::SYS_munmap as u32,
+            received_fd: 0,
+            args: [from, to - from, 0, 0, 0, 0],
+        };
+        if idle().len() >= MOST_IDLE {
+            return;
+        }
+        let all = [unmap(FIXED_AREA.start, SHIM_AREA.start), unmap(SHIM_AREA.end, USER_END)];
+        if !self.has_hung_up() && self.calls(&all).is_ok() {
+            // SAFETY: it is the simulator's turn.
+            unsafe { (*self.channel.get()).cpuid_place_count = 0 };
+            idle().push(self);
+        }
+    }
+
+    /// Lets the process answer `cpuid` itself where it has been replaced. What it has no room to know comes back.
+    pub fn answer_cpuids(&self, places: impl Iterator<Item = u64>) {
+        if self.wait().is_err() {
+            return;
+        }
+        // SAFETY: it is the simulator's turn.
+        unsafe {
+            let block = self.channel.get();
+            for place in places {
+                let count = (*block).cpuid_place_count as usize;
+                let known = &mut (*block).cpuid_places;
+                let Some(room) = known.get_mut(count) else { return };
+                *room = place;
+                (*block).cpuid_place_count += 1;
+            }
+        }
     }
 
     /// Has the process carry out what the channel says and waits until it is done.

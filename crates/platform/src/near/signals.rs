@@ -85,6 +85,7 @@ pub unsafe extern "C" fn on_signal(
     frame: *mut UContext,
     worker: *mut Worker,
     fs_base: u64,
+    gs_base: u64,
 ) -> u32 {
     // SAFETY: the kernel built `info` and `ucontext`; the block belongs to this thread, which the
     // handler interrupted, and nothing of it is borrowed while a guest or a copy routine runs.
@@ -109,7 +110,7 @@ pub unsafe extern "C" fn on_signal(
             host_fault(signal, registers, &mut *worker);
             return 0;
         }
-        frame::save(info, frame, worker, fs_base);
+        frame::save(info, frame, worker, fs_base, gs_base);
         (*worker).in_guest = 0;
         entry::CAME_BY_SIGNAL
     }

@@ -134,9 +134,17 @@ impl Rewriter {
             // Where that fails they give native answers.
             let _ = native.poke(start + first, &code);
         }
+        if let Native::Far(shim) = native {
+            shim.answer_cpuids(offsets.iter().map(|offset| start + offset));
+        }
         if !offsets.is_empty() {
             self.cpuids.push((start, offsets));
         }
+    }
+
+    /// The places of all of them.
+    pub fn cpuids(&self) -> impl Iterator<Item = u64> {
+        self.cpuids.iter().flat_map(|(start, offsets)| offsets.iter().map(move |offset| start + offset))
     }
 
     /// Whether the trap at `rip` stands for `cpuid`.
@@ -288,17 +296,16 @@ impl Rewriter {
         if let Some(chunk) = self.chunks.iter().find(free) {
             return Some(chunk.start + chunk.used);
         }
-        if layout::GUEST_AREA.contains(&site) {
-            // All chunks of one end fill its room.
-            for room in [slot.low_stubs(), slot.high_stubs()].into_iter().filter(|&r| reaches(r)) {
-                let taken =
-                    self.chunks.iter().filter(|c| (room..room + layout::STUB_ROOM).contains(&c.start));
-                let start = room + taken.count() as u64 * CHUNK;
-                if start + CHUNK <= room + layout::STUB_ROOM && map_chunk(start, native).is_ok() {
-                    self.chunks.push(Chunk { start, used: 0, low: false });
-                    return Some(start);
-                }
+        // All chunks of one end fill its room.
+        for room in slot.stub_rooms().into_iter().filter(|room| reaches(room.start)) {
+            let taken = self.chunks.iter().filter(|c| room.contains(&c.start));
+            let start = room.start + taken.count() as u64 * CHUNK;
+            if start + CHUNK <= room.end && map_chunk(start, native).is_ok() {
+                self.chunks.push(Chunk { start, used: 0, low: false });
+                return Some(start);
             }
+        }
+        if !layout::FIXED_AREA.contains(&site) {
             return None;
         }
         let start = match native {

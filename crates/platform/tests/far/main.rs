@@ -258,7 +258,7 @@ fn nothing_of_the_simulator_is_in_a_fork_of_a_near_guest() {
     let (low, high) = mappings(pid);
     assert!(low.iter().all(|at| (guest.text >> 36) == (at >> 36)), "not of this slot: {low:x?}");
     // Image, stack, channel and worker, and nothing where libraries and heaps are.
-    assert!(high.iter().all(|at| (0x5e00_0000_0000..0x5f01_0000_0000).contains(at)), "{high:x?}");
+    assert!(high.iter().all(|at| belljar_platform::layout::SHIM_AREA.contains(at)), "{high:x?}");
     // Both go on here, and their forks' forks there.
     assert_eq!(guest.machine.resume(thread), Exit::Syscall);
     assert_eq!(other.machine.resume(besides), Exit::Syscall);
@@ -352,4 +352,20 @@ fn stepping_shows_one_instruction_at_a_time_and_no_trace_of_it() {
         assert!(matches!(guest.machine.step(thread), Exit::Fault(fault) if fault.signal == libc::SIGSEGV));
         assert_eq!(guest.regs(thread).rflags & 0x100, 0);
     }
+}
+
+#[test]
+fn in_linux_s_layout_rooms_for_stubs_cannot_be_claimed() {
+    let mut guest = Guest::placed(blob!(rooms, "syscall"), Placement::Far);
+    let space = guest.machine.create_space(1, Placement::Linux).unwrap();
+    let low = 0x5555_5500_0000..0x5555_5510_0000;
+    for range in [low.clone(), low.end - 4096..low.end + 4096, low.start - 4096..low.start + 4096] {
+        assert_eq!(guest.machine.claim_fixed(space, range), Err(Errno::EBUSY));
+    }
+    let high = 0x7fff_ffef_f000..0x7fff_ffff_f000;
+    assert_eq!(guest.machine.claim_fixed(space, high), Err(Errno::EINVAL));
+    for range in [low.start - 4096..low.start, low.end..low.end + 4096] {
+        guest.machine.claim_fixed(space, range).unwrap();
+    }
+    guest.machine.destroy_space(space);
 }

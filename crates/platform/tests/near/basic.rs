@@ -273,7 +273,7 @@ fn fixed_addresses_belong_to_one_space_at_a_time() {
     a.machine.claim_fixed(a.space, 0x5a50_0000..0x5a60_0000).unwrap();
     // It goes on in a process of its own, where they are free.
     b.machine.claim_fixed(b.space, 0x5a4f_f000..0x5a70_0000).unwrap();
-    assert_eq!(a.machine.claim_fixed(a.space, 0x5000_0000_0000..0x5000_0000_1000), Err(Errno::EINVAL));
+    assert_eq!(a.machine.claim_fixed(a.space, 0x5670_0000_0000..0x5670_0000_1000), Err(Errno::EINVAL));
     a.machine.map(a.space, 0x5a4f_f000, 8192, Prot::READ | Prot::WRITE, Backing::Anonymous).unwrap();
     a.machine.write(a.space, 0x5a4f_fff0, &[1; 64]).unwrap();
     a.machine.destroy_space(a.space);

@@ -56,6 +56,7 @@ impl Kind {
     fn of(file: &Path) -> Kind {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let in_host = file.starts_with("hosts");
+        let in_node = in_host || file.starts_with("switches") || file.starts_with("routers");
         let depth = file.components().count();
         match &*name {
             "processed-config.yaml" if depth == 1 => Kind::Experiment,
@@ -63,7 +64,7 @@ impl Kind {
             "sim-stats.json" if depth == 1 => Kind::Statistics,
             _ if file.starts_with("metrics") => Kind::Series,
             name if in_host && depth == 3 && name.ends_with(".strace") => Kind::Strace,
-            name if in_host && depth == 3 && name.ends_with(".pcap") => Kind::Capture,
+            name if in_node && depth == 3 && name.ends_with(".pcap") => Kind::Capture,
             name if in_host && (name.ends_with(".stdout") || name.ends_with(".stderr")) => Kind::Output,
             _ => Kind::Other,
         }
@@ -78,8 +79,8 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison, ReadError> {
     for side in &results {
         list(side.path(), side.path(), &mut names)?;
     }
-    // These follow from others.
-    for derived in ["topology.json", "report.html", "trace.json"] {
+    // These follow from others, or tell of the machine.
+    for derived in ["topology.json", "report.html", "trace.json", "all.pcapng", "profile.json"] {
         names.remove(Path::new(derived));
     }
     let mut differences = Vec::new();

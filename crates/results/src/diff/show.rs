@@ -60,8 +60,13 @@ fn headline(difference: &Difference) -> String {
             let stream = stream.map_or(String::new(), |stream| format!(", {stream}"));
             format!("host {host}, process {process}{stream}")
         }
-        ([_, host, file], Kind::Capture) => {
-            format!("host {host}, interface {}", file.trim_end_matches(".pcap"))
+        ([kind, node, file], Kind::Capture) => {
+            let kind = match kind.as_str() {
+                "switches" => "switch",
+                "routers" => "router",
+                _ => "host",
+            };
+            format!("{kind} {node}, interface {}", file.trim_end_matches(".pcap"))
         }
         _ => difference.file.display().to_string(),
     };

@@ -2,10 +2,11 @@
 
 use super::ReadError;
 use belljar_base::SimTime;
-use belljar_wire::{arp, ethernet, icmpv4, ipv4, tcp, udp};
+use belljar_wire::{arp, ethernet, icmpv4, ipv4, ipv6, tcp, udp};
 use pcap_file::pcap::PcapReader;
 use std::fs::File;
 use std::io::BufReader;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ impl CapturedPacket {
             return format!("frame of {} bytes, cut short", self.len);
         };
         match (frame.ethertype(), arp::Packet::new_checked(frame.payload())) {
-            (ethernet::ethertype::IPV4, _) => self.describe_ip(frame.payload()),
+            (ethernet::ethertype::IPV4 | ethernet::ethertype::IPV6, _) => self.describe_ip(frame.payload()),
             (ethernet::ethertype::ARP, Ok(arp)) if arp.operation() == 1 => {
                 format!("ARP who has {}? tell {}", arp.target_protocol(), arp.sender_protocol())
             }
@@ -64,19 +65,33 @@ impl CapturedPacket {
     }
 
     fn describe_ip(&self, bytes: &[u8]) -> String {
+        if let (Ok(header), Ok(upper)) = (ipv6::Repr::parse(bytes), ipv6::upper(bytes)) {
+            let (payload, later) = (&bytes[upper.payload], upper.fragment.is_some_and(|f| f.offset > 0));
+            let fragment = upper.fragment.map(|f| f.offset).filter(|_| later);
+            return match fragment {
+                Some(offset) => {
+                    format!("{} > {} fragment at {offset}, {} bytes", header.src, header.dst, self.len)
+                }
+                None => self.describe_payload(header.src.into(), header.dst.into(), upper.protocol, payload),
+            };
+        }
         let Ok(ip) = ipv4::Packet::new_checked(bytes) else {
             return match bytes.first() {
                 Some(first) => format!("IP version {}, {} bytes", first >> 4, self.len),
                 None => format!("empty packet of {} bytes", self.len),
             };
         };
-        let (src, dst) = (ip.src(), ip.dst());
-        match ip.protocol() {
-            6 => match tcp::Packet::new_checked(ip.payload()) {
+        self.describe_payload(ip.src().into(), ip.dst().into(), ip.protocol(), ip.payload())
+    }
+
+    fn describe_payload(&self, src: IpAddr, dst: IpAddr, protocol: u8, payload: &[u8]) -> String {
+        let end = |ip: IpAddr, port: u16| SocketAddr::new(ip, port);
+        match protocol {
+            6 => match tcp::Packet::new_checked(payload) {
                 Ok(tcp) => format!(
-                    "{src}:{} > {dst}:{} TCP {} seq {} ack {} win {} len {}",
-                    tcp.src_port(),
-                    tcp.dst_port(),
+                    "{} > {} TCP {} seq {} ack {} win {} len {}",
+                    end(src, tcp.src_port()),
+                    end(dst, tcp.dst_port()),
                     tcp.flags().iter_names().map(|(name, _)| name).collect::<Vec<_>>().join("+"),
                     tcp.seq().0,
                     tcp.ack().0,
@@ -85,16 +100,19 @@ impl CapturedPacket {
                 ),
                 Err(_) => format!("{src} > {dst} TCP, cut short"),
             },
-            17 => match udp::Packet::new_checked(ip.payload()) {
+            17 => match udp::Packet::new_checked(payload) {
                 Ok(udp) => format!(
-                    "{src}:{} > {dst}:{} UDP len {}",
-                    udp.src_port(),
-                    udp.dst_port(),
+                    "{} > {} UDP len {}",
+                    end(src, udp.src_port()),
+                    end(dst, udp.dst_port()),
                     udp.payload().len()
                 ),
                 Err(_) => format!("{src} > {dst} UDP, cut short"),
             },
-            1 => match icmpv4::Packet::new_checked(ip.payload()) {
+            58 if payload.len() >= 2 => {
+                format!("{src} > {dst} ICMPv6 type {} code {}", payload[0], payload[1])
+            }
+            1 => match icmpv4::Packet::new_checked(payload) {
                 Ok(icmp) => format!("{src} > {dst} ICMP type {} code {}", icmp.kind(), icmp.code()),
                 Err(_) => format!("{src} > {dst} ICMP, cut short"),
             },
@@ -126,6 +144,14 @@ mod tests {
         assert_eq!((read[0].at, &read[0].bytes), (SimTime::from_nanos(1_500), &datagram));
         assert_eq!(read[0].describe(), "11.0.0.1:1000 > 11.0.0.2:53 UDP len 5");
         assert_eq!(read[1].describe(), "IP version 6, 4 bytes");
+        let mut six = vec![0; 40];
+        let (src, dst) = ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
+        udp::Repr::append((IpAddr::V6(src), 1000), (IpAddr::V6(dst), 53), b"query", &mut six);
+        let (next_header, payload_len) = (17, six.len() - 40);
+        ipv6::Repr { src, dst, next_header, payload_len, hop_limit: 64, traffic_class: 0, flow_label: 0 }
+            .emit(&mut six);
+        let six = CapturedPacket { len: six.len() as u32, bytes: six, ..read[1].clone() };
+        assert_eq!(six.describe(), "[2001:db8::1]:1000 > [2001:db8::2]:53 UDP len 5");
         let mut writer = CaptureWriter::new(File::create(&path).unwrap(), 0, 65_535, true).unwrap();
         let mut frame = vec![0xff; 12];
         frame.extend_from_slice(&[8, 6, 0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1]);

@@ -79,15 +79,34 @@ impl Results {
     }
     /// The files of a host whose names end in `.<kind>`, by what stands before, sorted.
     pub fn files(&self, host: &str, kind: &str) -> Vec<(String, PathBuf)> {
-        let entries = fs::read_dir(self.host(host)).into_iter().flatten().flatten();
-        let mut found: Vec<_> = entries
-            .filter_map(|entry| {
-                let name = entry.file_name().into_string().ok()?;
-                let stem = name.strip_suffix(kind)?.strip_suffix('.')?.to_owned();
-                Some((stem, entry.path()))
-            })
-            .collect();
-        found.sort();
-        found
+        files(&self.host(host), kind)
     }
+    /// Hosts, switches and routers by their names, each with its folder, which may not be there.
+    pub fn nodes(&self) -> Vec<(String, PathBuf)> {
+        let hosts = self.statistics.hosts.keys().map(|name| (name.clone(), self.host(name)));
+        let mut all: Vec<_> = hosts.collect();
+        for kind in ["switches", "routers"] {
+            let entries = fs::read_dir(self.path.join(kind)).into_iter().flatten().flatten();
+            let mut found: Vec<_> = entries
+                .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
+                .collect();
+            found.sort();
+            all.extend(found);
+        }
+        all
+    }
+}
+
+/// The files of a folder whose names end in `.<kind>`, by what stands before, sorted.
+pub(crate) fn files(folder: &Path, kind: &str) -> Vec<(String, PathBuf)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<_> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let stem = name.strip_suffix(kind)?.strip_suffix('.')?.to_owned();
+            Some((stem, entry.path()))
+        })
+        .collect();
+    found.sort();
+    found
 }

@@ -1,15 +1,16 @@
 //! What the page shows, as data.
 
+use super::bins::Bins;
+use super::links::{LinkCurves, link_curves};
 use crate::read::{ReadError, Results, Series, series};
 use crate::{Statistics, Topology};
 use belljar_base::Map;
+use belljar_net::units;
 use serde::Serialize;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Stretches of time that charts of hosts have.
-const BINS: usize = 240;
 /// Hosts with curves of their own; the others are summed up.
 const CURVES: usize = 24;
 /// TCP connections with curves, those that carried most.
@@ -28,8 +29,12 @@ pub(super) struct Data<'a> {
     topology: Topology,
     /// Until when curves go: the whole run, unless its end is silent for long.
     span: f64,
-    /// Per host, changes in each of [`BINS`] equal stretches of the span.
+    /// How long the equal stretches of time are that curves have a value for each of, in seconds.
+    width: f64,
+    /// Per host, changes in each stretch.
     hosts: Vec<HostCurves>,
+    /// Per direction of a link, likewise.
+    links: Vec<LinkCurves>,
     connections: Vec<Connection>,
     /// By the name of a model, the times of its flows that are done, in seconds: some quantiles in order.
     completions: Map<String, Vec<f64>>,
@@ -74,22 +79,34 @@ pub(super) fn data(results: &Results) -> Result<Data<'_>, ReadError> {
     let tcp = series(&metrics.join("tcp.csv"))?;
     let topology = results.text("topology.json").and_then(|text| Topology::from_json(&text));
     let (outputs, omitted_outputs) = outputs(results);
-    let span = span(&hosts, results.statistics.simulated_seconds);
+    let config = results.text("processed-config.yaml");
+    let interval = config.as_deref().and_then(interval);
+    let bins = Bins::new(span(&hosts, results.statistics.simulated_seconds), interval);
     Ok(Data {
-        span,
+        span: bins.span(),
+        width: bins.width,
+        links: link_curves(&series(&metrics.join("links.csv"))?, &bins),
         statistics: &results.statistics,
         topology: topology.unwrap_or_default(),
-        hosts: host_curves(&hosts, span),
+        hosts: host_curves(&hosts, &bins),
         connections: connections(&tcp),
         completions: completions(&series(&results.path().join("flows.csv"))?),
-        events: results.text("processed-config.yaml").and_then(|text| events(&text)),
+        events: config.and_then(|text| events(&text)),
         outputs,
         omitted_outputs,
         has_series: !hosts.columns.is_empty(),
     })
 }
 
-fn number(row: &[String], column: Option<usize>) -> f64 {
+/// How often samples were taken, in seconds.
+fn interval(config: &str) -> Option<f64> {
+    let mut lines = config.lines().skip_while(|line| line.trim() != "metrics:");
+    let written = lines.nth(1)?.trim().strip_prefix("interval: ")?;
+    Some(units::parse_duration(written).ok()?.as_secs_f64())
+}
+
+/// The number in a cell; 0 where there is none.
+pub(super) fn number(row: &[String], column: Option<usize>) -> f64 {
     column.and_then(|column| row.get(column)).and_then(|cell| cell.parse().ok()).unwrap_or(0.0)
 }
 
@@ -110,7 +127,7 @@ fn span(table: &Series, end: f64) -> f64 {
     if last > 0.0 && last < end * (1.0 - SILENT) { last * 1.1 } else { end }
 }
 
-fn host_curves(table: &Series, end: f64) -> Vec<HostCurves> {
+fn host_curves(table: &Series, bins: &Bins) -> Vec<HostCurves> {
     let column = |name: &str| table.column(name);
     let Some(host_column) = column("host") else { return Vec::new() };
     let counters = [column("bytes_out"), column("bytes_in"), None, column("syscalls")];
@@ -118,15 +135,10 @@ fn host_curves(table: &Series, end: f64) -> Vec<HostCurves> {
     let drops = first_drop..column("egress_queue").unwrap_or(first_drop);
     let mut curves: Map<&str, ([Vec<u64>; 4], [u64; 4])> = Map::new();
     for row in &table.rows {
-        let at = number(row, column("time"));
-        if at > end {
-            continue;
-        }
-        // A row stands for what has happened before its time.
-        let bin = ((at / end.max(1e-9) * BINS as f64).ceil() as usize).clamp(1, BINS) - 1;
+        let Some(bin) = bins.place(number(row, column("time"))) else { continue };
         let mut now = counters.map(|c| number(row, c) as u64);
         now[2] = drops.clone().map(|c| number(row, Some(c)) as u64).sum();
-        let empty = || (std::array::from_fn(|_| vec![0; BINS]), [0; 4]);
+        let empty = || (std::array::from_fn(|_| vec![0; bins.count]), [0; 4]);
         let (sums, before) = curves.entry(&row[host_column]).or_insert_with(empty);
         for n in 0..4 {
             sums[n][bin] += now[n].saturating_sub(before[n]);
@@ -148,7 +160,7 @@ fn host_curves(table: &Series, end: f64) -> Vec<HostCurves> {
         all.sort_by_key(|curves| std::cmp::Reverse(weight(curves)));
         let rest = all.split_off(CURVES - 1);
         let sum = |of: fn(&HostCurves) -> &Vec<u64>| {
-            (0..BINS).map(|bin| rest.iter().map(|curves| of(curves)[bin]).sum()).collect()
+            (0..bins.count).map(|bin| rest.iter().map(|curves| of(curves)[bin]).sum()).collect()
         };
         all.push(HostCurves {
             name: format!("{} others", rest.len()),
@@ -269,12 +281,11 @@ mod tests {
                 "time,host,packets_in,bytes_in,packets_out,bytes_out,codel,path_loss,egress_queue,syscalls\n\
                  1.0,a,0,5,0,10,0,1,0,3\n2.0,a,0,5,0,30,2,1,0,4\n2.0,b,0,0,0,7,0,0,0,0",
             ),
-            2.0,
+            &Bins::new(2.0, Some(1.0)),
         );
         assert_eq!(curves.len(), 2);
         let a = &curves[0];
-        assert_eq!((a.bytes_out[BINS / 2 - 1], a.bytes_out[BINS - 1]), (10, 20));
-        assert_eq!((a.drops[BINS / 2 - 1], a.drops[BINS - 1]), (1, 2));
+        assert_eq!((&a.bytes_out[..], &a.drops[..]), (&[10, 20][..], &[1, 2][..]));
         assert_eq!(a.bytes_in.iter().sum::<u64>(), 5);
     }
 
@@ -284,7 +295,7 @@ mod tests {
         for n in 0..100 {
             text += &format!("1.0,h{n:02},0,{n},0,0\n");
         }
-        let curves = host_curves(&table(text.trim_end()), 1.0);
+        let curves = host_curves(&table(text.trim_end()), &Bins::new(1.0, None));
         assert_eq!(curves.len(), CURVES);
         assert_eq!(curves.last().unwrap().name, "77 others");
         assert_eq!(curves.iter().flat_map(|c| &c.bytes_out).sum::<u64>(), 99 * 100 / 2);
@@ -296,7 +307,7 @@ mod tests {
         assert!((span(&table(text), 100.0) - 1.1).abs() < 1e-9);
         assert_eq!(span(&table(text), 1.5), 1.5);
         assert_eq!(span(&Series::default(), 7.0), 7.0);
-        let curves = host_curves(&table(text), 1.1);
+        let curves = host_curves(&table(text), &Bins::new(1.1, None));
         assert_eq!((curves[0].bytes_out.iter().sum::<u64>(), curves[0].syscalls.iter().sum::<u64>()), (8, 1));
     }
 
@@ -310,6 +321,13 @@ mod tests {
         assert_eq!((fast.len(), fast[0], fast[QUANTILES - 1]), (QUANTILES, 0.0, 999.0));
         assert!(fast.is_sorted());
         assert!(completions(&Series::default()).is_empty());
+    }
+
+    #[test]
+    fn the_interval_is_that_of_the_experiment() {
+        let text = "belljar:\n  placement: auto\n  metrics:\n    interval: 250 ms\n  dns: {}\n";
+        assert_eq!(interval(text), Some(0.25));
+        assert_eq!(interval("belljar:\n  placement: auto\n"), None);
     }
 
     #[test]

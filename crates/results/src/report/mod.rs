@@ -1,7 +1,9 @@
 //! One HTML page about a run, with everything in it: data, style and script. It works offline and asks
 //! nobody for anything.
 
+mod bins;
 mod data;
+mod links;
 
 use crate::read::{ReadError, Results};
 

@@ -107,12 +107,13 @@ if (data.topology.nodes?.length) {
   const box = panel("Topology", true, "topology");
   box.append(drawTopology(data, pick));
   const notes = ["The area of a host is its traffic; click one to see it alone below."];
+  if (data.topology.nodes.some((n) => n.kind === "switch" || n.kind === "router")) notes.push("Boxes are switches, diamonds routers; lines tell what they carried.");
   if (data.topology.omitted_nodes) notes.push(`${plural(data.topology.omitted_nodes, "node")} of the graph without hosts left out.`);
   box.append(element("p", notes.join(" "), "soft"));
 }
 
 if (data.has_series) {
-  const width = data.span / (data.hosts[0]?.bytes_out.length || 1);
+  const width = data.width;
   const curves = (of, scale) => data.hosts.map((h) => ({
     name: h.name, colour: hostColour(h.name), points: h[of].map((v, n) => [(n + 0.5) * width, v * scale]) }));
   for (const [title, of, scale, show] of [["Sent", "bytes_out", 8 / width, rate], ["Received", "bytes_in", 8 / width, rate],
@@ -122,12 +123,34 @@ if (data.has_series) {
     const drawn = chart(curves(of, scale), { end: data.span, show });
     charts.push(drawn);
     box.append(drawn);
-    if (of === "bytes_out" && data.span < end)
+    if (of === "bytes_out" && data.span < 0.999 * end)
       box.append(element("p", `Nothing is sent in the last ${+(end - data.span).toPrecision(3)} s, which are left out.`, "soft"));
   }
 } else {
   panel("Time series", true).append(element("p",
     "This run has none: add belljar: {metrics: {interval: 100 ms}} to the experiment, or run with --set belljar.metrics.interval=\"100 ms\".", "soft"));
+}
+
+if (data.links.length) {
+  const box = panel("Links", true, "links"), select = element("select"), place = element("div");
+  const links = [...new Set(data.links.map((l) => l.link))];
+  [["", "all links"], ...links.map((l) => [l, l])].forEach(([value, text]) => select.append(Object.assign(element("option", text), { value })));
+  place.style.cssText = "display:grid;gap:16px;grid-template-columns:repeat(auto-fit,minmax(320px,1fr));margin-top:12px";
+  const fill = () => {
+    const shown = data.links.filter((l) => !select.value || l.link === select.value);
+    place.replaceChildren(...[["sent", "bytes", 8 / data.width, rate], ["frames that wait", "queue", 1, count], ["frames dropped", "drops", 1, count]]
+      .filter(([, of]) => of !== "drops" || shown.some((l) => l.drops.some(Boolean))).map(([title, of, scale, show]) => {
+        const cell = element("div");
+        const curves = shown.map((l, n) => ({ name: `${select.value ? "" : `${l.link}: `}${l.from} → ${l.to}`, colour: colour(n),
+          points: l[of].map((v, k) => [(k + 0.5) * data.width, v * scale]) }));
+        cell.append(element("div", title, "soft"), chart(curves, { end: data.span, show }));
+        return cell;
+      }));
+  };
+  select.addEventListener("change", fill);
+  box.querySelector("h2").append(select);
+  box.append(place);
+  fill();
 }
 
 if (data.connections.length) {
@@ -180,6 +203,15 @@ panel("Hosts", true, "hosts").append(table(["host", "address", "#packets out", "
   hosts.map(([name, h]) => [name, h.address, h.packets_out, { text: bytes(h.bytes_out), sort: h.bytes_out }, h.packets_in,
     { text: bytes(h.bytes_in), sort: h.bytes_in }, Object.values(h.drops).reduce((a, b) => a + b, 0),
     Object.entries(h.drops).map(([why, n]) => `${why} ${n}`).join(", ")])));
+
+const carried = Object.entries(stats.links ?? {}).flatMap(([link, ways]) => Object.entries(ways).map(([way, w]) => [link, way, w.frames,
+  { text: bytes(w.bytes), sort: w.bytes }, Object.values(w.drops).reduce((a, b) => a + b, 0),
+  Object.entries(w.drops).map(([why, n]) => `${why} ${n}`).join(", ")]));
+if (carried.length) panel("Link totals", true, data.links.length ? undefined : "links", "Links")
+  .append(table(["link", "direction", "#frames", "#sent", "#dropped", "why"], carried));
+const routers = Object.entries(stats.routers ?? {});
+if (routers.length) panel("Routers", true).append(table(["router", "#forwarded", "#hop limit reached", "#no route", "#no answer to ARP", "#malformed"],
+  routers.map(([name, r]) => [name, r.forwarded, r.expired, r.no_route, r.unanswered, r.malformed])));
 
 const happened = processes.flatMap((p) => {
   const name = p.pid === null ? p.program : `${p.program}.${p.pid}`;

@@ -64,13 +64,17 @@ function drawTopology(data, pick) {
   edges.forEach((edge, n) => {
     const [a, b] = [at[index.get(edge.source)], at[index.get(edge.target)]];
     if (!a || !b) return;
+    const speed = edge.link ? `${edge.rate ? rate(edge.rate) : "unlimited"}, ` : "";
+    const carried = Object.entries(data.statistics.links?.[edge.link] ?? {}).map(([way, w]) => `\n${way}: ${bytes(w.bytes)}`).join("");
     const loss = edge.loss ? `, ${+(edge.loss * 100).toPrecision(3)} % lost` : "";
     const jitter = edge.jitter_ns ? ` ± ${duration(edge.jitter_ns)}` : "";
     const where = edges.length > 12 ? 0.36 : 0.5;
-    const text = `${duration(edge.latency_ns)}${jitter}${loss}`;
+    // A host that is on the graph as well stands beside its place there.
+    const tie = !edge.link && !edge.latency_ns;
+    const text = tie ? "" : `${speed}${duration(edge.latency_ns)}${jitter}${loss}`;
     svg.append(make("line", { x1: a.x, y1: a.y, x2: b.x, y2: b.y, class: "edge", "stroke-width": crowd ? 0.8 : 2 },
-      make("title", {}, text)));
-    if (edges.length <= 40)
+      make("title", {}, `${edge.link ? `${edge.link}: ` : ""}${text}${carried}`)));
+    if (edges.length <= 40 && text)
       // Long edges cross in the middle: their labels stand nearer to one end.
       labels.append(make("text", { x: a.x + (b.x - a.x) * where, y: a.y + (b.y - a.y) * where - 5, "text-anchor": "middle", class: "soft halo" }, text));
   });
@@ -79,8 +83,13 @@ function drawTopology(data, pick) {
   nodes.forEach((node, n) => {
     const here = hosts.filter((host) => host.node === node.id), { x, y } = at[n];
     const name = node.label ?? `node ${node.id}`;
-    if (here.length !== 1 || crowd)
-      svg.append(make("circle", { cx: x, cy: y, r: crowd ? 4 : 9, class: "place" }, make("title", {}, name)));
+    const r = crowd ? 4 : 9;
+    if (node.kind === "switch")
+      svg.append(make("rect", { x: x - 1.4 * r, y: y - r, width: 2.8 * r, height: 2 * r, rx: 3, class: "station switch" }, make("title", {}, `switch ${name}`)));
+    else if (node.kind === "router")
+      svg.append(make("path", { d: `M${x - 1.5 * r},${y}L${x},${y - 1.3 * r}L${x + 1.5 * r},${y}L${x},${y + 1.3 * r}Z`, class: "station router" }, make("title", {}, `router ${name}`)));
+    else if ((here.length !== 1 || crowd) && node.kind !== "host")
+      svg.append(make("circle", { cx: x, cy: y, r, class: "place" }, make("title", {}, name)));
     const away = here.length === 1 && !crowd ? 0 : Math.max(crowd ? 10 : 62, here.length * (crowd ? 2.2 : 7));
     here.forEach((host, k) => {
       const angle = -Math.PI / 2 + (2 * Math.PI * k) / here.length;
@@ -89,7 +98,7 @@ function drawTopology(data, pick) {
       const r = (crowd ? 3 : 9) + (crowd ? 4 : 10) * Math.sqrt(traffic ? (traffic.bytes_out + traffic.bytes_in) / most : 0);
       const group = make("g", { class: "host", "data-host": host.name },
         make("circle", { cx: hx, cy: hy, r, fill: colour(order) }),
-        make("title", {}, `${host.name} ${host.address}, at ${name}`));
+        make("title", {}, `${host.name} ${host.address}${node.kind ? "" : `, at ${name}`}`));
       if (away && !crowd) svg.append(make("line", { x1: x, y1: y, x2: hx, y2: hy, class: "edge", "stroke-dasharray": "2 3" }));
       // Names stand outside of the ring.
       const above = away > 0 && Math.sin(angle) < -0.1;
@@ -99,7 +108,7 @@ function drawTopology(data, pick) {
       svg.append(group);
     });
     const label = make("text", { x, y: y - (here.length === 1 && !crowd ? 26 : 14), "text-anchor": "middle", class: "soft halo" }, name);
-    if (nodes.length <= 40 && (nodes.length > 1 || node.label)) svg.append(label);
+    if (nodes.length <= 40 && node.kind !== "host" && (nodes.length > 1 || node.label)) svg.append(label);
   });
   return svg;
 }

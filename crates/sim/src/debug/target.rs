@@ -24,9 +24,8 @@ use gdbstub::target::ext::thread_extra_info::{ThreadExtraInfo, ThreadExtraInfoOp
 use gdbstub::target::{Target, TargetError, TargetResult};
 use std::convert::Infallible;
 
-/// `EFAULT`, `EBUSY` and `ENOSYS` as the protocol's error numbers.
+/// `EFAULT` and `ENOSYS` as the protocol's error numbers.
 const FAULT: u8 = 14;
-const BUSY: u8 = 16;
 const UNSUPPORTED: u8 = 38;
 
 fn number(tid: Tid) -> i32 {
@@ -79,7 +78,7 @@ impl MultiThreadBase for HostNode {
     }
     fn write_registers(&mut self, new: &ThreadRegisters, tid: Tid) -> TargetResult<(), Self> {
         let tid = number(tid);
-        self.kernel.debug_set_regs(tid, &new.regs).map_err(|_| TargetError::Errno(BUSY))?;
+        self.kernel.debug_set_regs(tid, &new.regs).map_err(|errno| TargetError::Errno(errno.0 as u8))?;
         if !new.xstate.is_empty() {
             self.kernel.debug_set_xstate(tid, &new.xstate);
         }

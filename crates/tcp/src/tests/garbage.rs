@@ -29,6 +29,7 @@ fn run(seed: u64) {
                 segment.seq = number(&mut dice, &solo);
                 segment.ack = number(&mut dice, &solo);
                 segment.window = dice.next_u32() as u16;
+                segment.urgent = dice.below(4000) as u16;
                 if dice.chance(0.3) {
                     segment.flags = Flags::from_bits_truncate(dice.next_u32() as u8);
                 }
@@ -44,6 +45,10 @@ fn run(seed: u64) {
                 }
                 let len = if dice.chance(0.5) { 0 } else { dice.below(3000) as usize };
                 let _ = solo.tcp.on_segment(&segment, &payload[..len], Ecn::NotEct, solo.now);
+            }
+            6 if dice.chance(0.2) => solo.tcp.mark_urgent(),
+            7 if dice.chance(0.2) => {
+                let _ = (solo.tcp.take_urgent(dice.chance(0.5)), solo.tcp.readable_to_mark(dice.chance(0.5)));
             }
             6 => {
                 solo.tcp.send(&payload[..dice.below(3000) as usize], solo.now);

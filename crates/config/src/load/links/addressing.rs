@@ -1,5 +1,6 @@
 //! Addresses of interfaces: those of the file, and those that are assigned where it is silent.
 
+use super::super::hosts::ipv6_is_off;
 use super::ends::Draft;
 use super::{Kind, Station, values};
 use crate::error::Problem;
@@ -7,17 +8,22 @@ use crate::topology::Interface;
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Node, Section, Value};
 use belljar_base::{Map, Set};
+use belljar_net::addresses::automatic6_network;
 use belljar_net::suggest::nearest;
 use belljar_net::{InterfaceAddress, Prefix};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Networks are made of it.
 const SPACE: u32 = 10 << 24;
 const SPACE_END: u32 = 11 << 24;
 
 /// Reads what the file says of interfaces. Those that it says nothing of have no address yet.
-pub(super) fn read(stations: &[Station], interfaces: &mut [Vec<Interface>]) -> Result<(), Problem> {
-    for (station, interfaces) in stations.iter().zip(interfaces) {
+pub(super) fn read(
+    stations: &[Station],
+    interfaces: &mut [Vec<Interface>],
+    has_ipv6: &[bool],
+) -> Result<(), Problem> {
+    for ((station, interfaces), has_ipv6) in stations.iter().zip(interfaces).zip(has_ipv6) {
         let Some(node) = station.section.as_ref().and_then(|section| section.get("interfaces")) else {
             continue;
         };
@@ -31,18 +37,29 @@ pub(super) fn read(stations: &[Station], interfaces: &mut [Vec<Interface>]) -> R
                 };
                 return Err(Problem::at(entry.key_span, message).help(help));
             };
-            one(&entry.value, interface)?;
+            one(&entry.value, interface, station, *has_ipv6)?;
         }
     }
     Ok(())
 }
 
-/// An address, a list of them, or `{ addresses: [...], mac: ... }`.
-fn one(node: &Node, interface: &mut Interface) -> Result<(), Problem> {
+/// An address, a list of them, or `{ addresses: [...], mac: ..., advertise: ... }`.
+fn one(node: &Node, interface: &mut Interface, station: &Station, has_ipv6: bool) -> Result<(), Problem> {
     let list = match &node.value {
         Value::Mapping(_) => {
-            let s = Section::new(node, "an interface", &["addresses", "mac"], false)?;
+            let s = Section::new(node, "an interface", &["addresses", "mac", "advertise"], false)?;
             interface.mac = s.read("mac", values::mac)?;
+            if let Some(node) = s.get("advertise") {
+                interface.advertise = section::boolean(node, "advertise")?;
+                if station.kind != Kind::Router {
+                    return Err(node
+                        .problem("only routers announce themselves by 'advertise'")
+                        .help("run radvd on a host that is to do so"));
+                }
+                if interface.advertise && !has_ipv6 {
+                    return Err(ipv6_is_off(node, "nothing can be announced"));
+                }
+            }
             match s.get("addresses") {
                 Some(list) => list,
                 None => return Ok(()),
@@ -51,12 +68,32 @@ fn one(node: &Node, interface: &mut Interface) -> Result<(), Problem> {
         _ => node,
     };
     match &list.value {
-        Value::Scalar(_) => interface.addresses.push(values::interface_address(list)?),
-        _ => {
-            for item in section::list(list, "addresses")? {
-                interface.addresses.push(values::interface_address(item)?);
-            }
+        Value::Scalar(_) => address(list, interface, station, has_ipv6),
+        _ => section::list(list, "addresses")?
+            .iter()
+            .try_for_each(|item| address(item, interface, station, has_ipv6)),
+    }
+}
+
+/// An address of either family, or `slaac`.
+fn address(item: &Node, interface: &mut Interface, station: &Station, has_ipv6: bool) -> Result<(), Problem> {
+    let text = section::string(item, "an address")?;
+    let slaac = text == "slaac";
+    if !slaac && !text.contains(':') {
+        interface.addresses.push(values::interface_address(item)?);
+        return Ok(());
+    }
+    if !has_ipv6 {
+        return Err(ipv6_is_off(item, &format!("'{}' cannot have an IPv6 address", station.name)));
+    }
+    match (slaac, station.kind) {
+        (true, Kind::Host { .. }) => interface.slaac = true,
+        (true, _) => {
+            return Err(item
+                .problem("only hosts make themselves addresses by 'slaac'")
+                .help("give a router's interface an address such as 2001:db8:1::1/64"));
         }
+        (false, _) => interface.addresses6.push(values::interface_address6(item)?),
     }
     Ok(())
 }
@@ -145,6 +182,39 @@ pub(super) fn assign(
     Ok(())
 }
 
+/// Gives interfaces with an IPv4 address an IPv6 address of which the file says none: of the IPv6 network that
+/// others of their segment have, or of one that follows from the IPv4 network; with the number that they
+/// have in that.
+pub(super) fn assign6(
+    stations: &[Station],
+    drafts: &[Draft],
+    interfaces: &mut [Vec<Interface>],
+    has_ipv6: &[bool],
+) {
+    for members in members(stations, drafts, interfaces).into_values() {
+        let all = || members.iter().map(|(station, at)| &interfaces[*station][*at]);
+        let given = all().flat_map(|i| &i.addresses6).map(InterfaceAddress::network).next();
+        let follows = all().flat_map(|i| &i.addresses).map(|own| automatic6_network(own.network())).next();
+        let Some(network) = given.or(follows) else { continue };
+        let mut taken: Set<Ipv6Addr> = all().flat_map(|i| &i.addresses6).map(|own| own.ip).collect();
+        for (station, at) in members {
+            let interface = &mut interfaces[station][at];
+            let Some(own) = interface.addresses.first() else { continue };
+            if !has_ipv6[station] || interface.slaac || !interface.addresses6.is_empty() {
+                continue;
+            }
+            let number = u32::from(own.ip) - u32::from(own.network().address());
+            let first = network.address().to_bits() | u128::from(number);
+            let free = (first..).map(Ipv6Addr::from_bits).find(|ip| !taken.contains(ip));
+            let ip = free.filter(|ip| network.contains(*ip) && *ip != network.address());
+            if let Some(ip) = ip {
+                taken.insert(ip);
+                interface.addresses6.push(InterfaceAddress { ip, len: network.bits() });
+            }
+        }
+    }
+}
+
 /// The next network for so many stations that overlaps no other: a /24, or larger.
 fn free_network(stations: usize, used: &Set<Prefix>, next: &mut u32) -> Option<Prefix> {
     let bits = (8..=24).rev().find(|bits| (1usize << (32 - bits)) - 2 >= stations)?;
@@ -179,10 +249,17 @@ pub(super) fn check(
         None => Problem::whole_file(message),
     };
     for members in members(stations, drafts, interfaces).into_values() {
-        let mut owners: Map<Ipv4Addr, (usize, usize)> = Map::new();
+        let mut owners: Map<IpAddr, (usize, usize)> = Map::new();
         for (station, n) in members {
             for own in &interfaces[station][n].addresses {
-                if let Some((other, m)) = owners.insert(own.ip, (station, n)) {
+                if let Some((other, m)) = owners.insert(own.ip.into(), (station, n)) {
+                    let (one, two) = (place(other, m), place(station, n));
+                    return Err(at(station, format!("'{one}' and '{two}' both have the address {}", own.ip))
+                        .help("they are on one network: give one of them another address"));
+                }
+            }
+            for own in &interfaces[station][n].addresses6 {
+                if let Some((other, m)) = owners.insert(own.ip.into(), (station, n)) {
                     let (one, two) = (place(other, m), place(station, n));
                     return Err(at(station, format!("'{one}' and '{two}' both have the address {}", own.ip))
                         .help("they are on one network: give one of them another address"));

@@ -1,6 +1,6 @@
 //! Section `links`: what each joins and what it is like.
 
-use super::{Kind, Station, values};
+use super::{Kind, Station, queues, values};
 use crate::error::{Problem, Span};
 use crate::topology::Line;
 use crate::yaml::{Node, Section, section};
@@ -8,7 +8,18 @@ use belljar_base::Set;
 use belljar_net::suggest::nearest;
 use std::rc::Rc;
 
-const LINE_KEYS: &[&str] = &["rate", "latency", "jitter", "packet_loss", "queue", "overhead"];
+const LINE_KEYS: &[&str] = &[
+    "rate",
+    "latency",
+    "jitter",
+    "packet_loss",
+    "reordering",
+    "duplication",
+    "corruption",
+    "queue",
+    "token_bucket",
+    "overhead",
+];
 const LINK_KEYS: &[&str] = &["name", "between", "mtu", "cost", "reverse"];
 const EXAMPLE: &str = "between: [alice:eth1, bob:eth1]";
 /// The least MTU of IPv4 and the most that a packet can have.
@@ -58,19 +69,18 @@ pub(super) fn read(items: &[Rc<Node>], stations: &[Station]) -> Result<Vec<Draft
             Some(node) => section::string(node, "name")?.to_owned(),
             None => format!("{}-{}", place(&ends[0]), place(&ends[1])),
         };
-        if name.is_empty() || name.contains('*') {
-            return Err(Problem::at(s.span, "a link's name must not be empty or have a '*'"));
+        // Names are patterns in events and words in tables.
+        if name.is_empty() || name.contains(['*', ',', '"', '\n']) {
+            return Err(Problem::at(
+                s.span,
+                "a link's name must not be empty or have a '*', a comma or a quote",
+            ));
         }
         if !names.insert(name.clone()) {
             let span = s.get("name").map_or(s.span, |node| node.span);
             return Err(Problem::at(span, format!("there are two links with the name '{name}'"))
                 .help("give one of them another name"));
         }
-        let there = line(&s, Line::default())?;
-        let back = match s.get("reverse") {
-            Some(node) => line(&Section::new(node, "'reverse'", LINE_KEYS, false)?, there)?,
-            None => there,
-        };
         let mtu = s.read("mtu", |node, key| {
             let mtu = section::whole(node, key, *MTU.end())?;
             match MTU.contains(&mtu) {
@@ -78,17 +88,17 @@ pub(super) fn read(items: &[Rc<Node>], stations: &[Station]) -> Result<Vec<Draft
                 false => Err(node.problem(format!("'mtu' must be at least {}, not {mtu}", MTU.start()))),
             }
         })?;
+        let mtu = mtu.unwrap_or(1_500);
+        let there = line(&s, &Line::default(), mtu)?;
+        let back = match s.get("reverse") {
+            Some(node) => line(&Section::new(node, "'reverse'", LINE_KEYS, false)?, &there, mtu)?,
+            None => there.clone(),
+        };
         let cost = s.read("cost", |node, key| match section::whole(node, key, 1_000_000)? {
             0 => Err(node.problem("'cost' must not be 0")),
             cost => Ok(cost as u32),
         })?;
-        drafts.push(Draft {
-            name,
-            ends,
-            lines: [there, back],
-            mtu: mtu.unwrap_or(1_500),
-            cost: cost.unwrap_or(1),
-        });
+        drafts.push(Draft { name, ends, lines: [there, back], mtu, cost: cost.unwrap_or(1) });
     }
     Ok(drafts)
 }
@@ -109,7 +119,7 @@ fn end(node: &Node, stations: &[Station]) -> Result<(usize, Option<String>, Span
         return Err(node.problem(format!("there is no host, switch or router '{name}'")).help(help));
     };
     if let Some(interface) = interface {
-        let bad = |c: char| c.is_whitespace() || c.is_control() || "/:%".contains(c);
+        let bad = |c: char| c.is_whitespace() || c.is_control() || "/:%,\"".contains(c);
         if !(1..=15).contains(&interface.len()) || interface.contains(bad) || matches!(interface, "." | "..")
         {
             return Err(node
@@ -144,19 +154,27 @@ fn free_name(station: &Station, taken: &mut Set<String>) -> String {
 }
 
 /// One direction; what is not said is as in `usual`.
-fn line(s: &Section, usual: Line) -> Result<Line, Problem> {
+fn line(s: &Section, usual: &Line, mtu: usize) -> Result<Line, Problem> {
     let latency = s.read("latency", values::latency)?.unwrap_or(usual.latency);
     let jitter = s.read("jitter", section::duration)?.unwrap_or(usual.jitter);
     if jitter >= latency {
         let span = s.get("jitter").or(s.get("latency")).map_or(s.span, |node| node.span);
         return Err(Problem::at(span, "the jitter of a link must be less than its latency"));
     }
+    let change = queues::line_change(s)?;
+    if let (Some(Some(bucket)), Some(node)) = (&change.token_bucket, s.get("token_bucket")) {
+        queues::check_burst(node, bucket, mtu)?;
+    }
     Ok(Line {
-        rate: s.read("rate", values::rate)?.unwrap_or(usual.rate),
+        rate: change.rate.unwrap_or(usual.rate),
         latency,
         jitter,
-        loss: s.read("packet_loss", super::super::events_values::probability)?.unwrap_or(usual.loss),
-        queue: s.read("queue", |node, _| values::queue(node))?.unwrap_or(usual.queue),
+        loss: change.loss.unwrap_or(usual.loss),
+        reordering: change.reordering.unwrap_or(usual.reordering),
+        duplication: change.duplication.unwrap_or(usual.duplication),
+        corruption: change.corruption.unwrap_or(usual.corruption),
+        queue: change.queue.unwrap_or_else(|| usual.queue.clone()),
+        token_bucket: change.token_bucket.unwrap_or(usual.token_bucket),
         overhead: s.read("overhead", section::bytes)?.unwrap_or(usual.overhead),
     })
 }

@@ -2,9 +2,11 @@
 
 mod addressing;
 mod ends;
+mod impairments;
+mod queues;
 mod values;
 
-pub(super) use values::rate;
+pub(super) use queues::{check_burst, line_change, queue};
 
 use super::hosts::check_name;
 use crate::error::{Problem, Span};
@@ -58,15 +60,23 @@ pub(super) enum Kind {
 
 /// Reads the topology and gives hosts their interfaces, routes and, where they have no other, their
 /// address.
-pub(super) fn read(file: &Section, hosts: &mut [Host], defaults: &HostOptions) -> Result<Topology, Problem> {
+pub(super) fn read(
+    file: &Section,
+    hosts: &mut [Host],
+    defaults: &HostOptions,
+    ipv6: bool,
+) -> Result<Topology, Problem> {
     let sections = (file.get("switches"), file.get("routers"), file.get("links"));
     let stations = stations(sections.0, sections.1, file.get("hosts"), hosts)?;
     let nodes = sections.2.map(|node| section::list(node, "links")).transpose()?.unwrap_or_default();
     let drafts = ends::read(nodes, &stations)?;
     let mut interfaces = interfaces(&stations, &drafts)?;
     check_linked(&stations, &interfaces)?;
-    addressing::read(&stations, &mut interfaces)?;
+    let has_ipv6: Vec<bool> =
+        (0..stations.len()).map(|n| hosts.get(n).map_or(ipv6, |host| host.ipv6)).collect();
+    addressing::read(&stations, &mut interfaces, &has_ipv6)?;
     addressing::assign(&stations, &drafts, &mut interfaces)?;
+    addressing::assign6(&stations, &drafts, &mut interfaces, &has_ipv6);
     addressing::check(&stations, &drafts, &interfaces)?;
     let links = drafts.iter().map(|draft| Link {
         name: draft.name.clone(),
@@ -76,7 +86,7 @@ pub(super) fn read(file: &Section, hosts: &mut [Host], defaults: &HostOptions) -
             LinkEnd {
                 node: HostId(*station as u32),
                 port: port.expect("made from the link"),
-                line: draft.lines[n],
+                line: draft.lines[n].clone(),
             }
         }),
         mtu: draft.mtu,
@@ -86,6 +96,7 @@ pub(super) fn read(file: &Section, hosts: &mut [Host], defaults: &HostOptions) -
         links: links.collect(),
         pcap_enabled: defaults.pcap_enabled && !drafts.is_empty(),
         pcap_capture_size: if drafts.is_empty() { 0 } else { defaults.pcap_capture_size },
+        pcap_filter: if drafts.is_empty() { Default::default() } else { defaults.pcap_filter.clone() },
         ..Topology::default()
     };
     for (station, interfaces) in stations.iter().zip(interfaces) {
@@ -103,6 +114,10 @@ pub(super) fn read(file: &Section, hosts: &mut [Host], defaults: &HostOptions) -
                 let own = interfaces.iter().find_map(|interface| interface.addresses.first());
                 if let (false, Some(own)) = (on_graph, own) {
                     host.address = own.ip;
+                }
+                let own = interfaces.iter().find_map(|interface| interface.addresses6.first());
+                if let (false, Some(own)) = (on_graph, own) {
+                    host.address6 = Some(own.ip);
                 }
                 host.interfaces = interfaces;
             }
@@ -206,7 +221,16 @@ fn interfaces(stations: &[Station], drafts: &[ends::Draft]) -> Result<Vec<Vec<In
                 return Err(Problem::at(*span, format!("'{place}' is at the end of link '{first}' already"))
                     .help("name another interface, or leave the name out"));
             }
-            there.push(Interface { name: interface.clone(), mac: None, addresses: Vec::new(), link, end });
+            there.push(Interface {
+                name: interface.clone(),
+                mac: None,
+                addresses: Vec::new(),
+                addresses6: Vec::new(),
+                slaac: false,
+                advertise: false,
+                link,
+                end,
+            });
         }
     }
     for interfaces in &mut all {
@@ -223,8 +247,8 @@ fn natural(name: &str) -> (String, u64, String) {
 
 fn routing(section: Option<&Section>, interfaces: &[Interface]) -> Result<Routing, Problem> {
     const KINDS: &[(&str, bool)] = &[("shortest_path", true), ("static", false)];
-    let Some(s) = section else { return Ok(Routing { computed: true, routes: Vec::new() }) };
-    let routes = match s.get("routes") {
+    let Some(s) = section else { return Ok(Routing { computed: true, ..Routing::default() }) };
+    let routes: Vec<values::AnyRoute> = match s.get("routes") {
         Some(node) => section::list(node, "routes")?
             .iter()
             .map(|item| values::route(item, interfaces))
@@ -232,7 +256,14 @@ fn routing(section: Option<&Section>, interfaces: &[Interface]) -> Result<Routin
         None => Vec::new(),
     };
     let kind = s.read("routing", |node, key| section::choice(node, key, KINDS))?;
-    Ok(Routing { computed: kind.unwrap_or(s.get("routes").is_none()), routes })
+    let mut routing = Routing { computed: kind.unwrap_or(s.get("routes").is_none()), ..Routing::default() };
+    for route in routes {
+        match route {
+            values::AnyRoute::V4(route) => routing.routes.push(route),
+            values::AnyRoute::V6(route) => routing.routes6.push(route),
+        }
+    }
+    Ok(routing)
 }
 
 /// Hosts are known by one address each, which is nobody else's.

@@ -4,10 +4,10 @@ use crate::error::Problem;
 use crate::topology::{Interface, StaticRoute};
 use crate::yaml::{Node, Section, Value, section};
 use belljar_base::SimDuration;
-use belljar_net::nic::CodelConfig;
+use belljar_net::routes::Ip;
 use belljar_net::suggest::nearest;
-use belljar_net::{InterfaceAddress, Prefix, QueueConfig};
-use std::net::Ipv4Addr;
+use belljar_net::{InterfaceAddress, Prefix};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// No link is faster.
 pub(super) fn latency(node: &Node, key: &str) -> Result<SimDuration, Problem> {
@@ -22,29 +22,23 @@ pub(in crate::load) fn rate(node: &Node, key: &str) -> Result<Option<u64>, Probl
     }
 }
 
-/// `{ packets: 100 }`, `{ bytes: 64 KB }` or `{ codel: { packets: 1000 } }`.
-pub(super) fn queue(node: &Node) -> Result<QueueConfig, Problem> {
-    const FORMS: &str = "write { packets: 100 }, { bytes: 64 KB } or { codel: { packets: 1000 } }";
-    let s = Section::new(node, "'queue'", &["packets", "bytes", "codel"], false)?;
-    let packets = |node: &Node, key: &str| section::whole(node, key, 1_000_000_000).map(|n| n as usize);
-    match (s.get("packets"), s.get("bytes"), s.get("codel")) {
-        (Some(node), None, None) => packets(node, "packets").map(QueueConfig::Packets),
-        (None, Some(node), None) => section::bytes(node, "bytes").map(|n| QueueConfig::Bytes(n as usize)),
-        (None, None, Some(node)) => {
-            let s = Section::new(node, "'codel'", &["packets", "target", "interval"], false)?;
-            let usual = CodelConfig::default();
-            let codel = CodelConfig {
-                target: s.read("target", section::duration)?.unwrap_or(usual.target),
-                interval: s.read("interval", section::duration)?.unwrap_or(usual.interval),
-                ..usual
-            };
-            if codel.interval.is_zero() {
-                return Err(node.problem("CoDel's interval must not be 0"));
-            }
-            Ok(QueueConfig::Codel { packets: s.read("packets", packets)?.unwrap_or(1_000), codel })
-        }
-        _ => Err(node.problem("a queue is bounded in one way").help(FORMS)),
+/// `2001:db8:1::1/64`.
+pub(super) fn interface_address6(node: &Node) -> Result<InterfaceAddress<Ipv6Addr>, Problem> {
+    let text = section::string(node, "an address")?;
+    let parsed = text.parse::<InterfaceAddress<Ipv6Addr>>().ok().filter(|_| text.contains('/'));
+    let own = parsed.ok_or_else(|| {
+        node.problem(format!("'{text}' is not an IPv6 address with the length of its network"))
+            .help("write it such as 2001:db8:1::1/64")
+    })?;
+    if let Some(kind) = belljar_net::addresses::unusable_kind6(own.ip) {
+        return Err(node.problem(format!("no interface can have the address {}: it is {kind}", own.ip)));
     }
+    if own.len == 0 || own.len < 127 && own.ip == own.network().address() {
+        return Err(node
+            .problem(format!("{} stands for the routers of the whole network {}", own.ip, own.network()))
+            .help("take another address of it"));
+    }
+    Ok(own)
 }
 
 /// `10.0.1.1/24`.
@@ -89,19 +83,70 @@ pub(super) fn mac(node: &Node, key: &str) -> Result<[u8; 6], Problem> {
     }
 }
 
-/// `{ to: 10.0.2.0/24, via: 10.0.1.254 }`.
-pub(super) fn route(node: &Node, interfaces: &[Interface]) -> Result<StaticRoute, Problem> {
-    const EXAMPLE: &str = "{ to: 10.0.2.0/24, via: 10.0.1.254 }";
+/// A route of either family.
+pub(super) enum AnyRoute {
+    V4(StaticRoute),
+    V6(StaticRoute<Ipv6Addr>),
+}
+
+/// `{ to: 10.0.2.0/24, via: 10.0.1.254 }`, or the same with IPv6 addresses.
+pub(super) fn route(node: &Node, interfaces: &[Interface]) -> Result<AnyRoute, Problem> {
     let s = Section::new(node, "a route", &["to", "via", "dev", "metric"], false)?;
-    let to_node = s.required("to", EXAMPLE)?;
+    let first = s.get("via").map(|via| match &via.value {
+        Value::Sequence(items) => items.first().map_or(via, |item| &**item),
+        _ => via,
+    });
+    let is_v6 = |node: Option<&Node>| {
+        node.is_some_and(|n| section::string(n, "").is_ok_and(|text| text.contains(':')))
+    };
+    Ok(match is_v6(s.get("to")) || is_v6(first) {
+        true => AnyRoute::V6(route_of(&s, node, interfaces, &V6)?),
+        false => AnyRoute::V4(route_of(&s, node, interfaces, &V4)?),
+    })
+}
+
+/// What differs between the families.
+struct Family<A: 'static> {
+    example: &'static str,
+    network: &'static str,
+    address: fn(&Node, &str) -> Result<A, Problem>,
+    own: fn(&Interface) -> &[InterfaceAddress<A>],
+}
+
+const V4: Family<Ipv4Addr> = Family {
+    example: "{ to: 10.0.2.0/24, via: 10.0.1.254 }",
+    network: "10.0.2.0/24",
+    address: super::super::hosts::address,
+    own: |interface| &interface.addresses,
+};
+const V6: Family<Ipv6Addr> = Family {
+    example: "{ to: 2001:db8:2::/64, via: 2001:db8:1::fe }",
+    network: "2001:db8:2::/64",
+    address: |node, key| {
+        let text = section::string(node, key)?;
+        text.parse().map_err(|_| {
+            node.problem(format!("'{text}' is not an IPv6 address")).help("write it such as 2001:db8::5")
+        })
+    },
+    own: |interface| &interface.addresses6,
+};
+
+fn route_of<A: Ip>(
+    s: &Section,
+    node: &Node,
+    interfaces: &[Interface],
+    family: &Family<A>,
+) -> Result<StaticRoute<A>, Problem> {
+    let example = family.example;
+    let to_node = s.required("to", example)?;
     let to = match section::string(to_node, "to")? {
         "default" => Prefix::ALL,
         text => {
-            let parsed = text.parse::<InterfaceAddress>();
+            let parsed = text.parse::<InterfaceAddress<A>>();
             let parsed = parsed.map_err(|()| {
                 to_node
                     .problem(format!("'{text}' is not a network"))
-                    .help("write it such as 10.0.2.0/24, or default")
+                    .help(format!("write it such as {}, or default", family.network))
             })?;
             if parsed.network().address() != parsed.ip {
                 return Err(to_node
@@ -111,18 +156,17 @@ pub(super) fn route(node: &Node, interfaces: &[Interface]) -> Result<StaticRoute
             parsed.network()
         }
     };
+    let gateway = |item: &Node| gateway(item, interfaces, family);
     let via = match s.get("via") {
         Some(node) => match &node.value {
-            Value::Sequence(items) => {
-                items.iter().map(|item| gateway(item, interfaces)).collect::<Result<_, _>>()?
-            }
-            _ => vec![gateway(node, interfaces)?],
+            Value::Sequence(items) => items.iter().map(|item| gateway(item)).collect::<Result<_, _>>()?,
+            _ => vec![gateway(node)?],
         },
         None => Vec::new(),
     };
     let device = s.read("dev", |node, key| device(node, key, interfaces))?;
     if via.is_empty() && device.is_none() {
-        return Err(node.problem("this route leads nowhere").help(format!("add via or dev: {EXAMPLE}")));
+        return Err(node.problem("this route leads nowhere").help(format!("add via or dev: {example}")));
     }
     if !via.is_empty() && device.is_some() {
         return Err(node.problem("a route has 'via' or 'dev', not both"));
@@ -132,9 +176,9 @@ pub(super) fn route(node: &Node, interfaces: &[Interface]) -> Result<StaticRoute
 }
 
 /// A router on a network of one of the interfaces.
-fn gateway(node: &Node, interfaces: &[Interface]) -> Result<Ipv4Addr, Problem> {
-    let ip = super::super::hosts::address(node, "via")?;
-    let near = |interface: &Interface| interface.addresses.iter().any(|own| own.network().contains(ip));
+fn gateway<A: Ip>(node: &Node, interfaces: &[Interface], family: &Family<A>) -> Result<A, Problem> {
+    let ip = (family.address)(node, "via")?;
+    let near = |interface: &Interface| (family.own)(interface).iter().any(|own| own.network().contains(ip));
     if !interfaces.iter().any(near) {
         return Err(node
             .problem(format!("{ip} is on no network of this node's interfaces"))

@@ -4,6 +4,7 @@ use super::*;
 
 mod files;
 mod hosts;
+mod ipv6;
 mod links;
 mod models;
 mod processes;

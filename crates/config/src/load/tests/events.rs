@@ -61,10 +61,9 @@ fn everything_that_can_happen() {
     assert_eq!(*actions[0], Action::LinkDown(paths(ids(&[a]), HostSet::Some(ids(&[b1, b2])), true)));
     assert_eq!(*actions[1], Action::LinkUp(paths(ids(&[a]), HostSet::All, false)));
     let slow = PathChange {
-        rate: None,
         latency: Some(SimDuration::from_millis(50)),
         jitter: Some(SimDuration::from_millis(5)),
-        loss: None,
+        ..PathChange::default()
     };
     assert_eq!(*actions[2], Action::Change(Target::Edge(7, 4), slow));
     assert_eq!(e.events[2].lasting, Some(SimDuration::from_secs(10)));
@@ -119,7 +118,7 @@ fn what_and_when() {
         "begin each item with '- '",
     );
     const NAMES: &str = "link_down, link_up, link_change, link_reset, partition, heal, bandwidth, crash, \
-        restart, dns_down, dns_up, start, signal, clock";
+        restart, dns_down, dns_up, start, stop, signal, clock";
     bad("at: 1 s", "19:3 this event does not say what happens", &format!("add one of {NAMES}"));
     bad("at: 1 s, crsh: a", "19:14 'crsh' is not a key of an event", "did you mean 'crash'?");
     bad(
@@ -191,6 +190,41 @@ fn hosts_and_processes() {
 }
 
 #[test]
+fn models_start_and_stop() {
+    let at = |host: &str, events: &str| {
+        let lines = format!("  c: {{ network_node_id: 4, processes: [{host}] }}\nevents:\n{events}\n");
+        format!("{}\n{lines}", WORLD.trim_end())
+    };
+    const SINK: &str = "{ path: sh }, { model: { type: sink, name: drain, port: 9 }, start_time: never }";
+    let drain = || "drain".to_owned();
+    let c = || HostSet::Some(ids(&[3]));
+    let text =
+        at(SINK, "- { at: 1 s, start: drain, hosts: c, for: 2 s }\n- { at: 5 s, stop: drain, hosts: c }");
+    let e = parse(&text);
+    assert_eq!(e.hosts[3].models[0].start_time, SimTime::MAX);
+    assert_eq!(e.events[0].action, Action::Start(c(), ProcessRef::Program(drain())));
+    assert_eq!(e.events[1].action, Action::Stop(c(), drain()));
+    round_trip::round_trip(&text);
+    let bad = |event: &str, expected: &str, help: &str| {
+        errors::check(&at(SINK, &format!("- {{ {event} }}")), expected, help);
+    };
+    bad("at: 1 s, start: drian, hosts: c", "20:21 host 'c' runs no program 'drian'", "did you mean 'drain'?");
+    bad("at: 1 s, stop: drian, hosts: c", "20:20 host 'c' has no model 'drian'", "did you mean 'drain'?");
+    bad("at: 1 s, stop: mouse, hosts: c", "20:20 host 'c' has no model 'mouse'", "it has drain");
+    bad(
+        "at: 1 s, stop: sh, hosts: c",
+        "20:20 host 'c' has no model 'sh'",
+        "that is a program: end it by { signal: SIGTERM }",
+    );
+    bad("at: 1 s, stop: drain, hosts: all", "20:20 host 'a' has no model 'drain'", "it has no models");
+    bad(
+        "at: 1 s, start: sh, hosts: c, for: 2 s",
+        "20:40 only models can be started for a time",
+        "end a program by an event 'signal', or its 'shutdown_time'",
+    );
+}
+
+#[test]
 fn links_and_partitions() {
     const FORMS: &str = "write [alice, bob], { from: alice, to: bob } or { edge: [0, 1] }";
     bad("at: 1 s, link_down: a", "19:25 'link_down' takes two ends", FORMS);
@@ -235,6 +269,51 @@ fn links_and_partitions() {
         "at: 2 s, heal: split",
         "19:20 no partition has the name 'split'",
         "write heal: all, or give the partition a name: and heal that",
+    );
+}
+
+#[test]
+fn captures() {
+    let at = |options: &str| format!("{}\nhost_option_defaults: {{ {options} }}\n", WORLD.trim_end());
+    let own = |options: &str| {
+        format!("{}  c: {{ network_node_id: 4, host_options: {{ {options} }}, processes: [] }}\n", WORLD)
+    };
+    let e = parse(&at("pcap_filter: host a and port 80"));
+    assert_eq!(e.hosts[2].options.pcap_filter.of("lo"), Some("host a and port 80"));
+    round_trip::round_trip(&at("pcap_filter: host a and port 80"));
+    let text = own("pcap_filter: { lo: false, eth0: \"tcp or port 53\" }");
+    let filter = parse(&text).hosts[3].options.pcap_filter.clone();
+    assert_eq!(
+        [filter.of("lo"), filter.of("eth0"), filter.of("eth1")],
+        [None, Some("tcp or port 53"), Some("")]
+    );
+    round_trip::round_trip(&text);
+    const HELP: &str = "write it as for tcpdump: tcp port 80 and not host alice";
+    errors::check(
+        &at("pcap_filter: prt 80"),
+        "18:38 this filter cannot be read: 'prt' is not known: use ip, ip6, arp, tcp, udp, icmp, icmp6, host, net, port, \
+         portrange, src, dst, and, or, not",
+        HELP,
+    );
+    errors::check(
+        &own("pcap_filter: { eth0: host nobody }"),
+        "18:65 this filter cannot be read: 'nobody' is neither a host nor an IP address",
+        HELP,
+    );
+    errors::check(
+        &own("pcap_filter: { eth1: tcp }"),
+        "18:59 host 'c' has no interface 'eth1'",
+        "did you mean 'eth0'?",
+    );
+    errors::check(
+        &at("pcap_filter: { p77: tcp }"),
+        "18:40 'host_option_defaults' has no interface 'p77'",
+        "there are lo, eth0",
+    );
+    errors::check(
+        &at("pcap_filter: false"),
+        "18:38 'pcap_filter' cannot be false",
+        "write pcap_enabled: false",
     );
 }
 

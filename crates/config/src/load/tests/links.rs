@@ -1,7 +1,8 @@
 use super::round_trip::round_trip;
 use super::*;
 use crate::topology::Line;
-use belljar_net::QueueConfig;
+use belljar_net::nic::Limit;
+use belljar_net::{Loss, QueueConfig, Reordering, TokenBucket};
 
 const LAB: &str = r#"
 general: { stop_time: 9 s }
@@ -53,9 +54,10 @@ fn a_topology_with_addresses_given_and_assigned() {
     assert_eq!(shown, expected);
     assert_eq!(e.hosts[0].address.to_string(), "10.0.1.1");
     let line = &e.topology.links[0].ends[1].line;
-    assert_eq!((line.rate, line.jitter, line.loss), (Some(10_000_000), SimDuration::from_millis(1), 0.25));
-    assert_eq!((line.queue, line.overhead), (QueueConfig::Bytes(9_000), 24));
-    let [there, back] = [0, 1].map(|end| e.topology.links[1].ends[end].line);
+    assert_eq!((line.rate, line.jitter), (Some(10_000_000), SimDuration::from_millis(1)));
+    assert_eq!(line.loss, Loss::Independent(0.25));
+    assert_eq!((&line.queue, line.overhead), (&QueueConfig::bytes(9_000), 24));
+    let [there, back] = [0, 1].map(|end| e.topology.links[1].ends[end].line.clone());
     assert_eq!((there, back.rate), (Line::default(), None));
     assert!(matches!(back.queue, QueueConfig::Codel { packets: 7, .. }));
     assert!(e.hosts[1].forwarding && e.topology.pcap_enabled && e.topology.routers[0].routing.computed);
@@ -70,4 +72,131 @@ fn the_resolved_topology_loads_again() {
             "  c: { processes: [], network_node_id: 0, forwarding: true }",
         ),
     );
+}
+
+/// Every kind of queue and everything that befalls frames, in links and in events.
+const KINDS: &str = r#"
+general: { stop_time: 9 s }
+routers: [r]
+hosts: { a: { processes: [] }, b: { processes: [] } }
+links:
+- name: one
+  between: [a, r]
+  packet_loss: { gilbert_elliott: { to_bad: 0.01, to_good: 0.3, loss_good: 0.001 } }
+  reordering: { probability: 0.02, delay: 3 ms }
+  duplication: 0.03
+  corruption: 0.04
+  queue: { packets: 1000, ecn_threshold: 65 }
+  token_bucket: { rate: 10 Mbit, burst: 32 KB }
+  reverse: { packet_loss: 0, reordering: none, queue: { bytes: 1 MB, ecn_threshold: { packets: 9 } }, token_bucket: none }
+- { name: two, between: [r, b], queue: { fq_codel: { packets: 500, flows: 16, quantum: 300 B, ce_threshold: 1 ms } } }
+events:
+- { at: 1 s, link_change: one, packet_loss: { gilbert_elliott: { to_bad: 0.5, to_good: 0.5 } }, duplication: 1 }
+- { at: 2 s, link_change: one, reordering: none, corruption: 0, token_bucket: { rate: 1 Mbit, burst: 2 KB } }
+- { at: 3 s, link_change: two, token_bucket: none, queue: { red: { min: 30 KB, max: 90 KB, limit: 400 KB, ecn: true } } }
+- at: 4 s
+  link_change: two
+  queue: { priority: { bands: [{ packets: 5 }, { codel: { ecn: true } }], dscp: { 46: 0, 0: 1 }, default: 1 } }
+- { at: 5 s, link_change: two, queue: { priority: { bands: [{ packets: 5 }, { bytes: 5 KB }, { fq_codel: {} }] } } }
+"#;
+
+#[test]
+fn queues_and_what_befalls_frames() {
+    let e = parse(KINDS);
+    let [there, back] = [0, 1].map(|end| e.topology.links[0].ends[end].line.clone());
+    let Loss::GilbertElliott(model) = there.loss else { panic!("{there:?}") };
+    assert_eq!([model.to_bad, model.to_good, model.loss_bad, model.loss_good], [0.01, 0.3, 1.0, 0.001]);
+    let delay = SimDuration::from_millis(3);
+    assert_eq!(there.reordering, Some(Reordering { probability: 0.02, delay }));
+    assert_eq!((there.duplication, there.corruption), (0.03, 0.04));
+    assert_eq!(there.token_bucket, Some(TokenBucket { rate: 10_000_000, burst: 32_000 }));
+    let threshold = |queue: &QueueConfig| match queue {
+        QueueConfig::Fifo { ecn_threshold, .. } => *ecn_threshold,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(threshold(&there.queue), Some(Limit::Packets(65)));
+    assert_eq!(threshold(&back.queue), Some(Limit::Packets(9)));
+    assert_eq!((back.loss, back.reordering, back.token_bucket), (Loss::Independent(0.0), None, None));
+    assert_eq!((back.duplication, back.corruption), (0.03, 0.04), "as in the other direction");
+    round_trip(KINDS);
+}
+
+const DUAL: &str = r#"
+general: { stop_time: 9 s }
+belljar: { ipv6: true }
+network: { graph: { type: 1_gbit_switch } }
+routers:
+  r:
+    interfaces:
+      eth0: { addresses: [10.0.1.254/24, "2001:db8:1::fe/64"], advertise: true }
+    routes: [ { to: default, via: 10.0.1.1 }, { to: default, via: "2001:db8:1::5" }, { to: "2001:db8:9::/48", dev: eth1 } ]
+switches: [s]
+hosts:
+  a: { network_node_id: 0, processes: [], forwarding: true, interfaces: { eth1: ["2001:db8:1::5/64", 10.0.1.1/24] } }
+  b: { processes: [] }
+  c: { processes: [], ipv6: false }
+  d: { processes: [], interfaces: { eth0: [10.0.1.9/24, slaac] } }
+  e: { processes: [] }
+  f: { network_node_id: 0, processes: [], ip6_addr: "2001:db8:77::1" }
+links:
+- { between: ["a:eth1", s] }
+- { between: [b, s] }
+- { between: [c, s] }
+- { between: [d, s] }
+- { between: [r, s] }
+- { between: [r, e] }
+"#;
+
+#[test]
+fn ipv6_addresses_given_and_assigned() {
+    let e = parse(DUAL);
+    let shown: Vec<String> = (0..e.node_count() as u32)
+        .map(HostId)
+        .filter(|id| e.node_name(*id) != "s")
+        .map(|id| {
+            let interface = |i: &crate::topology::Interface| {
+                let own: Vec<String> = i.addresses6.iter().map(|own| own.to_string()).collect();
+                format!(
+                    "{}={}{}{}",
+                    i.name,
+                    own.join("+"),
+                    [" ", " slaac"][usize::from(i.slaac)].trim_end(),
+                    ["", "!"][usize::from(i.advertise)]
+                )
+            };
+            let all: Vec<String> = e.node_interfaces(id).iter().map(interface).collect();
+            let known = e.hosts.get(id.index()).and_then(|host| host.address6);
+            format!("{} {} {}", e.node_name(id), all.join(" "), known.map_or("-".into(), |ip| ip.to_string()))
+        })
+        .collect();
+    // Those that say nothing have the number within their network that their IPv4 address has; where a segment has
+    // no IPv6 network, its name follows from the IPv4 one.
+    let expected = [
+        "a eth1=2001:db8:1::5/64 2001:db8::b00:1",
+        "b eth0=2001:db8:1::2/64 2001:db8:1::2",
+        "c eth0= -",
+        "d eth0= slaac -",
+        "e eth0=2001:db8:a00::2/64 2001:db8:a00::2",
+        "f  2001:db8:77::1",
+        "r eth0=2001:db8:1::fe/64! eth1=2001:db8:a00::1/64 -",
+    ];
+    assert_eq!(shown, expected);
+    let routing = &e.topology.routers[0].routing;
+    assert_eq!((routing.routes.len(), routing.routes6.len(), routing.routes6[0].via.len()), (1, 2, 1));
+    round_trip(DUAL);
+    // Nothing of IPv4 depends on it.
+    let without = DUAL.lines().filter(|line| !line.contains("f: {")).collect::<Vec<_>>().join("\n");
+    let off = without
+        .replace("ipv6: true", "ipv6: false")
+        .replace("\"2001:db8:1::fe/64\"", "")
+        .replace("\"2001:db8:1::5/64\", ", "")
+        .replace(", advertise: true", "")
+        .replace(", slaac", "")
+        .replace(", { to: default, via: \"2001:db8:1::5\" }, { to: \"2001:db8:9::/48\", dev: eth1 }", "");
+    let (on, off) = (parse(&without), parse(&off));
+    for id in (0..on.node_count() as u32).map(HostId) {
+        let v4 =
+            |e: &Experiment| e.node_interfaces(id).iter().map(|i| i.addresses.clone()).collect::<Vec<_>>();
+        assert_eq!(v4(&on), v4(&off), "{}", on.node_name(id));
+    }
 }

@@ -170,6 +170,8 @@ pub enum DirectorySource {
     },
     /// `/proc/<pid>/task`: one directory for each thread.
     Tasks(i32),
+    /// `/proc/<pid>/ns`: one link for each kind of namespace.
+    Namespaces(i32),
 }
 
 /// A directory's entry.

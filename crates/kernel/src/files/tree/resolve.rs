@@ -305,6 +305,7 @@ impl FileKind {
             | FileKind::Device { inode, .. }
             | FileKind::Virtual { inode, .. }
             | FileKind::PtyMaster { inode, .. }
+            | FileKind::Tun { inode, .. }
             | FileKind::Terminal { inode, .. }
             | FileKind::Path(inode) => Some(*inode),
             _ => None,

@@ -21,6 +21,7 @@ pub const PTS: u64 = 0x19;
 /// Directories that start empty of the machine's files.
 const DIRECTORIES: &[(&str, u64, u32)] = &[
     ("/dev", DEV, 0o755),
+    ("/dev/net", DEV, 0o755),
     ("/dev/pts", PTS, 0o755),
     ("/dev/shm", SHM, 0o1777),
     ("/proc", PROC, 0o555),

@@ -8,7 +8,7 @@ mod status;
 mod system;
 
 pub use network::InterfaceFile;
-pub use system::{ETC_FILES, LINKS};
+pub use system::{ETC_FILES, LINKS, tunable};
 
 use super::FileKind;
 use super::tree::Node;
@@ -88,6 +88,8 @@ pub enum MagicLink {
     Root(i32),
     /// `fd/<n>`.
     Descriptor(i32, i32),
+    /// `ns/<kind>`: the kind's name and its number.
+    Namespace(&'static str, u32),
 }
 
 impl Host {

@@ -16,6 +16,12 @@ pub(super) fn hosts(host: &mut Host) -> String {
             let _ = writeln!(text, "{address}\t{name}");
         }
     }
+    if host.config.ipv6 {
+        text += "::1\tlocalhost ip6-localhost ip6-loopback\nff02::1\tip6-allnodes\nff02::2\tip6-allrouters\n";
+        for (name, address) in host.config.names6.iter().filter(|(name, _)| name != "localhost") {
+            let _ = writeln!(text, "{address}\t{name}");
+        }
+    }
     text
 }
 
@@ -42,9 +48,54 @@ pub(super) fn netstat(host: &mut Host) -> String {
     host.proc_net_netstat()
 }
 
+/// `/proc/net/if_inet6`: address, index, length of the prefix, scope, flags, name.
+pub(super) fn if_inet6(host: &mut Host) -> String {
+    host.net.proc_if_inet6()
+}
+
+/// `/proc/net/ipv6_route`.
+pub(super) fn ipv6_route(host: &mut Host) -> String {
+    host.net.proc_ipv6_route()
+}
+
+/// `/proc/net/igmp6`: who is in which group.
+pub(super) fn igmp6(host: &mut Host) -> String {
+    host.net.proc_igmp6()
+}
+
+/// `/proc/net/snmp6`.
+pub(super) fn snmp6(host: &mut Host) -> String {
+    host.net.proc_snmp6()
+}
+
+/// `net.ipv6.conf.all.disable_ipv6`.
+pub(super) fn disable_ipv6(host: &mut Host) -> String {
+    format!("{}\n", u8::from(!host.net.v6.on))
+}
+
 /// `/proc/net/dev`.
 pub(super) fn dev(host: &mut Host) -> String {
     host.proc_net_dev()
+}
+
+/// `/proc/net/igmp`.
+pub(super) fn igmp(host: &mut Host) -> String {
+    host.proc_net_igmp()
+}
+
+/// `/proc/net/dev_mcast`.
+pub(super) fn dev_mcast(host: &mut Host) -> String {
+    host.proc_net_dev_mcast()
+}
+
+/// `/proc/net/packet`.
+pub(super) fn packet(host: &mut Host) -> String {
+    host.proc_net_packet()
+}
+
+/// `/proc/net/raw`.
+pub(super) fn raw(host: &mut Host) -> String {
+    host.proc_net_raw()
 }
 
 /// `/proc/net/tcp`.

@@ -36,6 +36,21 @@ const PROCESS_FILES: &[(&str, u32, ProcessFile)] = &[
     ("wchan", 0o444, ProcessFile::Wchan),
 ];
 
+/// The links of `ns`, the namespaces that they name, and the numbers that those have on every machine that has
+/// not made others, `namespaces(7)`.
+const NAMESPACES: &[(&str, &str, u32)] = &[
+    ("cgroup", "cgroup", 0xefff_fffb),
+    ("ipc", "ipc", 0xefff_ffff),
+    ("mnt", "mnt", 0xefff_fff8),
+    ("net", "net", 0xefff_fff9),
+    ("pid", "pid", 0xefff_fffc),
+    ("pid_for_children", "pid", 0xefff_fffc),
+    ("time", "time", 0xefff_fffa),
+    ("time_for_children", "time", 0xefff_fffa),
+    ("user", "user", 0xefff_fffd),
+    ("uts", "uts", 0xefff_fffe),
+];
+
 /// Decimal digits without a leading zero, as procfs names processes and descriptors.
 fn number(name: &[u8]) -> Option<i32> {
     let text = std::str::from_utf8(name).ok()?;
@@ -129,6 +144,10 @@ impl Host {
                 }
                 _ => return Ok(None),
             },
+            DirectorySource::Namespaces(_) => match NAMESPACES.iter().find(|(n, ..)| n.as_bytes() == name) {
+                Some((_, kind, number)) => (Node::Magic(MagicLink::Namespace(kind, *number)), 0o777),
+                None => return Ok(None),
+            },
             _ => return Ok(None),
         };
         let inode = self.new_inode(directory, node, mode);
@@ -162,6 +181,7 @@ impl Host {
             b"net" => (Node::Symlink { target: b"/proc/net".to_vec(), own: false }, 0o777),
             b"fd" => self.proc_directory(parent, DirectorySource::Descriptors { pid, info: false }),
             b"fdinfo" => self.proc_directory(parent, DirectorySource::Descriptors { pid, info: true }),
+            b"ns" => (self.proc_directory(parent, DirectorySource::Namespaces(pid)).0, 0o511),
             b"task" if tid.is_none() => self.proc_directory(parent, DirectorySource::Tasks(pid)),
             _ => {
                 let (_, mode, file) = PROCESS_FILES.iter().find(|(n, ..)| n.as_bytes() == name)?;
@@ -190,7 +210,7 @@ impl Host {
 
     /// Looks every entry of a made-up directory up, so that it can be listed.
     pub(crate) fn complete_made_up(&mut self, directory: InodeKey) -> Result<(), Errno> {
-        let links = ["exe", "cwd", "root", "net", "fd", "fdinfo"];
+        let links = ["exe", "cwd", "root", "net", "fd", "fdinfo", "ns"];
         let names: Vec<String> = match self.directory(directory).source {
             DirectorySource::Processes => {
                 let own = ["self", "thread-self"].map(String::from).into_iter();
@@ -212,6 +232,7 @@ impl Host {
                 let threads = self.processes[process.0].threads.iter();
                 threads.map(|key| self.threads[key.0].tid.to_string()).collect()
             }
+            DirectorySource::Namespaces(_) => NAMESPACES.iter().map(|(name, ..)| name.to_string()).collect(),
             _ => Vec::new(),
         };
         for name in names {
@@ -236,10 +257,12 @@ impl Host {
         Ok(match link {
             MagicLink::Own => self.processes[process.0].pid.to_string().into_bytes(),
             MagicLink::OwnThread => {
-                // The caller's thread is not known here; a process of one thread is right.
                 let pid = self.processes[process.0].pid;
-                format!("{pid}/task/{pid}").into_bytes()
+                let caller = self.caller.and_then(|key| self.threads.get(key.0));
+                let tid = caller.filter(|caller| caller.process == process).map_or(pid, |caller| caller.tid);
+                format!("{pid}/task/{tid}").into_bytes()
             }
+            MagicLink::Namespace(kind, number) => format!("{kind}:[{number}]").into_bytes(),
             MagicLink::Executable(pid) => self.processes[of(self, pid)?.0].exe.clone(),
             MagicLink::WorkingDirectory(pid) => self.processes[of(self, pid)?.0].cwd.clone(),
             MagicLink::Root(pid) => self.processes[of(self, pid)?.0].root.clone(),
@@ -267,6 +290,7 @@ impl Host {
             FileKind::TimerFd(_) => anonymous("timerfd"),
             FileKind::SignalFd(_) => anonymous("signalfd"),
             FileKind::PidFd(_) => anonymous("pidfd"),
+            FileKind::Uring(_) => anonymous("io_uring"),
             FileKind::Inotify(_) => b"anon_inode:inotify".to_vec(),
             FileKind::NativeStream(n) => format!("pipe:[{}]", 9_000_000 + u32::from(*n)).into_bytes(),
             kind => match kind.inode() {

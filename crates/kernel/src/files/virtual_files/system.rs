@@ -32,10 +32,17 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/modules", 0o444, Text("")),
     ("/proc/net/arp", 0o444, Made(network::arp)),
     ("/proc/net/dev", 0o444, Made(network::dev)),
-    ("/proc/net/if_inet6", 0o444, Text("")),
+    ("/proc/net/dev_mcast", 0o444, Made(network::dev_mcast)),
+    ("/proc/net/if_inet6", 0o444, Made(network::if_inet6)),
+    ("/proc/net/igmp", 0o444, Made(network::igmp)),
+    ("/proc/net/igmp6", 0o444, Made(network::igmp6)),
+    ("/proc/net/ipv6_route", 0o444, Made(network::ipv6_route)),
     ("/proc/net/netstat", 0o444, Made(network::netstat)),
+    ("/proc/net/packet", 0o444, Made(network::packet)),
+    ("/proc/net/raw", 0o444, Made(network::raw)),
     ("/proc/net/route", 0o444, Made(network::route)),
     ("/proc/net/snmp", 0o444, Made(network::snmp)),
+    ("/proc/net/snmp6", 0o444, Made(network::snmp6)),
     ("/proc/net/tcp", 0o444, Made(network::tcp)),
     ("/proc/net/tcp6", 0o444, Made(network::tcp6)),
     ("/proc/net/udp", 0o444, Made(network::udp)),
@@ -109,10 +116,16 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sys/net/ipv4/tcp_syn_linear_timeouts", 0o644, Tunable(Sysctl::TcpSynLinearTimeouts)),
     ("/proc/sys/net/ipv4/tcp_syn_retries", 0o644, Tunable(Sysctl::TcpSynRetries)),
     ("/proc/sys/net/ipv4/tcp_synack_retries", 0o644, Tunable(Sysctl::TcpSynackRetries)),
+    ("/proc/sys/net/ipv4/tcp_syncookies", 0o644, Tunable(Sysctl::TcpSyncookies)),
     ("/proc/sys/net/ipv4/tcp_timestamps", 0o644, Tunable(Sysctl::TcpTimestamps)),
     ("/proc/sys/net/ipv4/tcp_window_scaling", 0o644, Tunable(Sysctl::TcpWindowScaling)),
     ("/proc/sys/net/ipv4/tcp_wmem", 0o644, Tunable(Sysctl::TcpWmem)),
-    ("/proc/sys/net/ipv6/conf/all/disable_ipv6", 0o644, Text("1\n")),
+    ("/proc/sys/net/ipv6/bindv6only", 0o644, Tunable(Sysctl::Ip6BindV6Only)),
+    ("/proc/sys/net/ipv6/conf/all/accept_ra", 0o644, Tunable(Sysctl::Ip6AcceptRa)),
+    ("/proc/sys/net/ipv6/conf/all/disable_ipv6", 0o644, Made(network::disable_ipv6)),
+    ("/proc/sys/net/ipv6/conf/all/forwarding", 0o644, Tunable(Sysctl::Ip6Forwarding)),
+    ("/proc/sys/net/ipv6/conf/default/disable_ipv6", 0o644, Made(network::disable_ipv6)),
+    ("/proc/sys/net/ipv6/conf/default/forwarding", 0o644, Tunable(Sysctl::Ip6Forwarding)),
     ("/proc/sys/vm/max_map_count", 0o644, Setting("65530\n")),
     ("/proc/sys/vm/mmap_min_addr", 0o644, Text("65536\n")),
     ("/proc/sys/vm/overcommit_memory", 0o644, Setting("1\n")),
@@ -295,6 +308,16 @@ fn stat(host: &mut Host) -> String {
         "cpu  0 0 0 {idle} 0 0 0 0 0 0\ncpu0 0 0 0 {idle} 0 0 0 0 0 0\nintr 0\nctxt 0\nbtime {boot}\n\
          processes {processes}\nprocs_running 1\nprocs_blocked 0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0\n"
     )
+}
+
+/// The setting with this name of sysctl(8).
+pub fn tunable(name: &str) -> Option<Sysctl> {
+    let path = format!("/proc/sys/{}", name.replace('.', "/"));
+    let (.., file) = SYSTEM_FILES.get(SYSTEM_FILES.binary_search_by(|entry| entry.0.cmp(&path)).ok()?)?;
+    match file {
+        Tunable(which) => Some(*which),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! Reassembly of IPv4 datagrams (RFC 791, section 3.2).
+//! Reassembly of datagrams (RFC 791, section 3.2; RFC 8200, section 4.5).
 
 use super::IpHeader;
-use super::header::V4_LEN;
 use belljar_base::{SimDuration, SimTime};
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -9,6 +8,8 @@ use std::ops::Range;
 
 /// `net.ipv4.ipfrag_time`.
 const TIMEOUT: SimDuration = SimDuration::from_secs(30);
+/// `net.ipv6.ip6frag_time`.
+const TIMEOUT_V6: SimDuration = SimDuration::from_secs(60);
 /// `net.ipv4.ipfrag_high_thresh`: more than this many bytes waiting throws the oldest away.
 const MAX_BYTES: usize = 4 << 20;
 /// The longest datagram.
@@ -16,7 +17,7 @@ const MAX_DATAGRAM: usize = 65_535;
 
 #[derive(Debug)]
 struct Partial {
-    key: (IpAddr, IpAddr, u8, u16),
+    key: (IpAddr, IpAddr, u8, u32),
     since: SimTime,
     /// The header of the first fragment, once it is here.
     first: Option<IpHeader>,
@@ -46,7 +47,9 @@ impl Reassembly {
         payload: Range<usize>,
     ) -> Option<(IpHeader, Vec<u8>)> {
         self.expire(now);
-        let key = (header.src, header.dst, header.protocol, header.id);
+        // The fragments of an IPv6 packet need not name one protocol: the first one counts.
+        let protocol = if header.dst.is_ipv4() { header.protocol } else { 0 };
+        let key = (header.src, header.dst, protocol, header.id);
         let at = match self.waiting.iter().position(|partial| partial.key == key) {
             Some(at) => at,
             None => {
@@ -103,8 +106,9 @@ impl Reassembly {
         self.bytes -= partial.bytes;
         let mut header = partial.first?;
         header.more_fragments = false;
-        let mut packet = Vec::with_capacity(V4_LEN + partial.bytes);
-        packet.resize(V4_LEN, 0);
+        header.fragment_offset = 0;
+        let mut packet = Vec::with_capacity(header.len() + partial.bytes);
+        packet.resize(header.len(), 0);
         partial.pieces.iter().for_each(|(_, piece)| packet.extend_from_slice(piece));
         header.emit(&mut packet);
         Some((header, packet))
@@ -118,14 +122,19 @@ impl Reassembly {
     }
 
     fn expire(&mut self, now: SimTime) {
-        while self.waiting.front().is_some_and(|partial| now.since(partial.since) >= TIMEOUT) {
-            self.give_up(0);
+        let old = |partial: &Partial| {
+            let limit = if partial.key.0.is_ipv4() { TIMEOUT } else { TIMEOUT_V6 };
+            now.since(partial.since) >= limit
+        };
+        while let Some(at) = self.waiting.iter().position(old) {
+            self.give_up(at);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::header::V4_LEN;
     use super::*;
 
     fn fragment(offset: usize, data: &[u8], more: bool) -> (IpHeader, Vec<u8>) {
@@ -151,6 +160,22 @@ mod tests {
         assert_eq!(packet[V4_LEN..], [[1; 8].as_slice(), &[2; 8], &[3; 3]].concat());
         assert!(!header.more_fragments && header.fragment_offset == 0);
         assert_eq!((reassembly.bytes, reassembly.failed), (0, 0));
+    }
+
+    #[test]
+    fn pieces_of_ipv6_packets_fit_together() {
+        let header = IpHeader {
+            id: 0x1234_5678,
+            more_fragments: true,
+            ..IpHeader::new("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap(), 17)
+        };
+        let mut reassembly = Reassembly::default();
+        let last = IpHeader { more_fragments: false, fragment_offset: 8, protocol: 59, ..header };
+        assert!(reassembly.add(SimTime::ZERO, &last, &[2; 3], 0..3).is_none());
+        let (whole, packet) = reassembly.add(SimTime::ZERO, &header, &[1; 8], 0..8).unwrap();
+        assert_eq!((whole.protocol, whole.fragment_offset, packet.len()), (17, 0, 40 + 11));
+        assert_eq!(packet[40..], [[1; 8].as_slice(), &[2; 3]].concat());
+        assert_eq!(packet[4..7], [0, 11, 17]);
     }
 
     #[test]

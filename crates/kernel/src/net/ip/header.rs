@@ -1,7 +1,7 @@
-//! IP headers as the stack writes and reads them: IPv4 without options, and IPv6 without extension
-//! headers, which only `lo` carries.
+//! IP headers as the stack writes and reads them: without options or extension headers, but for the IPv6
+//! fragment header, on the way out; read over on the way in.
 
-use belljar_wire::{ParseError, checksum};
+use belljar_wire::{ParseError, checksum, ipv6};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The length of an IPv4 header without options.
@@ -24,13 +24,15 @@ pub struct IpHeader {
     pub tos: u8,
     /// Time to live or hop limit.
     pub ttl: u8,
-    /// Identification (IPv4).
-    pub id: u16,
+    /// Identification: 16 bits of IPv4, or those of a fragment header.
+    pub id: u32,
+    /// Flow label (IPv6).
+    pub flow_label: u32,
     /// `DF` (IPv4).
     pub dont_fragment: bool,
-    /// `MF` (IPv4).
+    /// `MF`.
     pub more_fragments: bool,
-    /// Where this fragment's payload lies in the whole datagram, in bytes (IPv4).
+    /// Where this fragment's payload lies in the whole datagram, in bytes.
     pub fragment_offset: usize,
 }
 
@@ -44,6 +46,7 @@ impl IpHeader {
             tos: 0,
             ttl: 64,
             id: 0,
+            flow_label: 0,
             dont_fragment: false,
             more_fragments: false,
             fragment_offset: 0,
@@ -69,7 +72,7 @@ impl IpHeader {
         header[0] = 0x45;
         header[1] = self.tos;
         header[2..4].copy_from_slice(&total.to_be_bytes());
-        header[4..6].copy_from_slice(&self.id.to_be_bytes());
+        header[4..6].copy_from_slice(&(self.id as u16).to_be_bytes());
         header[6..8].copy_from_slice(&(flags | (self.fragment_offset / 8) as u16).to_be_bytes());
         header[8] = self.ttl;
         header[9] = self.protocol;
@@ -80,14 +83,16 @@ impl IpHeader {
         header[10..12].copy_from_slice(&sum.to_be_bytes());
     }
     fn emit_v6(&self, src: Ipv6Addr, dst: Ipv6Addr, packet: &mut [u8]) {
-        let payload = (packet.len() - V6_LEN) as u16;
-        let header = &mut packet[..V6_LEN];
-        header[..4].copy_from_slice(&(0x6000_0000 | u32::from(self.tos) << 20).to_be_bytes());
-        header[4..6].copy_from_slice(&payload.to_be_bytes());
-        header[6] = self.protocol;
-        header[7] = self.ttl;
-        header[8..24].copy_from_slice(&src.octets());
-        header[24..40].copy_from_slice(&dst.octets());
+        let header = ipv6::Repr {
+            src,
+            dst,
+            next_header: self.protocol,
+            payload_len: packet.len() - V6_LEN,
+            hop_limit: self.ttl,
+            traffic_class: self.tos,
+            flow_label: self.flow_label,
+        };
+        header.emit(packet);
     }
     /// Reads the header of `packet`; gives it with the payload's place.
     pub fn parse(packet: &[u8]) -> Result<(IpHeader, std::ops::Range<usize>), ParseError> {
@@ -121,7 +126,8 @@ impl IpHeader {
             protocol: packet[9],
             tos: packet[1],
             ttl: packet[8],
-            id: word(4),
+            id: u32::from(word(4)),
+            flow_label: 0,
             dont_fragment: word(6) & DONT_FRAGMENT != 0,
             more_fragments: word(6) & MORE_FRAGMENTS != 0,
             fragment_offset: usize::from(word(6) & 0x1fff) * 8,
@@ -129,20 +135,19 @@ impl IpHeader {
         Ok((header, header_len..total))
     }
     fn parse_v6(packet: &[u8]) -> Result<(IpHeader, std::ops::Range<usize>), ParseError> {
-        if packet.len() < V6_LEN {
-            return Err(ParseError::Truncated);
-        }
-        let end = V6_LEN + usize::from(u16::from_be_bytes([packet[4], packet[5]]));
-        if end > packet.len() {
-            return Err(ParseError::Truncated);
-        }
-        let octets = |at: usize| -> [u8; 16] { packet[at..at + 16].try_into().expect("16 bytes") };
+        let fixed = ipv6::Repr::parse(packet)?;
+        let upper = ipv6::upper(packet)?;
+        let fragment = upper.fragment;
         let header = IpHeader {
-            tos: packet[0] << 4 | packet[1] >> 4,
-            ttl: packet[7],
-            ..IpHeader::new(Ipv6Addr::from(octets(8)).into(), Ipv6Addr::from(octets(24)).into(), packet[6])
+            tos: fixed.traffic_class,
+            ttl: fixed.hop_limit,
+            id: fragment.map_or(0, |fragment| fragment.ident),
+            flow_label: fixed.flow_label,
+            more_fragments: fragment.is_some_and(|fragment| fragment.more),
+            fragment_offset: fragment.map_or(0, |fragment| fragment.offset),
+            ..IpHeader::new(fixed.src.into(), fixed.dst.into(), upper.protocol)
         };
-        Ok((header, V6_LEN..end))
+        Ok((header, upper.payload))
     }
 }
 
@@ -172,7 +177,7 @@ mod tests {
         assert_eq!(IpHeader::parse(&packet), Err(ParseError::Checksum));
 
         let lo = Ipv6Addr::LOCALHOST.into();
-        let v6 = IpHeader { tos: 0xab, ttl: 9, ..IpHeader::new(lo, lo, 6) };
+        let v6 = IpHeader { tos: 0xab, ttl: 9, flow_label: 0xabcde, ..IpHeader::new(lo, lo, 6) };
         let mut packet = vec![0; V6_LEN + 7];
         v6.emit(&mut packet);
         assert_eq!(IpHeader::parse(&packet), Ok((v6, 40..47)));

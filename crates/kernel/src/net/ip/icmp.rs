@@ -1,23 +1,27 @@
-//! ICMP and, over `lo`, ICMPv6: echo, and the errors that reach sockets (RFC 792, RFC 4443).
+//! ICMP and ICMPv6: echo, and the errors that reach sockets (RFC 792, RFC 4443).
 
 use super::input::{ICMPV6, Inbound};
 use super::route::Route;
 use super::{IpHeader, Outbound};
 use crate::host::Host;
+use crate::net::raw::RawError;
+use crate::net::v6::device_for;
 use belljar_linux_abi::Errno;
+use belljar_net::forward::Refusal;
+use belljar_net::forward6;
 use belljar_tcp::Seq;
-use belljar_wire::{checksum, protocol};
+use belljar_wire::{checksum, ipv6, protocol};
 use std::net::{IpAddr, SocketAddr};
 
 /// The length of an ICMP header.
 pub const HEADER_LEN: usize = 8;
 /// An error repeats as much of the packet as fits into so many bytes (RFC 1812, section 4.3.2.3).
 const MAX_ERROR_V4: usize = 576;
-/// The same for ICMPv6 (RFC 4443, section 2.4).
-const MAX_ERROR_V6: usize = 1_280;
 
 /// The type of service of errors: internetwork control (RFC 1812, section 4.3.2.5).
 pub const ERROR_TOS: u8 = 0xc0;
+/// Linux gives those of ICMPv6 no class.
+pub const ERROR_TOS_V6: u8 = 0;
 
 /// Types of ICMP.
 pub mod kind {
@@ -26,6 +30,10 @@ pub mod kind {
     pub const ECHO: u8 = 8;
     pub const TIME_EXCEEDED: u8 = 11;
     pub const V6_UNREACHABLE: u8 = 1;
+    pub const V6_TOO_BIG: u8 = 2;
+    pub const V6_PARAMETER_PROBLEM: u8 = 4;
+    pub const V6_ROUTER_SOLICIT: u8 = 133;
+    pub const V6_REDIRECT: u8 = 137;
     pub const V6_ECHO: u8 = 128;
     pub const V6_ECHO_REPLY: u8 = 129;
 }
@@ -51,7 +59,10 @@ pub fn fill_checksum(src: IpAddr, dst: IpAddr, message: &mut [u8]) {
 
 impl Host {
     pub(crate) fn icmp_input(&mut self, inbound: Inbound) {
-        self.net.counters.icmp_in += 1;
+        match inbound.header.dst {
+            IpAddr::V4(_) => self.net.counters.icmp_in += 1,
+            IpAddr::V6(_) => self.net.v6.counters.icmp_in += 1,
+        }
         let (src, dst) = (inbound.header.src, inbound.header.dst);
         let message = inbound.payload();
         let intact = match dst {
@@ -66,9 +77,11 @@ impl Host {
         self.ping_input(&inbound);
         match (kind, dst.is_ipv4()) {
             (kind::ECHO, true) | (kind::V6_ECHO, false) => self.echo_reply(&inbound),
-            (kind::UNREACHABLE | kind::TIME_EXCEEDED, true) | (kind::V6_UNREACHABLE, false) => {
+            (kind::UNREACHABLE | kind::TIME_EXCEEDED, true)
+            | (kind::V6_UNREACHABLE..=kind::V6_PARAMETER_PROBLEM, false) => {
                 self.icmp_error(kind, code, &inbound);
             }
+            (kind::V6_ROUTER_SOLICIT..=kind::V6_REDIRECT, false) => self.discovery_input(&inbound),
             _ => {}
         }
         self.recycle_buffer(inbound.packet);
@@ -76,17 +89,20 @@ impl Host {
 
     fn echo_reply(&mut self, request: &Inbound) {
         let header = &request.header;
-        // Linux ignores broadcast pings (net.ipv4.icmp_echo_ignore_broadcasts).
-        if self.net.is_multipoint(header.dst) {
+        // Linux ignores broadcast pings (net.ipv4.icmp_echo_ignore_broadcasts), but not those to IPv6 groups.
+        let to_many = self.net.is_multipoint(header.dst);
+        if to_many && header.dst.is_ipv4() {
             return;
         }
         let mut message = request.payload().to_vec();
         message[0] = if header.dst.is_ipv4() { kind::ECHO_REPLY } else { kind::V6_ECHO_REPLY };
-        self.send_icmp(header.dst, header.src, header.tos, &mut message);
+        let src = Some(header.dst).filter(|_| !to_many);
+        self.send_icmp(src, header.src, request.interface, header.tos, &mut message);
     }
 
-    fn send_icmp(&mut self, src: IpAddr, dst: IpAddr, tos: u8, message: &mut [u8]) {
-        let Ok(route) = self.net.route(dst, Some(src), None) else { return };
+    /// Sends a message to one who has sent something by `interface`.
+    fn send_icmp(&mut self, src: Option<IpAddr>, dst: IpAddr, interface: usize, tos: u8, message: &mut [u8]) {
+        let Ok(route) = self.net.route(dst, src, device_for(dst, interface)) else { return };
         self.send_icmp_by(route, tos, message);
     }
 
@@ -94,11 +110,13 @@ impl Host {
         let (src, dst) = (route.source, route.destination);
         fill_checksum(src, dst, message);
         let number = if dst.is_ipv4() { protocol::ICMP } else { ICMPV6 };
-        let header = IpHeader { tos, ..IpHeader::new(src, dst, number) };
+        let ttl = if dst.is_ipv4() { 64 } else { self.net.hop_limit(route.interface) };
+        self.net.v6.counters.icmp_out += u64::from(dst.is_ipv6());
+        let header = IpHeader { tos, ttl, ..IpHeader::new(src, dst, number) };
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         packet.extend_from_slice(message);
-        let outbound = Outbound { route, header, packet, cookie: 0, loop_back: false };
+        let outbound = Outbound { route, header, packet, cookie: 0, intact: false, loop_back: false };
         // An answer that does not fit is fragmented: there is no error.
         let _ = self.ip_output(outbound);
     }
@@ -110,19 +128,30 @@ impl Host {
         if self.net.is_multipoint(header.dst) {
             return;
         }
-        let v4 = header.dst.is_ipv4();
-        let (kind, code, limit) = match (v4, why) {
-            (true, Unreachable::Protocol) => (kind::UNREACHABLE, 2, MAX_ERROR_V4),
-            (true, Unreachable::Port) => (kind::UNREACHABLE, 3, MAX_ERROR_V4),
-            (false, Unreachable::Protocol) => return,
-            (false, Unreachable::Port) => (kind::V6_UNREACHABLE, 4, MAX_ERROR_V6),
+        if header.dst.is_ipv6() {
+            let why = match why {
+                Unreachable::Protocol => Refusal::ProtocolUnreachable,
+                Unreachable::Port => Refusal::PortUnreachable,
+            };
+            let Some(mut message) = forward6::refusal_message(&refused.packet, why) else { return };
+            return self.send_icmp(
+                Some(header.dst),
+                header.src,
+                refused.interface,
+                ERROR_TOS_V6,
+                &mut message,
+            );
+        }
+        let (kind, code) = match why {
+            Unreachable::Protocol => (kind::UNREACHABLE, 2),
+            Unreachable::Port => (kind::UNREACHABLE, 3),
         };
-        let room = limit - header.len() - HEADER_LEN;
+        let room = MAX_ERROR_V4 - header.len() - HEADER_LEN;
         let quoted = &refused.packet[..refused.payload.end.min(room)];
         let mut message = vec![0; HEADER_LEN];
         message[..2].copy_from_slice(&[kind, code]);
         message.extend_from_slice(quoted);
-        self.send_icmp(header.dst, header.src, ERROR_TOS, &mut message);
+        self.send_icmp(Some(header.dst), header.src, refused.interface, ERROR_TOS, &mut message);
     }
 
     /// An error about a packet that this host sent.
@@ -133,14 +162,38 @@ impl Host {
             (true, kind::TIME_EXCEEDED, _) => Errno::EHOSTUNREACH,
             (true, _, 0 | 6 | 9) => Errno::ENETUNREACH,
             (true, _, 2) => Errno::ENOPROTOOPT,
-            (true, _, 3) | (false, _, 4) => Errno::ECONNREFUSED,
+            (true, _, 3) => Errno::ECONNREFUSED,
             (true, _, 4) => Errno::EMSGSIZE,
-            _ => Errno::EHOSTUNREACH,
+            (true, ..) => Errno::EHOSTUNREACH,
+            // icmpv6_err_convert of Linux.
+            (false, kind::V6_UNREACHABLE, 0) => Errno::ENETUNREACH,
+            (false, kind::V6_UNREACHABLE, 1 | 5 | 6) => Errno::EACCES,
+            (false, kind::V6_UNREACHABLE, 4) => Errno::ECONNREFUSED,
+            (false, kind::V6_TOO_BIG, _) => Errno::EMSGSIZE,
+            (false, kind::V6_PARAMETER_PROBLEM, _) => Errno::EPROTO,
+            (false, ..) => Errno::EHOSTUNREACH,
         };
         let extra = match errno {
-            Errno::EMSGSIZE => u32::from(u16::from_be_bytes([inbound.payload()[6], inbound.payload()[7]])),
-            _ => 0,
+            Errno::EMSGSIZE if inbound.header.dst.is_ipv4() => {
+                u32::from(u16::from_be_bytes([inbound.payload()[6], inbound.payload()[7]]))
+            }
+            _ if inbound.header.dst.is_ipv4() => 0,
+            // The MTU, or where the packet is wrong.
+            _ => u32::from_be_bytes(inbound.payload()[4..8].try_into().expect("four bytes")),
         };
+        if let (Errno::EMSGSIZE, IpAddr::V6(to)) = (errno, dst.ip()) {
+            let now = self.clock.now();
+            self.net.learn_path_mtu(to, extra as usize, now);
+        }
+        self.raw_error(&RawError {
+            protocol: number,
+            local: src.ip(),
+            remote: dst.ip(),
+            errno,
+            icmp: (kind, code, extra),
+            offender: inbound.header.src,
+            quoted: &quoted[payload_start(quoted)..],
+        });
         match number {
             protocol::UDP => {
                 let quoted = &quoted[payload_start(quoted)..];
@@ -151,7 +204,8 @@ impl Host {
                 self.ping_error(src.ip(), dst.ip(), errno, (kind, code, extra), inbound.header.src, quoted);
             }
             protocol::TCP => {
-                let next_mtu = u16::from_be_bytes([inbound.payload()[6], inbound.payload()[7]]);
+                let next_mtu = u16::try_from(extra).unwrap_or(u16::MAX);
+                let next_mtu = if dst.is_ipv6() { next_mtu.max(ipv6::MIN_MTU as u16) } else { next_mtu };
                 self.tcp_error(src, dst, Seq(seq), errno, (errno == Errno::EMSGSIZE).then_some(next_mtu));
             }
             _ => {}
@@ -161,7 +215,19 @@ impl Host {
 
 /// Where the payload of a quoted packet begins, which is known to be long enough.
 fn payload_start(quoted: &[u8]) -> usize {
-    if quoted[0] >> 4 == 4 { usize::from(quoted[0] & 0xf) * 4 } else { 40 }
+    if quoted[0] >> 4 == 4 {
+        usize::from(quoted[0] & 0xf) * 4
+    } else {
+        quoted_upper(quoted).map_or(40, |(_, at)| at)
+    }
+}
+
+/// Protocol and payload of a quoted IPv6 packet behind a fragment header, if it has one.
+fn quoted_upper(quoted: &[u8]) -> Option<(u8, usize)> {
+    match *quoted.get(6)? {
+        ipv6::extension::FRAGMENT => Some((*quoted.get(40)?, 48)),
+        protocol => Some((protocol, 40)),
+    }
 }
 
 /// Source, destination and protocol of the packet that an error quotes, which may be cut short, and
@@ -175,11 +241,13 @@ fn parse_quoted(quoted: &[u8]) -> Option<(SocketAddr, SocketAddr, u8, u32)> {
         }
         6 => {
             let octets = |at: usize| -> Option<[u8; 16]> { quoted.get(at..at + 16)?.try_into().ok() };
-            (octets(8)?.into(), octets(24)?.into(), *quoted.get(6)?, quoted.get(40..)?)
+            let (protocol, at) = quoted_upper(quoted)?;
+            (octets(8)?.into(), octets(24)?.into(), protocol, quoted.get(at..)?)
         }
         _ => return None,
     };
     let port = |at: usize| Some(u16::from_be_bytes(payload.get(at..at + 2)?.try_into().ok()?));
-    let seq = payload.get(4..8).map_or(0, |seq| u32::from_be_bytes(seq.try_into().expect("four bytes")));
+    // As Linux, which does not look at an error that quotes less than eight bytes.
+    let seq = u32::from_be_bytes(payload.get(4..8)?.try_into().ok()?);
     Some((SocketAddr::new(src, port(0)?), SocketAddr::new(dst, port(2)?), number, seq))
 }

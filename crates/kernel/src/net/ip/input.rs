@@ -3,6 +3,9 @@
 use super::IpHeader;
 use crate::host::Host;
 use crate::net::LO;
+use crate::net::multicast::IGMP;
+use crate::net::v6::device_for;
+use belljar_net::Packet;
 use belljar_wire::protocol;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -15,6 +18,8 @@ pub const ICMPV6: u8 = 58;
 pub struct Inbound {
     /// The interface that it came by.
     pub interface: usize,
+    /// Whether its transport checksum need not be tested.
+    pub intact: bool,
     /// Its IP header.
     pub header: IpHeader,
     /// All of it.
@@ -32,19 +37,28 @@ impl Inbound {
 
 impl Host {
     /// A packet was received on `interface`.
-    pub(crate) fn ip_input(&mut self, interface: usize, packet: Vec<u8>) {
+    pub(crate) fn ip_input(&mut self, interface: usize, packet: Packet) {
+        let intact = packet.is_intact();
+        let packet = packet.into_bytes();
         self.net.counters.ip_in += 1;
         let Ok((header, payload)) = IpHeader::parse(&packet) else {
             self.net.counters.malformed += 1;
             return self.recycle_buffer(packet);
         };
-        if !self.is_for_us(interface, header.dst) {
-            if self.net.sysctls.forwarding
-                && interface != LO
-                && header.dst.is_ipv4()
-                && !self.net.is_multipoint(header.dst)
-            {
-                return self.ip_forward(interface, packet);
+        if header.dst.is_ipv6() {
+            if interface != LO && !self.net.v6.on {
+                return self.recycle_buffer(packet);
+            }
+            self.net.v6.counters.in_receives += 1;
+        }
+        if !self.is_for_us(interface, header.dst, header.src) {
+            let settings = &self.net.sysctls;
+            let forwards = if header.dst.is_ipv4() { settings.forwarding } else { settings.forwarding6 };
+            if forwards && interface != LO && !self.net.is_multipoint(header.dst) {
+                return match header.dst {
+                    IpAddr::V4(_) => self.ip_forward(interface, packet),
+                    IpAddr::V6(_) => self.ip_forward6(interface, packet),
+                };
             }
             self.net.counters.not_for_us += 1;
             return self.recycle_buffer(packet);
@@ -53,17 +67,27 @@ impl Host {
             let now = self.clock.now();
             let whole = self.net.reassembly.add(now, &header, &packet, payload);
             self.recycle_buffer(packet);
+            let v6 = u64::from(header.dst.is_ipv6());
+            self.net.v6.counters.fragments += v6;
             let Some((header, packet)) = whole else { return };
+            self.net.v6.counters.reassembled += v6;
             let payload = header.len()..packet.len();
-            Inbound { interface, header, packet, payload }
+            Inbound { interface, intact: false, header, packet, payload }
         } else {
-            Inbound { interface, header, packet, payload }
+            Inbound { interface, intact, header, packet, payload }
         };
+        self.net.v6.counters.in_delivers += u64::from(header.dst.is_ipv6());
+        let taken = self.raw_input(&inbound);
         match header.protocol {
             protocol::UDP => self.udp_input(inbound),
             protocol::TCP => self.tcp_input(inbound),
             protocol::ICMP if header.dst.is_ipv4() => self.icmp_input(inbound),
             ICMPV6 if header.dst.is_ipv6() => self.icmp_input(inbound),
+            IGMP if header.dst.is_ipv4() => {
+                self.igmp_input(interface, inbound.payload());
+                self.recycle_buffer(inbound.packet);
+            }
+            _ if taken => self.recycle_buffer(inbound.packet),
             _ => {
                 self.net.counters.unknown_protocol += 1;
                 self.send_unreachable(&inbound, super::icmp::Unreachable::Protocol);
@@ -71,12 +95,21 @@ impl Host {
         }
     }
 
-    fn is_for_us(&self, interface: usize, dst: IpAddr) -> bool {
+    fn is_for_us(&self, interface: usize, dst: IpAddr, src: IpAddr) -> bool {
         match dst {
             // A packet for 127/8 from the network is a martian.
             IpAddr::V4(v4) if v4.is_loopback() => interface == LO,
-            IpAddr::V4(v4) if v4.is_multicast() => self.net.is_member(v4),
+            IpAddr::V4(v4) if v4.is_multicast() => match src {
+                IpAddr::V4(src) => self.net.igmp.takes(interface, v4, src),
+                IpAddr::V6(_) => false,
+            },
             IpAddr::V4(v4) if self.net.is_broadcast(v4) => true,
+            IpAddr::V6(v6) if v6.is_multicast() => self.net.is_member6(interface, v6),
+            IpAddr::V6(v6) if v6.is_loopback() => interface == LO,
+            // It is asked for before it is known to be free.
+            IpAddr::V6(v6) if device_for(dst, interface).is_some() => {
+                self.net.interfaces[interface].addresses6.iter().any(|own| own.ip == v6)
+            }
             _ => self.net.is_local(dst),
         }
     }

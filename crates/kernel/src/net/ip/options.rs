@@ -1,6 +1,7 @@
 //! Options of the levels `IPPROTO_IP` and `IPPROTO_IPV6`, which every INET socket keeps.
 
-use std::net::Ipv4Addr;
+use crate::net::multicast::Membership;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// What a socket's IP packets look like and what it wants to be told of those received.
 #[derive(Clone, Debug)]
@@ -33,8 +34,20 @@ pub struct IpOptions {
     pub multicast_ttl: u8,
     /// `IP_MULTICAST_LOOP`.
     pub multicast_loop: bool,
-    /// `IP_ADD_MEMBERSHIP`.
-    pub groups: Vec<Ipv4Addr>,
+    /// `IP_MULTICAST_IF`: the interface that multicast leaves by, and the address that it comes from.
+    pub multicast_interface: (Option<usize>, Ipv4Addr),
+    /// `IP_MULTICAST_ALL`: without a membership of its own the socket hears what the host hears.
+    pub multicast_all: bool,
+    /// `IP_ADD_MEMBERSHIP` and its kin.
+    pub groups: Vec<Membership>,
+    /// `IPV6_MULTICAST_HOPS`.
+    pub multicast_hops: u8,
+    /// `IPV6_MULTICAST_LOOP`.
+    pub multicast_loop6: bool,
+    /// `IPV6_MULTICAST_IF`: the interface's index.
+    pub multicast_if6: Option<u32>,
+    /// `IPV6_JOIN_GROUP`: the interface's number and the group.
+    pub groups6: Vec<(usize, Ipv6Addr)>,
     /// Options that are only kept, by level and name.
     pub kept: Vec<(i32, i32, i32)>,
 }
@@ -56,7 +69,13 @@ impl Default for IpOptions {
             bind_address_no_port: false,
             multicast_ttl: 1,
             multicast_loop: true,
+            multicast_interface: (None, Ipv4Addr::UNSPECIFIED),
+            multicast_all: true,
             groups: Vec::new(),
+            multicast_hops: 1,
+            multicast_loop6: true,
+            multicast_if6: None,
+            groups6: Vec::new(),
             kept: Vec::new(),
         }
     }

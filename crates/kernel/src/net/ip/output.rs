@@ -1,12 +1,14 @@
 //! What goes out: finishing headers, fragmenting, queueing.
 
 use super::IpHeader;
-use super::header::V4_LEN;
+use super::header::{V4_LEN, V6_LEN};
 use super::route::Route;
 use crate::host::Host;
 use crate::net::LO;
 use belljar_linux_abi::Errno;
-use std::net::IpAddr;
+use belljar_net::Packet;
+use belljar_wire::ipv6;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// A datagram ready to go: its buffer has room for the IP header at the start and holds everything
 /// behind it.
@@ -20,6 +22,8 @@ pub struct Outbound {
     pub packet: Vec<u8>,
     /// Told when the packet (each fragment) has left; 0 for nobody.
     pub cookie: u64,
+    /// Whether the transport checksum in it is of the packet's own making, and so cannot but be right.
+    pub intact: bool,
     /// Whether a copy is delivered to this host too (`IP_MULTICAST_LOOP`, broadcasts).
     pub loop_back: bool,
 }
@@ -28,26 +32,39 @@ impl Host {
     /// Sends a datagram, in fragments if it is larger than the MTU and may be cut. `EMSGSIZE` if it
     /// may not.
     pub(crate) fn ip_output(&mut self, outbound: Outbound) -> Result<(), Errno> {
-        let Outbound { route, mut header, mut packet, cookie, loop_back } = outbound;
+        let Outbound { route, mut header, mut packet, cookie, intact, loop_back } = outbound;
         self.net.counters.ip_out += 1;
-        let mtu = self.net.mtu(route.interface);
-        header.id = self.net.next_ip_id;
-        self.net.next_ip_id = self.net.next_ip_id.wrapping_add(1);
-        if loop_back && self.net.is_multipoint(header.dst) {
+        let mtu = self.net.path_mtu(&route, self.clock.now());
+        if header.dst.is_ipv4() {
+            header.id = u32::from(self.net.next_ip_id);
+            self.net.next_ip_id = self.net.next_ip_id.wrapping_add(1);
+        } else {
+            self.net.v6.counters.out_requests += 1;
+            header.flow_label = self.net.flow_label(&header, &packet);
+        }
+        if loop_back && self.is_looped(&route, header.dst) {
             let mut copy = packet.clone();
             header.emit(&mut copy);
-            self.transmit(LO, None, copy, 0);
+            self.loop_back(route.interface, copy);
+        }
+        if header.ttl == 0 && self.net.is_multipoint(header.dst) {
+            // It is for this host alone.
+            self.packet_lost(cookie, packet.len());
+            return Ok(());
         }
         if packet.len() <= mtu {
             header.emit(&mut packet);
             let len = packet.len();
-            if !self.queue_packet(&route, packet, cookie) {
+            if !self.queue_packet(&route, Packet::with_cookie(packet, cookie).with_intact(intact)) {
                 self.packet_lost(cookie, len);
             }
             return Ok(());
         }
-        if header.dont_fragment || !matches!(header.dst, IpAddr::V4(_)) {
+        if header.dont_fragment {
             return Err(Errno::EMSGSIZE);
+        }
+        if matches!(header.dst, IpAddr::V6(_)) {
+            return self.fragment_v6(&route, header, packet, cookie, mtu);
         }
         let step = (mtu - V4_LEN) & !7;
         let payload = &packet[V4_LEN..];
@@ -61,7 +78,55 @@ impl Host {
             header.fragment_offset = n * step;
             header.emit(&mut fragment);
             // Losing one loses all: Linux goes on sending the rest.
-            self.queue_packet(&route, fragment, cookie);
+            self.queue_packet(&route, Packet::with_cookie(fragment, cookie));
+        }
+        self.recycle_buffer(packet);
+        Ok(())
+    }
+
+    /// Whether this host hears what it sends to a group, or to all.
+    fn is_looped(&self, route: &Route, to: IpAddr) -> bool {
+        match to {
+            _ if route.interface == LO => false,
+            IpAddr::V4(v4) if v4.is_multicast() => self.net.igmp.is_member(route.interface, v4),
+            IpAddr::V6(v6) if v6.is_multicast() => self.net.is_member6(route.interface, v6),
+            _ => self.net.is_multipoint(to),
+        }
+    }
+
+    /// Sends a packet whose header is complete and that fits into the interface's MTU.
+    pub(crate) fn send_whole(&mut self, route: &Route, to: Ipv4Addr, packet: Vec<u8>, loop_back: bool) {
+        self.net.counters.ip_out += 1;
+        if loop_back && self.is_looped(route, to.into()) {
+            self.loop_back(route.interface, packet.clone());
+        }
+        if packet[8] > 0 || !self.net.is_multipoint(to.into()) {
+            self.queue_packet(route, Packet::new(packet));
+        }
+    }
+
+    /// RFC 8200, section 4.5: only who sends an IPv6 packet cuts it.
+    fn fragment_v6(
+        &mut self,
+        route: &Route,
+        header: IpHeader,
+        packet: Vec<u8>,
+        cookie: u64,
+        mtu: usize,
+    ) -> Result<(), Errno> {
+        let ident = self.net.v6.next_fragment_id();
+        let step = (mtu - V6_LEN - ipv6::FRAGMENT_LEN) & !7;
+        let payload = &packet[V6_LEN..];
+        let pieces = payload.chunks(step);
+        let count = pieces.len();
+        for (n, piece) in pieces.enumerate() {
+            let mut bytes = vec![0; V6_LEN + ipv6::FRAGMENT_LEN];
+            bytes.extend_from_slice(piece);
+            let (next_header, offset, more) = (header.protocol, n * step, n + 1 < count);
+            ipv6::Fragment { next_header, offset, more, ident }.emit(&mut bytes[V6_LEN..]);
+            IpHeader { protocol: ipv6::extension::FRAGMENT, ..header }.emit(&mut bytes);
+            self.queue_packet(route, Packet::with_cookie(bytes, cookie));
+            self.net.v6.counters.fragments_created += 1;
         }
         self.recycle_buffer(packet);
         Ok(())

@@ -3,6 +3,7 @@
 use crate::net::{LO, NetStack, interface_index};
 use belljar_linux_abi::Errno;
 use belljar_net::routes::RouteKind;
+use belljar_wire::ipv6;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Where packets to a destination go.
@@ -15,7 +16,7 @@ pub struct Route {
     /// The destination; no address stands for this host.
     pub destination: IpAddr,
     /// The router that the packet is handed to; `None`: the destination is on the link.
-    pub gateway: Option<Ipv4Addr>,
+    pub gateway: Option<IpAddr>,
     /// Whether it goes to all stations of the link.
     pub broadcast: bool,
 }
@@ -28,17 +29,22 @@ pub fn is_multipoint(ip: IpAddr) -> bool {
     }
 }
 
+/// The interface of this index; 0 is none in particular.
+fn interface_named(index: Option<u32>) -> Option<usize> {
+    index.filter(|index| *index != 0).map(|index| index as usize - 1)
+}
+
 impl NetStack {
     /// Whether packets for `ip` are for this host.
     pub fn is_local(&self, ip: IpAddr) -> bool {
         match ip {
             IpAddr::V4(v4) => v4.is_loopback() || self.interface_of(v4).is_some(),
-            IpAddr::V6(v6) => v6 == Ipv6Addr::LOCALHOST,
+            IpAddr::V6(v6) => v6 == Ipv6Addr::LOCALHOST || self.interface_of6(v6).is_some(),
         }
     }
 
     /// Finds the route to `destination` for a socket bound to `source` (if it is), and to the interface
-    /// with the index `device`. `ENETUNREACH` for what no route leads to and for IPv6 beyond the host,
+    /// with the index `device`. `ENETUNREACH` for what no route leads to,
     /// `EINVAL` for a loopback source on the way out.
     pub fn route(
         &self,
@@ -74,8 +80,15 @@ impl NetStack {
                 };
                 self.route_out(v4, own, device)?
             }
-            IpAddr::V6(v6) if v6 == Ipv6Addr::LOCALHOST => inside(destination),
-            IpAddr::V6(_) => return Err(Errno::ENETUNREACH),
+            IpAddr::V6(v6) if self.is_local(v6.into()) => inside(destination),
+            IpAddr::V6(v6) => {
+                let own = match source {
+                    Some(IpAddr::V4(_)) => return Err(Errno::ENETUNREACH),
+                    Some(IpAddr::V6(own)) => Some(own),
+                    None => None,
+                };
+                self.route_out6(v6, own, device)?
+            }
         };
         if route.source.is_ipv4() != destination.is_ipv4() {
             return Err(Errno::ENETUNREACH);
@@ -89,7 +102,7 @@ impl NetStack {
     /// The route to another host, `ip_route_output_key` of Linux.
     fn route_out(&self, to: Ipv4Addr, source: Option<Ipv4Addr>, device: Option<u32>) -> Result<Route, Errno> {
         let to_many = to.is_broadcast() || to.is_multicast();
-        let given = device.map(|index| index as usize - 1);
+        let given = interface_named(device);
         let device =
             given.or_else(|| source.filter(|_| to_many).and_then(|source| self.interface_of(source)));
         let along = |interface: usize, gateway: Option<Ipv4Addr>, preferred: Option<Ipv4Addr>| {
@@ -98,7 +111,7 @@ impl NetStack {
                 interface,
                 source: own.unwrap_or(Ipv4Addr::UNSPECIFIED).into(),
                 destination: to.into(),
-                gateway,
+                gateway: gateway.map(IpAddr::V4),
                 broadcast: self.is_broadcast(to),
             }
         };
@@ -127,6 +140,48 @@ impl NetStack {
             (None, Some(device)) => Ok(along(device, None, None)),
             (None, None) => Err(Errno::ENETUNREACH),
         }
+    }
+
+    /// The route to another host, `ip6_route_output` of Linux.
+    fn route_out6(
+        &self,
+        to: Ipv6Addr,
+        source: Option<Ipv6Addr>,
+        device: Option<u32>,
+    ) -> Result<Route, Errno> {
+        let device = interface_named(device);
+        let usable = |number: usize| {
+            self.interfaces.get(number).is_some_and(|i| i.up) && device.is_none_or(|device| device == number)
+        };
+        let on_link = to.is_multicast() || ipv6::is_link_scope(to);
+        let (interface, gateway, preferred) = if on_link {
+            // Of several links the first, or that of the source, unless one is named.
+            let own = source.filter(|ip| ipv6::is_link_scope(*ip)).and_then(|ip| self.interface_of6(ip));
+            let first = || self.group_interface().filter(|_| self.v6.on);
+            (device.or(own).or_else(first).filter(|n| usable(*n)).ok_or(Errno::ENETUNREACH)?, None, None)
+        } else {
+            let hash =
+                || crate::net::flow_hash_of6(self.flow_key, source.unwrap_or(Ipv6Addr::UNSPECIFIED), to);
+            match self.v6.routes.lookup(to, hash, |hop| usable(hop.interface)) {
+                Some((route, Some(hop))) => (hop.interface, hop.gateway, route.source),
+                Some((route, None)) => {
+                    return Err(match route.kind {
+                        RouteKind::Blackhole => Errno::EINVAL,
+                        RouteKind::Prohibit => Errno::EACCES,
+                        _ => Errno::EHOSTUNREACH,
+                    });
+                }
+                None => return Err(Errno::ENETUNREACH),
+            }
+        };
+        let own = source.or(preferred).or_else(|| self.source_for(to, interface));
+        Ok(Route {
+            interface,
+            source: own.ok_or(Errno::EADDRNOTAVAIL)?.into(),
+            destination: to.into(),
+            gateway: gateway.map(IpAddr::V6),
+            broadcast: false,
+        })
     }
 
     /// The interface that has an address.
@@ -159,7 +214,7 @@ impl NetStack {
 
     /// The interface with an index that guests use.
     pub fn interface_by_index(&self, index: u32) -> Option<usize> {
-        (0..self.interfaces.len()).find(|n| interface_index(*n) == index)
+        (0..self.interfaces.len()).find(|n| interface_index(*n) == index && self.interfaces[*n].exists())
     }
     /// The interface with a name.
     pub fn interface_by_name(&self, name: &[u8]) -> Option<usize> {

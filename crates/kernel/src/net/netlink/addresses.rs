@@ -5,11 +5,18 @@ use super::message::{Message, Request};
 use super::route::{ip_bytes, parse_ip};
 use crate::host::Host;
 use crate::net::{LO, interface_index};
+use belljar_base::SimTime;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::InterfaceAddress;
+use belljar_net::routes::{Prefix, Route, protocol};
 use std::net::{IpAddr, Ipv6Addr};
 
 const IFA_F_PERMANENT: u8 = 0x80;
+const IFA_F_TENTATIVE: u8 = 0x40;
+const IFA_F_DADFAILED: u8 = 0x08;
+const IFA_F_NODAD: u8 = 0x02;
+/// `IFA_CACHEINFO`.
+const IFA_CACHEINFO: u16 = 6;
 /// The length of `struct ifaddrmsg`.
 const IFADDRMSG: usize = 8;
 /// `IFA_FLAGS`.
@@ -26,14 +33,11 @@ impl Host {
             }
         }
         if family != c::AF_INET {
-            let own = Ipv6Addr::LOCALHOST.octets();
-            let message = Message::new(c::RTM_NEWADDR, flags, sequence, port)
-                .put(&[c::AF_INET6 as u8, 128, IFA_F_PERMANENT, c::RT_SCOPE_HOST])
-                .put(&interface_index(LO).to_ne_bytes())
-                .attribute(c::IFA_ADDRESS, &own)
-                .attribute(IFA_FLAGS, &u32::from(IFA_F_PERMANENT).to_ne_bytes())
-                .finish();
-            messages.push(message);
+            for (number, interface) in self.net.interfaces.iter().enumerate() {
+                let message =
+                    |own| self.address_message6(number, own, c::RTM_NEWADDR, (sequence, flags, port));
+                messages.extend(interface.addresses6.iter().map(message));
+            }
         }
         messages
     }
@@ -64,33 +68,122 @@ impl Host {
 
     /// `ip addr add`.
     pub(super) fn add_address(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+        if i32::from(request.body.first().copied().unwrap_or(0)) == c::AF_INET6 {
+            let number = self.net.interface_by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
+            return self.add_address6(request, number);
+        }
         let (number, own) = self.address_named(request)?;
-        let addresses = &mut self.net.interfaces[number].addresses;
-        if addresses.contains(&own) {
-            return Err(Errno::EEXIST);
-        }
-        addresses.push(own);
-        if self.net.interfaces[number].up && self.net.interfaces[number].is_link() {
-            self.net.add_connected(number);
-        }
-        let message = self.address_message(number, &own, c::RTM_NEWADDR, (0, 0, 0));
-        self.netlink_announce(group::IPV4_ADDRESS, &message);
+        let local = request.attribute(IFADDRMSG, c::IFA_LOCAL).map(parse_ip).transpose()?;
+        let peer = request.attribute(IFADDRMSG, c::IFA_ADDRESS).map(parse_ip).transpose()?;
+        let (Some(_), Some(IpAddr::V4(peer))) = (local, peer.filter(|peer| *peer != IpAddr::V4(own.ip)))
+        else {
+            return self.insert_address(number, own);
+        };
+        // An address of a peer: what it stands for is at the other end.
+        self.insert_address(number, InterfaceAddress { ip: own.ip, len: 32 })?;
+        let route = Route { source: Some(own.ip), ..Route::by(number, None, protocol::KERNEL) };
+        let prefix = Prefix::new(peer, own.len);
+        self.announce_route(prefix, 0, &route, true);
+        self.net.routes.insert(prefix, 0, route);
         Ok(())
     }
 
     /// `ip addr del`: the routes from that address go with it.
     pub(super) fn remove_address(&mut self, request: &Request<'_>) -> Result<(), Errno> {
-        let (number, own) = self.address_named(request)?;
-        let interface = &mut self.net.interfaces[number];
-        let at = interface.addresses.iter().position(|other| *other == own).ok_or(Errno::EADDRNOTAVAIL)?;
-        let message = self.address_message(number, &own, c::RTM_DELADDR, (0, 0, 0));
-        self.net.interfaces[number].addresses.remove(at);
-        self.net.routes.retain(|_, _, route| route.source != Some(own.ip));
-        if self.net.interfaces[number].up && self.net.interfaces[number].is_link() {
-            self.net.add_connected(number);
+        if i32::from(request.body.first().copied().unwrap_or(0)) == c::AF_INET6 {
+            let number = self.net.interface_by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
+            return self.remove_address6(request, number);
         }
+        let (number, own) = self.address_named(request)?;
+        let known = self.net.interfaces[number].addresses.contains(&own);
+        self.delete_address(number, if known { own } else { InterfaceAddress { len: 32, ..own } })
+    }
+
+    /// Tells who wants to know that an interface has an address, or has it no more.
+    pub(in crate::net) fn announce_address(&mut self, number: usize, own: &InterfaceAddress, new: bool) {
+        let kind = if new { c::RTM_NEWADDR } else { c::RTM_DELADDR };
+        let message = self.address_message(number, own, kind, (0, 0, 0));
         self.netlink_announce(group::IPV4_ADDRESS, &message);
+    }
+
+    /// A message of `kind` about an IPv6 address; `to` is its sequence number, flags and receiver's port id.
+    fn address_message6(
+        &self,
+        number: usize,
+        own: &InterfaceAddress<Ipv6Addr>,
+        kind: u16,
+        to: (u32, u16, u32),
+    ) -> Vec<u8> {
+        let (sequence, flags, port) = to;
+        let now = self.clock.now();
+        let until = self.net.v6_valid_until(number, own.ip);
+        let mut state = if until.is_some() { 0 } else { IFA_F_PERMANENT };
+        if self.net.v6.is_tentative(number, own.ip) {
+            state |= IFA_F_TENTATIVE;
+        }
+        if self.net.v6.is_duplicate(number, own.ip) {
+            state |= IFA_F_DADFAILED;
+        }
+        let scope = match own.ip {
+            ip if ip.is_loopback() => c::RT_SCOPE_HOST,
+            ip if ip.is_unicast_link_local() => c::RT_SCOPE_LINK,
+            _ => c::RT_SCOPE_UNIVERSE,
+        };
+        let left = match until {
+            None | Some(SimTime::MAX) => u32::MAX,
+            Some(until) => until.since(now).as_secs_f64() as u32,
+        };
+        // struct ifa_cacheinfo: preferred and valid for so long, made and changed then.
+        let cache = [left.to_ne_bytes(), left.to_ne_bytes(), [0; 4], [0; 4]].concat();
+        Message::new(kind, flags, sequence, port)
+            .put(&[c::AF_INET6 as u8, own.len, state, scope])
+            .put(&interface_index(number).to_ne_bytes())
+            .attribute(c::IFA_ADDRESS, &own.ip.octets())
+            .attribute(IFA_CACHEINFO, &cache)
+            .attribute(IFA_FLAGS, &u32::from(state).to_ne_bytes())
+            .finish()
+    }
+
+    fn add_address6(&mut self, request: &Request<'_>, number: usize) -> Result<(), Errno> {
+        let own = self.address_named6(request)?;
+        if self.net.interfaces[number].addresses6.iter().any(|other| other.ip == own.ip) {
+            return Err(Errno::EEXIST);
+        }
+        if !self.net.v6.on && !own.ip.is_loopback() {
+            // As with net.ipv6.conf.all.disable_ipv6.
+            return Err(Errno::EACCES);
+        }
+        let flags =
+            request.number(IFADDRMSG, IFA_FLAGS)?.unwrap_or(request.body.get(2).map_or(0, |f| (*f).into()));
+        let ask = flags & u32::from(IFA_F_NODAD) == 0;
+        let link = self.net.interfaces[number].is_link();
+        self.new_address6(number, own, ask, link && self.net.interfaces[number].up);
+        let message = self.address_message6(number, &own, c::RTM_NEWADDR, (0, 0, 0));
+        self.netlink_announce(group::IPV6_ADDRESS, &message);
         Ok(())
+    }
+
+    fn remove_address6(&mut self, request: &Request<'_>, number: usize) -> Result<(), Errno> {
+        let own = self.address_named6(request)?;
+        if !self.net.interfaces[number].addresses6.contains(&own) {
+            return Err(Errno::EADDRNOTAVAIL);
+        }
+        let message = self.address_message6(number, &own, c::RTM_DELADDR, (0, 0, 0));
+        self.drop_address6(number, own);
+        self.netlink_announce(group::IPV6_ADDRESS, &message);
+        Ok(())
+    }
+
+    fn address_named6(&self, request: &Request<'_>) -> Result<InterfaceAddress<Ipv6Addr>, Errno> {
+        let len = *request.body.get(1).ok_or(Errno::EINVAL)?;
+        let local = request.attribute(IFADDRMSG, c::IFA_LOCAL);
+        let local = local.or(request.attribute(IFADDRMSG, c::IFA_ADDRESS)).ok_or(Errno::EINVAL)?;
+        match parse_ip(local)? {
+            IpAddr::V6(ip) if len <= 128 && !ip.is_multicast() && !ip.is_unspecified() => {
+                Ok(InterfaceAddress { ip, len })
+            }
+            _ => Err(Errno::EINVAL),
+        }
     }
 
     /// The interface and the address that a request is about.

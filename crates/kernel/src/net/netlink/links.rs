@@ -15,8 +15,6 @@ const IFLA_LINKMODE: u16 = 17;
 const IF_OPER_UNKNOWN: u8 = 0;
 const IF_OPER_DOWN: u8 = 2;
 const IF_OPER_UP: u8 = 6;
-/// `ETH_MIN_MTU`.
-const LEAST_MTU: u32 = 68;
 /// The length of `struct ifinfomsg`.
 const IFINFOMSG: usize = 16;
 
@@ -24,7 +22,8 @@ impl Host {
     pub(super) fn links(&self, request: &Request<'_>, flags: u16, port: u32) -> Result<Vec<Vec<u8>>, Errno> {
         let message = |interface| self.link(interface, request.sequence, flags, port);
         if request.is_dump() {
-            return Ok((0..self.net.interfaces.len()).map(message).collect());
+            let all = 0..self.net.interfaces.len();
+            return Ok(all.filter(|n| self.net.interfaces[*n].exists()).map(message).collect());
         }
         self.link_named(request).map(|interface| vec![message(interface)])
     }
@@ -46,32 +45,42 @@ impl Host {
 
     /// `RTM_NEWLINK`: what an interface is like.
     pub(super) fn link(&self, number: usize, sequence: u32, flags: u16, port: u32) -> Vec<u8> {
+        self.link_message(c::RTM_NEWLINK, number, (sequence, flags, port))
+    }
+
+    fn link_message(&self, kind: u16, number: usize, to: (u32, u16, u32)) -> Vec<u8> {
+        let (sequence, flags, port) = to;
         let interface = &self.net.interfaces[number];
         let loopback = interface.attachment == Attachment::Loopback;
         let broadcast = if loopback { [0; 6] } else { [0xff; 6] };
         let name = [interface.name.as_bytes(), &[0]].concat();
-        let queue_len: u32 = 1_000;
-        let state = match (loopback, interface.is_running()) {
+        let program = matches!(interface.attachment, Attachment::Tun(_) | Attachment::Tap(_));
+        let queue_len: u32 = if program { 500 } else { 1_000 };
+        let unknown =
+            matches!(interface.attachment, Attachment::Loopback | Attachment::Tun(_) | Attachment::Tap(_));
+        let state = match (unknown, interface.is_running()) {
             (true, true) => IF_OPER_UNKNOWN,
             (false, true) => IF_OPER_UP,
             (_, false) => IF_OPER_DOWN,
         };
         let qdisc: &[u8] = if loopback { b"noqueue\0" } else { b"pfifo\0" };
-        Message::new(c::RTM_NEWLINK, flags, sequence, port)
+        let message = Message::new(kind, flags, sequence, port)
             .put(&[c::AF_UNSPEC as u8, 0])
             .put(&interface.hardware_type().to_ne_bytes())
             .put(&interface_index(number).to_ne_bytes())
-            .put(&interface_flags(interface).to_ne_bytes())
+            .put(&(interface_flags(interface) | self.membership_flags(number)).to_ne_bytes())
             .put(&[0; 4])
             .attribute(c::IFLA_IFNAME, &name)
             .attribute(IFLA_TXQLEN, &queue_len.to_ne_bytes())
             .attribute(IFLA_OPERSTATE, &[state])
             .attribute(IFLA_LINKMODE, &[0])
             .attribute(c::IFLA_MTU, &(interface.mtu as u32).to_ne_bytes())
-            .attribute(c::IFLA_QDISC, qdisc)
-            .attribute(c::IFLA_ADDRESS, &interface.mac)
-            .attribute(c::IFLA_BROADCAST, &broadcast)
-            .finish()
+            .attribute(c::IFLA_QDISC, qdisc);
+        match interface.attachment {
+            Attachment::Tun(_) => message,
+            _ => message.attribute(c::IFLA_ADDRESS, &interface.mac).attribute(c::IFLA_BROADCAST, &broadcast),
+        }
+        .finish()
     }
 
     /// `ip link set`: up and down, the MTU, the hardware address.
@@ -85,10 +94,7 @@ impl Host {
         };
         let (flags, change) = (request.word(8)?, request.word(12)?);
         if let Some(mtu) = request.number(IFINFOMSG, c::IFLA_MTU)? {
-            if !(LEAST_MTU..=65_535).contains(&mtu) {
-                return Err(Errno::EINVAL);
-            }
-            self.net.interfaces[number].mtu = mtu as usize;
+            self.set_mtu(number, mtu)?;
         }
         if let Some(mac) = request.attribute(IFINFOMSG, c::IFLA_ADDRESS) {
             self.net.interfaces[number].mac = mac.try_into().map_err(|_| Errno::EINVAL)?;
@@ -102,22 +108,10 @@ impl Host {
         Ok(())
     }
 
-    /// Takes an interface into use or out of it; its routes go and come with it.
-    fn set_interface_up(&mut self, number: usize, up: bool) {
-        if self.net.interfaces[number].up == up {
-            return;
-        }
-        self.net.interfaces[number].up = up;
-        if up {
-            self.net.interface_is_up(number, &self.config.routes);
-        } else {
-            self.net.routes.retain(|_, _, route| {
-                let had = !route.hops.is_empty();
-                route.hops.retain(|hop| hop.interface != number);
-                !had || !route.hops.is_empty()
-            });
-            self.net.neighbours.flush(number, true);
-        }
+    /// Tells who wants to know that an interface is no more.
+    pub(in crate::net) fn link_gone(&mut self, number: usize) {
+        let message = self.link_message(c::RTM_DELLINK, number, (0, 0, 0));
+        self.netlink_announce(group::LINK, &message);
     }
 
     /// Tells who wants to know that an interface has changed.

@@ -15,6 +15,9 @@ pub const ERROR: u16 = 2;
 /// `NLMSG_DONE`.
 pub const DONE: u16 = 3;
 
+/// `NLA_TYPE_MASK`: without the flags that some programs set for nested attributes.
+const TYPE_MASK: u16 = 0x3fff;
+
 /// A request's header and what follows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
@@ -79,7 +82,7 @@ pub fn attribute(mut rest: &[u8], kind: u16) -> Option<&[u8]> {
         if len < 4 || len > rest.len() {
             return None;
         }
-        if u16::from_ne_bytes([rest[2], rest[3]]) == kind {
+        if u16::from_ne_bytes([rest[2], rest[3]]) & TYPE_MASK == kind {
             return Some(&rest[4..len]);
         }
         rest = &rest[len.next_multiple_of(4).min(rest.len())..];

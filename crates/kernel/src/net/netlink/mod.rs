@@ -6,9 +6,12 @@ mod addresses;
 mod links;
 mod message;
 mod neighbours;
+mod netconf;
 mod route;
 mod routes;
+mod routes6;
 
+use super::filter::Metadata;
 use super::message::{Attempt, Incoming, Outgoing, RawAddress, Received};
 use super::socket::SocketKind;
 use crate::call::Call;
@@ -27,6 +30,8 @@ pub mod group {
     pub const LINK: u32 = 1;
     pub const IPV4_ADDRESS: u32 = 5;
     pub const IPV4_ROUTE: u32 = 7;
+    pub const IPV6_ADDRESS: u32 = 9;
+    pub const IPV6_ROUTE: u32 = 11;
 }
 /// `NETLINK_ADD_MEMBERSHIP` and `NETLINK_DROP_MEMBERSHIP`.
 const ADD_MEMBERSHIP: i32 = 1;
@@ -69,9 +74,14 @@ pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, E
     if type_ != c::SOCK_RAW && type_ != c::SOCK_DGRAM {
         return Err(Errno::ESOCKTNOSUPPORT);
     }
-    if protocol != c::NETLINK_ROUTE {
-        host.warn(format!("netlink sockets of protocol {protocol} are not supported"));
-        return Err(Errno::EPROTONOSUPPORT);
+    match protocol {
+        c::NETLINK_ROUTE | c::NETLINK_GENERIC => {}
+        // As a kernel without auditing.
+        c::NETLINK_AUDIT => return Err(Errno::EPROTONOSUPPORT),
+        _ => {
+            host.warn(format!("netlink sockets of protocol {protocol} are not supported"));
+            return Err(Errno::EPROTONOSUPPORT);
+        }
     }
     Ok(host.add_socket(c::AF_NETLINK, type_, protocol, SocketKind::Netlink(Box::default())))
 }
@@ -146,9 +156,11 @@ pub fn send(
     let port = call.host.netlink(key).port;
     let who = &call.host.process(call.process).credentials;
     let may_change = who.has(CAP_NET_ADMIN);
-    let answers = call.host.netlink_answer(&requests, port, may_change);
-    call.host.netlink(key).queue.extend(answers);
-    call.host.notify_socket(key, READABLE);
+    let generic = call.host.socket(key).protocol == c::NETLINK_GENERIC;
+    let answers = call.host.netlink_answer(&requests, port, may_change, generic);
+    for answer in answers {
+        call.host.netlink_enqueue(key, &answer);
+    }
     call.host.flush_network();
     Ok(Attempt::Done(message.len))
 }
@@ -227,17 +239,19 @@ impl Host {
     /// Tells the members of a group.
     pub(super) fn netlink_announce(&mut self, group: u32, message: &[u8]) {
         let bit = 1 << (group - 1);
-        let mut told = Vec::new();
-        for (key, socket) in &mut self.net.sockets {
-            if let SocketKind::Netlink(netlink) = &mut socket.kind
-                && netlink.groups & bit != 0
-                && netlink.queue.len() < QUEUE_LIMIT
-            {
-                netlink.queue.push_back(message.to_vec());
-                told.push(SocketKey(key));
-            }
-        }
-        told.into_iter().for_each(|key| self.notify_socket(key, READABLE));
+        let member = |kind: &SocketKind| match kind {
+            SocketKind::Netlink(netlink) => netlink.groups & bit != 0 && netlink.queue.len() < QUEUE_LIMIT,
+            _ => false,
+        };
+        let sockets = self.net.sockets.iter().filter(|(_, socket)| member(&socket.kind));
+        let members: Vec<SocketKey> = sockets.map(|(key, _)| SocketKey(key)).collect();
+        members.into_iter().for_each(|key| self.netlink_enqueue(key, message));
+    }
+    /// Gives a socket a datagram, as far as its filter lets it through.
+    fn netlink_enqueue(&mut self, key: SocketKey, message: &[u8]) {
+        let Some(kept) = self.filtered(key, message, Metadata::default()) else { return };
+        self.netlink(key).queue.push_back(message[..kept].to_vec());
+        self.notify_socket(key, READABLE);
     }
     fn netlink(&mut self, key: SocketKey) -> &mut NetlinkSocket {
         match &mut self.net.sockets[key.0].kind {

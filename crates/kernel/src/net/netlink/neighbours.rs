@@ -1,13 +1,14 @@
 //! The neighbour cache in rtnetlink: `RTM_NEWNEIGH`, `RTM_GETNEIGH`.
 
 use super::message::{MULTI, Message, Request};
-use super::route::parse_ip;
+use super::route::{ip_bytes, parse_ip};
 use crate::host::Host;
 use crate::net::interface_index;
 use belljar_linux_abi::{Errno, c};
-use belljar_net::neighbour::NeighbourState;
+use belljar_net::neighbour::{Neighbour, NeighbourState};
+use belljar_net::routes::Ip;
 use belljar_wire::ethernet::Address;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 /// The length of `struct ndmsg`.
 const NDMSG: usize = 12;
@@ -29,24 +30,31 @@ pub(in crate::net) fn nud(state: NeighbourState) -> u16 {
     }
 }
 
+/// A message about a neighbour.
+fn shown<A: Ip>(neighbour: Neighbour<A>, sequence: u32, port: u32) -> Vec<u8> {
+    let ip: IpAddr = neighbour.ip.into();
+    let family = if ip.is_ipv4() { c::AF_INET } else { c::AF_INET6 };
+    let message = Message::new(c::RTM_NEWNEIGH, MULTI, sequence, port)
+        .put(&[family as u8, 0, 0, 0])
+        .put(&interface_index(neighbour.interface).to_ne_bytes())
+        .put(&nud(neighbour.state).to_ne_bytes())
+        .put(&[0, c::RTN_UNICAST])
+        .attribute(NDA_DST, &ip_bytes(ip));
+    match neighbour.address {
+        Some(address) => message.attribute(NDA_LLADDR, &address.0).finish(),
+        None => message.finish(),
+    }
+}
+
 impl Host {
     pub(super) fn neighbours(&self, family: i32, sequence: u32, port: u32) -> Vec<Vec<u8>> {
-        if family == c::AF_INET6 {
-            return Vec::new();
+        let v4 = self.net.neighbours.iter().map(|each| shown(each, sequence, port));
+        let v6 = self.net.v6.neighbours.iter().map(|each| shown(each, sequence, port));
+        match family {
+            c::AF_INET => v4.collect(),
+            c::AF_INET6 => v6.collect(),
+            _ => v4.chain(v6).collect(),
         }
-        let message = |neighbour: belljar_net::neighbour::Neighbour| {
-            let message = Message::new(c::RTM_NEWNEIGH, MULTI, sequence, port)
-                .put(&[c::AF_INET as u8, 0, 0, 0])
-                .put(&interface_index(neighbour.interface).to_ne_bytes())
-                .put(&nud(neighbour.state).to_ne_bytes())
-                .put(&[0, c::RTN_UNICAST])
-                .attribute(NDA_DST, &neighbour.ip.octets());
-            match neighbour.address {
-                Some(address) => message.attribute(NDA_LLADDR, &address.0).finish(),
-                None => message.finish(),
-            }
-        };
-        self.net.neighbours.iter().map(message).collect()
     }
 
     /// `ip neigh add`.
@@ -58,27 +66,33 @@ impl Host {
             return Err(Errno::EINVAL);
         };
         let permanent = u16::from_ne_bytes([*low, *high]) & PERMANENT != 0;
-        let exists = self.net.neighbours.iter().any(|n| (n.interface, n.ip) == (interface, ip));
+        let exists = match ip {
+            IpAddr::V4(ip) => self.net.neighbours.iter().any(|n| (n.interface, n.ip) == (interface, ip)),
+            IpAddr::V6(ip) => self.net.v6.neighbours.iter().any(|n| (n.interface, n.ip) == (interface, ip)),
+        };
         if exists && i32::from(request.flags) & c::NLM_F_EXCL != 0 {
             return Err(Errno::EEXIST);
         }
-        self.net.neighbours.set(interface, ip, address, permanent);
+        match ip {
+            IpAddr::V4(ip) => self.net.neighbours.set(interface, ip, address, permanent),
+            IpAddr::V6(ip) => self.net.v6.neighbours.set(interface, ip, address, permanent),
+        }
         Ok(())
     }
 
     /// `ip neigh del`.
     pub(super) fn remove_neighbour(&mut self, request: &Request<'_>) -> Result<(), Errno> {
         let (interface, ip) = self.neighbour_named(request)?;
-        self.net.neighbours.remove(interface, ip).then_some(()).ok_or(Errno::ENOENT)
+        let removed = match ip {
+            IpAddr::V4(ip) => self.net.neighbours.remove(interface, ip),
+            IpAddr::V6(ip) => self.net.v6.neighbours.remove(interface, ip),
+        };
+        removed.then_some(()).ok_or(Errno::ENOENT)
     }
 
-    fn neighbour_named(&self, request: &Request<'_>) -> Result<(usize, Ipv4Addr), Errno> {
+    fn neighbour_named(&self, request: &Request<'_>) -> Result<(usize, IpAddr), Errno> {
         let interface = self.net.interface_by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
         let ip = parse_ip(request.attribute(NDMSG, NDA_DST).ok_or(Errno::EINVAL)?)?;
-        match ip {
-            IpAddr::V4(ip) if self.net.interfaces[interface].is_link() => Ok((interface, ip)),
-            IpAddr::V4(_) => Err(Errno::EINVAL),
-            IpAddr::V6(_) => Err(Errno::EAFNOSUPPORT),
-        }
+        if self.net.interfaces[interface].is_link() { Ok((interface, ip)) } else { Err(Errno::EINVAL) }
     }
 }

@@ -5,15 +5,30 @@ use crate::host::Host;
 use belljar_linux_abi::{Errno, c};
 use std::net::IpAddr;
 
+/// `RTM_GETNETCONF`, `RTM_NEWNEXTHOP`, `RTM_GETNEXTHOP`.
+const GETNETCONF: u16 = 82;
+const NEWNEXTHOP: u16 = 104;
+const GETNEXTHOP: u16 = 106;
+
 impl Host {
     /// The datagrams that answer `requests` from the socket with port id `port`, whose owner may change
     /// things or may not.
-    pub(super) fn netlink_answer(&mut self, requests: &[u8], port: u32, may_change: bool) -> Vec<Vec<u8>> {
+    pub(super) fn netlink_answer(
+        &mut self,
+        requests: &[u8],
+        port: u32,
+        may_change: bool,
+        generic: bool,
+    ) -> Vec<Vec<u8>> {
         let mut answers = Vec::new();
         let mut rest = requests;
         while let Some((request, tail)) = Request::split(rest) {
             rest = tail;
-            let result = self.netlink_request(&request, port, may_change);
+            let result = match generic {
+                // Of the families of generic netlink there is none.
+                true => Err(Errno::ENOENT),
+                false => self.netlink_request(&request, port, may_change),
+            };
             match result {
                 Ok(messages) if request.is_dump() => {
                     let done = Message::new(DONE, MULTI, request.sequence, port).put(&[0; 4]).finish();
@@ -59,6 +74,9 @@ impl Host {
             c::RTM_DELROUTE => self.remove_route(request).map(|()| Vec::new()),
             c::RTM_NEWNEIGH => self.add_neighbour(request).map(|()| Vec::new()),
             c::RTM_DELNEIGH => self.remove_neighbour(request).map(|()| Vec::new()),
+            GETNETCONF => Ok(self.netconf(family, request.sequence, flags, port)),
+            // As a kernel that does not know them: programs use plain next hops instead.
+            GETNEXTHOP | NEWNEXTHOP => Err(Errno::EOPNOTSUPP),
             // No rules, queueing disciplines or the like to show.
             c::RTM_GETRULE | c::RTM_GETQDISC | c::RTM_GETNEIGHTBL => Ok(Vec::new()),
             kind => {

@@ -11,22 +11,30 @@ use belljar_net::routes::{NextHop, Route, RouteKind};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// The length of `struct rtmsg`.
-const RTMSG: usize = 12;
+pub(super) const RTMSG: usize = 12;
+/// The route is not in the table: it is one packet's way.
+const RTM_F_CLONED: u32 = 0x200;
+/// The length of `struct rta_cacheinfo`.
+const CACHEINFO_LEN: usize = 32;
 /// The length of `struct rtnexthop`.
-const RTNEXTHOP: usize = 8;
+pub(super) const RTNEXTHOP: usize = 8;
 
 impl Host {
     /// The main table.
     pub(super) fn routes(&self, family: i32, sequence: u32, port: u32) -> Vec<Vec<u8>> {
-        if family == c::AF_INET6 {
-            return Vec::new();
-        }
         let to = (sequence, MULTI, port);
-        self.net
+        let mut v6 = if family == c::AF_INET { Vec::new() } else { self.routes6(to) };
+        if family == c::AF_INET6 {
+            return v6;
+        }
+        let v4 = self
+            .net
             .routes
             .iter()
-            .map(|(prefix, metric, route)| route_message(prefix, metric, route, c::RTM_NEWROUTE, to))
-            .collect()
+            .map(|(prefix, metric, route)| route_message(prefix, metric, route, c::RTM_NEWROUTE, to));
+        let mut all: Vec<Vec<u8>> = v4.collect();
+        all.append(&mut v6);
+        all
     }
 
     /// `ip route get`.
@@ -46,15 +54,17 @@ impl Host {
         let table = if found.interface == LO { c::RT_TABLE_LOCAL } else { c::RT_TABLE_MAIN };
         let mut message = Message::new(c::RTM_NEWROUTE, 0, request.sequence, port)
             .put(&[family as u8, bits, 0, 0, table, c::RTPROT_UNSPEC, c::RT_SCOPE_UNIVERSE, kind])
-            .put(&[0; 4])
+            .put(&RTM_F_CLONED.to_ne_bytes())
             .attribute(c::RTA_TABLE, &u32::from(table).to_ne_bytes())
             .attribute(c::RTA_DST, destination);
         if let Some(gateway) = found.gateway {
-            message = message.attribute(c::RTA_GATEWAY, &gateway.octets());
+            message = message.attribute(c::RTA_GATEWAY, &ip_bytes(gateway));
         }
         Ok(message
             .attribute(c::RTA_OIF, &interface_index(found.interface).to_ne_bytes())
             .attribute(c::RTA_PREFSRC, &ip_bytes(found.source))
+            // Nothing is known of its use.
+            .attribute(c::RTA_CACHEINFO, &[0; CACHEINFO_LEN])
             .finish())
     }
 }
@@ -62,6 +72,9 @@ impl Host {
 impl Host {
     /// `ip route add`, `replace` and `change`.
     pub(super) fn add_route(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+        if i32::from(request.body.first().copied().unwrap_or(0)) == c::AF_INET6 {
+            return self.add_route6(request);
+        }
         let wanted = RouteRequest::read(request)?;
         let hops = self.next_hops(request)?;
         let kind = match (wanted.kind, hops.is_empty()) {
@@ -97,6 +110,9 @@ impl Host {
 
     /// `ip route del`: the first route that is like what is given.
     pub(super) fn remove_route(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+        if i32::from(request.body.first().copied().unwrap_or(0)) == c::AF_INET6 {
+            return self.remove_route6(request);
+        }
         let wanted = RouteRequest::read(request)?;
         let gateway = request.attribute(RTMSG, c::RTA_GATEWAY).map(parse_ip).transpose()?;
         let device = request.number(RTMSG, c::RTA_OIF)?;
@@ -114,6 +130,13 @@ impl Host {
         self.net.routes.remove(prefix, metric);
         self.netlink_announce(group::IPV4_ROUTE, &message);
         Ok(())
+    }
+
+    /// Tells who wants to know of a route that it is there, or no more.
+    pub(in crate::net) fn announce_route(&mut self, prefix: Prefix, metric: u32, route: &Route, new: bool) {
+        let kind = if new { c::RTM_NEWROUTE } else { c::RTM_DELROUTE };
+        let message = route_message(prefix, metric, route, kind, (0, 0, 0));
+        self.netlink_announce(group::IPV4_ROUTE, &message);
     }
 
     fn next_hops(&self, request: &Request<'_>) -> Result<Vec<NextHop>, Errno> {
@@ -146,21 +169,7 @@ impl Host {
             Some(IpAddr::V4(ip)) => Some(ip),
             Some(IpAddr::V6(_)) => return Err(Errno::EAFNOSUPPORT),
         };
-        let interface = match (gateway, device) {
-            (None, None) => return Err(Errno::ENODEV),
-            (None, Some(device)) => device,
-            (Some(gateway), device) => {
-                let usable = |hop: &NextHop| device.is_none_or(|device| device == hop.interface);
-                match self.net.routes.lookup(gateway, || 0, usable) {
-                    Some((_, Some(hop))) if hop.gateway.is_none() => hop.interface,
-                    _ => return Err(Errno::ENETUNREACH),
-                }
-            }
-        };
-        if !self.net.interfaces[interface].up {
-            return Err(Errno::ENETDOWN);
-        }
-        Ok(NextHop { interface, gateway })
+        self.net.hop(gateway, device)
     }
 }
 

@@ -1,13 +1,13 @@
-//! ICMP sockets: ping sockets (`SOCK_DGRAM`), which send echo requests and receive the replies to
-//! them, and raw ones (`SOCK_RAW`), which receive all of ICMP, raw(7).
+//! Ping sockets (`SOCK_DGRAM` of ICMP), which send echo requests and receive the replies to them, icmp(7).
 
+use super::filter::Metadata;
 use super::ip::Inbound;
 use super::ip::icmp::{self, HEADER_LEN, kind};
 use super::ip::{IpHeader, IpOptions, Outbound};
 use super::message::{Attempt, ControlMessage, Incoming, Outgoing, RawAddress, Received};
 use super::socket::{Socket, SocketKind};
 use super::udp::{QueuedError, charge, received_error, timestamp_message};
-use super::{address, bind::parse_bind};
+use super::{address, bind::bind_to_link, bind::parse_bind, interface_index};
 use crate::call::Call;
 use crate::files::readiness::{EPOLLERR, EPOLLHUP, READABLE, WRITABLE};
 use crate::host::Host;
@@ -19,17 +19,15 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use zerocopy::IntoBytes;
 
-/// What an ICMP socket keeps.
+/// What a ping socket keeps.
 #[derive(Debug, Default)]
 pub struct PingSocket {
-    /// Its local address and, for a ping socket, its identifier as port.
+    /// Its local address and its identifier as port.
     pub local: Option<SocketAddr>,
     /// Its peer, if it is connected.
     pub peer: Option<IpAddr>,
     /// Options of the IP levels.
     pub ip: IpOptions,
-    /// `ICMP_FILTER` of a raw socket: a bit for each type that is not wanted.
-    pub filter: u32,
     /// Errors that `MSG_ERRQUEUE` gives.
     errors: VecDeque<QueuedError>,
     queue: VecDeque<Message>,
@@ -44,17 +42,19 @@ struct Message {
     source: IpAddr,
     ttl: u8,
     arrived: SimTime,
+    interface: usize,
 }
 
-/// A new ICMP socket.
-pub fn create(host: &mut Host, domain: i32, type_: i32) -> Result<SocketKey, Errno> {
+/// A new ping socket.
+pub fn create(host: &mut Host, domain: i32) -> Result<SocketKey, Errno> {
     let protocol = if domain == c::AF_INET { c::IPPROTO_ICMP } else { c::IPPROTO_ICMPV6 };
-    Ok(host.add_socket(domain, type_, protocol, SocketKind::Ping(Box::default())))
+    Ok(host.add_socket(domain, c::SOCK_DGRAM, protocol, SocketKind::Ping(Box::default())))
 }
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
     let domain = call.host.socket(key).domain;
     let (ip, port) = parse_bind(&call.host.net, key, raw)?;
+    bind_to_link(call.host, key, ip, raw);
     call.host.ping(key).local = Some(SocketAddr::new(ip.unwrap_or(address::unspecified(domain)), port));
     Ok(())
 }
@@ -65,7 +65,10 @@ pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) ->
         return Ok(Attempt::Done(()));
     }
     let peer = call.host.inet_destination(key, raw)?;
-    let device = call.host.socket(key).options.bound_device;
+    let device = call.host.socket_device(key, peer.ip(), address::scope(raw))?;
+    if matches!(peer.ip(), IpAddr::V6(ip) if ip.is_unicast_link_local()) {
+        call.host.socket(key).options.bound_device = device;
+    }
     let route = call.host.net.route(peer.ip(), None, device)?;
     call.host.ping(key).peer = Some(route.destination);
     Ok(Attempt::Done(()))
@@ -93,8 +96,12 @@ pub fn send(
     if call.host.ping(key).write_closed {
         return Err(Errno::EPIPE);
     }
+    if message.len > 0xffff {
+        return Err(Errno::EMSGSIZE);
+    }
     let data = call.gather(&message.buffers, 0, message.len)?;
-    call.host.ping_output(key, destination, data)?;
+    let scope = message.name.as_ref().and_then(|raw| address::scope(raw));
+    call.host.ping_output(key, destination, scope, data)?;
     call.host.flush_network();
     Ok(Attempt::Done(message.len))
 }
@@ -126,7 +133,8 @@ pub fn receive(
     let taken = message.bytes.len().min(room.len);
     received.value = if room.flags & c::MSG_TRUNC != 0 { message.bytes.len() } else { taken };
     received.flags = if taken < message.bytes.len() { c::MSG_TRUNC } else { 0 };
-    received.name = address::emit(domain, SocketAddr::new(message.source, 0));
+    let device = Some(interface_index(message.interface));
+    received.name = address::emit_on(domain, SocketAddr::new(message.source, 0), device);
     received.control.extend(timestamp_message(stamp, message.arrived, epoch));
     if ping.ip.receive_ttl {
         let (level, type_) = match domain {
@@ -196,40 +204,38 @@ impl Host {
     }
 
     /// Sends the ICMP message `data`.
-    fn ping_output(&mut self, key: SocketKey, to: IpAddr, mut data: Vec<u8>) -> Result<(), Errno> {
-        let socket = self.socket(key);
-        let (domain, raw) = (socket.domain, socket.type_ == c::SOCK_RAW);
-        if data.len() < HEADER_LEN {
+    fn ping_output(
+        &mut self,
+        key: SocketKey,
+        to: IpAddr,
+        scope: Option<u32>,
+        mut data: Vec<u8>,
+    ) -> Result<(), Errno> {
+        let domain = self.socket(key).domain;
+        let echo = if domain == c::AF_INET { kind::ECHO } else { kind::V6_ECHO };
+        if data.len() < HEADER_LEN || data[..2] != [echo, 0] {
             return Err(Errno::EINVAL);
         }
-        if !raw {
-            let echo = if domain == c::AF_INET { kind::ECHO } else { kind::V6_ECHO };
-            if data[..2] != [echo, 0] {
-                return Err(Errno::EINVAL);
-            }
-            let id = self.ping_id(key)?;
-            data[4..6].copy_from_slice(&id.to_be_bytes());
-        }
+        let id = self.ping_id(key)?;
+        data[4..6].copy_from_slice(&id.to_be_bytes());
         let ping = self.ping(key);
         let source = ping.local.map(|local| local.ip()).filter(|ip| !ip.is_unspecified());
         let (ttl, hop_limit, tos) = (ping.ip.ttl, ping.ip.hop_limit, ping.ip.tos);
-        let device = self.socket(key).options.bound_device;
+        let device = self.socket_device(key, to, scope)?;
         let route = self.net.route(to, source, device)?;
-        // The checksum of a raw IPv4 socket is the program's own.
-        if !raw || domain == c::AF_INET6 {
-            icmp::fill_checksum(route.source, route.destination, &mut data);
-        }
+        icmp::fill_checksum(route.source, route.destination, &mut data);
         let protocol = self.socket(key).protocol as u8;
-        let ttl = if route.destination.is_ipv4() { ttl } else { hop_limit };
+        let usual = self.net.hop_limit(route.interface);
+        let ttl = if route.destination.is_ipv4() { ttl } else { Some(hop_limit.unwrap_or(usual)) };
         let header = IpHeader {
             tos,
-            ttl: ttl.unwrap_or(64),
+            ttl: ttl.unwrap_or(self.net.sysctls.default_ttl as u8),
             ..IpHeader::new(route.source, route.destination, protocol)
         };
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         packet.extend_from_slice(&data);
-        self.ip_output(Outbound { route, header, packet, cookie: 0, loop_back: false })
+        self.ip_output(Outbound { route, header, packet, cookie: 0, intact: false, loop_back: false })
     }
 
     /// The identifier of a ping socket's requests, chosen by the kernel at first use.
@@ -268,7 +274,7 @@ impl Host {
             let SocketKind::Ping(ping) = &socket.kind else { return false };
             let here = ping.local.is_none_or(|own| own.ip().is_unspecified() || own.ip() == local);
             let there = ping.peer.is_none_or(|peer| peer == remote);
-            let asked = socket.type_ == c::SOCK_RAW || ping.local.is_some_and(|own| own.port() == id);
+            let asked = ping.local.is_some_and(|own| own.port() == id);
             here && there && asked
         };
         let sockets = self.net.sockets.iter().filter(|(_, socket)| concerned(socket));
@@ -301,43 +307,41 @@ impl Host {
         self.notify_socket(key, EPOLLERR);
     }
 
-    /// Gives an ICMP message to the sockets that want it.
+    /// Gives the reply to an echo request to the socket that has asked.
     pub(crate) fn ping_input(&mut self, inbound: &Inbound) {
         let message = inbound.payload();
         let v4 = inbound.header.dst.is_ipv4();
         let reply = if v4 { kind::ECHO_REPLY } else { kind::V6_ECHO_REPLY };
         let id = u16::from_be_bytes([message[4], message[5]]);
-        let wanted = |ping: &PingSocket, raw: bool| {
+        if message[0] != reply {
+            return;
+        }
+        let wanted = |ping: &PingSocket| {
             let from_peer = ping.peer.is_none_or(|peer| peer == inbound.header.src);
-            let type_wanted = match raw {
-                true => message[0] >= 32 || ping.filter & (1 << message[0]) == 0,
-                false => message[0] == reply && ping.local.is_some_and(|local| local.port() == id),
-            };
-            from_peer && type_wanted
+            from_peer && ping.local.is_some_and(|local| local.port() == id)
         };
-        let keys: Vec<(SocketKey, bool)> = self
+        let keys: SmallVec<[SocketKey; 2]> = self
             .net
             .sockets
             .iter()
-            .filter_map(|(key, socket)| match &socket.kind {
-                SocketKind::Ping(ping) if (socket.domain == c::AF_INET) == v4 => {
-                    let raw = socket.type_ == c::SOCK_RAW;
-                    wanted(ping, raw).then_some((SocketKey(key), raw))
-                }
-                _ => None,
+            .filter(|(_, socket)| match &socket.kind {
+                SocketKind::Ping(ping) => (socket.domain == c::AF_INET) == v4 && wanted(ping),
+                _ => false,
             })
+            .map(|(key, _)| SocketKey(key))
             .collect();
-        for (key, raw) in keys {
-            // A raw IPv4 socket sees the IP header too.
-            let bytes =
-                if raw && v4 { inbound.packet[..inbound.payload.end].to_vec() } else { message.to_vec() };
+        for key in keys {
+            let mut bytes = message.to_vec();
+            let Some(kept) = self.filtered(key, &bytes, Metadata::default()) else { continue };
+            bytes.truncate(kept);
             let arrived = self.clock.now();
             let room = self.socket(key).options.receive_buffer;
             let ping = self.ping(key);
             if ping.queued_charge <= room {
                 ping.queued_charge += charge(bytes.len());
                 let (source, ttl) = (inbound.header.src, inbound.header.ttl);
-                ping.queue.push_back(Message { bytes, source, ttl, arrived });
+                let interface = inbound.interface;
+                ping.queue.push_back(Message { bytes, source, ttl, arrived, interface });
                 self.notify_socket(key, READABLE);
             }
         }

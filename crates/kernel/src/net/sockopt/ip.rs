@@ -1,6 +1,6 @@
 //! Levels `IPPROTO_IP` and `IPPROTO_IPV6`, ip(7) and ipv6(7), and those of UDP and ICMP sockets.
 
-use super::{Value, flag, int, to_int};
+use super::{Value, flag, int, multicast, to_int};
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::interface::ETH0_MTU;
@@ -8,26 +8,46 @@ use crate::net::ip::IpOptions;
 use crate::net::socket::SocketKind;
 use crate::net::tcp::Role;
 use belljar_linux_abi::{Errno, c};
-use std::net::Ipv4Addr;
+use std::net::Ipv6Addr;
 
 /// `UDP_NO_CHECK6_TX`, `UDP_NO_CHECK6_RX`, `UDP_SEGMENT`, `UDP_GRO`.
 const UDP_NO_CHECK6_TX: i32 = 101;
 const UDP_NO_CHECK6_RX: i32 = 102;
-/// `ICMP_FILTER`.
-const ICMP_FILTER: i32 = 1;
 
 pub fn set(host: &mut Host, key: SocketKey, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
     if level == c::IPPROTO_IP
-        && matches!(name, c::IP_ADD_MEMBERSHIP | c::IP_DROP_MEMBERSHIP | c::IP_MULTICAST_IF)
+        && let Some(result) = multicast::set(host, key, name, value)
     {
-        return set_membership(host, key, name, value);
+        return result;
+    }
+    if level == c::IPPROTO_IPV6 && matches!(name, c::IPV6_ADD_MEMBERSHIP | c::IPV6_DROP_MEMBERSHIP) {
+        return set_membership6(host, key, name, value);
+    }
+    if level == c::IPPROTO_IPV6 && name == c::IPV6_MULTICAST_IF {
+        let index = u32::try_from(to_int(value)?).map_err(|_| Errno::ENODEV)?;
+        let index = (index != 0).then_some(index);
+        if index.is_some_and(|index| host.net.interface_by_index(index).is_none()) {
+            return Err(Errno::ENODEV);
+        }
+        host.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?.multicast_if6 = index;
+        return Ok(());
     }
     // Options of this level may be given as a single byte.
     let number = match value {
+        [] if level == c::IPPROTO_IP
+            && !matches!(name, c::IP_TTL | c::IP_MULTICAST_TTL | c::IP_MULTICAST_LOOP) =>
+        {
+            0
+        }
         [byte, rest @ ..] if level == c::IPPROTO_IP && rest.len() < 3 => i32::from(*byte),
         _ => to_int(value)?,
     };
     let bound = is_bound(host, key);
+    if level == c::IPPROTO_IP && name == c::IP_HDRINCL {
+        let SocketKind::Raw(raw) = &mut host.socket(key).kind else { return Err(Errno::ENOPROTOOPT) };
+        raw.header_included = number != 0;
+        return Ok(());
+    }
     let options = host.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?;
     if level == c::IPPROTO_IP {
         set_v4(options, name, number)?;
@@ -74,11 +94,11 @@ fn set_v4(options: &mut IpOptions, name: i32, number: i32) -> Result<(), Errno> 
         c::IP_BIND_ADDRESS_NO_PORT => options.bind_address_no_port = on,
         c::IP_MULTICAST_TTL => options.multicast_ttl = hops(number, 0)?.unwrap_or(1),
         c::IP_MULTICAST_LOOP => options.multicast_loop = on,
+        c::IP_MULTICAST_ALL => options.multicast_all = on,
         c::IP_OPTIONS
         | c::IP_RECVOPTS
         | c::IP_RETOPTS
         | c::IP_ROUTER_ALERT
-        | c::IP_MULTICAST_ALL
         | c::IP_UNICAST_IF
         | c::IP_RECVORIGDSTADDR
         | c::IP_MINTTL
@@ -104,10 +124,10 @@ fn set_v6(options: &mut IpOptions, name: i32, number: i32, bound: bool) -> Resul
         c::IPV6_RECVERR => options.receive_errors = on,
         c::IPV6_MTU_DISCOVER => options.mtu_discover = number,
         c::IPV6_FREEBIND | c::IPV6_TRANSPARENT => options.free_bind = on,
-        c::IPV6_MULTICAST_HOPS
-        | c::IPV6_MULTICAST_LOOP
-        | c::IPV6_MULTICAST_IF
-        | c::IPV6_MTU
+        c::IPV6_MULTICAST_HOPS => options.multicast_hops = hops(number, 0)?.unwrap_or(1),
+        c::IPV6_MULTICAST_LOOP if !(0..=1).contains(&number) => return Err(Errno::EINVAL),
+        c::IPV6_MULTICAST_LOOP => options.multicast_loop6 = on,
+        c::IPV6_MTU
         | c::IPV6_DONTFRAG
         | c::IPV6_AUTOFLOWLABEL
         | c::IPV6_RECVFRAGSIZE
@@ -124,31 +144,32 @@ fn keep(options: &mut IpOptions, level: i32, name: i32, number: i32) {
     options.kept.push((level, name, number));
 }
 
-/// `IP_ADD_MEMBERSHIP` and `IP_DROP_MEMBERSHIP` with a `struct ip_mreq` or `ip_mreqn`; the interface
-/// is always `eth0`.
-fn set_membership(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
-    if name == c::IP_MULTICAST_IF {
-        return if value.len() < 4 { Err(Errno::EINVAL) } else { Ok(()) };
-    }
-    let (octets, _) = value.split_first_chunk::<4>().ok_or(Errno::EINVAL)?;
-    let group = Ipv4Addr::from(*octets);
-    if value.len() < 8 || !group.is_multicast() {
+/// `IPV6_ADD_MEMBERSHIP` and `IPV6_DROP_MEMBERSHIP` with a `struct ipv6_mreq`.
+fn set_membership6(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
+    let (octets, rest) = value.split_first_chunk::<16>().ok_or(Errno::EINVAL)?;
+    let index = rest.first_chunk::<4>().map(|index| u32::from_ne_bytes(*index)).ok_or(Errno::EINVAL)?;
+    let group = Ipv6Addr::from(*octets);
+    if !group.is_multicast() {
         return Err(Errno::EINVAL);
     }
-    host.warn("multicast groups reach the sockets of one host, and other hosts only as the network allows");
-    let groups = &mut host.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?.groups;
-    let member = groups.iter().position(|other| *other == group);
+    let interface = match index {
+        0 => host.net.group_interface(),
+        index => host.net.interface_by_index(index),
+    };
+    let interface = interface.ok_or(Errno::ENODEV)?;
+    let groups = &mut host.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?.groups6;
+    let member = groups.iter().position(|other| *other == (interface, group));
     match (name, member) {
-        (c::IP_ADD_MEMBERSHIP, Some(_)) => Err(Errno::EADDRINUSE),
-        (c::IP_ADD_MEMBERSHIP, None) => {
-            groups.push(group);
-            host.net.join_group(group);
+        (c::IPV6_ADD_MEMBERSHIP, Some(_)) => Err(Errno::EADDRINUSE),
+        (c::IPV6_ADD_MEMBERSHIP, None) => {
+            groups.push((interface, group));
+            host.join_group6(interface, group);
             Ok(())
         }
         (_, None) => Err(Errno::EADDRNOTAVAIL),
         (_, Some(at)) => {
             groups.remove(at);
-            host.net.leave_group(group);
+            host.leave_group6(interface, group);
             Ok(())
         }
     }
@@ -165,7 +186,7 @@ pub fn get(host: &mut Host, key: SocketKey, level: i32, name: i32) -> Result<Val
     if level == c::IPPROTO_IP {
         return Ok(match name {
             c::IP_TOS => int(i32::from(options.tos)),
-            c::IP_TTL => hops(options.ttl),
+            c::IP_TTL => int(options.ttl.map_or(host.net.sysctls.default_ttl as i32, i32::from)),
             c::IP_MTU_DISCOVER => int(options.mtu_discover),
             c::IP_MTU => int(mtu as i32),
             c::IP_PKTINFO => flag(options.receive_pktinfo),
@@ -177,7 +198,12 @@ pub fn get(host: &mut Host, key: SocketKey, level: i32, name: i32) -> Result<Val
             c::IP_MULTICAST_TTL => int(i32::from(options.multicast_ttl)),
             c::IP_MULTICAST_LOOP => flag(options.multicast_loop),
             c::IP_OPTIONS => Value::new(),
-            c::IP_MULTICAST_ALL => return kept(1),
+            c::IP_MULTICAST_ALL => flag(options.multicast_all),
+            c::IP_MULTICAST_IF => Value::from_slice(&options.multicast_interface.1.octets()),
+            c::IP_HDRINCL => match &host.socket(key).kind {
+                SocketKind::Raw(raw) => flag(raw.header_included),
+                _ => return Err(Errno::ENOPROTOOPT),
+            },
             c::IP_RECVOPTS
             | c::IP_RETOPTS
             | c::IP_UNICAST_IF
@@ -198,8 +224,11 @@ pub fn get(host: &mut Host, key: SocketKey, level: i32, name: i32) -> Result<Val
         c::IPV6_RECVERR => flag(options.receive_errors),
         c::IPV6_MTU_DISCOVER => int(options.mtu_discover),
         c::IPV6_MTU => int(mtu as i32),
-        c::IPV6_MULTICAST_HOPS | c::IPV6_MULTICAST_LOOP | c::IPV6_AUTOFLOWLABEL => return kept(1),
-        c::IPV6_MULTICAST_IF | c::IPV6_DONTFRAG | c::IPV6_RECVFRAGSIZE | c::IPV6_UNICAST_IF => {
+        c::IPV6_MULTICAST_HOPS => int(i32::from(options.multicast_hops)),
+        c::IPV6_MULTICAST_LOOP => flag(options.multicast_loop6),
+        c::IPV6_MULTICAST_IF => int(options.multicast_if6.unwrap_or(0) as i32),
+        c::IPV6_AUTOFLOWLABEL => return kept(1),
+        c::IPV6_DONTFRAG | c::IPV6_RECVFRAGSIZE | c::IPV6_UNICAST_IF => {
             return kept(0);
         }
         _ => return Err(Errno::ENOPROTOOPT),
@@ -213,6 +242,7 @@ impl Host {
         let peer = match &socket.kind {
             SocketKind::Udp(udp) => udp.peer.map(|peer| peer.ip()),
             SocketKind::Ping(ping) => ping.peer,
+            SocketKind::Raw(raw) => raw.peer,
             SocketKind::Tcp(tcp) => match &tcp.role {
                 Role::Connection(connection) => Some(connection.remote().ip()),
                 _ => None,
@@ -220,7 +250,7 @@ impl Host {
             _ => None,
         };
         let route = peer.and_then(|peer| self.net.route(peer, None, socket.options.bound_device).ok());
-        route.map_or(ETH0_MTU, |route| self.net.mtu(route.interface))
+        route.map_or(ETH0_MTU, |route| self.net.path_mtu(&route, self.clock.now()))
     }
 }
 
@@ -236,16 +266,4 @@ pub fn set_udp(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Resu
         // Segmentation offload (UDP_SEGMENT, UDP_GRO): programs go on without.
         _ => Err(Errno::ENOPROTOOPT),
     }
-}
-
-/// `ICMP_FILTER` of raw sockets; others are accepted.
-pub fn set_ping(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
-    let mask = to_int(value)? as u32;
-    if let SocketKind::Ping(ping) = &mut host.socket(key).kind
-        && name == ICMP_FILTER
-        && value.len() == 4
-    {
-        ping.filter = mask;
-    }
-    Ok(())
 }

@@ -1,10 +1,13 @@
 //! Socket options by level. A level answers `ENOPROTOOPT` for an option that it does not have.
 
 mod ip;
+mod multicast;
+mod raw;
 mod socket;
 mod tcp;
 
-use super::socket::SocketKind;
+use super::packet;
+use super::socket::{Socket, SocketKind};
 use crate::call::Call;
 use crate::ids::SocketKey;
 use belljar_linux_abi::{Errno, c};
@@ -14,13 +17,13 @@ use zerocopy::{Immutable, IntoBytes};
 /// `SOL_UDP`.
 const SOL_UDP: i32 = c::IPPROTO_UDP;
 /// The longest option value that is looked at.
-const VALUE_MAX: usize = 256;
+const VALUE_MAX: usize = 512;
 
 /// The value of an option.
 pub type Value = SmallVec<[u8; 16]>;
 
 /// An `int` as a value.
-fn int(value: i32) -> Value {
+pub(in crate::net) fn int(value: i32) -> Value {
     Value::from_slice(&value.to_ne_bytes())
 }
 
@@ -35,7 +38,7 @@ fn structure(value: &(impl IntoBytes + Immutable)) -> Value {
 }
 
 /// The `int` at the start of a value: `EINVAL` if it is shorter.
-fn to_int(value: &[u8]) -> Result<i32, Errno> {
+pub(in crate::net) fn to_int(value: &[u8]) -> Result<i32, Errno> {
     let bytes = value.get(..4).ok_or(Errno::EINVAL)?;
     Ok(i32::from_ne_bytes(bytes.try_into().expect("four bytes")))
 }
@@ -49,18 +52,20 @@ pub fn set_option(
     len: usize,
 ) -> Result<(), Errno> {
     let value = call.read_vec(addr, len.min(VALUE_MAX))?;
-    let kind = &call.host.socket(key).kind;
-    match (level, kind) {
+    let Socket { kind, domain, .. } = call.host.socket(key);
+    match (level, &*kind) {
+        (c::IPPROTO_IPV6, _) if *domain == c::AF_INET => Err(Errno::ENOPROTOOPT),
         (c::SOL_SOCKET, _) => socket::set(call, key, name, &value),
         (c::IPPROTO_TCP, SocketKind::Tcp(_)) => tcp::set(call.host, key, name, &value),
-        (c::IPPROTO_IP | c::IPPROTO_IPV6, SocketKind::Udp(_) | SocketKind::Tcp(_) | SocketKind::Ping(_)) => {
-            ip::set(call.host, key, level, name, &value)
-        }
+        (
+            c::IPPROTO_IP | c::IPPROTO_IPV6,
+            SocketKind::Udp(_) | SocketKind::Tcp(_) | SocketKind::Ping(_) | SocketKind::Raw(_),
+        ) => ip::set(call.host, key, level, name, &value),
         (SOL_UDP, SocketKind::Udp(_)) => ip::set_udp(call.host, key, name, &value),
-        (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Ping(ping)) => {
-            let _ = ping;
-            ip::set_ping(call.host, key, name, &value)
-        }
+        (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Raw(_)) => raw::set(call.host, key, level, name, &value),
+        // As `icmp_filter` of a ping socket, which has none.
+        (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Ping(_)) => Ok(()),
+        (c::SOL_PACKET, SocketKind::Packet(_)) => packet::set_option(call, key, name, &value),
         (c::SOL_NETLINK, SocketKind::Netlink(_)) => {
             crate::net::netlink::set_option(call.host, key, name, to_int(&value)? as u32);
             Ok(())
@@ -71,15 +76,27 @@ pub fn set_option(
 }
 
 /// `getsockopt(2)`.
-pub fn get_option(call: &mut Call<'_>, key: SocketKey, level: i32, name: i32) -> Result<Value, Errno> {
-    match (level, &call.host.socket(key).kind) {
+/// The value is stored at `at` by the caller; some options read an argument there.
+pub fn get_option(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    (level, name): (i32, i32),
+    at: u64,
+) -> Result<Value, Errno> {
+    let Socket { kind, domain, .. } = call.host.socket(key);
+    match (level, &*kind) {
         (c::SOL_SOCKET, _) => socket::get(call, key, name),
+        (c::IPPROTO_IPV6, _) if *domain == c::AF_INET => Err(Errno::EOPNOTSUPP),
         (c::IPPROTO_TCP, SocketKind::Tcp(_)) => tcp::get(call.host, key, name),
-        (c::IPPROTO_IP | c::IPPROTO_IPV6, SocketKind::Udp(_) | SocketKind::Tcp(_) | SocketKind::Ping(_)) => {
-            ip::get(call.host, key, level, name)
-        }
+        (
+            c::IPPROTO_IP | c::IPPROTO_IPV6,
+            SocketKind::Udp(_) | SocketKind::Tcp(_) | SocketKind::Ping(_) | SocketKind::Raw(_),
+        ) => ip::get(call.host, key, level, name),
+        (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Raw(_)) => raw::get(call.host, key, level, name),
+        (c::SOL_PACKET, SocketKind::Packet(_)) => packet::get_option(call, key, name, at),
         (SOL_UDP, SocketKind::Udp(udp)) if name == c::UDP_CORK => Ok(flag(udp.cork)),
-        (_, SocketKind::Unix(_)) => Err(Errno::EOPNOTSUPP),
+        (SOL_UDP, SocketKind::Udp(_)) => Err(Errno::ENOPROTOOPT),
+        (_, SocketKind::Unix(_) | SocketKind::Udp(_) | SocketKind::Tcp(_)) => Err(Errno::EOPNOTSUPP),
         _ => Err(Errno::ENOPROTOOPT),
     }
 }

@@ -3,12 +3,14 @@
 use super::{Value, flag, int, structure, to_int};
 use crate::call::Call;
 use crate::ids::SocketKey;
+use crate::net::filter::{Filter, Instruction, MAX_INSTRUCTIONS};
 use crate::net::socket::{MIN_RECEIVE_BUFFER, MIN_SEND_BUFFER, SocketKind, SocketOptions, Timestamping};
 use crate::net::tcp::{Role, errno};
 use crate::net::{interface_index, unix};
 use belljar_base::SimDuration;
 use belljar_linux_abi::socket::{Linger, TimePair, Ucred};
 use belljar_linux_abi::{Errno, c};
+use std::sync::Arc;
 use zerocopy::FromBytes;
 
 pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
@@ -23,10 +25,21 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
             *slot = timeout;
             return Ok(());
         }
-        c::SO_ATTACH_FILTER | c::SO_ATTACH_BPF | c::SO_ATTACH_REUSEPORT_CBPF => {
-            call.host.warn("packet filters on sockets are accepted without effect");
+        c::SO_ATTACH_FILTER => return attach_filter(call, key, value),
+        c::SO_DETACH_FILTER => {
+            to_int(value)?;
+            let options = &mut call.host.socket(key).options;
+            if options.filter_locked {
+                return Err(Errno::EPERM);
+            }
+            return options.filter.take().map(drop).ok_or(Errno::ENOENT);
+        }
+        c::SO_ATTACH_REUSEPORT_CBPF => {
+            call.host.warn("SO_ATTACH_REUSEPORT_CBPF is accepted without effect");
             return Ok(());
         }
+        // There are no eBPF programs, so the descriptor is none.
+        c::SO_ATTACH_BPF => return Err(Errno::EINVAL),
         _ => {}
     }
     let number = to_int(value)?;
@@ -39,7 +52,12 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
         c::SO_REUSEPORT => options.reuse_port = on,
         c::SO_BROADCAST => options.broadcast = on,
         c::SO_DONTROUTE => options.dont_route = on,
-        c::SO_OOBINLINE => options.out_of_band_inline = on,
+        c::SO_OOBINLINE => {
+            options.out_of_band_inline = on;
+            if is_tcp && let Some(connection) = call.host.tcp(key).connection() {
+                connection.set_urgent_inline(on);
+            }
+        }
         c::SO_PASSCRED => options.pass_credentials = on,
         c::SO_PRIORITY => options.priority = number,
         c::SO_MARK => options.mark = number as u32,
@@ -78,15 +96,17 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
                 call.host.tcp_pump(key);
             }
         }
-        c::SO_ZEROCOPY
+        c::SO_DEBUG
+        | c::SO_ZEROCOPY
         | c::SO_BUSY_POLL
         | c::SO_INCOMING_CPU
         | c::SO_NO_CHECK
         | c::SO_RXQ_OVFL
         | c::SO_PASSSEC
-        | c::SO_LOCK_FILTER
         | c::SO_SELECT_ERR_QUEUE
         | c::SO_PEEK_OFF => keep(options, name, number),
+        c::SO_LOCK_FILTER if options.filter_locked && !on => return Err(Errno::EPERM),
+        c::SO_LOCK_FILTER => options.filter_locked = on,
         c::SO_MAX_PACING_RATE => {
             keep(options, name, number);
             // As an unsigned number, of which all ones is no limit.
@@ -100,7 +120,6 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
                 }
             }
         }
-        c::SO_DETACH_FILTER => return Err(Errno::ENOENT),
         _ => return Err(Errno::ENOPROTOOPT),
     }
     call.host.flush_network();
@@ -135,6 +154,29 @@ fn bind_to_device(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<(
         }
     };
     call.host.socket(key).options.bound_device = device;
+    Ok(())
+}
+
+/// `struct sock_fprog`: the number of instructions and where they are.
+fn attach_filter(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<(), Errno> {
+    let (Some(count), Some(at)) = (value.first_chunk::<2>(), value.get(8..16)) else {
+        return Err(Errno::EINVAL);
+    };
+    let count = usize::from(u16::from_ne_bytes(*count));
+    let at = u64::from_ne_bytes(at.try_into().expect("eight bytes"));
+    if call.host.socket(key).options.filter_locked {
+        return Err(Errno::EPERM);
+    }
+    if count == 0 || count > MAX_INSTRUCTIONS {
+        return Err(Errno::EINVAL);
+    }
+    let bytes = call.read_vec(at, count * Instruction::LEN)?;
+    let filter = Filter::new(bytes.chunks_exact(Instruction::LEN).map(Instruction::from_bytes).collect())?;
+    let socket = call.host.socket(key);
+    socket.options.filter = Some(Arc::new(filter));
+    if matches!(socket.kind, SocketKind::Tcp(_) | SocketKind::Unix(_)) {
+        call.host.warn("filters on TCP and UNIX sockets are accepted without effect");
+    }
     Ok(())
 }
 
@@ -212,13 +254,13 @@ pub fn get(call: &mut Call<'_>, key: SocketKey, name: i32) -> Result<Value, Errn
         },
         c::SO_RCVBUF => int(receive_buffer(call, key) as i32),
         c::SO_SNDBUF => int(send_buffer(call, key) as i32),
-        c::SO_ZEROCOPY
+        c::SO_DEBUG
+        | c::SO_ZEROCOPY
         | c::SO_BUSY_POLL
         | c::SO_INCOMING_CPU
         | c::SO_NO_CHECK
         | c::SO_RXQ_OVFL
         | c::SO_PASSSEC
-        | c::SO_LOCK_FILTER
         | c::SO_SELECT_ERR_QUEUE
         | c::SO_MAX_PACING_RATE
         | c::SO_PEEK_OFF => {
@@ -228,6 +270,7 @@ pub fn get(call: &mut Call<'_>, key: SocketKey, name: i32) -> Result<Value, Errn
             };
             int(options.kept.iter().find(|(kept, _)| *kept == name).map_or(unset, |(_, value)| *value))
         }
+        c::SO_LOCK_FILTER => flag(options.filter_locked),
         c::SO_COOKIE => structure(&u64::from(socket.serial)),
         _ => return Err(Errno::ENOPROTOOPT),
     })

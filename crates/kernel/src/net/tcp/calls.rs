@@ -2,9 +2,10 @@
 
 use super::{Role, TcpOptions, TcpSocket};
 use crate::call::Call;
+use crate::files::FileKind;
 use crate::files::readiness::{EPOLLHUP, READABLE, WRITABLE};
 use crate::host::Host;
-use crate::ids::SocketKey;
+use crate::ids::{FileKey, SocketKey};
 use crate::net::address;
 use crate::net::message::RawAddress;
 use crate::net::socket::SocketKind;
@@ -67,6 +68,40 @@ pub fn peer_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
 }
 
 impl Host {
+    /// Whether a closed socket still has a connection between these ends whose data, and FIN, are not acknowledged.
+    pub(crate) fn tcp_lingers(&self, key: SocketKey, ends: (SocketAddr, SocketAddr)) -> bool {
+        let Some(SocketKind::Tcp(tcp)) = self.net.sockets.get(key.0).map(|socket| &socket.kind) else {
+            return false;
+        };
+        let Role::Connection(connection) = &tcp.role else { return false };
+        tcp.orphan
+            && (connection.local(), connection.remote()) == ends
+            && matches!(connection.state(), State::FinWait1 | State::Closing | State::LastAck)
+    }
+
+    /// The socket that an open file is.
+    pub(crate) fn socket_of(&self, file: FileKey) -> Option<SocketKey> {
+        match self.files.open[file.0].kind {
+            FileKind::Socket(key) => Some(key),
+            _ => None,
+        }
+    }
+
+    /// `F_SETOWN` of a socket: a process, minus a group, or 0 for nobody.
+    pub(crate) fn set_socket_owner(&mut self, key: SocketKey, owner: i32) -> Result<(), Errno> {
+        let known = match owner {
+            0 => true,
+            i32::MIN => return Err(Errno::EINVAL),
+            group if group < 0 => !self.group_members(-group).is_empty(),
+            pid => self.pids.contains_key(&pid),
+        };
+        if !known {
+            return Err(Errno::ESRCH);
+        }
+        self.socket(key).options.owner = owner;
+        Ok(())
+    }
+
     /// The peer of a socket that has just been accepted, which may have been reset already.
     pub(crate) fn tcp_accepted_name(&mut self, key: SocketKey) -> Option<RawAddress> {
         let domain = self.socket(key).domain;
@@ -119,11 +154,19 @@ pub fn never_sent_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno>
     }
 }
 
-/// The connection goes on as an orphan until it is finished. `SO_LINGER` with a time does not make
-/// `close` wait: what is unsent is sent all the same.
+/// `SIOCATMARK`: whether reading has come to urgent data, which only TCP has.
+pub fn is_at_mark(host: &mut Host, key: SocketKey) -> bool {
+    match &mut host.socket(key).kind {
+        SocketKind::Tcp(tcp) => tcp.connection().is_some_and(|connection| connection.is_at_mark()),
+        _ => false,
+    }
+}
+
+/// The connection goes on as an orphan until it is finished. What `SO_LINGER` has to wait for is left to `close(2)`.
 pub fn close(host: &mut Host, key: SocketKey) {
     let now = host.clock.local();
-    let abort = host.socket(key).options.linger.is_some_and(|time| time.is_zero());
+    let linger = host.socket(key).options.linger;
+    let abort = linger.is_some_and(|time| time.is_zero());
     host.tcp_stop_listening(key);
     let tcp = host.tcp(key);
     tcp.orphan = true;
@@ -134,6 +177,8 @@ pub fn close(host: &mut Host, key: SocketKey) {
                 connection.abort(now);
             } else {
                 connection.close(now);
+                let ends = (connection.local(), connection.remote());
+                host.net.lingering = linger.map(|time| (key, ends, time));
             }
             host.tcp_pump(key);
         }

@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::address;
-use crate::net::bind::{Bound, Reach, parse_bind};
+use crate::net::bind::{Bound, Reach, bind_to_link, parse_bind};
 use crate::net::ip::route::Route;
 use crate::net::message::Attempt;
 use crate::net::socket::SocketKind;
@@ -15,6 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), Errno> {
     let (ip, port) = parse_bind(&call.host.net, key, address)?;
+    bind_to_link(call.host, key, ip, address);
     if ip.is_some_and(|ip| call.host.net.is_multipoint(ip)) {
         return Err(Errno::EADDRNOTAVAIL);
     }
@@ -49,6 +50,10 @@ pub fn connect(
         },
         Role::Idle => {
             let peer = call.host.tcp_peer(key, address)?;
+            if let Some(scope) = address::scope(address) {
+                let device = call.host.socket_device(key, peer.ip(), Some(scope))?;
+                call.host.socket(key).options.bound_device = device;
+            }
             call.host.tcp_connect(key, peer)?;
             call.host.flush_network();
             Ok(Attempt::Wait(queue))
@@ -113,7 +118,8 @@ impl Host {
     /// Begins the handshake with `peer`.
     pub(crate) fn tcp_connect(&mut self, key: SocketKey, peer: SocketAddr) -> Result<(), Errno> {
         let socket = self.socket(key);
-        let (domain, device) = (socket.domain, socket.options.bound_device);
+        let domain = socket.domain;
+        let device = self.socket_device(key, peer.ip(), None)?;
         let bound = self.tcp(key).bound;
         let bound_ip = bound.and_then(|bound| bound.reach.ip);
         let route = self.net.route(peer.ip(), bound_ip, device)?;
@@ -134,7 +140,7 @@ impl Host {
             self.net.tcp.add_bound(port, key);
         }
         let (isn, offset) = (self.net.isns.next_u32(), self.net.isns.next_u32());
-        let (now, mtu) = (self.clock.local(), self.net.mtu(route.interface));
+        let (now, mtu) = (self.clock.local(), self.net.path_mtu(&route, self.clock.now()));
         let socket = &mut self.net.sockets[key.0];
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return Err(Errno::EINVAL) };
         let settings = &self.net.sysctls.tcp;

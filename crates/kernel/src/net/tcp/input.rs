@@ -5,6 +5,7 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::LO;
 use crate::net::ip::{Inbound, IpHeader, Outbound};
+use crate::net::v6::device_for;
 use belljar_linux_abi::Errno;
 use belljar_tcp::{Disposition, Ecn, Flags, Repr, Seq, State, TcpError, reset_for};
 use belljar_wire::{protocol, tcp};
@@ -25,7 +26,7 @@ impl Host {
             return;
         };
         // What never left the host cannot be damaged.
-        let intact = inbound.interface == LO || packet.verify_checksum(src, dst);
+        let intact = inbound.intact || inbound.interface == LO || packet.verify_checksum(src, dst);
         if !intact || self.net.is_multipoint(dst) {
             self.net.counters.malformed += 1;
             return;
@@ -34,19 +35,42 @@ impl Host {
         let local = SocketAddr::new(dst, segment.dst_port);
         let remote = SocketAddr::new(src, segment.src_port);
         if let Some(key) = self.net.tcp.connection(local, remote)
-            && self.tcp_segment_for(key, &segment, packet.payload(), Ecn::from_tos(inbound.header.tos))
+            && self.tcp_segment_for(
+                key,
+                &segment,
+                packet.payload(),
+                Ecn::from_tos(inbound.header.tos),
+                inbound.interface,
+            )
         {
             return;
         }
         let opens = segment.has(Flags::SYN) && !segment.flags.intersects(Flags::ACK | Flags::RST);
         match self.tcp_listener(local, remote) {
             Some(listener) if opens => self.tcp_admit(listener, inbound.interface, local, remote, &segment),
-            _ => self.tcp_send_reset(&segment, packet.payload().len(), local, remote),
+            Some(listener)
+                if segment.has(Flags::ACK)
+                    && !segment.flags.intersects(Flags::SYN | Flags::RST)
+                    && self.tcp_take_cookie(listener, inbound.interface, local, remote, &segment) =>
+            {
+                let ecn = Ecn::from_tos(inbound.header.tos);
+                if let Some(key) = self.net.tcp.connection(local, remote) {
+                    self.tcp_segment_for(key, &segment, packet.payload(), ecn, inbound.interface);
+                }
+            }
+            _ => self.tcp_send_reset(&segment, packet.payload().len(), local, remote, inbound.interface),
         }
     }
 
     /// Hands a segment to its connection; false if the connection makes way for a new one.
-    fn tcp_segment_for(&mut self, key: SocketKey, segment: &Repr, payload: &[u8], ecn: Ecn) -> bool {
+    fn tcp_segment_for(
+        &mut self,
+        key: SocketKey,
+        segment: &Repr,
+        payload: &[u8],
+        ecn: Ecn,
+        interface: usize,
+    ) -> bool {
         let now = self.clock.local();
         let tcp = self.tcp(key);
         let parent = tcp.parent;
@@ -56,8 +80,18 @@ impl Host {
             && !segment.has(Flags::RST)
             && !self.tcp_has_accept_room(parent)
         {
-            // The accept queue is full: the peer sends it again (tcp_abort_on_overflow = 0).
+            // The accept queue is full: the peer sends it again.
             self.net.counters.listen_overflows += 1;
+            self.net.counters.listen_drops += 1;
+            if self.net.sysctls.abort_on_overflow {
+                let connection = self.tcp(key).connection().expect("just used");
+                let (local, remote) = (connection.local(), connection.remote());
+                if let Role::Listening(queues) = &mut self.tcp(parent).role {
+                    queues.abandoned(key);
+                }
+                self.tcp_remove(key);
+                self.tcp_send_reset(segment, payload.len(), local, remote, interface);
+            }
             return true;
         }
         let Some(connection) = self.tcp(key).connection() else { return false };
@@ -90,16 +124,24 @@ impl Host {
     }
 
     /// Answers a segment that belongs to no connection.
-    fn tcp_send_reset(&mut self, segment: &Repr, payload_len: usize, local: SocketAddr, remote: SocketAddr) {
+    fn tcp_send_reset(
+        &mut self,
+        segment: &Repr,
+        payload_len: usize,
+        local: SocketAddr,
+        remote: SocketAddr,
+        interface: usize,
+    ) {
         let Some(reset) = reset_for(segment, payload_len) else { return };
-        let Ok(route) = self.net.route(remote.ip(), Some(local.ip()), None) else { return };
+        let device = device_for(remote.ip(), interface);
+        let Ok(route) = self.net.route(remote.ip(), Some(local.ip()), device) else { return };
         self.net.counters.tcp_resets_sent += 1;
         let header =
             IpHeader { dont_fragment: true, ..IpHeader::new(local.ip(), remote.ip(), protocol::TCP) };
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         reset.append(local.ip(), remote.ip(), (&[], &[]), &mut packet);
-        let outbound = Outbound { route, header, packet, cookie: 0, loop_back: false };
+        let outbound = Outbound { route, header, packet, cookie: 0, intact: true, loop_back: false };
         // Too small to be refused.
         let _ = self.ip_output(outbound);
     }
@@ -130,6 +172,7 @@ impl Host {
             Errno::EHOSTUNREACH => TcpError::HostUnreachable,
             Errno::ECONNREFUSED => TcpError::Refused,
             Errno::ENOPROTOOPT => TcpError::NoProtocol,
+            Errno::EACCES | Errno::EPROTO => TcpError::HostUnreachable,
             _ => return,
         };
         let now = self.clock.local();

@@ -8,6 +8,7 @@ use crate::ids::SocketKey;
 use crate::net::bind::{Bound, Reach};
 use crate::net::message::Attempt;
 use crate::net::socket::SocketKind;
+use crate::net::v6::device_for;
 use belljar_linux_abi::{Errno, c};
 use belljar_tcp::{Admission, Connection, Listener, Repr};
 use std::net::SocketAddr;
@@ -64,14 +65,30 @@ impl Host {
         remote: SocketAddr,
         syn: &Repr,
     ) {
+        let mode = self.net.sysctls.syncookies;
         let Role::Listening(queues) = &self.tcp(listener).role else { return };
-        if queues.on_syn() == Admission::Drop {
-            self.net.counters.listen_overflows += 1;
-            return;
+        match queues.on_syn() {
+            Admission::Drop => {
+                self.net.counters.listen_overflows += 1;
+                self.net.counters.listen_drops += 1;
+                return;
+            }
+            Admission::Crowded if mode == 0 => {
+                self.net.counters.listen_drops += 1;
+                return;
+            }
+            Admission::Crowded => return self.tcp_send_cookie(listener, interface, local, remote, syn),
+            Admission::Accept if mode == 2 => {
+                return self.tcp_send_cookie(listener, interface, local, remote, syn);
+            }
+            Admission::Accept => {}
         }
         let child = self.tcp_child(listener, local);
+        if let Some(device) = device_for(remote.ip(), interface) {
+            self.socket(child).options.bound_device = Some(device);
+        }
         let (isn, offset) = (self.net.isns.next_u32(), self.net.isns.next_u32());
-        let (now, mtu) = (self.clock.local(), self.net.mtu(interface));
+        let (now, mtu) = (self.clock.local(), self.net.mtu_to(interface, remote.ip(), self.clock.now()));
         let socket = &mut self.net.sockets[child.0];
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
         let settings = &self.net.sysctls.tcp;
@@ -88,7 +105,7 @@ impl Host {
     }
 
     /// A socket for a new connection, with the options of its listener.
-    fn tcp_child(&mut self, listener: SocketKey, local: SocketAddr) -> SocketKey {
+    pub(super) fn tcp_child(&mut self, listener: SocketKey, local: SocketAddr) -> SocketKey {
         let parent = self.socket(listener);
         let (domain, options) = (parent.domain, parent.options.clone());
         let tcp = self.tcp(listener);

@@ -5,6 +5,7 @@
 
 mod calls;
 mod connect;
+mod cookie;
 mod input;
 mod listen;
 mod options;
@@ -13,7 +14,8 @@ mod table;
 mod transfer;
 
 pub use calls::{
-    close, create, local_name, never_sent_bytes, peer_name, readable_bytes, readiness, shutdown, unsent_bytes,
+    close, create, is_at_mark, local_name, never_sent_bytes, peer_name, readable_bytes, readiness, shutdown,
+    unsent_bytes,
 };
 pub use connect::{bind, connect};
 pub use listen::{accept, listen};

@@ -112,9 +112,11 @@ impl Host {
         let now = self.clock.local();
         let socket = self.socket(key);
         let (keep_alive, low_water) = (socket.options.keep_alive, socket.options.receive_low_water);
+        let inline = socket.options.out_of_band_inline;
         let tcp: &mut TcpSocket = self.tcp(key);
         let options = tcp.options.clone();
         let Some(connection) = tcp.connection() else { return };
+        connection.set_urgent_inline(inline);
         apply(connection, &options, keep_alive, low_water, now);
     }
 }

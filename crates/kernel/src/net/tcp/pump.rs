@@ -3,7 +3,7 @@
 
 use super::{Role, TcpSocket};
 use crate::files::readiness::{
-    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE,
+    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE,
 };
 use crate::host::Host;
 use crate::ids::SocketKey;
@@ -11,8 +11,12 @@ use crate::net::interface::cookie;
 use crate::net::ip::IpHeader;
 use crate::net::socket::SocketKind;
 use crate::timer::{TimerAction, TimerId};
+use belljar_linux_abi::c;
+use belljar_linux_abi::signal::SigInfo;
+use belljar_net::Packet;
 use belljar_tcp::{Connection, Events, Readiness};
 use belljar_wire::protocol;
+use std::net::IpAddr;
 
 impl Host {
     /// Does what the contract of `belljar_tcp` asks for after every call into a connection. The
@@ -44,21 +48,23 @@ impl Host {
     /// Queues all segments that may go now.
     fn tcp_transmit(&mut self, key: SocketKey) {
         let now = self.clock.local();
+        let default_ttl = self.net.sysctls.default_ttl as u8;
         let socket = &mut self.net.sockets[key.0];
         let device = socket.options.bound_device;
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
         let ip = &tcp.ip;
-        let (tos, ttl, hop_limit) = (ip.tos, ip.ttl.unwrap_or(64), ip.hop_limit.unwrap_or(64));
+        let (tos, ttl, hop_limit) = (ip.tos, ip.ttl.unwrap_or(default_ttl), ip.hop_limit);
         let Some(connection) = tcp.connection() else { return };
+        let ports = [connection.local().port().to_be_bytes(), connection.remote().port().to_be_bytes()];
         let (local, remote) = (connection.local().ip(), connection.remote().ip());
 
-        let header = IpHeader {
-            ttl: if remote.is_ipv4() { ttl } else { hop_limit },
-            dont_fragment: true,
-            ..IpHeader::new(local, remote, protocol::TCP)
-        };
+        let mut header = IpHeader { ttl, dont_fragment: true, ..IpHeader::new(local, remote, protocol::TCP) };
         let cookie = cookie(key, socket);
         let Ok(route) = self.net.route(remote, Some(local), device) else { return };
+        if remote.is_ipv6() {
+            header.ttl = hop_limit.unwrap_or_else(|| self.net.hop_limit(route.interface));
+            header.flow_label = self.net.flow_label_of(&header, ports.as_flattened());
+        }
         loop {
             let mut packet = self.packet_buffer();
             packet.resize(header.len(), 0);
@@ -67,15 +73,19 @@ impl Host {
             let segment = tcp.connection().and_then(|c| c.poll_transmit(now, in_device, &mut packet));
             let Some(segment) = segment else { return self.recycle_buffer(packet) };
             let id = self.net.next_ip_id;
-            self.net.next_ip_id = id.wrapping_add(1);
+            match remote {
+                IpAddr::V4(_) => self.net.next_ip_id = id.wrapping_add(1),
+                IpAddr::V6(_) => self.net.v6.counters.out_requests += 1,
+            }
             self.net.counters.ip_out += 1;
             self.net.counters.tcp_out += 1;
             let tos = (tos & !3) | segment.ecn.bits();
-            IpHeader { id, tos, ..header }.emit(&mut packet);
+            IpHeader { id: u32::from(id), tos, ..header }.emit(&mut packet);
             let len = packet.len();
             // Only data is held back while much is queued, so only data is waited for.
             let counted = segment.payload_len > 0;
-            if self.queue_packet(&route, packet, if counted { cookie } else { 0 }) && counted {
+            let packet = Packet::with_cookie(packet, if counted { cookie } else { 0 }).with_intact(true);
+            if self.queue_packet(&route, packet) && counted {
                 self.tcp(key).in_device += len;
             }
         }
@@ -105,7 +115,12 @@ impl Host {
         if established {
             self.tcp_offer(key);
         }
-        let woken = woken_by(events);
+        if events.contains(Events::URGENT_MARK) {
+            self.tcp_signal_owner(key);
+        }
+        // A `close` that lingers.
+        let drained = if events.contains(Events::DRAINED) && self.tcp(key).orphan { WRITABLE } else { 0 };
+        let woken = woken_by(events) | drained;
         if woken != 0 {
             self.notify_socket(key, woken);
         }
@@ -123,6 +138,19 @@ impl Host {
             queues.established(key);
         }
         self.notify_socket(parent, READABLE);
+    }
+
+    /// `sk_send_sigurg`: whoever owns the socket is told of urgent data.
+    fn tcp_signal_owner(&mut self, key: SocketKey) {
+        let owner = self.socket(key).options.owner;
+        let targets = match owner {
+            0 => return,
+            group if group < 0 => self.group_members(group.saturating_neg()),
+            pid => self.pids.get(&pid).copied().into_iter().collect(),
+        };
+        for process in targets {
+            self.send_signal(process, SigInfo::kernel(c::SIGURG));
+        }
     }
 
     /// The clock goes at another rate, and so do all timers.
@@ -215,6 +243,7 @@ fn epoll_bits(ready: Readiness) -> u32 {
         (Readiness::READ_CLOSED, EPOLLRDHUP),
         (Readiness::HANG_UP, EPOLLHUP),
         (Readiness::ERROR, EPOLLERR),
+        (Readiness::URGENT, EPOLLPRI),
     ]
     .into_iter()
     .filter(|(bit, _)| ready.contains(*bit))
@@ -225,6 +254,8 @@ fn epoll_bits(ready: Readiness) -> u32 {
 fn woken_by(events: Events) -> u32 {
     [
         (Events::READABLE, READABLE),
+        (Events::URGENT, READABLE | EPOLLPRI),
+        (Events::URGENT_MARK, EPOLLPRI),
         (Events::WRITABLE, WRITABLE),
         (Events::CONNECTED, WRITABLE),
         (Events::READ_CLOSED, READABLE | EPOLLRDHUP),

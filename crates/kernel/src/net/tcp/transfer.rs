@@ -8,7 +8,7 @@ use crate::ids::SocketKey;
 use crate::net::message::{Attempt, Incoming, Outgoing, Received};
 use belljar_base::SimTime;
 use belljar_linux_abi::{Errno, c};
-use belljar_tcp::{Connection, State};
+use belljar_tcp::{Connection, State, UrgentByte};
 
 /// The most that one attempt moves: bounds the scratch buffer.
 const CHUNK: usize = 256 * 1_024;
@@ -21,15 +21,13 @@ pub fn send(
 ) -> Result<Attempt<usize>, Errno> {
     let now = call.host.clock.local();
     let queue = call.host.socket_queue(key);
-    if message.flags & c::MSG_OOB != 0 {
-        call.host.warn("urgent data (MSG_OOB) on TCP is sent as ordinary data");
-    }
     let tcp = call.host.tcp(key);
     let (cork, more) = (tcp.options.cork, message.flags & c::MSG_MORE != 0);
     let Some(connection) = tcp.connection() else { return Err(Errno::EPIPE) };
     if !connection.can_send() {
         // What was sent before the error is reported first, the error next time.
         let error = if done == 0 { connection.take_error() } else { connection.error() };
+        call.host.tcp_pump(key);
         return Err(error.map_or(Errno::EPIPE, errno));
     }
     if matches!(connection.state(), State::SynSent | State::SynReceived) {
@@ -46,6 +44,12 @@ pub fn send(
         connection.set_cork(true, now);
     }
     let sent = call.host.tcp_put(key, &data);
+    if message.flags & c::MSG_OOB != 0
+        && sent > 0
+        && let Some(connection) = call.host.tcp(key).connection()
+    {
+        connection.mark_urgent();
+    }
     if !more
         && !cork
         && let Some(connection) = call.host.tcp(key).connection()
@@ -68,22 +72,27 @@ pub fn receive(
         return Err(Errno::EAGAIN);
     }
     if room.flags & c::MSG_OOB != 0 {
-        return Err(Errno::EINVAL);
+        return receive_urgent(call, key, room);
     }
     let socket = call.host.socket(key);
     let (queue, low_water) = (socket.queue, socket.options.receive_low_water.max(1) as usize);
     let wanted = room.len - done;
     let tcp = call.host.tcp(key);
     let Role::Connection(connection) = &mut tcp.role else { return Err(Errno::ENOTCONN) };
-    let readable = connection.readable_bytes();
+    let at_mark = done > 0 && connection.is_at_mark();
+    let readable = connection.readable_to_mark(done > 0);
+    if at_mark {
+        return Ok(Attempt::Done(Received::default()));
+    }
     let closed = connection.is_read_closed();
     if readable == 0 {
         if let Some(error) = connection.take_error() {
+            call.host.tcp_pump(key);
             return Err(errno(error));
         }
         return Ok(if closed { Attempt::Done(Received::default()) } else { Attempt::Wait(queue) });
     }
-    if readable < low_water.min(wanted) && !closed {
+    if readable < low_water.min(wanted) && !closed && !connection.has_mark() {
         return Ok(Attempt::Wait(queue));
     }
     let n = readable.min(wanted);
@@ -108,6 +117,28 @@ pub fn receive(
         call.host.flush_network();
     }
     Ok(Attempt::Done(Received { value: n, ..Received::default() }))
+}
+
+/// `recv` with `MSG_OOB`, which never waits: the urgent byte (`tcp_recv_urg`).
+fn receive_urgent(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<Attempt<Received>, Errno> {
+    let look = room.flags & c::MSG_PEEK != 0;
+    let Role::Connection(connection) = &mut call.host.tcp(key).role else { return Err(Errno::EINVAL) };
+    let closed = connection.is_read_closed();
+    match connection.take_urgent(look) {
+        UrgentByte::None => Err(Errno::EINVAL),
+        UrgentByte::Awaited if closed => Ok(Attempt::Done(Received::default())),
+        UrgentByte::Awaited => Err(Errno::EAGAIN),
+        UrgentByte::Byte(_) if room.len == 0 => {
+            Ok(Attempt::Done(Received { flags: c::MSG_OOB | c::MSG_TRUNC, ..Received::default() }))
+        }
+        UrgentByte::Byte(byte) => {
+            if room.flags & c::MSG_TRUNC == 0 {
+                call.scatter(&room.buffers, &[byte])?;
+            }
+            call.host.tcp_pump(key);
+            Ok(Attempt::Done(Received { value: 1, flags: c::MSG_OOB, ..Received::default() }))
+        }
+    }
 }
 
 /// The buffers without their first `skip` bytes.

@@ -38,6 +38,6 @@ fn a_damaged_packet_is_dropped() {
     assert_eq!(wire.hosts[B].receive(b), Err(Errno::EAGAIN));
     assert_eq!(wire.hosts[B].host.net.counters.malformed, 1);
     // Nor is anything taken that is for somebody else.
-    wire.hosts[B].host.ip_input(ETH0, vec![0x45; 40]);
+    wire.hosts[B].host.ip_input(ETH0, Packet::new(vec![0x45; 40]));
     assert_eq!(wire.hosts[B].host.net.counters.malformed, 2);
 }

@@ -68,14 +68,38 @@ fn packets_are_captured_at_their_interface() {
     wire.hosts[B].send_to(b, b"y", loopback(7)).unwrap();
     wire.pass(millis(20));
     let times = |test: &mut TestHost| -> Vec<(u64, String)> {
-        test.host
-            .take_captured()
-            .iter()
-            .map(|c| (c.at.as_nanos() / 1_000_000, c.interface.to_string()))
-            .collect()
+        let mut times = Vec::new();
+        test.host.drain_captured(|packet, bytes| {
+            assert_eq!((bytes[0], bytes.len()), (0x45, packet.len));
+            times.push((packet.at.as_nanos() / 1_000_000, packet.interface.to_string()));
+        });
+        times
     };
     assert_eq!(times(&mut wire.hosts[A]), [(0, "eth0".to_string())]);
     assert_eq!(times(&mut wire.hosts[B]), [(0, "lo".to_string()), (10, "eth0".to_string())]);
+}
+
+#[test]
+fn what_a_crash_sets_off_is_in_no_capture() {
+    let mut wire = Wire::new();
+    let (server, client) = (wire.hosts[B].listener("0.0.0.0:80".parse().unwrap()), wire.hosts[A].tcp4());
+    wire.hosts[A].connect(client, at(B, 80));
+    wire.pass(millis(100));
+    wire.hosts[B].accept(server).unwrap();
+    let crashing = &mut wire.hosts[A];
+    crashing.host.config.capture = true;
+    crashing.send(client, b"seen");
+    crashing.host.crash(false);
+    crashing.host.restart();
+    // The other side does not know of the crash, and what it is told is captured behind what was seen.
+    wire.pass(millis(500));
+    let mut lengths = Vec::new();
+    wire.hosts[A].host.drain_captured(|packet, bytes| {
+        let length = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
+        assert_eq!((bytes[0], length), (0x45, packet.len), "{packet:?}: {bytes:?}");
+        lengths.push(packet.len);
+    });
+    assert!(lengths.len() > 2, "{lengths:?}");
 }
 
 #[test]

@@ -22,6 +22,7 @@ fn linked(host: &mut Host, n: usize, addresses: &[(u8, u8)]) {
         name: "eth0".into(),
         mac: [2, 0, 0, 0, 0, n as u8 + 1],
         mtu: 1_500,
+        addresses6: Vec::new(),
         addresses: addresses
             .iter()
             .map(|(last, len)| InterfaceAddress { ip: Ipv4Addr::new(10, 0, 0, *last), len: *len })

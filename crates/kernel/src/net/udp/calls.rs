@@ -6,7 +6,7 @@ use crate::files::readiness::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLRDHUP, EPOLLRDNO
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::address;
-use crate::net::bind::{Bound, Reach, parse_bind};
+use crate::net::bind::{Bound, Reach, bind_to_link, parse_bind};
 use crate::net::message::{Attempt, RawAddress};
 use crate::net::socket::SocketKind;
 use belljar_linux_abi::{Errno, c};
@@ -20,6 +20,7 @@ pub fn create(host: &mut Host, domain: i32) -> Result<SocketKey, Errno> {
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), Errno> {
     let (ip, port) = parse_bind(&call.host.net, key, address)?;
+    bind_to_link(call.host, key, ip, address);
     let udp = call.host.udp(key);
     if udp.bound.is_some() {
         return Err(Errno::EINVAL);
@@ -57,12 +58,16 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
 pub fn local_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
     let domain = host.socket(key).domain;
     let shown = host.udp(key).bound.map(|bound| bound.shown(domain));
-    Ok(address::emit(domain, shown.unwrap_or(SocketAddr::new(address::unspecified(domain), 0))))
+    let shown = shown.unwrap_or(SocketAddr::new(address::unspecified(domain), 0));
+    Ok(address::emit_on(domain, shown, host.socket(key).options.bound_device))
 }
 
 pub fn peer_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
     let domain = host.socket(key).domain;
-    host.udp(key).peer.map(|peer| address::emit(domain, peer)).ok_or(Errno::ENOTCONN)
+    let device = host.socket(key).options.bound_device;
+    // One that is connected to port 0 counts as not connected.
+    let peer = host.udp(key).peer.filter(|peer| peer.port() != 0);
+    peer.map(|peer| address::emit_on(domain, peer, device)).ok_or(Errno::ENOTCONN)
 }
 
 pub fn readiness(host: &Host, key: SocketKey) -> u32 {
@@ -100,8 +105,7 @@ pub fn close(host: &mut Host, key: SocketKey) {
     if let Some(bound) = host.udp(key).bound {
         host.net.udp_ports.remove(bound.port, key);
     }
-    let groups = std::mem::take(&mut host.udp(key).ip.groups);
-    groups.into_iter().for_each(|group| host.net.leave_group(group));
+    host.leave_all_groups(key);
     host.remove_socket(key);
 }
 
@@ -168,10 +172,14 @@ impl Host {
             return Ok(());
         }
         let peer = self.inet_destination(key, raw)?;
-        let (domain, broadcast, device) = {
+        let (domain, broadcast) = {
             let socket = self.socket(key);
-            (socket.domain, socket.options.broadcast, socket.options.bound_device)
+            (socket.domain, socket.options.broadcast)
         };
+        let device = self.socket_device(key, peer.ip(), address::scope(raw))?;
+        if device.is_some() && matches!(peer.ip(), IpAddr::V6(ip) if ip.is_unicast_link_local()) {
+            self.socket(key).options.bound_device = device;
+        }
         let own_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
         let route = self.net.route(peer.ip(), own_ip, device)?;
         if route.broadcast && !broadcast {
@@ -188,6 +196,10 @@ impl Host {
             bound.reach = Reach::new(domain, v6_only, Some(route.source));
         }
         udp.peer = Some(SocketAddr::new(route.destination, peer.port()));
+        // What is being collected goes there as well.
+        if let Some((to, _)) = &mut udp.corked {
+            *to = SocketAddr::new(route.destination, peer.port());
+        }
         Ok(())
     }
 

@@ -4,10 +4,11 @@ use super::{Datagram, HEADER_LEN, QueuedError, charge};
 use crate::files::readiness::{EPOLLERR, READABLE};
 use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::filter::Metadata;
 use crate::net::ip::Inbound;
 use crate::net::ip::Unreachable;
 use crate::net::socket::SocketKind;
-use crate::net::{LO, flow_hash};
+use crate::net::{LO, flow_hash, interface_index};
 use belljar_linux_abi::Errno;
 use belljar_wire::{checksum, protocol};
 use smallvec::SmallVec;
@@ -29,6 +30,7 @@ impl Host {
         let (src_port, dst_port, len, sum) = (word(0), word(2), usize::from(word(4)), word(6));
         // What never left the host cannot be damaged.
         if inbound.interface != LO
+            && !inbound.intact
             && sum != 0
             && checksum::transport(src, dst, protocol::UDP, &segment[..len]) != 0
         {
@@ -52,17 +54,18 @@ impl Host {
         let dst = inbound.header.dst;
         let keys: SmallVec<[SocketKey; 4]> =
             self.net.udp_ports.0.get(&port).into_iter().flatten().copied().collect();
+        let index = interface_index(inbound.interface);
         for key in keys {
+            let device = self.socket(key).options.bound_device;
             let udp = self.udp(key);
-            let member = match dst {
-                IpAddr::V4(v4) if v4.is_multicast() => udp.ip.groups.contains(&v4),
-                _ => true,
-            };
+            let member = udp.ip.takes_group(inbound.interface, dst, source.ip())
+                && device.is_none_or(|device| device == index);
             let from_peer = udp.peer.is_none_or(|peer| peer == source);
             let takes = udp.bound.is_some_and(|bound| bound.reach.takes(dst));
             if member && from_peer && takes {
                 let copy = Inbound {
                     interface: inbound.interface,
+                    intact: inbound.intact,
                     header: inbound.header,
                     packet: inbound.packet.clone(),
                     payload: inbound.payload.clone(),
@@ -73,8 +76,23 @@ impl Host {
         self.recycle_buffer(inbound.packet);
     }
 
-    fn udp_enqueue(&mut self, key: SocketKey, inbound: Inbound, source: SocketAddr, len: usize) {
+    fn udp_enqueue(&mut self, key: SocketKey, inbound: Inbound, source: SocketAddr, mut len: usize) {
         let now = self.clock.now();
+        if self.socket(key).options.filter.is_some() {
+            // A filter sees the header of UDP, and cannot cut into it.
+            let metadata = Metadata {
+                protocol: if inbound.header.dst.is_ipv4() { 0x800 } else { 0x86dd },
+                interface: interface_index(inbound.interface),
+                ..Metadata::default()
+            };
+            match self.filtered(key, &inbound.payload()[..len], metadata) {
+                Some(kept) => len = kept.max(HEADER_LEN),
+                None => {
+                    self.udp(key).drops += 1;
+                    return self.recycle_buffer(inbound.packet);
+                }
+            }
+        }
         let receive_buffer = self.socket(key).options.receive_buffer;
         let udp = self.udp(key);
         if udp.queued_charge > receive_buffer {
@@ -177,7 +195,9 @@ impl Host {
                 destination: remote,
                 quoted: quoted.get(HEADER_LEN..).unwrap_or_default().to_vec(),
             });
-        } else if !connected || !matches!(errno, Errno::ECONNREFUSED | Errno::ENOPROTOOPT) {
+        } else if !connected
+            || !matches!(errno, Errno::ECONNREFUSED | Errno::ENOPROTOOPT | Errno::EACCES | Errno::EPROTO)
+        {
             // Only hard errors reach a socket that did not ask for all, and only by its peer.
             return;
         }

@@ -7,7 +7,7 @@ mod send;
 
 pub use calls::*;
 pub use receive::{receive, received_error, timestamp_message};
-pub use send::send;
+pub use send::{SendOptions, send};
 
 use super::bind::Bound;
 use super::ip::IpOptions;

@@ -43,12 +43,13 @@ pub fn receive(
         received.flags |= c::MSG_TRUNC;
     }
     if room.want_name {
-        received.name = address::emit(domain, datagram.source);
+        received.name = address::emit_on(domain, datagram.source, Some(interface_index(datagram.interface)));
     }
     if room.control_room > 0 {
         let epoch = call.host.clock.realtime_ns() - call.host.clock.now().as_nanos();
+        let own = call.host.net.own_address(datagram.interface, datagram.destination);
         let ip = &call.host.udp(key).ip;
-        received.control = control_messages(&datagram, ip, timestamp, epoch);
+        received.control = control_messages(&datagram, ip, timestamp, epoch, own);
     }
     let udp = call.host.udp(key);
     if peek {
@@ -78,6 +79,7 @@ fn control_messages(
     options: &IpOptions,
     timestamp: Timestamping,
     epoch_ns: u64,
+    own: IpAddr,
 ) -> Vec<ControlMessage> {
     let mut messages: Vec<_> = timestamp_message(timestamp, datagram.arrived, epoch_ns).into_iter().collect();
     let mut push = |level, type_, data: &[u8]| {
@@ -87,8 +89,11 @@ fn control_messages(
     if options.receive_pktinfo
         && let IpAddr::V4(addr) = datagram.destination
     {
-        let addr = addr.octets();
-        let info = InPktinfo { ifindex, spec_dst: addr, addr };
+        let spec_dst = match own {
+            IpAddr::V4(own) => own.octets(),
+            IpAddr::V6(_) => [0; 4],
+        };
+        let info = InPktinfo { ifindex, spec_dst, addr: addr.octets() };
         push(c::IPPROTO_IP, c::IP_PKTINFO, info.as_bytes());
     }
     if options.receive_pktinfo6 {

@@ -9,7 +9,8 @@ use crate::net::ip::header::header_len;
 use crate::net::ip::route::Route;
 use crate::net::ip::{IpHeader, Outbound};
 use crate::net::message::{Attempt, Outgoing};
-use crate::net::{LO, address, interface};
+use crate::net::multicast::outgoing_interface;
+use crate::net::{LO, address, interface, interface_index};
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
 use belljar_linux_abi::{Errno, c};
 use belljar_wire::{checksum, protocol};
@@ -28,6 +29,10 @@ pub fn send(
     message: &Outgoing,
     _done: usize,
 ) -> Result<Attempt<usize>, Errno> {
+    // Whatever becomes of the message.
+    if call.host.udp(key).bound.is_none() {
+        call.host.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
+    }
     if message.flags & c::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
@@ -45,6 +50,10 @@ pub fn send(
     if udp.write_closed {
         return Err(Errno::EPIPE);
     }
+    // Only an address that is given: one may be connected to port 0.
+    if udp.corked.is_none() && destination.is_some_and(|to| to.port() == 0) {
+        return Err(Errno::EINVAL);
+    }
     let more = message.flags & c::MSG_MORE != 0 || udp.cork;
     if more || udp.corked.is_some() {
         return send_corked(call, key, message, destination, more);
@@ -53,7 +62,9 @@ pub fn send(
     if udp.sending_charge >= send_buffer {
         return Ok(Attempt::Wait(queue));
     }
-    let options = SendOptions::read(message)?;
+    let mut options = SendOptions::read(message)?;
+    let scope = message.name.as_ref().and_then(|raw| address::scope(raw));
+    options.interface = options.interface.or(scope);
     let route = call.host.udp_route(key, destination, &options)?;
     let start = header_len(route.destination) + HEADER_LEN;
     let mut packet = call.host.packet_buffer();
@@ -96,14 +107,20 @@ fn send_corked(
 
 /// What control messages say of one datagram.
 #[derive(Clone, Copy, Debug, Default)]
-struct SendOptions {
-    source: Option<IpAddr>,
-    tos: Option<u8>,
-    ttl: Option<u8>,
+pub struct SendOptions {
+    /// The source address.
+    pub source: Option<IpAddr>,
+    /// The index of the interface that it leaves by.
+    pub interface: Option<u32>,
+    /// The TOS byte.
+    pub tos: Option<u8>,
+    /// The TTL.
+    pub ttl: Option<u8>,
 }
 
 impl SendOptions {
-    fn read(message: &Outgoing) -> Result<SendOptions, Errno> {
+    /// Reads them: `EINVAL` for what it does not know.
+    pub fn read(message: &Outgoing) -> Result<SendOptions, Errno> {
         let mut options = SendOptions::default();
         for control in &message.control {
             let int = || match control.data[..] {
@@ -115,17 +132,22 @@ impl SendOptions {
                 (c::IPPROTO_IP, c::IP_PKTINFO) => {
                     let (info, _) = InPktinfo::read_from_prefix(&control.data).map_err(|_| Errno::EINVAL)?;
                     options.source = Some(IpAddr::from(info.spec_dst)).filter(|ip| !ip.is_unspecified());
+                    options.interface = outgoing_interface(message);
                 }
                 (c::IPPROTO_IPV6, c::IPV6_PKTINFO) => {
                     let (info, _) = In6Pktinfo::read_from_prefix(&control.data).map_err(|_| Errno::EINVAL)?;
                     let ip = address::canonical(Ipv6Addr::from(info.addr).into());
                     options.source = Some(ip).filter(|ip| !ip.is_unspecified());
+                    options.interface = u32::try_from(info.ifindex).ok().filter(|index| *index != 0);
                 }
                 (c::IPPROTO_IP, c::IP_TOS) | (c::IPPROTO_IPV6, c::IPV6_TCLASS) => {
                     options.tos = Some(int()? as u8);
                 }
                 (c::IPPROTO_IP, c::IP_TTL) | (c::IPPROTO_IPV6, c::IPV6_HOPLIMIT) => {
-                    options.ttl = Some(u8::try_from(int()?).map_err(|_| Errno::EINVAL)?);
+                    // -1 is the default of IPv6.
+                    let unset = control.level == c::IPPROTO_IPV6 && int()? == -1;
+                    options.ttl =
+                        if unset { None } else { Some(u8::try_from(int()?).map_err(|_| Errno::EINVAL)?) };
                 }
                 (c::SOL_SOCKET, _) => {}
                 // Segmentation offload would make several datagrams of this one.
@@ -158,6 +180,32 @@ impl Host {
         Ok(destination)
     }
 
+    /// The device that a packet of a socket to `to` must leave by: the one that it is bound to, the one that the
+    /// call names, or that of its multicast. `EINVAL` if these differ, or where an address of one link only is
+    /// to be reached on no link.
+    pub(crate) fn socket_device(
+        &mut self,
+        key: SocketKey,
+        to: IpAddr,
+        named: Option<u32>,
+    ) -> Result<Option<u32>, Errno> {
+        let socket = &self.net.sockets[key.0];
+        let bound = socket.options.bound_device;
+        if let (Some(bound), Some(named)) = (bound, named)
+            && bound != named
+        {
+            return Err(Errno::EINVAL);
+        }
+        let IpAddr::V6(v6) = to else { return Ok(bound.or(named)) };
+        let of_group = socket.ip_options().and_then(|ip| ip.multicast_if6).filter(|_| v6.is_multicast());
+        let device = bound.or(named).or(of_group);
+        let own = socket.local_ip().filter(|ip| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local()));
+        if v6.is_unicast_link_local() && device.is_none() && own.is_none() && !self.net.is_local(to) {
+            return Err(Errno::EINVAL);
+        }
+        Ok(device)
+    }
+
     /// Sends a datagram; false if the send buffer is full.
     pub(crate) fn udp_send(
         &mut self,
@@ -184,23 +232,44 @@ impl Host {
         Ok(true)
     }
 
+    /// The route of what a socket sends: by the interface that it is bound to, the one that the message
+    /// names, or for multicast the one of `IP_MULTICAST_IF`.
+    pub(crate) fn route_for(
+        &mut self,
+        key: SocketKey,
+        to: IpAddr,
+        mut source: Option<IpAddr>,
+        interface: Option<u32>,
+    ) -> Result<Route, Errno> {
+        let socket = &self.net.sockets[key.0];
+        let mut device = match to {
+            IpAddr::V4(_) => interface.or(socket.options.bound_device),
+            IpAddr::V6(_) => self.socket_device(key, to, interface)?,
+        };
+        let socket = &self.net.sockets[key.0];
+        if let (IpAddr::V4(group), Some(options)) = (to, socket.ip_options())
+            && group.is_multicast()
+        {
+            let (interface, own) = options.multicast_interface;
+            device = device.or(interface.map(interface_index));
+            source = source.or(Some(own.into()).filter(|_| !own.is_unspecified()));
+        }
+        self.net.route(to, source, device)
+    }
+
     fn udp_route(
         &mut self,
         key: SocketKey,
         destination: SocketAddr,
         options: &SendOptions,
     ) -> Result<Route, Errno> {
-        if destination.port() == 0 {
-            return Err(Errno::EINVAL);
-        }
-        let options_of_socket = &self.socket(key).options;
-        let (broadcast_allowed, device) = (options_of_socket.broadcast, options_of_socket.bound_device);
+        let broadcast_allowed = self.socket(key).options.broadcast;
         if self.udp(key).bound.is_none() {
             self.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
         }
         let bound_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
         let source = options.source.or(bound_ip).filter(|ip| !self.net.is_multipoint(*ip));
-        let route = self.net.route(destination.ip(), source, device)?;
+        let route = self.route_for(key, destination.ip(), source, options.interface)?;
         if route.broadcast && !broadcast_allowed {
             return Err(Errno::EACCES);
         }
@@ -219,14 +288,17 @@ impl Host {
         let destination = route.destination;
         let ip_len = header_len(destination);
         let queue_len = self.net.queue_len(route.interface);
-        let (mtu, multicast) = (self.net.mtu(route.interface), self.net.is_multipoint(destination));
+        let (mtu, multicast) =
+            (self.net.path_mtu(&route, self.clock.now()), self.net.is_multipoint(destination));
+        let hop_limit = self.net.hop_limit(route.interface);
         let socket = &self.net.sockets[key.0];
         let Some(ip) = socket.ip_options() else { return Err(Errno::EINVAL) };
         let ttl = match (options.ttl, destination) {
             (Some(ttl), _) => ttl,
-            (None, _) if multicast => ip.multicast_ttl,
-            (None, IpAddr::V4(_)) => ip.ttl.unwrap_or(64),
-            (None, IpAddr::V6(_)) => ip.hop_limit.unwrap_or(64),
+            (None, IpAddr::V4(v4)) if v4.is_multicast() => ip.multicast_ttl,
+            (None, IpAddr::V6(v6)) if v6.is_multicast() => ip.multicast_hops,
+            (None, IpAddr::V4(_)) => ip.ttl.unwrap_or(self.net.sysctls.default_ttl as u8),
+            (None, IpAddr::V6(_)) => ip.hop_limit.unwrap_or(hop_limit),
         };
         let fits = packet.len() <= mtu;
         let header = IpHeader {
@@ -240,7 +312,11 @@ impl Host {
             },
             ..IpHeader::new(route.source, destination, protocol::UDP)
         };
-        let loop_back = multicast && ip.multicast_loop;
+        let loop_back = multicast
+            && match destination {
+                IpAddr::V4(v4) => ip.multicast_loop || !v4.is_multicast(),
+                IpAddr::V6(_) => ip.multicast_loop6,
+            };
         let charged = route.interface != LO && queue_len >= UNCHARGED_QUEUE && fits;
         let cookie = if charged { interface::cookie(key, socket) } else { 0 };
         let charge = if charged { charge(packet.len()) } else { 0 };
@@ -259,7 +335,7 @@ impl Host {
         };
         segment[6..8].copy_from_slice(&sum.to_be_bytes());
         self.net.counters.udp_out += 1;
-        self.ip_output(Outbound { route, header, packet, cookie, loop_back })
+        self.ip_output(Outbound { route, header, packet, cookie, intact: true, loop_back })
     }
 
     /// Sends what `MSG_MORE` or `UDP_CORK` collected.

@@ -257,15 +257,15 @@ pub fn readiness(host: &Host, key: SocketKey) -> u32 {
     events
 }
 
-/// `FIONREAD`: all bytes of a stream, those of the first message otherwise.
+/// `FIONREAD`: all bytes of a connection, those of the first datagram otherwise.
 pub fn readable_bytes(host: &Host, key: SocketKey) -> Result<usize, Errno> {
-    let stream = host.net.sockets[key.0].is_stream();
+    let summed = host.net.sockets[key.0].type_ != c::SOCK_DGRAM;
     let socket = host.unix(key);
     if matches!(socket.role, Role::Listening { .. }) {
         return Err(Errno::EINVAL);
     }
     let mut lengths = socket.inbox.iter().map(|message| message.data.len() - message.taken);
-    Ok(if stream { lengths.sum() } else { lengths.next().unwrap_or(0) })
+    Ok(if summed { lengths.sum() } else { lengths.next().unwrap_or(0) })
 }
 
 /// `SIOCOUTQ`: what is charged for messages that have not been read.
@@ -278,7 +278,6 @@ pub fn unsent_bytes(host: &Host, key: SocketKey) -> Result<usize, Errno> {
 pub fn close(host: &mut Host, key: SocketKey) {
     let type_ = host.socket(key).type_;
     host.forget_name(key);
-    let peer = host.unix_peer(key);
     let socket = std::mem::take(host.unix_mut(key));
     let unread = !socket.inbox.is_empty();
     for message in socket.inbox {
@@ -292,6 +291,8 @@ pub fn close(host: &mut Host, key: SocketKey) {
             refuse(host, embryo);
         }
     }
+    // It may have lain in the inbox, and be closed by now.
+    let peer = socket.peer.and_then(|peer| host.unix_alive(peer));
     if let Some(peer) = peer.filter(|_| type_ != c::SOCK_DGRAM) {
         let other = host.unix_mut(peer);
         other.shut_read = true;

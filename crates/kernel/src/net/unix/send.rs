@@ -22,6 +22,8 @@ pub fn send(
     if message.flags & c::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
+    // What is wrong with control messages is said before anything else.
+    Ancillary::read(call, &message.control)?;
     match call.host.socket(key).type_ {
         c::SOCK_STREAM => send_stream(call, key, message, done),
         c::SOCK_SEQPACKET => send_packet(call, key, message),
@@ -60,11 +62,11 @@ fn send_stream(
         return Err(if connected { Errno::EISCONN } else { Errno::EOPNOTSUPP });
     }
     let peer = connected_peer(call, key)?;
+    let mut ancillary = Ancillary::read(call, &message.control)?;
     // Files go with the first piece alone.
-    let mut ancillary = match done {
-        0 => Ancillary::read(call, &message.control)?,
-        _ => Ancillary { files: Vec::new(), ..Ancillary::read(call, &message.control)? },
-    };
+    if done > 0 {
+        ancillary.files.clear();
+    }
     let mut sent = 0;
     while done + sent < message.len {
         if call.host.unix_send_buffer_full(key) {
@@ -108,6 +110,14 @@ fn destination(call: &mut Call<'_>, key: SocketKey, message: &Outgoing) -> Resul
                     // The receiver is gone, and the connection to it with it.
                     let socket = call.host.unix_mut(key);
                     (socket.peer, socket.peer_address) = (None, None);
+                    // What it has left unread is lost (`unix_dgram_disconnected`).
+                    let lost = std::mem::take(&mut socket.inbox);
+                    for message in lost {
+                        call.host.settle(&message);
+                        for file in message.files {
+                            call.host.release_file(file);
+                        }
+                    }
                     return Err(Errno::ECONNREFUSED);
                 }
             }

@@ -45,7 +45,7 @@ fn values_of_a_host() {
     host(
         "network_node_id: 0\n    host_options: { pcap: true }",
         "7:21 'pcap' is not a key of 'host_options'",
-        "valid keys are log_level, pcap_enabled, pcap_capture_size, shared",
+        "valid keys are log_level, pcap_enabled, pcap_capture_size, pcap_filter, shared, sysctls, queue",
     );
     host(
         "network_node_id: 0\n    host_options: { pcap_capture_size: 1 kb }",
@@ -180,4 +180,41 @@ fn bandwidths_are_no_lists() {
         "7:19 'bandwidth_up' must be a bandwidth such as \"100 Mbit\", but is a list",
         "",
     );
+}
+
+#[test]
+fn settings_of_the_kernel() {
+    let text = |options: &str| {
+        format!(
+            "{GENERAL}\n{NETWORK}\nhosts:\n  a:\n    network_node_id: 0\n    processes: []\n    host_options: {{ {options} }}\n"
+        )
+    };
+    let bad = |options: &str, expected: &str, help: &str| check(&text(options), expected, help);
+    bad(
+        "sysctls: { net.ipv4.tcp_congestion_contrl: dctcp }",
+        "7:32 hosts have no setting 'net.ipv4.tcp_congestion_contrl'",
+        "did you mean 'net.ipv4.tcp_congestion_control'?",
+    );
+    bad(
+        "sysctls: { a: 1 }",
+        "7:32 hosts have no setting 'a'",
+        "write a name as sysctl(8) does, such as net.ipv4.tcp_congestion_control",
+    );
+    bad(
+        "sysctls: { net.ipv4.tcp_ecn: 7 }",
+        "7:50 'net.ipv4.tcp_ecn' does not take '7'",
+        "it takes a number from 0 to 2",
+    );
+    bad(
+        "sysctls: { net.ipv4.tcp_rmem: 4096 }",
+        "7:51 'net.ipv4.tcp_rmem' does not take '4096'",
+        "it takes three numbers of bytes: the least, the initial and the greatest, such as \"4096 131072 6291456\"",
+    );
+    bad(
+        "sysctls: { net.ipv4.tcp_congestion_control: vegas }",
+        "7:65 'net.ipv4.tcp_congestion_control' does not take 'vegas'",
+        "it takes one of bbr, cubic, dctcp, reno",
+    );
+    let good = "sysctls: { net.ipv4.tcp_ecn: 1, net.ipv4.tcp_rmem: 4096 9000 90000 }, queue: { packets: 9 }";
+    super::super::round_trip::round_trip(&text(good));
 }

@@ -52,7 +52,7 @@ fn ends_of_links() {
     );
     links(
         "links: [ { between: [a, b], name: \"l*\" } ]",
-        "3:10 a link's name must not be empty or have a '*'",
+        "3:10 a link's name must not be empty or have a '*', a comma or a quote",
         "",
     );
 }
@@ -91,18 +91,18 @@ fn what_links_are_like() {
     link("cost: 0", "3:35 'cost' must not be 0", "");
     link(
         "queue: { packets: 3, bytes: 4 KB }",
-        "3:36 a queue is bounded in one way",
-        "write { packets: 100 }, { bytes: 64 KB } or { codel: { packets: 1000 } }",
+        "3:36 a queue is of one kind",
+        "write one of packets, bytes, codel, fq_codel, red and priority, such as { packets: 100 }",
     );
     link(
         "reverse: { mtu: 5 }",
         "3:40 'mtu' is not a key of 'reverse'",
-        "valid keys are rate, latency, jitter, packet_loss, queue, overhead",
+        "valid keys are rate, latency, jitter, packet_loss, reordering, duplication, corruption, queue, token_bucket, overhead",
     );
     link(
         "bandwidth: 5 Mbit",
         "3:29 'bandwidth' is not a key of a link",
-        "valid keys are name, between, mtu, cost, reverse, rate, latency, jitter, packet_loss, queue, overhead",
+        "valid keys are name, between, mtu, cost, reverse, rate, latency, jitter, packet_loss, reordering, duplication, corruption, queue, token_bucket, overhead",
     );
 }
 
@@ -204,7 +204,27 @@ fn events_about_links() {
     let graph = format!(
         "{GENERAL}\n{NETWORK}\n{HOSTS}\nevents:\n- {{ at: 1 s, link_change: [a, a], rate: 5 Mbit }}\n"
     );
-    check(&graph, "5:41 only links have a rate", "the event 'bandwidth' changes that of hosts on the graph");
+    check(
+        &graph,
+        "5:35 only links can have this 'rate'",
+        "the event 'bandwidth' changes that of hosts on the graph",
+    );
+    for (change, expected, help) in [
+        ("duplication: 0.5", "duplication", "name a link, such as link_change: { link: NAME }"),
+        (
+            "packet_loss: { gilbert_elliott: { to_bad: 0.1, to_good: 0.1 } }",
+            "packet_loss",
+            "on the graph it is a number from 0 to 1",
+        ),
+    ] {
+        let file = graph.replace("rate: 5 Mbit", change);
+        check(&file, &format!("5:35 only links can have this '{expected}'"), help);
+    }
+    event(
+        "link_change: wire, token_bucket: { rate: 1 Mbit, burst: 1500 B }",
+        "5:47 a burst of 1500 bytes holds no frame of 1514 bytes",
+        "write burst: 1514 B, or more, or give the link a smaller mtu",
+    );
 }
 
 #[test]
@@ -229,7 +249,7 @@ fn more_of_interfaces_and_routes() {
         "5:15 a route has 'via' or 'dev', not both",
         "",
     );
-    link("queue: { codel: { packets: 3, interval: 0 s } }", "3:45 CoDel's interval must not be 0", "");
+    link("queue: { codel: { packets: 3, interval: 0 s } }", "3:69 CoDel's interval must not be 0", "");
     for (section, position) in [("switches", "3:11"), ("routers", "3:10")] {
         links(
             &format!("{section}: 3\nlinks: [ {{ between: [a, b] }} ]"),
@@ -311,4 +331,70 @@ fn events_in_one_direction() {
         "4:50 that is no end of link 'l'",
         "",
     );
+}
+
+#[test]
+fn kinds_of_queues() {
+    let queue =
+        |text: &str, expected: &str, help: &str| link(&format!("queue: {{ {text} }}"), expected, help);
+    queue(
+        "fq_codel: {}, ecn_threshold: 9",
+        "3:52 'ecn_threshold' goes with packets or bytes",
+        "fq_codel marks packets with ecn: true",
+    );
+    queue(
+        "packets: 3, ecn_threshold: {}",
+        "3:65 a threshold counts packets or bytes",
+        "write { packets: 65 }",
+    );
+    queue("fq_codel: { flows: 0 }", "3:57 'flows' must not be 0", "");
+    queue("red: { min: 1 KB }", "3:43 'red' has no 'max'", "add max: 90 KB");
+    queue(
+        "red: { min: 9 KB, max: 5 KB, limit: 90 KB }",
+        "3:43 RED's thresholds are not in order",
+        "min must not be more than max, nor max more than limit",
+    );
+    queue(
+        "red: { min: 1 KB, max: 5 KB, limit: 90 KB, weight: 0 }",
+        "3:89 the weight of RED must be more than 0",
+        "",
+    );
+    queue(
+        "priority: {}",
+        "3:48 'priority' has no 'bands'",
+        "add bands: [{ packets: 100 }, { packets: 100 }, { packets: 100 }]",
+    );
+    queue("priority: { bands: [ { packets: 1 } ] }", "3:57 there are 2 to 16 bands, not 1", "");
+    let two = "bands: [ { packets: 1 }, { packets: 1 } ]";
+    queue(
+        &format!("priority: {{ bands: [ {{ priority: {{ {two} }} }}, {{ packets: 1 }} ] }}"),
+        "3:59 a band has no bands of its own",
+        "write one of packets, bytes, codel, fq_codel, red and priority, such as { packets: 100 }",
+    );
+    queue(
+        &format!("priority: {{ {two}, dscp: {{ 64: 0 }} }}"),
+        "3:101 '64' is not a differentiated services codepoint",
+        "write a number from 0 to 63, such as 46",
+    );
+    queue(
+        &format!("priority: {{ {two}, dscp: {{ 46: 2 }} }}"),
+        "3:105 there is no band 2: they are 0 to 1",
+        "",
+    );
+    queue(
+        &format!("priority: {{ {two}, default: 1 }}"),
+        "3:93 'default' goes with 'dscp'",
+        "without dscp packets go to bands as with Linux's prio, by their TOS byte",
+    );
+    link(
+        "token_bucket: { rate: 1 Mbit, burst: 1500 B }",
+        "3:43 a burst of 1500 bytes holds no frame of 1514 bytes",
+        "write burst: 1514 B, or more, or give the link a smaller mtu",
+    );
+    link(
+        "packet_loss: { gilbert_elliott: { to_bad: 0.1 } }",
+        "3:61 'gilbert_elliott' has no 'to_good'",
+        "add to_good: 0.3",
+    );
+    link("reordering: { delay: 1 ms }", "3:41 'reordering' has no 'probability'", "add probability: 0.01");
 }

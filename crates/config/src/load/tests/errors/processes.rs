@@ -125,7 +125,7 @@ fn values_of_a_process() {
     process(
         "{ path: sh, placement: nere }",
         "7:30 'nere' is not a value of 'placement'",
-        "use one of near, far, auto",
+        "use one of near, far, linux, auto",
     );
 }
 

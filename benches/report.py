@@ -1,0 +1,320 @@
+#!/usr/bin/env python3
+"""Everything that speed and scale are judged by, in one run.
+
+Each case has several variants, which take turns; a variant's cost is CPU of all its processes measured from outside, as
+the slope between a short and a long run (so start-up does not count, but where start-up is the case). The first variant
+of a case is what the others are divided by, turn by turn; the table shows the medians of both.
+
+--scale makes all of it smaller or larger, --cases takes some of it. A case that needs a program that is not installed is
+left out, with the reason.
+"""
+
+import argparse
+import contextlib
+import fnmatch
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace as Settings
+
+import hosts as startup
+import p2p
+import tcp_matrix
+from common import BUILT, ROOT, belljar, compile_c, measure, remove, run_experiment, save, spread
+
+HERE = ROOT / "benches" / "report"
+NATIVE_MESSAGES = 20  # in flight per peer: as many as sockets hold
+
+
+class Case:
+    """Variants by name, each a function that measures one number in `unit`; the first is what others are held against."""
+
+    def __init__(self, name, unit, variants, needs=()):
+        self.name, self.unit, self.variants, self.needs = name, unit, variants, needs
+
+
+@contextlib.contextmanager
+def environment(**values):
+    """Variables of the environment for the commands run meanwhile."""
+    before = dict(os.environ)
+    os.environ.update({k: str(v) for k, v in values.items() if v is not None})
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def slope(cpu, n):
+    """Microseconds of CPU for each of `n` more."""
+    return (cpu(2 * n) - cpu(n)) / n * 1e6
+
+
+# The peer-to-peer program
+
+
+def p2p_cost(a, peers, messages, weights="exp", placement=None, cells=1, logging=False, static=False, **env):
+    """Microseconds of CPU per message under Belljar."""
+    program = compile_c(p2p.SOURCE, "p2p-static" if static else "p2p", *(["-static-pie"] if static else []))
+    n = Settings(peers=peers, messages=messages, weights=weights, seed=1, cells=cells, placement=placement, logging=logging)
+    # Messages go round 20 times a second.
+    wanted = a.scale * (100_000 if placement == "far" or logging else 1_000_000)
+    longer = max(1, round(wanted / (peers * messages * 20)))
+    with environment(**env):
+        short, long = (p2p.simulated(program, n, seconds) for seconds in (2, 2 + longer))
+    return p2p.slope(short, long)
+
+
+def p2p_native(a, peers, weights="exp"):
+    """The same over native loopback."""
+    program = compile_c(p2p.SOURCE, "p2p")
+    n = Settings(peers=peers, messages=NATIVE_MESSAGES, weights=weights, seed=1, port=20000)
+    return p2p.slope(*(p2p.native(program, n, seconds) for seconds in (1, 1 + max(1, round(2 * a.scale)))))
+
+
+def p2p_wall(a, peers, latency, workers, stealing, pinning, weights="uniform"):
+    """Seconds of one run."""
+    program = compile_c(p2p.SOURCE, "p2p")
+    seconds = max(1, round(a.scale * (10 if latency == "50 ms" else 1)))
+    lines = "\n".join(
+        f"  peer{i:06}: {{network_node_id: 0, processes: [{{path: {program}, args: {i} {peers} 20 {seconds} {weights} 1, start_time: 1 s}}]}}"
+        for i in range(peers)
+    )
+    edge = f'edge [ source 0 target 0 latency "{latency}" ]'
+    text = (f"general: {{stop_time: {seconds + 2} s}}\nnetwork: {{graph: {{type: gml, inline: 'graph [ node [ id 0 host_bandwidth_up "
+            f'"1 Gbit" host_bandwidth_down "1 Gbit" ] {edge} ]\'}}}}\nhosts:\n{lines}\n')
+    with environment(BELLJAR_PARALLELISM=workers):
+        results, usage = run_experiment(text, "--stealing", stealing, *(["--pinning", pinning] if pinning is not None else []))
+    remove(results)
+    return usage.wall
+
+
+def p2p_cases(a):
+    def cost(**options):
+        return lambda: p2p_cost(a, **options)
+
+    for peers in a.peers:
+        # What one process holds, and what of it is natively feasible.
+        cells = max(1, peers // 2_000)
+        native = lambda peers=peers: p2p_native(a, min(peers, a.native_peers))
+        for messages, weights in [*((m, "exp") for m in (1, 10, 100, 1000)), (10, "uniform"), (10, "ring")]:
+            if peers * messages > 1_000_000:
+                continue
+            shape = {"peers": peers, "messages": messages, "weights": weights}
+            variants = {"native": native, "near": cost(cells=cells, static=cells > 1, **shape)}
+            if messages == 10 and weights == "exp" and cells == 1:
+                variants["near, 2 cells"] = cost(cells=2, **shape)
+                variants["near, 1 worker"] = cost(BELLJAR_PARALLELISM=1, **shape)
+                variants["near, static"] = cost(static=True, **shape)
+            if peers <= 100 and messages == 10:
+                variants["far"] = cost(placement="far", **shape)
+            yield Case(f"p2p: {peers} hosts, {messages} messages, {weights}", "us", variants)
+
+
+def logging_cases(a):
+    plain, logged = ((lambda on=on: p2p_cost(a, 100, 20, logging=on)) for on in (False, True))
+    yield Case("logging: p2p, 100 hosts", "us", {"off": plain, "pcap and strace": logged})
+
+
+def worker_cases(a):
+    for latency in ("50 ms", "100 us"):
+        def wall(*settings, latency=latency):
+            return lambda: p2p_wall(a, 100, latency, *settings)
+
+        yield Case(f"workers: p2p, 100 hosts, {latency}", "s", {
+            "1": wall(1, "true", None), "2": wall(2, "true", None), "2, no stealing": wall(2, "false", None),
+            "2, pinned": wall(2, "true", "true"), "2, not pinned": wall(2, "true", "false"),
+        })
+    uneven = {weights: (lambda weights=weights: p2p_wall(a, 100, "50 ms", 2, "true", None, weights)) for weights in ("uniform", "exp")}
+    yield Case("workers: weights, 100 hosts, 50 ms", "s", uneven)
+
+
+# System calls
+
+
+def micro_cases(a):
+    program = compile_c(HERE / "micro.c", "micro")
+
+    def cost(placement, count, kind, *arguments):
+        count = max(20, round(count * a.scale))
+        prefix = [] if placement == "native" else [belljar(), "exec", "--placement", placement, "--"]
+        return lambda: slope(lambda n: measure([*prefix, program, kind, n, *arguments])[1].cpu, count)
+
+    def variants(far, kind, *arguments):
+        return {p: cost(p, far if p == "far" else 10 * far, kind, *arguments) for p in ("native", "near", "far")}
+
+    yield Case("call that returns at once: nanosleep (figure 4)", "us", variants(50_000, "return"))
+    yield Case("call that blocks: nanosleep of 1 ns (figure 4)", "us", variants(50_000, "block"))
+    for size in (1, 2, 4, 8, 16, 32, 64):
+        yield Case(f"pipe, {size} KiB in and out (figure 5)", "us", variants(400_000 // (16 + 2 * size), "pipe", size << 10))
+
+
+# Programs
+
+SERVED = """
+general: {{stop_time: {stop} s}}
+network: {{graph: {{type: 1_gbit_switch}}}}
+hosts:
+  server: {{network_node_id: 0, host_options: {{shared: [{here}, {built}]}}, processes: [{{path: {path}, args: "{arguments}", expected_final_state: running}}]}}
+  client: {{network_node_id: 0, processes: [{{path: {client}, args: server 8080 {count}, start_time: 5 s}}]}}
+"""
+
+
+def served(server, client, count):
+    """CPU seconds of a server and `count` requests under Belljar."""
+    stop = 30 + count // 100  # seconds: a request takes some milliseconds
+    arguments = " ".join(map(str, server[1:]))
+    results, usage = run_experiment(SERVED.format(
+        stop=stop, here=HERE, built=BUILT, path=server[0], arguments=arguments, client=client, count=count))
+    said = (results / "hosts" / "client").glob("get.*.stdout")
+    done = any("done" in f.read_text() for f in said)
+    remove(results)
+    if not done:
+        sys.exit(f"{server[0]} did not answer all of {count} requests under Belljar")
+    return usage.cpu
+
+
+def served_natively(server, client, count):
+    """The same over loopback."""
+    with open(os.devnull, "w") as null:
+        process = subprocess.Popen([str(word) for word in server], stdout=null, stderr=null, start_new_session=True)
+    try:
+        cpu = measure([client, "127.0.0.1", 8080, count])[1].cpu
+    finally:
+        # Its process group, so that nginx's workers end with it, and are waited for.
+        os.killpg(process.pid, signal.SIGTERM)
+        _, _, usage = os.wait4(process.pid, 0)
+        process.returncode = 0
+    return cpu + usage.ru_utime + usage.ru_stime
+
+
+def http_cases(a):
+    client = compile_c(HERE / "get.c", "get")
+    count = max(5, round(1_000 * a.scale))
+    conf = BUILT / "report-nginx.conf"
+    # nginx removes its pid file when it ends.
+    conf.write_text(
+        f"daemon off; worker_processes 1; pid {BUILT / 'report-nginx.pid'}; error_log stderr; user root;\n"
+        "events {}\nhttp { access_log off; server { listen 8080; location / { return 200 'hello\\n'; } } }\n"
+    )
+    go = BUILT / "report-go"
+    if shutil.which("go") and not go.exists():
+        measure(["go", "build", "-o", go, HERE / "server.go"], cwd=HERE)
+    servers = {
+        "nginx": (["nginx"], [shutil.which("nginx"), "-c", conf]),
+        "go": (["go"], [go, "0.0.0.0:8080"]),
+        "python asyncio": ([], [sys.executable, HERE / "server.py", 8080]),
+    }
+    for name, (needs, server) in servers.items():
+        yield Case(f"HTTP: a request to {name}", "us", {
+            "native": lambda server=server: slope(lambda n: served_natively(server, client, n), count),
+            "belljar": lambda server=server: slope(lambda n: served(server, client, n), count),
+        }, needs)
+
+
+def native_flow(mib):
+    """CPU seconds of `mib` MiB by iperf over loopback."""
+    server = subprocess.Popen(["iperf", "-s", "-B", "127.0.0.1", "-p", "5003"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        time.sleep(0.3)
+        cpu = measure(["iperf", "-c", "127.0.0.1", "-p", "5003", "-n", f"{mib}M"])[1].cpu
+    finally:
+        server.terminate()
+        _, _, usage = os.wait4(server.pid, 0)
+        server.returncode = 0
+    return cpu + usage.ru_utime + usage.ru_stime
+
+
+def tcp_cases(a):
+    seconds = max(2, round(5 * a.scale))
+
+    def simulated(rate, latency):
+        short, long = (tcp_matrix.goodput(rate, latency, s) for s in (seconds, 2 * seconds))
+        mib = [f[0] * s / 8 * 1e6 / (1 << 20) for f, s in ((short, seconds), (long, 2 * seconds))]
+        return (long[3] - short[3]) / (mib[1] - mib[0]) * 1e6
+
+    mib = max(16, round(1024 * a.scale))
+    variants = {"native": lambda: slope(native_flow, mib)}
+    for rate, latency in ((1000, 10), (1000, 1), (100, 75)):
+        variants[f"{rate} Mbit/s, {latency} ms"] = lambda rate=rate, latency=latency: simulated(rate, latency)
+    yield Case("TCP: one flow, a MiB", "us", variants, ["iperf"])
+
+
+# Start
+
+
+def start_cases(a):
+    BUILT.mkdir(parents=True, exist_ok=True)
+    source = BUILT / "sleeper.c"
+    source.write_text("#include <unistd.h>\nint main(void) { for (;;) pause(); }\n")
+    for count in a.hosts:
+        measured = {}
+
+        def run(static, what, count=count, measured=measured):
+            # A run tells all three: the first that needs it makes it.
+            if not measured.get((static, what)):
+                program = compile_c(source, "sleeper-static" if static else "sleeper", *(["-static-pie"] if static else []))
+                one, many = startup.run(program, 1, 1), startup.run(program, count, max(1, count // 2_000))
+                for key in ("cpu", "wall", "private_kib"):
+                    extra = (getattr(many, key) - getattr(one, key)) / (count - 1)
+                    measured.setdefault((static, key), []).append(extra * (1 if key == "private_kib" else 1e6))
+            return measured[static, what].pop(0)
+
+        for what, unit in (("cpu", "us"), ("wall", "us"), ("private_kib", "KiB")):
+            variants = {"static": lambda what=what: run(True, what), "dynamic": lambda what=what: run(False, what)}
+            yield Case(f"start: {count} hosts, {what.removesuffix('_kib')} per host", unit, variants)
+
+
+GROUPS = {"p2p": p2p_cases, "logging": logging_cases, "workers": worker_cases, "calls": micro_cases, "tcp": tcp_cases,
+          "http": http_cases, "start": start_cases}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--groups", nargs="+", choices=GROUPS, default=list(GROUPS))
+    parser.add_argument("--cases", help="only those whose name matches this pattern, such as '*100 hosts*'")
+    parser.add_argument("--peers", type=int, nargs="+", default=[100, 1_000, 10_000], help="hosts of the peer-to-peer program")
+    parser.add_argument("--native-peers", type=int, default=1_000, help="the most of them natively")
+    parser.add_argument("--hosts", type=int, nargs="+", default=[1_000, 10_000], help="hosts that are only started")
+    parser.add_argument("--scale", type=float, default=1, help="how much of each is done, relative to the usual amount")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--list", action="store_true", help="only name the cases")
+    parser.add_argument("--json")
+    a = parser.parse_args()
+    BUILT.mkdir(parents=True, exist_ok=True)
+    cases = list(itertools.chain.from_iterable(GROUPS[group](a) for group in a.groups))
+    if a.cases:
+        cases = [case for case in cases if fnmatch.fnmatch(case.name, a.cases)]
+    if a.list:
+        print("\n".join(case.name for case in cases))
+        return
+    result = {"bench": "report", "scale": a.scale, "cpus": os.cpu_count(), "cases": {}, "left_out": {}}
+    print(f"{'':52} {'median':>10} {'least':>10} {'greatest':>10}   against the first")
+    for case in cases:
+        missing = [program for program in case.needs if shutil.which(program) is None]
+        if missing:
+            result["left_out"][case.name] = f"{', '.join(missing)} is not installed"
+            print(f"{case.name}: left out, {result['left_out'][case.name]}")
+            continue
+        values = {variant: [] for variant in case.variants}
+        for _ in range(a.repeat):
+            for variant, run in case.variants.items():
+                values[variant].append(run())
+        first = values[next(iter(values))]
+        shown = {v: {**spread(m), "ratio": spread([x / y for x, y in zip(m, first)]) if all(first) else None} for v, m in values.items()}
+        result["cases"][case.name] = {"unit": case.unit, "variants": shown}
+        print(f"{case.name}, {case.unit}")
+        for variant, s in shown.items():
+            ratio = f"{s['ratio']['median']:8.3f}" if s["ratio"] else ""
+            print(f"    {variant:48} {s['median']:10.3f} {s['least']:10.3f} {s['greatest']:10.3f} {ratio}", flush=True)
+    for results in startup.FOLDERS:
+        remove(results)
+    save("report", result, a.json)
+
+
+if __name__ == "__main__":
+    main()

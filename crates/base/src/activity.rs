@@ -1,0 +1,202 @@
+//! What each worker is doing, for somebody outside who looks from time to time: `belljar run --profile`.
+//!
+//! Who works leaves a note of what comes next; no clock is read and nothing is waited for, so being watched changes
+//! nothing. Where nobody watches there is no [`Board`], and nothing is noted.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+const HOST_BITS: u32 = 24;
+const PROGRAM_BITS: u32 = 20;
+const CALL_BITS: u32 = 12;
+
+thread_local! {
+    /// The calling thread's place on boards.
+    static SEAT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A kind of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Phase {
+    /// The world is built.
+    Building,
+    /// A program is loaded.
+    Starting,
+    /// A guest's own code runs, or its shim is waited for.
+    Guest,
+    /// A system call is handled.
+    Call,
+    /// Packets and their timers: stacks, interfaces, paths, switches and routers.
+    Network,
+    /// A traffic model.
+    Model,
+    /// Anything else in a host's kernel.
+    Kernel,
+    /// Captures, logs and outputs are written.
+    Writing,
+    /// Messages are handed over, windows opened and closed.
+    Engine,
+    /// There is nothing to do until other workers have done theirs.
+    Waiting,
+}
+
+impl Phase {
+    /// All, in the order in which they are shown.
+    pub const ALL: [Phase; 10] = [
+        Phase::Building,
+        Phase::Starting,
+        Phase::Guest,
+        Phase::Call,
+        Phase::Network,
+        Phase::Model,
+        Phase::Kernel,
+        Phase::Writing,
+        Phase::Engine,
+        Phase::Waiting,
+    ];
+
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Building => "building the world",
+            Phase::Starting => "starting programs",
+            Phase::Guest => "guests",
+            Phase::Call => "system calls",
+            Phase::Network => "network",
+            Phase::Model => "traffic models",
+            Phase::Kernel => "rest of the kernel",
+            Phase::Writing => "writing results",
+            Phase::Engine => "engine",
+            Phase::Waiting => "waiting for others",
+        }
+    }
+}
+
+/// What a worker does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Activity {
+    /// The kind of work.
+    pub phase: Phase,
+    /// The index of the node that it is done for, if it is done for one.
+    pub node: Option<u32>,
+    /// What [`Board::program`] has given, or 0.
+    pub program: u32,
+    /// The number of the system call, of [`Phase::Call`].
+    pub call: u32,
+}
+
+impl Activity {
+    /// Work that is for no node.
+    pub fn of_all(phase: Phase) -> Activity {
+        Activity { phase, node: None, program: 0, call: 0 }
+    }
+    /// Work for a node, and for no program of it.
+    pub fn of(phase: Phase, node: u32) -> Activity {
+        Activity { phase, node: Some(node), program: 0, call: 0 }
+    }
+
+    /// Numbers that are too large for their place are cut: they are for people.
+    fn packed(self) -> u64 {
+        let cut = |value: u32, bits: u32| u64::from(value.min((1 << bits) - 1));
+        let node = self.node.map_or(0, |node| cut(node + 1, HOST_BITS));
+        let program = cut(self.program, PROGRAM_BITS);
+        (self.phase as u64) << (HOST_BITS + PROGRAM_BITS + CALL_BITS)
+            | node << (PROGRAM_BITS + CALL_BITS)
+            | program << CALL_BITS
+            | cut(self.call, CALL_BITS)
+    }
+    fn unpacked(word: u64) -> Activity {
+        let part = |shift: u32, bits: u32| (word >> shift) as u32 & ((1 << bits) - 1);
+        let phase = (word >> (HOST_BITS + PROGRAM_BITS + CALL_BITS)) as usize;
+        Activity {
+            phase: Phase::ALL[phase.min(Phase::ALL.len() - 1)],
+            node: part(PROGRAM_BITS + CALL_BITS, HOST_BITS).checked_sub(1),
+            program: part(CALL_BITS, PROGRAM_BITS),
+            call: part(0, CALL_BITS),
+        }
+    }
+}
+
+/// Where workers leave their notes.
+pub struct Board {
+    workers: Vec<Seat>,
+    programs: Mutex<Vec<String>>,
+}
+
+/// On a cache line of its own.
+#[repr(align(128))]
+struct Seat(AtomicU64);
+
+impl Board {
+    /// A board for so many workers, who are waiting.
+    pub fn new(workers: usize) -> Board {
+        let waiting = Activity::of_all(Phase::Waiting).packed();
+        Board {
+            workers: (0..workers).map(|_| Seat(AtomicU64::new(waiting))).collect(),
+            programs: Mutex::default(),
+        }
+    }
+    /// The calling thread is worker `worker` from now on.
+    pub fn sit(worker: usize) {
+        SEAT.set(worker);
+    }
+    /// The calling worker does this from now on.
+    pub fn doing(&self, activity: Activity) {
+        if let Some(seat) = self.workers.get(SEAT.get()) {
+            seat.0.store(activity.packed(), Relaxed);
+        }
+    }
+    /// What each worker does now.
+    pub fn look(&self) -> impl Iterator<Item = Activity> + '_ {
+        self.workers.iter().map(|seat| Activity::unpacked(seat.0.load(Relaxed)))
+    }
+    /// The number of a program, from 1 on.
+    pub fn program(&self, name: &str) -> u32 {
+        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = programs.iter().position(|known| known == name);
+        let place = known.unwrap_or_else(|| {
+            programs.push(name.to_owned());
+            programs.len() - 1
+        });
+        place as u32 + 1
+    }
+    /// The names of all programs, in the order of their numbers.
+    pub fn programs(&self) -> Vec<String> {
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl fmt::Debug for Board {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.look()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_read_as_they_were_written() {
+        let board = Board::new(2);
+        let python = board.program("python3");
+        assert_eq!((python, board.program("sh"), board.program("python3")), (1, 2, 1));
+        let call = Activity { phase: Phase::Call, node: Some(70_000), program: python, call: 461 };
+        board.doing(call);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                Board::sit(1);
+                board.doing(Activity::of(Phase::Network, 0));
+            });
+        });
+        let seen: Vec<Activity> = board.look().collect();
+        assert_eq!(seen, [call, Activity::of(Phase::Network, 0)]);
+        for phase in Phase::ALL {
+            let activity = Activity::of_all(phase);
+            assert_eq!(Activity::unpacked(activity.packed()), activity);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! `belljar run --profile`: what the real time of a run went to.
+//!
+//! Workers say what they are doing (`base::activity`), and a thread of the command looks at that a thousand times a
+//! second, with a real clock: what it sees a worker do has taken the time since it last looked. So nothing that is
+//! simulated reads a clock, and what is measured is not slowed down by being measured.
+
+use crate::progress;
+use crate::workers;
+use belljar_base::Map;
+use belljar_base::activity::{Activity, Board, Phase};
+use belljar_config::Experiment;
+use belljar_engine::Profile;
+use belljar_results::Statistics;
+use serde::Serialize;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// How often workers are looked at.
+const EVERY: Duration = Duration::from_millis(1);
+/// Lines of each table.
+const LINES: usize = 10;
+
+/// Seconds of workers' time, by what they did.
+#[derive(Default)]
+pub struct Seen {
+    times: Map<Activity, f64>,
+    /// How often workers were looked at.
+    looks: u64,
+    programs: Vec<String>,
+}
+
+impl Seen {
+    /// Looks at workers until there is nothing to see any more.
+    pub fn watch(board: &Board, over: &AtomicBool) -> Seen {
+        let mut seen = Seen::default();
+        let mut last = progress::now();
+        while !over.load(Relaxed) {
+            std::thread::sleep(EVERY);
+            let now = progress::now();
+            seen.looks += 1;
+            for activity in board.look() {
+                *seen.times.entry(activity).or_default() += (now - last).as_secs_f64();
+            }
+            last = now;
+        }
+        seen.programs = board.programs();
+        seen
+    }
+}
+
+/// When the parts of the command began that are no worker's.
+pub struct Clock {
+    start: Instant,
+    loaded: Instant,
+    ended: Option<Instant>,
+}
+
+impl Clock {
+    /// The command has begun at `start`, and has read its experiment now.
+    pub fn loaded(start: Instant) -> Clock {
+        Clock { start, loaded: progress::now(), ended: None }
+    }
+    /// All workers have done theirs.
+    pub fn simulated(&mut self) {
+        self.ended = Some(progress::now());
+    }
+}
+
+/// What is written to `profile.json`. Times are seconds; those of workers are of all of them together.
+#[derive(Serialize)]
+struct Report<'a> {
+    /// Real time from the start of the command to its end.
+    wall_seconds: f64,
+    workers: usize,
+    /// How often workers were looked at.
+    looks: u64,
+    /// What the command did before and after the workers.
+    loading_seconds: f64,
+    concluding_seconds: f64,
+    phases: Vec<Line>,
+    hosts: Vec<Line>,
+    programs: Vec<Line>,
+    syscalls: Vec<Line>,
+    /// CPU time by windows.
+    windows: Option<Windows<'a>>,
+}
+
+#[derive(Serialize)]
+struct Windows<'a> {
+    count: u64,
+    runs: u64,
+    messages: u64,
+    run_ns: u64,
+    prepare_ns: u64,
+    longest_ns: u64,
+    estimates: &'a [Map<&'static str, f64>],
+}
+
+#[derive(Serialize)]
+struct Line {
+    name: String,
+    seconds: f64,
+    /// Of hosts, in guests, in their system calls, and in the network; of programs, in themselves and in their calls.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    parts: Map<&'static str, f64>,
+    /// How often, of system calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
+}
+
+/// The tables for people, and the text of `profile.json`.
+pub fn report(
+    seen: &Seen,
+    clock: &Clock,
+    workers: usize,
+    experiment: &Experiment,
+    statistics: &Statistics,
+    engine: Option<&Profile>,
+) -> (String, String) {
+    let end = progress::now();
+    let ended = clock.ended.unwrap_or(end);
+    let total: f64 = seen.times.values().sum();
+    let program = |activity: &Activity| {
+        let place = (activity.program as usize).checked_sub(1)?;
+        seen.programs.get(place).cloned()
+    };
+    let call =
+        |activity: &Activity| (activity.phase == Phase::Call).then(|| belljar_sim::call_name(activity.call));
+    let node = |activity: &Activity| {
+        let id = activity.node.filter(|id| (*id as usize) < experiment.node_count())?;
+        Some(experiment.node_name(belljar_base::HostId(id)).to_owned())
+    };
+    let mut syscalls = lines(seen, call, false);
+    for line in &mut syscalls {
+        line.count = statistics.syscalls.get(&line.name).copied();
+    }
+    let estimates: Vec<Map<&'static str, f64>> = engine
+        .map(|profile| {
+            let estimate = |e: belljar_engine::Estimate| {
+                let seconds = |ns: u64| ns as f64 / 1e9;
+                Map::from([
+                    ("workers", e.workers as f64),
+                    ("at_least_seconds", seconds(e.at_least_ns)),
+                    ("at_most_seconds", seconds(e.at_most_ns)),
+                ])
+            };
+            profile.estimates().map(estimate).collect()
+        })
+        .unwrap_or_default();
+    let report = Report {
+        wall_seconds: (end - clock.start).as_secs_f64(),
+        workers,
+        looks: seen.looks,
+        loading_seconds: (clock.loaded - clock.start).as_secs_f64(),
+        concluding_seconds: (end - ended).as_secs_f64(),
+        phases: lines(seen, |activity| Some(activity.phase.name().to_owned()), false),
+        hosts: lines(seen, node, true),
+        programs: lines(seen, program, true),
+        syscalls,
+        windows: engine.map(|profile| Windows {
+            count: profile.windows,
+            runs: profile.runs,
+            messages: profile.messages,
+            run_ns: profile.run_ns,
+            prepare_ns: profile.prepare_ns,
+            longest_ns: profile.longest_ns,
+            estimates: &estimates,
+        }),
+    };
+    let mut text = format!(
+        "where {:.3} s went: {:.3} s to read the experiment, {:.3} s of {} worker{} (looked at {} times), {:.3} s to conclude\n",
+        report.wall_seconds,
+        report.loading_seconds,
+        total / workers.max(1) as f64,
+        workers,
+        if workers == 1 { "" } else { "s" },
+        seen.looks,
+        report.concluding_seconds,
+    );
+    let sections = [
+        ("of the workers' time", &report.phases),
+        ("for hosts, switches and routers", &report.hosts),
+        ("for programs", &report.programs),
+        ("in system calls", &report.syscalls),
+    ];
+    for (title, lines) in sections {
+        table_text(&mut text, title, lines, total);
+    }
+    if let Some(profile) = engine {
+        text += &workers::profile_text(profile);
+    }
+    let mut json = serde_json::to_string_pretty(&report).expect("plain data can be serialised");
+    json.push('\n');
+    (text, json)
+}
+
+/// What was seen, summed up by a name, the longest first; with its parts where they are of interest.
+fn lines(seen: &Seen, name: impl Fn(&Activity) -> Option<String>, parts: bool) -> Vec<Line> {
+    let mut sums: Map<String, (f64, Map<&'static str, f64>)> = Map::new();
+    for (activity, seconds) in &seen.times {
+        let Some(name) = name(activity) else { continue };
+        let sum = sums.entry(name).or_default();
+        sum.0 += seconds;
+        if parts {
+            *sum.1.entry(activity.phase.name()).or_default() += seconds;
+        }
+    }
+    let line = |(name, (seconds, parts))| Line { name, seconds, parts, count: None };
+    let mut lines: Vec<Line> = sums.into_iter().map(line).collect();
+    lines.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    lines
+}
+
+fn table_text(text: &mut String, title: &str, lines: &[Line], total: f64) {
+    if lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "  {title}");
+    for line in lines.iter().take(LINES) {
+        let share = 100.0 * line.seconds / total.max(1e-9);
+        let mut parts: Vec<(&str, f64)> =
+            line.parts.iter().map(|(name, seconds)| (*name, *seconds)).collect();
+        parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let shown = parts.iter().take(3).map(|(name, seconds)| format!("{name} {seconds:.3}"));
+        let more = match line.count {
+            Some(count) => format!("{count} times"),
+            None => shown.collect::<Vec<_>>().join(", "),
+        };
+        let _ = writeln!(text, "    {:<24} {share:5.1} % {:9.3} s  {more}", line.name, line.seconds);
+        if text.ends_with("s  \n") {
+            text.truncate(text.trim_end().len());
+            text.push('\n');
+        }
+    }
+    if lines.len() > LINES {
+        let _ = writeln!(text, "    and {} more", lines.len() - LINES);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_summed_up_by_name_the_longest_first() {
+        let mut seen = Seen { programs: vec!["sh".into()], ..Seen::default() };
+        let guest = Activity { phase: Phase::Guest, node: Some(0), program: 1, call: 0 };
+        seen.times = Map::from([
+            (guest, 1.0),
+            (Activity { phase: Phase::Call, call: 1, ..guest }, 2.0),
+            (Activity::of(Phase::Network, 1), 2.5),
+        ]);
+        let hosts = lines(&seen, |a| a.node.map(|node| node.to_string()), true);
+        assert_eq!((hosts[0].name.as_str(), hosts[0].seconds, hosts.len()), ("0", 3.0, 2));
+        assert_eq!(hosts[0].parts, Map::from([("guests", 1.0), ("system calls", 2.0)]));
+        let mut text = String::new();
+        table_text(&mut text, "for hosts", &hosts, 5.5);
+        assert_eq!(
+            text,
+            "  for hosts\n    0                         54.5 %     3.000 s  system calls 2.000, guests 1.000\n    \
+             1                         45.5 %     2.500 s  network 2.500\n"
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! Which packets are captured: `pcap_filter` among the options of hosts.
+
+use crate::error::Problem;
+use crate::model::{CaptureFilter, Experiment};
+use crate::yaml::section::{self, mapping};
+use crate::yaml::{Node, Section, Value};
+use belljar_net::Filter;
+use belljar_net::suggest::nearest;
+
+const KEY: &str = "pcap_filter";
+/// Where defaults are written, as the message says it.
+const DEFAULTS: &str = "'host_option_defaults'";
+
+/// `tcp port 80`, or `{ eth0: tcp port 80, lo: false }`. That filters can be read is looked at when all addresses
+/// are known.
+pub(super) fn read(node: &Node, key: &str) -> Result<CaptureFilter, Problem> {
+    match &node.value {
+        Value::Mapping(entries) => {
+            let own = entries.iter().map(|entry| Ok((entry.key.clone(), one(&entry.value, &entry.key)?)));
+            own.collect::<Result<_, Problem>>().map(CaptureFilter::ByInterface)
+        }
+        _ => match one(node, key)? {
+            Some(packets) => Ok(CaptureFilter::Packets(packets)),
+            None => Err(node.problem("'pcap_filter' cannot be false").help("write pcap_enabled: false")),
+        },
+    }
+}
+
+/// A filter, or false for none of the packets.
+fn one(node: &Node, key: &str) -> Result<Option<String>, Problem> {
+    if matches!(section::boolean(node, key), Ok(false)) {
+        return Ok(None);
+    }
+    section::string(node, key).map(|text| Some(text.to_owned()))
+}
+
+/// Checks all filters of a file against the experiment that was read from it.
+pub(super) fn check(file: &Section, experiment: &Experiment) -> Result<(), Problem> {
+    let defaults = file.get("host_option_defaults").and_then(|node| filter_of(node));
+    if let Some(node) = defaults {
+        let all = (0..experiment.node_count() as u32).map(belljar_base::HostId);
+        let interfaces = all.flat_map(|id| experiment.node_interfaces(id)).map(|i| i.name.as_str());
+        check_one(node, DEFAULTS, interfaces.chain(["lo", "eth0"]).collect(), experiment)?;
+    }
+    let Some(hosts) = file.get("hosts") else { return Ok(()) };
+    for entry in mapping(hosts, "section 'hosts'")? {
+        let Value::Mapping(keys) = &entry.value.value else { continue };
+        let options = keys.iter().find(|key| key.key == "host_options").map(|key| &*key.value);
+        let (Some(node), Some(id)) = (options.and_then(filter_of), experiment.host_by_name(&entry.key))
+        else {
+            continue;
+        };
+        let host = &experiment.hosts[id.index()];
+        let mut interfaces: Vec<&str> = host.interfaces.iter().map(|i| i.name.as_str()).collect();
+        interfaces.push("lo");
+        if host.node.is_some() {
+            interfaces.push("eth0");
+        }
+        check_one(node, &format!("host '{}'", entry.key), interfaces, experiment)?;
+    }
+    Ok(())
+}
+
+/// The filter among the options of a host.
+fn filter_of(options: &Node) -> Option<&Node> {
+    let Value::Mapping(entries) = &options.value else { return None };
+    entries.iter().find(|entry| entry.key == KEY).map(|entry| &*entry.value)
+}
+
+fn check_one(
+    node: &Node,
+    place: &str,
+    interfaces: Vec<&str>,
+    experiment: &Experiment,
+) -> Result<(), Problem> {
+    let Value::Mapping(entries) = &node.value else { return check_text(node, experiment) };
+    for entry in entries {
+        if !interfaces.contains(&entry.key.as_str()) {
+            let problem = Problem::at(entry.key_span, format!("{place} has no interface '{}'", entry.key));
+            let near =
+                nearest(&entry.key, interfaces.iter().copied()).map(|near| format!("did you mean '{near}'?"));
+            return Err(problem.help(near.unwrap_or_else(|| format!("there are {}", interfaces.join(", ")))));
+        }
+        check_text(&entry.value, experiment)?;
+    }
+    Ok(())
+}
+
+fn check_text(node: &Node, experiment: &Experiment) -> Result<(), Problem> {
+    let Some(text) = one(node, KEY)? else { return Ok(()) };
+    match Filter::parse(&text, &|name| experiment.addresses_of(name)) {
+        Ok(_) => Ok(()),
+        Err(why) => Err(node
+            .problem(format!("this filter cannot be read: {why}"))
+            .help("write it as for tcpdump: tcp port 80 and not host alice")),
+    }
+}

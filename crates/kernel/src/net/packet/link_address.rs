@@ -1,0 +1,65 @@
+//! `struct sockaddr_ll`: where a frame comes from, or goes to.
+
+use crate::net::address;
+use crate::net::message::RawAddress;
+use belljar_linux_abi::{Errno, c};
+
+/// The length of a `struct sockaddr_ll`.
+pub const LEN: usize = 20;
+
+/// A link-level address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkAddress {
+    /// The ethertype.
+    pub protocol: u16,
+    /// The interface's index; 0: none.
+    pub index: u32,
+    /// `ARPHRD_*`.
+    pub hardware_type: u16,
+    /// `PACKET_HOST` and its kin.
+    pub packet_type: u8,
+    /// How long the hardware address is.
+    pub halen: u8,
+    /// The hardware address.
+    pub address: [u8; 8],
+}
+
+impl LinkAddress {
+    /// Reads one: `EINVAL` if it is too short or of another family.
+    pub fn parse(raw: &[u8]) -> Result<LinkAddress, Errno> {
+        if raw.len() < LEN || address::family(raw)? != c::AF_PACKET {
+            return Err(Errno::EINVAL);
+        }
+        let mut address = [0; 8];
+        address.copy_from_slice(&raw[12..20]);
+        Ok(LinkAddress {
+            protocol: u16::from_be_bytes([raw[2], raw[3]]),
+            index: u32::from_ne_bytes([raw[4], raw[5], raw[6], raw[7]]),
+            hardware_type: u16::from_ne_bytes([raw[8], raw[9]]),
+            packet_type: raw[10],
+            halen: raw[11],
+            address,
+        })
+    }
+    /// Its bytes.
+    pub fn emit(&self) -> RawAddress {
+        let mut raw = RawAddress::new();
+        raw.extend_from_slice(&(c::AF_PACKET as u16).to_ne_bytes());
+        raw.extend_from_slice(&self.protocol.to_be_bytes());
+        raw.extend_from_slice(&self.index.to_ne_bytes());
+        raw.extend_from_slice(&self.hardware_type.to_ne_bytes());
+        raw.extend_from_slice(&[self.packet_type, self.halen]);
+        raw.extend_from_slice(&self.address);
+        raw
+    }
+    /// Sets the hardware address.
+    pub fn set_address(&mut self, address: &[u8]) {
+        self.halen = address.len() as u8;
+        self.address = [0; 8];
+        self.address[..address.len()].copy_from_slice(address);
+    }
+    /// The hardware address of six bytes.
+    pub fn mac(&self) -> [u8; 6] {
+        self.address[..6].try_into().expect("six bytes")
+    }
+}

@@ -1,0 +1,260 @@
+//! Packet sockets, packet(7): whole frames as an interface sends and receives them, or what is in them.
+//!
+//! [`tap`] hands frames to the sockets, [`ring`] keeps those of sockets that have mapped a ring into their
+//! memory, [`send`](send()) puts frames on an interface. `lo` and the graph's `eth0` carry no Ethernet: a
+//! header is made up for those who look, with the hardware addresses that the interface has.
+
+mod link_address;
+mod options;
+mod output;
+pub mod ring;
+mod tap;
+
+use super::message::{Attempt, ControlMessage, Incoming, Outgoing, RawAddress, Received};
+use super::socket::SocketKind;
+use super::udp::{charge, timestamp_message};
+use crate::call::Call;
+use crate::files::readiness::{EPOLLERR, READABLE, WRITABLE};
+use crate::host::Host;
+use crate::ids::SocketKey;
+use belljar_base::SimTime;
+use belljar_linux_abi::{Errno, c};
+pub use link_address::LinkAddress;
+pub use options::{get_option, set_option};
+use ring::Rings;
+use std::collections::VecDeque;
+pub use tap::Way;
+
+/// `ETH_P_ALL`.
+pub const ALL_PROTOCOLS: u16 = 3;
+/// `SOCK_PACKET`, obsolete.
+const SOCK_PACKET: i32 = 10;
+/// `PACKET_AUXDATA`.
+const AUXDATA: i32 = 8;
+/// `TP_STATUS_USER` and others of a packet that is received.
+pub(super) mod status {
+    pub const USER: u32 = 1;
+    pub const COPY: u32 = 2;
+    pub const LOSING: u32 = 4;
+    pub const CSUM_VALID: u32 = 1 << 7;
+}
+
+/// What a packet socket keeps.
+#[derive(Debug, Default)]
+pub struct PacketSocket {
+    /// The ethertype that it hears; 0 hears nothing, [`ALL_PROTOCOLS`] everything.
+    pub protocol: u16,
+    /// The number of the interface that it is bound to; `None` is all.
+    pub interface: Option<usize>,
+    /// `PACKET_AUXDATA`.
+    pub auxdata: bool,
+    /// `PACKET_IGNORE_OUTGOING`.
+    pub ignore_outgoing: bool,
+    /// `PACKET_ORIGDEV`, `PACKET_LOSS` and others that are only kept: by option.
+    kept: Vec<(i32, i32)>,
+    /// `PACKET_ADD_MEMBERSHIP`: interface, type and address, each as often as it was asked for.
+    memberships: Vec<(usize, u16, Vec<u8>)>,
+    /// Rings in memory that it shares with its program.
+    rings: Rings,
+    queue: VecDeque<Frame>,
+    queued_charge: u32,
+    /// Packets and those dropped since they were last asked for.
+    packets: u32,
+    drops: u32,
+    /// Packets were dropped since one was last received.
+    losing: bool,
+}
+
+/// A frame to be received.
+#[derive(Debug)]
+struct Frame {
+    /// What the program gets.
+    bytes: Vec<u8>,
+    /// How long the whole was, from where `bytes` begins.
+    len: usize,
+    /// Where the network header lies in `bytes`.
+    network: usize,
+    from: LinkAddress,
+    arrived: SimTime,
+}
+
+/// A new packet socket; whoever makes it may.
+pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
+    if type_ != c::SOCK_RAW && type_ != c::SOCK_DGRAM {
+        if type_ == SOCK_PACKET {
+            host.warn("sockets of type SOCK_PACKET are not supported: programs use SOCK_RAW since 1999");
+        }
+        return Err(Errno::ESOCKTNOSUPPORT);
+    }
+    let packet = PacketSocket { protocol: (protocol as u16).swap_bytes(), ..PacketSocket::default() };
+    Ok(host.add_socket(c::AF_PACKET, type_, protocol, SocketKind::Packet(Box::new(packet))))
+}
+
+pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
+    let name = LinkAddress::parse(raw)?;
+    let interface = match name.index {
+        0 => None,
+        index => Some(call.host.net.interface_by_index(index).ok_or(Errno::ENODEV)?),
+    };
+    let packet = call.host.packet(key);
+    packet.interface = interface;
+    if name.protocol != 0 {
+        packet.protocol = name.protocol;
+    }
+    let up = interface.is_none_or(|interface| call.host.net.interfaces[interface].up);
+    call.host.socket(key).error = if up { None } else { Some(Errno::ENETDOWN) };
+    Ok(())
+}
+
+pub fn connect(_: &mut Call<'_>, _: SocketKey, _: &[u8], _again: bool) -> Result<Attempt<()>, Errno> {
+    Err(Errno::EOPNOTSUPP)
+}
+
+pub fn listen(_call: &mut Call<'_>, _key: SocketKey, _backlog: usize) -> Result<(), Errno> {
+    Err(Errno::EOPNOTSUPP)
+}
+
+pub fn accept(_call: &mut Call<'_>, _key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
+    Err(Errno::EOPNOTSUPP)
+}
+
+pub fn send(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    message: &Outgoing,
+    _done: usize,
+) -> Result<Attempt<usize>, Errno> {
+    output::send(call, key, message).map(Attempt::Done)
+}
+
+pub fn receive(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    room: &Incoming,
+    _done: usize,
+) -> Result<Attempt<Received>, Errno> {
+    let known = c::MSG_PEEK | c::MSG_DONTWAIT | c::MSG_TRUNC | c::MSG_CMSG_CLOEXEC | c::MSG_ERRQUEUE;
+    if room.flags & !known != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if room.flags & c::MSG_ERRQUEUE != 0 {
+        return Err(Errno::EAGAIN);
+    }
+    let epoch = call.host.clock.realtime_ns() - call.now().as_nanos();
+    let socket = call.host.socket(key);
+    let (queue, stamp, cooked) = (socket.queue, socket.options.timestamp, socket.type_ == c::SOCK_DGRAM);
+    socket.take_error()?;
+    let packet = call.host.packet(key);
+    let Some(frame) = packet.queue.pop_front() else { return Ok(Attempt::Wait(queue)) };
+    let taken = frame.bytes.len().min(room.len);
+    let mut received = Received {
+        value: if room.flags & c::MSG_TRUNC != 0 { frame.len } else { taken },
+        name: frame.from.emit(),
+        control: timestamp_message(stamp, frame.arrived, epoch).into_iter().collect(),
+        flags: if taken < frame.bytes.len() { c::MSG_TRUNC } else { 0 },
+    };
+    if packet.auxdata {
+        let mut data = (status::USER | status::CSUM_VALID).to_ne_bytes().to_vec();
+        data.extend_from_slice(&(frame.len as u32).to_ne_bytes());
+        data.extend_from_slice(&(frame.bytes.len() as u32).to_ne_bytes());
+        let network = if cooked { 0 } else { frame.network as u16 };
+        data.extend_from_slice(&0u16.to_ne_bytes());
+        data.extend_from_slice(&network.to_ne_bytes());
+        data.extend_from_slice(&[0; 4]);
+        received.control.push(ControlMessage { level: c::SOL_PACKET, type_: AUXDATA, data });
+    }
+    let stored = call.scatter(&room.buffers, &frame.bytes[..taken]);
+    let packet = call.host.packet(key);
+    if room.flags & c::MSG_PEEK != 0 {
+        packet.queue.push_front(frame);
+    } else {
+        packet.queued_charge = packet.queued_charge.saturating_sub(charge(frame.bytes.len()));
+    }
+    stored.map(|()| Attempt::Done(received))
+}
+
+pub fn shutdown(_call: &mut Call<'_>, _key: SocketKey, _how: i32) -> Result<(), Errno> {
+    Err(Errno::EOPNOTSUPP)
+}
+
+pub fn local_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
+    let packet = host.packet(key);
+    let (protocol, interface) = (packet.protocol, packet.interface);
+    let mut name = LinkAddress { protocol, ..LinkAddress::default() };
+    if let Some(number) = interface {
+        let interface = &host.net.interfaces[number];
+        name.index = super::interface_index(number);
+        name.hardware_type = interface.hardware_type();
+        name.set_address(&interface.mac);
+    }
+    Ok(name.emit())
+}
+
+pub fn peer_name(_host: &mut Host, _key: SocketKey) -> Result<RawAddress, Errno> {
+    Err(Errno::EOPNOTSUPP)
+}
+
+pub fn readiness(host: &Host, key: SocketKey) -> u32 {
+    let socket = &host.net.sockets[key.0];
+    let SocketKind::Packet(packet) = &socket.kind else { return 0 };
+    let readable = !packet.queue.is_empty() || packet.rings.is_readable(&*host.machine);
+    let error = if socket.error.is_some() { EPOLLERR } else { 0 };
+    WRITABLE | error | if readable { READABLE } else { 0 }
+}
+
+pub fn readable_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
+    Ok(host.packet(key).queue.front().map_or(0, |frame| frame.bytes.len()))
+}
+
+pub fn unsent_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
+    Ok(0)
+}
+
+pub fn close(host: &mut Host, key: SocketKey) {
+    host.drop_rings(key);
+    host.remove_socket(key);
+}
+
+impl PacketSocket {
+    /// What it has received is charged against its buffer.
+    pub fn queued_bytes(&self) -> usize {
+        self.queued_charge as usize
+    }
+}
+
+impl Host {
+    /// The packet part of a socket that is known to be one.
+    fn packet(&mut self, key: SocketKey) -> &mut PacketSocket {
+        match &mut self.net.sockets[key.0].kind {
+            SocketKind::Packet(packet) => packet,
+            other => unreachable!("not a packet socket: {other:?}"),
+        }
+    }
+
+    /// Whether somebody wants an interface to hear what is not for it, or all groups.
+    pub(in crate::net) fn membership_flags(&self, interface: usize) -> u32 {
+        let sockets = self.net.packet_sockets.iter().map(|key| &self.net.sockets[key.0].kind);
+        let memberships = sockets.flat_map(|kind| match kind {
+            SocketKind::Packet(packet) => &packet.memberships[..],
+            _ => &[],
+        });
+        memberships.filter(|(number, ..)| *number == interface).fold(0, |flags, (_, kind, _)| {
+            flags
+                | match *kind {
+                    options::PROMISCUOUS => c::IFF_PROMISC as u32,
+                    options::ALL_GROUPS => c::IFF_ALLMULTI as u32,
+                    _ => 0,
+                }
+        })
+    }
+
+    /// An interface goes down: sockets bound to it are told.
+    pub(in crate::net) fn packet_interface_down(&mut self, interface: usize) {
+        for key in self.net.packet_sockets.clone() {
+            if self.packet(key).interface == Some(interface) {
+                self.socket(key).error = Some(Errno::ENETDOWN);
+                self.notify_socket(key, EPOLLERR);
+            }
+        }
+    }
+}

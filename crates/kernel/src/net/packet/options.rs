@@ -1,0 +1,127 @@
+//! Options of level `SOL_PACKET`.
+
+use super::ring::{Request, Version};
+use crate::call::Call;
+use crate::ids::SocketKey;
+use crate::net::socket::SocketKind;
+use crate::net::sockopt::{Value, int, to_int};
+use belljar_linux_abi::Errno;
+
+const ADD_MEMBERSHIP: i32 = 1;
+const DROP_MEMBERSHIP: i32 = 2;
+const RX_RING: i32 = 5;
+const STATISTICS: i32 = 6;
+const COPY_THRESH: i32 = 7;
+const AUXDATA: i32 = 8;
+const ORIGDEV: i32 = 9;
+const VERSION: i32 = 10;
+const HDRLEN: i32 = 11;
+const RESERVE: i32 = 12;
+const TX_RING: i32 = 13;
+const LOSS: i32 = 14;
+const VNET_HDR: i32 = 15;
+const TX_TIMESTAMP: i32 = 16;
+const TIMESTAMP: i32 = 17;
+const FANOUT: i32 = 18;
+const TX_HAS_OFF: i32 = 19;
+const QDISC_BYPASS: i32 = 20;
+const IGNORE_OUTGOING: i32 = 23;
+/// `PACKET_MR_*`.
+const MULTICAST: u16 = 0;
+pub(super) const PROMISCUOUS: u16 = 1;
+pub(super) const ALL_GROUPS: u16 = 2;
+const UNICAST: u16 = 3;
+/// The length of a `struct packet_mreq`.
+const MREQ_LEN: usize = 16;
+
+/// `setsockopt(2)`.
+pub fn set_option(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
+    match name {
+        ADD_MEMBERSHIP | DROP_MEMBERSHIP => return membership(call, key, name, value),
+        RX_RING | TX_RING => {
+            let request = Request::parse(call.host.packet(key).rings.version(), value)?;
+            return call.host.set_ring(key, name == TX_RING, request);
+        }
+        _ => {}
+    }
+    let number = to_int(value)?;
+    let packet = call.host.packet(key);
+    match name {
+        AUXDATA => packet.auxdata = number != 0,
+        IGNORE_OUTGOING => match number {
+            0 | 1 => packet.ignore_outgoing = number != 0,
+            _ => return Err(Errno::EINVAL),
+        },
+        VERSION => {
+            let version = Version::from_number(number).ok_or(Errno::EINVAL)?;
+            packet.rings.set_version(version)?;
+        }
+        RESERVE => packet.rings.set_reserve(number)?,
+        COPY_THRESH | ORIGDEV | LOSS | TX_TIMESTAMP | TIMESTAMP | QDISC_BYPASS | TX_HAS_OFF => {
+            packet.kept.retain(|(kept, _)| *kept != name);
+            packet.kept.push((name, number));
+        }
+        VNET_HDR | FANOUT => {
+            let what = if name == FANOUT { "PACKET_FANOUT" } else { "PACKET_VNET_HDR" };
+            call.host.warn(format!("{what} of packet sockets is not supported"));
+            return Err(Errno::EINVAL);
+        }
+        _ => return Err(Errno::ENOPROTOOPT),
+    }
+    Ok(())
+}
+
+/// A `struct packet_mreq`: index, type, length of the address, address.
+fn membership(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
+    let request = value.get(..MREQ_LEN).ok_or(Errno::EINVAL)?;
+    let index = u32::from_ne_bytes(request[..4].try_into().expect("four bytes"));
+    let kind = u16::from_ne_bytes([request[4], request[5]]);
+    let len = usize::from(u16::from_ne_bytes([request[6], request[7]]));
+    let address = request[8..].get(..len).ok_or(Errno::EINVAL)?.to_vec();
+    if !matches!(kind, MULTICAST | PROMISCUOUS | ALL_GROUPS | UNICAST) {
+        return Err(Errno::EINVAL);
+    }
+    let interface = call.host.net.interface_by_index(index);
+    let memberships = &mut call.host.packet(key).memberships;
+    if name == ADD_MEMBERSHIP {
+        memberships.push((interface.ok_or(Errno::ENODEV)?, kind, address));
+        return Ok(());
+    }
+    let entry = interface.map(|interface| (interface, kind, address));
+    let at = entry.and_then(|entry| memberships.iter().position(|other| *other == entry));
+    if let Some(at) = at {
+        memberships.remove(at);
+    }
+    Ok(())
+}
+
+/// `getsockopt(2)`; `at` is where the program's value lies, which is an argument in one case.
+pub fn get_option(call: &mut Call<'_>, key: SocketKey, name: i32, at: u64) -> Result<Value, Errno> {
+    let SocketKind::Packet(packet) = &mut call.host.net.sockets[key.0].kind else {
+        return Err(Errno::ENOPROTOOPT);
+    };
+    Ok(match name {
+        STATISTICS => {
+            let (packets, drops) = (std::mem::take(&mut packet.packets), std::mem::take(&mut packet.drops));
+            let mut value: Value = packets.to_ne_bytes().into_iter().chain(drops.to_ne_bytes()).collect();
+            if packet.rings.version() == Version::V3 {
+                value.extend_from_slice(&packet.rings.take_freezes().to_ne_bytes());
+            }
+            value
+        }
+        AUXDATA => int(packet.auxdata.into()),
+        IGNORE_OUTGOING => int(packet.ignore_outgoing.into()),
+        VERSION => int(packet.rings.version() as i32),
+        RESERVE => int(packet.rings.reserve() as i32),
+        HDRLEN => {
+            let number: i32 = call.read(at)?;
+            let version = Version::from_number(number).ok_or(Errno::EINVAL)?;
+            int(version.packet_header_len() as i32)
+        }
+        COPY_THRESH | ORIGDEV | LOSS | TX_TIMESTAMP | TIMESTAMP | QDISC_BYPASS | TX_HAS_OFF => {
+            int(packet.kept.iter().find(|(kept, _)| *kept == name).map_or(0, |(_, number)| *number))
+        }
+        VNET_HDR | FANOUT => int(0),
+        _ => return Err(Errno::ENOPROTOOPT),
+    })
+}

@@ -1,0 +1,99 @@
+//! Sending frames.
+
+use super::LinkAddress;
+use crate::call::Call;
+use crate::host::Host;
+use crate::ids::SocketKey;
+use crate::net::interface::Attachment;
+use crate::net::message::Outgoing;
+use belljar_linux_abi::{Errno, c};
+use belljar_net::Packet;
+use belljar_wire::ethernet::{HEADER_LEN, ethertype};
+
+/// Ethertype of IPv6.
+const IPV6: u16 = 0x86dd;
+
+pub(super) fn send(call: &mut Call<'_>, key: SocketKey, message: &Outgoing) -> Result<usize, Errno> {
+    let name = message.name.as_ref().map(|raw| LinkAddress::parse(raw)).transpose()?;
+    call.host.socket(key).take_error()?;
+    if call.host.packet(key).rings.has_sender() {
+        return call.host.ring_send(key, name);
+    }
+    let data = call.gather(&message.buffers, 0, message.len)?;
+    call.host.packet_send(key, name, data)?;
+    call.host.flush_network();
+    Ok(message.len)
+}
+
+impl Host {
+    /// Sends a frame, or what is to be in one.
+    pub(super) fn packet_send(
+        &mut self,
+        key: SocketKey,
+        name: Option<LinkAddress>,
+        data: Vec<u8>,
+    ) -> Result<(), Errno> {
+        let cooked = self.socket(key).type_ == c::SOCK_DGRAM;
+        let packet = self.packet(key);
+        let (interface, protocol) = match &name {
+            None => (packet.interface, packet.protocol),
+            Some(name) => (self.net.interface_by_index(name.index), name.protocol),
+        };
+        let interface = interface.ok_or(Errno::ENXIO)?;
+        if !self.net.interfaces[interface].up {
+            return Err(Errno::ENETDOWN);
+        }
+        if let Attachment::Tun(_) = self.net.interfaces[interface].attachment {
+            // There is no header, so there is no difference.
+            return match self.transmit(interface, None, data, 0) {
+                true => Ok(()),
+                false => Err(Errno::ENOBUFS),
+            };
+        }
+        let frame = if cooked {
+            let to = name.filter(|name| name.halen >= 6).map(|name| name.mac());
+            // Without an address as Linux's `eth_header` has it: none.
+            let mut frame = to.unwrap_or([0; 6]).to_vec();
+            frame.extend_from_slice(&self.net.interfaces[interface].mac);
+            frame.extend_from_slice(&protocol.to_be_bytes());
+            frame.extend_from_slice(&data);
+            frame
+        } else {
+            data
+        };
+        if frame.len() < HEADER_LEN {
+            return Err(Errno::EINVAL);
+        }
+        if frame.len() > self.net.mtu(interface) + HEADER_LEN {
+            return Err(Errno::EMSGSIZE);
+        }
+        self.send_raw_frame(interface, frame)
+    }
+
+    /// Puts a frame on an interface as it is; `lo` and the graph take the packet out of it.
+    fn send_raw_frame(&mut self, interface: usize, mut frame: Vec<u8>) -> Result<(), Errno> {
+        let protocol = u16::from_be_bytes([frame[12], frame[13]]);
+        let attachment = self.net.interfaces[interface].attachment;
+        if self.net.interfaces[interface].is_link() {
+            return match self.send_framed(interface, Packet::new(frame)) {
+                true => Ok(()),
+                false => Err(Errno::ENOBUFS),
+            };
+        }
+        if attachment == Attachment::Graph && protocol == ethertype::ARP {
+            self.answer_for_graph(interface, &frame);
+            return Ok(());
+        }
+        if protocol != ethertype::IPV4 && protocol != IPV6 || frame.len() < HEADER_LEN + 20 {
+            self.warn(
+                "frames of other protocols than IP vanish on lo and on the graph, which have no Ethernet",
+            );
+            return Ok(());
+        }
+        frame.drain(..HEADER_LEN);
+        match self.transmit(interface, None, frame, 0) {
+            true => Ok(()),
+            false => Err(Errno::ENOBUFS),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Frames on their way into and out of interfaces, for the sockets that look at them.
+
+use super::{ALL_PROTOCOLS, Frame, LinkAddress, PacketSocket, status};
+use crate::files::readiness::READABLE;
+use crate::host::Host;
+use crate::ids::SocketKey;
+use crate::net::filter::Metadata;
+use crate::net::interface::Attachment;
+use crate::net::interface_index;
+use crate::net::socket::SocketKind;
+use crate::net::udp::charge;
+use belljar_base::SimTime;
+use belljar_linux_abi::c;
+use belljar_net::router::{arp_frame, arp_reply};
+use belljar_wire::arp;
+use belljar_wire::ethernet::{self, Address, ethertype};
+
+/// The first two bytes of the hardware addresses that stations of the graph are shown with; their IPv4
+/// address follows.
+pub const GRAPH_PEERS: [u8; 2] = [0x02, 0x42];
+
+/// `ARPHRD_NONE`.
+const NO_HARDWARE: u16 = 0xfffe;
+
+/// Which way a frame goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It has been received.
+    In,
+    /// It is being sent.
+    Out,
+}
+
+/// A frame as sockets see it.
+struct Seen<'a> {
+    way: Way,
+    interface: usize,
+    header: [u8; ethernet::HEADER_LEN],
+    payload: &'a [u8],
+    from: LinkAddress,
+    /// A frame of its interface has no header.
+    bare: bool,
+}
+
+impl Host {
+    /// Shows what passes an interface to packet sockets. `bytes` is a frame on links, a packet elsewhere.
+    pub(in crate::net) fn tap(&mut self, at: SimTime, interface: usize, bytes: &[u8], way: Way) {
+        if self.net.packet_sockets.is_empty() {
+            return;
+        }
+        let Some((header, payload)) = self.frame_of(interface, bytes, way) else { return };
+        self.tap_frame(at, interface, (header, payload), way);
+    }
+
+    /// The same for a frame's header and what follows it.
+    fn tap_frame(
+        &mut self,
+        at: SimTime,
+        interface: usize,
+        (header, payload): ([u8; ethernet::HEADER_LEN], &[u8]),
+        way: Way,
+    ) {
+        let destination: [u8; 6] = header[..6].try_into().expect("six bytes");
+        let own = self.net.interfaces[interface].mac;
+        let packet_type = match (way, destination) {
+            (Way::Out, _) => c::PACKET_OUTGOING,
+            (_, [0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => c::PACKET_BROADCAST,
+            (_, [first, ..]) if first & 1 != 0 => c::PACKET_MULTICAST,
+            (_, to) if to != own => c::PACKET_OTHERHOST,
+            _ => c::PACKET_HOST,
+        };
+        let mut from = LinkAddress {
+            protocol: u16::from_be_bytes([header[12], header[13]]),
+            index: interface_index(interface),
+            hardware_type: self.net.interfaces[interface].hardware_type(),
+            packet_type,
+            ..LinkAddress::default()
+        };
+        if from.hardware_type != NO_HARDWARE {
+            from.set_address(&header[6..12]);
+        }
+        let bare = matches!(self.net.interfaces[interface].attachment, Attachment::Tun(_));
+        let seen = Seen { way, interface, header, payload, from, bare };
+        for key in self.net.packet_sockets.clone() {
+            self.tap_socket(at, key, &seen);
+        }
+    }
+
+    /// A frame's header, made up where there is none, and what follows it.
+    fn frame_of<'a>(
+        &self,
+        interface: usize,
+        bytes: &'a [u8],
+        way: Way,
+    ) -> Option<([u8; ethernet::HEADER_LEN], &'a [u8])> {
+        let mut header = [0; ethernet::HEADER_LEN];
+        let network = |payload: &[u8]| match payload.first().map(|first| first >> 4) {
+            Some(6) => 0x86ddu16,
+            _ => ethertype::IPV4,
+        };
+        match self.net.interfaces[interface].attachment {
+            Attachment::Link(_) | Attachment::Tap(_) => {
+                let (head, payload) = bytes.split_at_checked(ethernet::HEADER_LEN)?;
+                header.copy_from_slice(head);
+                return Some((header, payload));
+            }
+            Attachment::Graph => {
+                let own = self.net.interfaces[interface].mac;
+                let octets = if way == Way::Out { bytes.get(16..20)? } else { bytes.get(12..16)? };
+                let mut peer = [0; 6];
+                peer[..2].copy_from_slice(&GRAPH_PEERS);
+                peer[2..].copy_from_slice(octets);
+                let (to, from) = if way == Way::Out { (peer, own) } else { (own, peer) };
+                header[..6].copy_from_slice(&to);
+                header[6..12].copy_from_slice(&from);
+            }
+            _ => {}
+        }
+        header[12..].copy_from_slice(&network(bytes).to_be_bytes());
+        Some((header, bytes))
+    }
+
+    /// Everybody is on the graph's link: who asks there for a station by ARP, with a frame of its own, is
+    /// answered for it.
+    pub(super) fn answer_for_graph(&mut self, interface: usize, frame: &[u8]) {
+        let (now, own) = (self.clock.now(), self.net.interfaces[interface].mac);
+        let Some((head, payload)) = frame.split_first_chunk::<{ ethernet::HEADER_LEN }>() else { return };
+        self.tap_frame(now, interface, (*head, payload), Way::Out);
+        let asked = arp::Packet::new_checked(payload).ok().and_then(|packet| arp::Repr::parse(&packet).ok());
+        let Some(asked) = asked.filter(|asked| asked.operation == arp::Operation::Request) else { return };
+        let target = asked.target_protocol;
+        if asked.sender_protocol.is_unspecified() || self.net.interface_of(target).is_some() {
+            return;
+        }
+        let mut mac = [0; 6];
+        mac[..2].copy_from_slice(&GRAPH_PEERS);
+        mac[2..].copy_from_slice(&target.octets());
+        let answer = arp_frame(Address(own), &arp_reply(&asked, Address(mac)));
+        if let Some((head, payload)) = answer.split_first_chunk::<{ ethernet::HEADER_LEN }>() {
+            self.tap_frame(now, interface, (*head, payload), Way::In);
+        }
+    }
+
+    fn tap_socket(&mut self, at: SimTime, key: SocketKey, seen: &Seen<'_>) {
+        let socket = &self.net.sockets[key.0];
+        let SocketKind::Packet(packet) = &socket.kind else { return };
+        if !packet.hears(seen) {
+            return;
+        }
+        let cooked = socket.type_ == c::SOCK_DGRAM;
+        // A cooked socket sees what follows the header; a filter sees what the socket does.
+        let mut bytes = Vec::with_capacity(seen.header.len() + seen.payload.len());
+        if !cooked && !seen.bare {
+            bytes.extend_from_slice(&seen.header);
+        }
+        let network = bytes.len();
+        bytes.extend_from_slice(seen.payload);
+        let metadata = Metadata {
+            protocol: seen.from.protocol,
+            packet_type: seen.from.packet_type,
+            interface: seen.from.index,
+            hardware_type: seen.from.hardware_type,
+            network_offset: network,
+            random: 0,
+        };
+        let Some(kept) = self.filtered(key, &bytes, metadata) else { return };
+        let len = bytes.len();
+        bytes.truncate(kept);
+        let frame = Frame { bytes, len, network, from: seen.from, arrived: at };
+        self.packet(key).packets += 1;
+        let stamp = self.clock.realtime_ns() - self.clock.now().as_nanos() + at.as_nanos();
+        if self.packet(key).rings.has_receiver() {
+            return self.ring_receive(key, frame, stamp);
+        }
+        let room = self.socket(key).options.receive_buffer;
+        let packet = self.packet(key);
+        if packet.queued_charge > room {
+            packet.drops += 1;
+            packet.losing = true;
+            return;
+        }
+        packet.queued_charge += charge(frame.bytes.len());
+        packet.queue.push_back(frame);
+        self.notify_socket(key, READABLE);
+    }
+}
+
+impl PacketSocket {
+    fn hears(&self, seen: &Seen<'_>) -> bool {
+        let protocol = match self.protocol {
+            ALL_PROTOCOLS => !(self.ignore_outgoing && seen.way == Way::Out),
+            protocol => seen.way == Way::In && protocol != 0 && protocol == seen.from.protocol,
+        };
+        protocol && self.interface.is_none_or(|interface| interface == seen.interface)
+    }
+    /// `TP_STATUS_*` of a packet that is received now.
+    pub(super) fn status(&mut self, cut: bool) -> u32 {
+        let losing = if std::mem::take(&mut self.losing) { status::LOSING } else { 0 };
+        status::USER | status::CSUM_VALID | losing | if cut { status::COPY } else { 0 }
+    }
+}

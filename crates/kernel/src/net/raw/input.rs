@@ -1,0 +1,127 @@
+//! What raw sockets receive: a copy of each packet of their protocol.
+
+use super::{Message, RawError, RawSocket};
+use crate::files::readiness::{EPOLLERR, READABLE};
+use crate::host::Host;
+use crate::ids::SocketKey;
+use crate::net::filter::Metadata;
+use crate::net::interface_index;
+use crate::net::ip::Inbound;
+use crate::net::socket::{Socket, SocketKind};
+use crate::net::udp::{QueuedError, charge};
+use belljar_linux_abi::{Errno, c};
+use belljar_wire::protocol;
+use smallvec::SmallVec;
+use std::net::SocketAddr;
+
+/// Protocol number of ICMPv6.
+const ICMPV6: u8 = 58;
+
+impl RawSocket {
+    /// Whether a packet's addresses and its type of ICMP are wanted.
+    fn wants(&self, inbound: &Inbound) -> bool {
+        let header = &inbound.header;
+        let here = self.local.is_none_or(|local| local == header.dst);
+        let there = self.peer.is_none_or(|peer| peer == header.src);
+        let filtered = match (header.protocol, inbound.payload().first()) {
+            (protocol::ICMP, Some(kind)) if header.dst.is_ipv4() => {
+                *kind < 32 && self.icmp_filter & (1 << kind) != 0
+            }
+            (ICMPV6, Some(kind)) => self.icmp6_filter[usize::from(kind >> 5)] & (1 << (kind & 31)) != 0,
+            _ => false,
+        };
+        self.protocol == header.protocol && here && there && !filtered
+    }
+}
+
+impl Host {
+    /// Gives a packet to the raw sockets of its protocol; whether there are any.
+    pub(in crate::net) fn raw_input(&mut self, inbound: &Inbound) -> bool {
+        if self.net.raw_sockets == 0 {
+            return false;
+        }
+        let v4 = inbound.header.dst.is_ipv4();
+        let index = interface_index(inbound.interface);
+        let wanted = |socket: &Socket| match &socket.kind {
+            SocketKind::Raw(raw) => {
+                (socket.domain == c::AF_INET) == v4
+                    && socket.options.bound_device.is_none_or(|device| device == index)
+                    && raw.wants(inbound)
+                    && raw.ip.takes_group(inbound.interface, inbound.header.dst, inbound.header.src)
+            }
+            _ => false,
+        };
+        let sockets = self.net.sockets.iter().filter(|(_, socket)| wanted(socket));
+        let keys: SmallVec<[SocketKey; 4]> = sockets.map(|(key, _)| SocketKey(key)).collect();
+        let any = !keys.is_empty();
+        keys.into_iter().for_each(|key| self.raw_enqueue(key, inbound));
+        any
+    }
+
+    fn raw_enqueue(&mut self, key: SocketKey, inbound: &Inbound) {
+        // An IPv4 socket sees the IP header too.
+        let start = if inbound.header.dst.is_ipv4() { 0 } else { inbound.payload.start };
+        let mut bytes = inbound.packet[start..inbound.payload.end].to_vec();
+        let metadata = Metadata {
+            protocol: if inbound.header.dst.is_ipv4() { 0x800 } else { 0x86dd },
+            interface: interface_index(inbound.interface),
+            hardware_type: self.net.interfaces[inbound.interface].hardware_type(),
+            ..Metadata::default()
+        };
+        let Some(kept) = self.filtered(key, &bytes, metadata) else { return };
+        bytes.truncate(kept);
+        let arrived = self.clock.now();
+        let own = self.net.own_address(inbound.interface, inbound.header.dst);
+        let room = self.socket(key).options.receive_buffer;
+        let raw = self.raw(key);
+        if raw.queued_charge > room || raw.read_closed {
+            return;
+        }
+        raw.queued_charge += charge(bytes.len());
+        raw.queue.push_back(Message {
+            bytes,
+            source: inbound.header.src,
+            destination: inbound.header.dst,
+            own,
+            interface: inbound.interface,
+            ttl: inbound.header.ttl,
+            tos: inbound.header.tos,
+            arrived,
+        });
+        self.notify_socket(key, READABLE);
+    }
+
+    /// An ICMP error says what became of a packet: `raw_err` of Linux.
+    pub(in crate::net) fn raw_error(&mut self, error: &RawError<'_>) {
+        let concerned = |socket: &Socket| match &socket.kind {
+            SocketKind::Raw(raw) => {
+                raw.protocol == error.protocol
+                    && raw.local.is_none_or(|own| own == error.local)
+                    && raw.peer.is_none_or(|peer| peer == error.remote)
+            }
+            _ => false,
+        };
+        let sockets = self.net.sockets.iter().filter(|(_, socket)| concerned(socket));
+        let keys: SmallVec<[SocketKey; 2]> = sockets.map(|(key, _)| SocketKey(key)).collect();
+        let arrived = self.clock.now();
+        for key in keys {
+            let raw = self.raw(key);
+            let hard = matches!(error.errno, Errno::ECONNREFUSED | Errno::ENOPROTOOPT);
+            if raw.ip.receive_errors {
+                raw.errors.push_back(QueuedError {
+                    errno: error.errno,
+                    icmp: (error.icmp.0, error.icmp.1),
+                    extra: error.icmp.2,
+                    arrived,
+                    offender: error.offender,
+                    destination: SocketAddr::new(error.remote, 0),
+                    quoted: error.quoted.to_vec(),
+                });
+            } else if raw.peer.is_none() || !hard {
+                continue;
+            }
+            self.socket(key).error = Some(error.errno);
+            self.notify_socket(key, EPOLLERR);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Sending by raw sockets.
+
+use crate::call::Call;
+use crate::host::Host;
+use crate::ids::SocketKey;
+use crate::net::address;
+use crate::net::ip::route::Route;
+use crate::net::ip::{IpHeader, Outbound};
+use crate::net::message::{Attempt, Outgoing};
+use crate::net::udp::SendOptions;
+use belljar_linux_abi::{Errno, c};
+use belljar_net::forward;
+use belljar_wire::checksum;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// The largest packet.
+const MAX_PACKET: usize = 65_535;
+
+/// An ICMP error about what a raw socket has sent.
+pub(crate) struct RawError<'a> {
+    /// The protocol of the packet that it quotes.
+    pub protocol: u8,
+    /// Where that came from and went to.
+    pub local: IpAddr,
+    /// See `local`.
+    pub remote: IpAddr,
+    /// What the error means.
+    pub errno: Errno,
+    /// Type, code and what else it says.
+    pub icmp: (u8, u8, u32),
+    /// Who says so.
+    pub offender: IpAddr,
+    /// The packet, without its IP header.
+    pub quoted: &'a [u8],
+}
+
+pub(super) fn send(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    message: &Outgoing,
+    _done: usize,
+) -> Result<Attempt<usize>, Errno> {
+    if message.flags & c::MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    if message.len > MAX_PACKET {
+        return Err(Errno::EMSGSIZE);
+    }
+    let destination = match &message.name {
+        Some(raw) => Some(call.host.inet_destination(key, raw)?.ip()),
+        None => call.host.raw(key).peer,
+    };
+    let destination = destination.ok_or(Errno::EDESTADDRREQ)?;
+    call.host.socket(key).take_error()?;
+    if call.host.raw(key).write_closed {
+        return Err(Errno::EPIPE);
+    }
+    let mut options = SendOptions::read(message)?;
+    options.interface = options.interface.or(message.name.as_ref().and_then(|raw| address::scope(raw)));
+    let data = call.gather(&message.buffers, 0, message.len)?;
+    call.host.raw_output(key, destination, data, &options)?;
+    call.host.flush_network();
+    Ok(Attempt::Done(message.len))
+}
+
+impl Host {
+    fn raw_output(
+        &mut self,
+        key: SocketKey,
+        to: IpAddr,
+        data: Vec<u8>,
+        options: &SendOptions,
+    ) -> Result<(), Errno> {
+        let local = self.raw(key).local.filter(|ip| !self.net.is_multipoint(*ip));
+        let source = options.source.or(local);
+        let route = self.route_for(key, to, source, options.interface)?;
+        if route.broadcast && !self.socket(key).options.broadcast {
+            return Err(Errno::EACCES);
+        }
+        let raw = self.raw(key);
+        if raw.header_included && to.is_ipv4() {
+            return self.raw_whole_packet(key, route, data);
+        }
+        self.raw_payload(key, route, data, options)
+    }
+
+    fn raw_payload(
+        &mut self,
+        key: SocketKey,
+        route: Route,
+        mut data: Vec<u8>,
+        options: &SendOptions,
+    ) -> Result<(), Errno> {
+        let destination = route.destination;
+        let multipoint = self.net.is_multipoint(destination);
+        let multicast = matches!(destination, IpAddr::V4(v4) if v4.is_multicast());
+        let mtu = self.net.mtu(route.interface);
+        let usual_hops = self.net.hop_limit(route.interface);
+        let default_ttl = self.net.sysctls.default_ttl as u8;
+        let raw = self.raw(key);
+        let protocol = raw.protocol;
+        if let (Some(at), IpAddr::V6(_)) = (raw.checksum_at, destination) {
+            let field = data.get_mut(at..at + 2).ok_or(Errno::EINVAL)?;
+            field.fill(0);
+            let sum = checksum::transport(route.source, destination, protocol, &data);
+            data[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        }
+        let ttl = match (options.ttl, destination) {
+            (Some(ttl), _) => ttl,
+            (None, _) if multicast => raw.ip.multicast_ttl,
+            (None, IpAddr::V4(_)) => raw.ip.ttl.unwrap_or(default_ttl),
+            (None, IpAddr::V6(v6)) if v6.is_multicast() => raw.ip.multicast_hops,
+            (None, IpAddr::V6(_)) => raw.ip.hop_limit.unwrap_or(usual_hops),
+        };
+        let mut header = IpHeader {
+            tos: options.tos.unwrap_or(raw.ip.tos),
+            ttl,
+            ..IpHeader::new(route.source, destination, protocol)
+        };
+        let fits = data.len() + header.len() <= mtu;
+        header.dont_fragment = match raw.ip.mtu_discover {
+            c::IP_PMTUDISC_DONT | c::IP_PMTUDISC_INTERFACE | c::IP_PMTUDISC_OMIT => false,
+            c::IP_PMTUDISC_WANT => fits,
+            _ => true,
+        };
+        let loops = if destination.is_ipv4() { raw.ip.multicast_loop } else { raw.ip.multicast_loop6 };
+        let loop_back = multipoint && loops;
+        let mut packet = self.packet_buffer();
+        packet.resize(header.len(), 0);
+        packet.extend_from_slice(&data);
+        self.ip_output(Outbound { route, header, packet, cookie: 0, intact: false, loop_back })
+    }
+
+    /// `IP_HDRINCL`: length and checksum are always the kernel's; source and identification where they are 0.
+    fn raw_whole_packet(&mut self, key: SocketKey, route: Route, mut data: Vec<u8>) -> Result<(), Errno> {
+        if data.len() > self.net.mtu(route.interface) {
+            return Err(Errno::EMSGSIZE);
+        }
+        let header_len = data.first().map_or(0, |first| usize::from(first & 0xf) * 4);
+        if data.len() < 20 || data[0] >> 4 != 4 || header_len < 20 || header_len > data.len() {
+            return Err(Errno::EINVAL);
+        }
+        let total = data.len() as u16;
+        data[2..4].copy_from_slice(&total.to_be_bytes());
+        if forward::source(&data).is_unspecified()
+            && let IpAddr::V4(own) = route.source
+        {
+            data[12..16].copy_from_slice(&own.octets());
+        }
+        if data[4..6] == [0, 0] {
+            data[4..6].copy_from_slice(&self.net.next_ip_id.to_be_bytes());
+            self.net.next_ip_id = self.net.next_ip_id.wrapping_add(1);
+        }
+        data[10..12].fill(0);
+        let sum = checksum::internet(&data[..header_len]);
+        data[10..12].copy_from_slice(&sum.to_be_bytes());
+        let to: Ipv4Addr = forward::destination(&data);
+        let loop_back = self.raw(key).ip.multicast_loop;
+        self.send_whole(&route, to, data, loop_back);
+        Ok(())
+    }
+}

@@ -1,0 +1,283 @@
+//! `/dev/net/tun`: interfaces whose other end is a program. A TUN interface carries IP packets, a TAP
+//! interface Ethernet frames.
+//!
+//! Each open descriptor is an end that is attached to nothing until `TUNSETIFF` names an interface, which
+//! it makes; the interface goes with its last descriptor unless `TUNSETPERSIST` says otherwise.
+
+mod ioctl;
+mod offload;
+
+use super::interface::{Attachment, Interface};
+use super::packet::Way;
+use crate::call::{Block, Call, SysResult, done};
+use crate::files::FileKind;
+use crate::files::readiness::{EPOLLERR, READABLE, WRITABLE};
+use crate::guest::{Buffers, total_len};
+use crate::host::Host;
+use crate::ids::{FileKey, InodeKey, WaitQueueId};
+use belljar_linux_abi::{Errno, c};
+use belljar_net::Packet;
+use belljar_wire::ethernet;
+use std::collections::VecDeque;
+
+/// `txqueuelen` of such interfaces: packets that wait for the program.
+const QUEUE_PACKETS: usize = 500;
+/// The length of `struct tun_pi`.
+const PI_LEN: usize = 4;
+/// `TUN_PKT_STRIP`.
+const STRIPPED: u16 = 1;
+
+/// Flags of `TUNSETIFF`.
+pub mod flag {
+    pub const TUN: u16 = 0x0001;
+    pub const TAP: u16 = 0x0002;
+    pub const NO_PI: u16 = 0x1000;
+    pub const ONE_QUEUE: u16 = 0x2000;
+    pub const VNET_HDR: u16 = 0x4000;
+    pub const TUN_EXCL: u16 = 0x8000;
+}
+
+/// A program's end.
+#[derive(Debug)]
+pub struct Tun {
+    /// The number of its interface.
+    pub(crate) interface: Option<usize>,
+    /// Notified when there is something to read.
+    pub(crate) queue: WaitQueueId,
+    flags: u16,
+    /// The length of the offload header: `TUNSETVNETHDRSZ`.
+    header_len: usize,
+    persistent: bool,
+    packets: VecDeque<Vec<u8>>,
+    /// Packets and bytes to the program and from it, and those dropped.
+    pub(crate) counters: TunCounters,
+}
+
+/// What a program's end has seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TunCounters {
+    /// Packets and bytes that the host has sent.
+    pub sent: (u64, u64),
+    /// The same that the program has written.
+    pub received: (u64, u64),
+    /// Packets lost because the program did not read.
+    pub dropped: u64,
+}
+
+impl Tun {
+    /// What it is ready for.
+    pub fn readiness(&self) -> u32 {
+        match self.interface {
+            None => EPOLLERR,
+            Some(_) => WRITABLE | if self.packets.is_empty() { 0 } else { READABLE },
+        }
+    }
+    fn is_tap(&self) -> bool {
+        self.flags & flag::TAP != 0
+    }
+}
+
+impl Host {
+    /// A new end, attached to nothing.
+    pub(crate) fn open_tun(&mut self, inode: InodeKey) -> FileKind {
+        let queue = self.waits.create();
+        let tun = self.net.tuns.insert(Tun {
+            interface: None,
+            queue,
+            flags: 0,
+            header_len: offload::HEADER_LEN,
+            persistent: false,
+            packets: VecDeque::new(),
+            counters: TunCounters::default(),
+        });
+        FileKind::Tun { inode, tun }
+    }
+
+    /// The last reference to an end is gone, and with it its interface.
+    pub(crate) fn close_tun(&mut self, n: usize) {
+        let tun = self.net.tuns.remove(n);
+        self.waits.destroy(tun.queue);
+        let Some(interface) = tun.interface else { return };
+        if tun.persistent {
+            self.net.interfaces[interface].attachment = Attachment::Unplugged;
+            self.net.interfaces[interface].carrier = false;
+            return self.link_changed(interface);
+        }
+        self.remove_interface(interface);
+        self.flush_network();
+    }
+
+    /// `TUNSETIFF`: makes an interface, or takes one over that a program has left.
+    fn attach_tun(&mut self, n: usize, name: &str, flags: u16) -> Result<(), Errno> {
+        let attachment = if flags & flag::TAP != 0 { Attachment::Tap(n) } else { Attachment::Tun(n) };
+        let interface = match self.net.interface_by_name(name.as_bytes()) {
+            Some(there) if self.net.interfaces[there].attachment == Attachment::Unplugged => there,
+            Some(there) => {
+                let own =
+                    matches!(self.net.interfaces[there].attachment, Attachment::Tun(_) | Attachment::Tap(_));
+                return Err(if own { Errno::EBUSY } else { Errno::EINVAL });
+            }
+            None => {
+                let mut mac = [0; 6];
+                if flags & flag::TAP != 0 {
+                    self.net.tun_addresses.fill(&mut mac);
+                    mac[0] = mac[0] & 0xfc | 0x02;
+                }
+                self.net.interfaces.push(Interface::program(name, mac, attachment));
+                self.net.interfaces.len() - 1
+            }
+        };
+        let entry = &mut self.net.interfaces[interface];
+        (entry.attachment, entry.carrier) = (attachment, true);
+        let tun = &mut self.net.tuns[n];
+        (tun.interface, tun.flags) = (Some(interface), flags);
+        self.link_changed(interface);
+        self.notify_events(self.net.tuns[n].queue, WRITABLE);
+        Ok(())
+    }
+
+    /// A name that no interface has.
+    fn free_name(&self, flags: u16) -> String {
+        let stem = if flags & flag::TAP != 0 { "tap" } else { "tun" };
+        let taken = |n: &u32| self.net.interface_by_name(format!("{stem}{n}").as_bytes()).is_some();
+        let n = (0..).find(|n| !taken(n)).unwrap_or(0);
+        format!("{stem}{n}")
+    }
+
+    /// Hands a packet (of a TAP interface a frame) to the program; false if it is lost.
+    pub(in crate::net) fn tun_output(&mut self, n: usize, packet: Packet) -> bool {
+        let now = self.clock.now();
+        let Some(interface) = self.net.tuns[n].interface else { return false };
+        self.seen(now, interface, &packet, Way::Out);
+        let (cookie, bytes) = (packet.cookie(), packet.into_bytes());
+        let tun = &mut self.net.tuns[n];
+        if tun.packets.len() >= QUEUE_PACKETS {
+            tun.counters.dropped += 1;
+            return false;
+        }
+        let (packets, octets) = tun.counters.sent;
+        tun.counters.sent = (packets + 1, octets + bytes.len() as u64);
+        let (queue, len) = (tun.queue, bytes.len());
+        tun.packets.push_back(bytes);
+        self.notify_events(queue, READABLE);
+        if cookie != 0 {
+            // Whoever sends must not be told within the call that sends.
+            self.net.taken_over.push_back((cookie, len));
+        }
+        true
+    }
+
+    /// What a program has written comes in by its interface.
+    fn tun_input(&mut self, n: usize, bytes: Vec<u8>) -> Result<(), Errno> {
+        let tun = &mut self.net.tuns[n];
+        let interface = tun.interface.ok_or(Errno::EBADFD)?;
+        let (packets, octets) = tun.counters.received;
+        tun.counters.received = (packets + 1, octets + bytes.len() as u64);
+        if tun.is_tap() {
+            if bytes.len() < ethernet::HEADER_LEN {
+                return Err(Errno::EINVAL);
+            }
+            self.frame_input(interface, Packet::new(bytes));
+        } else {
+            let packet = Packet::new(bytes);
+            self.seen(self.clock.now(), interface, &packet, Way::In);
+            self.net.arrived_as_one = true;
+            self.ip_input(interface, packet);
+        }
+        Ok(())
+    }
+}
+
+impl Call<'_> {
+    /// `read(2)`: one packet, cut to the buffer.
+    pub(crate) fn read_tun(&mut self, file: FileKey, n: usize, buffers: &Buffers) -> SysResult {
+        let nonblocking = self.host.open(file).is_nonblocking();
+        let tun = &mut self.host.net.tuns[n];
+        if tun.interface.is_none() {
+            return Err(Errno::EBADFD);
+        }
+        let queue = tun.queue;
+        let room = total_len(buffers) as usize;
+        let header_len = if tun.flags & flag::VNET_HDR != 0 { tun.header_len } else { 0 };
+        if !tun.packets.is_empty() && room < header_len {
+            return Err(Errno::EINVAL);
+        }
+        let Some(bytes) = tun.packets.pop_front() else {
+            return if nonblocking { Err(Errno::EAGAIN) } else { Block::on(queue).into() };
+        };
+        let mut whole = Vec::new();
+        if tun.flags & flag::NO_PI == 0 {
+            let protocol: u16 = match bytes.first().map(|first| first >> 4) {
+                _ if tun.is_tap() => u16::from_be_bytes([bytes[12], bytes[13]]),
+                Some(6) => 0x86dd,
+                _ => 0x0800,
+            };
+            let cut = if PI_LEN + bytes.len() > room { STRIPPED } else { 0 };
+            whole.extend_from_slice(&cut.to_ne_bytes());
+            whole.extend_from_slice(&protocol.to_be_bytes());
+        }
+        // No segmentation is left to the program, and checksums are complete.
+        whole.resize(whole.len() + header_len, 0);
+        whole.extend_from_slice(&bytes);
+        whole.truncate(room);
+        self.scatter(buffers, &whole)?;
+        done(whole.len() as u64)
+    }
+
+    /// `write(2)`: one packet.
+    pub(crate) fn write_tun(&mut self, n: usize, buffers: &Buffers) -> SysResult {
+        let len = total_len(buffers) as usize;
+        let tun = &self.host.net.tuns[n];
+        let interface = tun.interface.ok_or(Errno::EBADFD)?;
+        let (flags, header_len) = (tun.flags, tun.header_len);
+        if !self.host.net.interfaces[interface].up {
+            return Err(Errno::EIO);
+        }
+        let bytes = self.gather(buffers, 0, len)?;
+        let mut rest = &bytes[..];
+        if flags & flag::NO_PI == 0 {
+            rest = rest.get(PI_LEN..).ok_or(Errno::EINVAL)?;
+        }
+        let mut offload = None;
+        if flags & flag::VNET_HDR != 0 {
+            offload = Some(offload::Header::parse(rest)?);
+            rest = rest.get(header_len..).ok_or(Errno::EINVAL)?;
+        }
+        if flags & flag::TAP == 0 && !matches!(rest.first().map(|first| first >> 4), Some(4 | 6)) {
+            return Err(Errno::EINVAL);
+        }
+        let link = if flags & flag::TAP != 0 { ethernet::HEADER_LEN } else { 0 };
+        let packets = match offload {
+            None => vec![rest.to_vec()],
+            Some(header) => header.packets(rest, link)?,
+        };
+        for packet in packets {
+            self.host.tun_input(n, packet)?;
+        }
+        self.host.flush_network();
+        done(len as u64)
+    }
+}
+
+impl Interface {
+    /// An interface whose other end is a program.
+    fn program(name: &str, mac: [u8; 6], attachment: Attachment) -> Interface {
+        Interface {
+            name: name.into(),
+            mac,
+            mtu: 1_500,
+            addresses: Vec::new(),
+            addresses6: Vec::new(),
+            up: false,
+            carrier: true,
+            attachment,
+        }
+    }
+}
+
+/// `CAP_NET_ADMIN`, which making interfaces takes.
+pub(super) const CAP_NET_ADMIN: u32 = 12;
+/// What `TUNGETFEATURES` says.
+pub(super) const FEATURES: u16 = flag::TUN | flag::TAP | flag::NO_PI | flag::ONE_QUEUE | flag::VNET_HDR;
+/// Names have at most so many bytes.
+pub(super) const NAME_MAX: usize = c::IFNAMSIZ - 1;

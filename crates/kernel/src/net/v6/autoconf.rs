@@ -1,0 +1,283 @@
+//! Addresses that come while the host runs: whether they are free (duplicate address detection), and what
+//! routers announce (RFC 4862, `net/ipv6/addrconf.c` of Linux).
+
+use super::{ADDRCONF_METRIC, USER_METRIC, insert_address};
+use crate::host::Host;
+use crate::net::NetStack;
+use crate::net::sysctl::Sysctls;
+use belljar_base::{SimDuration, SimTime};
+use belljar_net::Prefix;
+use belljar_net::routes::{InterfaceAddress, Route, RouteKind, protocol};
+use belljar_wire::ethernet::Address;
+use belljar_wire::icmpv6::{Discovery, PrefixInformation};
+use belljar_wire::ipv6;
+use std::net::Ipv6Addr;
+
+/// `router_solicitations`.
+pub(super) const ROUTER_SOLICITS: u8 = 3;
+/// `router_solicitation_interval`.
+const SOLICIT_INTERVAL: SimDuration = SimDuration::from_secs(4);
+/// After how long without an answer an address is free (`retrans_time`).
+const PROBE_TIME: SimDuration = SimDuration::from_secs(1);
+/// `RTPROT_RA`: a route that a router has announced.
+const RTPROT_RA: u8 = 9;
+/// Lifetimes of so many seconds never end.
+const FOREVER: u32 = u32::MAX;
+
+/// An address that is not known to be free.
+#[derive(Clone, Copy, Debug)]
+pub struct Tentative {
+    pub interface: usize,
+    pub ip: Ipv6Addr,
+    /// When it is asked for or, once it has been, when it is free.
+    pub at: SimTime,
+    asked: bool,
+}
+
+/// Something that a router has announced for a time.
+#[derive(Clone, Copy, Debug)]
+pub struct Announced {
+    pub interface: usize,
+    what: What,
+    /// Until when it holds.
+    pub until: SimTime,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// It is a default router.
+    Router(Ipv6Addr),
+    /// A network is on the link.
+    Network(Prefix<Ipv6Addr>),
+    /// An address made from one.
+    Address(Ipv6Addr),
+}
+
+impl Host {
+    /// An interface gets an address; unless it is known to be free, it is asked for first.
+    pub(in crate::net) fn new_address6(
+        &mut self,
+        interface: usize,
+        own: InterfaceAddress<Ipv6Addr>,
+        ask: bool,
+        route: bool,
+    ) {
+        insert_address(&mut self.net.interfaces[interface].addresses6, own);
+        if route {
+            self.net.add_connected6(interface);
+        }
+        self.report_group(interface, ipv6::solicited_node(own.ip), true);
+        if ask && self.net.interfaces[interface].is_link() {
+            let at = self.net.delay(self.clock.now());
+            self.net.v6.tentative.push(Tentative { interface, ip: own.ip, at, asked: false });
+        }
+        self.set_timer6();
+    }
+
+    /// An interface is used again: it has its link-local address, and asks for routers.
+    pub(in crate::net) fn interface_is_up6(&mut self, interface: usize) {
+        if !self.net.v6.on {
+            return;
+        }
+        if !self.net.interfaces[interface].is_link() {
+            if let Some(ip) = self.config.address6.filter(|_| interface == crate::net::ETH0) {
+                self.new_address6(
+                    interface,
+                    InterfaceAddress { ip, len: super::super::interface::GRAPH_PREFIX6 },
+                    false,
+                    false,
+                );
+                self.net.add_everywhere6(interface);
+            }
+            return;
+        }
+        let own = super::link_local(self.net.interfaces[interface].mac);
+        self.new_address6(interface, own, true, true);
+        self.net.replace_computed6(&self.config.routes6);
+        if !self.net.sysctls.forwarding6 {
+            // Once the address can be used.
+            let at = self.net.delay(self.clock.now() + PROBE_TIME + PROBE_TIME);
+            self.net.v6.solicits.insert(interface, (ROUTER_SOLICITS, at));
+        }
+        self.set_timer6();
+    }
+
+    /// Asks for tentative addresses; those that were asked for are free.
+    pub(super) fn probe_tentative(&mut self, now: SimTime) {
+        let mut tentative = std::mem::take(&mut self.net.v6.tentative);
+        let mut ask = Vec::new();
+        tentative.retain_mut(|t| {
+            if t.at > now {
+                return true;
+            }
+            let first = !std::mem::replace(&mut t.asked, true);
+            if first {
+                t.at = now + PROBE_TIME;
+                ask.push((t.interface, t.ip));
+            }
+            first
+        });
+        self.net.v6.tentative = tentative;
+        for (interface, target) in ask {
+            let question = Discovery::NeighbourSolicit { target, source: None };
+            let to = ipv6::solicited_node(target);
+            self.send_discovery(interface, Ipv6Addr::UNSPECIFIED, to, None, &question);
+        }
+    }
+
+    /// Somebody else has an address that this host wanted: it stays, but is never used.
+    pub(super) fn address_is_taken(&mut self, interface: usize, ip: Ipv6Addr) {
+        if self.net.v6.is_duplicate(interface, ip) {
+            return;
+        }
+        self.net.v6.tentative.retain(|t| (t.interface, t.ip) != (interface, ip));
+        self.net.v6.failed.push((interface, ip));
+        let name = self.net.interfaces[interface].name.clone();
+        self.warn(format!("IPv6 address {ip} of {name} is used by another host on the link"));
+    }
+
+    /// Asks routers to announce themselves, three times.
+    pub(super) fn solicit_routers(&mut self, now: SimTime) {
+        let due = |(_, (_, at)): &(&usize, &(u8, SimTime))| *at <= now;
+        let due: Vec<usize> = self.net.v6.solicits.iter().filter(due).map(|(number, _)| *number).collect();
+        for interface in due {
+            let Some((left, at)) = self.net.v6.solicits.get_mut(&interface) else { continue };
+            *left -= 1;
+            *at = now + SOLICIT_INTERVAL;
+            if *left == 0 {
+                self.net.v6.solicits.remove(&interface);
+            }
+            let Some(src) = self.net.source_for(ipv6::ALL_ROUTERS, interface) else { continue };
+            let own = Address(self.net.interfaces[interface].mac);
+            let question = Discovery::RouterSolicit { source: Some(own) };
+            self.send_discovery(interface, src, ipv6::ALL_ROUTERS, None, &question);
+        }
+    }
+
+    /// A router has announced itself: `ndisc_router_discovery` of Linux.
+    pub(super) fn router_advert(&mut self, interface: usize, router: Ipv6Addr, advert: Discovery) {
+        let Discovery::RouterAdvert { hop_limit, lifetime, source, mtu, prefixes, .. } = advert else {
+            return;
+        };
+        if !router.is_unicast_link_local() || !accepts(&self.net.sysctls) {
+            return;
+        }
+        let now = self.clock.now();
+        self.net.v6.solicits.remove(&interface);
+        if let Some(address) = source {
+            self.net.v6.neighbours.learn(now, interface, router, address, false, true);
+        }
+        if hop_limit != 0 {
+            self.net.v6.hop_limits.insert(interface, hop_limit);
+        }
+        self.announced(interface, What::Router(router), u32::from(lifetime));
+        if lifetime > 0 && self.net.v6.routes.get(Prefix::ALL, USER_METRIC).is_none() {
+            let route = Route::by(interface, Some(router), RTPROT_RA);
+            self.net.v6.routes.insert(Prefix::ALL, USER_METRIC, route);
+        }
+        if let Some(mtu) = mtu.map(|mtu| mtu as usize)
+            && (ipv6::MIN_MTU..self.net.mtu(interface)).contains(&mtu)
+        {
+            self.net.v6.link_mtus.insert(interface, mtu);
+        }
+        for prefix in prefixes {
+            self.prefix_announced(interface, prefix);
+        }
+        self.set_timer6();
+    }
+
+    fn prefix_announced(&mut self, interface: usize, prefix: PrefixInformation) {
+        let network = Prefix::new(prefix.prefix, prefix.len);
+        if prefix.prefix.is_multicast()
+            || prefix.prefix.is_unicast_link_local()
+            || prefix.preferred > prefix.valid
+        {
+            return;
+        }
+        if prefix.on_link {
+            self.announced(interface, What::Network(network), prefix.valid);
+            if prefix.valid > 0 && self.net.v6.routes.get(network, ADDRCONF_METRIC).is_none() {
+                let route = Route::by(interface, None, protocol::KERNEL);
+                self.net.v6.routes.insert(network, ADDRCONF_METRIC, route);
+            }
+        }
+        if prefix.autonomous && prefix.len == 64 {
+            let ip = ipv6::eui64(prefix.prefix, self.net.interfaces[interface].mac);
+            let there = self.net.interfaces[interface].addresses6.iter().any(|own| own.ip == ip);
+            if !there && prefix.valid > 0 {
+                self.new_address6(interface, InterfaceAddress { ip, len: 64 }, true, false);
+            }
+            let ours = self.net.v6.announced.iter().any(|a| a.what == What::Address(ip));
+            // Two hours at least, lest a forged message takes addresses away (RFC 4862, section 5.5.3).
+            let valid = if prefix.valid > 7_200 || !ours { prefix.valid } else { 7_200 };
+            if !there || ours {
+                self.announced(interface, What::Address(ip), valid);
+            }
+        }
+    }
+
+    /// Keeps for how many seconds something holds; 0 ends it now.
+    fn announced(&mut self, interface: usize, what: What, seconds: u32) {
+        let until = match seconds {
+            FOREVER => SimTime::MAX,
+            seconds => self.clock.now() + SimDuration::from_secs(u64::from(seconds)),
+        };
+        self.net.v6.announced.retain(|a| (a.interface, a.what) != (interface, what));
+        self.net.v6.announced.push(Announced { interface, what, until });
+        if seconds == 0 {
+            self.forget_announced(self.clock.now());
+        }
+    }
+
+    /// What holds no longer is forgotten.
+    pub(super) fn forget_announced(&mut self, now: SimTime) {
+        let (gone, kept) =
+            std::mem::take(&mut self.net.v6.announced).into_iter().partition(|a| a.until <= now);
+        let _: &Vec<Announced> = &gone;
+        self.net.v6.announced = kept;
+        for Announced { interface, what, .. } in gone {
+            match what {
+                What::Router(router) => {
+                    self.net.drop_routes6(|number, gateway| (number, gateway) == (interface, Some(router)));
+                }
+                What::Network(network) => drop(self.net.v6.routes.remove(network, ADDRCONF_METRIC)),
+                What::Address(ip) => {
+                    self.net.interfaces[interface].addresses6.retain(|own| own.ip != ip);
+                    self.report_group(interface, ipv6::solicited_node(ip), false);
+                }
+            }
+        }
+    }
+
+    /// An interface loses an address, and with it the route to a network that no other one is of.
+    pub(in crate::net) fn drop_address6(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>) {
+        self.net.interfaces[interface].addresses6.retain(|other| *other != own);
+        self.net.v6.tentative.retain(|t| (t.interface, t.ip) != (interface, own.ip));
+        self.net.v6.failed.retain(|failed| *failed != (interface, own.ip));
+        self.net.v6.announced.retain(|a| a.what != What::Address(own.ip));
+        let others = &self.net.interfaces[interface].addresses6;
+        if !others.iter().any(|other| other.network() == own.network()) {
+            let network = own.network();
+            self.net.v6.routes.retain(|prefix, _, route| {
+                if prefix == network && route.protocol == protocol::KERNEL {
+                    route.hops.retain(|hop| hop.interface != interface);
+                }
+                !route.hops.is_empty() || route.kind != RouteKind::Unicast
+            });
+        }
+        self.report_group(interface, ipv6::solicited_node(own.ip), false);
+    }
+}
+
+impl NetStack {
+    /// Until when an address holds that was made of what a router has announced.
+    pub(in crate::net) fn v6_valid_until(&self, interface: usize, ip: Ipv6Addr) -> Option<SimTime> {
+        let about = |a: &&Announced| a.interface == interface && a.what == What::Address(ip);
+        self.v6.announced.iter().find(about).map(|a| a.until)
+    }
+}
+
+/// With `accept_ra` 1 a host that passes packets on believes nobody.
+fn accepts(sysctls: &Sysctls) -> bool {
+    sysctls.accept_ra == 2 || sysctls.accept_ra == 1 && !sysctls.forwarding6
+}

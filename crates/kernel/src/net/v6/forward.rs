@@ -1,0 +1,66 @@
+//! Passing packets of others on.
+
+use super::device_for;
+use crate::host::Host;
+use crate::net::ip::icmp;
+use belljar_net::forward::Refusal;
+use belljar_net::forward6;
+use belljar_net::routes::RouteKind;
+use belljar_wire::ipv6;
+use std::net::IpAddr;
+
+impl Host {
+    /// Passes a packet on that is not for this host, as a router does.
+    pub(in crate::net) fn ip_forward6(&mut self, interface: usize, mut bytes: Vec<u8>) {
+        let Ok(header) = ipv6::Repr::parse(&bytes) else { return self.recycle_buffer(bytes) };
+        bytes.truncate(ipv6::HEADER_LEN + header.payload_len);
+        let (from, to) = (header.src, header.dst);
+        let no_host = from.is_unspecified() || from.is_loopback() || from.is_multicast();
+        if no_host || to.is_loopback() || to.is_multicast() || !self.net.arrived_as_one {
+            self.net.v6.counters.in_addr_errors += 1;
+            return self.recycle_buffer(bytes);
+        }
+        // Addresses of one link don't leave it.
+        let stays = ipv6::is_link_scope(from) || ipv6::is_link_scope(to);
+        let refusal = if header.hop_limit <= 1 {
+            Some(Refusal::TimeExceeded)
+        } else if stays {
+            None
+        } else {
+            let hash = forward6::flow_hash(self.net.flow_key, &bytes);
+            let interfaces = &self.net.interfaces;
+            let up = |number: usize| interfaces.get(number).is_some_and(|i| i.up);
+            match self.net.v6.routes.lookup(to, || hash, |hop| up(hop.interface)) {
+                Some((_, Some(hop))) => {
+                    let mtu = self.net.mtu(hop.interface);
+                    if bytes.len() <= mtu {
+                        ipv6::decrement_hop_limit(&mut bytes);
+                        self.net.counters.forwarded += 1;
+                        self.net.v6.counters.forwarded += 1;
+                        self.transmit(hop.interface, hop.gateway.map(IpAddr::V6), bytes, 0);
+                        return;
+                    }
+                    Some(Refusal::FragmentationNeeded(mtu as u16))
+                }
+                Some((route, None)) => match route.kind {
+                    RouteKind::Blackhole => None,
+                    RouteKind::Prohibit => Some(Refusal::Prohibited),
+                    _ => Some(Refusal::NetworkUnreachable),
+                },
+                None => Some(Refusal::NetworkUnreachable),
+            }
+        };
+        if let Some(why) = refusal {
+            self.refuse6(interface, &bytes, why);
+        }
+        self.recycle_buffer(bytes);
+    }
+
+    /// Tells the sender of a packet, this host perhaps, why it went no further.
+    pub(in crate::net) fn refuse6(&mut self, interface: usize, packet: &[u8], why: Refusal) {
+        let Some(mut message) = forward6::refusal_message(packet, why) else { return };
+        let to: IpAddr = ipv6::source(packet).into();
+        let Ok(route) = self.net.route(to, None, device_for(to, interface)) else { return };
+        self.send_icmp_by(route, icmp::ERROR_TOS_V6, &mut message);
+    }
+}

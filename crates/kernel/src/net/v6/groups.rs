@@ -1,0 +1,136 @@
+//! Groups: who is a member on which link, and telling routers of it (MLDv2, RFC 3810, as Linux does).
+
+use crate::host::Host;
+use crate::net::interface::Attachment;
+use crate::net::{LO, NetStack};
+use belljar_base::SimTime;
+use belljar_net::Packet;
+use belljar_wire::icmpv6::{self, kind};
+use belljar_wire::{ipv6, protocol};
+use std::net::Ipv6Addr;
+
+/// `CHANGE_TO_INCLUDE_MODE` and `CHANGE_TO_EXCLUDE_MODE` of a record.
+const TO_INCLUDE: u8 = 3;
+const TO_EXCLUDE: u8 = 4;
+/// How often a change is told of (`MLD_QRV_DEFAULT`).
+const ROBUSTNESS: u8 = 2;
+
+/// A change of membership that is to be told of.
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    /// Where.
+    pub interface: usize,
+    group: Ipv6Addr,
+    joined: bool,
+    /// How often it is told of yet.
+    left: u8,
+    /// When.
+    pub at: SimTime,
+}
+
+impl NetStack {
+    /// Whether packets to a group are received by an interface.
+    pub fn is_member6(&self, interface: usize, group: Ipv6Addr) -> bool {
+        let all = matches!(group.segments(), [0xff01 | 0xff02, 0, 0, 0, 0, 0, 0, 1]);
+        let routers = matches!(group.segments(), [0xff01 | 0xff02 | 0xff05, 0, 0, 0, 0, 0, 0, 2]);
+        let on = |number: usize| {
+            self.interfaces[number].addresses6.iter().any(|own| ipv6::solicited_node(own.ip) == group)
+                || self.v6.groups.contains_key(&(number, group))
+        };
+        all || routers && self.sysctls.forwarding6
+            || match interface {
+                LO => (0..self.interfaces.len()).any(on),
+                number => on(number),
+            }
+    }
+    /// The interface that a group is joined on if the program names none: the first that reaches others.
+    pub fn group_interface(&self) -> Option<usize> {
+        (1..self.interfaces.len())
+            .find(|number| self.interfaces[*number].up)
+            .filter(|_| self.v6.on)
+            .or(Some(LO))
+    }
+}
+
+impl Host {
+    /// One more socket is a member.
+    pub(crate) fn join_group6(&mut self, interface: usize, group: Ipv6Addr) {
+        let members = self.net.v6.groups.entry((interface, group)).or_default();
+        *members += 1;
+        if *members == 1 {
+            self.report_group(interface, group, true);
+        }
+    }
+    /// One socket is no longer a member.
+    pub(crate) fn leave_group6(&mut self, interface: usize, group: Ipv6Addr) {
+        let key = (interface, group);
+        let Some(members) = self.net.v6.groups.get_mut(&key) else { return };
+        *members -= 1;
+        if *members == 0 {
+            self.net.v6.groups.remove(&key);
+            self.report_group(interface, group, false);
+        }
+    }
+
+    /// Routers are told up to a second later, and again after up to another one.
+    pub(super) fn report_group(&mut self, interface: usize, group: Ipv6Addr, joined: bool) {
+        let link = matches!(self.net.interfaces[interface].attachment, Attachment::Link(_));
+        // Nobody is told of all nodes, or of what does not leave the host (RFC 3810, section 6).
+        if !link || group == ipv6::ALL_NODES || group.octets()[1] & 0xf < 2 {
+            return;
+        }
+        let at = self.net.delay(self.clock.now());
+        self.net.v6.reports.retain(|r| (r.interface, r.group) != (interface, group));
+        self.net.v6.reports.push(Report { interface, group, joined, left: ROBUSTNESS, at });
+        self.set_timer6();
+    }
+
+    /// Sends the reports that are due, one for each interface.
+    pub(super) fn send_reports(&mut self, now: SimTime) {
+        for interface in 0..self.net.interfaces.len() {
+            let mut due: Vec<(Ipv6Addr, bool)> = Vec::new();
+            let mut reports = std::mem::take(&mut self.net.v6.reports);
+            for report in reports.iter_mut().filter(|r| r.interface == interface && r.at <= now) {
+                due.push((report.group, report.joined));
+                report.left -= 1;
+                report.at = self.net.delay(now);
+            }
+            reports.retain(|report| report.left > 0);
+            self.net.v6.reports = reports;
+            if !due.is_empty() {
+                self.send_report(interface, &due);
+            }
+        }
+    }
+
+    fn send_report(&mut self, interface: usize, changes: &[(Ipv6Addr, bool)]) {
+        let own = &self.net.interfaces[interface].addresses6;
+        // RFC 3590: from no address while there is none.
+        let local = own.iter().find(|own| own.ip.is_unicast_link_local());
+        let local = local.filter(|own| !self.net.v6.is_tentative(interface, own.ip));
+        let (src, dst) = (local.map_or(Ipv6Addr::UNSPECIFIED, |own| own.ip), ipv6::ALL_MLDV2_ROUTERS);
+        let mut message = vec![kind::MLDV2_REPORT, 0, 0, 0, 0, 0];
+        message.extend((changes.len() as u16).to_be_bytes());
+        for (group, joined) in changes {
+            message.extend([if *joined { TO_EXCLUDE } else { TO_INCLUDE }, 0, 0, 0]);
+            message.extend(group.octets());
+        }
+        icmpv6::fill_checksum(src, dst, &mut message);
+        // A hop-by-hop header with a router alert (RFC 2711), padded.
+        let mut packet = vec![0; ipv6::HEADER_LEN];
+        packet.extend([protocol::ICMPV6, 0, 5, 2, 0, 0, 1, 0]);
+        packet.extend(message);
+        let header = ipv6::Repr {
+            src,
+            dst,
+            next_header: ipv6::extension::HOP_BY_HOP,
+            payload_len: packet.len() - ipv6::HEADER_LEN,
+            hop_limit: 1,
+            traffic_class: 0,
+            flow_label: 0,
+        };
+        header.emit(&mut packet);
+        self.net.v6.counters.icmp_out += 1;
+        self.send_frame6(interface, ipv6::group_address(dst), Packet::new(packet));
+    }
+}

@@ -1,0 +1,129 @@
+//! `/proc/net/if_inet6`, `ipv6_route`, `igmp6` and `snmp6`, in the columns of Linux.
+
+use super::source::scope;
+use crate::net::{LO, NetStack, interface_index};
+use belljar_net::routes::RouteKind;
+use belljar_wire::ipv6;
+use std::fmt::Write;
+use std::net::Ipv6Addr;
+
+/// All 32 digits.
+fn hex(ip: Ipv6Addr) -> String {
+    format!("{:032x}", ip.to_bits())
+}
+
+impl NetStack {
+    pub(crate) fn proc_if_inet6(&self) -> String {
+        let mut text = String::new();
+        if !self.v6.on {
+            return text;
+        }
+        for (number, interface) in self.interfaces.iter().enumerate() {
+            for own in &interface.addresses6 {
+                let reach = match scope(own.ip) {
+                    _ if own.ip.is_loopback() => 0x10,
+                    2 => 0x20,
+                    5 => 0x40,
+                    _ => 0,
+                };
+                let flags = match () {
+                    () if self.v6.is_duplicate(number, own.ip) => 0xc8,
+                    () if self.v6.is_tentative(number, own.ip) => 0xc0,
+                    () if self.v6_valid_until(number, own.ip).is_some() => 0,
+                    () => 0x80,
+                };
+                let (ip, name, index) = (hex(own.ip), &interface.name, interface_index(number));
+                let _ = writeln!(text, "{ip} {index:02x} {:02x} {reach:02x} {flags:02x} {name:>8}", own.len);
+            }
+        }
+        text
+    }
+
+    /// Destination and source with their lengths, next hop, metric, reference counts, flags, name.
+    pub(crate) fn proc_ipv6_route(&self) -> String {
+        const UP: u32 = 1;
+        const GATEWAY: u32 = 2;
+        const REJECT: u32 = 0x200;
+        const LOCAL: u32 = 0x8000_0000;
+        let mut text = String::new();
+        let none = "0".repeat(32);
+        let mut line =
+            |to: String, len: u8, gateway: Option<Ipv6Addr>, metric: u32, flags: u32, name: &str| {
+                let gateway = hex(gateway.unwrap_or(Ipv6Addr::UNSPECIFIED));
+                let _ = writeln!(
+                    text,
+                    "{to} {len:02x} {none} 00 {gateway} {metric:08x} 00000001 00000000 {flags:08x} {name:>8}"
+                );
+            };
+        for (prefix, metric, route) in self.v6.routes.iter() {
+            let (to, len) = (hex(prefix.address()), prefix.bits());
+            if route.kind != RouteKind::Unicast {
+                line(to.clone(), len, None, metric, UP | REJECT, "lo");
+            }
+            for hop in &route.hops {
+                let flags = UP | if hop.gateway.is_some() { GATEWAY } else { 0 };
+                line(to.clone(), len, hop.gateway, metric, flags, &self.interfaces[hop.interface].name);
+            }
+        }
+        for interface in &self.interfaces {
+            for own in &interface.addresses6 {
+                line(hex(own.ip), 128, None, 0, UP | LOCAL, &interface.name);
+            }
+        }
+        text
+    }
+
+    pub(crate) fn proc_igmp6(&self) -> String {
+        let mut text = String::new();
+        for (number, interface) in self.interfaces.iter().enumerate() {
+            if number != LO && !self.v6.on {
+                continue;
+            }
+            let own = interface.addresses6.iter().filter(|own| !own.ip.is_loopback());
+            let mut groups: Vec<(Ipv6Addr, u32)> = vec![(ipv6::ALL_NODES, 1)];
+            groups.extend(own.map(|own| (ipv6::solicited_node(own.ip), 1)));
+            let joined = self.v6.groups.iter().filter(|((n, _), _)| *n == number);
+            groups.extend(joined.map(|((_, group), users)| (*group, *users)));
+            groups.dedup_by_key(|(group, _)| *group);
+            for (group, users) in groups.iter().rev() {
+                let (index, name) = (interface_index(number), &interface.name);
+                let _ = writeln!(text, "{index:<4} {name:<15} {} {users:5} 00000004 0", hex(*group));
+            }
+        }
+        text
+    }
+
+    pub(crate) fn proc_snmp6(&self) -> String {
+        let c = &self.v6.counters;
+        let known = [
+            ("Ip6InReceives", c.in_receives),
+            ("Ip6InHdrErrors", 0),
+            ("Ip6InTooBigErrors", 0),
+            ("Ip6InNoRoutes", 0),
+            ("Ip6InAddrErrors", c.in_addr_errors),
+            ("Ip6InUnknownProtos", 0),
+            ("Ip6InTruncatedPkts", 0),
+            ("Ip6InDiscards", 0),
+            ("Ip6InDelivers", c.in_delivers),
+            ("Ip6OutForwDatagrams", c.forwarded),
+            ("Ip6OutRequests", c.out_requests),
+            ("Ip6OutDiscards", 0),
+            ("Ip6OutNoRoutes", 0),
+            ("Ip6ReasmTimeout", 0),
+            ("Ip6ReasmReqds", c.fragments),
+            ("Ip6ReasmOKs", c.reassembled),
+            ("Ip6ReasmFails", 0),
+            ("Ip6FragOKs", 0),
+            ("Ip6FragFails", 0),
+            ("Ip6FragCreates", c.fragments_created),
+            ("Icmp6InMsgs", c.icmp_in),
+            ("Icmp6InErrors", 0),
+            ("Icmp6OutMsgs", c.icmp_out),
+            ("Icmp6OutErrors", 0),
+        ];
+        known.iter().fold(String::new(), |mut text, (name, value)| {
+            let _ = writeln!(text, "{name:<32}\t{value}");
+            text
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! The memory that an instance shares with its program: two rings and the entries to be submitted.
+
+use crate::machine::{HostFiles, NativeFile};
+
+/// `struct io_uring_sqe`.
+pub const SQE_LEN: u64 = 64;
+/// `struct io_uring_cqe`.
+pub const CQE_LEN: u64 = 16;
+/// Where `struct io_rings` has what.
+pub const SQ_HEAD: u32 = 0;
+pub const SQ_TAIL: u32 = 4;
+pub const SQ_MASK: u32 = 8;
+pub const SQ_ENTRIES: u32 = 12;
+pub const SQ_FLAGS: u32 = 16;
+pub const SQ_DROPPED: u32 = 20;
+pub const CQ_HEAD: u32 = 64;
+pub const CQ_TAIL: u32 = 68;
+pub const CQ_MASK: u32 = 72;
+pub const CQ_ENTRIES: u32 = 76;
+pub const CQ_OVERFLOW: u32 = 80;
+pub const CQ_FLAGS: u32 = 84;
+pub const CQES: u32 = 128;
+/// `IORING_SQ_CQ_OVERFLOW`.
+const OVERFLOWN: u32 = 2;
+
+/// One completion.
+#[derive(Clone, Copy, Debug)]
+pub struct Completion {
+    /// What the program gave the request.
+    pub user_data: u64,
+    /// The call's value, or a negative errno.
+    pub result: i32,
+    /// `IORING_CQE_F_*`.
+    pub flags: u32,
+}
+
+/// The shared memory of one instance.
+#[derive(Clone, Copy, Debug)]
+pub struct Ring {
+    /// The rings and behind them the entries.
+    pub memory: NativeFile,
+    /// Entries of both rings, powers of two.
+    pub sq_entries: u32,
+    /// The same for completions.
+    pub cq_entries: u32,
+    /// Whether the ring of submissions is an array of places of entries.
+    pub has_array: bool,
+}
+
+impl Ring {
+    /// Where the array of places lies.
+    pub fn array(&self) -> u32 {
+        CQES + self.cq_entries * CQE_LEN as u32
+    }
+    /// Bytes of both rings, whole pages.
+    pub fn rings_len(cq_entries: u32, sq_entries: u32) -> u64 {
+        (u64::from(CQES) + u64::from(cq_entries) * CQE_LEN + u64::from(sq_entries) * 4)
+            .next_multiple_of(4_096)
+    }
+    /// Where the entries start.
+    pub fn entries_offset(&self) -> u64 {
+        Ring::rings_len(self.cq_entries, self.sq_entries)
+    }
+    /// One word of the rings.
+    pub fn word(&self, files: &(impl HostFiles + ?Sized), at: u32) -> u32 {
+        let mut bytes = [0; 4];
+        // Memory of one's own cannot fail to be read.
+        let _ = files.peek_at(self.memory, u64::from(at), &mut bytes);
+        u32::from_ne_bytes(bytes)
+    }
+    /// Writes one word.
+    pub fn set_word(&self, files: &mut (impl HostFiles + ?Sized), at: u32, value: u32) {
+        let _ = files.write_at(self.memory, u64::from(at), &value.to_ne_bytes());
+    }
+    /// How many completions lie unread.
+    pub fn unread(&self, files: &(impl HostFiles + ?Sized)) -> u32 {
+        self.word(files, CQ_TAIL).wrapping_sub(self.word(files, CQ_HEAD))
+    }
+    /// Whether there is room for another entry.
+    pub fn can_submit(&self, files: &(impl HostFiles + ?Sized)) -> bool {
+        self.word(files, SQ_TAIL).wrapping_sub(self.word(files, SQ_HEAD)) < self.sq_entries
+    }
+    /// Takes the next entry; `None` if there is none.
+    pub fn take_entry(&self, files: &mut (impl HostFiles + ?Sized)) -> Option<[u8; SQE_LEN as usize]> {
+        loop {
+            let head = self.word(files, SQ_HEAD);
+            if head == self.word(files, SQ_TAIL) {
+                return None;
+            }
+            let place = head & (self.sq_entries - 1);
+            let index = if self.has_array { self.word(files, self.array() + 4 * place) } else { place };
+            let mut entry = [0; SQE_LEN as usize];
+            if index < self.sq_entries {
+                let at = self.entries_offset() + u64::from(index) * SQE_LEN;
+                let _ = files.peek_at(self.memory, at, &mut entry);
+            }
+            self.set_word(files, SQ_HEAD, head.wrapping_add(1));
+            if index < self.sq_entries {
+                return Some(entry);
+            }
+            let dropped = self.word(files, SQ_DROPPED);
+            self.set_word(files, SQ_DROPPED, dropped.wrapping_add(1));
+        }
+    }
+    /// Puts a completion into its ring; false if that is full.
+    pub fn put(&self, files: &mut (impl HostFiles + ?Sized), completion: &Completion) -> bool {
+        if self.unread(files) >= self.cq_entries {
+            return false;
+        }
+        let tail = self.word(files, CQ_TAIL);
+        let mut bytes = [0; CQE_LEN as usize];
+        bytes[..8].copy_from_slice(&completion.user_data.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&completion.result.to_ne_bytes());
+        bytes[12..].copy_from_slice(&completion.flags.to_ne_bytes());
+        let at = u64::from(CQES) + u64::from(tail & (self.cq_entries - 1)) * CQE_LEN;
+        let _ = files.write_at(self.memory, at, &bytes);
+        self.set_word(files, CQ_TAIL, tail.wrapping_add(1));
+        true
+    }
+    /// Says whether completions wait for room.
+    pub fn set_overflown(&self, files: &mut (impl HostFiles + ?Sized), overflown: bool) {
+        let flags = self.word(files, SQ_FLAGS) & !OVERFLOWN;
+        self.set_word(files, SQ_FLAGS, flags | if overflown { OVERFLOWN } else { 0 });
+    }
+}

@@ -1,0 +1,51 @@
+//! What the host is doing, for who looks on: see [`belljar_base::activity`].
+
+use crate::host::Host;
+use crate::ids::ProcessKey;
+use crate::timer::TimerAction;
+use belljar_base::activity::{Activity, Phase};
+
+impl Host {
+    /// This is being done from now on, for no program.
+    #[inline]
+    pub fn doing(&self, phase: Phase) {
+        if let Some(board) = &self.config.watched {
+            board.doing(Activity::of(phase, self.config.id.0));
+        }
+    }
+
+    /// This is being done from now on for a process, of a system call that one.
+    #[inline]
+    pub(crate) fn doing_for(&mut self, phase: Phase, process: ProcessKey, call: u32) {
+        if self.config.watched.is_some() {
+            self.note_doing(phase, process, call);
+        }
+    }
+
+    #[cold]
+    fn note_doing(&mut self, phase: Phase, process: ProcessKey, call: u32) {
+        let Some(board) = &self.config.watched else { return };
+        let process = &mut self.processes[process.0];
+        if process.watched == 0 {
+            let path = String::from_utf8_lossy(&process.exe);
+            process.watched = board.program(path.rsplit('/').next().unwrap_or_default());
+        }
+        board.doing(Activity { phase, node: Some(self.config.id.0), program: process.watched, call });
+    }
+}
+
+/// What a timer is about.
+pub(crate) fn phase_of(action: &TimerAction) -> Phase {
+    match action {
+        TimerAction::Socket(_)
+        | TimerAction::Interface(_)
+        | TimerAction::Resolver
+        | TimerAction::Neighbours
+        | TimerAction::BootstrapEnd => Phase::Network,
+        TimerAction::StartProcess(_) => Phase::Starting,
+        TimerAction::StartModel(_) | TimerAction::StopModel(_) | TimerAction::WakeModel { .. } => {
+            Phase::Model
+        }
+        _ => Phase::Kernel,
+    }
+}

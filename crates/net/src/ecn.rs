@@ -1,0 +1,105 @@
+//! What queues look at in packets: the class of their traffic and explicit congestion notification (RFC 3168),
+//! in IPv4 and IPv6, behind an Ethernet header or not.
+
+use belljar_wire::ethernet;
+
+const CE: u8 = 3;
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+
+/// Which IP a packet is, and where in it that begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// IPv4.
+    V4(usize),
+    /// IPv6.
+    V6(usize),
+}
+
+/// Finds the IP header of a packet, or of a frame if `framed`; `None` if it is something else.
+pub fn ip_header(bytes: &[u8], framed: bool) -> Option<Version> {
+    let at = if framed { ethernet::HEADER_LEN } else { 0 };
+    let kind = framed.then(|| bytes.get(12..14).map(|word| u16::from_be_bytes([word[0], word[1]])));
+    match (kind, bytes.get(at)? >> 4) {
+        (None | Some(Some(ETHERTYPE_IPV4)), 4) if bytes.len() >= at + 20 => Some(Version::V4(at)),
+        (None | Some(Some(ETHERTYPE_IPV6)), 6) if bytes.len() >= at + 40 => Some(Version::V6(at)),
+        _ => None,
+    }
+}
+
+/// The traffic class: DSCP in the upper six bits, ECN in the lower two. `None` if it is no IP packet.
+pub fn traffic_class(bytes: &[u8], framed: bool) -> Option<u8> {
+    Some(match ip_header(bytes, framed)? {
+        Version::V4(at) => bytes[at + 1],
+        Version::V6(at) => bytes[at] << 4 | bytes[at + 1] >> 4,
+    })
+}
+
+/// Marks a packet as one that has met congestion; false if its sender does not understand that.
+pub fn mark(bytes: &mut [u8], framed: bool) -> bool {
+    match (ip_header(bytes, framed), traffic_class(bytes, framed).map(|class| class & CE)) {
+        (None, _) | (_, None | Some(0)) => return false,
+        (_, Some(CE)) => {}
+        (Some(Version::V6(at)), _) => bytes[at + 1] |= CE << 4,
+        (Some(Version::V4(at)), _) => {
+            let word = |bytes: &[u8], at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+            let before = word(bytes, at);
+            bytes[at + 1] |= CE;
+            // RFC 1624, equation 3: HC' = ~(~HC + ~m + m').
+            let sum = u32::from(!word(bytes, at + 10)) + u32::from(!before) + u32::from(word(bytes, at));
+            let sum = (sum & 0xffff) + (sum >> 16);
+            let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+            bytes[at + 10..at + 12].copy_from_slice(&sum.to_be_bytes());
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use belljar_wire::checksum;
+
+    fn v4(tos: u8, id: u16) -> Vec<u8> {
+        let mut bytes = vec![0; 20];
+        (bytes[0], bytes[1], bytes[3]) = (0x45, tos, 20);
+        bytes[4..6].copy_from_slice(&id.to_be_bytes());
+        let sum = checksum::internet(&bytes);
+        bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+        bytes
+    }
+
+    #[test]
+    fn marks_keep_the_checksum() {
+        for id in (0..=u16::MAX).step_by(7) {
+            for tos in [0x01, 0x02, 0xb9, 0xfe] {
+                let mut bytes = v4(tos, id);
+                assert!(mark(&mut bytes, false));
+                assert_eq!((bytes[1], checksum::internet(&bytes)), (tos | 3, 0), "{tos} {id}");
+            }
+        }
+        let mut marked = v4(3, 9);
+        assert!(mark(&mut marked, false) && marked == v4(3, 9), "it stays as it is");
+    }
+
+    #[test]
+    fn who_does_not_understand_marks_gets_none() {
+        let mut plain = v4(0xb8, 1);
+        assert!(!mark(&mut plain, false) && plain == v4(0xb8, 1));
+        assert!(!mark(&mut [0; 60], false) && !mark(&mut [], false) && !mark(&mut [0x45; 19], false));
+        assert_eq!(traffic_class(&plain, false), Some(0xb8));
+    }
+
+    #[test]
+    fn frames_and_ipv6() {
+        let mut frame = vec![0x45; 12];
+        frame.extend([0x86, 0xdd, 0x60 | 0x0b, 0x80 | 0x10]);
+        frame.resize(14 + 40, 0);
+        assert_eq!(ip_header(&frame, true), Some(Version::V6(14)));
+        assert_eq!(traffic_class(&frame, true), Some(0xb9));
+        assert!(mark(&mut frame, true));
+        assert_eq!(traffic_class(&frame, true), Some(0xbb));
+        frame[12..14].copy_from_slice(&[0x08, 0x06]);
+        assert_eq!(traffic_class(&frame, true), None, "ARP has no class");
+    }
+}

@@ -1,0 +1,212 @@
+//! What a direction of a link does to frames besides delaying them: it loses, holds back, doubles and corrupts
+//! some of them. Each of these draws from a stream of its own, so that turning one on, or another off, leaves
+//! what befalls frames by the others as it was.
+
+use belljar_base::{Seed, SimDuration, Stream};
+
+/// How frames are lost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Loss {
+    /// Each with this probability, whatever became of others.
+    Independent(f64),
+    /// In bursts.
+    GilbertElliott(GilbertElliott),
+}
+
+impl Loss {
+    /// The share of frames that is lost in the long run.
+    pub fn mean(&self) -> f64 {
+        match self {
+            Loss::Independent(probability) => *probability,
+            Loss::GilbertElliott(model) if model.to_bad + model.to_good > 0.0 => {
+                let bad = model.to_bad / (model.to_bad + model.to_good);
+                bad * model.loss_bad + (1.0 - bad) * model.loss_good
+            }
+            Loss::GilbertElliott(model) => model.loss_good,
+        }
+    }
+}
+
+/// The model of Gilbert (1960) and Elliott (1963): a link is in a good or a bad state, and each state loses
+/// frames with a probability of its own. The state may change with each frame, before it is looked at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GilbertElliott {
+    /// The probability that a good state turns bad: `p`.
+    pub to_bad: f64,
+    /// The probability that a bad state turns good: `r`.
+    pub to_good: f64,
+    /// The probability of loss in the bad state: `1 - h`.
+    pub loss_bad: f64,
+    /// The probability of loss in the good state: `1 - k`.
+    pub loss_good: f64,
+}
+
+/// Frames that are held back, so that later ones overtake them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reordering {
+    /// The probability that a frame is.
+    pub probability: f64,
+    /// For how long.
+    pub delay: SimDuration,
+}
+
+/// What becomes of a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fate {
+    /// It is lost, whatever else would become of it.
+    pub lost: bool,
+    /// How much later than others it arrives.
+    pub held_back: Option<SimDuration>,
+    /// It arrives twice.
+    pub doubled: bool,
+    /// Bits of it that arrive wrong: a number to be taken modulo their count.
+    pub flipped: Option<u64>,
+}
+
+/// The impairments of one direction, and how they have turned out so far.
+#[derive(Clone, Debug)]
+pub struct Impairments {
+    /// How frames are lost.
+    pub loss: Loss,
+    /// Which frames are held back.
+    pub reordering: Option<Reordering>,
+    /// The probability that a frame arrives twice.
+    pub duplication: f64,
+    /// The probability that one bit of a frame arrives wrong.
+    pub corruption: f64,
+    bad: bool,
+    streams: Streams,
+}
+
+#[derive(Clone, Debug)]
+struct Streams {
+    loss: Stream,
+    state: Stream,
+    reordering: Stream,
+    duplication: Stream,
+    corruption: Stream,
+}
+
+impl Impairments {
+    /// Those of a direction that loses frames so and does nothing else to them. All draws follow from `seed`
+    /// and `owner`.
+    pub fn new(loss: Loss, seed: Seed, owner: [&str; 3]) -> Impairments {
+        let stream = |what| seed.stream(&[owner[0], owner[1], owner[2], what]);
+        Impairments {
+            loss,
+            reordering: None,
+            duplication: 0.0,
+            corruption: 0.0,
+            bad: false,
+            streams: Streams {
+                loss: stream("loss"),
+                state: stream("loss state"),
+                reordering: stream("reordering"),
+                duplication: stream("duplication"),
+                corruption: stream("corruption"),
+            },
+        }
+    }
+
+    /// What becomes of the next frame.
+    pub fn fate(&mut self) -> Fate {
+        let lost = match self.loss {
+            Loss::Independent(probability) => self.streams.loss.chance(probability),
+            Loss::GilbertElliott(model) => {
+                let change = if self.bad { model.to_good } else { model.to_bad };
+                self.bad ^= self.streams.state.chance(change);
+                self.streams.loss.chance(if self.bad { model.loss_bad } else { model.loss_good })
+            }
+        };
+        let reordering = self.reordering;
+        let held = reordering.filter(|r| self.streams.reordering.chance(r.probability));
+        Fate {
+            lost,
+            held_back: held.map(|reordering| reordering.delay),
+            doubled: self.streams.duplication.chance(self.duplication),
+            flipped: self
+                .streams
+                .corruption
+                .chance(self.corruption)
+                .then(|| self.streams.corruption.next_u64() >> 1),
+        }
+    }
+}
+
+/// Flips the bit that a [`Fate`] names.
+pub fn flip(bytes: &mut [u8], number: u64) {
+    let bits = bytes.len() as u64 * 8;
+    if bits > 0 {
+        let bit = number % bits;
+        bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some(loss: Loss) -> Impairments {
+        Impairments::new(loss, Seed(5), ["link", "l", "a"])
+    }
+    fn fates(impairments: &mut Impairments, count: usize) -> Vec<Fate> {
+        (0..count).map(|_| impairments.fate()).collect()
+    }
+
+    #[test]
+    fn each_has_its_probability_and_none_disturbs_another() {
+        let all = |on: [bool; 4]| {
+            let mut way = some(Loss::Independent(if on[0] { 0.1 } else { 0.0 }));
+            let delay = SimDuration::from_millis(3);
+            way.reordering = on[1].then_some(Reordering { probability: 0.2, delay });
+            way.duplication = if on[2] { 0.3 } else { 0.0 };
+            way.corruption = if on[3] { 0.4 } else { 0.0 };
+            fates(&mut way, 10_000)
+        };
+        let every = all([true; 4]);
+        let share = |is: fn(&Fate) -> bool| every.iter().filter(|fate| is(fate)).count() as f64 / 10_000.0;
+        for (share, probability) in [
+            (share(|fate| fate.lost), 0.1),
+            (share(|fate| fate.held_back.is_some()), 0.2),
+            (share(|fate| fate.doubled), 0.3),
+            (share(|fate| fate.flipped.is_some()), 0.4),
+        ] {
+            assert!((share - probability).abs() < 0.02, "{share} for {probability}");
+        }
+        for off in 0..4 {
+            let mut on = [true; 4];
+            on[off] = false;
+            for (one, other) in every.iter().zip(all(on)) {
+                assert!(off == 0 || one.lost == other.lost);
+                assert!(off == 1 || one.held_back == other.held_back);
+                assert!(off == 2 || one.doubled == other.doubled);
+                assert!(off == 3 || one.flipped == other.flipped);
+            }
+        }
+        assert_eq!(fates(&mut some(Loss::Independent(0.0)), 3), [Fate::default(); 3]);
+    }
+
+    #[test]
+    fn bursts_are_as_long_and_as_frequent_as_the_model_says() {
+        let model = GilbertElliott { to_bad: 0.01, to_good: 0.25, loss_bad: 1.0, loss_good: 0.0 };
+        let lost: Vec<bool> =
+            fates(&mut some(Loss::GilbertElliott(model)), 200_000).iter().map(|f| f.lost).collect();
+        let bursts = lost.windows(2).filter(|pair| !pair[0] && pair[1]).count();
+        let frames = lost.iter().filter(|lost| **lost).count();
+        // In the long run p / (p + r) of the time is bad, and a bad time lasts for 1 / r frames.
+        assert_eq!(Loss::GilbertElliott(model).mean(), 0.01 / 0.26);
+        assert!((frames as f64 / 200_000.0 - 0.01 / 0.26).abs() < 0.003, "{frames}");
+        assert!((frames as f64 / bursts as f64 - 4.0).abs() < 0.3, "{frames} in {bursts}");
+        let both = GilbertElliott { loss_bad: 0.5, loss_good: 0.1, to_bad: 0.5, to_good: 0.5 };
+        let lost = fates(&mut some(Loss::GilbertElliott(both)), 20_000).iter().filter(|f| f.lost).count();
+        assert!((5_700..6_300).contains(&lost), "{lost}");
+    }
+
+    #[test]
+    fn one_bit_is_flipped() {
+        let mut bytes = [0u8; 5];
+        flip(&mut bytes, 40 + 9);
+        assert_eq!(bytes, [0, 2, 0, 0, 0]);
+        flip(&mut [], 3);
+    }
+}

@@ -1,0 +1,217 @@
+//! FQ-CoDel (RFC 8290): a queue under CoDel for each flow, served in turn, new ones first. Names and order are
+//! those of Linux's `sch_fq_codel`.
+
+use super::DropReason;
+use super::codel::{CodelConfig, Controller, Source};
+use super::fifo::Waiting;
+use super::queue::Dealings;
+use crate::Packet;
+use crate::ecn::{Version, ip_header};
+use belljar_base::{Map, SimTime};
+use siphasher::sip::SipHasher13;
+use std::collections::VecDeque;
+use std::hash::Hasher;
+
+/// `drop_batch_size`: the most packets that an overflow costs at once.
+const DROP_BATCH: u32 = 64;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// FQ-CoDel's constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FqCodelConfig {
+    /// The most packets, of all flows.
+    pub packets: usize,
+    /// The most bytes, of all flows.
+    pub bytes: usize,
+    /// How many queues there are for flows.
+    pub flows: u32,
+    /// How many bytes a flow sends in its turn; without it, one packet of the longest kind.
+    pub quantum: Option<usize>,
+    /// The constants of each flow's CoDel.
+    pub codel: CodelConfig,
+}
+
+impl Default for FqCodelConfig {
+    /// Linux's defaults.
+    fn default() -> FqCodelConfig {
+        FqCodelConfig {
+            packets: 10_240,
+            bytes: 32 << 20,
+            flows: 1_024,
+            quantum: None,
+            codel: CodelConfig { ecn: true, ..CodelConfig::default() },
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Flow {
+    waiting: Waiting,
+    controller: Controller,
+    deficit: i64,
+    /// Whether it is in one of the two lists.
+    listed: bool,
+}
+
+/// The queues.
+#[derive(Debug)]
+pub(super) struct FqCodel {
+    config: FqCodelConfig,
+    mtu: usize,
+    framed: bool,
+    key: u64,
+    flows: Map<u32, Flow>,
+    new_flows: VecDeque<u32>,
+    old_flows: VecDeque<u32>,
+    packets: usize,
+    bytes: usize,
+}
+
+/// One flow's packets; the bytes are those of all flows, as in Linux.
+struct Turn<'a> {
+    waiting: &'a mut Waiting,
+    packets: &'a mut usize,
+    bytes: &'a mut usize,
+}
+
+impl Source for Turn<'_> {
+    fn take(&mut self) -> Option<(SimTime, Packet)> {
+        let (queued, packet) = self.waiting.take()?;
+        *self.packets -= 1;
+        *self.bytes -= packet.len();
+        Some((queued, packet))
+    }
+    fn bytes(&self) -> usize {
+        *self.bytes
+    }
+}
+
+impl FqCodel {
+    /// `key` makes it chance which flows share a queue.
+    pub(super) fn new(config: FqCodelConfig, mtu: usize, framed: bool, key: u64) -> FqCodel {
+        FqCodel {
+            config,
+            mtu,
+            framed,
+            key,
+            flows: Map::new(),
+            new_flows: VecDeque::new(),
+            old_flows: VecDeque::new(),
+            packets: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Takes a packet. What an overflow costs, this packet perhaps, goes to `dealings`.
+    pub(super) fn push(&mut self, now: SimTime, packet: Packet, dealings: &mut Dealings) {
+        let number = (flow_hash(self.key, packet.bytes(), self.framed) % u64::from(self.config.flows)) as u32;
+        let flow = self.flows.entry(number).or_default();
+        self.packets += 1;
+        self.bytes += packet.len();
+        flow.waiting.push(now, packet);
+        if !flow.listed {
+            flow.listed = true;
+            flow.deficit = quantum(&self.config, self.mtu);
+            self.new_flows.push_back(number);
+        }
+        if self.packets > self.config.packets || self.bytes > self.config.bytes {
+            self.overflow(dealings);
+        }
+    }
+
+    /// `fq_codel_drop`: up to half of the longest flow goes, from its head.
+    fn overflow(&mut self, dealings: &mut Dealings) {
+        let mut longest: Option<(&u32, &mut Flow)> = None;
+        for (number, flow) in &mut self.flows {
+            if longest.as_ref().is_none_or(|(_, most)| flow.waiting.bytes() > most.waiting.bytes()) {
+                longest = Some((number, flow));
+            }
+        }
+        let Some((_, flow)) = longest else { return };
+        let enough = flow.waiting.bytes() / 2;
+        let (mut dropped, mut bytes) = (0, 0);
+        let mut turn =
+            Turn { waiting: &mut flow.waiting, packets: &mut self.packets, bytes: &mut self.bytes };
+        while let Some((_, packet)) = turn.take() {
+            dropped += 1;
+            bytes += packet.len();
+            dealings.lost.push((DropReason::EgressFull, packet));
+            if dropped == DROP_BATCH || bytes >= enough {
+                break;
+            }
+        }
+        flow.controller.overflowed(dropped);
+    }
+
+    pub(super) fn pop(&mut self, now: SimTime, dealings: &mut Dealings) -> Option<Packet> {
+        loop {
+            let is_new = !self.new_flows.is_empty();
+            let list = if is_new { &mut self.new_flows } else { &mut self.old_flows };
+            let number = *list.front()?;
+            let flow = self.flows.get_mut(&number).expect("a listed flow is there");
+            if flow.deficit <= 0 {
+                flow.deficit += quantum(&self.config, self.mtu);
+                list.pop_front();
+                self.old_flows.push_back(number);
+                continue;
+            }
+            let mut turn =
+                Turn { waiting: &mut flow.waiting, packets: &mut self.packets, bytes: &mut self.bytes };
+            let served = flow.controller.serve(&self.config.codel, self.mtu, now, &mut turn, dealings);
+            let Some(packet) = served else {
+                list.pop_front();
+                // "Force a pass through old_flows to prevent starvation."
+                if is_new && !self.old_flows.is_empty() {
+                    self.old_flows.push_back(number);
+                } else {
+                    flow.listed = false;
+                }
+                continue;
+            };
+            flow.deficit -= packet.len() as i64;
+            return Some(packet);
+        }
+    }
+
+    /// Everything that waits, in the order in which it came.
+    pub(super) fn clear(&mut self) -> Vec<(SimTime, Packet)> {
+        let flows = std::mem::take(&mut self.flows);
+        let mut all: Vec<_> = flows.into_values().flat_map(|mut flow| flow.waiting.clear()).collect();
+        all.sort_by_key(|(queued, _)| *queued);
+        self.new_flows.clear();
+        self.old_flows.clear();
+        (self.packets, self.bytes) = (0, 0);
+        all
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.packets
+    }
+}
+
+fn quantum(config: &FqCodelConfig, mtu: usize) -> i64 {
+    config.quantum.unwrap_or(mtu).max(1) as i64
+}
+
+/// A number that is the same for all packets of a flow: addresses, protocol and, where they are in every
+/// packet, ports. What is not IP is one flow.
+fn flow_hash(key: u64, bytes: &[u8], framed: bool) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(key, 0);
+    let (protocol, ports) = match ip_header(bytes, framed) {
+        Some(Version::V4(at)) => {
+            hasher.write(&bytes[at + 12..at + 20]);
+            let whole = u16::from_be_bytes([bytes[at + 6], bytes[at + 7]]) & 0x3fff == 0;
+            (bytes[at + 9], whole.then_some(at + usize::from(bytes[at] & 0xf) * 4))
+        }
+        Some(Version::V6(at)) => {
+            hasher.write(&bytes[at + 8..at + 40]);
+            (bytes[at + 6], Some(at + 40))
+        }
+        None => return hasher.finish(),
+    };
+    hasher.write_u8(protocol);
+    let ports = ports.filter(|_| matches!(protocol, TCP | UDP)).and_then(|at| bytes.get(at..at + 4));
+    ports.into_iter().for_each(|ports| hasher.write(ports));
+    hasher.finish()
+}

@@ -1,0 +1,79 @@
+//! Strict priority bands: a packet leaves only when no band before its own has any. Linux's `prio`.
+
+use super::DropReason;
+use super::queue::{Dealings, Queue, QueueConfig, Surroundings};
+use crate::Packet;
+use crate::ecn::traffic_class;
+use belljar_base::{Map, SimTime};
+
+/// Which packets go before which.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PriorityConfig {
+    /// The queue of each band, the first to be served first.
+    pub bands: Vec<QueueConfig>,
+    /// The band of each DSCP; without it Linux's: three bands, by the old meaning of the TOS byte.
+    pub dscp: Option<Map<u8, usize>>,
+    /// The band of all others.
+    pub usual: usize,
+}
+
+/// `prio2band` of Linux after `ip_tos2prio`, by bits 1 to 4 of the TOS byte.
+const TOS_TO_BAND: [usize; 16] = [1, 1, 1, 1, 2, 2, 2, 2, 0, 0, 0, 0, 1, 1, 1, 1];
+
+#[derive(Debug)]
+pub(super) struct Priority {
+    bands: Vec<Queue>,
+    dscp: Option<Map<u8, usize>>,
+    usual: usize,
+    framed: bool,
+}
+
+impl Priority {
+    pub(super) fn new(config: &PriorityConfig, around: &Surroundings) -> Priority {
+        let band = |(n, queue)| Queue::new(queue, &around.of_band(n));
+        Priority {
+            bands: config.bands.iter().enumerate().map(band).collect(),
+            dscp: config.dscp.clone(),
+            usual: config.usual,
+            framed: around.framed,
+        }
+    }
+
+    /// What is not IP, ARP above all, goes first.
+    fn band(&self, packet: &Packet) -> usize {
+        let Some(class) = traffic_class(packet.bytes(), self.framed) else { return 0 };
+        match &self.dscp {
+            Some(bands) => bands.get(&(class >> 2)).copied().unwrap_or(self.usual),
+            None => TOS_TO_BAND[usize::from(class >> 1 & 0xf)].min(self.bands.len() - 1),
+        }
+    }
+
+    pub(super) fn push(
+        &mut self,
+        now: SimTime,
+        packet: Packet,
+        idle_since: Option<SimTime>,
+        dealings: &mut Dealings,
+    ) -> Result<(), (DropReason, Packet)> {
+        let band = self.band(&packet);
+        self.bands[band].push(now, packet, idle_since, dealings)
+    }
+
+    pub(super) fn pop(&mut self, now: SimTime, dealings: &mut Dealings) -> Option<Packet> {
+        self.bands.iter_mut().find_map(|band| band.pop(now, dealings))
+    }
+
+    pub(super) fn set_rate(&mut self, rate: Option<u64>) {
+        self.bands.iter_mut().for_each(|band| band.set_rate(rate));
+    }
+
+    pub(super) fn clear(&mut self) -> Vec<(SimTime, Packet)> {
+        let mut all: Vec<_> = self.bands.iter_mut().flat_map(Queue::clear).collect();
+        all.sort_by_key(|(queued, _)| *queued);
+        all
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bands.iter().map(Queue::len).sum()
+    }
+}

@@ -1,0 +1,162 @@
+//! Urgent data (RFC 9293, section 3.8.5) as Linux has it: of what is marked, the last byte is taken out of the stream
+//! and given to whoever asks for it (`MSG_OOB`), unless it is to stay in line. RFC 6093 says why nobody should use it.
+
+use crate::connection::Connection;
+use crate::{Events, Flags, Repr};
+
+/// What became of the byte under the peer's urgent mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Byte {
+    /// It was announced and has not arrived.
+    Awaited,
+    /// It is here.
+    Here(u8),
+    /// The program has taken it.
+    Taken,
+}
+
+/// Urgent data in both directions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Urgent {
+    /// SND.UP: the number after the last urgent byte that we send. Not above SND.UNA: none.
+    pub up: u64,
+    /// The number of the peer's last urgent byte, and the byte.
+    pub mark: Option<(u64, Byte)>,
+    /// It stays in the stream: `SO_OOBINLINE`.
+    pub inline: bool,
+}
+
+/// What asking for an urgent byte gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UrgentByte {
+    /// None was sent, or it was taken, or it is in line.
+    None,
+    /// It was announced and may still come.
+    Awaited,
+    /// This one.
+    Byte(u8),
+}
+
+impl Connection {
+    /// `SO_OOBINLINE`.
+    pub fn set_urgent_inline(&mut self, inline: bool) {
+        self.urgent.inline = inline;
+    }
+
+    /// What was written last is urgent (`MSG_OOB`), the last byte of it above all.
+    pub fn mark_urgent(&mut self) {
+        self.urgent.up = self.snd.data_end();
+        self.pending.push = true;
+    }
+
+    /// Whether urgent data has not been acknowledged.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.urgent.up > self.snd.una
+    }
+
+    /// The flag and the pointer of a segment that begins at `seq` (`__tcp_transmit_skb`).
+    pub(crate) fn point_at_urgent(&self, seq: u64, repr: &mut Repr) {
+        if !self.is_urgent() || seq >= self.urgent.up {
+            return;
+        }
+        let ahead = self.urgent.up - seq;
+        if ahead < 0x1_0000 {
+            (repr.urgent, repr.flags) = (ahead as u16, repr.flags | Flags::URG);
+        } else if seq + 0xffff > self.snd.nxt {
+            (repr.urgent, repr.flags) = (0xffff, repr.flags | Flags::URG);
+        }
+    }
+
+    /// "sixth, check the URG bit" (`tcp_urg`), before the text is taken in.
+    pub(crate) fn process_urgent(&mut self, seq: u64, segment: &Repr, payload: &[u8]) {
+        if segment.has(Flags::URG) {
+            self.note_mark(seq + u64::from(segment.urgent.saturating_sub(1)));
+        }
+        if let Some((at, byte @ Byte::Awaited)) = &mut self.urgent.mark
+            && *at >= seq
+            && let Some(urgent) = payload.get((*at - seq) as usize)
+        {
+            *byte = Byte::Here(*urgent);
+            self.events |= Events::READABLE | Events::URGENT;
+        }
+    }
+
+    /// `tcp_check_urg`: a mark counts if it is new and nothing of it has been read.
+    fn note_mark(&mut self, at: u64) {
+        let read = self.rcv.read_seq();
+        if at < read || at < self.rcv.nxt || self.urgent.mark.is_some_and(|(before, _)| at <= before) {
+            return;
+        }
+        // The byte before is forgotten if reading had come to it: it is not to turn up in the stream.
+        if self.is_at_mark() && !self.urgent.inline && read != self.rcv.nxt {
+            self.rcv.drop_front(1);
+        }
+        self.urgent.mark = Some((at, Byte::Awaited));
+        self.events |= Events::URGENT_MARK;
+    }
+
+    /// Whether reading has come to the mark (`SIOCATMARK`).
+    pub fn is_at_mark(&self) -> bool {
+        self.urgent.mark.is_some_and(|(at, _)| at == self.rcv.read_seq())
+    }
+
+    /// Whether urgent data was announced that has not been read past.
+    pub fn has_mark(&self) -> bool {
+        self.urgent.mark.is_some()
+    }
+
+    /// Whether an urgent byte waits to be taken (`EPOLLPRI`).
+    pub fn has_urgent(&self) -> bool {
+        matches!(self.urgent.mark, Some((_, Byte::Here(_))))
+    }
+
+    /// The urgent byte, to be taken unless the caller only looks (`MSG_OOB`).
+    pub fn take_urgent(&mut self, look: bool) -> UrgentByte {
+        match &mut self.urgent.mark {
+            _ if self.urgent.inline => UrgentByte::None,
+            None | Some((_, Byte::Taken)) => UrgentByte::None,
+            Some((_, Byte::Awaited)) => UrgentByte::Awaited,
+            Some((_, byte @ Byte::Here(_))) => {
+                let Byte::Here(value) = *byte else { return UrgentByte::None };
+                if !look {
+                    *byte = Byte::Taken;
+                }
+                UrgentByte::Byte(value)
+            }
+        }
+    }
+
+    /// A read begins, or goes on after some bytes: an urgent byte that is next is passed over, unless it is in
+    /// line. Gives how many bytes may be read up to the mark; a read that has some stops there.
+    pub fn readable_to_mark(&mut self, goes_on: bool) -> usize {
+        if self.is_at_mark() {
+            if goes_on {
+                return 0;
+            }
+            if !self.urgent.inline && self.rcv.drop_front(1) > 0 {
+                self.urgent.mark = None;
+            }
+        }
+        let readable = self.rcv.readable();
+        match self.urgent.mark {
+            Some((at, _)) if at > self.rcv.read_seq() => readable.min((at - self.rcv.read_seq()) as usize),
+            _ => readable,
+        }
+    }
+
+    /// Bytes before the mark, or all (`SIOCINQ`).
+    pub(crate) fn bytes_before_mark(&self) -> usize {
+        let (readable, read) = (self.rcv.readable(), self.rcv.read_seq());
+        match self.urgent.mark {
+            Some((at, _)) if !self.urgent.inline && at >= read && at < self.rcv.nxt => (at - read) as usize,
+            _ => readable,
+        }
+    }
+
+    /// Bytes have been read: a mark before them is of no interest any more.
+    pub(crate) fn pass_mark(&mut self) {
+        if self.urgent.mark.is_some_and(|(at, _)| self.rcv.read_seq() > at) {
+            self.urgent.mark = None;
+        }
+    }
+}

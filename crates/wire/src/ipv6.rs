@@ -1,0 +1,320 @@
+//! IPv6 (RFC 8200): the fixed header, and the extension headers that stand between it and the payload.
+
+use crate::{Ecn, ParseError, be16, be32, protocol, put16, put32};
+use std::net::Ipv6Addr;
+use std::ops::Range;
+
+mod field {
+    pub const VERSION_CLASS_LABEL: usize = 0;
+    pub const PAYLOAD_LEN: usize = 4;
+    pub const NEXT_HEADER: usize = 6;
+    pub const HOP_LIMIT: usize = 7;
+    pub const SRC: usize = 8;
+    pub const DST: usize = 24;
+}
+
+/// The length of the fixed header.
+pub const HEADER_LEN: usize = 40;
+/// The length of a fragment header (RFC 8200, section 4.5).
+pub const FRAGMENT_LEN: usize = 8;
+/// Every link must carry packets of this length (RFC 8200, section 5).
+pub const MIN_MTU: usize = 1_280;
+
+/// Numbers of the extension headers that are read over.
+pub mod extension {
+    /// Options for every router.
+    pub const HOP_BY_HOP: u8 = 0;
+    /// Routers to pass.
+    pub const ROUTING: u8 = 43;
+    /// A piece of a larger packet.
+    pub const FRAGMENT: u8 = 44;
+    /// Nothing follows.
+    pub const NONE: u8 = 59;
+    /// Options for the receiver.
+    pub const DESTINATION: u8 = 60;
+}
+
+/// A fixed header as a plain value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repr {
+    /// The sender.
+    pub src: Ipv6Addr,
+    /// The receiver.
+    pub dst: Ipv6Addr,
+    /// What follows the header: an extension header or a protocol.
+    pub next_header: u8,
+    /// The bytes behind the header.
+    pub payload_len: usize,
+    /// The hops that are left.
+    pub hop_limit: u8,
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+    /// The same for all packets of a flow; 20 bits.
+    pub flow_label: u32,
+}
+
+impl Repr {
+    /// Reads and checks the header of a packet, which may be followed by padding.
+    pub fn parse(packet: &[u8]) -> Result<Repr, ParseError> {
+        if packet.len() < HEADER_LEN {
+            return Err(ParseError::Truncated);
+        }
+        let word = be32(packet, field::VERSION_CLASS_LABEL);
+        if word >> 28 != 6 {
+            return Err(ParseError::Malformed);
+        }
+        let payload_len = usize::from(be16(packet, field::PAYLOAD_LEN));
+        if packet.len() < HEADER_LEN + payload_len {
+            return Err(ParseError::Truncated);
+        }
+        Ok(Repr {
+            src: address(packet, field::SRC),
+            dst: address(packet, field::DST),
+            next_header: packet[field::NEXT_HEADER],
+            payload_len,
+            hop_limit: packet[field::HOP_LIMIT],
+            traffic_class: (word >> 20) as u8,
+            flow_label: word & 0xf_ffff,
+        })
+    }
+
+    /// Writes the header to the first [`HEADER_LEN`] bytes.
+    ///
+    /// # Panics
+    /// If `bytes` is shorter than that or the payload longer than 65,535 bytes.
+    pub fn emit(&self, bytes: &mut [u8]) {
+        let payload_len = u16::try_from(self.payload_len).expect("a payload of at most 65,535 bytes");
+        let word = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & 0xf_ffff;
+        put32(bytes, field::VERSION_CLASS_LABEL, word);
+        put16(bytes, field::PAYLOAD_LEN, payload_len);
+        bytes[field::NEXT_HEADER] = self.next_header;
+        bytes[field::HOP_LIMIT] = self.hop_limit;
+        bytes[field::SRC..][..16].copy_from_slice(&self.src.octets());
+        bytes[field::DST..][..16].copy_from_slice(&self.dst.octets());
+    }
+}
+
+/// What a fragment header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// What the whole payload begins with.
+    pub next_header: u8,
+    /// Where in the original payload this one starts: a multiple of 8.
+    pub offset: usize,
+    /// This is not the last fragment.
+    pub more: bool,
+    /// The identification that the fragments of a packet share.
+    pub ident: u32,
+}
+
+impl Fragment {
+    /// Writes the header to the first [`FRAGMENT_LEN`] bytes.
+    pub fn emit(&self, bytes: &mut [u8]) {
+        bytes[0] = self.next_header;
+        bytes[1] = 0;
+        put16(bytes, 2, self.offset as u16 & 0xfff8 | u16::from(self.more));
+        put32(bytes, 4, self.ident);
+    }
+}
+
+/// What follows the extension headers of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upper {
+    /// The protocol of the payload.
+    pub protocol: u8,
+    /// Where the packet names that protocol.
+    pub named_at: usize,
+    /// Where in the packet the payload lies.
+    pub payload: Range<usize>,
+    /// Its fragment header, if it is a fragment.
+    pub fragment: Option<Fragment>,
+}
+
+/// Reads over the extension headers of a packet. What follows a fragment header of a later fragment is not
+/// looked at: it is the middle of something.
+pub fn upper(packet: &[u8]) -> Result<Upper, ParseError> {
+    let header = Repr::parse(packet)?;
+    let end = HEADER_LEN + header.payload_len;
+    let (mut protocol, mut named_at, mut at) = (header.next_header, field::NEXT_HEADER, HEADER_LEN);
+    let mut fragment = None;
+    loop {
+        let len = match protocol {
+            extension::HOP_BY_HOP | extension::ROUTING | extension::DESTINATION => {
+                let units = packet[..end].get(at + 1).ok_or(ParseError::Truncated)?;
+                8 + 8 * usize::from(*units)
+            }
+            extension::FRAGMENT => FRAGMENT_LEN,
+            _ => return Ok(Upper { protocol, named_at, payload: at..end, fragment }),
+        };
+        if at + len > end {
+            return Err(ParseError::Truncated);
+        }
+        let is_fragment = protocol == extension::FRAGMENT;
+        (protocol, named_at) = (packet[at], at);
+        if is_fragment {
+            let word = be16(packet, at + 2);
+            let offset = usize::from(word & 0xfff8);
+            let ident = be32(packet, at + 4);
+            fragment = Some(Fragment { next_header: protocol, offset, more: word & 1 != 0, ident });
+            if offset > 0 {
+                return Ok(Upper { protocol, named_at, payload: at + len..end, fragment });
+            }
+        }
+        at += len;
+    }
+}
+
+/// The address at `at`.
+fn address(bytes: &[u8], at: usize) -> Ipv6Addr {
+    let octets: [u8; 16] = bytes[at..at + 16].try_into().expect("16 bytes");
+    octets.into()
+}
+
+/// The source address of a packet that is known to be long enough.
+pub fn source(packet: &[u8]) -> Ipv6Addr {
+    address(packet, field::SRC)
+}
+
+/// The destination address of a packet that is known to be long enough.
+pub fn destination(packet: &[u8]) -> Ipv6Addr {
+    address(packet, field::DST)
+}
+
+/// The hops that are left to a packet that is known to be long enough.
+pub fn hop_limit(packet: &[u8]) -> u8 {
+    packet[field::HOP_LIMIT]
+}
+
+/// Takes one hop off in place. False, and nothing changed, when no hop is left.
+pub fn decrement_hop_limit(packet: &mut [u8]) -> bool {
+    let left = &mut packet[field::HOP_LIMIT];
+    let goes_on = *left > 1;
+    if goes_on {
+        *left -= 1;
+    }
+    goes_on
+}
+
+/// Sets the ECN codepoint to congestion experienced in place. False, and nothing changed, if the
+/// transport does not take part.
+pub fn mark_congestion(packet: &mut [u8]) -> bool {
+    let class = (be32(packet, 0) >> 20) as u8;
+    if !Ecn::from_tos(class).is_capable() {
+        return false;
+    }
+    packet[1] |= Ecn::Ce.bits() << 4;
+    true
+}
+
+/// Whether an address is that of one link only: link-local, or a group of that scope or a lesser one.
+pub fn is_link_scope(ip: Ipv6Addr) -> bool {
+    match ip.is_multicast() {
+        true => ip.octets()[1] & 0xf <= 2,
+        false => ip.is_unicast_link_local(),
+    }
+}
+
+/// The group that stations with an address are in, so that they can be asked for it (RFC 4291, section 2.7.1).
+pub fn solicited_node(ip: Ipv6Addr) -> Ipv6Addr {
+    let o = ip.octets();
+    Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | u16::from(o[13]), u16::from_be_bytes([o[14], o[15]]))
+}
+
+/// All stations of a link.
+pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+/// All routers of a link.
+pub const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
+/// All routers that understand MLDv2 (RFC 3810, section 5.2.14).
+pub const ALL_MLDV2_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
+
+/// The hardware address of a group (RFC 2464, section 7).
+pub fn group_address(group: Ipv6Addr) -> crate::ethernet::Address {
+    let o = group.octets();
+    crate::ethernet::Address([0x33, 0x33, o[12], o[13], o[14], o[15]])
+}
+
+/// The address that an interface has in a network with a prefix of 64 bits (RFC 4291, appendix A).
+pub fn eui64(network: Ipv6Addr, mac: [u8; 6]) -> Ipv6Addr {
+    let [a, b, c, d, e, f] = mac;
+    let interface = u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f]);
+    Ipv6Addr::from_bits(network.to_bits() >> 64 << 64 | u128::from(interface))
+}
+
+/// The network of link-local addresses.
+pub const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
+
+/// Whether a packet carries an error of ICMPv6, as far as it can be read.
+pub fn is_icmp_error(packet: &[u8]) -> bool {
+    upper(packet).is_ok_and(|upper| {
+        upper.protocol == protocol::ICMPV6
+            && upper.fragment.is_none_or(|f| f.offset == 0)
+            && packet.get(upper.payload.start).is_none_or(|kind| *kind < 128)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(next_header: u8, payload_len: usize) -> Repr {
+        let (src, dst) = ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
+        let (hop_limit, traffic_class, flow_label) = (3, 0xab, 0x12345);
+        Repr { src, dst, next_header, payload_len, hop_limit, traffic_class, flow_label }
+    }
+
+    #[test]
+    fn header_is_emitted_and_read() {
+        let mut bytes = [0; 50];
+        let repr = header(17, 8);
+        repr.emit(&mut bytes);
+        assert_eq!(bytes[..8], [0x6a, 0xb1, 0x23, 0x45, 0, 8, 17, 3]);
+        assert_eq!(Repr::parse(&bytes), Ok(repr));
+        assert_eq!(upper(&bytes).map(|u| (u.protocol, u.named_at, u.payload)), Ok((17, 6, 40..48)));
+        assert!(decrement_hop_limit(&mut bytes) && decrement_hop_limit(&mut bytes));
+        assert!(!decrement_hop_limit(&mut bytes));
+        assert_eq!(Repr::parse(&bytes[..47]), Err(ParseError::Truncated));
+        bytes[0] = 0x4a;
+        assert_eq!(Repr::parse(&bytes), Err(ParseError::Malformed));
+    }
+
+    #[test]
+    fn extension_headers_are_read_over() {
+        let mut bytes = [0; 40 + 8 + 16 + 8 + 4];
+        header(extension::HOP_BY_HOP, 36).emit(&mut bytes);
+        (bytes[40], bytes[48], bytes[49]) = (extension::ROUTING, extension::FRAGMENT, 1);
+        let fragment = Fragment { next_header: 58, offset: 0, more: true, ident: 0xdead_beef };
+        fragment.emit(&mut bytes[64..]);
+        let found = upper(&bytes).unwrap();
+        assert_eq!((found.protocol, found.named_at, found.payload), (58, 64, 72..76));
+        assert_eq!(found.fragment, Some(fragment));
+        // A chain that runs off the end.
+        bytes[49] = 4;
+        assert_eq!(upper(&bytes), Err(ParseError::Truncated));
+        // What a later fragment seems to hold is no header.
+        bytes[49] = 1;
+        Fragment { next_header: extension::ROUTING, offset: 8, more: false, ident: 1 }.emit(&mut bytes[64..]);
+        assert_eq!(upper(&bytes).map(|u| (u.protocol, u.payload)), Ok((extension::ROUTING, 72..76)));
+    }
+
+    #[test]
+    fn congestion_is_marked_where_it_may_be() {
+        let mut bytes = [0; 40];
+        for (class, marked) in [(0, None), (1, Some(3)), (2, Some(3)), (0xfe, Some(0xff))] {
+            Repr { traffic_class: class, ..header(6, 0) }.emit(&mut bytes);
+            assert_eq!(
+                mark_congestion(&mut bytes).then(|| Repr::parse(&bytes).unwrap().traffic_class),
+                marked
+            );
+        }
+    }
+
+    #[test]
+    fn addresses_follow_from_others() {
+        let ip: Ipv6Addr = "2001:db8::12:3456".parse().unwrap();
+        assert_eq!(solicited_node(ip).to_string(), "ff02::1:ff12:3456");
+        assert_eq!(group_address(solicited_node(ip)).0, [0x33, 0x33, 0xff, 0x12, 0x34, 0x56]);
+        assert_eq!(eui64(LINK_LOCAL, [2, 0, 0, 0xaa, 0xbb, 1]).to_string(), "fe80::ff:feaa:bb01");
+        assert!(is_link_scope(ALL_NODES) && is_link_scope(LINK_LOCAL) && !is_link_scope(ip));
+        assert!(!is_link_scope("ff05::2".parse().unwrap()));
+    }
+}

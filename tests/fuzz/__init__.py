@@ -1,0 +1,1 @@
+"""Sequences of system calls, natively and under Belljar: what they give must be the same."""
