@@ -10,6 +10,9 @@ from conftest import TARGET, experiment
 from programs.cases import CASES
 from programs.table import PLACEMENTS, kept_result
 
+# What the summary says of calls, options and the like that a program asked for in vain.
+UNSUPPORTED = r"warning: (?:system call )?(.+) (?:is|are) not (?:supported|permitted)"
+
 
 def version(case):
     done = subprocess.run(case.version, capture_output=True, text=True, stdin=subprocess.DEVNULL)
@@ -32,7 +35,7 @@ def test_program(case, placement, run_experiment, workdir):
     whole = made if "general" in made else experiment(made, stop=case.stop)
     done = run_experiment(whole, args=["--placement", placement], status=None, timeout=900)
     case.check(done)
-    found["unsupported"] = sorted(set(re.findall(r"system call (\w+) is not (?:supported|permitted)", done.out + done.err)))
+    found["unsupported"] = sorted(set(re.findall(UNSUPPORTED, done.out + done.err)))
     found["result"] = "works"
     kept.write_text(json.dumps(found))
     unexpected = set(found["unsupported"]) - set(case.tolerates)

@@ -228,6 +228,25 @@ for n in range(2):
     data, source = s.recvfrom(99)
     print(data, source[0][:6], source[3] == link, flush=True)
 """
+# The same with a `struct group_req`, and what Linux answers to requests that cannot be.
+GROUP_REQUESTS = """
+import socket, struct
+JOIN, LEAVE = 42, 45
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+s.bind(('::', 5000))
+link = socket.if_nametoindex('eth0')
+def request(group, family=socket.AF_INET6, index=link):
+    address = struct.pack('HHI', family, 0, 0) + socket.inet_pton(socket.AF_INET6, group)
+    return struct.pack('I4x', index) + address.ljust(128, b'\\0')
+def says(option, value):
+    try: s.setsockopt(socket.IPPROTO_IPV6, option, value)
+    except OSError as e: return e.errno
+    return 0
+print(says(JOIN, request('ff02::1234')), says(JOIN, request('ff02::1234')), says(JOIN, request('ff02::1', socket.AF_INET)),
+      says(JOIN, request('fe80::1')), says(JOIN, request('ff02::2', index=99)), says(JOIN, request('ff02::2')[:100]), flush=True)
+print(*s.recvfrom(99)[0:1], flush=True)
+print(says(LEAVE, request('ff02::1234')), says(LEAVE, request('ff02::1234')))
+"""
 TO_GROUP = """
 import socket
 s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
@@ -240,10 +259,12 @@ s.sendto(b'by scope', ('ff02::1234', 5000, 0, socket.if_nametoindex('eth0')))
 
 def test_groups_on_a_link(run_experiment):
     """Who has joined receives, the sender too unless it does not want to; MLD tells routers of it."""
-    hosts = {"a": programs(python(GROUPS), python(TO_GROUP, start="5 s")), "b": programs(python(GROUPS)), "c": programs()}
+    hosts = {"a": programs(python(GROUPS), python(TO_GROUP, start="5 s")), "b": programs(python(GROUPS)), "c": programs(),
+             "d": programs(python(GROUP_REQUESTS))}
     links = [{"between": [name, "s"]} for name in hosts]
     done = run_experiment(world(hosts, links, switches=["s"], **ON), pcap=True)
     assert done.text("b") == "98\nb'by option' fe80:: True\nb'by scope' fe80:: True\n"
+    assert done.text("d") == "0 98 99 22 19 22\nb'by option'\n0 99\n"
     assert done.text("a", "python3.1000").splitlines()[1].startswith("b'by option' fe80::")
     assert len(done.text("a", "python3.1000").splitlines()) == 2
     check_captures(done)
@@ -276,3 +297,11 @@ def test_nothing_of_ipv4_changes(run_experiment):
         return run_experiment({"general": {"stop_time": "10 s"}, "network": GRAPH, "belljar": {"ipv6": on}, "hosts": hosts}, pcap=True)
     captures = [[path.read_bytes() for path in sorted(run(on).path.rglob("eth0.pcap"))] for on in (False, True)]
     assert captures[0] == captures[1] and all(captures[0])
+
+
+@pytest.mark.needs("ip")
+def test_an_address_from_before_an_interface_is_up(run_experiment):
+    """The route to its network comes with the interface, as for a VPN that sets its TUN device up."""
+    set_up = "ip tuntap add dev tun9 mode tun && ip address add 200:1::1/7 dev tun9 && ip -6 route show dev tun9; ip link set tun9 up && ip -6 route show dev tun9"
+    done = run_experiment(world({"a": programs({"path": "sh", "args": ["-c", set_up]}), "b": programs()}, [{"between": ["a", "b"]}], **ON))
+    assert done.text("a").startswith("200::/7 proto kernel metric 256"), done.text("a")

@@ -35,13 +35,33 @@ static void a_user_has_only_so_many_processes(void) {
     SAME(status, 0);
 }
 
-static size_t mapped(void) {
-    char text[100] = "";
+/* The first number of statm: all that is mapped; the second: what of it is in memory. */
+static size_t statm(int which) {
+    char text[100] = "", *at = text;
     int fd = open("/proc/self/statm", O_RDONLY);
     if (read(fd, text, sizeof text - 1) < 0)
         return 0;
     close(fd);
-    return strtoul(text, NULL, 10) * 4096;
+    size_t pages = strtoul(at, &at, 10);
+    return (which == 1 ? pages : strtoul(at, NULL, 10)) * 4096;
+}
+
+static size_t mapped(void) {
+    return statm(1);
+}
+
+/* What a runtime only reserves, as Erlang, Go and Java do, does not count as memory that it uses. */
+static void what_is_reserved_is_not_in_memory(void) {
+    enum { MIB = 1 << 20, KIND = MAP_PRIVATE | MAP_ANONYMOUS };
+    size_t size = statm(1), resident = statm(2);
+    CHECK(resident > 0 && resident <= size);
+    char *some = mmap(NULL, 64 * MIB, PROT_NONE, KIND | MAP_NORESERVE, -1, 0);
+    CHECK(some != MAP_FAILED);
+    CHECK(statm(1) >= size + 64 * MIB && statm(2) < resident + 8 * MIB);
+    CHECK(mprotect(some, 16 * MIB, PROT_READ | PROT_WRITE) == 0);
+    memset(some, 1, 16 * MIB);
+    CHECK(statm(2) >= resident + 16 * MIB && statm(2) < resident + 32 * MIB);
+    CHECK(munmap(some, 64 * MIB) == 0 && statm(2) < resident + 8 * MIB);
 }
 
 static void only_so_many_addresses(void) {
@@ -67,4 +87,5 @@ static void only_so_many_addresses(void) {
     CHECK(some != MAP_FAILED && munmap(some, 200 * MIB) == 0);
 }
 
-GUEST(T(a_user_has_only_so_many_processes), T(only_so_many_addresses))
+GUEST(T(a_user_has_only_so_many_processes), T(only_so_many_addresses),
+      T(what_is_reserved_is_not_in_memory))

@@ -38,6 +38,14 @@ const LIMITS: &[(&str, u32, &str)] = &[
     ("Max realtime timeout", c::RLIMIT_RTTIME, "us"),
 ];
 
+/// What a process has mapped, in bytes.
+#[derive(Clone, Copy, Default)]
+struct MemoryUse {
+    size: u64,
+    resident: u64,
+    stack: u64,
+}
+
 impl Host {
     /// The bytes of a file of `/proc/<pid>`, or of its thread `tid`.
     pub(super) fn process_file(
@@ -62,7 +70,7 @@ impl Host {
             ProcessFile::Maps => self.maps_text(process.mm, false),
             ProcessFile::Smaps => self.maps_text(process.mm, true),
             ProcessFile::SmapsRollup => {
-                let kib = self.memory_of(process.mm).0 / 1_024;
+                let kib = self.memory_of(process.mm).resident / 1_024;
                 format!("Rss: {kib:>15} kB\nPss: {kib:>15} kB\n").into_bytes()
             }
             // Read where it is asked for.
@@ -75,9 +83,8 @@ impl Host {
             ProcessFile::IdMap => b"         0          0 4294967295\n".to_vec(),
             ProcessFile::Stat => self.stat_text(key, tid),
             ProcessFile::Statm => {
-                let (size, stack) = self.memory_of(process.mm);
-                let (pages, stack) = (size / PAGE, stack / PAGE);
-                format!("{pages} {pages} 0 0 0 {stack} 0\n").into_bytes()
+                let MemoryUse { size, resident, stack } = self.memory_of(process.mm);
+                format!("{} {} 0 0 0 {} 0\n", size / PAGE, resident / PAGE, stack / PAGE).into_bytes()
             }
             ProcessFile::Status => self.status_text(key, tid),
             ProcessFile::Wchan => b"0".to_vec(),
@@ -139,17 +146,21 @@ impl Host {
     fn parent_pid(&self, process: ProcessKey) -> i32 {
         self.processes[process.0].parent.map_or(1, |parent| self.processes[parent.0].pid)
     }
-    /// Bytes mapped, and those of the stack among them.
-    fn memory_of(&self, mm: Option<MmKey>) -> (u64, u64) {
-        let Some(mm) = mm else { return (0, 0) };
+    fn memory_of(&self, mm: Option<MmKey>) -> MemoryUse {
+        let Some(mm) = mm else { return MemoryUse::default() };
         let mm = &self.spaces[mm.0];
-        (mm.vmas().map(|vma| vma.end - vma.start).sum(), mm.stack.end - mm.stack.start)
+        let mut memory = MemoryUse { stack: mm.stack.end - mm.stack.start, ..MemoryUse::default() };
+        for vma in mm.vmas() {
+            memory.size += vma.end - vma.start;
+            memory.resident += resident(vma);
+        }
+        memory
     }
 
     fn stat_text(&self, key: ProcessKey, tid: Option<i32>) -> Vec<u8> {
         let process = &self.processes[key.0];
         let (state, _) = self.state_of(key, tid);
-        let (size, _) = self.memory_of(process.mm);
+        let MemoryUse { size, resident, .. } = self.memory_of(process.mm);
         let started =
             (self.clock.monotonic_ns() - self.clock.now().since(process.started).as_nanos()) / 10_000_000;
         let mut text = format!("{} (", tid.unwrap_or(process.pid)).into_bytes();
@@ -157,7 +168,7 @@ impl Host {
         let (terminal, foreground) = self.terminal_numbers(key);
         let (ppid, pgid, sid) = (self.parent_pid(key), process.pgid, process.sid);
         let threads = process.threads.len();
-        let (pages, limit) = (size / PAGE, process.rlimits[c::RLIMIT_RSS as usize].soft);
+        let (pages, limit) = (resident / PAGE, process.rlimits[c::RLIMIT_RSS as usize].soft);
         let stack = process.mm.map_or(0, |mm| self.spaces[mm.0].stack.end);
         let _ = writeln!(
             TextBytes(&mut text),
@@ -170,8 +181,8 @@ impl Host {
     fn status_text(&self, key: ProcessKey, tid: Option<i32>) -> Vec<u8> {
         let process = &self.processes[key.0];
         let (state, state_name) = self.state_of(key, tid);
-        let (size, stack) = self.memory_of(process.mm);
-        let kib = size / 1_024;
+        let MemoryUse { size, resident, stack } = self.memory_of(process.mm);
+        let (kib, resident) = (size / 1_024, resident / 1_024);
         let mut text = b"Name:\t".to_vec();
         text.extend_from_slice(&self.comm_of(key, tid));
         let who = &process.credentials;
@@ -182,7 +193,7 @@ impl Host {
             "\nUmask:\t{:04o}\nState:\t{state} ({state_name})\nTgid:\t{pid}\nNgid:\t0\nPid:\t{tid}\nPPid:\t{ppid}\n\
              TracerPid:\t{tracer}\nUid:\t{}\t{}\t{}\t{}\nGid:\t{}\t{}\t{}\t{}\nFDSize:\t{fds}\nGroups:\t{groups}\n\
              NStgid:\t{pid}\nNSpid:\t{tid}\nNSpgid:\t{}\nNSsid:\t{}\nVmPeak:\t{kib:>8} kB\nVmSize:\t{kib:>8} kB\n\
-             VmLck:\t       0 kB\nVmPin:\t       0 kB\nVmHWM:\t{kib:>8} kB\nVmRSS:\t{kib:>8} kB\n\
+             VmLck:\t       0 kB\nVmPin:\t       0 kB\nVmHWM:\t{resident:>8} kB\nVmRSS:\t{resident:>8} kB\n\
              VmData:\t{kib:>8} kB\nVmStk:\t{:>8} kB\nVmSwap:\t       0 kB\nThreads:\t{}\n{}\
              CapInh:\t{:016x}\nCapPrm:\t{:016x}\nCapEff:\t{:016x}\nCapBnd:\t{:016x}\nCapAmb:\t{:016x}\n\
              NoNewPrivs:\t{}\nSeccomp:\t0\nCpus_allowed:\t1\nCpus_allowed_list:\t0\nMems_allowed:\t1\n\
@@ -231,10 +242,10 @@ impl Host {
         for vma in self.spaces[mm.0].vmas() {
             put_mapping(&mut text, vma);
             if details {
-                let kib = (vma.end - vma.start) / 1_024;
+                let (size, kib) = ((vma.end - vma.start) / 1_024, resident(vma) / 1_024);
                 let _ = write!(
                     TextBytes(&mut text),
-                    "Size: {kib:>14} kB\nKernelPageSize:        4 kB\nMMUPageSize:           4 kB\n\
+                    "Size: {size:>14} kB\nKernelPageSize:        4 kB\nMMUPageSize:           4 kB\n\
                      Rss: {kib:>15} kB\nPss: {kib:>15} kB\nShared_Clean:          0 kB\n\
                      Shared_Dirty:          0 kB\nPrivate_Clean:         0 kB\nPrivate_Dirty: {kib:>5} kB\n\
                      Referenced: {kib:>8} kB\nAnonymous: {kib:>9} kB\nSwap:                  0 kB\n\
@@ -244,6 +255,12 @@ impl Host {
         }
         text
     }
+}
+
+/// What of a mapping is taken to be in memory: all of it, unless it allows no access, as those do with which
+/// runtimes reserve addresses. Which pages have really been touched depends on the machine.
+fn resident(vma: &Vma) -> u64 {
+    if vma.prot.is_empty() { 0 } else { vma.end - vma.start }
 }
 
 fn put_mapping(text: &mut Vec<u8>, vma: &Vma) {

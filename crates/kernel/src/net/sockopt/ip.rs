@@ -21,7 +21,11 @@ pub fn set(host: &mut Host, key: SocketKey, level: i32, name: i32, value: &[u8])
         return result;
     }
     if level == c::IPPROTO_IPV6 && matches!(name, c::IPV6_ADD_MEMBERSHIP | c::IPV6_DROP_MEMBERSHIP) {
-        return set_membership6(host, key, name, value);
+        return membership6(host, key, name, value);
+    }
+    if level == c::IPPROTO_IPV6 && matches!(name, c::MCAST_JOIN_GROUP | c::MCAST_LEAVE_GROUP) {
+        let (index, group) = multicast::group_request6(value)?;
+        return set_membership6(host, key, name == c::MCAST_JOIN_GROUP, index, group);
     }
     if level == c::IPPROTO_IPV6 && name == c::IPV6_MULTICAST_IF {
         let index = u32::try_from(to_int(value)?).map_err(|_| Errno::ENODEV)?;
@@ -145,10 +149,20 @@ fn keep(options: &mut IpOptions, level: i32, name: i32, number: i32) {
 }
 
 /// `IPV6_ADD_MEMBERSHIP` and `IPV6_DROP_MEMBERSHIP` with a `struct ipv6_mreq`.
-fn set_membership6(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
+fn membership6(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
     let (octets, rest) = value.split_first_chunk::<16>().ok_or(Errno::EINVAL)?;
     let index = rest.first_chunk::<4>().map(|index| u32::from_ne_bytes(*index)).ok_or(Errno::EINVAL)?;
-    let group = Ipv6Addr::from(*octets);
+    set_membership6(host, key, name == c::IPV6_ADD_MEMBERSHIP, index, Ipv6Addr::from(*octets))
+}
+
+/// A socket becomes a member of a group, or ceases to be one.
+fn set_membership6(
+    host: &mut Host,
+    key: SocketKey,
+    join: bool,
+    index: u32,
+    group: Ipv6Addr,
+) -> Result<(), Errno> {
     if !group.is_multicast() {
         return Err(Errno::EINVAL);
     }
@@ -159,15 +173,15 @@ fn set_membership6(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> 
     let interface = interface.ok_or(Errno::ENODEV)?;
     let groups = &mut host.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?.groups6;
     let member = groups.iter().position(|other| *other == (interface, group));
-    match (name, member) {
-        (c::IPV6_ADD_MEMBERSHIP, Some(_)) => Err(Errno::EADDRINUSE),
-        (c::IPV6_ADD_MEMBERSHIP, None) => {
+    match (join, member) {
+        (true, Some(_)) => Err(Errno::EADDRINUSE),
+        (true, None) => {
             groups.push((interface, group));
             host.join_group6(interface, group);
             Ok(())
         }
-        (_, None) => Err(Errno::EADDRNOTAVAIL),
-        (_, Some(at)) => {
+        (false, None) => Err(Errno::EADDRNOTAVAIL),
+        (false, Some(at)) => {
             groups.remove(at);
             host.leave_group6(interface, group);
             Ok(())

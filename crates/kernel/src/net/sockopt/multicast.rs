@@ -5,7 +5,7 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::multicast::SourceChange;
 use belljar_linux_abi::{Errno, c};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// `sizeof(struct group_req)`, and where its address begins.
 const GROUP_REQ: usize = 136;
@@ -115,6 +115,17 @@ fn group(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(),
     let group = sockaddr(value, GROUP_AT).map_err(|_| Errno::EINVAL)?;
     let place = (Ipv4Addr::UNSPECIFIED, index(value, 0));
     join_or_leave(host, key, name == c::MCAST_JOIN_GROUP, group, place)
+}
+
+/// `struct group_req` with an IPv6 address: the interface's index and the group.
+pub fn group_request6(value: &[u8]) -> Result<(u32, Ipv6Addr), Errno> {
+    const OCTETS_AT: usize = GROUP_AT + 8;
+    if value.len() < GROUP_REQ {
+        return Err(Errno::EINVAL);
+    }
+    let family = i32::from(u16::from_ne_bytes([value[GROUP_AT], value[GROUP_AT + 1]]));
+    let octets = value[OCTETS_AT..].first_chunk::<16>().ok_or(Errno::EINVAL)?;
+    if family != c::AF_INET6 { Err(Errno::EADDRNOTAVAIL) } else { Ok((index(value, 0), (*octets).into())) }
 }
 
 /// `struct ip_mreq_source`: group, own address, source.

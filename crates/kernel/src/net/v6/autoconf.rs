@@ -89,6 +89,8 @@ impl Host {
                 );
                 self.net.add_everywhere6(interface);
             }
+            // Addresses may have been given to it before it came up.
+            self.net.add_connected6(interface);
             return;
         }
         let own = super::link_local(self.net.interfaces[interface].mac);
