@@ -31,6 +31,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: runs only with --all")
     config.addinivalue_line("markers", "needs(*programs): skipped where one of these is not installed")
+    config.addinivalue_line("markers", "reads(*paths): skipped where whoever runs the tests may not read one of these")
 
 
 def pytest_runtest_setup(item):
@@ -40,6 +41,11 @@ def pytest_runtest_setup(item):
         for program in mark.args:
             if shutil.which(program) is None:
                 pytest.skip(f"{program} is not installed")
+    for mark in item.iter_markers("reads"):
+        for path in mark.args:
+            # A guest is root as data only: of the machine's files it sees what the simulator's user may read.
+            if os.path.exists(path) and not os.access(path, os.R_OK | (os.X_OK if os.path.isdir(path) else 0)):
+                pytest.skip(f"only root may read {path}, which the guests of this test do")
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -18,9 +18,28 @@ LIBC = pathlib.Path("/usr/lib/x86_64-linux-gnu/libc.so.6")
 WATCHED = ["/etc", "/run", "/srv", "/var/lib", "/var/log", "/var/www", "/var/spool", "/dev/shm"]
 OF_DAEMONS = re.compile("nginx|apache|redis|postgres|lighttpd|haproxy|memcached|mosquitto|/www|/etc/|gunicorn")
 
-nginx = pytest.mark.needs("nginx", "curl", "wget")
-apache = pytest.mark.needs("apache2", "apache2ctl", "curl", "wget")
-redis = pytest.mark.needs("redis-server", "redis-cli")
+# What each reads or lists of the machine that Debian lets only its own user, or root, see.
+PRIVATE = {
+    "nginx": ["/var/log/nginx"],
+    "apache2": ["/var/log/apache2"],
+    "lighttpd": ["/var/cache/lighttpd"],
+    "redis-server": ["/etc/redis/redis.conf"],
+    "memcached": [],
+}
+
+
+def daemon(name, *programs):
+    """Marks a test that needs a daemon, and programs beside it."""
+
+    def mark(test):
+        return pytest.mark.needs(name, *programs)(pytest.mark.reads(*PRIVATE[name])(test))
+
+    return mark
+
+
+nginx = daemon("nginx", "curl", "wget")
+apache = daemon("apache2", "apache2ctl", "curl", "wget")
+redis = daemon("redis-server", "redis-cli")
 postgres = pytest.mark.needs("pg_createcluster", "pgbench", "psql")
 
 
@@ -169,12 +188,12 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("daemon", SCRIPTS)
-def test_init_script(run_experiment, daemon):
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.reads(*PRIVATE[name])) for name in SCRIPTS])
+def test_init_script(run_experiment, name):
     """start, use, status, restart, use, stop, and nothing answers any more."""
-    script, (client, *args) = f"/etc/init.d/{daemon}", SCRIPTS[daemon].split()
+    script, (client, *args) = f"/etc/init.d/{name}", SCRIPTS[name].split()
     if not pathlib.Path(script).exists() or not shutil.which(client):
-        pytest.skip(f"{daemon} or {client} is not installed")
+        pytest.skip(f"{name} or {client} is not installed")
 
     def at(second, path, *args, state=0):
         state = state if isinstance(state, str) else {"exited": state}
