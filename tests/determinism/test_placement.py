@@ -1,7 +1,9 @@
 """Where programs run makes no difference: near, far, some here and some there, as it comes. Compared are all bytes that hosts
 leave behind: output, system calls with every pointer in them, packets, files. The first of each is held against the others."""
 
+import pathlib
 import shutil
+import subprocess
 
 import pytest
 import test_guests
@@ -66,6 +68,14 @@ def test_guests_in_every_placement(run_experiment, linkage, names):
     ended = [file for file, said in files.items() if file.endswith(".stdout") and b"1.." in said and b"\nnot ok" not in said]
     assert len(ended) >= len(chosen), sorted(set(chosen) - {file.split("/")[1] for file in ended})
     assert sum(file.endswith(".strace") and len(log) > 500 for file, log in files.items()) >= len(chosen)
+
+
+def test_vector_state_is_the_guests_own(run_experiment, workdir):
+    """What the simulator computes with between two calls of a near guest is not seen by it, not even that it was."""
+    program = workdir / "leftovers"
+    subprocess.run(["gcc", "-O1", "-Wl,-z,lazy", pathlib.Path(__file__).with_name("leftovers.c"), "-o", program], check=True)
+    same({placement: contents(run_experiment(experiment({"host": (0, [{"path": str(program)}])}), name="same",
+                                             args=["--strace", "--placement", placement])) for placement in PLACEMENTS})
 
 
 @pytest.mark.parametrize("example", [pytest.param(e, marks=[] if e in QUICK else [pytest.mark.slow]) for e in EXAMPLE_NEEDS])

@@ -24,6 +24,7 @@ mod shadow_options;
 mod topology;
 mod trace;
 mod validate;
+mod vectors;
 mod workers;
 
 use clap::{Parser, Subcommand};
@@ -75,7 +76,11 @@ enum Command {
 
 fn main() -> ExitCode {
     bug::allow_readers_to_leave();
-    let result = match Arguments::parse().command {
+    let command = Arguments::parse().command;
+    if matches!(command, Command::Run(_) | Command::Exec(_) | Command::Cell(_)) {
+        vectors::do_without_avx512();
+    }
+    let result = match command {
         Command::Run(arguments) => run::main(&arguments),
         Command::Exec(arguments) => exec::main(&arguments),
         Command::Gdb(arguments) => gdb::main(&arguments),
