@@ -22,6 +22,16 @@ def build(target):
     return out
 
 
+def clear(directory):
+    """Removes it, directories that sequences have taken their own permissions from among the rest."""
+    for folder, folders, _ in os.walk(directory):
+        for name in folders:
+            path = os.path.join(folder, name)
+            if not os.path.islink(path):
+                os.chmod(path, 0o700)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
 class Bench:
     """Where sequences are run: a directory of its own, emptied between runs."""
 
@@ -46,7 +56,7 @@ class Bench:
     def native(self, sequences):
         """The output lines of each sequence on this machine."""
         files = self._files(sequences)
-        shutil.rmtree(self.directory / "native", ignore_errors=True)
+        clear(self.directory / "native")
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             return dict(zip(files, pool.map(lambda item: self._native(*item), files.items()), strict=True))
 
