@@ -313,8 +313,7 @@ def socat():
 
 @case("MariaDB", "mariadbd mariadb-install-db mariadb", "mariadb-server", "mariadbd --version",
       "mariadb-install-db, the server as its user, queries with transactions from another host", stop="120 s",
-      tolerates=("io_setup", "io_uring_setup"),
-      note="reserves 8 TiB of addresses; without io_uring and Linux AIO it uses threads of its own")
+      note="reserves 8 TiB of addresses")
 def mariadb():
     sql = ("create table t (id int primary key, v varchar(20)) engine=InnoDB; begin; insert into t values (1, 'one'), (2, 'two');"
            "commit; begin; delete from t; rollback; select v from t order by id")
