@@ -142,7 +142,7 @@ def iperf2():
     return hosts, check
 
 
-@case("iproute2", "ip ss", "iproute2", "ip -V", "addresses, routes and neighbours shown and changed; ss with listening and connected sockets")
+@case("iproute2", "ip ss", "iproute2", "ip -V", "addresses, routes and neighbours shown and changed; ss by sock_diag with listening and connected sockets")
 def iproute2():
     def hosts(folder):
         run = ("ip -br address show eth0; ip address add 10.5.0.1/24 dev eth0; ip route add 10.6.0.0/16 via 10.5.0.9; ip route get 10.6.1.1; "

@@ -99,6 +99,11 @@ impl<K: Copy + PartialEq> Listener<K> {
         (self.handshaking.len(), self.ready.len())
     }
 
+    /// How many connections may wait: what was given to `listen(2)`.
+    pub fn backlog(&self) -> usize {
+        self.backlog
+    }
+
     /// All connections of a socket that is being closed; each is to be
     /// [aborted](crate::Connection::abort).
     pub fn drain(&mut self) -> impl Iterator<Item = K> {

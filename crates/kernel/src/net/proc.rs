@@ -3,6 +3,7 @@
 use super::address;
 use super::bind::Bound;
 use super::interface::Attachment;
+use super::netlink::Shown;
 use super::socket::SocketKind;
 use super::tcp::Role;
 use crate::host::Host;
@@ -13,8 +14,8 @@ use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
 
 /// State numbers of `/proc/net/tcp` and `/proc/net/udp` that no connection has.
-const CLOSE: u8 = 7;
-const LISTEN: u8 = 10;
+pub const CLOSE: u8 = 7;
+pub const LISTEN: u8 = 10;
 const ESTABLISHED: u8 = 1;
 
 /// The inode number of the first socket; those of later ones follow.
@@ -29,6 +30,20 @@ struct Line {
     receive_queue: usize,
     inode: u64,
     drops: u64,
+}
+
+impl Line {
+    fn of(socket: &Shown) -> Line {
+        Line {
+            local: socket.local,
+            remote: socket.remote,
+            state: socket.state,
+            send_queue: socket.send_queue,
+            receive_queue: socket.receive_queue,
+            inode: socket.inode,
+            drops: socket.drops,
+        }
+    }
 }
 
 /// An address as Linux prints it: 32-bit words of the machine's order in hexadecimal.
@@ -61,36 +76,73 @@ impl Host {
         FIRST_INODE + u64::from(self.net.sockets[key.0].serial)
     }
 
-    /// `/proc/net/tcp` (`AF_INET`) or `/proc/net/tcp6` (`AF_INET6`).
-    pub(crate) fn proc_net_tcp(&self, domain: i32) -> String {
-        let lines = self.net.sockets.iter().filter_map(|(key, socket)| {
+    /// TCP sockets of a family, those without a port or a connection left out.
+    pub(super) fn tcp_shown(&self, domain: i32) -> Vec<Shown> {
+        let sockets = self.net.sockets.iter().filter_map(|(key, socket)| {
             let SocketKind::Tcp(tcp) = &socket.kind else { return None };
-            let local = shown(domain, tcp.bound);
-            let inode =
-                if tcp.orphan || tcp.parent.is_some() { 0 } else { self.socket_inode(SocketKey(key)) };
-            let line = match &tcp.role {
+            let key = SocketKey(key);
+            let (local, remote, state, send_queue, receive_queue) = match &tcp.role {
                 // Nobody sees a socket that has no port.
                 Role::Idle => return None,
-                Role::Listening(listener) => Line {
-                    local,
-                    remote: none(domain),
-                    state: LISTEN,
-                    send_queue: 0,
-                    receive_queue: listener.queue_lengths().1,
-                    inode,
-                    drops: 0,
-                },
-                Role::Connection(connection) => Line {
-                    local: connection.local(),
-                    remote: connection.remote(),
-                    state: connection.state().linux_number(),
-                    send_queue: connection.unacknowledged_bytes(),
-                    receive_queue: connection.readable_bytes(),
-                    inode,
-                    drops: 0,
-                },
+                Role::Listening(listener) => {
+                    let waiting = listener.queue_lengths().1;
+                    (shown(domain, tcp.bound), none(domain), LISTEN, listener.backlog(), waiting)
+                }
+                Role::Connection(connection) => (
+                    connection.local(),
+                    connection.remote(),
+                    connection.state().linux_number(),
+                    connection.unacknowledged_bytes(),
+                    connection.readable_bytes(),
+                ),
             };
-            (socket.domain == domain && line.state != CLOSE).then_some(line)
+            let inode = if tcp.orphan || tcp.parent.is_some() { 0 } else { self.socket_inode(key) };
+            let port_chosen = tcp.bound.is_some_and(|bound| bound.port_chosen);
+            let shown = Shown {
+                key,
+                domain,
+                local,
+                remote,
+                state,
+                send_queue,
+                receive_queue,
+                inode,
+                port_chosen,
+                drops: 0,
+            };
+            (socket.domain == domain && state != CLOSE).then_some(shown)
+        });
+        sockets.collect()
+    }
+
+    /// UDP sockets of a family that have a port.
+    pub(super) fn udp_shown(&self, domain: i32) -> Vec<Shown> {
+        let sockets = self.net.sockets.iter().filter_map(|(key, socket)| {
+            let SocketKind::Udp(udp) = &socket.kind else { return None };
+            let bound = udp.bound?;
+            let shown = Shown {
+                key: SocketKey(key),
+                domain,
+                local: bound.shown(domain),
+                remote: udp.peer.unwrap_or(none(domain)),
+                state: if udp.peer.is_some() { ESTABLISHED } else { CLOSE },
+                send_queue: udp.sending_charge as usize,
+                receive_queue: udp.queued_charge as usize,
+                inode: self.socket_inode(SocketKey(key)),
+                port_chosen: bound.port_chosen,
+                drops: udp.drops,
+            };
+            (socket.domain == domain).then_some(shown)
+        });
+        sockets.collect()
+    }
+
+    /// `/proc/net/tcp` (`AF_INET`) or `/proc/net/tcp6` (`AF_INET6`).
+    pub(crate) fn proc_net_tcp(&self, domain: i32) -> String {
+        // That of a listening socket stays 0 here.
+        let lines = self.tcp_shown(domain).into_iter().map(|socket| Line {
+            send_queue: if socket.state == LISTEN { 0 } else { socket.send_queue },
+            ..Line::of(&socket)
         });
         let head = match domain {
             c::AF_INET => {
@@ -107,20 +159,7 @@ impl Host {
 
     /// `/proc/net/udp` (`AF_INET`) or `/proc/net/udp6` (`AF_INET6`).
     pub(crate) fn proc_net_udp(&self, domain: i32) -> String {
-        let lines = self.net.sockets.iter().filter_map(|(key, socket)| {
-            let SocketKind::Udp(udp) = &socket.kind else { return None };
-            udp.bound?;
-            let line = Line {
-                local: shown(domain, udp.bound),
-                remote: udp.peer.unwrap_or(none(domain)),
-                state: if udp.peer.is_some() { ESTABLISHED } else { CLOSE },
-                send_queue: udp.sending_charge as usize,
-                receive_queue: udp.queued_charge as usize,
-                inode: self.socket_inode(SocketKey(key)),
-                drops: udp.drops,
-            };
-            (socket.domain == domain).then_some(line)
-        });
+        let lines = self.udp_shown(domain).into_iter().map(|socket| Line::of(&socket));
         let head = match domain {
             c::AF_INET => {
                 "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   \

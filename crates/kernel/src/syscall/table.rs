@@ -138,7 +138,7 @@ table! {
     38 setitimer = Partial, timers::sys_setitimer, "processor time counts calls, a microsecond each";
     39 getpid = Full, process::sys_getpid, "";
     40 sendfile = Full, transfer::sys_sendfile, "";
-    41 socket = Partial, socket::sys_socket, "no AF_PACKET, raw sockets only for ICMP, netlink only NETLINK_ROUTE";
+    41 socket = Partial, socket::sys_socket, "families INET, INET6, UNIX, PACKET and NETLINK (route, sock_diag, generic without families)";
     42 connect = Full, socket::sys_connect, "";
     43 accept = Full, socket::sys_accept, "";
     44 sendto = Partial, socket_io::sys_sendto, "MSG_OOB on TCP is sent as ordinary data";

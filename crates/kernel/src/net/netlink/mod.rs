@@ -1,8 +1,9 @@
-//! `AF_NETLINK`, protocol `NETLINK_ROUTE`: what interfaces, addresses and routes there are, for
+//! `AF_NETLINK`, protocols `NETLINK_SOCK_DIAG` (`diag`) and `NETLINK_ROUTE`: what interfaces, addresses and routes there are, for
 //! `getifaddrs`, `getaddrinfo` and `ip`, netlink(7) and rtnetlink(7), and what the administrator makes of
 //! them. Who has joined a group is told of changes.
 
 mod addresses;
+mod diag;
 mod links;
 mod message;
 mod neighbours;
@@ -36,6 +37,8 @@ pub mod group {
 /// `NETLINK_ADD_MEMBERSHIP` and `NETLINK_DROP_MEMBERSHIP`.
 const ADD_MEMBERSHIP: i32 = 1;
 const DROP_MEMBERSHIP: i32 = 2;
+
+pub(in crate::net) use diag::Shown;
 
 /// What a netlink socket keeps.
 #[derive(Debug, Default)]
@@ -75,7 +78,7 @@ pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, E
         return Err(Errno::ESOCKTNOSUPPORT);
     }
     match protocol {
-        c::NETLINK_ROUTE | c::NETLINK_GENERIC => {}
+        c::NETLINK_ROUTE | c::NETLINK_GENERIC | c::NETLINK_SOCK_DIAG => {}
         // As a kernel without auditing.
         c::NETLINK_AUDIT => return Err(Errno::EPROTONOSUPPORT),
         _ => {
@@ -156,8 +159,10 @@ pub fn send(
     let port = call.host.netlink(key).port;
     let who = &call.host.process(call.process).credentials;
     let may_change = who.has(CAP_NET_ADMIN);
-    let generic = call.host.socket(key).protocol == c::NETLINK_GENERIC;
-    let answers = call.host.netlink_answer(&requests, port, may_change, generic);
+    let answers = match call.host.socket(key).protocol {
+        c::NETLINK_SOCK_DIAG => call.host.diag_answer(&requests, port),
+        protocol => call.host.netlink_answer(&requests, port, may_change, protocol == c::NETLINK_GENERIC),
+    };
     for answer in answers {
         call.host.netlink_enqueue(key, &answer);
     }

@@ -105,7 +105,7 @@ pub fn parse_ip(bytes: &[u8]) -> Result<IpAddr, Errno> {
 }
 
 /// `NLMSG_ERROR`: an error, or an acknowledgment where there is none.
-fn error_message(request: &Request<'_>, port: u32, errno: Option<Errno>) -> Vec<u8> {
+pub(super) fn error_message(request: &Request<'_>, port: u32, errno: Option<Errno>) -> Vec<u8> {
     let code = errno.map_or(0, |errno| -i32::from(errno.0));
     let quoted = if errno.is_some() { request.whole } else { &request.whole[..super::message::HEADER_LEN] };
     Message::new(ERROR, 0, request.sequence, port).put(&code.to_ne_bytes()).put(quoted).finish()

@@ -6,6 +6,8 @@ mod raw;
 mod socket;
 mod tcp;
 
+pub use tcp::get as tcp_option;
+
 use super::packet;
 use super::socket::{Socket, SocketKind};
 use crate::call::Call;
