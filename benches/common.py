@@ -104,6 +104,34 @@ def run_experiment(text, *args, keep=False, private=False):
     return folder / "data", usage
 
 
+def two_hosts(rate, latency, server, client, *, stop, seed=1, loss=0, congestion=None):
+    """The experiment of one path: a server and a client (what follows `processes:` of each), a rate with its unit that both
+    interfaces have, the latency one way in ms, the chance that a packet is lost, either way."""
+    defaults = f"host_option_defaults: {{sysctls: {{net.ipv4.tcp_congestion_control: {congestion}}}}}" if congestion else ""
+    return f"""
+general: {{stop_time: {stop} s, seed: {seed}}}
+{defaults}
+network:
+  graph:
+    type: gml
+    inline: 'graph [ node [ id 0 ] node [ id 1 ] edge [ source 0 target 1 latency "{latency} ms" packet_loss {loss} ] ]'
+hosts:
+  server: {{network_node_id: 0, bandwidth_up: {rate}, bandwidth_down: {rate}, processes: [{server}]}}
+  client: {{network_node_id: 1, bandwidth_up: {rate}, bandwidth_down: {rate}, processes: [{client}]}}
+"""
+
+
+def iperf_rates(said):
+    """The lines of an iperf (2) with `-f k`, its server's or client's: (begin, end, Mbit/s), seconds since the connection began."""
+    return [(float(a), float(b), float(kbits) / 1000) for a, b, kbits in
+            re.findall(r"([\d.]+)-\s*([\d.]+) sec\s+[\d.]+ [KMG]?Bytes\s+([\d.]+) Kbits/sec", said)]
+
+
+def output(results, host, program="iperf"):
+    """What a host's program wrote."""
+    return next(results.glob(f"hosts/{host}/{program}.*.stdout")).read_text()
+
+
 def remove(results):
     shutil.rmtree(results.parent, ignore_errors=True)
 

@@ -1,183 +1,259 @@
 #!/usr/bin/env python3
-"""The same iperf (2) flow under Belljar and on this machine's kernel, over rates, latencies and losses: what the server
-received, what the client says, and the throughput once slow start is over.
+"""The same iperf (2) flows under Belljar and on this machine's kernel (namespaces.py), each a number of times, as means with
+95 % intervals (Student's t over the runs).
 
-The kernel's side is two network namespaces with a TUN device each: tbf with the rate (a burst of 2 ms, at least two
-packets), and between them a delay line of our own (fidelity/line.c), since netem is missing from many kernels. The device
-does no segmentation, so packets are what Belljar's are. Pinned: the congestion control, tcp_rmem and tcp_wmem as Linux had them before
-6.16 (6 and 4 MiB at most), no metrics from earlier connections. The delay line and both ends run at real-time priority:
-Linux 6.18 counts only what the program has read in time when it sizes the receive buffer, and a reader that comes late
-keeps it small for seconds.
+flows   one flow over rates, latencies and losses: what the server received, what the client says, and the throughput once slow
+        start is over; with --size when the last byte arrived
+pairs   two flows that share a bottleneck of the rate, named as `cubic/10+bbr/50`: congestion control and one-way latency of
+        each; the second begins up to a second later, as the seed says
+traces  one flow through such a bottleneck that looks at its own congestion window (fidelity/trace.c)
 
-Without privilege for namespaces the kernel's side is left out.
+A run of the kernel is spoilt if the delay line came late, and made anew; how many were is in the row. Belljar's run is the same
+every time where nothing is drawn, so it is made once there. Without privilege for namespaces the kernel's side is left out.
 """
 
 import argparse
+import dataclasses
 import os
-import pathlib
-import re
-import shutil
-import signal
-import subprocess
+import random
 import sys
 import time
 
-from common import BUILT, ROOT, compile_c, remove, run_experiment, save, spread
+import namespaces
+from common import BUILT, ROOT, compile_c, iperf_rates, output, remove, run_experiment, save, two_hosts
 
-RMEM, WMEM = "4096 131072 6291456", "4096 16384 4194304"
+sys.path.insert(0, str(ROOT / "python"))
+from belljar.statistics import mean_band  # noqa: E402
 
-
-class Result:
-    """What one flow came to, in Mbit/s."""
-
-    def __init__(self, server, client, skip):
-        lines = re.findall(r"([\d.]+)-\s*([\d.]+) sec\s+[\d.]+ KBytes\s+([\d.]+) Kbits/sec", server)
-        if not lines:
-            sys.exit(f"iperf's server reports nothing:\n{server}\n{client}")
-        bins = [(float(a), float(b), float(rate) / 1000) for a, b, rate in lines]
-        total = bins.pop()
-        self.server = total[2]
-        self.client = float(re.findall(r"([\d.]+) Kbits/sec", client)[-1]) / 1000
-        steady = [rate for start, _, rate in bins if start >= skip]
-        self.steady = sum(steady) / len(steady) if steady else self.server
-        self.bins = [rate for _, _, rate in bins]
-        self.seconds = total[1]
+PORT = 5001
+PAYLOAD = 1448 / 1500  # of a full segment with timestamps, of what the rate counts: IP packets
+#: What the kernel's default buffers keep in flight: docs/fidelity.md.
+WINDOW = min((6 << 20) * 160 // 256, (4 << 20) * 2 // 3)
+NO_THRESHOLD = 0x7FFFFFFF
 
 
-def on_belljar(rate, latency, loss, seconds, skip, seed, size, congestion):
-    results, _ = run_experiment(f"""
-general: {{stop_time: {4 * seconds + 60} s, seed: {seed}}}
-network:
-  graph:
-    type: gml
-    inline: |
-      graph [
-        directed 0
-        node [ id 0 host_bandwidth_up "{rate} Mbit" host_bandwidth_down "{rate} Mbit" ]
-        node [ id 1 host_bandwidth_up "{rate} Mbit" host_bandwidth_down "{rate} Mbit" ]
-        edge [ source 0 target 1 latency "{latency} ms" packet_loss {loss} ]
-      ]
+@dataclasses.dataclass
+class Case:
+    """What one run is: Mbit/s, the latency of each flow's server in ms, its client's command without the server's name, and when
+    it begins. With a queue (bytes) they share a bottleneck of the rate, else the rate is that of the hosts' interfaces."""
+
+    rate: float
+    latencies: list[float]
+    commands: list[str]
+    starts: list[float]
+    loss: float = 0
+    queue: int = 0
+    jitter: float = 0  # of packets that leave, in us, at most
+    seconds: float = 10
+    seed: int = 1
+
+
+def on_belljar(case):
+    """What clients and servers wrote, and that nothing came late."""
+    program = case.commands[0].split()[0]
+    stop = 6 * case.seconds + 60
+
+    def client(n, server):
+        path, arguments = case.commands[n].split(maxsplit=1)
+        return f"{{path: {path}, args: '{arguments.format(server=server)}', start_time: {1 + case.starts[n]:.6f} s}}"
+
+    server = "{path: iperf, args: -s -f k -i 0.5, expected_final_state: running}"
+    if case.queue:
+        servers = [f"server{n}" for n in range(len(case.latencies))]
+        links = "".join(f"- {{between: [right, {name}], rate: unlimited, latency: {ms} ms}}\n" for name, ms in zip(servers, case.latencies))
+        text = f"""
+general: {{stop_time: {stop} s, seed: {case.seed}}}
+switches: [left, right]
 hosts:
-  server: {{network_node_id: 0, processes: [{{path: iperf, args: -s -f k -i 0.5, expected_final_state: running}}]}}
-  client:
-    network_node_id: 1
-    processes: [{{path: iperf, args: -Z {congestion} -c server {amount(seconds, size)} -f k, start_time: 1 s}}]
-""")
+  client: {{processes: [{", ".join(client(n, name) for n, name in enumerate(servers))}]}}
+{"".join(f"  {name}: {{processes: [{server}]}}{chr(10)}" for name in servers)}
+links:
+- {{between: [client, left], rate: unlimited, {f"latency: {case.jitter + 1} us, jitter: {case.jitter} us" if case.jitter else "latency: 1 ns"}}}
+- {{between: [left, right], rate: {case.rate} Mbit, latency: 1 ns, queue: {{bytes: {case.queue} B}}}}
+{links}"""
+    else:
+        servers = ["server"]
+        text = two_hosts(f"{case.rate} Mbit", case.latencies[0], server, client(0, "server"), stop=stop, seed=case.seed, loss=case.loss)
+    results, _ = run_experiment(text)
     try:
-        text = {host: next(results.glob(f"hosts/{host}/iperf.*.stdout")).read_text() for host in ("server", "client")}
+        return [output(results, "client", os.path.basename(program))], [output(results, name) for name in servers], False
     finally:
         remove(results)
-    return Result(text["server"], text["client"], skip)
 
 
-def amount(seconds, size):
-    return f"-n {size}" if size else f"-t {seconds}"
+def on_linux(case):
+    """The same, and whether the run is spoilt."""
+    bottleneck = (case.rate, case.queue) if case.queue else None
+    ends = namespaces.Namespaces(case.latencies, case.loss, case.seed, None if case.queue else case.rate, bottleneck)
+    with ends:
+        servers = [["iperf", "-s", "-B", address, "-f", "k", "-i", "0.5"] for address in ends.addresses]
+        clients = [(start, command.format(server=address).split())
+                   for command, start, address in zip(case.commands, case.starts, ends.addresses)]
+        linger = 4 * max(case.latencies) / 1000 + 0.5
+        said, heard = namespaces.measure(ends, servers, clients, linger, timeout=6 * case.seconds + 60)
+    return said, heard, ends.spoilt
 
 
-class Namespaces:
-    """Two namespaces joined by the delay line; gone at the end."""
-
-    def __init__(self, rate, latency, loss, seed):
-        self.names = [f"bjfid{os.getpid()}{end}" for end in "ab"]
-        self.line = None
-        self.arguments = rate, latency, loss, seed
-
-    def __enter__(self):
-        rate, latency, loss, seed = self.arguments
-        program = compile_c(ROOT / "benches/fidelity/line.c", "line")
-        try:
-            for name in self.names:
-                run("ip", "netns", "add", name)
-            paths = [f"/var/run/netns/{name}" for name in self.names]
-            self.line = subprocess.Popen([*urgent(20), program, *paths, "line0", str(latency * 1000), str(loss), str(seed)],
-                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            if self.line.stdout.readline() != "ready\n":
-                raise RuntimeError("the delay line does not start")
-            burst = max(int(rate * 250), 3100)
-            for n, name in enumerate(self.names, 1):
-                for command in (f"ip addr add 10.9.0.{n}/24 dev line0", "ip link set line0 txqueuelen 20000 up",
-                                "ip link set lo up", f"tc qdisc add dev line0 root tbf rate {rate}mbit burst {burst} limit 20000000",
-                                "sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv4.tcp_no_metrics_save=1"):
-                    run(*self.inside(name), *command.split())
-                run(*self.inside(name), "sysctl", "-qw", f"net.ipv4.tcp_rmem={RMEM}", f"net.ipv4.tcp_wmem={WMEM}")
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def inside(self, name):
-        return ["ip", "netns", "exec", name]
-
-    def __exit__(self, *_):
-        if self.line:
-            self.line.communicate("")
-        for name in self.names:
-            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
+def iperf(congestion, amount):
+    return f"iperf -Z {congestion} -c {{server}} {amount} -f k"
 
 
-def run(*command):
-    subprocess.run(command, check=True)
+def received(heard, skip, until):
+    """Mbit/s that a server received between two times of the connection."""
+    lines = iperf_rates(heard)
+    if not lines:
+        sys.exit(f"iperf's server reports nothing:\n{heard}")
+    bins = [(b - a, rate) for a, b, rate in lines[:-1] if a >= skip and b <= until + 0.01]
+    return sum(width * rate for width, rate in bins) / sum(width for width, _ in bins) if bins else lines[-1][2]
 
 
-def urgent(priority):
-    return ["chrt", "-r", str(priority)]
+def flow(side, a, rate, latency, loss, seed):
+    amount = f"-n {a.size}" if a.size else f"-t {a.seconds}"
+    said, heard, spoilt = side(Case(rate, [latency], [iperf(a.congestion, amount)], [0], loss, seconds=a.seconds, seed=seed))
+    server, client = iperf_rates(heard[0]), iperf_rates(said[0])
+    if not server or not client:
+        sys.exit(f"iperf reports nothing:\n{heard[0]}\n{said[0]}")
+    return {"server": server[-1][2], "client": client[-1][2], "steady": received(heard[0], a.skip, a.seconds),
+            "seconds": server[-1][1], "client_seconds": client[-1][1]}, spoilt
 
 
-def on_linux(rate, latency, loss, seconds, skip, seed, size, congestion):
-    with Namespaces(rate, latency, loss, seed) as ends:
-        a, b = ends.names
-        server = subprocess.Popen([*ends.inside(b), *urgent(30), "iperf", "-s", "-f", "k", "-i", "0.5"],
-                                  stdout=subprocess.PIPE, text=True)
-        try:
-            time.sleep(0.5)
-            command = [*ends.inside(a), *urgent(10), "iperf", "-Z", congestion, "-c", "10.9.0.2", *amount(seconds, size).split(), "-f", "k"]
-            client = subprocess.run(command, capture_output=True, text=True, check=True, timeout=6 * seconds + 60).stdout
-            time.sleep(4 * latency / 1000 + 0.5)
-        finally:
-            server.send_signal(signal.SIGTERM)
-            text = server.communicate()[0]
-    return Result(text, client, skip)
+def pair(side, a, rate, flows, seed):
+    commands = [iperf(congestion, f"-t {a.seconds}") for congestion, _ in flows]
+    starts = [0, round(random.Random(seed).random(), 6)]
+    case = Case(rate, [latency for _, latency in flows], commands, starts, queue=a.queue, jitter=a.jitter, seconds=a.seconds, seed=seed)
+    _, heard, spoilt = side(case)
+    first, second = (received(text, a.skip, a.seconds - 1) for text in heard)
+    return {"first": first, "second": second, "both": first + second, "share": first / (first + second)}, spoilt
 
 
-def privileged():
-    return os.geteuid() == 0 and pathlib.Path("/dev/net/tun").exists() and all(map(shutil.which, ("ip", "tc", "chrt")))
+def teeth(samples):
+    """How often the window fell by more than a tenth, and rose again."""
+    count, most, least = 0, 0, None
+    for _, cwnd in samples:
+        if least is None:
+            most = max(most, cwnd)
+            if cwnd < 0.9 * most:
+                count, least = count + 1, cwnd
+        else:
+            least = min(least, cwnd)
+            if cwnd > 1.05 * least:
+                most, least = cwnd, None
+    return count
+
+
+def trace(side, a, rate, latency, congestion, seed):
+    program = compile_c(ROOT / "benches/fidelity/trace.c", "trace", "-pthread")
+    command = f"{program} {{server}} {PORT} {a.seconds} {congestion} {a.interval * 1000:.0f} 131072 {a.work}"
+    said, heard, spoilt = side(Case(rate, [latency], [command], [0], queue=a.queue, seconds=a.seconds, seed=seed))
+    samples = [list(map(int, line.split()[1:])) for line in said[0].splitlines() if line.startswith("sample")]
+    if not samples:
+        sys.exit(f"the flow has no samples:\n{said[0]}")
+    first = next((n for n, row in enumerate(samples) if row[2] < NO_THRESHOLD), len(samples) - 1)
+    later = [row for row in samples if row[0] >= a.skip * 1e6]
+    return {
+        "steady": received(heard[0], a.skip, a.seconds), "slow_start_s": samples[first][0] / 1e6,
+        "slow_start_cwnd": max(row[1] for row in samples[:first + 1]),
+        "cwnd": sum(row[1] for row in later) / len(later), "srtt_ms": sum(row[6] for row in later) / len(later) / 1000,
+        "reductions": teeth([(row[0], row[1]) for row in samples]), "retransmitted": samples[-1][5],
+        "samples": [[row[0] / 1e6, row[1]] for row in samples],
+    }, spoilt
+
+
+def repeated(name, side, repeat, drawn, once):
+    """`once(side, seed)` as often as asked; for each number of a run its mean with the interval, and all of its values."""
+    runs, dropped = [], 0
+    wanted = repeat if drawn or name == "linux" else 1
+    while len(runs) < wanted:
+        seed = len(runs) + 1
+        values, spoilt = once(side, seed)
+        if spoilt and dropped < 2 * wanted:
+            dropped += 1
+            time.sleep(1)
+            continue
+        runs.append(values)
+    row = {"side": name, "n": len(runs), "spoilt": dropped}
+    for key in runs[0]:
+        values = [run[key] for run in runs]
+        if key == "samples":
+            row[key] = values
+        else:
+            band = mean_band(values)
+            known = band.low == band.low
+            row[key] = {"mean": band.mean, "low": band.low if known else None, "high": band.high if known else None, "values": values}
+    return row
+
+
+def shown(value, digits=2):
+    """A mean, and what its interval is to either side."""
+    half = f" ±{value['high'] - value['mean']:.{digits}f}" if value["high"] is not None else ""
+    return f"{value['mean']:.{digits}f}{half}"
+
+
+def cases(a):
+    """Each row's names, whether chance plays a part, and what makes one run of it."""
+    for rate in a.rates:
+        if a.what == "pairs":
+            for text in a.pairs:
+                flows = [(word.partition("/")[0], float(word.partition("/")[2])) for word in text.split("+")]
+                yield {"rate_mbit": rate, "pair": text}, True, lambda side, seed, r=rate, f=flows: pair(side, a, r, f, seed)
+            continue
+        for latency in a.latencies:
+            if a.what == "traces":
+                for congestion in a.congestion:
+                    yield ({"rate_mbit": rate, "latency_ms": latency, "congestion": congestion}, False,
+                           lambda side, seed, r=rate, w=latency, c=congestion: trace(side, a, r, w, c, seed))
+                continue
+            limit = min(rate * PAYLOAD, WINDOW * 8 / (2 * latency / 1000) / 1e6)
+            for loss in a.losses:
+                yield ({"rate_mbit": rate, "latency_ms": latency, "loss": loss, "limit_mbit": limit}, loss > 0,
+                       lambda side, seed, r=rate, w=latency, p=loss: flow(side, a, r, w, p, seed))
+
+
+COLUMNS = {"flows": ("steady", "server", "client", "seconds", "client_seconds"), "pairs": ("first", "second", "both", "share"),
+           "traces": ("steady", "slow_start_s", "slow_start_cwnd", "cwnd", "srtt_ms", "reductions", "retransmitted")}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", choices=list(COLUMNS), default="flows")
     parser.add_argument("--rates", type=int, nargs="+", default=[10, 100], help="Mbit/s")
-    parser.add_argument("--latencies", type=int, nargs="+", default=[10, 75], help="ms, one way")
+    parser.add_argument("--latencies", type=float, nargs="+", default=[10, 75], help="ms, one way")
     parser.add_argument("--losses", type=float, nargs="+", default=[0], help="chance that a packet is lost, both ways")
+    parser.add_argument("--pairs", nargs="+", default=["cubic/10+cubic/10", "cubic/10+reno/10", "cubic/10+bbr/10", "cubic/10+cubic/50"])
     parser.add_argument("--size", type=int, default=0, help="bytes to send instead of a time: the flow's completion time")
-    parser.add_argument("--congestion", default="cubic", help="the congestion control of both sides")
-    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--congestion", nargs="+", default=["cubic"], help="the congestion control of both sides; several with traces")
+    parser.add_argument("--queue", type=int, default=250_000, help="bytes that wait at the bottleneck of pairs and traces; 0: none, the interfaces have the rate")
+    parser.add_argument("--jitter", type=float, default=100, help="us by which packets of pairs leave Belljar's hosts sooner or later; no machine is without")
+    parser.add_argument("--interval", type=float, default=10, help="ms between looks at the window")
+    parser.add_argument("--work", type=int, default=0, help="us that the flow of traces computes between writes")
+    parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--skip", type=float, default=3, help="seconds after which slow start is over")
-    parser.add_argument("--repeat", type=int, default=3, help="runs of each, with seeds of their own")
-    parser.add_argument("--no-linux", action="store_true", help="only Belljar")
+    parser.add_argument("--repeat", type=int, default=5, help="runs of each, with seeds of their own")
+    parser.add_argument("--sides", nargs="+", choices=["linux", "belljar"], default=["linux", "belljar"])
     parser.add_argument("--json")
     a = parser.parse_args()
+    if a.what != "traces":
+        (a.congestion,) = a.congestion if len(a.congestion) == 1 else parser.error("several congestion controls: only with traces")
+    if a.what == "pairs" and not a.queue:
+        parser.error("--queue: two flows need a bottleneck to share")
     BUILT.mkdir(parents=True, exist_ok=True)
-    sides = {"belljar": on_belljar}
-    if not a.no_linux and privileged():
-        sides = {"linux": on_linux, **sides}
-    elif not a.no_linux:
+    sides = {name: {"linux": on_linux, "belljar": on_belljar}[name] for name in a.sides}
+    if "linux" in sides and not namespaces.privileged():
         print("no privilege for namespaces with TUN devices, or no ip, tc, chrt: only Belljar")
+        sides = {"belljar": on_belljar}
     rows = []
-    print(f"{'Mbit/s':>7} {'ms':>4} {'loss':>6} {'':8} {'client':>8} {'server':>8} {'steady':>8} {'range of steady':>17} {'s':>7}")
-    for rate in a.rates:
-        for latency in a.latencies:
-            for loss in a.losses:
-                for side, measure in sides.items():
-                    runs = [measure(rate, latency, loss, a.seconds, a.skip, seed, a.size, a.congestion) for seed in range(1, a.repeat + 1)]
-                    row = {"rate_mbit": rate, "latency_ms": latency, "loss": loss, "side": side}
-                    row |= {name: spread([getattr(r, name) for r in runs]) for name in ("client", "server", "steady", "seconds")}
-                    row["bins"] = runs[0].bins
-                    rows.append(row)
-                    c, s, t, w = (row[name] for name in ("client", "server", "steady", "seconds"))
-                    print(f"{rate:7} {latency:4} {loss:6} {side:8} {c['median']:8.2f} {s['median']:8.2f} {t['median']:8.2f} "
-                          f"{t['least']:8.2f}-{t['greatest']:<8.2f} {w['median']:7.3f}", flush=True)
-    save("fidelity", {"bench": "fidelity", "kernel": os.uname().release, "seconds": a.seconds, "skip": a.skip,
-                      "size": a.size, "congestion": a.congestion, "rows": rows}, a.json)
+    for names, drawn, once in cases(a):
+        if not rows:
+            print("  ".join([*(f"{name:>10}" for name in names), f"{'side':8}", " n"] + [f"{column:>16}" for column in COLUMNS[a.what]]))
+        for name, side in sides.items():
+            row = names | repeated(name, side, a.repeat, drawn, once)
+            rows.append(row)
+            print("  ".join([*(f"{value:>10.5g}" if isinstance(value, float) else f"{value:>10}" for value in names.values()),
+                             f"{name:8}", f"{row['n']:2}"]
+                            + [f"{shown(row[c], 3 if 's' == c[-1] or c == 'share' else 2):>16}" for c in COLUMNS[a.what]])
+                  + (f"  ({row['spoilt']} spoilt)" if row["spoilt"] else ""), flush=True)
+    save("fidelity", {"bench": "fidelity", "what": a.what, "kernel": os.uname().release, "seconds": a.seconds, "skip": a.skip, "size": a.size,
+                      "queue": a.queue, "jitter": a.jitter, "work": a.work, "congestion": a.congestion, "rows": rows}, a.json)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,9 @@ Reno over {1, 10, 100, 1000} Mbit/s x {1, 10, 75, 175} ms of one-way latency, of
 counts as the server reports it; and a UDP echo's round trips over the same latencies, whose error that paper gives as up to 3 %."""
 
 import argparse
-import re
 import sys
 
-from common import BUILT, remove, run_experiment, save
+from common import BUILT, iperf_rates, output, remove, run_experiment, save, two_hosts
 
 PAYLOAD = 1448 / 1500  # of a full segment with timestamps, of what the rate counts: IP packets
 ECHO = """
@@ -22,26 +21,16 @@ for _ in range(20):
 
 
 def world(rate, latency, server, client, stop):
-    def bandwidth(value):
-        return f"bandwidth_up: {value}, bandwidth_down: {value}"
-    return f"""
-general: {{stop_time: {stop} s}}
-host_option_defaults: {{sysctls: {{net.ipv4.tcp_congestion_control: reno}}}}
-network: {{graph: {{type: gml, inline: 'graph [ node [ id 0 ] node [ id 1 ] edge [ source 0 target 1 latency "{latency} ms" ] ]'}}}}
-hosts:
-  server: {{network_node_id: 0, {bandwidth(rate)}, processes: [{server}]}}
-  client: {{network_node_id: 1, {bandwidth(rate)}, processes: [{client}]}}
-"""
+    return two_hosts(rate, latency, server, client, stop=stop, congestion="reno")
 
 
 def throughput(rate, latency, seconds):
     server = "{path: iperf, args: -s -f k -i 3, expected_final_state: running}"
     client = f"{{path: iperf, args: -c server -t {seconds}, start_time: 1 s}}"
     results, _ = run_experiment(world(f"{rate} Mbit", latency, server, client, 3 * seconds + 30))
-    said = next(results.glob("hosts/server/iperf.*.stdout")).read_text()
+    said = output(results, "server")
     remove(results)
-    found = [(float(a), float(b), float(kbits) / 1000) for a, b, kbits in
-             re.findall(r"([\d.]+)-\s*([\d.]+) sec\s+[\d.]+ [KMG]?Bytes\s+([\d.]+) Kbits/sec", said)]
+    found = iperf_rates(said)
     whole = [row for row in found if row[1] - row[0] < 3.5] or found
     if not whole:
         sys.exit(f"iperf at {rate} Mbit/s, {latency} ms reports nothing:\n{said}")
@@ -54,7 +43,7 @@ def round_trip_error(latency):
     server = f'{{path: /usr/bin/python3, args: [-c, "{code}"], expected_final_state: running}}'
     client = f'{{path: /usr/bin/python3, args: [-c, "{code}", server], start_time: 1 s}}'
     results, _ = run_experiment(world("unlimited", latency, server, client, 30))
-    said = next(results.glob("hosts/client/python3.*.stdout")).read_text().split()
+    said = output(results, "client", "python3").split()
     remove(results)
     assert len(said) == 20, said
     return max(abs(int(ns) - 2 * latency * 1_000_000) for ns in said)

@@ -11,10 +11,9 @@ the client reports; `steady` is what the server received after the first three s
 """
 
 import argparse
-import re
 import sys
 
-from common import remove, run_experiment, save
+from common import iperf_rates, output, remove, run_experiment, save, two_hosts
 
 SLOW_START = 3  # seconds
 PAYLOAD = 1448 / 1500  # of a full segment with timestamps, of what the rate counts: IP packets
@@ -24,36 +23,19 @@ SENDER = (4 << 20) * 2 // 3  # tcp_wmem[2]
 
 def goodput(rate, latency, seconds):
     """(Mbit/s by the server, by the client, after slow start; CPU seconds)."""
-    results, usage = run_experiment(f"""
-general: {{stop_time: {2 * seconds + 30} s}}
-network:
-  graph:
-    type: gml
-    inline: |
-      graph [
-        directed 0
-        node [ id 0 host_bandwidth_up "{rate} Mbit" host_bandwidth_down "{rate} Mbit" ]
-        node [ id 1 host_bandwidth_up "{rate} Mbit" host_bandwidth_down "{rate} Mbit" ]
-        edge [ source 0 target 1 latency "{latency} ms" ]
-      ]
-hosts:
-  server: {{network_node_id: 0, processes: [{{path: iperf, args: -s -f k -i 0.5, expected_final_state: running}}]}}
-  client:
-    network_node_id: 1
-    processes: [{{path: iperf, args: -c server -t {seconds} -f k, start_time: 1 s}}]
-""")
+    results, usage = run_experiment(two_hosts(
+        f"{rate} Mbit", latency, "{path: iperf, args: -s -f k -i 0.5, expected_final_state: running}",
+        f"{{path: iperf, args: -c server -t {seconds} -f k, start_time: 1 s}}", stop=2 * seconds + 30))
     try:
-        server, client = (next(results.glob(f"hosts/{host}/iperf.*.stdout")).read_text() for host in ("server", "client"))
+        server, client = (output(results, host) for host in ("server", "client"))
     finally:
         remove(results)
-    found = [(float(start), float(kbits) / 1000) for start, kbits in
-             re.findall(r"([\d.]+)-\s*[\d.]+ sec\s+[\d.]+ KBytes\s+([\d.]+) Kbits/sec", server)]
-    said = re.findall(r"([\d.]+) Kbits/sec", client)
+    found, said = iperf_rates(server), iperf_rates(client)
     if not found or not said:
         sys.exit(f"iperf at {rate} Mbit/s, {latency} ms reports nothing:\n{server}\n{client}")
     # Half a second each, the last line is the sum; the last of the others may be cut short.
-    steady = [rate for start, rate in found[:-1] if SLOW_START <= start < seconds - 0.5] or [found[-1][1]]
-    return found[-1][1], float(said[-1]) / 1000, sum(steady) / len(steady), usage.cpu
+    steady = [rate for start, _, rate in found[:-1] if SLOW_START <= start < seconds - 0.5] or [found[-1][2]]
+    return found[-1][2], said[-1][2], sum(steady) / len(steady), usage.cpu
 
 
 def main():
