@@ -223,7 +223,7 @@ def main():
     parser.add_argument("--size", type=int, default=0, help="bytes to send instead of a time: the flow's completion time")
     parser.add_argument("--congestion", nargs="+", default=["cubic"], help="the congestion control of both sides; several with traces")
     parser.add_argument("--queue", type=int, default=250_000, help="bytes that wait at the bottleneck of pairs and traces; 0: none, the interfaces have the rate")
-    parser.add_argument("--jitter", type=float, default=100, help="us by which packets of pairs leave Belljar's hosts sooner or later; no machine is without")
+    parser.add_argument("--jitter", type=float, default=50, help="us by which packets of pairs leave Belljar's hosts sooner or later; no machine is without")
     parser.add_argument("--interval", type=float, default=10, help="ms between looks at the window")
     parser.add_argument("--work", type=int, default=0, help="us that the flow of traces computes between writes")
     parser.add_argument("--seconds", type=float, default=10)

@@ -304,6 +304,8 @@ impl Connection {
             phase: self.recovery.phase,
             prior_in_flight,
             in_flight: self.in_flight(),
+            pacing_rate: self.pacing_rate(),
+            paced: self.is_paced(),
             until_next_send: self.until_next_send(now),
             mss: self.snd.mss,
             una: self.snd.una,

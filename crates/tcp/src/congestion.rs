@@ -93,6 +93,10 @@ pub struct AckSample {
     pub prior_in_flight: u32,
     /// Segments in flight now.
     pub in_flight: u32,
+    /// The rate to send at in bytes a second, and whether segments wait for it.
+    pub pacing_rate: u64,
+    /// See `pacing_rate`.
+    pub paced: bool,
     /// How long pacing holds the next segment back.
     pub until_next_send: SimDuration,
     /// The payload of a full segment.
@@ -124,6 +128,8 @@ impl AckSample {
             phase: Phase::Open,
             prior_in_flight: 0,
             in_flight: 0,
+            pacing_rate: 10_000_000,
+            paced: false,
             until_next_send: SimDuration::ZERO,
             mss: 1448,
             una: 0,

@@ -1,17 +1,22 @@
 //! CUBIC (RFC 9438) with HyStart, as Linux runs it by default.
 //!
-//! Floating point is confined to the four basic operations, which IEEE 754 defines to the last
-//! bit, so that runs agree on every machine; the cube root is computed from them.
+//! Linux computes in whole segments, in jiffies and in 1024ths of a second, and looks at the curve anew only now and then. What
+//! is cut off makes windows grow a few percent faster below the plateau than RFC 9438's real numbers would, so it is done here,
+//! too (net/ipv4/tcp_cubic.c; a kernel with 250 jiffies a second).
 
 use crate::congestion::{AckSample, CongestionControl, Phase, Restart, Window};
 use belljar_base::{SimDuration, SimTime};
 
-/// RFC 9438, section 4.6: the multiplicative decrease; Linux's 717/1024.
-const BETA: f64 = 717.0 / 1024.0;
-/// RFC 9438, section 5: "C SHOULD be set to 0.4".
-const C: f64 = 0.4;
+/// RFC 9438, section 4.6: the multiplicative decrease, in 1024ths.
+const BETA: u64 = 717;
+/// RFC 9438, section 5: "C SHOULD be set to 0.4"; in 1024ths.
+const C: u64 = 410;
+/// RFC 9438, section 4.3: eighths of a window that must be acknowledged for `W_est` to grow by one, 8 (1+beta)/(3 (1-beta)).
+const FRIENDLY: u64 = 8 * (1024 + BETA) / 3 / (1024 - BETA);
 /// Before the first loss the window grows by at least a twentieth a round trip.
-const SLOWEST_BEFORE_LOSS: u32 = 20;
+const SLOWEST_BEFORE_LOSS: u64 = 20;
+/// Jiffies in a second.
+const HZ: u64 = 250;
 /// HyStart is not trusted below this window.
 const HYSTART_LOW_WINDOW: u32 = 16;
 /// Round-trip samples that HyStart looks at in a round.
@@ -20,12 +25,21 @@ const HYSTART_MIN_SAMPLES: u32 = 8;
 const HYSTART_ACK_GAP: SimDuration = SimDuration::from_millis(2);
 const HYSTART_DELAY_MIN: SimDuration = SimDuration::from_millis(4);
 const HYSTART_DELAY_MAX: SimDuration = SimDuration::from_millis(16);
+/// How much longer a train may be for what a sender with offloads holds together: as many bytes at the pacing rate, and at most
+/// so long.
+const HYSTART_HELD: u64 = 4 * 65536;
+const HYSTART_HELD_MAX: SimDuration = SimDuration::from_millis(1);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Cubic {
     /// `W_max`: the window before the last reduction; 0 before the first.
-    w_max: f64,
+    w_max: u64,
     epoch: Option<Epoch>,
+    /// When the curve was looked at last, and with which window.
+    looked: u64,
+    looked_at: u64,
+    /// Segments to be acknowledged for the window to grow by one.
+    per_increase: u64,
     hystart: HyStart,
     delay_min: Option<SimDuration>,
 }
@@ -33,45 +47,77 @@ pub(crate) struct Cubic {
 /// A stretch of congestion avoidance without loss.
 #[derive(Clone, Debug)]
 struct Epoch {
-    start: SimTime,
-    /// When the curve reaches its plateau, in seconds after `start`.
-    k: f64,
+    /// In jiffies.
+    start: u64,
+    /// When the curve reaches its plateau, in 1024ths of a second after `start`.
+    k: u64,
     /// The height of the plateau.
-    origin: f64,
-    /// `W_est`: what Reno would have by now.
-    w_est: f64,
+    origin: u64,
+    /// `W_est`: what Reno would have by now, and what was acknowledged towards its next increase.
+    w_est: u64,
+    acked: u64,
 }
 
 impl Cubic {
     pub(crate) fn new() -> Cubic {
-        Cubic { w_max: 0.0, epoch: None, hystart: HyStart::default(), delay_min: None }
+        Cubic::default()
     }
 
     /// How many segments must be acknowledged for the window to grow by one.
     fn acked_per_increase(&mut self, window: &Window, acked: u32, now: SimTime) -> u32 {
-        let cwnd = f64::from(window.cwnd);
-        let w_max = self.w_max;
-        let epoch = self.epoch.get_or_insert_with(|| {
-            let (k, origin) = if w_max > cwnd { (cube_root((w_max - cwnd) / C), w_max) } else { (0.0, cwnd) };
-            Epoch { start: now, k, origin, w_est: cwnd }
-        });
-        // RFC 9438, section 4.2: the target is W_cubic(t + RTT).
-        let ahead = self.delay_min.unwrap_or(SimDuration::ZERO);
-        let t = (now.since(epoch.start) + ahead).as_secs_f64() - epoch.k;
-        let target = epoch.origin + C * t * t * t;
-        let mut per_increase = if target > cwnd { cwnd / (target - cwnd) } else { 100.0 * cwnd };
-        if w_max == 0.0 {
-            per_increase = per_increase.min(f64::from(SLOWEST_BEFORE_LOSS));
+        let (cwnd, now) = (u64::from(window.cwnd), jiffies(now));
+        if let Some(epoch) = &mut self.epoch {
+            epoch.acked += u64::from(acked);
         }
-        // RFC 9438, section 4.3: W_est grows by alpha = 3(1-beta)/(1+beta) a window.
-        let alpha = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-        epoch.w_est += alpha * f64::from(acked) / cwnd;
-        if epoch.w_est > cwnd {
-            per_increase = per_increase.min(cwnd / (epoch.w_est - cwnd));
+        // The window of the last look, after a thirty-second of a second at most: nothing new.
+        if self.looked_at == cwnd && now - self.looked <= HZ / 32 {
+            return self.per_increase as u32;
+        }
+        if self.epoch.is_none() || now != self.looked {
+            self.per_increase = self.look(cwnd, acked, now);
+            (self.looked, self.looked_at) = (now, cwnd);
+        }
+        if let Some(epoch) = &mut self.epoch {
+            let window = (cwnd * FRIENDLY / 8).max(1);
+            epoch.w_est += (epoch.acked.saturating_sub(1)) / window;
+            epoch.acked -= (epoch.acked.saturating_sub(1)) / window * window;
+            if epoch.w_est > cwnd {
+                self.per_increase = self.per_increase.min(cwnd / (epoch.w_est - cwnd));
+            }
         }
         // Never faster than half a slow start.
-        (per_increase as u32).max(2)
+        self.per_increase = self.per_increase.clamp(2, u64::from(u32::MAX));
+        self.per_increase as u32
     }
+
+    /// What the curve says of a window at a time in jiffies.
+    fn look(&mut self, cwnd: u64, acked: u32, now: u64) -> u64 {
+        let w_max = self.w_max;
+        let epoch = self.epoch.get_or_insert_with(|| {
+            let (k, origin) = match w_max.checked_sub(cwnd) {
+                Some(lost) if lost > 0 => (cube_root((1 << 40) / C * lost), w_max),
+                _ => (0, cwnd),
+            };
+            Epoch { start: now, k, origin, w_est: cwnd, acked: u64::from(acked) }
+        });
+        // RFC 9438, section 4.2: the target is W_cubic(t + RTT).
+        let ahead = self.delay_min.map_or(0, |delay| delay.as_nanos().div_ceil(1_000_000_000 / HZ));
+        let t = (now - epoch.start + ahead) * 1024 / HZ;
+        let offset = u128::from(t.abs_diff(epoch.k));
+        let difference = u64::try_from((u128::from(C) * offset * offset * offset) >> 40).unwrap_or(u64::MAX);
+        let target = if t < epoch.k {
+            epoch.origin.saturating_sub(difference)
+        } else {
+            epoch.origin.saturating_add(difference)
+        };
+        let per_increase = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };
+        if w_max == 0 { per_increase.min(SLOWEST_BEFORE_LOSS) } else { per_increase }
+    }
+}
+
+/// Whole jiffies.
+fn jiffies(time: SimTime) -> u64 {
+    time.since(SimTime::ZERO).as_nanos() / (1_000_000_000 / HZ)
 }
 
 impl CongestionControl for Cubic {
@@ -81,20 +127,23 @@ impl CongestionControl for Cubic {
 
     fn ssthresh(&mut self, window: &Window) -> u32 {
         self.epoch = None;
-        let cwnd = f64::from(window.cwnd);
+        let cwnd = u64::from(window.cwnd);
         // RFC 9438, section 4.7, fast convergence: a flow that lost ground gives up some more.
-        self.w_max = if cwnd < self.w_max { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
-        ((cwnd * BETA) as u32).max(2)
+        self.w_max = if cwnd < self.w_max { cwnd * (1024 + BETA) / 2048 } else { cwnd };
+        ((cwnd * BETA / 1024) as u32).max(2)
     }
 
     fn on_sample(&mut self, window: &mut Window, sample: &AckSample, now: SimTime) {
         let Some(rtt) = sample.rtt else { return };
+        // The queue that a loss has left says nothing of the path.
+        if self.epoch.as_ref().is_some_and(|epoch| jiffies(now).saturating_sub(epoch.start) < HZ) {
+            return;
+        }
         let delay_min = self.delay_min.map_or(rtt, |min| min.min(rtt));
         self.delay_min = Some(delay_min);
         if window.in_slow_start()
             && sample.phase < Phase::Recovery
-            && window.cwnd >= HYSTART_LOW_WINDOW
-            && self.hystart.should_leave(rtt, delay_min, sample, now)
+            && self.hystart.should_leave(window.cwnd, rtt, delay_min, sample, now)
         {
             window.ssthresh = window.cwnd;
         }
@@ -109,21 +158,23 @@ impl CongestionControl for Cubic {
     }
 
     fn on_timeout(&mut self) {
-        *self = Cubic { delay_min: self.delay_min, ..Cubic::new() };
+        *self = Cubic::new();
     }
 
     // RFC 9438, section 4.2: time in which the program sent nothing must not count as growth.
-    fn on_restart(&mut self, _: &mut Window, restart: Restart, _: SimTime) {
+    fn on_restart(&mut self, _: &mut Window, restart: Restart, now: SimTime) {
         if let Some(epoch) = &mut self.epoch {
-            epoch.start += restart.idle;
+            let idle = restart.idle.as_nanos() / (1_000_000_000 / HZ);
+            epoch.start = (epoch.start + idle).min(jiffies(now));
         }
     }
 }
 
 /// HyStart: leaves slow start before queues overflow, when a round's ACKs stretch over half the
-/// least round trip or when its round trips are longer than the least by an eighth.
+/// least round trip or when its round trips are longer than the least by an eighth. Once, until a timeout.
 #[derive(Clone, Debug, Default)]
 struct HyStart {
+    found: bool,
     round_end: u64,
     round_start: SimTime,
     last_ack: SimTime,
@@ -132,40 +183,56 @@ struct HyStart {
 }
 
 impl HyStart {
-    fn should_leave(&mut self, rtt: SimDuration, min: SimDuration, ack: &AckSample, now: SimTime) -> bool {
+    fn should_leave(
+        &mut self,
+        cwnd: u32,
+        rtt: SimDuration,
+        min: SimDuration,
+        ack: &AckSample,
+        now: SimTime,
+    ) -> bool {
+        if self.found {
+            return false;
+        }
+        // Rounds are counted from the first, so that each begins with a flight.
         if ack.una > self.round_end {
-            *self = HyStart { round_end: ack.nxt, round_start: now, last_ack: now, samples: 0, least: None };
+            *self = HyStart { round_end: ack.nxt, round_start: now, last_ack: now, ..HyStart::default() };
+        }
+        if cwnd < HYSTART_LOW_WINDOW {
+            return false;
         }
         if now.since(self.last_ack) <= HYSTART_ACK_GAP {
             self.last_ack = now;
-            if now.since(self.round_start) > min.div(2) {
-                return true;
-            }
+            let held = SimDuration::from_micros(HYSTART_HELD * 1_000_000 / ack.pacing_rate.max(1))
+                .min(HYSTART_HELD_MAX);
+            // Pacing spreads a window over up to half a round trip by itself.
+            let longest = if ack.paced { min + held } else { (min + held).div(2) };
+            self.found = now.since(self.round_start) > longest;
         }
         self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
         if self.samples < HYSTART_MIN_SAMPLES {
             self.samples += 1;
-            return false;
+        } else {
+            let margin = min.div(8).clamp(HYSTART_DELAY_MIN, HYSTART_DELAY_MAX);
+            self.found |= self.least.is_some_and(|least| least > min + margin);
         }
-        let margin = min.div(8).clamp(HYSTART_DELAY_MIN, HYSTART_DELAY_MAX);
-        self.least.is_some_and(|least| least > min + margin)
+        self.found
     }
 }
 
-/// Newton's method from above; 40 steps are enough for every window below 2^32.
-fn cube_root(x: f64) -> f64 {
-    if x <= 0.0 {
-        return 0.0;
+/// The whole part, by Newton's method from above.
+fn cube_root(x: u64) -> u64 {
+    if x == 0 {
+        return 0;
     }
-    let mut root = x.max(1.0);
-    for _ in 0..64 {
-        let next = (2.0 * root + x / (root * root)) / 3.0;
+    let mut root = 1u64 << (64 - x.leading_zeros()).div_ceil(3);
+    loop {
+        let next = (2 * root + x / (root * root)) / 3;
         if next >= root {
-            break;
+            return root;
         }
         root = next;
     }
-    root
 }
 
 #[cfg(test)]
@@ -178,9 +245,10 @@ mod tests {
 
     #[test]
     fn cube_roots() {
-        for x in [0.001, 0.5, 1.0, 27.0, 1e6, 4e9] {
-            let root = cube_root(x);
-            assert!((root * root * root - x).abs() <= x * 1e-9, "{x}: {root}");
+        for x in [0u64, 1, 7, 8, 26, 27, 1_000_000, (1 << 40) / C * 300, u64::MAX / 2] {
+            let root = u128::from(cube_root(x));
+            let x = u128::from(x);
+            assert!(root * root * root <= x && (root + 1) * (root + 1) * (root + 1) > x, "{x}: {root}");
         }
     }
 
@@ -193,7 +261,7 @@ mod tests {
         window.ssthresh = cubic.ssthresh(&window);
         window.cwnd = window.ssthresh;
         assert_eq!(window.cwnd, 700);
-        let k = cube_root(300.0 / C);
+        let k = cube_root((1 << 40) / C * 300) as f64 / 1024.0;
         let rtt = SimDuration::from_millis(100);
         let mut now = SimTime::ZERO;
         while now.as_secs_f64() < k {
@@ -210,9 +278,9 @@ mod tests {
         let mut cubic = Cubic::new();
         let window = Window { cwnd: 100, ssthresh: 50, acked_towards_increase: 0 };
         cubic.ssthresh(&window);
-        assert_eq!(cubic.w_max, 100.0);
+        assert_eq!(cubic.w_max, 100);
         cubic.ssthresh(&Window { cwnd: 80, ..window });
-        assert!(cubic.w_max < 70.0, "{}", cubic.w_max);
+        assert!(cubic.w_max < 70, "{}", cubic.w_max);
     }
 
     #[test]
@@ -229,5 +297,82 @@ mod tests {
             }
             assert_eq!(window.ssthresh == window.cwnd, round == 3, "round {round}");
         }
+    }
+
+    /// A round whose ACKs all came with a longer delay than the path's.
+    fn slow_round(cubic: &mut Cubic, window: &mut Window, round: u64, rtt: u64) {
+        for i in 0..20 {
+            let rtt = Some(SimDuration::from_millis(rtt));
+            let ack = AckSample { rtt, una: round * 100, nxt: round * 100 + 50, ..sample() };
+            cubic.on_sample(window, &ack, SimTime::ZERO + SimDuration::from_millis(round * 1000 + i * 3));
+        }
+    }
+
+    #[test]
+    fn hystart_works_once_until_a_timeout() {
+        let mut cubic = Cubic::new();
+        let mut window = Window { cwnd: 100, ssthresh: 0x7fff_ffff, acked_towards_increase: 0 };
+        slow_round(&mut cubic, &mut window, 1, 40);
+        slow_round(&mut cubic, &mut window, 2, 50);
+        assert_eq!(window.ssthresh, 100);
+        window.ssthresh = 200;
+        slow_round(&mut cubic, &mut window, 3, 60);
+        assert_eq!(window.ssthresh, 200);
+        cubic.on_timeout();
+        slow_round(&mut cubic, &mut window, 4, 40);
+        slow_round(&mut cubic, &mut window, 5, 50);
+        assert_eq!(window.ssthresh, 100);
+    }
+
+    #[test]
+    fn delays_in_the_second_after_a_loss_are_not_the_paths() {
+        let mut cubic = Cubic::new();
+        let mut window = Window { cwnd: 100, ssthresh: 50, acked_towards_increase: 0 };
+        let at = |ms| SimTime::ZERO + SimDuration::from_millis(ms);
+        let ack = |ms| AckSample { rtt: Some(SimDuration::from_millis(ms)), ..sample() };
+        cubic.on_sample(&mut window, &ack(40), at(1000));
+        cubic.ssthresh(&window);
+        cubic.on_ack(&mut window, 1, &sample(), at(2000));
+        cubic.on_sample(&mut window, &ack(30), at(2900));
+        assert_eq!(cubic.delay_min, Some(SimDuration::from_millis(40)));
+        cubic.on_sample(&mut window, &ack(30), at(3000));
+        assert_eq!(cubic.delay_min, Some(SimDuration::from_millis(30)));
+    }
+
+    /// The ACKs of a flight of 40 stretch over more than half a round trip of 40 ms; of the flights before, over less. The rounds
+    /// are those of the flights (76 segments is what the kernel leaves slow start with over 20 Mbit/s).
+    #[test]
+    fn rounds_begin_with_flights() {
+        let mut cubic = Cubic::new();
+        let mut window = Window { cwnd: 10, ssthresh: 0x7fff_ffff, acked_towards_increase: 0 };
+        let (mut una, mut nxt) = (0u64, 10u64);
+        for flight in 1..4u64 {
+            for i in 0..window.cwnd {
+                una += 1;
+                let now = SimTime::ZERO
+                    + SimDuration::from_millis(40 * flight)
+                    + SimDuration::from_micros(605 * u64::from(i));
+                let ack = AckSample {
+                    rtt: Some(SimDuration::from_micros(40_600)),
+                    una,
+                    nxt,
+                    pacing_rate: 4_000_000,
+                    ..sample()
+                };
+                cubic.on_sample(&mut window, &ack, now);
+                cubic.on_ack(&mut window, 1, &ack, now);
+                nxt += 2;
+            }
+        }
+        assert_eq!(window.ssthresh, 75);
+    }
+
+    /// What is cut off of the curve's distance from the plateau leaves the target higher below it.
+    #[test]
+    fn distance_from_the_plateau_is_whole_segments() {
+        let mut cubic = Cubic { w_max: 100, ..Cubic::new() };
+        // 410/1024 * 4.215^3 = 29.98 below 100 at the beginning: the target is one above the window.
+        assert_eq!(cubic.look(70, 1, 0), 70);
+        assert_eq!(cubic.epoch.as_ref().map(|epoch| (epoch.k, epoch.origin)), Some((4316, 100)));
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct Pacing {
 }
 
 impl Connection {
-    fn is_paced(&self) -> bool {
+    pub(crate) fn is_paced(&self) -> bool {
         self.pacing.max_rate.is_some() || self.congestion.pacing_rate().is_some()
     }
 
