@@ -83,7 +83,7 @@ def table(kind, cases):
         print("| flow | | Linux | Belljar | difference |\n|---|---|---:|---:|---:|")
         for case, sides in cases.items():
             for key in keys:
-                print(f"| {case[2]} | {key} | {' | '.join(shown(sides.get(side), key, digits) for side in SIDES)} | {verdict(sides, key)} |")
+                print(f"| {case[2]}, {case[0]:g} Mbit/s, {case[1]:g} ms | {key} | {' | '.join(shown(sides.get(side), key, digits) for side in SIDES)} | {verdict(sides, key)} |")
         return
     limit = ["limit"] if kind == "grid" else []
     head = [*NAMES[kind], *limit, *(f"{key}, {side}" for key in keys for side in SIDES.values()), *(f"{key} differs" for key in keys), "runs (spoilt)"]

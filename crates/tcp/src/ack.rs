@@ -150,7 +150,7 @@ impl Connection {
         let freed = self.snd.release(ack);
         self.stats.bytes_acked += freed as u64;
         if freed > 0 {
-            self.wake_writer();
+            self.make_room(now);
         }
     }
 

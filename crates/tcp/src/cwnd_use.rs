@@ -52,7 +52,8 @@ impl Connection {
         let decays = self.config.slow_start_after_idle && !self.congestion.rules_window();
         if decays && now.since(usage.stamp) >= self.rtt.rto() {
             let used = usage.used.max(INITIAL_WINDOW);
-            if self.recovery.is_open() && used < self.window.cwnd {
+            // Not while the program waits for room (`SOCK_NOSPACE`).
+            if self.recovery.is_open() && !self.write_waiting && used < self.window.cwnd {
                 self.window.ssthresh = self.window.ssthresh.max(self.window.cwnd / 4 * 3);
                 self.window.cwnd = (self.window.cwnd + used) / 2;
             }
@@ -112,15 +113,19 @@ impl Connection {
         self.snd.limit = self.snd.limit.max(wanted);
     }
 
-    /// Room became free in the send buffer (`tcp_check_space`).
-    pub(crate) fn wake_writer(&mut self) {
-        if !self.write_waiting {
-            return;
-        }
-        if self.in_flight() < self.window.cwnd {
+    /// An ACK may have made room in the send buffer (`tcp_check_space`).
+    pub(crate) fn make_room(&mut self, now: SimTime) {
+        if self.write_waiting && self.in_flight() < self.window.cwnd && !self.snd.limit_locked {
             self.expand_send_buffer();
+            // It is the buffer that leaves the window unused, not the program (`tcp_new_space`).
+            self.window_use.stamp = now;
         }
-        if self.has_write_space() {
+        self.wake_writer();
+    }
+
+    /// Tells a writer that waits when there is room enough.
+    pub(crate) fn wake_writer(&mut self) {
+        if self.write_waiting && self.has_write_space() {
             self.write_waiting = false;
             self.events |= Events::WRITABLE;
         }

@@ -244,6 +244,19 @@ fn writers_are_woken_when_a_third_is_free() {
     assert!(free >= 10_000, "{free}");
 }
 
+/// The kernel's window of such a flow stays where it is for as long as it lasts: the program would send more.
+#[test]
+fn a_window_that_the_send_buffer_leaves_unused_does_not_decay() {
+    let config = Config { wmem: [4096, 16_384, 300_000], ..Config::default() };
+    let mut world = World::new(super::util::Link::new(100_000_000, MS(25)), [config.clone(), config], 2);
+    world.ends[0].to_send = u64::MAX;
+    world.run_for(SimDuration::from_secs(3));
+    let before = world.ends[0].tcp.info(world.now);
+    world.run_for(SimDuration::from_secs(10));
+    let after = world.ends[0].tcp.info(world.now);
+    assert!(before.cwnd > 250 && after.cwnd == before.cwnd, "{} and {}", before.cwnd, after.cwnd);
+}
+
 #[test]
 fn fixed_buffers_bound_what_is_held() {
     let config = Config { receive_buffer: Some(8192), send_buffer: Some(8192), ..Config::default() };
