@@ -147,8 +147,8 @@ def test_fidelity_of_pairs(belljar, workdir):
     size = ["--rates", 10, "--pairs", "cubic/5+reno/20", "--queue", 20000, "--seconds", 2, "--skip", 0.5, "--repeat", 1]
     rows = bench(belljar, workdir, "fidelity", "pairs", *size)["rows"]
     assert "belljar" in {row["side"] for row in rows}
-    for row in rows:  # neither side has more than the bottleneck, and each flow something
-        assert 0 < row["both"]["mean"] <= 10 and 0 < row["share"]["mean"] < 1, rows
+    for row in rows:  # each flow has something
+        assert 0 < row["first"]["mean"] < row["both"]["mean"] and 0 < row["share"]["mean"] < 1, rows
 
 
 @pytest.mark.needs("iperf")
