@@ -8,6 +8,7 @@ import subprocess
 import pytest
 from conftest import TARGET, experiment
 from programs.cases import CASES
+from programs.made import Missing
 from programs.table import PLACEMENTS, kept_result
 
 # What the summary says of calls, options and the like that a program asked for in vain.
@@ -15,8 +16,12 @@ UNSUPPORTED = r"warning: (?:system call )?(.+) (?:is|are) not (?:supported|permi
 
 
 def version(case):
-    done = subprocess.run(case.version, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    found = re.search(r"\d+\.\d[\w.-]*\w|\d{8}", done.stdout + done.stderr)
+    if callable(case.version):
+        said = case.version()
+    else:
+        done = subprocess.run(case.version, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        said = done.stdout + done.stderr
+    found = re.search(r"\d+\.\d[\w.-]*\w|\d{8}", said)
     return found[0] if found else "?"
 
 
@@ -27,6 +32,10 @@ def test_program(case, placement, run_experiment, workdir):
     absent = [program for program in case.needs if shutil.which(program) is None]
     if absent:
         pytest.skip(f"{', '.join(absent)} not installed: apt install {case.packages}")
+    try:
+        case.prepare()
+    except Missing as reason:
+        pytest.skip(str(reason))
     kept = kept_result(TARGET, case, placement)
     kept.parent.mkdir(parents=True, exist_ok=True)
     found = {"version": version(case), "result": "fails"}

@@ -6,9 +6,9 @@ from conftest import execute, experiment
 from test_guests import GUESTS, build
 
 
-@pytest.fixture
-def program():
-    return build(GUESTS / "urings.c", "dynamic")
+@pytest.fixture(params=["urings", "uringflow"])
+def program(request):
+    return build(GUESTS / f"{request.param}.c", "dynamic")
 
 
 def logs(belljar, workdir, program, name, *args):
@@ -17,7 +17,7 @@ def logs(belljar, workdir, program, name, *args):
     data = workdir / name
     done = execute([belljar, "run", workdir / "urings.yaml", "-o", data, "--no-progress", "--strace", *args], 100)
     assert done.status == 0, done
-    return {f.relative_to(data): f.read_bytes() for f in sorted(data.glob("hosts/*/urings.*"))}
+    return {f.relative_to(data): f.read_bytes() for f in sorted(data.glob(f"hosts/*/{program.name}.*"))}
 
 
 def test_same_order(belljar, workdir, program):

@@ -20,13 +20,14 @@ class Case:
     name: str
     needs: tuple  # programs that must be installed
     packages: str  # Debian's packages that have them
-    version: list  # the command that says which version it is
+    version: typing.Any  # the command that says which version it is, or a function that gives what one said
     how: str  # what is run, for the table
     hosts: typing.Callable
     check: typing.Callable
     stop: str = "30 s"
     tolerates: tuple = ()  # unsupported calls that do it no harm, with the reason in `note`
     note: str = ""
+    prepare: typing.Callable = lambda: None  # makes what no package has; raises made.Missing
 
 
 CASES = []
@@ -35,17 +36,18 @@ CASES = []
 def case(name, needs, packages, version, how, **options):
     def register(function):
         hosts, check = function()
-        CASES.append(Case(name, tuple(needs.split()), packages, version.split(), how, hosts, check, **options))
+        command = version.split() if isinstance(version, str) else version
+        CASES.append(Case(name, tuple(needs.split()), packages, command, how, hosts, check, **options))
         return function
     return register
 
 
 def at(second, path, args="", **more):
-    return {"path": path, "args": args, "start_time": f"{second} s", **more}
+    return {"path": str(path), "args": args, "start_time": f"{second} s", **more}
 
 
 def stays(path, args=""):
-    return {"path": path, "args": args, "expected_final_state": "running"}
+    return {"path": str(path), "args": args, "expected_final_state": "running"}
 
 
 def shell(second, script, **more):

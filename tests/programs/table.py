@@ -8,7 +8,7 @@ PLACEMENTS = ("near", "far")
 
 
 def kept_result(target, case, placement):
-    return target / "compatibility" / f"{case.name}.{placement}.json"
+    return target / "compatibility" / f"{case.name.replace('/', ' ')}.{placement}.json"
 
 
 def results_of(target, case):

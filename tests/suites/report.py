@@ -2,7 +2,7 @@
 
 from programs import table
 
-from . import cpython, golang, results, units
+from . import cpython, golang, nodejs, results, units
 from .places import WHERE
 
 HEAD = """# Compatibility
@@ -60,7 +60,7 @@ def document(target):
             if reason:
                 reasons.setdefault(reason.why, {}).setdefault(unit, {}).setdefault(test, []).append(f"{outcome} {where}")
         lines.append(f"| {unit} | {' | '.join(map(cell, found))} | {len(differing) or ''} |")
-    versions = f"{cpython.version()}, {golang.version().replace('go', 'Go ', 1)}"
+    versions = f"{cpython.version()}, {golang.version().replace('go', 'Go ', 1)}, node {nodejs.version(folder).lstrip('v')}"
     text = HEAD.format(versions=versions, programs=table.table(target)) + "| suite | native | near | far | differ |\n|---|---:|---:|---:|---:|\n"
     text += "\n".join(lines) + "\n\n## What differs, and why\n"
     for why, by_unit in reasons.items():

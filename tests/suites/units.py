@@ -1,10 +1,11 @@
 """The units that suites consist of, and running one of them in one place."""
 
-from . import cpython, golang
+from . import cpython, golang, nodejs
 from .results import Results
 
-FAMILIES = {"cpython": cpython, "go": golang}
+FAMILIES = {"cpython": cpython, "go": golang, "node": nodejs}
 UNITS = [f"cpython/{module}" for module in cpython.MODULES] + [f"go/{package}" for package in golang.PACKAGES]
+UNITS += [f"node/{group}" for group in nodejs.GROUPS]
 
 
 def missing(unit):
@@ -17,6 +18,8 @@ def run_unit(unit, where, folder, belljar):
     work = folder / "work" / where / unit.replace("/", "-")
     if family == "cpython":
         results = cpython.run_module(name, where, work, belljar)
+    elif family == "node":
+        results = nodejs.run_group(name, where, work, belljar, folder)
     else:
         results = golang.run_package(name, where, work, belljar, folder / "programs")
     kept(unit, where, folder).parent.mkdir(parents=True, exist_ok=True)

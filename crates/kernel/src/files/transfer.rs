@@ -86,7 +86,7 @@ impl Call<'_> {
             }
         }
         for (old, new, store) in [(before.0, what.from, store_from), (before.1, what.to, store_to)] {
-            if let Some(at) = new.filter(|_| old != new) {
+            if let Some(at) = new.filter(|_| old != new && store != 0) {
                 self.write(store, &at)?;
             }
         }

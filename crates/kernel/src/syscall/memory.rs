@@ -63,6 +63,27 @@ pub fn sys_mprotect(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
+/// pkey_mprotect(2) on a CPU without protection keys: only without a key.
+pub fn sys_pkey_mprotect(call: &mut Call<'_>) -> SysResult {
+    if call.int(3) != -1 {
+        return Err(Errno::EINVAL);
+    }
+    sys_mprotect(call)
+}
+
+/// pkey_alloc(2) on a CPU without protection keys, which guests are shown: "the processor or the operating system does
+/// not support protection keys".
+pub fn sys_pkey_alloc(call: &mut Call<'_>) -> SysResult {
+    const DISABLE: u32 = 3;
+    let invalid = call.args[0] != 0 || call.uint(1) & !DISABLE != 0;
+    Err(if invalid { Errno::EINVAL } else { Errno::ENOSPC })
+}
+
+/// pkey_free(2): there is no key to be given back.
+pub fn sys_pkey_free(_: &mut Call<'_>) -> SysResult {
+    Err(Errno::EINVAL)
+}
+
 /// mremap(2).
 pub fn sys_mremap(call: &mut Call<'_>) -> SysResult {
     let [addr, old_len, new_len, flags, target, _] = call.args;

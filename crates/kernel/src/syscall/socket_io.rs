@@ -373,6 +373,60 @@ pub fn sys_recvmsg(call: &mut Call<'_>) -> SysResult {
     }
 }
 
+/// A buffer that io_uring has chosen for a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chosen {
+    pub addr: u64,
+    pub len: u32,
+    /// For requests that go on: the room for a name and for control messages. Both stand in the buffer, behind a
+    /// `struct io_uring_recvmsg_out` and before what was received, and the `struct msghdr` stays as it is.
+    pub name_and_control: Option<(u32, u64)>,
+}
+
+/// `sizeof(struct io_uring_recvmsg_out)`.
+const RECVMSG_OUT: u64 = 16;
+
+impl Chosen {
+    /// The bytes before what was received.
+    pub(crate) fn overhead(&self) -> u64 {
+        self.name_and_control.map_or(0, |(name, control)| RECVMSG_OUT + u64::from(name) + control)
+    }
+}
+
+/// `recvmsg(2)` into a buffer that has been chosen.
+pub(crate) fn receive_chosen(call: &mut Call<'_>, chosen: &Chosen) -> SysResult {
+    let target = Target::of(call)?;
+    let addr = call.args[1];
+    let (mut header, mut room) = read_incoming(call, addr, call.int(2))?;
+    let overhead = chosen.overhead();
+    let left = u64::from(chosen.len).checked_sub(overhead).ok_or(Errno::EFAULT)?;
+    let asked = room.len as u64;
+    let len = if asked == 0 || overhead != 0 { left } else { left.min(asked) };
+    if let Some((name, control)) = chosen.name_and_control {
+        header.name = chosen.addr + RECVMSG_OUT;
+        header.control = header.name + u64::from(name);
+        header.controllen = control;
+        (room.want_name, room.control_room) = (name != 0, control as usize);
+    }
+    (room.buffers, room.len) = (Call::one_buffer(chosen.addr + overhead, len), len as usize);
+    match receive_message(call, target.key, target.nonblocking, &room)? {
+        Receipt::Message(received) if chosen.name_and_control.is_none() => {
+            write_header(call, addr, &header, &received)?;
+            done(received.value as u64)
+        }
+        Receipt::Message(received) => {
+            let name = (header.namelen as usize).min(received.name.len());
+            call.write_bytes(header.name, &received.name[..name])?;
+            let (used, cut) = write_control(call, header.control, header.controllen, &received.control)?;
+            let value = received.value as u32;
+            let flags = (received.flags | cut) as u32;
+            call.write(chosen.addr, &[received.name.len() as u32, used as u32, value, flags])?;
+            done(overhead + u64::from(value).min(len))
+        }
+        Receipt::Ended(outcome) => Ok(outcome),
+    }
+}
+
 /// Where a call on a vector of messages stands.
 fn messages_of(state: &CallState) -> (u32, usize) {
     match state {

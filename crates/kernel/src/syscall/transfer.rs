@@ -4,6 +4,7 @@ use super::files::position;
 use crate::call::{Call, SysResult, done};
 use crate::files::FileKind;
 use crate::files::transfer::Transfer;
+use crate::ids::FileKey;
 use belljar_linux_abi::{Errno, c};
 
 /// The flags that `splice` and its relatives know.
@@ -80,8 +81,34 @@ pub fn sys_splice(call: &mut Call<'_>) -> SysResult {
     }
     let input = call.host.file_of(call.process, call.int(0))?;
     let output = call.host.file_of(call.process, call.int(2))?;
-    let from = offset_at(call, call.args[1])?;
-    let to = offset_at(call, call.args[3])?;
+    let offsets = (offset_at(call, call.args[1])?, offset_at(call, call.args[3])?);
+    splice_files(call, (input, output), offsets, (call.args[1], call.args[3]), (call.args[4], call.uint(5)))
+}
+
+/// The same for io_uring, where offsets are values and are not given back.
+pub(crate) fn splice(
+    call: &mut Call<'_>,
+    files: (FileKey, FileKey),
+    (from, to): (Option<u64>, Option<u64>),
+    (len, flags): (u32, u32),
+) -> SysResult {
+    if len == 0 {
+        return done(0);
+    }
+    if flags & !SPLICE_FLAGS != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let [from, to] = [from, to].map(|at| at.map(position).transpose());
+    splice_files(call, files, (from?, to?), (0, 0), (u64::from(len), flags))
+}
+
+fn splice_files(
+    call: &mut Call<'_>,
+    (input, output): (FileKey, FileKey),
+    (from, to): (Option<u64>, Option<u64>),
+    (store_from, store_to): (u64, u64),
+    (len, flags): (u64, u32),
+) -> SysResult {
     let pipes = [input, output].map(|file| call.host.pipe_of(file).is_some());
     if (pipes[0] && from.is_some()) || (pipes[1] && to.is_some()) {
         return Err(Errno::ESPIPE);
@@ -103,9 +130,8 @@ pub fn sys_splice(call: &mut Call<'_>) -> SysResult {
     if call.host.open(output).flags & c::O_APPEND != 0 {
         return Err(Errno::EINVAL);
     }
-    let nonblocking = call.uint(5) & c::SPLICE_F_NONBLOCK != 0;
-    let len = call.args[4].min(MAX_RW_COUNT);
-    let (store_from, store_to) = (call.args[1], call.args[3]);
+    let nonblocking = flags & c::SPLICE_F_NONBLOCK != 0;
+    let len = len.min(MAX_RW_COUNT);
     let what = Transfer { input, from, output, to, len, nonblocking, whole: false };
     call.transfer(what, store_from, store_to)
 }
@@ -114,7 +140,15 @@ pub fn sys_splice(call: &mut Call<'_>) -> SysResult {
 pub fn sys_tee(call: &mut Call<'_>) -> SysResult {
     let input = call.host.file_of(call.process, call.int(0))?;
     let output = call.host.file_of(call.process, call.int(1))?;
-    let (len, flags) = (call.args[2], call.uint(3));
+    tee_files(call, (input, output), call.args[2], call.uint(3))
+}
+
+/// The same for io_uring.
+pub(crate) fn tee(call: &mut Call<'_>, files: (FileKey, FileKey), len: u32, flags: u32) -> SysResult {
+    tee_files(call, files, u64::from(len), flags)
+}
+
+fn tee_files(call: &mut Call<'_>, (input, output): (FileKey, FileKey), len: u64, flags: u32) -> SysResult {
     if flags & !SPLICE_FLAGS != 0 {
         return Err(Errno::EINVAL);
     }

@@ -12,16 +12,18 @@ use belljar_linux_abi::time::Timespec;
 const MAX_ENTRIES: u32 = 32_768;
 /// `IORING_SETUP_*`.
 const SQPOLL: u32 = 2;
+const SQ_AFF: u32 = 4;
 const CQSIZE: u32 = 8;
 const CLAMP: u32 = 16;
 const R_DISABLED: u32 = 64;
 const NO_SQARRAY: u32 = 1 << 16;
-/// Attached work queues, submitting all, and how the work of tasks is run: nothing that would differ here.
-const WITHOUT_EFFECT: u32 = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 12 | 1 << 13;
+const SUBMIT_ALL: u32 = 128;
+/// Attached work queues, and how the work of tasks is run: nothing that would differ here.
+const WITHOUT_EFFECT: u32 = SUBMIT_ALL | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 12 | 1 << 13;
 /// `IORING_FEAT_*`: one mapping for both rings, nothing dropped, stable submission, current positions, the
-/// submitter's personality, polling, 32-bit polling, extended arguments, native workers, skipped completions,
-/// linked files.
-const FEATURES: u32 = 1 | 2 | 4 | 8 | 16 | 32 | 64 | 256 | 512 | 2_048 | 4_096;
+/// submitter's personality, polling, 32-bit polling, polled submission of any file, extended arguments, native workers,
+/// tags, skipped completions, linked files.
+const FEATURES: u32 = 1 | 2 | 4 | 8 | 16 | 32 | 64 | 128 | 256 | 512 | 1_024 | 2_048 | 4_096;
 /// `IORING_ENTER_*`.
 const GETEVENTS: u32 = 1;
 const EXT_ARG: u32 = 8;
@@ -44,11 +46,11 @@ pub fn sys_io_uring_setup(call: &mut Call<'_>) -> SysResult {
     let word = |at: usize| u32::from_ne_bytes([params[at], params[at + 1], params[at + 2], params[at + 3]]);
     let (wanted, flags) = (word(4), word(8));
     let reserved = (28..40).step_by(4).any(|at| word(at) != 0);
-    if flags & SQPOLL != 0 {
-        call.host.warn("io_uring with IORING_SETUP_SQPOLL is not supported: a thread of the kernel that polls would take all time");
-        return Err(Errno::EPERM);
+    if reserved || flags & !(SQPOLL | SQ_AFF | CQSIZE | CLAMP | R_DISABLED | NO_SQARRAY | WITHOUT_EFFECT) != 0
+    {
+        return Err(Errno::EINVAL);
     }
-    if reserved || flags & !(CQSIZE | CLAMP | R_DISABLED | NO_SQARRAY | WITHOUT_EFFECT) != 0 {
+    if flags & SQ_AFF != 0 && flags & SQPOLL == 0 {
         return Err(Errno::EINVAL);
     }
     let round = |entries: u32, most: u32| match entries {
@@ -64,11 +66,15 @@ pub fn sys_io_uring_setup(call: &mut Call<'_>) -> SysResult {
     if cq_entries < sq_entries {
         return Err(Errno::EINVAL);
     }
-    let has_array = flags & NO_SQARRAY == 0;
-    let file =
-        call.host.create_uring(call.process, (sq_entries, cq_entries), has_array, flags & R_DISABLED != 0)?;
+    let setup = uring::Setup {
+        has_array: flags & NO_SQARRAY == 0,
+        disabled: flags & R_DISABLED != 0,
+        polled: flags & SQPOLL != 0,
+        submits_all: flags & SUBMIT_ALL != 0,
+    };
+    let file = call.host.create_uring(call.process, (sq_entries, cq_entries), setup)?;
     let FileKind::Uring(n) = call.host.open(file).kind else { return Err(Errno::EINVAL) };
-    let array = if has_array { call.host.urings.instances[n].ring.array() } else { 0 };
+    let array = if setup.has_array { call.host.urings.instances[n].ring.array() } else { 0 };
     let mut put = |at: usize, value: u32| params[at..at + 4].copy_from_slice(&value.to_ne_bytes());
     put(0, sq_entries);
     put(4, cq_entries);
@@ -125,12 +131,25 @@ pub fn sys_io_uring_enter(call: &mut Call<'_>) -> SysResult {
     }
     let (submitted, deadline) = match call.resumed.as_ref().map(|resumed| &resumed.state) {
         Some(CallState::Uring(submitted, deadline)) => (*submitted, *deadline),
-        _ => (call.host.submit(n, call.uint(1)), limit.map(|limit| call.after(limit))),
+        _ => (submit(call, n), limit.map(|limit| call.after(limit))),
     };
     if flags & GETEVENTS == 0 {
         return done(u64::from(submitted));
     }
     with_mask(call, mask, mask_size, |call| wait(call, n, submitted, deadline))
+}
+
+/// Submits as many entries as are asked for; how many there were.
+///
+/// The thread of the kernel that would look for entries (`IORING_SETUP_SQPOLL`) always sleeps: `IORING_SQ_NEED_WAKEUP`
+/// says so, and the call that a program makes when it sees that submits what there is, so nothing depends on when such a
+/// thread would have looked. As on Linux it answers with what was asked for.
+fn submit(call: &mut Call<'_>, n: usize) -> u32 {
+    if !call.host.urings.instances[n].setup.polled {
+        return call.host.submit(n, call.uint(1));
+    }
+    call.host.submit(n, u32::MAX);
+    call.uint(1)
 }
 
 /// Waits for as many completions as are asked for.
@@ -166,35 +185,98 @@ pub fn sys_io_uring_register(call: &mut Call<'_>) -> SysResult {
     const EVENTFD_ASYNC: u32 = 7;
     const PROBE: u32 = 8;
     const ENABLE_RINGS: u32 = 12;
+    const FILES2: u32 = 13;
+    const FILES_UPDATE2: u32 = 14;
+    const BUFFERS2: u32 = 15;
+    const MAX_WORKERS: u32 = 19;
+    const BUFFER_RING: u32 = 22;
+    const NO_BUFFER_RING: u32 = 23;
+    const SYNC_CANCEL: u32 = 24;
+    const FILE_RANGE: u32 = 25;
+    const BUFFER_STATUS: u32 = 26;
     let n = instance(call)?;
     let (operation, addr, count) = (call.uint(1), call.args[2], call.uint(3));
     match operation {
-        BUFFERS if !call.host.urings.instances[n].buffers.is_empty() => return Err(Errno::EBUSY),
-        BUFFERS if !(1..=16_384).contains(&count) => return Err(Errno::EINVAL),
-        BUFFERS => {
-            let bytes = call.read_vec(addr, count as usize * 16)?;
-            let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
-            let buffers =
-                bytes.chunks_exact(16).map(|entry| (word(&entry[..8]), word(&entry[8..]))).collect();
-            call.host.urings.instances[n].buffers = buffers;
+        BUFFERS => register_buffers(call, n, addr, count)?,
+        BUFFERS2 => {
+            let [nr, flags, resv, data, tags] = register_args(call, addr, count)?;
+            if flags != 0 || resv != 0 || tags != 0 {
+                return Err(Errno::EINVAL);
+            }
+            register_buffers(call, n, data, nr as u32)?;
         }
         NO_BUFFERS if call.host.urings.instances[n].buffers.is_empty() => return Err(Errno::ENXIO),
         NO_BUFFERS => call.host.urings.instances[n].buffers.clear(),
-        FILES if !call.host.urings.instances[n].files.is_empty() => return Err(Errno::EBUSY),
-        FILES if !(1..=32_768).contains(&count) => return Err(Errno::EINVAL),
-        FILES => {
-            call.host.urings.instances[n].files = vec![None; count as usize];
-            if let Err(errno) = set_files(call, n, 0, addr, count) {
-                drop_files(call, n);
-                return Err(errno);
+        FILES => register_files(call, n, Some(addr), count)?,
+        FILES2 => {
+            const SPARSE: u64 = 1;
+            let [nr, flags, resv, data, tags] = register_args(call, addr, count)?;
+            if flags & !SPARSE != 0 || resv != 0 || tags != 0 || (flags == SPARSE && data != 0) {
+                return Err(Errno::EINVAL);
             }
+            register_files(call, n, (flags == 0).then_some(data), nr as u32)?;
         }
-        NO_FILES if call.host.urings.instances[n].files.is_empty() => return Err(Errno::ENXIO),
-        NO_FILES => drop_files(call, n),
+        NO_FILES if call.host.urings.instances[n].slots.files.is_empty() => return Err(Errno::ENXIO),
+        NO_FILES => call.host.drop_slots(n),
         FILES_UPDATE => {
             let [offset, fds]: [u64; 2] = call.read(addr)?;
-            return done(set_files(call, n, offset as u32, fds, count)?);
+            let fds = read_fds(call, fds, count)?;
+            return done(call.host.set_slots(n, offset as u32, &fds)?);
         }
+        FILES_UPDATE2 => {
+            // `struct io_uring_rsrc_update2`: offset, descriptors, tags, how many.
+            if count != 32 {
+                return Err(Errno::EINVAL);
+            }
+            let [offset, fds, tags, nr]: [u64; 4] = call.read(addr)?;
+            if tags != 0 {
+                return Err(Errno::EINVAL);
+            }
+            let fds = read_fds(call, fds, nr as u32)?;
+            return done(call.host.set_slots(n, offset as u32, &fds)?);
+        }
+        FILE_RANGE => {
+            let [start, len, resv, _]: [u32; 4] = call.read(addr)?;
+            if resv != 0 || count != 0 {
+                return Err(Errno::EINVAL);
+            }
+            call.host.limit_slots(n, start, len)?;
+        }
+        BUFFER_RING if count != 1 => return Err(Errno::EINVAL),
+        BUFFER_RING => {
+            const MAPPED: u64 = 1;
+            let [ring, what, resv @ ..]: [u64; 5] = call.read(addr)?;
+            let (entries, group, flags) = (what as u32, (what >> 32) as u16, what >> 48);
+            if resv != [0; 3] || flags & !MAPPED != 0 {
+                return Err(Errno::EINVAL);
+            }
+            call.host.register_buffer_ring(n, group, (ring, entries), flags == MAPPED)?;
+        }
+        NO_BUFFER_RING if count != 1 => return Err(Errno::EINVAL),
+        NO_BUFFER_RING => {
+            let [ring, what, resv @ ..]: [u64; 5] = call.read(addr)?;
+            if resv != [0; 3] || ring != 0 || what as u32 != 0 || what >> 48 != 0 {
+                return Err(Errno::EINVAL);
+            }
+            call.host.unregister_buffer_ring(n, (what >> 32) as u16)?;
+        }
+        BUFFER_STATUS if count != 1 => return Err(Errno::EINVAL),
+        BUFFER_STATUS => {
+            let group: u32 = call.read(addr)?;
+            let head = call.host.buffer_ring_head(n, group as u16)?;
+            call.write(addr + 4, &head)?;
+        }
+        SYNC_CANCEL if count != 1 => return Err(Errno::EINVAL),
+        SYNC_CANCEL => {
+            // `struct io_uring_sync_cancel_reg`; nothing is under way that would have to be waited for.
+            let [user_data, what, _, _, op]: [u64; 5] = call.read(addr)?;
+            let cancelled =
+                call.host.cancel_matching(n, ((what >> 32) as u32, user_data, what as i32, op as u8))?;
+            return done(cancelled as u64);
+        }
+        // There are no threads of the kernel's to be limited.
+        MAX_WORKERS if count != 2 => return Err(Errno::EINVAL),
+        MAX_WORKERS => call.write(addr, &[0u32; 2])?,
         EVENTFD | EVENTFD_ASYNC if count != 1 => return Err(Errno::EINVAL),
         EVENTFD | EVENTFD_ASYNC if call.host.urings.instances[n].eventfd.is_some() => {
             return Err(Errno::EBUSY);
@@ -230,39 +312,42 @@ pub fn sys_io_uring_register(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// Registers descriptors from a place on; how many. -1 leaves a place empty, -2 as it is.
-fn set_files(call: &mut Call<'_>, n: usize, from: u32, addr: u64, count: u32) -> Result<u64, Errno> {
-    let places = call.host.urings.instances[n].files.len();
-    if places == 0 {
-        return Err(Errno::ENXIO);
-    }
-    if u64::from(from) + u64::from(count) > places as u64 {
+/// `struct io_uring_rsrc_register`: how many, flags, what is reserved, where, tags.
+fn register_args(call: &Call<'_>, addr: u64, size: u32) -> Result<[u64; 5], Errno> {
+    if size != 32 {
         return Err(Errno::EINVAL);
     }
-    let bytes = call.read_vec(addr, count as usize * 4)?;
-    for (at, fd) in bytes.chunks_exact(4).enumerate() {
-        let fd = i32::from_ne_bytes(fd.try_into().expect("four bytes"));
-        if fd == -2 {
-            continue;
-        }
-        let file = if fd == -1 { None } else { Some(call.host.file_of(call.process, fd)?) };
-        // An instance of its own would never be closed.
-        if let Some(file) = file {
-            if matches!(call.host.open(file).kind, FileKind::Uring(_)) {
-                return Err(Errno::EBADF);
-            }
-            call.host.retain_file(file);
-        }
-        let old = std::mem::replace(&mut call.host.urings.instances[n].files[from as usize + at], file);
-        if let Some(old) = old {
-            call.host.release_file(old);
-        }
-    }
-    Ok(u64::from(count))
+    let [counts, resv, data, tags]: [u64; 4] = call.read(addr)?;
+    Ok([counts & 0xffff_ffff, counts >> 32, resv, data, tags])
 }
 
-fn drop_files(call: &mut Call<'_>, n: usize) {
-    for file in std::mem::take(&mut call.host.urings.instances[n].files).into_iter().flatten() {
-        call.host.release_file(file);
+fn register_buffers(call: &mut Call<'_>, n: usize, addr: u64, count: u32) -> Result<(), Errno> {
+    if !call.host.urings.instances[n].buffers.is_empty() {
+        return Err(Errno::EBUSY);
     }
+    if !(1..=16_384).contains(&count) {
+        return Err(Errno::EINVAL);
+    }
+    let bytes = call.read_vec(addr, count as usize * 16)?;
+    let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
+    let buffers = bytes.chunks_exact(16).map(|entry| (word(&entry[..8]), word(&entry[8..]))).collect();
+    call.host.urings.instances[n].buffers = buffers;
+    Ok(())
+}
+
+fn read_fds(call: &Call<'_>, addr: u64, count: u32) -> Result<Vec<i32>, Errno> {
+    let bytes = call.read_vec(addr, count as usize * 4)?;
+    Ok(bytes.chunks_exact(4).map(|fd| i32::from_ne_bytes(fd.try_into().expect("four bytes"))).collect())
+}
+
+/// Registers the descriptors at `addr`, or as many empty places.
+fn register_files(call: &mut Call<'_>, n: usize, addr: Option<u64>, count: u32) -> Result<(), Errno> {
+    call.host.make_slots(n, count as usize)?;
+    let Some(addr) = addr else { return Ok(()) };
+    let registered = read_fds(call, addr, count).and_then(|fds| call.host.set_slots(n, 0, &fds));
+    if let Err(errno) = registered {
+        call.host.drop_slots(n);
+        return Err(errno);
+    }
+    Ok(())
 }

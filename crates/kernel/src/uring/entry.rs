@@ -1,7 +1,8 @@
 //! Submission entries and the system calls that they stand for.
 
 use super::ring::SQE_LEN;
-use belljar_linux_abi::c;
+use super::slots::ALLOC;
+use belljar_linux_abi::{Errno, c};
 
 /// `IORING_OP_*` that are no system calls of their own.
 pub const NOP: u8 = 0;
@@ -12,20 +13,65 @@ pub const TIMEOUT_REMOVE: u8 = 12;
 pub const ACCEPT: u8 = 13;
 pub const ASYNC_CANCEL: u8 = 14;
 pub const LINK_TIMEOUT: u8 = 15;
-const CLOSE: u8 = 19;
+pub const READV: u8 = 1;
+pub const SENDMSG: u8 = 9;
+pub const RECVMSG: u8 = 10;
+pub const OPENAT: u8 = 18;
+pub const CLOSE: u8 = 19;
+pub const FILES_UPDATE: u8 = 20;
+pub const READ: u8 = 22;
+pub const RECV: u8 = 27;
+pub const OPENAT2: u8 = 28;
+pub const SPLICE: u8 = 30;
+pub const PROVIDE_BUFFERS: u8 = 31;
+pub const REMOVE_BUFFERS: u8 = 32;
+pub const TEE: u8 = 33;
+pub const MSG_RING: u8 = 40;
+pub const SOCKET: u8 = 45;
+pub const SEND_ZC: u8 = 47;
+pub const SENDMSG_ZC: u8 = 48;
+pub const READ_MULTISHOT: u8 = 49;
+pub const FIXED_FD_INSTALL: u8 = 54;
+const SEND: u8 = 26;
 const READ_FIXED: u8 = 4;
 const WRITE_FIXED: u8 = 5;
 /// One more than the last known here.
-pub const OPS: u8 = 48;
+pub const OPS: u8 = 58;
+/// Those that are no system calls.
+const OWN: [u8; 14] = [
+    NOP,
+    POLL_ADD,
+    POLL_REMOVE,
+    TIMEOUT,
+    TIMEOUT_REMOVE,
+    ASYNC_CANCEL,
+    LINK_TIMEOUT,
+    FILES_UPDATE,
+    SPLICE,
+    PROVIDE_BUFFERS,
+    REMOVE_BUFFERS,
+    TEE,
+    MSG_RING,
+    FIXED_FD_INSTALL,
+];
+/// `IORING_ASYNC_CANCEL_*`.
+const CANCEL_FLAGS: u32 = 63;
+/// `IORING_RECVSEND_FIXED_BUF`.
+const FIXED_BUFFER: u16 = 4;
+/// `IORING_ACCEPT_MULTISHOT`, `IORING_RECV_MULTISHOT`.
+const ACCEPT_MULTI: u16 = 1;
+const RECV_MULTI: u16 = 2;
 
 /// `IOSQE_*`.
 pub const FIXED_FILE: u8 = 1;
 pub const IO_LINK: u8 = 4;
 pub const IO_HARDLINK: u8 = 8;
 pub const CQE_SKIP: u8 = 64;
-/// Drain and async: requests are started in their order anyway.
-const ORDER_FLAGS: u8 = 2 | 16;
-pub const KNOWN_FLAGS: u8 = FIXED_FILE | IO_LINK | IO_HARDLINK | CQE_SKIP | ORDER_FLAGS;
+pub const IO_DRAIN: u8 = 2;
+pub const BUFFER_SELECT: u8 = 32;
+/// Who does it is of no consequence: nothing waits for a thread.
+const ASYNC: u8 = 16;
+pub const KNOWN_FLAGS: u8 = FIXED_FILE | IO_DRAIN | IO_LINK | IO_HARDLINK | ASYNC | BUFFER_SELECT | CQE_SKIP;
 
 /// `struct io_uring_sqe`, as far as it is used.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +88,7 @@ pub struct Entry {
     pub user_data: u64,
     pub buffer: u16,
     pub file_index: u32,
+    pub addr3: u64,
 }
 
 impl Entry {
@@ -62,6 +109,7 @@ impl Entry {
             user_data: long(32),
             buffer: half(40),
             file_index: word(44),
+            addr3: long(48),
         }
     }
     /// Whether the next entry waits for this one.
@@ -70,11 +118,79 @@ impl Entry {
     }
     /// Whether the descriptor is one that the call works on, which is held until it has ended.
     pub fn holds_file(&self) -> bool {
-        matches!(self.op, 1..=6 | 8..=10 | ACCEPT | 16 | 17 | 22..=24 | 26 | 27 | 34)
+        matches!(self.op, 1..=6 | 8..=10 | ACCEPT | 16 | 17 | READ..=24 | SEND | RECV | 29 | SPLICE | TEE | 34)
+            || matches!(self.op, MSG_RING | 41 | 43 | SEND_ZC..=READ_MULTISHOT | FIXED_FD_INSTALL..=57)
+    }
+    /// The descriptor of a second file, and whether it is a registered one.
+    pub fn second_file(&self) -> Option<(i32, bool)> {
+        const IN_FIXED: u32 = 1 << 31;
+        matches!(self.op, SPLICE | TEE).then_some((self.file_index as i32, self.op_flags & IN_FIXED != 0))
     }
     /// Whether it uses a registered buffer.
     pub fn has_fixed_buffer(&self) -> bool {
-        matches!(self.op, READ_FIXED | WRITE_FIXED)
+        matches!(self.op, READ_FIXED | WRITE_FIXED) || self.op == SEND_ZC && self.ioprio & FIXED_BUFFER != 0
+    }
+    /// Whether its call goes on after a completion.
+    pub fn is_multishot(&self) -> bool {
+        match self.op {
+            ACCEPT => self.ioprio & ACCEPT_MULTI != 0,
+            RECV | RECVMSG => self.ioprio & RECV_MULTI != 0,
+            READ_MULTISHOT => true,
+            _ => false,
+        }
+    }
+    /// Whether the buffer is one that the program has provided.
+    pub fn selects_buffer(&self) -> bool {
+        self.flags & BUFFER_SELECT != 0
+    }
+    /// Whether it may.
+    pub fn can_select_buffer(&self) -> bool {
+        matches!(self.op, READV | READ | RECV | RECVMSG | READ_MULTISHOT)
+    }
+    /// Whether a second completion says that its buffers are free again.
+    pub fn is_zero_copy(&self) -> bool {
+        matches!(self.op, SEND_ZC | SENDMSG_ZC)
+    }
+    /// `IORING_CQE_F_MORE` if so.
+    pub fn more(&self) -> u32 {
+        if self.is_zero_copy() { super::MORE } else { 0 }
+    }
+    /// What is wrong with it before anything is looked up.
+    pub fn prepare(&self) -> Result<(), Errno> {
+        if self.flags & !KNOWN_FLAGS != 0 || !Entry::is_supported(self.op) {
+            return Err(Errno::EINVAL);
+        }
+        if self.selects_buffer() && !self.can_select_buffer() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let waits_for_all = matches!(self.op, RECV | RECVMSG) && self.op_flags & c::MSG_WAITALL as u32 != 0;
+        let receives = matches!(self.op, RECVMSG | RECV | READ_MULTISHOT);
+        if self.is_multishot() && receives && (!self.selects_buffer() || waits_for_all) {
+            return Err(Errno::EINVAL);
+        }
+        let slot = self.new_slot();
+        // Registered files have no flag to be closed by `execve`.
+        let closes = match self.op {
+            ACCEPT => self.op_flags & c::SOCK_CLOEXEC as u32 != 0,
+            OPENAT => self.op_flags & c::O_CLOEXEC as u32 != 0,
+            SOCKET => self.off as i32 & c::SOCK_CLOEXEC != 0,
+            _ => false,
+        };
+        if slot != 0 && (closes || self.is_multishot() && slot != ALLOC) {
+            return Err(Errno::EINVAL);
+        }
+        match self.op {
+            // A limit of nothing.
+            LINK_TIMEOUT => Err(Errno::EINVAL),
+            POLL_REMOVE if self.len != 0 => Err(Errno::EINVAL),
+            ASYNC_CANCEL if self.op_flags & !CANCEL_FLAGS != 0 => Err(Errno::EINVAL),
+            FILES_UPDATE if self.op_flags != 0 || self.len == 0 => Err(Errno::EINVAL),
+            _ => Ok(()),
+        }
+    }
+    /// The place in the table of registered files that its new file is for; 0: none.
+    pub fn new_slot(&self) -> u32 {
+        if matches!(self.op, ACCEPT | OPENAT | OPENAT2 | SOCKET) { self.file_index } else { 0 }
     }
     /// The system call that does it, without its descriptor being looked at; `None` if there is none.
     /// `streams`: it has no positions.
@@ -90,51 +206,50 @@ impl Entry {
             2 if here => (c::SYS_writev, [fd, addr, len, 0, 0, 0]),
             2 => (c::SYS_pwritev, [fd, addr, len, off, 0, 0]),
             3 => (c::SYS_fsync, [fd, 0, 0, 0, 0, 0]),
-            READ_FIXED | 22 if here => (c::SYS_read, [fd, addr, len, 0, 0, 0]),
-            READ_FIXED | 22 => (c::SYS_pread64, [fd, addr, len, off, 0, 0]),
+            READ_FIXED | READ | READ_MULTISHOT if here => (c::SYS_read, [fd, addr, len, 0, 0, 0]),
+            READ_FIXED | READ | READ_MULTISHOT => (c::SYS_pread64, [fd, addr, len, off, 0, 0]),
             WRITE_FIXED | 23 if here => (c::SYS_write, [fd, addr, len, 0, 0, 0]),
             WRITE_FIXED | 23 => (c::SYS_pwrite64, [fd, addr, len, off, 0, 0]),
             8 => (c::SYS_sync_file_range, [fd, off, len, flags, 0, 0]),
-            9 => (c::SYS_sendmsg, [fd, addr, quiet, 0, 0, 0]),
-            10 => (c::SYS_recvmsg, [fd, addr, flags, 0, 0, 0]),
+            SENDMSG | SENDMSG_ZC => (c::SYS_sendmsg, [fd, addr, quiet, 0, 0, 0]),
+            RECVMSG => (c::SYS_recvmsg, [fd, addr, flags, 0, 0, 0]),
             ACCEPT => (c::SYS_accept4, [fd, addr, off, flags, 0, 0]),
             16 => (c::SYS_connect, [fd, addr, off, 0, 0, 0]),
             17 => (c::SYS_fallocate, [fd, len, off, addr, 0, 0]),
-            18 => (c::SYS_openat, [fd, addr, flags, len, 0, 0]),
+            OPENAT => (c::SYS_openat, [fd, addr, flags, len, 0, 0]),
             CLOSE => (c::SYS_close, [fd, 0, 0, 0, 0, 0]),
             21 => (c::SYS_statx, [fd, addr, flags, len, off, 0]),
             24 => (c::SYS_fadvise64, [fd, off, len, flags, 0, 0]),
             25 => (c::SYS_madvise, [addr, len, flags, 0, 0, 0]),
-            26 => (c::SYS_sendto, [fd, addr, len, quiet, off, u64::from(self.file_index & 0xffff)]),
-            27 => (c::SYS_recvfrom, [fd, addr, len, flags, 0, 0]),
-            28 => (c::SYS_openat2, [fd, addr, off, len, 0, 0]),
+            SEND | SEND_ZC => {
+                (c::SYS_sendto, [fd, addr, len, quiet, off, u64::from(self.file_index & 0xffff)])
+            }
+            RECV => (c::SYS_recvfrom, [fd, addr, len, flags, 0, 0]),
+            OPENAT2 => (c::SYS_openat2, [fd, addr, off, len, 0, 0]),
+            29 => (c::SYS_epoll_ctl, [fd, len, off, addr, 0, 0]),
             34 => (c::SYS_shutdown, [fd, len, 0, 0, 0, 0]),
             35 => (c::SYS_renameat2, [fd, addr, len, off, flags, 0]),
             36 => (c::SYS_unlinkat, [fd, addr, flags, 0, 0, 0]),
             37 => (c::SYS_mkdirat, [fd, addr, len, 0, 0, 0]),
             38 => (c::SYS_symlinkat, [addr, fd, off, 0, 0, 0]),
             39 => (c::SYS_linkat, [fd, addr, len, off, flags, 0]),
-            45 => (c::SYS_socket, [fd, off, len, 0, 0, 0]),
+            41 => (c::SYS_fsetxattr, [fd, addr, off, len, flags, 0]),
+            42 => (c::SYS_setxattr, [self.addr3, addr, off, len, flags, 0]),
+            43 => (c::SYS_fgetxattr, [fd, addr, off, len, 0, 0]),
+            44 => (c::SYS_getxattr, [self.addr3, addr, off, len, 0, 0]),
+            SOCKET => (c::SYS_socket, [fd, off, len, 0, 0, 0]),
+            50 => (c::SYS_waitid, [len, fd, off, u64::from(self.file_index), 0, 0]),
+            55 => (c::SYS_ftruncate, [fd, off, 0, 0, 0, 0]),
+            56 => (c::SYS_bind, [fd, addr, off, 0, 0, 0]),
+            57 => (c::SYS_listen, [fd, len, 0, 0, 0, 0]),
             _ => return None,
         };
         Some(call)
     }
     /// Whether `IORING_REGISTER_PROBE` names an operation as supported.
     pub fn is_supported(op: u8) -> bool {
-        let blank = Entry {
-            op,
-            flags: 0,
-            ioprio: 0,
-            fd: 0,
-            off: 0,
-            addr: 0,
-            len: 0,
-            op_flags: 0,
-            user_data: 0,
-            buffer: 0,
-            file_index: 0,
-        };
-        matches!(op, NOP | POLL_ADD | POLL_REMOVE | TIMEOUT | TIMEOUT_REMOVE | ASYNC_CANCEL | LINK_TIMEOUT)
-            || blank.call(false).is_some()
+        let mut blank = [0; SQE_LEN as usize];
+        blank[0] = op;
+        OWN.contains(&op) || Entry::parse(&blank).call(false).is_some()
     }
 }

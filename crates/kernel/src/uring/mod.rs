@@ -7,15 +7,19 @@
 //! with: while it is being made, that file stands at its descriptor, which may have been closed or given to
 //! another since.
 
+mod calls;
 mod entry;
+mod provided;
 mod requests;
 mod ring;
+mod slots;
 
 pub use entry::{Entry, OPS};
 pub use ring::{
     CQ_ENTRIES, CQ_FLAGS, CQ_HEAD, CQ_MASK, CQ_OVERFLOW, CQ_TAIL, CQES, Completion, Ring, SQ_DROPPED,
     SQ_ENTRIES, SQ_FLAGS, SQ_HEAD, SQ_MASK, SQ_TAIL, SQE_LEN,
 };
+use ring::{NEED_WAKEUP, OVERFLOWN};
 
 use crate::call::CallState;
 use crate::files::FileKind;
@@ -27,7 +31,7 @@ use crate::timer::TimerId;
 use belljar_linux_abi::{Errno, c};
 use slab::Slab;
 use smallvec::SmallVec;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// `IORING_OFF_SQES`.
 const ENTRIES_AT: u64 = 0x1000_0000;
@@ -35,13 +39,18 @@ const ENTRIES_AT: u64 = 0x1000_0000;
 const COMPLETIONS_AT: u64 = 0x800_0000;
 /// The device that mappings of rings show in `/proc/.../maps`.
 const DEVICE: u64 = 0x0f;
+/// `IORING_OFF_PBUF_RING`, `IORING_OFF_PBUF_SHIFT` and `IORING_OFF_MMAP_MASK`.
+const BUFFERS_AT: u64 = 0x8000_0000;
+const BUFFERS_SHIFT: u32 = 16;
+const PART: u64 = 0xf800_0000;
+/// `IORING_CQE_F_MORE`.
+const MORE: u32 = 2;
 
 /// A request that waits.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(super) entry: Entry,
-    /// The open file that it works on, of which it holds a reference.
-    pub(super) file: Option<FileKey>,
+    pub(super) held: requests::Held,
     pub(super) state: CallState,
     pub(super) on: SmallVec<[WaitQueueId; 2]>,
     pub(super) deadline: Option<TimerId>,
@@ -54,6 +63,19 @@ pub(crate) struct Request {
     /// Whether it is in the list of what can go on.
     pub(super) queued: bool,
     pub(super) serial: u64,
+}
+
+/// How an instance was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    /// Whether the ring of submissions is an array of places of entries.
+    pub has_array: bool,
+    /// `IORING_SETUP_R_DISABLED`.
+    pub disabled: bool,
+    /// `IORING_SETUP_SQPOLL`.
+    pub polled: bool,
+    /// `IORING_SETUP_SUBMIT_ALL`.
+    pub submits_all: bool,
 }
 
 /// One instance.
@@ -71,8 +93,15 @@ pub struct Uring {
     pub(crate) requests: Slab<Request>,
     /// Completions for which there was no room.
     pub(crate) backlog: VecDeque<Completion>,
+    /// Entries that wait for those before them, chain by chain.
+    pub(crate) deferred: VecDeque<VecDeque<Entry>>,
+    /// Whether what was started last has to end before others start.
+    pub(crate) draining: bool,
+    pub(crate) setup: Setup,
     /// `IORING_REGISTER_FILES`.
-    pub(crate) files: Vec<Option<FileKey>>,
+    pub(crate) slots: slots::Slots,
+    /// Buffers to choose from, by group.
+    pub(crate) groups: BTreeMap<u16, provided::Group>,
     /// `IORING_REGISTER_BUFFERS`: address and length of each.
     pub(crate) buffers: Vec<(u64, u64)>,
     /// `IORING_REGISTER_EVENTFD`.
@@ -94,12 +123,11 @@ impl Host {
         &mut self,
         process: ProcessKey,
         (sq_entries, cq_entries): (u32, u32),
-        has_array: bool,
-        disabled: bool,
+        setup: Setup,
     ) -> Result<FileKey, Errno> {
         let len = Ring::rings_len(cq_entries, sq_entries) + u64::from(sq_entries) * SQE_LEN;
         let memory = self.machine.shared_memory(len.next_multiple_of(4_096))?;
-        let ring = Ring { memory, sq_entries, cq_entries, has_array };
+        let ring = Ring { memory, sq_entries, cq_entries, has_array: setup.has_array };
         for (at, value) in [
             (SQ_MASK, sq_entries - 1),
             (SQ_ENTRIES, sq_entries),
@@ -108,15 +136,22 @@ impl Host {
         ] {
             ring.set_word(&mut *self.machine, at, value);
         }
+        if setup.polled {
+            ring.set_flag(&mut *self.machine, NEED_WAKEUP, true);
+        }
         let uring = Uring {
             queue: self.waits.create(),
             ring,
             process,
             pid: self.processes[process.0].pid,
-            disabled,
+            disabled: setup.disabled,
             requests: Slab::new(),
             backlog: VecDeque::new(),
-            files: Vec::new(),
+            deferred: VecDeque::new(),
+            draining: false,
+            setup,
+            slots: slots::Slots::default(),
+            groups: BTreeMap::new(),
             buffers: Vec::new(),
             eventfd: None,
         };
@@ -126,6 +161,20 @@ impl Host {
 
     /// What `mmap(2)` of an instance maps.
     pub(crate) fn uring_source(&self, n: usize, len: u64, offset: u64) -> Result<MapSource, Errno> {
+        let path = b"anon_inode:[io_uring]".as_slice().into();
+        let identity = (DEVICE, n as u64);
+        if offset & PART == BUFFERS_AT {
+            let group = ((offset - BUFFERS_AT) >> BUFFERS_SHIFT) as u16;
+            let (memory, room) = self.urings.instances[n]
+                .groups
+                .get(&group)
+                .and_then(provided::mapped)
+                .ok_or(Errno::EINVAL)?;
+            if len > room {
+                return Err(Errno::EINVAL);
+            }
+            return Ok(MapSource { native: memory, offset: 0, path, identity, file: None });
+        }
         let ring = self.urings.instances[n].ring;
         let rings = ring.entries_offset();
         let (start, room) = match offset {
@@ -136,8 +185,7 @@ impl Host {
         if len > room {
             return Err(Errno::EINVAL);
         }
-        let path = b"anon_inode:[io_uring]".as_slice().into();
-        Ok(MapSource { native: ring.memory, offset: start, path, identity: (DEVICE, n as u64), file: None })
+        Ok(MapSource { native: ring.memory, offset: start, path, identity, file: None })
     }
 
     /// What an instance is ready for.
@@ -161,8 +209,13 @@ impl Host {
         }
         let uring = self.urings.instances.remove(n);
         self.waits.destroy(uring.queue);
-        for file in uring.files.into_iter().flatten().chain(uring.eventfd) {
+        for file in uring.slots.files.into_iter().flatten().chain(uring.eventfd) {
             self.release_file(file);
+        }
+        for group in uring.groups.into_values() {
+            if let provided::Group::Ring { place, .. } = group {
+                self.forget_place(place);
+            }
         }
         self.machine.close(uring.ring.memory);
     }
@@ -172,7 +225,7 @@ impl Host {
         let uring = &mut self.urings.instances[n];
         if !uring.backlog.is_empty() || !uring.ring.put(&mut *self.machine, &completion) {
             uring.backlog.push_back(completion);
-            uring.ring.set_overflown(&mut *self.machine, true);
+            uring.ring.set_flag(&mut *self.machine, OVERFLOWN, true);
         }
         let (queue, eventfd) = (uring.queue, uring.eventfd);
         if let Some(file) = eventfd {
@@ -194,7 +247,7 @@ impl Host {
             }
             uring.backlog.pop_front();
         }
-        uring.ring.set_overflown(&mut *self.machine, false);
+        uring.ring.set_flag(&mut *self.machine, OVERFLOWN, false);
     }
 
     /// Puts a request that was notified into the list of what can go on.

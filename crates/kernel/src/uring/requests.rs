@@ -1,16 +1,16 @@
 //! Starting, continuing and cancelling requests.
 
 use super::entry::{
-    self, ACCEPT, ASYNC_CANCEL, CQE_SKIP, Entry, FIXED_FILE, IO_HARDLINK, KNOWN_FLAGS, LINK_TIMEOUT, NOP,
-    POLL_ADD, POLL_REMOVE, TIMEOUT, TIMEOUT_REMOVE,
+    self, ASYNC_CANCEL, CQE_SKIP, Entry, FILES_UPDATE, FIXED_FD_INSTALL, FIXED_FILE, IO_DRAIN, IO_HARDLINK,
+    LINK_TIMEOUT, MSG_RING, NOP, POLL_ADD, POLL_REMOVE, PROVIDE_BUFFERS, REMOVE_BUFFERS, TIMEOUT,
+    TIMEOUT_REMOVE,
 };
-use super::{Completion, Request};
-use crate::call::{Block, Call, CallState, Outcome, Resumed, Wake};
-use crate::files::FdEntry;
+use super::{Completion, MORE, Request};
+use crate::call::{Block, Resumed, Wake};
+use crate::files::FileKind;
 use crate::files::readiness::{EPOLLERR, EPOLLHUP};
 use crate::host::Host;
-use crate::ids::{FileKey, ThreadKey};
-use crate::syscall::table;
+use crate::ids::FileKey;
 use crate::timer::TimerAction;
 use crate::wait::Waiter;
 use belljar_base::{SimDuration, SimTime};
@@ -19,11 +19,16 @@ use belljar_linux_abi::time::Timespec;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
-/// `IORING_CQE_F_MORE`.
-const MORE: u32 = 2;
-/// `IORING_POLL_ADD_MULTI`, `IORING_ACCEPT_MULTISHOT`.
+/// `IORING_POLL_ADD_MULTI`.
 const POLL_MULTI: u32 = 1;
-const ACCEPT_MULTI: u16 = 1;
+/// `IORING_CQE_F_NOTIF`; `IORING_SEND_ZC_REPORT_USAGE` and its answer, `IORING_NOTIF_USAGE_ZC_COPIED`.
+const NOTIFICATION: u32 = 8;
+const REPORT_USAGE: u16 = 8;
+const COPIED: i32 = i32::MIN;
+/// `IORING_MSG_SEND_FD`, `IORING_MSG_RING_CQE_SKIP` and `IORING_MSG_RING_FLAGS_PASS`.
+const MSG_SEND_FD: u64 = 1;
+const MSG_SKIP: u32 = 1;
+const MSG_PASS_FLAGS: u32 = 2;
 /// `IORING_TIMEOUT_ABS`, `IORING_TIMEOUT_UPDATE` and the flags that change nothing here.
 const ABSOLUTE: u32 = 1;
 const UPDATE: u32 = 2;
@@ -33,17 +38,35 @@ const ETIME_SUCCESS: u32 = 32;
 const CANCEL_ALL: u32 = 1;
 const CANCEL_FD: u32 = 2;
 const CANCEL_ANY: u32 = 4;
+const CANCEL_FD_FIXED: u32 = 8;
+const CANCEL_OP: u32 = 32;
 
 /// What starting or continuing a request has come to.
-enum Step {
-    Ended(i32),
+pub(super) enum Step {
+    /// Its result and the flags of its completion.
+    Ended(i32, u32),
     Waits(Block),
 }
 
-/// What a request is continued with.
-type Held = (Option<FileKey>, CallState);
+impl Step {
+    pub(super) fn failed(errno: Errno) -> Step {
+        Step::Ended(failure(errno), 0)
+    }
+}
+impl From<Result<i32, Errno>> for Step {
+    fn from(result: Result<i32, Errno>) -> Step {
+        Step::Ended(result.unwrap_or_else(failure), 0)
+    }
+}
 
-fn failure(errno: Errno) -> i32 {
+/// The open files of a request, each with a reference of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Held {
+    pub(super) first: Option<FileKey>,
+    pub(super) second: Option<FileKey>,
+}
+
+pub(super) fn failure(errno: Errno) -> i32 {
     -i32::from(errno.0)
 }
 
@@ -57,59 +80,101 @@ impl Host {
             let Some(bytes) = ring.take_entry(&mut *self.machine) else { break };
             taken += 1;
             let entry = Entry::parse(&bytes);
-            let linked = entry.is_linked();
+            let uring = &self.urings.instances[n];
+            let ends = !uring.setup.submits_all && entry.prepare().is_err();
             chain.push_back(entry);
-            if !linked {
-                self.start_chain(n, std::mem::take(&mut chain));
+            if !entry.is_linked() {
+                self.admit(n, std::mem::take(&mut chain));
+            }
+            // One that cannot be prepared is the last that is taken.
+            if ends {
+                break;
             }
         }
         if !chain.is_empty() {
-            self.start_chain(n, chain);
+            self.admit(n, chain);
         }
         taken
+    }
+
+    /// Starts entries, or has them wait: with `IOSQE_IO_DRAIN` until all before them have ended, and behind such.
+    fn admit(&mut self, n: usize, chain: VecDeque<Entry>) {
+        let uring = &mut self.urings.instances[n];
+        uring.deferred.push_back(chain);
+        self.start_deferred(n);
+    }
+    fn start_deferred(&mut self, n: usize) {
+        loop {
+            let uring = &mut self.urings.instances[n];
+            let Some(chain) = uring.deferred.front() else { return };
+            let drains = chain.iter().any(|entry| entry.flags & IO_DRAIN != 0);
+            if !uring.requests.is_empty() && (drains || uring.draining) {
+                return;
+            }
+            let Some(chain) = uring.deferred.pop_front() else { return };
+            self.start_chain(n, chain);
+            let uring = &mut self.urings.instances[n];
+            uring.draining = drains && !uring.requests.is_empty();
+        }
     }
 
     /// Starts entries one after the other until one waits or fails.
     fn start_chain(&mut self, n: usize, mut chain: VecDeque<Entry>) {
         while let Some(entry) = chain.pop_front() {
             let limit = chain.pop_front_if_timeout();
-            let held = match self.file_for(n, &entry) {
-                Ok(file) => file,
+            if let Err(errno) = entry.prepare() {
+                self.end(n, &entry, (failure(errno), 0), chain, limit);
+                return;
+            }
+            let held = match self.files_for(n, &entry) {
+                Ok(held) => held,
                 Err(errno) => {
-                    self.end(n, &entry, failure(errno), chain, limit);
+                    self.end(n, &entry, (failure(errno), entry.more()), chain, limit);
                     return;
                 }
             };
-            match self.advance_request(n, &entry, (held, CallState::None), None) {
+            match self.advance_request(n, &entry, held, None) {
                 Step::Waits(block) => {
                     let partner = limit.and_then(|limit| self.start_limit(n, limit));
-                    let serial = self.wait_for(n, entry, held, block, chain, partner, None);
+                    let serial = self.wait_for(n, (entry, held), block, chain, partner, None);
                     self.set_partner(n, partner, serial);
                     return;
                 }
-                Step::Ended(result) => {
-                    if let Some(file) = held {
-                        self.release_file(file);
-                    }
+                Step::Ended(result, flags) => {
+                    self.release(held);
                     if self.breaks_chain(&entry, result) {
-                        self.end(n, &entry, result, chain, limit);
+                        self.end(n, &entry, (result, flags), chain, limit);
                         return;
                     }
-                    self.end(n, &entry, result, VecDeque::new(), limit);
+                    self.end(n, &entry, (result, flags), VecDeque::new(), limit);
                 }
             }
         }
     }
 
     fn breaks_chain(&self, entry: &Entry, result: i32) -> bool {
-        let short = matches!(entry.op, 4 | 5 | 22 | 23) && result >= 0 && result as u32 != entry.len;
+        let short = matches!(entry.op, 4 | 5 | 22 | 23 | entry::SPLICE | entry::TEE)
+            && result >= 0
+            && result as u32 != entry.len;
         entry.flags & IO_HARDLINK == 0 && (result < 0 || short)
     }
 
     /// Tells of an entry's end, of the end of its time limit, and of those that now never start.
-    fn end(&mut self, n: usize, entry: &Entry, result: i32, rest: VecDeque<Entry>, limit: Option<Entry>) {
+    fn end(
+        &mut self,
+        n: usize,
+        entry: &Entry,
+        (result, flags): (i32, u32),
+        rest: VecDeque<Entry>,
+        limit: Option<Entry>,
+    ) {
         if entry.flags & CQE_SKIP == 0 || result < 0 {
-            self.tell_completion(n, Completion { user_data: entry.user_data, result, flags: 0 });
+            self.tell_completion(n, Completion { user_data: entry.user_data, result, flags });
+        }
+        if flags & MORE != 0 && entry.is_zero_copy() {
+            // What is sent has been copied.
+            let result = if entry.ioprio & REPORT_USAGE != 0 { COPIED } else { 0 };
+            self.tell_completion(n, Completion { user_data: entry.user_data, result, flags: NOTIFICATION });
         }
         for entry in limit.into_iter().chain(rest) {
             let result = failure(Errno::ECANCELED);
@@ -117,83 +182,142 @@ impl Host {
         }
     }
 
-    /// The open file of a request, with a reference of its own.
-    fn file_for(&mut self, n: usize, entry: &Entry) -> Result<Option<FileKey>, Errno> {
-        if entry.flags & !KNOWN_FLAGS != 0 {
-            return Err(Errno::EINVAL);
+    /// The open files of a request, with references of its own.
+    fn files_for(&mut self, n: usize, entry: &Entry) -> Result<Held, Errno> {
+        let mut held = Held::default();
+        if entry.holds_file() {
+            held.first = Some(self.file_named(n, entry.fd, entry.flags & FIXED_FILE != 0)?);
         }
-        if !entry.holds_file() {
-            return Ok(None);
+        if let Some((fd, fixed)) = entry.second_file() {
+            held.second = Some(self.file_named(n, fd, fixed)?);
         }
-        let uring = &self.urings.instances[n];
-        let file = match entry.flags & FIXED_FILE {
-            0 => self.file_of(uring.process, entry.fd)?,
-            _ => uring.files.get(entry.fd as usize).copied().flatten().ok_or(Errno::EBADF)?,
-        };
-        self.retain_file(file);
-        Ok(Some(file))
+        for file in [held.first, held.second].into_iter().flatten() {
+            self.retain_file(file);
+        }
+        Ok(held)
+    }
+    fn file_named(&self, n: usize, fd: i32, fixed: bool) -> Result<FileKey, Errno> {
+        match fixed {
+            true => self.file_in_slot(n, fd),
+            false => self.file_of(self.urings.instances[n].process, fd),
+        }
+    }
+    fn release(&mut self, held: Held) {
+        for file in [held.first, held.second].into_iter().flatten() {
+            self.release_file(file);
+        }
     }
 
     /// Starts a request, or goes on with it.
-    fn advance_request(&mut self, n: usize, entry: &Entry, (file, state): Held, wake: Option<Wake>) -> Step {
-        let simple = |result: Result<i32, Errno>| Step::Ended(result.unwrap_or_else(failure));
+    fn advance_request(&mut self, n: usize, entry: &Entry, held: Held, resumed: Option<Resumed>) -> Step {
+        let wake = resumed.as_ref().map(|resumed| resumed.wake);
         match entry.op {
-            NOP => Step::Ended(0),
-            POLL_ADD => self.advance_poll(n, entry, file, wake),
-            POLL_REMOVE if entry.len != 0 => Step::Ended(failure(Errno::EINVAL)),
+            NOP => Step::Ended(0, 0),
+            POLL_ADD => self.advance_poll(n, entry, held.first),
             POLL_REMOVE => {
-                simple(self.cancel(n, |other| other.op == POLL_ADD && other.user_data == entry.addr, false))
+                let wanted =
+                    |other: &Request| other.entry.op == POLL_ADD && other.entry.user_data == entry.addr;
+                self.cancel(n, wanted, false).into()
             }
             TIMEOUT => self.advance_timeout(n, entry, wake),
-            LINK_TIMEOUT => Step::Ended(failure(Errno::EINVAL)),
-            TIMEOUT_REMOVE if entry.op_flags & UPDATE != 0 => simple(self.update_timeout(n, entry)),
+            TIMEOUT_REMOVE if entry.op_flags & UPDATE != 0 => self.update_timeout(n, entry).into(),
             TIMEOUT_REMOVE => {
-                simple(self.cancel(n, |other| other.op == TIMEOUT && other.user_data == entry.addr, false))
+                let wanted =
+                    |other: &Request| other.entry.op == TIMEOUT && other.entry.user_data == entry.addr;
+                self.cancel(n, wanted, false).into()
             }
             ASYNC_CANCEL => {
-                let (fd, flags) = (entry.fd, entry.op_flags);
-                let wanted = |other: &Entry| match flags {
-                    _ if flags & CANCEL_ANY != 0 => true,
-                    _ if flags & CANCEL_FD != 0 => other.holds_file() && other.fd == fd,
-                    _ => other.user_data == entry.addr,
-                };
-                simple(self.cancel(n, wanted, flags & (CANCEL_ALL | CANCEL_ANY) != 0))
+                let what = (entry.op_flags, entry.addr, entry.fd, entry.len as u8);
+                self.cancel_matching(n, what).into()
             }
-            _ => self.advance_call(n, entry, (file, state), wake),
+            FILES_UPDATE => self.update_slots(n, entry).into(),
+            PROVIDE_BUFFERS => self.provide_buffers(n, entry).into(),
+            REMOVE_BUFFERS => self.remove_buffers(n, entry).into(),
+            MSG_RING => self.send_to_ring(n, entry, held.first).into(),
+            FIXED_FD_INSTALL => {
+                held.first.ok_or(Errno::EBADF).and_then(|file| self.install_slot(n, entry, file)).into()
+            }
+            _ => self.advance_call(n, entry, held, resumed),
         }
     }
 
-    fn advance_poll(&mut self, n: usize, entry: &Entry, file: Option<FileKey>, wake: Option<Wake>) -> Step {
-        let Some(file) = file else { return Step::Ended(failure(Errno::EBADF)) };
+    /// Cancels what `IORING_ASYNC_CANCEL_*` flags, user data, descriptor and operation describe.
+    pub(crate) fn cancel_matching(
+        &mut self,
+        n: usize,
+        (flags, user_data, fd, op): (u32, u64, i32, u8),
+    ) -> Result<i32, Errno> {
+        let file = match flags & CANCEL_FD {
+            0 => None,
+            _ => Some(self.file_named(n, fd, flags & CANCEL_FD_FIXED != 0)?),
+        };
+        let wanted = |other: &Request| {
+            let of_file = file.is_none_or(|file| other.held.first == Some(file));
+            let of_op = flags & CANCEL_OP == 0 || other.entry.op == op;
+            let by_data = flags & (CANCEL_ANY | CANCEL_FD | CANCEL_OP) == 0 || flags & 16 != 0;
+            of_file && of_op && (!by_data || other.entry.user_data == user_data)
+        };
+        self.cancel(n, wanted, flags & (CANCEL_ALL | CANCEL_ANY) != 0)
+    }
+
+    /// `IORING_OP_MSG_RING`: a completion, or a registered file, for another instance.
+    fn send_to_ring(&mut self, n: usize, entry: &Entry, file: Option<FileKey>) -> Result<i32, Errno> {
+        let FileKind::Uring(target) = self.open(file.ok_or(Errno::EBADF)?).kind else {
+            return Err(Errno::EBADFD);
+        };
+        if self.urings.instances[target].disabled {
+            return Err(Errno::EBADFD);
+        }
+        if entry.op_flags & !(MSG_SKIP | MSG_PASS_FLAGS) != 0 || entry.buffer != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let (user_data, passes) = (entry.off, entry.op_flags & MSG_PASS_FLAGS != 0);
+        if entry.addr == MSG_SEND_FD {
+            if target == n || passes {
+                return Err(Errno::EINVAL);
+            }
+            let sent = self.file_in_slot(n, entry.addr3 as i32)?;
+            self.retain_file(sent);
+            let place = self.put_in_slot(target, sent, entry.file_index)?;
+            if entry.op_flags & MSG_SKIP == 0 {
+                self.tell_completion(target, Completion { user_data, result: place, flags: 0 });
+            }
+            return Ok(place);
+        }
+        if entry.addr != 0 || entry.addr3 != 0 || (entry.file_index != 0 && !passes) {
+            return Err(Errno::EINVAL);
+        }
+        let (result, flags) = (entry.len as i32, entry.file_index);
+        self.tell_completion(target, Completion { user_data, result, flags });
+        Ok(0)
+    }
+
+    fn advance_poll(&mut self, n: usize, entry: &Entry, file: Option<FileKey>) -> Step {
+        let Some(file) = file else { return Step::failed(Errno::EBADF) };
         let wanted = entry.op_flags | EPOLLERR | EPOLLHUP;
-        let ready = self.readiness(file) & wanted;
-        let multi = entry.len & POLL_MULTI != 0;
-        let _ = wake;
-        if ready != 0 && !multi {
-            return Step::Ended(ready as i32);
+        let ready = (self.readiness(file) & wanted) as i32;
+        if ready != 0 && entry.len & POLL_MULTI == 0 {
+            return Step::Ended(ready, 0);
         }
         if ready != 0 {
-            self.tell_completion(
-                n,
-                Completion { user_data: entry.user_data, result: ready as i32, flags: MORE },
-            );
+            self.tell_completion(n, Completion { user_data: entry.user_data, result: ready, flags: MORE });
         }
         match self.wait_queue(file) {
             Some(queue) => Step::Waits(Block::on(queue)),
-            None => Step::Ended(ready as i32),
+            None => Step::Ended(ready, 0),
         }
     }
 
     fn advance_timeout(&mut self, n: usize, entry: &Entry, wake: Option<Wake>) -> Step {
         if wake.is_some() {
-            return Step::Ended(failure(Errno::ETIME));
+            return Step::failed(Errno::ETIME);
         }
         if entry.len != 1 || entry.op_flags & !(ABSOLUTE | BOOTTIME | ETIME_SUCCESS) != 0 {
-            return Step::Ended(failure(Errno::EINVAL));
+            return Step::failed(Errno::EINVAL);
         }
         match self.point_in_time(n, entry.addr, entry.op_flags) {
             Ok(at) => Step::Waits(Block::until(Some(at))),
-            Err(errno) => Step::Ended(failure(errno)),
+            Err(errno) => Step::failed(errno),
         }
     }
 
@@ -225,93 +349,11 @@ impl Host {
         Ok(0)
     }
 
-    /// Makes the system call of a request.
-    fn advance_call(&mut self, n: usize, entry: &Entry, (file, state): Held, wake: Option<Wake>) -> Step {
-        let streams = file.is_some_and(|file| !self.open(file).kind.has_position());
-        let multi = entry.op == ACCEPT && entry.ioprio & ACCEPT_MULTI != 0;
-        let uring = &self.urings.instances[n];
-        let in_buffer = || {
-            let (start, len) = uring.buffers.get(usize::from(entry.buffer))?;
-            (entry.addr >= *start && entry.addr.checked_add(u64::from(entry.len))? <= start + len)
-                .then_some(())
-        };
-        if entry.has_fixed_buffer() && in_buffer().is_none() {
-            return Step::Ended(failure(Errno::EFAULT));
-        }
-        let places = matches!(entry.op, ACCEPT | 18 | 19 | 28 | 45);
-        let (Some((number, mut args)), false) = (entry.call(streams), places && entry.file_index != 0) else {
-            return Step::Ended(failure(Errno::EINVAL));
-        };
-        let process = uring.process;
-        let Some(thread) = self.processes[process.0].threads.first().copied() else {
-            return Step::Ended(failure(Errno::ECANCELED));
-        };
-        let fd = if entry.flags & FIXED_FILE != 0 { 0 } else { entry.fd };
-        if file.is_some() {
-            args[0] = fd as u64;
-        }
-        let mut resumed = wake.map(|wake| Resumed { state, wake });
-        loop {
-            let outcome = self.with_file_at(process, fd, file, |host| {
-                let call = (number as u32, args);
-                host.call_for(thread, call, resumed.take())
-            });
-            match outcome {
-                Ok(Outcome::Done(value)) if multi && (value as i64) >= 0 => {
-                    self.tell_completion(
-                        n,
-                        Completion { user_data: entry.user_data, result: value as i32, flags: MORE },
-                    );
-                }
-                Ok(Outcome::Done(value)) => return Step::Ended(value as i32),
-                Ok(Outcome::Block(block)) => return Step::Waits(block),
-                Ok(Outcome::Replaced | Outcome::Gone) => return Step::Ended(failure(Errno::EINVAL)),
-                Err(errno) => return Step::Ended(failure(errno)),
-            }
-        }
-    }
-
-    fn call_for(
-        &mut self,
-        thread: ThreadKey,
-        (number, args): (u32, [u64; 6]),
-        resumed: Option<Resumed>,
-    ) -> crate::call::SysResult {
-        let process = self.threads[thread.0].process;
-        table::dispatch(&mut Call { host: self, thread, process, number, args, resumed, staged: None })
-    }
-
-    /// Runs something while `file` stands at the descriptor `fd`.
-    fn with_file_at<T>(
-        &mut self,
-        process: crate::ids::ProcessKey,
-        fd: i32,
-        file: Option<FileKey>,
-        run: impl FnOnce(&mut Host) -> T,
-    ) -> T {
-        let table = self.processes[process.0].fds;
-        let (Some(table), Some(file), Ok(fd)) = (table, file, usize::try_from(fd)) else { return run(self) };
-        let entries = &mut self.files.tables[table.0].entries;
-        if entries.len() <= fd {
-            entries.resize(fd + 1, None);
-        }
-        let before = entries[fd];
-        if before.is_some_and(|entry| entry.file == file) {
-            return run(self);
-        }
-        entries[fd] = Some(FdEntry { file, close_on_exec: false });
-        let result = run(self);
-        self.files.tables[table.0].entries[fd] = before;
-        result
-    }
-
     /// Keeps a request until one of its queues is notified or its time has come; its serial number.
-    #[allow(clippy::too_many_arguments)]
     fn wait_for(
         &mut self,
         n: usize,
-        entry: Entry,
-        file: Option<FileKey>,
+        (entry, held): (Entry, Held),
         block: Block,
         links: VecDeque<Entry>,
         partner: Option<u64>,
@@ -324,7 +366,7 @@ impl Host {
         let count = if entry.op == TIMEOUT { entry.off.min(u64::from(u32::MAX)) as u32 } else { 0 };
         let request = Request {
             entry,
-            file,
+            held,
             state: block.state,
             on: block.on,
             deadline: None,
@@ -351,10 +393,10 @@ impl Host {
         match self.point_in_time(n, entry.addr, entry.op_flags) {
             Ok(at) => {
                 let block = Block::until(Some(at));
-                Some(self.wait_for(n, entry, None, block, VecDeque::new(), None, None))
+                Some(self.wait_for(n, (entry, Held::default()), block, VecDeque::new(), None, None))
             }
             Err(errno) => {
-                self.end(n, &entry, failure(errno), VecDeque::new(), None);
+                self.end(n, &entry, (failure(errno), 0), VecDeque::new(), None);
                 None
             }
         }
@@ -381,31 +423,29 @@ impl Host {
     }
     /// Forgets a request without a completion.
     pub(crate) fn drop_request(&mut self, n: usize, number: usize) {
-        if let Some(file) = self.take_request(n, number).file {
-            self.release_file(file);
-        }
+        let held = self.take_request(n, number).held;
+        self.release(held);
     }
 
     /// A request has ended: it, its limit and what is linked to it.
-    fn finish(&mut self, n: usize, request: Request, result: i32) {
-        if let Some(file) = request.file {
-            self.release_file(file);
-        }
+    fn finish(&mut self, n: usize, request: Request, result: i32, flags: u32) {
+        self.release(request.held);
         let limit = request.partner.filter(|_| request.entry.op != LINK_TIMEOUT);
         let limit = limit.and_then(|serial| self.by_serial(n, serial));
         let limit = limit.map(|number| self.take_request(n, number).entry);
         if self.breaks_chain(&request.entry, result) {
-            self.end(n, &request.entry, result, request.links, limit);
+            self.end(n, &request.entry, (result, flags), request.links, limit);
         } else {
-            self.end(n, &request.entry, result, VecDeque::new(), limit);
+            self.end(n, &request.entry, (result, flags), VecDeque::new(), limit);
             self.start_chain(n, request.links);
         }
+        self.start_deferred(n);
     }
 
     /// Cancels the first request (or all) of which `wanted` holds; how many with `all`.
-    fn cancel(&mut self, n: usize, wanted: impl Fn(&Entry) -> bool, all: bool) -> Result<i32, Errno> {
+    fn cancel(&mut self, n: usize, wanted: impl Fn(&Request) -> bool, all: bool) -> Result<i32, Errno> {
         let requests = self.urings.instances[n].requests.iter();
-        let mut found: Vec<u64> = requests.filter(|(_, r)| wanted(&r.entry)).map(|(_, r)| r.serial).collect();
+        let mut found: Vec<u64> = requests.filter(|(_, r)| wanted(r)).map(|(_, r)| r.serial).collect();
         found.sort_unstable();
         if !all {
             found.truncate(1);
@@ -413,7 +453,7 @@ impl Host {
         for serial in &found {
             if let Some(number) = self.by_serial(n, *serial) {
                 let request = self.take_request(n, number);
-                self.finish(n, request, failure(Errno::ECANCELED));
+                self.finish(n, request, failure(Errno::ECANCELED), 0);
             }
         }
         match (found.len(), all) {
@@ -435,9 +475,9 @@ impl Host {
             let target = request.partner.and_then(|serial| self.by_serial(n, serial));
             if let Some(target) = target {
                 let target = self.take_request(n, target);
-                self.finish(n, Request { partner: None, ..target }, failure(Errno::ECANCELED));
+                self.finish(n, Request { partner: None, ..target }, failure(Errno::ECANCELED), 0);
             }
-            self.finish(n, request, failure(Errno::ETIME));
+            self.finish(n, request, failure(Errno::ETIME), 0);
             return;
         }
         let uring = &self.urings.instances[n];
@@ -446,16 +486,16 @@ impl Host {
         });
         if !alive {
             request.links.clear();
-            self.finish(n, request, failure(Errno::ECANCELED));
+            self.finish(n, request, failure(Errno::ECANCELED), 0);
             return;
         }
         let wake = if due { Wake::Deadline } else { Wake::Notified };
-        let held = (request.file, std::mem::take(&mut request.state));
-        match self.advance_request(n, &request.entry, held, Some(wake)) {
-            Step::Ended(result) => self.finish(n, request, result),
+        let resumed = Resumed { state: std::mem::take(&mut request.state), wake };
+        match self.advance_request(n, &request.entry, request.held, Some(resumed)) {
+            Step::Ended(result, flags) => self.finish(n, request, result, flags),
             Step::Waits(block) => {
-                let Request { entry, file, links, partner, .. } = request;
-                self.wait_for(n, entry, file, block, links, partner, Some(serial));
+                let Request { entry, held, links, partner, .. } = request;
+                self.wait_for(n, (entry, held), block, links, partner, Some(serial));
             }
         }
     }
@@ -474,7 +514,7 @@ impl Host {
         for serial in over {
             if let Some(number) = self.by_serial(n, serial) {
                 let request = self.take_request(n, number);
-                self.finish(n, request, 0);
+                self.finish(n, request, 0, 0);
             }
         }
     }

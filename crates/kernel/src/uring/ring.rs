@@ -20,8 +20,10 @@ pub const CQ_ENTRIES: u32 = 76;
 pub const CQ_OVERFLOW: u32 = 80;
 pub const CQ_FLAGS: u32 = 84;
 pub const CQES: u32 = 128;
+/// `IORING_SQ_NEED_WAKEUP`.
+pub const NEED_WAKEUP: u32 = 1;
 /// `IORING_SQ_CQ_OVERFLOW`.
-const OVERFLOWN: u32 = 2;
+pub const OVERFLOWN: u32 = 2;
 
 /// One completion.
 #[derive(Clone, Copy, Debug)]
@@ -117,9 +119,9 @@ impl Ring {
         self.set_word(files, CQ_TAIL, tail.wrapping_add(1));
         true
     }
-    /// Says whether completions wait for room.
-    pub fn set_overflown(&self, files: &mut (impl HostFiles + ?Sized), overflown: bool) {
-        let flags = self.word(files, SQ_FLAGS) & !OVERFLOWN;
-        self.set_word(files, SQ_FLAGS, flags | if overflown { OVERFLOWN } else { 0 });
+    /// Sets or clears a flag that the program sees (`IORING_SQ_*`).
+    pub fn set_flag(&self, files: &mut (impl HostFiles + ?Sized), flag: u32, on: bool) {
+        let flags = self.word(files, SQ_FLAGS) & !flag;
+        self.set_word(files, SQ_FLAGS, flags | if on { flag } else { 0 });
     }
 }

@@ -1,0 +1,192 @@
+//! Registered files: descriptors of an instance's own, which requests name instead of the process's.
+
+use super::Entry;
+use crate::files::FileKind;
+use crate::host::Host;
+use crate::ids::FileKey;
+use belljar_linux_abi::Errno;
+
+/// `IORING_FILE_INDEX_ALLOC`: any place that is free.
+pub(crate) const ALLOC: u32 = u32::MAX;
+/// `IORING_FIXED_FD_NO_CLOEXEC`.
+const NO_CLOEXEC: u32 = 1;
+
+/// The table of an instance.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    pub files: Vec<Option<FileKey>>,
+    /// Where the search for a free place starts: behind the last that was taken, or at one that was given back.
+    hint: usize,
+    /// The part that free places are looked for in (`IORING_REGISTER_FILE_ALLOC_RANGE`).
+    range: Option<(usize, usize)>,
+}
+
+impl Slots {
+    fn free_place(&self) -> Result<usize, Errno> {
+        let (start, end) = self.range.unwrap_or((0, self.files.len()));
+        let hint = self.hint.clamp(start, end);
+        (hint..end).chain(start..hint).find(|at| self.files[*at].is_none()).ok_or(Errno::ENFILE)
+    }
+    fn put(&mut self, at: usize, file: Option<FileKey>) -> Option<FileKey> {
+        self.hint = if file.is_some() { at + 1 } else { at };
+        std::mem::replace(&mut self.files[at], file)
+    }
+}
+
+impl Host {
+    /// The file at a place of the table.
+    pub(super) fn file_in_slot(&self, n: usize, slot: i32) -> Result<FileKey, Errno> {
+        let files = &self.urings.instances[n].slots.files;
+        files.get(slot as usize).copied().flatten().ok_or(Errno::EBADF)
+    }
+
+    /// Makes a table of so many empty places.
+    pub(crate) fn make_slots(&mut self, n: usize, count: usize) -> Result<(), Errno> {
+        let slots = &mut self.urings.instances[n].slots;
+        if !slots.files.is_empty() {
+            return Err(Errno::EBUSY);
+        }
+        if !(1..=32_768).contains(&count) {
+            return Err(if count == 0 { Errno::EINVAL } else { Errno::EMFILE });
+        }
+        *slots = Slots { files: vec![None; count], ..Slots::default() };
+        Ok(())
+    }
+    /// Gives up the table.
+    pub(crate) fn drop_slots(&mut self, n: usize) {
+        for file in std::mem::take(&mut self.urings.instances[n].slots).files.into_iter().flatten() {
+            self.release_file(file);
+        }
+    }
+    /// `IORING_REGISTER_FILE_ALLOC_RANGE`.
+    pub(crate) fn limit_slots(&mut self, n: usize, start: u32, len: u32) -> Result<(), Errno> {
+        let slots = &mut self.urings.instances[n].slots;
+        let end = start.checked_add(len).ok_or(Errno::EOVERFLOW)? as usize;
+        if end > slots.files.len() {
+            return Err(Errno::EINVAL);
+        }
+        slots.range = Some((start as usize, end));
+        slots.hint = start as usize;
+        Ok(())
+    }
+
+    /// Registers descriptors from a place on; how many. -1 leaves a place empty, -2 as it is.
+    pub(crate) fn set_slots(&mut self, n: usize, from: u32, fds: &[i32]) -> Result<u64, Errno> {
+        let places = self.urings.instances[n].slots.files.len();
+        if places == 0 {
+            return Err(Errno::ENXIO);
+        }
+        if from as usize + fds.len() > places {
+            return Err(Errno::EINVAL);
+        }
+        for (at, fd) in fds.iter().enumerate() {
+            let file = match *fd {
+                -2 => continue,
+                -1 => None,
+                fd => Some(self.registrable(n, fd)).transpose()?,
+            };
+            let old = self.urings.instances[n].slots.put(from as usize + at, file);
+            if let Some(old) = old {
+                self.release_file(old);
+            }
+        }
+        Ok(fds.len() as u64)
+    }
+    /// A descriptor's file with another reference. An instance of its own would never be closed.
+    fn registrable(&mut self, n: usize, fd: i32) -> Result<FileKey, Errno> {
+        let file = self.file_of(self.urings.instances[n].process, fd)?;
+        if matches!(self.open(file).kind, FileKind::Uring(_)) {
+            return Err(Errno::EBADF);
+        }
+        self.retain_file(file);
+        Ok(file)
+    }
+
+    /// Puts a file, of which it takes over the reference, into the place `index - 1`, or into any (`ALLOC`); 0, or
+    /// which.
+    pub(super) fn put_in_slot(&mut self, n: usize, file: FileKey, index: u32) -> Result<i32, Errno> {
+        let slots = &mut self.urings.instances[n].slots;
+        let place = match index {
+            _ if slots.files.is_empty() => Err(Errno::ENXIO),
+            ALLOC => slots.free_place(),
+            _ if index as usize > slots.files.len() => Err(Errno::EINVAL),
+            _ => Ok(index as usize - 1),
+        };
+        let place = match place {
+            Ok(place) => place,
+            Err(errno) => {
+                self.release_file(file);
+                return Err(errno);
+            }
+        };
+        if let Some(old) = slots.put(place, Some(file)) {
+            self.release_file(old);
+        }
+        Ok(if index == ALLOC { place as i32 } else { 0 })
+    }
+    /// The descriptor that a call has made becomes a registered file.
+    pub(super) fn move_to_slot(&mut self, n: usize, fd: i32, index: u32) -> Result<i32, Errno> {
+        let process = self.urings.instances[n].process;
+        let file = self.file_of(process, fd)?;
+        self.retain_file(file);
+        self.close_fd(process, fd)?;
+        self.put_in_slot(n, file, index)
+    }
+    /// `IORING_OP_CLOSE` of a registered file.
+    pub(super) fn close_slot(&mut self, n: usize, entry: &Entry) -> Result<i32, Errno> {
+        let slots = &mut self.urings.instances[n].slots;
+        let place = entry.file_index as usize - 1;
+        if entry.fd != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if slots.files.is_empty() {
+            return Err(Errno::ENXIO);
+        }
+        let file = slots.files.get(place).ok_or(Errno::EINVAL)?.ok_or(Errno::EBADF)?;
+        slots.put(place, None);
+        self.release_file(file);
+        Ok(0)
+    }
+
+    /// `IORING_OP_FILES_UPDATE`: how many were registered. Where the places are to be chosen, each descriptor in memory
+    /// gives way to its place.
+    pub(super) fn update_slots(&mut self, n: usize, entry: &Entry) -> Result<i32, Errno> {
+        let process = self.urings.instances[n].process;
+        if entry.op_flags != 0 || entry.len == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let mut bytes = vec![0; entry.len as usize * 4];
+        self.read_guest(process, entry.addr, &mut bytes)?;
+        let fds: Vec<i32> =
+            bytes.chunks_exact(4).map(|fd| i32::from_ne_bytes(fd.try_into().expect("four bytes"))).collect();
+        if entry.off as u32 != ALLOC {
+            return self.set_slots(n, entry.off as u32, &fds).map(|count| count as i32);
+        }
+        let mut registered = 0;
+        for fd in fds {
+            let place = self.registrable(n, fd).and_then(|file| self.put_in_slot(n, file, ALLOC));
+            match place {
+                Ok(place) => {
+                    let at = entry.addr + 4 * registered as u64;
+                    self.write_guest(process, at, &place.to_ne_bytes())?;
+                    registered += 1;
+                }
+                Err(errno) if registered == 0 => return Err(errno),
+                Err(_) => break,
+            }
+        }
+        Ok(registered)
+    }
+    /// `IORING_OP_FIXED_FD_INSTALL`: a descriptor of the process for a registered file.
+    pub(super) fn install_slot(&mut self, n: usize, entry: &Entry, file: FileKey) -> Result<i32, Errno> {
+        if entry.op_flags & !NO_CLOEXEC != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if entry.flags & super::entry::FIXED_FILE == 0 {
+            return Err(Errno::EBADF);
+        }
+        self.retain_file(file);
+        let process = self.urings.instances[n].process;
+        self.install_fd(process, file, entry.op_flags & NO_CLOEXEC == 0, 0).map(|fd| fd as i32)
+    }
+}

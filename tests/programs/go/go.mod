@@ -1,0 +1,3 @@
+module belljar.test/programs
+
+go 1.24
