@@ -225,6 +225,8 @@ impl Host {
                 inode.meta.times.modify = stat.mtime_ns;
                 Ok(true)
             }
+            // Those that programs make exist in the tree only.
+            None if matches!(inode.node, Node::Socket | Node::Fifo | Node::Device(_)) => Ok(true),
             _ => {
                 self.remove_name(directory, name);
                 self.forget_if_unused(key);
