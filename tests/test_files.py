@@ -69,6 +69,28 @@ def test_shared_directories_pass_through(run_experiment, workdir):
     assert sorted(p.name for p in common.iterdir()) == ["dir", "new"]
 
 
+def test_sockets_in_shared_directories(run_experiment, workdir):
+    """What a program binds or makes there is found by its host, though the machine does not see it."""
+    common = workdir / "common"
+    common.mkdir()
+    script = """
+import os, socket
+os.chdir(COMMON)
+server = socket.create_server("s", family=socket.AF_UNIX)
+os.chmod("s", 0o700)
+client = socket.socket(socket.AF_UNIX)
+client.connect("s")
+os.mkfifo("f")
+print(oct(os.stat("s").st_mode), sorted(os.listdir()), os.path.exists("f"))
+os.unlink("s"), os.unlink("f")
+print(os.listdir())
+""".replace("COMMON", repr(str(common)))
+    spec = experiment({"a": (0, [("/usr/bin/python3", "-c", script)])})
+    spec["hosts"]["a"]["host_options"] = {"shared": [str(common)]}
+    assert run_experiment(spec).text("a") == "0o140700 ['f', 's'] True\n[]\n"
+    assert list(common.iterdir()) == []
+
+
 def test_many_open_files_fit_few_descriptors(belljar, workdir):
     """Each host has forty files open at once, and the simulator may have 400 descriptors in all."""
     script = """

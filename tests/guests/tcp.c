@@ -347,6 +347,26 @@ static void sending_to_the_gone(void) {
     close(sv[0]);
 }
 
+/* Who has read to the end goes on to read the end; the reset that came after it is for those who write. */
+static void the_end_comes_before_the_error(void) {
+    int sv[2], error = 0;
+    socklen_t n = sizeof error;
+    char got[4];
+    CHECK(pair(sv) == 0);
+    close(sv[1]);
+    sleep_ms(20);
+    SAME(send(sv[0], "x", 1, MSG_NOSIGNAL), 1);
+    sleep_ms(20);
+    struct pollfd p = {sv[0], POLLIN, 0};
+    SAME(poll(&p, 1, 0), 1);
+    CHECK(p.revents & POLLERR);
+    SAME(recv(sv[0], got, 4, 0), 0);
+    SAME(recv(sv[0], got, 4, 0), 0);
+    FAILS(send(sv[0], "x", 1, MSG_NOSIGNAL), EPIPE);
+    CHECK(getsockopt(sv[0], SOL_SOCKET, SO_ERROR, &error, &n) == 0);
+    SAME(error, 0);
+    close(sv[0]);
+}
 static void full_window(void) {
     int sv[2];
     static char b[65536];
@@ -458,6 +478,6 @@ static void bytes_under_way(void) {
 }
 
 GUEST(T(bytes_under_way), T(addresses), T(refused), T(nonblocking_connect), T(data_before_accept), T(flags_of_recv), T(waitall), T(bulk),
-      T(half_closed), T(closed_both_ways), T(unread_data_resets), T(linger_zero_resets), T(linger_waits), T(urgent_data), T(sending_to_the_gone),
+      T(half_closed), T(closed_both_ways), T(unread_data_resets), T(linger_zero_resets), T(linger_waits), T(urgent_data), T(sending_to_the_gone), T(the_end_comes_before_the_error),
       T(full_window), T(vectors), T(backlog_holds_connections), T(listener_closes_with_connections_waiting),
       T(bad_addresses))

@@ -39,6 +39,11 @@ impl Connection {
         self.rcv.finished || self.read_shut || matches!(self.state, State::Closed | State::TimeWait)
     }
 
+    /// Whether the peer's FIN has come: readers are at the end then, whatever error there is besides (`SOCK_DONE` of Linux).
+    pub fn is_ended_by_peer(&self) -> bool {
+        self.rcv.finished
+    }
+
     /// Whether everything sent, FIN included, has been acknowledged.
     pub fn all_sent_acknowledged(&self) -> bool {
         self.state == State::Closed || self.snd.is_drained()

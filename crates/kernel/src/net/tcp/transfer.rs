@@ -86,7 +86,8 @@ pub fn receive(
     }
     let closed = connection.is_read_closed();
     if readable == 0 {
-        if let Some(error) = connection.take_error() {
+        let error = if connection.is_ended_by_peer() { None } else { connection.take_error() };
+        if let Some(error) = error {
             call.host.tcp_pump(key);
             return Err(errno(error));
         }
@@ -193,7 +194,8 @@ impl Host {
         let now = self.clock.local();
         let connection = self.tcp(key).connection().ok_or(Errno::ENOTCONN)?;
         if len.min(connection.readable_bytes()) == 0 {
-            if let Some(error) = connection.take_error() {
+            let error = if connection.is_ended_by_peer() { None } else { connection.take_error() };
+            if let Some(error) = error {
                 return Err(errno(error));
             }
             return Ok(if connection.is_read_closed() { None } else { Some(0) });
