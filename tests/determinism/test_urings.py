@@ -11,6 +11,7 @@ def program(request):
     return build(GUESTS / f"{request.param}.c", "dynamic")
 
 
+# The names of the folders are of one length, which programs see.
 def logs(belljar, workdir, program, name, *args):
     hosts = {f"host{n}": (0, [{"path": str(program)}]) for n in range(3)}
     (workdir / "urings.yaml").write_text(yaml.safe_dump(experiment(hosts)))
@@ -23,5 +24,5 @@ def logs(belljar, workdir, program, name, *args):
 def test_same_order(belljar, workdir, program):
     one = logs(belljar, workdir, program, "one", "--parallelism", "1")
     assert any(b"io_uring_enter" in log for log in one.values())
-    assert logs(belljar, workdir, program, "three", "--parallelism", "3") == one
+    assert logs(belljar, workdir, program, "tri", "--parallelism", "3") == one
     assert logs(belljar, workdir, program, "far", "--placement", "far") == one

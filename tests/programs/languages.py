@@ -30,7 +30,7 @@ def of_crate(name):
 
 
 def of_library(name):
-    return lambda: next(path.name for path in (made.java() / "libraries").glob(f"{name}-*.jar"))
+    return lambda: next(path.stem for path in (made.java() / "libraries").glob(f"{name}-*.jar"))
 
 
 def copied(folder, source):

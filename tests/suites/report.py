@@ -11,7 +11,7 @@ Made by `BELLJAR_UPDATE_DOCS=1 ./test --all` from what it ran on this machine's 
 
 ## Programs
 
-Each in a small experiment between hosts (`tests/programs`), with what its package installs; *works* means that what it is for
+Each in a small experiment between hosts (`tests/programs`), with what its package, or its language's registry, has; *works* means that what it is for
 came out right, with all its processes near, and again with all of them far. No program asked for a system call, or for anything
 else, that is not supported, unless the notes say so. More of them run in the tests and in [examples](../examples).
 
