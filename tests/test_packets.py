@@ -14,6 +14,7 @@ HERE = ROOT / "tests" / "packets"
 sys.path.insert(0, str(HERE))
 
 from backends import Simulated  # noqa: E402
+from language import is_v6  # noqa: E402
 from runner import Mismatch, Run  # noqa: E402
 
 SCRIPTS = sorted(str(path.relative_to(HERE / "scripts")) for path in (HERE / "scripts").rglob("*.pkt"))
@@ -65,9 +66,10 @@ def linux_results():
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_belljar(script, packet_host):
-    backend = Simulated(packet_host)
+    text = (HERE / "scripts" / script).read_text()
+    backend = Simulated(packet_host, is_v6(text))
     try:
-        Run(backend).run((HERE / "scripts" / script).read_text())
+        Run(backend).run(text)
     except Mismatch as error:
         pytest.fail(f"{script}: {error}", pytrace=False)
     finally:

@@ -10,6 +10,7 @@ import threading
 import time
 
 LOCAL, REMOTE = "11.0.0.1", "11.0.0.2"
+LOCAL6, REMOTE6 = "2001:db8::b00:1", "2001:db8::b00:2"
 SYSTEM_CALLS = {
     "read": 0, "write": 1, "open": 2, "close": 3, "poll": 7, "ioctl": 16, "socket": 41, "connect": 42, "accept": 43, "sendto": 44,
     "recvfrom": 45, "shutdown": 48, "bind": 49, "listen": 50, "getsockname": 51, "setsockopt": 54, "getsockopt": 55,
@@ -41,8 +42,8 @@ class Simulated:
 
     timer_slack = None
 
-    def __init__(self, program):
-        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, program, v6=False):
+        self.process = subprocess.Popen([program, *["--ipv6"] * v6], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.packets, self.ended, self.time, self.calls = [], {}, 0, 0
 
     def close(self):
@@ -123,6 +124,14 @@ class Linux:
         while True:
             packet = os.read(self.tun, 65536)
             self.queue.put((time.monotonic_ns() - self.epoch, packet))
+
+    def add_v6(self):
+        """Gives the device its IPv6 address, whose routers nobody asks for."""
+        for name, value in (("all.disable_ipv6", 0), ("tun0.router_solicitations", 0), ("tun0.disable_ipv6", 0), ("tun0.accept_dad", 0)):
+            with open(f"/proc/sys/net/ipv6/conf/{name.replace('.', '/')}", "w") as file:
+                file.write(str(value))
+        for command in (f"ip addr add {LOCAL6}/64 dev tun0 nodad", "ip -6 route replace 2001:db8::/64 dev tun0 congctl cubic"):
+            subprocess.run(command.split(), check=True)
 
     def close(self):
         os.close(self.tun)

@@ -40,15 +40,19 @@ class Segment:
     urgent: int | None
     options: list | None
     ecn: int | None
+    ip: dict = dataclasses.field(default_factory=dict)  # tos, ttl, flow, and extension headers
+    udp: bool = False
 
 
 @dataclasses.dataclass
 class Icmp:
-    """An ICMPv4 error that quotes a segment of the connection."""
+    """An ICMP error that quotes a segment of the connection, or a datagram."""
     type: int
     code: int
     mtu: int
     seq: int
+    v6: bool = False
+    udp: bool = False
 
 
 @dataclasses.dataclass
@@ -77,23 +81,34 @@ def constants():
     found |= {"SOL_TCP": 6, "FIONREAD": termios.FIONREAD, "SIOCINQ": 0x541B, "SIOCOUTQ": 0x5411, "SIOCOUTQNSD": 0x894b, "SIOCATMARK": 0x8905,
               "O_RDWR": 2, "O_NONBLOCK": 0o4000, "MSG_MORE": 0x8000, "MSG_NOSIGNAL": 0x4000, "SHUT_RD": 0, "SHUT_WR": 1,
               "SHUT_RDWR": 2, "TCP_USER_TIMEOUT": 18, "POLLRDHUP": 0x2000, "SO_RCVLOWAT": 18, "MSG_PEEK": 2, "NULL": 0,
-              "TCP_NOTSENT_LOWAT": 25, "TCP_INQ": 36}
+              "TCP_NOTSENT_LOWAT": 25, "IPV6_RECVERR": 25, "IPV6_MTU": 24, "IPV6_MTU_DISCOVER": 23, "IPV6_AUTOFLOWLABEL": 70, "IPV6_DONTFRAG": 62, "IPV6_PMTUDISC_DO": 2, "TCP_INQ": 36}
     return found
 
 
 CONSTANTS = constants()
 TIME = re.compile(r"(\+)?(\d*\.?\d+)?(?:(~|\.\.\.)(\+)?(\d*\.?\d+))?\s+|\*\s+")
 SEGMENT = re.compile(
-    r"([<>])\s*(?:\[(\w+)\]\s*)?([SFRPWEU.]+)\s+(\d+):(\d+)\((\d+)\)(?:\s+ack\s+(\d+))?(?:\s+win\s+(\d+))?"
+    r"([<>])\s*(?:\[([^\]:]+)\]\s*)?([SFRPWEU.]+)\s+(\d+):(\d+)\((\d+)\)(?:\s+ack\s+(\d+))?(?:\s+win\s+(\d+))?"
     r"(?:\s+urg\s+(\d+))?\s*(?:<(.*)>)?\s*$")
 ICMP = re.compile(r"<\s*icmp\s+unreachable\s+(\w+)(?:\s+mtu\s+(\d+))?\s*\[(\d+):(\d+)\((\d+)\)\]\s*$")
+ICMPV6 = re.compile(r"<\s*icmpv6\s+(\w+)(?:\s+(\w+))?(?:\s+mtu\s+(\d+))?\s*\[(?:(\d+):(\d+)\((\d+)\)|udp\s*\((\d+)\))\]\s*$")
+DATAGRAM = re.compile(r"([<>])\s*(?:\[([^\]:]+)\]\s*)?udp\s*\((\d+)\)\s*$")
+V6_TYPES = {"unreachable": 1, "packet_too_big": 2, "time_exceeded": 3, "parameter_problem": 4}
+V6_CODES = {None: 0, "no_route": 0, "administratively_prohibited": 1, "beyond_scope": 2, "address_unreachable": 3, "port_unreachable": 4,
+            "failed_policy": 5, "reject_route": 6, "hop_limit": 0, "reassembly": 1, "header": 0, "next_header": 1, "option": 2}
 UNREACHABLE = {"net_unreachable": 0, "host_unreachable": 1, "protocol_unreachable": 2, "port_unreachable": 3,
                "frag_needed": 4}
 ECN = {"noecn": 0, "ect1": 1, "ect0": 2, "ce": 3}
 
 
+def is_v6(text):
+    """Whether a script is about IPv6, as its first line but for comments says."""
+    return re.search(r"^--ip_version=ipv6$", text, re.M) is not None
+
+
 def parse(text):
     """The events of a script."""
+    text = re.sub(r"^--ip_version=ipv6$", "", text, flags=re.M)
     text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group().count("\n"), text, flags=re.S)
     pieces = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -142,16 +157,38 @@ def parse_action(text):
         if match := ICMP.match(text):
             code, mtu, seq = match.group(1, 2, 3)
             return Icmp(3, UNREACHABLE[code], int(mtu or 0), int(seq))
+        if match := ICMPV6.match(text):
+            kind, code, mtu, seq, _, _, udp = match.groups()
+            return Icmp(V6_TYPES[kind], V6_CODES[code], int(mtu or 0), int(seq or 0), True, udp is not None)
+        if match := DATAGRAM.match(text):
+            direction, ip, length = match.groups()
+            return Segment(direction == "<", "", 0, int(length), None, None, None, None, udp=True, **parse_ip(ip))
         match = SEGMENT.match(text)
         if not match:
             raise ValueError("not a segment")
-        direction, ecn, flags, seq, end, length, ack, window, urgent, options = match.groups()
+        direction, ip, flags, seq, end, length, ack, window, urgent, options = match.groups()
         if int(seq) + int(length) != int(end):
             raise ValueError("the sequence numbers and the length differ")
         number = lambda value: None if value is None else int(value)
         return Segment(direction == "<", flags, int(seq), int(length), number(ack), number(window), number(urgent),
-                       parse_options(options), None if ecn is None else ECN[ecn])
+                       parse_options(options), **parse_ip(ip))
     return parse_call(text)
+
+
+def parse_ip(text):
+    """What a script says of the packet's IP header: `[ect0]`, `[tos 0x20, ttl 9]`, `[flow 5]`, `[hbh dst]`."""
+    found, ecn = {}, None
+    for part in (text or "").split(","):
+        match part.split():
+            case []:
+                pass
+            case [name] if name in ECN:
+                ecn = ECN[name]
+            case [("tos" | "ttl" | "flow") as name, number]:
+                found[name] = int(number, 0)
+            case names:
+                found["extensions"] = names
+    return {"ecn": ecn, "ip": found}
 
 
 def parse_options(text):

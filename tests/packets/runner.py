@@ -8,8 +8,8 @@ import struct
 import sys
 
 import wire
-from backends import LOCAL, REMOTE, In, Out
-from language import DEFAULT, Assertions, Call, Icmp, Segment, Setting, parse
+from backends import LOCAL, LOCAL6, REMOTE, REMOTE6, In, Out
+from language import DEFAULT, Assertions, Call, Icmp, Segment, Setting, is_v6, parse
 
 BIND_PORT, REMOTE_PORT = 8080, 40000
 TOLERANCE = 10_000_000  # nanoseconds: Linux' timers count jiffies of up to 10 ms
@@ -32,12 +32,15 @@ class Mismatch(Exception):
 
 
 def sockaddr(address, port):
+    if ":" in address:
+        return struct.pack("=H", socket.AF_INET6) + struct.pack("!HI", port, 0) + socket.inet_pton(socket.AF_INET6, address) + bytes(4)
     return struct.pack("=H", socket.AF_INET) + struct.pack("!H", port) + socket.inet_aton(address) + bytes(8)
 
 
 class Run:
     def __init__(self, backend, tolerance=TOLERANCE):
         self.backend, self.tolerance = backend, tolerance
+        self.local, self.remote = LOCAL, REMOTE
         self.fds = {}  # the script's descriptors
         self.connected = None  # the descriptor that assertions are about
         self.local_port, self.remote_port = BIND_PORT, REMOTE_PORT
@@ -48,6 +51,8 @@ class Run:
         self.written_last = 0  # when the script says that it does
 
     def run(self, text):
+        if is_v6(text):
+            self.local, self.remote = LOCAL6, REMOTE6
         for event in parse(text):
             try:
                 self.event(event)
@@ -104,6 +109,9 @@ class Run:
     # Packets.
 
     def inbound(self, segment):
+        how = {**segment.ip, "tos": segment.ip.get("tos", 0) | (segment.ecn or 0)}
+        if segment.udp:
+            return wire.udp(self.remote, self.local, self.remote_port, self.local_port, bytes(segment.length), **how)
         stamp = lambda echo: echo if self.first_stamp is None or not echo else echo + self.first_stamp[1] - self.first_stamp[0]
         local = self.local_isn or 0
         options = []
@@ -118,12 +126,15 @@ class Run:
         ack = 0 if segment.ack is None else segment.ack + local
         header = wire.tcp_header(self.remote_port, self.local_port, segment.seq, ack, segment.flags, segment.window or 0,
                                  segment.urgent or 0, wire.pack_options(options))
-        return wire.tcp(REMOTE, LOCAL, header, bytes(segment.length), segment.ecn or 0)
+        return wire.tcp(self.remote, self.local, header, bytes(segment.length), **how)
 
     def error(self, icmp):
         header = wire.tcp_header(self.local_port, self.remote_port, icmp.seq + (self.local_isn or 0), 0, ".", 0, 0, b"")
-        quoted = wire.tcp(LOCAL, REMOTE, header, b"")[:28]
-        return wire.icmp(REMOTE, LOCAL, icmp.type, icmp.code, icmp.mtu, quoted)
+        if icmp.v6:
+            quoted = wire.udp(self.local, self.remote, self.local_port, self.remote_port, b"") if icmp.udp else wire.tcp(self.local, self.remote, header, b"")
+            return wire.icmpv6(self.remote, self.local, icmp.type, icmp.code, icmp.mtu, quoted)
+        quoted = wire.tcp(self.local, self.remote, header, b"")[:28]
+        return wire.icmp(self.remote, self.local, icmp.type, icmp.code, icmp.mtu, quoted)
 
     def expect(self, event, expected, gap):
         """Waits for a segment; gives when it came."""
@@ -131,11 +142,13 @@ class Run:
         patience = self.backend.now() + 20_000_000_000 if event.any_time else deadline + 20 * self.tolerance + gap // 4
         at, seen = self.next_segment(patience)
         first = at
-        if "S" in seen.flags:
+        if seen.udp:
+            self.local_port, self.remote_port = seen.sport, seen.dport
+        elif "S" in seen.flags:
             self.local_isn, self.local_port, self.remote_port = seen.seq, seen.sport, seen.dport
         # Whether a burst is one packet or several is the device's matter, and Linux pushes at the end of each of its own.
         whole = seen.length == expected.length
-        while 0 < seen.length < expected.length and not set(seen.flags) & set("SFR"):
+        while 0 < seen.length < expected.length and not seen.udp and not set(seen.flags) & set("SFR"):
             at, more = self.next_segment(patience)
             if more.seq != seen.seq + seen.length & 0xFFFFFFFF or not more.length:
                 raise Mismatch(f"only {seen.length} bytes were sent, then {more.length} from {more.seq - (self.local_isn or 0)}")
@@ -181,9 +194,10 @@ class Run:
             expected.ack is None or expected.ack == seen.ack, expected.window is None or expected.window == seen.window,
             expected.urgent is None or expected.urgent == seen.urgent,
             expected.options is None or expected.options == options, expected.ecn is None or expected.ecn == seen.ecn,
+            expected.udp == seen.udp, all(getattr(seen, name) == value for name, value in expected.ip.items()),
         ]
         if not all(checks):
-            raise Mismatch(f"was sent as {shown}{'' if expected.ecn is None else f' ecn {seen.ecn}'}")
+            raise Mismatch(f"was sent as {shown} tos {seen.tos:#x} ttl {seen.ttl} flow {seen.flow:#x}")
 
     # Calls.
 
@@ -197,12 +211,13 @@ class Run:
         start = self.backend.start
         match name, args:
             case "socket", [_, type_, protocol]:
-                return start("socket", [socket.AF_INET, type_, protocol]), plain
+                return start("socket", [socket.AF_INET6 if self.remote == REMOTE6 else socket.AF_INET, type_, protocol]), plain
             case "bind", [fd, _, _]:
-                return start("bind", [self.fd(fd), In(sockaddr("0.0.0.0", BIND_PORT)), 16]), plain
+                any_ = sockaddr("::" if self.remote == REMOTE6 else "0.0.0.0", BIND_PORT)
+                return start("bind", [self.fd(fd), In(any_), len(any_)]), plain
             case "connect", [fd, _, _]:
-                self.connected = fd
-                return start("connect", [self.fd(fd), In(sockaddr(REMOTE, BIND_PORT)), 16]), plain
+                self.connected, peer = fd, sockaddr(self.remote, BIND_PORT)
+                return start("connect", [self.fd(fd), In(peer), len(peer)]), plain
             case "accept", [fd, _, _]:
                 return start("accept", [self.fd(fd), 0, 0]), plain
             case ("listen" | "shutdown"), [fd, how]:
@@ -300,7 +315,10 @@ def main():
         backend.begin()
         try:
             with open(path) as file:
-                Run(backend).run(file.read())
+                text = file.read()
+            if is_v6(text):
+                backend.add_v6()
+            Run(backend).run(text)
         except Mismatch as error:
             print(f"{path}: {error}")
             failed = True

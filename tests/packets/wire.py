@@ -1,4 +1,4 @@
-"""IPv4 packets with TCP and ICMP: made for scripts, and read to be compared with them."""
+"""IP packets of both versions with TCP, UDP and ICMP: made for scripts, and read to be compared with them."""
 
 import dataclasses
 import socket
@@ -21,6 +21,10 @@ class Seen:
     options: list
     length: int
     ecn: int
+    tos: int = 0
+    ttl: int = 0
+    flow: int = 0
+    udp: bool = False
 
 
 def checksum(data):
@@ -31,10 +35,41 @@ def checksum(data):
     return ~total & 0xFFFF
 
 
-def ipv4(src, dst, protocol, payload, tos=0):
-    header = struct.pack("!BBHHHBBH4s4s", 0x45, tos, 20 + len(payload), 0, 0x4000, 255, protocol, 0,
+def ipv4(src, dst, protocol, payload, tos=0, ttl=255):
+    header = struct.pack("!BBHHHBBH4s4s", 0x45, tos, 20 + len(payload), 0, 0x4000, ttl, protocol, 0,
                          socket.inet_aton(src), socket.inet_aton(dst))
     return header[:10] + struct.pack("!H", checksum(header)) + header[12:] + payload
+
+
+EXTENSIONS = {"hbh": 0, "routing": 43, "frag": 44, "dst": 60}
+PADDING = bytes((1, 4, 0, 0, 0, 0))  # PadN: an option that means nothing
+
+
+def ip(src, dst, protocol, payload, tos=0, ttl=255, flow=0, extensions=()):
+    """A packet of the addresses' version; IPv6 may have extension headers before the payload."""
+    if ":" not in src:
+        return ipv4(src, dst, protocol, payload, tos, ttl)
+    body, next_header = payload, protocol
+    for name in reversed(extensions):
+        # An atomic fragment is a whole packet (RFC 6946); the others hold padding only.
+        rest = {"frag": bytes((0, 0, 0)) + b"abcd", "routing": bytes((0, 0, 0)) + bytes(4)}.get(name, bytes(1) + PADDING)
+        body, next_header = bytes((next_header,)) + rest + body, EXTENSIONS[name]
+    return struct.pack("!IHBB", 6 << 28 | tos << 20 | flow, len(body), next_header, ttl) + address(src) + address(dst) + body
+
+
+def address(text):
+    return socket.inet_pton(socket.AF_INET6 if ":" in text else socket.AF_INET, text)
+
+
+def pseudo(src, dst, protocol, length):
+    ends = address(src) + address(dst)
+    return ends + (struct.pack("!II", length, protocol) if len(ends) == 32 else struct.pack("!BBH", 0, protocol, length))
+
+
+def udp(src, dst, sport, dport, payload, **how):
+    header = struct.pack("!HHHH", sport, dport, 8 + len(payload), 0)
+    total = checksum(pseudo(src, dst, 17, len(header) + len(payload)) + header + payload) or 0xFFFF
+    return ip(src, dst, 17, header[:6] + struct.pack("!H", total) + payload, **how)
 
 
 def tcp_header(sport, dport, seq, ack, flags, window, urgent, options):
@@ -43,15 +78,19 @@ def tcp_header(sport, dport, seq, ack, flags, window, urgent, options):
                        bits, window, 0, urgent) + options
 
 
-def tcp(src, dst, header, payload, tos=0):
-    pseudo = socket.inet_aton(src) + socket.inet_aton(dst) + struct.pack("!BBH", 0, 6, len(header) + len(payload))
-    total = checksum(pseudo + header + payload)
-    return ipv4(src, dst, 6, header[:16] + struct.pack("!H", total) + header[18:] + payload, tos)
+def tcp(src, dst, header, payload, **how):
+    total = checksum(pseudo(src, dst, 6, len(header) + len(payload)) + header + payload)
+    return ip(src, dst, 6, header[:16] + struct.pack("!H", total) + header[18:] + payload, **how)
 
 
 def icmp(src, dst, type_, code, mtu, quoted):
     body = struct.pack("!BBHHH", type_, code, 0, 0, mtu) + quoted
     return ipv4(src, dst, 1, body[:2] + struct.pack("!H", checksum(body)) + body[4:])
+
+
+def icmpv6(src, dst, type_, code, number, quoted):
+    body = struct.pack("!BBHI", type_, code, 0, number) + quoted
+    return ip(src, dst, 58, body[:2] + struct.pack("!H", checksum(pseudo(src, dst, 58, len(body)) + body)) + body[4:])
 
 
 def pack_options(options):
@@ -106,25 +145,33 @@ def unpack_options(data):
 
 
 def read(packet):
-    """The TCP segment in an IPv4 packet; None if it is something else."""
-    if packet[0] >> 4 != 4 or packet[9] != 6:
+    """The TCP segment or UDP datagram in a packet; None if it is something else."""
+    if packet[0] >> 4 == 4:
+        start, protocol, end = packet[0] % 16 * 4, packet[9], struct.unpack_from("!H", packet, 2)[0]
+        tos, ttl, flow, ends = packet[1], packet[8], 0, (packet[12:16], packet[16:20])
+    else:
+        first, length, protocol, ttl = struct.unpack_from("!IHBB", packet)
+        start, end, tos, flow, ends = 40, 40 + length, first >> 20 & 0xFF, first & 0xFFFFF, (packet[8:24], packet[24:40])
+    if protocol not in (6, 17):
         return None
-    header = packet[0] % 16 * 4
-    total = struct.unpack_from("!H", packet, 2)[0]
-    segment = packet[header:total]
+    src, dst = (socket.inet_ntop(socket.AF_INET if len(end) == 4 else socket.AF_INET6, end) for end in ends)
+    segment = packet[start:end]
+    if checksum(pseudo(src, dst, protocol, len(segment)) + segment) != 0:
+        raise ValueError(f"a wrong checksum in {packet.hex()}")
+    if protocol == 17:
+        sport, dport = struct.unpack_from("!HH", segment)
+        return Seen(src, dst, sport, dport, 0, 0, "", 0, 0, [], len(segment) - 8, tos & 3, tos, ttl, flow, True)
     sport, dport, seq, ack, offset, bits, window, _, urgent = struct.unpack_from("!HHIIBBHHH", segment)
     offset = offset >> 4 << 2
     flags = "".join(flag for flag, bit in FLAGS.items() if bits & bit)
-    src, dst = socket.inet_ntoa(packet[12:16]), socket.inet_ntoa(packet[16:20])
-    pseudo = packet[12:20] + struct.pack("!BBH", 0, 6, len(segment))
-    if checksum(pseudo + segment) != 0:
-        raise ValueError(f"a wrong TCP checksum in {packet.hex()}")
     return Seen(src, dst, sport, dport, seq, ack, flags, window, urgent, unpack_options(segment[20:offset]),
-                len(segment) - offset, packet[1] & 3)
+                len(segment) - offset, tos & 3, tos, ttl, flow)
 
 
 def show(seen, seq, ack, options):
     """A segment in the scripts' words."""
+    if seen.udp:
+        return f"udp ({seen.length})"
     flags = "".join(flag for flag in "SFRPUEW." if flag in seen.flags)
     words = [flags, f"{seq}:{seq + seen.length}({seen.length})"]
     if "." in flags:

@@ -40,6 +40,11 @@ impl TestHost {
     pub fn new(threads: usize) -> TestHost {
         TestHost::with(config(), Box::new(NoFiles), threads)
     }
+    /// The same, with an IPv6 address (`2001:db8::b00:1`) or without.
+    pub fn speaking(v6: bool, threads: usize) -> TestHost {
+        let address6 = v6.then_some(std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0xb00, 1));
+        TestHost::with(HostConfig { ipv6: v6, address6, ..config() }, Box::new(NoFiles), threads)
+    }
     /// The same on a machine with these files.
     pub fn with(config: HostConfig, files: Box<dyn HostFiles>, threads: usize) -> TestHost {
         let machine = FakeMachine { files, memory: Vec::new(), contexts: Vec::new() };

@@ -82,6 +82,15 @@ impl TimerQueue {
     pub fn cancel(&mut self, id: TimerId) {
         self.pending.remove(&id);
     }
+    /// Has `action` fire at `at` instead of when `slot` says, or not at all.
+    pub fn set(&mut self, slot: &mut Option<TimerId>, at: Option<SimTime>, action: TimerAction) {
+        if slot.map(TimerId::at) != at {
+            if let Some(timer) = slot.take() {
+                self.cancel(timer);
+            }
+            *slot = at.map(|at| self.add(at, action));
+        }
+    }
     /// Takes all back.
     pub fn clear(&mut self) {
         self.pending.clear();

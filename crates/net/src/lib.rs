@@ -12,7 +12,7 @@
 //! * [`dns`]: the name server that answers for hosts and configured records.
 //! * [`switch`] and [`router`]: what stands between the links of an explicit topology; [`neighbour`] and
 //!   [`forward`] are what routers and hosts have in common.
-//! * [`routes`]: a host's or router's routes, of both families. [`forward6`] is the IPv6 part of [`forward`].
+//! * [`routes`]: a host's or router's routes, of both families; [`policy`]: which of a host's tables is asked. [`forward6`] is the IPv6 part of [`forward`].
 //! * [`igmp`]: what a host says of its multicast groups.
 //! * [`units`]: values such as "10 ms" and "1 Gbit", as graphs and experiment files write them.
 //!
@@ -32,6 +32,7 @@ mod impairment;
 pub mod neighbour;
 pub mod nic;
 mod packet;
+pub mod policy;
 pub mod router;
 pub mod routes;
 pub mod suggest;

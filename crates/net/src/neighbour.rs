@@ -42,8 +42,21 @@ pub enum NeighbourState {
     Probe,
     /// It does not answer.
     Failed,
+    /// It needs no asking.
+    NoArp,
     /// The administrator says so.
     Permanent,
+}
+
+impl NeighbourState {
+    /// Whether the hardware address is known in this state.
+    pub fn is_valid(self) -> bool {
+        !matches!(self, NeighbourState::Incomplete | NeighbourState::Failed)
+    }
+    /// Whether what stations say of it changes nothing.
+    fn is_fixed(self) -> bool {
+        matches!(self, NeighbourState::NoArp | NeighbourState::Permanent)
+    }
 }
 
 /// What is to be done.
@@ -81,6 +94,10 @@ pub enum NeighbourEvent<A = Ipv4Addr> {
         /// The packet.
         packet: Packet,
     },
+    /// Something has become known of a neighbour that programs are told of.
+    Changed(Neighbour<A>),
+    /// A neighbour has been forgotten, as it was last.
+    Forgotten(Neighbour<A>),
 }
 
 #[derive(Debug)]
@@ -94,6 +111,29 @@ struct Entry {
     timer: Option<SimTime>,
     waiting: VecDeque<Packet>,
 }
+
+impl Entry {
+    /// Of a neighbour of which nothing is known but that `state`.
+    fn new(state: NeighbourState, address: Address, now: SimTime) -> Entry {
+        Entry {
+            state,
+            address,
+            probes: 0,
+            used: now,
+            confirmed: SimTime::ZERO,
+            timer: None,
+            waiting: VecDeque::new(),
+        }
+    }
+    fn shown<A>(&self, interface: usize, ip: A) -> Neighbour<A> {
+        let address = self.state.is_valid().then_some(self.address);
+        Neighbour { interface, ip, address, state: self.state }
+    }
+}
+
+/// A neighbour cannot be said to be known without its hardware address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoAddress;
 
 /// A neighbour as it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,20 +179,13 @@ impl<A: Ip> Neighbours<A> {
         packet: Packet,
     ) -> Option<(Address, Packet)> {
         let key = (interface, next);
-        let entry = self.entries.entry(key).or_insert_with(|| Entry {
-            state: NeighbourState::Failed,
-            address: Address::default(),
-            probes: 0,
-            used: now,
-            confirmed: SimTime::ZERO,
-            timer: None,
-            waiting: VecDeque::new(),
-        });
+        let entry = self.entries.entry(key).or_insert_with(|| nothing_known(now));
         entry.used = now;
         match entry.state {
             NeighbourState::Reachable
             | NeighbourState::Delay
             | NeighbourState::Probe
+            | NeighbourState::NoArp
             | NeighbourState::Permanent => return Some((entry.address, packet)),
             NeighbourState::Stale => {
                 entry.state = NeighbourState::Delay;
@@ -170,14 +203,34 @@ impl<A: Ip> Neighbours<A> {
             }
             NeighbourState::Failed => {
                 let source = A::source_of(packet.bytes());
-                entry.state = NeighbourState::Incomplete;
-                entry.probes = 1;
                 entry.waiting.push_back(packet);
-                self.set_timer(key, Some(now + RETRANS_TIME));
-                self.events.push_back(NeighbourEvent::Ask { interface, target: next, to: None, source });
+                self.begin(now, key, source);
             }
         }
         None
+    }
+
+    /// Asks for a neighbour of which nothing is known.
+    fn begin(&mut self, now: SimTime, key: (usize, A), source: Option<A>) {
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        (entry.state, entry.probes) = (NeighbourState::Incomplete, 1);
+        self.set_timer(key, Some(now + RETRANS_TIME));
+        self.events.push_back(NeighbourEvent::Ask { interface: key.0, target: key.1, to: None, source });
+    }
+
+    /// Finds out about a neighbour as if there were a packet for it (`NTF_USE` of rtnetlink(7)).
+    pub fn make_use(&mut self, now: SimTime, interface: usize, ip: A) {
+        let key = (interface, ip);
+        let entry = self.entries.entry(key).or_insert_with(|| nothing_known(now));
+        entry.used = now;
+        match entry.state {
+            NeighbourState::Failed => self.begin(now, key, None),
+            NeighbourState::Stale => {
+                entry.state = NeighbourState::Delay;
+                self.set_timer(key, Some(now + DELAY_PROBE_TIME));
+            }
+            _ => {}
+        }
     }
 
     /// A neighbour has said what its address is: in answer (`solicited`), or in passing. What was said
@@ -194,22 +247,15 @@ impl<A: Ip> Neighbours<A> {
         let key = (interface, ip);
         let Some(entry) = self.entries.get_mut(&key) else {
             if create {
-                let entry = Entry {
-                    state: NeighbourState::Stale,
-                    address,
-                    probes: 0,
-                    used: now,
-                    confirmed: SimTime::ZERO,
-                    timer: None,
-                    waiting: VecDeque::new(),
-                };
+                let entry = Entry::new(NeighbourState::Stale, address, now);
+                self.events.push_back(NeighbourEvent::Changed(entry.shown(interface, ip)));
                 self.entries.insert(key, entry);
             }
             return;
         };
         let same = entry.address == address && entry.state != NeighbourState::Incomplete;
         match entry.state {
-            NeighbourState::Permanent => return,
+            fixed if fixed.is_fixed() => return,
             // What has been confirmed is not less so because it is said again.
             NeighbourState::Reachable | NeighbourState::Delay | NeighbourState::Probe
                 if same && !solicited =>
@@ -218,6 +264,7 @@ impl<A: Ip> Neighbours<A> {
             }
             _ => {}
         }
+        let before = entry.shown(interface, ip);
         entry.address = address;
         entry.probes = 0;
         let packets = std::mem::take(&mut entry.waiting);
@@ -232,6 +279,10 @@ impl<A: Ip> Neighbours<A> {
                 None
             }
         };
+        let after = entry.shown(interface, ip);
+        if after != before {
+            self.events.push_back(NeighbourEvent::Changed(after));
+        }
         self.set_timer(key, timer);
         if !packets.is_empty() {
             self.events.push_back(NeighbourEvent::Send { interface, to: address, packets });
@@ -265,6 +316,7 @@ impl<A: Ip> Neighbours<A> {
             self.events.push_back(NeighbourEvent::Ask { interface, target: ip, to, source });
             Some(now + RETRANS_TIME)
         };
+        let before = entry.state;
         let timer = match entry.state {
             NeighbourState::Reachable if now < entry.used + DELAY_PROBE_TIME => {
                 entry.state = NeighbourState::Delay;
@@ -290,6 +342,11 @@ impl<A: Ip> Neighbours<A> {
             }
             _ => None,
         };
+        // That a neighbour is waited for, or used, is nobody else's matter.
+        if entry.state != before && entry.state != NeighbourState::Delay {
+            let changed = entry.shown(interface, ip);
+            self.events.push_back(NeighbourEvent::Changed(changed));
+        }
         self.set_timer(key, timer);
     }
 
@@ -303,26 +360,65 @@ impl<A: Ip> Neighbours<A> {
         }
     }
 
-    /// Sets a neighbour by hand.
-    pub fn set(&mut self, interface: usize, ip: A, address: Address, permanent: bool) {
-        self.remove(interface, ip);
-        let state = if permanent { NeighbourState::Permanent } else { NeighbourState::Stale };
-        let entry = Entry {
-            state,
-            address,
-            probes: 0,
-            used: SimTime::ZERO,
-            confirmed: SimTime::ZERO,
-            timer: None,
-            waiting: VecDeque::new(),
+    /// Sets what is known of a neighbour by hand, as `__neigh_update` of Linux does for an administrator: an
+    /// address that is not named stays.
+    ///
+    /// # Errors
+    /// [`NoAddress`] if `state` needs an address and there is none; nothing has changed then.
+    pub fn assign(
+        &mut self,
+        now: SimTime,
+        interface: usize,
+        ip: A,
+        address: Option<Address>,
+        state: NeighbourState,
+    ) -> Result<(), NoAddress> {
+        let key = (interface, ip);
+        let before = self.get(interface, ip);
+        let known = address.or(before.and_then(|old| old.address));
+        if state.is_valid() && known.is_none() {
+            return Err(NoAddress);
+        }
+        let entry = self.entries.entry(key).or_insert_with(|| nothing_known(now));
+        (entry.state, entry.probes) = (state, 0);
+        if let Some(known) = known {
+            entry.address = known;
+        }
+        let after = entry.shown(interface, ip);
+        let packets = match state {
+            NeighbourState::Incomplete => VecDeque::new(),
+            _ => std::mem::take(&mut entry.waiting),
         };
-        self.entries.insert((interface, ip), entry);
+        let timer = match state {
+            NeighbourState::Reachable => {
+                entry.confirmed = now;
+                Some(now + self.reachable_time)
+            }
+            NeighbourState::Delay | NeighbourState::Probe => Some(now),
+            _ => None,
+        };
+        self.set_timer(key, timer);
+        let was_valid = before.is_some_and(|old| old.state.is_valid());
+        if before != Some(after) && (was_valid || state.is_valid()) {
+            self.events.push_back(NeighbourEvent::Changed(after));
+        }
+        match (packets.is_empty(), after.address) {
+            (true, _) => {}
+            (false, Some(to)) => self.events.push_back(NeighbourEvent::Send { interface, to, packets }),
+            (false, None) => self.events.push_back(NeighbourEvent::Failed { interface, packets }),
+        }
+        Ok(())
+    }
+    /// What is known of a neighbour.
+    pub fn get(&self, interface: usize, ip: A) -> Option<Neighbour<A>> {
+        self.entries.get(&(interface, ip)).map(|entry| entry.shown(interface, ip))
     }
     /// Forgets a neighbour; packets that wait for it have failed. False if there is none.
     pub fn remove(&mut self, interface: usize, ip: A) -> bool {
         let key = (interface, ip);
         self.set_timer(key, None);
         let Some(entry) = self.entries.remove(&key) else { return false };
+        self.events.push_back(NeighbourEvent::Forgotten(entry.shown(interface, ip)));
         if !entry.waiting.is_empty() {
             self.events.push_back(NeighbourEvent::Failed { interface, packets: entry.waiting });
         }
@@ -342,14 +438,13 @@ impl<A: Ip> Neighbours<A> {
     }
     /// All neighbours, by interface and address.
     pub fn iter(&self) -> impl Iterator<Item = Neighbour<A>> {
-        self.entries.iter().map(|((interface, ip), entry)| Neighbour {
-            interface: *interface,
-            ip: *ip,
-            address: (!matches!(entry.state, NeighbourState::Incomplete | NeighbourState::Failed))
-                .then_some(entry.address),
-            state: entry.state,
-        })
+        self.entries.iter().map(|((interface, ip), entry)| entry.shown(*interface, *ip))
     }
+}
+
+/// Of a neighbour that has not been asked for yet.
+fn nothing_known(now: SimTime) -> Entry {
+    Entry::new(NeighbourState::Failed, Address::default(), now)
 }
 
 #[cfg(test)]

@@ -27,6 +27,8 @@ fn events(n: &mut Neighbours) -> Vec<String> {
             NeighbourEvent::Send { to, packets, .. } => format!("send {} to {to}", packets.len()),
             NeighbourEvent::Failed { packets, .. } => format!("failed {}", packets.len()),
             NeighbourEvent::Overflow { packet } => format!("overflow {}", packet.cookie()),
+            NeighbourEvent::Changed(n) => format!("{:?}", n.state),
+            NeighbourEvent::Forgotten(_) => "forgotten".to_owned(),
         })
         .collect()
 }
@@ -47,7 +49,8 @@ fn a_neighbour_that_is_silent_is_asked_three_times_and_given_up() {
     assert!(n.resolve(at(10), 1, IP, packet(2)).is_none());
     let ask = format!("ask 10.0.0.2 all {:?}", Some(OWN));
     assert_eq!(events(&mut n), std::slice::from_ref(&ask));
-    let expected = [(1_000, ask.clone()), (2_000, ask.clone()), (3_000, "failed 2".to_owned())];
+    let expected = [(1_000, ask.as_str()), (2_000, &ask), (3_000, "failed 2"), (3_000, "Failed")]
+        .map(|(at, what)| (at, what.to_owned()));
     assert_eq!(run(&mut n, at(60_000)), expected);
     assert_eq!(n.iter().next().map(|n| (n.state, n.address)), Some((NeighbourState::Failed, None)));
     // The next packet begins anew.
@@ -61,26 +64,35 @@ fn an_answer_sends_what_waits_and_is_confirmed_while_it_is_used() {
     n.resolve(at(0), 1, IP, packet(1));
     events(&mut n);
     n.learn(at(5), 1, IP, MAC, true, false);
-    assert_eq!(events(&mut n), ["send 1 to 02:00:00:00:00:09"]);
+    assert_eq!(events(&mut n), ["Reachable", "send 1 to 02:00:00:00:00:09"]);
     // Used all the time: once the answer is old, five seconds later it is asked for, at its address.
     let mut asked = Vec::new();
     for second in 1..60 {
         assert!(n.resolve(at(second * 1_000), 1, IP, packet(2)).is_some());
         asked.extend(run(&mut n, at(second * 1_000 + 999)));
-        if asked.len() == 1 {
+        if !asked.is_empty() {
             break;
         }
     }
     let (when, what) = &asked[0];
+    assert_eq!(asked[1..], [(*when, "Probe".to_owned())]);
     assert!((20_000..50_100).contains(when) && what.contains("02:00:00:00:00:09"), "{asked:?}");
     n.learn(at(when + 1), 1, IP, MAC, true, false);
     assert_eq!(n.iter().next().map(|n| n.state), Some(NeighbourState::Reachable));
     // Not used: it goes stale, in silence.
-    assert_eq!(run(&mut n, at(1_000_000)), []);
+    let unused = run(&mut n, at(1_000_000));
+    assert!(matches!(&unused[..], [(_, what)] if what == "Stale"), "{unused:?}");
     assert_eq!(n.iter().next().map(|n| n.state), Some(NeighbourState::Stale));
     assert_eq!(n.resolve(at(1_000_000), 1, IP, packet(3)).map(|(to, _)| to), Some(MAC));
     let unicast = format!("ask 10.0.0.2 {MAC} None");
-    let expected = [1_005_000, 1_006_000, 1_007_000].map(|when| (when, unicast.clone()));
+    let expected = [
+        (1_005_000, unicast.as_str()),
+        (1_005_000, "Probe"),
+        (1_006_000, &unicast),
+        (1_007_000, &unicast),
+        (1_008_000, "Failed"),
+    ]
+    .map(|(when, what)| (when, what.to_owned()));
     assert_eq!(run(&mut n, at(2_000_000)), expected);
     assert_eq!(n.iter().next().map(|n| n.state), Some(NeighbourState::Failed));
 }
@@ -99,7 +111,7 @@ fn what_is_said_in_passing_is_believed_but_not_relied_on() {
     n.learn(at(3), 1, IP, OTHER, false, true);
     let shown = n.iter().next().unwrap();
     assert_eq!((shown.state, shown.address), (NeighbourState::Stale, Some(OTHER)));
-    n.set(1, IP, MAC, true);
+    n.assign(at(3), 1, IP, Some(MAC), NeighbourState::Permanent).unwrap();
     n.learn(at(4), 1, IP, OTHER, true, true);
     assert_eq!(n.resolve(at(5), 1, IP, packet(1)).map(|(to, _)| to), Some(MAC));
     n.flush(1, false);
@@ -115,6 +127,34 @@ fn only_so_many_packets_wait() {
     }
     assert_eq!(events(&mut n)[1..], ["overflow 1", "overflow 2"]);
     n.flush(1, false);
-    assert_eq!(events(&mut n), ["failed 101"]);
+    assert_eq!(events(&mut n), ["forgotten", "failed 101"]);
     assert_eq!(n.next_timeout(), None);
+}
+
+#[test]
+fn what_the_administrator_says_needs_an_address_once() {
+    let mut n = neighbours();
+    let reachable = NeighbourState::Reachable;
+    assert_eq!(n.assign(at(0), 1, IP, None, reachable), Err(NoAddress));
+    assert_eq!(n.get(1, IP), None);
+    n.assign(at(0), 1, IP, Some(MAC), NeighbourState::Stale).unwrap();
+    n.assign(at(0), 1, IP, None, reachable).unwrap();
+    assert_eq!(n.get(1, IP).and_then(|n| n.address), Some(MAC));
+    assert_eq!(events(&mut n), ["Stale", "Reachable"]);
+    assert!(n.next_timeout().is_some(), "it is not reachable for ever");
+    n.assign(at(1), 1, IP, None, NeighbourState::Failed).unwrap();
+    assert_eq!((n.get(1, IP).and_then(|n| n.address), n.next_timeout()), (None, None));
+}
+
+#[test]
+fn a_neighbour_is_found_without_a_packet_for_it() {
+    let mut n = neighbours();
+    n.make_use(at(0), 1, IP);
+    n.make_use(at(1), 1, IP);
+    assert_eq!(events(&mut n), ["ask 10.0.0.2 all None"]);
+    n.learn(at(2), 1, IP, MAC, true, false);
+    assert_eq!(n.resolve(at(3), 1, IP, packet(1)).map(|(to, _)| to), Some(MAC));
+    assert_eq!(run(&mut n, at(100_000)).last().map(|(_, what)| what.as_str()), Some("Stale"));
+    n.make_use(at(200_000), 1, IP);
+    assert_eq!(n.get(1, IP).map(|n| n.state), Some(NeighbourState::Delay));
 }

@@ -332,6 +332,7 @@ impl Router {
                     }
                 }
                 NeighbourEvent::Overflow { .. } => self.counters.unanswered += 1,
+                NeighbourEvent::Changed(_) | NeighbourEvent::Forgotten(_) => {}
             }
         }
     }

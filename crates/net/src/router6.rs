@@ -289,6 +289,7 @@ impl Router {
                     }
                 }
                 NeighbourEvent::Overflow { .. } => self.counters.unanswered += 1,
+                NeighbourEvent::Changed(_) | NeighbourEvent::Forgotten(_) => {}
             }
         }
     }

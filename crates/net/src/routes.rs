@@ -168,6 +168,8 @@ pub enum RouteKind {
     Unreachable,
     /// Their sender is told that it is prohibited.
     Prohibit,
+    /// This table knows no way.
+    Throw,
 }
 
 /// A route.
@@ -259,6 +261,15 @@ impl<A: Ip> RouteTable<A> {
         });
         self.count();
     }
+    /// Takes the routes out that the experiment has computed before, and puts these in where there are no others.
+    pub fn replace_computed(&mut self, routes: impl IntoIterator<Item = (Prefix<A>, u32, Route<A>)>) {
+        self.retain(|_, _, route| route.protocol != protocol::COMPUTED);
+        for (prefix, metric, route) in routes {
+            if self.get(prefix, metric).is_none() {
+                self.insert(prefix, metric, route);
+            }
+        }
+    }
     /// The best route to `destination` that has a next hop for which `usable` holds, and the next hop
     /// that a flow with this hash takes, asked for where there is more than one. A route without next hops is always usable.
     pub fn lookup(
@@ -267,6 +278,15 @@ impl<A: Ip> RouteTable<A> {
         hash: impl FnOnce() -> u64,
         usable: impl Fn(&NextHop<A>) -> bool,
     ) -> Option<(&Route<A>, Option<NextHop<A>>)> {
+        self.lookup_entry(destination, hash, usable).map(|(_, route, hop)| (route, hop))
+    }
+    /// The same with the prefix that the route is to.
+    pub fn lookup_entry(
+        &self,
+        destination: A,
+        hash: impl FnOnce() -> u64,
+        usable: impl Fn(&NextHop<A>) -> bool,
+    ) -> Option<(Prefix<A>, &Route<A>, Option<NextHop<A>>)> {
         let mut present = self.present;
         let mut last = false;
         while !last {
@@ -276,9 +296,10 @@ impl<A: Ip> RouteTable<A> {
             present &= present.wrapping_sub(1);
             let network = destination.masked(A::BITS - rest);
             let from = (rest, network, 0);
+            let prefix = Prefix { address: network, len: A::BITS - rest };
             for (_, route) in self.routes.range(from..=(rest, network, u32::MAX)) {
                 if route.kind != RouteKind::Unicast {
-                    return Some((route, None));
+                    return Some((prefix, route, None));
                 }
                 let mut hops = route.hops.iter().filter(|hop| usable(hop));
                 let Some(first) = hops.next() else { continue };
@@ -287,10 +308,14 @@ impl<A: Ip> RouteTable<A> {
                     0 => Some(first),
                     _ => route.hops.iter().filter(|hop| usable(hop)).nth((hash() % (others + 1)) as usize),
                 };
-                return Some((route, chosen.copied()));
+                return Some((prefix, route, chosen.copied()));
             }
         }
         None
+    }
+    /// Whether there is no route.
+    pub fn is_empty(&self) -> bool {
+        self.routes.is_empty()
     }
     /// All routes, longest prefix first, then by network and metric.
     pub fn iter(&self) -> impl Iterator<Item = (Prefix<A>, u32, &Route<A>)> {

@@ -9,7 +9,6 @@ use belljar_base::activity::{Activity, Board, Phase};
 use belljar_base::{EventClass, EventKey, HostId, Map, SimTime};
 use belljar_engine::Outgoing;
 use belljar_net::router::Router;
-use belljar_net::routes::protocol;
 use belljar_net::switch::{Leaving, Switch};
 use belljar_net::{Counters, Packet};
 use std::path::PathBuf;
@@ -155,22 +154,10 @@ impl Device {
             (LinkChange::Nic(port, change), Kind::Router(router)) => router.change_port(now, port, &change),
             (LinkChange::Blocked(ports), Kind::Switch(switch)) => switch.set_blocked(&ports),
             (LinkChange::Routes(routes), Kind::Router(router)) => {
-                let table = router.routes_mut();
-                table.retain(|_, _, route| route.protocol != protocol::COMPUTED);
-                for (prefix, metric, route) in routes {
-                    if table.get(prefix, metric).is_none() {
-                        table.insert(prefix, metric, route);
-                    }
-                }
+                router.routes_mut().replace_computed(routes)
             }
             (LinkChange::Routes6(routes), Kind::Router(router)) => {
-                let table = router.routes6_mut();
-                table.retain(|_, _, route| route.protocol != protocol::COMPUTED);
-                for (prefix, metric, route) in routes {
-                    if table.get(prefix, metric).is_none() {
-                        table.insert(prefix, metric, route);
-                    }
-                }
+                router.routes6_mut().replace_computed(routes);
             }
             (LinkChange::Blocked(_), Kind::Router(_))
             | (LinkChange::Routes(_) | LinkChange::Routes6(_), Kind::Switch(_)) => {}

@@ -21,6 +21,12 @@ pub enum TcpError {
     /// The network said that the network cannot be reached: `ENETUNREACH`.
     #[error("network is unreachable")]
     NetworkUnreachable,
+    /// The network said that it is prohibited to go there: `EACCES`.
+    #[error("permission denied")]
+    Prohibited,
+    /// The network said that something about the packet is wrong: `EPROTO`.
+    #[error("protocol error")]
+    Protocol,
     /// The peer's host does not speak TCP: `ENOPROTOOPT`.
     #[error("protocol not available")]
     NoProtocol,

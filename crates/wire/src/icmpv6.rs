@@ -13,6 +13,8 @@ pub mod kind {
     pub const PARAMETER_PROBLEM: u8 = 4;
     pub const ECHO_REQUEST: u8 = 128;
     pub const ECHO_REPLY: u8 = 129;
+    pub const MLD_QUERY: u8 = 130;
+    pub const MLD_REPORT: u8 = 131;
     pub const ROUTER_SOLICIT: u8 = 133;
     pub const ROUTER_ADVERT: u8 = 134;
     pub const NEIGHBOUR_SOLICIT: u8 = 135;

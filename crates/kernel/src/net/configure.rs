@@ -6,7 +6,8 @@ use super::interface::Attachment;
 use crate::host::Host;
 use belljar_linux_abi::Errno;
 use belljar_net::InterfaceAddress;
-use belljar_net::routes::protocol;
+use belljar_net::routes::{Route, protocol};
+use std::net::Ipv4Addr;
 
 /// `ETH_MIN_MTU`.
 const LEAST_MTU: u32 = 68;
@@ -32,11 +33,7 @@ impl Host {
                     self.announce_route(prefix, metric, &route, false);
                 }
             }
-            self.net.routes.retain(|_, _, route| {
-                let had = !route.hops.is_empty();
-                route.hops.retain(|hop| hop.interface != number);
-                !had || !route.hops.is_empty()
-            });
+            self.net.drop_hops::<Ipv4Addr>(|hop| hop.interface == number);
             self.net.neighbours.flush(number, true);
             self.net.interface_is_down6(number);
             self.packet_interface_down(number);
@@ -120,7 +117,7 @@ impl Host {
                 self.announce_route(prefix, metric, &route, false);
             }
         }
-        self.net.routes.retain(|_, _, route| route.source != Some(own.ip));
+        self.net.retain_routes(|route: &mut Route| route.source != Some(own.ip));
         self.announce_address(number, &own, false);
         self.connect_networks(number);
         Ok(())

@@ -1,6 +1,7 @@
 //! Interfaces at the ends of links: frames out, with the hardware address of the next hop, and frames in;
 //! ARP; and passing packets of others on.
 
+use super::family::Asked;
 use super::interface::Attachment;
 use super::ip::icmp;
 use super::packet::Way;
@@ -10,6 +11,7 @@ use crate::timer::{TimerAction, TimerId};
 use belljar_base::SimTime;
 use belljar_net::forward::{self, Refusal};
 use belljar_net::neighbour::NeighbourEvent;
+use belljar_net::policy::Action;
 use belljar_net::router::{arp_frame, arp_reply, arp_request, framed};
 use belljar_net::routes::RouteKind;
 use belljar_net::{DropReason, Nic, NicChange, NicConfig, NicEvent, Packet};
@@ -139,6 +141,8 @@ impl Host {
                     }
                 }
                 NeighbourEvent::Overflow { packet } => self.packet_lost(packet.cookie(), packet.len()),
+                NeighbourEvent::Changed(neighbour) => self.announce_neighbour(neighbour, true),
+                NeighbourEvent::Forgotten(neighbour) => self.announce_neighbour(neighbour, false),
             }
         }
     }
@@ -169,20 +173,10 @@ impl Host {
             let interface = self.net.link_interface(link);
             let port = &mut self.net.links[link];
             let next = port.nic.next_event();
-            if port.timer.map(TimerId::at) != next {
-                if let Some(timer) = port.timer.take() {
-                    self.timers.cancel(timer);
-                }
-                port.timer = next.map(|at| self.timers.add(at, TimerAction::Interface(interface)));
-            }
+            self.timers.set(&mut port.timer, next, TimerAction::Interface(interface));
         }
         let next = self.net.neighbours.next_timeout();
-        if self.net.neighbour_timer.map(TimerId::at) != next {
-            if let Some(timer) = self.net.neighbour_timer.take() {
-                self.timers.cancel(timer);
-            }
-            self.net.neighbour_timer = next.map(|at| self.timers.add(at, TimerAction::Neighbours));
-        }
+        self.timers.set(&mut self.net.neighbour_timer, next, TimerAction::Neighbours);
     }
 
     fn flush_link(&mut self, link: usize) {
@@ -293,10 +287,10 @@ impl Host {
             return self.recycle_buffer(bytes);
         }
         let hash = forward::flow_hash(self.net.flow_key, &bytes);
-        let interfaces = &self.net.interfaces;
-        let usable = |hop: &belljar_net::routes::NextHop| interfaces.get(hop.interface).is_some_and(|i| i.up);
-        let refusal = match self.net.routes.lookup(to, || hash, usable) {
-            Some((_, Some(hop))) => {
+        let asked = Asked { arrived: interface, tos: bytes[1], ..Asked::own(to, Some(from)) };
+        let found = self.net.lookup(&asked, || hash).map(|f| f.map(|found| (found.hop, found.route.kind)));
+        let refusal = match found {
+            Ok(Some((Some(hop), _))) => {
                 let mtu = self.net.mtu(hop.interface);
                 if bytes.len() <= mtu || forward::may_fragment(&bytes) {
                     forward::count_hop(&mut bytes);
@@ -305,12 +299,10 @@ impl Host {
                 }
                 Some(Refusal::FragmentationNeeded(mtu as u16))
             }
-            Some((route, None)) => match route.kind {
-                RouteKind::Blackhole => None,
-                RouteKind::Prohibit => Some(Refusal::Prohibited),
-                _ => Some(Refusal::HostUnreachable),
-            },
-            None => Some(Refusal::NetworkUnreachable),
+            Ok(Some((None, RouteKind::Blackhole))) | Err(Action::Blackhole) => None,
+            Ok(Some((None, RouteKind::Prohibit))) | Err(Action::Prohibit) => Some(Refusal::Prohibited),
+            Ok(Some((None, _))) => Some(Refusal::HostUnreachable),
+            Ok(None) | Err(_) => Some(Refusal::NetworkUnreachable),
         };
         if let Some(why) = refusal {
             self.refuse(&bytes, why);

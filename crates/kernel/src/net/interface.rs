@@ -83,8 +83,8 @@ pub enum Attachment {
     Tun(usize),
     /// A program that takes Ethernet frames.
     Tap(usize),
-    /// A program that is gone, but may come back.
-    Unplugged,
+    /// A program that is gone, but may come back; whether it took Ethernet frames.
+    Unplugged { tap: bool },
     /// Nothing: the interface is no more, and its number not given to another.
     Gone,
 }
@@ -154,7 +154,7 @@ impl Interface {
     pub fn hardware_type(&self) -> u16 {
         match self.attachment {
             Attachment::Loopback => 772,
-            Attachment::Tun(_) => 0xfffe,
+            Attachment::Tun(_) | Attachment::Unplugged { tap: false } => 0xfffe,
             _ => 1,
         }
     }
@@ -182,7 +182,7 @@ impl NetStack {
         match self.interfaces[interface].attachment {
             Attachment::Loopback => 0,
             Attachment::Graph => self.eth0.nic.egress_queue_len(),
-            Attachment::Tun(_) | Attachment::Tap(_) | Attachment::Unplugged | Attachment::Gone => 0,
+            Attachment::Tun(_) | Attachment::Tap(_) | Attachment::Unplugged { .. } | Attachment::Gone => 0,
             Attachment::Link(link) => self.links[link].nic.egress_queue_len(),
         }
     }
@@ -243,7 +243,7 @@ impl Host {
                 }
             }
             Attachment::Tun(n) => self.tun_output(n, packet),
-            Attachment::Unplugged | Attachment::Gone => false,
+            Attachment::Unplugged { .. } | Attachment::Gone => false,
         }
     }
 

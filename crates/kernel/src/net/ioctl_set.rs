@@ -6,6 +6,7 @@ use crate::call::Call;
 use crate::host::Host;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::InterfaceAddress;
+use belljar_net::neighbour::{NeighbourState, NoAddress};
 use belljar_net::routes::{NextHop, Prefix, Route, RouteKind, protocol};
 use belljar_wire::ethernet::Address;
 use std::net::Ipv4Addr;
@@ -261,9 +262,8 @@ fn neighbour(call: &mut Call<'_>, number: u64, arg: u64) -> Result<(), Errno> {
     };
     match number {
         request::GARP => {
-            let known = net.neighbours.iter().find(|n| (n.interface, n.ip) == (interface, ip));
-            let known = known.ok_or(Errno::ENXIO)?;
-            let permanent = known.state == belljar_net::neighbour::NeighbourState::Permanent;
+            let known = net.neighbours.get(interface, ip).ok_or(Errno::ENXIO)?;
+            let permanent = known.state == NeighbourState::Permanent;
             let flags = match (known.address, permanent) {
                 (None, _) => 0,
                 (Some(_), false) => ATF_COM,
@@ -277,8 +277,9 @@ fn neighbour(call: &mut Call<'_>, number: u64, arg: u64) -> Result<(), Errno> {
         _ if !net.interfaces[interface].is_link() => Err(Errno::EINVAL),
         request::SARP => {
             let address = Address(entry[18..24].try_into().expect("six bytes"));
-            call.host.net.neighbours.set(interface, ip, address, flags & ATF_PERM != 0);
-            Ok(())
+            let state = if flags & ATF_PERM != 0 { NeighbourState::Permanent } else { NeighbourState::Stale };
+            let (now, neighbours) = (call.host.clock.now(), &mut call.host.net.neighbours);
+            neighbours.assign(now, interface, ip, Some(address), state).map_err(|NoAddress| Errno::EINVAL)
         }
         _ => call.host.net.neighbours.remove(interface, ip).then_some(()).ok_or(Errno::ENXIO),
     }

@@ -8,6 +8,7 @@ mod address;
 mod bind;
 mod configure;
 mod ethernet;
+mod family;
 pub mod filter;
 mod interface;
 mod ioctl;
@@ -50,6 +51,7 @@ use belljar_base::Stream;
 use belljar_net::Nic;
 use belljar_net::igmp::Igmp;
 use belljar_net::neighbour::Neighbours;
+use belljar_net::policy::Policy;
 use belljar_net::routes::{Prefix, Route, RouteTable, protocol};
 use ethernet::LinkPort;
 use interface::{Attachment, Ethernet, Interface, Loopback};
@@ -156,6 +158,8 @@ pub struct NetStack {
     pub(crate) interfaces: Vec<Interface>,
     /// Where packets for other hosts go.
     pub(crate) routes: RouteTable,
+    /// Its other tables, and which is asked for what.
+    pub(crate) policy: Policy,
     /// What IPv6 has besides.
     pub(crate) v6: v6::Ipv6,
     /// Spreads flows over routes of equal cost, on each host differently.
@@ -181,6 +185,8 @@ pub struct NetStack {
     pub(crate) raw_sockets: usize,
     /// Packet sockets in the order in which they were made.
     pub(crate) packet_sockets: Vec<SocketKey>,
+    /// Groups of packet sockets that share what they hear.
+    fanouts: Vec<packet::Fanout>,
     /// Random numbers for filters that ask for them.
     filter_random: Stream,
     /// Packet buffers for reuse.
@@ -235,6 +241,7 @@ impl NetStack {
             service: config.resolver.as_ref().filter(|_| !config.on_graph).map(|r| r.zone.address),
             interfaces,
             routes,
+            policy: Policy::default(),
             v6: v6::Ipv6::new(config),
             flow_key: stream("flow-hash").next_u64(),
             reassembly: Reassembly::default(),
@@ -249,6 +256,7 @@ impl NetStack {
             filter_random: stream("socket-filter"),
             raw_sockets: 0,
             packet_sockets: Vec::new(),
+            fanouts: Vec::new(),
             pool: Vec::new(),
             scratch: Vec::new(),
             resolved: 0,
@@ -290,13 +298,10 @@ impl NetStack {
     }
     /// Takes out the routes that the experiment has computed before, and adds these.
     fn replace_computed(&mut self, routes: &[InitialRoute]) {
-        self.routes.retain(|_, _, route| route.protocol != protocol::COMPUTED);
-        for (prefix, metric, route) in routes {
-            let taken = self.routes.get(*prefix, *metric).is_some();
-            if !taken && route.hops.iter().all(|hop| self.interfaces[hop.interface].up) {
-                self.routes.insert(*prefix, *metric, route.clone());
-            }
-        }
+        let interfaces = &self.interfaces;
+        let usable =
+            |(_, _, route): &&InitialRoute| route.hops.iter().all(|hop| interfaces[hop.interface].up);
+        self.routes.replace_computed(routes.iter().filter(usable).cloned());
     }
 }
 

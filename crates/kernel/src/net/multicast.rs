@@ -6,7 +6,7 @@ use super::message::Outgoing;
 use super::{LO, NetStack, interface_index};
 use crate::host::Host;
 use crate::ids::SocketKey;
-use crate::timer::{TimerAction, TimerId};
+use crate::timer::TimerAction;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::igmp::{IgmpMessage, SourceFilter};
 use belljar_wire::checksum;
@@ -16,7 +16,7 @@ use std::net::{IpAddr, Ipv4Addr};
 /// `igmp_max_memberships`.
 const MAX_MEMBERSHIPS: usize = 20;
 /// `igmp_max_msf`: senders that a filter names.
-const MAX_SOURCES: usize = 10;
+pub const MAX_SOURCES: usize = 10;
 /// Protocol number of IGMP.
 pub const IGMP: u8 = 2;
 /// The option of RFC 2113: routers look at the packet.
@@ -164,6 +164,20 @@ impl Host {
         Ok(())
     }
 
+    /// `IP_MSFILTER`: from whom a member hears.
+    pub(super) fn set_group_filter(
+        &mut self,
+        key: SocketKey,
+        (interface, group): (usize, Ipv4Addr),
+        filter: SourceFilter,
+    ) -> Result<(), Errno> {
+        let groups = &mut self.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?.groups;
+        let member = groups.iter_mut().find(|m| m.group == group && m.interface == interface);
+        member.ok_or(Errno::EINVAL)?.filter = filter;
+        self.group_changed(interface, group);
+        Ok(())
+    }
+
     /// A socket is closed.
     pub(super) fn leave_all_groups(&mut self, key: SocketKey) {
         let Some(options) = self.socket(key).ip_options_mut() else { return };
@@ -198,12 +212,7 @@ impl Host {
             }
         }
         let next = self.net.igmp.next_timeout();
-        if self.net.igmp_timer.map(TimerId::at) != next {
-            if let Some(timer) = self.net.igmp_timer.take() {
-                self.timers.cancel(timer);
-            }
-            self.net.igmp_timer = next.map(|at| self.timers.add(at, TimerAction::Igmp));
-        }
+        self.timers.set(&mut self.net.igmp_timer, next, TimerAction::Igmp);
     }
 
     fn send_igmp(&mut self, message: IgmpMessage) {

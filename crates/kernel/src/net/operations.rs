@@ -1,5 +1,5 @@
 //! The operations of sockets, handed to the family that a socket belongs to. Every family module
-//! has the same functions.
+//! has the same functions, but that only streams and UNIX sockets listen.
 
 use super::message::{Attempt, Incoming, Outgoing, RawAddress, Received};
 use super::socket::{Socket, SocketKind, SocketOptions};
@@ -120,11 +120,19 @@ pub fn connect(
 }
 /// `listen(2)`; `backlog` is not negative and at most `SOMAXCONN`.
 pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(), Errno> {
-    by_family!(call.host, key, listen(call, key, backlog))
+    match call.host.net.sockets[key.0].kind {
+        SocketKind::Tcp(_) => tcp::listen(call, key, backlog),
+        SocketKind::Unix(_) => unix::listen(call, key, backlog),
+        _ => Err(Errno::EOPNOTSUPP),
+    }
 }
 /// `accept(2)`: the new socket, which has no open file yet.
 pub fn accept(call: &mut Call<'_>, key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
-    by_family!(call.host, key, accept(call, key))
+    match call.host.net.sockets[key.0].kind {
+        SocketKind::Tcp(_) => tcp::accept(call, key),
+        SocketKind::Unix(_) => unix::accept(call, key),
+        _ => Err(Errno::EOPNOTSUPP),
+    }
 }
 /// `send(2)` and its kin: sends bytes from `done` on and gives how many were sent by this attempt.
 /// Only streams send less than everything.

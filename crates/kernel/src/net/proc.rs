@@ -236,7 +236,7 @@ impl Host {
                     let swap = |(packets, bytes): (u64, u64)| (bytes, packets);
                     (swap(counters.received), swap(counters.sent), counters.dropped)
                 }
-                Attachment::Unplugged | Attachment::Gone => ((0, 0), (0, 0), 0),
+                Attachment::Unplugged { .. } | Attachment::Gone => ((0, 0), (0, 0), 0),
             };
             let _ = writeln!(
                 text,

@@ -12,7 +12,7 @@
 //! | `packet TIME HEX` | an IP packet has left |
 //! | `done ID TIME RESULT [HEX...]` | a call has ended, a negative RESULT is an errno; the contents of its `out` and `inout` arguments |
 //!
-//! Times are nanoseconds since the host started.
+//! Times are nanoseconds since the host started. With `--ipv6` the host speaks IPv6, too.
 #![forbid(unsafe_code)]
 
 use belljar_base::{EventClass, EventKey, HostId, SimTime};
@@ -42,8 +42,13 @@ struct Script {
 }
 
 impl Script {
-    fn new() -> Script {
-        Script { test: TestHost::new(THREADS), waiting: Default::default(), arrivals: 0, news: Vec::new() }
+    fn new(v6: bool) -> Script {
+        Script {
+            test: TestHost::speaking(v6, THREADS),
+            waiting: Default::default(),
+            arrivals: 0,
+            news: Vec::new(),
+        }
     }
 
     fn now(&self) -> SimTime {
@@ -158,7 +163,7 @@ fn to_hex(bytes: &[u8]) -> String {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut script = Script::new();
+    let mut script = Script::new(std::env::args().any(|argument| argument == "--ipv6"));
     let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
         script.command(&line?)?;

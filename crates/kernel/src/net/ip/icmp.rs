@@ -10,7 +10,7 @@ use belljar_linux_abi::Errno;
 use belljar_net::forward::Refusal;
 use belljar_net::forward6;
 use belljar_tcp::Seq;
-use belljar_wire::{checksum, ipv6, protocol};
+use belljar_wire::{checksum, icmpv6, ipv6, protocol};
 use std::net::{IpAddr, SocketAddr};
 
 /// The length of an ICMP header.
@@ -80,6 +80,11 @@ impl Host {
             (kind::UNREACHABLE | kind::TIME_EXCEEDED, true)
             | (kind::V6_UNREACHABLE..=kind::V6_PARAMETER_PROBLEM, false) => {
                 self.icmp_error(kind, code, &inbound);
+            }
+            (icmpv6::kind::MLD_QUERY, false) => {
+                if let IpAddr::V6(from) = src {
+                    self.group_query(inbound.interface, from, inbound.payload());
+                }
             }
             (kind::V6_ROUTER_SOLICIT..=kind::V6_REDIRECT, false) => self.discovery_input(&inbound),
             _ => {}
@@ -181,7 +186,9 @@ impl Host {
             // The MTU, or where the packet is wrong.
             _ => u32::from_be_bytes(inbound.payload()[4..8].try_into().expect("four bytes")),
         };
-        if let (Errno::EMSGSIZE, IpAddr::V6(to)) = (errno, dst.ip()) {
+        // No path is narrower than that (RFC 8201, section 4): who says so is not believed.
+        let too_small = dst.is_ipv6() && errno == Errno::EMSGSIZE && extra < ipv6::MIN_MTU as u32;
+        if let (Errno::EMSGSIZE, IpAddr::V6(to), false) = (errno, dst.ip(), too_small) {
             let now = self.clock.now();
             self.net.learn_path_mtu(to, extra as usize, now);
         }
@@ -203,9 +210,9 @@ impl Host {
                 let quoted = &quoted[payload_start(quoted)..];
                 self.ping_error(src.ip(), dst.ip(), errno, (kind, code, extra), inbound.header.src, quoted);
             }
+            protocol::TCP if too_small => {}
             protocol::TCP => {
                 let next_mtu = u16::try_from(extra).unwrap_or(u16::MAX);
-                let next_mtu = if dst.is_ipv6() { next_mtu.max(ipv6::MIN_MTU as u16) } else { next_mtu };
                 self.tcp_error(src, dst, Seq(seq), errno, (errno == Errno::EMSGSIZE).then_some(next_mtu));
             }
             _ => {}

@@ -1,8 +1,11 @@
 //! Routing of one host: its own addresses lead to `lo`, all others where its table says.
 
+use crate::net::family::{Asked, refused};
+use crate::net::socket::Socket;
 use crate::net::{LO, NetStack, interface_index};
 use belljar_linux_abi::Errno;
-use belljar_net::routes::RouteKind;
+use belljar_net::policy::table;
+use belljar_net::routes::{self, RouteKind};
 use belljar_wire::ipv6;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -19,6 +22,30 @@ pub struct Route {
     pub gateway: Option<IpAddr>,
     /// Whether it goes to all stations of the link.
     pub broadcast: bool,
+    /// The number of the table that says so.
+    pub table: u32,
+}
+
+/// What besides the addresses decides on the way of a packet: its socket's options.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Through {
+    /// The index of the interface that it must leave by.
+    pub device: Option<u32>,
+    /// Its mark.
+    pub mark: u32,
+}
+
+impl From<Option<u32>> for Through {
+    fn from(device: Option<u32>) -> Through {
+        Through { device, mark: 0 }
+    }
+}
+
+impl Through {
+    /// That of a socket's packets which leave by `device`.
+    pub fn of(socket: &Socket, device: Option<u32>) -> Through {
+        Through { device, mark: socket.options.mark }
+    }
 }
 
 /// Whether `ip` names no single host on any network.
@@ -34,6 +61,15 @@ fn interface_named(index: Option<u32>) -> Option<usize> {
     index.filter(|index| *index != 0).map(|index| index as usize - 1)
 }
 
+/// How a program is told that a route leads nowhere.
+fn no_way<A>(route: &routes::Route<A>) -> Errno {
+    match route.kind {
+        RouteKind::Blackhole => Errno::EINVAL,
+        RouteKind::Prohibit => Errno::EACCES,
+        _ => Errno::EHOSTUNREACH,
+    }
+}
+
 impl NetStack {
     /// Whether packets for `ip` are for this host.
     pub fn is_local(&self, ip: IpAddr) -> bool {
@@ -43,15 +79,15 @@ impl NetStack {
         }
     }
 
-    /// Finds the route to `destination` for a socket bound to `source` (if it is), and to the interface
-    /// with the index `device`. `ENETUNREACH` for what no route leads to,
+    /// Finds the route to `destination` for a socket bound to `source` (if it is), and with these options. `ENETUNREACH` for what no route leads to,
     /// `EINVAL` for a loopback source on the way out.
     pub fn route(
         &self,
         destination: IpAddr,
         source: Option<IpAddr>,
-        device: Option<u32>,
+        through: impl Into<Through>,
     ) -> Result<Route, Errno> {
+        let through = through.into();
         let destination = match destination {
             IpAddr::V4(v4) if v4.is_unspecified() => {
                 source.filter(IpAddr::is_ipv4).unwrap_or(Ipv4Addr::LOCALHOST.into())
@@ -65,6 +101,7 @@ impl NetStack {
             destination,
             gateway: None,
             broadcast: false,
+            table: table::LOCAL,
         };
         let route = match destination {
             IpAddr::V4(v4) if v4.is_loopback() => inside(Ipv4Addr::LOCALHOST.into()),
@@ -78,7 +115,7 @@ impl NetStack {
                     Some(IpAddr::V4(own)) => Some(own),
                     None => None,
                 };
-                self.route_out(v4, own, device)?
+                self.route_out(v4, own, through)?
             }
             IpAddr::V6(v6) if self.is_local(v6.into()) => inside(destination),
             IpAddr::V6(v6) => {
@@ -87,7 +124,7 @@ impl NetStack {
                     Some(IpAddr::V6(own)) => Some(own),
                     None => None,
                 };
-                self.route_out6(v6, own, device)?
+                self.route_out6(v6, own, through)?
             }
         };
         if route.source.is_ipv4() != destination.is_ipv4() {
@@ -100,12 +137,12 @@ impl NetStack {
     }
 
     /// The route to another host, `ip_route_output_key` of Linux.
-    fn route_out(&self, to: Ipv4Addr, source: Option<Ipv4Addr>, device: Option<u32>) -> Result<Route, Errno> {
+    fn route_out(&self, to: Ipv4Addr, source: Option<Ipv4Addr>, through: Through) -> Result<Route, Errno> {
         let to_many = to.is_broadcast() || to.is_multicast();
-        let given = interface_named(device);
+        let given = interface_named(through.device);
         let device =
             given.or_else(|| source.filter(|_| to_many).and_then(|source| self.interface_of(source)));
-        let along = |interface: usize, gateway: Option<Ipv4Addr>, preferred: Option<Ipv4Addr>| {
+        let along = |interface: usize, gateway: Option<Ipv4Addr>, preferred: Option<Ipv4Addr>, table: u32| {
             let own = source.or(preferred).or_else(|| self.source_on(interface, gateway.unwrap_or(to)));
             Route {
                 interface,
@@ -113,6 +150,7 @@ impl NetStack {
                 destination: to.into(),
                 gateway: gateway.map(IpAddr::V4),
                 broadcast: self.is_broadcast(to),
+                table,
             }
         };
         if let Some(device) = device {
@@ -121,58 +159,39 @@ impl NetStack {
             let on_link =
                 to_many || interface.addresses.iter().any(|own| own.network().broadcast() == Some(to));
             if on_link {
-                return Ok(along(device, None, None));
+                return Ok(along(device, None, None, table::MAIN));
             }
         }
-        let usable = |interface: usize| {
-            self.interfaces.get(interface).is_some_and(|i| i.up)
-                && device.is_none_or(|device| device == interface)
-        };
         let hash = || crate::net::flow_hash_of(self.flow_key, source.unwrap_or(Ipv4Addr::UNSPECIFIED), to);
-        match (self.routes.lookup(to, hash, |hop| usable(hop.interface)), device) {
-            (Some((route, Some(hop))), _) => Ok(along(hop.interface, hop.gateway, route.source)),
-            (Some((route, None)), _) => Err(match route.kind {
-                RouteKind::Blackhole => Errno::EINVAL,
-                RouteKind::Prohibit => Errno::EACCES,
-                _ => Errno::EHOSTUNREACH,
-            }),
+        let asked = Asked { device, mark: through.mark, ..Asked::own(to, source) };
+        let Some(found) = self.lookup(&asked, hash).map_err(refused)? else {
             // "Apparently, routing tables are wrong. Assume that the destination is on link."
-            (None, Some(device)) => Ok(along(device, None, None)),
-            (None, None) => Err(Errno::ENETUNREACH),
-        }
+            return device.map(|device| along(device, None, None, table::MAIN)).ok_or(Errno::ENETUNREACH);
+        };
+        let hop = found.hop.ok_or_else(|| no_way(found.route))?;
+        Ok(along(hop.interface, hop.gateway, found.route.source, found.table))
     }
 
     /// The route to another host, `ip6_route_output` of Linux.
-    fn route_out6(
-        &self,
-        to: Ipv6Addr,
-        source: Option<Ipv6Addr>,
-        device: Option<u32>,
-    ) -> Result<Route, Errno> {
-        let device = interface_named(device);
+    fn route_out6(&self, to: Ipv6Addr, source: Option<Ipv6Addr>, through: Through) -> Result<Route, Errno> {
+        let device = interface_named(through.device);
         let usable = |number: usize| {
             self.interfaces.get(number).is_some_and(|i| i.up) && device.is_none_or(|device| device == number)
         };
         let on_link = to.is_multicast() || ipv6::is_link_scope(to);
-        let (interface, gateway, preferred) = if on_link {
+        let (interface, gateway, preferred, table) = if on_link {
             // Of several links the first, or that of the source, unless one is named.
             let own = source.filter(|ip| ipv6::is_link_scope(*ip)).and_then(|ip| self.interface_of6(ip));
             let first = || self.group_interface().filter(|_| self.v6.on);
-            (device.or(own).or_else(first).filter(|n| usable(*n)).ok_or(Errno::ENETUNREACH)?, None, None)
+            let interface = device.or(own).or_else(first).filter(|n| usable(*n));
+            (interface.ok_or(Errno::ENETUNREACH)?, None, None, table::MAIN)
         } else {
-            let hash =
-                || crate::net::flow_hash_of6(self.flow_key, source.unwrap_or(Ipv6Addr::UNSPECIFIED), to);
-            match self.v6.routes.lookup(to, hash, |hop| usable(hop.interface)) {
-                Some((route, Some(hop))) => (hop.interface, hop.gateway, route.source),
-                Some((route, None)) => {
-                    return Err(match route.kind {
-                        RouteKind::Blackhole => Errno::EINVAL,
-                        RouteKind::Prohibit => Errno::EACCES,
-                        _ => Errno::EHOSTUNREACH,
-                    });
-                }
-                None => return Err(Errno::ENETUNREACH),
-            }
+            let from = source.unwrap_or(Ipv6Addr::UNSPECIFIED);
+            let hash = || crate::net::flow_hash_of6(self.flow_key, from, to);
+            let asked = Asked { device, mark: through.mark, ..Asked::own(to, source) };
+            let found = self.lookup(&asked, hash).map_err(refused)?.ok_or(Errno::ENETUNREACH)?;
+            let hop = found.hop.ok_or_else(|| no_way(found.route))?;
+            (hop.interface, hop.gateway, found.route.source, found.table)
         };
         let own = source.or(preferred).or_else(|| self.source_for(to, interface));
         Ok(Route {
@@ -181,6 +200,7 @@ impl NetStack {
             destination: to.into(),
             gateway: gateway.map(IpAddr::V6),
             broadcast: false,
+            table,
         })
     }
 

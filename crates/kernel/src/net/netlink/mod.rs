@@ -10,7 +10,7 @@ mod neighbours;
 mod netconf;
 mod route;
 mod routes;
-mod routes6;
+mod rules;
 
 use super::filter::Metadata;
 use super::message::{Attempt, Incoming, Outgoing, RawAddress, Received};
@@ -29,10 +29,13 @@ const QUEUE_LIMIT: usize = 1_024;
 /// Groups, `RTNLGRP_*`.
 pub mod group {
     pub const LINK: u32 = 1;
+    pub const NEIGHBOUR: u32 = 3;
     pub const IPV4_ADDRESS: u32 = 5;
     pub const IPV4_ROUTE: u32 = 7;
+    pub const IPV4_RULE: u32 = 8;
     pub const IPV6_ADDRESS: u32 = 9;
     pub const IPV6_ROUTE: u32 = 11;
+    pub const IPV6_RULE: u32 = 19;
 }
 /// `NETLINK_ADD_MEMBERSHIP` and `NETLINK_DROP_MEMBERSHIP`.
 const ADD_MEMBERSHIP: i32 = 1;
@@ -129,14 +132,6 @@ pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) ->
     }
     autobind(call, key);
     Ok(Attempt::Done(()))
-}
-
-pub fn listen(_call: &mut Call<'_>, _key: SocketKey, _backlog: usize) -> Result<(), Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-
-pub fn accept(_call: &mut Call<'_>, _key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
-    Err(Errno::EOPNOTSUPP)
 }
 
 /// Requests go to the kernel, whose answer is there at once.

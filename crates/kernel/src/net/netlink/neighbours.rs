@@ -1,11 +1,13 @@
 //! The neighbour cache in rtnetlink: `RTM_NEWNEIGH`, `RTM_GETNEIGH`.
 
+use super::group;
 use super::message::{MULTI, Message, Request};
 use super::route::{ip_bytes, parse_ip};
 use crate::host::Host;
 use crate::net::interface_index;
+use belljar_base::SimTime;
 use belljar_linux_abi::{Errno, c};
-use belljar_net::neighbour::{Neighbour, NeighbourState};
+use belljar_net::neighbour::{Neighbour, NeighbourState, Neighbours, NoAddress};
 use belljar_net::routes::Ip;
 use belljar_wire::ethernet::Address;
 use std::net::IpAddr;
@@ -14,10 +16,11 @@ use std::net::IpAddr;
 const NDMSG: usize = 12;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
-/// `NUD_*`.
-const PERMANENT: u16 = 0x80;
+/// `NTF_USE` and `NTF_PROXY`.
+const NTF_USE: u8 = 0x01;
+const NTF_PROXY: u8 = 0x08;
 
-/// The state as a bit.
+/// The state as a bit, `NUD_*`.
 pub(in crate::net) fn nud(state: NeighbourState) -> u16 {
     match state {
         NeighbourState::Incomplete => 0x01,
@@ -26,15 +29,35 @@ pub(in crate::net) fn nud(state: NeighbourState) -> u16 {
         NeighbourState::Delay => 0x08,
         NeighbourState::Probe => 0x10,
         NeighbourState::Failed => 0x20,
-        NeighbourState::Permanent => PERMANENT,
+        NeighbourState::NoArp => 0x40,
+        NeighbourState::Permanent => 0x80,
     }
 }
 
-/// A message about a neighbour.
-fn shown<A: Ip>(neighbour: Neighbour<A>, sequence: u32, port: u32) -> Vec<u8> {
+/// The state of a bit; without any a neighbour is not known.
+fn state_of(nud: u16) -> Result<NeighbourState, Errno> {
+    const ALL: [NeighbourState; 8] = [
+        NeighbourState::Permanent,
+        NeighbourState::NoArp,
+        NeighbourState::Reachable,
+        NeighbourState::Probe,
+        NeighbourState::Stale,
+        NeighbourState::Delay,
+        NeighbourState::Incomplete,
+        NeighbourState::Failed,
+    ];
+    match nud {
+        0 => Ok(NeighbourState::Failed),
+        _ => ALL.into_iter().find(|state| self::nud(*state) & nud != 0).ok_or(Errno::EINVAL),
+    }
+}
+
+/// A message of `kind` about a neighbour; `to` is its sequence number, flags and receiver's port id.
+fn message<A: Ip>(neighbour: Neighbour<A>, kind: u16, to: (u32, u16, u32)) -> Vec<u8> {
+    let (sequence, flags, port) = to;
     let ip: IpAddr = neighbour.ip.into();
     let family = if ip.is_ipv4() { c::AF_INET } else { c::AF_INET6 };
-    let message = Message::new(c::RTM_NEWNEIGH, MULTI, sequence, port)
+    let message = Message::new(kind, flags, sequence, port)
         .put(&[family as u8, 0, 0, 0])
         .put(&interface_index(neighbour.interface).to_ne_bytes())
         .put(&nud(neighbour.state).to_ne_bytes())
@@ -48,8 +71,9 @@ fn shown<A: Ip>(neighbour: Neighbour<A>, sequence: u32, port: u32) -> Vec<u8> {
 
 impl Host {
     pub(super) fn neighbours(&self, family: i32, sequence: u32, port: u32) -> Vec<Vec<u8>> {
-        let v4 = self.net.neighbours.iter().map(|each| shown(each, sequence, port));
-        let v6 = self.net.v6.neighbours.iter().map(|each| shown(each, sequence, port));
+        let to = (sequence, MULTI, port);
+        let v4 = self.net.neighbours.iter().map(|each| message(each, c::RTM_NEWNEIGH, to));
+        let v6 = self.net.v6.neighbours.iter().map(|each| message(each, c::RTM_NEWNEIGH, to));
         match family {
             c::AF_INET => v4.collect(),
             c::AF_INET6 => v6.collect(),
@@ -57,37 +81,93 @@ impl Host {
         }
     }
 
-    /// `ip neigh add`.
+    /// `ip neigh get`.
+    pub(super) fn neighbour(&self, request: &Request<'_>, port: u32) -> Result<Vec<u8>, Errno> {
+        let (interface, ip) = self.neighbour_named(request)?;
+        let to = (request.sequence, 0, port);
+        let found = match ip {
+            IpAddr::V4(ip) => {
+                self.net.neighbours.get(interface, ip).map(|each| message(each, c::RTM_NEWNEIGH, to))
+            }
+            IpAddr::V6(ip) => {
+                self.net.v6.neighbours.get(interface, ip).map(|each| message(each, c::RTM_NEWNEIGH, to))
+            }
+        };
+        found.ok_or(Errno::ENOENT)
+    }
+
+    /// `ip neigh add`, `replace` and `change`: `neigh_add` of Linux.
     pub(super) fn add_neighbour(&mut self, request: &Request<'_>) -> Result<(), Errno> {
         let (interface, ip) = self.neighbour_named(request)?;
-        let address = request.attribute(NDMSG, NDA_LLADDR).and_then(|bytes| bytes.try_into().ok());
-        let address = Address(address.ok_or(Errno::EINVAL)?);
-        let [.., low, high, _, _] = request.body.get(..NDMSG).ok_or(Errno::EINVAL)? else {
+        let address = match request.attribute(NDMSG, NDA_LLADDR) {
+            Some(bytes) => {
+                Some(Address(bytes.get(..6).and_then(|bytes| bytes.try_into().ok()).ok_or(Errno::EINVAL)?))
+            }
+            None => None,
+        };
+        let [.., low, high, ntf, _] = request.body.get(..NDMSG).ok_or(Errno::EINVAL)? else {
             return Err(Errno::EINVAL);
         };
-        let permanent = u16::from_ne_bytes([*low, *high]) & PERMANENT != 0;
-        let exists = match ip {
-            IpAddr::V4(ip) => self.net.neighbours.iter().any(|n| (n.interface, n.ip) == (interface, ip)),
-            IpAddr::V6(ip) => self.net.v6.neighbours.iter().any(|n| (n.interface, n.ip) == (interface, ip)),
-        };
-        if exists && i32::from(request.flags) & c::NLM_F_EXCL != 0 {
-            return Err(Errno::EEXIST);
+        if ntf & NTF_PROXY != 0 {
+            self.warn("netlink: answering for neighbours (ip neigh add proxy) is not supported");
+            return Err(Errno::EOPNOTSUPP);
         }
+        let state = state_of(u16::from_ne_bytes([*low, *high]))?;
+        let flags = i32::from(request.flags);
+        let now = self.clock.now();
+        let known = match ip {
+            IpAddr::V4(ip) => self.net.neighbours.get(interface, ip).map(|n| n.address),
+            IpAddr::V6(ip) => self.net.v6.neighbours.get(interface, ip).map(|n| n.address),
+        };
+        let address = match known {
+            None if flags & c::NLM_F_CREATE == 0 => return Err(Errno::ENOENT),
+            Some(_) if flags & c::NLM_F_EXCL != 0 => return Err(Errno::EEXIST),
+            // Another address counts only if it may take the place of the first.
+            Some(Some(old)) if flags & c::NLM_F_REPLACE == 0 && address.is_some_and(|new| new != old) => {
+                return Ok(());
+            }
+            _ => address,
+        };
+        let use_it = ntf & NTF_USE != 0;
         match ip {
-            IpAddr::V4(ip) => self.net.neighbours.set(interface, ip, address, permanent),
-            IpAddr::V6(ip) => self.net.v6.neighbours.set(interface, ip, address, permanent),
+            IpAddr::V4(ip) if use_it => self.net.neighbours.make_use(now, interface, ip),
+            IpAddr::V6(ip) if use_it => self.net.v6.neighbours.make_use(now, interface, ip),
+            IpAddr::V4(ip) => self
+                .net
+                .neighbours
+                .assign(now, interface, ip, address, state)
+                .map_err(|NoAddress| Errno::EINVAL)?,
+            IpAddr::V6(ip) => self
+                .net
+                .v6
+                .neighbours
+                .assign(now, interface, ip, address, state)
+                .map_err(|NoAddress| Errno::EINVAL)?,
         }
         Ok(())
     }
 
-    /// `ip neigh del`.
+    /// `ip neigh del`: the neighbour has failed, then it is forgotten.
     pub(super) fn remove_neighbour(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+        fn remove<A: Ip>(all: &mut Neighbours<A>, now: SimTime, interface: usize, ip: A) -> bool {
+            let known = all.get(interface, ip).is_some();
+            known
+                && all.assign(now, interface, ip, None, NeighbourState::Failed).is_ok()
+                && all.remove(interface, ip)
+        }
         let (interface, ip) = self.neighbour_named(request)?;
+        let now = self.clock.now();
         let removed = match ip {
-            IpAddr::V4(ip) => self.net.neighbours.remove(interface, ip),
-            IpAddr::V6(ip) => self.net.v6.neighbours.remove(interface, ip),
+            IpAddr::V4(ip) => remove(&mut self.net.neighbours, now, interface, ip),
+            IpAddr::V6(ip) => remove(&mut self.net.v6.neighbours, now, interface, ip),
         };
         removed.then_some(()).ok_or(Errno::ENOENT)
+    }
+
+    /// Tells who wants to know what is known of a neighbour, or that it is known no more.
+    pub(in crate::net) fn announce_neighbour<A: Ip>(&mut self, neighbour: Neighbour<A>, there: bool) {
+        let kind = if there { c::RTM_NEWNEIGH } else { c::RTM_DELNEIGH };
+        self.netlink_announce(group::NEIGHBOUR, &message(neighbour, kind, (0, 0, 0)));
     }
 
     fn neighbour_named(&self, request: &Request<'_>) -> Result<(usize, IpAddr), Errno> {

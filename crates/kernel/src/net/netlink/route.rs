@@ -3,7 +3,7 @@
 use super::message::{ACK, DONE, ERROR, MULTI, Message, Request};
 use crate::host::Host;
 use belljar_linux_abi::{Errno, c};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// `RTM_GETNETCONF`, `RTM_NEWNEXTHOP`, `RTM_GETNEXTHOP`.
 const GETNETCONF: u16 = 82;
@@ -60,25 +60,40 @@ impl Host {
         }
         let flags = if request.is_dump() { MULTI } else { 0 };
         let family = i32::from(request.body.first().copied().unwrap_or(0));
+        let v6 = family == c::AF_INET6;
         match request.kind {
             c::RTM_GETLINK => self.links(request, flags, port),
             c::RTM_GETADDR => Ok(self.addresses(family, request.sequence, flags, port)),
             c::RTM_GETROUTE if request.is_dump() => Ok(self.routes(family, request.sequence, port)),
             c::RTM_GETROUTE => self.route_to(request, port).map(|message| vec![message]),
+            c::RTM_GETNEIGH if !request.is_dump() => {
+                self.neighbour(request, port).map(|message| vec![message])
+            }
             c::RTM_GETNEIGH => Ok(self.neighbours(family, request.sequence, port)),
             // Each gives what there is to answer besides that it is done.
             c::RTM_NEWLINK | c::RTM_SETLINK => self.change_link(request).map(|()| Vec::new()),
             c::RTM_NEWADDR => self.add_address(request).map(|()| Vec::new()),
             c::RTM_DELADDR => self.remove_address(request).map(|()| Vec::new()),
-            c::RTM_NEWROUTE => self.add_route(request).map(|()| Vec::new()),
-            c::RTM_DELROUTE => self.remove_route(request).map(|()| Vec::new()),
+            c::RTM_NEWROUTE if v6 => self.add_route::<Ipv6Addr>(request).map(|()| Vec::new()),
+            c::RTM_DELROUTE if v6 => self.remove_route::<Ipv6Addr>(request).map(|()| Vec::new()),
+            c::RTM_NEWRULE if v6 => self.add_rule::<Ipv6Addr>(request).map(|()| Vec::new()),
+            c::RTM_DELRULE if v6 => self.remove_rule::<Ipv6Addr>(request).map(|()| Vec::new()),
+            // Of other families Linux routes nothing here.
+            c::RTM_NEWROUTE | c::RTM_DELROUTE | c::RTM_NEWRULE | c::RTM_DELRULE if family != c::AF_INET => {
+                Err(Errno::EOPNOTSUPP)
+            }
+            c::RTM_NEWROUTE => self.add_route::<Ipv4Addr>(request).map(|()| Vec::new()),
+            c::RTM_DELROUTE => self.remove_route::<Ipv4Addr>(request).map(|()| Vec::new()),
+            c::RTM_NEWRULE => self.add_rule::<Ipv4Addr>(request).map(|()| Vec::new()),
+            c::RTM_DELRULE => self.remove_rule::<Ipv4Addr>(request).map(|()| Vec::new()),
+            c::RTM_GETRULE => Ok(self.rules(family, request.sequence, port)),
             c::RTM_NEWNEIGH => self.add_neighbour(request).map(|()| Vec::new()),
             c::RTM_DELNEIGH => self.remove_neighbour(request).map(|()| Vec::new()),
             GETNETCONF => Ok(self.netconf(family, request.sequence, flags, port)),
             // As a kernel that does not know them: programs use plain next hops instead.
             GETNEXTHOP | NEWNEXTHOP => Err(Errno::EOPNOTSUPP),
-            // No rules, queueing disciplines or the like to show.
-            c::RTM_GETRULE | c::RTM_GETQDISC | c::RTM_GETNEIGHTBL => Ok(Vec::new()),
+            // No queueing disciplines or the like to show.
+            c::RTM_GETQDISC | c::RTM_GETNEIGHTBL => Ok(Vec::new()),
             kind => {
                 self.warn(format!("netlink message {kind} of NETLINK_ROUTE is not supported"));
                 Err(Errno::EOPNOTSUPP)

@@ -1,14 +1,16 @@
-//! Routes in rtnetlink: `RTM_NEWROUTE`, `RTM_GETROUTE`.
+//! Routes of both families in rtnetlink: `RTM_NEWROUTE`, `RTM_GETROUTE`.
 
-use super::group;
 use super::message::{MULTI, Message, Request, attribute};
 use super::route::{ip_bytes, parse_ip};
 use crate::host::Host;
-use crate::net::{LO, interface_index};
+use crate::net::family::Family;
+use crate::net::ip::route::Through;
+use crate::net::{LO, NetStack, interface_index};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::Prefix;
-use belljar_net::routes::{NextHop, Route, RouteKind};
-use std::net::{IpAddr, Ipv4Addr};
+use belljar_net::policy::table;
+use belljar_net::routes::{NextHop, Route, RouteKind, RouteTable};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The length of `struct rtmsg`.
 pub(super) const RTMSG: usize = 12;
@@ -17,23 +19,55 @@ const RTM_F_CLONED: u32 = 0x200;
 /// The length of `struct rta_cacheinfo`.
 const CACHEINFO_LEN: usize = 32;
 /// The length of `struct rtnexthop`.
-pub(super) const RTNEXTHOP: usize = 8;
+const RTNEXTHOP: usize = 8;
+const RTA_MARK: u16 = 16;
+/// How much a router is preferred (RFC 4191), and the usual preference.
+const RTA_PREF: u16 = 20;
+const MEDIUM: u8 = 0;
+/// The gateway is taken to be on the link, whatever the addresses are.
+const RTNH_F_ONLINK: u8 = 4;
+/// `RTPROT_KERNEL`.
+const KERNEL: u8 = 2;
+
+/// What a message about a route goes to: its sequence number, flags and receiver's port id.
+type To = (u32, u16, u32);
+
+/// A route with its place.
+#[derive(Clone, Debug)]
+struct Entry<A> {
+    table: u32,
+    prefix: Prefix<A>,
+    metric: u32,
+    route: Route<A>,
+}
+
+/// `RTN_*` for the routes that a table can hold.
+const KINDS: [(RouteKind, u8); 5] = [
+    (RouteKind::Unicast, c::RTN_UNICAST),
+    (RouteKind::Blackhole, c::RTN_BLACKHOLE),
+    (RouteKind::Unreachable, c::RTN_UNREACHABLE),
+    (RouteKind::Prohibit, c::RTN_PROHIBIT),
+    (RouteKind::Throw, c::RTN_THROW),
+];
+
+/// The number of a table as it stands in a header's one byte; the attribute has all of it.
+pub(super) fn short_table(number: u32) -> u8 {
+    u8::try_from(number).unwrap_or(c::RT_TABLE_COMPAT)
+}
 
 impl Host {
-    /// The main table.
+    /// All tables, that of the host's own addresses included.
     pub(super) fn routes(&self, family: i32, sequence: u32, port: u32) -> Vec<Vec<u8>> {
         let to = (sequence, MULTI, port);
-        let mut v6 = if family == c::AF_INET { Vec::new() } else { self.routes6(to) };
-        if family == c::AF_INET6 {
-            return v6;
+        let mut all = Vec::new();
+        if family != c::AF_INET6 {
+            all.extend(self.net.shown_routes::<Ipv4Addr>(to));
+            all.extend(self.net.local_routes(to));
         }
-        let v4 = self
-            .net
-            .routes
-            .iter()
-            .map(|(prefix, metric, route)| route_message(prefix, metric, route, c::RTM_NEWROUTE, to));
-        let mut all: Vec<Vec<u8>> = v4.collect();
-        all.append(&mut v6);
+        if family != c::AF_INET {
+            all.extend(self.net.shown_routes::<Ipv6Addr>(to));
+            all.extend(self.net.local_routes6(to));
+        }
         all
     }
 
@@ -42,234 +76,337 @@ impl Host {
         let destination = request.attribute(RTMSG, c::RTA_DST).ok_or(Errno::EINVAL)?;
         let ip = parse_ip(destination)?;
         let source = request.attribute(RTMSG, c::RTA_SRC).map(parse_ip).transpose()?;
-        let device =
-            request.attribute(RTMSG, c::RTA_OIF).and_then(|oif| oif.try_into().ok()).map(u32::from_ne_bytes);
-        let found = self.net.route(ip, source, device)?;
+        let device = request.number(RTMSG, c::RTA_OIF)?;
+        let mark = request.number(RTMSG, RTA_MARK)?.unwrap_or(0);
+        let found = self.net.route(ip, source, Through { device, mark })?;
         let (family, bits) = if ip.is_ipv4() { (c::AF_INET, 32) } else { (c::AF_INET6, 128) };
+        // IPv6 says which source was asked for where none was, and which one it is where one was.
+        let asked = if ip.is_ipv6() { source.or(Some(Ipv6Addr::UNSPECIFIED.into())) } else { source };
+        let source_bits = if asked.is_some() { bits } else { 0 };
         let kind = match (found.interface, found.broadcast) {
             (LO, _) => c::RTN_LOCAL,
             (_, true) => c::RTN_BROADCAST,
             _ => c::RTN_UNICAST,
         };
-        let table = if found.interface == LO { c::RT_TABLE_LOCAL } else { c::RT_TABLE_MAIN };
         let mut message = Message::new(c::RTM_NEWROUTE, 0, request.sequence, port)
-            .put(&[family as u8, bits, 0, 0, table, c::RTPROT_UNSPEC, c::RT_SCOPE_UNIVERSE, kind])
+            .put(&[family as u8, bits, source_bits, 0, short_table(found.table), c::RTPROT_UNSPEC])
+            .put(&[c::RT_SCOPE_UNIVERSE, kind])
             .put(&RTM_F_CLONED.to_ne_bytes())
-            .attribute(c::RTA_TABLE, &u32::from(table).to_ne_bytes())
+            .attribute(c::RTA_TABLE, &found.table.to_ne_bytes())
             .attribute(c::RTA_DST, destination);
+        if let Some(asked) = asked {
+            message = message.attribute(c::RTA_SRC, &ip_bytes(asked));
+        }
+        if ip.is_ipv6() || source.is_none() {
+            message = message.attribute(c::RTA_PREFSRC, &ip_bytes(found.source));
+        }
+        if mark != 0 {
+            message = message.attribute(RTA_MARK, &mark.to_ne_bytes());
+        }
         if let Some(gateway) = found.gateway {
             message = message.attribute(c::RTA_GATEWAY, &ip_bytes(gateway));
         }
         Ok(message
             .attribute(c::RTA_OIF, &interface_index(found.interface).to_ne_bytes())
-            .attribute(c::RTA_PREFSRC, &ip_bytes(found.source))
             // Nothing is known of its use.
             .attribute(c::RTA_CACHEINFO, &[0; CACHEINFO_LEN])
             .finish())
     }
-}
 
-impl Host {
     /// `ip route add`, `replace` and `change`.
-    pub(super) fn add_route(&mut self, request: &Request<'_>) -> Result<(), Errno> {
-        if i32::from(request.body.first().copied().unwrap_or(0)) == c::AF_INET6 {
-            return self.add_route6(request);
-        }
-        let wanted = RouteRequest::read(request)?;
-        let hops = self.next_hops(request)?;
-        let kind = match (wanted.kind, hops.is_empty()) {
-            (c::RTN_UNICAST, false) => RouteKind::Unicast,
-            (c::RTN_BLACKHOLE, _) => RouteKind::Blackhole,
-            (c::RTN_UNREACHABLE, _) => RouteKind::Unreachable,
-            (c::RTN_PROHIBIT, _) => RouteKind::Prohibit,
-            (c::RTN_UNICAST, true) => return Err(Errno::ENODEV),
-            _ => return Err(Errno::EOPNOTSUPP),
+    pub(super) fn add_route<A: Family>(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+        let wanted = Wanted::<A>::read(request)?;
+        let hops = self.net.next_hops::<A>(request)?;
+        let found = KINDS.iter().find(|(_, rtn)| *rtn == wanted.kind).ok_or(Errno::EOPNOTSUPP);
+        let Ok((kind, _)) = found else {
+            self.warn(format!("netlink: routes of type {} are not supported", wanted.kind));
+            return Err(Errno::EOPNOTSUPP);
+        };
+        let hops = match kind {
+            RouteKind::Unicast if hops.is_empty() => return Err(Errno::ENODEV),
+            RouteKind::Unicast => hops,
+            _ => Vec::new(),
         };
         let source = match request.attribute(RTMSG, c::RTA_PREFSRC).map(parse_ip).transpose()? {
-            Some(IpAddr::V4(ip)) if self.net.is_local(ip.into()) => Some(ip),
+            Some(ip) if self.net.is_local(ip) => Some(A::of(ip).ok_or(Errno::EINVAL)?),
             Some(_) => return Err(Errno::EINVAL),
             None => None,
         };
-        let (prefix, metric) = (wanted.prefix, wanted.metric.unwrap_or(0));
+        let mut route = Route { kind: *kind, hops, source, protocol: wanted.protocol };
+        let (prefix, metric) = (wanted.prefix, wanted.metric.unwrap_or(A::METRIC));
         let flags = i32::from(request.flags);
-        let exists = self.net.routes.get(prefix, metric).is_some();
-        let may_replace = flags & (c::NLM_F_REPLACE | c::NLM_F_APPEND) != 0 && flags & c::NLM_F_EXCL == 0;
-        if exists && !may_replace {
-            return Err(Errno::EEXIST);
+        let has = |flag: i32| flags & flag != 0;
+        let there = self.net.table::<A>(wanted.table).and_then(|routes| routes.get(prefix, metric));
+        match there {
+            Some(_) if has(c::NLM_F_EXCL) => return Err(Errno::EEXIST),
+            Some(_) if has(c::NLM_F_REPLACE) => {}
+            // Another next hop of the same IPv6 route joins it.
+            Some(old) if A::AF == c::AF_INET6 => {
+                let unicast = old.kind == RouteKind::Unicast && route.kind == RouteKind::Unicast;
+                if !unicast || route.hops.iter().all(|hop| old.hops.contains(hop)) {
+                    return Err(Errno::EEXIST);
+                }
+                let mut hops = old.hops.clone();
+                hops.append(&mut route.hops);
+                route.hops = hops;
+            }
+            Some(_) if has(c::NLM_F_APPEND) => {}
+            Some(_) => return Err(Errno::EEXIST),
+            None if !has(c::NLM_F_CREATE) => return Err(Errno::ENOENT),
+            None => {}
         }
-        if !exists && flags & c::NLM_F_CREATE == 0 {
-            return Err(Errno::ENOENT);
-        }
-        let hops = if kind == RouteKind::Unicast { hops } else { Vec::new() };
-        let route = Route { kind, hops, source, protocol: wanted.protocol };
-        let message = route_message(prefix, metric, &route, c::RTM_NEWROUTE, (0, 0, 0));
-        self.net.routes.insert(prefix, metric, route);
-        self.netlink_announce(group::IPV4_ROUTE, &message);
+        let entry = Entry { table: wanted.table, prefix, metric, route };
+        let message = message(&entry, c::RTM_NEWROUTE, (0, 0, 0));
+        self.net.change_table(wanted.table, |routes| routes.insert(prefix, metric, entry.route));
+        self.netlink_announce(A::ROUTE_GROUP, &message);
         Ok(())
     }
 
     /// `ip route del`: the first route that is like what is given.
-    pub(super) fn remove_route(&mut self, request: &Request<'_>) -> Result<(), Errno> {
-        if i32::from(request.body.first().copied().unwrap_or(0)) == c::AF_INET6 {
-            return self.remove_route6(request);
-        }
-        let wanted = RouteRequest::read(request)?;
+    pub(super) fn remove_route<A: Family>(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+        let wanted = Wanted::<A>::read(request)?;
         let gateway = request.attribute(RTMSG, c::RTA_GATEWAY).map(parse_ip).transpose()?;
         let device = request.number(RTMSG, c::RTA_OIF)?;
-        let like = |hop: &NextHop| {
+        let like = |hop: &NextHop<A>| {
             device.is_none_or(|index| interface_index(hop.interface) == index)
-                && gateway.is_none_or(|gateway| hop.gateway.map(IpAddr::V4) == Some(gateway))
+                && gateway.is_none_or(|gateway| hop.gateway.map(Into::into) == Some(gateway))
         };
-        let found = self.net.routes.iter().find(|(prefix, metric, route)| {
+        let routes = self.net.table::<A>(wanted.table).ok_or(Errno::ESRCH)?;
+        let found = routes.iter().find(|(prefix, metric, route)| {
             *prefix == wanted.prefix
                 && wanted.metric.is_none_or(|wanted| wanted == *metric)
+                && (wanted.protocol == c::RTPROT_UNSPEC || wanted.protocol == route.protocol)
                 && (route.hops.is_empty() || route.hops.iter().any(like))
         });
         let (prefix, metric, route) = found.ok_or(Errno::ESRCH)?;
-        let message = route_message(prefix, metric, route, c::RTM_DELROUTE, (0, 0, 0));
-        self.net.routes.remove(prefix, metric);
-        self.netlink_announce(group::IPV4_ROUTE, &message);
+        let mut entry = Entry { table: wanted.table, prefix, metric, route: route.clone() };
+        // Each next hop of an IPv6 route is a route of its own to Linux.
+        let one = A::AF == c::AF_INET6 && (gateway.is_some() || device.is_some());
+        let (gone, kept) =
+            std::mem::take(&mut entry.route.hops).into_iter().partition(|hop| !one || like(hop));
+        let rest = Route { hops: kept, ..entry.route.clone() };
+        entry.route.hops = gone;
+        let message = message(&entry, c::RTM_DELROUTE, (0, 0, 0));
+        self.net.change_table(wanted.table, |routes| match rest.hops.is_empty() {
+            true => routes.remove(prefix, metric),
+            false => routes.insert(prefix, metric, rest),
+        });
+        self.netlink_announce(A::ROUTE_GROUP, &message);
         Ok(())
     }
 
-    /// Tells who wants to know of a route that it is there, or no more.
-    pub(in crate::net) fn announce_route(&mut self, prefix: Prefix, metric: u32, route: &Route, new: bool) {
+    /// Tells who wants to know of a route in the main table that it is there, or no more.
+    pub(in crate::net) fn announce_route<A: Family>(
+        &mut self,
+        prefix: Prefix<A>,
+        metric: u32,
+        route: &Route<A>,
+        new: bool,
+    ) {
         let kind = if new { c::RTM_NEWROUTE } else { c::RTM_DELROUTE };
-        let message = route_message(prefix, metric, route, kind, (0, 0, 0));
-        self.netlink_announce(group::IPV4_ROUTE, &message);
+        let entry = Entry { table: table::MAIN, prefix, metric, route: route.clone() };
+        self.netlink_announce(A::ROUTE_GROUP, &message(&entry, kind, (0, 0, 0)));
+    }
+}
+
+impl NetStack {
+    /// The routes of all tables but that of the host's own addresses.
+    fn shown_routes<A: Family>(&self, to: To) -> Vec<Vec<u8>> {
+        let others = A::policy(self).tables();
+        let tables = std::iter::once((table::MAIN, A::routes(self))).chain(others);
+        let entries = tables.flat_map(|(table, routes)| {
+            routes.iter().map(move |(prefix, metric, route)| Entry {
+                table,
+                prefix,
+                metric,
+                route: route.clone(),
+            })
+        });
+        entries.map(|entry| message(&entry, c::RTM_NEWROUTE, to)).collect()
     }
 
-    fn next_hops(&self, request: &Request<'_>) -> Result<Vec<NextHop>, Errno> {
+    /// The host's own IPv4 addresses, and those that stand for all stations of their links.
+    fn local_routes(&self, to: To) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        for (number, interface) in self.interfaces.iter().enumerate().filter(|(_, i)| i.up) {
+            for own in &interface.addresses {
+                let mut add = |ip: Ipv4Addr, len, kind, scope| {
+                    let header = [c::AF_INET as u8, len, 0, 0, c::RT_TABLE_LOCAL, KERNEL, scope, kind];
+                    let message = local_message(&header, ip.into(), number, to);
+                    all.push(message.attribute(c::RTA_PREFSRC, &own.ip.octets()).finish());
+                };
+                if number == LO && own.len < 32 {
+                    add(own.network().address(), own.len, c::RTN_LOCAL, c::RT_SCOPE_HOST);
+                }
+                add(own.ip, 32, c::RTN_LOCAL, c::RT_SCOPE_HOST);
+                if let Some(broadcast) = own.network().broadcast() {
+                    add(broadcast, 32, c::RTN_BROADCAST, c::RT_SCOPE_LINK);
+                }
+            }
+        }
+        all
+    }
+
+    /// The host's own IPv6 addresses.
+    fn local_routes6(&self, to: To) -> Vec<Vec<u8>> {
+        let interfaces = self.interfaces.iter().enumerate();
+        let own = interfaces.flat_map(|(number, i)| i.addresses6.iter().map(move |own| (own.ip, number)));
+        let universe = c::RT_SCOPE_UNIVERSE;
+        let header = [c::AF_INET6 as u8, 128, 0, 0, c::RT_TABLE_LOCAL, KERNEL, universe, c::RTN_LOCAL];
+        own.map(|(ip, number)| {
+            let message = local_message(&header, ip.into(), number, to);
+            message.attribute(c::RTA_PRIORITY, &0u32.to_ne_bytes()).finish()
+        })
+        .collect()
+    }
+
+    /// A table by its number, if it has routes.
+    fn table<A: Family>(&self, number: u32) -> Option<&RouteTable<A>> {
+        A::policy(self).table(A::routes(self), number)
+    }
+    /// Changes a table.
+    fn change_table<A: Family, T>(&mut self, number: u32, change: impl FnOnce(&mut RouteTable<A>) -> T) -> T {
+        match number {
+            table::MAIN => change(A::routes_mut(self)),
+            number => A::policy_mut(self).change(number, change),
+        }
+    }
+
+    /// The next hops that a request names.
+    fn next_hops<A: Family>(&self, request: &Request<'_>) -> Result<Vec<NextHop<A>>, Errno> {
+        let on_link = *request.body.get(8).ok_or(Errno::EINVAL)? & RTNH_F_ONLINK != 0;
         if let Some(mut several) = request.attribute(RTMSG, c::RTA_MULTIPATH) {
             let mut hops = Vec::new();
             while several.len() >= RTNEXTHOP {
                 let len = usize::from(u16::from_ne_bytes([several[0], several[1]]));
                 let index = u32::from_ne_bytes(several[4..8].try_into().expect("four bytes"));
                 let rest = several.get(RTNEXTHOP..len).ok_or(Errno::EINVAL)?;
-                let gateway = attribute(rest, c::RTA_GATEWAY).map(parse_ip).transpose()?;
-                hops.push(self.next_hop(gateway, (index != 0).then_some(index))?);
+                let gateway = attribute(rest, c::RTA_GATEWAY);
+                let on_link = on_link || several[2] & RTNH_F_ONLINK != 0;
+                hops.push(self.next_hop(gateway, (index != 0).then_some(index), on_link)?);
                 several = several.get(len.next_multiple_of(4)..).unwrap_or_default();
             }
             return Ok(hops);
         }
-        let gateway = request.attribute(RTMSG, c::RTA_GATEWAY).map(parse_ip).transpose()?;
-        let device = request.number(RTMSG, c::RTA_OIF)?;
-        match (gateway, device) {
+        match (request.attribute(RTMSG, c::RTA_GATEWAY), request.number(RTMSG, c::RTA_OIF)?) {
             (None, None) => Ok(Vec::new()),
-            _ => Ok(vec![self.next_hop(gateway, device)?]),
+            (gateway, device) => Ok(vec![self.next_hop(gateway, device, on_link)?]),
         }
     }
 
-    /// A gateway must be on a link of this host (`fib_check_nh` of Linux).
-    fn next_hop(&self, gateway: Option<IpAddr>, device: Option<u32>) -> Result<NextHop, Errno> {
-        let device =
-            device.map(|index| self.net.interface_by_index(index).ok_or(Errno::ENODEV)).transpose()?;
-        let gateway = match gateway {
+    fn next_hop<A: Family>(
+        &self,
+        gateway: Option<&[u8]>,
+        device: Option<u32>,
+        on_link: bool,
+    ) -> Result<NextHop<A>, Errno> {
+        let device = device.map(|index| self.interface_by_index(index).ok_or(Errno::ENODEV)).transpose()?;
+        let gateway = match gateway.map(parse_ip).transpose()? {
             None => None,
-            Some(IpAddr::V4(ip)) => Some(ip),
-            Some(IpAddr::V6(_)) => return Err(Errno::EAFNOSUPPORT),
+            Some(ip) => Some(A::of(ip).ok_or(Errno::EINVAL)?),
         };
-        self.net.hop(gateway, device)
+        match (on_link, gateway) {
+            (true, Some(_)) => {
+                let interface = device.ok_or(Errno::ENODEV)?;
+                let up = self.interfaces[interface].up;
+                up.then_some(NextHop { interface, gateway }).ok_or(Errno::ENETDOWN)
+            }
+            _ => A::hop(self, gateway, device),
+        }
     }
 }
 
 /// What a request to change routes says of all of them.
-struct RouteRequest {
-    prefix: Prefix,
+struct Wanted<A> {
+    table: u32,
+    prefix: Prefix<A>,
     metric: Option<u32>,
     protocol: u8,
     kind: u8,
 }
 
-impl RouteRequest {
-    fn read(request: &Request<'_>) -> Result<RouteRequest, Errno> {
-        let [family, len, _, _, table, protocol, _, kind, ..] = *request.body else {
-            return Err(Errno::EINVAL);
+impl<A: Family> Wanted<A> {
+    fn read(request: &Request<'_>) -> Result<Wanted<A>, Errno> {
+        let [_, len, _, _, table, protocol, _, kind, ..] = *request.body else { return Err(Errno::EINVAL) };
+        let table = match request.number(RTMSG, c::RTA_TABLE)?.unwrap_or(u32::from(table)) {
+            0 => table::MAIN,
+            // The host's own addresses are kept by themselves.
+            table::LOCAL => return Err(Errno::EOPNOTSUPP),
+            number => number,
         };
-        if i32::from(family) != c::AF_INET {
-            return Err(Errno::EAFNOSUPPORT);
-        }
-        let table = request.number(RTMSG, c::RTA_TABLE)?.unwrap_or(u32::from(table));
-        if table != u32::from(c::RT_TABLE_MAIN) && table != u32::from(c::RT_TABLE_UNSPEC) {
-            return Err(Errno::EOPNOTSUPP);
-        }
         let to = match request.attribute(RTMSG, c::RTA_DST).map(parse_ip).transpose()? {
-            Some(IpAddr::V4(ip)) => ip,
-            Some(IpAddr::V6(_)) => return Err(Errno::EAFNOSUPPORT),
-            None => Ipv4Addr::UNSPECIFIED,
+            Some(ip) => A::of(ip).ok_or(Errno::EINVAL)?,
+            None => A::LEAST,
         };
         let prefix = Prefix::new(to, len);
-        if len > 32 || prefix.address() != to {
+        // IPv6 takes the rest of the address for what it is.
+        if len > A::BITS || A::AF == c::AF_INET && prefix.address() != to {
             return Err(Errno::EINVAL);
         }
-        Ok(RouteRequest { prefix, metric: request.number(RTMSG, c::RTA_PRIORITY)?, protocol, kind })
+        let metric = request.number(RTMSG, c::RTA_PRIORITY)?;
+        let metric = metric.filter(|metric| A::AF == c::AF_INET || *metric != 0);
+        Ok(Wanted { table, prefix, metric, protocol, kind })
     }
 }
 
-/// A message of `kind` about a route; `to` is its sequence number, flags and receiver's port id.
-pub(super) fn route_message(
-    prefix: Prefix,
-    metric: u32,
-    route: &Route,
-    kind: u16,
-    to: (u32, u16, u32),
-) -> Vec<u8> {
+/// A message of `kind` about a route.
+fn message<A: Family>(entry: &Entry<A>, kind: u16, to: To) -> Vec<u8> {
     let (sequence, flags, port) = to;
+    let Entry { table, prefix, metric, route } = entry;
+    let v4 = A::AF == c::AF_INET;
     let on_link = route.kind == RouteKind::Unicast && route.hops.iter().all(|hop| hop.gateway.is_none());
-    let scope = if on_link { c::RT_SCOPE_LINK } else { c::RT_SCOPE_UNIVERSE };
-    let rtn = match route.kind {
-        RouteKind::Unicast => c::RTN_UNICAST,
-        RouteKind::Blackhole => c::RTN_BLACKHOLE,
-        RouteKind::Unreachable => c::RTN_UNREACHABLE,
-        RouteKind::Prohibit => c::RTN_PROHIBIT,
-    };
+    let scope = if v4 && on_link { c::RT_SCOPE_LINK } else { c::RT_SCOPE_UNIVERSE };
+    let rtn = KINDS.iter().find(|(kind, _)| *kind == route.kind).map_or(c::RTN_UNICAST, |(_, rtn)| *rtn);
     let mut message = Message::new(kind, flags, sequence, port)
-        .put(&[
-            c::AF_INET as u8,
-            prefix.bits(),
-            0,
-            0,
-            c::RT_TABLE_MAIN,
-            route.protocol,
-            scope,
-            rtn,
-            0,
-            0,
-            0,
-            0,
-        ])
-        .attribute(c::RTA_TABLE, &u32::from(c::RT_TABLE_MAIN).to_ne_bytes());
+        .put(&[A::AF as u8, prefix.bits(), 0, 0, short_table(*table), route.protocol, scope, rtn])
+        .put(&[0; 4])
+        .attribute(c::RTA_TABLE, &table.to_ne_bytes());
     if !prefix.is_all() {
-        message = message.attribute(c::RTA_DST, &prefix.address().octets());
+        message = message.attribute(c::RTA_DST, &ip_bytes(prefix.address().into()));
     }
-    if metric != 0 {
+    if !v4 || *metric != 0 {
         message = message.attribute(c::RTA_PRIORITY, &metric.to_ne_bytes());
     }
+    if !v4 {
+        message = message.attribute(RTA_PREF, &[MEDIUM]);
+    }
     if let Some(source) = route.source {
-        message = message.attribute(c::RTA_PREFSRC, &source.octets());
+        message = message.attribute(c::RTA_PREFSRC, &ip_bytes(source.into()));
     }
     match &route.hops[..] {
-        [] => message,
+        [] if v4 => message,
+        [] => message.attribute(c::RTA_OIF, &interface_index(LO).to_ne_bytes()),
         [hop] => {
             if let Some(gateway) = hop.gateway {
-                message = message.attribute(c::RTA_GATEWAY, &gateway.octets());
+                message = message.attribute(c::RTA_GATEWAY, &ip_bytes(gateway.into()));
             }
             message.attribute(c::RTA_OIF, &interface_index(hop.interface).to_ne_bytes())
         }
-        hops => message.attribute(c::RTA_MULTIPATH, &hops.iter().flat_map(next_hop).collect::<Vec<u8>>()),
+        hops => message.attribute(c::RTA_MULTIPATH, &hops.iter().flat_map(hop_bytes).collect::<Vec<u8>>()),
     }
     .finish()
 }
 
+/// The beginning of a message about an address of the host.
+fn local_message(header: &[u8; 8], ip: IpAddr, number: usize, to: To) -> Message {
+    let (sequence, flags, port) = to;
+    Message::new(c::RTM_NEWROUTE, flags, sequence, port)
+        .put(header)
+        .put(&[0; 4])
+        .attribute(c::RTA_TABLE, &table::LOCAL.to_ne_bytes())
+        .attribute(c::RTA_DST, &ip_bytes(ip))
+        .attribute(c::RTA_OIF, &interface_index(number).to_ne_bytes())
+}
+
 /// A `struct rtnexthop` with its gateway.
-fn next_hop(hop: &NextHop) -> Vec<u8> {
-    let gateway = hop.gateway.map(|ip| ip.octets());
-    let len: u16 = if gateway.is_some() { 16 } else { 8 };
-    let mut bytes = len.to_ne_bytes().to_vec();
+fn hop_bytes<A: Family>(hop: &NextHop<A>) -> Vec<u8> {
+    let gateway = hop.gateway.map(|ip| ip_bytes(ip.into()));
+    let attribute = gateway.as_ref().map_or(0, |gateway| 4 + gateway.len());
+    let mut bytes = ((RTNEXTHOP + attribute) as u16).to_ne_bytes().to_vec();
     bytes.extend([0, 0]);
     bytes.extend(interface_index(hop.interface).to_ne_bytes());
     if let Some(gateway) = gateway {
-        bytes.extend(8u16.to_ne_bytes());
+        bytes.extend((attribute as u16).to_ne_bytes());
         bytes.extend(c::RTA_GATEWAY.to_ne_bytes());
         bytes.extend(gateway);
     }

@@ -4,6 +4,7 @@
 //! memory, [`send`](send()) puts frames on an interface. `lo` and the graph's `eth0` carry no Ethernet: a
 //! header is made up for those who look, with the hardware addresses that the interface has.
 
+mod fanout;
 mod link_address;
 mod options;
 mod output;
@@ -19,6 +20,7 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use belljar_base::SimTime;
 use belljar_linux_abi::{Errno, c};
+pub use fanout::Fanout;
 pub use link_address::LinkAddress;
 pub use options::{get_option, set_option};
 use ring::Rings;
@@ -54,6 +56,10 @@ pub struct PacketSocket {
     kept: Vec<(i32, i32)>,
     /// `PACKET_ADD_MEMBERSHIP`: interface, type and address, each as often as it was asked for.
     memberships: Vec<(usize, u16, Vec<u8>)>,
+    /// `PACKET_FANOUT`: the number of its group.
+    fanout: Option<u16>,
+    /// `PACKET_VNET_HDR`: the length of the header of what is left to be done, before each frame.
+    offload: usize,
     /// Rings in memory that it shares with its program.
     rings: Rings,
     queue: VecDeque<Frame>,
@@ -97,6 +103,9 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
         index => Some(call.host.net.interface_by_index(index).ok_or(Errno::ENODEV)?),
     };
     let packet = call.host.packet(key);
+    if packet.fanout.is_some() {
+        return Err(Errno::EINVAL);
+    }
     packet.interface = interface;
     if name.protocol != 0 {
         packet.protocol = name.protocol;
@@ -107,14 +116,6 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
 }
 
 pub fn connect(_: &mut Call<'_>, _: SocketKey, _: &[u8], _again: bool) -> Result<Attempt<()>, Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-
-pub fn listen(_call: &mut Call<'_>, _key: SocketKey, _backlog: usize) -> Result<(), Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-
-pub fn accept(_call: &mut Call<'_>, _key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
     Err(Errno::EOPNOTSUPP)
 }
 
@@ -145,10 +146,14 @@ pub fn receive(
     let (queue, stamp, cooked) = (socket.queue, socket.options.timestamp, socket.type_ == c::SOCK_DGRAM);
     socket.take_error()?;
     let packet = call.host.packet(key);
+    let offload = packet.offload;
+    if !packet.queue.is_empty() && room.len < offload {
+        return Err(Errno::EINVAL);
+    }
     let Some(frame) = packet.queue.pop_front() else { return Ok(Attempt::Wait(queue)) };
-    let taken = frame.bytes.len().min(room.len);
+    let taken = frame.bytes.len().min(room.len - offload.min(room.len));
     let mut received = Received {
-        value: if room.flags & c::MSG_TRUNC != 0 { frame.len } else { taken },
+        value: offload + if room.flags & c::MSG_TRUNC != 0 { frame.len } else { taken },
         name: frame.from.emit(),
         control: timestamp_message(stamp, frame.arrived, epoch).into_iter().collect(),
         flags: if taken < frame.bytes.len() { c::MSG_TRUNC } else { 0 },
@@ -163,7 +168,11 @@ pub fn receive(
         data.extend_from_slice(&[0; 4]);
         received.control.push(ControlMessage { level: c::SOL_PACKET, type_: AUXDATA, data });
     }
-    let stored = call.scatter(&room.buffers, &frame.bytes[..taken]);
+    // Nothing is left to be done to what is received.
+    let stored = match offload {
+        0 => call.scatter(&room.buffers, &frame.bytes[..taken]),
+        len => call.scatter(&room.buffers, &[&vec![0; len], &frame.bytes[..taken]].concat()),
+    };
     let packet = call.host.packet(key);
     if room.flags & c::MSG_PEEK != 0 {
         packet.queue.push_front(frame);
@@ -212,6 +221,7 @@ pub fn unsent_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
 
 pub fn close(host: &mut Host, key: SocketKey) {
     host.drop_rings(key);
+    host.leave_fanout(key);
     host.remove_socket(key);
 }
 

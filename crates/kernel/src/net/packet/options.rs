@@ -5,7 +5,8 @@ use crate::call::Call;
 use crate::ids::SocketKey;
 use crate::net::socket::SocketKind;
 use crate::net::sockopt::{Value, int, to_int};
-use belljar_linux_abi::Errno;
+use crate::net::tun::offload;
+use belljar_linux_abi::{Errno, c};
 
 const ADD_MEMBERSHIP: i32 = 1;
 const DROP_MEMBERSHIP: i32 = 2;
@@ -26,6 +27,9 @@ const FANOUT: i32 = 18;
 const TX_HAS_OFF: i32 = 19;
 const QDISC_BYPASS: i32 = 20;
 const IGNORE_OUTGOING: i32 = 23;
+const VNET_HDR_SZ: i32 = 24;
+/// `sizeof(struct virtio_net_hdr_mrg_rxbuf)`, the other length that the header may have.
+const MERGEABLE: i32 = 12;
 /// `PACKET_MR_*`.
 const MULTICAST: u16 = 0;
 pub(super) const PROMISCUOUS: u16 = 1;
@@ -61,10 +65,27 @@ pub fn set_option(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) 
             packet.kept.retain(|(kept, _)| *kept != name);
             packet.kept.push((name, number));
         }
-        VNET_HDR | FANOUT => {
-            let what = if name == FANOUT { "PACKET_FANOUT" } else { "PACKET_VNET_HDR" };
-            call.host.warn(format!("{what} of packet sockets is not supported"));
-            return Err(Errno::EINVAL);
+        FANOUT => {
+            let max = value.get(4..8).map_or(Ok(0), |max| to_int(max).map(|max| max as u32))?;
+            return call.host.join_fanout(key, number as u32, max);
+        }
+        VNET_HDR | VNET_HDR_SZ => {
+            let len = match (name, number) {
+                (_, 0) => 0,
+                (VNET_HDR, _) => offload::HEADER_LEN,
+                (_, number) if number as usize == offload::HEADER_LEN || number == MERGEABLE => {
+                    number as usize
+                }
+                _ => return Err(Errno::EINVAL),
+            };
+            if packet.rings.has_receiver() || packet.rings.has_sender() {
+                return Err(Errno::EBUSY);
+            }
+            packet.offload = len;
+            if call.host.socket(key).type_ != c::SOCK_RAW {
+                call.host.packet(key).offload = 0;
+                return Err(Errno::EINVAL);
+            }
         }
         _ => return Err(Errno::ENOPROTOOPT),
     }
@@ -121,7 +142,9 @@ pub fn get_option(call: &mut Call<'_>, key: SocketKey, name: i32, at: u64) -> Re
         COPY_THRESH | ORIGDEV | LOSS | TX_TIMESTAMP | TIMESTAMP | QDISC_BYPASS | TX_HAS_OFF => {
             int(packet.kept.iter().find(|(kept, _)| *kept == name).map_or(0, |(_, number)| *number))
         }
-        VNET_HDR | FANOUT => int(0),
+        VNET_HDR => int((packet.offload > 0).into()),
+        VNET_HDR_SZ => int(packet.offload as i32),
+        FANOUT => int(call.host.fanout_value(key) as i32),
         _ => return Err(Errno::ENOPROTOOPT),
     })
 }

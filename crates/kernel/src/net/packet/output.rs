@@ -6,6 +6,7 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::interface::Attachment;
 use crate::net::message::Outgoing;
+use crate::net::tun::offload;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::Packet;
 use belljar_wire::ethernet::{HEADER_LEN, ethertype};
@@ -20,7 +21,16 @@ pub(super) fn send(call: &mut Call<'_>, key: SocketKey, message: &Outgoing) -> R
         return call.host.ring_send(key, name);
     }
     let data = call.gather(&message.buffers, 0, message.len)?;
-    call.host.packet_send(key, name, data)?;
+    match call.host.packet(key).offload {
+        0 => call.host.packet_send(key, name, data)?,
+        len => {
+            let header = offload::Header::parse(&data)?;
+            let frame = data.get(len..).filter(|frame| frame.len() >= HEADER_LEN).ok_or(Errno::EINVAL)?;
+            for frame in header.packets(frame, HEADER_LEN)? {
+                call.host.packet_send(key, name, frame)?;
+            }
+        }
+    }
     call.host.flush_network();
     Ok(message.len)
 }

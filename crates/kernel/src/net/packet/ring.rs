@@ -146,7 +146,6 @@ pub struct Rings {
     receive: Option<Request>,
     send: Option<Request>,
     memory: Option<NativeFile>,
-    mapped: bool,
     /// The next frame or block to be filled.
     head: usize,
     /// The next frame to be sent.
@@ -216,10 +215,16 @@ fn word_at(files: &(impl HostFiles + ?Sized), memory: NativeFile, at: u64) -> u3
 impl Host {
     /// `PACKET_RX_RING` and `PACKET_TX_RING`; a request for no blocks takes the ring away.
     pub(super) fn set_ring(&mut self, key: SocketKey, send: bool, request: Request) -> Result<(), Errno> {
-        let rings = &mut self.packet(key).rings;
-        if rings.mapped && (request.blocks > 0 || rings.memory.is_none()) {
+        let inode = self.socket_inode(key);
+        if self.is_file_mapped((DEVICE, inode)) {
             return Err(Errno::EBUSY);
         }
+        let packet = self.packet(key);
+        if packet.offload > 0 && request.blocks > 0 {
+            self.warn("rings of packet sockets with PACKET_VNET_HDR are not supported");
+            return Err(Errno::EINVAL);
+        }
+        let rings = &mut packet.rings;
         let slot = if send { rings.send } else { rings.receive };
         if request.blocks == 0 {
             if request.frames != 0 {
@@ -239,7 +244,6 @@ impl Host {
         }
         let bytes = rings.receive.map_or(0, |ring| ring.bytes()) + rings.send.map_or(0, |ring| ring.bytes());
         let old = rings.memory.take();
-        rings.mapped = false;
         if let Some(timer) = timer {
             self.timers.cancel(timer);
         }
@@ -277,7 +281,6 @@ impl Host {
         let rings = &mut packet.rings;
         let bytes = rings.send_offset() + rings.send.map_or(0, |ring| ring.bytes());
         let native = rings.memory.filter(|_| len == bytes && offset == 0).ok_or(Errno::EINVAL)?;
-        rings.mapped = true;
         let path = format!("socket:[{inode}]").into_bytes().into();
         Ok(MapSource { native, offset: 0, path, identity: (DEVICE, inode), file: None })
     }
@@ -309,7 +312,9 @@ impl Host {
             _ => ring.frame_size,
         };
         let kept = frame.bytes.len().min(room.saturating_sub(mac));
-        let place = Place { mac, network, kept, stamp };
+        // What begins behind the end is not there; in a block nothing may lie behind it either.
+        let mac = if version == Version::V3 { mac.min(room) } else { mac };
+        let place = Place { mac, network, kept, stamp, room };
         if version == Version::V3 {
             return self.ring_receive_v3(key, &frame, &place);
         }
@@ -480,6 +485,8 @@ struct Place {
     network: usize,
     kept: usize,
     stamp: u64,
+    /// How long the frame may be.
+    room: usize,
 }
 
 impl Place {
@@ -501,6 +508,7 @@ impl Place {
         let name = frame.from.emit();
         body[name_at..name_at + name.len()].copy_from_slice(&name);
         body[self.mac..].copy_from_slice(&frame.bytes[..self.kept]);
+        body.truncate(self.room);
         body
     }
 }

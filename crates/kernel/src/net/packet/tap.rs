@@ -6,9 +6,9 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::filter::Metadata;
 use crate::net::interface::Attachment;
-use crate::net::interface_index;
 use crate::net::socket::SocketKind;
 use crate::net::udp::charge;
+use crate::net::{NetStack, interface_index};
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
 use belljar_net::router::{arp_frame, arp_reply};
@@ -32,12 +32,12 @@ pub enum Way {
 }
 
 /// A frame as sockets see it.
-struct Seen<'a> {
+pub(super) struct Seen<'a> {
     way: Way,
     interface: usize,
     header: [u8; ethernet::HEADER_LEN],
-    payload: &'a [u8],
-    from: LinkAddress,
+    pub(super) payload: &'a [u8],
+    pub(super) from: LinkAddress,
     /// A frame of its interface has no header.
     bare: bool,
 }
@@ -82,7 +82,14 @@ impl Host {
         let bare = matches!(self.net.interfaces[interface].attachment, Attachment::Tun(_));
         let seen = Seen { way, interface, header, payload, from, bare };
         for key in self.net.packet_sockets.clone() {
-            self.tap_socket(at, key, &seen);
+            if self.packet(key).fanout.is_none() {
+                self.tap_socket(at, key, &seen);
+            }
+        }
+        if !self.net.fanouts.is_empty() {
+            for key in self.chosen_of_fanouts(&seen) {
+                self.tap_socket(at, key, &seen);
+            }
         }
     }
 
@@ -185,8 +192,19 @@ impl Host {
     }
 }
 
+impl NetStack {
+    /// Whether a packet socket would not lose what it hears now.
+    pub(super) fn packet_has_room(&self, key: SocketKey) -> bool {
+        let socket = &self.sockets[key.0];
+        match &socket.kind {
+            SocketKind::Packet(packet) => packet.queued_charge <= socket.options.receive_buffer,
+            _ => false,
+        }
+    }
+}
+
 impl PacketSocket {
-    fn hears(&self, seen: &Seen<'_>) -> bool {
+    pub(super) fn hears(&self, seen: &Seen<'_>) -> bool {
         let protocol = match self.protocol {
             ALL_PROTOCOLS => !(self.ignore_outgoing && seen.way == Way::Out),
             protocol => seen.way == Way::In && protocol != 0 && protocol == seen.from.protocol,

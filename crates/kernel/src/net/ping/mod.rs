@@ -3,6 +3,7 @@
 use super::filter::Metadata;
 use super::ip::Inbound;
 use super::ip::icmp::{self, HEADER_LEN, kind};
+use super::ip::route::Through;
 use super::ip::{IpHeader, IpOptions, Outbound};
 use super::message::{Attempt, ControlMessage, Incoming, Outgoing, RawAddress, Received};
 use super::socket::{Socket, SocketKind};
@@ -72,14 +73,6 @@ pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) ->
     let route = call.host.net.route(peer.ip(), None, device)?;
     call.host.ping(key).peer = Some(route.destination);
     Ok(Attempt::Done(()))
-}
-
-pub fn listen(_call: &mut Call<'_>, _key: SocketKey, _backlog: usize) -> Result<(), Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-
-pub fn accept(_call: &mut Call<'_>, _key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
-    Err(Errno::EOPNOTSUPP)
 }
 
 pub fn send(
@@ -222,7 +215,7 @@ impl Host {
         let source = ping.local.map(|local| local.ip()).filter(|ip| !ip.is_unspecified());
         let (ttl, hop_limit, tos) = (ping.ip.ttl, ping.ip.hop_limit, ping.ip.tos);
         let device = self.socket_device(key, to, scope)?;
-        let route = self.net.route(to, source, device)?;
+        let route = self.net.route(to, source, Through::of(&self.net.sockets[key.0], device))?;
         icmp::fill_checksum(route.source, route.destination, &mut data);
         let protocol = self.socket(key).protocol as u8;
         let usual = self.net.hop_limit(route.interface);

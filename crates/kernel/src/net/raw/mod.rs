@@ -6,6 +6,7 @@ mod output;
 
 use super::bind::{bind_to_link, parse_bind};
 use super::ip::IpOptions;
+use super::ip::route::Through;
 use super::message::{Attempt, ControlMessage, Incoming, Outgoing, RawAddress, Received};
 use super::socket::SocketKind;
 use super::udp::{QueuedError, charge, received_error, timestamp_message};
@@ -107,20 +108,13 @@ pub fn connect(
     let peer = call.host.inet_destination(key, given)?;
     let device = call.host.socket_device(key, peer.ip(), address::scope(given))?;
     let local = call.host.raw(key).local;
-    let route = call.host.net.route(peer.ip(), local, device)?;
+    let through = Through::of(&call.host.net.sockets[key.0], device);
+    let route = call.host.net.route(peer.ip(), local, through)?;
     let raw = call.host.raw(key);
     raw.peer = Some(route.destination);
     // As `ip4_datagram_connect`: programs ask for the address to compute checksums.
     raw.local = raw.local.or(Some(route.source));
     Ok(Attempt::Done(()))
-}
-
-pub fn listen(_call: &mut Call<'_>, _key: SocketKey, _backlog: usize) -> Result<(), Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-
-pub fn accept(_call: &mut Call<'_>, _key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
-    Err(Errno::EOPNOTSUPP)
 }
 
 pub fn send(

@@ -19,7 +19,7 @@ use zerocopy::{Immutable, IntoBytes};
 /// `SOL_UDP`.
 const SOL_UDP: i32 = c::IPPROTO_UDP;
 /// The longest option value that is looked at.
-const VALUE_MAX: usize = 512;
+const VALUE_MAX: usize = 2_048;
 
 /// The value of an option.
 pub type Value = SmallVec<[u8; 16]>;
@@ -93,7 +93,15 @@ pub fn get_option(
         (
             c::IPPROTO_IP | c::IPPROTO_IPV6,
             SocketKind::Udp(_) | SocketKind::Tcp(_) | SocketKind::Ping(_) | SocketKind::Raw(_),
-        ) => ip::get(call.host, key, level, name),
+        ) => match (level, name) {
+            (c::IPPROTO_IP, c::IP_MSFILTER) => {
+                // A whole filter is read: it says how many sources there is room for.
+                let mut value = [0; 16];
+                call.read_bytes(at, &mut value)?;
+                multicast::get_filter(call.host, key, &value).map(Value::from_vec)
+            }
+            _ => ip::get(call.host, key, level, name),
+        },
         (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Raw(_)) => raw::get(call.host, key, level, name),
         (c::SOL_PACKET, SocketKind::Packet(_)) => packet::get_option(call, key, name, at),
         (SOL_UDP, SocketKind::Udp(udp)) if name == c::UDP_CORK => Ok(flag(udp.cork)),

@@ -3,8 +3,10 @@
 
 use crate::host::Host;
 use crate::ids::SocketKey;
-use crate::net::multicast::SourceChange;
+use crate::net::multicast::{MAX_SOURCES, SourceChange};
 use belljar_linux_abi::{Errno, c};
+use belljar_net::igmp::SourceFilter;
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// `sizeof(struct group_req)`, and where its address begins.
@@ -43,10 +45,8 @@ pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Option<R
         | c::MCAST_LEAVE_SOURCE_GROUP
         | c::MCAST_BLOCK_SOURCE
         | c::MCAST_UNBLOCK_SOURCE => group_source(host, key, name, value),
-        c::IP_MSFILTER | c::MCAST_MSFILTER => {
-            host.warn("IP_MSFILTER is not supported: sources are added one by one");
-            Err(Errno::ENOPROTOOPT)
-        }
+        c::IP_MSFILTER => filter(host, key, value),
+        c::MCAST_MSFILTER => group_filter(host, key, value),
         _ => return None,
     })
 }
@@ -158,4 +158,78 @@ fn group_source(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Res
     let group = multicast(sockaddr(value, GROUP_AT)?)?;
     let interface = host.net.multicast_interface(index(value, 0), Ipv4Addr::UNSPECIFIED, group)?;
     host.change_group_source(key, (interface, group), sockaddr(value, SOURCE_AT)?, change)
+}
+
+/// `struct ip_msfilter`: group, own address, mode, count, sources.
+fn filter(host: &mut Host, key: SocketKey, value: &[u8]) -> Result<(), Errno> {
+    const SOURCES_AT: usize = 16;
+    if value.len() < SOURCES_AT {
+        return Err(Errno::EINVAL);
+    }
+    let (mode, count) = (index(value, 8), index(value, 12) as usize);
+    if count > MAX_SOURCES {
+        return Err(Errno::ENOBUFS);
+    }
+    let sources: Result<_, Errno> = (0..count).map(|n| ip(value, SOURCES_AT + 4 * n)).collect();
+    let place = (ip(value, 4)?, 0);
+    set_filter(host, key, ip(value, 0)?, place, mode, sources?)
+}
+
+/// `struct group_filter`: index, group, mode, count, sources.
+fn group_filter(host: &mut Host, key: SocketKey, value: &[u8]) -> Result<(), Errno> {
+    const SOURCES_AT: usize = 144;
+    if value.len() < SOURCES_AT {
+        return Err(Errno::EINVAL);
+    }
+    let (mode, count) = (index(value, 136), index(value, 140) as usize);
+    if count > MAX_SOURCES {
+        return Err(Errno::ENOBUFS);
+    }
+    if value.len() < SOURCES_AT + 128 * count {
+        return Err(Errno::EINVAL);
+    }
+    let sources: Result<_, Errno> = (0..count).map(|n| sockaddr(value, SOURCES_AT + 128 * n)).collect();
+    let place = (Ipv4Addr::UNSPECIFIED, index(value, 0));
+    set_filter(host, key, sockaddr(value, GROUP_AT)?, place, mode, sources?)
+}
+
+/// `ip_mc_msfilter` of Linux: `mode` is `MCAST_EXCLUDE` (0) or `MCAST_INCLUDE` (1).
+fn set_filter(
+    host: &mut Host,
+    key: SocketKey,
+    group: Ipv4Addr,
+    (own, number): (Ipv4Addr, u32),
+    mode: u32,
+    sources: BTreeSet<Ipv4Addr>,
+) -> Result<(), Errno> {
+    let group = multicast(group)?;
+    if mode > 1 {
+        return Err(Errno::EINVAL);
+    }
+    let interface = host.net.multicast_interface(number, own, group)?;
+    let filter = SourceFilter { include: mode == 1, sources };
+    // Nobody at all is heard by those who are no members.
+    if filter.is_nobody() {
+        return host.leave_group(key, interface, group);
+    }
+    host.set_group_filter(key, (interface, group), filter)
+}
+
+/// `IP_MSFILTER` of `getsockopt(2)`, whose value names the group and the host's address, and has room for so many
+/// sources: mode, count, sources as far as there is room.
+pub fn get_filter(host: &mut Host, key: SocketKey, value: &[u8]) -> Result<Vec<u8>, Errno> {
+    if value.len() < 16 {
+        return Err(Errno::EINVAL);
+    }
+    let (group, own) = (multicast(ip(value, 0)?)?, ip(value, 4)?);
+    let interface = host.net.multicast_interface(0, own, group)?;
+    let options = host.socket(key).ip_options().ok_or(Errno::ENOPROTOOPT)?;
+    let member = options.groups.iter().find(|m| m.group == group && m.interface == interface);
+    let filter = &member.ok_or(Errno::EADDRNOTAVAIL)?.filter;
+    let room = index(value, 12) as usize;
+    let mut answer = value[..8].to_vec();
+    answer.extend(u32::from(filter.include).to_ne_bytes());
+    answer.extend((filter.sources.len() as u32).to_ne_bytes());
+    answer.extend(filter.sources.iter().take(room).flat_map(|source| source.octets()));
+    Ok(answer)
 }

@@ -51,19 +51,21 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
 }
 
 pub fn local_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
-    let domain = host.socket(key).domain;
+    let socket = host.socket(key);
+    let (domain, device) = (socket.domain, socket.options.bound_device);
     let tcp = host.tcp(key);
     let bound = tcp.bound.map(|bound| bound.shown(domain));
     let local = tcp.connection().map(|connection| connection.local()).or(bound);
-    Ok(address::emit(domain, local.unwrap_or(SocketAddr::new(address::unspecified(domain), 0))))
+    Ok(address::emit_on(domain, local.unwrap_or(SocketAddr::new(address::unspecified(domain), 0)), device))
 }
 
 pub fn peer_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
-    let domain = host.socket(key).domain;
+    let socket = host.socket(key);
+    let (domain, device) = (socket.domain, socket.options.bound_device);
     let connection = host.tcp(key).connection().ok_or(Errno::ENOTCONN)?;
     match connection.state() {
         State::Closed | State::SynSent => Err(Errno::ENOTCONN),
-        _ => Ok(address::emit(domain, connection.remote())),
+        _ => Ok(address::emit_on(domain, connection.remote(), device)),
     }
 }
 
@@ -104,8 +106,9 @@ impl Host {
 
     /// The peer of a socket that has just been accepted, which may have been reset already.
     pub(crate) fn tcp_accepted_name(&mut self, key: SocketKey) -> Option<RawAddress> {
-        let domain = self.socket(key).domain;
-        self.tcp(key).connection().map(|connection| address::emit(domain, connection.remote()))
+        let socket = self.socket(key);
+        let (domain, device) = (socket.domain, socket.options.bound_device);
+        self.tcp(key).connection().map(|connection| address::emit_on(domain, connection.remote(), device))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::address;
 use crate::net::bind::{Bound, Reach, bind_to_link, parse_bind};
-use crate::net::ip::route::Route;
+use crate::net::ip::route::{Route, Through};
 use crate::net::message::Attempt;
 use crate::net::socket::SocketKind;
 use belljar_linux_abi::{Errno, c};
@@ -122,7 +122,12 @@ impl Host {
         let device = self.socket_device(key, peer.ip(), None)?;
         let bound = self.tcp(key).bound;
         let bound_ip = bound.and_then(|bound| bound.reach.ip);
-        let route = self.net.route(peer.ip(), bound_ip, device)?;
+        let through = Through::of(&self.net.sockets[key.0], device);
+        let mut route = self.net.route(peer.ip(), bound_ip, through)?;
+        if bound_ip.is_none() && !self.net.is_plainly_routed() {
+            // A rule may know the address that has been chosen, and another way for it.
+            route = self.net.route(peer.ip(), Some(route.source), through)?;
+        }
         if self.net.is_multipoint(route.destination) {
             return Err(Errno::ENETUNREACH);
         }

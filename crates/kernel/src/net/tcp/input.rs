@@ -172,7 +172,8 @@ impl Host {
             Errno::EHOSTUNREACH => TcpError::HostUnreachable,
             Errno::ECONNREFUSED => TcpError::Refused,
             Errno::ENOPROTOOPT => TcpError::NoProtocol,
-            Errno::EACCES | Errno::EPROTO => TcpError::HostUnreachable,
+            Errno::EACCES => TcpError::Prohibited,
+            Errno::EPROTO => TcpError::Protocol,
             _ => return,
         };
         let now = self.clock.local();

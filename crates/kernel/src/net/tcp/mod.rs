@@ -102,6 +102,8 @@ pub fn errno(error: TcpError) -> Errno {
         TcpError::BrokenPipe => Errno::EPIPE,
         TcpError::TimedOut => Errno::ETIMEDOUT,
         TcpError::HostUnreachable => Errno::EHOSTUNREACH,
+        TcpError::Prohibited => Errno::EACCES,
+        TcpError::Protocol => Errno::EPROTO,
         TcpError::NetworkUnreachable => Errno::ENETUNREACH,
         TcpError::NoProtocol => Errno::ENOPROTOOPT,
         TcpError::Aborted => Errno::ECONNABORTED,

@@ -9,6 +9,7 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::interface::cookie;
 use crate::net::ip::IpHeader;
+use crate::net::ip::route::Through;
 use crate::net::socket::SocketKind;
 use crate::timer::{TimerAction, TimerId};
 use belljar_linux_abi::c;
@@ -50,7 +51,7 @@ impl Host {
         let now = self.clock.local();
         let default_ttl = self.net.sysctls.default_ttl as u8;
         let socket = &mut self.net.sockets[key.0];
-        let device = socket.options.bound_device;
+        let through = Through::of(socket, socket.options.bound_device);
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
         let ip = &tcp.ip;
         let (tos, ttl, hop_limit) = (ip.tos, ip.ttl.unwrap_or(default_ttl), ip.hop_limit);
@@ -60,7 +61,7 @@ impl Host {
 
         let mut header = IpHeader { ttl, dont_fragment: true, ..IpHeader::new(local, remote, protocol::TCP) };
         let cookie = cookie(key, socket);
-        let Ok(route) = self.net.route(remote, Some(local), device) else { return };
+        let Ok(route) = self.net.route(remote, Some(local), through) else { return };
         if remote.is_ipv6() {
             header.ttl = hop_limit.unwrap_or_else(|| self.net.hop_limit(route.interface));
             header.flow_label = self.net.flow_label_of(&header, ports.as_flattened());

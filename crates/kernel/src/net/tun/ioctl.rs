@@ -34,7 +34,8 @@ impl Call<'_> {
                 let mut entry = [0u8; 40];
                 let name = &self.host.net.interfaces[interface].name;
                 entry[..name.len()].copy_from_slice(name.as_bytes());
-                entry[NAME_LEN..NAME_LEN + 2].copy_from_slice(&tun.flags.to_ne_bytes());
+                let flags = tun.flags | if tun.persistent { flag::PERSIST } else { 0 };
+                entry[NAME_LEN..NAME_LEN + 2].copy_from_slice(&flags.to_ne_bytes());
                 self.write_bytes(argument, &entry)?;
             }
             TUNSETPERSIST => self.host.net.tuns[n].persistent = argument != 0,
@@ -86,7 +87,7 @@ impl Call<'_> {
             name if name.contains(['/', ' ']) => return Err(Errno::EINVAL),
             name => name.to_owned(),
         };
-        self.host.attach_tun(n, &name, flags & !flag::TUN_EXCL)?;
+        self.host.attach_tun(n, &name, flags)?;
         entry[..NAME_LEN].fill(0);
         entry[..name.len().min(NAME_MAX)].copy_from_slice(&name.as_bytes()[..name.len().min(NAME_MAX)]);
         self.write_bytes(argument, &entry)?;

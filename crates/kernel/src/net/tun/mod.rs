@@ -5,7 +5,7 @@
 //! it makes; the interface goes with its last descriptor unless `TUNSETPERSIST` says otherwise.
 
 mod ioctl;
-mod offload;
+pub(in crate::net) mod offload;
 
 use super::interface::{Attachment, Interface};
 use super::packet::Way;
@@ -31,6 +31,7 @@ const STRIPPED: u16 = 1;
 pub mod flag {
     pub const TUN: u16 = 0x0001;
     pub const TAP: u16 = 0x0002;
+    pub const PERSIST: u16 = 0x0800;
     pub const NO_PI: u16 = 0x1000;
     pub const ONE_QUEUE: u16 = 0x2000;
     pub const VNET_HDR: u16 = 0x4000;
@@ -99,7 +100,7 @@ impl Host {
         self.waits.destroy(tun.queue);
         let Some(interface) = tun.interface else { return };
         if tun.persistent {
-            self.net.interfaces[interface].attachment = Attachment::Unplugged;
+            self.net.interfaces[interface].attachment = Attachment::Unplugged { tap: tun.is_tap() };
             self.net.interfaces[interface].carrier = false;
             return self.link_changed(interface);
         }
@@ -109,17 +110,20 @@ impl Host {
 
     /// `TUNSETIFF`: makes an interface, or takes one over that a program has left.
     fn attach_tun(&mut self, n: usize, name: &str, flags: u16) -> Result<(), Errno> {
-        let attachment = if flags & flag::TAP != 0 { Attachment::Tap(n) } else { Attachment::Tun(n) };
-        let interface = match self.net.interface_by_name(name.as_bytes()) {
-            Some(there) if self.net.interfaces[there].attachment == Attachment::Unplugged => there,
-            Some(there) => {
-                let own =
-                    matches!(self.net.interfaces[there].attachment, Attachment::Tun(_) | Attachment::Tap(_));
-                return Err(if own { Errno::EBUSY } else { Errno::EINVAL });
-            }
+        let wants_tap = flags & flag::TAP != 0;
+        let attachment = if wants_tap { Attachment::Tap(n) } else { Attachment::Tun(n) };
+        let there = self.net.interface_by_name(name.as_bytes());
+        if there.is_some() && flags & flag::TUN_EXCL != 0 {
+            return Err(Errno::EBUSY);
+        }
+        let interface = match there.map(|there| (there, self.net.interfaces[there].attachment)) {
+            Some((there, Attachment::Unplugged { tap })) if tap == wants_tap => there,
+            Some((_, Attachment::Tun(_))) if !wants_tap => return Err(Errno::EBUSY),
+            Some((_, Attachment::Tap(_))) if wants_tap => return Err(Errno::EBUSY),
+            Some(_) => return Err(Errno::EINVAL),
             None => {
                 let mut mac = [0; 6];
-                if flags & flag::TAP != 0 {
+                if wants_tap {
                     self.net.tun_addresses.fill(&mut mac);
                     mac[0] = mac[0] & 0xfc | 0x02;
                 }
@@ -130,7 +134,9 @@ impl Host {
         let entry = &mut self.net.interfaces[interface];
         (entry.attachment, entry.carrier) = (attachment, true);
         let tun = &mut self.net.tuns[n];
-        (tun.interface, tun.flags) = (Some(interface), flags);
+        (tun.interface, tun.flags) = (Some(interface), flags & !flag::TUN_EXCL);
+        // What was left stays so, whoever comes, until it is said otherwise.
+        tun.persistent = there.is_some();
         self.link_changed(interface);
         self.notify_events(self.net.tuns[n].queue, WRITABLE);
         Ok(())

@@ -7,6 +7,7 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::address;
 use crate::net::bind::{Bound, Reach, bind_to_link, parse_bind};
+use crate::net::ip::route::Through;
 use crate::net::message::{Attempt, RawAddress};
 use crate::net::socket::SocketKind;
 use belljar_linux_abi::{Errno, c};
@@ -35,14 +36,6 @@ pub fn connect(
     _again: bool,
 ) -> Result<Attempt<()>, Errno> {
     call.host.udp_connect(key, address).map(Attempt::Done)
-}
-
-pub fn listen(_call: &mut Call<'_>, _key: SocketKey, _backlog: usize) -> Result<(), Errno> {
-    Err(Errno::EOPNOTSUPP)
-}
-
-pub fn accept(_call: &mut Call<'_>, _key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
-    Err(Errno::EOPNOTSUPP)
 }
 
 /// Takes effect on an unconnected socket too, but says `ENOTCONN`, as Linux does.
@@ -181,7 +174,8 @@ impl Host {
             self.socket(key).options.bound_device = device;
         }
         let own_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
-        let route = self.net.route(peer.ip(), own_ip, device)?;
+        let through = Through::of(&self.net.sockets[key.0], device);
+        let route = self.net.route(peer.ip(), own_ip, through)?;
         if route.broadcast && !broadcast {
             return Err(Errno::EACCES);
         }

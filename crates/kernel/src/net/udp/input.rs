@@ -9,7 +9,7 @@ use crate::net::ip::Inbound;
 use crate::net::ip::Unreachable;
 use crate::net::socket::SocketKind;
 use crate::net::{LO, flow_hash, interface_index};
-use belljar_linux_abi::Errno;
+use belljar_linux_abi::{Errno, c};
 use belljar_wire::{checksum, protocol};
 use smallvec::SmallVec;
 use std::net::{IpAddr, SocketAddr};
@@ -185,6 +185,11 @@ impl Host {
         let Some(key) = self.udp_receiver(remote, local) else { return };
         let udp = self.udp(key);
         let connected = udp.peer.is_some();
+        // Whoever minds the path's MTU (`IP_PMTUDISC_DONT` does not) is told that it is less.
+        let hard = match errno {
+            Errno::EMSGSIZE => udp.ip.mtu_discover != c::IP_PMTUDISC_DONT,
+            _ => matches!(errno, Errno::ECONNREFUSED | Errno::ENOPROTOOPT | Errno::EACCES | Errno::EPROTO),
+        };
         if udp.ip.receive_errors {
             udp.errors.push_back(QueuedError {
                 errno,
@@ -195,9 +200,7 @@ impl Host {
                 destination: remote,
                 quoted: quoted.get(HEADER_LEN..).unwrap_or_default().to_vec(),
             });
-        } else if !connected
-            || !matches!(errno, Errno::ECONNREFUSED | Errno::ENOPROTOOPT | Errno::EACCES | Errno::EPROTO)
-        {
+        } else if !connected || !hard {
             // Only hard errors reach a socket that did not ask for all, and only by its peer.
             return;
         }

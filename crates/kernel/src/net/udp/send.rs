@@ -6,7 +6,7 @@ use crate::files::readiness::WRITABLE;
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::ip::header::header_len;
-use crate::net::ip::route::Route;
+use crate::net::ip::route::{Route, Through};
 use crate::net::ip::{IpHeader, Outbound};
 use crate::net::message::{Attempt, Outgoing};
 use crate::net::multicast::outgoing_interface;
@@ -254,7 +254,7 @@ impl Host {
             device = device.or(interface.map(interface_index));
             source = source.or(Some(own.into()).filter(|_| !own.is_unspecified()));
         }
-        self.net.route(to, source, device)
+        self.net.route(to, source, Through::of(&self.net.sockets[key.0], device))
     }
 
     fn udp_route(

@@ -1,13 +1,13 @@
 //! Addresses that come while the host runs: whether they are free (duplicate address detection), and what
 //! routers announce (RFC 4862, `net/ipv6/addrconf.c` of Linux).
 
-use super::{ADDRCONF_METRIC, USER_METRIC, insert_address};
+use super::{Ipv6, USER_METRIC, insert_address};
 use crate::host::Host;
 use crate::net::NetStack;
 use crate::net::sysctl::Sysctls;
 use belljar_base::{SimDuration, SimTime};
 use belljar_net::Prefix;
-use belljar_net::routes::{InterfaceAddress, Route, RouteKind, protocol};
+use belljar_net::routes::{InterfaceAddress, NextHop, Route, RouteKind, protocol};
 use belljar_wire::ethernet::Address;
 use belljar_wire::icmpv6::{Discovery, PrefixInformation};
 use belljar_wire::ipv6;
@@ -21,6 +21,8 @@ const SOLICIT_INTERVAL: SimDuration = SimDuration::from_secs(4);
 const PROBE_TIME: SimDuration = SimDuration::from_secs(1);
 /// `RTPROT_RA`: a route that a router has announced.
 const RTPROT_RA: u8 = 9;
+/// `max_addresses`: with so many on an interface, no further ones are made.
+const MAX_ADDRESSES: usize = 16;
 /// Lifetimes of so many seconds never end.
 const FOREVER: u32 = u32::MAX;
 
@@ -173,10 +175,7 @@ impl Host {
             self.net.v6.hop_limits.insert(interface, hop_limit);
         }
         self.announced(interface, What::Router(router), u32::from(lifetime));
-        if lifetime > 0 && self.net.v6.routes.get(Prefix::ALL, USER_METRIC).is_none() {
-            let route = Route::by(interface, Some(router), RTPROT_RA);
-            self.net.v6.routes.insert(Prefix::ALL, USER_METRIC, route);
-        }
+        self.choose_router();
         if let Some(mtu) = mtu.map(|mtu| mtu as usize)
             && (ipv6::MIN_MTU..self.net.mtu(interface)).contains(&mtu)
         {
@@ -197,19 +196,23 @@ impl Host {
             return;
         }
         if prefix.on_link {
-            self.announced(interface, What::Network(network), prefix.valid);
-            if prefix.valid > 0 && self.net.v6.routes.get(network, ADDRCONF_METRIC).is_none() {
-                let route = Route::by(interface, None, protocol::KERNEL);
-                self.net.v6.routes.insert(network, ADDRCONF_METRIC, route);
+            let ours = self.net.v6.is_announced(interface, What::Network(network));
+            // A route that the administrator's address has made is not the router's to take away.
+            if ours || prefix.valid > 0 && self.net.connect6(interface, network) {
+                self.announced(interface, What::Network(network), prefix.valid);
             }
         }
         if prefix.autonomous && prefix.len == 64 {
             let ip = ipv6::eui64(prefix.prefix, self.net.interfaces[interface].mac);
             let there = self.net.interfaces[interface].addresses6.iter().any(|own| own.ip == ip);
+            let room = self.net.interfaces[interface].addresses6.len() < MAX_ADDRESSES;
+            if !there && !room {
+                return;
+            }
             if !there && prefix.valid > 0 {
                 self.new_address6(interface, InterfaceAddress { ip, len: 64 }, true, false);
             }
-            let ours = self.net.v6.announced.iter().any(|a| a.what == What::Address(ip));
+            let ours = self.net.v6.is_announced(interface, What::Address(ip));
             // Two hours at least, lest a forged message takes addresses away (RFC 4862, section 5.5.3).
             let valid = if prefix.valid > 7_200 || !ours { prefix.valid } else { 7_200 };
             if !there || ours {
@@ -240,14 +243,43 @@ impl Host {
         for Announced { interface, what, .. } in gone {
             match what {
                 What::Router(router) => {
-                    self.net.drop_routes6(|number, gateway| (number, gateway) == (interface, Some(router)));
+                    self.net.v6.routes.retain(|prefix, _, route| {
+                        let hop = NextHop { interface, gateway: Some(router) };
+                        !(prefix.is_all() && route.protocol == RTPROT_RA && route.hops.contains(&hop))
+                    });
+                    self.choose_router();
                 }
-                What::Network(network) => drop(self.net.v6.routes.remove(network, ADDRCONF_METRIC)),
+                What::Network(network) => self.network_is_gone(interface, network),
                 What::Address(ip) => {
                     self.net.interfaces[interface].addresses6.retain(|own| own.ip != ip);
                     self.report_group(interface, ipv6::solicited_node(ip), false);
                 }
             }
+        }
+    }
+
+    /// The first of the routers that have announced themselves is the default router, where there is none.
+    fn choose_router(&mut self) {
+        if self.net.v6.routes.get(Prefix::ALL, USER_METRIC).is_some() {
+            return;
+        }
+        let router = self.net.v6.announced.iter().find_map(|a| match a.what {
+            What::Router(router) => Some((a.interface, router)),
+            _ => None,
+        });
+        if let Some((interface, router)) = router {
+            let route = Route::by(interface, Some(router), RTPROT_RA);
+            self.net.v6.routes.insert(Prefix::ALL, USER_METRIC, route);
+        }
+    }
+
+    /// A network that a router had announced is no longer on the link, unless an address says that it is.
+    fn network_is_gone(&mut self, interface: usize, network: Prefix<Ipv6Addr>) {
+        let stays = self.net.interfaces[interface].addresses6.iter().any(|own| {
+            own.network() == network && !self.net.v6.is_announced(interface, What::Address(own.ip))
+        });
+        if !stays {
+            self.net.disconnect6(interface, network);
         }
     }
 
@@ -259,19 +291,30 @@ impl Host {
         self.net.v6.announced.retain(|a| a.what != What::Address(own.ip));
         let others = &self.net.interfaces[interface].addresses6;
         if !others.iter().any(|other| other.network() == own.network()) {
-            let network = own.network();
-            self.net.v6.routes.retain(|prefix, _, route| {
-                if prefix == network && route.protocol == protocol::KERNEL {
-                    route.hops.retain(|hop| hop.interface != interface);
-                }
-                !route.hops.is_empty() || route.kind != RouteKind::Unicast
-            });
+            self.net.disconnect6(interface, own.network());
         }
         self.report_group(interface, ipv6::solicited_node(own.ip), false);
     }
 }
 
+impl Ipv6 {
+    /// Whether something is there because a router has announced it.
+    fn is_announced(&self, interface: usize, what: What) -> bool {
+        self.announced.iter().any(|a| (a.interface, a.what) == (interface, what))
+    }
+}
+
 impl NetStack {
+    /// Takes out the kernel's own route to a network by an interface.
+    fn disconnect6(&mut self, interface: usize, network: Prefix<Ipv6Addr>) {
+        self.v6.routes.retain(|prefix, _, route| {
+            if prefix == network && route.protocol == protocol::KERNEL {
+                route.hops.retain(|hop| hop.interface != interface);
+            }
+            !route.hops.is_empty() || route.kind != RouteKind::Unicast
+        });
+    }
+
     /// Until when an address holds that was made of what a router has announced.
     pub(in crate::net) fn v6_valid_until(&self, interface: usize, ip: Ipv6Addr) -> Option<SimTime> {
         let about = |a: &&Announced| a.interface == interface && a.what == What::Address(ip);

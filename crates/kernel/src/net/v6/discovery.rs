@@ -1,7 +1,6 @@
 //! Neighbour discovery on links (RFC 4861, `net/ipv6/ndisc.c` of Linux).
 
 use crate::host::Host;
-use crate::net::interface::Attachment;
 use crate::net::ip::Inbound;
 use belljar_net::forward::Refusal;
 use belljar_net::neighbour::NeighbourEvent;
@@ -38,13 +37,7 @@ impl Host {
 
     pub(super) fn send_frame6(&mut self, interface: usize, to: Address, packet: Packet) -> bool {
         let own = Address(self.net.interfaces[interface].mac);
-        match self.net.interfaces[interface].attachment {
-            Attachment::Link(link) => {
-                let frame = framed(packet, to, own, ethertype::IPV6);
-                self.net.links[link].nic.send(self.clock.now(), frame).is_ok()
-            }
-            _ => false,
-        }
+        self.send_framed(interface, framed(packet, to, own, ethertype::IPV6))
     }
 
     /// Sends a message to a station, or to a group.
@@ -106,6 +99,8 @@ impl Host {
                     }
                 }
                 NeighbourEvent::Overflow { packet } => self.packet_lost(packet.cookie(), packet.len()),
+                NeighbourEvent::Changed(neighbour) => self.announce_neighbour(neighbour, true),
+                NeighbourEvent::Forgotten(neighbour) => self.announce_neighbour(neighbour, false),
             }
         }
     }
@@ -130,9 +125,7 @@ impl Host {
                 if self.net.v6.is_tentative(interface, target) {
                     return self.address_is_taken(interface, target);
                 }
-                let known =
-                    self.net.v6.neighbours.iter().find(|n| (n.interface, n.ip) == (interface, target));
-                let Some(known) = known else { return };
+                let Some(known) = self.net.v6.neighbours.get(interface, target) else { return };
                 let Some(address) = address.or(known.address) else { return };
                 // RFC 4861, section 7.2.5: another address counts only with the override flag.
                 let differs = known.address.is_some_and(|known| known != address);

@@ -2,9 +2,11 @@
 
 use super::device_for;
 use crate::host::Host;
+use crate::net::family::Asked;
 use crate::net::ip::icmp;
 use belljar_net::forward::Refusal;
 use belljar_net::forward6;
+use belljar_net::policy::Action;
 use belljar_net::routes::RouteKind;
 use belljar_wire::ipv6;
 use std::net::IpAddr;
@@ -28,10 +30,11 @@ impl Host {
             None
         } else {
             let hash = forward6::flow_hash(self.net.flow_key, &bytes);
-            let interfaces = &self.net.interfaces;
-            let up = |number: usize| interfaces.get(number).is_some_and(|i| i.up);
-            match self.net.v6.routes.lookup(to, || hash, |hop| up(hop.interface)) {
-                Some((_, Some(hop))) => {
+            let asked = Asked { arrived: interface, tos: header.traffic_class, ..Asked::own(to, Some(from)) };
+            let found =
+                self.net.lookup(&asked, || hash).map(|f| f.map(|found| (found.hop, found.route.kind)));
+            match found {
+                Ok(Some((Some(hop), _))) => {
                     let mtu = self.net.mtu(hop.interface);
                     if bytes.len() <= mtu {
                         ipv6::decrement_hop_limit(&mut bytes);
@@ -42,12 +45,9 @@ impl Host {
                     }
                     Some(Refusal::FragmentationNeeded(mtu as u16))
                 }
-                Some((route, None)) => match route.kind {
-                    RouteKind::Blackhole => None,
-                    RouteKind::Prohibit => Some(Refusal::Prohibited),
-                    _ => Some(Refusal::NetworkUnreachable),
-                },
-                None => Some(Refusal::NetworkUnreachable),
+                Ok(Some((None, RouteKind::Blackhole))) | Err(Action::Blackhole) => None,
+                Ok(Some((None, RouteKind::Prohibit))) | Err(Action::Prohibit) => Some(Refusal::Prohibited),
+                Ok(_) | Err(_) => Some(Refusal::NetworkUnreachable),
             }
         };
         if let Some(why) = refusal {

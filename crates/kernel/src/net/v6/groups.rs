@@ -3,25 +3,38 @@
 use crate::host::Host;
 use crate::net::interface::Attachment;
 use crate::net::{LO, NetStack};
-use belljar_base::SimTime;
+use belljar_base::{SimDuration, SimTime};
 use belljar_net::Packet;
 use belljar_wire::icmpv6::{self, kind};
 use belljar_wire::{ipv6, protocol};
 use std::net::Ipv6Addr;
 
-/// `CHANGE_TO_INCLUDE_MODE` and `CHANGE_TO_EXCLUDE_MODE` of a record.
-const TO_INCLUDE: u8 = 3;
-const TO_EXCLUDE: u8 = 4;
+/// What a record says of a group (RFC 3810, section 5.2.12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Record {
+    /// `MODE_IS_EXCLUDE`: there are members.
+    Member = 2,
+    /// `CHANGE_TO_INCLUDE_MODE`: there are none any more.
+    Left = 3,
+    /// `CHANGE_TO_EXCLUDE_MODE`: there are members now.
+    Joined = 4,
+    /// There are members; for a router that speaks MLDv1 only, which has messages and no records.
+    MemberV1,
+}
+
+/// The lengths of queries of the two versions.
+const QUERY_V1_LEN: usize = 24;
+const QUERY_V2_LEN: usize = 28;
 /// How often a change is told of (`MLD_QRV_DEFAULT`).
 const ROBUSTNESS: u8 = 2;
 
-/// A change of membership that is to be told of.
+/// Something about a group that is to be told.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
     /// Where.
     pub interface: usize,
     group: Ipv6Addr,
-    joined: bool,
+    record: Record,
     /// How often it is told of yet.
     left: u8,
     /// When.
@@ -81,40 +94,82 @@ impl Host {
         }
         let at = self.net.delay(self.clock.now());
         self.net.v6.reports.retain(|r| (r.interface, r.group) != (interface, group));
-        self.net.v6.reports.push(Report { interface, group, joined, left: ROBUSTNESS, at });
+        let record = if joined { Record::Joined } else { Record::Left };
+        self.net.v6.reports.push(Report { interface, group, record, left: ROBUSTNESS, at });
+        self.set_timer6();
+    }
+
+    /// A router asks who is a member of what, or of one group: `igmp6_event_query` of Linux. The answer goes up to so
+    /// long later as the router allows.
+    pub(in crate::net) fn group_query(&mut self, interface: usize, source: Ipv6Addr, message: &[u8]) {
+        let known = message.len() == QUERY_V1_LEN || message.len() >= QUERY_V2_LEN;
+        if !known || !source.is_unicast_link_local() {
+            return;
+        }
+        let code = u64::from(u16::from_be_bytes([message[4], message[5]]));
+        let (record, milliseconds) = match message.len() {
+            QUERY_V1_LEN => (Record::MemberV1, code),
+            // The greater half has an exponent.
+            _ if code >= 1 << 15 => (Record::Member, (code & 0xfff | 0x1000) << ((code >> 12 & 7) + 3)),
+            _ => (Record::Member, code),
+        };
+        let octets: [u8; 16] = message[8..24].try_into().expect("16 bytes");
+        let asked = Ipv6Addr::from(octets);
+        let own = self.net.interfaces[interface].addresses6.iter().map(|own| ipv6::solicited_node(own.ip));
+        let joined = self.net.v6.groups.keys().filter(|(number, _)| *number == interface);
+        let mut groups: Vec<Ipv6Addr> = own.chain(joined.map(|(_, group)| *group)).collect();
+        groups.sort();
+        groups.dedup();
+        groups.retain(|group| group.octets()[1] & 0xf >= 2 && *group != ipv6::ALL_NODES);
+        groups.retain(|group| asked.is_unspecified() || *group == asked);
+        let delay = SimDuration::from_millis(self.net.v6.stream.below(milliseconds.max(1)));
+        let at = self.clock.now() + delay;
+        for group in groups {
+            // What is about to be told anyway is an answer.
+            if !self.net.v6.reports.iter().any(|r| (r.interface, r.group) == (interface, group)) {
+                self.net.v6.reports.push(Report { interface, group, record, left: 1, at });
+            }
+        }
         self.set_timer6();
     }
 
     /// Sends the reports that are due, one for each interface.
     pub(super) fn send_reports(&mut self, now: SimTime) {
         for interface in 0..self.net.interfaces.len() {
-            let mut due: Vec<(Ipv6Addr, bool)> = Vec::new();
+            let mut due: Vec<(Ipv6Addr, Record)> = Vec::new();
             let mut reports = std::mem::take(&mut self.net.v6.reports);
             for report in reports.iter_mut().filter(|r| r.interface == interface && r.at <= now) {
-                due.push((report.group, report.joined));
+                due.push((report.group, report.record));
                 report.left -= 1;
                 report.at = self.net.delay(now);
             }
             reports.retain(|report| report.left > 0);
             self.net.v6.reports = reports;
-            if !due.is_empty() {
-                self.send_report(interface, &due);
+            let (old, new): (Vec<_>, Vec<_>) =
+                due.into_iter().partition(|(_, record)| *record == Record::MemberV1);
+            for (group, _) in old {
+                let mut message = vec![kind::MLD_REPORT, 0, 0, 0, 0, 0, 0, 0];
+                message.extend(group.octets());
+                self.send_group_message(interface, group, message);
+            }
+            if !new.is_empty() {
+                let mut message = vec![kind::MLDV2_REPORT, 0, 0, 0, 0, 0];
+                message.extend((new.len() as u16).to_be_bytes());
+                for (group, record) in new {
+                    message.extend([record as u8, 0, 0, 0]);
+                    message.extend(group.octets());
+                }
+                self.send_group_message(interface, ipv6::ALL_MLDV2_ROUTERS, message);
             }
         }
     }
 
-    fn send_report(&mut self, interface: usize, changes: &[(Ipv6Addr, bool)]) {
+    fn send_group_message(&mut self, interface: usize, dst: Ipv6Addr, mut message: Vec<u8>) {
         let own = &self.net.interfaces[interface].addresses6;
         // RFC 3590: from no address while there is none.
         let local = own.iter().find(|own| own.ip.is_unicast_link_local());
         let local = local.filter(|own| !self.net.v6.is_tentative(interface, own.ip));
-        let (src, dst) = (local.map_or(Ipv6Addr::UNSPECIFIED, |own| own.ip), ipv6::ALL_MLDV2_ROUTERS);
-        let mut message = vec![kind::MLDV2_REPORT, 0, 0, 0, 0, 0];
-        message.extend((changes.len() as u16).to_be_bytes());
-        for (group, joined) in changes {
-            message.extend([if *joined { TO_EXCLUDE } else { TO_INCLUDE }, 0, 0, 0]);
-            message.extend(group.octets());
-        }
+        let src = local.map_or(Ipv6Addr::UNSPECIFIED, |own| own.ip);
         icmpv6::fill_checksum(src, dst, &mut message);
         // A hop-by-hop header with a router alert (RFC 2711), padded.
         let mut packet = vec![0; ipv6::HEADER_LEN];

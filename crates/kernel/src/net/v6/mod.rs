@@ -20,8 +20,10 @@ use crate::host::{Host, HostConfig};
 use crate::timer::{TimerAction, TimerId};
 use autoconf::{Announced, Tentative};
 use belljar_base::{Map, SimDuration, SimTime, Stream};
+use belljar_linux_abi::Errno;
 use belljar_net::neighbour::Neighbours;
-use belljar_net::routes::{self, InterfaceAddress, Prefix, RouteTable, protocol};
+use belljar_net::policy::Policy;
+use belljar_net::routes::{self, InterfaceAddress, NextHop, Prefix, RouteTable, protocol};
 use belljar_wire::{ipv6, protocol as ip_protocol};
 use groups::Report;
 use siphasher::sip::SipHasher13;
@@ -69,6 +71,8 @@ pub struct Ipv6 {
     pub on: bool,
     /// Where packets for other hosts go.
     pub routes: RouteTable<Ipv6Addr>,
+    /// Its other tables, and which is asked for what.
+    pub policy: Policy<Ipv6Addr>,
     /// Who is on the links, by hardware address.
     pub neighbours: Neighbours<Ipv6Addr>,
     timer: Option<TimerId>,
@@ -102,6 +106,7 @@ impl Ipv6 {
         Ipv6 {
             on: config.ipv6,
             routes: RouteTable::default(),
+            policy: Policy::default(),
             neighbours: Neighbours::new(&mut stream("neighbours6")),
             timer: None,
             path_mtus: Map::new(),
@@ -168,28 +173,30 @@ impl NetStack {
     /// Adds routes to the networks of an interface's addresses.
     pub(super) fn add_connected6(&mut self, number: usize) {
         for own in self.interfaces[number].addresses6.clone() {
-            let route = routes::Route::by(number, None, protocol::KERNEL);
-            // The same network may be on several interfaces, as that of link-local addresses is.
-            match self.v6.routes.get(own.network(), ADDRCONF_METRIC).cloned() {
-                None => drop(self.v6.routes.insert(own.network(), ADDRCONF_METRIC, route)),
-                Some(mut there) if there.hops.iter().all(|hop| hop.interface != number) => {
-                    there.hops.extend(route.hops);
-                    self.v6.routes.insert(own.network(), ADDRCONF_METRIC, there);
-                }
-                Some(_) => {}
-            }
+            self.connect6(number, own.network());
         }
+    }
+
+    /// Adds a route to a network on the link of an interface; false if there is one. The same network may be
+    /// on several interfaces, as that of link-local addresses is.
+    fn connect6(&mut self, number: usize, network: Prefix<Ipv6Addr>) -> bool {
+        let mut route = routes::Route::by(number, None, protocol::KERNEL);
+        if let Some(there) = self.v6.routes.get(network, ADDRCONF_METRIC) {
+            if there.hops.iter().any(|hop| hop.interface == number) {
+                return false;
+            }
+            route = routes::Route { hops: [&there.hops[..], &route.hops].concat(), ..there.clone() };
+        }
+        self.v6.routes.insert(network, ADDRCONF_METRIC, route);
+        true
     }
 
     /// Takes out the routes that the experiment has computed before, and adds these.
     pub(super) fn replace_computed6(&mut self, computed: &[InitialRoute6]) {
-        self.v6.routes.retain(|_, _, route| route.protocol != protocol::COMPUTED);
-        for (prefix, metric, route) in computed {
-            let taken = self.v6.routes.get(*prefix, *metric).is_some();
-            if !taken && route.hops.iter().all(|hop| self.interfaces[hop.interface].up) {
-                self.v6.routes.insert(*prefix, *metric, route.clone());
-            }
-        }
+        let interfaces = &self.interfaces;
+        let usable =
+            |(_, _, route): &&InitialRoute6| route.hops.iter().all(|hop| interfaces[hop.interface].up);
+        self.v6.routes.replace_computed(computed.iter().filter(usable).cloned());
     }
 
     /// An interface goes out of use: Linux forgets its addresses (`keep_addr_on_down` is 0).
@@ -204,17 +211,32 @@ impl NetStack {
         self.v6.solicits.remove(&number);
         self.v6.hop_limits.remove(&number);
         self.v6.reports.retain(|report| report.interface != number);
-        self.drop_routes6(|interface, _| interface == number);
+        self.drop_hops::<Ipv6Addr>(|hop| hop.interface == number);
         self.v6.neighbours.flush(number, true);
     }
 
-    /// Takes next hops, and routes that have none left, out of the table.
-    pub(super) fn drop_routes6(&mut self, gone: impl Fn(usize, Option<Ipv6Addr>) -> bool) {
-        self.v6.routes.retain(|_, _, route| {
-            let had = !route.hops.is_empty();
-            route.hops.retain(|hop| !gone(hop.interface, hop.gateway));
-            !had || !route.hops.is_empty()
-        });
+    /// A next hop: a gateway must be on a link of this host; for a link-local one the link must be named.
+    pub(super) fn hop6(
+        &self,
+        gateway: Option<Ipv6Addr>,
+        device: Option<usize>,
+    ) -> Result<NextHop<Ipv6Addr>, Errno> {
+        let interface = match (gateway, device) {
+            (None, device) => device.ok_or(Errno::ENODEV)?,
+            (Some(gateway), Some(device)) if gateway.is_unicast_link_local() => device,
+            (Some(gateway), None) if gateway.is_unicast_link_local() => return Err(Errno::EINVAL),
+            (Some(gateway), device) => {
+                let usable = |hop: &NextHop<Ipv6Addr>| device.is_none_or(|device| device == hop.interface);
+                match self.v6.routes.lookup(gateway, || 0, usable) {
+                    Some((_, Some(hop))) if hop.gateway.is_none() => hop.interface,
+                    _ => return Err(Errno::EHOSTUNREACH),
+                }
+            }
+        };
+        if !self.interfaces[interface].up {
+            return Err(Errno::ENETDOWN);
+        }
+        Ok(NextHop { interface, gateway })
     }
 
     /// The interface that has an address, tentative ones left out.
@@ -315,12 +337,8 @@ impl Host {
             v6.announced.iter().map(|announced| announced.until).min(),
         ];
         let next = next.into_iter().flatten().min().filter(|at| *at < SimTime::MAX);
-        if self.net.v6.timer.map(TimerId::at) != next {
-            if let Some(timer) = self.net.v6.timer.take() {
-                self.timers.cancel(timer);
-            }
-            self.net.v6.timer = next.map(|at| self.timers.add(at.max(self.clock.now()), TimerAction::Ipv6));
-        }
+        let next = next.map(|at| at.max(self.clock.now()));
+        self.timers.set(&mut self.net.v6.timer, next, TimerAction::Ipv6);
     }
 
     /// What was due.

@@ -1,0 +1,334 @@
+//! Policy routing: which tables are asked for a packet's route, and in which order (ip-rule(8)).
+//!
+//! The main table is kept apart, since most hosts have no other: without further rules it alone is asked. A host's own
+//! addresses, the `local` table of Linux, come before all rules and are not kept here.
+
+use crate::routes::{Ip, NextHop, Prefix, Route, RouteKind, RouteTable};
+use belljar_base::Map;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+/// Numbers of tables, `RT_TABLE_*` of rtnetlink(7).
+pub mod table {
+    /// Asked last, in IPv4.
+    pub const DEFAULT: u32 = 253;
+    /// Where routes are that name no table.
+    pub const MAIN: u32 = 254;
+    /// The host's own addresses.
+    pub const LOCAL: u32 = 255;
+}
+
+/// `RTPROT_KERNEL`.
+const KERNEL: u8 = 2;
+/// The priorities of the rules for the main and the default table.
+const MAIN_PRIORITY: u32 = 32_766;
+const DEFAULT_PRIORITY: u32 = 32_767;
+
+/// What a rule can tell packets by.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow<'a, A = Ipv4Addr> {
+    /// Where it goes.
+    pub destination: A,
+    /// Where it comes from, if that is settled.
+    pub source: Option<A>,
+    /// The name of the interface by which it has come in; `lo` for the host's own.
+    pub arrived: &'a str,
+    /// The name of the interface that its socket is bound to.
+    pub device: Option<&'a str>,
+    /// Its socket's mark.
+    pub mark: u32,
+    /// Its type of service.
+    pub tos: u8,
+}
+
+/// What becomes of a packet that a rule is for, `FR_ACT_*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A table is asked; if it knows no route, the next rule.
+    Table(u32),
+    /// The rules from this priority on are next.
+    Goto(u32),
+    /// The next rule.
+    Nop,
+    /// It vanishes.
+    Blackhole,
+    /// Its sender is told that the network cannot be reached.
+    Unreachable,
+    /// Its sender is told that it is prohibited.
+    Prohibit,
+}
+
+/// A rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule<A = Ipv4Addr> {
+    /// Rules are asked in this order; those of the same priority, as they came.
+    pub priority: u32,
+    /// Whose packets it is for.
+    pub from: Prefix<A>,
+    /// Whither.
+    pub to: Prefix<A>,
+    /// Only those that have come in by this interface.
+    pub arrived: Option<Arc<str>>,
+    /// Only those of sockets bound to this interface.
+    pub device: Option<Arc<str>>,
+    /// Only those whose mark, masked, is this.
+    pub mark: u32,
+    /// See `mark`.
+    pub mask: u32,
+    /// Only those of this type of service, unless 0.
+    pub tos: u8,
+    /// It is for all the others instead.
+    pub inverted: bool,
+    /// Routes to prefixes of at most so many bits do not count.
+    pub suppressed: Option<u8>,
+    /// What becomes of them.
+    pub action: Action,
+    /// Who made it, `RTPROT_*`.
+    pub protocol: u8,
+}
+
+impl<A: Ip> Rule<A> {
+    /// A rule for all packets.
+    pub fn all(priority: u32, action: Action) -> Rule<A> {
+        Rule {
+            priority,
+            from: Prefix::ALL,
+            to: Prefix::ALL,
+            arrived: None,
+            device: None,
+            mark: 0,
+            mask: 0,
+            tos: 0,
+            inverted: false,
+            suppressed: None,
+            action,
+            protocol: KERNEL,
+        }
+    }
+    fn is_for(&self, flow: &Flow<'_, A>) -> bool {
+        // A source that is not settled is none.
+        let source = flow.source.unwrap_or(A::LEAST);
+        let is_for = self.to.contains(flow.destination)
+            && self.from.contains(source)
+            && self.arrived.as_deref().is_none_or(|name| name == flow.arrived)
+            && self.device.as_deref().is_none_or(|name| Some(name) == flow.device)
+            && (flow.mark ^ self.mark) & self.mask == 0
+            && (self.tos == 0 || self.tos == flow.tos);
+        is_for != self.inverted
+    }
+}
+
+/// A route that was found, its table and the next hop for the flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a, A = Ipv4Addr> {
+    /// The route.
+    pub route: &'a Route<A>,
+    /// The next hop; none if packets don't go on.
+    pub hop: Option<NextHop<A>>,
+    /// The number of the table that it is in.
+    pub table: u32,
+}
+
+/// The rules of one family, and the tables besides the main one.
+#[derive(Clone, Debug)]
+pub struct Policy<A = Ipv4Addr> {
+    rules: Vec<Rule<A>>,
+    tables: Map<u32, RouteTable<A>>,
+    /// The rules are those of the start, and there is no further table.
+    plain: bool,
+}
+
+impl<A: Ip> Default for Policy<A> {
+    fn default() -> Policy<A> {
+        let main = Rule::all(MAIN_PRIORITY, Action::Table(table::MAIN));
+        let default = Rule::all(DEFAULT_PRIORITY, Action::Table(table::DEFAULT));
+        let rules = if A::BITS == 32 { vec![main, default] } else { vec![main] };
+        Policy { rules, tables: Map::new(), plain: true }
+    }
+}
+
+impl<A: Ip> Policy<A> {
+    /// The best route for a flow, `fib_lookup` of Linux; `None` where no rule has one. `hash` is that of the flow, asked
+    /// for where there is a choice; next hops must be usable.
+    ///
+    /// # Errors
+    /// What a rule makes of the packet instead.
+    pub fn lookup<'a>(
+        &'a self,
+        main: &'a RouteTable<A>,
+        flow: impl FnOnce() -> Flow<'a, A>,
+        destination: A,
+        hash: impl Fn() -> u64,
+        usable: impl Fn(&NextHop<A>) -> bool,
+    ) -> Result<Option<Found<'a, A>>, Action> {
+        if self.plain {
+            let found = main.lookup(destination, hash, usable);
+            let found = found.filter(|(route, _)| route.kind != RouteKind::Throw);
+            return Ok(found.map(|(route, hop)| Found { route, hop, table: table::MAIN }));
+        }
+        let flow = flow();
+        let mut from = 0;
+        for rule in &self.rules {
+            if rule.priority < from || !rule.is_for(&flow) {
+                continue;
+            }
+            let number = match rule.action {
+                Action::Table(number) => number,
+                Action::Nop => continue,
+                Action::Goto(priority) => {
+                    from = priority;
+                    continue;
+                }
+                refusal => return Err(refusal),
+            };
+            let Some(routes) = self.table(main, number) else { continue };
+            let Some((prefix, route, hop)) = routes.lookup_entry(destination, &hash, &usable) else {
+                continue;
+            };
+            let suppressed = rule.suppressed.is_some_and(|bits| prefix.bits() <= bits);
+            if route.kind == RouteKind::Throw || suppressed {
+                continue;
+            }
+            return Ok(Some(Found { route, hop, table: number }));
+        }
+        Ok(None)
+    }
+
+    /// Whether the main table alone is asked.
+    pub fn is_plain(&self) -> bool {
+        self.plain
+    }
+    /// The rules in their order.
+    pub fn rules(&self) -> &[Rule<A>] {
+        &self.rules
+    }
+    /// The priority of a rule for which none is named: just before the first of the table's rules, which come after that
+    /// of the host's own addresses.
+    pub fn next_priority(&self) -> u32 {
+        self.rules.first().map_or(0, |rule| rule.priority.saturating_sub(1))
+    }
+    /// Adds a rule behind those of the same priority.
+    pub fn add(&mut self, rule: Rule<A>) {
+        let at = self.rules.partition_point(|other| other.priority <= rule.priority);
+        self.rules.insert(at, rule);
+        self.changed();
+    }
+    /// Takes the first rule out for which `is_meant` holds.
+    pub fn remove(&mut self, is_meant: impl FnMut(&Rule<A>) -> bool) -> Option<Rule<A>> {
+        let at = self.rules.iter().position(is_meant)?;
+        let rule = self.rules.remove(at);
+        self.changed();
+        Some(rule)
+    }
+    /// A table by its number, if it has routes.
+    pub fn table<'a>(&'a self, main: &'a RouteTable<A>, number: u32) -> Option<&'a RouteTable<A>> {
+        if number == table::MAIN { Some(main) } else { self.tables.get(&number) }
+    }
+    /// The tables besides the main one that have routes, by number.
+    pub fn tables(&self) -> impl Iterator<Item = (u32, &RouteTable<A>)> {
+        self.tables.iter().map(|(number, routes)| (*number, routes))
+    }
+    /// Changes a table other than the main one; one without routes is none.
+    pub fn change<T>(&mut self, number: u32, change: impl FnOnce(&mut RouteTable<A>) -> T) -> T {
+        let result = change(self.tables.entry(number).or_default());
+        self.tables.retain(|_, routes| !routes.is_empty());
+        self.changed();
+        result
+    }
+    /// Takes the routes out of all tables but the main one for which `keep` does not hold.
+    pub fn retain(&mut self, mut keep: impl FnMut(&mut Route<A>) -> bool) {
+        self.tables.values_mut().for_each(|routes| routes.retain(|_, _, route| keep(route)));
+        self.tables.retain(|_, routes| !routes.is_empty());
+        self.changed();
+    }
+    fn changed(&mut self) {
+        self.plain = self.tables.is_empty() && self.rules == Policy::default().rules;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routes::{InterfaceAddress, protocol};
+
+    fn net(text: &str) -> Prefix {
+        text.parse::<InterfaceAddress>().unwrap().network()
+    }
+    fn by(interface: usize) -> Route {
+        Route::by(interface, None, protocol::STATIC)
+    }
+    /// The interface and table that a packet from `source` takes, or what a rule makes of it.
+    fn way(
+        policy: &Policy,
+        main: &RouteTable,
+        source: &str,
+        arrived: &str,
+        mark: u32,
+    ) -> Result<Option<(usize, u32)>, Action> {
+        let (destination, source) = (Ipv4Addr::new(10, 9, 0, 1), source.parse().ok());
+        let flow = || Flow { destination, source, arrived, device: None, mark, tos: 0 };
+        let found = policy.lookup(main, flow, destination, || 0, |_| true)?;
+        Ok(found.map(|found| (found.hop.map_or(0, |hop| hop.interface), found.table)))
+    }
+
+    #[test]
+    fn rules_are_asked_in_order_until_a_table_knows_the_way() {
+        let mut main = RouteTable::default();
+        main.insert(Prefix::ALL, 0, by(1));
+        let mut policy = Policy::default();
+        assert!(policy.is_plain());
+        assert_eq!(way(&policy, &main, "", "lo", 0), Ok(Some((1, table::MAIN))));
+        policy.change(100, |routes| routes.insert(net("10.9.0.0/16"), 0, by(2)));
+        assert_eq!(way(&policy, &main, "", "lo", 0), Ok(Some((1, table::MAIN))), "no rule asks for it");
+        let rule = |priority, number| Rule::all(priority, Action::Table(number));
+        assert_eq!(policy.next_priority(), 32_765);
+        policy.add(Rule { from: net("10.1.0.0/16"), ..rule(1_000, 100) });
+        policy.add(Rule { mark: 7, mask: 0xff, ..rule(900, 100) });
+        policy.add(Rule { arrived: Some("eth3".into()), action: Action::Prohibit, ..rule(800, 0) });
+        policy.add(rule(700, 99));
+        assert_eq!(way(&policy, &main, "10.1.2.3", "lo", 0), Ok(Some((2, 100))));
+        assert_eq!(way(&policy, &main, "10.2.2.3", "lo", 0), Ok(Some((1, table::MAIN))));
+        assert_eq!(way(&policy, &main, "10.2.2.3", "lo", 0x107), Ok(Some((2, 100))));
+        assert_eq!(way(&policy, &main, "10.1.2.3", "eth3", 0), Err(Action::Prohibit));
+        // Past the rule about marks, and that about sources.
+        policy.add(rule(850, 0));
+        assert!(policy.remove(|rule| rule.priority == 850).is_some());
+        policy.add(Rule { action: Action::Goto(2_000), ..rule(850, 0) });
+        assert_eq!(way(&policy, &main, "10.1.2.3", "lo", 7), Ok(Some((1, table::MAIN))));
+        for priority in [700, 800, 850, 900, 1_000] {
+            assert!(policy.remove(|rule| rule.priority == priority).is_some());
+        }
+        assert!(!policy.is_plain());
+        policy.retain(|_| false);
+        assert!(policy.is_plain());
+    }
+
+    #[test]
+    fn a_route_can_send_to_the_next_rule_and_a_rule_can_ask_for_longer_prefixes_only() {
+        let mut main = RouteTable::default();
+        main.insert(Prefix::ALL, 0, by(1));
+        let mut policy = Policy::default();
+        policy.change(50, |routes| routes.insert(Prefix::ALL, 0, by(5)));
+        policy.add(Rule { suppressed: Some(0), ..Rule::all(10, Action::Table(table::MAIN)) });
+        policy.add(Rule::all(20, Action::Table(50)));
+        assert_eq!(way(&policy, &main, "", "lo", 0), Ok(Some((5, 50))));
+        main.insert(net("10.9.0.0/24"), 0, by(2));
+        assert_eq!(way(&policy, &main, "", "lo", 0), Ok(Some((2, table::MAIN))));
+        let throw = Route { kind: RouteKind::Throw, hops: Vec::new(), ..by(0) };
+        policy.change(50, |routes| routes.insert(net("10.9.0.0/30"), 0, throw.clone()));
+        main.remove(net("10.9.0.0/24"), 0);
+        assert_eq!(way(&policy, &main, "", "lo", 0), Ok(Some((1, table::MAIN))));
+        main.insert(net("10.9.0.1"), 0, throw);
+        assert_eq!(way(&Policy::default(), &main, "", "lo", 0).unwrap(), None);
+    }
+
+    #[test]
+    fn an_inverted_rule_is_for_all_others() {
+        let main = RouteTable::default();
+        let mut policy = Policy::default();
+        let rule = Rule::all(10, Action::Blackhole);
+        policy.add(Rule { inverted: true, from: net("10.1.0.0/16"), ..rule });
+        assert_eq!(way(&policy, &main, "10.1.0.1", "lo", 0), Ok(None));
+        assert_eq!(way(&policy, &main, "10.2.0.1", "lo", 0), Err(Action::Blackhole));
+    }
+}

@@ -1,0 +1,149 @@
+"""ip(8) against simulated interfaces: rules, tables and neighbours; each answer is that of this machine's kernel, asked the
+same in a network namespace."""
+
+import os
+import re
+import subprocess
+
+import pytest
+from test_links import python, world
+
+COMMANDS = """
+ip rule
+ip -6 rule
+ip rule add from 10.1.0.0/16 lookup 100 pref 1000
+ip rule add fwmark 7/0xff table 101 pref 900
+ip rule add to 10.9.0.0/24 iif eth0 prohibit pref 800
+ip rule add not from 10.0.0.0/8 table 300
+ip rule add table main suppress_prefixlength 0 pref 2000
+ip rule add from 10.1.0.0/16 lookup 100 pref 1000
+ip rule add pref 2100 goto 2500
+ip rule add oif eth0 unreachable pref 2200
+ip -6 rule add from 2001:db8:1::/48 table 100
+ip -6 rule add fwmark 3 table 101
+ip rule
+ip -6 rule
+ip route add 10.9.0.0/16 via 10.0.0.2 table 100
+ip route add default via 10.0.0.3 table 101
+ip route add throw 10.8.0.0/16 table 101
+ip route add default via 10.0.0.4 metric 5
+ip -6 route add 2001:db8:9::/48 via 2001:db8::2 table 100
+ip -6 route add 2001:db8:8::/48 via 2001:db8::3 table 100
+ip -6 route append 2001:db8:8::/48 via 2001:db8::4 table 100
+ip -6 route show table 100
+ip -6 route del 2001:db8:8::/48 via 2001:db8::3 table 100
+ip -6 route show table 100
+ip route show table 100
+ip route show table 101
+ip route
+ip route show table local dev eth0
+ip route get 10.9.1.1
+ip route get 10.9.1.1 from 10.1.0.1
+ip route get 10.9.1.1 mark 7
+ip route get 10.8.1.1 mark 7
+ip rule del pref 800
+ip rule del fwmark 7/0xff
+ip rule del pref 4711
+ip rule del table 300
+ip rule
+ip route flush table 101
+ip route show table 101
+ip route del 10.9.0.0/16 table 100 proto static
+ip route del 10.9.0.0/16 table 100
+ip rule flush
+ip rule
+ip route get 10.9.1.1
+ip rule add pref 32766 table main
+ip route get 10.9.1.1
+ip -6 rule del table 101
+ip -6 rule
+ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev eth0
+ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:0a dev eth0
+ip neigh change 10.0.0.10 lladdr 02:00:00:00:00:0a dev eth0
+ip neigh change 10.0.0.9 lladdr 02:00:00:00:00:0a dev eth0 nud stale
+ip neigh replace 10.0.0.12 dev eth0 nud failed
+ip neigh replace 10.0.0.13 lladdr 02:00:00:00:00:0b dev eth0 nud noarp
+ip neigh get 10.0.0.9 dev eth0
+ip neigh show 10.0.0.0/24 nud all
+ip neigh del 10.0.0.9 dev eth0
+ip neigh del 10.0.0.9 dev eth0
+ip neigh show 10.0.0.0/24 nud all
+ip -6 neigh add 2001:db8::9 lladdr 02:00:00:00:00:09 dev eth0
+ip -6 neigh show 2001:db8::/64
+"""
+ASK = "import subprocess, sys\nfor line in sys.argv[1].strip().splitlines():\n    done = subprocess.run(line.split(), capture_output=True, text=True)\n    print('$', line, flush=True)\n    print(''.join(sorted(done.stdout.splitlines(True))) + done.stderr, end='', flush=True)"
+# Duplicates are not asked for: the addresses can be used at once.
+NATIVE = """
+sysctl -qw net.ipv6.conf.default.accept_dad=0 && ip link set lo up && ip link add eth0 type veth peer name peer
+ip link set eth0 up && ip link set peer up && for a in 10.0.0.1/24 10.1.0.1/24 2001:db8::1/64 2001:db8:1::1/64; do ip addr add $a dev eth0; done
+sleep 1
+timeout 3 ip -o monitor route rule neigh > "$2" &
+sleep 0.3
+/usr/bin/python3 -c "$0" "$1"
+wait
+"""
+
+
+def normal(text):
+    """What does not depend on the machine: without hardware addresses of one's own, users and kernels' words of errors."""
+    text = re.sub(r" uid 0|^ *cache *\n", "", text, flags=re.M)
+    return [line.rstrip() for line in text.splitlines()]
+
+
+@pytest.mark.needs("ip", "unshare")
+def test_rules_tables_and_neighbours_are_linuxs(run_experiment, workdir):
+    heard = workdir / "heard"
+    user = [] if os.geteuid() == 0 else ["-r"]
+    linux = subprocess.run(["unshare", *user, "-n", "sh", "-c", NATIVE, ASK, COMMANDS, heard], capture_output=True, text=True, timeout=60)
+    if linux.returncode != 0 or "10.1.0.1" not in linux.stdout:
+        pytest.skip(f"no network namespace to ask the kernel in: {linux.stderr.strip()}")
+    addresses = ["10.0.0.1/24", "10.1.0.1/24", "2001:db8::1/64", "2001:db8:1::1/64"]
+    monitor = {"path": "ip", "args": ["-o", "monitor", "route", "rule", "neigh"], "start_time": "3 s", "expected_final_state": "running"}
+    hosts = {"a": {"interfaces": {"eth0": addresses}, "routes": [], "processes": [monitor, python(ASK, COMMANDS, start="4 s")]}, "b": {"processes": []}}
+    done = run_experiment(world(hosts, [{"between": ["a:eth0", "b"]}], **{"belljar": {"ipv6": True}}))
+    assert normal(done.text("a", "python3")) == normal(linux.stdout)
+    # The kernel tells of routes that are flushed, and of the next hops of one, in an order of its own.
+    told = [sorted(line for line in normal(text) if "nexthop" not in line) for text in (done.text("a", "ip"), heard.read_text())]
+    assert told[0] == told[1] and len(told[0]) > 30
+
+
+POLICY = """
+import socket, sys
+def ask(own, mark):
+    s = socket.socket()
+    if mark: s.setsockopt(socket.SOL_SOCKET, 36, mark)
+    if own: s.bind((own, 0))
+    s.settimeout(2)
+    try:
+        s.connect(("10.9.0.1", 80))
+        return s.recv(9).decode() + " " + s.getsockname()[0]
+    except OSError as e: return str(e.errno)
+if len(sys.argv) > 1: print(ask(None, 0))
+else: print(ask(None, 0), ask("10.0.2.1", 0), ask(None, 5), ask(None, 9), sep=", ")
+"""
+SERVE = "import socket, sys\ns = socket.create_server(('10.9.0.1', 80))\nwhile True: s.accept()[0].sendall(sys.argv[1].encode())"
+
+
+@pytest.mark.needs("ip")
+def test_policy_routing_decides_by_source_mark_and_interface(run_experiment):
+    """Two uplinks, the server of the same address behind each: who sends, and with which mark, decides which one answers; and
+    a router that passes packets on does so by where they come from."""
+    setup = """
+        ip rule add from 10.0.2.0/24 table 2 && ip route add default via 10.0.2.9 table 2
+        ip rule add fwmark 5 table 2 && ip rule add fwmark 9 prohibit"""
+    forward = "ip rule add from 10.7.0.0/24 iif eth2 table 2 && ip route add default via 10.0.2.9 table 2"
+    server = lambda name, own: {"interfaces": {"eth0": own}, "routes": [{"to": "default", "via": own[0].replace("9/24", "8")}],
+                                "processes": [{"path": "sh", "args": ["-c", "ip addr add 10.9.0.1/32 dev lo"]}, python(SERVE, name)]}
+    hosts = {
+        "a": {"interfaces": {"eth0": "10.0.1.1/24", "eth1": "10.0.2.1/24"}, "routes": [{"to": "default", "via": "10.0.1.9"}],
+              "processes": [{"path": "sh", "args": ["-c", setup]}, python(POLICY, start="2 s")]},
+        "r": {"forwarding": True, "interfaces": {"eth0": "10.0.1.8/24", "eth1": "10.0.2.8/24", "eth2": "10.7.0.1/24"}, "routes": [{"to": "default", "via": "10.0.1.9"}],
+              "processes": [{"path": "sh", "args": ["-c", forward]}]},
+        "c": {"interfaces": {"eth0": "10.7.0.2/24"}, "routes": [{"to": "default", "via": "10.7.0.1"}], "processes": [python(POLICY, "once", start="3 s")]},
+        "x": server("one", ["10.0.1.9/24"]), "y": server("two", ["10.0.2.9/24"]),
+    }
+    links = [{"between": [end, "s"]} for end in ("a:eth0", "r:eth0", "x:eth0")] + [{"between": [end, "t"]} for end in ("a:eth1", "r:eth1", "y:eth0")]
+    done = run_experiment(world(hosts, [*links, {"between": ["r:eth2", "c:eth0"]}], switches=["s", "t"]))
+    # The address was chosen before the rule about it was asked.
+    assert done.text("a", "python3") == "one 10.0.1.1, two 10.0.2.1, two 10.0.2.1, 13\n"
+    assert done.text("c", "python3") == "two 10.7.0.2\n"
