@@ -324,7 +324,119 @@ static void promiscuity_is_counted(void) {
     close(s);
 }
 
+static void a_ring_stays_while_it_is_mapped(void) {
+    int s = open_packet(SOCK_RAW, ETH_P_IP), version = TPACKET_V2;
+    SAME(setsockopt(s, SOL_PACKET, PACKET_VERSION, &version, sizeof version), 0);
+    struct tpacket_req req = {4096, 1, 512, 8}, none = {0};
+    SAME(setsockopt(s, SOL_PACKET, PACKET_RX_RING, &req, sizeof req), 0);
+    unsigned char *ring = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, s, 0);
+    CHECK(ring != MAP_FAILED);
+    FAILS(setsockopt(s, SOL_PACKET, PACKET_RX_RING, &none, sizeof none), EBUSY);
+    FAILS(setsockopt(s, SOL_PACKET, PACKET_TX_RING, &req, sizeof req), EBUSY);
+    SAME(munmap(ring, 4096), 0);
+    SAME(setsockopt(s, SOL_PACKET, PACKET_RX_RING, &none, sizeof none), 0);
+    SAME(setsockopt(s, SOL_PACKET, PACKET_RX_RING, &req, sizeof req), 0);
+    close(s);
+}
+
+static void the_least_frames_of_a_ring_do_not_overlap(void) {
+    int l = listener(4001), s = open_packet(SOCK_RAW, ETH_P_IP), version = TPACKET_V2;
+    SAME(setsockopt(s, SOL_PACKET, PACKET_VERSION, &version, sizeof version), 0);
+    /* room for a header and an address, and for nothing of the packet */
+    struct tpacket_req req = {4096, 1, 64, 64};
+    SAME(setsockopt(s, SOL_PACKET, PACKET_RX_RING, &req, sizeof req), 0);
+    unsigned char *ring = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, s, 0);
+    CHECK(ring != MAP_FAILED);
+    memset(ring + 128, 0, 64);
+    CHECK(say(4001, "one") && say(4001, "two"));
+    CHECK(comes(s, 1000));
+    for (int i = 0; i < 2; i++) {
+        struct tpacket2_hdr *h = (void *)(ring + 64 * i);
+        SAME(h->tp_len, 45);
+        SAME(h->tp_snaplen, 0);
+    }
+    for (int i = 128; i < 192; i++)
+        SAME(ring[i], 0);
+    munmap(ring, 4096);
+    close(l);
+    close(s);
+}
+
+static int queued(int s) {
+    char b[200];
+    int n = 0;
+    while (recv(s, b, sizeof b, MSG_DONTWAIT) > 0)
+        n++;
+    return n;
+}
+
+static void a_group_shares_what_passes(void) {
+    int l = listener(4001), s[3], way = 7 | PACKET_FANOUT_LB << 16, other = 7 | PACKET_FANOUT_HASH << 16;
+    for (int i = 0; i < 3; i++) {
+        s[i] = open_packet(SOCK_RAW, ETH_P_IP);
+        SAME(setsockopt(s[i], SOL_PACKET, PACKET_FANOUT, &way, sizeof way), 0);
+    }
+    FAILS(setsockopt(s[0], SOL_PACKET, PACKET_FANOUT, &way, sizeof way), EALREADY);
+    int got = 0;
+    socklen_t len = sizeof got;
+    SAME(getsockopt(s[0], SOL_PACKET, PACKET_FANOUT, &got, &len), 0);
+    SAME(got, way);
+    int t = open_packet(SOCK_RAW, ETH_P_IP);
+    FAILS(setsockopt(t, SOL_PACKET, PACKET_FANOUT, &other, sizeof other), EINVAL);
+    for (int i = 0; i < 9; i++)
+        CHECK(say(4001, "x"));
+    CHECK(comes(s[2], 1000));
+    int n[3];
+    for (int i = 0; i < 3; i++)
+        n[i] = queued(s[i]);
+    SAME(n[0], 3);
+    SAME(n[1], 3);
+    SAME(n[2], 3);
+    SAME(queued(t), 9);
+    for (int i = 0; i < 3; i++)
+        close(s[i]);
+    /* one flow goes to one socket */
+    for (int i = 0; i < 3; i++) {
+        s[i] = open_packet(SOCK_RAW, ETH_P_IP);
+        SAME(setsockopt(s[i], SOL_PACKET, PACKET_FANOUT, &other, sizeof other), 0);
+    }
+    int c = socket(AF_INET, SOCK_DGRAM, 0);
+    struct sockaddr_in to = at("127.0.0.1", 4001);
+    for (int i = 0; i < 6; i++)
+        SAME(sendto(c, "y", 1, 0, (struct sockaddr *)&to, sizeof to), 1);
+    CHECK(comes(t, 1000));
+    for (int i = 0; i < 3; i++)
+        n[i] = queued(s[i]);
+    SAME(n[0] + n[1] + n[2], 6);
+    CHECK(n[0] == 6 || n[1] == 6 || n[2] == 6);
+    int bad = 8 | 99 << 16;
+    FAILS(setsockopt(t, SOL_PACKET, PACKET_FANOUT, &bad, sizeof bad), EINVAL);
+    for (int i = 0; i < 3; i++)
+        close(s[i]);
+    close(t);
+    close(c);
+    close(l);
+}
+
+static void a_header_says_what_is_left_to_be_done(void) {
+    int l = listener(4001), s = open_packet(SOCK_RAW, ETH_P_IP), on = 1;
+    SAME(setsockopt(s, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof on), 0);
+    int d = open_packet(SOCK_DGRAM, ETH_P_IP);
+    FAILS(setsockopt(d, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof on), EINVAL);
+    unsigned char b[200];
+    CHECK(say(4001, "hello"));
+    CHECK(comes(s, 1000));
+    SAME(recv(s, b, sizeof b, 0), 10 + 47);
+    SAME(b[1], 0); /* VIRTIO_NET_HDR_GSO_NONE */
+    SAME(memcmp(b + 10 + 42, "hello", 5), 0);
+    FAILS(send(s, b, 5, 0), EINVAL);
+    close(d);
+    close(s);
+    close(l);
+}
+
 GUEST_WITH(lo_up(), T(frames_are_seen_going_out_and_coming_in), T(a_cooked_socket_sees_no_link_header), T(filters_choose_and_cut),
            T(a_filter_on_udp_sees_the_udp_header), T(statistics_count_and_start_anew), T(auxdata_says_how_long_it_was),
            T(a_ring_of_version_2_is_filled), T(a_ring_of_version_3_hands_blocks_over), T(frames_of_ones_own_are_sent),
-           T(a_ring_is_sent), T(promiscuity_is_counted))
+           T(a_ring_is_sent), T(promiscuity_is_counted), T(a_ring_stays_while_it_is_mapped), T(the_least_frames_of_a_ring_do_not_overlap),
+           T(a_group_shares_what_passes), T(a_header_says_what_is_left_to_be_done))

@@ -228,6 +228,43 @@ static void sources_are_chosen(void) {
     close(s);
 }
 
+static void a_filter_names_all_sources_at_once(void) {
+    int s = group_socket(5003);
+    struct {
+        struct ip_msfilter f;
+        struct in_addr more[1];
+    } two = {.f = {.imsf_multiaddr = group("239.1.2.5").imr_multiaddr, .imsf_interface = at("127.0.0.1", 0).sin_addr, .imsf_fmode = MCAST_INCLUDE, .imsf_numsrc = 2}}, got = two;
+    two.f.imsf_slist[0] = at("127.0.0.1", 0).sin_addr;
+    two.more[0] = at("127.0.0.7", 0).sin_addr;
+    /* for members only */
+    FAILS(setsockopt(s, IPPROTO_IP, IP_MSFILTER, &two, sizeof two), EINVAL);
+    socklen_t len = sizeof got;
+    FAILS(getsockopt(s, IPPROTO_IP, IP_MSFILTER, &got, &len), EADDRNOTAVAIL);
+    struct ip_mreqn all = group("239.1.2.5");
+    SAME(setsockopt(s, IPPROTO_IP, IP_ADD_MEMBERSHIP, &all, sizeof all), 0);
+    SAME(setsockopt(s, IPPROTO_IP, IP_MSFILTER, &two, sizeof two), 0);
+    CHECK(tell("239.1.2.5", 5003, "named"));
+    CHECK(comes(s, 1000));
+    char b[20];
+    recv(s, b, sizeof b, 0);
+    SAME(getsockopt(s, IPPROTO_IP, IP_MSFILTER, &got, &len), 0);
+    SAME(got.f.imsf_fmode, MCAST_INCLUDE);
+    SAME(got.f.imsf_numsrc, 2);
+    two.f.imsf_fmode = MCAST_EXCLUDE;
+    SAME(setsockopt(s, IPPROTO_IP, IP_MSFILTER, &two, sizeof two), 0);
+    CHECK(tell("239.1.2.5", 5003, "excluded"));
+    CHECK(!comes(s, 20));
+    FAILS(setsockopt(s, IPPROTO_IP, IP_MSFILTER, &two, 18), EINVAL);
+    two.f.imsf_fmode = 7;
+    FAILS(setsockopt(s, IPPROTO_IP, IP_MSFILTER, &two, sizeof two), EINVAL);
+    /* to hear nobody is to leave */
+    two.f.imsf_fmode = MCAST_INCLUDE;
+    two.f.imsf_numsrc = 0;
+    SAME(setsockopt(s, IPPROTO_IP, IP_MSFILTER, &two, sizeof two), 0);
+    FAILS(setsockopt(s, IPPROTO_IP, IP_DROP_MEMBERSHIP, &all, sizeof all), EADDRNOTAVAIL);
+    close(s);
+}
+
 static void the_interface_of_multicast_is_kept(void) {
     int s = socket(AF_INET, SOCK_DGRAM, 0);
     struct in_addr own = at("127.0.0.1", 0).sin_addr, got;
@@ -247,5 +284,5 @@ static void the_interface_of_multicast_is_kept(void) {
 
 GUEST_WITH(lo_up(), T(a_protocol_of_ones_own_passes), T(options_shape_what_is_sent), T(bound_and_connected_sockets_hear_less),
            T(whole_packets_are_completed), T(icmp_filters_keep_types_out), T(what_nobody_speaks_is_refused),
-           T(groups_are_joined_and_left), T(who_is_in_no_group_hears_the_hosts_unless_told_otherwise), T(sources_are_chosen),
+           T(groups_are_joined_and_left), T(who_is_in_no_group_hears_the_hosts_unless_told_otherwise), T(sources_are_chosen), T(a_filter_names_all_sources_at_once),
            T(the_interface_of_multicast_is_kept))

@@ -168,5 +168,32 @@ static void what_is_not_configured_fails(void) {
     close(fd);
 }
 
+static void an_interface_outlives_its_program_if_it_is_to(void) {
+    char name[IFNAMSIZ] = "lasting";
+    int fd = tun_open(name, IFF_TUN | IFF_NO_PI);
+    CHECK(fd >= 0);
+    SAME(ioctl(fd, TUNSETPERSIST, 1), 0);
+    struct ifreq r = {0};
+    SAME(ioctl(fd, TUNGETIFF, &r), 0);
+    SAME(r.ifr_flags & IFF_PERSIST, IFF_PERSIST);
+    close(fd);
+    CHECK(if_nametoindex("lasting") != 0);
+    /* it is no TAP interface, and not to be made anew */
+    CHECK(tun_open(name, IFF_TAP | IFF_NO_PI) < 0);
+    SAME(errno, EINVAL);
+    CHECK(tun_open(name, IFF_TUN | IFF_NO_PI | IFF_TUN_EXCL) < 0);
+    SAME(errno, EBUSY);
+    /* it stays so with another program, until one says otherwise */
+    fd = tun_open(name, IFF_TUN | IFF_NO_PI);
+    CHECK(fd >= 0);
+    close(fd);
+    CHECK(if_nametoindex("lasting") != 0);
+    fd = tun_open(name, IFF_TUN | IFF_NO_PI);
+    CHECK(fd >= 0);
+    SAME(ioctl(fd, TUNSETPERSIST, 0), 0);
+    close(fd);
+    SAME(if_nametoindex("lasting"), 0);
+}
+
 GUEST_WITH(lo_up(), T(packets_go_to_a_program_and_come_back), T(packets_have_information_in_front_of_them), T(a_tap_speaks_ethernet),
-           T(what_is_not_configured_fails))
+           T(what_is_not_configured_fails), T(an_interface_outlives_its_program_if_it_is_to))
