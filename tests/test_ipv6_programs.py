@@ -140,7 +140,7 @@ for name in (to + "%eth0", to):
     s = socket.socket(socket.AF_INET6)
     try:
         s.connect(socket.getaddrinfo(name, 80, type=socket.SOCK_STREAM)[0][4])
-        print(s.recv(99).decode(), s.getpeername()[0] == to + "%eth0", s.getpeername()[3])
+        print(s.recv(99).decode(), s.getpeername()[0] == to, s.getpeername()[3])
     except OSError as e: print(e.errno)
 mapped = socket.create_connection(("::ffff:10.0.1.2", 80))
 print(mapped.recv(99).decode(), mapped.family == socket.AF_INET6)

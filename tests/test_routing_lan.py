@@ -15,7 +15,7 @@ CONFIGURATIONS = {
 }
 
 
-def lan(protocol, **more):
+def lan(protocol, where="auto"):
     """Routers r1 to r3 on a switch, hosts h1 to h3 behind them; h1 pings the others once the routes are there."""
     v6 = protocol == "ospf6"
     hosts, links = {}, []
@@ -41,7 +41,10 @@ def lan(protocol, **more):
         routes = [{"to": "default", "via": f"10.1.{n}.1"}] + ([{"to": "::/0", "via": f"2001:db8:{n}::1"}] if v6 else [])
         hosts[f"h{n}"] = {"interfaces": {"eth0": [f"10.1.{n}.2/24"] + [f"2001:db8:{n}::2/64"] * v6}, "routes": routes, "processes": pings}
         links += [{"between": [f"r{n}:eth0", "s"], "latency": "1 ms"}, {"between": [f"r{n}:eth1", f"h{n}:eth0"]}]
-    return world(hosts, links, "30 s", switches=["s"], **({"belljar": {"ipv6": True}} if v6 else {}), **more)
+    for host in hosts.values():
+        for process in host["processes"]:
+            process["placement"] = where
+    return world(hosts, links, "30 s", switches=["s"], **({"belljar": {"ipv6": True}} if v6 else {}))
 
 
 def check(done, protocol):
@@ -83,7 +86,7 @@ def test_other_protocols_on_a_lan(run_experiment, protocol):
 @pytest.mark.slow
 @pytest.mark.needs("vtysh", "ip", "ping")
 def test_a_lan_of_routers_is_the_same_every_time(run_experiment):
-    near, far = (run_experiment(lan("ospf6", host_option_defaults={"placement": where}), pcap=True, args=args, name=name)
+    near, far = (run_experiment(lan("ospf6", where), pcap=True, args=args, name=name)
                  for name, where, args in (("one", "near", ["--parallelism", "1"]), ("two", "far", ["--parallelism", "3"])))
     both = [{name: content for name, content in contents_of(done.path).items() if name.endswith((".pcap", ".stdout"))} for done in (near, far)]
     assert both[0] == both[1] and len(both[0]) > 20
