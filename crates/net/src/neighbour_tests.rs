@@ -78,7 +78,7 @@ fn an_answer_sends_what_waits_and_is_confirmed_while_it_is_used() {
     assert_eq!(asked[1..], [(*when, "Probe".to_owned())]);
     assert!((20_000..50_100).contains(when) && what.contains("02:00:00:00:00:09"), "{asked:?}");
     n.learn(at(when + 1), 1, IP, MAC, true, false);
-    assert_eq!(n.iter().next().map(|n| n.state), Some(NeighbourState::Reachable));
+    assert_eq!(events(&mut n), ["Reachable"]);
     // Not used: it goes stale, in silence.
     let unused = run(&mut n, at(1_000_000));
     assert!(matches!(&unused[..], [(_, what)] if what == "Stale"), "{unused:?}");
