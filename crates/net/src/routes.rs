@@ -204,6 +204,9 @@ impl<A: Ip> Route<A> {
     }
 }
 
+/// A route that was looked for, the prefix that it is to, and the next hop if there is one.
+pub type Entry<'a, A> = (Prefix<A>, &'a Route<A>, Option<NextHop<A>>);
+
 /// Routes by prefix and metric.
 #[derive(Clone, Debug)]
 pub struct RouteTable<A = Ipv4Addr> {
@@ -286,7 +289,7 @@ impl<A: Ip> RouteTable<A> {
         destination: A,
         hash: impl FnOnce() -> u64,
         usable: impl Fn(&NextHop<A>) -> bool,
-    ) -> Option<(Prefix<A>, &Route<A>, Option<NextHop<A>>)> {
+    ) -> Option<Entry<'_, A>> {
         let mut present = self.present;
         let mut last = false;
         while !last {

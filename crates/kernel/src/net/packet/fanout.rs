@@ -141,7 +141,7 @@ impl Host {
             }
             let (count, choice, flags) = (group.members.len() as u64, group.choice, group.flags);
             let n = match choice {
-                Choice::Hash => flow_hash(self.net.flow_key, seen.payload) * count >> 32,
+                Choice::Hash => (flow_hash(self.net.flow_key, seen.payload) * count) >> 32,
                 Choice::LoadBalance => {
                     let group = &mut self.net.fanouts[at];
                     group.turn = group.turn.wrapping_add(1);

@@ -110,7 +110,7 @@ impl Host {
         let (record, milliseconds) = match message.len() {
             QUERY_V1_LEN => (Record::MemberV1, code),
             // The greater half has an exponent.
-            _ if code >= 1 << 15 => (Record::Member, (code & 0xfff | 0x1000) << ((code >> 12 & 7) + 3)),
+            _ if code >= 1 << 15 => (Record::Member, ((code & 0xfff) | 0x1000) << (((code >> 12) & 7) + 3)),
             _ => (Record::Member, code),
         };
         let octets: [u8; 16] = message[8..24].try_into().expect("16 bytes");
