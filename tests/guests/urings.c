@@ -85,6 +85,14 @@ static void files_are_opened_written_read_and_closed(void) {
     FAILS(access("uring-file", F_OK), ENOENT);
     ring_close(&r);
 }
+static void an_instance_does_not_close_itself(void) {
+    struct ring r;
+    CHECK(ring_open(&r, 4) == 0);
+    entry(&r, IORING_OP_CLOSE, r.fd, NULL, 0, 0, 1);
+    SAME(enter(&r, 1), 1);
+    COMPLETES(&r, 1, -EBADF);
+    ring_close(&r);
+}
 static void a_read_waits_for_what_is_written(void) {
     struct ring r;
     int p[2];
@@ -340,6 +348,6 @@ static void a_probe_names_what_there_is(void) {
 }
 
 GUEST_WITH(not_to_be_had(), T(an_instance_says_where_things_are), T(nothing_completes), T(files_are_opened_written_read_and_closed),
-           T(a_read_waits_for_what_is_written), T(a_request_keeps_its_file), T(a_conversation_over_tcp), T(accept_goes_on),
+           T(an_instance_does_not_close_itself), T(a_read_waits_for_what_is_written), T(a_request_keeps_its_file), T(a_conversation_over_tcp), T(accept_goes_on),
            T(polls_tell_of_readiness), T(time_passes), T(links_go_one_after_the_other),
            T(files_buffers_and_an_eventfd_are_registered), T(completions_are_not_lost), T(a_probe_names_what_there_is))

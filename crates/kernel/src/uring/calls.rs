@@ -5,7 +5,7 @@ use super::entry::{CLOSE, Entry, FIXED_FILE, READV, RECVMSG, SPLICE, TEE};
 use super::requests::{Held, Step, failure};
 use super::{Completion, MORE};
 use crate::call::{Call, Outcome, Resumed, SysResult};
-use crate::files::FdEntry;
+use crate::files::{FdEntry, FileKind};
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, ThreadKey};
 use crate::syscall::socket_io::{Chosen, receive_chosen};
@@ -37,6 +37,11 @@ impl Host {
             return self.close_slot(n, entry).into();
         }
         let process = self.urings.instances[n].process;
+        // An instance would end in the middle of its own request.
+        let closes_ring = |file: FileKey| matches!(self.files.open[file.0].kind, FileKind::Uring(_));
+        if entry.op == CLOSE && self.file_of(process, entry.fd).is_ok_and(closes_ring) {
+            return Step::failed(Errno::EBADF);
+        }
         let Some(thread) = self.processes[process.0].threads.first().copied() else {
             return Step::failed(Errno::ECANCELED);
         };
