@@ -23,13 +23,13 @@ impl OpenFile {
     pub fn is_nonblocking(&self) -> bool {
         self.flags & c::O_NONBLOCK != 0
     }
-    /// Whether it may be read.
+    /// Whether it may be read: a mere place (`O_PATH`) never.
     pub fn is_readable(&self) -> bool {
-        matches!(self.flags & c::O_ACCMODE, c::O_RDONLY | c::O_RDWR)
+        self.flags & c::O_PATH == 0 && matches!(self.flags & c::O_ACCMODE, c::O_RDONLY | c::O_RDWR)
     }
     /// Whether it may be written.
     pub fn is_writable(&self) -> bool {
-        matches!(self.flags & c::O_ACCMODE, c::O_WRONLY | c::O_RDWR)
+        self.flags & c::O_PATH == 0 && matches!(self.flags & c::O_ACCMODE, c::O_WRONLY | c::O_RDWR)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reading from and writing to open files of every kind: one `match` that leads to the subsystem.
 
+use super::devices::Device;
 use super::{FileKind, regular, streams};
 use crate::call::{Call, SysResult, done};
 use crate::guest::Buffers;
@@ -23,6 +24,10 @@ impl Call<'_> {
         }
         match open.kind.clone() {
             FileKind::Regular(inode) => regular::read(self, file, inode, buffers, offset),
+            // Where one ends there is no room for bytes.
+            FileKind::Directory { .. } if self.host.open(file).offset == i64::MAX as u64 => {
+                Err(Errno::EINVAL)
+            }
             FileKind::Directory { .. } => Err(Errno::EISDIR),
             FileKind::Device { device, .. } => device.read(self, buffers),
             FileKind::Virtual { inode, content } => self.read_virtual(file, inode, content, buffers, offset),
@@ -95,10 +100,16 @@ impl Call<'_> {
                 self.write(argument, &(len as i32))?;
                 done(0)
             }
+            // What it knows concerns polling that is busy.
+            (FileKind::Epoll(_), _) => Err(Errno::EINVAL),
             (FileKind::PtyMaster { .. } | FileKind::Terminal { .. }, _) => {
                 self.terminal_ioctl(file, request, argument)
             }
             (FileKind::Tun { tun, .. }, _) => self.tun_ioctl(tun, request, argument),
+            (FileKind::Virtual { .. }, _) => match self.host.namespace_of(file) {
+                Some((kind, _)) => self.namespace_ioctl(kind, request),
+                None => Err(Errno::ENOTTY),
+            },
             (FileKind::Socket(socket), _) => crate::net::socket_ioctl(self, socket, request, argument),
             _ => Err(Errno::ENOTTY),
         }
@@ -120,5 +131,29 @@ impl FileKind {
     /// Whether reads and writes happen at a position: files of the tree do, streams do not.
     pub fn has_position(&self) -> bool {
         self.inode().is_some() && !self.is_terminal() && !matches!(self, FileKind::Tun { .. })
+    }
+    /// Whether `splice(2)` and `sendfile(2)` can take bytes from it, a pipe apart.
+    pub fn can_be_spliced_from(&self) -> bool {
+        match self {
+            FileKind::Device { device, .. } => {
+                matches!(device, Device::Zero | Device::Full | Device::Random | Device::Urandom)
+            }
+            FileKind::Regular(_)
+            | FileKind::Virtual { .. }
+            | FileKind::Socket(_)
+            | FileKind::Terminal { .. }
+            | FileKind::PtyMaster { .. }
+            | FileKind::NativeStream(_) => true,
+            _ => false,
+        }
+    }
+    /// Whether they can give bytes to it.
+    pub fn can_be_spliced_to(&self) -> bool {
+        match self {
+            FileKind::Device { device, .. } => {
+                matches!(device, Device::Null | Device::Zero | Device::Random | Device::Urandom)
+            }
+            _ => self.can_be_spliced_from(),
+        }
     }
 }

@@ -23,8 +23,29 @@ struct Page {
     len: usize,
     /// Where in the page they end.
     end: usize,
-    /// A packet of its own (`O_DIRECT`): nothing is appended, and a read takes no more than it.
+    /// Whether more may be appended: what `splice(2)` brought refers to a page of something else.
+    merges: bool,
+    /// A packet of its own (`O_DIRECT`): a read takes no more than it.
     packet: bool,
+}
+
+/// What `splice(2)` moves from pipe to pipe: the pages, and their bytes.
+#[derive(Debug)]
+pub struct Moved {
+    pages: Vec<Page>,
+    bytes: Vec<u8>,
+}
+
+impl Moved {
+    /// How many bytes.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+    /// Copies of the pages, to which nothing is appended, for `tee(2)`.
+    pub fn unmerged(mut self) -> Moved {
+        self.pages.iter_mut().for_each(|page| page.merges = false);
+        self
+    }
 }
 
 /// A pipe or an open FIFO.
@@ -74,40 +95,69 @@ impl Pipe {
         self.pages.len() >= self.max_pages
     }
 
+    /// How many pages are free.
+    pub fn free_pages(&self) -> usize {
+        self.max_pages.saturating_sub(self.pages.len())
+    }
     /// How many bytes of a write of `len` can be taken now.
-    pub fn room(&self, len: usize, packet: bool) -> usize {
-        let merged = self.mergeable(len, packet);
-        (merged + self.max_pages.saturating_sub(self.pages.len()) * PAGE).min(len)
+    pub fn room(&self, len: usize) -> usize {
+        (self.mergeable(len) + self.free_pages() * PAGE).min(len)
     }
     /// How many of `len` bytes go to the page begun by the last write: what is over whole pages,
     /// if it fits.
-    fn mergeable(&self, len: usize, packet: bool) -> usize {
+    fn mergeable(&self, len: usize) -> usize {
         let odd = len % PAGE;
         match self.pages.back() {
-            Some(page) if !packet && !page.packet && page.end + odd <= PAGE => odd,
+            Some(page) if page.merges && page.end + odd <= PAGE => odd,
             _ => 0,
         }
     }
     /// Takes the first `data.len()` bytes, at most [`room`](Self::room), of a write of `len`.
     pub fn push(&mut self, data: &[u8], len: usize, packet: bool) {
-        let merged = self.mergeable(len, packet).min(data.len());
+        let merged = self.mergeable(len).min(data.len());
         if merged > 0 {
             let page = self.pages.back_mut().expect("there is a page to merge with");
             page.len += merged;
             page.end += merged;
         }
-        let mut left = data.len() - merged;
-        while left > 0 {
-            let part = left.min(PAGE);
-            self.pages.push_back(Page { len: part, end: part, packet });
-            left -= part;
+        for part in data[merged..].chunks(PAGE) {
+            self.pages.push_back(Page { len: part.len(), end: part.len(), merges: !packet, packet });
         }
         self.data.extend(data);
     }
-    /// What a read of `len` bytes gets, without taking it.
-    pub fn peek(&self, len: usize) -> Vec<u8> {
-        let packet = self.pages.front().filter(|page| page.packet).map(|page| page.len);
-        let len = len.min(self.data.len()).min(packet.unwrap_or(usize::MAX));
+    /// Takes bytes of pages of something else, of which the first begins `offset` bytes into its page; gives
+    /// how many there was room for.
+    pub fn push_pages(&mut self, data: &[u8], offset: u64) -> usize {
+        let mut taken = 0;
+        let mut part = PAGE - (offset % PAGE as u64) as usize;
+        while taken < data.len() && !self.is_full() {
+            let len = part.min(data.len() - taken);
+            self.pages.push_back(Page { len, end: len, merges: false, packet: false });
+            self.data.extend(&data[taken..taken + len]);
+            taken += len;
+            part = PAGE;
+        }
+        taken
+    }
+    /// Copies of the first pages, at most so many of them and of their bytes.
+    pub fn copy_pages(&self, len: usize, pages: usize) -> Moved {
+        let (mut moved, mut left) = (Vec::new(), len);
+        for page in self.pages.iter().take(pages) {
+            if left == 0 {
+                break;
+            }
+            let part = page.len.min(left);
+            moved.push(Page { len: part, merges: page.merges && part == page.len, ..*page });
+            left -= part;
+        }
+        Moved { pages: moved, bytes: self.front(len - left) }
+    }
+    /// Takes pages of another pipe, for which there is room.
+    pub fn append(&mut self, moved: Moved) {
+        self.pages.extend(moved.pages);
+        self.data.extend(moved.bytes);
+    }
+    fn front(&self, len: usize) -> Vec<u8> {
         let (first, second) = self.data.as_slices();
         let from_first = len.min(first.len());
         let mut out = Vec::with_capacity(len);
@@ -115,9 +165,32 @@ impl Pipe {
         out.extend_from_slice(&second[..len - from_first]);
         out
     }
+    /// The first bytes, `len` at most, packets or not.
+    pub fn peek_bytes(&self, len: usize) -> Vec<u8> {
+        self.front(len.min(self.data.len()))
+    }
+    /// What a read of `len` bytes gets, without taking it: it ends behind a packet.
+    pub fn peek(&self, len: usize) -> Vec<u8> {
+        let mut end = 0;
+        for page in &self.pages {
+            end += page.len;
+            if page.packet || end >= len {
+                break;
+            }
+        }
+        self.front(len.min(end))
+    }
     /// Takes `len` bytes that [`peek`](Self::peek) gave; what is left of a packet is lost. Gives
     /// whether a full pipe has room now.
     pub fn consume(&mut self, len: usize) -> bool {
+        self.take(len, true)
+    }
+    /// Takes `len` bytes as `splice(2)` does: what is left of a packet stays. Gives whether a full pipe has
+    /// room now.
+    pub fn consume_bytes(&mut self, len: usize) -> bool {
+        self.take(len, false)
+    }
+    fn take(&mut self, len: usize, whole_packets: bool) -> bool {
         let was_full = self.is_full();
         let mut left = len;
         while left > 0 {
@@ -125,7 +198,7 @@ impl Pipe {
             let part = left.min(page.len);
             page.len -= part;
             left -= part;
-            if page.packet {
+            if page.packet && whole_packets {
                 self.data.drain(len..len + page.len);
                 page.len = 0;
             }
@@ -186,7 +259,7 @@ mod tests {
         Pipe::new(WaitQueueId(0))
     }
     fn write(pipe: &mut Pipe, data: &[u8]) -> usize {
-        let room = pipe.room(data.len(), false);
+        let room = pipe.room(data.len());
         pipe.push(&data[..room], data.len(), false);
         room
     }

@@ -5,7 +5,7 @@ use super::{FileKind, pipe::Pipe};
 use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
 use crate::guest::{Buffers, total_len};
 use crate::host::Host;
-use crate::ids::{FileKey, PipeKey, WaitQueueId};
+use crate::ids::{FileKey, PipeKey};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
 
@@ -39,9 +39,13 @@ impl Host {
             _ => None,
         }
     }
-    /// The queue of the pipe behind an open file: what tells pipes apart.
-    pub(crate) fn pipe_queue(&mut self, file: FileKey) -> Option<WaitQueueId> {
-        self.pipe_of(file).map(|pipe| pipe.queue)
+    /// A FIFO has been read or written.
+    fn fifo_event(&mut self, file: FileKey, event: u32) {
+        if !self.files.watched.is_empty()
+            && let Some(inode) = self.fifo_inode(file)
+        {
+            self.file_event(inode, event);
+        }
     }
     /// `F_SETPIPE_SZ`. `EBADF` if the file is no pipe.
     pub(crate) fn set_pipe_capacity(&mut self, file: FileKey, bytes: u64) -> Result<usize, Errno> {
@@ -85,6 +89,7 @@ impl Call<'_> {
         if self.host.files.pipes[key.0].consume(data.len()) {
             self.host.notify_events(queue, WRITABLE);
         }
+        self.host.fifo_event(file, c::IN_ACCESS);
         done(data.len() as u64)
     }
 
@@ -110,7 +115,7 @@ impl Call<'_> {
             return if written > 0 { done(written) } else { Err(Errno::EPIPE) };
         }
         let left = (total - written) as usize;
-        let room = pipe.room(left, packet);
+        let room = pipe.room(left);
         if room > 0 {
             let data = self.gather(buffers, written, room)?;
             self.host.files.pipes[key.0].push(&data, left, packet);
@@ -118,6 +123,7 @@ impl Call<'_> {
         }
         let written = written + room as u64;
         if written == total || (nonblocking && written > 0) {
+            self.host.fifo_event(file, c::IN_MODIFY);
             return done(written);
         }
         if nonblocking {

@@ -6,6 +6,7 @@
 //! sockets they are staged in the call, where the ordinary reading and writing functions find them
 //! in place of the caller's memory.
 
+use super::pipe::PAGE;
 use super::readiness::{READABLE, WRITABLE};
 use crate::call::{Block, Call, CallState, IfInterrupted, Outcome, SysResult, done};
 use crate::guest::Buffers;
@@ -16,7 +17,7 @@ use smallvec::SmallVec;
 /// The most that is moved at a time.
 const CHUNK: u64 = 1 << 18;
 
-/// What to move.
+/// What to move, not into a pipe.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
     /// Where from.
@@ -29,10 +30,8 @@ pub struct Transfer {
     pub to: Option<u64>,
     /// How many bytes at most.
     pub len: u64,
-    /// `SPLICE_F_NONBLOCK`: pipes are not waited for.
-    pub nonblocking: bool,
-    /// Whether to go on waiting for the output when something has been moved, as `sendfile` does.
-    pub whole: bool,
+    /// Whether the input is not waited for.
+    pub quick: bool,
 }
 
 /// What one attempt to move a part has come to.
@@ -48,11 +47,8 @@ enum Part {
 
 impl Call<'_> {
     /// Moves bytes; stores the positions behind them where `from` and `to` were given by pointers
-    /// (`store_from`, `store_to`). `EBADF` unless the files are open for it.
+    /// (`store_from`, `store_to`).
     pub(crate) fn transfer(&mut self, mut what: Transfer, store_from: u64, store_to: u64) -> SysResult {
-        if !self.host.open(what.input).is_readable() || !self.host.open(what.output).is_writable() {
-            return Err(Errno::EBADF);
-        }
         let mut moved = match self.take_state() {
             CallState::Progress(moved) => moved,
             _ => 0,
@@ -69,14 +65,12 @@ impl Call<'_> {
                 }
                 Ok(Part::End) => break,
                 Ok(Part::WaitInput(queue)) => {
-                    let quick = what.nonblocking || self.host.open(what.input).is_nonblocking();
-                    (moved == 0).then(|| wait = Some((queue, quick)));
+                    (moved == 0).then(|| wait = Some((queue, what.quick)));
                     break;
                 }
                 Ok(Part::WaitOutput(queue)) => {
-                    let to_pipe = self.host.pipe_of(what.output).is_some();
-                    let quick = (to_pipe && what.nonblocking) || self.host.open(what.output).is_nonblocking();
-                    (moved == 0 || (!to_pipe || what.whole) && !quick).then(|| wait = Some((queue, quick)));
+                    let quick = self.host.open(what.output).is_nonblocking();
+                    (moved == 0 || !quick).then(|| wait = Some((queue, quick)));
                     break;
                 }
                 Err(errno) => {
@@ -102,7 +96,8 @@ impl Call<'_> {
         }
     }
 
-    fn pipe_key(&mut self, file: FileKey) -> Option<PipeKey> {
+    /// The pipe that an open file is an end of.
+    pub(crate) fn pipe_key(&mut self, file: FileKey) -> Option<PipeKey> {
         self.host.pipe_of(file)?;
         match self.host.open(file).kind {
             super::FileKind::PipeReader(key)
@@ -113,44 +108,23 @@ impl Call<'_> {
     }
 
     fn move_part(&mut self, what: &Transfer, want: u64) -> Result<Part, Errno> {
-        let mut want = want.min(CHUNK);
-        let to_pipe = self.pipe_key(what.output);
-        if let Some(key) = to_pipe {
-            let pipe = &self.host.files.pipes[key.0];
-            if pipe.readers == 0 {
-                self.raise_sigpipe();
-                return Err(Errno::EPIPE);
-            }
-            want = pipe.room(want as usize, false) as u64;
-            if want == 0 {
-                return Ok(Part::WaitOutput(pipe.queue));
-            }
-        }
+        let want = want.min(CHUNK);
         if let Some(key) = self.pipe_key(what.input) {
             return self.move_from_pipe(what, key, want);
         }
-        if self.host.open(what.input).kind.has_position() {
-            let at = what.from.unwrap_or(self.host.open(what.input).offset);
-            let data = self.stage(what.input, Some(at), want)?;
-            if data.is_empty() {
-                return Ok(Part::End);
-            }
-            let part = self.put(what, data)?;
-            if let (Part::Moved(moved), None) = (&part, what.from) {
-                self.host.open(what.input).offset = at + moved;
-            }
-            return Ok(part);
+        if !self.host.open(what.input).kind.can_be_spliced_from() {
+            return Err(Errno::EINVAL);
         }
-        // A stream, whose bytes are gone once read: the pipe has room for them.
-        match self.stage(what.input, None, want) {
-            Ok(data) if data.is_empty() => Ok(Part::End),
-            Ok(data) => self.put(what, data),
-            Err(Errno::EAGAIN) => match self.host.wait_queue(what.input) {
-                Some(queue) => Ok(Part::WaitInput(queue)),
-                None => Err(Errno::EAGAIN),
-            },
-            Err(errno) => Err(errno),
+        let at = what.from.unwrap_or(self.host.open(what.input).offset);
+        let data = self.stage(what.input, Some(at), want)?;
+        if data.is_empty() {
+            return Ok(Part::End);
         }
+        let part = self.put(what, data)?;
+        if let (Part::Moved(moved), None) = (&part, what.from) {
+            self.host.open(what.input).offset = at + moved;
+        }
+        Ok(part)
     }
 
     fn move_from_pipe(&mut self, what: &Transfer, key: PipeKey, want: u64) -> Result<Part, Errno> {
@@ -159,23 +133,20 @@ impl Call<'_> {
         if pipe.is_empty() {
             return Ok(if pipe.writers == 0 { Part::End } else { Part::WaitInput(queue) });
         }
-        let data = pipe.peek(want as usize);
+        let data = pipe.peek_bytes(want as usize);
         let part = self.put(what, data)?;
         if let Part::Moved(moved) = part
-            && self.host.files.pipes[key.0].consume(moved as usize)
+            && self.host.files.pipes[key.0].consume_bytes(moved as usize)
         {
             self.host.notify_events(queue, WRITABLE);
         }
         Ok(part)
     }
 
-    /// Gives the output what it takes now.
+    /// Gives the output what it takes now. `EINVAL` if nothing can be spliced to it.
     fn put(&mut self, what: &Transfer, data: Vec<u8>) -> Result<Part, Errno> {
-        if let Some(key) = self.pipe_key(what.output) {
-            self.host.files.pipes[key.0].push(&data, data.len(), false);
-            let queue = self.host.files.pipes[key.0].queue;
-            self.host.notify_events(queue, READABLE);
-            return Ok(Part::Moved(data.len() as u64));
+        if !self.host.open(what.output).kind.can_be_spliced_to() {
+            return Err(Errno::EINVAL);
         }
         let buffers: Buffers = SmallVec::from_slice(&[(0, data.len() as u64)]);
         self.staged = Some(data);
@@ -191,6 +162,117 @@ impl Call<'_> {
             },
             Err(errno) => Err(errno),
         }
+    }
+
+    /// Moves up to `len` bytes, at `from` or at the file's own position, into a pipe: once, as many as
+    /// are there and as there is room for. Room is waited for first, whatever the input is and has;
+    /// neither is waited for if `quick`.
+    pub(crate) fn file_to_pipe(
+        &mut self,
+        input: FileKey,
+        from: Option<u64>,
+        output: PipeKey,
+        len: u64,
+        quick: bool,
+    ) -> SysResult {
+        if let Some(outcome) = self.wait_for_page(output, quick) {
+            return outcome;
+        }
+        if len == 0 {
+            return done(0);
+        }
+        let open = self.host.open(input);
+        if !open.kind.can_be_spliced_from() {
+            return Err(Errno::EINVAL);
+        }
+        let has_position = open.kind.has_position();
+        let at = from.unwrap_or(open.offset);
+        // Pages of a file are shared with the pipe; of what has none, new pages are filled.
+        let in_page = if matches!(open.kind, super::FileKind::Regular(_)) { at } else { 0 };
+        let quick = open.is_nonblocking() || quick && self.splices_without_waiting(input);
+        let want = len.min((self.host.files.pipes[output.0].free_pages() * PAGE) as u64);
+        let data = match self.stage(input, has_position.then_some(at), want) {
+            Ok(data) => data,
+            Err(Errno::EAGAIN) if !quick => {
+                return match self.host.wait_queue(input) {
+                    Some(queue) => Block::on(queue).interrupted(IfInterrupted::Restart).into(),
+                    None => Err(Errno::EAGAIN),
+                };
+            }
+            Err(errno) => return Err(errno),
+        };
+        let pipe = &mut self.host.files.pipes[output.0];
+        let moved = pipe.push_pages(&data, in_page) as u64;
+        let queue = pipe.queue;
+        if moved > 0 {
+            self.host.notify_events(queue, READABLE);
+        }
+        if has_position && from.is_none() {
+            self.host.open(input).offset = at + moved;
+        }
+        done(moved)
+    }
+    /// Whether `SPLICE_F_NONBLOCK` is for the input too: a stream of the UNIX family looks at it.
+    fn splices_without_waiting(&mut self, input: FileKey) -> bool {
+        let super::FileKind::Socket(key) = self.host.open(input).kind else { return false };
+        let socket = self.host.socket(key);
+        socket.type_ == c::SOCK_STREAM && matches!(socket.kind, crate::net::socket::SocketKind::Unix(_))
+    }
+
+    /// Unless a page of a pipe is free: waits for it, or `EAGAIN`; `EPIPE` and `SIGPIPE` if nobody is left
+    /// to read.
+    fn wait_for_page(&mut self, key: PipeKey, quick: bool) -> Option<SysResult> {
+        let pipe = &self.host.files.pipes[key.0];
+        let queue = pipe.queue;
+        if pipe.readers == 0 {
+            self.raise_sigpipe();
+            return Some(Err(Errno::EPIPE));
+        }
+        match pipe.is_full() {
+            false => None,
+            true if quick => Some(Err(Errno::EAGAIN)),
+            true => Some(Block::on(queue).interrupted(IfInterrupted::Restart).into()),
+        }
+    }
+
+    /// Moves pages from one pipe to another, or with `keep` gives it copies (`tee(2)`).
+    pub(crate) fn pipe_to_pipe(
+        &mut self,
+        from: PipeKey,
+        to: PipeKey,
+        len: u64,
+        quick: bool,
+        keep: bool,
+    ) -> SysResult {
+        let [source, target] = [from, to].map(|key| &self.host.files.pipes[key.0]);
+        let (source_queue, target_queue, has_ended) =
+            (source.queue, target.queue, source.is_empty() && source.writers == 0);
+        if source.is_empty() && !has_ended {
+            return match quick {
+                true => Err(Errno::EAGAIN),
+                false => Block::on(source_queue).interrupted(IfInterrupted::Restart).into(),
+            };
+        }
+        if let Some(outcome) = self.wait_for_page(to, quick) {
+            return outcome;
+        }
+        if has_ended {
+            return done(0);
+        }
+        let free = self.host.files.pipes[to.0].free_pages();
+        let source = &mut self.host.files.pipes[from.0];
+        let mut pages = source.copy_pages(len.min(usize::MAX as u64) as usize, free);
+        let moved = pages.len();
+        let has_room = !keep && source.consume_bytes(moved);
+        if keep {
+            pages = pages.unmerged();
+        }
+        self.host.files.pipes[to.0].append(pages);
+        if has_room {
+            self.host.notify_events(source_queue, WRITABLE);
+        }
+        self.host.notify_events(target_queue, READABLE);
+        done(moved as u64)
     }
 
     /// Up to `len` bytes of an open file. `EAGAIN` if it would have to be waited for.
@@ -213,57 +295,46 @@ impl Call<'_> {
         outcome
     }
 
-    /// `tee(2)`: gives one pipe what another holds, which stays there.
-    pub(crate) fn tee(&mut self, input: FileKey, output: FileKey, len: u64, quick: bool) -> SysResult {
-        let (Some(from), Some(to)) = (self.pipe_key(input), self.pipe_key(output)) else {
-            return Err(Errno::EINVAL);
-        };
-        if from == to {
-            return Err(Errno::EINVAL);
+    /// `vmsplice(2)` into a pipe: pages of the caller's memory, as many as are free.
+    pub(crate) fn vmsplice_to_pipe(&mut self, key: PipeKey, buffers: &Buffers, quick: bool) -> SysResult {
+        if let Some(outcome) = self.wait_for_page(key, quick) {
+            return outcome;
         }
-        let [source, target] = [from, to].map(|key| &self.host.files.pipes[key.0]);
-        if len == 0 {
-            return done(0);
+        let mut moved = 0;
+        for &(addr, len) in buffers {
+            let room = (self.host.files.pipes[key.0].free_pages() * PAGE) as u64;
+            if len == 0 || room == 0 {
+                continue;
+            }
+            let part: Buffers = SmallVec::from_slice(&[(addr, len.min(room))]);
+            let data = match self.gather(&part, 0, len.min(room) as usize) {
+                Ok(data) => data,
+                Err(errno) if moved == 0 => return Err(errno),
+                Err(_) => break,
+            };
+            moved += self.host.files.pipes[key.0].push_pages(&data, addr) as u64;
         }
-        let waits = |queue| if quick { Err(Errno::EAGAIN) } else { Block::on(queue).into() };
-        if source.is_empty() {
-            return if source.writers == 0 { done(0) } else { waits(source.queue) };
-        }
-        if target.readers == 0 {
-            self.raise_sigpipe();
-            return Err(Errno::EPIPE);
-        }
-        let room = target.room(len.min(CHUNK) as usize, false);
-        if room == 0 {
-            return waits(target.queue);
-        }
-        let (data, queue) = (source.peek(room), target.queue);
-        self.host.files.pipes[to.0].push(&data, data.len(), false);
+        let queue = self.host.files.pipes[key.0].queue;
         self.host.notify_events(queue, READABLE);
-        done(data.len() as u64)
+        done(moved)
     }
 
-    /// `vmsplice(2)` into a pipe: what fits of the caller's memory.
-    pub(crate) fn fill_pipe(&mut self, output: FileKey, buffers: &Buffers, quick: bool) -> SysResult {
-        let key = self.pipe_key(output).ok_or(Errno::EBADF)?;
-        let total = crate::guest::total_len(buffers);
-        if total == 0 {
-            return done(0);
-        }
+    /// `vmsplice(2)` out of a pipe: what there is goes to the caller's memory.
+    pub(crate) fn vmsplice_from_pipe(&mut self, key: PipeKey, buffers: &Buffers, quick: bool) -> SysResult {
         let pipe = &self.host.files.pipes[key.0];
         let queue = pipe.queue;
-        if pipe.readers == 0 {
-            self.raise_sigpipe();
-            return Err(Errno::EPIPE);
+        if pipe.is_empty() {
+            return match (pipe.writers, quick) {
+                (0, _) => done(0),
+                (_, true) => Err(Errno::EAGAIN),
+                _ => Block::on(queue).interrupted(IfInterrupted::Restart).into(),
+            };
         }
-        let room = pipe.room(total.min(CHUNK) as usize, false);
-        if room == 0 {
-            let quick = quick || self.host.open(output).is_nonblocking();
-            return if quick { Err(Errno::EAGAIN) } else { Block::on(queue).into() };
+        let data = pipe.peek_bytes(crate::guest::total_len(buffers) as usize);
+        self.scatter(buffers, &data)?;
+        if self.host.files.pipes[key.0].consume_bytes(data.len()) {
+            self.host.notify_events(queue, WRITABLE);
         }
-        let data = self.gather(buffers, 0, room)?;
-        self.host.files.pipes[key.0].push(&data, data.len(), false);
-        self.host.notify_events(queue, READABLE);
         done(data.len() as u64)
     }
 }

@@ -1,10 +1,9 @@
 //! Calls that move bytes from one open file to another.
 
-use super::files::position;
-use crate::call::{Call, SysResult, done};
-use crate::files::FileKind;
-use crate::files::transfer::Transfer;
+use crate::call::{Call, Outcome, SysResult, done};
+use crate::files::regular::MAX_FILE_SIZE;
 use crate::ids::FileKey;
+use crate::files::transfer::Transfer;
 use belljar_linux_abi::{Errno, c};
 
 /// The flags that `splice` and its relatives know.
@@ -14,32 +13,55 @@ const MAX_RW_COUNT: u64 = 0x7fff_f000;
 
 /// `sendfile(2)`.
 pub fn sys_sendfile(call: &mut Call<'_>) -> SysResult {
-    let output = call.host.file_of(call.process, call.int(0))?;
-    let input = call.host.file_of(call.process, call.int(1))?;
     let from = offset_at(call, call.args[2])?;
+    let input = call.host.file_of(call.process, call.int(1))?;
     if !call.host.open(input).is_readable() {
         return Err(Errno::EBADF);
     }
     if from.is_some() && !call.host.open(input).kind.has_position() {
         return Err(Errno::ESPIPE);
     }
+    let from = verified(from, call.args[3])?;
+    let output = call.host.file_of(call.process, call.int(0))?;
     if !call.host.open(output).is_writable() {
         return Err(Errno::EBADF);
     }
-    if call.host.open(input).kind.inode().is_none() {
-        return Err(Errno::EINVAL);
+    let start = from.unwrap_or(call.host.open(input).offset);
+    let (store, mut len) = (call.args[2], call.args[3].min(MAX_RW_COUNT));
+    if start + len > MAX_FILE_SIZE {
+        len = MAX_FILE_SIZE.checked_sub(start).filter(|left| *left > 0).ok_or(Errno::EOVERFLOW)?;
+    }
+    if let Some(pipe) = call.pipe_key(output) {
+        let quick = call.host.open(output).is_nonblocking();
+        let outcome = call.file_to_pipe(input, from, pipe, len, quick)?;
+        return store_behind(call, outcome, from, store);
     }
     if call.host.open(output).flags & c::O_APPEND != 0 {
         return Err(Errno::EINVAL);
     }
-    let (store, len) = (call.args[2], call.args[3].min(MAX_RW_COUNT));
-    call.transfer(Transfer { input, from, output, to: None, len, nonblocking: false, whole: true }, store, 0)
+    let kind = &call.host.open(input).kind;
+    if !kind.has_position() && !kind.has_idle_position() {
+        return Err(Errno::EINVAL);
+    }
+    call.transfer(Transfer { input, from, output, to: None, len, quick: false }, store, 0)
+}
+
+/// Stores the position behind what was moved from `from`.
+fn store_behind(call: &mut Call<'_>, outcome: Outcome, from: Option<u64>, store: u64) -> SysResult {
+    if let (Outcome::Done(moved), Some(at)) = (&outcome, from)
+        && store != 0
+    {
+        call.write(store, &(at + moved))?;
+    }
+    Ok(outcome)
 }
 
 /// `copy_file_range(2)`.
 pub fn sys_copy_file_range(call: &mut Call<'_>) -> SysResult {
     let input = call.host.file_of(call.process, call.int(0))?;
     let output = call.host.file_of(call.process, call.int(2))?;
+    let from = offset_at(call, call.args[1])?;
+    let to = offset_at(call, call.args[3])?;
     if call.args[5] != 0 {
         return Err(Errno::EINVAL);
     }
@@ -52,22 +74,32 @@ pub fn sys_copy_file_range(call: &mut Call<'_>) -> SysResult {
             return Err(Errno::EINVAL);
         }
     }
-    if call.host.open(output).flags & c::O_APPEND != 0 {
+    if !call.host.open(input).is_readable()
+        || !call.host.open(output).is_writable()
+        || call.host.open(output).flags & c::O_APPEND != 0
+    {
         return Err(Errno::EBADF);
     }
-    let from = offset_at(call, call.args[1])?;
-    let to = offset_at(call, call.args[3])?;
+    // No bytes go from one file system to another: programs then copy themselves.
+    let [source, sink] = [input, output].map(|file| call.host.open(file).kind.inode());
+    let (source, sink) = (source.ok_or(Errno::EINVAL)?, sink.ok_or(Errno::EINVAL)?);
+    if call.host.inode(source).device != call.host.inode(sink).device {
+        return Err(Errno::EXDEV);
+    }
     let (store_from, store_to) = (call.args[1], call.args[3]);
+    let (from, to) = (verified(from, 0)?, verified(to, 0)?);
     let [start, target] =
         [(input, from), (output, to)].map(|(file, at)| at.unwrap_or(call.host.open(file).offset));
-    let [source, sink] = [input, output].map(|file| call.host.open(file).kind.inode());
+    if [start, target].iter().any(|at| at.checked_add(call.args[4]).is_none_or(|end| end > i64::MAX as u64)) {
+        return Err(Errno::EOVERFLOW);
+    }
     // No more than there is, which may keep the two ranges apart.
-    let size = call.host.size_of(source.ok_or(Errno::EINVAL)?)?;
+    let size = call.host.size_of(source)?;
     let len = call.args[4].min(MAX_RW_COUNT).min(size.saturating_sub(start));
     if source == sink && start < target.saturating_add(len) && target < start.saturating_add(len) {
         return Err(Errno::EINVAL);
     }
-    let what = Transfer { input, from, output, to, len, nonblocking: false, whole: true };
+    let what = Transfer { input, from, output, to, len, quick: false };
     call.transfer(what, store_from, store_to)
 }
 
@@ -98,92 +130,124 @@ pub(crate) fn splice(
     if flags & !SPLICE_FLAGS != 0 {
         return Err(Errno::EINVAL);
     }
-    let [from, to] = [from, to].map(|at| at.map(position).transpose());
-    splice_files(call, files, (from?, to?), (0, 0), (u64::from(len), flags))
+    let [from, to] = [from, to].map(|at| at.map(|at| at as i64));
+    splice_files(call, files, (from, to), (0, 0), (u64::from(len), flags))
 }
 
 fn splice_files(
     call: &mut Call<'_>,
     (input, output): (FileKey, FileKey),
-    (from, to): (Option<u64>, Option<u64>),
+    (from, to): (Option<i64>, Option<i64>),
     (store_from, store_to): (u64, u64),
-    (len, flags): (u64, u32),
+    (all, flags): (u64, u32),
 ) -> SysResult {
-    let pipes = [input, output].map(|file| call.host.pipe_of(file).is_some());
-    if (pipes[0] && from.is_some()) || (pipes[1] && to.is_some()) {
+    let (source, sink) = (call.pipe_key(input), call.pipe_key(output));
+    if (source.is_some() && from.is_some()) || (sink.is_some() && to.is_some()) {
         return Err(Errno::ESPIPE);
     }
     if !call.host.open(input).is_readable() || !call.host.open(output).is_writable() {
         return Err(Errno::EBADF);
     }
-    if pipes == [false, false] {
-        return Err(Errno::EINVAL);
-    }
-    for (file, at) in [(input, from), (output, to)] {
-        if at.is_some() && !call.host.open(file).kind.has_position() {
-            return Err(Errno::EINVAL);
+    let len = all.min(MAX_RW_COUNT);
+    let [input_quick, output_quick] = [input, output]
+        .map(|file| call.host.open(file).is_nonblocking() || flags & c::SPLICE_F_NONBLOCK != 0);
+    match (source, sink) {
+        (Some(source), Some(sink)) if source == sink => Err(Errno::EINVAL),
+        (Some(source), Some(sink)) => {
+            call.pipe_to_pipe(source, sink, len, input_quick || output_quick, false)
         }
+        (Some(_), None) => {
+            let open = call.host.open(output);
+            if (to.is_some() && !open.kind.has_position())
+                || open.flags & c::O_APPEND != 0
+                || !open.kind.can_be_spliced_to()
+            {
+                return Err(Errno::EINVAL);
+            }
+            let to = verified(to, all)?;
+            let what = Transfer { input, from: None, output, to, len, quick: input_quick };
+            call.transfer(what, 0, store_to)
+        }
+        (None, Some(sink)) => {
+            if from.is_some() && !call.host.open(input).kind.has_position() {
+                return Err(Errno::EINVAL);
+            }
+            let from = verified(from, all)?;
+            let outcome = call.file_to_pipe(input, from, sink, len, output_quick)?;
+            store_behind(call, outcome, from, store_from)
+        }
+        (None, None) => Err(Errno::EINVAL),
     }
-    if pipes == [true, true] && call.host.pipe_queue(input) == call.host.pipe_queue(output) {
-        return Err(Errno::EINVAL);
-    }
-    if call.host.open(output).flags & c::O_APPEND != 0 {
-        return Err(Errno::EINVAL);
-    }
-    let nonblocking = flags & c::SPLICE_F_NONBLOCK != 0;
-    let len = len.min(MAX_RW_COUNT);
-    let what = Transfer { input, from, output, to, len, nonblocking, whole: false };
-    call.transfer(what, store_from, store_to)
 }
 
 /// `tee(2)`.
 pub fn sys_tee(call: &mut Call<'_>) -> SysResult {
+    let (len, flags) = (call.args[2], call.uint(3));
+    if flags & !SPLICE_FLAGS != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if len == 0 {
+        return done(0);
+    }
     let input = call.host.file_of(call.process, call.int(0))?;
     let output = call.host.file_of(call.process, call.int(1))?;
-    tee_files(call, (input, output), call.args[2], call.uint(3))
+    tee_files(call, (input, output), len, flags)
 }
 
 /// The same for io_uring.
 pub(crate) fn tee(call: &mut Call<'_>, files: (FileKey, FileKey), len: u32, flags: u32) -> SysResult {
-    tee_files(call, files, u64::from(len), flags)
-}
-
-fn tee_files(call: &mut Call<'_>, (input, output): (FileKey, FileKey), len: u64, flags: u32) -> SysResult {
     if flags & !SPLICE_FLAGS != 0 {
         return Err(Errno::EINVAL);
     }
+    if len == 0 { done(0) } else { tee_files(call, files, u64::from(len), flags) }
+}
+
+fn tee_files(call: &mut Call<'_>, (input, output): (FileKey, FileKey), len: u64, flags: u32) -> SysResult {
     if !call.host.open(input).is_readable() || !call.host.open(output).is_writable() {
         return Err(Errno::EBADF);
     }
     let ends = [input, output].map(|file| call.host.open(file).is_nonblocking());
     let quick = flags & c::SPLICE_F_NONBLOCK != 0 || ends.contains(&true);
-    call.tee(input, output, len.min(MAX_RW_COUNT), quick)
+    match (call.pipe_key(input), call.pipe_key(output)) {
+        (Some(from), Some(to)) if from != to => call.pipe_to_pipe(from, to, len.min(MAX_RW_COUNT), quick, true),
+        _ => Err(Errno::EINVAL),
+    }
 }
 
-/// `vmsplice(2)`: from memory into a pipe, or out of a pipe as `readv(2)` does.
+/// `vmsplice(2)`: from memory into a pipe, or out of a pipe. What waits is said by the flags alone, not by
+/// the open file.
 pub fn sys_vmsplice(call: &mut Call<'_>) -> SysResult {
-    let file = call.host.file_of(call.process, call.int(0))?;
     let flags = call.uint(3);
     if flags & !SPLICE_FLAGS != 0 {
         return Err(Errno::EINVAL);
     }
+    let file = call.host.file_of(call.process, call.int(0))?;
+    let (readable, writable) = (call.host.open(file).is_readable(), call.host.open(file).is_writable());
+    if !readable && !writable {
+        return Err(Errno::EBADF);
+    }
     let buffers = call.read_iovecs(call.args[1], call.args[2])?;
     let quick = flags & c::SPLICE_F_NONBLOCK != 0;
-    let open = call.host.open(file);
-    match open.kind {
-        FileKind::PipeWriter(_) | FileKind::PipeBoth(_) => call.fill_pipe(file, &buffers, quick),
-        FileKind::PipeReader(_) => {
-            let before = open.flags;
-            open.flags |= if quick { c::O_NONBLOCK } else { 0 };
-            let outcome = call.file_read(file, &buffers, None);
-            call.host.open(file).flags = before;
-            outcome
-        }
-        _ => Err(Errno::EBADF),
+    if crate::guest::total_len(&buffers) == 0 {
+        return done(0);
+    }
+    let pipe = call.pipe_key(file).ok_or(Errno::EBADF)?;
+    if writable {
+        call.vmsplice_to_pipe(pipe, &buffers, quick)
+    } else {
+        call.vmsplice_from_pipe(pipe, &buffers, quick)
     }
 }
 
 /// The position that a pointer argument leads to; `None` for a null pointer.
-fn offset_at(call: &Call<'_>, addr: u64) -> Result<Option<u64>, Errno> {
-    if addr == 0 { Ok(None) } else { Ok(Some(position(call.read::<u64>(addr)?)?)) }
+fn offset_at(call: &Call<'_>, addr: u64) -> Result<Option<i64>, Errno> {
+    if addr == 0 { Ok(None) } else { call.read(addr).map(Some) }
+}
+/// A position from which `len` bytes can lie: `EINVAL` for what is negative or goes too far.
+fn verified(at: Option<i64>, len: u64) -> Result<Option<u64>, Errno> {
+    let len = i64::try_from(len).map_err(|_| Errno::EINVAL)?;
+    match at {
+        Some(at) if at < 0 || at.checked_add(len).is_none() => Err(Errno::EINVAL),
+        at => Ok(at.map(|at| at as u64)),
+    }
 }
