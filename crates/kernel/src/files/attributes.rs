@@ -1,7 +1,7 @@
 //! What `stat(2)` and its relatives say of a file.
 
 use super::FileKind;
-use super::tree::{DISK, Meta, Node, PROC, PTS, ROOT, SYS, Target};
+use super::tree::{DISK, Meta, NAMESPACE, Node, PROC, PTS, ROOT, SYS, Target};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
 use belljar_linux_abi::c;
@@ -56,19 +56,21 @@ impl Host {
             FileKind::NativeStream(n) => (c::S_IFIFO | 0o600, STREAM_NUMBERS + u64::from(*n)),
             _ => (0o600, 0),
         };
+        let place = self.files.open[file.0].kind.place();
+        let changed = self.files.unnamed.get(&place).and_then(|unnamed| unnamed.meta);
         Attributes {
             device: ANONYMOUS_DEVICE,
             number: number + 1,
             links: 1,
-            mode,
-            meta: Meta::default(),
+            mode: changed.map_or(mode, |meta| mode & c::S_IFMT | meta.mode),
+            meta: changed.unwrap_or_default(),
             rdev: 0,
             size: 0,
             allocated: 0,
         }
     }
     /// The inode of an open FIFO.
-    fn fifo_inode(&mut self, file: FileKey) -> Option<InodeKey> {
+    pub(super) fn fifo_inode(&mut self, file: FileKey) -> Option<InodeKey> {
         let identity = self.pipe_of(file)?.fifo?.identity();
         self.files.inodes.iter().find(|(_, inode)| inode.identity() == identity).map(|(n, _)| InodeKey(n))
     }
@@ -116,6 +118,8 @@ impl Host {
         };
         let links = if inode.node.is_directory() {
             directory_links
+        } else if inode.device == NAMESPACE {
+            1
         } else {
             let unseen = inode.lower_links.map_or(0, |(_, unseen)| unseen);
             inode.links.len() as u64 + u64::from(unseen)
@@ -142,6 +146,7 @@ impl Host {
             SYS => (SYSFS_MAGIC, 0),
             PTS => (DEVPTS_SUPER_MAGIC, 0),
             ANONYMOUS_DEVICE => (PIPEFS_MAGIC, 0),
+            NAMESPACE => (c::NSFS_MAGIC, 0),
             _ => (c::TMPFS_MAGIC, 1 << 19),
         };
         Statfs {

@@ -2,6 +2,7 @@
 //! its identity leads to the pipe behind it.
 
 use super::FileKind;
+use super::FilePlace;
 use super::pipe::Pipe;
 use crate::host::Host;
 use crate::ids::{PipeKey, WaitQueueId};
@@ -124,6 +125,7 @@ impl Host {
 
     /// Removes a pipe that nobody has open, unless somebody is about to.
     pub(super) fn remove_pipe(&mut self, key: PipeKey) {
+        self.files.unnamed.remove(&FilePlace::Pipe(key));
         if let Some(fifo) = self.files.pipes[key.0].fifo {
             if self.queue_len(fifo.opening_readers) + self.queue_len(fifo.opening_writers) > 0 {
                 return;

@@ -15,19 +15,20 @@ impl Host {
         open.references -= 1;
         if open.references == 0 {
             self.forget_watchers(file);
+            let fifo = if self.files.watched.is_empty() { None } else { self.fifo_inode(file) };
             let OpenFile { kind, flags, .. } = self.files.open.remove(file.0);
+            self.drop_file_locks(file, kind.place());
             self.close_waitable(&kind);
-            if let Some(inode) = kind.inode().filter(|_| flags & c::O_PATH == 0) {
+            if let Some(inode) = kind.inode().or(fifo).filter(|_| flags & c::O_PATH == 0) {
                 let writable = matches!(flags & c::O_ACCMODE, c::O_WRONLY | c::O_RDWR);
                 self.file_event(inode, if writable { c::IN_CLOSE_WRITE } else { c::IN_CLOSE_NOWRITE });
             }
-            self.close_inode(file, &kind);
+            self.close_inode(&kind);
         }
     }
     /// An open file no longer refers to its inode, which goes if nothing else holds it.
-    fn close_inode(&mut self, file: FileKey, kind: &FileKind) {
+    fn close_inode(&mut self, kind: &FileKind) {
         let Some(inode) = kind.inode() else { return };
-        self.drop_file_locks(file, inode);
         self.inode(inode).opens -= 1;
         if self.inode(inode).opens == 0 {
             if self.inode(inode).links.is_empty() {
@@ -40,11 +41,8 @@ impl Host {
     /// A descriptor of a process is closed: its record locks on the file go with it, then its
     /// reference to the open file.
     pub(crate) fn close_descriptor(&mut self, table: FdTableKey, entry: FdEntry) {
-        if let Some(inode) = self.open(entry.file).kind.inode()
-            && self.inode(inode).locks.is_some()
-        {
-            self.drop_process_locks(table, inode);
-        }
+        let place = self.open(entry.file).kind.place();
+        self.drop_process_locks(table, place);
         self.release_file(entry.file);
     }
     /// Gives up a process's use of a descriptor table; the last one closes everything in it.

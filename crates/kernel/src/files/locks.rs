@@ -2,6 +2,7 @@
 //! `fcntl(2)` "Advisory record locking".
 
 use crate::call::CallState;
+use crate::files::FilePlace;
 use crate::host::Host;
 use crate::ids::{FdTableKey, FileKey, InodeKey, ThreadKey, WaitQueueId};
 use crate::machine::Prot;
@@ -186,46 +187,55 @@ impl Host {
         })
     }
     /// The locks on a file, made if there are none yet.
-    pub(crate) fn locks_of(&mut self, inode: InodeKey) -> &mut FileLocks {
-        if self.inode(inode).locks.is_none() {
-            let queue = self.waits.create();
-            self.inode(inode).locks = Some(Box::new(FileLocks::new(queue)));
+    pub(crate) fn locks_of(&mut self, place: FilePlace) -> &mut FileLocks {
+        if self.lock_slot(place).is_none_or(|slot| slot.is_none()) {
+            let locks = Some(Box::new(FileLocks::new(self.waits.create())));
+            match place {
+                FilePlace::Inode(inode) => self.inode(inode).locks = locks,
+                place => self.files.unnamed.entry(place).or_default().locks = locks,
+            }
         }
-        self.files.inodes[inode.0].locks.as_mut().expect("made above")
+        self.lock_slot(place).and_then(Option::as_mut).expect("made above")
+    }
+    fn lock_slot(&mut self, place: FilePlace) -> Option<&mut Option<Box<FileLocks>>> {
+        match place {
+            FilePlace::Inode(inode) => Some(&mut self.inode(inode).locks),
+            place => self.files.unnamed.get_mut(&place).map(|unnamed| &mut unnamed.locks),
+        }
     }
     /// A process closes a descriptor of this file: its record locks go, whichever descriptor they
     /// were made through.
-    pub(crate) fn drop_process_locks(&mut self, table: FdTableKey, inode: InodeKey) {
-        self.drop_locks(inode, |locks| {
+    pub(crate) fn drop_process_locks(&mut self, table: FdTableKey, place: FilePlace) {
+        self.drop_locks(place, |locks| {
             let before = locks.records.len();
             locks.records.retain(|held| !matches!(held.owner, LockOwner::Process(t, _) if t == table));
             locks.records.len() != before
         });
     }
     /// An open file goes: so do the locks that belong to it.
-    pub(crate) fn drop_file_locks(&mut self, file: FileKey, inode: InodeKey) {
-        self.drop_locks(inode, |locks| {
+    pub(crate) fn drop_file_locks(&mut self, file: FileKey, place: FilePlace) {
+        self.drop_locks(place, |locks| {
             let before = locks.records.len();
             locks.records.retain(|held| held.owner != LockOwner::File(file));
             locks.unlock_whole(file) || locks.records.len() != before
         });
     }
-    fn drop_locks(&mut self, inode: InodeKey, drop: impl FnOnce(&mut FileLocks) -> bool) {
-        let Some(locks) = self.inode(inode).locks.as_mut() else { return };
+    fn drop_locks(&mut self, place: FilePlace, drop: impl FnOnce(&mut FileLocks) -> bool) {
+        let Some(locks) = self.lock_slot(place).and_then(Option::as_mut) else { return };
         let changed = drop(locks);
         let queue = locks.queue;
         if changed {
             self.notify(queue);
         }
-        self.forget_locks_if_unused(inode);
+        self.forget_locks_if_unused(place);
     }
     /// Forgets the list of locks when nobody holds or waits for one.
-    pub(crate) fn forget_locks_if_unused(&mut self, inode: InodeKey) {
-        let Some(locks) = self.inode(inode).locks.as_ref() else { return };
+    pub(crate) fn forget_locks_if_unused(&mut self, place: FilePlace) {
+        let Some(locks) = self.lock_slot(place).and_then(Option::as_mut) else { return };
         let (queue, empty) = (locks.queue, locks.is_empty());
         if empty && self.waits.is_empty(queue) {
             self.waits.destroy(queue);
-            self.inode(inode).locks = None;
+            self.lock_slot(place).map(Option::take);
         }
     }
 }

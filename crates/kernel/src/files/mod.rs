@@ -21,9 +21,10 @@ pub(crate) mod permission;
 mod pidfd;
 mod pipe;
 mod pipe_io;
+mod place;
 pub(crate) mod pty;
 pub(crate) mod readiness;
-mod regular;
+pub(crate) mod regular;
 mod restore;
 mod sidecar;
 mod signalfd;
@@ -43,6 +44,7 @@ pub use descriptors::{FdEntry, FdTable, OpenFile};
 pub use executable::Executable;
 pub use kinds::FileKind;
 pub(crate) use open::{OpenRequest, Opened};
+pub use place::{FilePlace, Unnamed};
 
 use crate::host::HostConfig;
 use crate::ids::{EpollKey, FileKey, InodeKey, PipeKey};
@@ -90,6 +92,10 @@ pub struct Files {
     pub(crate) ptys: Slab<pty::Pty>,
     /// Signal descriptors.
     pub(crate) signalfds: Slab<signalfd::SignalFd>,
+    /// The inodes of namespaces, by number.
+    pub(crate) namespaces: Map<u32, InodeKey>,
+    /// What files that are not in the tree have of what inodes have.
+    pub(crate) unnamed: Map<FilePlace, Unnamed>,
     /// FIFOs that are open, by the identity of their inode.
     pub(crate) fifos: Map<(u64, u64), PipeKey>,
 }
@@ -108,6 +114,8 @@ impl Files {
             lower_links: Map::new(),
             last_unnamed: 0,
             pipes: Slab::new(),
+            unnamed: Map::new(),
+            namespaces: Map::new(),
             epolls: Slab::new(),
             watchers: Map::new(),
             eventfds: Slab::new(),

@@ -5,6 +5,7 @@ use super::devices::Device;
 use super::fifo::FifoOpen;
 use super::permission::{EXEC, READ, WRITE};
 use super::tree::{Found, Memfd, Node, Target, Walk};
+use super::virtual_files::VirtualFile;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey, WaitQueueId};
 use belljar_linux_abi::{Errno, c};
@@ -130,6 +131,7 @@ impl Host {
                 device.open()?;
                 FileKind::Device { inode: key, device: *device }
             }
+            Node::Virtual(VirtualFile::Namespace(..)) if writes => return Err(Errno::EPERM),
             Node::Virtual(_) => FileKind::Virtual { inode: key, content: None },
             Node::Fifo => {
                 return Ok(match self.open_fifo(identity, flags, again)? {
@@ -137,6 +139,7 @@ impl Host {
                     FifoOpen::Opened(kind, offset) => {
                         let file = self.open_file(kind, flags & KEPT_FLAGS | 0o100000);
                         self.open(file).offset = offset;
+                        self.file_event(key, c::IN_OPEN);
                         Opened::File(file)
                     }
                 });
@@ -211,12 +214,9 @@ impl Host {
         let (uid, gid) = found.owner;
         let meta = &mut self.inode(inode).meta;
         (meta.uid, meta.gid) = (uid, gid);
-        if request.flags & c::O_EXCL != 0 {
-            // It can never be given a name.
-            self.inode(inode).changed = false;
-        }
-        let flags = request.flags & !c::O_TMPFILE;
-        Ok(self.open_inode_file(FileKind::Regular(inode), inode, flags))
+        // With `O_EXCL` it can never be given a name.
+        self.inode(inode).changed = request.flags & c::O_EXCL == 0;
+        Ok(self.open_inode_file(FileKind::Regular(inode), inode, request.flags))
     }
 
     /// A regular file without a name.
@@ -230,6 +230,7 @@ impl Host {
     /// `memfd_create(2)`: an open file in memory, shown as `/memfd:<name>`.
     pub(crate) fn create_memfd(&mut self, name: Vec<u8>, seals: i32) -> Result<FileKey, Errno> {
         let inode = self.unnamed_file(super::tree::ROOT, 0o777)?;
+        self.inode(inode).device = super::tree::MEMORY;
         if let Some(content) = self.inode(inode).content_mut() {
             content.memfd = Some(Box::new(Memfd { name, seals }));
         }

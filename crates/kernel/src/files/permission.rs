@@ -2,7 +2,7 @@
 //! `path_resolution(7)` "Permissions". The superuser may do everything but execute a file that
 //! nobody may execute.
 
-use super::tree::{DirectorySource, Node, PROC, SYS};
+use super::tree::{DirectorySource, NAMESPACE, Node, PROC, SYS};
 use super::virtual_files::{MagicLink, VirtualFile};
 use crate::credentials::Credentials;
 use crate::host::Host;
@@ -89,10 +89,7 @@ impl Host {
         wanted: u32,
     ) -> Result<(), Errno> {
         let who = &self.processes[process.0].credentials;
-        if overrides(who, DAC_OVERRIDE) {
-            return self.check_superuser_access(key, wanted);
-        }
-        if self.allows(who.fsuid, who.fsgid, &who.groups, key, wanted) { Ok(()) } else { Err(Errno::EACCES) }
+        self.check_access(overrides(who, DAC_OVERRIDE), (who.fsuid, who.fsgid), &who.groups, key, wanted)
     }
     /// The same by the real identity, as `access(2)` asks.
     pub(crate) fn check_real_permission(
@@ -102,10 +99,20 @@ impl Host {
         wanted: u32,
     ) -> Result<(), Errno> {
         let who = &self.processes[process.0].credentials;
-        if who.ruid == 0 {
+        self.check_access(who.ruid == 0, (who.ruid, who.rgid), &who.groups, key, wanted)
+    }
+    fn check_access(
+        &self,
+        superuser: bool,
+        (uid, gid): (u32, u32),
+        groups: &[u32],
+        key: InodeKey,
+        wanted: u32,
+    ) -> Result<(), Errno> {
+        if superuser {
             return self.check_superuser_access(key, wanted);
         }
-        if self.allows(who.ruid, who.rgid, &who.groups, key, wanted) { Ok(()) } else { Err(Errno::EACCES) }
+        if self.allows(uid, gid, groups, key, wanted) { Ok(()) } else { Err(Errno::EACCES) }
     }
     fn check_superuser_access(&self, key: InodeKey, wanted: u32) -> Result<(), Errno> {
         let inode = &self.files.inodes[key.0];
@@ -143,7 +150,7 @@ impl Host {
 
     /// `EPERM` for files whose mode, owner and times are the system's.
     pub(crate) fn check_changeable(&mut self, key: InodeKey) -> Result<(), Errno> {
-        if matches!(self.inode(key).device, PROC | SYS) { Err(Errno::EPERM) } else { Ok(()) }
+        if matches!(self.inode(key).device, PROC | SYS | NAMESPACE) { Err(Errno::EPERM) } else { Ok(()) }
     }
     /// `EPERM` unless a process may give a file to this user and group (`u32::MAX`: as they are):
     /// owners may choose another group of their own.

@@ -54,6 +54,7 @@ impl Host {
     }
     /// Removes a socket from the slab and its wait queue with it.
     pub(crate) fn remove_socket(&mut self, key: SocketKey) -> Socket {
+        self.files.unnamed.remove(&crate::files::FilePlace::Socket(key));
         let socket = self.net.sockets.remove(key.0);
         self.net.raw_sockets -= usize::from(matches!(socket.kind, SocketKind::Raw(_)));
         self.net.packet_sockets.retain(|other| *other != key);

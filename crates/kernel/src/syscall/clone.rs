@@ -128,6 +128,14 @@ fn wait_for_vfork(call: &mut Call<'_>, pid: i32) -> SysResult {
     done(pid as u64)
 }
 
+/// setns(2): the superuser may enter the namespaces that its processes are in already, the only ones.
+pub fn sys_setns(call: &mut Call<'_>) -> SysResult {
+    let file = call.host.file_of(call.process, call.int(0))?;
+    call.host.check_setns(file, call.int(1))?;
+    call.host.check_superuser(call.process)?;
+    done(0)
+}
+
 /// unshare(2): descriptors can be unshared; namespaces are not for those without privilege.
 pub fn sys_unshare(call: &mut Call<'_>) -> SysResult {
     let flags = call.int(0);

@@ -2,7 +2,7 @@
 
 use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
 use crate::files::locks::{LockOwner, RecordLock};
-use crate::files::{FdEntry, FileKind};
+use crate::files::{FdEntry, FileKind, FilePlace};
 use crate::ids::FileKey;
 use belljar_linux_abi::file::Flock;
 use belljar_linux_abi::{Errno, c};
@@ -202,8 +202,11 @@ fn record_lock(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) 
     }
     let open = call.host.open(file);
     let (readable, writable, position) = (open.is_readable(), open.is_writable(), open.offset);
-    let inode = open.kind.inode().ok_or(Errno::EBADF)?;
-    let size = call.host.inode(inode).content().map_or(0, |content| content.size);
+    let place = open.kind.place();
+    let size = match place {
+        FilePlace::Inode(inode) => call.host.inode(inode).content().map_or(0, |content| content.size),
+        _ => 0,
+    };
     let base = match i32::from(flock.whence) {
         c::SEEK_SET => 0,
         c::SEEK_CUR => position as i64,
@@ -221,21 +224,21 @@ fn record_lock(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) 
         c::F_RDLCK => false,
         c::F_WRLCK => true,
         c::F_UNLCK if !matches!(command, c::F_GETLK | c::F_OFD_GETLK) => {
-            let locks = call.host.locks_of(inode);
+            let locks = call.host.locks_of(place);
             let queue = locks.queue;
             if locks.clear(owner, start, end) {
                 call.host.notify(queue);
             }
-            call.host.forget_locks_if_unused(inode);
+            call.host.forget_locks_if_unused(place);
             return done(0);
         }
         _ => return Err(Errno::EINVAL),
     };
     let wanted = RecordLock { owner, exclusive, start, end };
-    let locks = call.host.locks_of(inode);
+    let locks = call.host.locks_of(place);
     let (queue, conflict) = (locks.queue, locks.conflict(&wanted));
     if matches!(command, c::F_GETLK | c::F_OFD_GETLK) {
-        call.host.forget_locks_if_unused(inode);
+        call.host.forget_locks_if_unused(place);
         flock.kind = c::F_UNLCK as i16;
         if let Some(held) = conflict {
             flock.kind = if held.exclusive { c::F_WRLCK as i16 } else { c::F_RDLCK as i16 };
@@ -248,12 +251,12 @@ fn record_lock(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) 
         return done(0);
     }
     if (exclusive && !writable) || (!exclusive && !readable) {
-        call.host.forget_locks_if_unused(inode);
+        call.host.forget_locks_if_unused(place);
         return Err(Errno::EBADF);
     }
     match conflict {
         None => {
-            locks_changed(call, inode, wanted);
+            locks_changed(call, place, wanted);
             done(0)
         }
         Some(held) if command == c::F_SETLKW => {
@@ -267,8 +270,8 @@ fn record_lock(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) 
 }
 
 /// Takes a lock; a part that becomes shared may let others in.
-fn locks_changed(call: &mut Call<'_>, inode: crate::ids::InodeKey, lock: RecordLock) {
-    let locks = call.host.locks_of(inode);
+fn locks_changed(call: &mut Call<'_>, place: FilePlace, lock: RecordLock) {
+    let locks = call.host.locks_of(place);
     locks.set(lock);
     let queue = locks.queue;
     if !lock.exclusive {
@@ -295,22 +298,25 @@ pub fn sys_flock(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let file = call.host.file_of(call.process, call.int(0))?;
-    let inode = call.host.open(file).kind.inode().ok_or(Errno::EBADF)?;
+    if call.host.open(file).flags & c::O_PATH != 0 {
+        return Err(Errno::EBADF);
+    }
+    let place = call.host.open(file).kind.place();
     let exclusive = match operation & !c::LOCK_NB {
         c::LOCK_SH => false,
         c::LOCK_EX => true,
         c::LOCK_UN => {
-            let locks = call.host.locks_of(inode);
+            let locks = call.host.locks_of(place);
             let queue = locks.queue;
             if locks.unlock_whole(file) {
                 call.host.notify(queue);
             }
-            call.host.forget_locks_if_unused(inode);
+            call.host.forget_locks_if_unused(place);
             return done(0);
         }
         _ => return Err(Errno::EINVAL),
     };
-    let locks = call.host.locks_of(inode);
+    let locks = call.host.locks_of(place);
     let queue = locks.queue;
     if locks.lock_whole(file, exclusive) {
         if !exclusive {

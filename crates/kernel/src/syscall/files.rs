@@ -1,10 +1,10 @@
 //! Opening, reading and writing files.
 
-use crate::call::{Block, Call, IfInterrupted, Outcome, SysResult, done};
+use crate::call::{Block, Call, IfInterrupted, SysResult, done};
 use crate::files::permission::WRITE;
 use crate::files::tree::Walk;
-use crate::files::{FileKind, OpenFile, OpenRequest, Opened};
-use crate::guest::{Buffers, total_len};
+use crate::files::{FileKind, OpenRequest, Opened};
+use crate::guest::Buffers;
 use crate::ids::InodeKey;
 use belljar_linux_abi::file::OpenHow;
 use belljar_linux_abi::{Errno, c};
@@ -103,98 +103,9 @@ pub fn sys_pwrite64(call: &mut Call<'_>) -> SysResult {
     let offset = position(call.args[3])?;
     write(call, buffers, Some(offset))
 }
-/// `readv(2)`.
-pub fn sys_readv(call: &mut Call<'_>) -> SysResult {
-    read_vector(call, None)
-}
-/// `writev(2)`.
-pub fn sys_writev(call: &mut Call<'_>) -> SysResult {
-    write_vector(call, None)
-}
-/// `preadv(2)`.
-pub fn sys_preadv(call: &mut Call<'_>) -> SysResult {
-    let offset = position(call.args[3])?;
-    read_vector(call, Some(offset))
-}
-/// `pwritev(2)`.
-pub fn sys_pwritev(call: &mut Call<'_>) -> SysResult {
-    let offset = position(call.args[3])?;
-    write_vector(call, Some(offset))
-}
-/// `preadv2(2)`: the flags are hints, which have no effect here.
-pub fn sys_preadv2(call: &mut Call<'_>) -> SysResult {
-    let offset = if call.args[3] == u64::MAX { None } else { Some(position(call.args[3])?) };
-    check_rwf(call)?;
-    read_vector(call, offset)
-}
-/// `pwritev2(2)`.
-pub fn sys_pwritev2(call: &mut Call<'_>) -> SysResult {
-    let offset = if call.args[3] == u64::MAX { None } else { Some(position(call.args[3])?) };
-    check_rwf(call)?;
-    write_vector(call, offset)
-}
-
-fn check_rwf(call: &Call<'_>) -> Result<(), Errno> {
-    let known = c::RWF_DSYNC | c::RWF_HIPRI | c::RWF_SYNC | c::RWF_NOWAIT;
-    if call.int(5) & !known != 0 { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
-}
-
 /// A file position argument; `EINVAL` if it is negative.
 pub(super) fn position(argument: u64) -> Result<u64, Errno> {
     if argument > i64::MAX as u64 { Err(Errno::EINVAL) } else { Ok(argument) }
-}
-
-/// Reads several buffers. What cannot be read says so before the buffers are looked at, and without bytes to move
-/// nothing else is asked.
-fn read_vector(call: &mut Call<'_>, offset: Option<u64>) -> SysResult {
-    let outcome = match vector(call, offset, OpenFile::is_readable)? {
-        buffers if total_len(&buffers) == 0 => done(0),
-        buffers => read(call, buffers, offset),
-    };
-    tell_of_nothing(call, &outcome, c::IN_ACCESS);
-    outcome
-}
-
-/// The same for writing.
-fn write_vector(call: &mut Call<'_>, offset: Option<u64>) -> SysResult {
-    let outcome = match vector(call, offset, OpenFile::is_writable)? {
-        buffers if total_len(&buffers) == 0 => done(0),
-        buffers => write(call, buffers, offset),
-    };
-    tell_of_nothing(call, &outcome, c::IN_MODIFY);
-    outcome
-}
-
-/// inotify hears of these calls even if no byte was moved (`do_iter_readv_writev`).
-fn tell_of_nothing(call: &mut Call<'_>, outcome: &SysResult, event: u32) {
-    if matches!(outcome, Ok(Outcome::Done(0)))
-        && let Ok(file) = call.host.file_of(call.process, call.int(0))
-        && let FileKind::Regular(inode) = call.host.open(file).kind
-    {
-        call.host.file_event(inode, event);
-    }
-}
-
-fn vector(
-    call: &mut Call<'_>,
-    offset: Option<u64>,
-    permits: fn(&OpenFile) -> bool,
-) -> Result<Buffers, Errno> {
-    let file = call.host.file_of(call.process, call.int(0))?;
-    let open = call.host.open(file);
-    if open.flags & c::O_PATH != 0 {
-        return Err(Errno::EBADF);
-    }
-    if offset.is_some() && !open.kind.has_position() {
-        return Err(Errno::ESPIPE);
-    }
-    if !permits(open) {
-        return Err(Errno::EBADF);
-    }
-    if matches!(open.kind, FileKind::Epoll(_) | FileKind::PidFd(_)) {
-        return Err(Errno::EINVAL);
-    }
-    call.read_iovecs(call.args[1], call.args[2])
 }
 
 fn read(call: &mut Call<'_>, buffers: Buffers, offset: Option<u64>) -> SysResult {
@@ -262,8 +173,11 @@ pub fn sys_fallocate(call: &mut Call<'_>) -> SysResult {
     if start < 0 || len <= 0 {
         return Err(Errno::EINVAL);
     }
-    let end = start.checked_add(len).ok_or(Errno::EFBIG)? as u64;
-    if mode & c::FALLOC_FL_KEEP_SIZE == 0 {
+    // What goes too far is found out once the rest is known to be right.
+    let end = start as u64 + len as u64;
+    let open = call.host.open(file);
+    let grows = matches!(open.kind, FileKind::Regular(_)) && open.is_writable() && mode == 0;
+    if grows {
         call.room_in_file(end - 1, 1)?;
     }
     call.host.allocate(file, mode, start as u64, end)?;

@@ -40,5 +40,6 @@ pub mod timeout;
 pub mod timers;
 pub mod transfer;
 pub mod uring;
+pub mod vectors;
 pub mod wait;
 pub mod xattr;

@@ -3,8 +3,8 @@
 use super::stat::walk_of;
 use crate::call::{Call, SysResult, done};
 use crate::files::permission::WRITE;
-use crate::files::tree::{Found, Node, Target, Walk};
-use crate::ids::InodeKey;
+use crate::files::tree::{Found, Meta, Node, Target, Times, Walk};
+use crate::ids::FileKey;
 use belljar_linux_abi::file::FileTime;
 use belljar_linux_abi::{Errno, c};
 
@@ -176,21 +176,17 @@ fn mknod(call: &mut Call<'_>, dirfd: i32, path: u64, mode: u32) -> SysResult {
     done(0)
 }
 
-/// What a path leads to, or a descriptor for a change of its attributes; `None` for files without
-/// an inode, whose attributes cannot change.
-fn changed_at(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Option<InodeKey>, Errno> {
-    match found_at(call, dirfd, path, walk)?.target()? {
-        Target::Inode(inode) => Ok(Some(inode)),
-        Target::File(_) => Ok(None),
-    }
+/// What a path leads to, or a descriptor, for a change of its attributes.
+fn changed_at(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Target, Errno> {
+    found_at(call, dirfd, path, walk)?.target()
 }
-fn changed_fd(call: &mut Call<'_>) -> Result<Option<InodeKey>, Errno> {
+fn changed_fd(call: &mut Call<'_>) -> Result<Target, Errno> {
     let file = call.host.file_of(call.process, call.int(0))?;
     let open = call.host.open(file);
     if open.flags & c::O_PATH != 0 {
         return Err(Errno::EBADF);
     }
-    Ok(open.kind.inode())
+    Ok(open.kind.inode().map_or(Target::File(file), Target::Inode))
 }
 
 /// `chmod(2)`.
@@ -214,8 +210,14 @@ pub fn sys_fchmodat2(call: &mut Call<'_>) -> SysResult {
     let inode = changed_at(call, call.int(0), call.args[1], walk)?;
     chmod(call, inode, call.uint(2))
 }
-fn chmod(call: &mut Call<'_>, inode: Option<InodeKey>, mode: u32) -> SysResult {
-    let Some(inode) = inode else { return done(0) };
+fn chmod(call: &mut Call<'_>, target: Target, mode: u32) -> SysResult {
+    let inode = match target {
+        Target::Inode(inode) => inode,
+        Target::File(file) => {
+            unnamed_of_caller(call, file)?.mode = mode & 0o7777;
+            return done(0);
+        }
+    };
     if call.host.inode(inode).node.is_symlink() {
         return Err(Errno::EOPNOTSUPP);
     }
@@ -248,8 +250,16 @@ pub fn sys_fchownat(call: &mut Call<'_>) -> SysResult {
     let inode = changed_at(call, call.int(0), call.args[1], walk)?;
     chown(call, inode, call.uint(2), call.uint(3))
 }
-fn chown(call: &mut Call<'_>, inode: Option<InodeKey>, uid: u32, gid: u32) -> SysResult {
-    let Some(key) = inode else { return done(0) };
+fn chown(call: &mut Call<'_>, target: Target, uid: u32, gid: u32) -> SysResult {
+    let key = match target {
+        Target::Inode(inode) => inode,
+        Target::File(file) => {
+            let meta = unnamed_of_caller(call, file)?;
+            meta.uid = if uid == u32::MAX { meta.uid } else { uid };
+            meta.gid = if gid == u32::MAX { meta.gid } else { gid };
+            return done(0);
+        }
+    };
     call.host.check_changeable(key)?;
     call.host.check_may_give(call.process, key, uid, gid)?;
     let inode = call.host.inode(key);
@@ -307,6 +317,10 @@ pub fn sys_utimensat(call: &mut Call<'_>) -> SysResult {
         0 => None,
         addr => Some(call.read::<[FileTime; 2]>(addr)?),
     };
+    // Nothing to do: not even the path is looked at.
+    if given.is_some_and(|times| times.iter().all(|time| time.nsec == c::UTIME_OMIT)) {
+        return done(0);
+    }
     let walk = walk_of(call.int(3), c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH)?;
     let inode = if call.args[1] == 0 {
         changed_fd(call)?
@@ -344,8 +358,15 @@ fn new_time(time: FileTime) -> Result<NewTime, Errno> {
         _ => Err(Errno::EINVAL),
     }
 }
-fn set_times(call: &mut Call<'_>, inode: Option<InodeKey>, new: [NewTime; 2]) -> SysResult {
-    let Some(inode) = inode else { return done(0) };
+fn set_times(call: &mut Call<'_>, target: Target, new: [NewTime; 2]) -> SysResult {
+    let inode = match target {
+        Target::Inode(inode) => inode,
+        Target::File(file) => {
+            let now = call.host.clock.realtime_ns() as i64;
+            store_times(&mut unnamed_of_caller(call, file)?.times, new, now);
+            return done(0);
+        }
+    };
     if new.iter().all(|time| matches!(time, NewTime::Omit)) {
         return done(0);
     }
@@ -366,6 +387,12 @@ fn set_times(call: &mut Call<'_>, inode: Option<InodeKey>, new: [NewTime; 2]) ->
         _ => c::IN_ATTRIB,
     };
     let times = &mut call.host.inode(inode).meta.times;
+    store_times(times, new, now);
+    call.host.file_event(inode, event);
+    done(0)
+}
+
+fn store_times(times: &mut Times, new: [NewTime; 2], now: i64) {
     for (field, new) in [&mut times.access, &mut times.modify].into_iter().zip(new) {
         match new {
             NewTime::Now => *field = now,
@@ -374,8 +401,14 @@ fn set_times(call: &mut Call<'_>, inode: Option<InodeKey>, new: [NewTime; 2]) ->
         }
     }
     times.change = now;
-    call.host.file_event(inode, event);
-    done(0)
+}
+
+/// The attributes of a file outside the tree, which its owner changes: `EPERM` for others.
+fn unnamed_of_caller<'a>(call: &'a mut Call<'_>, file: FileKey) -> Result<&'a mut Meta, Errno> {
+    let superuser = call.host.check_superuser(call.process).is_ok();
+    let user = call.host.process(call.process).credentials.fsuid;
+    let meta = call.host.meta_of(file)?;
+    if superuser || meta.uid == user { Ok(meta) } else { Err(Errno::EPERM) }
 }
 
 /// `mount(2)`, `umount2(2)`: nothing can be mounted inside a host.

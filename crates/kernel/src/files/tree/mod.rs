@@ -18,4 +18,4 @@ mod seeds;
 pub use inode::{Child, Content, Directory, DirectorySource, Inode, Memfd, Meta, Node, Store, Times};
 pub use lookup::{ListedEntry, ROOT};
 pub use resolve::{Found, Step, Target, Walk};
-pub use seeds::{DISK, PROC, PTS, SYS, new_tree};
+pub use seeds::{DISK, MEMORY, NAMESPACE, PROC, PTS, SYS, new_tree};

@@ -16,6 +16,10 @@ pub const PROC: u64 = 0x14;
 pub const SYS: u64 = 0x15;
 const RUN: u64 = 0x17;
 const SHM: u64 = 0x18;
+/// Namespaces, `nsfs`.
+pub const NAMESPACE: u64 = 0x4;
+/// What `memfd_create(2)` makes lies on a file system of its own.
+pub const MEMORY: u64 = 0x3;
 pub const PTS: u64 = 0x19;
 
 /// Directories that start empty of the machine's files.

@@ -2,6 +2,7 @@
 //! is. What they say is the same on every machine and for every seed but for what is seeded.
 
 mod memory;
+mod namespaces;
 mod network;
 mod processes;
 mod status;
@@ -42,6 +43,8 @@ pub enum VirtualFile {
     Thread(i32, i32, ProcessFile),
     /// `/proc/<pid>/fdinfo/<fd>`.
     DescriptorInfo(i32, i32),
+    /// What `/proc/<pid>/ns/<kind>` leads to, which has no bytes: the kind's name and its number.
+    Namespace(&'static str, u32),
 }
 
 /// The files of `/proc/<pid>` that have bytes.
@@ -105,6 +108,7 @@ impl Host {
             VirtualFile::Process(pid, file) => self.process_file(pid, None, file),
             VirtualFile::Thread(pid, tid, file) => self.process_file(pid, Some(tid), file),
             VirtualFile::DescriptorInfo(pid, fd) => self.descriptor_info(pid, fd),
+            VirtualFile::Namespace(..) => Err(Errno::EINVAL),
         }
     }
 }

@@ -248,6 +248,9 @@ impl Host {
             let target = self.open(file).kind.inode().map_or(Target::File(file), Target::Inode);
             return Ok(Step::Target(target));
         }
+        if let MagicLink::Namespace(kind, number) = link {
+            return Ok(Step::Target(Target::Inode(self.namespace_inode(kind, number))));
+        }
         Ok(Step::Text(self.magic_text(process, link)?))
     }
 
@@ -275,6 +278,9 @@ impl Host {
 
     /// What an open file is called in `/proc/<pid>/fd`.
     fn open_file_name(&mut self, file: FileKey) -> Vec<u8> {
+        if let Some((kind, number)) = self.namespace_of(file) {
+            return format!("{kind}:[{number}]").into_bytes();
+        }
         let anonymous = |name: &str| format!("anon_inode:[{name}]").into_bytes();
         match &self.files.open[file.0].kind {
             FileKind::PipeReader(n) | FileKind::PipeWriter(n) | FileKind::PipeBoth(n) => {

@@ -1,0 +1,60 @@
+//! Which inode is behind an open file, that of a file of the tree or not: what locks and changed attributes
+//! belong to.
+
+use super::FileKind;
+use super::locks::FileLocks;
+use super::tree::Meta;
+use crate::host::Host;
+use crate::ids::{FileKey, InodeKey, PipeKey, SocketKey};
+use belljar_linux_abi::Errno;
+
+/// An inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FilePlace {
+    /// One of the tree.
+    Inode(InodeKey),
+    /// A pipe's, or while it is open a FIFO's.
+    Pipe(PipeKey),
+    /// A socket's.
+    Socket(SocketKey),
+    /// The one that all files of `epoll_create(2)`, `eventfd(2)`, `signalfd(2)` and the like share.
+    Shared,
+}
+
+/// What a file that is not in the tree has of what an inode has, if it has any.
+#[derive(Debug, Default)]
+pub struct Unnamed {
+    /// Locks.
+    pub locks: Option<Box<FileLocks>>,
+    /// Mode, owner and times, once they have been changed.
+    pub meta: Option<Meta>,
+}
+
+impl FileKind {
+    /// The inode behind an open file.
+    pub fn place(&self) -> FilePlace {
+        match self {
+            FileKind::PipeReader(pipe) | FileKind::PipeWriter(pipe) | FileKind::PipeBoth(pipe) => {
+                FilePlace::Pipe(*pipe)
+            }
+            FileKind::Socket(socket) => FilePlace::Socket(*socket),
+            kind => kind.inode().map_or(FilePlace::Shared, FilePlace::Inode),
+        }
+    }
+}
+
+impl Host {
+    /// Mode, owner and times of an open file, to be changed. `EOPNOTSUPP` for what all anonymous files share.
+    pub(crate) fn meta_of(&mut self, file: FileKey) -> Result<&mut Meta, Errno> {
+        if let Some(inode) = self.open(file).kind.inode().or_else(|| self.fifo_inode(file)) {
+            return Ok(&mut self.inode(inode).meta);
+        }
+        let place = self.open(file).kind.place();
+        if place == FilePlace::Shared {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let attributes = self.file_attributes(file);
+        let initial = Meta { mode: attributes.mode & 0o7777, ..attributes.meta };
+        Ok(self.files.unnamed.entry(place).or_default().meta.get_or_insert(initial))
+    }
+}

@@ -1,0 +1,95 @@
+//! Namespaces as files, namespaces(7): there is one of each kind, in which all processes of a host are.
+
+use super::VirtualFile;
+use crate::call::{Call, SysResult, done};
+use crate::files::tree::{NAMESPACE, Node, ROOT};
+use crate::files::{FileKind, OpenFile};
+use crate::host::Host;
+use crate::ids::{FileKey, InodeKey};
+use belljar_linux_abi::{Errno, c};
+
+/// The requests of `ioctl_ns(2)`.
+const NS_GET_USERNS: u64 = 0xb701;
+const NS_GET_PARENT: u64 = 0xb702;
+const NS_GET_NSTYPE: u64 = 0xb703;
+const NS_GET_OWNER_UID: u64 = 0xb704;
+
+/// The flag of `clone(2)` that makes a namespace of this kind.
+fn flag_of(kind: &str) -> i32 {
+    match kind {
+        "cgroup" => c::CLONE_NEWCGROUP,
+        "ipc" => c::CLONE_NEWIPC,
+        "mnt" => c::CLONE_NEWNS,
+        "net" => c::CLONE_NEWNET,
+        "pid" => c::CLONE_NEWPID,
+        "time" => c::CLONE_NEWTIME,
+        "user" => c::CLONE_NEWUSER,
+        _ => c::CLONE_NEWUTS,
+    }
+}
+
+impl Host {
+    /// The inode of a namespace, whose number it has.
+    pub(crate) fn namespace_inode(&mut self, kind: &'static str, number: u32) -> InodeKey {
+        let known = |host: &Host, key: InodeKey| {
+            let inode = host.files.inodes.get(key.0);
+            inode.is_some_and(|inode| inode.identity() == (NAMESPACE, u64::from(number)))
+        };
+        if let Some(key) = self.files.namespaces.get(&number).copied().filter(|key| known(self, *key)) {
+            return key;
+        }
+        let key = self.new_inode(ROOT, Node::Virtual(VirtualFile::Namespace(kind, number)), 0o444);
+        let inode = self.inode(key);
+        (inode.device, inode.number) = (NAMESPACE, u64::from(number));
+        self.files.namespaces.insert(number, key);
+        key
+    }
+    /// The kind and number of the namespace that an open file is, if it is one.
+    pub(crate) fn namespace_of(&mut self, file: FileKey) -> Option<(&'static str, u32)> {
+        let FileKind::Virtual { inode, .. } = self.open(file).kind else { return None };
+        match self.inode(inode).node {
+            Node::Virtual(VirtualFile::Namespace(kind, number)) => Some((kind, number)),
+            _ => None,
+        }
+    }
+    /// Whether `setns(2)` may move a process where it is already: `EINVAL` for what is no namespace or not of
+    /// the kind that is asked for, and for the user namespace that the process is in.
+    pub(crate) fn check_setns(&mut self, file: FileKey, kinds: i32) -> Result<(), Errno> {
+        const ALL: i32 = c::CLONE_NEWCGROUP
+            | c::CLONE_NEWIPC
+            | c::CLONE_NEWNS
+            | c::CLONE_NEWNET
+            | c::CLONE_NEWPID
+            | c::CLONE_NEWTIME
+            | c::CLONE_NEWUSER
+            | c::CLONE_NEWUTS;
+        let entered = match self.namespace_of(file) {
+            Some((kind, _)) if kinds == 0 || kinds == flag_of(kind) => flag_of(kind),
+            None if matches!(self.open(file), OpenFile { kind: FileKind::PidFd(_), .. }) => {
+                let pid = self.pidfd_pid(file)?;
+                if kinds == 0 || kinds & !ALL != 0 {
+                    return Err(Errno::EINVAL);
+                }
+                if !self.pids.contains_key(&pid) {
+                    return Err(Errno::ESRCH);
+                }
+                kinds
+            }
+            _ => return Err(Errno::EINVAL),
+        };
+        if entered & c::CLONE_NEWUSER != 0 { Err(Errno::EINVAL) } else { Ok(()) }
+    }
+}
+
+impl Call<'_> {
+    /// `ioctl_ns(2)`. `EPERM` for the parent, which is out of reach.
+    pub(crate) fn namespace_ioctl(&mut self, kind: &str, request: u64) -> SysResult {
+        match request {
+            NS_GET_NSTYPE => done(flag_of(kind) as u32 as u64),
+            NS_GET_USERNS if kind == "user" => Err(Errno::EPERM),
+            NS_GET_PARENT if matches!(kind, "user" | "pid") => Err(Errno::EPERM),
+            NS_GET_PARENT | NS_GET_OWNER_UID if kind != "user" => Err(Errno::EINVAL),
+            _ => Err(Errno::ENOTTY),
+        }
+    }
+}
