@@ -1,7 +1,7 @@
 //! Reading directories, `getdents(2)`.
 
 use super::FileKind;
-use super::tree::{ListedEntry, Node, ROOT};
+use super::tree::{DISK, ListedEntry, Node, ROOT};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
 use belljar_linux_abi::{Errno, c};
@@ -24,6 +24,9 @@ pub enum DirentLayout {
     New,
 }
 
+/// Where a directory of a disk file system ends: positions in it are hashes, ext4's `EXT4_HTREE_EOF_64BIT`.
+const END: u64 = i64::MAX as u64;
+
 impl Host {
     /// The records from the file position on that fit into `room` bytes; moves the position.
     /// `EINVAL` if not even one fits.
@@ -36,6 +39,10 @@ impl Host {
         let open = self.open(file);
         let FileKind::Directory { inode, listing } = &open.kind else { return Err(Errno::ENOTDIR) };
         let (inode, listing, start) = (*inode, listing.clone(), open.offset);
+        if start == END {
+            return Ok(Vec::new());
+        }
+        let has_hashes = self.inode(inode).device == DISK;
         let listing = match listing {
             Some(listing) if start > 0 => listing,
             _ => {
@@ -50,7 +57,8 @@ impl Host {
         let mut at = start;
         for entry in listing.entries.iter().skip(start as usize) {
             let before = out.len();
-            put_entry(&mut out, entry, at + 1, layout);
+            let is_last = at + 1 == listing.entries.len() as u64;
+            put_entry(&mut out, entry, if is_last && has_hashes { END } else { at + 1 }, layout);
             if out.len() > room {
                 out.truncate(before);
                 break;
@@ -60,7 +68,8 @@ impl Host {
         if out.is_empty() && at < listing.entries.len() as u64 {
             return Err(Errno::EINVAL);
         }
-        self.open(file).offset = at;
+        let ended = has_hashes && at >= listing.entries.len() as u64;
+        self.open(file).offset = if ended { END } else { at };
         self.file_event(inode, c::IN_ACCESS);
         Ok(out)
     }

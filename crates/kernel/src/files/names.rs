@@ -193,10 +193,13 @@ impl Host {
 
     /// `renameat2(2)`.
     pub(crate) fn move_name(&mut self, from: &Found, to: &Found, flags: u32) -> Result<(), Errno> {
-        let inode = from.inode()?;
-        if from.name.is_empty() || to.name.is_empty() {
+        if from.name.is_empty() {
             return Err(Errno::EBUSY);
         }
+        if to.name.is_empty() {
+            return Err(if flags & c::RENAME_NOREPLACE != 0 { Errno::EEXIST } else { Errno::EBUSY });
+        }
+        let inode = from.inode()?;
         let target = match to.target {
             Some(_) if flags & c::RENAME_NOREPLACE != 0 => return Err(Errno::EEXIST),
             Some(_) => Some(to.inode()?),

@@ -287,7 +287,15 @@ impl Host {
             return Ok(0);
         }
         let inode = open.kind.inode().filter(|_| open.kind.has_position()).ok_or(Errno::ESPIPE)?;
-        let size = self.inode(inode).content().map_or(0, |content| content.size) as i64;
+        // A directory of a disk file system ends at its last hash.
+        let found = self.inode(inode);
+        if found.device == super::tree::NAMESPACE {
+            return Err(Errno::ESPIPE);
+        }
+        let size = match &found.node {
+            Node::Directory(_) if found.device == super::tree::DISK => i64::MAX,
+            _ => found.content().map_or(0, |content| content.size) as i64,
+        };
         let to = match whence {
             c::SEEK_SET => Some(offset),
             c::SEEK_CUR => position.checked_add(offset),
@@ -305,32 +313,44 @@ impl Host {
             }
             _ => return Err(Errno::EINVAL),
         };
-        let to = to.ok_or(Errno::EOVERFLOW)?;
+        let to = to.ok_or(Errno::EINVAL)?;
         let to = u64::try_from(to).map_err(|_| Errno::EINVAL)?;
         self.open(file).offset = to;
         Ok(to)
     }
     /// `fallocate(2)` of the bytes `start..end`.
     pub(crate) fn allocate(&mut self, file: FileKey, mode: i32, start: u64, end: u64) -> Result<(), Errno> {
+        let keeps_size = mode & c::FALLOC_FL_KEEP_SIZE != 0;
+        let kind = mode & !c::FALLOC_FL_KEEP_SIZE;
+        match kind {
+            0 | c::FALLOC_FL_ZERO_RANGE | c::FALLOC_FL_UNSHARE_RANGE => {}
+            c::FALLOC_FL_PUNCH_HOLE if keeps_size => {}
+            c::FALLOC_FL_COLLAPSE_RANGE | c::FALLOC_FL_INSERT_RANGE if !keeps_size => {}
+            _ => return Err(Errno::EOPNOTSUPP),
+        }
         let open = self.open(file);
-        if open.flags & c::O_PATH != 0 || !open.is_writable() {
+        if !open.is_writable() {
             return Err(Errno::EBADF);
         }
         let inode = match &open.kind {
             FileKind::Regular(inode) => *inode,
-            kind if kind.has_position() => return Err(Errno::ENODEV),
-            _ => return Err(Errno::ESPIPE),
+            FileKind::PipeReader(_) | FileKind::PipeWriter(_) | FileKind::PipeBoth(_) => {
+                return Err(Errno::ESPIPE);
+            }
+            _ => return Err(Errno::ENODEV),
         };
+        if end > MAX_FILE_SIZE {
+            return Err(Errno::EFBIG);
+        }
         let size = self.size_of(inode)?;
-        if mode & c::FALLOC_FL_ZERO_RANGE != 0 && self.seals(inode).is_ok() {
+        let in_memory = self.seals(inode).is_ok();
+        if kind == c::FALLOC_FL_UNSHARE_RANGE || in_memory && !matches!(kind, 0 | c::FALLOC_FL_PUNCH_HOLE) {
             return Err(Errno::EOPNOTSUPP);
         }
-        let keeps_size = mode & c::FALLOC_FL_KEEP_SIZE != 0;
-        let kind = mode & !c::FALLOC_FL_KEEP_SIZE;
-        if !matches!(kind, 0 | c::FALLOC_FL_ZERO_RANGE)
-            && (kind, keeps_size) != (c::FALLOC_FL_PUNCH_HOLE, true)
-        {
-            return Err(Errno::EOPNOTSUPP);
+        if matches!(kind, c::FALLOC_FL_COLLAPSE_RANGE | c::FALLOC_FL_INSERT_RANGE) {
+            self.shift(inode, kind == c::FALLOC_FL_INSERT_RANGE, start, end, size)?;
+            self.file_event(inode, c::IN_MODIFY);
+            return Ok(());
         }
         let grows = end > size && !keeps_size;
         if grows {
@@ -350,7 +370,27 @@ impl Host {
             }
         }
         self.content_changed(inode);
+        self.file_event(inode, c::IN_MODIFY);
         Ok(())
+    }
+    /// Takes the bytes `start..end` out of a file, or puts zeroes there before those that follow: whole blocks
+    /// within the file (`EINVAL`).
+    fn shift(&mut self, inode: InodeKey, insert: bool, start: u64, end: u64, size: u64) -> Result<(), Errno> {
+        const BLOCK: u64 = 4_096;
+        let within = if insert { start < size } else { end < size };
+        if start % BLOCK != 0 || end % BLOCK != 0 || !within {
+            return Err(Errno::EINVAL);
+        }
+        self.copy_up(inode, u64::MAX)?;
+        let from = if insert { start } else { end };
+        let native = self.native_of(inode)?;
+        let mut behind = vec![0; (size - from) as usize];
+        let read = self.machine.read_at(native, from, &mut behind)?;
+        behind.truncate(read);
+        let hole = if insert { end - start } else { 0 };
+        self.set_size(inode, start)?;
+        self.set_size(inode, start + hole + behind.len() as u64)?;
+        self.write_inode(inode, start + hole, &behind)
     }
     /// Makes the bytes `start..end` of a file zeroes.
     fn zero(&mut self, inode: InodeKey, start: u64, end: u64) -> Result<(), Errno> {
