@@ -36,7 +36,6 @@ pub fn refusal_message(packet: &[u8], why: Refusal) -> Option<Vec<u8>> {
     let too_big = matches!(why, Refusal::FragmentationNeeded(_));
     if source.is_unspecified()
         || source.is_multicast()
-        || source.is_loopback()
         || ipv6::destination(packet).is_multicast() && !too_big
         || upper.fragment.is_some_and(|fragment| fragment.offset > 0)
         || ipv6::is_icmp_error(packet)

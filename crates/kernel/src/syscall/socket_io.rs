@@ -179,10 +179,17 @@ fn receive_message(
 ) -> Result<Receipt, Errno> {
     let state = call.take_state();
     let mut got = progress_of(&state);
+    let flagged;
+    let room = if nonblocking && room.flags & c::MSG_DONTWAIT == 0 {
+        flagged = Incoming { flags: room.flags | c::MSG_DONTWAIT, ..room.clone() };
+        &flagged
+    } else {
+        room
+    };
     match receive_on(call, key, room, &mut got)? {
         Attempt::Done(received) => Ok(Receipt::Message(received)),
         Attempt::Wait(queue) => {
-            if nonblocking || room.flags & c::MSG_DONTWAIT != 0 {
+            if room.flags & c::MSG_DONTWAIT != 0 {
                 return match got {
                     0 => Err(Errno::EAGAIN),
                     n => Ok(Receipt::Message(Received { value: n, ..Received::default() })),

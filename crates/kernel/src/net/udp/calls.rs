@@ -164,6 +164,13 @@ impl Host {
             self.udp_disconnect(key);
             return Ok(());
         }
+        let (v6, v6_only) = (self.socket(key).domain == c::AF_INET6, self.udp(key).ip.v6_only);
+        match address::family(raw)? {
+            c::AF_INET if v6 && v6_only => return Err(Errno::EAFNOSUPPORT),
+            // An address of IPv6 is measured before its family is looked at.
+            family if v6 && family != c::AF_INET && raw.len() < 24 => return Err(Errno::EINVAL),
+            _ => {}
+        }
         let peer = self.inet_destination(key, raw)?;
         let (domain, broadcast) = {
             let socket = self.socket(key);

@@ -14,6 +14,12 @@ use belljar_wire::{checksum, protocol};
 use smallvec::SmallVec;
 use std::net::{IpAddr, SocketAddr};
 
+/// Whether a socket that is connected to `peer` takes what `source` sent: connected to port 0, it looks at
+/// the address alone.
+fn comes_from(peer: SocketAddr, source: SocketAddr) -> bool {
+    peer.ip() == source.ip() && (peer.port() == 0 || peer.port() == source.port())
+}
+
 impl Host {
     /// A UDP packet was received.
     pub(crate) fn udp_input(&mut self, inbound: Inbound) {
@@ -60,7 +66,7 @@ impl Host {
             let udp = self.udp(key);
             let member = udp.ip.takes_group(inbound.interface, dst, source.ip())
                 && device.is_none_or(|device| device == index);
-            let from_peer = udp.peer.is_none_or(|peer| peer == source);
+            let from_peer = udp.peer.is_none_or(|peer| comes_from(peer, source));
             let takes = udp.bound.is_some_and(|bound| bound.reach.takes(dst));
             if member && from_peer && takes {
                 let copy = Inbound {
@@ -163,10 +169,10 @@ impl Host {
             score += 4;
         }
         if let Some(peer) = udp.peer {
-            if peer != source {
+            if !comes_from(peer, source) {
                 return None;
             }
-            score += 8;
+            score += if peer.port() == 0 { 4 } else { 8 };
         }
         Some(score)
     }

@@ -32,7 +32,9 @@ pub fn receive(
     let peek = room.flags & c::MSG_PEEK != 0;
     let udp = call.host.udp(key);
     let Some(datagram) = udp.queue.pop_front() else {
-        return Ok(if udp.read_closed { Attempt::Done(Received::default()) } else { Attempt::Wait(queue) });
+        // Without waiting, nothing finds out that it is shut.
+        let ended = udp.read_closed && room.flags & c::MSG_DONTWAIT == 0;
+        return Ok(if ended { Attempt::Done(Received::default()) } else { Attempt::Wait(queue) });
     };
     let payload = &datagram.packet[datagram.payload.clone()];
     let taken = payload.len().min(room.len);

@@ -36,36 +36,42 @@ pub fn send(
     if message.flags & c::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    if message.len > MAX_PAYLOAD {
+    let socket = call.host.socket(key);
+    let (queue, send_buffer, domain) = (socket.queue, socket.options.send_buffer, socket.domain);
+    if domain == c::AF_INET && message.len > 0xffff {
         return Err(Errno::EMSGSIZE);
     }
+    // What is being collected goes where its first part was to go.
+    let collecting = call.host.udp(key).corked.is_some();
     let destination = match &message.name {
-        Some(raw) => Some(call.host.inet_destination(key, raw)?),
-        None => None,
+        Some(raw) if !collecting => named_destination(call.host, key, raw)?,
+        _ => None,
     };
-    let socket = call.host.socket(key);
-    let (queue, send_buffer) = (socket.queue, socket.options.send_buffer);
-    socket.take_error()?;
     let udp = call.host.udp(key);
-    if udp.write_closed {
-        return Err(Errno::EPIPE);
-    }
-    // Only an address that is given: one may be connected to port 0.
-    if udp.corked.is_none() && destination.is_some_and(|to| to.port() == 0) {
+    // Only an address that is given: one may be connected to port 0. What a socket of IPv6 sends to a peer of
+    // IPv4 goes as if that were given.
+    let given =
+        destination.or(udp.peer.filter(|peer| domain == c::AF_INET6 && peer.is_ipv4() && !collecting));
+    if given.is_some_and(|to| to.port() == 0) {
         return Err(Errno::EINVAL);
     }
+    if !collecting && destination.or(udp.peer).is_none() {
+        return Err(Errno::EDESTADDRREQ);
+    }
     let more = message.flags & c::MSG_MORE != 0 || udp.cork;
-    if more || udp.corked.is_some() {
+    if more || collecting {
+        check_may_send(call.host, key, message.len)?;
         return send_corked(call, key, message, destination, more);
     }
     let destination = destination.or(udp.peer).ok_or(Errno::EDESTADDRREQ)?;
-    if udp.sending_charge >= send_buffer {
-        return Ok(Attempt::Wait(queue));
-    }
     let mut options = SendOptions::read(message)?;
     let scope = message.name.as_ref().and_then(|raw| address::scope(raw));
     options.interface = options.interface.or(scope);
     let route = call.host.udp_route(key, destination, &options)?;
+    check_may_send(call.host, key, message.len)?;
+    if call.host.udp(key).sending_charge >= send_buffer {
+        return Ok(Attempt::Wait(queue));
+    }
     let start = header_len(route.destination) + HEADER_LEN;
     let mut packet = call.host.packet_buffer();
     packet.resize(start + message.len, 0);
@@ -77,6 +83,30 @@ pub fn send(
     call.host.udp_output(key, route, destination.port(), packet, &options)?;
     call.host.flush_network();
     Ok(Attempt::Done(message.len))
+}
+
+/// What is found out when the datagram is made: that it is too long, an error that happened before, that the
+/// socket is shut.
+fn check_may_send(host: &mut Host, key: SocketKey, len: usize) -> Result<(), Errno> {
+    if len > MAX_PAYLOAD {
+        return Err(Errno::EMSGSIZE);
+    }
+    host.socket(key).take_error()?;
+    if host.udp(key).write_closed { Err(Errno::EPIPE) } else { Ok(()) }
+}
+
+/// The destination that a message names. To a socket of IPv6 an address without a family names none, and one
+/// of another family is not valid.
+fn named_destination(host: &mut Host, key: SocketKey, raw: &[u8]) -> Result<Option<SocketAddr>, Errno> {
+    if host.socket(key).domain == c::AF_INET6 {
+        match address::family(raw)? {
+            c::AF_UNSPEC => return Ok(None),
+            c::AF_INET if host.udp(key).ip.v6_only => return Err(Errno::ENETUNREACH),
+            c::AF_INET | c::AF_INET6 => {}
+            _ => return Err(Errno::EINVAL),
+        }
+    }
+    host.inet_destination(key, raw).map(Some)
 }
 
 /// Collects under `MSG_MORE` or `UDP_CORK`; sends what was collected with the first call without.
