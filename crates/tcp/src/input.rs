@@ -185,7 +185,8 @@ impl Connection {
             // RFC 9293, section 3.6.1: "If [..] new data is received after CLOSE is called, its TCP
             // implementation SHOULD send a RST to show that data was lost."
             self.pending.reset = crate::reset_for(segment, payload.len());
-            return self.enter_closed();
+            // Linux: who has only shut the connection is told, as if the peer had reset it.
+            return if self.orphan { self.enter_closed() } else { self.fail(TcpError::Reset) };
         }
         let had_holes = self.rcv.has_holes();
         let was_empty = self.rcv.readable() == 0;

@@ -3,7 +3,7 @@
 use super::{Role, TcpOptions, TcpSocket};
 use crate::call::Call;
 use crate::files::FileKind;
-use crate::files::readiness::{EPOLLHUP, READABLE, WRITABLE};
+use crate::files::readiness::{EPOLLERR, EPOLLHUP, EPOLLRDHUP, READABLE, WRITABLE};
 use crate::host::Host;
 use crate::ids::{FileKey, SocketKey};
 use crate::net::address;
@@ -28,7 +28,13 @@ pub fn create(host: &mut Host, domain: i32) -> Result<SocketKey, Errno> {
 pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
     let now = call.host.clock.local();
     match &mut call.host.tcp(key).role {
-        Role::Idle => return Err(Errno::ENOTCONN),
+        Role::Idle => {
+            let shut = &mut call.host.tcp(key).shut;
+            shut.0 |= how != c::SHUT_WR;
+            shut.1 |= how != c::SHUT_RD;
+            call.host.notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
+            return Err(Errno::ENOTCONN);
+        }
         // Ends the listening; accept fails with EINVAL from then on.
         Role::Listening(_) if how != c::SHUT_WR => call.host.tcp_stop_listening(key),
         Role::Listening(_) => {}
@@ -114,10 +120,17 @@ impl Host {
 
 /// `tcp_poll` of Linux.
 pub fn readiness(host: &Host, key: SocketKey) -> u32 {
-    let SocketKind::Tcp(tcp) = &host.net.sockets[key.0].kind else { return 0 };
+    let socket = &host.net.sockets[key.0];
+    let SocketKind::Tcp(tcp) = &socket.kind else { return 0 };
+    let shut = match tcp.shut {
+        (true, true) => READABLE | EPOLLRDHUP | EPOLLHUP | WRITABLE,
+        (true, false) => READABLE | EPOLLRDHUP,
+        (false, true) => WRITABLE,
+        (false, false) => 0,
+    };
     match &tcp.role {
         // A socket that was never connected is in the state CLOSE: hung up, and "writable".
-        Role::Idle => WRITABLE | EPOLLHUP,
+        Role::Idle => WRITABLE | EPOLLHUP | shut | if socket.error.is_some() { EPOLLERR } else { 0 },
         Role::Listening(listener) => {
             if listener.is_ready() {
                 READABLE
@@ -125,7 +138,7 @@ pub fn readiness(host: &Host, key: SocketKey) -> u32 {
                 0
             }
         }
-        Role::Connection(_) => tcp.ready,
+        Role::Connection(_) => tcp.ready | shut,
     }
 }
 

@@ -120,6 +120,7 @@ impl Host {
         let socket = self.socket(key);
         let domain = socket.domain;
         let device = self.socket_device(key, peer.ip(), None)?;
+
         let bound = self.tcp(key).bound;
         let bound_ip = bound.and_then(|bound| bound.reach.ip);
         let through = Through::of(&self.net.sockets[key.0], device);
@@ -153,6 +154,7 @@ impl Host {
         let connection = Connection::connect(config, local, remote, isn, now);
         tcp.role = Role::Connection(Box::new(connection));
         tcp.connecting = true;
+        socket.error = None;
         self.net.counters.tcp_active_opens += 1;
         tcp.bound = Some(Bound {
             reach: Reach::new(domain, v6_only, Some(route.source)),
@@ -183,10 +185,18 @@ impl Host {
     /// `connect` to `AF_UNSPEC`: a connection is reset, a listener closed.
     fn tcp_disconnect(&mut self, key: SocketKey) {
         let now = self.clock.local();
+        self.tcp(key).shut = (false, false);
         if let Some(connection) = self.tcp(key).connection() {
+            // Who gives up a connection is told of its end as if the peer had reset it.
+            let error = match connection.state() {
+                State::TimeWait | State::Closing | State::LastAck => None,
+                State::Closed => connection.error().map(errno),
+                _ => Some(Errno::ECONNRESET),
+            };
             connection.abort(now);
             self.tcp_pump(key);
             self.tcp_forget_connection(key);
+            self.socket(key).error = error;
         } else {
             self.tcp_stop_listening(key);
         }

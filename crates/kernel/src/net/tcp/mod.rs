@@ -57,6 +57,8 @@ pub struct TcpSocket {
     pub counted: (u32, u32),
     /// The failure of its connection is counted.
     pub failure_counted: bool,
+    /// What `shutdown(2)` has shut while there was no connection: reading, writing.
+    pub shut: (bool, bool),
     /// Its last file is closed.
     pub orphan: bool,
 }

@@ -23,7 +23,14 @@ pub fn send(
     let queue = call.host.socket_queue(key);
     let tcp = call.host.tcp(key);
     let (cork, more) = (tcp.options.cork, message.flags & c::MSG_MORE != 0);
-    let Some(connection) = tcp.connection() else { return Err(Errno::EPIPE) };
+    let shut = tcp.shut.1;
+    let Some(connection) = tcp.connection() else {
+        call.host.socket(key).take_error()?;
+        return Err(Errno::EPIPE);
+    };
+    if shut {
+        return Err(Errno::EPIPE);
+    }
     if !connection.can_send() {
         // What was sent before the error is reported first, the error next time.
         let error = if done == 0 { connection.take_error() } else { connection.error() };
@@ -78,13 +85,20 @@ pub fn receive(
     let (queue, low_water) = (socket.queue, socket.options.receive_low_water.max(1) as usize);
     let wanted = room.len - done;
     let tcp = call.host.tcp(key);
-    let Role::Connection(connection) = &mut tcp.role else { return Err(Errno::ENOTCONN) };
+    let shut = tcp.shut.0;
+    let Role::Connection(connection) = &mut tcp.role else {
+        let idle = matches!(tcp.role, Role::Idle);
+        if idle {
+            call.host.socket(key).take_error()?;
+        }
+        return if idle && shut { Ok(Attempt::Done(Received::default())) } else { Err(Errno::ENOTCONN) };
+    };
     let at_mark = done > 0 && connection.is_at_mark();
     let readable = connection.readable_to_mark(done > 0);
     if at_mark {
         return Ok(Attempt::Done(Received::default()));
     }
-    let closed = connection.is_read_closed();
+    let closed = connection.is_read_closed() || shut;
     if readable == 0 {
         let error = if connection.is_ended_by_peer() { None } else { connection.take_error() };
         if let Some(error) = error {
