@@ -131,6 +131,10 @@ impl Host {
     fn unix_alive(&self, peer: PeerRef) -> Option<SocketKey> {
         self.net.sockets.get(peer.key.0).filter(|socket| socket.serial == peer.serial).map(|_| peer.key)
     }
+    /// The name that a socket has by now, if it still exists and has one.
+    fn unix_name_of(&self, peer: PeerRef) -> Option<Address> {
+        self.unix_alive(peer).and_then(|key| self.unix(key).address.clone())
+    }
     /// The peer if there is one that still exists.
     fn unix_peer(&self, key: SocketKey) -> Option<SocketKey> {
         let peer = self.unix(key).peer?;
@@ -279,7 +283,11 @@ pub fn close(host: &mut Host, key: SocketKey) {
     let type_ = host.socket(key).type_;
     host.forget_name(key);
     let socket = std::mem::take(host.unix_mut(key));
-    let unread = !socket.inbox.is_empty();
+    // One empty packet at the head does not count: the kernel takes it for out-of-band data that was read.
+    let unread = match socket.inbox.front() {
+        Some(first) => socket.inbox.len() > 1 || !first.data[first.taken..].is_empty(),
+        None => false,
+    };
     for message in socket.inbox {
         host.settle(&message);
         for file in message.files {

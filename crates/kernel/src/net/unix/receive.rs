@@ -29,7 +29,9 @@ pub fn receive(
         if let Some(errno) = call.host.socket(key).error.take() {
             return Err(errno);
         }
-        return Ok(match shut {
+        // Without waiting, a datagram socket does not find out that it is shut.
+        let looks = type_ != c::SOCK_DGRAM || room.flags & c::MSG_DONTWAIT == 0;
+        return Ok(match shut && looks {
             true => Attempt::Done(Received::default()),
             false => Attempt::Wait(call.host.socket_queue(key)),
         });
@@ -58,8 +60,8 @@ fn receive_message(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Resu
         call.host.unix_mut(key).inbox.push_front(message);
         return Err(errno);
     }
-    let mut received =
-        Received { value: stored, name: name_of(room, message.source.as_ref()), ..Default::default() };
+    let source = message.source.clone().or_else(|| call.host.unix_name_of(message.sender));
+    let mut received = Received { value: stored, name: name_of(room, source.as_ref()), ..Default::default() };
     if stored < message.data.len() {
         received.flags |= c::MSG_TRUNC;
         if room.flags & c::MSG_TRUNC != 0 {
@@ -93,7 +95,8 @@ fn receive_stream(
     call.scatter_at(&room.buffers, done as u64, &data)?;
 
     let first = &call.host.unix(key).inbox[0];
-    let (credentials, source): (Credentials, _) = (first.credentials, first.source.clone());
+    let (credentials, source): (Credentials, _) =
+        (first.credentials, first.source.clone().or_else(|| call.host.unix_name_of(first.sender)));
     let mut received =
         Received { value: data.len(), name: name_of(room, source.as_ref()), ..Default::default() };
     let mut files = Vec::new();

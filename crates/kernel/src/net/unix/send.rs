@@ -22,6 +22,11 @@ pub fn send(
     if message.flags & c::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
+    if call.host.socket(key).type_ == c::SOCK_SEQPACKET
+        && !matches!(call.host.unix(key).role, Role::Connected)
+    {
+        return Err(Errno::ENOTCONN);
+    }
     // What is wrong with control messages is said before anything else.
     Ancillary::read(call, &message.control)?;
     match call.host.socket(key).type_ {
