@@ -65,7 +65,10 @@ pub fn socket_ioctl(call: &mut Call<'_>, key: SocketKey, request: u64, arg: u64)
             let n = crate::net::tcp::never_sent_bytes(call.host, key)?;
             call.write(arg, &(n as i32))?;
         }
-        SIOCATMARK if call.host.socket(key).type_ != c::SOCK_STREAM => return Err(Errno::ENOTTY),
+        SIOCATMARK if call.host.socket(key).type_ != c::SOCK_STREAM => {
+            let unix = call.host.socket(key).domain == c::AF_UNIX;
+            return Err(if unix { Errno::EOPNOTSUPP } else { Errno::ENOTTY });
+        }
         SIOCATMARK => {
             let at_mark = crate::net::tcp::is_at_mark(call.host, key);
             call.write(arg, &i32::from(at_mark))?;

@@ -166,10 +166,11 @@ pub fn sys_accept4(call: &mut Call<'_>) -> SysResult {
 }
 
 fn accept(call: &mut Call<'_>, flags: i32) -> SysResult {
-    let target = Target::of(call)?;
+    call.host.file_of(call.process, call.int(0))?;
     if flags & !(c::SOCK_CLOEXEC | c::SOCK_NONBLOCK) != 0 {
         return Err(Errno::EINVAL);
     }
+    let target = Target::of(call)?;
     let (_, open_flags, cloexec) = split_type(flags)?;
     // The descriptor comes first, so that no connection is lost for want of one.
     check_descriptor_available(call)?;

@@ -39,13 +39,26 @@ pub fn set(host: &mut Host, key: SocketKey, level: i32, name: i32, value: &[u8])
     // Options of this level may be given as a single byte.
     let number = match value {
         [] if level == c::IPPROTO_IP
-            && !matches!(name, c::IP_TTL | c::IP_MULTICAST_TTL | c::IP_MULTICAST_LOOP) =>
+            && !matches!(
+                name,
+                c::IP_TTL
+                    | c::IP_MULTICAST_TTL
+                    | c::IP_MULTICAST_LOOP
+                    | c::IP_MULTICAST_ALL
+                    | c::IP_FREEBIND
+                    | c::IP_TRANSPARENT
+                    | c::IP_MINTTL
+            ) =>
         {
             0
         }
         [byte, rest @ ..] if level == c::IPPROTO_IP && rest.len() < 3 => i32::from(*byte),
         _ => to_int(value)?,
     };
+    // A stream has one peer, which is no group.
+    if (level, name) == (c::IPPROTO_IP, c::IP_MULTICAST_TTL) && host.socket(key).type_ == c::SOCK_STREAM {
+        return Err(Errno::EINVAL);
+    }
     let bound = is_bound(host, key);
     if level == c::IPPROTO_IP && name == c::IP_HDRINCL {
         let SocketKind::Raw(raw) = &mut host.socket(key).kind else { return Err(Errno::ENOPROTOOPT) };

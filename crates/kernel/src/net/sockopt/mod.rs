@@ -18,6 +18,8 @@ use zerocopy::{Immutable, IntoBytes};
 
 /// `SOL_UDP`.
 const SOL_UDP: i32 = c::IPPROTO_UDP;
+/// `UDP_ENCAP`.
+const UDP_ENCAP: i32 = 100;
 /// The longest option value that is looked at.
 const VALUE_MAX: usize = 2_048;
 
@@ -105,6 +107,8 @@ pub fn get_option(
         (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Raw(_)) => raw::get(call.host, key, level, name),
         (c::SOL_PACKET, SocketKind::Packet(_)) => packet::get_option(call, key, name, at),
         (SOL_UDP, SocketKind::Udp(udp)) if name == c::UDP_CORK => Ok(flag(udp.cork)),
+        // Nothing is encapsulated.
+        (SOL_UDP, SocketKind::Udp(_)) if name == UDP_ENCAP => Ok(int(0)),
         (SOL_UDP, SocketKind::Udp(_)) => Err(Errno::ENOPROTOOPT),
         (_, SocketKind::Unix(_) | SocketKind::Udp(_) | SocketKind::Tcp(_)) => Err(Errno::EOPNOTSUPP),
         _ => Err(Errno::ENOPROTOOPT),

@@ -44,11 +44,15 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
     }
     let number = to_int(value)?;
     let on = number != 0;
+    let domain = call.host.socket(key).domain;
     let is_tcp = matches!(call.host.socket(key).kind, SocketKind::Tcp(_));
     let [_, receive_max, _, send_max] = call.host.net.sysctls.core_buffers;
     let options = &mut call.host.socket(key).options;
     match name {
         c::SO_REUSEADDR => options.reuse_address = on,
+        c::SO_REUSEPORT if on && !matches!(domain, c::AF_INET | c::AF_INET6) => {
+            return Err(Errno::EOPNOTSUPP);
+        }
         c::SO_REUSEPORT => options.reuse_port = on,
         c::SO_BROADCAST => options.broadcast = on,
         c::SO_DONTROUTE => options.dont_route = on,

@@ -27,6 +27,7 @@ pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(
     let on = number != 0;
     let keep_alive = host.socket(key).options.keep_alive;
     let tcp = host.tcp(key);
+    let has_connection = tcp.connection().is_some();
     let options = &mut tcp.options;
     match name {
         c::TCP_NODELAY => options.nodelay = on,
@@ -55,7 +56,11 @@ pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(
         c::TCP_DEFER_ACCEPT => options.defer_accept = number.max(0),
         c::TCP_LINGER2 => options.linger2 = if number > 120 { None } else { Some(number) },
         c::TCP_WINDOW_CLAMP => options.window_clamp = number,
+        c::TCP_FASTOPEN if number < 0 || has_connection => return Err(Errno::EINVAL),
         c::TCP_FASTOPEN => options.fast_open = number,
+        c::TCP_INQ if !matches!(number, 0 | 1) => return Err(Errno::EINVAL),
+        // Only a socket under repair may be given another clock.
+        c::TCP_TIMESTAMP => return Err(Errno::EPERM),
         c::TCP_FASTOPEN_CONNECT | c::TCP_THIN_LINEAR_TIMEOUTS | c::TCP_THIN_DUPACK | c::TCP_INQ => {}
         c::TCP_NOTSENT_LOWAT => options.not_sent_low_water = number,
         _ => return Err(Errno::ENOPROTOOPT),
