@@ -80,9 +80,10 @@ impl Host {
         let Some(parent) = target.parent else { return };
         let info = SigInfo::child(code, target.pid, target.credentials.ruid, status, 0);
         let quiet = self.processes[parent.0].signals.action(c::SIGCHLD).flags & c::SA_NOCLDSTOP as u64 != 0;
+        // Whoever waits for the child learns of it, even if the signal has a handler.
+        self.notify(self.processes[parent.0].child_changed);
         if !quiet {
             self.send_signal(parent, info);
         }
-        self.notify(self.processes[parent.0].child_changed);
     }
 }

@@ -56,7 +56,7 @@ impl Host {
         }
         self.session_leader_ended(process);
         self.orphan_children(process);
-        self.hang_up_if_orphaned(process);
+        self.hang_up_if_orphaned(process, self.processes[process.0].parent);
         if let Some(spec) = self.processes[process.0].spec {
             self.reports.push(Report::Ended { spec, status, at: self.clock.now() });
         }
@@ -97,13 +97,14 @@ impl Host {
         let action = self.processes[parent.0].signals.action(c::SIGCHLD);
         let unwanted = exit_signal == c::SIGCHLD
             && (action.handler == c::SIG_IGN as u64 || action.flags & c::SA_NOCLDWAIT as u64 != 0);
+        // Whoever waits for the child learns of it, even if the signal has a handler.
+        self.notify(self.processes[parent.0].child_changed);
         if exit_signal != 0 {
             self.send_signal(parent, SigInfo { signo: exit_signal, ..info });
         }
         if unwanted {
             self.reap(process);
         }
-        self.notify(self.processes[parent.0].child_changed);
     }
 
     /// Forgets a process that has ended. Its number is free again.
@@ -196,15 +197,20 @@ impl Host {
                 self.send_signal(child, SigInfo::user(signal, c::SI_USER, pid, 0));
             }
             if !has_ended {
-                self.hang_up_if_orphaned(child);
+                self.hang_up_if_orphaned(child, Some(process));
             }
         }
     }
 
     /// A group with stopped members that has just become orphaned is told and continued: nobody is
-    /// left who could do that.
-    fn hang_up_if_orphaned(&mut self, process: ProcessKey) {
-        let pgid = self.processes[process.0].pgid;
+    /// left who could do that. Only a parent in another group of the same session can have been the last
+    /// that could.
+    fn hang_up_if_orphaned(&mut self, process: ProcessKey, parent: Option<ProcessKey>) {
+        let (pgid, sid) = (self.processes[process.0].pgid, self.processes[process.0].sid);
+        let Some(parent) = parent.map(|parent| &self.processes[parent.0]) else { return };
+        if parent.pgid == pgid || parent.sid != sid {
+            return;
+        }
         let members = self.group_members(pgid);
         let stopped = members.iter().any(|m| self.processes[m.0].signals.job.stopped_by.is_some());
         if !stopped || !self.is_orphaned_group(pgid) {
