@@ -95,14 +95,16 @@ impl Call<'_> {
         if old.is_empty() {
             return Err(Errno::EINVAL);
         }
-        if vma.end < old.end {
+        // Only what becomes smaller where it is may be several mappings.
+        let shrinks = !fixed && new_len <= old_len && flags & c::MREMAP_DONTUNMAP == 0;
+        if vma.end < old.end && !shrinks {
             return Err(Errno::EFAULT);
         }
         if flags & c::MREMAP_DONTUNMAP != 0 {
             self.host.warn("mremap with MREMAP_DONTUNMAP is not supported");
             return Err(Errno::EINVAL);
         }
-        if !fixed && new_len <= old_len {
+        if shrinks {
             self.host.unmap_pages(mm, old.start + new_len..old.end)?;
             return Ok(old.start);
         }

@@ -33,11 +33,19 @@ pub fn sys_brk(call: &mut Call<'_>) -> SysResult {
 /// mmap(2).
 pub fn sys_mmap(call: &mut Call<'_>) -> SysResult {
     let [addr, len, prot, flags, fd, offset] = call.args;
-    if len == 0 || !offset.is_multiple_of(PAGE) {
+    if !offset.is_multiple_of(PAGE) {
+        return Err(Errno::EINVAL);
+    }
+    // The file is looked at before the length is.
+    if flags as i32 & c::MAP_ANONYMOUS == 0 {
+        call.host.file_of(call.process, fd as i32)?;
+    }
+    if len == 0 {
         return Err(Errno::EINVAL);
     }
     let len = page_up(len)?;
-    let prot = protection(prot as u32)?;
+    // Unlike mprotect(2) it passes over bits that it does not know.
+    let prot = Prot::from_bits_truncate(prot as u32);
     done(call.mmap(addr, len, prot, flags as i32, fd as i32, offset)?)
 }
 
@@ -54,8 +62,11 @@ pub fn sys_munmap(call: &mut Call<'_>) -> SysResult {
 
 /// mprotect(2).
 pub fn sys_mprotect(call: &mut Call<'_>) -> SysResult {
-    let prot = protection(call.uint(2))?;
+    if call.args[1] == 0 && call.args[0].is_multiple_of(PAGE) {
+        return done(0);
+    }
     let range = pages(call.args[0], call.args[1])?;
+    let prot = protection(call.uint(2))?;
     if !range.is_empty() {
         let mm = call.mm();
         call.host.protect_pages(mm, range, prot)?;
