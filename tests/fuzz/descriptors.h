@@ -102,6 +102,19 @@ OP(pread) {
     say_bytes(buffer, got);
 }
 OP(pwrite) { result(pwrite(fd_at(a[0]), fill(size_of(a[1])), size_of(a[1]), a[2])); }
+/* a: slot, two lengths, position (-1: the file's own), RWF_*. */
+OP(preadv2) {
+    struct iovec v[2] = {{buffer, size_of(a[1]) / 2}, {buffer + BUFFER / 2, size_of(a[2]) / 2}};
+    long got = result(preadv2(fd_at(a[0]), v, 2, a[3], (int)a[4]));
+    long first = got < (long)v[0].iov_len ? got : (long)v[0].iov_len;
+    say_bytes(buffer, first);
+    say_bytes(buffer + BUFFER / 2, got - first);
+}
+OP(pwritev2) {
+    unsigned char *bytes = fill(BUFFER);
+    struct iovec v[2] = {{bytes, size_of(a[1]) / 2}, {bytes + 500, size_of(a[2]) / 2}};
+    result(pwritev2(fd_at(a[0]), v, 2, a[3], (int)a[4]));
+}
 OP(lseek) { result(lseek(fd_at(a[0]), a[1], (int)a[2])); }
 OP(ftruncate) { result(ftruncate(fd_at(a[0]), a[1])); }
 OP(fallocate) { result(fallocate(fd_at(a[0]), (int)a[1], a[2], a[3])); }

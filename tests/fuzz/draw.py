@@ -86,6 +86,19 @@ def open_(d):
     d.make("file", a)
 
 
+def open_beneath(d):
+    a = d.free()
+    d.say("openat2", a, d.r.choice(PATH), d.one(0, 2, 0o102, 0o200000, 0o10000000, 0o102 | 0o400000), d.often(0, 0o644), d.one(0, 1, 2, 4, 8, 16, 24, 64))
+    d.make("file", a)
+
+
+def unnamed(d):
+    a = d.free()
+    d.say("open", a, d.one(2, 6), 0o20200000 | d.one(1, 2, 0) | d.often(0, 0o200), 0o600)
+    d.make("file", a)
+    d.say("name_file", a, d.r.choice(PATH))
+
+
 def good_file(d):
     a = d.free()
     d.say("open", a, d.one(0, 1), 0o102 | nonblock(d), 0o644)
@@ -141,6 +154,34 @@ def udp_pair(d):
     d.say("socket", b, 2, 2 | nonblock(d), 0)
     d.say("connect", b, 2, a)
     d.make("udp", a, b)
+
+
+def udp6_pair(d):
+    """Of both families: what one socket of IPv6 has from each."""
+    a, b = d.free(), d.free()
+    d.say("socket", a, 10, 2 | nonblock(d), 0)
+    d.say("setsockopt", a, 41, 26, d.one(0, 1), 4, 0)
+    d.say("bind", a, *d.one((1, 0), (0, 0)))
+    d.say("socket", b, d.one(2, 10), 2 | nonblock(d), 0)
+    d.say("connect", b, 2, a)
+    d.make("udp6", a, b)
+
+
+def shared_port(d):
+    """Two sockets that want one port."""
+    a, b = d.free(), d.free()
+    kind = d.one(1, 2)
+    for slot in (a, b):
+        d.say("socket", slot, d.one(2, 10), kind | NONBLOCK, 0)
+        if d.r.random() < 0.6:
+            d.say("setsockopt", slot, 1, d.one(2, 15), 1, 4, 0)
+        if d.r.random() < 0.3:
+            d.say("setsockopt", slot, 41, 26, 1, 4, 0)
+        family = d.often(2, 10)
+        d.say("bind_port", slot, family, slot if slot == a else a, d.one(0, 1))
+        if kind == 1 and d.r.random() < 0.5:
+            d.say("listen", slot, 1)
+    d.make("tcp" if kind == 1 else "udp", a, b)
 
 
 def epoll(d):
@@ -213,7 +254,9 @@ def flock(d):
 
 def transfer(d):
     a = d.held()
-    match d.one("read", "write", "read", "write", "readv", "writev", "pread", "pwrite"):
+    match d.one("read", "write", "read", "write", "readv", "writev", "pread", "pwrite", "preadv2", "pwritev2"):
+        case "preadv2" | "pwritev2" as name:
+            d.say(name, a, d.size(), d.size(), d.one(-1, -1, 0, 100, -2), d.one(0, 0, 1, 2, 4, 8, 16, 32, 1 << 20))
         case "read" | "write" as name:
             d.say(name, a, d.size())
         case "readv":
@@ -308,9 +351,6 @@ def name_socket(d):
             d.say("accept", a, b, nonblock(d) | d.often(0, CLOEXEC, 1), d.often(0, 1))
             d.make(d.kinds.get(a, "none"), b)
         case "shutdown":
-            # Of a TCP socket that was never connected, ENOTCONN has an effect all the same on Linux.
-            if d.kinds.get(a, "").startswith("tcp") and not any(line.startswith(f"connect {a} ") for line in d.lines):
-                return
             d.say("shutdown", a, d.one(0, 1, 2, 3))
         case name:
             d.say(name, a)
@@ -486,11 +526,11 @@ def memory(d):
 
 THEMES = {
     "pipes": ([pipe] * 3 + [good_file, socketpair], [transfer] * 8 + [move] * 6 + [ioctl, fcntl, poll, close, duplicate]),
-    "tcp": ([stream_of(2)] * 2 + [stream_of(10), socket], [name_socket] * 4 + [send] * 6 + [receive] * 6 + [option] * 4 + [ioctl, poll, close, transfer, duplicate]),
-    "udp": ([udp_pair] * 3 + [socket], [name_socket] * 4 + [send] * 6 + [receive] * 6 + [option] * 4 + [ioctl, poll, close, transfer]),
+    "tcp": ([stream_of(2)] * 2 + [stream_of(10), socket, shared_port], [name_socket] * 4 + [send] * 6 + [receive] * 6 + [option] * 4 + [ioctl, poll, close, transfer, duplicate]),
+    "udp": ([udp_pair] * 3 + [udp6_pair, shared_port, socket], [name_socket] * 4 + [send] * 6 + [receive] * 6 + [option] * 4 + [ioctl, poll, close, transfer]),
     "unix": ([socketpair] * 3 + [stream_of(1), socket, good_file], [name_socket] * 4 + [send] * 7 + [receive] * 7 + [option, option, ioctl, poll, close, transfer, fcntl, duplicate]),
     "epoll": ([epoll] * 2 + [pipe, eventfd, socketpair, stream_of(2), udp_pair, timerfd, good_file], [epoll_use] * 10 + [transfer] * 4 + [send, receive, event_value, close, duplicate, poll, select, timer]),
-    "files": ([good_file] * 3 + [directory, open_, memfd, inotify], [transfer] * 6 + [place] * 6 + [names] * 8 + [open_] * 4 + [lock, lock, flock, fcntl, close, duplicate, move, event_value]),
+    "files": ([good_file] * 3 + [directory, open_, open_beneath, unnamed, memfd, inotify], [transfer] * 6 + [place] * 6 + [names] * 8 + [open_] * 4 + [open_beneath, unnamed] + [lock, lock, flock, fcntl, close, duplicate, move, event_value]),
     "signals": ([signalfd, eventfd, pipe, timerfd], [signal] * 12 + [timer] * 4 + [process] * 2 + [event_value, poll, transfer]),
     "timers": ([timerfd] * 2 + [signalfd, epoll], [timer] * 10 + [signal] * 4 + [event_value] * 4 + [epoll_use, poll, select]),
     "processes": ([pipe, signalfd, good_file], [process] * 12 + [signal] * 4 + [lock, transfer, event_value]),

@@ -59,4 +59,11 @@ OP(utimens) {
     if (result(utimensat(AT_FDCWD, P(a[0]), t, (int)a[3])) == 0 && stat(P(a[0]), &s) == 0 && a[2] < 1000000000)
         say(" %ld", (long)s.st_atime);
 }
+/* a: slot, path, flags, mode, RESOLVE_*. */
+OP(openat2) {
+    struct open_how how = {.flags = (uint64_t)a[2], .mode = (uint64_t)a[3], .resolve = (uint64_t)a[4]};
+    put(a[0], result(syscall(SYS_openat2, AT_FDCWD, P(a[1]), &how, sizeof how)));
+}
+/* A descriptor's file gets a name. */
+OP(name_file) { result(linkat(fd_at(a[0]), "", AT_FDCWD, P(a[1]), AT_EMPTY_PATH)); }
 OP(umask) { result(umask((mode_t)a[0])); }

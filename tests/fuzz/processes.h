@@ -254,7 +254,11 @@ static size_t pages_of(long r, long page, long count) {
     size_t room = all < (size_t)page * 4096 ? 0 : all - (size_t)page * 4096;
     return (size_t)count * 4096 < room ? (size_t)count * 4096 : room;
 }
-OP(munmap) { result(munmap(in_region(a[0], a[1]), pages_of(a[0], a[1], a[2]))); }
+/* The region is then forgotten: whether the next mapping comes to lie in the gap depends on what else is mapped. */
+OP(munmap) {
+    if (result(munmap(in_region(a[0], a[1]), pages_of(a[0], a[1], a[2]))) == 0)
+        region[a[0] % REGIONS] = NULL;
+}
 OP(mprotect) { result(mprotect(in_region(a[0], a[1]), pages_of(a[0], a[1], a[2]), (int)a[3])); }
 OP(msync) { result(msync(in_region(a[0], a[1]), pages_of(a[0], a[1], a[2]), (int)a[3])); }
 OP(madvise) { result(madvise(in_region(a[0], a[1]), pages_of(a[0], a[1], a[2]), (int)a[3])); }

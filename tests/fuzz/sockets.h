@@ -67,6 +67,25 @@ OP(connect) {
     socklen_t length = address(&to, a[1], a[2]);
     result(connect(fd_at(a[0]), (void *)&to, length));
 }
+/* a: slot, family, whose port, whether to any address: conflicts of the port that another socket has. */
+OP(bind_port) {
+    struct sockaddr_storage to = {0}, of;
+    socklen_t length = sizeof of;
+    in_port_t port = 0;
+    if (getsockname(fd_at(a[2]), (void *)&of, &length) == 0)
+        port = of.ss_family == AF_INET ? ((struct sockaddr_in *)&of)->sin_port : of.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&of)->sin6_port : 0;
+    struct sockaddr_in *in = (void *)&to;
+    struct sockaddr_in6 *in6 = (void *)&to;
+    to.ss_family = (sa_family_t)a[1];
+    if (a[1] == AF_INET) {
+        in->sin_port = port;
+        in->sin_addr.s_addr = htonl(a[3] ? INADDR_ANY : INADDR_LOOPBACK);
+    } else {
+        in6->sin6_port = port;
+        in6->sin6_addr = a[3] ? in6addr_any : in6addr_loopback;
+    }
+    result(bind(fd_at(a[0]), (void *)&to, a[1] == AF_INET ? sizeof *in : sizeof *in6));
+}
 OP(listen) { result(listen(fd_at(a[0]), (int)a[1])); }
 OP(accept) {
     struct sockaddr_storage from;
