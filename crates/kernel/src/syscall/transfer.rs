@@ -2,8 +2,8 @@
 
 use crate::call::{Call, Outcome, SysResult, done};
 use crate::files::regular::MAX_FILE_SIZE;
-use crate::ids::FileKey;
 use crate::files::transfer::Transfer;
+use crate::ids::FileKey;
 use belljar_linux_abi::{Errno, c};
 
 /// The flags that `splice` and its relatives know.
@@ -209,7 +209,9 @@ fn tee_files(call: &mut Call<'_>, (input, output): (FileKey, FileKey), len: u64,
     let ends = [input, output].map(|file| call.host.open(file).is_nonblocking());
     let quick = flags & c::SPLICE_F_NONBLOCK != 0 || ends.contains(&true);
     match (call.pipe_key(input), call.pipe_key(output)) {
-        (Some(from), Some(to)) if from != to => call.pipe_to_pipe(from, to, len.min(MAX_RW_COUNT), quick, true),
+        (Some(from), Some(to)) if from != to => {
+            call.pipe_to_pipe(from, to, len.min(MAX_RW_COUNT), quick, true)
+        }
         _ => Err(Errno::EINVAL),
     }
 }
