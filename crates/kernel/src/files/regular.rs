@@ -378,7 +378,7 @@ impl Host {
     fn shift(&mut self, inode: InodeKey, insert: bool, start: u64, end: u64, size: u64) -> Result<(), Errno> {
         const BLOCK: u64 = 4_096;
         let within = if insert { start < size } else { end < size };
-        if start % BLOCK != 0 || end % BLOCK != 0 || !within {
+        if !start.is_multiple_of(BLOCK) || !end.is_multiple_of(BLOCK) || !within {
             return Err(Errno::EINVAL);
         }
         self.copy_up(inode, u64::MAX)?;
