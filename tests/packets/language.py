@@ -53,6 +53,16 @@ class Icmp:
     seq: int
     v6: bool = False
     udp: bool = False
+    length: int = 0  # of the datagram
+    inbound: bool = True
+
+
+@dataclasses.dataclass
+class Fragment:
+    """A piece of a datagram that was sent: from where in what follows the IP header, how long, and whether there are more."""
+    offset: int
+    length: int
+    more: bool
 
 
 @dataclasses.dataclass
@@ -81,7 +91,9 @@ def constants():
     found |= {"SOL_TCP": 6, "FIONREAD": termios.FIONREAD, "SIOCINQ": 0x541B, "SIOCOUTQ": 0x5411, "SIOCOUTQNSD": 0x894b, "SIOCATMARK": 0x8905,
               "O_RDWR": 2, "O_NONBLOCK": 0o4000, "MSG_MORE": 0x8000, "MSG_NOSIGNAL": 0x4000, "SHUT_RD": 0, "SHUT_WR": 1,
               "SHUT_RDWR": 2, "TCP_USER_TIMEOUT": 18, "POLLRDHUP": 0x2000, "SO_RCVLOWAT": 18, "MSG_PEEK": 2, "NULL": 0,
-              "TCP_NOTSENT_LOWAT": 25, "IPV6_RECVERR": 25, "IPV6_MTU": 24, "IPV6_MTU_DISCOVER": 23, "IPV6_AUTOFLOWLABEL": 70, "IPV6_DONTFRAG": 62, "IPV6_PMTUDISC_DO": 2, "TCP_INQ": 36}
+              "TCP_NOTSENT_LOWAT": 25, "IPV6_RECVERR": 25, "IPV6_MTU": 24, "IPV6_MTU_DISCOVER": 23, "IPV6_AUTOFLOWLABEL": 70, "IPV6_DONTFRAG": 62, "IPV6_PMTUDISC_DO": 2, "TCP_INQ": 36, "MSG_FASTOPEN": 0x20000000, "TCP_FASTOPEN": 23,
+              "TCP_FASTOPEN_CONNECT": 30, "TCP_FASTOPEN_KEY": 33, "TCP_FASTOPEN_NO_COOKIE": 34, "SOL_IP": 0, "IP_MTU": 14, "IP_MTU_DISCOVER": 10,
+              "IP_RECVERR": 11, "MSG_ERRQUEUE": 0x2000}
     return found
 
 
@@ -90,14 +102,17 @@ TIME = re.compile(r"(\+)?(\d*\.?\d+)?(?:(~|\.\.\.)(\+)?(\d*\.?\d+))?\s+|\*\s+")
 SEGMENT = re.compile(
     r"([<>])\s*(?:\[([^\]:]+)\]\s*)?([SFRPWEU.]+)\s+(\d+):(\d+)\((\d+)\)(?:\s+ack\s+(\d+))?(?:\s+win\s+(\d+))?"
     r"(?:\s+urg\s+(\d+))?\s*(?:<(.*)>)?\s*$")
-ICMP = re.compile(r"<\s*icmp\s+unreachable\s+(\w+)(?:\s+mtu\s+(\d+))?\s*\[(\d+):(\d+)\((\d+)\)\]\s*$")
+ICMP = re.compile(
+    r"([<>])\s*icmp\s+(unreachable|time_exceeded)\s+(\w+)(?:\s+mtu\s+(\d+))?\s*\[(?:(\d+):(\d+)\((\d+)\)|udp\s*\((\d+)\))\]\s*$")
+FRAGMENT = re.compile(r">\s*fragment\s+(\d+)\((\d+)\)(\s+more)?\s*$")
+TIME_EXCEEDED = {"ttl": 0, "reassembly": 1}
 ICMPV6 = re.compile(r"<\s*icmpv6\s+(\w+)(?:\s+(\w+))?(?:\s+mtu\s+(\d+))?\s*\[(?:(\d+):(\d+)\((\d+)\)|udp\s*\((\d+)\))\]\s*$")
-DATAGRAM = re.compile(r"([<>])\s*(?:\[([^\]:]+)\]\s*)?udp\s*\((\d+)\)\s*$")
+DATAGRAM = re.compile(r"([<>])\s*(?:\[([^\]:]+)\]\s*)?udp\s*\((\d+)\)(?:\s+(df|nodf))?\s*$")
 V6_TYPES = {"unreachable": 1, "packet_too_big": 2, "time_exceeded": 3, "parameter_problem": 4}
 V6_CODES = {None: 0, "no_route": 0, "administratively_prohibited": 1, "beyond_scope": 2, "address_unreachable": 3, "port_unreachable": 4,
             "failed_policy": 5, "reject_route": 6, "hop_limit": 0, "reassembly": 1, "header": 0, "next_header": 1, "option": 2}
 UNREACHABLE = {"net_unreachable": 0, "host_unreachable": 1, "protocol_unreachable": 2, "port_unreachable": 3,
-               "frag_needed": 4}
+               "frag_needed": 4, "admin_prohibited": 13}
 ECN = {"noecn": 0, "ect1": 1, "ect0": 2, "ce": 3}
 
 
@@ -155,14 +170,20 @@ def parse_action(text):
         return Setting("/proc/sys/" + match.group(1).replace(".", "/"), match.group(2))
     if text[0] in "<>":
         if match := ICMP.match(text):
-            code, mtu, seq = match.group(1, 2, 3)
-            return Icmp(3, UNREACHABLE[code], int(mtu or 0), int(seq))
+            direction, kind, code, mtu, seq, _, _, length = match.groups()
+            numbers = (3, UNREACHABLE[code]) if kind == "unreachable" else (11, TIME_EXCEEDED[code])
+            return Icmp(*numbers, int(mtu or 0), int(seq or 0), False, length is not None, int(length or 0), direction == "<")
+        if match := FRAGMENT.match(text):
+            offset, length, more = match.groups()
+            return Fragment(int(offset), int(length), bool(more))
         if match := ICMPV6.match(text):
             kind, code, mtu, seq, _, _, udp = match.groups()
             return Icmp(V6_TYPES[kind], V6_CODES[code], int(mtu or 0), int(seq or 0), True, udp is not None)
         if match := DATAGRAM.match(text):
-            direction, ip, length = match.groups()
-            return Segment(direction == "<", "", 0, int(length), None, None, None, None, udp=True, **parse_ip(ip))
+            direction, ip, length, whole = match.groups()
+            datagram = Segment(direction == "<", "", 0, int(length), None, None, None, None, udp=True, **parse_ip(ip))
+            datagram.ip |= {} if whole is None else {"whole": whole == "df"}
+            return datagram
         match = SEGMENT.match(text)
         if not match:
             raise ValueError("not a segment")
@@ -208,6 +229,8 @@ def parse_options(text):
                 options.append((words[0],))
             case ["TS", "val", value, "ecr", echo]:
                 options.append(("TS", int(value), int(echo)))
+            case ["FO" | "FOEXP", *cookie] if len(cookie) < 2:
+                options.append((words[0], "".join(cookie)))
             case ["sack", *blocks]:
                 options.append(("sack", *(tuple(int(n) for n in block.split(":")) for block in blocks)))
             case _ if re.fullmatch(r"\d+:\d+", part.strip()) and options and options[-1][0] == "sack":

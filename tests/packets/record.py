@@ -40,7 +40,7 @@ class Recorder(Run):
             if seen is None:
                 self.emit(at, f"// a packet of protocol {packet[9]}: {packet[20:40].hex()}")
                 continue
-            if self.local_isn is None and "S" in seen.flags:
+            if "S" in seen.flags:
                 self.local_isn = seen.seq
                 self.local_port, self.remote_port = seen.sport, seen.dport
             start = (seen.seq - (self.local_isn or 0)) & 0xFFFFFFFF

@@ -9,9 +9,10 @@ import sys
 
 import wire
 from backends import LOCAL, LOCAL6, REMOTE, REMOTE6, In, Out
-from language import DEFAULT, Assertions, Call, Icmp, Segment, Setting, is_v6, parse
+from language import DEFAULT, Assertions, Call, Fragment, Icmp, Segment, Setting, is_v6, parse
 
 BIND_PORT, REMOTE_PORT = 8080, 40000
+MSG_FASTOPEN = 0x20000000
 TOLERANCE = 10_000_000  # nanoseconds: Linux' timers count jiffies of up to 10 ms
 # A message that does not arrive at all is given up on after so long.
 TCP_INFO = struct.Struct("=8B24I4Q2I4I2Q4Q2I2Q6I")
@@ -24,7 +25,8 @@ TCP_INFO_NAMES = (
 FLAG_NAMES = {"TCP_ESTABLISHED": 1, "TCP_SYN_SENT": 2, "TCP_SYN_RECV": 3, "TCP_FIN_WAIT1": 4, "TCP_FIN_WAIT2": 5,
               "TCP_TIME_WAIT": 6, "TCP_CLOSE": 7, "TCP_CLOSE_WAIT": 8, "TCP_LAST_ACK": 9, "TCP_LISTEN": 10,
               "TCP_CLOSING": 11, "TCP_CA_Open": 0, "TCP_CA_Disorder": 1, "TCP_CA_CWR": 2, "TCP_CA_Recovery": 3,
-              "TCP_CA_Loss": 4, "TCPI_OPT_TIMESTAMPS": 1, "TCPI_OPT_SACK": 2, "TCPI_OPT_WSCALE": 4, "TCPI_OPT_ECN": 8}
+              "TCP_CA_Loss": 4, "TCPI_OPT_TIMESTAMPS": 1, "TCPI_OPT_SACK": 2, "TCPI_OPT_WSCALE": 4, "TCPI_OPT_ECN": 8,
+              "TCPI_OPT_SYN_DATA": 32, "TCPI_OPT_TFO_CHILD": 128}
 
 
 class Mismatch(Exception):
@@ -42,6 +44,7 @@ class Run:
         self.backend, self.tolerance = backend, tolerance
         self.local, self.remote = LOCAL, REMOTE
         self.fds = {}  # the script's descriptors
+        self.kinds = {}  # and what kinds of sockets they are
         self.connected = None  # the descriptor that assertions are about
         self.local_port, self.remote_port = BIND_PORT, REMOTE_PORT
         self.local_isn = None  # the real number that the script calls 0
@@ -71,6 +74,9 @@ class Run:
         match event.action:
             case Segment(inbound=False) as expected:
                 self.last = self.expect(event, expected, gap)
+                return
+            case (Icmp(inbound=False) | Fragment()) as expected:
+                self.last = self.expect_other(event, expected, gap)
                 return
         if not event.any_time:
             self.backend.wait(event.start)
@@ -133,7 +139,10 @@ class Run:
         if icmp.v6:
             quoted = wire.udp(self.local, self.remote, self.local_port, self.remote_port, b"") if icmp.udp else wire.tcp(self.local, self.remote, header, b"")
             return wire.icmpv6(self.remote, self.local, icmp.type, icmp.code, icmp.mtu, quoted)
-        quoted = wire.tcp(self.local, self.remote, header, b"")[:28]
+        if icmp.udp:
+            quoted = wire.udp(self.local, self.remote, self.local_port, self.remote_port, bytes(icmp.length))[:548]
+        else:
+            quoted = wire.tcp(self.local, self.remote, header, b"")[:28]
         return wire.icmp(self.remote, self.local, icmp.type, icmp.code, icmp.mtu, quoted)
 
     def expect(self, event, expected, gap):
@@ -160,6 +169,27 @@ class Run:
         if not event.any_time and not event.start - self.tolerance <= first <= deadline + self.lateness(gap):
             raise Mismatch(f"was sent at {first / 1e9:.6f} instead of {event.start / 1e9:.6f}")
         return at
+
+    def expect_other(self, event, expected, gap):
+        """Waits for a fragment or an ICMP error; gives when it came."""
+        deadline = event.end or event.start
+        patience = self.backend.now() + 20_000_000_000 if event.any_time else deadline + 20 * self.tolerance + gap // 4
+        seen = None
+        while seen is None:
+            got = self.backend.packet(patience)
+            if got is None:
+                raise Mismatch("nothing was sent")
+            seen = wire.read_other(got[1])
+        match expected:
+            case Fragment(offset=offset, length=length, more=more):
+                words = f"fragment {offset}({length})" + (" more" if more else "")
+            case Icmp(type=type_, code=code, length=length):
+                words = f"icmp {type_} {code} about protocol 17 ({length})"
+        if seen != words:
+            raise Mismatch(f"was sent as {seen}")
+        if not event.any_time and not event.start - self.tolerance <= got[0] <= deadline + self.lateness(gap):
+            raise Mismatch(f"was sent at {got[0] / 1e9:.6f} instead of {event.start / 1e9:.6f}")
+        return got[0]
 
     def lateness(self, gap):
         """How late something may be that was set so far ahead."""
@@ -211,6 +241,7 @@ class Run:
         start = self.backend.start
         match name, args:
             case "socket", [_, type_, protocol]:
+                self.kinds[action.result] = type_
                 return start("socket", [socket.AF_INET6 if self.remote == REMOTE6 else socket.AF_INET, type_, protocol]), plain
             case "bind", [fd, _, _]:
                 any_ = sockaddr("::" if self.remote == REMOTE6 else "0.0.0.0", BIND_PORT)
@@ -226,6 +257,13 @@ class Run:
                 return start("close", [self.fd(fd)]), plain
             case "fcntl", [fd, command, argument]:
                 return start("fcntl", [self.fd(fd), command, argument]), plain
+            case "sendto", [fd, _, length, flags, _, _] if flags & MSG_FASTOPEN:
+                self.connected = fd
+                name = In(sockaddr(self.remote, BIND_PORT))
+                return start("sendto", [self.fd(fd), In(bytes(length)), length, flags | socket.MSG_NOSIGNAL, name, len(name.data)]), plain
+            case "sendto", [fd, _, length, flags, name, _] if name is DEFAULT and self.kinds.get(fd) == socket.SOCK_DGRAM:
+                name = In(sockaddr(self.remote, BIND_PORT))
+                return start("sendto", [self.fd(fd), In(bytes(length)), length, flags, name, len(name.data)]), plain
             case ("write" | "send" | "sendto"), [fd, _, length, *rest]:
                 flags = (rest[0] if rest else 0) | socket.MSG_NOSIGNAL
                 return start("sendto", [self.fd(fd), In(bytes(length)), length, flags, 0, 0]), plain

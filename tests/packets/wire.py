@@ -25,6 +25,7 @@ class Seen:
     ttl: int = 0
     flow: int = 0
     udp: bool = False
+    whole: bool = False  # must not be cut on its way
 
 
 def checksum(data):
@@ -109,6 +110,10 @@ def pack_options(options):
                 out += b"\0"
             case ("TS", value, echo):
                 out += struct.pack("!BBII", 8, 10, value & 0xFFFFFFFF, echo & 0xFFFFFFFF)
+            case ("FO", cookie):
+                out += bytes((34, 2 + len(cookie) // 2)) + bytes.fromhex(cookie)
+            case ("FOEXP", cookie):
+                out += bytes((254, 4 + len(cookie) // 2, 0xF9, 0x89)) + bytes.fromhex(cookie)
             case ("sack", *blocks):
                 out += bytes((5, 2 + 8 * len(blocks)))
                 out += b"".join(struct.pack("!II", left & 0xFFFFFFFF, right & 0xFFFFFFFF) for left, right in blocks)
@@ -138,6 +143,10 @@ def unpack_options(data):
                 options.append(("sack", *zip(numbers[::2], numbers[1::2])))
             case 8:
                 options.append(("TS", *struct.unpack("!II", body)))
+            case 34:
+                options.append(("FO", body.hex()))
+            case 254 if body[:2] == b"\xf9\x89":
+                options.append(("FOEXP", body[2:].hex()))
             case _:
                 options.append((f"kind {kind}", body))
         data = data[length:]
@@ -146,6 +155,8 @@ def unpack_options(data):
 
 def read(packet):
     """The TCP segment or UDP datagram in a packet; None if it is something else."""
+    if packet[0] >> 4 == 4 and struct.unpack_from("!H", packet, 6)[0] & 0x3FFF:
+        return None  # a fragment
     if packet[0] >> 4 == 4:
         start, protocol, end = packet[0] % 16 * 4, packet[9], struct.unpack_from("!H", packet, 2)[0]
         tos, ttl, flow, ends = packet[1], packet[8], 0, (packet[12:16], packet[16:20])
@@ -160,7 +171,8 @@ def read(packet):
         raise ValueError(f"a wrong checksum in {packet.hex()}")
     if protocol == 17:
         sport, dport = struct.unpack_from("!HH", segment)
-        return Seen(src, dst, sport, dport, 0, 0, "", 0, 0, [], len(segment) - 8, tos & 3, tos, ttl, flow, True)
+        whole = packet[0] >> 4 == 4 and packet[6] & 0x40 != 0
+        return Seen(src, dst, sport, dport, 0, 0, "", 0, 0, [], len(segment) - 8, tos & 3, tos, ttl, flow, True, whole)
     sport, dport, seq, ack, offset, bits, window, _, urgent = struct.unpack_from("!HHIIBBHHH", segment)
     offset = offset >> 4 << 2
     flags = "".join(flag for flag, bit in FLAGS.items() if bits & bit)
@@ -168,10 +180,25 @@ def read(packet):
                 len(segment) - offset, tos & 3, tos, ttl, flow)
 
 
+def read_other(packet):
+    """A fragment or an ICMP error in an IPv4 packet, in the scripts' words; None if it is something else."""
+    if packet[0] >> 4 != 4:
+        return None
+    total, _, bits = struct.unpack_from("!HHH", packet, 2)
+    body = packet[packet[0] % 16 * 4:total]
+    if bits & 0x3FFF:
+        return f"fragment {(bits & 0x1FFF) * 8}({len(body)})" + (" more" if bits & 0x2000 else "")
+    if packet[9] != 1:
+        return None
+    if checksum(body) != 0:
+        raise ValueError(f"a wrong ICMP checksum in {packet.hex()}")
+    return f"icmp {body[0]} {body[1]} about protocol {body[17]} ({struct.unpack_from('!H', body, 10)[0] - 28})"
+
+
 def show(seen, seq, ack, options):
     """A segment in the scripts' words."""
     if seen.udp:
-        return f"udp ({seen.length})"
+        return f"udp ({seen.length})" + (" df" if seen.whole else "")
     flags = "".join(flag for flag in "SFRPUEW." if flag in seen.flags)
     words = [flags, f"{seq}:{seq + seen.length}({seen.length})"]
     if "." in flags:
@@ -187,7 +214,7 @@ def show(seen, seq, ack, options):
             case ("sack", *blocks):
                 names.append("sack " + " ".join(f"{left}:{right}" for left, right in blocks))
             case _:
-                names.append(" ".join(map(str, option)))
+                names.append(" ".join(str(word) for word in option if word != ""))
     if names:
         words.append(f"<{','.join(names)}>")
     return " ".join(words)

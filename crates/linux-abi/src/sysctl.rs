@@ -41,6 +41,7 @@ pub const SETTINGS: &[(&str, Values)] = &[
     ("net.ipv4.tcp_comp_sack_nr", BYTE),
     ("net.ipv4.tcp_congestion_control", Values::OneOf(&["bbr", "cubic", "dctcp", "reno"])),
     ("net.ipv4.tcp_ecn", number(0, 2)),
+    ("net.ipv4.tcp_fastopen", ANY),
     ("net.ipv4.tcp_fin_timeout", SECONDS),
     ("net.ipv4.tcp_frto", BYTE),
     ("net.ipv4.tcp_keepalive_intvl", SECONDS),

@@ -1,11 +1,8 @@
 //! What queues look at in packets: the class of their traffic and explicit congestion notification (RFC 3168),
 //! in IPv4 and IPv6, behind an Ethernet header or not.
 
-use belljar_wire::ethernet;
-
-const CE: u8 = 3;
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_IPV6: u16 = 0x86dd;
+use belljar_wire::ethernet::{self, ethertype};
+use belljar_wire::{ipv4, ipv6};
 
 /// Which IP a packet is, and where in it that begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +18,8 @@ pub fn ip_header(bytes: &[u8], framed: bool) -> Option<Version> {
     let at = if framed { ethernet::HEADER_LEN } else { 0 };
     let kind = framed.then(|| bytes.get(12..14).map(|word| u16::from_be_bytes([word[0], word[1]])));
     match (kind, bytes.get(at)? >> 4) {
-        (None | Some(Some(ETHERTYPE_IPV4)), 4) if bytes.len() >= at + 20 => Some(Version::V4(at)),
-        (None | Some(Some(ETHERTYPE_IPV6)), 6) if bytes.len() >= at + 40 => Some(Version::V6(at)),
+        (None | Some(Some(ethertype::IPV4)), 4) if bytes.len() >= at + 20 => Some(Version::V4(at)),
+        (None | Some(Some(ethertype::IPV6)), 6) if bytes.len() >= at + 40 => Some(Version::V6(at)),
         _ => None,
     }
 }
@@ -37,22 +34,11 @@ pub fn traffic_class(bytes: &[u8], framed: bool) -> Option<u8> {
 
 /// Marks a packet as one that has met congestion; false if its sender does not understand that.
 pub fn mark(bytes: &mut [u8], framed: bool) -> bool {
-    match (ip_header(bytes, framed), traffic_class(bytes, framed).map(|class| class & CE)) {
-        (None, _) | (_, None | Some(0)) => return false,
-        (_, Some(CE)) => {}
-        (Some(Version::V6(at)), _) => bytes[at + 1] |= CE << 4,
-        (Some(Version::V4(at)), _) => {
-            let word = |bytes: &[u8], at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-            let before = word(bytes, at);
-            bytes[at + 1] |= CE;
-            // RFC 1624, equation 3: HC' = ~(~HC + ~m + m').
-            let sum = u32::from(!word(bytes, at + 10)) + u32::from(!before) + u32::from(word(bytes, at));
-            let sum = (sum & 0xffff) + (sum >> 16);
-            let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
-            bytes[at + 10..at + 12].copy_from_slice(&sum.to_be_bytes());
-        }
+    match ip_header(bytes, framed) {
+        Some(Version::V4(at)) => ipv4::mark_congestion(&mut bytes[at..]),
+        Some(Version::V6(at)) => ipv6::mark_congestion(&mut bytes[at..]),
+        None => false,
     }
-    true
 }
 
 #[cfg(test)]

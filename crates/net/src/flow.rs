@@ -1,5 +1,22 @@
 use crate::Path;
-use belljar_base::{SimDuration, SimTime, Stream};
+use belljar_base::{Seed, SimDuration, SimTime, Stream};
+
+/// What a flow draws from.
+#[derive(Clone, Debug)]
+pub struct FlowStreams {
+    /// Which packets are lost.
+    pub loss: Stream,
+    /// How much later or earlier than usual the others arrive.
+    pub jitter: Stream,
+}
+
+impl FlowStreams {
+    /// Those of the flow from one host to another, by their names.
+    pub fn new(seed: Seed, from: &str, to: &str) -> FlowStreams {
+        let stream = |what| seed.stream(&["flow", from, to, what]);
+        FlowStreams { loss: stream("loss"), jitter: stream("jitter") }
+    }
+}
 
 /// The packets that one host sends to another over a path: decides which are lost and when the
 /// others arrive.
@@ -10,9 +27,10 @@ use belljar_base::{SimDuration, SimTime, Stream};
 /// would otherwise take jitter for loss. Since this only ever delays, no packet arrives earlier
 /// than [`Path::least_latency`] after it left.
 ///
-/// All draws come from the stream that the caller passes. It belongs to the flow, so that one
-/// flow's packets don't disturb the draws of another. A path without loss draws nothing for loss, one
-/// without jitter nothing for jitter.
+/// All draws come from streams that the caller passes. They belong to the flow, so that one
+/// flow's packets don't disturb the draws of another, and are two, so that neither loss nor jitter disturbs the draws
+/// of the other: each packet draws for both. A path without loss draws nothing for loss, one without jitter nothing for
+/// jitter.
 #[derive(Clone, Debug)]
 pub struct Flow {
     path: Path,
@@ -35,11 +53,12 @@ impl Flow {
     }
     /// Puts a packet on the path when its last bit leaves at `departs`: the time at which it
     /// arrives, or `None` if it is lost.
-    pub fn carry(&mut self, departs: SimTime, stream: &mut Stream) -> Option<SimTime> {
-        if stream.chance(self.path.loss) {
+    pub fn carry(&mut self, departs: SimTime, streams: &mut FlowStreams) -> Option<SimTime> {
+        if streams.loss.chance(self.path.loss) {
+            self.pass_over(&mut streams.jitter);
             return None;
         }
-        Some(self.carry_without_loss(departs, stream))
+        Some(self.carry_without_loss(departs, &mut streams.jitter))
     }
     /// The same on a path that loses nothing for now, as in Shadow's bootstrap phase.
     pub fn carry_without_loss(&mut self, departs: SimTime, stream: &mut Stream) -> SimTime {
@@ -67,7 +86,10 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use belljar_base::Seed;
+
+    fn streams(seed: u64) -> FlowStreams {
+        FlowStreams::new(Seed(seed), "a", "b")
+    }
 
     fn path(latency_ms: u64, jitter_ms: u64, loss: f64) -> Path {
         let (latency, jitter) = (SimDuration::from_millis(latency_ms), SimDuration::from_millis(jitter_ms));
@@ -76,15 +98,32 @@ mod tests {
 
     #[test]
     fn without_jitter_and_loss_arrival_is_exact_and_draws_nothing() {
-        let mut stream = Seed(1).stream(&["flow"]);
+        let mut drawn = streams(1);
         let mut flow = Flow::new(path(50, 0, 0.0));
-        assert_eq!(flow.carry(SimTime::from_nanos(7), &mut stream), Some(SimTime::from_nanos(50_000_007)));
-        assert_eq!(stream.next_u64(), Seed(1).stream(&["flow"]).next_u64());
+        assert_eq!(flow.carry(SimTime::from_nanos(7), &mut drawn), Some(SimTime::from_nanos(50_000_007)));
+        let mut fresh = streams(1);
+        assert_eq!(drawn.loss.next_u64(), fresh.loss.next_u64());
+        assert_eq!(drawn.jitter.next_u64(), fresh.jitter.next_u64());
+    }
+
+    #[test]
+    fn loss_and_jitter_leave_each_others_draws_alone() {
+        let run = |jitter, loss| -> Vec<Option<SimTime>> {
+            let mut drawn = streams(4);
+            let at = |i| SimTime::from_secs(i);
+            (0..500).map(|i| Flow::new(path(10, jitter, loss)).carry(at(i), &mut drawn)).collect()
+        };
+        let (both, jitter_only, loss_only) = (run(4, 0.3), run(4, 0.0), run(0, 0.3));
+        assert!(both.iter().any(Option::is_none) && both.iter().any(Option::is_some));
+        for ((both, jitter), loss) in both.iter().zip(&jitter_only).zip(&loss_only) {
+            assert_eq!(both.is_none(), loss.is_none());
+            assert!(both.is_none() || both == jitter);
+        }
     }
 
     #[test]
     fn jitter_stays_in_its_range_reaches_both_ends_and_never_reorders() {
-        let mut stream = Seed(2).stream(&["flow"]);
+        let mut stream = streams(2);
         let (mut earliest, mut latest) = (SimDuration::MAX, SimDuration::ZERO);
         for i in 0..2_000 {
             let at = SimTime::from_secs(i);
@@ -106,12 +145,15 @@ mod tests {
 
     #[test]
     fn loss_has_the_stated_probability() {
-        let mut stream = Seed(3).stream(&["flow"]);
+        let mut stream = streams(3);
         let mut flow = Flow::new(path(1, 0, 0.2));
         let lost = (0..10_000).filter(|_| flow.carry(SimTime::ZERO, &mut stream).is_none()).count();
         assert!((1_880..2_120).contains(&lost), "{lost}");
         let mut dead = Flow::new(path(1, 0, 1.0));
         assert_eq!(dead.carry(SimTime::ZERO, &mut stream), None);
-        assert_eq!(dead.carry_without_loss(SimTime::ZERO, &mut stream), SimTime::from_nanos(1_000_000));
+        assert_eq!(
+            dead.carry_without_loss(SimTime::ZERO, &mut stream.jitter),
+            SimTime::from_nanos(1_000_000)
+        );
     }
 }

@@ -41,7 +41,7 @@ pub mod units;
 
 pub use addresses::{AddressError, Addresses};
 pub use filter::Filter;
-pub use flow::Flow;
+pub use flow::{Flow, FlowStreams};
 pub use graph::{EdgeState, Graph, GraphError, NodeIndex, Path};
 pub use impairment::{Fate, GilbertElliott, Impairments, Loss, Reordering, flip};
 pub use nic::{Counters, DropReason, Nic, NicChange, NicConfig, NicEvent, QueueConfig, TokenBucket};

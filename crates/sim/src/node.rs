@@ -9,10 +9,10 @@ use crate::metrics::{Sampler, link_row};
 use crate::output::Output;
 use crate::schedule::{HostChange, LinkChange};
 use belljar_base::activity::Phase;
-use belljar_base::{EventClass, EventKey, HostId, Map, Seed, SimDuration, SimTime, Stream};
+use belljar_base::{EventClass, EventKey, HostId, Map, Seed, SimDuration, SimTime};
 use belljar_engine::Outgoing;
 use belljar_kernel::{Departure, Host, Report};
-use belljar_net::{DropReason, Flow, Packet, Path};
+use belljar_net::{DropReason, Flow, FlowStreams, Packet, Path};
 use belljar_results::ResultsError;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ pub struct HostNode {
 /// The way to another host.
 struct Way {
     flow: Option<Flow>,
-    stream: Stream,
+    streams: FlowStreams,
     state: WayState,
     /// How many of the network's changes the state has in it.
     seen: usize,
@@ -122,11 +122,11 @@ impl HostNode {
             };
             let arrival = match self.way_without_state(to) {
                 Some(path) => Ok(Some(departure.at + path.latency)),
-                None => self.way(to).map(|(flow, stream)| {
+                None => self.way(to).map(|(flow, streams)| {
                     if loss_free {
-                        Some(flow.carry_without_loss(departure.at, stream))
+                        Some(flow.carry_without_loss(departure.at, &mut streams.jitter))
                     } else {
-                        flow.carry(departure.at, stream)
+                        flow.carry(departure.at, streams)
                     }
                 }),
             };
@@ -175,13 +175,13 @@ impl HostNode {
     }
 
     /// The way to a host as it is now, made on first use.
-    fn way(&mut self, to: HostId) -> Result<(&mut Flow, &mut Stream), DropReason> {
+    fn way(&mut self, to: HostId) -> Result<(&mut Flow, &mut FlowStreams), DropReason> {
         let (id, fabric) = (self.id, &self.fabric);
         let mut fresh = false;
         let way = self.ways.entry(to).or_insert_with(|| {
             fresh = true;
-            let stream = self.seed.stream(&["flow", fabric.name(id), fabric.name(to)]);
-            Way { flow: None, stream, state: WayState::default(), seen: 0, blocked: None }
+            let streams = FlowStreams::new(self.seed, fabric.name(id), fabric.name(to));
+            Way { flow: None, streams, state: WayState::default(), seen: 0, blocked: None }
         });
         let mut changed = fresh;
         for (_, change) in &fabric.changes()[way.seen..self.network_changes] {
@@ -199,7 +199,7 @@ impl HostNode {
         }
         match (&mut way.flow, way.blocked) {
             (_, Some(reason)) => Err(reason),
-            (Some(flow), None) => Ok((flow, &mut way.stream)),
+            (Some(flow), None) => Ok((flow, &mut way.streams)),
             (None, None) => Err(DropReason::NoRoute),
         }
     }

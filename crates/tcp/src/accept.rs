@@ -1,6 +1,7 @@
 //! The passive open: SYN-RECEIVED.
 
 use crate::connection::Connection;
+use crate::input::CHALLENGE_INTERVAL;
 use crate::{Config, Flags, Repr, State, TcpError, seq64};
 use belljar_base::SimTime;
 use std::net::SocketAddr;
@@ -57,32 +58,40 @@ impl Connection {
         payload_len: usize,
         now: SimTime,
     ) -> Handshake {
-        let ack = seq64::unwrap(segment.ack, self.snd.una);
+        let ack = seq64::unwrap(segment.ack, self.snd.nxt);
         // RFC 9293, section 3.10.7.4: "If SND.UNA < SEG.ACK =< SND.NXT, then enter ESTABLISHED state
         // [..] If the segment acknowledgment is not acceptable, form a reset segment
         // <SEQ=SEG.ACK><CTL=RST> and send it."
-        if ack <= self.snd.una || ack > self.snd.nxt {
+        if ack <= self.snd.initial || ack > self.snd.nxt {
             self.pending.reset = crate::reset_for(segment, payload_len);
             return Handshake::Done;
         }
         self.snd.release(self.snd.initial + 1);
-        if !self.from_cookie {
+        let data_acknowledged = ack > self.snd.initial + 1;
+        if !self.from_cookie && !data_acknowledged {
             self.sample_handshake(segment, now);
         }
+        let fast = self.fast_open.unconfirmed;
         self.establish(now);
         let window = u64::from(segment.window);
         // RFC 7323, section 2.2: the window of a SYN is not scaled.
         self.snd.window = if segment.has(Flags::SYN) { window } else { window << self.snd.scale };
         // Linux: a passive open forgets the window of the SYN.
-        let before = if self.passive { 0 } else { self.snd.max_window };
+        let before = if self.passive && !fast { 0 } else { self.snd.max_window };
         self.snd.max_window = before.max(self.snd.window);
         self.set_mss();
+        self.end_handshake_loss();
+        self.rearm_rto(now);
         Handshake::Complete
     }
 
-    /// The peer's SYN came again: our SYN-ACK was lost.
-    pub(crate) fn repeat_syn_ack(&mut self) {
-        self.pending.syn = true;
+    /// The peer's SYN came again: our SYN-ACK was lost. Limited in rate as all such answers are.
+    pub(crate) fn repeat_syn_ack(&mut self, now: SimTime) {
+        let recently = self.stats.answered_again_at.is_some_and(|at| now.since(at) < CHALLENGE_INTERVAL);
+        if !recently {
+            self.stats.answered_again_at = Some(now);
+            self.pending.syn = true;
+        }
     }
 
     /// A reset in SYN-RECEIVED: back to listening for a passive open, refused for an active one.

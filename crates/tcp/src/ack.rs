@@ -147,8 +147,9 @@ impl Connection {
                 );
             }
         }
+        // Linux counts SYN and FIN as well.
+        self.stats.bytes_acked += ack - self.snd.una;
         let freed = self.snd.release(ack);
-        self.stats.bytes_acked += freed as u64;
         if freed > 0 {
             self.make_room(now);
         }

@@ -14,6 +14,7 @@ impl Connection {
             return;
         }
         match self.state {
+            State::SynReceived if self.fast_open.unconfirmed => self.state = State::FinWait1,
             State::SynReceived | State::SynSent => {}
             State::Established => self.state = State::FinWait1,
             State::CloseWait => self.state = State::LastAck,
@@ -171,7 +172,7 @@ impl Connection {
     /// ICMP destination unreachable or the like was received for this connection. It ends a
     /// handshake; later it is only remembered for when the connection times out.
     pub fn on_unreachable(&mut self, error: TcpError, _now: SimTime) {
-        if matches!(self.state, State::SynSent | State::SynReceived) {
+        if matches!(self.state, State::SynSent | State::SynReceived) && !self.fast_open.unconfirmed {
             self.fail(error);
         } else if self.state != State::Closed {
             self.soft_error = Some(error);

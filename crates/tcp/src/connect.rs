@@ -31,9 +31,8 @@ impl Connection {
         payload: &[u8],
         now: SimTime,
     ) -> Disposition {
-        let acks_syn = segment.has(Flags::ACK)
-            && seq64::unwrap(segment.ack, self.snd.initial) == self.snd.initial + 1
-            && self.snd.nxt > self.snd.initial;
+        let ack = seq64::unwrap(segment.ack, self.snd.initial);
+        let acks_syn = segment.has(Flags::ACK) && ack > self.snd.initial && ack <= self.snd.nxt;
         // "If SEG.ACK =< ISS or SEG.ACK > SND.NXT, send a reset (unless the RST bit is set [...])
         // <SEQ=SEG.ACK><CTL=RST> and discard the segment."
         if segment.has(Flags::ACK) && !acks_syn {
@@ -57,19 +56,31 @@ impl Connection {
         }
         self.take_syn(segment, now);
         if acks_syn {
-            self.snd.una = self.snd.initial + 1;
-            self.snd.release(self.snd.una);
+            self.stats.bytes_acked = 1;
+            self.snd.release(self.snd.initial + 1);
             self.sample_handshake(segment, now);
             self.establish(now);
-            self.pending.ack = true;
+            if !self.on_fast_open_answer(segment) {
+                // What is sent again acknowledges.
+                return Disposition::Consumed;
+            }
             self.delack.enter_quick(self.rcv.window, self.rcv.mss);
+            if self.write_pending {
+                // Linux saves an ACK: the data that somebody waits to write carries it.
+                self.delack.scheduled = true;
+                self.timers.delayed_ack = Some(now + crate::delack::DELAY_MAX);
+            } else {
+                self.pending.ack = true;
+            }
         } else {
             // "Otherwise, enter SYN-RECEIVED, form a SYN,ACK segment and send it."
             self.state = State::SynReceived;
             self.recovery.timeouts = 0;
             self.pending.syn = true;
         }
-        if self.state == State::Established && (!payload.is_empty() || segment.has(Flags::FIN)) {
+        // `tcp_fastopen_add_skb`: others look at the flags only.
+        let may_carry = self.fast_open.asked.is_some() || self.fast_open.sent_data;
+        if self.state == State::Established && may_carry && (!payload.is_empty() || segment.has(Flags::FIN)) {
             self.process_text(seq64::unwrap(segment.seq, self.rcv.initial) + 1, segment, payload, now);
         }
         Disposition::Consumed

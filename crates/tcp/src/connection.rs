@@ -5,6 +5,7 @@ use crate::congestion::{self, CongestionControl, Start, Window};
 use crate::cwnd_use::WindowUse;
 use crate::delack::AckPolicy;
 use crate::ecn::EcnState;
+use crate::fast_open::FastOpening;
 use crate::pacing::Pacing;
 use crate::rate::DeliveryRate;
 use crate::rcv::Receiver;
@@ -108,6 +109,8 @@ pub(crate) struct Stats {
     /// Anything at all from the peer.
     pub heard_at: SimTime,
     pub challenged_at: Option<SimTime>,
+    /// When the SYN-ACK was last sent again because the SYN came again.
+    pub answered_again_at: Option<SimTime>,
 }
 
 /// One end of a TCP connection. See the [crate's documentation](crate) for what to call when.
@@ -143,6 +146,7 @@ pub struct Connection {
     pub(crate) stamps: Stamps,
     pub(crate) sack_enabled: bool,
     pub(crate) ecn: EcnState,
+    pub(crate) fast_open: FastOpening,
     pub(crate) scaling_enabled: bool,
     pub(crate) settings: Settings,
     pub(crate) pending: Pending,
@@ -160,6 +164,8 @@ pub struct Connection {
     pub(crate) write_shut: bool,
     /// Somebody found the send buffer too full.
     pub(crate) write_waiting: bool,
+    /// Somebody waits for the handshake in order to write.
+    pub(crate) write_pending: bool,
     pub(crate) stats: Stats,
 }
 
@@ -205,6 +211,7 @@ impl Connection {
             },
             sack_enabled: config.sack,
             ecn: EcnState::default(),
+            fast_open: FastOpening::default(),
             scaling_enabled: config.window_scaling,
             settings: Settings {
                 nodelay: false,
@@ -224,6 +231,7 @@ impl Connection {
             read_shut: false,
             write_shut: false,
             write_waiting: false,
+            write_pending: false,
             stats: Stats { heard_at: now, data_sent_at: now, ..Stats::default() },
             config,
         }
@@ -234,10 +242,15 @@ impl Connection {
         self.state = State::Established;
         self.stats.established = true;
         self.recovery.timeouts = 0;
+        self.recovery.retransmit_stamp = None;
         self.timers.retransmit = None;
         self.pending.syn = false;
         self.stats.data_sent_at = now;
-        self.start_congestion_control(now);
+        self.rtt.fall_back();
+        // Where data went before the handshake was complete, it runs already.
+        if !std::mem::take(&mut self.fast_open.unconfirmed) {
+            self.start_congestion_control(now);
+        }
         self.expand_send_buffer();
         self.start_keepalive(now);
         self.events |= Events::CONNECTED | Events::WRITABLE;
@@ -250,7 +263,7 @@ impl Connection {
     /// after transmitting, until all are taken or it gives 0: when the send buffer is full, when [`can_send`](Self::can_send)
     /// is false, and before the handshake is complete.
     pub fn send(&mut self, data: &[u8], now: SimTime) -> usize {
-        if !self.can_send() || !self.state.is_synchronised() {
+        if !self.can_send() || !self.may_exchange() {
             self.write_waiting = true;
             return 0;
         }
@@ -325,6 +338,8 @@ impl Connection {
         }
         self.state = State::Closed;
         self.timers = Timers::default();
+        self.fast_open.unconfirmed = false;
+        self.fast_open.deferred = false;
         self.pending = Pending { reset: self.pending.reset.take(), ..Pending::default() };
         self.snd.clear();
         if self.orphan {

@@ -6,7 +6,7 @@ use belljar_base::{SimDuration, SimTime};
 /// Linux's `TCP_DELACK_MIN` and `TCP_ATO_MIN`.
 const DELAY_MIN: SimDuration = SimDuration::from_millis(40);
 /// Linux's `TCP_DELACK_MAX`.
-const DELAY_MAX: SimDuration = SimDuration::from_millis(200);
+pub(crate) const DELAY_MAX: SimDuration = SimDuration::from_millis(200);
 /// `HZ / 2`: the limit while the peer only sends and we only receive.
 const DELAY_LIMIT: SimDuration = SimDuration::from_millis(500);
 /// Linux's `TCP_MAX_QUICKACKS`.

@@ -1,4 +1,4 @@
-use crate::State;
+use crate::{FastOpenFailure, State};
 use belljar_base::SimDuration;
 
 /// A snapshot of a connection, the content of `struct tcp_info` (`TCP_INFO` in `tcp(7)`).
@@ -110,6 +110,12 @@ pub struct Info {
     pub send_window: u32,
     /// Our window as last announced, in bytes (`tcpi_rcv_wnd`).
     pub receive_window: u32,
+    /// `TCPI_OPT_SYN_DATA`: data in the SYN, ours or the peer's, has arrived.
+    pub syn_data: bool,
+    /// `TCPI_OPT_TFO_CHILD`: opened by a SYN with a cookie.
+    pub fast_open_child: bool,
+    /// `tcpi_fastopen_client_fail`.
+    pub fast_open_failure: FastOpenFailure,
     /// Since the last data segment was sent (`tcpi_last_data_sent`).
     pub since_data_sent: SimDuration,
     /// Since the last data segment arrived (`tcpi_last_data_recv`).

@@ -10,7 +10,7 @@ use belljar_base::{SimDuration, SimTime};
 /// RFC 7323, section 5.5: TS.Recent is void after 24 days of silence.
 const PAWS_LIFE: SimDuration = SimDuration::from_secs(24 * 24 * 3600);
 /// `net.ipv4.tcp_invalid_ratelimit`: between answers to segments that are no good.
-const CHALLENGE_INTERVAL: SimDuration = SimDuration::from_millis(500);
+pub(crate) const CHALLENGE_INTERVAL: SimDuration = SimDuration::from_millis(500);
 
 impl Connection {
     /// A segment of this connection arrived, its checksum verified.
@@ -33,9 +33,10 @@ impl Connection {
     fn on_segment_synchronised(&mut self, segment: &Repr, payload: &[u8], ecn: Ecn, now: SimTime) {
         let seq = seq64::unwrap(segment.seq, self.rcv.nxt);
         let end = seq + u64::from(segment.sequence_len(payload.len()));
-        if self.state == State::SynReceived && segment.has(Flags::SYN) && seq == self.rcv.initial {
+        let handshaking = self.state == State::SynReceived || self.fast_open.unconfirmed;
+        if handshaking && segment.has(Flags::SYN) && seq == self.rcv.initial {
             if !segment.has(Flags::ACK) {
-                return self.repeat_syn_ack();
+                return self.repeat_syn_ack(now);
             }
             if let Handshake::Complete = self.on_segment_syn_received(segment, payload.len(), now) {
                 // Both sides opened at once: the SYN-ACK acknowledges ours.
@@ -58,9 +59,10 @@ impl Connection {
             return;
         }
         let mut just_opened = false;
-        if self.state == State::SynReceived {
+        if handshaking {
             match self.on_segment_syn_received(segment, payload.len(), now) {
-                Handshake::Complete => just_opened = true,
+                // Data may have gone before.
+                Handshake::Complete => just_opened = self.snd.flight.is_empty(),
                 Handshake::Done => return,
             }
         }

@@ -67,7 +67,7 @@
 //!
 //! # Not covered
 //!
-//! Accurate ECN, TCP Fast Open, MD5 and AO signatures, path MTU probing.
+//! Accurate ECN, MD5 and AO signatures, path MTU probing.
 #![forbid(unsafe_code)]
 
 mod accept;
@@ -85,6 +85,7 @@ mod dctcp;
 mod delack;
 mod ecn;
 mod error;
+mod fast_open;
 mod info;
 mod input;
 mod listen;
@@ -107,10 +108,11 @@ mod timers;
 mod urgent;
 
 pub use belljar_wire::Ecn;
-pub use belljar_wire::tcp::{Flags, Repr, Seq};
+pub use belljar_wire::tcp::{FastOpen, Flags, Repr, Seq};
 pub use config::{Config, CongestionAlgorithm, EcnPolicy, Keepalive};
 pub use connection::{Connection, Disposition, SegmentMeta};
 pub use error::TcpError;
+pub use fast_open::{FastOpenAnswer, FastOpenFailure};
 pub use info::Info;
 pub use listen::{Admission, Listener};
 pub use readiness::{Events, Readiness};

@@ -35,19 +35,20 @@ impl Connection {
         if let Some((ack, marked)) = self.pending.earlier_ack.take() {
             return Some(self.send_earlier_ack(ack, marked, now, out));
         }
+        if std::mem::take(&mut self.pending.syn) {
+            return Some(self.transmit_handshake(now, out));
+        }
         match self.state {
-            State::Closed => None,
-            State::SynSent | State::SynReceived => self.transmit_handshake(now, out),
+            State::Closed | State::SynSent => None,
+            State::SynReceived if !self.fast_open.unconfirmed => self.transmit_ack(now, out),
             State::TimeWait => self.transmit_ack(now, out),
             _ => self.transmit_data(now, queued_bytes, out).or_else(|| self.transmit_ack(now, out)),
         }
     }
 
-    fn transmit_handshake(&mut self, now: SimTime, out: &mut Vec<u8>) -> Option<SegmentMeta> {
-        if !std::mem::take(&mut self.pending.syn) {
-            return if self.state == State::SynReceived { self.transmit_ack(now, out) } else { None };
-        }
-        let is_reply = self.state == State::SynReceived;
+    /// The SYN, or the SYN-ACK.
+    fn transmit_handshake(&mut self, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
+        let is_reply = self.state != State::SynSent;
         let mut repr = self.header(Flags::SYN, self.snd.initial, now);
         if !is_reply {
             repr.flags.remove(Flags::ACK);
@@ -65,11 +66,16 @@ impl Connection {
         } else {
             self.handshake_sent_at = now;
         }
-        self.snd.nxt = self.snd.initial + 1;
+        let payload = if is_reply { (0, 0) } else { self.syn_payload(now) };
+        if is_reply || self.recovery.timeouts == 0 {
+            // A SYN that is sent again is a plain one.
+            repr.options.fast_open = self.fast_open.option;
+        }
+        self.snd.nxt = self.snd.nxt.max(self.snd.initial + 1);
         self.pending.ack = false;
         self.arm_handshake_timer(now);
         let ecn = if self.congestion.needs_ecn() { Ecn::Ect0 } else { Ecn::NotEct };
-        Some(self.emit(repr, (0, 0), ecn, out))
+        self.emit(repr, payload, ecn, out)
     }
 
     /// The ACK that was delayed when the marks changed (RFC 8257, section 3.2).
@@ -124,6 +130,7 @@ impl Connection {
                 }
             }
             if !self.recovery.new_data_only
+                && !self.fast_open.unconfirmed
                 && let Some(index) = self.snd.flight.next_to_retransmit()
             {
                 return Some(self.retransmit(index, now, out));

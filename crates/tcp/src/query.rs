@@ -20,7 +20,7 @@ impl Connection {
 
     /// Bytes that `send` would take.
     pub fn writable_bytes(&self) -> usize {
-        if self.can_send() && self.state.is_synchronised() { self.snd.free() } else { 0 }
+        if self.can_send() && self.may_exchange() { self.snd.free() } else { 0 }
     }
 
     /// Bytes sent or to be sent that the peer has not acknowledged (`SIOCOUTQ`).
@@ -93,7 +93,11 @@ impl Connection {
         ready.set(Readiness::ERROR, self.error.is_some());
         ready.set(Readiness::HANG_UP, self.state == State::Closed || (read_shut && write_shut));
         ready.set(Readiness::READ_CLOSED, read_shut);
-        let opening = matches!(self.state, State::SynSent | State::SynReceived);
+        let opening =
+            matches!(self.state, State::SynSent | State::SynReceived) && !self.fast_open.unconfirmed;
+        if self.fast_open.deferred {
+            ready |= Readiness::WRITABLE;
+        }
         if read_shut {
             ready |= Readiness::READABLE;
         }
@@ -159,7 +163,8 @@ impl Connection {
             bytes_received: self.rcv.bytes_received,
             segments_out: self.stats.segments_out,
             segments_in: self.stats.segments_in,
-            delivered: self.delivery.delivered as u32,
+            // The SYN or SYN-ACK counts.
+            delivered: self.delivery.delivered as u32 + u32::from(self.stats.established),
             unsent_bytes: self.snd.unsent() as u32,
             delivered_marked: self.delivery.marked as u32,
             delivery_rate_app_limited: self.delivery.latest_app_limited,
@@ -176,6 +181,9 @@ impl Connection {
             max_pacing_rate: self.pacing.max_rate.unwrap_or(u64::MAX),
             send_window: self.snd.window as u32,
             receive_window: self.rcv.window,
+            syn_data: self.fast_open.data_taken,
+            fast_open_child: self.fast_open.child,
+            fast_open_failure: self.fast_open.failure,
             since_data_sent: now.since(self.stats.data_sent_at),
             since_data_received: now.since(self.delack.last_data_at),
             since_ack_received: now.since(self.stats.ack_received_at),

@@ -184,6 +184,12 @@ impl Receiver {
         self.data.len()
     }
 
+    /// Bytes that wait behind holes.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.out_of_order.values().map(|bytes| bytes.len()).sum()
+    }
+
     pub(crate) fn has_holes(&self) -> bool {
         !self.out_of_order.is_empty()
     }

@@ -337,7 +337,8 @@ impl Connection {
             return;
         }
         self.recovery.high = self.snd.nxt;
-        self.window.ssthresh = self.window.cwnd.max(2);
+        // `tcp_current_ssthresh`
+        self.window.ssthresh = self.window.ssthresh.max(self.window.cwnd / 2 + self.window.cwnd / 4);
         self.recovery.prior_ssthresh = 0;
         self.recovery.undo = None;
         self.recovery.phase = Phase::Loss;
@@ -406,6 +407,14 @@ impl Connection {
         self.recovery.phase = Phase::Open;
         self.recovery.retransmit_stamp = None;
         self.recovery.duplicates = 0;
+    }
+
+    /// The ACK of a SYN-ACK that had timed out has come, and no data waits for its own: nothing was lost.
+    pub(crate) fn end_handshake_loss(&mut self) {
+        if self.recovery.phase == Phase::Loss && self.snd.flight.is_empty() {
+            self.undo();
+            self.recovery.phase = Phase::Open;
+        }
     }
 
     /// The reduction was needless: everything as it was before.

@@ -5,6 +5,8 @@ use belljar_base::{SimDuration, SimTime};
 
 /// RFC 6298, (2.1): before the first sample.
 pub(crate) const RTO_INITIAL: SimDuration = SimDuration::from_secs(1);
+/// After a handshake that gave none (Linux's `TCP_TIMEOUT_FALLBACK`).
+const RTO_FALLBACK: SimDuration = SimDuration::from_secs(3);
 /// Linux's `TCP_RTO_MIN`: the least **variation** term, so an RTO is at least this plus the SRTT.
 pub(crate) const RTO_MIN: SimDuration = SimDuration::from_millis(200);
 /// Linux's `TCP_RTO_MAX`.
@@ -59,6 +61,15 @@ impl RttEstimator {
     pub(crate) fn rto(&self) -> SimDuration {
         let doublings = u32::from(self.backoff.min(16));
         self.rto.saturating_mul(1 << doublings).min(RTO_MAX)
+    }
+
+    /// RFC 6298, (5.7): the handshake gave no measurement, so its timeout was too short perhaps: "the RTO MUST be
+    /// re-initialized to 3 seconds when data transmission begins".
+    pub(crate) fn fall_back(&mut self) {
+        if self.srtt().is_none() {
+            self.rto = RTO_FALLBACK;
+            self.backoff = 0;
+        }
     }
 
     /// RFC 6298, (5.5): "The host MUST set RTO <- RTO * 2".

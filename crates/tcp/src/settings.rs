@@ -17,6 +17,11 @@ impl Connection {
         self.settings.cork = on;
     }
 
+    /// Whether somebody waits for the handshake in order to write: the ACK that ends it then goes with the data.
+    pub fn set_write_pending(&mut self, pending: bool) {
+        self.write_pending = pending;
+    }
+
     /// `TCP_QUICKACK`: turns delayed ACKs off until the flow becomes interactive again, or on.
     pub fn set_quickack(&mut self, on: bool, _now: SimTime) {
         if !on {
@@ -58,7 +63,7 @@ impl Connection {
             next: self.snd.nxt,
             now,
         };
-        let synchronised = self.state.is_synchronised();
+        let synchronised = self.may_exchange();
         let algorithm = match self.config.congestion {
             // Linux: without ECN on both sides it does as Reno does.
             CongestionAlgorithm::Dctcp if synchronised && !self.ecn.enabled => CongestionAlgorithm::Reno,

@@ -98,9 +98,10 @@ impl Connection {
     }
 
     fn on_handshake_timeout(&mut self, now: SimTime) {
-        let passive = self.state == State::SynReceived && self.passive;
+        let passive = self.state != State::SynSent && self.passive;
         let exhausted = if passive {
-            self.recovery.timeouts >= self.config.synack_retries
+            // Linux: one more where data was taken.
+            self.recovery.timeouts >= self.config.synack_retries + u8::from(self.fast_open.unconfirmed)
         } else {
             // Linux counts retries as the time that they would take if all of them doubled.
             now.since(self.handshake_sent_at) >= retries_to_time(self.config.syn_retries, RTO_INITIAL)
@@ -110,6 +111,10 @@ impl Connection {
             self.fail(self.soft_error.unwrap_or(TcpError::TimedOut));
             return;
         }
+        if self.fast_open.unconfirmed && self.recovery.timeouts == 1 {
+            // `tcp_fastopen_synack_timer`: as `tcp_init_transfer` does after as many timeouts of a SYN-ACK.
+            self.enter_loss(now);
+        }
         self.recovery.timeouts += 1;
         self.stats.total_retransmitted += 1;
         self.pending.syn = true;
@@ -118,6 +123,10 @@ impl Connection {
     /// Starts the retransmission timer for the oldest segment in flight. Where another timer stood
     /// in for it, the time already waited counts (`tcp_rearm_rto`).
     pub(crate) fn rearm_rto(&mut self, now: SimTime) {
+        if self.timers.is_retransmit(Retransmit::Handshake) {
+            // The SYN-ACK is to be acknowledged first.
+            return;
+        }
         if self.snd.flight.is_empty() {
             self.timers.retransmit = None;
             return;
@@ -148,7 +157,11 @@ impl Connection {
     /// says so; false if it does not.
     pub(crate) fn arm_tail_probe(&mut self, now: SimTime, advancing: bool) -> bool {
         let flight = self.snd.flight.len();
-        if flight == 0 || !self.sack_enabled || !self.recovery.is_open() {
+        if flight == 0
+            || !self.sack_enabled
+            || !self.recovery.is_open()
+            || self.timers.is_retransmit(Retransmit::Handshake)
+        {
             return false;
         }
         // "PTO = 2 * SRTT", and if just one segment is in flight, time for a delayed ACK.

@@ -232,9 +232,14 @@ pub fn mark_congestion(packet: &mut [u8]) -> bool {
     if !Ecn::from_tos(packet[field::TOS]).is_capable() {
         return false;
     }
+    let before = be16(packet, field::VERSION_IHL);
     packet[field::TOS] |= Ecn::Ce.bits();
-    let header_len = usize::from(packet[field::VERSION_IHL] & 0xf) * 4;
-    fill_checksum(&mut packet[..header_len]);
+    // RFC 1624, equation 3: HC' = ~(~HC + ~m + m'). A header that was damaged before stays so.
+    let sum = u32::from(!be16(packet, field::CHECKSUM))
+        + u32::from(!before)
+        + u32::from(be16(packet, field::VERSION_IHL));
+    let sum = (sum & 0xffff) + (sum >> 16);
+    put16(packet, field::CHECKSUM, !((sum & 0xffff) + (sum >> 16)) as u16);
     true
 }
 

@@ -4,7 +4,7 @@
 mod options;
 mod seq;
 
-pub use options::{Options, SackBlocks, Timestamps};
+pub use options::{FastOpen, Options, SackBlocks, Timestamps};
 pub use seq::Seq;
 
 use crate::checksum::Checksum;

@@ -7,6 +7,7 @@
 mod address;
 mod bind;
 mod configure;
+mod error_queue;
 mod ethernet;
 mod family;
 pub mod filter;
@@ -19,6 +20,7 @@ pub mod multicast;
 pub mod netlink;
 pub mod operations;
 pub mod packet;
+mod path_mtu;
 pub mod ping;
 mod proc;
 pub mod raw;
@@ -92,6 +94,8 @@ pub struct StackCounters {
     pub listen_drops: u64,
     /// SYN cookies sent, returned, and returned that were none.
     pub cookies: [u64; 3],
+    /// Of TCP Fast Open.
+    pub fast_open: tcp::fast_open::FastOpenCounters,
     /// Packets of others passed on.
     pub forwarded: u64,
     /// Resets sent for segments that belong to no connection.
@@ -170,6 +174,10 @@ pub struct NetStack {
     pub(crate) next_ip_id: u16,
     /// UDP sockets by port.
     pub(crate) udp_ports: udp::UdpPorts,
+    /// What routers have said of IPv4 paths.
+    path_mtus: path_mtu::PathMtus,
+    /// Servers that were asked for TCP Fast Open.
+    pub(crate) fast_open_servers: tcp::fast_open::Servers,
     /// TCP sockets by port and connection.
     pub(crate) tcp: tcp::TcpTable,
     /// Names of UNIX sockets.
@@ -247,6 +255,8 @@ impl NetStack {
             reassembly: Reassembly::default(),
             next_ip_id: stream("ip-id").next_u32() as u16,
             udp_ports: udp::UdpPorts::default(),
+            path_mtus: path_mtu::PathMtus::default(),
+            fast_open_servers: tcp::fast_open::Servers::default(),
             tcp: tcp::TcpTable::default(),
             unix_names: unix::Names::default(),
             ports: stream("ports"),

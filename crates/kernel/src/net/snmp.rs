@@ -93,7 +93,9 @@ impl Host {
         let c = &self.net.counters;
         let tcp = "SyncookiesSent SyncookiesRecv SyncookiesFailed EmbryonicRsts PruneCalled RcvPruned OfoPruned \
                    TW ListenOverflows ListenDrops TCPTimeouts TCPRetransFail TCPAbortOnData TCPAbortOnClose \
-                   TCPAbortOnTimeout";
+                   TCPAbortOnTimeout TCPFastOpenActive TCPFastOpenActiveFail TCPFastOpenPassive \
+                   TCPFastOpenPassiveFail TCPFastOpenListenOverflow TCPFastOpenCookieReqd TCPFastOpenBlackhole \
+                   TCPFastOpenPassiveAltKey";
         let known = [
             ("SyncookiesSent", c.cookies[0]),
             ("SyncookiesRecv", c.cookies[1]),
@@ -101,6 +103,13 @@ impl Host {
             ("ListenOverflows", c.listen_overflows),
             ("ListenDrops", c.listen_drops),
             ("TCPTimeouts", c.tcp_timeouts),
+            ("TCPFastOpenActive", c.fast_open.active),
+            ("TCPFastOpenActiveFail", c.fast_open.active_fail),
+            ("TCPFastOpenPassive", c.fast_open.passive),
+            ("TCPFastOpenPassiveFail", c.fast_open.passive_fail),
+            ("TCPFastOpenListenOverflow", c.fast_open.listen_overflow),
+            ("TCPFastOpenCookieReqd", c.fast_open.cookie_requests),
+            ("TCPFastOpenPassiveAltKey", c.fast_open.alternate_key),
         ];
         let mut text = table("TcpExt", tcp, &known);
         let ip =

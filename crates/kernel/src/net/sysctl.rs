@@ -1,6 +1,7 @@
 //! Settings below `/proc/sys/net` that change what the stack does: each counts for the sockets and
 //! connections that are made after it was written.
 
+use super::tcp::fast_open::{KEY_LEN, Keys};
 use crate::files::virtual_files::tunable;
 use crate::host::{Buffers, Host, HostConfig};
 use belljar_base::SimDuration;
@@ -18,6 +19,10 @@ pub struct Sysctls {
     pub max_syn_backlog: u32,
     /// `net.ipv4.tcp_syncookies`: 1 when the queue of handshakes is full, 2 always.
     pub syncookies: u8,
+    /// `net.ipv4.tcp_fastopen`: who uses Fast Open, and how.
+    pub fast_open: u32,
+    /// `net.ipv4.tcp_fastopen_key`, once it was needed or written.
+    pub fast_open_keys: Option<Keys>,
     /// `net.ipv4.tcp_abort_on_overflow`.
     pub abort_on_overflow: bool,
     /// `net.core.rmem_default`, `rmem_max`, `wmem_default`, `wmem_max`.
@@ -41,6 +46,8 @@ impl Default for Sysctls {
             somaxconn: 4_096,
             max_syn_backlog: 256,
             syncookies: 1,
+            fast_open: 1,
+            fast_open_keys: None,
             abort_on_overflow: false,
             core_buffers: [212_992; 4],
             default_ttl: 64,
@@ -71,6 +78,8 @@ pub enum Sysctl {
     TcpCompSackNr,
     TcpCongestionControl,
     TcpEcn,
+    TcpFastopen,
+    TcpFastopenKey,
     TcpFinTimeout,
     TcpFrto,
     TcpKeepaliveInterval,
@@ -101,8 +110,12 @@ enum Place<'a> {
     Nanos(&'a mut SimDuration),
     Sizes(&'a mut [u32; 3]),
     Ecn(&'a mut EcnPolicy),
+    Keys(&'a mut Option<Keys>),
     Algorithm(&'a mut CongestionAlgorithm),
 }
+
+/// What is shown before there is a key.
+const NO_KEY: Keys = Keys { primary: [0; KEY_LEN], backup: None };
 
 const LARGEST: u32 = i32::MAX as u32;
 /// Linux keeps seconds as ticks, 250 a second where its configuration is the usual one.
@@ -154,6 +167,8 @@ impl Sysctls {
             Sysctl::TcpCompSackNr => Byte(&mut tcp.compressed_acks, 0, 255),
             Sysctl::TcpCongestionControl => Place::Algorithm(&mut tcp.congestion),
             Sysctl::TcpEcn => Place::Ecn(&mut tcp.ecn),
+            Sysctl::TcpFastopen => Word(&mut self.fast_open, 0, LARGEST),
+            Sysctl::TcpFastopenKey => Place::Keys(&mut self.fast_open_keys),
             Sysctl::TcpFinTimeout => Seconds(&mut tcp.fin_timeout),
             Sysctl::TcpFrto => Byte(&mut tcp.frto, 0, 255),
             Sysctl::TcpKeepaliveInterval => Seconds(&mut tcp.keepalive.interval),
@@ -199,6 +214,7 @@ impl Sysctls {
             Place::Nanos(value) => format!("{}\n", value.as_nanos()),
             Place::Sizes([least, initial, greatest]) => format!("{least}\t{initial}\t{greatest}\n"),
             Place::Ecn(policy) => format!("{}\n", *policy as u8),
+            Place::Keys(keys) => format!("{}\n", keys.unwrap_or(NO_KEY)),
             Place::Algorithm(algorithm) => format!("{}\n", algorithm.name()),
         }
     }
@@ -236,6 +252,7 @@ impl Sysctls {
                     _ => return Err(Errno::EINVAL),
                 };
             }
+            Place::Keys(keys) => *keys = Some(Keys::parse(text).ok_or(Errno::EINVAL)?),
             Place::Algorithm(algorithm) => {
                 *algorithm = CongestionAlgorithm::from_name(text).ok_or(Errno::ENOENT)?;
             }

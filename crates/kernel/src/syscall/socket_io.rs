@@ -120,14 +120,19 @@ fn send_on(
     }
 }
 
+/// A call's flags: a descriptor that does not wait stands for `MSG_DONTWAIT`.
+fn flags_of_call(flags: i32, nonblocking: bool) -> i32 {
+    if nonblocking { flags | c::MSG_DONTWAIT } else { flags }
+}
+
 /// Sends one message, waiting as the socket and the flags say.
-fn send_message(call: &mut Call<'_>, key: SocketKey, nonblocking: bool, message: &Outgoing) -> SysResult {
+fn send_message(call: &mut Call<'_>, key: SocketKey, message: &Outgoing) -> SysResult {
     let state = call.take_state();
     let mut sent = progress_of(&state);
     match send_on(call, key, message, &mut sent)? {
         Attempt::Done(n) => done(n as u64),
         Attempt::Wait(queue) => {
-            if nonblocking || message.flags & c::MSG_DONTWAIT != 0 {
+            if message.flags & c::MSG_DONTWAIT != 0 {
                 return if sent > 0 { done(sent as u64) } else { Err(Errno::EAGAIN) };
             }
             let timeout = call.host.socket(key).options.send_timeout;
@@ -219,8 +224,9 @@ pub fn read_socket(call: &mut Call<'_>, file: FileKey, key: SocketKey, buffers: 
 pub fn write_socket(call: &mut Call<'_>, file: FileKey, key: SocketKey, buffers: &Buffers) -> SysResult {
     let nonblocking = call.host.open(file).is_nonblocking();
     let len = total_len(buffers) as usize;
-    let message = Outgoing { buffers: buffers.clone(), len, ..Outgoing::default() };
-    send_message(call, key, nonblocking, &message)
+    let flags = flags_of_call(0, nonblocking);
+    let message = Outgoing { buffers: buffers.clone(), len, flags, ..Outgoing::default() };
+    send_message(call, key, &message)
 }
 
 /// `sendto(2)`, which `send(2)` is too.
@@ -232,8 +238,9 @@ pub fn sys_sendto(call: &mut Call<'_>) -> SysResult {
         0 => None,
         addr => Some(read_address(call, addr, call.int(5))?),
     };
-    let message = Outgoing { buffers, len, flags: call.int(3), name, control: Vec::new() };
-    send_message(call, target.key, target.nonblocking, &message)
+    let flags = flags_of_call(call.int(3), target.nonblocking);
+    let message = Outgoing { buffers, len, flags, name, control: Vec::new() };
+    send_message(call, target.key, &message)
 }
 
 /// `recvfrom(2)`, which `recv(2)` is too.
@@ -361,8 +368,9 @@ fn write_header(call: &mut Call<'_>, addr: u64, header: &MsgHdr, received: &Rece
 /// `sendmsg(2)`.
 pub fn sys_sendmsg(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
-    let message = read_outgoing(call, call.args[1], call.int(2))?;
-    send_message(call, target.key, target.nonblocking, &message)
+    let flags = flags_of_call(call.int(2), target.nonblocking);
+    let message = read_outgoing(call, call.args[1], flags)?;
+    send_message(call, target.key, &message)
 }
 
 /// `recvmsg(2)`.
@@ -445,7 +453,8 @@ fn messages_of(state: &CallState) -> (u32, usize) {
 /// `sendmmsg(2)`: several messages, as far as they can be sent.
 pub fn sys_sendmmsg(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
-    let (vector, count, flags) = (call.args[1], call.uint(2).min(IOV_MAX as u32), call.int(3));
+    let (vector, count) = (call.args[1], call.uint(2).min(IOV_MAX as u32));
+    let flags = flags_of_call(call.int(3), target.nonblocking);
     let state = call.take_state();
     let (mut at, mut sent) = messages_of(&state);
     while at < count {
@@ -457,7 +466,7 @@ pub fn sys_sendmmsg(call: &mut Call<'_>) -> SysResult {
             Err(_) if at > 0 => break,
             Err(errno) => return Err(errno),
             Ok(Attempt::Wait(queue)) => {
-                if target.nonblocking || flags & c::MSG_DONTWAIT != 0 || call.deadline_passed() {
+                if flags & c::MSG_DONTWAIT != 0 || call.deadline_passed() {
                     return if at > 0 { done(u64::from(at)) } else { Err(Errno::EAGAIN) };
                 }
                 let timeout = call.host.socket(target.key).options.send_timeout;

@@ -213,13 +213,18 @@ fn a_repeated_syn_is_answered_again() {
     let syn = Repr::parse(&Packet::new_checked(&bytes[..]).unwrap());
     let mut server =
         Connection::accept_syn(Config::default(), address(1), address(0), &syn, 9, SimTime::ZERO);
+    let mut now = SimTime::ZERO;
     for _ in 0..2 {
         bytes.clear();
         server.poll_transmit(SimTime::ZERO, 0, &mut bytes).unwrap();
         let reply = Repr::parse(&Packet::new_checked(&bytes[..]).unwrap());
         assert_eq!((reply.flags, reply.seq.0, reply.ack.0), (Flags::SYN | Flags::ACK, 9, 6));
         assert!(server.poll_transmit(SimTime::ZERO, 0, &mut bytes).is_none());
-        assert_eq!(server.on_segment(&syn, b"", Ecn::NotEct, SimTime::ZERO), Disposition::Consumed);
+        // Once in half a second.
+        now += SimDuration::from_millis(500);
+        for _ in 0..2 {
+            assert_eq!(server.on_segment(&syn, b"", Ecn::NotEct, now), Disposition::Consumed);
+        }
     }
     // A final ACK of the wrong number is reset.
     let ack = Repr { flags: Flags::ACK, seq: crate::Seq(6), ack: crate::Seq(77), ..syn };

@@ -1,7 +1,7 @@
 //! The fixture: two connections, a link with a rate, a delay and faults, and the programs at its
 //! ends, all in virtual time.
 
-use crate::{Config, Connection, Disposition, Ecn, Events, Repr, State};
+use crate::{Config, Connection, Disposition, Ecn, Events, FastOpen, Repr, State};
 use belljar_base::{Map, Seed, SimDuration, SimTime, Stream};
 use belljar_wire::tcp::Packet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -52,6 +52,10 @@ pub(crate) struct End {
     pub received: u64,
     /// The program reads whatever comes.
     pub reads: bool,
+    /// How much it reads at once, and how long it does something else afterwards.
+    pub at_once: usize,
+    pub pause: SimDuration,
+    reads_again: SimTime,
     /// Shut down after everything is written.
     pub closes: bool,
     pub events: Events,
@@ -116,6 +120,9 @@ impl End {
             written: 0,
             received: 0,
             reads: true,
+            at_once: CHUNK,
+            pause: SimDuration::ZERO,
+            reads_again: SimTime::ZERO,
             closes: false,
             events: Events::empty(),
             device_free_at: SimTime::ZERO,
@@ -128,7 +135,7 @@ impl End {
 
     /// The program runs: writes what fits, reads and checks what is there.
     fn run(&mut self, peer: &[u8], now: SimTime) {
-        if matches!(self.tcp.state(), State::SynSent | State::SynReceived) {
+        if matches!(self.tcp.state(), State::SynSent | State::SynReceived) && !self.tcp.is_unconfirmed() {
             return;
         }
         while self.written < self.to_send && self.tcp.writable_bytes() > 0 {
@@ -147,11 +154,12 @@ impl End {
             self.tcp.shutdown_write(now);
         }
         let mut chunk = [0u8; CHUNK];
-        while self.reads {
-            let n = self.tcp.recv(&mut chunk, now);
+        while self.reads && now >= self.reads_again {
+            let n = self.tcp.recv(&mut chunk[..self.at_once], now);
             if n == 0 {
                 break;
             }
+            self.reads_again = now + self.pause;
             let at = (self.received % PERIOD) as usize;
             assert!(
                 chunk[..n] == peer[at..at + n],
@@ -178,6 +186,32 @@ impl World {
         let now = SimTime::ZERO + delay;
         let server = Connection::accept_syn(configs[1].clone(), address(1), address(0), &syn, isns[1], now);
         World::with(link, [client, server], now, seed)
+    }
+
+    /// The same with up to `len` bytes in the SYN, which the passive end takes if the cookie is `good`.
+    pub(crate) fn opened_fast(link: Link, configs: [Config; 2], seed: u64, len: usize, good: bool) -> World {
+        let mut stream = Seed(seed).stream(&["tcp-test", "isn"]);
+        let isns = [stream.next_u32(), stream.next_u32()];
+        let data = pattern(seed, 0);
+        let cookie = FastOpen::new(&[7; 8]);
+        let start = SimTime::ZERO;
+        let mut client = Connection::connect(configs[0].clone(), address(0), address(1), isns[0], start);
+        let taken = client.fast_open(cookie, None, &data[..len.min(CHUNK)], start);
+        let mut bytes = Vec::new();
+        client.poll_transmit(start, 0, &mut bytes).expect("a SYN");
+        let packet = Packet::new_checked(&bytes[..]).unwrap();
+        let (syn, payload) = (Repr::parse(&packet), packet.payload());
+        assert_eq!((syn.options.fast_open, payload.len()), (cookie, taken));
+        let (config, now) = (configs[1].clone(), start + link.delay);
+        let (here, there) = (address(1), address(0));
+        let server = if good {
+            Connection::accept_fast_open(config, here, there, &syn, payload, None, isns[1], now)
+        } else {
+            Connection::accept_syn(config, here, there, &syn, isns[1], now)
+        };
+        let mut world = World::with(link, [client, server], now, seed);
+        world.ends[0].written = taken as u64;
+        world
     }
 
     pub(crate) fn with(link: Link, [a, b]: [Connection; 2], now: SimTime, seed: u64) -> World {
@@ -275,7 +309,9 @@ impl World {
     pub(crate) fn step(&mut self, until: SimTime) -> bool {
         let arrival = self.agenda.first_key_value().map(|(&(at, _), _)| at);
         let timers = self.ends.iter().filter_map(|end| end.tcp.next_timer()).min();
-        let Some(at) = arrival.into_iter().chain(timers).min().filter(|&at| at <= until) else {
+        let reader = self.ends.iter().filter(|end| end.reads && end.tcp.readable_bytes() > 0);
+        let reader = reader.map(|end| end.reads_again).filter(|at| *at > self.now).min();
+        let Some(at) = arrival.into_iter().chain(timers).chain(reader).min().filter(|&at| at <= until) else {
             return false;
         };
         assert!(at >= self.now, "a timer lies in the past: {at} at {}", self.now);
@@ -304,6 +340,9 @@ impl World {
             return true;
         }
         for end in 0..2 {
+            if reader == Some(at) && self.ends[end].reads_again == at {
+                self.flush(end);
+            }
             if self.ends[end].tcp.next_timer() == Some(at) {
                 self.ends[end].tcp.on_timer(at);
                 assert_ne!(self.ends[end].tcp.next_timer(), Some(at), "a timer that does not advance");

@@ -12,7 +12,14 @@ mod kind {
     pub const SACK_PERMITTED: u8 = 4;
     pub const SACK: u8 = 5;
     pub const TIMESTAMPS: u8 = 8;
+    /// RFC 7413.
+    pub const FAST_OPEN: u8 = 34;
+    /// RFC 4727's kind for experiments, told apart by the two bytes behind the length (RFC 6994).
+    pub const EXPERIMENT: u8 = 254;
 }
+
+/// The experiment identifier of TCP Fast Open before it had a kind of its own.
+const FAST_OPEN_EXPERIMENT: [u8; 2] = [0xf9, 0x89];
 
 /// The bytes of a timestamps option with its two NOPs.
 const TIMESTAMPS_LEN: usize = 12;
@@ -56,6 +63,62 @@ impl SackBlocks {
     }
 }
 
+/// The option of TCP Fast Open (RFC 7413, section 4.1.1), only with SYN: a cookie, or without one the request for it.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct FastOpen {
+    bytes: [u8; FastOpen::MAX],
+    len: u8,
+    /// It has, or is to have, the form that was used before there was a number for it.
+    pub experimental: bool,
+}
+
+impl FastOpen {
+    /// The most bytes of a cookie.
+    pub const MAX: usize = 16;
+
+    /// The request for a cookie.
+    pub const REQUEST: FastOpen = FastOpen { bytes: [0; FastOpen::MAX], len: 0, experimental: false };
+
+    /// With this cookie; `None` if a cookie cannot be so long: 4 to 16 bytes, an even number of them (or none).
+    pub fn new(cookie: &[u8]) -> Option<FastOpen> {
+        let fits = cookie.is_empty() || (4..=FastOpen::MAX).contains(&cookie.len()) && cookie.len() % 2 == 0;
+        if !fits {
+            return None;
+        }
+        let mut option = FastOpen { len: cookie.len() as u8, ..FastOpen::REQUEST };
+        option.bytes[..cookie.len()].copy_from_slice(cookie);
+        Some(option)
+    }
+
+    /// The same in the experimental form, or not.
+    #[must_use]
+    pub fn in_form(self, experimental: bool) -> FastOpen {
+        FastOpen { experimental, ..self }
+    }
+
+    /// The cookie; empty in a request.
+    pub fn cookie(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// Whether it asks for a cookie.
+    pub fn is_request(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes before the cookie: kind and length, and the experiment.
+    fn head_len(&self) -> usize {
+        if self.experimental { 4 } else { 2 }
+    }
+}
+
+impl std::fmt::Debug for FastOpen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = if self.experimental { "FastOpenExperiment" } else { "FastOpen" };
+        f.debug_tuple(name).field(&self.cookie()).finish()
+    }
+}
+
 /// The options of a segment that Belljar understands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -69,6 +132,8 @@ pub struct Options {
     pub timestamps: Option<Timestamps>,
     /// SACK blocks.
     pub sack: SackBlocks,
+    /// TCP Fast Open, only with SYN.
+    pub fast_open: Option<FastOpen>,
 }
 
 impl Options {
@@ -111,6 +176,11 @@ impl Options {
                     self.sack.push(Seq(be32(block, 0)), Seq(be32(block, 4)));
                 }
             }
+            (kind::FAST_OPEN, _) => self.fast_open = FastOpen::new(body),
+            (kind::EXPERIMENT, 2..) if body[..2] == FAST_OPEN_EXPERIMENT => {
+                let option = FastOpen::new(&body[2..]);
+                self.fast_open = option.map(|option| FastOpen { experimental: true, ..option });
+            }
             _ => {}
         }
     }
@@ -132,6 +202,9 @@ impl Options {
         }
         if !self.sack.is_empty() {
             len += 4 + 8 * usize::from(self.sack.len);
+        }
+        if let Some(option) = self.fast_open {
+            len += (option.head_len() + usize::from(option.len)).next_multiple_of(4);
         }
         len
     }
@@ -177,6 +250,20 @@ impl Options {
                 put32(bytes, at + 4, right.0);
                 at += 8;
             }
+        }
+        if let Some(option) = &self.fast_open {
+            let (head, cookie) = (option.head_len(), option.cookie());
+            let end = head + cookie.len();
+            let room = &mut bytes[at..at + end.next_multiple_of(4)];
+            room[1] = end as u8;
+            if option.experimental {
+                room[0] = kind::EXPERIMENT;
+                room[2..4].copy_from_slice(&FAST_OPEN_EXPERIMENT);
+            } else {
+                room[0] = kind::FAST_OPEN;
+            }
+            room[head..end].copy_from_slice(cookie);
+            room[end..].fill(kind::NOP);
         }
     }
 }

@@ -23,7 +23,7 @@ fn syn_has_the_layout_of_linux() {
             window_scale: Some(7),
             sack_permitted: true,
             timestamps: Some(Timestamps { value: 5, echo: 0 }),
-            sack: SackBlocks::default(),
+            ..Options::default()
         },
         ..Repr::default()
     };
@@ -64,6 +64,64 @@ fn every_combination_of_options_comes_back() {
         assert_eq!(packet.payload(), b"odd");
         assert_eq!(Repr::parse(&packet), repr);
         assert_eq!(packet.header_len() % 4, 0);
+    }
+}
+
+#[test]
+fn fast_open_has_two_forms() {
+    for (len, experimental) in [(0, false), (4, false), (8, true), (16, false), (16, true), (0, true)] {
+        let cookie: Vec<u8> = (1..=len).collect();
+        let option = FastOpen::new(&cookie).unwrap().in_form(experimental);
+        // The most that a SYN of Linux carries besides.
+        let options = Options {
+            mss: Some(1460),
+            window_scale: Some(7),
+            sack_permitted: true,
+            timestamps: Some(Timestamps { value: 1, echo: 2 }),
+            fast_open: Some(option),
+            ..Options::default()
+        };
+        let repr = Repr { flags: Flags::SYN, options, ..Repr::default() };
+        let bytes = emitted(&repr, b"data");
+        let packet = Packet::new_checked(&bytes).unwrap();
+        assert_eq!((Repr::parse(&packet), packet.payload()), (repr, &b"data"[..]), "{len} {experimental}");
+        assert!(packet.verify_checksum(A, B));
+    }
+    assert_eq!(
+        Options::parse(&[34, 10, 1, 2, 3, 4, 5, 6, 7, 8]).fast_open,
+        FastOpen::new(&[1, 2, 3, 4, 5, 6, 7, 8])
+    );
+    assert_eq!(Options::parse(&[254, 4, 0xf9, 0x89]).fast_open, Some(FastOpen::REQUEST.in_form(true)));
+    // RFC 7413, section 4.1.1: 4 to 16 bytes, an even number of them.
+    for bad in [&[34, 4, 1, 2][..], &[34, 7, 1, 2, 3, 4, 5], &[254, 6, 0xf9, 0x89, 1, 2], &[254, 3, 0xf9]] {
+        assert_eq!(Options::parse(bad).fast_open, None, "{bad:?}");
+    }
+}
+
+/// Whatever a header holds, reading it ends, and what was understood is emitted and read again.
+#[test]
+fn random_headers_are_read_and_written_again() {
+    let mut dice = belljar_base::Seed(7).stream(&["wire-tcp"]);
+    for _ in 0..200_000 {
+        let mut bytes = vec![0; 20 + dice.below(60) as usize];
+        dice.fill(&mut bytes);
+        if dice.chance(0.8) {
+            // Kinds that mean something, with lengths that are nearly right.
+            let mut at = 20;
+            while at + 2 < bytes.len() {
+                bytes[at] = [0, 1, 2, 3, 4, 5, 8, 34, 254][dice.below(9) as usize];
+                bytes[at + 1] = [2, 3, 4, 10, 18, 26, 34, 6][dice.below(8) as usize];
+                at += usize::from(bytes[at + 1]).max(1);
+            }
+            bytes[field::OFFSET] = ((bytes.len() / 4).min(15) as u8) << 4;
+        }
+        let Ok(packet) = Packet::new_checked(&bytes[..]) else { continue };
+        let repr = Repr::parse(&packet);
+        if repr.options.emitted_len() <= 40 {
+            let again = emitted(&repr, packet.payload());
+            let packet = Packet::new_checked(&again[..]).unwrap();
+            assert_eq!(Repr::parse(&packet), repr, "{bytes:?}");
+        }
     }
 }
 

@@ -121,7 +121,8 @@ impl Host {
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         packet.extend_from_slice(message);
-        let outbound = Outbound { route, header, packet, cookie: 0, intact: false, loop_back: false };
+        let outbound =
+            Outbound { route, header, packet, cookie: 0, intact: false, probes: false, loop_back: false };
         // An answer that does not fit is fragmented: there is no error.
         let _ = self.ip_output(outbound);
     }
@@ -165,7 +166,7 @@ impl Host {
         let Some((src, dst, number, seq)) = parse_quoted(quoted) else { return };
         let errno = match (inbound.header.dst.is_ipv4(), kind, code) {
             (true, kind::TIME_EXCEEDED, _) => Errno::EHOSTUNREACH,
-            (true, _, 0 | 6 | 9) => Errno::ENETUNREACH,
+            (true, _, 0 | 6 | 9 | 11) => Errno::ENETUNREACH,
             (true, _, 2) => Errno::ENOPROTOOPT,
             (true, _, 3) => Errno::ECONNREFUSED,
             (true, _, 4) => Errno::EMSGSIZE,
@@ -192,6 +193,14 @@ impl Host {
             let now = self.clock.now();
             self.net.learn_path_mtu(to, extra as usize, now);
         }
+        if let (Errno::EMSGSIZE, IpAddr::V4(to)) = (errno, dst.ip())
+            && self.path_concerns(number, src, dst, Seq(seq))
+        {
+            let now = self.clock.now();
+            let Ok(route) = self.net.route(dst.ip(), Some(src.ip()), None) else { return };
+            let usual = self.net.mtu(route.interface);
+            self.net.path_mtus.learn(to, extra as usize, usual, now);
+        }
         self.raw_error(&RawError {
             protocol: number,
             local: src.ip(),
@@ -212,10 +221,29 @@ impl Host {
             }
             protocol::TCP if too_small => {}
             protocol::TCP => {
-                let next_mtu = u16::try_from(extra).unwrap_or(u16::MAX);
+                let now = self.clock.now();
+                let next_mtu = match dst.ip() {
+                    IpAddr::V4(to) => self.net.known_path_mtu4(to, now).unwrap_or(extra as usize),
+                    IpAddr::V6(_) => extra as usize,
+                };
+                let next_mtu = u16::try_from(next_mtu).unwrap_or(u16::MAX);
                 self.tcp_error(src, dst, Seq(seq), errno, (errno == Errno::EMSGSIZE).then_some(next_mtu));
             }
             _ => {}
+        }
+    }
+}
+
+impl Host {
+    /// Whether a packet that a router found too long was one of a socket here: others could say anything of a path.
+    fn path_concerns(&mut self, number: u8, local: SocketAddr, remote: SocketAddr, seq: Seq) -> bool {
+        match number {
+            protocol::TCP => {
+                let key = self.net.tcp.connection(local, remote);
+                key.and_then(|key| self.tcp(key).connection()).is_some_and(|c| c.is_in_flight(seq))
+            }
+            protocol::UDP => self.udp_receiver(remote, local).is_some(),
+            _ => true,
         }
     }
 }

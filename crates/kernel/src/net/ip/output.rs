@@ -24,6 +24,8 @@ pub struct Outbound {
     pub cookie: u64,
     /// Whether the transport checksum in it is of the packet's own making, and so cannot but be right.
     pub intact: bool,
+    /// What routers have said of the path does not count (`IP_PMTUDISC_PROBE` and its kin).
+    pub probes: bool,
     /// Whether a copy is delivered to this host too (`IP_MULTICAST_LOOP`, broadcasts).
     pub loop_back: bool,
 }
@@ -32,9 +34,12 @@ impl Host {
     /// Sends a datagram, in fragments if it is larger than the MTU and may be cut. `EMSGSIZE` if it
     /// may not.
     pub(crate) fn ip_output(&mut self, outbound: Outbound) -> Result<(), Errno> {
-        let Outbound { route, mut header, mut packet, cookie, intact, loop_back } = outbound;
+        let Outbound { route, mut header, mut packet, cookie, intact, probes, loop_back } = outbound;
         self.net.counters.ip_out += 1;
-        let mtu = self.net.path_mtu(&route, self.clock.now());
+        let mtu = match header.dst {
+            IpAddr::V4(_) if probes => self.net.mtu(route.interface),
+            _ => self.net.path_mtu(&route, self.clock.now()),
+        };
         if header.dst.is_ipv4() {
             header.id = u32::from(self.net.next_ip_id);
             self.net.next_ip_id = self.net.next_ip_id.wrapping_add(1);

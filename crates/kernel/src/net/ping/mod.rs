@@ -1,5 +1,6 @@
 //! Ping sockets (`SOCK_DGRAM` of ICMP), which send echo requests and receive the replies to them, icmp(7).
 
+use super::error_queue::{self, ErrorQueue, QueuedError, is_hard};
 use super::filter::Metadata;
 use super::ip::Inbound;
 use super::ip::icmp::{self, HEADER_LEN, kind};
@@ -7,7 +8,7 @@ use super::ip::route::Through;
 use super::ip::{IpHeader, IpOptions, Outbound};
 use super::message::{Attempt, ControlMessage, Incoming, Outgoing, RawAddress, Received};
 use super::socket::{Socket, SocketKind};
-use super::udp::{QueuedError, charge, received_error, timestamp_message};
+use super::udp::{charge, timestamp_message};
 use super::{address, bind::bind_to_link, bind::parse_bind, interface_index};
 use crate::call::Call;
 use crate::files::readiness::{EPOLLERR, EPOLLHUP, READABLE, WRITABLE};
@@ -30,9 +31,9 @@ pub struct PingSocket {
     /// Options of the IP levels.
     pub ip: IpOptions,
     /// Errors that `MSG_ERRQUEUE` gives.
-    errors: VecDeque<QueuedError>,
+    pub(super) errors: ErrorQueue,
     queue: VecDeque<Message>,
-    queued_charge: u32,
+    pub(super) queued_charge: u32,
     read_closed: bool,
     write_closed: bool,
 }
@@ -106,12 +107,7 @@ pub fn receive(
     _done: usize,
 ) -> Result<Attempt<Received>, Errno> {
     if room.flags & c::MSG_ERRQUEUE != 0 {
-        let ping = call.host.ping(key);
-        let error = ping.errors.pop_front().ok_or(Errno::EAGAIN)?;
-        // The next one is told of when this one has been read.
-        let next = ping.errors.front().map(|next| next.errno);
-        call.host.socket(key).error = next;
-        return received_error(call, key, room, &error);
+        return error_queue::receive(call, key, room);
     }
     let epoch = call.host.clock.realtime_ns() - call.now().as_nanos();
     let socket = call.host.socket(key);
@@ -228,7 +224,15 @@ impl Host {
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         packet.extend_from_slice(&data);
-        self.ip_output(Outbound { route, header, packet, cookie: 0, intact: false, loop_back: false })
+        self.ip_output(Outbound {
+            route,
+            header,
+            packet,
+            cookie: 0,
+            intact: false,
+            probes: false,
+            loop_back: false,
+        })
     }
 
     /// The identifier of a ping socket's requests, chosen by the kernel at first use.
@@ -289,10 +293,11 @@ impl Host {
 
     fn ping_queue_error(&mut self, key: SocketKey, error: QueuedError) {
         let errno = error.errno;
+        let room = self.socket(key).options.receive_buffer;
         let ping = self.ping(key);
-        let hard = matches!(errno, Errno::ECONNREFUSED | Errno::ENOPROTOOPT);
+        let hard = is_hard(errno, error.icmp, error.destination.is_ipv4());
         if ping.ip.receive_errors {
-            ping.errors.push_back(error);
+            ping.errors.push(error, &mut ping.queued_charge, room);
         } else if ping.peer.is_none() || !hard {
             return;
         }

@@ -4,11 +4,12 @@ use super::{Message, RawError, RawSocket};
 use crate::files::readiness::{EPOLLERR, READABLE};
 use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::error_queue::{QueuedError, is_hard};
 use crate::net::filter::Metadata;
 use crate::net::interface_index;
 use crate::net::ip::Inbound;
 use crate::net::socket::{Socket, SocketKind};
-use crate::net::udp::{QueuedError, charge};
+use crate::net::udp::charge;
 use belljar_linux_abi::{Errno, c};
 use belljar_wire::protocol;
 use smallvec::SmallVec;
@@ -105,10 +106,11 @@ impl Host {
         let keys: SmallVec<[SocketKey; 2]> = sockets.map(|(key, _)| SocketKey(key)).collect();
         let arrived = self.clock.now();
         for key in keys {
+            let room = self.socket(key).options.receive_buffer;
             let raw = self.raw(key);
-            let hard = matches!(error.errno, Errno::ECONNREFUSED | Errno::ENOPROTOOPT);
+            let hard = is_hard(error.errno, (error.icmp.0, error.icmp.1), error.remote.is_ipv4());
             if raw.ip.receive_errors {
-                raw.errors.push_back(QueuedError {
+                let error = QueuedError {
                     errno: error.errno,
                     icmp: (error.icmp.0, error.icmp.1),
                     extra: error.icmp.2,
@@ -116,7 +118,8 @@ impl Host {
                     offender: error.offender,
                     destination: SocketAddr::new(error.remote, 0),
                     quoted: error.quoted.to_vec(),
-                });
+                };
+                raw.errors.push(error, &mut raw.queued_charge, room);
             } else if raw.peer.is_none() || !hard {
                 continue;
             }

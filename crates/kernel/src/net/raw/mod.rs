@@ -5,11 +5,12 @@ mod input;
 mod output;
 
 use super::bind::{bind_to_link, parse_bind};
+use super::error_queue::{self, ErrorQueue};
 use super::ip::IpOptions;
 use super::ip::route::Through;
 use super::message::{Attempt, ControlMessage, Incoming, Outgoing, RawAddress, Received};
 use super::socket::SocketKind;
-use super::udp::{QueuedError, charge, received_error, timestamp_message};
+use super::udp::{charge, timestamp_message};
 use super::{address, interface_index};
 use crate::call::Call;
 use crate::files::readiness::{EPOLLERR, EPOLLHUP, READABLE, WRITABLE};
@@ -47,9 +48,9 @@ pub struct RawSocket {
     pub icmp6_filter: [u32; 8],
     /// `IPV6_CHECKSUM`: where the kernel puts the checksum of what an IPv6 socket sends.
     pub checksum_at: Option<usize>,
-    errors: VecDeque<QueuedError>,
+    pub(super) errors: ErrorQueue,
     queue: VecDeque<Message>,
-    queued_charge: u32,
+    pub(super) queued_charge: u32,
     read_closed: bool,
     write_closed: bool,
 }
@@ -136,12 +137,7 @@ pub fn receive(
         return Err(Errno::EOPNOTSUPP);
     }
     if room.flags & c::MSG_ERRQUEUE != 0 {
-        let raw = call.host.raw(key);
-        let error = raw.errors.pop_front().ok_or(Errno::EAGAIN)?;
-        // The next one is told of when this one has been read.
-        let next = raw.errors.front().map(|next| next.errno);
-        call.host.socket(key).error = next;
-        return received_error(call, key, room, &error);
+        return error_queue::receive(call, key, room);
     }
     let epoch = call.host.clock.realtime_ns() - call.now().as_nanos();
     let socket = call.host.socket(key);

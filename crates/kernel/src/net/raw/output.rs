@@ -7,6 +7,7 @@ use crate::net::address;
 use crate::net::ip::route::Route;
 use crate::net::ip::{IpHeader, Outbound};
 use crate::net::message::{Attempt, Outgoing};
+use crate::net::path_mtu::heeds_routers;
 use crate::net::udp::SendOptions;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::forward;
@@ -94,7 +95,6 @@ impl Host {
         let destination = route.destination;
         let multipoint = self.net.is_multipoint(destination);
         let multicast = matches!(destination, IpAddr::V4(v4) if v4.is_multicast());
-        let mtu = self.net.mtu(route.interface);
         let usual_hops = self.net.hop_limit(route.interface);
         let default_ttl = self.net.sysctls.default_ttl as u8;
         let raw = self.raw(key);
@@ -117,18 +117,16 @@ impl Host {
             ttl,
             ..IpHeader::new(route.source, destination, protocol)
         };
-        let fits = data.len() + header.len() <= mtu;
-        header.dont_fragment = match raw.ip.mtu_discover {
-            c::IP_PMTUDISC_DONT | c::IP_PMTUDISC_INTERFACE | c::IP_PMTUDISC_OMIT => false,
-            c::IP_PMTUDISC_WANT => fits,
-            _ => true,
-        };
+        let discover = raw.ip.mtu_discover;
         let loops = if destination.is_ipv4() { raw.ip.multicast_loop } else { raw.ip.multicast_loop6 };
         let loop_back = multipoint && loops;
+        let now = self.clock.now();
+        header.dont_fragment = self.net.must_not_fragment(discover, &route, data.len() + header.len(), now);
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         packet.extend_from_slice(&data);
-        self.ip_output(Outbound { route, header, packet, cookie: 0, intact: false, loop_back })
+        let probes = !heeds_routers(discover);
+        self.ip_output(Outbound { route, header, packet, cookie: 0, intact: false, probes, loop_back })
     }
 
     /// `IP_HDRINCL`: length and checksum are always the kernel's; source and identification where they are 0.

@@ -263,6 +263,11 @@ pub fn get(host: &mut Host, key: SocketKey, level: i32, name: i32) -> Result<Val
 }
 
 impl Host {
+    /// `tcpi_pmtu`: the same for a socket that hears of it.
+    pub(super) fn heeded_mtu(&mut self, key: SocketKey) -> usize {
+        if self.ignores_path_mtu(key) { ETH0_MTU.max(self.socket_mtu(key)) } else { self.socket_mtu(key) }
+    }
+
     /// The MTU of the interface by which a socket's peer is reached; without a peer that of Ethernet.
     fn socket_mtu(&self, key: SocketKey) -> usize {
         let socket = &self.net.sockets[key.0];

@@ -45,6 +45,9 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
     let number = to_int(value)?;
     let on = number != 0;
     let domain = call.host.socket(key).domain;
+    // Linux takes sizes as unsigned; `SO_RCVBUFFORCE` and its kin alone think of those below 0.
+    let forced = matches!(name, c::SO_RCVBUFFORCE | c::SO_SNDBUFFORCE);
+    let asked = |number: i32| if forced { number.max(0) as u32 } else { number as u32 };
     let is_tcp = matches!(call.host.socket(key).kind, SocketKind::Tcp(_));
     let [_, receive_max, _, send_max] = call.host.net.sysctls.core_buffers;
     let options = &mut call.host.socket(key).options;
@@ -84,7 +87,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
         }
         c::SO_RCVBUF | c::SO_RCVBUFFORCE => {
             let limit = if name == c::SO_RCVBUF { receive_max } else { i32::MAX as u32 / 2 };
-            let bytes = (2 * (number.max(0) as u32).min(limit)).max(MIN_RECEIVE_BUFFER);
+            let bytes = (2 * asked(number).min(limit)).max(MIN_RECEIVE_BUFFER);
             (options.receive_buffer, options.receive_buffer_set) = (bytes, true);
             if is_tcp && let Some(connection) = call.host.tcp(key).connection() {
                 connection.set_receive_buffer(bytes);
@@ -93,7 +96,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
         }
         c::SO_SNDBUF | c::SO_SNDBUFFORCE => {
             let limit = if name == c::SO_SNDBUF { send_max } else { i32::MAX as u32 / 2 };
-            let bytes = (2 * (number.max(0) as u32).min(limit)).max(MIN_SEND_BUFFER);
+            let bytes = (2 * asked(number).min(limit)).max(MIN_SEND_BUFFER);
             (options.send_buffer, options.send_buffer_set) = (bytes, true);
             if is_tcp && let Some(connection) = call.host.tcp(key).connection() {
                 connection.set_send_buffer(bytes);

@@ -3,12 +3,12 @@
 use super::{Value, flag, int, structure, to_int};
 use crate::host::Host;
 use crate::ids::SocketKey;
-use crate::net::interface::ETH0_MTU;
 use crate::net::tcp::Role;
+use crate::net::tcp::fast_open::Keys;
 use belljar_base::SimDuration;
 use belljar_linux_abi::socket::TcpInfo;
 use belljar_linux_abi::{Errno, c};
-use belljar_tcp::{CongestionAlgorithm, Info};
+use belljar_tcp::{CongestionAlgorithm, Info, State};
 
 /// `TCP_CA_NAME_MAX`.
 const NAME_MAX: usize = 16;
@@ -23,11 +23,19 @@ pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(
         set_congestion(host, key, value)?;
         return Ok(());
     }
+    if name == c::TCP_FASTOPEN_KEY {
+        let keys = Keys::from_bytes(value).ok_or(Errno::EINVAL)?;
+        host.tcp(key).options.fast_open_keys = Some(keys);
+        return Ok(());
+    }
     let number = to_int(value)?;
     let on = number != 0;
+    let somaxconn = host.net.sysctls.somaxconn as i32;
+    let fast_open_client = host.net.sysctls.fast_open & 1 != 0;
     let keep_alive = host.socket(key).options.keep_alive;
     let tcp = host.tcp(key);
-    let has_connection = tcp.connection().is_some();
+    let listening = matches!(tcp.role, Role::Listening(_));
+    let connected = tcp.connection().is_some_and(|connection| connection.state() != State::Closed);
     let options = &mut tcp.options;
     match name {
         c::TCP_NODELAY => options.nodelay = on,
@@ -56,12 +64,20 @@ pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(
         c::TCP_DEFER_ACCEPT => options.defer_accept = number.max(0),
         c::TCP_LINGER2 => options.linger2 = if number > 120 { None } else { Some(number) },
         c::TCP_WINDOW_CLAMP => options.window_clamp = number,
-        c::TCP_FASTOPEN if number < 0 || has_connection => return Err(Errno::EINVAL),
-        c::TCP_FASTOPEN => options.fast_open = number,
+        c::TCP_FASTOPEN if number < 0 || connected => return Err(Errno::EINVAL),
+        c::TCP_FASTOPEN => options.fast_open = number.min(somaxconn),
+        c::TCP_FASTOPEN_CONNECT | c::TCP_FASTOPEN_NO_COOKIE if !(0..=1).contains(&number) => {
+            return Err(Errno::EINVAL);
+        }
+        c::TCP_FASTOPEN_CONNECT if !fast_open_client => return Err(Errno::EOPNOTSUPP),
+        c::TCP_FASTOPEN_CONNECT if connected || listening => return Err(Errno::EINVAL),
+        c::TCP_FASTOPEN_CONNECT => options.fast_open_connect = on,
+        c::TCP_FASTOPEN_NO_COOKIE if connected => return Err(Errno::EINVAL),
+        c::TCP_FASTOPEN_NO_COOKIE => options.fast_open_no_cookie = on,
         c::TCP_INQ if !matches!(number, 0 | 1) => return Err(Errno::EINVAL),
         // Only a socket under repair may be given another clock.
         c::TCP_TIMESTAMP => return Err(Errno::EPERM),
-        c::TCP_FASTOPEN_CONNECT | c::TCP_THIN_LINEAR_TIMEOUTS | c::TCP_THIN_DUPACK | c::TCP_INQ => {}
+        c::TCP_THIN_LINEAR_TIMEOUTS | c::TCP_THIN_DUPACK | c::TCP_INQ => {}
         c::TCP_NOTSENT_LOWAT => options.not_sent_low_water = number,
         _ => return Err(Errno::ENOPROTOOPT),
     }
@@ -110,6 +126,7 @@ fn set_congestion(host: &mut Host, key: SocketKey, value: &[u8]) -> Result<(), E
 
 pub fn get(host: &mut Host, key: SocketKey, name: i32) -> Result<Value, Errno> {
     let now = host.clock.local();
+    let pmtu = host.heeded_mtu(key);
     let tcp = host.tcp(key);
     let options = tcp.options.clone();
     let whole_seconds = |time: SimDuration| int((time.as_millis() / 1_000) as i32);
@@ -131,7 +148,10 @@ pub fn get(host: &mut Host, key: SocketKey, name: i32) -> Result<Value, Errno> {
         c::TCP_LINGER2 => int(options.linger2.unwrap_or(60)),
         c::TCP_WINDOW_CLAMP => int(options.window_clamp),
         c::TCP_FASTOPEN => int(options.fast_open),
-        c::TCP_FASTOPEN_CONNECT | c::TCP_THIN_LINEAR_TIMEOUTS | c::TCP_THIN_DUPACK | c::TCP_INQ => int(0),
+        c::TCP_FASTOPEN_CONNECT => flag(options.fast_open_connect),
+        c::TCP_FASTOPEN_NO_COOKIE => flag(options.fast_open_no_cookie),
+        c::TCP_FASTOPEN_KEY => Value::from_slice(&host.fast_open_keys(key).bytes()),
+        c::TCP_THIN_LINEAR_TIMEOUTS | c::TCP_THIN_DUPACK | c::TCP_INQ => int(0),
         c::TCP_NOTSENT_LOWAT => int(options.not_sent_low_water),
         c::TCP_CONGESTION => {
             let mut name = [0; NAME_MAX];
@@ -140,7 +160,7 @@ pub fn get(host: &mut Host, key: SocketKey, name: i32) -> Result<Value, Errno> {
             Value::from_slice(&name)
         }
         c::TCP_INFO => match &mut tcp.role {
-            Role::Connection(connection) => structure(&tcp_info(&connection.info(now))),
+            Role::Connection(connection) => structure(&tcp_info(&connection.info(now), pmtu)),
             Role::Listening(listener) => {
                 let (_, ready) = listener.queue_lengths();
                 structure(&TcpInfo { state: LISTEN, unacked: ready as u32, ..TcpInfo::default() })
@@ -151,12 +171,14 @@ pub fn get(host: &mut Host, key: SocketKey, name: i32) -> Result<Value, Errno> {
     })
 }
 
-fn tcp_info(info: &Info) -> TcpInfo {
+fn tcp_info(info: &Info, pmtu: usize) -> TcpInfo {
     const TIMESTAMPS: u8 = 1;
     const SACK: u8 = 2;
     const WSCALE: u8 = 4;
     const ECN: u8 = 8;
     const ECN_SEEN: u8 = 16;
+    const SYN_DATA: u8 = 32;
+    const FAST_OPEN_CHILD: u8 = 128;
     let option = |on: bool, bit: u8| if on { bit } else { 0 };
     let micros = |time: SimDuration| time.as_micros() as u32;
     let millis = |time: SimDuration| time.as_millis() as u32;
@@ -170,7 +192,9 @@ fn tcp_info(info: &Info) -> TcpInfo {
             | option(info.sack, SACK)
             | option(info.window_scaling, WSCALE)
             | option(info.ecn, ECN)
-            | option(info.ecn_seen, ECN_SEEN),
+            | option(info.ecn_seen, ECN_SEEN)
+            | option(info.syn_data, SYN_DATA)
+            | option(info.fast_open_child, FAST_OPEN_CHILD),
         wscale: (info.send_window_scale & 15) | info.receive_window_scale << 4,
         rto: micros(info.rto),
         ato: micros(info.ato),
@@ -186,7 +210,7 @@ fn tcp_info(info: &Info) -> TcpInfo {
         min_rtt: info.min_rtt.map_or(u32::MAX, micros),
         snd_ssthresh: info.ssthresh,
         snd_cwnd: info.cwnd,
-        pmtu: ETH0_MTU as u32,
+        pmtu: pmtu as u32,
         last_data_sent: millis(info.since_data_sent),
         last_data_recv: millis(info.since_data_received),
         last_ack_recv: millis(info.since_ack_received),
@@ -200,7 +224,7 @@ fn tcp_info(info: &Info) -> TcpInfo {
         segs_in: info.segments_in,
         delivered: info.delivered,
         notsent_bytes: info.unsent_bytes,
-        bits: u8::from(info.delivery_rate_app_limited),
+        bits: u8::from(info.delivery_rate_app_limited) | (info.fast_open_failure as u8) << 1,
         delivered_ce: info.delivered_marked,
         data_segs_in: info.data_segments_in,
         data_segs_out: info.data_segments_out,

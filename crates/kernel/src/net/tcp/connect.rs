@@ -42,7 +42,7 @@ pub fn connect(
             Ok(Attempt::Done(()))
         }
         Role::Listening(_) => Err(Errno::EISCONN),
-        Role::Connection(_) if !tcp.connecting => Err(Errno::EISCONN),
+        Role::Connection(connection) if !tcp.connecting || connection.is_deferred() => Err(Errno::EISCONN),
         Role::Connection(_) => match call.host.tcp_connected(key)? {
             true => Ok(Attempt::Done(())),
             false if again => Ok(Attempt::Wait(queue)),
@@ -56,7 +56,8 @@ pub fn connect(
             }
             call.host.tcp_connect(key, peer)?;
             call.host.flush_network();
-            Ok(Attempt::Wait(queue))
+            let deferred = call.host.tcp(key).connection().is_some_and(|connection| connection.is_deferred());
+            Ok(if deferred { Attempt::Done(()) } else { Attempt::Wait(queue) })
         }
     }
 }
@@ -88,7 +89,7 @@ impl Host {
         }
     }
 
-    fn tcp_peer(&mut self, key: SocketKey, raw: &[u8]) -> Result<SocketAddr, Errno> {
+    pub(super) fn tcp_peer(&mut self, key: SocketKey, raw: &[u8]) -> Result<SocketAddr, Errno> {
         let domain = self.socket(key).domain;
         if domain == c::AF_INET && raw.len() < 16 {
             return Err(Errno::EINVAL);
@@ -117,6 +118,16 @@ impl Host {
 
     /// Begins the handshake with `peer`.
     pub(crate) fn tcp_connect(&mut self, key: SocketKey, peer: SocketAddr) -> Result<(), Errno> {
+        self.tcp_connect_with(key, peer, None).map(|_| ())
+    }
+
+    /// The same with data that its SYN may carry (Fast Open); how many bytes it does.
+    pub(super) fn tcp_connect_with(
+        &mut self,
+        key: SocketKey,
+        peer: SocketAddr,
+        data: Option<&[u8]>,
+    ) -> Result<usize, Errno> {
         let socket = self.socket(key);
         let domain = socket.domain;
         let device = self.socket_device(key, peer.ip(), None)?;
@@ -163,9 +174,10 @@ impl Host {
             port_chosen: bound.is_some_and(|bound| bound.port_chosen),
         });
         self.net.tcp.add_connection(local, remote, key);
+        let taken = self.tcp_prepare_fast_open(key, data);
         self.tcp_apply_options(key);
         self.tcp_pump(key);
-        Ok(())
+        Ok(taken)
     }
 
     /// An ephemeral port for a connection: one that no program has bound and that has no connection

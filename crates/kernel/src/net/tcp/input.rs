@@ -5,8 +5,9 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::LO;
 use crate::net::ip::{Inbound, IpHeader, Outbound};
+use crate::net::path_mtu::heeds_routers;
 use crate::net::v6::device_for;
-use belljar_linux_abi::Errno;
+use belljar_linux_abi::{Errno, c};
 use belljar_tcp::{Disposition, Ecn, Flags, Repr, Seq, State, TcpError, reset_for};
 use belljar_wire::{protocol, tcp};
 use std::net::SocketAddr;
@@ -47,7 +48,10 @@ impl Host {
         }
         let opens = segment.has(Flags::SYN) && !segment.flags.intersects(Flags::ACK | Flags::RST);
         match self.tcp_listener(local, remote) {
-            Some(listener) if opens => self.tcp_admit(listener, inbound.interface, local, remote, &segment),
+            Some(_) if opens && segment.has(Flags::FIN) => {}
+            Some(listener) if opens => {
+                self.tcp_admit(listener, inbound.interface, (local, remote), &segment, packet.payload());
+            }
             Some(listener)
                 if segment.has(Flags::ACK)
                     && !segment.flags.intersects(Flags::SYN | Flags::RST)
@@ -73,10 +77,11 @@ impl Host {
     ) -> bool {
         let now = self.clock.local();
         let tcp = self.tcp(key);
-        let parent = tcp.parent;
+        let (parent, queued) = (tcp.parent, tcp.queued_for_accept);
         let Some(connection) = tcp.connection() else { return false };
         if connection.state() == State::SynReceived
             && let Some(parent) = parent
+            && !queued
             && !segment.has(Flags::RST)
             && !self.tcp_has_accept_room(parent)
         {
@@ -141,7 +146,8 @@ impl Host {
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         reset.append(local.ip(), remote.ip(), (&[], &[]), &mut packet);
-        let outbound = Outbound { route, header, packet, cookie: 0, intact: true, loop_back: false };
+        let outbound =
+            Outbound { route, header, packet, cookie: 0, intact: true, probes: false, loop_back: false };
         // Too small to be refused.
         let _ = self.ip_output(outbound);
     }
@@ -163,6 +169,11 @@ impl Host {
         }
         if let Some(mtu) = mtu {
             let now = self.clock.local();
+            let discover = self.tcp(key).ip.mtu_discover;
+            // `ip_sk_accept_pmtu`, and who does not want to know.
+            if remote.is_ipv4() && (discover == c::IP_PMTUDISC_DONT || !heeds_routers(discover)) {
+                return;
+            }
             let Some(connection) = self.tcp(key).connection() else { return };
             connection.on_path_mtu(mtu, now);
             return self.tcp_pump(key);

@@ -43,6 +43,7 @@ impl Host {
             Some(_) => {}
         }
         self.tcp(key).role = Role::Listening(Listener::new(backlog));
+        self.tcp_listen_fast_open(key, backlog);
         Ok(())
     }
 
@@ -61,9 +62,9 @@ impl Host {
         &mut self,
         listener: SocketKey,
         interface: usize,
-        local: SocketAddr,
-        remote: SocketAddr,
+        (local, remote): (SocketAddr, SocketAddr),
         syn: &Repr,
+        payload: &[u8],
     ) {
         let mode = self.net.sysctls.syncookies;
         let Role::Listening(queues) = &self.tcp(listener).role else { return };
@@ -83,6 +84,7 @@ impl Host {
             }
             Admission::Accept => {}
         }
+        let fast = self.tcp_try_fast_open(listener, (local, remote), syn, payload.len());
         let child = self.tcp_child(listener, local);
         if let Some(device) = device_for(remote.ip(), interface) {
             self.socket(child).options.bound_device = Some(device);
@@ -93,12 +95,23 @@ impl Host {
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
         let settings = &self.net.sysctls.tcp;
         let config = tcp.options.config(settings, &socket.options, mtu, remote.ip(), offset);
-        let connection = Connection::accept_syn(config, local, remote, syn, isn, now);
+        let connection = if fast.take {
+            Connection::accept_fast_open(config, local, remote, syn, payload, fast.option, isn, now)
+        } else {
+            let mut connection = Connection::accept_syn(config, local, remote, syn, isn, now);
+            if let Some(option) = fast.option {
+                connection.give_cookie(option);
+            }
+            connection
+        };
         tcp.role = Role::Connection(Box::new(connection));
         self.net.counters.tcp_passive_opens += 1;
         self.net.tcp.add_connection(local, remote, child);
         if let Role::Listening(queues) = &mut self.tcp(listener).role {
             queues.started(child);
+        }
+        if fast.take {
+            self.tcp_opened_fast(child, listener);
         }
         self.tcp_apply_options(child);
         self.tcp_pump(child);

@@ -6,6 +6,7 @@
 mod calls;
 mod connect;
 mod cookie;
+pub mod fast_open;
 mod input;
 mod listen;
 mod options;
@@ -23,6 +24,7 @@ pub use options::TcpOptions;
 pub use table::TcpTable;
 pub use transfer::{receive, send};
 
+use self::fast_open::FastOpenQueue;
 use super::bind::Bound;
 use super::ip::IpOptions;
 use crate::ids::SocketKey;
@@ -53,6 +55,10 @@ pub struct TcpSocket {
     pub parent: Option<SocketKey>,
     /// It is in the listener's accept queue.
     pub queued_for_accept: bool,
+    /// It was opened by a SYN with a Fast Open cookie at this listener, by its serial number, and waits for its ACK.
+    pub fast_open_listener: Option<(SocketKey, u32)>,
+    /// What a listener knows of such connections.
+    pub fast_open_queue: FastOpenQueue,
     /// Retransmissions and timeouts of its connection that the host's counters have.
     pub counted: (u32, u32),
     /// The failure of its connection is counted.

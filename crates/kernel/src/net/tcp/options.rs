@@ -1,6 +1,7 @@
 //! Options of level `IPPROTO_TCP`, and how they reach a connection.
 
 use super::TcpSocket;
+use super::fast_open::Keys;
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::ip::header::header_len;
@@ -35,8 +36,14 @@ pub struct TcpOptions {
     pub linger2: Option<i32>,
     /// `TCP_WINDOW_CLAMP`.
     pub window_clamp: i32,
-    /// `TCP_FASTOPEN`: accepted, without an effect.
+    /// `TCP_FASTOPEN`: how many connections opened by a SYN with data may wait for their ACK.
     pub fast_open: i32,
+    /// `TCP_FASTOPEN_CONNECT`.
+    pub fast_open_connect: bool,
+    /// `TCP_FASTOPEN_NO_COOKIE`.
+    pub fast_open_no_cookie: bool,
+    /// `TCP_FASTOPEN_KEY`.
+    pub fast_open_keys: Option<Keys>,
     /// `TCP_NOTSENT_LOWAT`.
     pub not_sent_low_water: i32,
     /// `SO_MAX_PACING_RATE` in bytes a second.
@@ -59,6 +66,9 @@ impl Default for TcpOptions {
             linger2: None,
             window_clamp: 0,
             fast_open: 0,
+            fast_open_connect: false,
+            fast_open_no_cookie: false,
+            fast_open_keys: None,
             not_sent_low_water: 0,
             max_pacing_rate: None,
             congestion: CongestionAlgorithm::default(),

@@ -55,13 +55,16 @@ impl Host {
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
         let ip = &tcp.ip;
         let (tos, ttl, hop_limit) = (ip.tos, ip.ttl.unwrap_or(default_ttl), ip.hop_limit);
+        let discover = ip.mtu_discover;
         let Some(connection) = tcp.connection() else { return };
         let ports = [connection.local().port().to_be_bytes(), connection.remote().port().to_be_bytes()];
         let (local, remote) = (connection.local().ip(), connection.remote().ip());
 
-        let mut header = IpHeader { ttl, dont_fragment: true, ..IpHeader::new(local, remote, protocol::TCP) };
+        let mut header = IpHeader { ttl, ..IpHeader::new(local, remote, protocol::TCP) };
         let cookie = cookie(key, socket);
         let Ok(route) = self.net.route(remote, Some(local), through) else { return };
+        // No segment is too long for the path: they are made to fit.
+        header.dont_fragment = self.net.must_not_fragment(discover, &route, 0, self.clock.now());
         if remote.is_ipv6() {
             header.ttl = hop_limit.unwrap_or_else(|| self.net.hop_limit(route.interface));
             header.flow_label = self.net.flow_label_of(&header, ports.as_flattened());
@@ -112,6 +115,7 @@ impl Host {
         counters.tcp_resets += u64::from(failed && !opening);
         let tcp = self.tcp(key);
         let established = is_acceptable(tcp);
+        self.tcp_settle_fast_open(key);
         self.tcp_set_timer(key, next);
         if established {
             self.tcp_offer(key);
@@ -232,6 +236,9 @@ fn is_acceptable(tcp: &mut TcpSocket) -> bool {
     }
     let deferred = tcp.options.defer_accept > 0;
     tcp.connection().is_some_and(|connection: &mut Connection| {
+        if connection.is_unconfirmed() {
+            return true;
+        }
         connection.state().is_synchronised()
             && (!deferred || connection.readable_bytes() > 0 || connection.is_read_closed())
     })

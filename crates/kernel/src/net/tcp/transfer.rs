@@ -1,6 +1,6 @@
 //! Sending and receiving on a connection.
 
-use super::{Role, errno};
+use super::{Role, errno, fast_open};
 use crate::call::Call;
 use crate::guest::Buffers;
 use crate::host::Host;
@@ -19,6 +19,9 @@ pub fn send(
     message: &Outgoing,
     done: usize,
 ) -> Result<Attempt<usize>, Errno> {
+    if let Some(attempt) = fast_open::send(call, key, message, done)? {
+        return Ok(attempt);
+    }
     let now = call.host.clock.local();
     let queue = call.host.socket_queue(key);
     let tcp = call.host.tcp(key);
@@ -37,7 +40,9 @@ pub fn send(
         call.host.tcp_pump(key);
         return Err(error.map_or(Errno::EPIPE, errno));
     }
-    if matches!(connection.state(), State::SynSent | State::SynReceived) {
+    let opening = matches!(connection.state(), State::SynSent | State::SynReceived);
+    if opening && !connection.is_unconfirmed() {
+        connection.set_write_pending(message.flags & c::MSG_DONTWAIT == 0);
         return Ok(Attempt::Wait(queue));
     }
     if message.len == 0 {

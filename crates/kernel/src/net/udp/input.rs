@@ -1,9 +1,10 @@
 //! Datagrams and errors that come in.
 
-use super::{Datagram, HEADER_LEN, QueuedError, charge};
+use super::{Datagram, HEADER_LEN, charge};
 use crate::files::readiness::{EPOLLERR, READABLE};
 use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::error_queue::{QueuedError, is_hard};
 use crate::net::filter::Metadata;
 use crate::net::ip::Inbound;
 use crate::net::ip::Unreachable;
@@ -126,7 +127,11 @@ impl Host {
     /// The socket that receives what comes from `source` for `destination`: the one that is bound
     /// most closely, then the one bound last (`udp4_lib_lookup2` of Linux); within a group of
     /// `SO_REUSEPORT` by the flow.
-    fn udp_receiver(&self, source: SocketAddr, destination: SocketAddr) -> Option<SocketKey> {
+    pub(in crate::net) fn udp_receiver(
+        &self,
+        source: SocketAddr,
+        destination: SocketAddr,
+    ) -> Option<SocketKey> {
         let keys = self.net.udp_ports.0.get(&destination.port())?;
         let mut best: Option<(u32, SocketKey)> = None;
         let mut group: SmallVec<[SocketKey; 4]> = SmallVec::new();
@@ -189,15 +194,16 @@ impl Host {
     ) {
         let arrived = self.clock.now();
         let Some(key) = self.udp_receiver(remote, local) else { return };
+        // Whoever minds the path's MTU (`IP_PMTUDISC_DONT` does not) is told that it is less.
+        let unheeded = errno == Errno::EMSGSIZE && self.ignores_path_mtu(key);
+        if unheeded && remote.is_ipv4() {
+            return;
+        }
+        let room = self.socket(key).options.receive_buffer;
         let udp = self.udp(key);
         let connected = udp.peer.is_some();
-        // Whoever minds the path's MTU (`IP_PMTUDISC_DONT` does not) is told that it is less.
-        let hard = match errno {
-            Errno::EMSGSIZE => udp.ip.mtu_discover != c::IP_PMTUDISC_DONT,
-            _ => matches!(errno, Errno::ECONNREFUSED | Errno::ENOPROTOOPT | Errno::EACCES | Errno::EPROTO),
-        };
         if udp.ip.receive_errors {
-            udp.errors.push_back(QueuedError {
+            let error = QueuedError {
                 errno,
                 icmp: (icmp.0, icmp.1),
                 extra: icmp.2,
@@ -205,8 +211,9 @@ impl Host {
                 offender,
                 destination: remote,
                 quoted: quoted.get(HEADER_LEN..).unwrap_or_default().to_vec(),
-            });
-        } else if !connected || !hard {
+            };
+            udp.errors.push(error, &mut udp.queued_charge, room);
+        } else if !connected || unheeded || !is_hard(errno, (icmp.0, icmp.1), remote.is_ipv4()) {
             // Only hard errors reach a socket that did not ask for all, and only by its peer.
             return;
         }

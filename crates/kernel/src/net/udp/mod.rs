@@ -6,14 +6,14 @@ mod receive;
 mod send;
 
 pub use calls::*;
-pub use receive::{receive, received_error, timestamp_message};
+pub use receive::{receive, timestamp_message};
 pub use send::{SendOptions, send};
 
 use super::bind::Bound;
+use super::error_queue::ErrorQueue;
 use super::ip::IpOptions;
 use crate::ids::SocketKey;
 use belljar_base::{Map, SimTime};
-use belljar_linux_abi::Errno;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -48,7 +48,7 @@ pub struct UdpSocket {
     /// `UDP_CORK`.
     pub cork: bool,
     /// Errors for `MSG_ERRQUEUE` (`IP_RECVERR`).
-    pub errors: VecDeque<QueuedError>,
+    pub errors: ErrorQueue,
 }
 
 /// A received datagram.
@@ -70,25 +70,6 @@ pub struct Datagram {
     pub tos: u8,
     /// The TTL of its IP header.
     pub ttl: u8,
-}
-
-/// An ICMP error kept for `MSG_ERRQUEUE`.
-#[derive(Debug)]
-pub struct QueuedError {
-    /// What it means.
-    pub errno: Errno,
-    /// ICMP type and code.
-    pub icmp: (u8, u8),
-    /// The MTU that a router has told, or 0.
-    pub extra: u32,
-    /// When the error came.
-    pub arrived: SimTime,
-    /// Who sent it.
-    pub offender: IpAddr,
-    /// Where the datagram was to go.
-    pub destination: SocketAddr,
-    /// What the error quotes of what was sent, behind the protocol's header.
-    pub quoted: Vec<u8>,
 }
 
 /// The sockets by port, each port's in the order in which they were bound.

@@ -1,13 +1,13 @@
 //! Receiving datagrams.
 
-use super::{Datagram, QueuedError, charge};
+use super::{Datagram, charge};
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::ip::IpOptions;
-use crate::net::message::{Attempt, ControlMessage, Incoming, RawAddress, Received};
+use crate::net::message::{Attempt, ControlMessage, Incoming, Received};
 use crate::net::socket::Timestamping;
-use crate::net::{address, interface_index};
+use crate::net::{address, error_queue, interface_index};
 use belljar_base::SimTime;
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo, TimePair};
 use belljar_linux_abi::{Errno, c};
@@ -24,7 +24,7 @@ pub fn receive(
         return Err(Errno::EOPNOTSUPP);
     }
     if room.flags & c::MSG_ERRQUEUE != 0 {
-        return receive_error(call, key, room);
+        return error_queue::receive(call, key, room);
     }
     let socket = call.host.socket(key);
     let (domain, queue, timestamp) = (socket.domain, socket.queue, socket.options.timestamp);
@@ -120,47 +120,6 @@ fn control_messages(
         }
     }
     messages
-}
-
-/// `MSG_ERRQUEUE`: what an ICMP error quotes, with a `struct sock_extended_err` and the offender's address;
-/// never waits.
-fn receive_error(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<Attempt<Received>, Errno> {
-    let udp = call.host.udp(key);
-    let error = udp.errors.pop_front().ok_or(Errno::EAGAIN)?;
-    // The next one is told of when this one has been read.
-    let next = udp.errors.front().map(|next| next.errno);
-    call.host.socket(key).error = next;
-    received_error(call, key, room, &error)
-}
-
-/// The same for an error that has been taken from a socket's queue.
-pub fn received_error(
-    call: &mut Call<'_>,
-    key: SocketKey,
-    room: &Incoming,
-    error: &QueuedError,
-) -> Result<Attempt<Received>, Errno> {
-    const SO_EE_ORIGIN_ICMP: u8 = 2;
-    const SO_EE_ORIGIN_ICMP6: u8 = 3;
-    let domain = call.host.socket(key).domain;
-    let v4 = error.offender.is_ipv4();
-    let origin = if v4 { SO_EE_ORIGIN_ICMP } else { SO_EE_ORIGIN_ICMP6 };
-    let mut data = u32::from(error.errno.0).to_ne_bytes().to_vec();
-    data.extend_from_slice(&[origin, error.icmp.0, error.icmp.1, 0]);
-    data.extend_from_slice(&error.extra.to_ne_bytes());
-    data.extend_from_slice(&[0; 4]);
-    let offender = std::net::SocketAddr::new(error.offender, 0);
-    data.extend_from_slice(&address::emit(if v4 { c::AF_INET } else { c::AF_INET6 }, offender));
-    let (level, type_) = if v4 { (c::IPPROTO_IP, c::IP_RECVERR) } else { (c::IPPROTO_IPV6, c::IPV6_RECVERR) };
-    let name: RawAddress = address::emit(domain, error.destination);
-    let stamp = call.host.socket(key).options.timestamp;
-    let epoch = call.host.clock.realtime_ns() - call.now().as_nanos();
-    let mut control: Vec<_> = timestamp_message(stamp, error.arrived, epoch).into_iter().collect();
-    control.push(ControlMessage { level, type_, data });
-    let taken = error.quoted.len().min(room.len);
-    call.scatter(&room.buffers, &error.quoted[..taken])?;
-    let cut = if taken < error.quoted.len() { c::MSG_TRUNC } else { 0 };
-    Ok(Attempt::Done(Received { value: taken, name, control, flags: c::MSG_ERRQUEUE | cut }))
 }
 
 impl Host {

@@ -10,6 +10,7 @@ use crate::net::ip::route::{Route, Through};
 use crate::net::ip::{IpHeader, Outbound};
 use crate::net::message::{Attempt, Outgoing};
 use crate::net::multicast::outgoing_interface;
+use crate::net::path_mtu::heeds_routers;
 use crate::net::{LO, address, interface, interface_index};
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
 use belljar_linux_abi::{Errno, c};
@@ -318,11 +319,12 @@ impl Host {
         let destination = route.destination;
         let ip_len = header_len(destination);
         let queue_len = self.net.queue_len(route.interface);
-        let (mtu, multicast) =
-            (self.net.path_mtu(&route, self.clock.now()), self.net.is_multipoint(destination));
+        let now = self.clock.now();
+        let (mtu, multicast) = (self.net.path_mtu(&route, now), self.net.is_multipoint(destination));
         let hop_limit = self.net.hop_limit(route.interface);
         let socket = &self.net.sockets[key.0];
         let Some(ip) = socket.ip_options() else { return Err(Errno::EINVAL) };
+        let probes = !heeds_routers(ip.mtu_discover);
         let ttl = match (options.ttl, destination) {
             (Some(ttl), _) => ttl,
             (None, IpAddr::V4(v4)) if v4.is_multicast() => ip.multicast_ttl,
@@ -334,12 +336,7 @@ impl Host {
         let header = IpHeader {
             tos: options.tos.unwrap_or(ip.tos),
             ttl,
-            // IP_PMTUDISC_WANT fragments what is too large for the interface, DO and PROBE don't.
-            dont_fragment: match ip.mtu_discover {
-                c::IP_PMTUDISC_DONT | c::IP_PMTUDISC_INTERFACE | c::IP_PMTUDISC_OMIT => false,
-                c::IP_PMTUDISC_WANT => fits,
-                _ => true,
-            },
+            dont_fragment: self.net.must_not_fragment(ip.mtu_discover, &route, packet.len(), now),
             ..IpHeader::new(route.source, destination, protocol::UDP)
         };
         let loop_back = multicast
@@ -365,7 +362,7 @@ impl Host {
         };
         segment[6..8].copy_from_slice(&sum.to_be_bytes());
         self.net.counters.udp_out += 1;
-        self.ip_output(Outbound { route, header, packet, cookie, intact: true, loop_back })
+        self.ip_output(Outbound { route, header, packet, cookie, intact: true, probes, loop_back })
     }
 
     /// Sends what `MSG_MORE` or `UDP_CORK` collected.

@@ -256,7 +256,7 @@ impl NetStack {
     pub fn mtu_to(&self, interface: usize, to: IpAddr, now: SimTime) -> usize {
         let mtu = self.mtu(interface);
         match to {
-            IpAddr::V4(_) => mtu,
+            IpAddr::V4(ip) => self.known_path_mtu4(ip, now).map_or(mtu, |known| mtu.min(known)),
             IpAddr::V6(_) if interface == LO => mtu,
             IpAddr::V6(ip) => match self.v6.path_mtus.get(&ip) {
                 Some((known, until)) if now < *until => mtu.min(*known),

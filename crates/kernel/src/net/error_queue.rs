@@ -1,0 +1,152 @@
+//! What ICMP said of packets that a socket has sent, for `MSG_ERRQUEUE` (`IP_RECVERR`): UDP, raw and ping sockets.
+
+use super::address;
+use super::message::{Attempt, ControlMessage, Incoming, RawAddress, Received};
+use super::socket::SocketKind;
+use super::udp::{charge, timestamp_message};
+use crate::call::Call;
+use crate::ids::SocketKey;
+use belljar_base::SimTime;
+use belljar_linux_abi::{Errno, c};
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+/// The headers of IP and ICMP around what an error quotes, and those that it quotes.
+const HEADERS: usize = 56;
+
+/// An ICMP error.
+#[derive(Debug)]
+pub struct QueuedError {
+    /// What it means.
+    pub errno: Errno,
+    /// ICMP type and code.
+    pub icmp: (u8, u8),
+    /// The MTU that a router has told, or 0.
+    pub extra: u32,
+    /// When the error came.
+    pub arrived: SimTime,
+    /// Who sent it.
+    pub offender: IpAddr,
+    /// Where the datagram was to go.
+    pub destination: SocketAddr,
+    /// What the error quotes of what was sent, behind the protocol's header.
+    pub quoted: Vec<u8>,
+}
+
+impl QueuedError {
+    fn charge(&self) -> u32 {
+        charge(HEADERS + self.quoted.len())
+    }
+}
+
+/// Whether an error reaches the calls of a connected socket that did not ask for all of them (`icmp_err_convert` of Linux).
+pub fn is_hard(errno: Errno, (kind, code): (u8, u8), v4: bool) -> bool {
+    const UNREACHABLE: u8 = 3;
+    const PARAMETER_PROBLEM: u8 = 12;
+    match kind {
+        UNREACHABLE if v4 => matches!(code, 2..=4 | 6..=10 | 13..=15),
+        kind if v4 => kind == PARAMETER_PROBLEM,
+        _ => matches!(errno, Errno::ECONNREFUSED | Errno::EACCES | Errno::EPROTO | Errno::EMSGSIZE),
+    }
+}
+
+/// A socket's errors, the oldest first. They take room in its receive buffer.
+#[derive(Debug, Default)]
+pub struct ErrorQueue(VecDeque<QueuedError>);
+
+impl ErrorQueue {
+    /// Adds an error; it is dropped if with it, and the `charged` bytes that wait to be received, as much would be taken as
+    /// the receive buffer `room` has (`sock_queue_err_skb`).
+    pub fn push(&mut self, error: QueuedError, charged: &mut u32, room: u32) {
+        let cost = error.charge();
+        if charged.saturating_add(cost) < room {
+            *charged += cost;
+            self.0.push_back(error);
+        }
+    }
+
+    /// Takes the oldest one, and what the next one means.
+    pub fn pop(&mut self, charged: &mut u32) -> Option<(QueuedError, Option<Errno>)> {
+        let error = self.0.pop_front()?;
+        *charged = charged.saturating_sub(error.charge());
+        Some((error, self.0.front().map(|next| next.errno)))
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// `recvmsg` with `MSG_ERRQUEUE`: what an error quotes, with a `struct sock_extended_err` and the offender's address;
+/// never waits.
+pub fn receive(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<Attempt<Received>, Errno> {
+    const SO_EE_ORIGIN_ICMP: u8 = 2;
+    const SO_EE_ORIGIN_ICMP6: u8 = 3;
+    let popped = match &mut call.host.socket(key).kind {
+        SocketKind::Udp(udp) => udp.errors.pop(&mut udp.queued_charge),
+        SocketKind::Raw(raw) => raw.errors.pop(&mut raw.queued_charge),
+        SocketKind::Ping(ping) => ping.errors.pop(&mut ping.queued_charge),
+        _ => None,
+    };
+    let (error, next) = popped.ok_or(Errno::EAGAIN)?;
+    // The next one is told of when this one has been read.
+    call.host.socket(key).error = next;
+    let domain = call.host.socket(key).domain;
+    let v4 = error.offender.is_ipv4();
+    let origin = if v4 { SO_EE_ORIGIN_ICMP } else { SO_EE_ORIGIN_ICMP6 };
+    let mut data = u32::from(error.errno.0).to_ne_bytes().to_vec();
+    data.extend_from_slice(&[origin, error.icmp.0, error.icmp.1, 0]);
+    data.extend_from_slice(&error.extra.to_ne_bytes());
+    data.extend_from_slice(&[0; 4]);
+    let offender = SocketAddr::new(error.offender, 0);
+    data.extend_from_slice(&address::emit(if v4 { c::AF_INET } else { c::AF_INET6 }, offender));
+    let (level, type_) = if v4 { (c::IPPROTO_IP, c::IP_RECVERR) } else { (c::IPPROTO_IPV6, c::IPV6_RECVERR) };
+    let name: RawAddress = address::emit(domain, error.destination);
+    let stamp = call.host.socket(key).options.timestamp;
+    let epoch = call.host.clock.realtime_ns() - call.now().as_nanos();
+    let mut control: Vec<_> = timestamp_message(stamp, error.arrived, epoch).into_iter().collect();
+    control.push(ControlMessage { level, type_, data });
+    let taken = error.quoted.len().min(room.len);
+    call.scatter(&room.buffers, &error.quoted[..taken])?;
+    let cut = if taken < error.quoted.len() { c::MSG_TRUNC } else { 0 };
+    Ok(Attempt::Done(Received { value: taken, name, control, flags: c::MSG_ERRQUEUE | cut }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn error(errno: Errno) -> QueuedError {
+        let ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        QueuedError {
+            errno,
+            icmp: (3, 3),
+            extra: 0,
+            arrived: SimTime::ZERO,
+            offender: ip,
+            destination: SocketAddr::new(ip, 9),
+            quoted: vec![0; 100],
+        }
+    }
+
+    #[test]
+    fn errors_take_room_until_they_are_read() {
+        let (mut queue, mut charged) = (ErrorQueue::default(), 500);
+        for _ in 0..1_000 {
+            queue.push(error(Errno::ECONNREFUSED), &mut charged, 10_000);
+        }
+        let held = queue.0.len();
+        assert!(charged < 10_000 && charged + error(Errno::EPERM).charge() >= 10_000, "{charged}");
+        assert_eq!(charged, 500 + held as u32 * error(Errno::EPERM).charge());
+        queue.pop(&mut charged).expect("one");
+        queue.push(error(Errno::EHOSTUNREACH), &mut charged, 10_000);
+        assert_eq!(queue.0.len(), held);
+        let mut next = None;
+        while let Some((_, follows)) = queue.pop(&mut charged) {
+            next = follows.or(next);
+        }
+        assert_eq!((charged, next, queue.is_empty()), (500, Some(Errno::EHOSTUNREACH), true));
+    }
+}

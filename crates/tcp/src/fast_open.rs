@@ -1,0 +1,226 @@
+//! TCP Fast Open (RFC 7413) as Linux does it: data in the SYN, which a server that knows the cookie hands to its program
+//! and answers before the handshake is complete. Cookies are the caller's: it keeps those of servers and makes and checks
+//! its own.
+
+use crate::connection::Connection;
+use crate::{Config, Events, Repr, State, seq64};
+use belljar_base::SimTime;
+use belljar_wire::tcp::FastOpen;
+use std::net::SocketAddr;
+
+/// What a SYN with data leaves free for options that somebody on the way may add (Linux's `MAX_TCP_OPTION_SPACE`).
+const OPTION_SPACE: usize = 40;
+/// Linux has one fragment of a page for the data of a SYN (`SKB_FRAG_PAGE_ORDER`).
+const SYN_DATA_MAX: usize = 32_768;
+
+/// Why data did not go in the SYN, or was not taken there (`tcpi_fastopen_client_fail`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FastOpenFailure {
+    /// It did, or nobody asked for it.
+    #[default]
+    None,
+    /// There was no cookie for the server.
+    CookieUnavailable,
+    /// The SYN-ACK acknowledged only the SYN.
+    DataNotAcknowledged,
+    /// The SYN had to be sent again.
+    SynRetransmitted,
+}
+
+/// What a server's SYN-ACK said to one who asked for Fast Open: to be kept for the next connection with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FastOpenAnswer {
+    /// The greatest segment that the server takes.
+    pub mss: u16,
+    /// The cookie that it gave.
+    pub cookie: Option<FastOpen>,
+    /// It was asked for a cookie and gave none; the number is 1, or 2 if it was asked in the experimental form.
+    pub refused: u8,
+}
+
+/// One connection's part of Fast Open.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FastOpening {
+    /// What our SYN or SYN-ACK carries.
+    pub option: Option<FastOpen>,
+    /// The SYN waits for data to carry.
+    pub deferred: bool,
+    /// Our SYN carried the option, and whether in its experimental form.
+    pub asked: Option<bool>,
+    /// Our SYN carried data.
+    pub sent_data: bool,
+    /// Data in the SYN arrived.
+    pub data_taken: bool,
+    /// Opened by a SYN with cookie.
+    pub child: bool,
+    /// Such a one, whose SYN-ACK is not acknowledged yet.
+    pub unconfirmed: bool,
+    pub failure: FastOpenFailure,
+    pub answer: Option<FastOpenAnswer>,
+}
+
+impl Connection {
+    /// Holds back the SYN of [`connect`](Self::connect) until [`fast_open`](Self::fast_open) gives it data (`TCP_FASTOPEN_CONNECT`).
+    pub fn defer(&mut self) {
+        self.pending.syn = false;
+        self.fast_open.deferred = true;
+    }
+
+    /// Whether the SYN is being held back.
+    pub fn is_deferred(&self) -> bool {
+        self.fast_open.deferred
+    }
+
+    /// Lets the SYN, which was not transmitted yet, carry `option`, and with a cookie as much of `data` as there is room
+    /// for: `mss` is what the server was found to take before. `None` stands for data without a cookie. Gives how many bytes
+    /// went into the send buffer. The server's answer is [`take_fast_open_answer`](Self::take_fast_open_answer).
+    pub fn fast_open(
+        &mut self,
+        option: Option<FastOpen>,
+        mss: Option<u16>,
+        data: &[u8],
+        now: SimTime,
+    ) -> usize {
+        self.fast_open.deferred = false;
+        self.opened_at = now;
+        self.pending.syn = true;
+        self.fast_open.option = option;
+        self.fast_open.asked = option.map(|option| option.experimental);
+        if option.is_some_and(|option| option.is_request()) {
+            self.fast_open.failure = FastOpenFailure::CookieUnavailable;
+            return 0;
+        }
+        self.snd.mss_limit = mss.unwrap_or(u16::MAX).min(self.config.mss);
+        self.set_mss();
+        let room = usize::from(self.snd.mss_limit).saturating_sub(OPTION_SPACE).min(SYN_DATA_MAX);
+        let mut taken = 0;
+        while taken < data.len().min(room) {
+            match self.snd.write(&data[taken..data.len().min(room)]) {
+                0 => break,
+                n => taken += n,
+            }
+        }
+        self.snd.push_after(true);
+        self.fast_open.sent_data = taken > 0;
+        taken
+    }
+
+    /// What became of data in the SYN.
+    pub fn fast_open_failure(&self) -> FastOpenFailure {
+        self.fast_open.failure
+    }
+
+    /// Whether data in the SYN, ours or the peer's, has arrived.
+    pub fn syn_data_taken(&self) -> bool {
+        self.fast_open.data_taken
+    }
+
+    /// What the server's SYN-ACK said, once.
+    pub fn take_fast_open_answer(&mut self) -> Option<FastOpenAnswer> {
+        self.fast_open.answer.take()
+    }
+
+    /// The segment that is the first SYN carries the data; it is in flight from then on.
+    pub(crate) fn syn_payload(&mut self, now: SimTime) -> (u64, u64) {
+        let (start, end) = (self.snd.initial + 1, self.snd.data_end());
+        if !self.fast_open.sent_data || self.recovery.timeouts > 0 || end == start {
+            return (0, 0);
+        }
+        let rate = self.delivery.stamp(true, now);
+        self.snd.flight.push(start, end, now, rate);
+        self.snd.nxt = end;
+        self.stats.data_sent_at = now;
+        self.stats.data_segments_out = self.stats.data_segments_out.wrapping_add(1);
+        self.stats.bytes_sent += end - start;
+        (start, end)
+    }
+
+    /// The SYN-ACK to a SYN with the option or data has arrived (`tcp_rcv_fastopen_synack`). False if the data must be sent
+    /// again, which is all that is to be done then.
+    pub(crate) fn on_fast_open_answer(&mut self, segment: &Repr) -> bool {
+        if self.fast_open.asked.is_none() && !self.fast_open.sent_data {
+            return true;
+        }
+        let ack = seq64::unwrap(segment.ack, self.snd.nxt);
+        while self.snd.flight.pop_acked(ack).is_some() {}
+        self.stats.bytes_acked += ack - self.snd.una;
+        let freed = self.snd.release(ack);
+        if freed > 0 {
+            self.wake_writer();
+        }
+        let retransmitted = self.stats.total_retransmitted > 0;
+        let asked = self.fast_open.asked;
+        let cookie =
+            segment.options.fast_open.filter(|option| asked.is_some() && !option.cookie().is_empty());
+        let refused = match asked {
+            Some(experimental) if !retransmitted && cookie.is_none() && !self.fast_open.sent_data => {
+                1 + u8::from(experimental)
+            }
+            _ => 0,
+        };
+        self.fast_open.answer = Some(FastOpenAnswer { mss: self.snd.mss_limit, cookie, refused });
+        if self.snd.flight.is_empty() {
+            self.fast_open.data_taken = self.fast_open.sent_data;
+            return true;
+        }
+        self.fast_open.failure = if retransmitted {
+            FastOpenFailure::SynRetransmitted
+        } else {
+            FastOpenFailure::DataNotAcknowledged
+        };
+        for index in 0..self.snd.flight.len() as usize {
+            self.snd.flight.mark_lost(index);
+        }
+        self.enter_loss_without_reduction();
+        false
+    }
+
+    /// A passive open by a SYN with a good cookie: SYN-RECEIVED, the SYN-ACK is waiting to be transmitted, and the program
+    /// may read `payload` and write at once. `syn` must have SYN and neither ACK, RST nor FIN; `option` is for the SYN-ACK.
+    #[allow(clippy::too_many_arguments)]
+    pub fn accept_fast_open(
+        config: Config,
+        local: SocketAddr,
+        remote: SocketAddr,
+        syn: &Repr,
+        payload: &[u8],
+        option: Option<FastOpen>,
+        isn: u32,
+        now: SimTime,
+    ) -> Connection {
+        let mut connection = Connection::accept_syn(config, local, remote, syn, isn, now);
+        connection.fast_open = FastOpening {
+            option,
+            child: true,
+            unconfirmed: true,
+            data_taken: !payload.is_empty(),
+            ..FastOpening::default()
+        };
+        connection.snd.una = connection.snd.initial + 1;
+        connection.snd.nxt = connection.snd.una;
+        if !payload.is_empty() {
+            let _ = connection.rcv.insert(connection.rcv.nxt, payload, false);
+            connection.rcv.acked = connection.rcv.nxt;
+            connection.stats.data_segments_in = 1;
+            connection.events |= Events::READABLE;
+        }
+        connection.start_congestion_control(now);
+        connection.rtt.fall_back();
+        connection
+    }
+
+    /// Lets the SYN-ACK of [`accept_syn`](Self::accept_syn) carry a cookie.
+    pub fn give_cookie(&mut self, option: FastOpen) {
+        self.fast_open.option = Some(option);
+    }
+
+    /// Opened by a SYN with a cookie, and the SYN-ACK is not acknowledged yet.
+    pub fn is_unconfirmed(&self) -> bool {
+        self.fast_open.unconfirmed
+    }
+
+    /// Data may be sent and received: past the handshake, or Fast Open goes before it.
+    pub(crate) fn may_exchange(&self) -> bool {
+        self.state.is_synchronised() || self.fast_open.unconfirmed && self.state == State::SynReceived
+    }
+}
