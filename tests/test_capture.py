@@ -155,3 +155,55 @@ def test_mistakes(belljar, ran, run_experiment):
     without = run_experiment(experiment({"a": (0, [])}, stop="1 s"))
     done = execute([belljar, "capture", without.path], 20)
     assert done.status != 0 and "run with --pcap" in done.err and not (without.path / "all.pcapng").exists()
+
+
+SEND = """
+import socket, sys, time
+l = int(sys.argv[1])
+s = socket.create_connection(("sink", 7))
+s.sendall(b"x" * l)
+"""
+TAKE = """
+import socket, sys, time
+l = socket.create_server(("", 7))
+c, _ = l.accept()
+"""
+READ = "while c.recv(65536): pass\n"
+HANDSHAKE = {"Connection establish request (SYN)", "Connection establish acknowledge (SYN+ACK)", "Connection finish (FIN)",
+             "This frame initiates the connection closing"}
+WINDOW = {"TCP window specified by the receiver is now completely full", "TCP window update", "This frame undergoes the connection closing"}
+LOSS = {"This frame is a (suspected) retransmission", "This frame is a (suspected) fast retransmission", "Duplicate ACK",
+        "Previous segment(s) not captured (common at capture start)", "This frame is a (suspected) out-of-order segment",
+        "This frame is a (suspected) spurious retransmission", "D-SACK Sequence"}
+FLOWS = {
+    # What each flow does, and what tshark remarks on in a capture of the same by Linux 6.18 over veth; with loss, what repairing it brings.
+    "bulk": (SEND, TAKE + READ, 3_000_000, 0, HANDSHAKE | WINDOW),
+    "loss": (SEND, TAKE + READ, 3_000_000, 0.02, HANDSHAKE | WINDOW | LOSS),
+    "unread": (SEND, TAKE + "time.sleep(1); c.close()\n", 1000, 0, HANDSHAKE | {"Connection reset (RST)"}),
+    "keepalive": (SEND.replace('s.sendall(b"x" * l)', "for n, v in ((4, 1), (5, 1)): s.setsockopt(6, n, v)\ns.setsockopt(1, 9, 1)\ntime.sleep(5)\n"),
+                  TAKE + READ, 0, 0, HANDSHAKE | WINDOW | {"TCP keep-alive segment", "ACK to a TCP keep-alive segment"}),
+    "fast open": (SEND.replace('s = socket.create_connection(("sink", 7))\ns.sendall', "for _ in range(2):\n    s = socket.socket()\n    s.sendto")
+                  .replace("* l)", '* l, 0x20000000, ("sink", 7)); time.sleep(1); s.close()'),
+                  TAKE.replace("c, _ =", "l.setsockopt(6, 23, 5)\nfor _ in range(2):\n    c, _ =") + "    while c.recv(65536): pass\n", 1000, 0,
+                  HANDSHAKE | WINDOW | {"TCP SYN with TFO Cookie", "TCP SYN-ACK accepting TFO data"}),
+}
+
+
+@pytest.mark.needs("tshark")
+@pytest.mark.parametrize("flow", FLOWS)
+def test_tshark_remarks_on_nothing_that_linux_would_not_do(run_experiment, flow):
+    send, take, length, loss, expected = FLOWS[flow]
+    sysctls = {"host_options": {"sysctls": {"net.ipv4.tcp_fastopen": 3}}}
+    hosts = {"source": (0, [{"path": "/usr/bin/python3", "args": ["-c", send, str(length)], "start_time": "1 s", "expected_final_state": "any"}]),
+             "sink": (1, [{"path": "/usr/bin/python3", "args": ["-c", take], "expected_final_state": "any"}])}
+    described = experiment(hosts, graph((0, 1, "10 ms", loss), bandwidth="100 Mbit"), stop="20 s")
+    described["hosts"]["sink"].update(sysctls)
+    done = run_experiment(described, pcap=True)
+    remarks = set()
+    for host in ("source", "sink"):
+        for (texts,) in shown(done.pcap(host), "_ws.expert.message"):
+            remarks |= {re.sub(r"( \(#\d+\)|: server port \d+|: \d.*)$", "", text) for text in texts.split(",") if text}
+    assert remarks <= expected, remarks - expected
+    needed = {"loss": "Duplicate ACK", "unread": "Connection reset (RST)",
+              "keepalive": "TCP keep-alive segment", "fast open": "TCP SYN-ACK accepting TFO data"}
+    assert {needed.get(flow, "Connection finish (FIN)"), "Connection establish request (SYN)"} <= remarks, remarks

@@ -81,7 +81,8 @@ impl FastOpen {
 
     /// With this cookie; `None` if a cookie cannot be so long: 4 to 16 bytes, an even number of them (or none).
     pub fn new(cookie: &[u8]) -> Option<FastOpen> {
-        let fits = cookie.is_empty() || (4..=FastOpen::MAX).contains(&cookie.len()) && cookie.len() % 2 == 0;
+        let fits = cookie.is_empty()
+            || (4..=FastOpen::MAX).contains(&cookie.len()) && cookie.len().is_multiple_of(2);
         if !fits {
             return None;
         }

@@ -10,7 +10,7 @@ use crate::net::interface_index;
 use crate::net::ip::Inbound;
 use crate::net::socket::{Socket, SocketKind};
 use crate::net::udp::charge;
-use belljar_linux_abi::{Errno, c};
+use belljar_linux_abi::c;
 use belljar_wire::protocol;
 use smallvec::SmallVec;
 use std::net::SocketAddr;
