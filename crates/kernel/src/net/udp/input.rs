@@ -10,7 +10,7 @@ use crate::net::ip::Inbound;
 use crate::net::ip::Unreachable;
 use crate::net::socket::SocketKind;
 use crate::net::{LO, flow_hash, interface_index};
-use belljar_linux_abi::{Errno, c};
+use belljar_linux_abi::Errno;
 use belljar_wire::{checksum, protocol};
 use smallvec::SmallVec;
 use std::net::{IpAddr, SocketAddr};
