@@ -9,7 +9,7 @@
 use crate::context::{Context, Regs};
 use crate::frame::{SigInfo, UContext};
 use crate::worker::{ARENA, ARENA_SIZE, ON_SIGNAL_ELSEWHERE, REGION, Worker};
-use crate::xstate::offset as xsave;
+use crate::xstate::{DEFAULT_FCW, offset as xsave};
 use core::mem::offset_of;
 
 /// How [`enter`] ended: through a stub.
@@ -356,6 +356,24 @@ core::arch::global_asm!(
     "jz 3b",
     "mov eax, 1",
     "xrstor64 gs:[{initial_x87}]",
+    // After each signal, a preemption tick too, the CPU takes x87 for used. Looking whether it is
+    // spares this guest `xsavec` and `xrstor` at each call from then on.
+    "movzx eax, word ptr [r11 + {xsave} + {fcw}]",
+    "xor eax, {default_fcw}",
+    "movzx ecx, word ptr [r11 + {xsave} + {fcw} + 2]",
+    "or eax, ecx",
+    "or eax, [r11 + {xsave} + {fcw} + 4]",
+    "or rax, [r11 + {xsave} + {fcw} + 8]",
+    "or rax, [r11 + {xsave} + {fcw} + 16]",
+    "jnz 3b",
+    "vmovups ymm0, [r11 + {xsave} + {st}]",
+    "vorps ymm0, ymm0, [r11 + {xsave} + {st} + 32]",
+    "vorps ymm0, ymm0, [r11 + {xsave} + {st} + 64]",
+    "vorps ymm0, ymm0, [r11 + {xsave} + {st} + 96]",
+    "vptest ymm0, ymm0",
+    "vzeroupper",
+    "jnz 3b",
+    "and qword ptr [r11 + {xstate_bv}], -2",
     "jmp 3b",
     // The handler of every signal of the platform: (signal: edi, info: rsi, ucontext: rdx).
     ".p2align 4",
@@ -417,6 +435,9 @@ core::arch::global_asm!(
     xmm = const offset_of!(Context, xsave) + xsave::XMM,
     ctx_mxcsr = const offset_of!(Context, xsave) + xsave::MXCSR,
     xstate_bv = const offset_of!(Context, xsave) + xsave::XSTATE_BV,
+    fcw = const xsave::FCW,
+    st = const xsave::ST,
+    default_fcw = const DEFAULT_FCW,
     exit_rip = const offset_of!(Context, exit_rip),
     resume_at = const offset_of!(Context, resume_at),
     fs = const regs_offset!(fs_base),
