@@ -1,5 +1,6 @@
 /* Clocks, sleeping and timers: they agree with one another. clock_gettime(2), nanosleep(2), timerfd_create(2). */
 #include "guest.h"
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 
@@ -187,6 +188,27 @@ static void timer_descriptor(void) {
     close(t);
 }
 
+/* What the C library answers without a call, and the call itself. */
+static void readings_and_calls_agree(void) {
+    static const int clocks[] = {CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_BOOTTIME};
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < 300; i++) {
+            int clock = clocks[i % 4];
+            struct timespec call;
+            uint64_t before = now_ns(clock);
+            CHECK(syscall(SYS_clock_gettime, clock, &call) == 0);
+            uint64_t between = (uint64_t)call.tv_sec * 1000000000u + (uint64_t)call.tv_nsec;
+            CHECK(before <= between && between <= now_ns(clock));
+            struct timeval read, called;
+            CHECK(gettimeofday(&read, NULL) == 0 && syscall(SYS_gettimeofday, &called, NULL) == 0);
+            CHECK(timercmp(&read, &called, <=) && read.tv_usec < 1000000);
+        }
+        time_t stored = 0, given = time(&stored);
+        CHECK(stored == given && given <= syscall(SYS_time, NULL));
+        sleep_ms(7);
+    }
+}
+
 static void cpu_clocks_exist(void) {
     struct timespec t;
     CHECK(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) == 0 && clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0);
@@ -194,4 +216,5 @@ static void cpu_clocks_exist(void) {
 }
 
 GUEST(T(clocks_agree), T(coarse_clocks_tick), T(clocks_never_go_back), T(spinning_ends), T(sleeps), T(absolute_sleep), T(interrupted_sleep),
-      T(interval_timer), T(posix_timer), T(timer_descriptor), T(cpu_clocks_exist))
+      T(interval_timer), T(posix_timer), T(timer_descriptor), T(readings_and_calls_agree),
+      T(cpu_clocks_exist))

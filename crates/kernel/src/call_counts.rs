@@ -17,22 +17,22 @@ pub struct CallCounts {
 }
 
 impl CallCounts {
-    /// One more call.
-    pub fn add(&mut self, number: u32) {
+    /// So many more calls.
+    pub fn add(&mut self, number: u32, times: u32) {
         let found = self.recent.iter_mut().find(|(of, count)| *of == number && *count != 0);
-        match found {
-            Some((_, count)) if *count < u32::MAX => *count += 1,
-            _ => self.replace(number),
+        match found.and_then(|(_, count)| Some((count.checked_add(times)?, count))) {
+            Some((sum, count)) => *count = sum,
+            None => self.replace(number, times),
         }
     }
 
     #[cold]
-    fn replace(&mut self, number: u32) {
+    fn replace(&mut self, number: u32, times: u32) {
         // One that is full is cleared, and the next one in turn else.
         let full = self.recent.iter().position(|(of, count)| *of == number && *count != 0);
         let at = full.unwrap_or(usize::from(self.next));
         self.next = (self.next + 1) % RECENT as u8;
-        let (old, count) = std::mem::replace(&mut self.recent[at], (number, 1));
+        let (old, count) = std::mem::replace(&mut self.recent[at], (number, times));
         if count != 0 {
             *self.earlier.entry(old).or_default() += u64::from(count);
         }
@@ -58,14 +58,15 @@ mod tests {
         let mut expected = Map::new();
         for n in 0..10_000_u32 {
             let number = if n % 7 < 5 { n % 3 } else { n % 19 };
-            counts.add(number);
+            counts.add(number, 1);
             *expected.entry(number).or_default() += 1;
         }
         assert_eq!(counts.by_number(), expected);
         counts.recent = [(0, u32::MAX); RECENT];
         counts.earlier.clear();
         counts.recent[1..].fill((0, 0));
-        counts.add(0);
-        assert_eq!(counts.by_number(), Map::from([(0, u64::from(u32::MAX) + 1)]));
+        counts.add(0, 1);
+        counts.add(0, 41);
+        assert_eq!(counts.by_number(), Map::from([(0, u64::from(u32::MAX) + 42)]));
     }
 }

@@ -56,6 +56,8 @@ pub struct Clock {
     booted: SimDuration,
     cpu: CpuModel,
     unapplied: SimDuration,
+    /// What the clocks showed when they were last asked for, and when that was.
+    shown: Option<(SimTime, [u64; 2])>,
 }
 
 impl Clock {
@@ -71,6 +73,7 @@ impl Clock {
             booted: SimDuration::ZERO,
             cpu,
             unapplied: SimDuration::ZERO,
+            shown: None,
         }
     }
     /// The time since the simulation's start.
@@ -99,6 +102,24 @@ impl Clock {
     /// `CLOCK_REALTIME` in nanoseconds since 1970.
     pub fn realtime_ns(&self) -> u64 {
         self.epoch_ns.saturating_add(self.counted().as_nanos())
+    }
+    /// Both, `CLOCK_REALTIME` first; at little cost where neither has moved since.
+    pub fn shown(&mut self) -> (u64, u64) {
+        let [realtime, monotonic] = match self.shown {
+            Some((at, shown)) if at == self.now => shown,
+            _ => [self.realtime_ns(), self.monotonic_ns()],
+        };
+        self.shown = Some((self.now, [realtime, monotonic]));
+        (realtime, monotonic)
+    }
+    /// How many calls cost nothing, and do nothing else to the clock than to be counted
+    /// ([`charge_free`](Self::charge_free)), before one may.
+    pub fn free_calls(&self) -> u32 {
+        if self.cpu.calls.is_some() { 0 } else { FREE_CALLS - self.calls_since_moved }
+    }
+    /// Accounts for calls that are free.
+    pub fn charge_free(&mut self, calls: u32) {
+        self.calls_since_moved = self.calls_since_moved.saturating_add(calls).min(FREE_CALLS);
     }
     /// The simulated time at which `CLOCK_MONOTONIC` shows `ns`.
     pub fn at_monotonic(&self, ns: u64) -> SimTime {
@@ -152,14 +173,17 @@ impl Clock {
     pub fn set_drift(&mut self, ppb: i64) {
         self.anchor = (self.now, self.counted());
         self.drift_ppb = ppb;
+        self.shown = None;
     }
     /// Sets the wall clock forward, or back.
     pub fn step(&mut self, ns: i64) {
         self.epoch_ns = self.epoch_ns.saturating_add_signed(ns);
+        self.shown = None;
     }
     /// The host boots now: `CLOCK_MONOTONIC` begins anew.
     pub fn boot(&mut self) {
         self.booted = self.counted();
+        self.shown = None;
     }
     /// Moves on to `to`; an earlier point is ignored.
     pub fn advance(&mut self, to: SimTime) {
@@ -234,6 +258,37 @@ mod tests {
         assert_eq!(after(c::SYS_read), 1_210);
         assert_eq!((0..100).map(|_| after(c::SYS_clock_gettime)).last(), Some(1_210));
         assert_eq!(after(c::SYS_clock_gettime), 2_220);
+    }
+
+    #[test]
+    fn what_is_shown_follows_every_change_of_the_clocks() {
+        let mut clock = Clock::new(1_000, CpuModel::default());
+        let mut agree = |change: fn(&mut Clock)| {
+            change(&mut clock);
+            assert_eq!(clock.shown(), (clock.realtime_ns(), clock.monotonic_ns()));
+        };
+        agree(|_| ());
+        agree(|clock| clock.advance(SimTime::from_secs(3)));
+        agree(|clock| clock.step(-5_000_000_000));
+        agree(|clock| clock.set_drift(1_000));
+        agree(|clock| clock.boot());
+        agree(|clock| (0..=FREE_CALLS).for_each(|_| clock.charge()));
+    }
+
+    #[test]
+    fn calls_that_are_free_are_counted_together_as_one_by_one() {
+        let mut clock = Clock::new(1_000, CpuModel::default());
+        clock.charge();
+        assert_eq!(clock.free_calls(), FREE_CALLS - 1);
+        clock.charge_free(FREE_CALLS - 1);
+        assert_eq!((clock.free_calls(), clock.now()), (0, SimTime::ZERO));
+        clock.charge();
+        assert_eq!(clock.now().as_nanos(), 1_000);
+        clock.advance(SimTime::from_secs(1));
+        assert_eq!(clock.free_calls(), FREE_CALLS);
+        let calls = CallLatency { syscall: PENALTY, vdso: PENALTY, max_unapplied: PENALTY };
+        let modelled = Clock::new(1_000, CpuModel { calls: Some(calls), ..CpuModel::default() });
+        assert_eq!(modelled.free_calls(), 0, "each one moves the clock");
     }
 
     #[test]

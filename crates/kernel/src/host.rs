@@ -242,6 +242,8 @@ pub struct Host {
     pub(crate) looked_up: RefCell<Vec<(i32, FileKey)>>,
     /// Counts calls and events: what a thread that spins may wait for.
     pub(crate) progress: u64,
+    /// How many calls more the thread whose turn it is may make in it.
+    pub(crate) calls_left: u32,
     /// Counts calls of `run_until`.
     pub(crate) windows: u64,
     /// When a process last ended.
@@ -340,6 +342,7 @@ impl Host {
             caller: None,
             looked_up: RefCell::default(),
             progress: 0,
+            calls_left: 0,
             windows: 0,
             last_end: SimTime::ZERO,
             inbox: Map::new(),

@@ -3,7 +3,7 @@
 //! what implements them (`belljar-platform`) decides no semantics: the kernel keeps the list of a
 //! process's mappings, checks every access against it and says what to map where.
 
-use belljar_linux_abi::Errno;
+use belljar_linux_abi::{Errno, c};
 use bitflags::bitflags;
 use std::ops::Range;
 use std::path::Path;
@@ -267,6 +267,11 @@ pub trait Platform: GuestMemory + Send {
     fn set_xstate(&mut self, context: ContextId, state: &[u8]);
     /// Runs the context until it comes back. The caller's thread becomes a worker on first use.
     fn resume(&mut self, context: ContextId) -> Exit;
+    /// The same; meanwhile it may read clocks as `clocks` says without coming back.
+    fn resume_with_clocks(&mut self, context: ContextId, clocks: &mut Clocks) -> Exit {
+        let _ = clocks;
+        self.resume(context)
+    }
     /// Runs one instruction of the context, of which the guest sees nothing: [`Exit::Stepped`] unless
     /// the instruction comes back otherwise, `Preempted` if it cannot be stepped over.
     fn step(&mut self, context: ContextId) -> Exit {
@@ -274,6 +279,22 @@ pub trait Platform: GuestMemory + Send {
         Exit::Preempted
     }
 }
+
+/// What a guest that runs may find out about the time without a call, as Linux's vDSO lets it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clocks {
+    /// `CLOCK_REALTIME` in nanoseconds since 1970.
+    pub realtime_ns: u64,
+    /// `CLOCK_MONOTONIC`, `CLOCK_MONOTONIC_RAW` and `CLOCK_BOOTTIME` in nanoseconds.
+    pub monotonic_ns: u64,
+    /// How many readings more it may make.
+    pub allowed: u32,
+    /// How many it has made, by [`CLOCK_CALLS`].
+    pub read: [u32; 3],
+}
+
+/// The calls that readings of a clock stand for.
+pub const CLOCK_CALLS: [i64; 3] = [c::SYS_clock_gettime, c::SYS_gettimeofday, c::SYS_time];
 
 /// What `stat(2)` says of a native file, plus its kind by the `S_IFMT` bits of `mode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

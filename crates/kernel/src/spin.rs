@@ -81,15 +81,30 @@ impl Host {
             Some(Stepped::Left(exit)) => return Some(exit),
             Some(Stepped::Computes) | None => {}
         }
-        let thread = &self.threads[key.0];
-        let (computes, process) = (thread.computes, thread.process);
-        let patience = if computes { 0 } else { self.processes[process.0].patience };
-        for tick in 1..=patience {
-            match self.machine.resume(context) {
-                Exit::Preempted if self.config.interrupt.load(Relaxed) => return None,
-                Exit::Preempted => {}
-                exit => return Some(exit),
+        let process = self.threads[key.0].process;
+        let mut tick = 0;
+        loop {
+            let (exit, has_read) = self.resume_with_clocks(key, context);
+            let computes = std::mem::take(&mut self.threads[key.0].computes);
+            if exit != Exit::Preempted {
+                return Some(exit);
             }
+            if has_read && !self.config.interrupt.load(Relaxed) {
+                tick = 0;
+                continue;
+            }
+            let patience = &mut self.processes[process.0].patience;
+            if computes || tick == *patience {
+                if !computes {
+                    *patience /= 4;
+                }
+                self.threads[key.0].computes = true;
+                return Some(Exit::Preempted);
+            }
+            if self.config.interrupt.load(Relaxed) {
+                return None;
+            }
+            tick += 1;
             let Some(longest) = longest_round(tick) else { continue };
             match self.find_loop(context, longest) {
                 Stepped::Waits(spin) => {
@@ -101,12 +116,14 @@ impl Host {
                 Stepped::Computes => {}
             }
         }
-        let exit = self.machine.resume(context);
-        if exit == Exit::Preempted && !computes {
-            self.processes[process.0].patience /= 4;
-        }
-        self.threads[key.0].computes = exit == Exit::Preempted;
-        Some(exit)
+    }
+
+    /// Lets a thread run; how it came back, and whether it has read a clock meanwhile, which is as good as
+    /// a call.
+    fn resume_with_clocks(&mut self, key: ThreadKey, context: ContextId) -> (Exit, bool) {
+        let mut clocks = self.clocks_for(key);
+        let exit = self.machine.resume_with_clocks(context, &mut clocks);
+        (exit, self.clocks_read(key, &clocks))
     }
 
     /// A thread has done nothing but wait. What it waits for may be its own processor time.

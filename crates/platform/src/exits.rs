@@ -9,6 +9,7 @@ use crate::near::signals::{GENERAL_PROTECTION, tick_signal};
 use crate::near::worker::{self, Trap, Worker};
 use crate::space::Space;
 use belljar_kernel::machine::{Exit, Fault};
+use belljar_shim::worker::Readings;
 
 /// The flags that guest code may set: CF PF AF ZF SF TF DF OF RF AC, as Linux's `FIX_EFLAGS`. ID
 /// is left out: it would differ between the ways out of the guest.
@@ -23,10 +24,10 @@ const SI_KERNEL: i32 = 0x80;
 const SEGV_MAPERR: i32 = 1;
 
 /// Runs `context` until it comes back with something for the kernel.
-pub fn resume(context: &mut Context, space: &mut Space) -> Exit {
+pub fn resume(context: &mut Context, space: &mut Space, clocks: &mut Readings) -> Exit {
     let worker = worker::current();
     loop {
-        if let Some(exit) = run(worker, context, space) {
+        if let Some(exit) = run(worker, context, space, clocks) {
             return exit;
         }
     }
@@ -39,7 +40,7 @@ pub fn step(context: &mut Context, space: &mut Space) -> Exit {
         return Exit::Preempted;
     }
     context.regs.rflags |= TRAP_FLAG;
-    let exit = run(worker::current(), context, space);
+    let exit = run(worker::current(), context, space, &mut Readings::default());
     context.regs.rflags &= !TRAP_FLAG;
     match exit {
         None => Exit::Stepped,
@@ -62,7 +63,7 @@ fn stores_flags(rip: u64, space: &Space) -> bool {
     !read || matches!(code, [0x9c, _] | [0x66 | 0x40..=0x4f, 0x9c])
 }
 
-fn run(worker: *mut Worker, context: &mut Context, space: &mut Space) -> Option<Exit> {
+fn run(worker: *mut Worker, context: &mut Context, space: &mut Space, clocks: &mut Readings) -> Option<Exit> {
     context.regs.rflags = context.regs.rflags & GUEST_FLAGS | PLAIN_FLAGS;
     if context.regs.rip != context.exit_rip || context.generation != space.rewriter.generation {
         if !space.may_run_at(context.regs.rip) {
@@ -72,8 +73,8 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space) -> Option<
         context.generation = space.rewriter.generation;
     }
     let (came, trap) = match &space.native {
-        Native::Near => enter(worker, context),
-        Native::Far(shim) => match shim.resume(context) {
+        Native::Near => enter(worker, context, clocks),
+        Native::Far(shim) => match shim.resume(context, clocks) {
             Ok(came) => came,
             Err(Gone) => return Some(Exit::Killed),
         },
@@ -127,21 +128,29 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space) -> Option<
             }
         }
         // Only the way through GS can fault there: the guest had changed it. The handler has set it
-        // right, so the call is simply made again.
-        libc::SIGSEGV | libc::SIGBUS if in_stub.is_some_and(|place| place.before_call) => None,
+        // right, so the call is simply made again. Or a stub of the vDSO, where the guest wants the time
+        // cannot be written: it is made again as a call, from its start.
+        libc::SIGSEGV | libc::SIGBUS if in_stub.is_some_and(|place| place.before_call) => {
+            context.exit_rip = LOOK_UP;
+            clocks.allowed = 0;
+            None
+        }
         _ => Some(Exit::Fault(fault(trap))),
     }
 }
 
 /// Runs a near guest until it comes back.
-fn enter(worker: *mut Worker, context: &mut Context) -> (u32, Trap) {
+fn enter(worker: *mut Worker, context: &mut Context, clocks: &mut Readings) -> (u32, Trap) {
     // SAFETY: `worker` is this thread's block and nobody borrows it; `context` is exclusively ours
     // and reached by the same pointer inside; its vector image is kept acceptable by `Xsave`.
     unsafe {
         worker::trap_as_guests_do(worker);
         (*worker).resumes += 1;
         (*worker).target = context.resume_at;
-        (entry::enter(worker, context), (*worker).trap)
+        (*worker).clocks.give(clocks);
+        let came = entry::enter(worker, context);
+        (*worker).clocks.take(clocks);
+        (came, (*worker).trap)
     }
 }
 

@@ -6,10 +6,11 @@ use crate::near::worker;
 use crate::space::{CallCounts, Space};
 use crate::{cpu, exits, files, vdso};
 use belljar_kernel::machine::{
-    Backing, ContextId, Exit, GuestMemory, HostFiles, NativeDirEntry, NativeFile, NativeStat, OpenHow,
-    Placement, Platform, Prot, Regs, SpaceId,
+    Backing, Clocks, ContextId, Exit, GuestMemory, HostFiles, NativeDirEntry, NativeFile, NativeStat,
+    OpenHow, Placement, Platform, Prot, Regs, SpaceId,
 };
 use belljar_linux_abi::Errno;
+use belljar_shim::worker::Readings;
 use slab::Slab;
 use std::ops::Range;
 use std::path::Path;
@@ -220,8 +221,15 @@ impl Platform for HostMachine {
         self.contexts[context.0 as usize].xsave.load_shown(state, cpu::xsave_layout());
     }
     fn resume(&mut self, context: ContextId) -> Exit {
+        self.resume_with_clocks(context, &mut Clocks::default())
+    }
+    fn resume_with_clocks(&mut self, context: ContextId, clocks: &mut Clocks) -> Exit {
         let context = &mut *self.contexts[context.0 as usize];
-        exits::resume(context, &mut self.spaces[context.space as usize])
+        let Clocks { realtime_ns, monotonic_ns, allowed, read } = *clocks;
+        let mut readings = Readings { realtime_ns, monotonic_ns, allowed, read };
+        let exit = exits::resume(context, &mut self.spaces[context.space as usize], &mut readings);
+        (clocks.allowed, clocks.read) = (readings.allowed, readings.read);
+        exit
     }
     fn step(&mut self, context: ContextId) -> Exit {
         let context = &mut *self.contexts[context.0 as usize];

@@ -1,11 +1,13 @@
 //! The synthetic vDSO: a shared object of one page whose functions make the system calls of their
 //! names, so that the kernel counts and times every one. It lies in a file in memory, and its call
-//! sites are rewritten like those of any other image.
+//! sites are rewritten like those of any other image; the stubs of those that ask for the time answer it themselves
+//! where that makes no difference (`rewrite::clock`).
 //!
 //! Both hash tables are there because C libraries and language runtimes look symbols up by either,
 //! and the version `LINUX_2.6` because most insist on it.
 
 use crate::layout::PAGE;
+use crate::rewrite::FileKey;
 use belljar_linux_abi::Errno;
 use std::sync::OnceLock;
 
@@ -43,6 +45,13 @@ pub fn file() -> Result<i32, Errno> {
         crate::files::write_at(file, 0, &image())?;
         Ok(file.0)
     })
+}
+
+/// Whether a file is the vDSO's.
+pub fn is(file: &FileKey) -> bool {
+    static KEY: OnceLock<Option<FileKey>> = OnceLock::new();
+    let key = KEY.get_or_init(|| self::file().ok().and_then(FileKey::of));
+    key.as_ref() == Some(file)
 }
 
 /// Bytes that are appended part by part, each aligned to 8.

@@ -282,8 +282,10 @@ unsafe fn resume() {
     unsafe {
         (*worker()).resumes += 1;
         (*worker()).target = (*channel).context.resume_at;
+        (*worker()).clocks.give(&(*channel).clocks);
         (*channel).came = entry::enter(worker(), &raw mut (*channel).context);
         (*channel).trap = (*worker()).trap;
+        (*worker()).clocks.take(&mut (*channel).clocks);
     }
 }
 

@@ -2,7 +2,7 @@
 //! belongs to whoever's turn it is, and a word to sleep on.
 
 use crate::context::Context;
-use crate::worker::Trap;
+use crate::worker::{Readings, Trap};
 use crate::xstate::XsaveLayout;
 use core::sync::atomic::AtomicU32;
 
@@ -80,6 +80,8 @@ pub struct Channel {
     pub layout: XsaveLayout,
     /// What the signal said that ended the resume.
     pub trap: Trap,
+    /// What clocks the guest that is resumed may read.
+    pub clocks: Readings,
     /// How many of `cpuid_answers` and `cpuid_places` there are.
     pub cpuid_answer_count: u32,
     /// See `cpuid_answer_count`.

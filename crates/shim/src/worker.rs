@@ -86,8 +86,73 @@ pub struct Worker {
     pub layout: XsaveLayout,
     /// What the last signal that ended a resume said.
     pub trap: Trap,
+    /// What the guest's own readings of clocks go by.
+    pub clocks: Clocks,
     /// An XSAVE image that brings x87 back to its initial state.
     pub initial_x87: InitialX87,
+}
+
+/// What a stub of the vDSO answers from instead of leaving the guest. It knows it by fixed offsets from GS.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Clocks {
+    /// Nanoseconds by number of the clock; 0 for one that has to be asked for.
+    pub shown_ns: [u64; CLOCKS],
+    /// How many readings may still be made; negative once more were wanted.
+    pub left: i32,
+    /// How many were made of `clock_gettime`, `gettimeofday` and `time`.
+    pub read: [u32; 3],
+}
+
+/// How many clocks' numbers are looked up.
+pub const CLOCKS: usize = 8;
+/// `CLOCK_REALTIME`.
+pub const REALTIME: usize = 0;
+/// `CLOCK_MONOTONIC`.
+pub const MONOTONIC: usize = 1;
+/// `CLOCK_MONOTONIC_RAW` and `CLOCK_BOOTTIME`, which show the same.
+const LIKE_MONOTONIC: [usize; 2] = [4, 7];
+
+/// What the simulator gives a guest to read, and is given back.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Readings {
+    /// What `CLOCK_REALTIME` shows.
+    pub realtime_ns: u64,
+    /// What `CLOCK_MONOTONIC` shows.
+    pub monotonic_ns: u64,
+    /// How many readings may be made.
+    pub allowed: u32,
+    /// How many were made, by [`Clocks::read`].
+    pub read: [u32; 3],
+}
+
+impl Clocks {
+    /// Before a guest runs.
+    #[inline]
+    pub fn give(&mut self, readings: &Readings) {
+        if (self.shown_ns[REALTIME], self.shown_ns[MONOTONIC])
+            != (readings.realtime_ns, readings.monotonic_ns)
+        {
+            self.shown_ns[REALTIME] = readings.realtime_ns;
+            for clock in LIKE_MONOTONIC.into_iter().chain([MONOTONIC]) {
+                self.shown_ns[clock] = readings.monotonic_ns;
+            }
+        }
+        self.left = readings.allowed as i32;
+    }
+    /// After it has run.
+    #[inline]
+    pub fn take(&mut self, readings: &mut Readings) {
+        if self.read == [0; 3] {
+            return;
+        }
+        for (sum, read) in readings.read.iter_mut().zip(&mut self.read) {
+            let read = core::mem::take(read);
+            *sum += read;
+            readings.allowed = readings.allowed.saturating_sub(read);
+        }
+    }
 }
 
 /// All zeros: no component has anything but its initial state.
@@ -131,6 +196,7 @@ impl Worker {
             tick_resumes: 0,
             layout: *layout,
             trap: Trap::default(),
+            clocks: Clocks::default(),
             initial_x87: InitialX87([0; offset::EXTENDED]),
         }
     }

@@ -37,6 +37,11 @@ impl Strace {
     pub fn new(enabled: bool) -> Strace {
         Strace { enabled, ..Strace::default() }
     }
+
+    /// Whether it keeps any.
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
+    }
 }
 
 /// The lines of one process that have not been written out.

@@ -9,7 +9,7 @@ use belljar_channel::{SharedMemory, futex};
 use belljar_linux_abi::Errno;
 use belljar_shim::context::Context;
 use belljar_shim::protocol::{self, Channel, CpuidAnswer, NativeCall};
-use belljar_shim::worker::Trap;
+use belljar_shim::worker::{Readings, Trap};
 use std::cell::Cell;
 use std::io::{Error, Result as IoResult};
 use std::ops::Range;
@@ -339,14 +339,16 @@ impl Shim {
     }
 
     /// Runs a guest thread until it comes back; gives how it came.
-    pub fn resume(&self, context: &mut Context) -> Result<(u32, Trap), Gone> {
+    pub fn resume(&self, context: &mut Context, clocks: &mut Readings) -> Result<(u32, Trap), Gone> {
         self.wait()?;
         self.follow();
         // SAFETY: it is the simulator's turn, before and after the round.
         unsafe {
             let block = self.channel.get();
             (*block).context.clone_from(context);
+            (*block).clocks = *clocks;
             self.round(protocol::RESUME)?;
+            *clocks = (*block).clocks;
             let space = context.space;
             context.clone_from(&(*block).context);
             context.space = space;

@@ -12,17 +12,21 @@
 //! ([`Rewriter::visible`]) and translated back on the way in ([`Rewriter::native`]). Sites that
 //! return from signals stay as they are, because unwinders recognise them by their bytes.
 //!
+//! The synthetic vDSO's sites answer from the worker block where they may ([`clock`]).
+//!
 //! Where the CPU cannot make `cpuid` trap, the instruction becomes one that does when an image is
 //! mapped; a trap costs a fifth of what `cpuid` costs in a virtual machine.
 
 mod analyse;
+mod clock;
 mod cpuid_sites;
 mod stub;
 
 use crate::layout::{self, PAGE, Slot};
 use crate::native::Native;
 use crate::{cpuid, registry};
-use analyse::{FileKey, Form};
+pub use analyse::FileKey;
+use analyse::Form;
 use belljar_base::{Map, Set};
 use belljar_linux_abi::Errno;
 use std::ops::Range;
@@ -256,6 +260,7 @@ impl Rewriter {
         let form = analyse::form(&text.file, text.offset, &text.range, site, nr, native)?;
         let stub_at = self.room_for_stub(site, slot, native)?;
         let stub = match form {
+            Form::A { ref mov } if crate::vdso::is(&text.file) => clock::stub(stub_at, site, mov, nr)?,
             Form::A { ref mov } => stub::form_a(stub_at, site, mov)?,
             Form::B { ref displaced } => stub::form_b(stub_at, site, displaced)?,
         };
