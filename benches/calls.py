@@ -6,7 +6,7 @@ import argparse
 
 from common import ROOT, belljar, compile_c, measure, save, spread
 
-KINDS = ["getppid", "jit", "read", "pipe", "switch", "clock"]
+KINDS = ["getppid", "jit", "read", "pipe", "switch", "clock", "spin"]
 
 
 def slope(prefix, program, kind, n):

@@ -23,6 +23,7 @@ from types import SimpleNamespace as Settings
 
 import hosts as startup
 import p2p
+import pgbench
 import tcp_matrix
 from common import BUILT, ROOT, belljar, compile_c, measure, remove, run_experiment, save, spread
 
@@ -216,6 +217,15 @@ def http_cases(a):
         }, needs)
 
 
+def pgbench_cases(a):
+    count = max(10, round(1_000 * a.scale))
+    yield Case("pgbench: a transaction", "us", {
+        "native": lambda: slope(pgbench.native, count),
+        "belljar": lambda: slope(pgbench.simulated, count),
+        "far": lambda: slope(lambda n: pgbench.simulated(n, "far"), count),
+    }, pgbench.NEEDS)
+
+
 def native_flow(mib):
     """CPU seconds of `mib` MiB by iperf over loopback."""
     server = subprocess.Popen(["iperf", "-s", "-B", "127.0.0.1", "-p", "5003"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -270,7 +280,7 @@ def start_cases(a):
 
 
 GROUPS = {"p2p": p2p_cases, "logging": logging_cases, "workers": worker_cases, "calls": micro_cases, "tcp": tcp_cases,
-          "http": http_cases, "start": start_cases}
+          "http": http_cases, "pgbench": pgbench_cases, "start": start_cases}
 
 
 def main():

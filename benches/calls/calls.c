@@ -8,7 +8,8 @@
  *   read      1 KiB from /dev/zero
  *   pipe      one byte through a pipe
  *   switch    a byte to another thread and back: two switches
- *   clock     clock_gettime
+ *   clock     clock_gettime, with a sleep after each 500, as a program that waits for events sleeps
+ *   spin      clock_gettime and nothing else: after the first 1,000 each moves the simulated clock
  *   loop      nothing: what to subtract */
 #include <pthread.h>
 #include <stdio.h>
@@ -67,10 +68,14 @@ int main(int argc, char **argv) {
             if (write(there[1], b, 1) != 1 || read(back[0], b, 1) != 1)
                 return 1;
         pthread_join(t, NULL);
-    } else if (strcmp(kind, "clock") == 0) {
-        struct timespec t;
-        for (long i = 0; i < count; i++)
+    } else if (strcmp(kind, "clock") == 0 || strcmp(kind, "spin") == 0) {
+        struct timespec t, least = {0, 1};
+        int sleeps = kind[0] == 'c';
+        for (long i = 0; i < count; i++) {
             clock_gettime(CLOCK_MONOTONIC, &t);
+            if (sleeps && i % 500 == 499)
+                nanosleep(&least, NULL);
+        }
     } else if (strcmp(kind, "loop") == 0) {
         for (volatile long i = 0; i < count; i++) {
         }
