@@ -116,6 +116,22 @@ def haproxy():
     return hosts, check
 
 
+@case("wget2", "wget2 nginx", "wget2 nginx", "wget2 --version", "a site of 12 pages fetched recursively from nginx, several at once")
+def wget2():
+    def hosts(folder):
+        site = ("cd /var/www/html && : > index.html && for n in $(seq 12); do echo \"<a href='/p$n.html'>$n</a>\" >> index.html; "
+                "{ echo \"<p>page $n\"; cat /usr/share/common-licenses/BSD; } > p$n.html; done; exec nginx")
+        return {"server": (0, [shell(0, site)]),
+                "client": (0, [at(3, "wget2", "-q -r -l 2 http://server/index.html")])}
+
+    def check(done):
+        text = pathlib.Path("/usr/share/common-licenses/BSD").read_text()
+        for n in range(1, 13):
+            assert (done.host("client") / f"server/p{n}.html").read_text() == f"<p>page {n}\n{text}", str(done)
+
+    return hosts, check
+
+
 @case("PostgreSQL", "pg_createcluster psql", "postgresql", "psql --version",
       "a cluster made and started by Debian's tools, transactions from another host", stop="60 s")
 def postgresql():
