@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import pytest
+from compiling import compile_to
 from conftest import TARGET, execute
 
 pytestmark = pytest.mark.needs("gdb", "gcc")
@@ -64,7 +65,7 @@ def two_threads():
     binary = source.with_suffix("")
     if not source.exists() or source.read_text() != TWO_THREADS or not binary.exists():
         source.write_text(TWO_THREADS)
-        subprocess.run(["gcc", "-g", "-O1", "-pthread", source, "-o", binary], check=True)
+        compile_to(binary, ["gcc", "-g", "-O1", "-pthread"], source)
     return binary
 
 

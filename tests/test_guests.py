@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+from compiling import compile_to
 from conftest import TARGET, execute
 
 GUESTS = pathlib.Path(__file__).parent / "guests"
@@ -38,15 +39,24 @@ def build(source, linkage):
     out = TARGET / "guests" / linkage / source.stem
     out.parent.mkdir(parents=True, exist_ok=True)
     if source.suffix == ".go":
-        command = ["go", "build", *GO[linkage], "-o", out, source]
+        command = ["go", "build", *GO[linkage]]
     else:
-        command = [*LINKAGES[linkage], *FLAGS, source, "-o", out]
+        command = [*LINKAGES[linkage], *FLAGS]
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
     newest = max(s.stat().st_mtime for s in [source, *GUESTS.glob("*.h")])
     if not out.exists() or out.stat().st_mtime < newest:
-        subprocess.run(command, check=True, env={**os.environ, "CGO_ENABLED": "0"})
+        compile_to(out, command, source, env={**os.environ, "CGO_ENABLED": "0"})
     return out
+
+
+def test_an_interrupted_compiler_leaves_no_program(workdir):
+    out = workdir / "program"
+    with pytest.raises(subprocess.CalledProcessError):
+        compile_to(out, ["sh", "-c", ': > "$2"; exit 1', "compiler"])
+    assert list(workdir.iterdir()) == []
+    compile_to(out, ["sh", "-c", 'cp "$3" "$2"', "compiler"], "/bin/true")
+    assert subprocess.run([out]).returncode == 0 and list(workdir.iterdir()) == [out]
 
 
 def judge(run):

@@ -23,9 +23,9 @@ ATTEMPTS = 8  # for a script on the kernel, alone: a busy machine is late now an
 
 @pytest.fixture(scope="session")
 def packet_host():
-    """The program around our stack."""
+    """The program around our stack, in the profile in which `cargo test` has built what it is made of."""
     done = subprocess.run(
-        ["cargo", "build", "--release", "--quiet", "--message-format=json", "-p", "belljar-packet-host"],
+        ["cargo", "build", "--quiet", "--message-format=json", "-p", "belljar-packet-host"],
         cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PATH": f"{os.environ['PATH']}:{pathlib.Path.home()}/.cargo/bin"})
     assert done.returncode == 0, done.stderr
     import json

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import yaml
+from compiling import compile_to
 
 HERE = pathlib.Path(__file__).parent
 FLAGS = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-result", "-Wno-nonnull"]
@@ -18,7 +19,7 @@ def build(target):
     out.parent.mkdir(parents=True, exist_ok=True)
     sources = [HERE / "interpreter.c", *HERE.glob("*.h")]
     if not out.exists() or out.stat().st_mtime < max(s.stat().st_mtime for s in sources):
-        subprocess.run(["gcc", *FLAGS, sources[0], "-o", out], check=True)
+        compile_to(out, ["gcc", *FLAGS], sources[0])
     return out
 
 
