@@ -37,6 +37,23 @@ ip route show table 100
 ip route show table 101
 ip route
 ip route show table local dev eth0
+ip route add 10.12.0.0/16 via 10.0.0.2 mtu 1400 advmss 1300
+ip route add 10.13.0.0/16 via 10.0.0.2 mtu lock 1200
+ip route add 10.14.0.0/16 via 10.0.0.2 mtu 99999 advmss 99999
+ip -6 route add 2001:db8:12::/48 via 2001:db8::2 mtu 1300 advmss 1200
+ip route show 10.12.0.0/16
+ip route show 10.13.0.0/16
+ip route show 10.14.0.0/16
+ip -6 route show 2001:db8:12::/48
+ip route get 10.12.1.1
+ip route get 10.13.1.1
+ip route del 10.13.0.0/16 mtu 1100
+ip route del 10.12.0.0/16 mtu 1400 advmss 1300
+ip route replace 10.13.0.0/16 via 10.0.0.2 mtu 1150
+ip route show 10.13.0.0/16
+ip route del 10.13.0.0/16
+ip route del 10.14.0.0/16
+ip -6 route del 2001:db8:12::/48
 ip route get 10.9.1.1
 ip route get 10.9.1.1 from 10.1.0.1
 ip route get 10.9.1.1 mark 7

@@ -178,13 +178,16 @@ class Switch:
 
 @dataclasses.dataclass
 class Router(Station):
-    """A router."""
+    """A router; it holds the MSS option of TCP connections that pass to what its links carry (`clamp_mss="path_mtu"`) or to so
+    many bytes."""
 
     name: str
+    clamp_mss: Literal["path_mtu"] | int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As the experiment file has it."""
-        return self.station_dict()
+        entry = self.station_dict()
+        return entry if self.clamp_mss is None else {**entry, "clamp_mss": self.clamp_mss}
 
 
 #: A host, a switch, a router, or the name of one, with its interface if it matters: "alice:eth1".
@@ -206,10 +209,10 @@ class Links:
 
     def router(
         self, name: str, *, interfaces: Mapping[str, Addresses] | None = None, routes: Sequence[Route] = (),
-        routing: Literal["shortest_path", "static"] | None = None,
+        routing: Literal["shortest_path", "static"] | None = None, clamp_mss: Literal["path_mtu"] | int | None = None,
     ) -> Router:
         """Adds a router."""
-        made = Router(name, interfaces=dict(interfaces or {}), routes=routes, routing=routing)
+        made = Router(name, clamp_mss, interfaces=dict(interfaces or {}), routes=routes, routing=routing)
         self.routers[self._new(name)] = made
         return made
 

@@ -87,12 +87,13 @@ def draw_topology(seed):
         "path": "/usr/bin/python3", "args": ["-c", TALK, *[h for h in hosts if h != own]], "expected_final_state": "any",
         "environment": {"PYTHONHASHSEED": "1"}, "start_time": f"{draw.randrange(1500)} ms"}]
     general = {"stop_time": "7 s", "seed": seed}
+    clamped = {r: {"clamp_mss": draw.choice(["path_mtu", 700])} if draw.random() < 0.5 else {} for r in routers}
     if draw.random() < 0.2:
         general["bootstrap_end_time"] = "2 s"
     return {
         "general": general, "host_option_defaults": {"pcap_enabled": True}, "belljar": {"metrics": {"interval": "100 ms"}},
         "hosts": {h: {"processes": talk(h), "forwarding": draw.random() < 0.3} for h in hosts},
-        "switches": switches, "routers": routers, "links": links, "events": events,
+        "switches": switches, "routers": clamped, "links": links, "events": events,
     }
 
 

@@ -28,6 +28,7 @@ routers:
     interfaces: {eth0: 192.168.1.1/24, eth1: {addresses: [10.9.0.1/30], mac: "02:00:00:00:00:09"}}
     routes: [{to: 10.77.0.0/16, via: [192.168.1.10, 192.168.1.11], metric: 7}, {to: 10.78.0.0/16, dev: eth1}]
     routing: shortest_path
+    clamp_mss: 1300
 hosts:
   gate:
     network_node_id: 0
@@ -85,7 +86,7 @@ def in_python():
     lan, spare = e.switch("lan", ageing="60 s"), e.switch("spare")
     border = e.router("border", interfaces={"eth0": "192.168.1.1/24", "eth1": Interface("10.9.0.1/30", mac="02:00:00:00:00:09")},
                       routes=[Route("10.77.0.0/16", via=["192.168.1.10", "192.168.1.11"], metric=7), Route("10.78.0.0/16", dev="eth1")],
-                      routing="shortest_path")
+                      routing="shortest_path", clamp_mss=1300)
     gate = e.host("gate", at="cloud", forwarding=True, clock={"offset": "-1 s", "drift_ppm": 20})
     gate.model(models.DnsServer(delay=uniform("1 ms", "2 ms")))
     outside = e.host("outside", at="cloud", pcap=True, pcap_size="80 B", sysctls={"net.ipv4.tcp_ecn": 1})

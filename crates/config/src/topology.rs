@@ -2,7 +2,7 @@
 
 use crate::model::{CaptureFilter, Experiment};
 use belljar_base::{HostId, SimDuration};
-use belljar_net::{InterfaceAddress, Loss, Prefix, QueueConfig, Reordering, TokenBucket};
+use belljar_net::{InterfaceAddress, Loss, MssClamp, Prefix, QueueConfig, Reordering, TokenBucket};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Everything of the network that is not the graph.
@@ -42,6 +42,8 @@ pub struct Router {
     pub interfaces: Vec<Interface>,
     /// How it finds its routes.
     pub routing: Routing,
+    /// What it holds the MSS option of passing SYNs to.
+    pub clamp_mss: Option<MssClamp>,
 }
 
 /// Where a host or router has its routes from, besides its own networks.

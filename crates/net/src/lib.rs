@@ -12,6 +12,7 @@
 //! * [`dns`]: the name server that answers for hosts and configured records.
 //! * [`switch`] and [`router`]: what stands between the links of an explicit topology; [`neighbour`] and
 //!   [`forward`] are what routers and hosts have in common.
+//! * [`MssClamp`]: what a router makes of the MSS option.
 //! * [`routes`]: a host's or router's routes, of both families; [`policy`]: which of a host's tables is asked. [`forward6`] is the IPv6 part of [`forward`].
 //! * [`igmp`]: what a host says of its multicast groups.
 //! * [`units`]: values such as "10 ms" and "1 Gbit", as graphs and experiment files write them.
@@ -29,6 +30,7 @@ pub mod forward6;
 pub mod graph;
 pub mod igmp;
 mod impairment;
+mod mss_clamp;
 pub mod neighbour;
 pub mod nic;
 mod packet;
@@ -44,6 +46,7 @@ pub use filter::Filter;
 pub use flow::{Flow, FlowStreams};
 pub use graph::{EdgeState, Graph, GraphError, NodeIndex, Path};
 pub use impairment::{Fate, GilbertElliott, Impairments, Loss, Reordering, flip};
+pub use mss_clamp::MssClamp;
 pub use nic::{Counters, DropReason, Nic, NicChange, NicConfig, NicEvent, QueueConfig, TokenBucket};
 pub use packet::Packet;
 pub use routes::{InterfaceAddress, Prefix, RouteTable};

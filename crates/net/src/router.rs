@@ -12,7 +12,7 @@ use crate::neighbour::{NeighbourEvent, Neighbours};
 use crate::nic::{Nic, NicChange, NicConfig};
 use crate::routes::{InterfaceAddress, NextHop, Route, RouteKind, RouteTable, protocol};
 use crate::switch::{Leaving, next_leaving};
-use crate::{Counters, Packet};
+use crate::{Counters, MssClamp, Packet};
 use belljar_base::{SimTime, Stream};
 use belljar_wire::ethernet::{self, Address, Frame, ethertype};
 use belljar_wire::{arp, checksum, ipv4};
@@ -55,6 +55,8 @@ pub struct Router {
     /// What it keeps of IPv6, if it has it.
     v6: Option<Box<RouterV6>>,
     unused6: RouteTable<Ipv6Addr>,
+    /// What it makes of the MSS option of SYNs.
+    mss_clamp: Option<MssClamp>,
     counters: RouterCounters,
 }
 
@@ -94,8 +96,14 @@ impl Router {
             next_id: stream.next_u32() as u16,
             v6: None,
             unused6: RouteTable::default(),
+            mss_clamp: None,
             counters: RouterCounters::default(),
         }
+    }
+
+    /// Holds the MSS option of SYNs that it passes on to what is allowed.
+    pub fn clamp_mss(&mut self, clamp: Option<MssClamp>) {
+        self.mss_clamp = clamp;
     }
 
     /// Its routes, to change them.
@@ -210,6 +218,13 @@ impl Router {
             return self.refuse(now, port, &bytes, Refusal::FragmentationNeeded(mtu as u16));
         }
         forward::count_hop(&mut bytes);
+        if let Some(clamp) = self.mss_clamp {
+            let back =
+                self.routes.lookup(forward::source(&bytes), || hash, |hop| hop.interface < self.nics.len());
+            let back =
+                back.and_then(|(_, hop)| hop).map_or(usize::MAX, |hop| self.interfaces[hop.interface].mtu);
+            clamp.apply(&mut bytes, mtu.min(back));
+        }
         self.counters.forwarded += 1;
         self.send_by(now, hop, bytes);
     }

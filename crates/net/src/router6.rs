@@ -123,6 +123,12 @@ impl Router {
         if bytes.len() > mtu {
             return self.refuse6(now, port, &bytes, Refusal::FragmentationNeeded(mtu as u16), None);
         }
+        if let Some(clamp) = self.mss_clamp {
+            let back = v6.routes.lookup(header.src, || hash, |hop| hop.interface < self.nics.len());
+            let back =
+                back.and_then(|(_, hop)| hop).map_or(usize::MAX, |hop| self.interfaces[hop.interface].mtu);
+            clamp.apply(&mut bytes, mtu.min(back));
+        }
         ipv6::decrement_hop_limit(&mut bytes);
         self.counters.forwarded += 1;
         self.send6(now, hop, bytes);

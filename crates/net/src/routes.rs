@@ -183,6 +183,19 @@ pub struct Route<A = Ipv4Addr> {
     pub source: Option<A>,
     /// Who made it: `RTPROT_*` of rtnetlink(7).
     pub protocol: u8,
+    /// What its packets are held to.
+    pub metrics: Metrics,
+}
+
+/// What a route says of the packets that take it (`RTA_METRICS` of rtnetlink(7)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// The longest packet in bytes, where that is not the interface's matter.
+    pub mtu: Option<u32>,
+    /// No router is believed that says otherwise, and packets may be cut on their way (`ip route ... mtu lock`).
+    pub mtu_locked: bool,
+    /// The greatest segment in bytes that connections announce (`advmss`).
+    pub advmss: Option<u32>,
 }
 
 /// `RTPROT_*`: who has made a route.
@@ -200,7 +213,13 @@ pub mod protocol {
 impl<A: Ip> Route<A> {
     /// A route by one next hop.
     pub fn by(interface: usize, gateway: Option<A>, protocol: u8) -> Route<A> {
-        Route { kind: RouteKind::Unicast, hops: vec![NextHop { interface, gateway }], source: None, protocol }
+        Route {
+            kind: RouteKind::Unicast,
+            hops: vec![NextHop { interface, gateway }],
+            source: None,
+            protocol,
+            metrics: Metrics::default(),
+        }
     }
 }
 

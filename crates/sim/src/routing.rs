@@ -62,7 +62,7 @@ fn family<A: Ip>(
         if routing.computed {
             routes.extend(computed[id].iter().map(|(prefix, hops)| {
                 let kind = RouteKind::Unicast;
-                let route = Route { kind, hops: hops.clone(), source: None, protocol: protocol::COMPUTED };
+                let route = Route { kind, hops: hops.clone(), ..Route::by(0, None, protocol::COMPUTED) };
                 (*prefix, COMPUTED_METRIC, route)
             }));
         }
@@ -98,7 +98,7 @@ fn static_routes<A: Ip>(
     let route = |given: &StaticRoute<A>| {
         let mut hops: Vec<NextHop<A>> = given.via.iter().filter_map(near).collect();
         hops.extend(given.device.map(|interface| NextHop { interface, gateway: None }));
-        let route = Route { kind: RouteKind::Unicast, hops, source: None, protocol: protocol::STATIC };
+        let route = Route { hops, ..Route::by(0, None, protocol::STATIC) };
         (given.to, given.metric, route)
     };
     given.iter().map(route).collect()

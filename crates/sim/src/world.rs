@@ -187,6 +187,8 @@ fn device(
             };
             let mut stream = Seed(experiment.general.seed).stream(&["router", name]);
             let mut router = Router::new(interfaces.iter().map(interface).collect(), &mut stream);
+            let settings = topology.routers.iter().find(|router| router.name == *name);
+            router.clamp_mss(settings.and_then(|router| router.clamp_mss));
             if experiment.belljar.ipv6 {
                 let mut stream = Seed(experiment.general.seed).stream(&["router", name, "ipv6"]);
                 router.start_v6(&mut stream);

@@ -80,6 +80,7 @@ impl Connection {
         let before = if self.passive && !fast { 0 } else { self.snd.max_window };
         self.snd.max_window = before.max(self.snd.window);
         self.set_mss();
+        self.begin_mtu_search(now);
         self.end_handshake_loss();
         self.rearm_rto(now);
         Handshake::Complete

@@ -79,6 +79,7 @@ impl Connection {
             summary.small_step = ack - prior_una < self.snd.mss as u64;
             self.recovery.timeouts = 0;
             self.advance(ack, &mut delivery, now);
+            self.check_mtu_probe();
         }
         summary.delivered = delivery.segments;
         summary.newly_sacked = delivery.newly_sacked;

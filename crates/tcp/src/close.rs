@@ -188,17 +188,8 @@ impl Connection {
             return;
         }
         self.snd.mss_limit = mss.max(512);
+        self.limit_mtu_search();
         self.set_mss();
-        for index in 0..self.snd.flight.len() as usize {
-            let segment = self.snd.flight.get(index);
-            if (segment.end - segment.start) as usize > self.snd.mss {
-                self.snd.flight.mark_lost(index);
-            }
-        }
-        // `tcp_simple_retransmit`: at once, and without a reduction, since nothing was congested.
-        if self.snd.flight.has_to_retransmit() {
-            self.enter_loss_without_reduction();
-            self.rearm_rto(now);
-        }
+        self.retransmit_too_large(now);
     }
 }

@@ -1,11 +1,20 @@
+use crate::MtuProbing;
 use belljar_base::SimDuration;
 
 /// The parameters of a connection: Linux's sysctls and socket options that count before the
 /// handshake. [`Config::default`] has Linux's defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The MSS that we announce: the interface's MTU less 40 for IPv4, less 60 for IPv6.
+    /// The MSS that we announce: the interface's MTU less 40 for IPv4, less 60 for IPv6, or what the route or `TCP_MAXSEG` says.
     pub mss: u16,
+    /// What the path takes, where that is not what we announce: its MTU less as much.
+    pub path_mss: Option<u16>,
+    /// `TCP_MAXSEG`: bounds what is sent.
+    pub max_segment: Option<u16>,
+    /// `net.ipv4.tcp_min_snd_mss`: no less than that, options included, is sent in a segment whatever peer and path say.
+    pub min_send_mss: u32,
+    /// Whether the path's MTU is found out by segments.
+    pub mtu_probing: MtuProbing,
     /// `net.ipv4.tcp_rmem`: least, initial and greatest receive buffer in bytes.
     pub rmem: [u32; 3],
     /// `net.ipv4.tcp_wmem`: least, initial and greatest send buffer in bytes.
@@ -36,6 +45,8 @@ pub struct Config {
     pub syn_linear_timeouts: u8,
     /// `net.ipv4.tcp_synack_retries`.
     pub synack_retries: u8,
+    /// `net.ipv4.tcp_retries1`: after as long as so many retransmissions take, the path is suspected.
+    pub retries1: u8,
     /// `net.ipv4.tcp_retries2`.
     pub retries2: u8,
     /// `net.ipv4.tcp_orphan_retries`; 0 stands for 8.
@@ -56,10 +67,22 @@ pub struct Config {
     pub keepalive: Keepalive,
 }
 
+impl Config {
+    /// The greatest segment, options not deducted, that may be sent to a peer that takes any.
+    pub(crate) fn send_mss(&self) -> u16 {
+        let path = self.path_mss.unwrap_or(self.mss);
+        self.max_segment.map_or(path, |most| most.min(path))
+    }
+}
+
 impl Default for Config {
     fn default() -> Config {
         Config {
             mss: 1460,
+            path_mss: None,
+            max_segment: None,
+            min_send_mss: 48,
+            mtu_probing: MtuProbing::default(),
             rmem: [4096, 131_072, 6_291_456],
             wmem: [4096, 16_384, 4_194_304],
             receive_buffer: None,
@@ -74,6 +97,7 @@ impl Default for Config {
             syn_linear_timeouts: 4,
             ecn: EcnPolicy::Accept,
             synack_retries: 5,
+            retries1: 3,
             retries2: 15,
             orphan_retries: 0,
             fin_timeout: SimDuration::from_secs(60),

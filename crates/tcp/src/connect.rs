@@ -22,6 +22,10 @@ impl Connection {
     ) -> Connection {
         let mut connection = Connection::new(config, local, remote, isn, State::SynSent, now);
         connection.pending.syn = true;
+        // Until the peer has spoken, 536 or what `TCP_MAXSEG` says (`tcp_connect_init`).
+        connection.snd.mss_limit = connection.config.max_segment.unwrap_or(536);
+        connection.begin_mtu_search(now);
+        connection.set_mss();
         connection
     }
 
@@ -60,6 +64,7 @@ impl Connection {
             self.snd.release(self.snd.initial + 1);
             self.sample_handshake(segment, now);
             self.establish(now);
+            self.begin_mtu_search(now);
             if !self.on_fast_open_answer(segment) {
                 // What is sent again acknowledges.
                 return Disposition::Consumed;
@@ -96,7 +101,7 @@ impl Connection {
         self.snd.window_seq = initial;
         // RFC 9293, section 3.7.1: "If an MSS Option is not received at connection setup, TCP
         // implementations MUST assume a default send MSS of 536".
-        self.snd.mss_limit = options.mss.unwrap_or(536).min(self.config.mss);
+        self.snd.mss_limit = options.mss.unwrap_or(536).min(self.config.send_mss());
         // RFC 7323, section 2.2: both sides must send the option.
         match options.window_scale {
             Some(shift) if self.scaling_enabled => self.snd.scale = shift.min(14),

@@ -6,6 +6,7 @@ use crate::cwnd_use::WindowUse;
 use crate::delack::AckPolicy;
 use crate::ecn::EcnState;
 use crate::fast_open::FastOpening;
+use crate::mtu_probe::MtuSearch;
 use crate::pacing::Pacing;
 use crate::rate::DeliveryRate;
 use crate::rcv::Receiver;
@@ -151,6 +152,7 @@ pub struct Connection {
     pub(crate) settings: Settings,
     pub(crate) pending: Pending,
     pub(crate) urgent: Urgent,
+    pub(crate) mtu_search: MtuSearch,
     /// Unanswered window or keepalive probes.
     pub(crate) probes_sent: u8,
     pub(crate) probing_since: Option<SimTime>,
@@ -222,6 +224,7 @@ impl Connection {
             },
             pending: Pending::default(),
             urgent: Urgent::default(),
+            mtu_search: MtuSearch::default(),
             probes_sent: 0,
             probing_since: None,
             error: None,

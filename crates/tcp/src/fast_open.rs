@@ -90,7 +90,7 @@ impl Connection {
             self.fast_open.failure = FastOpenFailure::CookieUnavailable;
             return 0;
         }
-        self.snd.mss_limit = mss.unwrap_or(u16::MAX).min(self.config.mss);
+        self.snd.mss_limit = mss.unwrap_or(u16::MAX).min(self.config.send_mss());
         self.set_mss();
         let room = usize::from(self.snd.mss_limit).saturating_sub(OPTION_SPACE).min(SYN_DATA_MAX);
         let mut taken = 0;

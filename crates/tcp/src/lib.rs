@@ -67,7 +67,7 @@
 //!
 //! # Not covered
 //!
-//! Accurate ECN, MD5 and AO signatures, path MTU probing.
+//! Accurate ECN, MD5 and AO signatures.
 #![forbid(unsafe_code)]
 
 mod accept;
@@ -89,6 +89,7 @@ mod fast_open;
 mod info;
 mod input;
 mod listen;
+mod mtu_probe;
 mod output;
 mod pacing;
 mod query;
@@ -115,6 +116,7 @@ pub use error::TcpError;
 pub use fast_open::{FastOpenAnswer, FastOpenFailure};
 pub use info::Info;
 pub use listen::{Admission, Listener};
+pub use mtu_probe::MtuProbing;
 pub use readiness::{Events, Readiness};
 pub use reset::reset_for;
 pub use state::State;

@@ -2,6 +2,7 @@
 
 use crate::congestion::Restart;
 use crate::connection::{Connection, Probe, SegmentMeta};
+use crate::mtu_probe::Probing;
 use crate::timers::Retransmit;
 use crate::{Ecn, Flags, Repr, State, seq64};
 use belljar_base::SimTime;
@@ -42,7 +43,10 @@ impl Connection {
             State::Closed | State::SynSent => None,
             State::SynReceived if !self.fast_open.unconfirmed => self.transmit_ack(now, out),
             State::TimeWait => self.transmit_ack(now, out),
-            _ => self.transmit_data(now, queued_bytes, out).or_else(|| self.transmit_ack(now, out)),
+            _ => self.transmit_data(now, queued_bytes, out).or_else(|| {
+                self.end_train();
+                self.transmit_ack(now, out)
+            }),
         }
     }
 
@@ -119,6 +123,14 @@ impl Connection {
         if self.must_pace(now) {
             self.validate_window(now);
             return None;
+        }
+        match self.ask_for_mtu_probe(now) {
+            Probing::No => {}
+            Probing::Until(end) => return Some(self.transmit_mtu_probe(end, now, out)),
+            Probing::Later => {
+                self.validate_window(now);
+                return None;
+            }
         }
         if self.in_flight() < self.window.cwnd {
             if self.recovery.new_data_only {
@@ -202,7 +214,7 @@ impl Connection {
         self.snd.mss.saturating_sub(options).max(MSS_MIN)
     }
 
-    fn transmit_new(&mut self, end: u64, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
+    pub(crate) fn transmit_new(&mut self, end: u64, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
         let start = self.snd.nxt;
         let nothing_in_flight = self.snd.flight.is_empty();
         if nothing_in_flight && self.stats.data_sent_at < now {
@@ -242,6 +254,7 @@ impl Connection {
             end = start + limit;
             self.snd.flight.split(index, end);
         }
+        self.forget_mtu_probe();
         let rate = self.delivery.stamp(false, now);
         self.snd.flight.note_retransmission(index, now, rate);
         self.recovery.on_retransmitted(now);
@@ -257,6 +270,7 @@ impl Connection {
     fn retransmit_probe(&mut self, last: usize, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
         let segment = self.snd.flight.get(last);
         let (start, end) = (segment.start, segment.end);
+        self.forget_mtu_probe();
         let rate = self.delivery.stamp(false, now);
         self.snd.flight.note_probe(last, now, rate);
         self.stats.total_retransmitted += 1;
@@ -383,12 +397,15 @@ impl Connection {
     /// no more than half the peer's greatest window (`tcp_bound_to_half_wnd`).
     pub(crate) fn set_mss(&mut self) {
         let options = if self.stamps.enabled { TIMESTAMPS_LEN } else { 0 };
-        let mut mss = usize::from(self.snd.mss_limit).saturating_sub(options);
+        let mut mss = self.payload_of(usize::MAX);
         let max_window = self.snd.max_window as usize;
         let half = if max_window > 536 { max_window / 2 } else { max_window };
         if half > 0 {
-            mss = mss.min(half.max(MSS_MIN));
+            mss = mss.min(half.max(MSS_MIN - options));
         }
-        self.snd.mss = mss.max(MSS_MIN);
+        if self.mtu_search.enabled {
+            mss = mss.min(self.payload_of(self.mtu_search.low));
+        }
+        self.snd.mss = mss;
     }
 }

@@ -207,6 +207,9 @@ impl Connection {
                 self.on_mark_echoed();
             }
             if self.snd.flight.lost() > 0 {
+                if self.probe_has_failed(now) {
+                    return;
+                }
                 self.enter_recovery();
             } else if self.recovery.phase != Phase::Reduced {
                 let suspicious = self.snd.flight.sacked() > 0 || self.recovery.duplicates > 0;

@@ -44,6 +44,16 @@ impl Connection {
         self.settings.user_timeout = timeout;
     }
 
+    /// `TCP_MAXSEG`, which counts until the handshake is complete.
+    pub fn set_max_segment(&mut self, most: Option<u16>) {
+        self.config.max_segment = most;
+    }
+
+    /// `TCP_SYNCNT`.
+    pub fn set_syn_retries(&mut self, retries: u8) {
+        self.config.syn_retries = retries;
+    }
+
     /// `TCP_CONGESTION`.
     pub fn set_congestion(&mut self, algorithm: CongestionAlgorithm, now: SimTime) {
         if self.config.congestion != algorithm {

@@ -200,6 +200,7 @@ impl Connection {
             self.fail(self.soft_error.unwrap_or(TcpError::TimedOut));
             return;
         }
+        self.suspect_black_hole(now);
         self.stats.timeouts = self.stats.timeouts.wrapping_add(1);
         self.enter_loss(now);
         self.recovery.timeouts = self.recovery.timeouts.saturating_add(1);

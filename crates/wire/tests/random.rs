@@ -1,9 +1,10 @@
 //! Whatever bytes arrive, reading them neither panics nor invents anything, and what is written reads back the same.
 
 use belljar_base::{Seed, Stream};
+use belljar_wire::icmpv6::Discovery;
 use belljar_wire::tcp::{Flags, Options, SackBlocks, Seq, Timestamps};
-use belljar_wire::{arp, ethernet, icmpv4, ipv4, tcp, udp};
-use std::net::{IpAddr, Ipv4Addr};
+use belljar_wire::{arp, ethernet, icmpv4, ipv4, ipv6, tcp, udp};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const ENDS: (IpAddr, IpAddr) =
     (IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)));
@@ -30,6 +31,69 @@ fn read_all(bytes: &[u8]) {
     if let Ok(packet) = tcp::Packet::new_checked(bytes) {
         let _ = (tcp::Repr::parse(&packet), packet.verify_checksum(ENDS.0, ENDS.1), packet.payload());
     }
+    if let Ok(header) = ipv6::Repr::parse(bytes) {
+        assert!(ipv6::HEADER_LEN + header.payload_len <= bytes.len());
+        let mut again = [0; ipv6::HEADER_LEN];
+        header.emit(&mut again);
+        assert_eq!(again, bytes[..ipv6::HEADER_LEN], "nothing of a header is left out");
+    }
+    if let Ok(upper) = ipv6::upper(bytes) {
+        assert!(upper.payload.start <= upper.payload.end && upper.payload.end <= bytes.len());
+        assert_eq!(bytes[upper.named_at], upper.protocol);
+    }
+    let _ = ipv6::is_icmp_error(bytes);
+    if let Some(message) = Discovery::parse(bytes) {
+        let again = message.emit(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST);
+        assert_eq!(Discovery::parse(&again), Some(message));
+    }
+}
+
+/// Extension headers one behind the other, and in the end a message of neighbour discovery with options, all of them nearly right.
+#[test]
+fn chains_of_ipv6_headers_and_options_cannot_hurt() {
+    let mut dice = Seed(4).stream(&["wire"]);
+    let (mut chains, mut messages) = (0, 0);
+    for _ in 0..200_000 {
+        let mut bytes = vec![0; 40 + 8 * dice.below(20) as usize];
+        dice.fill(&mut bytes);
+        bytes[0] = 0x60 | bytes[0] & 0xf;
+        let len = (bytes.len() - 40).saturating_sub(dice.below(3) as usize) as u16;
+        bytes[4..6].copy_from_slice(&len.to_be_bytes());
+        let (mut named_at, mut at) = (6, 40);
+        while at + 8 <= bytes.len() {
+            let kind = [0, 43, 44, 60, 58, 58][dice.below(6) as usize];
+            bytes[named_at] = kind;
+            if kind == 58 {
+                bytes[at] = 133 + dice.below(4) as u8;
+                bytes[at + 1] = u8::from(dice.chance(0.1));
+                let fixed = [8, 16, 24, 24][usize::from(bytes[at]) - 133];
+                let mut option = at + fixed;
+                while option + 8 <= bytes.len() {
+                    (bytes[option], bytes[option + 1]) = (1 + dice.below(6) as u8, 1);
+                    if bytes[option] == 3 {
+                        bytes[option + 1] = 4;
+                    }
+                    if dice.chance(0.1) {
+                        bytes[option + 1] = dice.below(6) as u8;
+                    }
+                    option += 8 * usize::from(bytes[option + 1]).max(1);
+                }
+                messages += u32::from(Discovery::parse(&bytes[at..]).is_some());
+                read_all(&bytes[at..]);
+                break;
+            }
+            if kind == 44 {
+                // The first of several pieces, mostly.
+                bytes[at + 2..at + 4].copy_from_slice(&[0, u8::from(dice.chance(0.2)) << 4 | 1]);
+            } else {
+                bytes[at + 1] = dice.below(3) as u8;
+            }
+            (named_at, at) = (at, at + if kind == 44 { 8 } else { 8 + 8 * usize::from(bytes[at + 1]) });
+        }
+        chains += u32::from(ipv6::upper(&bytes).is_ok_and(|upper| upper.payload.start > 40));
+        read_all(&bytes);
+    }
+    assert!(chains > 10_000 && messages > 10_000, "{chains} {messages}: what is drawn is read");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::line::line;
 use super::{Writer, quoted};
 use crate::model::Experiment;
 use crate::topology::{Interface, Routing, StaticRoute};
+use belljar_net::MssClamp;
 use belljar_net::routes::Ip;
 use belljar_net::units::format_duration;
 
@@ -24,6 +25,11 @@ impl Experiment {
             out.section(1, &quoted(&router.name));
             interfaces(out, &router.interfaces);
             routing(out, &router.routing, &router.interfaces);
+            match router.clamp_mss {
+                None => {}
+                Some(MssClamp::PathMtu) => out.plain(2, "clamp_mss", "path_mtu"),
+                Some(MssClamp::To(bytes)) => out.plain(2, "clamp_mss", bytes),
+            }
         }
         if !topology.links.is_empty() {
             // Those of hosts are theirs; switches and routers have these.

@@ -61,7 +61,9 @@ impl NetStack {
     /// Whether a packet of `len` bytes must not be cut on its way, by a socket's `IP_MTU_DISCOVER`.
     pub(super) fn must_not_fragment(&self, discover: i32, route: &Route, len: usize, now: SimTime) -> bool {
         let locked = match route.destination {
-            IpAddr::V4(to) => self.path_mtus.get(to, now).is_some_and(|known| known.locked),
+            IpAddr::V4(to) => {
+                route.metrics.mtu_locked || self.path_mtus.get(to, now).is_some_and(|known| known.locked)
+            }
             IpAddr::V6(_) => false,
         };
         match discover {

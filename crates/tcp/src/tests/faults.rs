@@ -2,7 +2,7 @@
 //! A failure names the seed; `run(seed)` replays it.
 
 use super::util::{Link, World};
-use crate::{Config, CongestionAlgorithm, EcnPolicy, State, TcpError};
+use crate::{Config, CongestionAlgorithm, EcnPolicy, MtuProbing, State, TcpError};
 use belljar_base::{Seed, SimDuration, SimTime};
 
 /// A random link, random configurations, both directions at once.
@@ -18,7 +18,18 @@ fn run(seed: u64) {
     link.mark_above = [usize::MAX, 20_000][dice.below(2) as usize];
     link.reorder = [0.0, 0.05, 0.5][dice.below(3) as usize];
     link.reorder_by = delay.saturating_mul(1 + dice.below(4)).max(SimDuration::from_micros(100));
+    // Where what is long vanishes, both ends must be able to find that out.
+    let black_hole = link.loss < 0.1 && dice.chance(0.2);
+    if black_hole {
+        link.swallows_above = 200 + dice.below(1300) as usize;
+    }
     let mut config = || Config {
+        mtu_probing: MtuProbing {
+            mode: if black_hole { 1 + dice.below(2) as u8 } else { dice.below(3) as u8 },
+            base_mss: [1024, 1024, 512, 100][dice.below(4) as usize],
+            interval: SimDuration::from_secs([600, 1][dice.below(2) as usize]),
+            ..MtuProbing::default()
+        },
         mss: [1460, 536, 1460, 8960, 88][dice.below(5) as usize],
         frto: [2, 2, 0][dice.below(3) as usize],
         compressed_acks: [44, 44, 0][dice.below(3) as usize],

@@ -7,6 +7,7 @@ mod faults;
 mod flow;
 mod garbage;
 mod loss;
+mod mtu;
 mod solo;
 mod throughput;
 mod util;

@@ -19,6 +19,8 @@ pub(crate) struct Link {
     /// Packets that find more bytes than this waiting are marked, if they may be.
     pub mark_above: usize,
     pub loss: f64,
+    /// Segments longer than this vanish without a word.
+    pub swallows_above: usize,
     /// The chance that a bit of a segment is flipped.
     pub damage: f64,
     pub duplicate: f64,
@@ -35,6 +37,7 @@ impl Link {
             queue: usize::MAX,
             mark_above: usize::MAX,
             loss: 0.0,
+            swallows_above: usize::MAX,
             damage: 0.0,
             duplicate: 0.0,
             reorder: 0.0,
@@ -287,7 +290,8 @@ impl World {
             this.device_free_at.max(now) + SimDuration::serialisation(wire as u64, self.link.rate);
         let departs = this.device_free_at;
         self.schedule(departs, Happening::Departed(end, wire));
-        if (self.filter)(now, end, &repr, payload_len) || self.stream.chance(self.link.loss) {
+        let swallowed = bytes.len() > self.link.swallows_above;
+        if (self.filter)(now, end, &repr, payload_len) || self.stream.chance(self.link.loss) || swallowed {
             return;
         }
         let copies = 1 + usize::from(self.stream.chance(self.link.duplicate));

@@ -22,7 +22,7 @@ use std::rc::Rc;
 /// Keys of a host that concern its links.
 pub(super) const HOST_KEYS: &[&str] = &["interfaces", "routes", "routing", "forwarding"];
 const SWITCH_KEYS: &[&str] = &["ageing"];
-const ROUTER_KEYS: &[&str] = &["interfaces", "routes", "routing"];
+const ROUTER_KEYS: &[&str] = &["clamp_mss", "interfaces", "routes", "routing"];
 
 /// The names of all nodes at the ends of links, as far as they can be read: what is wrong is told later.
 pub(super) fn linked_names(file: &Section) -> Set<String> {
@@ -127,7 +127,9 @@ pub(super) fn read(
             }
             Kind::Router => {
                 let routing = routing(section, &interfaces)?;
-                topology.routers.push(Router { name, interfaces, routing });
+                let clamp_mss =
+                    section.map(|s| s.read("clamp_mss", values::mss_clamp)).transpose()?.flatten();
+                topology.routers.push(Router { name, interfaces, routing, clamp_mss });
             }
         }
     }

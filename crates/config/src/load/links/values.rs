@@ -6,12 +6,29 @@ use crate::yaml::{Node, Section, Value, section};
 use belljar_base::SimDuration;
 use belljar_net::routes::Ip;
 use belljar_net::suggest::nearest;
-use belljar_net::{InterfaceAddress, Prefix};
+use belljar_net::{InterfaceAddress, MssClamp, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// No link is faster.
 pub(super) fn latency(node: &Node, key: &str) -> Result<SimDuration, Problem> {
     Ok(section::duration(node, key)?.max(SimDuration::from_nanos(1)))
+}
+
+/// The least and greatest segments that `clamp_mss` takes: Linux sends none with less payload than the first, and no IPv4
+/// packet has more than the second.
+const SEGMENT: std::ops::RangeInclusive<u64> = 88..=65_495;
+
+/// `path_mtu`, or so many bytes.
+pub(super) fn mss_clamp(node: &Node, key: &str) -> Result<MssClamp, Problem> {
+    let text = section::string(node, key).unwrap_or_default();
+    if text == "path_mtu" {
+        return Ok(MssClamp::PathMtu);
+    }
+    let bytes = text.parse().ok().filter(|bytes| SEGMENT.contains(bytes));
+    bytes.map(|bytes| MssClamp::To(bytes as u16)).ok_or_else(|| {
+        node.problem(format!("'{key}' is not the size of a segment"))
+            .help("write path_mtu, or bytes from 88 to 65495 without a unit, such as 1360")
+    })
 }
 
 /// Bits per second, or `unlimited`.

@@ -5,7 +5,7 @@ use crate::net::socket::Socket;
 use crate::net::{LO, NetStack, interface_index};
 use belljar_linux_abi::Errno;
 use belljar_net::policy::table;
-use belljar_net::routes::{self, RouteKind};
+use belljar_net::routes::{self, Metrics, RouteKind};
 use belljar_wire::ipv6;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -24,6 +24,8 @@ pub struct Route {
     pub broadcast: bool,
     /// The number of the table that says so.
     pub table: u32,
+    /// What it says of the packets.
+    pub metrics: Metrics,
 }
 
 /// What besides the addresses decides on the way of a packet: its socket's options.
@@ -102,6 +104,7 @@ impl NetStack {
             gateway: None,
             broadcast: false,
             table: table::LOCAL,
+            metrics: Metrics::default(),
         };
         let route = match destination {
             IpAddr::V4(v4) if v4.is_loopback() => inside(Ipv4Addr::LOCALHOST.into()),
@@ -151,6 +154,7 @@ impl NetStack {
                 gateway: gateway.map(IpAddr::V4),
                 broadcast: self.is_broadcast(to),
                 table,
+                metrics: Metrics::default(),
             }
         };
         if let Some(device) = device {
@@ -169,7 +173,8 @@ impl NetStack {
             return device.map(|device| along(device, None, None, table::MAIN)).ok_or(Errno::ENETUNREACH);
         };
         let hop = found.hop.ok_or_else(|| no_way(found.route))?;
-        Ok(along(hop.interface, hop.gateway, found.route.source, found.table))
+        let metrics = found.route.metrics;
+        Ok(Route { metrics, ..along(hop.interface, hop.gateway, found.route.source, found.table) })
     }
 
     /// The route to another host, `ip6_route_output` of Linux.
@@ -179,19 +184,19 @@ impl NetStack {
             self.interfaces.get(number).is_some_and(|i| i.up) && device.is_none_or(|device| device == number)
         };
         let on_link = to.is_multicast() || ipv6::is_link_scope(to);
-        let (interface, gateway, preferred, table) = if on_link {
+        let (interface, gateway, preferred, table, metrics) = if on_link {
             // Of several links the first, or that of the source, unless one is named.
             let own = source.filter(|ip| ipv6::is_link_scope(*ip)).and_then(|ip| self.interface_of6(ip));
             let first = || self.group_interface().filter(|_| self.v6.on);
             let interface = device.or(own).or_else(first).filter(|n| usable(*n));
-            (interface.ok_or(Errno::ENETUNREACH)?, None, None, table::MAIN)
+            (interface.ok_or(Errno::ENETUNREACH)?, None, None, table::MAIN, Metrics::default())
         } else {
             let from = source.unwrap_or(Ipv6Addr::UNSPECIFIED);
             let hash = || crate::net::flow_hash_of6(self.flow_key, from, to);
             let asked = Asked { device, mark: through.mark, ..Asked::own(to, source) };
             let found = self.lookup(&asked, hash).map_err(refused)?.ok_or(Errno::ENETUNREACH)?;
             let hop = found.hop.ok_or_else(|| no_way(found.route))?;
-            (hop.interface, hop.gateway, found.route.source, found.table)
+            (hop.interface, hop.gateway, found.route.source, found.table, found.route.metrics)
         };
         let own = source.or(preferred).or_else(|| self.source_for(to, interface));
         Ok(Route {
@@ -201,6 +206,7 @@ impl NetStack {
             gateway: gateway.map(IpAddr::V6),
             broadcast: false,
             table,
+            metrics,
         })
     }
 

@@ -6,6 +6,7 @@ mod addresses;
 mod diag;
 mod links;
 mod message;
+mod metrics;
 mod neighbours;
 mod netconf;
 mod route;

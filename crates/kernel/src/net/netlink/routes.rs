@@ -1,6 +1,7 @@
 //! Routes of both families in rtnetlink: `RTM_NEWROUTE`, `RTM_GETROUTE`.
 
 use super::message::{MULTI, Message, Request, attribute};
+use super::metrics;
 use super::route::{ip_bytes, parse_ip};
 use crate::host::Host;
 use crate::net::family::Family;
@@ -9,7 +10,7 @@ use crate::net::{LO, NetStack, interface_index};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::Prefix;
 use belljar_net::policy::table;
-use belljar_net::routes::{NextHop, Route, RouteKind, RouteTable};
+use belljar_net::routes::{Metrics, NextHop, Route, RouteKind, RouteTable};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The length of `struct rtmsg`.
@@ -106,7 +107,7 @@ impl Host {
         if let Some(gateway) = found.gateway {
             message = message.attribute(c::RTA_GATEWAY, &ip_bytes(gateway));
         }
-        Ok(message
+        Ok(metrics::put(message, &found.metrics)
             .attribute(c::RTA_OIF, &interface_index(found.interface).to_ne_bytes())
             // Nothing is known of its use.
             .attribute(c::RTA_CACHEINFO, &[0; CACHEINFO_LEN])
@@ -132,7 +133,13 @@ impl Host {
             Some(_) => return Err(Errno::EINVAL),
             None => None,
         };
-        let mut route = Route { kind: *kind, hops, source, protocol: wanted.protocol };
+        let (metrics, others) = metrics::read(request)?;
+        if !others.is_empty() {
+            self.warn(format!(
+                "netlink: of a route's metrics only mtu and advmss count, not the numbers {others:?}"
+            ));
+        }
+        let mut route = Route { kind: *kind, hops, source, protocol: wanted.protocol, metrics };
         let (prefix, metric) = (wanted.prefix, wanted.metric.unwrap_or(A::METRIC));
         let flags = i32::from(request.flags);
         let has = |flag: i32| flags & flag != 0;
@@ -167,6 +174,7 @@ impl Host {
         let wanted = Wanted::<A>::read(request)?;
         let gateway = request.attribute(RTMSG, c::RTA_GATEWAY).map(parse_ip).transpose()?;
         let device = request.number(RTMSG, c::RTA_OIF)?;
+        let (named, _) = metrics::read(request)?;
         let like = |hop: &NextHop<A>| {
             device.is_none_or(|index| interface_index(hop.interface) == index)
                 && gateway.is_none_or(|gateway| hop.gateway.map(Into::into) == Some(gateway))
@@ -175,6 +183,7 @@ impl Host {
         let found = routes.iter().find(|(prefix, metric, route)| {
             *prefix == wanted.prefix
                 && wanted.metric.is_none_or(|wanted| wanted == *metric)
+                && (named == Metrics::default() || named == route.metrics)
                 && (wanted.protocol == c::RTPROT_UNSPEC || wanted.protocol == route.protocol)
                 && (route.hops.is_empty() || route.hops.iter().any(like))
         });
@@ -367,6 +376,7 @@ fn message<A: Family>(entry: &Entry<A>, kind: u16, to: To) -> Vec<u8> {
     if !v4 || *metric != 0 {
         message = message.attribute(c::RTA_PRIORITY, &metric.to_ne_bytes());
     }
+    message = metrics::put(message, &route.metrics);
     if !v4 {
         message = message.attribute(RTA_PREF, &[MEDIUM]);
     }

@@ -91,6 +91,8 @@ pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(
             connection.set_keepalive(Some(options.keepalive), now);
         }
         c::TCP_USER_TIMEOUT => connection.set_user_timeout(options.user_timeout),
+        c::TCP_MAXSEG => connection.set_max_segment(options.max_segment),
+        c::TCP_SYNCNT => connection.set_syn_retries(options.syn_retries),
         _ => {}
     }
     host.tcp_pump(key);

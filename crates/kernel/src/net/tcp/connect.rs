@@ -157,11 +157,11 @@ impl Host {
             self.net.tcp.add_bound(port, key);
         }
         let (isn, offset) = (self.net.isns.next_u32(), self.net.isns.next_u32());
-        let (now, mtu) = (self.clock.local(), self.net.path_mtu(&route, self.clock.now()));
+        let (now, path) = (self.clock.local(), self.net.tcp_path(&route, self.clock.now()));
         let socket = &mut self.net.sockets[key.0];
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return Err(Errno::EINVAL) };
         let settings = &self.net.sysctls.tcp;
-        let config = tcp.options.config(settings, &socket.options, mtu, route.destination, offset);
+        let config = tcp.options.config(settings, &socket.options, path, route.destination, offset);
         let connection = Connection::connect(config, local, remote, isn, now);
         tcp.role = Role::Connection(Box::new(connection));
         tcp.connecting = true;

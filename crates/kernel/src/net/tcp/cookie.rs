@@ -69,11 +69,16 @@ impl Host {
         SIZES.get(size as usize).copied()
     }
 
-    fn cookie_config(&mut self, listener: SocketKey, interface: usize, remote: SocketAddr) -> Option<Config> {
-        let mtu = self.net.mtu(interface);
+    fn cookie_config(
+        &mut self,
+        listener: SocketKey,
+        interface: usize,
+        ends: (SocketAddr, SocketAddr),
+    ) -> Option<Config> {
+        let path = self.net.tcp_path_back(interface, ends, self.clock.now());
         let socket = &self.net.sockets[listener.0];
         let SocketKind::Tcp(tcp) = &socket.kind else { return None };
-        Some(tcp.options.config(&self.net.sysctls.tcp, &socket.options, mtu, remote.ip(), 0))
+        Some(tcp.options.config(&self.net.sysctls.tcp, &socket.options, path, ends.1.ip(), 0))
     }
 
     /// Answers a SYN without remembering it.
@@ -86,7 +91,7 @@ impl Host {
         syn: &Repr,
     ) {
         let now = self.clock.local();
-        let Some(mut config) = self.cookie_config(listener, interface, remote) else { return };
+        let Some(mut config) = self.cookie_config(listener, interface, (local, remote)) else { return };
         if let Role::Listening(queues) = &mut self.tcp(listener).role {
             queues.note_overflow(now);
         }
@@ -165,7 +170,7 @@ impl Host {
             self.net.counters.listen_drops += 1;
             return true;
         }
-        let Some(mut config) = self.cookie_config(listener, interface, remote) else { return false };
+        let Some(mut config) = self.cookie_config(listener, interface, (local, remote)) else { return false };
         let mut syn = Repr { seq: peer, window: segment.window, ..Repr::default() };
         (syn.src_port, syn.dst_port) = (segment.src_port, segment.dst_port);
         syn.flags = belljar_tcp::Flags::SYN;

@@ -90,11 +90,12 @@ impl Host {
             self.socket(child).options.bound_device = Some(device);
         }
         let (isn, offset) = (self.net.isns.next_u32(), self.net.isns.next_u32());
-        let (now, mtu) = (self.clock.local(), self.net.mtu_to(interface, remote.ip(), self.clock.now()));
+        let now = self.clock.local();
+        let path = self.net.tcp_path_back(interface, (local, remote), self.clock.now());
         let socket = &mut self.net.sockets[child.0];
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
         let settings = &self.net.sysctls.tcp;
-        let config = tcp.options.config(settings, &socket.options, mtu, remote.ip(), offset);
+        let config = tcp.options.config(settings, &socket.options, path, remote.ip(), offset);
         let connection = if fast.take {
             Connection::accept_fast_open(config, local, remote, syn, payload, fast.option, isn, now)
         } else {

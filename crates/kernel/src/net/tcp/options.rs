@@ -4,14 +4,29 @@ use super::TcpSocket;
 use super::fast_open::Keys;
 use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::NetStack;
 use crate::net::ip::header::header_len;
+use crate::net::ip::route::Route;
 use crate::net::socket::SocketOptions;
-use belljar_base::SimDuration;
+use crate::net::v6::device_for;
+use belljar_base::{SimDuration, SimTime};
 use belljar_tcp::{Config, CongestionAlgorithm, Connection, Keepalive};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The length of a TCP header without options.
 const HEADER_LEN: usize = 20;
+
+/// The most that a route can have connections announce (`ip_metrics_convert` of Linux).
+const ADVMSS_MAX: u32 = 65_535 - 40;
+
+/// What a connection needs to know of its path.
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    /// The longest packet that it carries.
+    pub mtu: usize,
+    /// What the route says that connections announce.
+    pub advmss: Option<u32>,
+}
 
 /// What `setsockopt` has set, in force for connections to come and passed on to a present one.
 #[derive(Clone, Debug)]
@@ -87,20 +102,23 @@ impl TcpOptions {
         }
     }
 
-    /// The parameters of a connection to `peer` over an interface with this MTU.
+    /// The parameters of a connection to `peer` by such a path.
     pub fn config(
         &self,
         settings: &Config,
         socket: &SocketOptions,
-        mtu: usize,
+        path: Path,
         peer: IpAddr,
         timestamp_offset: u32,
     ) -> Config {
         // The length field of an IPv4 header ends one byte before the MTU of lo (`IP_MAX_MTU`).
-        let mtu = if peer.is_ipv4() { mtu.min(65_535) } else { mtu };
-        let mss = (mtu - header_len(peer) - HEADER_LEN) as u16;
+        let mtu = if peer.is_ipv4() { path.mtu.min(65_535) } else { path.mtu };
+        let path_mss = mtu.saturating_sub(header_len(peer) + HEADER_LEN).max(1) as u16;
+        let mss = path.advmss.map_or(path_mss, |advmss| advmss.min(ADVMSS_MAX) as u16);
         Config {
             mss: self.max_segment.map_or(mss, |bound| bound.min(mss)),
+            path_mss: Some(path_mss),
+            max_segment: self.max_segment,
             receive_buffer: socket.receive_buffer_set.then_some(socket.receive_buffer),
             send_buffer: socket.send_buffer_set.then_some(socket.send_buffer),
             timestamp_offset,
@@ -112,6 +130,27 @@ impl TcpOptions {
             },
             keepalive: self.keepalive,
             ..settings.clone()
+        }
+    }
+}
+
+impl NetStack {
+    /// The path of a connection by its route.
+    pub(super) fn tcp_path(&self, route: &Route, now: SimTime) -> Path {
+        Path { mtu: self.path_mtu(route, now), advmss: route.metrics.advmss }
+    }
+
+    /// The path of a connection that a peer has begun by `interface`.
+    pub(super) fn tcp_path_back(
+        &self,
+        interface: usize,
+        (local, remote): (SocketAddr, SocketAddr),
+        now: SimTime,
+    ) -> Path {
+        let known = self.route(remote.ip(), Some(local.ip()), device_for(remote.ip(), interface));
+        match known {
+            Ok(route) => self.tcp_path(&route, now),
+            Err(_) => Path { mtu: self.mtu_to(interface, remote.ip(), now), advmss: None },
         }
     }
 }
@@ -131,13 +170,7 @@ impl Host {
     }
 }
 
-fn apply(
-    connection: &mut Connection,
-    options: &TcpOptions,
-    keep_alive: bool,
-    low_water: i32,
-    now: belljar_base::SimTime,
-) {
+fn apply(connection: &mut Connection, options: &TcpOptions, keep_alive: bool, low_water: i32, now: SimTime) {
     if options.nodelay {
         connection.set_nodelay(true);
     }

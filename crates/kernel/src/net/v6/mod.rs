@@ -250,7 +250,10 @@ impl NetStack {
 
     /// The longest packet that goes by a route without being cut.
     pub fn path_mtu(&self, route: &Route, now: SimTime) -> usize {
-        self.mtu_to(route.interface, route.destination, now)
+        let mtu = self.mtu_to(route.interface, route.destination, now);
+        let Some(own) = route.metrics.mtu else { return mtu };
+        let own = (own as usize).min(self.mtu(route.interface));
+        if route.metrics.mtu_locked { own } else { own.min(mtu) }
     }
     /// The same by the interface and the destination.
     pub fn mtu_to(&self, interface: usize, to: IpAddr, now: SimTime) -> usize {

@@ -1,0 +1,233 @@
+//! Finding out by segments what a path carries (RFC 4821), as Linux does: a segment larger than the others goes out, and
+//! what becomes of it narrows the range of sizes down. Where retransmissions go on without an answer the path may swallow
+//! what is too large without a word; then segments are cut.
+
+use crate::connection::{Connection, SegmentMeta};
+use crate::output::TIMESTAMPS_LEN;
+use crate::recovery::{DUP_THRESHOLD, Phase};
+use crate::rtt::{RTO_MIN, retries_to_time};
+use belljar_base::{SimDuration, SimTime};
+
+/// The least window, in segments, that lets a probe go.
+const WINDOW_MIN: u32 = 11;
+/// The length of a TCP header without options.
+const TCP_HEADER_LEN: usize = 20;
+
+/// `net.ipv4.tcp_mtu_probing` and what goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MtuProbing {
+    /// `net.ipv4.tcp_mtu_probing`: 0 is never, 1 once segments seem to vanish, 2 always.
+    pub mode: u8,
+    /// `net.ipv4.tcp_base_mss`: the bytes of payload that segments begin with.
+    pub base_mss: u32,
+    /// `net.ipv4.tcp_mtu_probe_floor`: the least payload that vanishing segments bring about.
+    pub floor: u32,
+    /// `net.ipv4.tcp_probe_threshold`: a range of sizes smaller than this is not searched any further.
+    pub threshold: u32,
+    /// `net.ipv4.tcp_probe_interval`: after so long the whole range is searched again.
+    pub interval: SimDuration,
+}
+
+impl Default for MtuProbing {
+    fn default() -> MtuProbing {
+        MtuProbing { mode: 0, base_mss: 1024, floor: 48, threshold: 8, interval: SimDuration::from_secs(600) }
+    }
+}
+
+/// The search. Sizes are those of packets, IP header included.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MtuSearch {
+    pub enabled: bool,
+    /// The largest packet that is known to arrive.
+    pub low: usize,
+    /// The smallest that is known not to, less one, or what the interface carries.
+    high: usize,
+    /// The size of the probe in flight and the numbers of its first byte and behind its last.
+    probe: Option<(usize, u64, u64)>,
+    /// When the search began.
+    since: SimTime,
+    /// Linux asks once before each train of segments.
+    asked: bool,
+}
+
+/// What comes of asking whether a probe should go.
+pub(crate) enum Probing {
+    /// No.
+    No,
+    /// Yes, up to here.
+    Until(u64),
+    /// Yes, once less is in flight: nothing else goes until then.
+    Later,
+}
+
+impl Connection {
+    fn packet_headers(&self) -> usize {
+        TCP_HEADER_LEN + if self.remote.is_ipv4() { 20 } else { 40 }
+    }
+
+    fn option_len(&self) -> usize {
+        if self.stamps.enabled { TIMESTAMPS_LEN } else { 0 }
+    }
+
+    /// The packet that so much payload makes (`tcp_mss_to_mtu`).
+    fn packet_of(&self, payload: usize) -> usize {
+        payload + self.option_len() + self.packet_headers()
+    }
+
+    /// The payload of a packet that the peer takes (`tcp_mtu_to_mss`).
+    pub(crate) fn payload_of(&self, packet: usize) -> usize {
+        let mss = packet.saturating_sub(self.packet_headers()).min(usize::from(self.snd.mss_limit));
+        let least = (self.config.min_send_mss as usize).min(usize::from(self.config.send_mss()));
+        mss.max(least).saturating_sub(self.option_len()).max(1)
+    }
+
+    /// `tcp_mtup_init`: the range is that between the base and what the peer takes.
+    pub(crate) fn begin_mtu_search(&mut self, now: SimTime) {
+        self.mtu_search = MtuSearch {
+            enabled: self.config.mtu_probing.mode > 1,
+            low: self.packet_of(self.config.mtu_probing.base_mss as usize),
+            high: usize::from(self.snd.mss_limit) + self.packet_headers(),
+            probe: None,
+            since: now,
+            asked: false,
+        };
+    }
+
+    /// Routers have said what the path carries at most (`tcp_sync_mss`).
+    pub(crate) fn limit_mtu_search(&mut self) {
+        let most = usize::from(self.snd.mss_limit) + self.packet_headers();
+        self.mtu_search.high = self.mtu_search.high.min(most);
+    }
+
+    /// Nothing more can be sent now: the next train of segments may begin with a probe.
+    pub(crate) fn end_train(&mut self) {
+        self.mtu_search.asked = false;
+    }
+
+    /// Whether the next segment is to be a probe (`tcp_mtu_probe`).
+    pub(crate) fn ask_for_mtu_probe(&mut self, now: SimTime) -> Probing {
+        if !self.mtu_search.enabled || std::mem::replace(&mut self.mtu_search.asked, true) {
+            return Probing::No;
+        }
+        let busy = self.mtu_search.probe.is_some() || self.recovery.phase != Phase::Open;
+        // Answers of varying length in the headers would put the size out.
+        if busy || self.window.cwnd < WINDOW_MIN || self.rcv.has_sack_news() {
+            return Probing::No;
+        }
+        let (low, high) = (self.mtu_search.low, self.mtu_search.high);
+        let size = self.payload_of((low + high) / 2);
+        if size > self.payload_of(high)
+            || high.saturating_sub(low) < self.config.mtu_probing.threshold as usize
+        {
+            self.search_again(now);
+            return Probing::No;
+        }
+        // What follows the probe tells by its answers whether the probe was lost.
+        let needed = (size + (DUP_THRESHOLD as usize + 1) * self.snd.mss) as u64;
+        let nxt = self.snd.nxt;
+        if (self.snd.data_end().saturating_sub(nxt)) < needed || self.snd.window < needed {
+            return Probing::No;
+        }
+        let in_flight = self.in_flight();
+        if nxt + needed > self.snd.window_end() {
+            return Probing::Later;
+        }
+        if in_flight + 2 > self.window.cwnd {
+            return if in_flight == 0 { Probing::No } else { Probing::Later };
+        }
+        Probing::Until(nxt + size as u64)
+    }
+
+    /// `tcp_mtu_check_reprobe`: paths change.
+    fn search_again(&mut self, now: SimTime) {
+        if now.since(self.mtu_search.since) < self.config.mtu_probing.interval {
+            return;
+        }
+        self.mtu_search.probe = None;
+        self.mtu_search.high = usize::from(self.snd.mss_limit) + self.packet_headers();
+        self.mtu_search.low = self.packet_of(self.snd.mss);
+        self.mtu_search.since = now;
+    }
+
+    pub(crate) fn transmit_mtu_probe(&mut self, end: u64, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
+        let start = self.snd.nxt;
+        // It is as good as two.
+        self.window.cwnd -= 1;
+        self.mtu_search.probe = Some((self.packet_of((end - start) as usize), start, end));
+        self.transmit_new(end, now, out)
+    }
+
+    /// Something is sent again: whatever becomes of a probe says nothing any more.
+    pub(crate) fn forget_mtu_probe(&mut self) {
+        self.mtu_search.probe = None;
+    }
+
+    /// Everything before SND.UNA has arrived, a probe perhaps (`tcp_mtup_probe_success`).
+    pub(crate) fn check_mtu_probe(&mut self) {
+        let Some((size, _, end)) = self.mtu_search.probe.filter(|(_, _, end)| *end <= self.snd.una) else {
+            return;
+        };
+        debug_assert!(end > self.snd.initial, "a probe has payload");
+        // The window holds as many bytes as before.
+        let before = u64::from(self.window.cwnd) * self.packet_of(self.snd.mss) as u64;
+        self.window.cwnd = ((before / size as u64) as u32).max(1);
+        self.window.acked_towards_increase = 0;
+        if !matches!(self.recovery.phase, Phase::Reduced | Phase::Recovery) {
+            // `tcp_current_ssthresh`
+            self.window.ssthresh = self.window.ssthresh.max(self.window.cwnd / 2 + self.window.cwnd / 4);
+        }
+        self.mtu_search.low = size;
+        self.mtu_search.probe = None;
+        self.set_mss();
+    }
+
+    /// What follows a probe has arrived and the probe has not: it was too large, and nothing is congested
+    /// (`tcp_mtup_probe_failed`). True if it was so.
+    pub(crate) fn probe_has_failed(&mut self, now: SimTime) -> bool {
+        let Some((size, start, _)) = self.mtu_search.probe else { return false };
+        if self.recovery.phase >= Phase::Reduced || self.snd.una != start {
+            return false;
+        }
+        self.mtu_search.high = size - 1;
+        self.mtu_search.probe = None;
+        self.window.cwnd += 1;
+        self.retransmit_too_large(now);
+        true
+    }
+
+    /// Retransmissions go unanswered (`tcp_mtu_probing`).
+    pub(crate) fn suspect_black_hole(&mut self, now: SimTime) {
+        let settings = self.config.mtu_probing;
+        let since = self.recovery.retransmit_stamp.filter(|_| self.recovery.timeouts > 0);
+        let patience = retries_to_time(self.config.retries1, RTO_MIN);
+        if settings.mode == 0 || since.is_none_or(|since| now.since(since) < patience) {
+            return;
+        }
+        if self.mtu_search.enabled {
+            let half = self.payload_of(self.mtu_search.low) / 2;
+            let mss = half
+                .min(settings.base_mss as usize)
+                .max(settings.floor.max(self.config.min_send_mss) as usize);
+            self.mtu_search.low = self.packet_of(mss);
+        } else {
+            self.mtu_search.enabled = true;
+            self.mtu_search.since = now;
+        }
+        self.set_mss();
+    }
+
+    /// Segments larger than what goes now are sent again at once, and without a reduction, since nothing was congested
+    /// (`tcp_simple_retransmit`).
+    pub(crate) fn retransmit_too_large(&mut self, now: SimTime) {
+        for index in 0..self.snd.flight.len() as usize {
+            let segment = self.snd.flight.get(index);
+            if (segment.end - segment.start) as usize > self.snd.mss {
+                self.snd.flight.mark_lost(index);
+            }
+        }
+        if self.snd.flight.has_to_retransmit() {
+            self.enter_loss_without_reduction();
+            self.rearm_rto(now);
+        }
+    }
+}
