@@ -17,7 +17,7 @@ use belljar_base::activity::Board;
 use belljar_base::{EventKey, HostId, Map, Seed, SimTime, Stream};
 use belljar_net::Packet;
 use slab::Slab;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -215,8 +215,10 @@ pub struct Captured {
     pub len: usize,
 }
 
-/// Bytes of the buffer for captured packets that stay with a host.
-const CAPTURE_BUFFER: usize = 16 << 10;
+thread_local! {
+    /// Room for captured packets: a worker's hosts, of which one runs at a time, use the same again and again.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// One simulated host.
 pub struct Host {
@@ -390,6 +392,14 @@ impl Host {
     pub fn take_departures(&mut self, out: &mut Vec<Departure>) {
         std::mem::swap(&mut self.departures, out);
     }
+    /// Keeps a packet that passes an interface.
+    pub(crate) fn capture(&mut self, captured: Captured, bytes: &[u8]) {
+        if self.captured_bytes.capacity() == 0 {
+            self.captured_bytes = SPARE.take();
+        }
+        self.captured_bytes.extend_from_slice(bytes);
+        self.captured.push(captured);
+    }
     /// Hands out the packets captured since the last call, with their bytes.
     pub fn drain_captured(&mut self, mut sink: impl FnMut(&Captured, &[u8])) {
         let mut from = 0;
@@ -397,8 +407,9 @@ impl Host {
             sink(&captured, &self.captured_bytes[from..from + captured.len]);
             from += captured.len;
         }
-        self.captured_bytes.clear();
-        self.captured_bytes.shrink_to(CAPTURE_BUFFER);
+        let mut bytes = std::mem::take(&mut self.captured_bytes);
+        bytes.clear();
+        SPARE.set(bytes);
     }
     /// Whether [`drain_captured`](Self::drain_captured) or [`drain_strace`](Self::drain_strace) has anything to give.
     pub fn has_logged(&self) -> bool {

@@ -3,16 +3,40 @@ use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, TsResolution};
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, Write};
 use std::time::Duration;
 
-/// Bytes that are written at once.
-const BUFFER: usize = 16 << 10;
+/// Bytes that are written at once, at multiples of as many: file systems keep whole large blocks in half the time.
+const BLOCK: usize = 64 << 10;
+
+/// Collects blocks of a file.
+struct Blocks {
+    file: File,
+    waiting: Vec<u8>,
+}
+
+impl Write for Blocks {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let taken = data.len().min(BLOCK - self.waiting.len());
+        self.waiting.extend_from_slice(&data[..taken]);
+        if self.waiting.len() == BLOCK {
+            self.flush()?;
+        }
+        Ok(taken)
+    }
+
+    /// What is left behind by an error stays lost: the next packet is not written in its place.
+    fn flush(&mut self) -> io::Result<()> {
+        let written = self.file.write_all(&self.waiting);
+        self.waiting.clear();
+        written
+    }
+}
 
 /// Writes the packets of one interface as a capture file: pcap with nanoseconds, raw IP packets or
 /// Ethernet frames, times on the hosts' wall clock.
 pub struct CaptureWriter {
-    writer: PcapWriter<BufWriter<File>>,
+    writer: PcapWriter<Blocks>,
     epoch: Duration,
     keep: usize,
 }
@@ -28,8 +52,8 @@ impl CaptureWriter {
             endianness: pcap_file::Endianness::Little,
             ..PcapHeader::default()
         };
-        let writer =
-            PcapWriter::with_header(BufWriter::with_capacity(BUFFER, file), header).map_err(into_io)?;
+        let blocks = Blocks { file, waiting: Vec::new() };
+        let writer = PcapWriter::with_header(blocks, header).map_err(into_io)?;
         Ok(CaptureWriter { writer, epoch: Duration::from_secs(epoch_secs), keep })
     }
 
@@ -46,8 +70,7 @@ impl CaptureWriter {
 
     /// Writes out what is still buffered.
     pub fn finish(self) -> io::Result<()> {
-        let mut buffered = self.writer.into_writer();
-        io::Write::flush(&mut buffered)
+        self.writer.into_writer().flush()
     }
 }
 
@@ -62,6 +85,24 @@ fn into_io(error: pcap_file::PcapError) -> io::Error {
 mod tests {
     use super::*;
     use std::io::Read;
+
+    #[test]
+    fn packets_that_lie_across_blocks_are_whole() {
+        let file = tempfile::tempfile().unwrap();
+        let mut capture = CaptureWriter::new(file.try_clone().unwrap(), 0, 65_535, false).unwrap();
+        let packets: Vec<Vec<u8>> = (0..200_usize).map(|n| vec![n as u8; 1 + n * 131 % 4_099]).collect();
+        for packet in &packets {
+            capture.write(SimTime::ZERO, packet).unwrap();
+        }
+        capture.finish().unwrap();
+        let mut file = file;
+        io::Seek::rewind(&mut file).unwrap();
+        let mut reader = pcap_file::pcap::PcapReader::new(io::BufReader::new(file)).unwrap();
+        for packet in &packets {
+            assert_eq!(reader.next_packet().unwrap().unwrap().data[..], packet[..]);
+        }
+        assert!(reader.next_packet().is_none());
+    }
 
     #[test]
     fn writes_what_the_format_says() {

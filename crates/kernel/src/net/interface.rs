@@ -388,8 +388,7 @@ impl Host {
         if self.config.capture {
             let interface = &self.net.interfaces[interface];
             let (interface, ethernet) = (interface.name.clone(), interface.is_link());
-            self.captured_bytes.extend_from_slice(packet.bytes());
-            self.captured.push(Captured { at, interface, ethernet, len: packet.len() });
+            self.capture(Captured { at, interface, ethernet, len: packet.len() }, packet.bytes());
         }
     }
 }

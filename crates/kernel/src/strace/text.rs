@@ -3,22 +3,18 @@
 
 use belljar_base::SimTime;
 
-/// Appends digits of a base up to 16, which the compiler knows: to divide by any is slow.
-fn push_digits<const BASE: u64>(out: &mut String, mut value: u64, least: usize) {
-    let mut digits = [b'0'; 22];
-    let mut at = digits.len();
-    while value != 0 {
-        at -= 1;
-        digits[at] = b"0123456789abcdef"[(value % BASE) as usize];
-        value /= BASE;
+/// Appends digits of a base that is a power of two, which the compiler knows.
+fn push_digits<const BITS: u32>(out: &mut String, value: u64) {
+    let count = (64 - value.leading_zeros()).div_ceil(BITS).max(1);
+    for digit in (0..count).rev() {
+        let digit = (value >> (digit * BITS)) as u8 & ((1 << BITS) - 1);
+        out.push(char::from(b"0123456789abcdef"[usize::from(digit)]));
     }
-    let at = at.min(digits.len() - least);
-    out.push_str(std::str::from_utf8(&digits[at..]).expect("digits"));
 }
 
 /// Appends a number.
 pub fn push_unsigned(out: &mut String, value: u64) {
-    push_digits::<10>(out, value, 1);
+    out.push_str(itoa::Buffer::new().format(value));
 }
 /// Appends a number with its sign.
 pub fn push_signed(out: &mut String, value: i64) {
@@ -30,7 +26,7 @@ pub fn push_signed(out: &mut String, value: i64) {
 /// Appends a number in hexadecimal, behind `0x`.
 pub fn push_hex(out: &mut String, value: u64) {
     out.push_str("0x");
-    push_digits::<16>(out, value, 1);
+    push_digits::<4>(out, value);
 }
 /// Appends an address in hexadecimal, or `NULL`.
 pub fn push_address(out: &mut String, value: u64) {
@@ -44,24 +40,33 @@ pub fn push_time(out: &mut String, time: SimTime) {
     let ns = time.as_nanos();
     push_unsigned(out, ns / 1_000_000_000);
     out.push('.');
-    push_digits::<10>(out, ns % 1_000_000_000, 9);
+    // A one before them keeps the zeros at the front.
+    out.push_str(&itoa::Buffer::new().format(1_000_000_000 + ns % 1_000_000_000)[1..]);
 }
 
 /// Appends text in quotes with strace's escapes, dots if it is part of something of `len` bytes.
 pub fn push_quoted(out: &mut String, data: &[u8], len: usize) {
     out.push('"');
-    for byte in data {
+    let is_plain = |byte: u8| matches!(byte, 0x20..0x7f) && byte != b'"' && byte != b'\\';
+    let mut rest = data;
+    while let Some((&byte, others)) = rest.split_first() {
+        let plain = rest.iter().take_while(|byte| is_plain(**byte)).count();
+        if plain > 0 {
+            out.push_str(std::str::from_utf8(&rest[..plain]).expect("plain characters are ASCII"));
+            rest = &rest[plain..];
+            continue;
+        }
+        rest = others;
         match byte {
             b'\n' => out.push_str("\\n"),
             b'\r' => out.push_str("\\r"),
             b'\t' => out.push_str("\\t"),
             b'"' => out.push_str("\\\""),
             b'\\' => out.push_str("\\\\"),
-            0x20..0x7f => out.push(char::from(*byte)),
             0 => out.push_str("\\0"),
             _ => {
                 out.push('\\');
-                push_digits::<8>(out, u64::from(*byte), 1);
+                push_digits::<3>(out, u64::from(byte));
             }
         }
     }
