@@ -1,10 +1,10 @@
 //! Arguments as text.
 
 use super::Traced;
-use super::names;
 use super::signatures::Arg;
 use super::structs::Struct;
 use super::text::{push_address, push_hex, push_quoted, push_signed, push_unsigned};
+use super::{arity, names};
 use crate::host::Host;
 use belljar_linux_abi::c;
 use smallvec::SmallVec;
@@ -45,7 +45,8 @@ fn count(result: Option<u64>) -> Option<u64> {
 impl Formatter<'_> {
     /// Appends all arguments.
     pub fn arguments(&self, signature: &[Arg], out: &mut String) {
-        for (n, arg) in signature.iter().enumerate() {
+        let given = arity::given(self.traced.number, &self.traced.args);
+        for (n, arg) in signature.iter().enumerate().filter(|(n, _)| given >> n & 1 != 0) {
             if n > 0 {
                 out.push_str(", ");
             }

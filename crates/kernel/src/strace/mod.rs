@@ -3,6 +3,7 @@
 //! A line is made when a call ends, so that what it has stored in the guest's memory can be shown;
 //! `execve` alone is described beforehand, since its arguments are gone afterwards.
 
+mod arity;
 mod format;
 mod names;
 mod signatures;

@@ -92,10 +92,20 @@ pub fn of(number: u32) -> &'static [Arg] {
     BY_NUMBER.get(number as usize).copied().unwrap_or_default()
 }
 
-/// The arguments of the call `name`. What has no entry shows all six registers that a call can use
-/// in hexadecimal.
+/// Whether the arguments of a call are shown in hexadecimal, as nothing more is known of them.
+#[cfg(test)]
+pub fn is_plain(name: &str) -> bool {
+    described(name).is_none()
+}
+
+/// The arguments of the call `name`. What is not described shows those that it has in hexadecimal.
 fn by_name(name: &str) -> &'static [Arg] {
-    match name {
+    const PLAIN: &[Arg] = &[Hex; 6];
+    described(name).unwrap_or_else(|| &PLAIN[..super::arity::of(name)])
+}
+
+fn described(name: &str) -> std::option::Option<&'static [Arg]> {
+    let arguments: &'static [Arg] = match name {
         "read" => &[Fd, Out, Size],
         "write" => &[Fd, In(2), Size],
         "pread64" => &[Fd, Out, Size, Int],
@@ -147,7 +157,7 @@ fn by_name(name: &str) -> &'static [Arg] {
         "flock" => &[Fd, Int],
         "execve" => &[Path, Strings, Hex],
         "execveat" => &[DirFd, Path, Strings, Hex, Flags(names::AT)],
-        "exit" | "exit_group" | "umask" | "setsid" => &[Int],
+        "exit" | "exit_group" | "umask" => &[Int],
         "wait4" => &[Int, StatusOut, Flags(names::WAIT), Hex],
         "clone" => &[Flags(names::CLONE), Hex, Hex, Hex, Hex],
         "clone3" => &[Hex, Size],
@@ -190,7 +200,7 @@ fn by_name(name: &str) -> &'static [Arg] {
         "timerfd_gettime" => &[Fd, Store(Itimerspec)],
         "timer_settime" => &[Int, Int, Read(Itimerspec), Store(Itimerspec)],
         "eventfd" => &[Int],
-        "prctl" | "arch_prctl" => &[Hex, Hex, Hex],
+        "prctl" => &[Hex, Hex, Hex],
         "set_tid_address" | "uname" | "times" => &[Hex],
         "sysinfo" => &[Store(Uptime)],
         "set_robust_list" | "rseq" => &[Hex, Size],
@@ -202,6 +212,7 @@ fn by_name(name: &str) -> &'static [Arg] {
         "getpid" | "gettid" | "getppid" | "getuid" | "geteuid" | "getgid" | "getegid" | "sched_yield"
         | "pause" | "getpgrp" | "sync" | "rt_sigreturn" | "fork" | "vfork" => &[],
         "time" | "alarm" => &[Hex],
-        _ => &[Hex, Hex, Hex, Hex, Hex, Hex],
-    }
+        _ => return None,
+    };
+    Some(arguments)
 }
