@@ -47,6 +47,44 @@ def syncthing():
     return hosts, check
 
 
+@case("i2pd", "i2pd curl", "i2pd curl", "dpkg-query -W -f ${Version} i2pd",
+      "three routers of an I2P network of their own, one known to the others: each comes to know all, by NTCP2 and SSU2", stop="150 s")
+def i2pd():
+    settings = """netid = 99
+floodfill = true
+reservedrange = false
+port = 17654
+[reseed]
+threshold = 0
+urls =
+yggurls =
+"""
+
+    def hosts(folder):
+        conf = written(folder, "i2pd.conf", settings)
+        run = f"i2pd --conf={conf} --host=$(hostname -i)"
+        look = "curl -sS -o main http://127.0.0.1:7070/; curl -sS -o transports 'http://127.0.0.1:7070/?page=transports'"
+
+        def host(before):
+            router = shell(0, f"mkdir -p ~/.i2pd/netDb/rA; {before} {run}", expected_final_state="running")
+            return 0, [router, shell(140, look)]
+
+        # Otherwise they would ask the known servers of the real network for routers.
+        known = "sleep 20; " + asks("one", "router.info") + "cp router.info.one ~/.i2pd/netDb/rA/routerInfo-one.dat;"
+        made = {name: host(known) for name in ("two", "three")} | {"one": host("")}
+        tell = shell(10, f"exec {PYTHON} -m http.server -d ~/.i2pd 8000", expected_final_state="running")
+        made["one"][1].append(tell)
+        return made
+
+    def check(done):
+        for name in ("one", "two", "three"):
+            main, transports = ((done.host(name) / page).read_text() for page in ("main", "transports"))
+            assert re.search(r"Routers:</b>\s*3\b", main), main + str(done)
+            assert "SSU2" in transports or "NTCP2" in transports, transports + str(done)
+
+    return hosts, check
+
+
 @case("Yggdrasil", "yggdrasil yggdrasilctl curl ping", "yggdrasil curl iputils-ping", "dpkg-query -W -f ${Version} yggdrasil",
       "as it configures itself: three hosts find each other by multicast; ping and curl over its addresses", stop="60 s")
 def yggdrasil():
