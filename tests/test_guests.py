@@ -24,9 +24,9 @@ LINKAGES = {
 GO = {"exe": [], "pie": ["-buildmode=pie"]}
 # A static glibc loads its name services at run time, which is not a static program any more.
 # paths.c speaks of calls that musl does not wrap; its compiler finds no headers of the kernel, which packets.c,
-# tuns.c, urings.c and uringflow.c need.
+# tuns.c, urings.c, uringflow.c and uringtask.c need.
 NOT = {("names", "static"), ("names", "static-pie"), ("paths", "musl"), ("packets", "musl"), ("tuns", "musl"), ("urings", "musl"),
-       ("uringflow", "musl")}
+       ("uringflow", "musl"), ("uringtask", "musl")}
 # These need a network of their own, and privileges in it.
 PRIVILEGED = {"packets", "raws", "tuns"}
 CASES = [(s, k) for s in SOURCES for k in LINKAGES if (s.stem, k) not in NOT]

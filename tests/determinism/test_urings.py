@@ -6,7 +6,7 @@ from conftest import execute, experiment
 from test_guests import GUESTS, build
 
 
-@pytest.fixture(params=["urings", "uringflow"])
+@pytest.fixture(params=["urings", "uringflow", "uringtask"])
 def program(request):
     return build(GUESTS / f"{request.param}.c", "dynamic")
 

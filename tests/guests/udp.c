@@ -230,6 +230,28 @@ static void socket_identity(void) {
     close(file);
 }
 
+static void the_destination_is_told(void) {
+    struct sockaddr_in aa, ba, sent_to;
+    int a = bound(&aa), b = bound(&ba), on = 1;
+    socklen_t n = sizeof on;
+    SAME(setsockopt(b, IPPROTO_IP, IP_RECVORIGDSTADDR, &on, sizeof on), 0);
+    SAME(getsockopt(b, IPPROTO_IP, IP_RECVORIGDSTADDR, &on, &n), 0);
+    SAME(on, 1);
+    SAME(sendto(a, "x", 1, 0, ADDR(ba)), 1);
+    char got[8], room[64];
+    struct iovec v = {got, sizeof got};
+    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    SAME(recvmsg(b, &m, 0), 1);
+    struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+    CHECK(h != NULL);
+    SAME(h->cmsg_level, IPPROTO_IP);
+    SAME(h->cmsg_type, IP_ORIGDSTADDR);
+    memcpy(&sent_to, CMSG_DATA(h), sizeof sent_to);
+    CHECK(h->cmsg_len == CMSG_LEN(sizeof sent_to) && memcmp(&sent_to, &ba, sizeof ba) == 0);
+    CHECK(CMSG_NXTHDR(&m, h) == NULL);
+    close(a), close(b);
+}
+
 GUEST(T(datagrams_keep_their_borders), T(peek_and_trunc), T(connected), T(nobody_there_is_refused), T(ports),
       T(unbound_sender_gets_a_port), T(too_big), T(vectors_and_messages), T(receive_timeout), T(echo_in_a_thread),
-      T(socket_identity))
+      T(socket_identity), T(the_destination_is_told))

@@ -14,6 +14,9 @@ struct ring {
     unsigned pending;
 };
 #define AT(r, offset) ((unsigned *)((r)->rings + (offset)))
+/* Bytes of an entry and of a completion. */
+#define ENTRY_SIZE(r) (sizeof(struct io_uring_sqe) << !!((r)->p.flags & IORING_SETUP_SQE128))
+#define COMPLETION_SIZE(r) (sizeof(struct io_uring_cqe) << !!((r)->p.flags & IORING_SETUP_CQE32))
 
 __attribute__((unused)) static int ring_open_as(struct ring *r, unsigned entries, unsigned flags) {
     memset(r, 0, sizeof *r);
@@ -21,24 +24,24 @@ __attribute__((unused)) static int ring_open_as(struct ring *r, unsigned entries
     r->fd = (int)syscall(SYS_io_uring_setup, entries, &r->p);
     if (r->fd < 0)
         return -1;
-    size_t n = r->p.cq_off.cqes + r->p.cq_entries * sizeof(struct io_uring_cqe);
+    size_t n = r->p.cq_off.cqes + r->p.cq_entries * COMPLETION_SIZE(r);
     size_t m = r->p.sq_off.array + r->p.sq_entries * 4;
     r->rings = mmap(NULL, n > m ? n : m, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, IORING_OFF_SQ_RING);
-    r->entries = mmap(NULL, r->p.sq_entries * sizeof *r->entries, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, IORING_OFF_SQES);
+    r->entries = mmap(NULL, r->p.sq_entries * ENTRY_SIZE(r), PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, IORING_OFF_SQES);
     return r->rings == MAP_FAILED || r->entries == MAP_FAILED ? -1 : 0;
 }
 __attribute__((unused)) static int ring_open(struct ring *r, unsigned entries) { return ring_open_as(r, entries, 0); }
 static void ring_close(struct ring *r) {
-    size_t n = r->p.cq_off.cqes + r->p.cq_entries * sizeof(struct io_uring_cqe);
+    size_t n = r->p.cq_off.cqes + r->p.cq_entries * COMPLETION_SIZE(r);
     size_t m = r->p.sq_off.array + r->p.sq_entries * 4;
     munmap(r->rings, n > m ? n : m);
-    munmap(r->entries, r->p.sq_entries * sizeof *r->entries);
+    munmap(r->entries, r->p.sq_entries * ENTRY_SIZE(r));
     close(r->fd);
 }
 static struct io_uring_sqe *entry(struct ring *r, int op, int fd, const void *addr, unsigned len, uint64_t off, uint64_t data) {
     unsigned *tail = AT(r, r->p.sq_off.tail), mask = *AT(r, r->p.sq_off.ring_mask);
-    struct io_uring_sqe *e = &r->entries[*tail & mask];
-    memset(e, 0, sizeof *e);
+    struct io_uring_sqe *e = (void *)((char *)r->entries + (*tail & mask) * ENTRY_SIZE(r));
+    memset(e, 0, ENTRY_SIZE(r));
     e->opcode = (uint8_t)op;
     e->fd = fd;
     e->addr = (uint64_t)(uintptr_t)addr;
@@ -66,7 +69,7 @@ static struct completion next(struct ring *r) {
     struct completion c = {.user_data = (uint64_t)-1};
     if (*head == tail)
         return c;
-    memcpy(&c, r->rings + r->p.cq_off.cqes + (*head & *AT(r, r->p.cq_off.ring_mask)) * sizeof c, sizeof c);
+    memcpy(&c, r->rings + r->p.cq_off.cqes + (*head & *AT(r, r->p.cq_off.ring_mask)) * COMPLETION_SIZE(r), sizeof c);
     __atomic_store_n(head, *head + 1, __ATOMIC_RELEASE);
     return c;
 }

@@ -137,8 +137,8 @@ pub enum CallState {
     FutexVector(crate::futex::FutexVector),
     /// `F_SETLKW`: who waits, and who holds the lock that is in the way.
     RecordLock(crate::files::locks::LockOwner, crate::files::locks::LockOwner),
-    /// `io_uring_enter`: entries submitted and the deadline.
-    Uring(u32, Option<SimTime>),
+    /// `io_uring_enter`: entries submitted, the deadline, and how many time-outs of requests had run out before.
+    Uring(u32, Option<SimTime>, u32),
     /// `close` of a socket that lingers until then: the connection that it waits for.
     Lingering(SocketKey, (SocketAddr, SocketAddr), SimTime),
     /// `vfork`: waits until the child with this process id has executed or ended.

@@ -173,6 +173,10 @@ impl Host {
                     return;
                 }
             }
+            // What a call has let requests of io_uring do is done when the program goes on.
+            while self.has_uring_work() {
+                self.run_next_request();
+            }
             // Paying for calls has moved the clock past something: that comes first.
             if self.next_due().is_some_and(|at| at <= self.clock.now()) {
                 break;

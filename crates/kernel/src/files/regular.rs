@@ -180,6 +180,10 @@ impl Call<'_> {
     }
     /// A program writes behind the limit of its files: `SIGXFSZ` tells it.
     pub(crate) fn raise_file_size_signal(&mut self) {
+        // Nobody's thread makes those requests of io_uring that Linux leaves to its workers.
+        if self.host.urings.is_worker {
+            return;
+        }
         let process = &self.host.processes[self.process.0];
         let info = SigInfo::user(c::SIGXFSZ, c::SI_USER, process.pid, process.credentials.ruid);
         self.host.send_signal_to_thread(self.thread, info);

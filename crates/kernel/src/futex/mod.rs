@@ -10,6 +10,7 @@ mod robust;
 mod tests;
 mod wait;
 
+use crate::call::CallState;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
 use crate::mm::{Access, VmaKind};
@@ -30,10 +31,23 @@ pub enum FutexKey {
     Shared(u64, u64, u64),
 }
 
-/// A thread that sleeps on a futex.
+/// Who sleeps on a futex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sleeper {
+    /// A thread.
+    Thread(ThreadKey),
+    /// A request of an io_uring instance.
+    Request {
+        /// The instance.
+        instance: usize,
+        /// The request within it.
+        request: usize,
+    },
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
-    thread: ThreadKey,
+    sleeper: Sleeper,
     bitset: u32,
 }
 
@@ -79,9 +93,22 @@ impl FutexTable {
         }
         waiter
     }
-    fn remove(&mut self, key: FutexKey, thread: ThreadKey) {
+    /// Puts somebody in line.
+    pub(crate) fn enter(&mut self, key: FutexKey, sleeper: Sleeper, bitset: u32) {
+        self.push(key, Waiter { sleeper, bitset });
+    }
+    /// Takes somebody whose wait `state` tells of out of the lines in which no wake has found him.
+    pub(crate) fn leave(&mut self, sleeper: Sleeper, state: &CallState) {
+        match state {
+            CallState::Futex(FutexWait { key, woken: false, .. }) => self.remove(*key, sleeper),
+            // A wake takes it out of one line; it leaves all others too.
+            CallState::FutexVector(wait) => wait.keys.iter().for_each(|key| self.remove(*key, sleeper)),
+            _ => {}
+        }
+    }
+    fn remove(&mut self, key: FutexKey, sleeper: Sleeper) {
         if let Some(queue) = self.waiters.get_mut(&key) {
-            queue.retain(|waiter| waiter.thread != thread);
+            queue.retain(|waiter| waiter.sleeper != sleeper);
             if queue.is_empty() {
                 self.waiters.remove(&key);
             }

@@ -73,9 +73,9 @@ impl Host {
             return self.write_futex_word(process, addr, mark);
         };
         let waiters = if self.futexes.has_waiters(key) { WAITERS } else { 0 };
-        let owner = self.threads[next.thread.0].tid as u32;
+        let owner = self.lock_owner(next.sleeper);
         self.write_futex_word(process, addr, owner | waiters | mark)?;
-        self.wake_futex_waiter(next.thread, key);
+        self.wake_futex_waiter(next.sleeper, key);
         Ok(())
     }
 }

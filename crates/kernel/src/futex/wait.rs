@@ -1,6 +1,6 @@
 //! Waiting, waking and requeueing.
 
-use super::{FutexKey, FutexWait, Waiter};
+use super::{FutexKey, Sleeper};
 use crate::call::{CallState, Wake};
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
@@ -14,7 +14,7 @@ impl Host {
     /// Puts the thread in line for `key`; its call must then block with the state
     /// [`CallState::Futex`].
     pub(crate) fn enqueue_futex_waiter(&mut self, key: FutexKey, thread: ThreadKey, bitset: u32) {
-        self.futexes.push(key, Waiter { thread, bitset });
+        self.futexes.enter(key, Sleeper::Thread(thread), bitset);
     }
 
     /// Wakes up to `count` waiters that `bitset` meets; gives how many.
@@ -22,7 +22,7 @@ impl Host {
         let mut woken = 0;
         while woken < u64::from(count) {
             let Some(waiter) = self.futexes.pop(key, bitset) else { break };
-            self.wake_futex_waiter(waiter.thread, key);
+            self.wake_futex_waiter(waiter.sleeper, key);
             woken += 1;
         }
         woken
@@ -35,15 +35,37 @@ impl Host {
         }
     }
 
-    pub(super) fn wake_futex_waiter(&mut self, thread: ThreadKey, key: FutexKey) {
-        if let ThreadState::Blocked(Blocked { state, .. }) = &mut self.thread(thread).state {
-            match state {
-                CallState::Futex(wait) => wait.woken = true,
-                CallState::FutexVector(wait) => wait.woken = wait.keys.iter().position(|k| *k == key),
-                _ => {}
-            }
+    /// What the wait of somebody who sleeps has left behind.
+    fn sleeper_state(&mut self, sleeper: Sleeper) -> Option<&mut CallState> {
+        match sleeper {
+            Sleeper::Thread(thread) => match &mut self.thread(thread).state {
+                ThreadState::Blocked(Blocked { state, .. }) => Some(state),
+                _ => None,
+            },
+            Sleeper::Request { instance, request } => self.futex_state_of_request(instance, request),
         }
-        self.continue_call(thread, Wake::Notified);
+    }
+    pub(super) fn wake_futex_waiter(&mut self, sleeper: Sleeper, key: FutexKey) {
+        match self.sleeper_state(sleeper) {
+            Some(CallState::Futex(wait)) => wait.woken = true,
+            Some(CallState::FutexVector(wait)) => {
+                // The first wake is the one that counts.
+                let found = wait.keys.iter().position(|k| *k == key);
+                wait.woken = wait.woken.or(found);
+            }
+            _ => {}
+        }
+        match sleeper {
+            Sleeper::Thread(thread) => self.continue_call(thread, Wake::Notified),
+            Sleeper::Request { instance, request } => self.request_changed(instance, request),
+        }
+    }
+    /// What the word of a lock shows of its owner; requests do not own locks.
+    pub(super) fn lock_owner(&self, sleeper: Sleeper) -> u32 {
+        match sleeper {
+            Sleeper::Thread(thread) => self.threads[thread.0].tid as u32,
+            Sleeper::Request { .. } => 0,
+        }
     }
 
     /// Moves up to `count` waiters from one futex to the end of another; gives how many.
@@ -51,14 +73,12 @@ impl Host {
         let mut moved = 0;
         while moved < u64::from(count) && from != to {
             let Some(waiter) = self.futexes.pop(from, ANY) else { break };
-            if let ThreadState::Blocked(Blocked { state, .. }) = &mut self.thread(waiter.thread).state {
-                match state {
-                    CallState::Futex(wait) => wait.key = to,
-                    CallState::FutexVector(wait) => {
-                        wait.keys.iter_mut().filter(|key| **key == from).take(1).for_each(|key| *key = to);
-                    }
-                    _ => {}
+            match self.sleeper_state(waiter.sleeper) {
+                Some(CallState::Futex(wait)) => wait.key = to,
+                Some(CallState::FutexVector(wait)) => {
+                    wait.keys.iter_mut().filter(|key| **key == from).take(1).for_each(|key| *key = to);
                 }
+                _ => {}
             }
             self.futexes.push(to, waiter);
             moved += 1;
@@ -81,9 +101,9 @@ impl Host {
         if word & c::FUTEX_TID_MASK == 0 {
             let Some(first) = self.futexes.pop(from, ANY) else { return Ok(0) };
             let waiters = if self.futexes.has_waiters(from) { c::FUTEX_WAITERS } else { 0 };
-            let owner = self.threads[first.thread.0].tid as u32;
+            let owner = self.lock_owner(first.sleeper);
             self.write_futex_word(process, addr, owner | waiters | (word & c::FUTEX_OWNER_DIED))?;
-            self.wake_futex_waiter(first.thread, from);
+            self.wake_futex_waiter(first.sleeper, from);
             woken = 1;
         } else if self.futexes.has_waiters(from) {
             self.write_futex_word(process, addr, word | c::FUTEX_WAITERS)?;
@@ -95,14 +115,7 @@ impl Host {
 
     /// Takes a thread whose wait has ended without a wake out of the line.
     pub(crate) fn futex_wait_ended(&mut self, thread: ThreadKey, state: &CallState) {
-        match state {
-            CallState::Futex(FutexWait { key, woken: false, .. }) => self.futexes.remove(*key, thread),
-            // A wake takes it out of one line; it leaves all others too.
-            CallState::FutexVector(wait) => {
-                wait.keys.iter().for_each(|key| self.futexes.remove(*key, thread));
-            }
-            _ => {}
-        }
+        self.futexes.leave(Sleeper::Thread(thread), state);
     }
 
     /// `FUTEX_WAKE_OP`: changes the word at `addr` and says whether its old value passes the

@@ -3,7 +3,9 @@
 use super::timeout::with_mask;
 use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
 use crate::files::FileKind;
-use crate::uring::{self, Entry};
+use crate::ids::FileKey;
+use crate::mm::Access;
+use crate::uring::{self, Entry, Restrictions};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::Errno;
 use belljar_linux_abi::time::Timespec;
@@ -11,32 +13,81 @@ use belljar_linux_abi::time::Timespec;
 /// `IORING_MAX_ENTRIES`; twice that for completions.
 const MAX_ENTRIES: u32 = 32_768;
 /// `IORING_SETUP_*`.
+const IOPOLL: u32 = 1;
 const SQPOLL: u32 = 2;
 const SQ_AFF: u32 = 4;
 const CQSIZE: u32 = 8;
 const CLAMP: u32 = 16;
+const ATTACH_WQ: u32 = 32;
 const R_DISABLED: u32 = 64;
-const NO_SQARRAY: u32 = 1 << 16;
 const SUBMIT_ALL: u32 = 128;
-/// Attached work queues, and how the work of tasks is run: nothing that would differ here.
-const WITHOUT_EFFECT: u32 = SUBMIT_ALL | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 12 | 1 << 13;
+const COOP_TASKRUN: u32 = 1 << 8;
+const TASKRUN_FLAG: u32 = 1 << 9;
+const SQE128: u32 = 1 << 10;
+const CQE32: u32 = 1 << 11;
+const SINGLE_ISSUER: u32 = 1 << 12;
+const DEFER_TASKRUN: u32 = 1 << 13;
+const NO_SQARRAY: u32 = 1 << 16;
+const HYBRID_IOPOLL: u32 = 1 << 17;
+/// All of them: the lowest fourteen and those two.
+const KNOWN: u32 = 0x3fff | NO_SQARRAY | HYBRID_IOPOLL;
 /// `IORING_FEAT_*`: one mapping for both rings, nothing dropped, stable submission, current positions, the
 /// submitter's personality, polling, 32-bit polling, polled submission of any file, extended arguments, native workers,
-/// tags, skipped completions, linked files.
-const FEATURES: u32 = 1 | 2 | 4 | 8 | 16 | 32 | 64 | 128 | 256 | 512 | 1_024 | 2_048 | 4_096;
+/// tags, skipped completions, linked files, registering by a registered instance.
+const FEATURES: u32 = (1 << 14) - 1;
 /// `IORING_ENTER_*`.
 const GETEVENTS: u32 = 1;
 const EXT_ARG: u32 = 8;
+const REGISTERED_RING: u32 = 16;
+const ABS_TIMER: u32 = 32;
+/// `IORING_REGISTER_USE_REGISTERED_RING`.
+const USE_REGISTERED: u32 = 1 << 31;
+/// The processors that a host has.
+const CPUS: u32 = 1;
 /// `sizeof(struct io_uring_getevents_arg)`.
 const EXT_ARG_LEN: u64 = 24;
 
-/// The instance behind a descriptor: `EOPNOTSUPP` if it is something else.
-fn instance(call: &Call<'_>) -> Result<usize, Errno> {
-    let file = call.host.file_of(call.process, call.int(0))?;
+/// The instance behind a descriptor, or behind the place at which the thread has registered it: `EOPNOTSUPP` if it is
+/// something else.
+fn instance(call: &mut Call<'_>, is_registered: bool) -> Result<usize, Errno> {
+    let file = match is_registered {
+        true => call.host.registered_ring(call.host.threads[call.thread.0].tid, call.int(0))?,
+        false => call.host.file_of(call.process, call.int(0))?,
+    };
+    uring_of(call, file).ok_or(Errno::EOPNOTSUPP)
+}
+fn uring_of(call: &Call<'_>, file: FileKey) -> Option<usize> {
     match call.host.files.open[file.0].kind {
-        FileKind::Uring(n) => Ok(n),
-        _ => Err(Errno::EOPNOTSUPP),
+        FileKind::Uring(n) => Some(n),
+        _ => None,
     }
+}
+/// Whether another thread alone may use the instance.
+fn is_others(call: &Call<'_>, n: usize) -> bool {
+    let tid = call.host.threads[call.thread.0].tid;
+    call.host.urings.instances[n].issuer.is_some_and(|issuer| issuer != tid)
+}
+
+/// Flags that go together or do not, and what they name.
+fn check_setup(call: &Call<'_>, flags: u32, cpu: u32, other: i32) -> Result<(), Errno> {
+    let has = |flag: u32| flags & flag != 0;
+    let wrong = flags & !KNOWN != 0
+        || has(SQ_AFF) && (!has(SQPOLL) || cpu >= CPUS)
+        || has(SQPOLL) && has(COOP_TASKRUN | TASKRUN_FLAG | DEFER_TASKRUN)
+        || has(TASKRUN_FLAG) && !has(COOP_TASKRUN | DEFER_TASKRUN)
+        || has(DEFER_TASKRUN) && !has(SINGLE_ISSUER)
+        || has(HYBRID_IOPOLL) && !has(IOPOLL);
+    if wrong {
+        return Err(Errno::EINVAL);
+    }
+    if has(ATTACH_WQ) {
+        let file = call.host.file_of(call.process, other).map_err(|_| Errno::ENXIO)?;
+        let shared = uring_of(call, file).ok_or(Errno::EINVAL)?;
+        if has(SQPOLL) && !call.host.urings.instances[shared].setup.polled {
+            return Err(Errno::EINVAL);
+        }
+    }
+    Ok(())
 }
 
 /// `io_uring_setup(2)`.
@@ -45,14 +96,10 @@ pub fn sys_io_uring_setup(call: &mut Call<'_>) -> SysResult {
     let mut params = call.read_vec(addr, 120)?;
     let word = |at: usize| u32::from_ne_bytes([params[at], params[at + 1], params[at + 2], params[at + 3]]);
     let (wanted, flags) = (word(4), word(8));
-    let reserved = (28..40).step_by(4).any(|at| word(at) != 0);
-    if reserved || flags & !(SQPOLL | SQ_AFF | CQSIZE | CLAMP | R_DISABLED | NO_SQARRAY | WITHOUT_EFFECT) != 0
-    {
+    if (28..40).step_by(4).any(|at| word(at) != 0) {
         return Err(Errno::EINVAL);
     }
-    if flags & SQ_AFF != 0 && flags & SQPOLL == 0 {
-        return Err(Errno::EINVAL);
-    }
+    check_setup(call, flags, word(12), word(24) as i32)?;
     let round = |entries: u32, most: u32| match entries {
         0 => Err(Errno::EINVAL),
         n if n > most && flags & CLAMP == 0 => Err(Errno::EINVAL),
@@ -71,8 +118,13 @@ pub fn sys_io_uring_setup(call: &mut Call<'_>) -> SysResult {
         disabled: flags & R_DISABLED != 0,
         polled: flags & SQPOLL != 0,
         submits_all: flags & SUBMIT_ALL != 0,
+        single_issuer: flags & SINGLE_ISSUER != 0,
+        defers: flags & DEFER_TASKRUN != 0,
+        tells_of_work: flags & TASKRUN_FLAG != 0,
+        polls_io: flags & IOPOLL != 0,
+        large: (flags & SQE128 != 0, flags & CQE32 != 0),
     };
-    let file = call.host.create_uring(call.process, (sq_entries, cq_entries), setup)?;
+    let file = call.host.create_uring(call.thread, (sq_entries, cq_entries), setup)?;
     let FileKind::Uring(n) = call.host.open(file).kind else { return Err(Errno::EINVAL) };
     let array = if setup.has_array { call.host.urings.instances[n].ring.array() } else { 0 };
     let mut put = |at: usize, value: u32| params[at..at + 4].copy_from_slice(&value.to_ne_bytes());
@@ -109,13 +161,18 @@ pub fn sys_io_uring_setup(call: &mut Call<'_>) -> SysResult {
 
 /// `io_uring_enter(2)`.
 pub fn sys_io_uring_enter(call: &mut Call<'_>) -> SysResult {
-    let n = instance(call)?;
     let (flags, [.., argument, size]) = (call.uint(3), call.args);
-    if flags & !(GETEVENTS | 2 | 4 | EXT_ARG) != 0 {
+    if flags & !(GETEVENTS | 2 | 4 | EXT_ARG | REGISTERED_RING | ABS_TIMER) != 0 {
         return Err(Errno::EINVAL);
     }
-    if call.host.urings.instances[n].disabled {
+    let n = instance(call, flags & REGISTERED_RING != 0)?;
+    let uring = &call.host.urings.instances[n];
+    if uring.disabled {
         return Err(Errno::EBADFD);
+    }
+    let looks = flags & GETEVENTS != 0 && uring.setup.defers;
+    if is_others(call, n) && !uring.setup.polled && (call.uint(1) > 0 || looks) {
+        return Err(Errno::EEXIST);
     }
     let (mut mask, mut mask_size, mut limit) = (argument, size, None);
     if flags & EXT_ARG != 0 {
@@ -125,18 +182,25 @@ pub fn sys_io_uring_enter(call: &mut Call<'_>) -> SysResult {
         let [set, sizes, time]: [u64; 3] = call.read(argument)?;
         (mask, mask_size) = (set, sizes & 0xffff_ffff);
         if time != 0 {
-            let nanos = call.read::<Timespec>(time)?.to_nanos().ok_or(Errno::EINVAL)?;
-            limit = Some(SimDuration::from_nanos(nanos));
+            limit = Some(call.read::<Timespec>(time)?.to_nanos().ok_or(Errno::EINVAL)?);
         }
     }
-    let (submitted, deadline) = match call.resumed.as_ref().map(|resumed| &resumed.state) {
-        Some(CallState::Uring(submitted, deadline)) => (*submitted, *deadline),
-        _ => (submit(call, n), limit.map(|limit| call.after(limit))),
+    let ends_at = |call: &Call<'_>, nanos: u64| match flags & ABS_TIMER {
+        0 => call.after(SimDuration::from_nanos(nanos)),
+        _ => call.host.clock.at_monotonic(nanos),
+    };
+    let (submitted, deadline, timeouts) = match call.resumed.as_ref().map(|resumed| &resumed.state) {
+        Some(CallState::Uring(submitted, deadline, timeouts)) => (*submitted, *deadline, *timeouts),
+        _ => {
+            let submitted = submit(call, n);
+            let deadline = limit.map(|limit| ends_at(call, limit));
+            (submitted, deadline, call.host.urings.instances[n].timeouts)
+        }
     };
     if flags & GETEVENTS == 0 {
         return done(u64::from(submitted));
     }
-    with_mask(call, mask, mask_size, |call| wait(call, n, submitted, deadline))
+    with_mask(call, mask, mask_size, |call| wait(call, n, (submitted, deadline, timeouts)))
 }
 
 /// Submits as many entries as are asked for; how many there were.
@@ -146,22 +210,30 @@ pub fn sys_io_uring_enter(call: &mut Call<'_>) -> SysResult {
 /// thread would have looked. As on Linux it answers with what was asked for.
 fn submit(call: &mut Call<'_>, n: usize) -> u32 {
     if !call.host.urings.instances[n].setup.polled {
-        return call.host.submit(n, call.uint(1));
+        return call.host.submit(n, call.uint(1), call.thread);
     }
-    call.host.submit(n, u32::MAX);
+    call.host.submit(n, u32::MAX, call.thread);
     call.uint(1)
 }
 
-/// Waits for as many completions as are asked for.
-fn wait(call: &mut Call<'_>, n: usize, submitted: u32, deadline: Option<SimTime>) -> SysResult {
+/// Waits for as many completions as are asked for, or until a time-out has run out.
+fn wait(
+    call: &mut Call<'_>,
+    n: usize,
+    (submitted, deadline, timeouts): (u32, Option<SimTime>, u32),
+) -> SysResult {
     // What can go on at once does so before anybody waits.
     while call.host.has_uring_work() {
         call.host.run_next_request();
     }
+    call.host.run_postponed(n);
     call.host.flush_completions(n);
     let uring = &call.host.urings.instances[n];
     let wanted = call.uint(2).min(uring.ring.cq_entries);
-    if uring.ring.unread(&*call.host.machine) >= wanted {
+    // Who polls for completions finds that nothing is under way.
+    let nothing_to_come = uring.setup.polls_io && uring.requests.is_empty();
+    let ends = nothing_to_come || uring.timeouts != timeouts;
+    if ends || uring.ring.unread(&*call.host.machine) >= wanted {
         return done(u64::from(submitted));
     }
     if call.deadline_passed() {
@@ -169,7 +241,7 @@ fn wait(call: &mut Call<'_>, n: usize, submitted: u32, deadline: Option<SimTime>
     }
     let interrupted =
         if submitted > 0 { IfInterrupted::Value(u64::from(submitted)) } else { IfInterrupted::Eintr };
-    let state = CallState::Uring(submitted, deadline);
+    let state = CallState::Uring(submitted, deadline, timeouts);
     Block::on(uring.queue).with_deadline(deadline).with_state(state).interrupted(interrupted).into()
 }
 
@@ -184,18 +256,39 @@ pub fn sys_io_uring_register(call: &mut Call<'_>) -> SysResult {
     const FILES_UPDATE: u32 = 6;
     const EVENTFD_ASYNC: u32 = 7;
     const PROBE: u32 = 8;
+    const PERSONALITY: u32 = 9;
+    const NO_PERSONALITY: u32 = 10;
+    const RESTRICTIONS: u32 = 11;
     const ENABLE_RINGS: u32 = 12;
     const FILES2: u32 = 13;
     const FILES_UPDATE2: u32 = 14;
     const BUFFERS2: u32 = 15;
     const MAX_WORKERS: u32 = 19;
+    const RING_FDS: u32 = 20;
+    const NO_RING_FDS: u32 = 21;
     const BUFFER_RING: u32 = 22;
     const NO_BUFFER_RING: u32 = 23;
     const SYNC_CANCEL: u32 = 24;
     const FILE_RANGE: u32 = 25;
     const BUFFER_STATUS: u32 = 26;
-    let n = instance(call)?;
-    let (operation, addr, count) = (call.uint(1), call.args[2], call.uint(3));
+    /// `IORING_REGISTER_LAST` of Linux 6.18.
+    const LAST: u32 = 36;
+    let operation = call.uint(1) & !USE_REGISTERED;
+    if operation >= LAST {
+        return Err(Errno::EINVAL);
+    }
+    let n = instance(call, call.uint(1) & USE_REGISTERED != 0)?;
+    let (addr, count) = (call.args[2], call.uint(3));
+    let uring = &call.host.urings.instances[n];
+    if is_others(call, n) {
+        return Err(Errno::EEXIST);
+    }
+    if let Some(allowed) = &uring.restrictions
+        && !uring.disabled
+        && !allowed.allow_register(operation)
+    {
+        return Err(Errno::EACCES);
+    }
     match operation {
         BUFFERS => register_buffers(call, n, addr, count)?,
         BUFFERS2 => {
@@ -221,7 +314,7 @@ pub fn sys_io_uring_register(call: &mut Call<'_>) -> SysResult {
         FILES_UPDATE => {
             let [offset, fds]: [u64; 2] = call.read(addr)?;
             let fds = read_fds(call, fds, count)?;
-            return done(call.host.set_slots(n, offset as u32, &fds)?);
+            return done(call.host.set_slots(n, call.process, offset as u32, &fds)?);
         }
         FILES_UPDATE2 => {
             // `struct io_uring_rsrc_update2`: offset, descriptors, tags, how many.
@@ -233,7 +326,7 @@ pub fn sys_io_uring_register(call: &mut Call<'_>) -> SysResult {
                 return Err(Errno::EINVAL);
             }
             let fds = read_fds(call, fds, nr as u32)?;
-            return done(call.host.set_slots(n, offset as u32, &fds)?);
+            return done(call.host.set_slots(n, call.process, offset as u32, &fds)?);
         }
         FILE_RANGE => {
             let [start, len, resv, _]: [u32; 4] = call.read(addr)?;
@@ -270,8 +363,9 @@ pub fn sys_io_uring_register(call: &mut Call<'_>) -> SysResult {
         SYNC_CANCEL => {
             // `struct io_uring_sync_cancel_reg`; nothing is under way that would have to be waited for.
             let [user_data, what, _, _, op]: [u64; 5] = call.read(addr)?;
+            let by = call.host.submitter(call.thread);
             let cancelled =
-                call.host.cancel_matching(n, ((what >> 32) as u32, user_data, what as i32, op as u8))?;
+                call.host.cancel_matching(n, by, ((what >> 32) as u32, user_data, what as i32, op as u8))?;
             return done(cancelled as u64);
         }
         // There are no threads of the kernel's to be limited.
@@ -305,11 +399,59 @@ pub fn sys_io_uring_register(call: &mut Call<'_>) -> SysResult {
             }
             call.write_bytes(addr, &answer)?;
         }
-        ENABLE_RINGS if !call.host.urings.instances[n].disabled => return Err(Errno::EBADFD),
-        ENABLE_RINGS => call.host.urings.instances[n].disabled = false,
+        PERSONALITY if addr != 0 || count != 0 => return Err(Errno::EINVAL),
+        PERSONALITY => return done(call.host.register_personality(n, call.process)?),
+        NO_PERSONALITY if addr != 0 => return Err(Errno::EINVAL),
+        NO_PERSONALITY => {
+            let known = &mut call.host.urings.instances[n].personalities;
+            u16::try_from(count).ok().and_then(|id| known.remove(&id)).ok_or(Errno::EINVAL)?;
+        }
+        RESTRICTIONS if !uring.disabled => return Err(Errno::EBADFD),
+        RESTRICTIONS if uring.restrictions.is_some() => return Err(Errno::EBUSY),
+        RESTRICTIONS => {
+            let bytes = call.read_vec(addr, count.min(256) as usize * 16)?;
+            call.host.urings.instances[n].restrictions = Some(Restrictions::parse(&bytes)?);
+        }
+        RING_FDS | NO_RING_FDS => return register_rings(call, operation == RING_FDS, addr, count),
+        ENABLE_RINGS if !uring.disabled => return Err(Errno::EBADFD),
+        ENABLE_RINGS => {
+            let tid = call.host.threads[call.thread.0].tid;
+            let uring = &mut call.host.urings.instances[n];
+            uring.disabled = false;
+            uring.issuer = uring.setup.single_issuer.then_some(tid);
+        }
         _ => return Err(Errno::EINVAL),
     }
     done(0)
+}
+
+/// `IORING_REGISTER_RING_FDS` and its opposite: how many of them it was.
+fn register_rings(call: &mut Call<'_>, registers: bool, addr: u64, count: u32) -> SysResult {
+    if !(1..=16).contains(&count) {
+        return Err(Errno::EINVAL);
+    }
+    let tid = call.host.threads[call.thread.0].tid;
+    for at in 0..count {
+        // `struct io_uring_rsrc_update`: place, what is reserved, descriptor.
+        let entry = addr + 16 * u64::from(at);
+        let one = call.read(entry).and_then(|[place, fd]: [u64; 2]| {
+            if place >> 32 != 0 || (!registers && fd != 0) {
+                return Err(Errno::EINVAL);
+            }
+            if !registers {
+                return call.host.unregister_ring(tid, place as u32);
+            }
+            let file = call.host.file_of(call.process, fd as i32)?;
+            let place = call.host.register_ring(tid, place as u32, file)?;
+            call.write(entry, &place)
+        });
+        match one {
+            Err(errno) if at == 0 => return Err(errno),
+            Err(_) => return done(u64::from(at)),
+            Ok(()) => {}
+        }
+    }
+    done(u64::from(count))
 }
 
 /// `struct io_uring_rsrc_register`: how many, flags, what is reserved, where, tags.
@@ -322,6 +464,8 @@ fn register_args(call: &Call<'_>, addr: u64, size: u32) -> Result<[u64; 5], Errn
 }
 
 fn register_buffers(call: &mut Call<'_>, n: usize, addr: u64, count: u32) -> Result<(), Errno> {
+    /// The most that one can be.
+    const MOST_BYTES: u64 = 1 << 30;
     if !call.host.urings.instances[n].buffers.is_empty() {
         return Err(Errno::EBUSY);
     }
@@ -330,7 +474,16 @@ fn register_buffers(call: &mut Call<'_>, n: usize, addr: u64, count: u32) -> Res
     }
     let bytes = call.read_vec(addr, count as usize * 16)?;
     let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
-    let buffers = bytes.chunks_exact(16).map(|entry| (word(&entry[..8]), word(&entry[8..]))).collect();
+    let buffers: Vec<(u64, u64)> =
+        bytes.chunks_exact(16).map(|entry| (word(&entry[..8]), word(&entry[8..]))).collect();
+    for (start, len) in buffers.iter().copied().filter(|buffer| *buffer != (0, 0)) {
+        if start == 0 || len == 0 || len > MOST_BYTES {
+            return Err(Errno::EFAULT);
+        }
+        start.checked_add(len).ok_or(Errno::EOVERFLOW)?;
+        let mm = call.host.processes[call.process.0].mm.ok_or(Errno::ESRCH)?;
+        call.host.spaces[mm.0].check(start, len, Access::Write)?;
+    }
     call.host.urings.instances[n].buffers = buffers;
     Ok(())
 }
@@ -344,7 +497,8 @@ fn read_fds(call: &Call<'_>, addr: u64, count: u32) -> Result<Vec<i32>, Errno> {
 fn register_files(call: &mut Call<'_>, n: usize, addr: Option<u64>, count: u32) -> Result<(), Errno> {
     call.host.make_slots(n, count as usize)?;
     let Some(addr) = addr else { return Ok(()) };
-    let registered = read_fds(call, addr, count).and_then(|fds| call.host.set_slots(n, 0, &fds));
+    let registered =
+        read_fds(call, addr, count).and_then(|fds| call.host.set_slots(n, call.process, 0, &fds));
     if let Err(errno) = registered {
         call.host.drop_slots(n);
         return Err(errno);

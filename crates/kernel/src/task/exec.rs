@@ -23,6 +23,8 @@ impl Host {
         self.become_leader(thread);
         self.release_thread_words(thread);
         self.delete_posix_timers(process);
+        self.cancel_requests_of(process, true);
+        self.forget_registered_rings(self.threads[thread.0].tid);
 
         let target = self.process(process);
         target.has_executed = true;

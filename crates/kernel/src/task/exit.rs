@@ -40,6 +40,7 @@ impl Host {
             self.end_thread(thread);
         }
         self.cancel_process_timers(process);
+        self.cancel_requests_of(process, false);
         self.wake_vfork_parent(process);
         self.undo_semaphores(process);
         let target = self.process(process);
@@ -135,6 +136,7 @@ impl Host {
         self.let_files_go(key);
         let thread = self.threads.remove(key.0);
         self.tids.remove(&thread.tid);
+        self.forget_registered_rings(thread.tid);
         self.machine.destroy_context(thread.context);
         let process = self.process(thread.process);
         process.threads.retain(|t| *t != key);

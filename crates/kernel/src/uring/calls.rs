@@ -5,7 +5,7 @@ use super::entry::{CLOSE, Entry, FIXED_FILE, READV, RECVMSG, SPLICE, TEE};
 use super::requests::{Held, Step, failure};
 use super::{Completion, MORE};
 use crate::call::{Call, Outcome, Resumed, SysResult};
-use crate::files::{FdEntry, FileKind};
+use crate::files::{FdEntry, FileKind, OpenFile};
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, ThreadKey};
 use crate::syscall::socket_io::{Chosen, receive_chosen};
@@ -36,7 +36,7 @@ impl Host {
         if entry.op == CLOSE && entry.file_index != 0 {
             return self.close_slot(n, entry).into();
         }
-        let process = self.urings.instances[n].process;
+        let process = entry.by.process;
         // An instance would end in the middle of its own request.
         let closes_ring = |file: FileKey| matches!(self.files.open[file.0].kind, FileKind::Uring(_));
         if entry.op == CLOSE && self.file_of(process, entry.fd).is_ok_and(closes_ring) {
@@ -45,6 +45,15 @@ impl Host {
         let Some(thread) = self.processes[process.0].threads.first().copied() else {
             return Step::failed(Errno::ECANCELED);
         };
+        if self.urings.instances[n].setup.polls_io && entry.moves_bytes() {
+            // Only what goes past the page cache can be polled for.
+            let file = held.first.map(|file| &self.files.open[file.0]);
+            let direct =
+                |file: &OpenFile| matches!(file.kind, FileKind::Regular(_)) && file.flags & c::O_DIRECT != 0;
+            if !file.is_some_and(direct) {
+                return Step::failed(Errno::EOPNOTSUPP);
+            }
+        }
         loop {
             let chosen = match entry.selects_buffer().then(|| self.first_buffer(n, entry.buffer)).transpose()
             {
@@ -57,7 +66,7 @@ impl Host {
                 Err(errno) => return Step::Ended(failure(errno), entry.more()),
             };
             let overhead = made.message.as_ref().map_or(0, Chosen::overhead);
-            let value = match self.make_call(thread, entry, held, &made, resumed.take()) {
+            let value = match self.make_call((n, thread), entry, held, &made, resumed.take()) {
                 Ok(Outcome::Done(value)) => value,
                 Ok(Outcome::Block(block)) => return Step::Waits(block),
                 Ok(Outcome::Replaced | Outcome::Gone) => return Step::failed(Errno::EINVAL),
@@ -71,14 +80,16 @@ impl Host {
             });
             let result = match entry.new_slot() {
                 0 => value as i32,
-                slot => self.move_to_slot(n, value as i32, slot).unwrap_or_else(failure),
+                slot => self.move_to_slot(n, process, value as i32, slot).unwrap_or_else(failure),
             };
             let at_end = chosen.is_some() && value <= overhead;
             if !entry.is_multishot() || at_end || result < 0 {
                 return Step::Ended(result, flags | entry.more());
             }
-            let flags = flags | MORE;
-            self.tell_completion(n, Completion { user_data: entry.user_data, result, flags });
+            let more = Completion { user_data: entry.user_data, result, flags: flags | MORE };
+            if !self.tell_more(n, more) {
+                return Step::Ended(result, flags);
+            }
         }
     }
 
@@ -90,9 +101,8 @@ impl Host {
         held: Held,
         room: Option<(u64, u32)>,
     ) -> Result<Made, Errno> {
-        let process = self.urings.instances[n].process;
         let streams = held.first.is_some_and(|file| !self.open(file).kind.has_position());
-        let mut entry = *entry;
+        let mut entry = entry.clone();
         let mut message = None;
         if entry.has_fixed_buffer() {
             let buffers = &self.urings.instances[n].buffers;
@@ -106,7 +116,7 @@ impl Host {
             let mut wanted = entry.len;
             match entry.op {
                 RECVMSG => {
-                    let overhead = self.message_overhead(process, &entry)?;
+                    let overhead = self.message_overhead(&entry)?;
                     message = Some(Chosen { addr, len, name_and_control: overhead });
                 }
                 READV => {
@@ -114,7 +124,7 @@ impl Host {
                     if entry.len != 1 {
                         return Err(Errno::EINVAL);
                     }
-                    self.read_guest(process, entry.addr, &mut vector)?;
+                    self.read_submitted(&entry, entry.addr, &mut vector)?;
                     wanted = u32::from_ne_bytes(vector[8..12].try_into().expect("four bytes"));
                     entry.op = super::entry::READ;
                 }
@@ -136,12 +146,12 @@ impl Host {
     }
     /// The room for names and for control messages that a `recvmsg` that goes on leaves in each buffer; `None` for one
     /// that does not.
-    fn message_overhead(&self, process: ProcessKey, entry: &Entry) -> Result<Option<(u32, u64)>, Errno> {
+    fn message_overhead(&self, entry: &Entry) -> Result<Option<(u32, u64)>, Errno> {
         if !entry.is_multishot() {
             return Ok(None);
         }
         let mut header = [0; 56];
-        self.read_guest(process, entry.addr, &mut header)?;
+        self.read_submitted(entry, entry.addr, &mut header)?;
         let name = u32::from_ne_bytes(header[8..12].try_into().expect("four bytes"));
         let control = u64::from_ne_bytes(header[40..48].try_into().expect("eight bytes"));
         Ok(Some((name, control)))
@@ -149,7 +159,7 @@ impl Host {
 
     fn make_call(
         &mut self,
-        thread: ThreadKey,
+        (n, thread): (usize, ThreadKey),
         entry: &Entry,
         held: Held,
         made: &Made,
@@ -163,6 +173,10 @@ impl Host {
         if let Some(file) = quick {
             self.open(file).flags &= !c::O_NONBLOCK;
         }
+        self.urings.reading = entry.kept.clone();
+        self.urings.is_worker = matches!(made.number as i64, c::SYS_fallocate | c::SYS_ftruncate);
+        let identity = self.urings.instances[n].personalities.get(&entry.personality).cloned();
+        let own = identity.map(|as_whom| std::mem::replace(&mut self.process(process).credentials, as_whom));
         let outcome = self.with_file_at(process, fd, held.first, |host| {
             let mut call = Call { host, thread, process, number, args, resumed, staged: None };
             match (entry.op, held.first, held.second, made.message.as_ref()) {
@@ -179,6 +193,10 @@ impl Host {
                 _ => table::dispatch(&mut call),
             }
         });
+        (self.urings.reading, self.urings.is_worker) = (None, false);
+        if let Some(own) = own {
+            self.process(process).credentials = own;
+        }
         if let Some(file) = quick {
             self.open(file).flags |= c::O_NONBLOCK;
         }

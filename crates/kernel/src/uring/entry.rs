@@ -1,8 +1,11 @@
 //! Submission entries and the system calls that they stand for.
 
+use super::Submitter;
+use super::kept::Kept;
 use super::ring::SQE_LEN;
 use super::slots::ALLOC;
 use belljar_linux_abi::{Errno, c};
+use std::sync::Arc;
 
 /// `IORING_OP_*` that are no system calls of their own.
 pub const NOP: u8 = 0;
@@ -14,6 +17,12 @@ pub const ACCEPT: u8 = 13;
 pub const ASYNC_CANCEL: u8 = 14;
 pub const LINK_TIMEOUT: u8 = 15;
 pub const READV: u8 = 1;
+pub const WRITEV: u8 = 2;
+pub const CONNECT: u8 = 16;
+pub const STATX: u8 = 21;
+pub const SEND: u8 = 26;
+pub const EPOLL_CTL: u8 = 29;
+pub const BIND: u8 = 56;
 pub const SENDMSG: u8 = 9;
 pub const RECVMSG: u8 = 10;
 pub const OPENAT: u8 = 18;
@@ -31,14 +40,18 @@ pub const SOCKET: u8 = 45;
 pub const SEND_ZC: u8 = 47;
 pub const SENDMSG_ZC: u8 = 48;
 pub const READ_MULTISHOT: u8 = 49;
+pub const FUTEX_WAIT: u8 = 51;
+pub const FUTEX_WAKE: u8 = 52;
+pub const FUTEX_WAITV: u8 = 53;
 pub const FIXED_FD_INSTALL: u8 = 54;
-const SEND: u8 = 26;
+const EPOLL_WAIT: u8 = 59;
+const PIPE: u8 = 62;
 const READ_FIXED: u8 = 4;
 const WRITE_FIXED: u8 = 5;
 /// One more than the last known here.
-pub const OPS: u8 = 58;
+pub const OPS: u8 = 63;
 /// Those that are no system calls.
-const OWN: [u8; 14] = [
+const OWN: [u8; 17] = [
     NOP,
     POLL_ADD,
     POLL_REMOVE,
@@ -52,6 +65,9 @@ const OWN: [u8; 14] = [
     REMOVE_BUFFERS,
     TEE,
     MSG_RING,
+    FUTEX_WAIT,
+    FUTEX_WAKE,
+    FUTEX_WAITV,
     FIXED_FD_INSTALL,
 ];
 /// `IORING_ASYNC_CANCEL_*`.
@@ -73,8 +89,13 @@ pub const BUFFER_SELECT: u8 = 32;
 const ASYNC: u8 = 16;
 pub const KNOWN_FLAGS: u8 = FIXED_FILE | IO_DRAIN | IO_LINK | IO_HARDLINK | ASYNC | BUFFER_SELECT | CQE_SKIP;
 
-/// `struct io_uring_sqe`, as far as it is used.
-#[derive(Clone, Copy, Debug)]
+/// `IORING_POLL_ADD_MULTI`, `IORING_POLL_UPDATE_EVENTS` and `IORING_POLL_UPDATE_USER_DATA`.
+pub const POLL_MULTI: u32 = 1;
+pub const POLL_UPDATE_EVENTS: u32 = 2;
+pub const POLL_UPDATE_DATA: u32 = 4;
+
+/// `struct io_uring_sqe`, as far as it is used, and who submitted it.
+#[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct Entry {
     pub op: u8,
@@ -89,11 +110,17 @@ pub struct Entry {
     pub buffer: u16,
     pub file_index: u32,
     pub addr3: u64,
+    pub personality: u16,
+    pub by: Submitter,
+    /// What was wrong with it when it was submitted.
+    pub refused: Option<Errno>,
+    /// What it names in memory, once it has to wait.
+    pub kept: Option<Arc<Kept>>,
 }
 
 impl Entry {
     /// From the shared memory.
-    pub fn parse(bytes: &[u8; SQE_LEN as usize]) -> Entry {
+    pub fn parse(bytes: &[u8; SQE_LEN as usize], by: Submitter) -> Entry {
         let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
@@ -110,6 +137,10 @@ impl Entry {
             buffer: half(40),
             file_index: word(44),
             addr3: long(48),
+            personality: half(42),
+            by,
+            refused: None,
+            kept: None,
         }
     }
     /// Whether the next entry waits for this one.
@@ -119,7 +150,7 @@ impl Entry {
     /// Whether the descriptor is one that the call works on, which is held until it has ended.
     pub fn holds_file(&self) -> bool {
         matches!(self.op, 1..=6 | 8..=10 | ACCEPT | 16 | 17 | READ..=24 | SEND | RECV | 29 | SPLICE | TEE | 34)
-            || matches!(self.op, MSG_RING | 41 | 43 | SEND_ZC..=READ_MULTISHOT | FIXED_FD_INSTALL..=57)
+            || matches!(self.op, MSG_RING | 41 | 43 | SEND_ZC..=READ_MULTISHOT | FIXED_FD_INSTALL..=57 | EPOLL_WAIT)
     }
     /// The descriptor of a second file, and whether it is a registered one.
     pub fn second_file(&self) -> Option<(i32, bool)> {
@@ -168,6 +199,15 @@ impl Entry {
         if self.is_multishot() && receives && (!self.selects_buffer() || waits_for_all) {
             return Err(Errno::EINVAL);
         }
+        match self.op {
+            READV | WRITEV | READ_FIXED | WRITE_FIXED | READ | 23 if self.ioprio >> 13 > 3 => {
+                return Err(Errno::EINVAL);
+            }
+            READV | WRITEV | READ_FIXED | WRITE_FIXED | READ | 23 => {}
+            SENDMSG | RECVMSG | ACCEPT | SEND | RECV | SEND_ZC | SENDMSG_ZC => {}
+            _ if self.ioprio != 0 => return Err(Errno::EINVAL),
+            _ => {}
+        }
         let slot = self.new_slot();
         // Registered files have no flag to be closed by `execve`.
         let closes = match self.op {
@@ -180,13 +220,38 @@ impl Entry {
             return Err(Errno::EINVAL);
         }
         match self.op {
-            // A limit of nothing.
-            LINK_TIMEOUT => Err(Errno::EINVAL),
-            POLL_REMOVE if self.len != 0 => Err(Errno::EINVAL),
+            NOP if self.op_flags & !1 != 0 => Err(Errno::EINVAL),
+            POLL_REMOVE => self.check_poll_remove(),
+            TIMEOUT_REMOVE => self.check_timeout_remove(),
+            TEE if self.addr != 0 || self.off != 0 => Err(Errno::EINVAL),
+            EPOLL_WAIT if self.off != 0 || self.op_flags != 0 || self.buffer != 0 || self.file_index != 0 => {
+                Err(Errno::EINVAL)
+            }
+            PIPE if self.fd != 0 || self.off != 0 || self.addr3 != 0 || self.file_index != 0 => {
+                Err(Errno::EINVAL)
+            }
+            FUTEX_WAIT | FUTEX_WAKE | FUTEX_WAITV => self.check_futex(),
             ASYNC_CANCEL if self.op_flags & !CANCEL_FLAGS != 0 => Err(Errno::EINVAL),
             FILES_UPDATE if self.op_flags != 0 || self.len == 0 => Err(Errno::EINVAL),
             _ => Ok(()),
         }
+    }
+    fn check_poll_remove(&self) -> Result<(), Errno> {
+        let (events, data) = (self.len & POLL_UPDATE_EVENTS != 0, self.len & POLL_UPDATE_DATA != 0);
+        let known = POLL_MULTI | POLL_UPDATE_EVENTS | POLL_UPDATE_DATA;
+        let wrong =
+            self.len & !known != 0 || self.len == POLL_MULTI || self.buffer != 0 || self.file_index != 0;
+        let unused = (!data && self.off != 0) || (!events && self.op_flags != 0);
+        if wrong || unused { Err(Errno::EINVAL) } else { Ok(()) }
+    }
+    /// Whether it can be submitted where completions are polled for (`IORING_SETUP_IOPOLL`).
+    pub fn can_poll_io(&self) -> bool {
+        matches!(self.op, NOP | READV | WRITEV | READ_FIXED | WRITE_FIXED | FILES_UPDATE | READ | 23)
+            || matches!(self.op, PROVIDE_BUFFERS | REMOVE_BUFFERS | MSG_RING)
+    }
+    /// Whether it moves bytes of a file, which must be open for that where completions are polled for.
+    pub fn moves_bytes(&self) -> bool {
+        matches!(self.op, READV | WRITEV | READ_FIXED | WRITE_FIXED | READ | 23)
     }
     /// The place in the table of registered files that its new file is for; 0: none.
     pub fn new_slot(&self) -> u32 {
@@ -239,6 +304,8 @@ impl Entry {
             44 => (c::SYS_getxattr, [self.addr3, addr, off, len, 0, 0]),
             SOCKET => (c::SYS_socket, [fd, off, len, 0, 0, 0]),
             50 => (c::SYS_waitid, [len, fd, off, u64::from(self.file_index), 0, 0]),
+            EPOLL_WAIT => (c::SYS_epoll_wait, [fd, addr, len, u64::MAX, 0, 0]),
+            PIPE => (c::SYS_pipe2, [addr, flags, 0, 0, 0, 0]),
             55 => (c::SYS_ftruncate, [fd, off, 0, 0, 0, 0]),
             56 => (c::SYS_bind, [fd, addr, off, 0, 0, 0]),
             57 => (c::SYS_listen, [fd, len, 0, 0, 0, 0]),
@@ -250,6 +317,6 @@ impl Entry {
     pub fn is_supported(op: u8) -> bool {
         let mut blank = [0; SQE_LEN as usize];
         blank[0] = op;
-        OWN.contains(&op) || Entry::parse(&blank).call(false).is_some()
+        OWN.contains(&op) || Entry::parse(&blank, Submitter::default()).call(false).is_some()
     }
 }

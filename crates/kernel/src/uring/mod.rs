@@ -8,30 +8,40 @@
 //! another since.
 
 mod calls;
+mod chains;
 mod entry;
+mod futexes;
+mod kept;
 mod provided;
+mod registered;
 mod requests;
 mod ring;
 mod slots;
+mod timeouts;
+mod waiting;
 
 pub use entry::{Entry, OPS};
+pub(crate) use registered::Restrictions;
 pub use ring::{
     CQ_ENTRIES, CQ_FLAGS, CQ_HEAD, CQ_MASK, CQ_OVERFLOW, CQ_TAIL, CQES, Completion, Ring, SQ_DROPPED,
-    SQ_ENTRIES, SQ_FLAGS, SQ_HEAD, SQ_MASK, SQ_TAIL, SQE_LEN,
+    SQ_ENTRIES, SQ_FLAGS, SQ_HEAD, SQ_MASK, SQ_TAIL,
 };
-use ring::{NEED_WAKEUP, OVERFLOWN};
+use ring::{CQE_LEN, EVENTFD_DISABLED, NEED_WAKEUP, OVERFLOWN, SQE_LEN, TASK_RUN};
 
 use crate::call::CallState;
+use crate::credentials::Credentials;
 use crate::files::FileKind;
 use crate::files::readiness::{READABLE, WRITABLE};
 use crate::host::Host;
-use crate::ids::{FileKey, ProcessKey, WaitQueueId};
+use crate::ids::{FileKey, ProcessKey, ThreadKey, WaitQueueId};
+use crate::machine::NativeFile;
 use crate::mm::MapSource;
 use crate::timer::TimerId;
 use belljar_linux_abi::{Errno, c};
 use slab::Slab;
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 /// `IORING_OFF_SQES`.
 const ENTRIES_AT: u64 = 0x1000_0000;
@@ -45,6 +55,20 @@ const BUFFERS_SHIFT: u32 = 16;
 const PART: u64 = 0xf800_0000;
 /// `IORING_CQE_F_MORE`.
 const MORE: u32 = 2;
+
+/// Who submitted an entry: whose memory and descriptors it means.
+#[derive(Clone, Copy, Debug)]
+pub struct Submitter {
+    pub(crate) process: ProcessKey,
+    pub(crate) pid: i32,
+}
+
+impl Default for Submitter {
+    /// Nobody.
+    fn default() -> Submitter {
+        Submitter { process: ProcessKey(usize::MAX), pid: 0 }
+    }
+}
 
 /// A request that waits.
 #[derive(Debug)]
@@ -76,6 +100,16 @@ pub(crate) struct Setup {
     pub polled: bool,
     /// `IORING_SETUP_SUBMIT_ALL`.
     pub submits_all: bool,
+    /// `IORING_SETUP_SINGLE_ISSUER`.
+    pub single_issuer: bool,
+    /// `IORING_SETUP_DEFER_TASKRUN`.
+    pub defers: bool,
+    /// `IORING_SETUP_TASKRUN_FLAG`.
+    pub tells_of_work: bool,
+    /// `IORING_SETUP_IOPOLL`.
+    pub polls_io: bool,
+    /// `IORING_SETUP_SQE128`, `IORING_SETUP_CQE32`.
+    pub large: (bool, bool),
 }
 
 /// One instance.
@@ -85,12 +119,27 @@ pub struct Uring {
     pub queue: WaitQueueId,
     /// Its shared memory.
     pub ring: Ring,
-    /// Who made it: the process whose memory and descriptors requests mean.
+    /// Who made it: the process whose memory registered buffers are.
     pub process: ProcessKey,
-    pub(crate) pid: i32,
+    /// The thread that alone may submit (`IORING_SETUP_SINGLE_ISSUER`).
+    pub(crate) issuer: Option<i32>,
     /// Whether nothing can be submitted yet (`IORING_SETUP_R_DISABLED`).
     pub disabled: bool,
     pub(crate) requests: Slab<Request>,
+    /// Where the request of a serial number is.
+    by_serial: BTreeMap<u64, usize>,
+    /// The same by user data and serial number.
+    by_data: BTreeMap<(u64, u64), usize>,
+    /// Requests that count completions, by serial number.
+    counting: BTreeSet<u64>,
+    /// Serial numbers of requests that wait since entries were last submitted.
+    fresh: Vec<u64>,
+    /// What can go on once its task looks (`IORING_SETUP_DEFER_TASKRUN`), as in [`Urings::work`].
+    pub(crate) postponed: VecDeque<(usize, u64, bool)>,
+    /// Completions of what has been cancelled, which follow once all entries have been submitted.
+    late: Option<Vec<Completion>>,
+    /// How many time-outs have run out: each ends waiting.
+    pub(crate) timeouts: u32,
     /// Completions for which there was no room.
     pub(crate) backlog: VecDeque<Completion>,
     /// Entries that wait for those before them, chain by chain.
@@ -106,6 +155,13 @@ pub struct Uring {
     pub(crate) buffers: Vec<(u64, u64)>,
     /// `IORING_REGISTER_EVENTFD`.
     pub(crate) eventfd: Option<FileKey>,
+    is_signalling: bool,
+    /// `IORING_REGISTER_PERSONALITY`: by number.
+    pub(crate) personalities: BTreeMap<u16, Credentials>,
+    /// The number of the next.
+    pub(crate) next_personality: u16,
+    /// `IORING_REGISTER_RESTRICTIONS`, in force once the rings are enabled.
+    pub(crate) restrictions: Option<Restrictions>,
 }
 
 /// All instances of a host.
@@ -115,19 +171,32 @@ pub struct Urings {
     /// Requests that can go on: instance, number, serial number, whether its time is over.
     pub(crate) work: VecDeque<(usize, usize, u64, bool)>,
     pub(crate) serial: u64,
+    /// Memory that the request which is being made named when it was submitted.
+    pub(crate) reading: Option<Arc<kept::Kept>>,
+    /// Whether a request is being made that a thread of the kernel makes on Linux.
+    pub(crate) is_worker: bool,
+    /// `IORING_REGISTER_RING_FDS`, by thread id.
+    pub(crate) of_threads: BTreeMap<i32, registered::RingTable>,
 }
 
 impl Host {
+    /// Who submits by `thread`.
+    pub(crate) fn submitter(&self, thread: ThreadKey) -> Submitter {
+        let process = self.threads[thread.0].process;
+        Submitter { process, pid: self.processes[process.0].pid }
+    }
+
     /// A new instance as an open file.
     pub(crate) fn create_uring(
         &mut self,
-        process: ProcessKey,
+        thread: ThreadKey,
         (sq_entries, cq_entries): (u32, u32),
         setup: Setup,
     ) -> Result<FileKey, Errno> {
-        let len = Ring::rings_len(cq_entries, sq_entries) + u64::from(sq_entries) * SQE_LEN;
-        let memory = self.machine.shared_memory(len.next_multiple_of(4_096))?;
-        let ring = Ring { memory, sq_entries, cq_entries, has_array: setup.has_array };
+        let (sqe_len, cqe_len) = (SQE_LEN << u32::from(setup.large.0), CQE_LEN << u32::from(setup.large.1));
+        let has_array = setup.has_array;
+        let mut ring = Ring { memory: NativeFile(-1), sq_entries, cq_entries, has_array, sqe_len, cqe_len };
+        ring.memory = self.machine.shared_memory(ring.rings_len() + ring.entries_len())?;
         for (at, value) in [
             (SQ_MASK, sq_entries - 1),
             (SQ_ENTRIES, sq_entries),
@@ -142,10 +211,17 @@ impl Host {
         let uring = Uring {
             queue: self.waits.create(),
             ring,
-            process,
-            pid: self.processes[process.0].pid,
+            process: self.threads[thread.0].process,
+            issuer: (setup.single_issuer && !setup.disabled).then(|| self.threads[thread.0].tid),
             disabled: setup.disabled,
             requests: Slab::new(),
+            by_serial: BTreeMap::new(),
+            by_data: BTreeMap::new(),
+            counting: BTreeSet::new(),
+            fresh: Vec::new(),
+            postponed: VecDeque::new(),
+            late: None,
+            timeouts: 0,
             backlog: VecDeque::new(),
             deferred: VecDeque::new(),
             draining: false,
@@ -154,6 +230,10 @@ impl Host {
             groups: BTreeMap::new(),
             buffers: Vec::new(),
             eventfd: None,
+            is_signalling: false,
+            personalities: BTreeMap::new(),
+            next_personality: 1,
+            restrictions: None,
         };
         let n = self.urings.instances.insert(uring);
         Ok(self.open_file(FileKind::Uring(n), c::O_RDWR))
@@ -176,10 +256,10 @@ impl Host {
             return Ok(MapSource { native: memory, offset: 0, path, identity, file: None });
         }
         let ring = self.urings.instances[n].ring;
-        let rings = ring.entries_offset();
+        let rings = ring.rings_len();
         let (start, room) = match offset {
             0 | COMPLETIONS_AT => (0, rings),
-            ENTRIES_AT => (rings, (u64::from(ring.sq_entries) * SQE_LEN).next_multiple_of(4_096)),
+            ENTRIES_AT => (rings, ring.entries_len()),
             _ => return Err(Errno::EINVAL),
         };
         if len > room {
@@ -192,7 +272,8 @@ impl Host {
     pub(crate) fn uring_readiness(&self, n: usize) -> u32 {
         let uring = &self.urings.instances[n];
         let mut ready = 0;
-        if uring.ring.unread(&*self.machine) > 0 || !uring.backlog.is_empty() {
+        let waits = !uring.backlog.is_empty() || !uring.postponed.is_empty();
+        if waits || uring.ring.unread(&*self.machine) > 0 {
             ready |= READABLE;
         }
         if uring.ring.can_submit(&*self.machine) {
@@ -220,19 +301,53 @@ impl Host {
         self.machine.close(uring.ring.memory);
     }
 
-    /// Tells the program of a completion.
+    /// Tells the program of a completion, which time-outs count.
     pub(crate) fn tell_completion(&mut self, n: usize, completion: Completion) {
+        self.put_completion(n, completion);
+        self.count_completion(n);
+    }
+    /// The same, but it is a time-out's own, and they do not count each other.
+    pub(super) fn put_completion(&mut self, n: usize, completion: Completion) {
         let uring = &mut self.urings.instances[n];
         if !uring.backlog.is_empty() || !uring.ring.put(&mut *self.machine, &completion) {
             uring.backlog.push_back(completion);
             uring.ring.set_flag(&mut *self.machine, OVERFLOWN, true);
         }
-        let (queue, eventfd) = (uring.queue, uring.eventfd);
-        if let Some(file) = eventfd {
-            self.signal_eventfd(file);
-        }
+        let queue = uring.queue;
+        self.signal_completion(n);
         self.notify_events(queue, READABLE);
-        self.count_completion(n);
+    }
+    /// Tells of something that was cancelled with another: as work of the task, after what is being submitted.
+    pub(super) fn tell_late(&mut self, n: usize, completion: Completion) {
+        match &mut self.urings.instances[n].late {
+            Some(late) => late.push(completion),
+            None => self.tell_completion(n, completion),
+        }
+    }
+    /// Tells of a completion after which its request goes on; false if there is no room for it: then the request ends.
+    pub(super) fn tell_more(&mut self, n: usize, completion: Completion) -> bool {
+        let has_room = self.has_room(n);
+        if has_room {
+            self.tell_completion(n, completion);
+        }
+        has_room
+    }
+    pub(super) fn has_room(&self, n: usize) -> bool {
+        let uring = &self.urings.instances[n];
+        uring.backlog.is_empty() && uring.ring.unread(&*self.machine) < uring.ring.cq_entries
+    }
+    /// Counts up the eventfd of an instance, unless the program has turned that off.
+    fn signal_completion(&mut self, n: usize) {
+        let uring = &mut self.urings.instances[n];
+        // Not for what that itself brings about: a request may wait for the very eventfd.
+        if let Some(file) = uring.eventfd
+            && !uring.is_signalling
+            && uring.ring.word(&*self.machine, CQ_FLAGS) & EVENTFD_DISABLED == 0
+        {
+            uring.is_signalling = true;
+            self.signal_eventfd(file);
+            self.urings.instances[n].is_signalling = false;
+        }
     }
 
     /// Moves completions that waited for room into the ring.
@@ -248,22 +363,5 @@ impl Host {
             uring.backlog.pop_front();
         }
         uring.ring.set_flag(&mut *self.machine, OVERFLOWN, false);
-    }
-
-    /// Puts a request that was notified into the list of what can go on.
-    pub(crate) fn request_changed(&mut self, n: usize, at: usize) {
-        let request = &mut self.urings.instances[n].requests[at];
-        if !request.queued {
-            request.queued = true;
-            self.urings.work.push_back((n, at, request.serial, false));
-        }
-    }
-    /// The time of a request has come.
-    pub(crate) fn request_due(&mut self, n: usize, at: usize, serial: u64) {
-        self.urings.work.push_back((n, at, serial, true));
-    }
-    /// Whether requests can go on.
-    pub(crate) fn has_uring_work(&self) -> bool {
-        !self.urings.work.is_empty()
     }
 }

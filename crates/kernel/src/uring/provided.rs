@@ -4,6 +4,7 @@
 use super::Entry;
 use crate::host::Host;
 use crate::machine::NativeFile;
+use crate::mm::Access;
 use belljar_linux_abi::Errno;
 use std::collections::VecDeque;
 
@@ -154,7 +155,13 @@ impl Host {
         let len = (u64::from(entries) * ENTRY_LEN).next_multiple_of(4_096);
         let place = match mapped_later {
             true => Place::Own(self.machine.shared_memory(len)?),
-            false => Place::Guest(addr),
+            false => {
+                // All of it must be there, to be read and to be written.
+                let process = self.urings.instances[n].process;
+                let mm = self.processes[process.0].mm.ok_or(Errno::ESRCH)?;
+                self.spaces[mm.0].check(addr, u64::from(entries) * ENTRY_LEN, Access::Write)?;
+                Place::Guest(addr)
+            }
         };
         let ring = Group::Ring { place, entries: entries as u16, head: 0 };
         self.urings.instances[n].groups.insert(group, ring);

@@ -2,9 +2,9 @@
 
 use crate::machine::{HostFiles, NativeFile};
 
-/// `struct io_uring_sqe`.
+/// `struct io_uring_sqe`; twice that with `IORING_SETUP_SQE128`.
 pub const SQE_LEN: u64 = 64;
-/// `struct io_uring_cqe`.
+/// `struct io_uring_cqe`; twice that with `IORING_SETUP_CQE32`.
 pub const CQE_LEN: u64 = 16;
 /// Where `struct io_rings` has what.
 pub const SQ_HEAD: u32 = 0;
@@ -24,6 +24,10 @@ pub const CQES: u32 = 128;
 pub const NEED_WAKEUP: u32 = 1;
 /// `IORING_SQ_CQ_OVERFLOW`.
 pub const OVERFLOWN: u32 = 2;
+/// `IORING_SQ_TASKRUN`.
+pub const TASK_RUN: u32 = 4;
+/// `IORING_CQ_EVENTFD_DISABLED`, a flag of the program's.
+pub const EVENTFD_DISABLED: u32 = 1;
 
 /// One completion.
 #[derive(Clone, Copy, Debug)]
@@ -47,21 +51,24 @@ pub struct Ring {
     pub cq_entries: u32,
     /// Whether the ring of submissions is an array of places of entries.
     pub has_array: bool,
+    /// Bytes of an entry and of a completion.
+    pub sqe_len: u64,
+    /// The same for completions.
+    pub cqe_len: u64,
 }
 
 impl Ring {
     /// Where the array of places lies.
     pub fn array(&self) -> u32 {
-        CQES + self.cq_entries * CQE_LEN as u32
+        CQES + self.cq_entries * self.cqe_len as u32
     }
-    /// Bytes of both rings, whole pages.
-    pub fn rings_len(cq_entries: u32, sq_entries: u32) -> u64 {
-        (u64::from(CQES) + u64::from(cq_entries) * CQE_LEN + u64::from(sq_entries) * 4)
-            .next_multiple_of(4_096)
+    /// Bytes of both rings, whole pages; the entries start behind them.
+    pub fn rings_len(&self) -> u64 {
+        (u64::from(self.array()) + u64::from(self.sq_entries) * 4).next_multiple_of(4_096)
     }
-    /// Where the entries start.
-    pub fn entries_offset(&self) -> u64 {
-        Ring::rings_len(self.cq_entries, self.sq_entries)
+    /// Bytes of the entries, whole pages.
+    pub fn entries_len(&self) -> u64 {
+        (u64::from(self.sq_entries) * self.sqe_len).next_multiple_of(4_096)
     }
     /// One word of the rings.
     pub fn word(&self, files: &(impl HostFiles + ?Sized), at: u32) -> u32 {
@@ -93,7 +100,7 @@ impl Ring {
             let index = if self.has_array { self.word(files, self.array() + 4 * place) } else { place };
             let mut entry = [0; SQE_LEN as usize];
             if index < self.sq_entries {
-                let at = self.entries_offset() + u64::from(index) * SQE_LEN;
+                let at = self.rings_len() + u64::from(index) * self.sqe_len;
                 let _ = files.peek_at(self.memory, at, &mut entry);
             }
             self.set_word(files, SQ_HEAD, head.wrapping_add(1));
@@ -110,12 +117,12 @@ impl Ring {
             return false;
         }
         let tail = self.word(files, CQ_TAIL);
-        let mut bytes = [0; CQE_LEN as usize];
+        let mut bytes = [0; 2 * CQE_LEN as usize];
         bytes[..8].copy_from_slice(&completion.user_data.to_ne_bytes());
         bytes[8..12].copy_from_slice(&completion.result.to_ne_bytes());
-        bytes[12..].copy_from_slice(&completion.flags.to_ne_bytes());
-        let at = u64::from(CQES) + u64::from(tail & (self.cq_entries - 1)) * CQE_LEN;
-        let _ = files.write_at(self.memory, at, &bytes);
+        bytes[12..16].copy_from_slice(&completion.flags.to_ne_bytes());
+        let at = u64::from(CQES) + u64::from(tail & (self.cq_entries - 1)) * self.cqe_len;
+        let _ = files.write_at(self.memory, at, &bytes[..self.cqe_len as usize]);
         self.set_word(files, CQ_TAIL, tail.wrapping_add(1));
         true
     }

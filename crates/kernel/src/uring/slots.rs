@@ -3,7 +3,7 @@
 use super::Entry;
 use crate::files::FileKind;
 use crate::host::Host;
-use crate::ids::FileKey;
+use crate::ids::{FileKey, ProcessKey};
 use belljar_linux_abi::Errno;
 
 /// `IORING_FILE_INDEX_ALLOC`: any place that is free.
@@ -71,7 +71,13 @@ impl Host {
     }
 
     /// Registers descriptors from a place on; how many. -1 leaves a place empty, -2 as it is.
-    pub(crate) fn set_slots(&mut self, n: usize, from: u32, fds: &[i32]) -> Result<u64, Errno> {
+    pub(crate) fn set_slots(
+        &mut self,
+        n: usize,
+        process: ProcessKey,
+        from: u32,
+        fds: &[i32],
+    ) -> Result<u64, Errno> {
         let places = self.urings.instances[n].slots.files.len();
         if places == 0 {
             return Err(Errno::ENXIO);
@@ -83,7 +89,7 @@ impl Host {
             let file = match *fd {
                 -2 => continue,
                 -1 => None,
-                fd => Some(self.registrable(n, fd)).transpose()?,
+                fd => Some(self.registrable(process, fd)).transpose()?,
             };
             let old = self.urings.instances[n].slots.put(from as usize + at, file);
             if let Some(old) = old {
@@ -93,8 +99,8 @@ impl Host {
         Ok(fds.len() as u64)
     }
     /// A descriptor's file with another reference. An instance of its own would never be closed.
-    fn registrable(&mut self, n: usize, fd: i32) -> Result<FileKey, Errno> {
-        let file = self.file_of(self.urings.instances[n].process, fd)?;
+    fn registrable(&mut self, process: ProcessKey, fd: i32) -> Result<FileKey, Errno> {
+        let file = self.file_of(process, fd)?;
         if matches!(self.open(file).kind, FileKind::Uring(_)) {
             return Err(Errno::EBADF);
         }
@@ -125,8 +131,13 @@ impl Host {
         Ok(if index == ALLOC { place as i32 } else { 0 })
     }
     /// The descriptor that a call has made becomes a registered file.
-    pub(super) fn move_to_slot(&mut self, n: usize, fd: i32, index: u32) -> Result<i32, Errno> {
-        let process = self.urings.instances[n].process;
+    pub(super) fn move_to_slot(
+        &mut self,
+        n: usize,
+        process: ProcessKey,
+        fd: i32,
+        index: u32,
+    ) -> Result<i32, Errno> {
         let file = self.file_of(process, fd)?;
         self.retain_file(file);
         self.close_fd(process, fd)?;
@@ -151,7 +162,7 @@ impl Host {
     /// `IORING_OP_FILES_UPDATE`: how many were registered. Where the places are to be chosen, each descriptor in memory
     /// gives way to its place.
     pub(super) fn update_slots(&mut self, n: usize, entry: &Entry) -> Result<i32, Errno> {
-        let process = self.urings.instances[n].process;
+        let process = entry.by.process;
         if entry.op_flags != 0 || entry.len == 0 {
             return Err(Errno::EINVAL);
         }
@@ -160,11 +171,14 @@ impl Host {
         let fds: Vec<i32> =
             bytes.chunks_exact(4).map(|fd| i32::from_ne_bytes(fd.try_into().expect("four bytes"))).collect();
         if entry.off as u32 != ALLOC {
-            return self.set_slots(n, entry.off as u32, &fds).map(|count| count as i32);
+            return self.set_slots(n, process, entry.off as u32, &fds).map(|count| count as i32);
+        }
+        if self.urings.instances[n].slots.files.is_empty() {
+            return Err(Errno::ENXIO);
         }
         let mut registered = 0;
         for fd in fds {
-            let place = self.registrable(n, fd).and_then(|file| self.put_in_slot(n, file, ALLOC));
+            let place = self.registrable(process, fd).and_then(|file| self.put_in_slot(n, file, ALLOC));
             match place {
                 Ok(place) => {
                     let at = entry.addr + 4 * registered as u64;
@@ -178,7 +192,7 @@ impl Host {
         Ok(registered)
     }
     /// `IORING_OP_FIXED_FD_INSTALL`: a descriptor of the process for a registered file.
-    pub(super) fn install_slot(&mut self, n: usize, entry: &Entry, file: FileKey) -> Result<i32, Errno> {
+    pub(super) fn install_slot(&mut self, entry: &Entry, file: FileKey) -> Result<i32, Errno> {
         if entry.op_flags & !NO_CLOEXEC != 0 {
             return Err(Errno::EINVAL);
         }
@@ -186,7 +200,7 @@ impl Host {
             return Err(Errno::EBADF);
         }
         self.retain_file(file);
-        let process = self.urings.instances[n].process;
+        let process = entry.by.process;
         self.install_fd(process, file, entry.op_flags & NO_CLOEXEC == 0, 0).map(|fd| fd as i32)
     }
 }

@@ -24,6 +24,8 @@ pub struct IpOptions {
     pub receive_ttl: bool,
     /// `IP_RECVTOS`, `IPV6_RECVTCLASS`.
     pub receive_tos: bool,
+    /// `IP_RECVORIGDSTADDR`.
+    pub receive_destination: bool,
     /// `IP_RECVERR`, `IPV6_RECVERR`.
     pub receive_errors: bool,
     /// `IP_FREEBIND`.
@@ -64,6 +66,7 @@ impl Default for IpOptions {
             receive_pktinfo6: false,
             receive_ttl: false,
             receive_tos: false,
+            receive_destination: false,
             receive_errors: false,
             free_bind: false,
             bind_address_no_port: false,

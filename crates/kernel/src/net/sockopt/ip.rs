@@ -105,6 +105,7 @@ fn set_v4(options: &mut IpOptions, name: i32, number: i32) -> Result<(), Errno> 
         }
         c::IP_PKTINFO => options.receive_pktinfo = on,
         c::IP_RECVTTL => options.receive_ttl = on,
+        c::IP_RECVORIGDSTADDR => options.receive_destination = on,
         c::IP_RECVTOS => options.receive_tos = on,
         c::IP_RECVERR => options.receive_errors = on,
         c::IP_FREEBIND | c::IP_TRANSPARENT => options.free_bind = on,
@@ -117,7 +118,6 @@ fn set_v4(options: &mut IpOptions, name: i32, number: i32) -> Result<(), Errno> 
         | c::IP_RETOPTS
         | c::IP_ROUTER_ALERT
         | c::IP_UNICAST_IF
-        | c::IP_RECVORIGDSTADDR
         | c::IP_MINTTL
         | c::IP_CHECKSUM
         | c::IP_RECVFRAGSIZE => {
@@ -217,6 +217,7 @@ pub fn get(host: &mut Host, key: SocketKey, level: i32, name: i32) -> Result<Val
             c::IP_MTU_DISCOVER => int(options.mtu_discover),
             c::IP_MTU => int(mtu as i32),
             c::IP_PKTINFO => flag(options.receive_pktinfo),
+            c::IP_RECVORIGDSTADDR => flag(options.receive_destination),
             c::IP_RECVTTL => flag(options.receive_ttl),
             c::IP_RECVTOS => flag(options.receive_tos),
             c::IP_RECVERR => flag(options.receive_errors),
@@ -234,7 +235,6 @@ pub fn get(host: &mut Host, key: SocketKey, level: i32, name: i32) -> Result<Val
             c::IP_RECVOPTS
             | c::IP_RETOPTS
             | c::IP_UNICAST_IF
-            | c::IP_RECVORIGDSTADDR
             | c::IP_MINTTL
             | c::IP_CHECKSUM
             | c::IP_RECVFRAGSIZE => return kept(0),

@@ -119,6 +119,17 @@ fn control_messages(
             push(c::IPPROTO_IPV6, c::IPV6_TCLASS, i32::from(datagram.tos).as_bytes());
         }
     }
+    if options.receive_destination
+        && let IpAddr::V4(addr) = datagram.destination
+    {
+        // The second port of the header that ends where the payload starts.
+        let port = &datagram.packet[datagram.payload.start - 6..datagram.payload.start - 4];
+        let mut data = [0; 16];
+        data[..2].copy_from_slice(&(c::AF_INET as u16).to_ne_bytes());
+        data[2..4].copy_from_slice(port);
+        data[4..8].copy_from_slice(&addr.octets());
+        push(c::IPPROTO_IP, c::IP_ORIGDSTADDR, &data);
+    }
     messages
 }
 

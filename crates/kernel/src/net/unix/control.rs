@@ -2,6 +2,7 @@
 
 use super::{Credentials, Message};
 use crate::call::Call;
+use crate::files::FileKind;
 use crate::ids::{FileKey, SocketKey};
 use crate::net::message::{ControlMessage, Incoming, Received};
 use belljar_linux_abi::{Errno, c};
@@ -33,7 +34,12 @@ impl Ancillary {
             match message.type_ {
                 c::SCM_RIGHTS => {
                     for fd in words(&message.data) {
-                        ancillary.files.push(call.host.file_of(call.process, fd)?);
+                        let file = call.host.file_of(call.process, fd)?;
+                        // They would hold themselves; Linux refuses them from 6.7 on.
+                        if matches!(call.host.files.open[file.0].kind, FileKind::Uring(_)) {
+                            return Err(Errno::EINVAL);
+                        }
+                        ancillary.files.push(file);
                     }
                     if ancillary.files.len() > FILES_MAX {
                         return Err(Errno::EINVAL);

@@ -1,0 +1,197 @@
+//! From submission to the start: entries come as chains of linked ones, of which each starts when the one before has
+//! succeeded.
+
+use super::entry::{CQE_SKIP, Entry, IO_DRAIN, IO_HARDLINK, LINK_TIMEOUT};
+use super::requests::{Step, failure};
+use super::timeouts::ETIME_SUCCESS;
+use super::{Completion, MORE, entry};
+use crate::host::Host;
+use crate::ids::ThreadKey;
+use belljar_linux_abi::Errno;
+use std::collections::VecDeque;
+
+/// `IORING_CQE_F_NOTIF`; `IORING_SEND_ZC_REPORT_USAGE` and its answer, `IORING_NOTIF_USAGE_ZC_COPIED`.
+const NOTIFICATION: u32 = 8;
+const REPORT_USAGE: u16 = 8;
+const COPIED: i32 = i32::MIN;
+
+impl Host {
+    /// Takes up to `most` entries and starts them; how many there were.
+    pub(crate) fn submit(&mut self, n: usize, most: u32, thread: ThreadKey) -> u32 {
+        let by = self.submitter(thread);
+        self.urings.instances[n].late = Some(Vec::new());
+        let mut taken = 0;
+        let mut chain: VecDeque<Entry> = VecDeque::new();
+        while taken < most {
+            let ring = self.urings.instances[n].ring;
+            let Some(bytes) = ring.take_entry(&mut *self.machine) else { break };
+            taken += 1;
+            let mut entry = Entry::parse(&bytes, by);
+            entry.refused = self.check_entry(n, &entry, chain.back()).err();
+            let (linked, refused) = (entry.is_linked(), entry.refused.is_some());
+            chain.push_back(entry);
+            if linked {
+                continue;
+            }
+            self.admit(n, std::mem::take(&mut chain));
+            // What cannot be prepared is the last that is taken, unless more of its chain follow.
+            if refused && !self.urings.instances[n].setup.submits_all {
+                break;
+            }
+        }
+        if !chain.is_empty() {
+            self.admit(n, chain);
+        }
+        self.keep_memory_of_waiting(n);
+        for completion in self.urings.instances[n].late.take().into_iter().flatten() {
+            self.tell_completion(n, completion);
+        }
+        taken
+    }
+
+    /// What is wrong with an entry before anything is looked up; `before` is the one that it is linked to.
+    fn check_entry(&self, n: usize, entry: &Entry, before: Option<&Entry>) -> Result<(), Errno> {
+        let uring = &self.urings.instances[n];
+        entry.prepare()?;
+        if uring.setup.polls_io && !entry.can_poll_io() {
+            return Err(Errno::EINVAL);
+        }
+        let restricted = uring.restrictions.as_ref();
+        if restricted.is_some_and(|allowed| !allowed.allow_entry(entry)) {
+            return Err(Errno::EACCES);
+        }
+        if entry.personality != 0 && !uring.personalities.contains_key(&entry.personality) {
+            return Err(Errno::EINVAL);
+        }
+        match entry.op {
+            entry::TIMEOUT => self.check_timeout(entry),
+            // A limit of nothing, or of a limit.
+            LINK_TIMEOUT if before.is_none_or(|before| before.op == LINK_TIMEOUT) => Err(Errno::EINVAL),
+            LINK_TIMEOUT => self.check_timeout(entry),
+            entry::FUTEX_WAITV => self.futexes_of(entry).map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Starts entries, or has them wait: with `IOSQE_IO_DRAIN` until all before them have ended, and behind such. Where
+    /// one of a chain is refused none starts.
+    fn admit(&mut self, n: usize, mut chain: VecDeque<Entry>) {
+        if chain.iter().any(|entry| entry.refused.is_some()) {
+            if let Some(head) = chain.pop_front() {
+                let result = failure(head.refused.unwrap_or(Errno::ECANCELED));
+                self.tell_end(n, &head, (result, 0), true);
+                self.tell_cancelled(n, chain, head.flags & CQE_SKIP != 0);
+            }
+            return;
+        }
+        self.urings.instances[n].deferred.push_back(chain);
+        self.start_deferred(n);
+    }
+    pub(super) fn start_deferred(&mut self, n: usize) {
+        loop {
+            let uring = &mut self.urings.instances[n];
+            let Some(chain) = uring.deferred.front() else { return };
+            let drains = chain.iter().any(|entry| entry.flags & IO_DRAIN != 0);
+            if !uring.requests.is_empty() && (drains || uring.draining) {
+                return;
+            }
+            let Some(chain) = uring.deferred.pop_front() else { return };
+            self.start_chain(n, chain);
+            let uring = &mut self.urings.instances[n];
+            uring.draining = drains && !uring.requests.is_empty();
+        }
+    }
+
+    /// Starts entries one after the other until one waits or fails.
+    pub(super) fn start_chain(&mut self, n: usize, mut chain: VecDeque<Entry>) {
+        while let Some(entry) = chain.pop_front() {
+            let limit = match chain.front() {
+                Some(next) if next.op == LINK_TIMEOUT => chain.pop_front(),
+                _ => None,
+            };
+            let held = match self.files_for(n, &entry) {
+                Ok(held) => held,
+                Err(errno) => {
+                    self.end(n, &entry, (failure(errno), entry.more()), chain, limit);
+                    return;
+                }
+            };
+            match self.advance_request(n, &entry, held, None) {
+                Step::Waits(block) => {
+                    let partner = limit.and_then(|limit| self.start_limit(n, limit));
+                    let serial = self.wait_for(n, (entry, held), block, chain, partner, None);
+                    self.set_partner(n, partner, serial);
+                    return;
+                }
+                Step::Ended(result, flags) => {
+                    self.release(held);
+                    if self.breaks_chain(&entry, result) {
+                        self.end(n, &entry, (result, flags), chain, limit);
+                        return;
+                    }
+                    self.end(n, &entry, (result, flags), VecDeque::new(), limit);
+                }
+            }
+        }
+    }
+
+    /// Whether an end counts as a failure.
+    fn has_failed(entry: &Entry, result: i32) -> bool {
+        // A limit that is reached has done what it is for.
+        if entry.op == LINK_TIMEOUT {
+            return false;
+        }
+        let short = matches!(entry.op, 4 | 5 | 22 | 23 | entry::SPLICE | entry::TEE)
+            && result >= 0
+            && result as u32 != entry.len;
+        let on_time = entry.op == entry::TIMEOUT
+            && entry.op_flags & ETIME_SUCCESS != 0
+            && result == failure(Errno::ETIME);
+        (result < 0 && !on_time) || short
+    }
+    pub(super) fn breaks_chain(&self, entry: &Entry, result: i32) -> bool {
+        entry.flags & IO_HARDLINK == 0 && Host::has_failed(entry, result)
+    }
+
+    /// Tells of an entry's end, of the end of its time limit, and of those that now never start.
+    pub(super) fn end(
+        &mut self,
+        n: usize,
+        entry: &Entry,
+        (result, flags): (i32, u32),
+        rest: VecDeque<Entry>,
+        limit: Option<Entry>,
+    ) {
+        let failed = Host::has_failed(entry, result);
+        self.tell_end(n, entry, (result, flags), failed);
+        if let Some(limit) = limit.filter(|limit| limit.flags & CQE_SKIP == 0) {
+            let result = failure(Errno::ECANCELED);
+            self.tell_late(n, Completion { user_data: limit.user_data, result, flags: 0 });
+        }
+        self.tell_cancelled(n, rest, entry.flags & CQE_SKIP != 0);
+    }
+    /// `IOSQE_CQE_SKIP_SUCCESS` keeps silent about what has not failed, and about what is cancelled with it if it has.
+    fn tell_end(&mut self, n: usize, entry: &Entry, (result, flags): (i32, u32), failed: bool) {
+        let user_data = entry.user_data;
+        if entry.flags & CQE_SKIP == 0 || failed {
+            let completion = Completion { user_data, result, flags };
+            match entry.op {
+                entry::TIMEOUT if result == 0 || result == failure(Errno::ETIME) => {
+                    self.put_completion(n, completion);
+                }
+                _ => self.tell_completion(n, completion),
+            }
+        }
+        if flags & MORE != 0 && entry.is_zero_copy() {
+            // What is sent has been copied.
+            let result = if entry.ioprio & REPORT_USAGE != 0 { COPIED } else { 0 };
+            self.tell_completion(n, Completion { user_data, result, flags: NOTIFICATION });
+        }
+    }
+    fn tell_cancelled(&mut self, n: usize, entries: VecDeque<Entry>, silently: bool) {
+        for entry in entries.into_iter().filter(|_| !silently) {
+            let result = failure(entry.refused.unwrap_or(Errno::ECANCELED));
+            self.tell_late(n, Completion { user_data: entry.user_data, result, flags: 0 });
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! `IORING_OP_FUTEX_WAIT`, `IORING_OP_FUTEX_WAITV` and `IORING_OP_FUTEX_WAKE`: futex2's calls without a thread that sleeps.
+
+use super::entry::{Entry, FUTEX_WAITV};
+use super::requests::Step;
+use crate::call::{Block, CallState};
+use crate::futex::{ANY, FutexKey, FutexVector, FutexWait, Sleeper};
+use crate::host::Host;
+use belljar_linux_abi::{Errno, c};
+
+/// `FUTEX2_SIZE_U32`, the only size of words, and `FUTEX2_PRIVATE`.
+const SIZE_32: u32 = 2;
+const PRIVATE: u32 = c::FUTEX_PRIVATE_FLAG as u32;
+/// `FUTEX_WAITV_MAX`.
+const MOST: u32 = 128;
+
+impl Entry {
+    /// What is wrong with it before a futex is looked at.
+    pub(super) fn check_futex(&self) -> Result<(), Errno> {
+        let common = self.op_flags != 0 || self.buffer != 0 || self.file_index != 0;
+        let wrong = match self.op {
+            FUTEX_WAITV => {
+                common || self.fd != 0 || self.off != 0 || self.addr3 != 0 || self.len == 0 || self.len > MOST
+            }
+            _ => {
+                let flags = self.fd as u32;
+                let too_wide = |value: u64| value > u64::from(u32::MAX);
+                common
+                    || self.len != 0
+                    || flags & !PRIVATE != SIZE_32
+                    || too_wide(self.off)
+                    || too_wide(self.addr3)
+            }
+        };
+        if wrong { Err(Errno::EINVAL) } else { Ok(()) }
+    }
+}
+
+impl Host {
+    /// The words of a vector: address, expected value, whether it is private.
+    pub(super) fn futexes_of(&self, entry: &Entry) -> Result<Vec<(u64, u64, bool)>, Errno> {
+        let mut futexes = Vec::new();
+        for at in 0..u64::from(entry.len) {
+            let mut bytes = [0; 24];
+            self.read_submitted(entry, entry.addr + 24 * at, &mut bytes)?;
+            let [value, addr, flags] =
+                [0, 8, 16].map(|at| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes")));
+            if flags >> 32 != 0 || flags as u32 & !PRIVATE != SIZE_32 || value > u64::from(u32::MAX) {
+                return Err(Errno::EINVAL);
+            }
+            futexes.push((addr, value, flags as u32 & PRIVATE != 0));
+        }
+        Ok(futexes)
+    }
+
+    pub(super) fn start_futex_wait(&mut self, entry: &Entry) -> Step {
+        self.futex_wait_state(entry)
+            .map_or_else(Step::failed, |state| Step::Waits(Block::until(None).with_state(state)))
+    }
+    fn futex_wait_state(&self, entry: &Entry) -> Result<CallState, Errno> {
+        let process = entry.by.process;
+        if entry.op != FUTEX_WAITV {
+            if entry.addr3 == 0 {
+                return Err(Errno::EINVAL);
+            }
+            let key = self.futex_key(process, entry.addr, entry.fd as u32 & PRIVATE != 0)?;
+            if u64::from(self.read_futex_word(process, entry.addr)?) != entry.off {
+                return Err(Errno::EAGAIN);
+            }
+            return Ok(CallState::Futex(FutexWait { key, woken: false, deadline: None }));
+        }
+        let futexes = self.futexes_of(entry)?;
+        let keys = futexes.iter().map(|(addr, _, private)| self.futex_key(process, *addr, *private));
+        let keys: Vec<FutexKey> = keys.collect::<Result<_, _>>()?;
+        for (addr, value, _) in futexes {
+            if u64::from(self.read_futex_word(process, addr)?) != value {
+                return Err(Errno::EAGAIN);
+            }
+        }
+        Ok(CallState::FutexVector(FutexVector { keys, woken: None, deadline: None }))
+    }
+    /// A wait goes on only when it has been woken.
+    pub(super) fn resume_futex_wait(&mut self, state: CallState) -> Step {
+        let which = match state {
+            CallState::FutexVector(FutexVector { woken: Some(which), .. }) => which,
+            _ => 0,
+        };
+        Step::Ended(which as i32, 0)
+    }
+
+    /// `IORING_OP_FUTEX_WAKE`: how many were woken.
+    pub(super) fn wake_by_request(&mut self, entry: &Entry) -> Result<i32, Errno> {
+        let key = self.futex_key(entry.by.process, entry.addr, entry.fd as u32 & PRIVATE != 0)?;
+        if entry.addr3 == 0 {
+            return Err(Errno::EINVAL);
+        }
+        Ok(self.wake_futex(key, entry.off as u32, entry.addr3 as u32) as i32)
+    }
+
+    /// Puts a request that waits for futexes in line for them.
+    pub(super) fn enter_futexes(&mut self, n: usize, number: usize) {
+        let request = &self.urings.instances[n].requests[number];
+        let sleeper = Sleeper::Request { instance: n, request: number };
+        match &request.state {
+            CallState::Futex(wait) => {
+                let (key, bits) = (wait.key, request.entry.addr3 as u32);
+                self.futexes.enter(key, sleeper, bits);
+            }
+            CallState::FutexVector(wait) => {
+                for key in wait.keys.clone() {
+                    self.futexes.enter(key, sleeper, ANY);
+                }
+            }
+            _ => {}
+        }
+    }
+    /// Takes it out of the lines where no wake has come for it.
+    pub(super) fn leave_futexes(&mut self, n: usize, number: usize) {
+        let sleeper = Sleeper::Request { instance: n, request: number };
+        let state = std::mem::take(&mut self.urings.instances[n].requests[number].state);
+        self.futexes.leave(sleeper, &state);
+        self.urings.instances[n].requests[number].state = state;
+    }
+    /// The state of a request that a futex wakes or is moved from.
+    pub(crate) fn futex_state_of_request(&mut self, n: usize, number: usize) -> Option<&mut CallState> {
+        let uring = self.urings.instances.get_mut(n)?;
+        uring.requests.get_mut(number).map(|request| &mut request.state)
+    }
+}

@@ -1,0 +1,297 @@
+//! Requests that wait: what they wait for, how they go on, and how they are cancelled.
+
+use super::entry::{Entry, FUTEX_WAIT, FUTEX_WAITV, LINK_TIMEOUT, TIMEOUT};
+use super::requests::{Held, Step, failure};
+use super::{Request, TASK_RUN};
+use crate::call::{Block, Resumed, Wake};
+use crate::files::FileKind;
+use crate::files::readiness::READABLE;
+use crate::host::Host;
+use crate::ids::ProcessKey;
+use crate::timer::TimerAction;
+use crate::wait::Waiter;
+use belljar_linux_abi::Errno;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+
+impl Host {
+    /// Keeps a request until one of its queues is notified or its time has come; its serial number.
+    pub(super) fn wait_for(
+        &mut self,
+        n: usize,
+        (entry, held): (Entry, Held),
+        block: Block,
+        links: VecDeque<Entry>,
+        partner: Option<u64>,
+        serial: Option<u64>,
+    ) -> u64 {
+        let serial = serial.unwrap_or_else(|| {
+            self.urings.serial += 1;
+            self.urings.serial
+        });
+        let (user_data, count) = (entry.user_data, entry.counted_completions());
+        let is_fresh = entry.kept.is_none();
+        let request = Request {
+            entry,
+            held,
+            state: block.state,
+            on: block.on,
+            deadline: None,
+            links,
+            partner,
+            count,
+            queued: false,
+            serial,
+        };
+        let uring = &mut self.urings.instances[n];
+        let number = uring.requests.insert(request);
+        uring.by_serial.insert(serial, number);
+        uring.by_data.insert((user_data, serial), number);
+        if count > 0 {
+            uring.counting.insert(serial);
+        }
+        if is_fresh {
+            uring.fresh.push(serial);
+        }
+        let timer = block
+            .deadline
+            .map(|at| self.timers.add(at, TimerAction::Uring { instance: n, request: number, serial }));
+        let request = &mut self.urings.instances[n].requests[number];
+        request.deadline = timer;
+        for queue in request.on.clone() {
+            self.waits.enter(queue, Waiter::Uring { instance: n, request: number });
+        }
+        self.enter_futexes(n, number);
+        serial
+    }
+
+    /// The request that another one limits, or is limited by.
+    pub(super) fn set_partner(&mut self, n: usize, of: Option<u64>, serial: u64) {
+        if let Some(number) = of.and_then(|of| self.by_serial(n, of)) {
+            self.urings.instances[n].requests[number].partner = Some(serial);
+        }
+    }
+    fn by_serial(&self, n: usize, serial: u64) -> Option<usize> {
+        self.urings.instances[n].by_serial.get(&serial).copied()
+    }
+    /// The oldest request of this user data of which `wanted` holds.
+    pub(super) fn find_request(
+        &self,
+        n: usize,
+        user_data: u64,
+        wanted: impl Fn(&Request) -> bool,
+    ) -> Option<usize> {
+        let uring = &self.urings.instances[n];
+        let mut those = uring.by_data.range((user_data, 0)..=(user_data, u64::MAX));
+        those.find(|(_, number)| wanted(&uring.requests[**number])).map(|(_, number)| *number)
+    }
+
+    /// Takes a request out of everything that it waits for.
+    pub(super) fn take_request(&mut self, n: usize, number: usize) -> Request {
+        self.leave_futexes(n, number);
+        let uring = &mut self.urings.instances[n];
+        let mut request = uring.requests.remove(number);
+        uring.by_serial.remove(&request.serial);
+        uring.by_data.remove(&(request.entry.user_data, request.serial));
+        uring.counting.remove(&request.serial);
+        for queue in std::mem::take(&mut request.on) {
+            self.waits.leave(queue, Waiter::Uring { instance: n, request: number });
+        }
+        if let Some(timer) = request.deadline.take() {
+            self.timers.cancel(timer);
+        }
+        request
+    }
+    /// Forgets a request without a completion.
+    pub(crate) fn drop_request(&mut self, n: usize, number: usize) {
+        let held = self.take_request(n, number).held;
+        self.release(held);
+    }
+
+    /// A request has ended: it, its limit and what is linked to it.
+    pub(super) fn finish(&mut self, n: usize, request: Request, result: i32, flags: u32) {
+        self.release(request.held);
+        let limit = request.partner.filter(|_| request.entry.op != LINK_TIMEOUT);
+        let limit = limit.and_then(|serial| self.by_serial(n, serial));
+        let limit = limit.map(|number| self.take_request(n, number).entry);
+        if self.breaks_chain(&request.entry, result) {
+            self.end(n, &request.entry, (result, flags), request.links, limit);
+        } else {
+            self.end(n, &request.entry, (result, flags), VecDeque::new(), limit);
+            self.start_chain(n, request.links);
+        }
+        self.start_deferred(n);
+    }
+
+    /// Cancels the first request (or all) of which `wanted` holds, among those of this user data if that is given; how
+    /// many with `all`.
+    pub(super) fn cancel(
+        &mut self,
+        n: usize,
+        user_data: Option<u64>,
+        wanted: impl Fn(&Request) -> bool,
+        all: bool,
+    ) -> Result<i32, Errno> {
+        let uring = &self.urings.instances[n];
+        let holds = |number: &usize| wanted(&uring.requests[*number]);
+        let most = if all { usize::MAX } else { 1 };
+        let found: Vec<u64> = match user_data {
+            Some(data) => {
+                let those = uring.by_data.range((data, 0)..=(data, u64::MAX));
+                those.filter(|(_, number)| holds(number)).map(|((_, serial), _)| *serial).take(most).collect()
+            }
+            None => {
+                let those = uring.by_serial.iter();
+                those.filter(|(_, number)| holds(number)).map(|(serial, _)| *serial).take(most).collect()
+            }
+        };
+        let mut of_futex = false;
+        for serial in &found {
+            if let Some(number) = self.by_serial(n, *serial) {
+                let request = self.take_request(n, number);
+                of_futex = matches!(request.entry.op, FUTEX_WAIT | FUTEX_WAITV);
+                self.finish(n, request, failure(Errno::ECANCELED), 0);
+            }
+        }
+        match (found.len(), all) {
+            (0, false) => Err(Errno::ENOENT),
+            (count, true) => Ok(count as i32),
+            // Linux counts those that wait for futexes in any case.
+            _ => Ok(i32::from(of_futex)),
+        }
+    }
+
+    /// What a process that ends, or runs another image (`all`), has asked for is cancelled. Of one that ends only what
+    /// waits for an instance, and what is linked to that: the rest comes to its end by itself.
+    pub(crate) fn cancel_requests_of(&mut self, process: ProcessKey, all: bool) {
+        for n in self.urings.instances.iter().map(|(n, _)| n).collect::<Vec<_>>() {
+            let Some(uring) = self.urings.instances.get(n) else { continue };
+            let waits_for_ring = |request: &Request| {
+                let file = request.held.first.map(|file| &self.files.open[file.0].kind);
+                matches!(file, Some(FileKind::Uring(_)))
+            };
+            let found = uring.by_serial.iter().filter(|(_, number)| {
+                let request = &uring.requests[**number];
+                request.entry.by.process == process && (all || waits_for_ring(request))
+            });
+            for serial in found.map(|(serial, _)| *serial).collect::<Vec<_>>() {
+                let still_there = self.urings.instances.contains(n);
+                if let Some(number) = still_there.then(|| self.by_serial(n, serial)).flatten() {
+                    let request = self.take_request(n, number);
+                    self.finish(n, request, failure(Errno::ECANCELED), 0);
+                }
+            }
+        }
+    }
+
+    /// Puts a request that was notified into the list of what can go on.
+    pub(crate) fn request_changed(&mut self, n: usize, at: usize) {
+        let request = &mut self.urings.instances[n].requests[at];
+        if !request.queued {
+            request.queued = true;
+            let serial = request.serial;
+            self.can_go_on(n, (at, serial, false));
+        }
+    }
+    /// The time of a request has come.
+    pub(crate) fn request_due(&mut self, n: usize, at: usize, serial: u64) {
+        if self.urings.instances.contains(n) {
+            self.can_go_on(n, (at, serial, true));
+        }
+    }
+    /// With `IORING_SETUP_DEFER_TASKRUN` nothing goes on before its task comes to look.
+    fn can_go_on(&mut self, n: usize, work: (usize, u64, bool)) {
+        let uring = &mut self.urings.instances[n];
+        if !uring.setup.defers {
+            let (at, serial, due) = work;
+            self.urings.work.push_back((n, at, serial, due));
+            return;
+        }
+        uring.postponed.push_back(work);
+        let (first, queue) = (uring.postponed.len() == 1, uring.queue);
+        if first && uring.setup.tells_of_work {
+            uring.ring.set_flag(&mut *self.machine, TASK_RUN, true);
+        }
+        if first {
+            self.signal_completion(n);
+        }
+        self.notify_events(queue, READABLE);
+    }
+    /// Goes on with what has been put off.
+    pub(crate) fn run_postponed(&mut self, n: usize) {
+        let uring = &mut self.urings.instances[n];
+        if uring.setup.tells_of_work && !uring.postponed.is_empty() {
+            uring.ring.set_flag(&mut *self.machine, TASK_RUN, false);
+        }
+        for (at, serial, due) in std::mem::take(&mut uring.postponed) {
+            self.run_request(n, at, serial, due);
+        }
+    }
+    /// Whether requests can go on.
+    pub(crate) fn has_uring_work(&self) -> bool {
+        !self.urings.work.is_empty()
+    }
+    /// Goes on with the next request that can.
+    pub(crate) fn run_next_request(&mut self) {
+        if let Some((n, number, serial, due)) = self.urings.work.pop_front() {
+            self.run_request(n, number, serial, due);
+        }
+    }
+
+    fn run_request(&mut self, n: usize, number: usize, serial: u64, due: bool) {
+        let request = self.urings.instances.get(n).and_then(|uring| uring.requests.get(number));
+        if request.is_none_or(|request| request.serial != serial) {
+            return;
+        }
+        let mut request = self.take_request(n, number);
+        if request.entry.op == LINK_TIMEOUT {
+            let target = request.partner.and_then(|serial| self.by_serial(n, serial));
+            if let Some(target) = target {
+                let target = self.take_request(n, target);
+                self.finish(n, Request { partner: None, ..target }, failure(Errno::ECANCELED), 0);
+            }
+            self.finish(n, request, failure(Errno::ETIME), 0);
+            return;
+        }
+        let by = request.entry.by;
+        let alive = self.processes.get(by.process.0).is_some_and(|process| {
+            process.pid == by.pid && process.fds.is_some() && !process.threads.is_empty()
+        });
+        if !alive && request.entry.op != TIMEOUT {
+            request.links.clear();
+            self.finish(n, request, failure(Errno::ECANCELED), 0);
+            return;
+        }
+        let wake = if due { Wake::Deadline } else { Wake::Notified };
+        let resumed = Resumed { state: std::mem::take(&mut request.state), wake };
+        match self.advance_resumed(n, &mut request.entry, request.held, resumed) {
+            Step::Ended(result, flags) => self.finish(n, request, result, flags),
+            Step::Waits(block) => {
+                let Request { entry, held, links, partner, .. } = request;
+                self.wait_for(n, (entry, held), block, links, partner, Some(serial));
+            }
+        }
+    }
+
+    /// A completion was told of: time-outs that count them.
+    pub(super) fn count_completion(&mut self, n: usize) {
+        let uring = &mut self.urings.instances[n];
+        let mut over: SmallVec<[u64; 2]> = SmallVec::new();
+        for serial in &uring.counting {
+            let Some(request) = uring.by_serial.get(serial).map(|number| &mut uring.requests[*number]) else {
+                continue;
+            };
+            request.count = request.count.saturating_sub(1);
+            if request.count == 0 {
+                over.push(*serial);
+            }
+        }
+        for serial in over {
+            if let Some(number) = self.by_serial(n, serial) {
+                self.urings.instances[n].timeouts += 1;
+                let request = self.take_request(n, number);
+                self.finish(n, request, 0, 0);
+            }
+        }
+    }
+}
