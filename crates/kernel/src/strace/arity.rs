@@ -277,9 +277,9 @@ mod tests {
         assert_eq!(
             six,
             [
+                "mbind",
                 "splice",
                 "move_pages",
-                "mbind",
                 "process_vm_readv",
                 "process_vm_writev",
                 "copy_file_range",
