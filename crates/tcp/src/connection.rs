@@ -181,6 +181,10 @@ impl Connection {
         now: SimTime,
     ) -> Connection {
         let send_buffer = config.send_buffer.unwrap_or(config.wmem[1]);
+        let mut rcv = Receiver::new(config.mss, config.rmem, config.receive_buffer, config.window_scaling);
+        if remote.is_ipv6() {
+            rcv.headers += 20;
+        }
         Connection {
             local,
             remote,
@@ -190,7 +194,7 @@ impl Connection {
             opened_at: now,
             handshake_sent_at: now,
             snd: Sender::new(seq64::from_initial(isn), send_buffer, config.send_buffer.is_some()),
-            rcv: Receiver::new(config.mss, config.rmem, config.receive_buffer, config.window_scaling),
+            rcv,
             rtt: RttEstimator::new(),
             congestion: congestion::instantiate(
                 config.congestion,
@@ -255,6 +259,7 @@ impl Connection {
             self.start_congestion_control(now);
         }
         self.expand_send_buffer();
+        self.rcv.reserve_segment();
         self.start_keepalive(now);
         self.events |= Events::CONNECTED | Events::WRITABLE;
         if self.write_shut {

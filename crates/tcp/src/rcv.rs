@@ -10,19 +10,28 @@ const KEEP_CAPACITY: usize = 64 * 1024;
 /// What one out-of-order range costs besides its bytes, so that many tiny ones stay bounded.
 const RANGE_OVERHEAD: usize = 256;
 
+/// The size of the buffers that Linux keeps for all that fits into them (`SKB_SMALL_HEAD_CACHE_SIZE`).
+const SMALL_BUFFER: u32 = 640;
+/// The headers of a segment without options over IPv4.
+const HEADERS: u32 = 40;
+/// The least window that the buffer is good for (`SOCK_MIN_RCVBUF` / 2).
+const CLAMP_MIN: u32 = 2_304 / 2;
+
 /// Before the first full segment half of the buffer counts (`TCP_DEFAULT_SCALING_RATIO`).
 const DEFAULT_RATIO: u32 = 128;
 
-/// What a segment with so much payload takes of the receive buffer (`skb->truesize`) in a driver
-/// that receives into memory of its own: headers and headroom, rounded up as the allocator does, and
+/// What a segment with so much payload behind its headers takes of the receive buffer (`skb->truesize`) in a driver
+/// that receives into memory of its own: that and headroom, rounded up as the allocator does, and
 /// the kernel's description of it.
-fn truesize(payload: u32) -> u32 {
-    const HEADERS: u32 = 52;
+fn truesize(payload: u32, headers: u32) -> u32 {
     const HEADROOM_AND_SHARED_INFO: u32 = 64 + 320;
     const DESCRIPTION: u32 = 256;
     const PAGE: u32 = 4096;
-    let buffer = payload + HEADERS + HEADROOM_AND_SHARED_INFO;
-    if buffer <= PAGE {
+    let buffer = payload + headers + HEADROOM_AND_SHARED_INFO;
+    if buffer <= SMALL_BUFFER {
+        // `skbuff_small_head`
+        SMALL_BUFFER + DESCRIPTION
+    } else if buffer <= PAGE {
         buffer.next_power_of_two() + DESCRIPTION
     } else {
         buffer.next_multiple_of(PAGE) + DESCRIPTION
@@ -44,6 +53,8 @@ pub(crate) struct Receiver {
     pub scale: u8,
     /// The MSS that we announced.
     pub advertised_mss: u32,
+    /// The length of the headers that segments come with.
+    pub headers: u32,
     /// The size of the segments that the peer sends, estimated.
     pub mss: u32,
     /// The window announced grows up to this as data arrives (`rcv_ssthresh`).
@@ -112,6 +123,7 @@ impl Receiver {
             window,
             scale,
             advertised_mss: mss,
+            headers: HEADERS,
             mss: mss.clamp(88, 536),
             ssthresh: window,
             clamp: space,
@@ -143,6 +155,7 @@ impl Receiver {
     /// Every segment will carry so many bytes of options.
     pub(crate) fn deduct_options(&mut self, options: u32) {
         self.advertised_mss = self.advertised_mss.saturating_sub(options).max(88);
+        self.headers += options;
         self.tuning.space = self.tuning.space.min(10 * self.advertised_mss);
     }
 
@@ -159,16 +172,34 @@ impl Receiver {
     /// A segment arrived that is at least as large as any before (`tcp_measure_rcv_mss`).
     pub(crate) fn measure_segment(&mut self, len: u32) {
         if len != self.mss {
-            let ratio = ((len << 8) / truesize(len)).max(1);
+            let ratio = ((len << 8) / truesize(len, self.headers)).max(1);
             if ratio != self.ratio {
                 self.ratio = ratio;
-                self.clamp = self.window_of(self.limit);
-                if self.scale == 0 {
-                    self.clamp = self.clamp.min(65_535);
-                }
+                self.set_clamp(self.window_of(self.limit));
             }
         }
         self.mss = len.min(self.advertised_mss);
+    }
+
+    /// The connection is established: a segment's worth of the buffer is kept back (`tcp_init_buffer_space`).
+    pub(crate) fn reserve_segment(&mut self) {
+        let (greatest, mss) = (self.window_of(self.limit), self.advertised_mss);
+        self.clamp = self.clamp.min(greatest);
+        if self.clamp > 2 * mss && self.clamp + mss > greatest {
+            self.clamp = (2 * mss).max(greatest.saturating_sub(mss));
+        }
+        self.ssthresh = self.ssthresh.min(self.clamp);
+    }
+
+    /// The greatest window is another one (`tcp_set_window_clamp`).
+    fn set_clamp(&mut self, clamp: u32) {
+        let clamp = clamp.max(CLAMP_MIN);
+        if clamp < self.clamp {
+            self.ssthresh = self.ssthresh.min(clamp);
+        } else if clamp > self.clamp {
+            self.ssthresh = self.ssthresh.max(self.window.min(clamp));
+        }
+        self.clamp = clamp;
     }
 
     /// The peer's initial sequence number is known.
@@ -240,8 +271,11 @@ impl Receiver {
     fn append(&mut self, bytes: &[u8]) {
         let len = bytes.len() as u32;
         // Linux puts small segments together, so that they do not take a whole one's room each.
-        self.data_cost +=
-            if len >= self.mss / 2 { u64::from(truesize(len)) } else { self.space_of(u64::from(len)) };
+        self.data_cost += if len >= self.mss / 2 {
+            u64::from(truesize(len, self.headers))
+        } else {
+            self.space_of(u64::from(len))
+        };
         self.data.extend(bytes);
         self.nxt += bytes.len() as u64;
         self.bytes_received += bytes.len() as u64;
@@ -452,7 +486,7 @@ impl Receiver {
         if len < 128 || space <= self.ssthresh {
             return false;
         }
-        let cost = truesize(len);
+        let cost = truesize(len, self.headers);
         let growth = if self.window_of(cost) <= len {
             2 * self.advertised_mss
         } else {
