@@ -15,6 +15,7 @@ const OFFSET: u16 = 0x1fff;
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+const UDP_LITE: u8 = 136;
 /// RFC 1812, section 4.3.2.3: "as much of the original datagram as possible without the length of the
 /// ICMP datagram exceeding 576 bytes".
 const MAX_ERROR: usize = 576;
@@ -147,7 +148,9 @@ pub fn flow_hash(key: u64, packet: &[u8]) -> u64 {
     hasher.write_u8(packet[9]);
     let header_len = usize::from(packet[0] & 0xf) * 4;
     let whole = word(packet, 6) & (MORE_FRAGMENTS | OFFSET) == 0;
-    if let (TCP | UDP, true, Some(ports)) = (packet[9], whole, packet.get(header_len..header_len + 4)) {
+    if let (TCP | UDP | UDP_LITE, true, Some(ports)) =
+        (packet[9], whole, packet.get(header_len..header_len + 4))
+    {
         hasher.write(ports);
     }
     hasher.finish()

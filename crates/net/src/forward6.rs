@@ -57,7 +57,7 @@ pub fn flow_hash(key: u64, packet: &[u8]) -> u64 {
     if let Ok(upper) = ipv6::upper(packet) {
         hasher.write_u8(upper.protocol);
         let start = upper.payload.start;
-        if let (protocol::TCP | protocol::UDP, None, Some(ports)) =
+        if let (protocol::TCP | protocol::UDP | protocol::UDP_LITE, None, Some(ports)) =
             (upper.protocol, upper.fragment, packet.get(start..start + 4))
         {
             hasher.write(ports);

@@ -23,6 +23,7 @@ use v6::RouterV6;
 const TTL: u8 = 64;
 const ICMP: u8 = 1;
 const UDP: u8 = 17;
+const UDP_LITE: u8 = 136;
 const ECHO_REPLY: u8 = 0;
 const ECHO: u8 = 8;
 
@@ -308,7 +309,8 @@ impl Router {
             }
             return;
         }
-        let why = if bytes[9] == UDP { Refusal::PortUnreachable } else { Refusal::ProtocolUnreachable };
+        let ports = matches!(bytes[9], UDP | UDP_LITE);
+        let why = if ports { Refusal::PortUnreachable } else { Refusal::ProtocolUnreachable };
         if let Some(message) = forward::refusal_message(&bytes, why) {
             self.send_icmp(now, us, them, 0xc0, &message);
         }

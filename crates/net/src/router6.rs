@@ -81,8 +81,8 @@ impl Router {
             if whole && upper.protocol == ip_protocol::ICMPV6 {
                 self.icmp6(now, port, &bytes, &header, upper.payload.start);
             } else if whole && !to.is_multicast() && !self.is_own6(header.src) {
-                let udp = upper.protocol == ip_protocol::UDP;
-                let why = if udp { Refusal::PortUnreachable } else { Refusal::ProtocolUnreachable };
+                let ports = matches!(upper.protocol, ip_protocol::UDP | ip_protocol::UDP_LITE);
+                let why = if ports { Refusal::PortUnreachable } else { Refusal::ProtocolUnreachable };
                 self.refuse6(now, port, &bytes, why, Some(to));
             }
             return;

@@ -85,7 +85,17 @@ pub fn internet(bytes: &[u8]) -> u16 {
 
 /// The checksum of a transport `segment` (header and payload) between `src` and `dst`.
 pub fn transport(src: IpAddr, dst: IpAddr, protocol: u8, segment: &[u8]) -> u16 {
-    Checksum::new().pseudo_header(src, dst, protocol, segment.len() as u32).add_bytes(segment).finish()
+    partial(src, dst, protocol, segment, segment.len())
+}
+
+/// The same over the first `covered` bytes alone, as UDP-Lite has it: the pseudo header has the length of all of the
+/// segment (RFC 3828, section 3.1).
+///
+/// # Panics
+/// If the segment is shorter than that.
+pub fn partial(src: IpAddr, dst: IpAddr, protocol: u8, segment: &[u8], covered: usize) -> u16 {
+    let sum = Checksum::new().pseudo_header(src, dst, protocol, segment.len() as u32);
+    sum.add_bytes(&segment[..covered]).finish()
 }
 
 #[cfg(test)]

@@ -43,6 +43,8 @@ pub mod protocol {
     pub const TCP: u8 = 6;
     /// UDP.
     pub const UDP: u8 = 17;
+    /// UDP-Lite.
+    pub const UDP_LITE: u8 = 136;
     /// ICMP for IPv6.
     pub const ICMPV6: u8 = 58;
 }

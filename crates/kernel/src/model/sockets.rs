@@ -3,6 +3,7 @@
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::tcp;
+use crate::net::udp::Protocol;
 use crate::timer::TimerAction;
 use crate::wait::Waiter;
 use belljar_base::{SimTime, Stream};
@@ -128,7 +129,7 @@ impl Network for Sockets<'_> {
     }
 
     fn bind_udp(&mut self, port: u16) -> Result<Socket, Failure> {
-        let key = crate::net::udp::create(self.host, c::AF_INET).map_err(failure)?;
+        let key = crate::net::udp::create(self.host, c::AF_INET, Protocol::Udp).map_err(failure)?;
         let bound = self.host.udp_bind(key, None, port, true);
         self.prepared(key, bound)
     }

@@ -84,10 +84,6 @@ pub struct StackCounters {
     pub not_for_us: u64,
     /// Packets of a protocol that nothing speaks.
     pub unknown_protocol: u64,
-    /// UDP datagrams for a port that nobody has bound.
-    pub udp_no_port: u64,
-    /// UDP datagrams lost because a socket's receive buffer was full.
-    pub udp_buffer_full: u64,
     /// SYNs and handshakes dropped because a listener's queues were full.
     pub listen_overflows: u64,
     /// SYNs and handshakes that a listener dropped for any reason.
@@ -122,10 +118,8 @@ pub struct StackCounters {
     pub tcp_retransmitted: u64,
     /// Retransmission timeouts.
     pub tcp_timeouts: u64,
-    /// UDP datagrams received by a socket, and sent.
-    pub udp_in: u64,
-    /// See `udp_in`.
-    pub udp_out: u64,
+    /// Of UDP and of UDP-Lite, by [`udp::Protocol::index`].
+    pub udp: [udp::UdpCounters; 2],
 }
 
 /// A route that a host has from the start: where to, with which metric, how.
@@ -173,7 +167,7 @@ pub struct NetStack {
     /// The next IPv4 identification.
     pub(crate) next_ip_id: u16,
     /// UDP sockets by port.
-    pub(crate) udp_ports: udp::UdpPorts,
+    pub(crate) udp_ports: [udp::UdpPorts; 2],
     /// What routers have said of IPv4 paths.
     path_mtus: path_mtu::PathMtus,
     /// Servers that were asked for TCP Fast Open.
@@ -254,7 +248,7 @@ impl NetStack {
             flow_key: stream("flow-hash").next_u64(),
             reassembly: Reassembly::default(),
             next_ip_id: stream("ip-id").next_u32() as u16,
-            udp_ports: udp::UdpPorts::default(),
+            udp_ports: Default::default(),
             path_mtus: path_mtu::PathMtus::default(),
             fast_open_servers: tcp::fast_open::Servers::default(),
             tcp: tcp::TcpTable::default(),

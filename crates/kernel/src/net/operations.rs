@@ -180,7 +180,8 @@ fn create_inet(host: &mut Host, domain: i32, type_: i32, protocol: i32) -> Resul
     let icmp = if domain == c::AF_INET { c::IPPROTO_ICMP } else { c::IPPROTO_ICMPV6 };
     match (type_, protocol) {
         (c::SOCK_STREAM, 0 | c::IPPROTO_TCP) => tcp::create(host, domain),
-        (c::SOCK_DGRAM, 0 | c::IPPROTO_UDP) => udp::create(host, domain),
+        (c::SOCK_DGRAM, 0 | c::IPPROTO_UDP) => udp::create(host, domain, udp::Protocol::Udp),
+        (c::SOCK_DGRAM, c::IPPROTO_UDPLITE) => udp::create(host, domain, udp::Protocol::Lite),
         (c::SOCK_DGRAM, p) if p == icmp => ping::create(host, domain),
         (c::SOCK_RAW, p) => raw::create(host, domain, p),
         (c::SOCK_STREAM | c::SOCK_DGRAM, _) => Err(Errno::EPROTONOSUPPORT),

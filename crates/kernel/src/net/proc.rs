@@ -6,6 +6,7 @@ use super::interface::Attachment;
 use super::netlink::Shown;
 use super::socket::SocketKind;
 use super::tcp::Role;
+use super::udp::Protocol;
 use crate::host::Host;
 use crate::ids::SocketKey;
 use belljar_linux_abi::c;
@@ -115,8 +116,8 @@ impl Host {
         sockets.collect()
     }
 
-    /// UDP sockets of a family that have a port.
-    pub(super) fn udp_shown(&self, domain: i32) -> Vec<Shown> {
+    /// Sockets of UDP, or of UDP-Lite, of a family that have a port.
+    pub(super) fn udp_shown(&self, domain: i32, protocol: Protocol) -> Vec<Shown> {
         let sockets = self.net.sockets.iter().filter_map(|(key, socket)| {
             let SocketKind::Udp(udp) = &socket.kind else { return None };
             let bound = udp.bound?;
@@ -132,7 +133,7 @@ impl Host {
                 port_chosen: bound.port_chosen,
                 drops: udp.drops,
             };
-            (socket.domain == domain).then_some(shown)
+            (socket.domain == domain && udp.protocol == protocol).then_some(shown)
         });
         sockets.collect()
     }
@@ -157,9 +158,9 @@ impl Host {
         table(head, domain, lines, tail)
     }
 
-    /// `/proc/net/udp` (`AF_INET`) or `/proc/net/udp6` (`AF_INET6`).
-    pub(crate) fn proc_net_udp(&self, domain: i32) -> String {
-        let lines = self.udp_shown(domain).into_iter().map(|socket| Line::of(&socket));
+    /// `/proc/net/udp` (`AF_INET`) or `/proc/net/udp6` (`AF_INET6`), or the same of UDP-Lite.
+    pub(crate) fn proc_net_udp(&self, domain: i32, protocol: Protocol) -> String {
+        let lines = self.udp_shown(domain, protocol).into_iter().map(|socket| Line::of(&socket));
         let head = match domain {
             c::AF_INET => {
                 "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   \

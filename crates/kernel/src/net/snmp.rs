@@ -77,15 +77,18 @@ impl Host {
         );
         let udp = "InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors InCsumErrors \
                    IgnoredMulti MemErrors";
-        let known = [
-            ("InDatagrams", c.udp_in),
-            ("NoPorts", c.udp_no_port),
-            ("InErrors", c.udp_buffer_full),
-            ("OutDatagrams", c.udp_out),
-            ("RcvbufErrors", c.udp_buffer_full),
-        ];
-        text += &table("Udp", udp, &known);
-        text + &table("UdpLite", udp, &[])
+        for (group, c) in ["Udp", "UdpLite"].into_iter().zip(&c.udp) {
+            let known = [
+                ("InDatagrams", c.received),
+                ("NoPorts", c.no_port),
+                ("InErrors", c.wrong + c.buffer_full),
+                ("OutDatagrams", c.sent),
+                ("RcvbufErrors", c.buffer_full),
+                ("InCsumErrors", c.wrong_checksum),
+            ];
+            text += &table(group, udp, &known);
+        }
+        text
     }
 
     /// `/proc/net/netstat`.

@@ -16,6 +16,7 @@ use std::hash::Hasher;
 const DROP_BATCH: u32 = 64;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+const UDP_LITE: u8 = 136;
 
 /// FQ-CoDel's constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,7 +212,8 @@ fn flow_hash(key: u64, bytes: &[u8], framed: bool) -> u64 {
         None => return hasher.finish(),
     };
     hasher.write_u8(protocol);
-    let ports = ports.filter(|_| matches!(protocol, TCP | UDP)).and_then(|at| bytes.get(at..at + 4));
+    let ports =
+        ports.filter(|_| matches!(protocol, TCP | UDP | UDP_LITE)).and_then(|at| bytes.get(at..at + 4));
     ports.into_iter().for_each(|ports| hasher.write(ports));
     hasher.finish()
 }

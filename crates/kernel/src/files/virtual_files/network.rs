@@ -1,6 +1,7 @@
 //! What `/proc/net`, `/sys/class/net` and `/etc/hosts` say.
 
 use crate::host::Host;
+use crate::net::udp::Protocol;
 use crate::net::{LO, interface_index};
 use belljar_linux_abi::c;
 use belljar_net::neighbour::NeighbourState;
@@ -110,12 +111,22 @@ pub(super) fn tcp6(host: &mut Host) -> String {
 
 /// `/proc/net/udp`.
 pub(super) fn udp(host: &mut Host) -> String {
-    host.proc_net_udp(c::AF_INET)
+    host.proc_net_udp(c::AF_INET, Protocol::Udp)
+}
+
+/// `/proc/net/udplite`.
+pub(super) fn udplite(host: &mut Host) -> String {
+    host.proc_net_udp(c::AF_INET, Protocol::Lite)
+}
+
+/// `/proc/net/udplite6`.
+pub(super) fn udplite6(host: &mut Host) -> String {
+    host.proc_net_udp(c::AF_INET6, Protocol::Lite)
 }
 
 /// `/proc/net/udp6`.
 pub(super) fn udp6(host: &mut Host) -> String {
-    host.proc_net_udp(c::AF_INET6)
+    host.proc_net_udp(c::AF_INET6, Protocol::Udp)
 }
 
 /// `/proc/net/route`: the main table.

@@ -5,6 +5,7 @@ use super::route::Route;
 use super::{IpHeader, Outbound};
 use crate::host::Host;
 use crate::net::raw::RawError;
+use crate::net::udp::Protocol;
 use crate::net::v6::device_for;
 use belljar_linux_abi::Errno;
 use belljar_net::forward::Refusal;
@@ -211,9 +212,10 @@ impl Host {
             quoted: &quoted[payload_start(quoted)..],
         });
         match number {
-            protocol::UDP => {
+            protocol::UDP | protocol::UDP_LITE => {
+                let spoken = if number == protocol::UDP { Protocol::Udp } else { Protocol::Lite };
                 let quoted = &quoted[payload_start(quoted)..];
-                self.udp_error(src, dst, errno, (kind, code, extra), inbound.header.src, quoted);
+                self.udp_error(spoken, src, dst, errno, (kind, code, extra), inbound.header.src, quoted);
             }
             protocol::ICMP | ICMPV6 => {
                 let quoted = &quoted[payload_start(quoted)..];
@@ -242,7 +244,8 @@ impl Host {
                 let key = self.net.tcp.connection(local, remote);
                 key.and_then(|key| self.tcp(key).connection()).is_some_and(|c| c.is_in_flight(seq))
             }
-            protocol::UDP => self.udp_receiver(remote, local).is_some(),
+            protocol::UDP => self.udp_receiver(Protocol::Udp, remote, local).is_some(),
+            protocol::UDP_LITE => self.udp_receiver(Protocol::Lite, remote, local).is_some(),
             _ => true,
         }
     }

@@ -4,6 +4,7 @@ use super::IpHeader;
 use crate::host::Host;
 use crate::net::LO;
 use crate::net::multicast::IGMP;
+use crate::net::udp::Protocol;
 use crate::net::v6::device_for;
 use belljar_net::Packet;
 use belljar_wire::protocol;
@@ -79,7 +80,8 @@ impl Host {
         self.net.v6.counters.in_delivers += u64::from(header.dst.is_ipv6());
         let taken = self.raw_input(&inbound);
         match header.protocol {
-            protocol::UDP => self.udp_input(inbound),
+            protocol::UDP => self.udp_input(Protocol::Udp, inbound),
+            protocol::UDP_LITE => self.udp_input(Protocol::Lite, inbound),
             protocol::TCP => self.tcp_input(inbound),
             protocol::ICMP if header.dst.is_ipv4() => self.icmp_input(inbound),
             ICMPV6 if header.dst.is_ipv6() => self.icmp_input(inbound),

@@ -1,4 +1,4 @@
-//! `NETLINK_SOCK_DIAG`, sock_diag(7): TCP and UDP sockets as `ss` lists them, with the filters that it gives
+//! `NETLINK_SOCK_DIAG`, sock_diag(7): sockets of TCP, UDP and UDP-Lite as `ss` lists them, with the filters that it gives
 //! (`include/uapi/linux/inet_diag.h`). For other families there is no answer, as in a kernel without their
 //! modules, and `ss` reads `/proc/net` instead.
 
@@ -8,6 +8,7 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::proc::{CLOSE, LISTEN};
 use crate::net::sockopt;
+use crate::net::udp::Protocol;
 use belljar_linux_abi::{Errno, c};
 use std::net::{IpAddr, SocketAddr};
 
@@ -104,7 +105,8 @@ impl Host {
         };
         let sockets = match i32::from(*protocol) {
             c::IPPROTO_TCP => self.tcp_shown(family),
-            c::IPPROTO_UDP => self.udp_shown(family),
+            c::IPPROTO_UDP => self.udp_shown(family, Protocol::Udp),
+            c::IPPROTO_UDPLITE => self.udp_shown(family, Protocol::Lite),
             _ => return Err(Errno::ENOENT),
         };
         let id = &request.body[ID_AT..];

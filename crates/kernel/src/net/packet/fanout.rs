@@ -178,7 +178,9 @@ fn flow_hash(key: u64, packet: &[u8]) -> u64 {
         }
     };
     let ports = match i32::from(protocol) {
-        c::IPPROTO_TCP | c::IPPROTO_UDP => packet.get(transport..transport + 4).unwrap_or_default(),
+        c::IPPROTO_TCP | c::IPPROTO_UDP | c::IPPROTO_UDPLITE => {
+            packet.get(transport..transport + 4).unwrap_or_default()
+        }
         _ => &[],
     };
     let (source, destination) = addresses.split_at(addresses.len() / 2);

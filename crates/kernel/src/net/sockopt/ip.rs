@@ -1,4 +1,4 @@
-//! Levels `IPPROTO_IP` and `IPPROTO_IPV6`, ip(7) and ipv6(7), and those of UDP and ICMP sockets.
+//! Levels `IPPROTO_IP` and `IPPROTO_IPV6`, ip(7) and ipv6(7).
 
 use super::{Value, flag, int, multicast, to_int};
 use crate::host::Host;
@@ -9,10 +9,6 @@ use crate::net::socket::SocketKind;
 use crate::net::tcp::Role;
 use belljar_linux_abi::{Errno, c};
 use std::net::Ipv6Addr;
-
-/// `UDP_NO_CHECK6_TX`, `UDP_NO_CHECK6_RX`, `UDP_SEGMENT`, `UDP_GRO`.
-const UDP_NO_CHECK6_TX: i32 = 101;
-const UDP_NO_CHECK6_RX: i32 = 102;
 
 pub fn set(host: &mut Host, key: SocketKey, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
     if level == c::IPPROTO_IP
@@ -283,19 +279,5 @@ impl Host {
         };
         let route = peer.and_then(|peer| self.net.route(peer, None, socket.options.bound_device).ok());
         route.map_or(ETH0_MTU, |route| self.net.path_mtu(&route, self.clock.now()))
-    }
-}
-
-/// Level `SOL_UDP`.
-pub fn set_udp(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
-    let on = to_int(value)? != 0;
-    match name {
-        c::UDP_CORK => {
-            host.udp(key).cork = on;
-            if on { Ok(()) } else { host.udp_uncork(key) }
-        }
-        UDP_NO_CHECK6_TX | UDP_NO_CHECK6_RX => Ok(()),
-        // Segmentation offload (UDP_SEGMENT, UDP_GRO): programs go on without.
-        _ => Err(Errno::ENOPROTOOPT),
     }
 }

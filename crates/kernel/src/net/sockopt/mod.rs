@@ -5,6 +5,7 @@ mod multicast;
 mod raw;
 mod socket;
 mod tcp;
+mod udp;
 
 pub use tcp::get as tcp_option;
 
@@ -16,10 +17,9 @@ use belljar_linux_abi::{Errno, c};
 use smallvec::SmallVec;
 use zerocopy::{Immutable, IntoBytes};
 
-/// `SOL_UDP`.
+/// `SOL_UDP` and `SOL_UDPLITE`, which are the same to sockets of either protocol.
 const SOL_UDP: i32 = c::IPPROTO_UDP;
-/// `UDP_ENCAP`.
-const UDP_ENCAP: i32 = 100;
+const SOL_UDPLITE: i32 = c::IPPROTO_UDPLITE;
 /// The longest option value that is looked at.
 const VALUE_MAX: usize = 2_048;
 
@@ -65,7 +65,7 @@ pub fn set_option(
             c::IPPROTO_IP | c::IPPROTO_IPV6,
             SocketKind::Udp(_) | SocketKind::Tcp(_) | SocketKind::Ping(_) | SocketKind::Raw(_),
         ) => ip::set(call.host, key, level, name, &value),
-        (SOL_UDP, SocketKind::Udp(_)) => ip::set_udp(call.host, key, name, &value),
+        (SOL_UDP | SOL_UDPLITE, SocketKind::Udp(_)) => udp::set(call.host, key, name, &value),
         (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Raw(_)) => raw::set(call.host, key, level, name, &value),
         // As `icmp_filter` of a ping socket, which has none.
         (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Ping(_)) => Ok(()),
@@ -106,10 +106,7 @@ pub fn get_option(
         },
         (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Raw(_)) => raw::get(call.host, key, level, name),
         (c::SOL_PACKET, SocketKind::Packet(_)) => packet::get_option(call, key, name, at),
-        (SOL_UDP, SocketKind::Udp(udp)) if name == c::UDP_CORK => Ok(flag(udp.cork)),
-        // Nothing is encapsulated.
-        (SOL_UDP, SocketKind::Udp(_)) if name == UDP_ENCAP => Ok(int(0)),
-        (SOL_UDP, SocketKind::Udp(_)) => Err(Errno::ENOPROTOOPT),
+        (SOL_UDP | SOL_UDPLITE, SocketKind::Udp(udp)) => udp::get(udp, name),
         (_, SocketKind::Unix(_) | SocketKind::Udp(_) | SocketKind::Tcp(_)) => Err(Errno::EOPNOTSUPP),
         _ => Err(Errno::ENOPROTOOPT),
     }

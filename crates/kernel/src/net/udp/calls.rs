@@ -1,6 +1,6 @@
 //! The calls on UDP sockets but for sending and receiving.
 
-use super::UdpSocket;
+use super::{Protocol, UdpSocket};
 use crate::call::Call;
 use crate::files::readiness::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE};
 use crate::host::Host;
@@ -9,14 +9,14 @@ use crate::net::address;
 use crate::net::bind::{Bound, Reach, bind_to_link, parse_bind};
 use crate::net::ip::route::Through;
 use crate::net::message::{Attempt, RawAddress};
-use crate::net::socket::SocketKind;
+use crate::net::socket::{Socket, SocketKind};
 use belljar_linux_abi::{Errno, c};
 use std::net::{IpAddr, SocketAddr};
 
-/// A new UDP socket.
-pub fn create(host: &mut Host, domain: i32) -> Result<SocketKey, Errno> {
-    let kind = SocketKind::Udp(Box::default());
-    Ok(host.add_socket(domain, c::SOCK_DGRAM, c::IPPROTO_UDP, kind))
+/// A new socket of UDP or UDP-Lite.
+pub fn create(host: &mut Host, domain: i32, protocol: Protocol) -> Result<SocketKey, Errno> {
+    let kind = SocketKind::Udp(Box::new(UdpSocket { protocol, ..UdpSocket::default() }));
+    Ok(host.add_socket(domain, c::SOCK_DGRAM, protocol.number().into(), kind))
 }
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), Errno> {
@@ -95,8 +95,9 @@ pub fn unsent_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
 }
 
 pub fn close(host: &mut Host, key: SocketKey) {
-    if let Some(bound) = host.udp(key).bound {
-        host.net.udp_ports.remove(bound.port, key);
+    let udp = host.udp(key);
+    if let (Some(bound), table) = (udp.bound, udp.protocol.index()) {
+        host.net.udp_ports[table].remove(bound.port, key);
     }
     host.leave_all_groups(key);
     host.remove_socket(key);
@@ -120,8 +121,10 @@ impl Host {
 
     /// Whether a socket may have `port` at `reach`: `udp_lib_lport_inuse` of Linux.
     fn udp_port_is_free(&self, key: SocketKey, reach: &Reach, port: u16) -> bool {
-        let options = &self.net.sockets[key.0].options;
-        self.net.udp_ports.0.get(&port).is_none_or(|others| {
+        let Socket { options, kind: SocketKind::Udp(own), .. } = &self.net.sockets[key.0] else {
+            return false;
+        };
+        self.net.udp_ports[own.protocol.index()].0.get(&port).is_none_or(|others| {
             others.iter().all(|other| {
                 let socket = &self.net.sockets[other.0];
                 let SocketKind::Udp(udp) = &socket.kind else { return true };
@@ -149,13 +152,15 @@ impl Host {
             port if self.udp_port_is_free(key, &reach, port) => port,
             _ => return Err(Errno::EADDRINUSE),
         };
-        self.udp(key).bound = Some(Bound {
+        let udp = self.udp(key);
+        udp.bound = Some(Bound {
             reach,
             port: chosen,
             address_chosen: by_program && ip.is_some(),
             port_chosen: by_program && port != 0,
         });
-        self.net.udp_ports.add(chosen, key);
+        let table = udp.protocol.index();
+        self.net.udp_ports[table].add(chosen, key);
         Ok(())
     }
 
@@ -217,7 +222,8 @@ impl Host {
         if !bound.port_chosen {
             let port = bound.port;
             udp.bound = None;
-            self.net.udp_ports.remove(port, key);
+            let table = udp.protocol.index();
+            self.net.udp_ports[table].remove(port, key);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Datagrams and errors that come in.
 
-use super::{Datagram, HEADER_LEN, charge};
+use super::{Datagram, HEADER_LEN, Protocol, charge, covered_bytes};
 use crate::files::readiness::{EPOLLERR, READABLE};
 use crate::host::Host;
 use crate::ids::SocketKey;
@@ -11,7 +11,7 @@ use crate::net::ip::Unreachable;
 use crate::net::socket::SocketKind;
 use crate::net::{LO, flow_hash, interface_index};
 use belljar_linux_abi::Errno;
-use belljar_wire::{checksum, protocol};
+use belljar_wire::checksum;
 use smallvec::SmallVec;
 use std::net::{IpAddr, SocketAddr};
 
@@ -21,46 +21,72 @@ fn comes_from(peer: SocketAddr, source: SocketAddr) -> bool {
     peer.ip() == source.ip() && (peer.port() == 0 || peer.port() == source.port())
 }
 
+/// The length of a segment of UDP, and how much of it the checksum covers: everything.
+fn udp_lengths(segment: &[u8]) -> Option<(usize, usize)> {
+    let len = usize::from(u16::from_be_bytes(segment.get(4..6)?.try_into().ok()?));
+    (len >= HEADER_LEN && len <= segment.len()).then_some((len, len))
+}
+
+/// The same of UDP-Lite, whose length is that of the packet. There is always a checksum (RFC 3828, section 3.1).
+fn udp_lite_lengths(segment: &[u8]) -> Option<(usize, usize)> {
+    let header = segment.first_chunk::<HEADER_LEN>()?;
+    let (field, sum) = (u16::from_be_bytes([header[4], header[5]]), [header[6], header[7]]);
+    let covered = covered_bytes(field, segment.len()).filter(|_| sum != [0, 0])?;
+    Some((segment.len(), covered))
+}
+
 impl Host {
-    /// A UDP packet was received.
-    pub(crate) fn udp_input(&mut self, inbound: Inbound) {
+    /// A packet of UDP or UDP-Lite was received.
+    pub(crate) fn udp_input(&mut self, protocol: Protocol, inbound: Inbound) {
         let segment = inbound.payload();
-        let word = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
-        if segment.len() < HEADER_LEN
-            || usize::from(word(4)) < HEADER_LEN
-            || usize::from(word(4)) > segment.len()
-        {
+        let lengths = match protocol {
+            Protocol::Udp => udp_lengths(segment),
+            Protocol::Lite => udp_lite_lengths(segment),
+        };
+        let Some((len, covered)) = lengths else {
+            self.net.counters.udp[protocol.index()].wrong += 1;
             self.net.counters.malformed += 1;
             return self.recycle_buffer(inbound.packet);
-        }
+        };
+        let word = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
         let (src, dst) = (inbound.header.src, inbound.header.dst);
-        let (src_port, dst_port, len, sum) = (word(0), word(2), usize::from(word(4)), word(6));
+        let (src_port, dst_port, sum) = (word(0), word(2), word(6));
         // What never left the host cannot be damaged.
         if inbound.interface != LO
             && !inbound.intact
             && sum != 0
-            && checksum::transport(src, dst, protocol::UDP, &segment[..len]) != 0
+            && checksum::partial(src, dst, protocol.number(), &segment[..len], covered) != 0
         {
+            let counters = &mut self.net.counters.udp[protocol.index()];
+            counters.wrong += 1;
+            counters.wrong_checksum += 1;
             self.net.counters.malformed += 1;
             return self.recycle_buffer(inbound.packet);
         }
-        let source = SocketAddr::new(src, src_port);
+        let (source, lengths) = (SocketAddr::new(src, src_port), (len, covered));
         if self.net.is_multipoint(dst) {
-            return self.udp_input_to_many(inbound, source, dst_port, len);
+            return self.udp_input_to_many(protocol, inbound, source, dst_port, lengths);
         }
-        let Some(key) = self.udp_receiver(source, SocketAddr::new(dst, dst_port)) else {
-            self.net.counters.udp_no_port += 1;
+        let Some(key) = self.udp_receiver(protocol, source, SocketAddr::new(dst, dst_port)) else {
+            self.net.counters.udp[protocol.index()].no_port += 1;
             self.send_unreachable(&inbound, Unreachable::Port);
             return self.recycle_buffer(inbound.packet);
         };
-        self.udp_enqueue(key, inbound, source, len);
+        self.udp_enqueue(key, inbound, source, lengths);
     }
 
     /// A datagram for a group or for all: each socket that wants it gets a copy.
-    fn udp_input_to_many(&mut self, inbound: Inbound, source: SocketAddr, port: u16, len: usize) {
+    fn udp_input_to_many(
+        &mut self,
+        protocol: Protocol,
+        inbound: Inbound,
+        source: SocketAddr,
+        port: u16,
+        lengths: (usize, usize),
+    ) {
         let dst = inbound.header.dst;
         let keys: SmallVec<[SocketKey; 4]> =
-            self.net.udp_ports.0.get(&port).into_iter().flatten().copied().collect();
+            self.net.udp_ports[protocol.index()].0.get(&port).into_iter().flatten().copied().collect();
         let index = interface_index(inbound.interface);
         for key in keys {
             let device = self.socket(key).options.bound_device;
@@ -77,14 +103,28 @@ impl Host {
                     packet: inbound.packet.clone(),
                     payload: inbound.payload.clone(),
                 };
-                self.udp_enqueue(key, copy, source, len);
+                self.udp_enqueue(key, copy, source, lengths);
             }
         }
         self.recycle_buffer(inbound.packet);
     }
 
-    fn udp_enqueue(&mut self, key: SocketKey, inbound: Inbound, source: SocketAddr, mut len: usize) {
+    /// A socket gets a segment of so many bytes, of which its checksum covers so many.
+    fn udp_enqueue(
+        &mut self,
+        key: SocketKey,
+        inbound: Inbound,
+        source: SocketAddr,
+        (mut len, covered): (usize, usize),
+    ) {
         let now = self.clock.now();
+        let udp = self.udp(key);
+        let counters = udp.protocol.index();
+        if !udp.coverage.takes(covered, len) {
+            udp.drops += 1;
+            self.net.counters.udp[counters].wrong += 1;
+            return self.recycle_buffer(inbound.packet);
+        }
         if self.socket(key).options.filter.is_some() {
             // A filter sees the header of UDP, and cannot cut into it.
             let metadata = Metadata {
@@ -104,10 +144,10 @@ impl Host {
         let udp = self.udp(key);
         if udp.queued_charge > receive_buffer {
             udp.drops += 1;
-            self.net.counters.udp_buffer_full += 1;
+            self.net.counters.udp[counters].buffer_full += 1;
             return self.recycle_buffer(inbound.packet);
         }
-        self.net.counters.udp_in += 1;
+        self.net.counters.udp[counters].received += 1;
         let udp = self.udp(key);
         udp.queued_charge += charge(inbound.packet.len());
         let start = inbound.payload.start;
@@ -129,10 +169,11 @@ impl Host {
     /// `SO_REUSEPORT` by the flow.
     pub(in crate::net) fn udp_receiver(
         &self,
+        protocol: Protocol,
         source: SocketAddr,
         destination: SocketAddr,
     ) -> Option<SocketKey> {
-        let keys = self.net.udp_ports.0.get(&destination.port())?;
+        let keys = self.net.udp_ports[protocol.index()].0.get(&destination.port())?;
         let mut best: Option<(u32, SocketKey)> = None;
         let mut group: SmallVec<[SocketKey; 4]> = SmallVec::new();
         for key in keys.iter().rev() {
@@ -185,6 +226,7 @@ impl Host {
     /// An ICMP error says what became of a datagram from `local` to `remote`.
     pub(crate) fn udp_error(
         &mut self,
+        protocol: Protocol,
         local: SocketAddr,
         remote: SocketAddr,
         errno: Errno,
@@ -193,7 +235,7 @@ impl Host {
         quoted: &[u8],
     ) {
         let arrived = self.clock.now();
-        let Some(key) = self.udp_receiver(remote, local) else { return };
+        let Some(key) = self.udp_receiver(protocol, remote, local) else { return };
         // Whoever minds the path's MTU (`IP_PMTUDISC_DONT` does not) is told that it is less.
         let unheeded = errno == Errno::EMSGSIZE && self.ignores_path_mtu(key);
         if unheeded && remote.is_ipv4() {

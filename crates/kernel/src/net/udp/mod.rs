@@ -1,11 +1,13 @@
-//! UDP, udp(7).
+//! UDP, udp(7), and UDP-Lite, udplite(7): the same sockets, whose header says how much of a datagram its checksum covers.
 
 mod calls;
+mod coverage;
 mod input;
 mod receive;
 mod send;
 
 pub use calls::*;
+pub use coverage::{Coverage, covered_bytes};
 pub use receive::{receive, timestamp_message};
 pub use send::{SendOptions, send};
 
@@ -14,6 +16,7 @@ use super::error_queue::ErrorQueue;
 use super::ip::IpOptions;
 use crate::ids::SocketKey;
 use belljar_base::{Map, SimTime};
+use belljar_wire::protocol;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -22,9 +25,54 @@ use std::ops::Range;
 /// The length of a UDP header.
 pub const HEADER_LEN: usize = 8;
 
+/// Which of the two protocols a socket speaks. Each has port numbers and counters of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// UDP (RFC 768).
+    #[default]
+    Udp,
+    /// UDP-Lite (RFC 3828).
+    Lite,
+}
+
+impl Protocol {
+    /// The number that IP has for it.
+    pub const fn number(self) -> u8 {
+        match self {
+            Protocol::Udp => protocol::UDP,
+            Protocol::Lite => protocol::UDP_LITE,
+        }
+    }
+    /// Its place in tables of both.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// What the sockets of a protocol have received, sent and lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UdpCounters {
+    /// Datagrams received by a socket.
+    pub received: u64,
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Datagrams for a port that nobody has bound.
+    pub no_port: u64,
+    /// Datagrams that were wrong, or covered less than their receiver asks for.
+    pub wrong: u64,
+    /// Those of them whose checksum was wrong.
+    pub wrong_checksum: u64,
+    /// Datagrams lost because a socket's receive buffer was full.
+    pub buffer_full: u64,
+}
+
 /// What a UDP socket keeps.
 #[derive(Debug, Default)]
 pub struct UdpSocket {
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// How much its checksums cover; of UDP-Lite alone.
+    pub coverage: Coverage,
     /// Its local end, once it has one.
     pub bound: Option<Bound>,
     /// Its peer, if it is connected.

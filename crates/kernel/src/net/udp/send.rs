@@ -14,7 +14,7 @@ use crate::net::path_mtu::heeds_routers;
 use crate::net::{LO, address, interface, interface_index};
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
 use belljar_linux_abi::{Errno, c};
-use belljar_wire::{checksum, protocol};
+use belljar_wire::checksum;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use zerocopy::FromBytes;
 
@@ -322,6 +322,7 @@ impl Host {
         let now = self.clock.now();
         let (mtu, multicast) = (self.net.path_mtu(&route, now), self.net.is_multipoint(destination));
         let hop_limit = self.net.hop_limit(route.interface);
+        let protocol = self.udp(key).protocol;
         let socket = &self.net.sockets[key.0];
         let Some(ip) = socket.ip_options() else { return Err(Errno::EINVAL) };
         let probes = !heeds_routers(ip.mtu_discover);
@@ -337,7 +338,7 @@ impl Host {
             tos: options.tos.unwrap_or(ip.tos),
             ttl,
             dont_fragment: self.net.must_not_fragment(ip.mtu_discover, &route, packet.len(), now),
-            ..IpHeader::new(route.source, destination, protocol::UDP)
+            ..IpHeader::new(route.source, destination, protocol.number())
         };
         let loop_back = multicast
             && match destination {
@@ -350,18 +351,19 @@ impl Host {
         let udp = self.udp(key);
         udp.sending_charge += charge;
         let source_port = udp.bound.map_or(0, |bound| bound.port);
+        let coverage = udp.coverage;
         let segment = &mut packet[ip_len..];
-        let len = segment.len() as u16;
+        let (len, covered) = coverage.of_sent(segment.len());
         segment[0..2].copy_from_slice(&source_port.to_be_bytes());
         segment[2..4].copy_from_slice(&port.to_be_bytes());
         segment[4..6].copy_from_slice(&len.to_be_bytes());
-        let sum = match checksum::transport(route.source, destination, protocol::UDP, segment) {
+        let sum = match checksum::partial(route.source, destination, protocol.number(), segment, covered) {
             // Zero means none: RFC 768.
             0 => 0xffff,
             sum => sum,
         };
         segment[6..8].copy_from_slice(&sum.to_be_bytes());
-        self.net.counters.udp_out += 1;
+        self.net.counters.udp[protocol.index()].sent += 1;
         self.ip_output(Outbound { route, header, packet, cookie, intact: true, probes, loop_back })
     }
 

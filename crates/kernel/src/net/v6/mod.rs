@@ -277,7 +277,9 @@ impl NetStack {
     /// (`net.ipv6.auto_flowlabels` is 1).
     pub fn flow_label(&self, header: &IpHeader, packet: &[u8]) -> u32 {
         let ports = match header.protocol {
-            ip_protocol::TCP | ip_protocol::UDP => packet.get(ipv6::HEADER_LEN..ipv6::HEADER_LEN + 4),
+            ip_protocol::TCP | ip_protocol::UDP | ip_protocol::UDP_LITE => {
+                packet.get(ipv6::HEADER_LEN..ipv6::HEADER_LEN + 4)
+            }
             _ => None,
         };
         self.flow_label_of(header, ports.unwrap_or_default())

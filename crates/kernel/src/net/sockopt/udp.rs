@@ -1,0 +1,46 @@
+//! Levels `SOL_UDP` and `SOL_UDPLITE`, udp(7), udplite(7) (`include/uapi/linux/udp.h`, `net/udplite.h`).
+
+use super::{Value, flag, int, to_int};
+use crate::host::Host;
+use crate::ids::SocketKey;
+use crate::net::udp::{Coverage, Protocol, UdpSocket};
+use belljar_linux_abi::{Errno, c};
+
+const UDPLITE_SEND_CSCOV: i32 = 10;
+const UDPLITE_RECV_CSCOV: i32 = 11;
+const UDP_ENCAP: i32 = 100;
+const UDP_NO_CHECK6_TX: i32 = 101;
+const UDP_NO_CHECK6_RX: i32 = 102;
+
+pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
+    let number = to_int(value)?;
+    let udp = host.udp(key);
+    match name {
+        c::UDP_CORK => {
+            udp.cork = number != 0;
+            return if udp.cork { Ok(()) } else { host.udp_uncork(key) };
+        }
+        UDPLITE_SEND_CSCOV if udp.protocol == Protocol::Lite => {
+            udp.coverage.send = Some(Coverage::from_option(number));
+        }
+        UDPLITE_RECV_CSCOV if udp.protocol == Protocol::Lite => {
+            udp.coverage.receive = Some(Coverage::from_option(number));
+        }
+        UDP_NO_CHECK6_TX | UDP_NO_CHECK6_RX => {}
+        // Segmentation offload (UDP_SEGMENT, UDP_GRO): programs go on without.
+        _ => return Err(Errno::ENOPROTOOPT),
+    }
+    Ok(())
+}
+
+pub fn get(udp: &UdpSocket, name: i32) -> Result<Value, Errno> {
+    match name {
+        c::UDP_CORK => Ok(flag(udp.cork)),
+        // Nothing is encapsulated.
+        UDP_ENCAP => Ok(int(0)),
+        // UDP has them too, and covers everything.
+        UDPLITE_SEND_CSCOV => Ok(int(udp.coverage.send.unwrap_or(0).into())),
+        UDPLITE_RECV_CSCOV => Ok(int(udp.coverage.receive.unwrap_or(0).into())),
+        _ => Err(Errno::ENOPROTOOPT),
+    }
+}
