@@ -7,12 +7,11 @@ import shutil
 import subprocess
 
 import pytest
+from programs.ipv6 import CLIENT, NGINX, PROGRAMS, PYTHON, SERVER
 from test_ipv6 import GRAPH, ON
 from test_links import check_captures, python, world
 
-SERVER = "2001:db8::b00:2"
 ON_LINK = "2001:db8:1::2"
-PYTHON = "/usr/bin/python3"
 GO = """package main
 import ("fmt"; "io"; "net"; "net/http"; "os")
 func main() {
@@ -26,32 +25,6 @@ func main() {
 	fmt.Print(string(text))
 }
 """
-NGINX = "daemon off; events {} error_log stderr; pid /tmp/n.pid; http { access_log off; server { listen [::]:80 ipv6only=on; location / { return 200 \"hello $remote_addr\\n\"; } } }"
-ASYNCIO_SERVER = "import asyncio\nasync def serve(r, w):\n    w.write(await r.readline() + w.get_extra_info('peername')[0].encode()); w.close()\nasync def main():\n    async with await asyncio.start_server(serve, '::', 80) as s: await s.serve_forever()\nasyncio.run(main())"
-ASYNCIO_CLIENT = "import asyncio, sys\nasync def main():\n    r, w = await asyncio.open_connection(sys.argv[1], 80)\n    w.write(b'hello\\n'); print((await r.read()).decode())\nasyncio.run(main())"
-NODE_SERVER = "require('http').createServer((q, a) => a.end('hello ' + q.socket.remoteAddress + '\\n')).listen(80, '::')"
-NODE_CLIENT = "require('http').get('http://server/', {family: 6}, a => a.on('data', d => process.stdout.write(d)))"
-
-# Name, programs that are needed, the server, the client (SERVER stands for its address), and what the client says.
-PROGRAMS = {
-    "curl": (["nginx", "curl"], ["nginx", "-c", "/etc/nginx/six.conf"], ["curl", "-6", "-sS", "http://server/", "http://[SERVER]/"], r"(hello CLIENT\n){2}"),
-    "iperf3": (["iperf3"], ["iperf3", "-6", "-s"], ["iperf3", "-6", "-c", "server", "-n", "2M"], r"local CLIENT port \d+ connected to SERVER port 5201(.|\n)*receiver"),
-    "iperf3-udp": (["iperf3"], ["iperf3", "-s"], ["iperf3", "-6", "-u", "-b", "2M", "-t", "1", "-c", "server"], r"0/\d+ \(0%\) +receiver"),
-    "iperf": (["iperf"], ["iperf", "-V", "-s"], ["iperf", "-V", "-c", "SERVER", "-n", "2M"], r"local CLIENT port \d+ connected with SERVER port 5001"),
-    "redis": (["redis-server", "redis-cli"], ["redis-server", "--bind", "::", "--protected-mode", "no", "--save", ""], ["redis-cli", "-h", "SERVER", "client", "list"], r"addr=\[CLIENT\]:\d+ laddr=\[SERVER\]:6379"),
-    "asyncio": ([], [PYTHON, "-c", ASYNCIO_SERVER], [PYTHON, "-c", ASYNCIO_CLIENT, "server"], r"hello\nCLIENT"),
-    "node": (["node"], ["node", "-e", NODE_SERVER], ["node", "-e", NODE_CLIENT], r"hello CLIENT"),
-    "go": (["go"], ["GO", "serve"], ["GO", "http://server/"], r"hello CLIENT"),
-    "dig": (["dig"], None, ["dig", "+short", "AAAA", "server"], r"SERVER"),
-    "ping": (["ping"], None, ["ping", "-6", "-c", "3", "-s", "3000", "server"], r"3008 bytes from server \(SERVER\): icmp_seq=3 ttl=\d+(.|\n)*3 received"),
-    "traceroute": (["traceroute"], None, ["traceroute", "-6", "-n", "server"], r"SERVER  "),
-    "traceroute-icmp": (["traceroute"], None, ["traceroute", "-6", "-n", "-I", "server"], r"SERVER  "),
-    "traceroute-tcp": (["traceroute"], None, ["traceroute", "-6", "-n", "-T", "server"], r"SERVER  "),
-    "mtr": (["mtr"], None, ["mtr", "-6", "-n", "-r", "-c", "2", "server"], r"SERVER +0\.0% +2 "),
-    "socat": (["socat"], ["socat", "TCP6-LISTEN:7,fork", "EXEC:cat"], ["sh", "-c", "echo hello | socat - TCP6:[SERVER]:7"], r"hello"),
-    "ss": (["ss"], [PYTHON, "-m", "http.server", "--bind", "::", "80"], [PYTHON, "-c", "import socket, subprocess; s = socket.create_connection(('server', 80)); print(subprocess.run(['ss', '-6tn'], capture_output=True, text=True).stdout)"], r"ESTAB +0 +0 +\[CLIENT\]:\d+ +\[SERVER\]:80"),
-    "tcpdump": (["tcpdump", "ping"], None, ["sh", "-c", "tcpdump -n -i eth0 -c 2 'ip6 host SERVER and (ip6[40] == 128 or ip6[40] == 129)' & sleep 1; ping -n -6 -c 1 server > /dev/null; wait"], r"IP6 CLIENT > SERVER: ICMP6, echo request.*\n.*IP6 SERVER > CLIENT: ICMP6, echo reply"),
-}
 
 
 def experiment(name, where, on_links, program):
@@ -89,7 +62,7 @@ def check(run_experiment, request, name, where, on_links):
     program = request.getfixturevalue("go_program") if name == "go" else None
     done = run_experiment(experiment(name, where, on_links, program), pcap=True)
     said = "".join(file.read_text() for file in sorted(done.host("client").glob("*.1000.stdout")))
-    client = "2001:db8:1:0:[0-9a-f]+:[0-9a-f]+ff:fe[0-9a-f]+:[0-9a-f]+" if on_links else "2001:db8::b00:1"
+    client = "2001:db8:1:0:[0-9a-f]+:[0-9a-f]+ff:fe[0-9a-f]+:[0-9a-f]+" if on_links else CLIENT
     expected = PROGRAMS[name][3].replace("CLIENT", client).replace("SERVER", ON_LINK if on_links else SERVER)
     assert re.search(expected, said), said + "".join(file.read_text() for file in done.host("client").glob("*.stderr"))
     check_captures(done)

@@ -50,6 +50,14 @@ def stays(path, args=""):
     return {"path": str(path), "args": args, "expected_final_state": "running"}
 
 
+def over_ipv6(hosts, stop):
+    """The same with IPv6 beside IPv4."""
+    return {
+        "general": {"stop_time": stop}, "network": {"graph": {"type": "1_gbit_switch"}}, "belljar": {"ipv6": True},
+        "hosts": {name: {"network_node_id": 0, "processes": processes} for name, (_, processes) in hosts.items()},
+    }
+
+
 def shell(second, script, **more):
     return at(second, "sh", ["-c", script], **more)
 

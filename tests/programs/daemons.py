@@ -2,7 +2,7 @@
 
 import pathlib
 
-from .cases import GPL, answers, at, case, same_license, shell, stays, written
+from .cases import GPL, answers, at, case, over_ipv6, same_license, shell, stays, written
 
 PYTHON = "/usr/bin/python3"
 
@@ -182,24 +182,38 @@ def etcd():
     return hosts, lambda done: answers(done, "OK", "value", "3")
 
 
-@case("OpenSSH", "sshd ssh ssh-keygen", "openssh-server openssh-client", "ssh -V",
-      "sshd as configured; a command with a key, a file by scp, a terminal", stop="60 s", tolerates=("keyctl",),
-      note="hosts have no kernel keyrings; pam_keyinit, which asks for one, is optional in Debian's configuration")
-def openssh():
+def openssh_over(family):
     def hosts(folder):
         server = ("set -e; mkdir -p -m 700 /run/sshd /root/.ssh; ssh-keygen -A; "
                   "until curl -sf http://client:8000/id.pub -o /root/.ssh/authorized_keys; do sleep 1; done; /etc/init.d/ssh start")
         client = (f"ssh-keygen -q -t ed25519 -N '' -f id; {PYTHON} -m http.server 8000 & p=$!; sleep 15\n"
                   "o='-i id -o StrictHostKeyChecking=accept-new -o BatchMode=yes'\n"
-                  f"ssh $o server hostname; scp -q $o server:{GPL} got; ssh -tt $o server tty </dev/null; kill $p")
+                  f"ssh {family}$o server 'hostname; echo $SSH_CONNECTION'; scp {family}-q $o server:{GPL} got; ssh {family}-tt $o server tty </dev/null; kill $p")
         return {"server": (0, [shell(1, server)]), "client": (0, [shell(1, client)])}
 
     def check(done):
         said = done.streams("client", "sh")[0].read_text()
         assert said.startswith("server\n") and "/dev/pts/0" in said, said + str(done)
+        client = said.splitlines()[1].split()[0]
+        assert (":" in client) == bool(family), said
         same_license((done.host("client") / "got").read_bytes())
 
     return hosts, check
+
+
+@case("OpenSSH", "sshd ssh ssh-keygen", "openssh-server openssh-client", "ssh -V",
+      "sshd as configured; a command with a key, a file by scp, a terminal", stop="60 s", tolerates=("keyctl",),
+      note="hosts have no kernel keyrings; pam_keyinit, which asks for one, is optional in Debian's configuration")
+def openssh():
+    return openssh_over("")
+
+
+@case("OpenSSH over IPv6", "sshd ssh ssh-keygen", "openssh-server openssh-client", "ssh -V",
+      "the same where there is IPv6, ssh -6 and scp -6", stop="60 s", tolerates=("keyctl",),
+      note="keyrings as above")
+def openssh_ipv6():
+    hosts, check = openssh_over("-6 ")
+    return lambda folder: over_ipv6(hosts(folder), "60 s"), check
 
 
 ZK = "/usr/share/zookeeper/bin/zkCli.sh"

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 
 from . import made
-from .cases import answers, at, case, shell, stays
+from .cases import answers, at, case, over_ipv6, shell, stays
 
 HERE = made.HERE
 ONES = "head -c 100000 /dev/zero | tr '\\0' '\\1' > ones"
@@ -36,14 +36,6 @@ def of_library(name):
 def copied(folder, source):
     """A folder of programs in that of the experiment: a host's own /tmp may hide where they are."""
     return pathlib.Path(shutil.copytree(source, folder / source.name, dirs_exist_ok=True))
-
-
-def over_ipv6(hosts, stop):
-    """The same with IPv6 beside IPv4."""
-    return {
-        "general": {"stop_time": stop}, "network": {"graph": {"type": "1_gbit_switch"}}, "belljar": {"ipv6": True},
-        "hosts": {name: {"network_node_id": 0, "processes": processes} for name, (_, processes) in hosts.items()},
-    }
 
 
 def count(done, line, times, program=None):
