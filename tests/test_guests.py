@@ -28,7 +28,7 @@ GO = {"exe": [], "pie": ["-buildmode=pie"]}
 NOT = {("names", "static"), ("names", "static-pie"), ("paths", "musl"), ("packets", "musl"), ("tuns", "musl"), ("urings", "musl"),
        ("uringflow", "musl"), ("uringtask", "musl")}
 # These need a network of their own, and privileges in it.
-PRIVILEGED = {"packets", "raws", "tuns", "udplites"}
+PRIVILEGED = {"packets", "raws", "sixes", "tuns", "udplites"}
 CASES = [(s, k) for s in SOURCES for k in LINKAGES if (s.stem, k) not in NOT]
 CASES += [(s, k) for s in sorted(GUESTS.glob("*.go")) for k in GO]
 IDS = [f"{s.stem}-{k}" for s, k in CASES]

@@ -19,6 +19,10 @@ ip rule add table main suppress_prefixlength 0 pref 2000
 ip rule add from 10.1.0.0/16 lookup 100 pref 1000
 ip rule add pref 2100 goto 2500
 ip rule add oif eth0 unreachable pref 2200
+ip rule add ipproto tcp dport 80 table 100 pref 2300
+ip rule add uidrange 5-9 table 101 pref 2301
+ip rule add ipproto udp sport 53-60 blackhole pref 2302
+ip -6 rule add ipproto udp dport 9 table 101 pref 2303
 ip -6 rule add from 2001:db8:1::/48 table 100
 ip -6 rule add fwmark 3 table 101
 ip rule
@@ -58,6 +62,13 @@ ip route get 10.9.1.1
 ip route get 10.9.1.1 from 10.1.0.1
 ip route get 10.9.1.1 mark 7
 ip route get 10.8.1.1 mark 7
+ip route get 10.9.1.1 ipproto tcp dport 80 uid 5
+ip route get 10.9.1.1 ipproto tcp dport 81 uid 4
+ip route get 10.9.1.1 ipproto udp sport 59
+ip route get 10.9.1.1 ipproto udp sport 61
+ip rule del dport 81
+ip rule del dport 80
+ip rule del uidrange 5-9
 ip rule del pref 800
 ip rule del fwmark 7/0xff
 ip rule del pref 4711
@@ -87,6 +98,32 @@ ip neigh del 10.0.0.9 dev eth0
 ip neigh show 10.0.0.0/24 nud all
 ip -6 neigh add 2001:db8::9 lladdr 02:00:00:00:00:09 dev eth0
 ip -6 neigh show 2001:db8::/64
+ip route add 10.5.0.0/16 via 10.77.0.1 dev eth0 onlink
+ip route add 10.6.0.0/16 nexthop via 10.77.0.1 dev eth0 onlink nexthop via 10.0.0.3 dev eth0
+ip -6 route add 2001:db8:5::/48 via 2001:db8:77::1 dev eth0 onlink
+ip route show 10.5.0.0/16
+ip route show 10.6.0.0/16
+ip -6 route show 2001:db8:5::/48
+ip rule add dport 0 table 1
+ip rule add sport 65535 table 1
+ip rule add uidrange 9-5 table 1
+ip rule add goto 5 pref 10
+ip route add 10.1.1.1/16 via 10.0.0.2
+ip route add 10.7.0.0/16 via 10.44.0.1
+ip route add 10.7.0.0/16 via 10.0.0.2 src 10.3.3.3
+ip route add 10.7.0.0/16 via 10.0.0.2 dev lo
+ip -6 route add 2001:db8:20::/48 via 2001:db8::1
+ip -6 route add 2001:db8:20::/48 via 2001:db8:77::1
+ip -6 route add 2001:db8:20::/48 via 2001:db8::2 src 2001:db8:3::3
+ip route del 10.20.0.0/16 table 77
+ip route del 10.20.0.0/16
+ip addr add 10.0.0.1/24 dev eth0
+ip addr del 10.0.0.77/24 dev eth0
+ip -6 addr add 2001:db8::1/64 dev eth0
+ip -6 addr del 2001:db8::77/64 dev eth0
+ip link set eth0 mtu 67
+ip link set eth0 mtu 70000
+ip neigh add 10.0.0.98 dev eth0
 """
 ASK = "import subprocess, sys\nfor line in sys.argv[1].strip().splitlines():\n    done = subprocess.run(line.split(), capture_output=True, text=True)\n    print('$', line, flush=True)\n    print(''.join(sorted(done.stdout.splitlines(True))) + done.stderr, end='', flush=True)"
 # Duplicates are not asked for: the addresses can be used at once.
@@ -124,21 +161,44 @@ def test_rules_tables_and_neighbours_are_linuxs(run_experiment, workdir):
     assert told[0] == told[1] and len(told[0]) > 30
 
 
+@pytest.mark.needs("ip", "unshare")
+def test_the_groups_of_an_interface_are_linuxs(run_experiment):
+    """All of them, with the addresses of Ethernet that they have; what comes of the hardware's own address left out."""
+    setup = ("sysctl -qw net.ipv6.conf.default.accept_dad=0 && ip link set lo up && ip link add eth0 type veth peer name peer && ip link set eth0 up && "
+             "ip link set peer up && ip addr add 10.0.0.1/24 dev eth0 && ip addr add 2001:db8::1/64 dev eth0 && ")
+    ask = "ip maddr show dev lo; ip maddr show dev eth0"
+    linux = subprocess.run(["unshare", *([] if os.geteuid() == 0 else ["-r"]), "-n", "sh", "-c", setup + ask], capture_output=True, text=True, timeout=60)
+    if linux.returncode != 0:
+        pytest.skip(f"no network namespace to ask the kernel in: {linux.stderr.strip()}")
+    hosts = {"a": {"interfaces": {"eth0": ["10.0.0.1/24", "2001:db8::1/64"]}, "processes": [{"path": "sh", "args": ["-c", ask], "start_time": "4 s"}]}, "b": {"processes": []}}
+    done = run_experiment(world(hosts, [{"between": ["a:eth0", "b"]}], **{"belljar": {"ipv6": True}}))
+    groups = [sorted(re.findall(r"(?:link|inet6?) +(?!\S*:ff(?!00:)\S+:\S+$)\S+", text, re.M)) for text in (done.text("a", "sh"), linux.stdout)]
+    assert groups[0] == groups[1] and len(groups[0]) > 8
+
+
 POLICY = """
-import socket, sys
-def ask(own, mark):
+import os, socket, sys
+def ask(own, mark, ports=(0, 80), uid=0):
+    os.seteuid(uid)
     s = socket.socket()
+    os.seteuid(0)
     if mark: s.setsockopt(socket.SOL_SOCKET, 36, mark)
-    if own: s.bind((own, 0))
+    if own or ports[0]: s.bind((own or "", ports[0]))
     s.settimeout(2)
     try:
-        s.connect(("10.9.0.1", 80))
+        s.connect(("10.9.0.1", ports[1]))
         return s.recv(9).decode() + " " + s.getsockname()[0]
     except OSError as e: return str(e.errno)
-if len(sys.argv) > 1: print(ask(None, 0))
-else: print(ask(None, 0), ask("10.0.2.1", 0), ask(None, 5), ask(None, 9), sep=", ")
+if len(sys.argv) > 1: print(ask(None, 0), ask(None, 0, (0, 81)), sep=", ")
+else:
+    print(ask(None, 0), ask("10.0.2.1", 0), ask(None, 5), ask(None, 9), sep=", ")
+    print(ask(None, 0, (5000, 81)), ask(None, 0, (5002, 81)), ask(None, 0, (5001, 80)), ask(None, 0, uid=8), ask(None, 0, uid=9), sep=", ")
 """
-SERVE = "import socket, sys\ns = socket.create_server(('10.9.0.1', 80))\nwhile True: s.accept()[0].sendall(sys.argv[1].encode())"
+SERVE = """import select, socket, sys
+listening = [socket.create_server(("10.9.0.1", port)) for port in (80, 81)]
+while True:
+    for s in select.select(listening, [], [])[0]: s.accept()[0].sendall(sys.argv[1].encode())
+"""
 
 
 @pytest.mark.needs("ip")
@@ -147,8 +207,10 @@ def test_policy_routing_decides_by_source_mark_and_interface(run_experiment):
     a router that passes packets on does so by where they come from."""
     setup = """
         ip rule add from 10.0.2.0/24 table 2 && ip route add default via 10.0.2.9 table 2
-        ip rule add fwmark 5 table 2 && ip rule add fwmark 9 prohibit"""
-    forward = "ip rule add from 10.7.0.0/24 iif eth2 table 2 && ip route add default via 10.0.2.9 table 2"
+        ip rule add fwmark 5 table 2 && ip rule add fwmark 9 prohibit
+        ip rule add ipproto tcp dport 81 sport 5000-5001 table 2 && ip rule add uidrange 7-8 table 2"""
+    forward = """ip rule add from 10.7.0.0/24 iif eth2 table 2 && ip route add default via 10.0.2.9 table 2
+        ip route add default via 10.0.1.9 table 3 && ip rule add ipproto tcp dport 81 table 3"""
     server = lambda name, own: {"interfaces": {"eth0": own}, "routes": [{"to": "default", "via": own[0].replace("9/24", "8")}],
                                 "processes": [{"path": "sh", "args": ["-c", "ip addr add 10.9.0.1/32 dev lo"]}, python(SERVE, name)]}
     hosts = {
@@ -162,5 +224,6 @@ def test_policy_routing_decides_by_source_mark_and_interface(run_experiment):
     links = [{"between": [end, "s"]} for end in ("a:eth0", "r:eth0", "x:eth0")] + [{"between": [end, "t"]} for end in ("a:eth1", "r:eth1", "y:eth0")]
     done = run_experiment(world(hosts, [*links, {"between": ["r:eth2", "c:eth0"]}], switches=["s", "t"]))
     # The address was chosen before the rule about it was asked.
-    assert done.text("a", "python3") == "one 10.0.1.1, two 10.0.2.1, two 10.0.2.1, 13\n"
-    assert done.text("c", "python3") == "two 10.7.0.2\n"
+    by_ports_and_users = "two 10.0.2.1, one 10.0.1.1, one 10.0.1.1, two 10.0.2.1, one 10.0.1.1\n"
+    assert done.text("a", "python3") == "one 10.0.1.1, two 10.0.2.1, two 10.0.2.1, 13\n" + by_ports_and_users
+    assert done.text("c", "python3") == "two 10.7.0.2, one 10.7.0.2\n"

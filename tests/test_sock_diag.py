@@ -59,3 +59,70 @@ def test_ss_says_what_linux_says(run_experiment, workdir):
     assert re.search(r"ESTAB +0 +0 +127.0.0.1:61001 +127.0.0.1:80", details) and re.search(r"cubic .*mss:\d+ .*bytes_sent:5 ", details), details
     calls = "".join(file.read_text(errors="replace") for file in done.host("host").glob("*.strace"))
     assert "/proc/net/tcp" not in calls, "ss has read /proc/net instead"
+
+
+# UNIX sockets of all kinds, timers and owners; inode numbers by the names of their sockets.
+UNIX = r"""
+import os, re, socket, subprocess
+os.system("ip link set lo up 2>/dev/null")
+names, kept = {}, []
+def keep(name, s):
+    names[str(os.fstat(s.fileno()).st_ino)] = name
+    kept.append(s)
+    return s
+def make(name, kind=socket.SOCK_STREAM): return keep(name, socket.socket(socket.AF_UNIX, kind))
+listening = make("listening"); listening.bind("l.sock"); listening.listen(5)
+hidden = make("hidden", socket.SOCK_SEQPACKET); hidden.bind("\0abs\0tract")
+first = make("first"); first.connect("l.sock")
+accepted = keep("accepted", listening.accept()[0]); accepted.send(b"hello")
+waiting = make("waiting"); waiting.connect("l.sock")
+one, two = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+keep("one", one); keep("two", two); one.send(b"abc"); one.send(b"defg")
+datagrams = make("datagrams", socket.SOCK_DGRAM); datagrams.bind("d.sock")
+sender = make("sender", socket.SOCK_DGRAM); sender.connect("d.sock")
+half = make("half"); half.shutdown(socket.SHUT_WR)
+os.seteuid(1000); owned = make("owned"); os.seteuid(0)
+def show(what, text):
+    print("#", what)
+    lines = [re.sub(r"\b\d{4,}\b", lambda number: names.get(number[0], number[0]), " ".join(line.split())) for line in text.splitlines()]
+    # Devices are the machine's; sockets of the shell are no part of it.
+    print("\n".join(sorted(re.sub(r"ino:\S+ dev:\S+", "FILE", line) for line in lines if any(name in line.split() for name in names.values()))))
+for what in ("-xan", "-xln", "-xane", "-xanm", "-xan src l.sock", "-dan", "-x0an state established"):
+    show(what, subprocess.run(["ss", "-H", *what.split()], capture_output=True, text=True).stdout)
+show("proc", "\n".join(line.split(":", 1)[1] for line in open("/proc/net/unix").read().splitlines()[1:]))
+
+server = socket.create_server(("127.0.0.1", 80)); kept.append(server)
+def tcp(port, uid=0):
+    os.seteuid(uid)
+    s = socket.socket(); os.seteuid(0)
+    s.bind(("127.0.0.1", port)); s.connect(("127.0.0.1", 80))
+    pair = s, server.accept()[0]
+    kept.append(pair)
+    return pair
+alive, _ = tcp(62001, 1000)
+alive.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1); alive.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 7200 - 3)
+gone, other = tcp(62002); gone.close(); other.close()
+full, _ = tcp(62003); full.setblocking(False)
+try:
+    while True: full.send(bytes(65536))
+except BlockingIOError: pass
+import time; time.sleep(1.5)
+for port in (62001, 62002, 62003):
+    said = subprocess.run(["ss", "-Htano", f"sport = :{port}"], capture_output=True, text=True).stdout.split()
+    print(port, said[0], re.sub(r"persist,.*", "persist", said[-1]))
+said = subprocess.run(["ss", "-Htane", "sport = :62001"], capture_output=True, text=True).stdout
+print(re.findall(r"uid:\d+", said), [line.split()[7] for line in open("/proc/net/tcp") if ":F231 " in line.split("0050")[0] + " "])
+print("62001" in subprocess.run(["ss", "-Htanp", "sport = :62001"], capture_output=True, text=True).stdout)
+"""
+
+
+@pytest.mark.needs("ss", "ip", "python3", "unshare")
+def test_unix_sockets_timers_and_owners_are_linuxs(run_experiment, workdir):
+    if os.geteuid() != 0:
+        pytest.skip("a namespace of one's own with the real kernel takes root")
+    (workdir / "native").mkdir()
+    native = subprocess.run(["unshare", "-n", "/usr/bin/python3", "-c", UNIX], capture_output=True, text=True, timeout=60, cwd=workdir / "native")
+    assert native.returncode == 0, native.stderr
+    done = run_experiment(experiment({"host": (0, [{"path": "/usr/bin/python3", "args": ["-c", UNIX]}])}, stop="30 s"))
+    assert done.text("host", "python3").splitlines() == native.stdout.splitlines()
+    assert native.stdout.count("listening") > 5 and "not supported" not in done.out, str(done)

@@ -39,6 +39,12 @@ pub struct Flow<'a, A = Ipv4Addr> {
     pub mark: u32,
     /// Its type of service.
     pub tos: u8,
+    /// Its protocol, of IP.
+    pub protocol: u8,
+    /// Its source and destination port; 0 where it has none.
+    pub ports: (u16, u16),
+    /// Whose socket it is from; 0 for what no socket sends.
+    pub uid: u32,
 }
 
 /// What becomes of a packet that a rule is for, `FR_ACT_*`.
@@ -46,7 +52,7 @@ pub struct Flow<'a, A = Ipv4Addr> {
 pub enum Action {
     /// A table is asked; if it knows no route, the next rule.
     Table(u32),
-    /// The rules from this priority on are next.
+    /// The rules from this priority on are next; where none has it, the next rule.
     Goto(u32),
     /// The next rule.
     Nop,
@@ -57,6 +63,9 @@ pub enum Action {
     /// Its sender is told that it is prohibited.
     Prohibit,
 }
+
+/// The first and the last of several ports.
+pub type PortRange = (u16, u16);
 
 /// A rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +86,12 @@ pub struct Rule<A = Ipv4Addr> {
     pub mask: u32,
     /// Only those of this type of service, unless 0.
     pub tos: u8,
+    /// Only those of this protocol of IP, unless 0.
+    pub ip_protocol: u8,
+    /// Only those from and to a port of these ranges, ends included.
+    pub ports: (Option<PortRange>, Option<PortRange>),
+    /// Only those of users of this range, ends included.
+    pub users: Option<(u32, u32)>,
     /// It is for all the others instead.
     pub inverted: bool,
     /// Routes to prefixes of at most so many bits do not count.
@@ -99,6 +114,9 @@ impl<A: Ip> Rule<A> {
             mark: 0,
             mask: 0,
             tos: 0,
+            ip_protocol: 0,
+            ports: (None, None),
+            users: None,
             inverted: false,
             suppressed: None,
             action,
@@ -106,6 +124,9 @@ impl<A: Ip> Rule<A> {
         }
     }
     fn is_for(&self, flow: &Flow<'_, A>) -> bool {
+        let within = |port: u16, range: Option<PortRange>| {
+            range.is_none_or(|(first, last)| (first..=last).contains(&port))
+        };
         // A source that is not settled is none.
         let source = flow.source.unwrap_or(A::LEAST);
         let is_for = self.to.contains(flow.destination)
@@ -113,7 +134,11 @@ impl<A: Ip> Rule<A> {
             && self.arrived.as_deref().is_none_or(|name| name == flow.arrived)
             && self.device.as_deref().is_none_or(|name| Some(name) == flow.device)
             && (flow.mark ^ self.mark) & self.mask == 0
-            && (self.tos == 0 || self.tos == flow.tos);
+            && (self.tos == 0 || self.tos == flow.tos)
+            && (self.ip_protocol == 0 || self.ip_protocol == flow.protocol)
+            && within(flow.ports.0, self.ports.0)
+            && within(flow.ports.1, self.ports.1)
+            && self.users.is_none_or(|(first, last)| (first..=last).contains(&flow.uid));
         is_for != self.inverted
     }
 }
@@ -176,7 +201,10 @@ impl<A: Ip> Policy<A> {
                 Action::Table(number) => number,
                 Action::Nop => continue,
                 Action::Goto(priority) => {
-                    from = priority;
+                    // It goes nowhere while there is no rule of just that priority.
+                    if self.rules.iter().any(|rule| rule.priority == priority) {
+                        from = priority;
+                    }
                     continue;
                 }
                 refusal => return Err(refusal),
@@ -257,6 +285,19 @@ mod tests {
     fn by(interface: usize) -> Route {
         Route::by(interface, None, protocol::STATIC)
     }
+    fn flow_to(destination: Ipv4Addr) -> Flow<'static> {
+        Flow {
+            destination,
+            source: None,
+            arrived: "lo",
+            device: None,
+            mark: 0,
+            tos: 0,
+            protocol: 0,
+            ports: (0, 0),
+            uid: 0,
+        }
+    }
     /// The interface and table that a packet from `source` takes, or what a rule makes of it.
     fn way(
         policy: &Policy,
@@ -266,7 +307,7 @@ mod tests {
         mark: u32,
     ) -> Result<Option<(usize, u32)>, Action> {
         let (destination, source) = (Ipv4Addr::new(10, 9, 0, 1), source.parse().ok());
-        let flow = || Flow { destination, source, arrived, device: None, mark, tos: 0 };
+        let flow = || Flow { source, arrived, mark, ..flow_to(destination) };
         let found = policy.lookup(main, flow, destination, || 0, |_| true)?;
         Ok(found.map(|found| (found.hop.map_or(0, |hop| hop.interface), found.table)))
     }
@@ -294,8 +335,10 @@ mod tests {
         policy.add(rule(850, 0));
         assert!(policy.remove(|rule| rule.priority == 850).is_some());
         policy.add(Rule { action: Action::Goto(2_000), ..rule(850, 0) });
+        assert_eq!(way(&policy, &main, "10.1.2.3", "lo", 7), Ok(Some((2, 100))), "there is no rule 2,000");
+        policy.add(Rule { action: Action::Nop, ..rule(2_000, 0) });
         assert_eq!(way(&policy, &main, "10.1.2.3", "lo", 7), Ok(Some((1, table::MAIN))));
-        for priority in [700, 800, 850, 900, 1_000] {
+        for priority in [700, 800, 850, 900, 1_000, 2_000] {
             assert!(policy.remove(|rule| rule.priority == priority).is_some());
         }
         assert!(!policy.is_plain());
@@ -320,6 +363,21 @@ mod tests {
         assert_eq!(way(&policy, &main, "", "lo", 0), Ok(Some((1, table::MAIN))));
         main.insert(net("10.9.0.1"), 0, throw);
         assert_eq!(way(&Policy::default(), &main, "", "lo", 0).unwrap(), None);
+    }
+
+    #[test]
+    fn rules_tell_packets_by_protocol_ports_and_users() {
+        let rule = Rule::all(10, Action::Blackhole);
+        let flow = Flow { protocol: 6, ports: (40_000, 80), uid: 1_000, ..flow_to(Ipv4Addr::LOCALHOST) };
+        let is_for = |rule: Rule| rule.is_for(&flow);
+        assert!(is_for(Rule { ip_protocol: 6, ..rule.clone() }));
+        assert!(!is_for(Rule { ip_protocol: 17, ..rule.clone() }));
+        let ports = |from, to| Rule { ports: (from, to), ..rule.clone() };
+        assert!(is_for(ports(None, Some((80, 80)))) && is_for(ports(Some((1, 40_000)), Some((79, 81)))));
+        assert!(!is_for(ports(None, Some((81, 90)))) && !is_for(ports(Some((1, 39_999)), None)));
+        assert!(is_for(Rule { users: Some((1_000, 1_000)), ..rule.clone() }));
+        assert!(!is_for(Rule { users: Some((0, 999)), ..rule.clone() }));
+        assert!(!is_for(Rule { users: Some((1_000, 1_000)), inverted: true, ..rule.clone() }));
     }
 
     #[test]

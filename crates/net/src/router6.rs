@@ -171,7 +171,7 @@ impl Router {
         icmpv6::fill_checksum(src, dst, &mut message);
         let bytes = packet(src, dst, 64, traffic_class, &message);
         if ipv6::is_link_scope(dst) {
-            return self.send6(now, NextHop { interface: port, gateway: None }, bytes);
+            return self.send6(now, NextHop::new(port, None), bytes);
         }
         let Some(v6) = &self.v6 else { return };
         let hash = forward6::flow_hash(self.flow_key, &bytes);
@@ -262,7 +262,7 @@ impl Router {
             v6.neighbours.learn(now, port, src, address, false, true);
         }
         let bytes = packet(target, src, DISCOVERY_HOP_LIMIT, 0, &answer.emit(target, src));
-        self.send6(now, NextHop { interface: port, gateway: None }, bytes);
+        self.send6(now, NextHop::new(port, None), bytes);
     }
 
     pub(super) fn neighbour_events6(&mut self, now: SimTime) {

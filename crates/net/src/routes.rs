@@ -154,6 +154,15 @@ pub struct NextHop<A = Ipv4Addr> {
     pub interface: usize,
     /// The router that it is handed to; `None`: the destination is on the link.
     pub gateway: Option<A>,
+    /// The router was said to be on the link, whatever the addresses are: it is only shown.
+    pub on_link: bool,
+}
+
+impl<A> NextHop<A> {
+    /// By an interface to a router, or to stations of its link.
+    pub fn new(interface: usize, gateway: Option<A>) -> NextHop<A> {
+        NextHop { interface, gateway, on_link: false }
+    }
 }
 
 /// What becomes of packets that a route is for.
@@ -215,7 +224,7 @@ impl<A: Ip> Route<A> {
     pub fn by(interface: usize, gateway: Option<A>, protocol: u8) -> Route<A> {
         Route {
             kind: RouteKind::Unicast,
-            hops: vec![NextHop { interface, gateway }],
+            hops: vec![NextHop::new(interface, gateway)],
             source: None,
             protocol,
             metrics: Metrics::default(),
@@ -425,7 +434,7 @@ mod tests {
 
     #[test]
     fn flows_spread_over_equal_next_hops_and_stay_on_theirs() {
-        let hop = |interface| NextHop { interface, gateway: None };
+        let hop = |interface| NextHop::new(interface, None);
         let route = Route { hops: vec![hop(1), hop(2), hop(3)], ..Route::by(0, None, protocol::STATIC) };
         let mut table = RouteTable::default();
         table.insert(Prefix::ALL, 0, route);

@@ -93,11 +93,11 @@ fn static_routes<A: Ip>(
 ) -> Vec<(Prefix<A>, u32, Route<A>)> {
     let near = |ip: &A| {
         let on = |i: &Interface| own(i).iter().any(|own| own.network().contains(*ip));
-        interfaces.iter().position(on).map(|interface| NextHop { interface, gateway: Some(*ip) })
+        interfaces.iter().position(on).map(|interface| NextHop::new(interface, Some(*ip)))
     };
     let route = |given: &StaticRoute<A>| {
         let mut hops: Vec<NextHop<A>> = given.via.iter().filter_map(near).collect();
-        hops.extend(given.device.map(|interface| NextHop { interface, gateway: None }));
+        hops.extend(given.device.map(|interface| NextHop::new(interface, None)));
         let route = Route { hops, ..Route::by(0, None, protocol::STATIC) };
         (given.to, given.metric, route)
     };
@@ -151,7 +151,7 @@ impl<A: Ip> Network<A> {
                         addresses(own).iter().any(|own| own.network() == address.network())
                     };
                     if let Some(address) = theirs.iter().find(shares) {
-                        let hop = NextHop { interface: *number, gateway: Some(address.ip) };
+                        let hop = NextHop::new(*number, Some(address.ip));
                         arcs[*from].push(Arc { to: *to, cost, hop });
                     }
                 }

@@ -51,6 +51,25 @@ impl Timers {
 }
 
 impl Connection {
+    /// The timer that Linux shows of a connection (`inet_sk_diag_fill`): its number, `idiag_timer` of sock_diag(7),
+    /// how often it has gone off in a row, and when it goes off next.
+    pub fn shown_timer(&self) -> Option<(u8, u8, SimTime)> {
+        const RETRANSMISSION: u8 = 1;
+        const KEEPALIVE: u8 = 2;
+        const TIME_WAIT: u8 = 3;
+        const WINDOW_PROBE: u8 = 4;
+        if let Some((at, kind)) = self.timers.retransmit {
+            return Some(match kind {
+                Retransmit::WindowProbe => (WINDOW_PROBE, self.probes_sent, at),
+                _ => (RETRANSMISSION, self.recovery.timeouts, at),
+            });
+        }
+        if let Some(at) = self.timers.lifetime {
+            return Some((TIME_WAIT, 0, at));
+        }
+        self.timers.keepalive.map(|at| (KEEPALIVE, self.probes_sent, at))
+    }
+
     /// When [`on_timer`](Self::on_timer) must be called.
     pub fn next_timer(&self) -> Option<SimTime> {
         self.timers.next()

@@ -85,8 +85,8 @@ pub fn receive(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<A
     const SO_EE_ORIGIN_ICMP6: u8 = 3;
     let popped = match &mut call.host.socket(key).kind {
         SocketKind::Udp(udp) => udp.errors.pop(&mut udp.queued_charge),
-        SocketKind::Raw(raw) => raw.errors.pop(&mut raw.queued_charge),
-        SocketKind::Ping(ping) => ping.errors.pop(&mut ping.queued_charge),
+        SocketKind::Raw(raw) => raw.end.pop_error(),
+        SocketKind::Ping(ping) => ping.end.pop_error(),
         _ => None,
     };
     let (error, next) = popped.ok_or(Errno::EAGAIN)?;

@@ -1,7 +1,7 @@
 //! Interfaces at the ends of links: frames out, with the hardware address of the next hop, and frames in;
 //! ARP; and passing packets of others on.
 
-use super::family::Asked;
+use super::family::{Asked, Sender};
 use super::interface::Attachment;
 use super::ip::icmp;
 use super::packet::Way;
@@ -287,7 +287,11 @@ impl Host {
             return self.recycle_buffer(bytes);
         }
         let hash = forward::flow_hash(self.net.flow_key, &bytes);
-        let asked = Asked { arrived: interface, tos: bytes[1], ..Asked::own(to, Some(from)) };
+        let payload = bytes.get(usize::from(bytes[0] & 0xf) * 4..).unwrap_or_default();
+        // Of a later fragment the ports are not known.
+        let whole = u16::from_be_bytes([bytes[6], bytes[7]]) & 0x1fff == 0;
+        let sender = Sender::of_forwarded(bytes[9], if whole { payload } else { &[] });
+        let asked = Asked { arrived: interface, tos: bytes[1], sender, ..Asked::own(to, Some(from)) };
         let found = self.net.lookup(&asked, || hash).map(|f| f.map(|found| (found.hop, found.route.kind)));
         let refusal = match found {
             Ok(Some((Some(hop), _))) => {

@@ -100,12 +100,38 @@ pub struct Asked<A> {
     pub mark: u32,
     /// Its type of service.
     pub tos: u8,
+    /// Its protocol, its ports, and whose socket it is from.
+    pub sender: Sender,
+}
+
+/// What rules can tell the packets of one socket from those of another by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sender {
+    /// The protocol, of IP.
+    pub protocol: u8,
+    /// Source and destination port; 0 where there is none.
+    pub ports: (u16, u16),
+    /// The socket's owner; 0 for what no socket sends.
+    pub uid: u32,
+}
+
+impl Sender {
+    /// That of a packet of others, whose payload, of `protocol`, begins with `payload`.
+    pub fn of_forwarded(protocol: u8, payload: &[u8]) -> Sender {
+        let ports = match (i32::from(protocol), payload) {
+            (c::IPPROTO_TCP | c::IPPROTO_UDP | c::IPPROTO_UDPLITE, [a, b, x, y, ..]) => {
+                (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*x, *y]))
+            }
+            _ => (0, 0),
+        };
+        Sender { protocol, ports, uid: 0 }
+    }
 }
 
 impl<A> Asked<A> {
     /// A packet of this host.
     pub fn own(to: A, source: Option<A>) -> Asked<A> {
-        Asked { to, source, arrived: LO, device: None, mark: 0, tos: 0 }
+        Asked { to, source, arrived: LO, device: None, mark: 0, tos: 0, sender: Sender::default() }
     }
 }
 
@@ -124,6 +150,9 @@ impl NetStack {
             device: asked.device.map(name),
             mark: asked.mark,
             tos: asked.tos,
+            protocol: asked.sender.protocol,
+            ports: asked.sender.ports,
+            uid: asked.sender.uid,
         };
         let usable = |hop: &NextHop<A>| {
             self.interfaces.get(hop.interface).is_some_and(|i| i.up)

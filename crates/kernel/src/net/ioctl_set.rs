@@ -243,7 +243,7 @@ impl NetStack {
         if !self.interfaces[interface].up {
             return Err(Errno::ENETDOWN);
         }
-        Ok(NextHop { interface, gateway })
+        Ok(NextHop::new(interface, gateway))
     }
 }
 

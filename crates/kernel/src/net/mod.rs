@@ -22,6 +22,7 @@ pub mod operations;
 pub mod packet;
 mod path_mtu;
 pub mod ping;
+pub mod portless;
 mod proc;
 pub mod raw;
 mod resolver;

@@ -285,17 +285,23 @@ impl Host {
             self.net.interfaces.iter().enumerate().filter(|(n, i)| *n != LO && i.exists())
         {
             let groups = self.net.igmp.iter().filter(|(i, _)| *i == number).map(|(_, group)| group);
-            for group in groups.chain([belljar_net::igmp::ALL_SYSTEMS]) {
+            let v4 = groups.chain([belljar_net::igmp::ALL_SYSTEMS]).map(|group| {
                 let [_, b, c, d] = group.octets();
-                let _ = writeln!(
-                    text,
-                    "{:<4} {:<15} {:<5} {:<5} 01005e{:02x}{c:02x}{d:02x}",
-                    interface_index(number),
-                    interface.name,
-                    1,
-                    0,
-                    b & 0x7f
-                );
+                [1, 0, 0x5e, b & 0x7f, c, d]
+            });
+            let mut addresses: Vec<[u8; 6]> = v4.collect();
+            // What differs in its first bytes alone has the same address of Ethernet.
+            for (group, _) in self.net.groups_on6(number) {
+                let [.., a, b, c, d] = group.octets();
+                let address = [0x33, 0x33, a, b, c, d];
+                if !addresses.contains(&address) {
+                    addresses.push(address);
+                }
+            }
+            for address in addresses {
+                let (index, name) = (interface_index(number), &interface.name);
+                let address: String = address.iter().map(|byte| format!("{byte:02x}")).collect();
+                let _ = writeln!(text, "{index:<4} {name:<15} {:<5} {:<5} {address}", 1, 0);
             }
         }
         text

@@ -17,7 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 /// State numbers of `/proc/net/tcp` and `/proc/net/udp` that no connection has.
 pub const CLOSE: u8 = 7;
 pub const LISTEN: u8 = 10;
-const ESTABLISHED: u8 = 1;
+pub const ESTABLISHED: u8 = 1;
 
 /// The inode number of the first socket; those of later ones follow.
 const FIRST_INODE: u64 = 20_000;
@@ -30,6 +30,7 @@ struct Line {
     send_queue: usize,
     receive_queue: usize,
     inode: u64,
+    uid: u32,
     drops: u64,
 }
 
@@ -42,6 +43,7 @@ impl Line {
             send_queue: socket.send_queue,
             receive_queue: socket.receive_queue,
             inode: socket.inode,
+            uid: socket.uid,
             drops: socket.drops,
         }
     }
@@ -108,6 +110,7 @@ impl Host {
                 send_queue,
                 receive_queue,
                 inode,
+                uid: socket.uid,
                 port_chosen,
                 drops: 0,
             };
@@ -130,6 +133,7 @@ impl Host {
                 send_queue: udp.sending_charge as usize,
                 receive_queue: udp.queued_charge as usize,
                 inode: self.socket_inode(SocketKey(key)),
+                uid: socket.uid,
                 port_chosen: bound.port_chosen,
                 drops: udp.drops,
             };
@@ -184,11 +188,12 @@ impl Host {
             };
             let line = Line {
                 local: end(raw.local, raw.protocol),
-                remote: end(raw.peer, 0),
-                state: if raw.peer.is_some() { ESTABLISHED } else { CLOSE },
+                remote: end(raw.end.peer, 0),
+                state: if raw.end.peer.is_some() { ESTABLISHED } else { CLOSE },
                 send_queue: 0,
-                receive_queue: raw.queued_bytes(),
+                receive_queue: raw.end.queued_bytes(),
                 inode: self.socket_inode(SocketKey(key)),
+                uid: socket.uid,
                 drops: 0,
             };
             (socket.domain == c::AF_INET).then_some(line)
@@ -207,10 +212,11 @@ impl Host {
             let index = packet.interface.map_or(0, super::interface_index);
             let _ = writeln!(
                 text,
-                "0000000000000000 3      {:<4} {:04x}   {index:<5} 1 {:<6} 0      {:<6}",
+                "0000000000000000 3      {:<4} {:04x}   {index:<5} 1 {:<6} {:<6} {:<6}",
                 socket.type_,
                 packet.protocol,
                 packet.queued_bytes(),
+                socket.uid,
                 self.socket_inode(*key)
             );
         }
@@ -266,12 +272,13 @@ fn table(
     let mut text = format!("{head:<149}\n");
     for (n, line) in lines.enumerate() {
         let entry = format!(
-            "{n:>4}: {} {} {:02X} {:08X}:{:08X} 00:00000000 00000000     0        0 {}",
+            "{n:>4}: {} {} {:02X} {:08X}:{:08X} 00:00000000 00000000 {:>5}        0 {}",
             hex(domain, line.local),
             hex(domain, line.remote),
             line.state,
             line.send_queue,
             line.receive_queue,
+            line.uid,
             tail(&line)
         );
         let _ = writeln!(text, "{entry:<149}");

@@ -3,9 +3,10 @@
 
 use super::filter::Filter;
 use super::ip::IpOptions;
+use super::tcp::{Role, TcpSocket};
+use super::udp::UdpSocket;
 use super::unix::UnixSocket;
 use super::{netlink::NetlinkSocket, packet::PacketSocket, ping::PingSocket, raw::RawSocket};
-use super::{tcp::TcpSocket, udp::UdpSocket};
 use crate::ids::WaitQueueId;
 use belljar_base::SimDuration;
 use belljar_linux_abi::{Errno, c};
@@ -36,6 +37,8 @@ pub struct Socket {
     pub error: Option<Errno>,
     /// Tells two sockets apart that had the same key one after the other.
     pub serial: u32,
+    /// The user who made it, whom `ss` and `/proc/net` show and rules tell packets by.
+    pub uid: u32,
     /// What the family keeps.
     pub kind: SocketKind,
 }
@@ -152,13 +155,27 @@ impl Default for SocketOptions {
 }
 
 impl Socket {
+    /// Its own port and its peer's; 0 where there is none.
+    pub fn ports(&self) -> (u16, u16) {
+        match &self.kind {
+            SocketKind::Udp(udp) => {
+                (udp.bound.map_or(0, |bound| bound.port), udp.peer.map_or(0, |peer| peer.port()))
+            }
+            SocketKind::Tcp(tcp) => match &tcp.role {
+                Role::Connection(connection) => (connection.local().port(), connection.remote().port()),
+                _ => (tcp.bound.map_or(0, |bound| bound.port), 0),
+            },
+            _ => (0, 0),
+        }
+    }
+
     /// Options of the IP levels, which the INET families keep.
     pub fn ip_options(&self) -> Option<&IpOptions> {
         match &self.kind {
             SocketKind::Udp(udp) => Some(&udp.ip),
             SocketKind::Tcp(tcp) => Some(&tcp.ip),
-            SocketKind::Ping(ping) => Some(&ping.ip),
-            SocketKind::Raw(raw) => Some(&raw.ip),
+            SocketKind::Ping(ping) => Some(&ping.end.ip),
+            SocketKind::Raw(raw) => Some(&raw.end.ip),
             SocketKind::Unix(_) | SocketKind::Netlink(_) | SocketKind::Packet(_) => None,
         }
     }
@@ -167,8 +184,8 @@ impl Socket {
         match &mut self.kind {
             SocketKind::Udp(udp) => Some(&mut udp.ip),
             SocketKind::Tcp(tcp) => Some(&mut tcp.ip),
-            SocketKind::Ping(ping) => Some(&mut ping.ip),
-            SocketKind::Raw(raw) => Some(&mut raw.ip),
+            SocketKind::Ping(ping) => Some(&mut ping.end.ip),
+            SocketKind::Raw(raw) => Some(&mut raw.end.ip),
             SocketKind::Unix(_) | SocketKind::Netlink(_) | SocketKind::Packet(_) => None,
         }
     }

@@ -57,6 +57,12 @@ fn split_type(type_: i32) -> Result<(i32, i32, bool), Errno> {
     Ok((type_ & 0xf, open_flags, flags & c::SOCK_CLOEXEC != 0))
 }
 
+/// A new socket belongs to the caller, as a file that it makes.
+fn own(call: &mut Call<'_>, key: SocketKey) {
+    let uid = call.host.process(call.process).credentials.fsuid;
+    call.host.socket(key).uid = uid;
+}
+
 /// `socket(2)`.
 pub fn sys_socket(call: &mut Call<'_>) -> SysResult {
     let (type_, open_flags, cloexec) = split_type(call.int(1))?;
@@ -66,6 +72,7 @@ pub fn sys_socket(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EPERM);
     }
     let key = operations::create(call.host, call.int(0), type_, call.int(2))?;
+    own(call, key);
     let file = call.host.open_file(FileKind::Socket(key), open_flags);
     call.host.install_fd(call.process, file, cloexec, 0).and_then(done)
 }
@@ -78,6 +85,8 @@ pub fn sys_socketpair(call: &mut Call<'_>) -> SysResult {
         return Err(if known { Errno::EOPNOTSUPP } else { Errno::EAFNOSUPPORT });
     }
     let (a, b) = unix::create_pair(call, type_, call.int(2))?;
+    own(call, a);
+    own(call, b);
     let first = call.host.open_file(FileKind::Socket(a), open_flags);
     let second = call.host.open_file(FileKind::Socket(b), open_flags);
     let fd_a = match call.host.install_fd(call.process, first, cloexec, 0) {
@@ -182,6 +191,7 @@ fn accept(call: &mut Call<'_>, flags: i32) -> SysResult {
             return wait(call, queue, timeout, Errno::EAGAIN, CallState::Deadline);
         }
     };
+    own(call, key);
     let file = call.host.open_file(FileKind::Socket(key), open_flags);
     if call.args[1] != 0 {
         let stored = call

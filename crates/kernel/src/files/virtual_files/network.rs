@@ -114,6 +114,11 @@ pub(super) fn udp(host: &mut Host) -> String {
     host.proc_net_udp(c::AF_INET, Protocol::Udp)
 }
 
+/// `/proc/net/unix`.
+pub(super) fn unix(host: &mut Host) -> String {
+    host.proc_net_unix()
+}
+
 /// `/proc/net/udplite`.
 pub(super) fn udplite(host: &mut Host) -> String {
     host.proc_net_udp(c::AF_INET, Protocol::Lite)

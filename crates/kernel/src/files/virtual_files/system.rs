@@ -49,7 +49,7 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/net/udp6", 0o444, Made(network::udp6)),
     ("/proc/net/udplite", 0o444, Made(network::udplite)),
     ("/proc/net/udplite6", 0o444, Made(network::udplite6)),
-    ("/proc/net/unix", 0o444, Text("Num       RefCount Protocol Flags    Type St Inode Path\n")),
+    ("/proc/net/unix", 0o444, Made(network::unix)),
     ("/proc/partitions", 0o444, Text("major minor  #blocks  name\n\n   8        1   67108864 sda1\n")),
     ("/proc/stat", 0o444, Made(stat)),
     ("/proc/swaps", 0o444, Text("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n")),

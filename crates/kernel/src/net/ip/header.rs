@@ -28,6 +28,8 @@ pub struct IpHeader {
     pub id: u32,
     /// Flow label (IPv6).
     pub flow_label: u32,
+    /// Its flow gets no label.
+    pub unlabelled: bool,
     /// `DF` (IPv4).
     pub dont_fragment: bool,
     /// `MF`.
@@ -47,6 +49,7 @@ impl IpHeader {
             ttl: 64,
             id: 0,
             flow_label: 0,
+            unlabelled: false,
             dont_fragment: false,
             more_fragments: false,
             fragment_offset: 0,
@@ -128,6 +131,7 @@ impl IpHeader {
             ttl: packet[8],
             id: u32::from(word(4)),
             flow_label: 0,
+            unlabelled: false,
             dont_fragment: word(6) & DONT_FRAGMENT != 0,
             more_fragments: word(6) & MORE_FRAGMENTS != 0,
             fragment_offset: usize::from(word(6) & 0x1fff) * 8,
@@ -143,6 +147,7 @@ impl IpHeader {
             ttl: fixed.hop_limit,
             id: fragment.map_or(0, |fragment| fragment.ident),
             flow_label: fixed.flow_label,
+            unlabelled: false,
             more_fragments: fragment.is_some_and(|fragment| fragment.more),
             fragment_offset: fragment.map_or(0, |fragment| fragment.offset),
             ..IpHeader::new(fixed.src.into(), fixed.dst.into(), upper.protocol)

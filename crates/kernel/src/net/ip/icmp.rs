@@ -215,7 +215,7 @@ impl Host {
             protocol::UDP | protocol::UDP_LITE => {
                 let spoken = if number == protocol::UDP { Protocol::Udp } else { Protocol::Lite };
                 let quoted = &quoted[payload_start(quoted)..];
-                self.udp_error(spoken, src, dst, errno, (kind, code, extra), inbound.header.src, quoted);
+                self.udp_error(spoken, (src, dst), errno, (kind, code, extra), inbound.header.src, quoted);
             }
             protocol::ICMP | ICMPV6 => {
                 let quoted = &quoted[payload_start(quoted)..];

@@ -14,6 +14,8 @@ pub struct IpOptions {
     pub hop_limit: Option<u8>,
     /// `IP_MTU_DISCOVER`: `IP_PMTUDISC_*`.
     pub mtu_discover: i32,
+    /// `IPV6_AUTOFLOWLABEL`: what it sends over IPv6 has a flow label.
+    pub flow_label: bool,
     /// `IPV6_V6ONLY`.
     pub v6_only: bool,
     /// `IP_PKTINFO`.
@@ -61,6 +63,7 @@ impl Default for IpOptions {
             ttl: None,
             hop_limit: None,
             mtu_discover: belljar_linux_abi::c::IP_PMTUDISC_WANT,
+            flow_label: true,
             v6_only: false,
             receive_pktinfo: false,
             receive_pktinfo6: false,

@@ -45,7 +45,7 @@ impl Host {
             self.net.next_ip_id = self.net.next_ip_id.wrapping_add(1);
         } else {
             self.net.v6.counters.out_requests += 1;
-            header.flow_label = self.net.flow_label(&header, &packet);
+            header.flow_label = if header.unlabelled { 0 } else { self.net.flow_label(&header, &packet) };
         }
         if loop_back && self.is_looped(&route, header.dst) {
             let mut copy = packet.clone();

@@ -1,6 +1,6 @@
 //! Routing of one host: its own addresses lead to `lo`, all others where its table says.
 
-use crate::net::family::{Asked, refused};
+use crate::net::family::{Asked, Sender, refused};
 use crate::net::socket::Socket;
 use crate::net::{LO, NetStack, interface_index};
 use belljar_linux_abi::Errno;
@@ -35,18 +35,28 @@ pub struct Through {
     pub device: Option<u32>,
     /// Its mark.
     pub mark: u32,
+    /// Its protocol, its ports, and whose it is.
+    pub sender: Sender,
 }
 
 impl From<Option<u32>> for Through {
     fn from(device: Option<u32>) -> Through {
-        Through { device, mark: 0 }
+        Through { device, ..Through::default() }
     }
 }
 
 impl Through {
     /// That of a socket's packets which leave by `device`.
     pub fn of(socket: &Socket, device: Option<u32>) -> Through {
-        Through { device, mark: socket.options.mark }
+        let ports = socket.ports();
+        let sender = Sender { protocol: socket.protocol as u8, ports, uid: socket.uid };
+        Through { device, mark: socket.options.mark, sender }
+    }
+
+    /// The same to this port.
+    pub fn to_port(mut self, port: u16) -> Through {
+        self.sender.ports.1 = port;
+        self
     }
 }
 
@@ -167,7 +177,7 @@ impl NetStack {
             }
         }
         let hash = || crate::net::flow_hash_of(self.flow_key, source.unwrap_or(Ipv4Addr::UNSPECIFIED), to);
-        let asked = Asked { device, mark: through.mark, ..Asked::own(to, source) };
+        let asked = Asked { device, mark: through.mark, sender: through.sender, ..Asked::own(to, source) };
         let Some(found) = self.lookup(&asked, hash).map_err(refused)? else {
             // "Apparently, routing tables are wrong. Assume that the destination is on link."
             return device.map(|device| along(device, None, None, table::MAIN)).ok_or(Errno::ENETUNREACH);
@@ -193,7 +203,8 @@ impl NetStack {
         } else {
             let from = source.unwrap_or(Ipv6Addr::UNSPECIFIED);
             let hash = || crate::net::flow_hash_of6(self.flow_key, from, to);
-            let asked = Asked { device, mark: through.mark, ..Asked::own(to, source) };
+            let asked =
+                Asked { device, mark: through.mark, sender: through.sender, ..Asked::own(to, source) };
             let found = self.lookup(&asked, hash).map_err(refused)?.ok_or(Errno::ENETUNREACH)?;
             let hop = found.hop.ok_or_else(|| no_way(found.route))?;
             (hop.interface, hop.gateway, found.route.source, found.table, found.route.metrics)

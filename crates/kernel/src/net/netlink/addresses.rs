@@ -2,6 +2,7 @@
 
 use super::group;
 use super::message::{Message, Request};
+use super::refusal::{Refusal, refusal};
 use super::route::{ip_bytes, parse_ip};
 use crate::host::Host;
 use crate::net::{LO, interface_index};
@@ -21,6 +22,11 @@ const IFA_CACHEINFO: u16 = 6;
 const IFADDRMSG: usize = 8;
 /// `IFA_FLAGS`.
 const IFA_FLAGS: u16 = 8;
+
+/// That an interface has such an address.
+fn already_there(errno: Errno) -> Refusal {
+    refusal(errno, "ipv4: Address already assigned")
+}
 
 impl Host {
     pub(super) fn addresses(&self, family: i32, sequence: u32, flags: u16, port: u32) -> Vec<Vec<u8>> {
@@ -67,7 +73,7 @@ impl Host {
     }
 
     /// `ip addr add`.
-    pub(super) fn add_address(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+    pub(super) fn add_address(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         if i32::from(request.body.first().copied().unwrap_or(0)) == c::AF_INET6 {
             let number = self.net.interface_by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
             return self.add_address6(request, number);
@@ -77,10 +83,10 @@ impl Host {
         let peer = request.attribute(IFADDRMSG, c::IFA_ADDRESS).map(parse_ip).transpose()?;
         let (Some(_), Some(IpAddr::V4(peer))) = (local, peer.filter(|peer| *peer != IpAddr::V4(own.ip)))
         else {
-            return self.insert_address(number, own);
+            return self.insert_address(number, own).map_err(already_there);
         };
         // An address of a peer: what it stands for is at the other end.
-        self.insert_address(number, InterfaceAddress { ip: own.ip, len: 32 })?;
+        self.insert_address(number, InterfaceAddress { ip: own.ip, len: 32 }).map_err(already_there)?;
         let route = Route { source: Some(own.ip), ..Route::by(number, None, protocol::KERNEL) };
         let prefix = Prefix::new(peer, own.len);
         self.announce_route(prefix, 0, &route, true);
@@ -89,14 +95,15 @@ impl Host {
     }
 
     /// `ip addr del`: the routes from that address go with it.
-    pub(super) fn remove_address(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+    pub(super) fn remove_address(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         if i32::from(request.body.first().copied().unwrap_or(0)) == c::AF_INET6 {
             let number = self.net.interface_by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
             return self.remove_address6(request, number);
         }
         let (number, own) = self.address_named(request)?;
         let known = self.net.interfaces[number].addresses.contains(&own);
-        self.delete_address(number, if known { own } else { InterfaceAddress { len: 32, ..own } })
+        let own = if known { own } else { InterfaceAddress { len: 32, ..own } };
+        self.delete_address(number, own).map_err(|errno| refusal(errno, "ipv4: Address not found"))
     }
 
     /// Tells who wants to know that an interface has an address, or has it no more.
@@ -144,14 +151,14 @@ impl Host {
             .finish()
     }
 
-    fn add_address6(&mut self, request: &Request<'_>, number: usize) -> Result<(), Errno> {
+    fn add_address6(&mut self, request: &Request<'_>, number: usize) -> Result<(), Refusal> {
         let own = self.address_named6(request)?;
         if self.net.interfaces[number].addresses6.iter().any(|other| other.ip == own.ip) {
-            return Err(Errno::EEXIST);
+            return Err(refusal(Errno::EEXIST, "ipv6: address already assigned"));
         }
         if !self.net.v6.on && !own.ip.is_loopback() {
             // As with net.ipv6.conf.all.disable_ipv6.
-            return Err(Errno::EACCES);
+            return Err(Errno::EACCES.into());
         }
         let flags =
             request.number(IFADDRMSG, IFA_FLAGS)?.unwrap_or(request.body.get(2).map_or(0, |f| (*f).into()));
@@ -163,10 +170,10 @@ impl Host {
         Ok(())
     }
 
-    fn remove_address6(&mut self, request: &Request<'_>, number: usize) -> Result<(), Errno> {
+    fn remove_address6(&mut self, request: &Request<'_>, number: usize) -> Result<(), Refusal> {
         let own = self.address_named6(request)?;
         if !self.net.interfaces[number].addresses6.contains(&own) {
-            return Err(Errno::EADDRNOTAVAIL);
+            return Err(refusal(Errno::EADDRNOTAVAIL, "ipv6: address not found"));
         }
         let message = self.address_message6(number, &own, c::RTM_DELADDR, (0, 0, 0));
         self.drop_address6(number, own);

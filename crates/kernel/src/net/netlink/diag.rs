@@ -1,19 +1,22 @@
-//! `NETLINK_SOCK_DIAG`, sock_diag(7): sockets of TCP, UDP and UDP-Lite as `ss` lists them, with the filters that it gives
+//! `NETLINK_SOCK_DIAG`, sock_diag(7): sockets of TCP, UDP and UDP-Lite, and those of UNIX (`unix_diag`), as `ss` lists them, with the filters that it gives
 //! (`include/uapi/linux/inet_diag.h`). For other families there is no answer, as in a kernel without their
 //! modules, and `ss` reads `/proc/net` instead.
 
+use super::Asker;
 use super::message::{ACK, DONE, DUMP, MULTI, Message, Request};
 use super::route::{error_message, ip_bytes};
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::proc::{CLOSE, LISTEN};
+use crate::net::socket::SocketKind;
 use crate::net::sockopt;
+use crate::net::tcp::Role;
 use crate::net::udp::Protocol;
 use belljar_linux_abi::{Errno, c};
 use std::net::{IpAddr, SocketAddr};
 
 /// `SOCK_DIAG_BY_FAMILY`, `SOCK_DESTROY`.
-const BY_FAMILY: u16 = 20;
+pub(super) const BY_FAMILY: u16 = 20;
 const DESTROY: u16 = 21;
 /// The length of `struct inet_diag_req_v2`, and where its `struct inet_diag_sockid` begins.
 const REQUEST: usize = 56;
@@ -50,6 +53,8 @@ pub(in crate::net) struct Shown {
     pub receive_queue: usize,
     /// 0 when no program has it any more.
     pub inode: u64,
+    /// Whose it is.
+    pub uid: u32,
     /// Whether the program chose the port.
     pub port_chosen: bool,
     /// Datagrams lost for want of room.
@@ -65,8 +70,9 @@ struct Query<'a> {
 }
 
 impl Host {
-    /// The datagrams that answer `requests` from the socket with port id `port`.
-    pub(super) fn diag_answer(&mut self, requests: &[u8], port: u32) -> Vec<Vec<u8>> {
+    /// The datagrams that answer `requests`.
+    pub(super) fn diag_answer(&mut self, requests: &[u8], asker: Asker) -> Vec<Vec<u8>> {
+        let port = asker.port;
         let mut answers = Vec::new();
         let mut rest = requests;
         while let Some((request, tail)) = Request::split(rest) {
@@ -79,10 +85,10 @@ impl Host {
                 Ok(messages) => {
                     answers.extend(messages);
                     if request.flags & ACK != 0 {
-                        answers.push(error_message(&request, port, None));
+                        answers.push(error_message(&request, asker, None));
                     }
                 }
-                Err(errno) => answers.push(error_message(&request, port, Some(errno))),
+                Err(errno) => answers.push(error_message(&request, asker, Some(errno.into()))),
             }
         }
         answers
@@ -95,6 +101,9 @@ impl Host {
             _ => return Err(Errno::EINVAL),
         }
         let family = request.body.first().copied().map(i32::from).ok_or(Errno::EINVAL)?;
+        if family == c::AF_UNIX {
+            return self.unix_diag(request, request.flags & DUMP == DUMP, port);
+        }
         if !matches!(family, c::AF_INET | c::AF_INET6) {
             return Err(Errno::ENOENT);
         }
@@ -140,6 +149,14 @@ impl Host {
             && passes(query.bytecode, socket, &self.net.sockets[socket.key.0].options)?)
     }
 
+    /// The number of the timer that runs, how often it has gone off in a row, and the milliseconds until it does.
+    fn diag_timer(&self, key: SocketKey) -> (u8, u8, u32) {
+        let SocketKind::Tcp(tcp) = &self.net.sockets[key.0].kind else { return (0, 0, 0) };
+        let Role::Connection(connection) = &tcp.role else { return (0, 0, 0) };
+        let Some((timer, retries, at)) = connection.shown_timer() else { return (0, 0, 0) };
+        (timer, retries, at.since(self.clock.local()).as_millis() as u32)
+    }
+
     /// `struct inet_diag_msg` and the attributes that were asked for.
     fn diag_message(
         &mut self,
@@ -154,7 +171,8 @@ impl Host {
             let options = &own.options;
             (options.receive_buffer, options.send_buffer, options.bound_device.unwrap_or(0), own.serial)
         };
-        let mut head = vec![socket.domain as u8, socket.state, 0, 0];
+        let (timer, retries, expires) = self.diag_timer(socket.key);
+        let mut head = vec![socket.domain as u8, socket.state, timer, retries];
         head.extend(socket.local.port().to_be_bytes());
         head.extend(socket.remote.port().to_be_bytes());
         for end in [socket.local, socket.remote] {
@@ -164,11 +182,10 @@ impl Host {
         }
         let (received, queued) = (socket.receive_queue as u32, socket.send_queue as u32);
         // Interface, cookie, when a timer expires, the queues, owner, inode.
-        for word in [device, serial, 0, 0, received, queued, 0, socket.inode as u32] {
+        for word in [device, serial, 0, expires, received, queued, socket.uid, socket.inode as u32] {
             head.extend(word.to_ne_bytes());
         }
         let asked = |kind: u16| extensions & (1 << (kind - 1)) != 0;
-        let words = |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|word| word.to_ne_bytes()).collect() };
         let mut message = Message::new(BY_FAMILY, flags, sequence, port).put(&head);
         if asked(MEMINFO) {
             message = message.attribute(MEMINFO, &words(&[received, queued, 0, 0]));
@@ -204,6 +221,11 @@ impl Host {
         }
         message.finish()
     }
+}
+
+/// Numbers as the value of an attribute.
+pub(super) fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
 /// Messages in datagrams of a moderate size.

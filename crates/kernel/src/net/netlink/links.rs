@@ -2,6 +2,7 @@
 
 use super::group;
 use super::message::{Message, Request};
+use super::refusal::{Refusal, refusal};
 use crate::host::Host;
 use crate::net::interface::Attachment;
 use crate::net::interface_index;
@@ -84,17 +85,21 @@ impl Host {
     }
 
     /// `ip link set`: up and down, the MTU, the hardware address.
-    pub(super) fn change_link(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+    pub(super) fn change_link(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let number = match self.link_named(request) {
             Err(Errno::ENODEV) if request.flags & c::NLM_F_CREATE as u16 != 0 => {
                 self.warn("interfaces cannot be added while a host runs");
-                return Err(Errno::EOPNOTSUPP);
+                return Err(Errno::EOPNOTSUPP.into());
             }
             other => other?,
         };
         let (flags, change) = (request.word(8)?, request.word(12)?);
         if let Some(mtu) = request.number(IFINFOMSG, c::IFLA_MTU)? {
-            self.set_mtu(number, mtu)?;
+            let words = match mtu as usize > self.net.interfaces[number].mtu {
+                true => "mtu greater than device maximum",
+                false => "mtu less than device minimum",
+            };
+            self.set_mtu(number, mtu).map_err(|errno| refusal(errno, words))?;
         }
         if let Some(mac) = request.attribute(IFINFOMSG, c::IFLA_ADDRESS) {
             self.net.interfaces[number].mac = mac.try_into().map_err(|_| Errno::EINVAL)?;

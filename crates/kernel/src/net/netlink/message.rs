@@ -6,6 +6,10 @@ use belljar_linux_abi::Errno;
 pub const HEADER_LEN: usize = 16;
 /// `NLM_F_MULTI`.
 pub const MULTI: u16 = 2;
+/// `NLM_F_CAPPED`: the request is not quoted.
+pub const CAPPED: u16 = 0x100;
+/// `NLM_F_ACK_TLVS`: attributes follow.
+pub const ACK_TLVS: u16 = 0x200;
 /// `NLM_F_ACK`.
 pub const ACK: u16 = 4;
 /// `NLM_F_DUMP`: `NLM_F_ROOT | NLM_F_MATCH`.

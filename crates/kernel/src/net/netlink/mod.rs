@@ -9,9 +9,11 @@ mod message;
 mod metrics;
 mod neighbours;
 mod netconf;
+mod refusal;
 mod route;
 mod routes;
 mod rules;
+mod unix_diag;
 
 use super::filter::Metadata;
 use super::message::{Attempt, Incoming, Outgoing, RawAddress, Received};
@@ -41,6 +43,9 @@ pub mod group {
 /// `NETLINK_ADD_MEMBERSHIP` and `NETLINK_DROP_MEMBERSHIP`.
 const ADD_MEMBERSHIP: i32 = 1;
 const DROP_MEMBERSHIP: i32 = 2;
+/// What refusals are like.
+const CAP_ACK: i32 = 10;
+const EXT_ACK: i32 = 11;
 
 pub(in crate::net) use diag::Shown;
 
@@ -51,8 +56,20 @@ pub struct NetlinkSocket {
     pub port: u32,
     /// The multicast groups that it is in, a bit each (`RTMGRP_*`).
     pub groups: u32,
+    /// `NETLINK_EXT_ACK`: refusals come with words.
+    pub extended: bool,
+    /// `NETLINK_CAP_ACK`: refusals come without the request.
+    pub capped: bool,
     /// Datagrams from the kernel.
     pub queue: VecDeque<Vec<u8>>,
+}
+
+/// The socket that a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asker {
+    port: u32,
+    extended: bool,
+    capped: bool,
 }
 
 /// `struct sockaddr_nl`: family, padding, port id, groups.
@@ -152,12 +169,13 @@ pub fn send(
     }
     autobind(call, key);
     let requests = call.gather(&message.buffers, 0, message.len)?;
-    let port = call.host.netlink(key).port;
+    let netlink = call.host.netlink(key);
+    let asker = Asker { port: netlink.port, extended: netlink.extended, capped: netlink.capped };
     let who = &call.host.process(call.process).credentials;
     let may_change = who.has(CAP_NET_ADMIN);
     let answers = match call.host.socket(key).protocol {
-        c::NETLINK_SOCK_DIAG => call.host.diag_answer(&requests, port),
-        protocol => call.host.netlink_answer(&requests, port, may_change, protocol == c::NETLINK_GENERIC),
+        c::NETLINK_SOCK_DIAG => call.host.diag_answer(&requests, asker),
+        protocol => call.host.netlink_answer(&requests, asker, may_change, protocol == c::NETLINK_GENERIC),
     };
     for answer in answers {
         call.host.netlink_enqueue(key, &answer);
@@ -224,14 +242,16 @@ pub fn close(host: &mut Host, key: SocketKey) {
     host.remove_socket(key);
 }
 
-/// Options of level `SOL_NETLINK`: membership in groups. `NETLINK_EXT_ACK`, `NETLINK_GET_STRICT_CHK` and the
-/// like change nothing that is answered.
+/// Options of level `SOL_NETLINK`: membership in groups, and what refusals are like. `NETLINK_GET_STRICT_CHK` and
+/// the like change nothing that is answered.
 pub fn set_option(host: &mut Host, key: SocketKey, name: i32, value: u32) {
     let netlink = host.netlink(key);
     let bit = value.checked_sub(1).and_then(|n| 1u32.checked_shl(n)).unwrap_or(0);
     match name {
         ADD_MEMBERSHIP => netlink.groups |= bit,
         DROP_MEMBERSHIP => netlink.groups &= !bit,
+        CAP_ACK => netlink.capped = value != 0,
+        EXT_ACK => netlink.extended = value != 0,
         _ => {}
     }
 }

@@ -2,6 +2,7 @@
 
 use super::group;
 use super::message::{MULTI, Message, Request};
+use super::refusal::{Refusal, refusal};
 use super::route::{ip_bytes, parse_ip};
 use crate::host::Host;
 use crate::net::interface_index;
@@ -69,6 +70,11 @@ fn message<A: Ip>(neighbour: Neighbour<A>, kind: u16, to: (u32, u16, u32)) -> Ve
     }
 }
 
+/// That a state takes an address.
+fn no_address(_: NoAddress) -> Refusal {
+    refusal(Errno::EINVAL, "No link layer address given")
+}
+
 impl Host {
     pub(super) fn neighbours(&self, family: i32, sequence: u32, port: u32) -> Vec<Vec<u8>> {
         let to = (sequence, MULTI, port);
@@ -97,7 +103,7 @@ impl Host {
     }
 
     /// `ip neigh add`, `replace` and `change`: `neigh_add` of Linux.
-    pub(super) fn add_neighbour(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+    pub(super) fn add_neighbour(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let (interface, ip) = self.neighbour_named(request)?;
         let address = match request.attribute(NDMSG, NDA_LLADDR) {
             Some(bytes) => {
@@ -106,11 +112,11 @@ impl Host {
             None => None,
         };
         let [.., low, high, ntf, _] = request.body.get(..NDMSG).ok_or(Errno::EINVAL)? else {
-            return Err(Errno::EINVAL);
+            return Err(Errno::EINVAL.into());
         };
         if ntf & NTF_PROXY != 0 {
             self.warn("netlink: answering for neighbours (ip neigh add proxy) is not supported");
-            return Err(Errno::EOPNOTSUPP);
+            return Err(Errno::EOPNOTSUPP.into());
         }
         let state = state_of(u16::from_ne_bytes([*low, *high]))?;
         let flags = i32::from(request.flags);
@@ -120,8 +126,8 @@ impl Host {
             IpAddr::V6(ip) => self.net.v6.neighbours.get(interface, ip).map(|n| n.address),
         };
         let address = match known {
-            None if flags & c::NLM_F_CREATE == 0 => return Err(Errno::ENOENT),
-            Some(_) if flags & c::NLM_F_EXCL != 0 => return Err(Errno::EEXIST),
+            None if flags & c::NLM_F_CREATE == 0 => return Err(Errno::ENOENT.into()),
+            Some(_) if flags & c::NLM_F_EXCL != 0 => return Err(Errno::EEXIST.into()),
             // Another address counts only if it may take the place of the first.
             Some(Some(old)) if flags & c::NLM_F_REPLACE == 0 && address.is_some_and(|new| new != old) => {
                 return Ok(());
@@ -132,17 +138,12 @@ impl Host {
         match ip {
             IpAddr::V4(ip) if use_it => self.net.neighbours.make_use(now, interface, ip),
             IpAddr::V6(ip) if use_it => self.net.v6.neighbours.make_use(now, interface, ip),
-            IpAddr::V4(ip) => self
-                .net
-                .neighbours
-                .assign(now, interface, ip, address, state)
-                .map_err(|NoAddress| Errno::EINVAL)?,
-            IpAddr::V6(ip) => self
-                .net
-                .v6
-                .neighbours
-                .assign(now, interface, ip, address, state)
-                .map_err(|NoAddress| Errno::EINVAL)?,
+            IpAddr::V4(ip) => {
+                self.net.neighbours.assign(now, interface, ip, address, state).map_err(no_address)?
+            }
+            IpAddr::V6(ip) => {
+                self.net.v6.neighbours.assign(now, interface, ip, address, state).map_err(no_address)?
+            }
         }
         Ok(())
     }

@@ -1,6 +1,8 @@
 //! Answers to `RTM_GETLINK`, `RTM_GETADDR`, `RTM_GETROUTE` and the like, rtnetlink(7).
 
-use super::message::{ACK, DONE, ERROR, MULTI, Message, Request};
+use super::Asker;
+use super::message::{ACK, ACK_TLVS, CAPPED, DONE, ERROR, HEADER_LEN, MULTI, Message, Request};
+use super::refusal::Refusal;
 use crate::host::Host;
 use belljar_linux_abi::{Errno, c};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,22 +13,22 @@ const NEWNEXTHOP: u16 = 104;
 const GETNEXTHOP: u16 = 106;
 
 impl Host {
-    /// The datagrams that answer `requests` from the socket with port id `port`, whose owner may change
-    /// things or may not.
+    /// The datagrams that answer `requests` from a socket whose owner may change things or may not.
     pub(super) fn netlink_answer(
         &mut self,
         requests: &[u8],
-        port: u32,
+        asker: Asker,
         may_change: bool,
         generic: bool,
     ) -> Vec<Vec<u8>> {
+        let port = asker.port;
         let mut answers = Vec::new();
         let mut rest = requests;
         while let Some((request, tail)) = Request::split(rest) {
             rest = tail;
             let result = match generic {
                 // Of the families of generic netlink there is none.
-                true => Err(Errno::ENOENT),
+                true => Err(Errno::ENOENT.into()),
                 false => self.netlink_request(&request, port, may_change),
             };
             match result {
@@ -40,10 +42,10 @@ impl Host {
                 Ok(messages) => {
                     answers.extend(messages);
                     if request.flags & ACK != 0 {
-                        answers.push(error_message(&request, port, None));
+                        answers.push(error_message(&request, asker, None));
                     }
                 }
-                Err(errno) => answers.push(error_message(&request, port, Some(errno))),
+                Err(refusal) => answers.push(error_message(&request, asker, Some(refusal))),
             }
         }
         answers
@@ -54,21 +56,19 @@ impl Host {
         request: &Request<'_>,
         port: u32,
         may_change: bool,
-    ) -> Result<Vec<Vec<u8>>, Errno> {
+    ) -> Result<Vec<Vec<u8>>, Refusal> {
         if request.kind & 3 != 2 && !may_change {
-            return Err(Errno::EPERM);
+            return Err(Errno::EPERM.into());
         }
         let flags = if request.is_dump() { MULTI } else { 0 };
         let family = i32::from(request.body.first().copied().unwrap_or(0));
         let v6 = family == c::AF_INET6;
         match request.kind {
-            c::RTM_GETLINK => self.links(request, flags, port),
+            c::RTM_GETLINK => Ok(self.links(request, flags, port)?),
             c::RTM_GETADDR => Ok(self.addresses(family, request.sequence, flags, port)),
             c::RTM_GETROUTE if request.is_dump() => Ok(self.routes(family, request.sequence, port)),
-            c::RTM_GETROUTE => self.route_to(request, port).map(|message| vec![message]),
-            c::RTM_GETNEIGH if !request.is_dump() => {
-                self.neighbour(request, port).map(|message| vec![message])
-            }
+            c::RTM_GETROUTE => Ok(vec![self.route_to(request, port)?]),
+            c::RTM_GETNEIGH if !request.is_dump() => Ok(vec![self.neighbour(request, port)?]),
             c::RTM_GETNEIGH => Ok(self.neighbours(family, request.sequence, port)),
             // Each gives what there is to answer besides that it is done.
             c::RTM_NEWLINK | c::RTM_SETLINK => self.change_link(request).map(|()| Vec::new()),
@@ -80,7 +80,7 @@ impl Host {
             c::RTM_DELRULE if v6 => self.remove_rule::<Ipv6Addr>(request).map(|()| Vec::new()),
             // Of other families Linux routes nothing here.
             c::RTM_NEWROUTE | c::RTM_DELROUTE | c::RTM_NEWRULE | c::RTM_DELRULE if family != c::AF_INET => {
-                Err(Errno::EOPNOTSUPP)
+                Err(Errno::EOPNOTSUPP.into())
             }
             c::RTM_NEWROUTE => self.add_route::<Ipv4Addr>(request).map(|()| Vec::new()),
             c::RTM_DELROUTE => self.remove_route::<Ipv4Addr>(request).map(|()| Vec::new()),
@@ -88,15 +88,15 @@ impl Host {
             c::RTM_DELRULE => self.remove_rule::<Ipv4Addr>(request).map(|()| Vec::new()),
             c::RTM_GETRULE => Ok(self.rules(family, request.sequence, port)),
             c::RTM_NEWNEIGH => self.add_neighbour(request).map(|()| Vec::new()),
-            c::RTM_DELNEIGH => self.remove_neighbour(request).map(|()| Vec::new()),
+            c::RTM_DELNEIGH => self.remove_neighbour(request).map(|()| Vec::new()).map_err(Refusal::from),
             GETNETCONF => Ok(self.netconf(family, request.sequence, flags, port)),
             // As a kernel that does not know them: programs use plain next hops instead.
-            GETNEXTHOP | NEWNEXTHOP => Err(Errno::EOPNOTSUPP),
+            GETNEXTHOP | NEWNEXTHOP => Err(Errno::EOPNOTSUPP.into()),
             // No queueing disciplines or the like to show.
             c::RTM_GETQDISC | c::RTM_GETNEIGHTBL => Ok(Vec::new()),
             kind => {
                 self.warn(format!("netlink message {kind} of NETLINK_ROUTE is not supported"));
-                Err(Errno::EOPNOTSUPP)
+                Err(Errno::EOPNOTSUPP.into())
             }
         }
     }
@@ -119,9 +119,23 @@ pub fn parse_ip(bytes: &[u8]) -> Result<IpAddr, Errno> {
     }
 }
 
-/// `NLMSG_ERROR`: an error, or an acknowledgment where there is none.
-pub(super) fn error_message(request: &Request<'_>, port: u32, errno: Option<Errno>) -> Vec<u8> {
-    let code = errno.map_or(0, |errno| -i32::from(errno.0));
-    let quoted = if errno.is_some() { request.whole } else { &request.whole[..super::message::HEADER_LEN] };
-    Message::new(ERROR, 0, request.sequence, port).put(&code.to_ne_bytes()).put(quoted).finish()
+/// `NLMSG_ERROR`: a refusal, or an acknowledgment where there is none (`netlink_ack` of Linux).
+pub(super) fn error_message(request: &Request<'_>, asker: Asker, refusal: Option<Refusal>) -> Vec<u8> {
+    const NLMSGERR_ATTR_MSG: u16 = 1;
+    let code = refusal.map_or(0, |refusal| -i32::from(refusal.errno.0));
+    let capped = refusal.is_none() || asker.capped;
+    let quoted = if capped { &request.whole[..HEADER_LEN] } else { request.whole };
+    let words = refusal.and_then(|refusal| refusal.words).filter(|_| asker.extended);
+    let flags = if capped { CAPPED } else { 0 } | if words.is_some() { ACK_TLVS } else { 0 };
+    let message =
+        Message::new(ERROR, flags, request.sequence, asker.port).put(&code.to_ne_bytes()).put(quoted);
+    match words {
+        Some(words) => {
+            let padding = [0; 3];
+            let message = message.put(&padding[..quoted.len().next_multiple_of(4) - quoted.len()]);
+            message.attribute(NLMSGERR_ATTR_MSG, &[words.as_bytes(), &[0]].concat())
+        }
+        None => message,
+    }
+    .finish()
 }

@@ -2,9 +2,10 @@
 
 use super::message::{MULTI, Message, Request, attribute};
 use super::metrics;
+use super::refusal::{Refusal, refusal};
 use super::route::{ip_bytes, parse_ip};
 use crate::host::Host;
-use crate::net::family::Family;
+use crate::net::family::{Family, Sender};
 use crate::net::ip::route::Through;
 use crate::net::{LO, NetStack, interface_index};
 use belljar_linux_abi::{Errno, c};
@@ -22,6 +23,11 @@ const CACHEINFO_LEN: usize = 32;
 /// The length of `struct rtnexthop`.
 const RTNEXTHOP: usize = 8;
 const RTA_MARK: u16 = 16;
+/// By which rules tell packets.
+const RTA_UID: u16 = 25;
+const RTA_IP_PROTO: u16 = 27;
+const RTA_SPORT: u16 = 28;
+const RTA_DPORT: u16 = 29;
 /// How much a router is preferred (RFC 4191), and the usual preference.
 const RTA_PREF: u16 = 20;
 const MEDIUM: u8 = 0;
@@ -79,7 +85,20 @@ impl Host {
         let source = request.attribute(RTMSG, c::RTA_SRC).map(parse_ip).transpose()?;
         let device = request.number(RTMSG, c::RTA_OIF)?;
         let mark = request.number(RTMSG, RTA_MARK)?.unwrap_or(0);
-        let found = self.net.route(ip, source, Through { device, mark })?;
+        let ends_at =
+            |kind: u16| request.attribute(RTMSG, kind).and_then(|bytes| bytes.first_chunk::<2>().copied());
+        let sender = Sender {
+            protocol: request
+                .attribute(RTMSG, RTA_IP_PROTO)
+                .and_then(|bytes| bytes.first().copied())
+                .unwrap_or(0),
+            ports: (
+                ends_at(RTA_SPORT).map_or(0, u16::from_be_bytes),
+                ends_at(RTA_DPORT).map_or(0, u16::from_be_bytes),
+            ),
+            uid: request.number(RTMSG, RTA_UID)?.unwrap_or(0),
+        };
+        let found = self.net.route(ip, source, Through { device, mark, sender })?;
         let (family, bits) = if ip.is_ipv4() { (c::AF_INET, 32) } else { (c::AF_INET6, 128) };
         // IPv6 says which source was asked for where none was, and which one it is where one was.
         let asked = if ip.is_ipv6() { source.or(Some(Ipv6Addr::UNSPECIFIED.into())) } else { source };
@@ -98,6 +117,9 @@ impl Host {
         if let Some(asked) = asked {
             message = message.attribute(c::RTA_SRC, &ip_bytes(asked));
         }
+        if ip.is_ipv4() {
+            message = message.attribute(RTA_UID, &sender.uid.to_ne_bytes());
+        }
         if ip.is_ipv6() || source.is_none() {
             message = message.attribute(c::RTA_PREFSRC, &ip_bytes(found.source));
         }
@@ -115,22 +137,25 @@ impl Host {
     }
 
     /// `ip route add`, `replace` and `change`.
-    pub(super) fn add_route<A: Family>(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+    pub(super) fn add_route<A: Family>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let wanted = Wanted::<A>::read(request)?;
         let hops = self.net.next_hops::<A>(request)?;
         let found = KINDS.iter().find(|(_, rtn)| *rtn == wanted.kind).ok_or(Errno::EOPNOTSUPP);
         let Ok((kind, _)) = found else {
             self.warn(format!("netlink: routes of type {} are not supported", wanted.kind));
-            return Err(Errno::EOPNOTSUPP);
+            return Err(Errno::EOPNOTSUPP.into());
         };
         let hops = match kind {
-            RouteKind::Unicast if hops.is_empty() => return Err(Errno::ENODEV),
+            RouteKind::Unicast if hops.is_empty() => return Err(Errno::ENODEV.into()),
             RouteKind::Unicast => hops,
             _ => Vec::new(),
         };
         let source = match request.attribute(RTMSG, c::RTA_PREFSRC).map(parse_ip).transpose()? {
             Some(ip) if self.net.is_local(ip) => Some(A::of(ip).ok_or(Errno::EINVAL)?),
-            Some(_) => return Err(Errno::EINVAL),
+            Some(_) if A::AF == c::AF_INET => {
+                return Err(refusal(Errno::EINVAL, "Invalid prefsrc address"));
+            }
+            Some(_) => return Err(refusal(Errno::EINVAL, "Invalid source address")),
             None => None,
         };
         let (metrics, others) = metrics::read(request)?;
@@ -145,21 +170,21 @@ impl Host {
         let has = |flag: i32| flags & flag != 0;
         let there = self.net.table::<A>(wanted.table).and_then(|routes| routes.get(prefix, metric));
         match there {
-            Some(_) if has(c::NLM_F_EXCL) => return Err(Errno::EEXIST),
+            Some(_) if has(c::NLM_F_EXCL) => return Err(Errno::EEXIST.into()),
             Some(_) if has(c::NLM_F_REPLACE) => {}
             // Another next hop of the same IPv6 route joins it.
             Some(old) if A::AF == c::AF_INET6 => {
                 let unicast = old.kind == RouteKind::Unicast && route.kind == RouteKind::Unicast;
                 if !unicast || route.hops.iter().all(|hop| old.hops.contains(hop)) {
-                    return Err(Errno::EEXIST);
+                    return Err(Errno::EEXIST.into());
                 }
                 let mut hops = old.hops.clone();
                 hops.append(&mut route.hops);
                 route.hops = hops;
             }
             Some(_) if has(c::NLM_F_APPEND) => {}
-            Some(_) => return Err(Errno::EEXIST),
-            None if !has(c::NLM_F_CREATE) => return Err(Errno::ENOENT),
+            Some(_) => return Err(Errno::EEXIST.into()),
+            None if !has(c::NLM_F_CREATE) => return Err(Errno::ENOENT.into()),
             None => {}
         }
         let entry = Entry { table: wanted.table, prefix, metric, route };
@@ -170,7 +195,7 @@ impl Host {
     }
 
     /// `ip route del`: the first route that is like what is given.
-    pub(super) fn remove_route<A: Family>(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+    pub(super) fn remove_route<A: Family>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let wanted = Wanted::<A>::read(request)?;
         let gateway = request.attribute(RTMSG, c::RTA_GATEWAY).map(parse_ip).transpose()?;
         let device = request.number(RTMSG, c::RTA_OIF)?;
@@ -179,7 +204,8 @@ impl Host {
             device.is_none_or(|index| interface_index(hop.interface) == index)
                 && gateway.is_none_or(|gateway| hop.gateway.map(Into::into) == Some(gateway))
         };
-        let routes = self.net.table::<A>(wanted.table).ok_or(Errno::ESRCH)?;
+        let routes = self.net.table::<A>(wanted.table);
+        let routes = routes.ok_or(refusal(Errno::ESRCH, "FIB table does not exist"))?;
         let found = routes.iter().find(|(prefix, metric, route)| {
             *prefix == wanted.prefix
                 && wanted.metric.is_none_or(|wanted| wanted == *metric)
@@ -282,7 +308,7 @@ impl NetStack {
     }
 
     /// The next hops that a request names.
-    fn next_hops<A: Family>(&self, request: &Request<'_>) -> Result<Vec<NextHop<A>>, Errno> {
+    fn next_hops<A: Family>(&self, request: &Request<'_>) -> Result<Vec<NextHop<A>>, Refusal> {
         let on_link = *request.body.get(8).ok_or(Errno::EINVAL)? & RTNH_F_ONLINK != 0;
         if let Some(mut several) = request.attribute(RTMSG, c::RTA_MULTIPATH) {
             let mut hops = Vec::new();
@@ -308,20 +334,28 @@ impl NetStack {
         gateway: Option<&[u8]>,
         device: Option<u32>,
         on_link: bool,
-    ) -> Result<NextHop<A>, Errno> {
+    ) -> Result<NextHop<A>, Refusal> {
         let device = device.map(|index| self.interface_by_index(index).ok_or(Errno::ENODEV)).transpose()?;
         let gateway = match gateway.map(parse_ip).transpose()? {
             None => None,
             Some(ip) => Some(A::of(ip).ok_or(Errno::EINVAL)?),
         };
-        match (on_link, gateway) {
-            (true, Some(_)) => {
-                let interface = device.ok_or(Errno::ENODEV)?;
-                let up = self.interfaces[interface].up;
-                up.then_some(NextHop { interface, gateway }).ok_or(Errno::ENETDOWN)
-            }
-            _ => A::hop(self, gateway, device),
+        if let (true, Some(_)) = (on_link, gateway) {
+            let interface = device.ok_or(Errno::ENODEV)?;
+            let hop = NextHop { interface, gateway, on_link };
+            let up = self.interfaces[interface].up;
+            return up.then_some(hop).ok_or(refusal(Errno::ENETDOWN, "Nexthop device is not up"));
         }
+        let v4 = A::AF == c::AF_INET;
+        if gateway.is_some_and(|gateway| !v4 && self.is_local(gateway.into())) {
+            return Err(refusal(Errno::EINVAL, "Gateway can not be a local address"));
+        }
+        A::hop(self, gateway, device).map_err(|errno| match errno {
+            Errno::ENETUNREACH if v4 => refusal(errno, "Nexthop has invalid gateway"),
+            Errno::ENETDOWN if v4 && gateway.is_none() => refusal(errno, "Device for nexthop is not up"),
+            Errno::ENETDOWN => refusal(errno, "Nexthop device is not up"),
+            errno => errno.into(),
+        })
     }
 }
 
@@ -335,12 +369,14 @@ struct Wanted<A> {
 }
 
 impl<A: Family> Wanted<A> {
-    fn read(request: &Request<'_>) -> Result<Wanted<A>, Errno> {
-        let [_, len, _, _, table, protocol, _, kind, ..] = *request.body else { return Err(Errno::EINVAL) };
+    fn read(request: &Request<'_>) -> Result<Wanted<A>, Refusal> {
+        let [_, len, _, _, table, protocol, _, kind, ..] = *request.body else {
+            return Err(Errno::EINVAL.into());
+        };
         let table = match request.number(RTMSG, c::RTA_TABLE)?.unwrap_or(u32::from(table)) {
             0 => table::MAIN,
             // The host's own addresses are kept by themselves.
-            table::LOCAL => return Err(Errno::EOPNOTSUPP),
+            table::LOCAL => return Err(Errno::EOPNOTSUPP.into()),
             number => number,
         };
         let to = match request.attribute(RTMSG, c::RTA_DST).map(parse_ip).transpose()? {
@@ -349,8 +385,11 @@ impl<A: Family> Wanted<A> {
         };
         let prefix = Prefix::new(to, len);
         // IPv6 takes the rest of the address for what it is.
-        if len > A::BITS || A::AF == c::AF_INET && prefix.address() != to {
-            return Err(Errno::EINVAL);
+        if len > A::BITS {
+            return Err(Errno::EINVAL.into());
+        }
+        if A::AF == c::AF_INET && prefix.address() != to {
+            return Err(refusal(Errno::EINVAL, "Invalid prefix for given prefix length"));
         }
         let metric = request.number(RTMSG, c::RTA_PRIORITY)?;
         let metric = metric.filter(|metric| A::AF == c::AF_INET || *metric != 0);
@@ -368,7 +407,11 @@ fn message<A: Family>(entry: &Entry<A>, kind: u16, to: To) -> Vec<u8> {
     let rtn = KINDS.iter().find(|(kind, _)| *kind == route.kind).map_or(c::RTN_UNICAST, |(_, rtn)| *rtn);
     let mut message = Message::new(kind, flags, sequence, port)
         .put(&[A::AF as u8, prefix.bits(), 0, 0, short_table(*table), route.protocol, scope, rtn])
-        .put(&[0; 4])
+        .put(&[match &route.hops[..] {
+            [hop] => hop_flags(hop),
+            _ => 0,
+        }])
+        .put(&[0; 3])
         .attribute(c::RTA_TABLE, &table.to_ne_bytes());
     if !prefix.is_all() {
         message = message.attribute(c::RTA_DST, &ip_bytes(prefix.address().into()));
@@ -408,12 +451,17 @@ fn local_message(header: &[u8; 8], ip: IpAddr, number: usize, to: To) -> Message
         .attribute(c::RTA_OIF, &interface_index(number).to_ne_bytes())
 }
 
+/// `RTNH_F_*` of a next hop.
+fn hop_flags<A: Family>(hop: &NextHop<A>) -> u8 {
+    if hop.on_link { RTNH_F_ONLINK } else { 0 }
+}
+
 /// A `struct rtnexthop` with its gateway.
 fn hop_bytes<A: Family>(hop: &NextHop<A>) -> Vec<u8> {
     let gateway = hop.gateway.map(|ip| ip_bytes(ip.into()));
     let attribute = gateway.as_ref().map_or(0, |gateway| 4 + gateway.len());
     let mut bytes = ((RTNEXTHOP + attribute) as u16).to_ne_bytes().to_vec();
-    bytes.extend([0, 0]);
+    bytes.extend([hop_flags(hop), 0]);
     bytes.extend(interface_index(hop.interface).to_ne_bytes());
     if let Some(gateway) = gateway {
         bytes.extend((attribute as u16).to_ne_bytes());

@@ -1,13 +1,14 @@
 //! Rules of policy routing in rtnetlink: `RTM_NEWRULE`, `RTM_GETRULE` (`net/core/fib_rules.c` of Linux).
 
 use super::message::{MULTI, Message, Request};
+use super::refusal::{Refusal, refusal};
 use super::route::{ip_bytes, parse_ip};
 use super::routes::short_table;
 use crate::host::Host;
 use crate::net::family::Family;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::Prefix;
-use belljar_net::policy::{Action, Rule, table};
+use belljar_net::policy::{Action, PortRange, Rule, table};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -25,9 +26,19 @@ const TABLE: u16 = 15;
 const FWMASK: u16 = 16;
 const OIFNAME: u16 = 17;
 const PROTOCOL: u16 = 21;
-/// What else a rule can tell packets by, which is not known here: tunnels, VRFs, users, protocols, ports.
-const UNKNOWN: [(u16, &str); 6] =
-    [(12, "tunnels"), (19, "l3mdev"), (20, "uidrange"), (22, "ipproto"), (23, "sport"), (24, "dport")];
+const UID_RANGE: u16 = 20;
+const IP_PROTO: u16 = 22;
+const SPORT_RANGE: u16 = 23;
+const DPORT_RANGE: u16 = 24;
+/// What else a rule can tell packets by, which is not known here: tunnels, VRFs, masks of ports, flow labels.
+const UNKNOWN: [(u16, &str); 6] = [
+    (12, "tunnels"),
+    (19, "l3mdev"),
+    (26, "flowlabel"),
+    (27, "flowlabel"),
+    (28, "a mask of sport"),
+    (29, "a mask of dport"),
+];
 /// `FR_ACT_*`.
 const TO_TABLE: u8 = 1;
 const ACT_GOTO: u8 = 2;
@@ -102,6 +113,17 @@ impl Host {
                 .attribute(FWMARK, &rule.mark.to_ne_bytes())
                 .attribute(FWMASK, &rule.mask.to_ne_bytes());
         }
+        if let Some((first, last)) = rule.users {
+            message = message.attribute(UID_RANGE, [first.to_ne_bytes(), last.to_ne_bytes()].as_flattened());
+        }
+        if rule.ip_protocol != 0 {
+            message = message.attribute(IP_PROTO, &[rule.ip_protocol]);
+        }
+        for (kind, range) in [(SPORT_RANGE, rule.ports.0), (DPORT_RANGE, rule.ports.1)] {
+            if let Some((first, last)) = range {
+                message = message.attribute(kind, [first.to_ne_bytes(), last.to_ne_bytes()].as_flattened());
+            }
+        }
         if let Action::Goto(target) = rule.action {
             message = message.attribute(GOTO, &target.to_ne_bytes());
         }
@@ -114,12 +136,12 @@ impl Host {
     }
 
     /// `ip rule add`.
-    pub(super) fn add_rule<A: Family>(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+    pub(super) fn add_rule<A: Family>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let wanted = self.wanted_rule::<A>(request)?;
         let policy = A::policy(&self.net);
         let action = match wanted.action.ok_or(Errno::EINVAL)? {
             // Without a number IPv4 takes a table that is empty, and IPv6 refuses.
-            Action::Table(0) if A::AF == c::AF_INET6 => return Err(Errno::EINVAL),
+            Action::Table(0) if A::AF == c::AF_INET6 => return Err(Errno::EINVAL.into()),
             Action::Table(0) => {
                 let free = (1..table::DEFAULT).find(|n| policy.table(A::routes(&self.net), *n).is_none());
                 Action::Table(free.ok_or(Errno::ENOBUFS)?)
@@ -135,16 +157,19 @@ impl Host {
             mark: wanted.mark.unwrap_or(0),
             mask: wanted.mask.unwrap_or(if wanted.mark.is_some() { u32::MAX } else { 0 }),
             tos: wanted.tos,
+            ip_protocol: wanted.ip_protocol.unwrap_or(0),
+            ports: wanted.ports,
+            users: wanted.users,
             inverted: wanted.inverted,
             suppressed: wanted.suppressed,
             action,
             protocol: wanted.protocol.unwrap_or(c::RTPROT_UNSPEC),
         };
         if matches!(rule.action, Action::Goto(target) if target <= rule.priority) {
-            return Err(Errno::EINVAL);
+            return Err(refusal(Errno::EINVAL, "Backward goto not supported"));
         }
         if i32::from(request.flags) & c::NLM_F_EXCL != 0 && policy.rules().contains(&rule) {
-            return Err(Errno::EEXIST);
+            return Err(Errno::EEXIST.into());
         }
         let message = self.rule_message::<A>(&rule, c::RTM_NEWRULE, (0, 0, 0));
         A::policy_mut(&mut self.net).add(rule);
@@ -153,7 +178,7 @@ impl Host {
     }
 
     /// `ip rule del`: the first rule that is like what is given.
-    pub(super) fn remove_rule<A: Family>(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+    pub(super) fn remove_rule<A: Family>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let wanted = self.wanted_rule::<A>(request)?;
         let removed = A::policy_mut(&mut self.net).remove(|rule| wanted.means(rule)).ok_or(Errno::ENOENT)?;
         let message = self.rule_message::<A>(&removed, c::RTM_DELRULE, (0, 0, 0));
@@ -161,10 +186,10 @@ impl Host {
         Ok(())
     }
 
-    fn wanted_rule<A: Family>(&mut self, request: &Request<'_>) -> Result<Wanted<A>, Errno> {
+    fn wanted_rule<A: Family>(&mut self, request: &Request<'_>) -> Result<Wanted<A>, Refusal> {
         if let Some((_, what)) = UNKNOWN.iter().find(|(kind, _)| request.attribute(RULE, *kind).is_some()) {
             self.warn(format!("netlink: rules that tell packets by {what} are not supported"));
-            return Err(Errno::EOPNOTSUPP);
+            return Err(Errno::EOPNOTSUPP.into());
         }
         Wanted::read(request)
     }
@@ -180,6 +205,9 @@ struct Wanted<A> {
     mark: Option<u32>,
     mask: Option<u32>,
     tos: u8,
+    ip_protocol: Option<u8>,
+    ports: (Option<PortRange>, Option<PortRange>),
+    users: Option<(u32, u32)>,
     inverted: bool,
     suppressed: Option<u8>,
     action: Option<Action>,
@@ -187,9 +215,9 @@ struct Wanted<A> {
 }
 
 impl<A: Family> Wanted<A> {
-    fn read(request: &Request<'_>) -> Result<Wanted<A>, Errno> {
+    fn read(request: &Request<'_>) -> Result<Wanted<A>, Refusal> {
         let [_, to_len, from_len, tos, short, _, _, action, ..] = *request.body else {
-            return Err(Errno::EINVAL);
+            return Err(Errno::EINVAL.into());
         };
         let flags = request.word(8)?;
         let number = request.number(RULE, TABLE)?.unwrap_or(u32::from(short));
@@ -218,10 +246,28 @@ impl<A: Family> Wanted<A> {
             ACT_BLACKHOLE => Some(Action::Blackhole),
             ACT_UNREACHABLE => Some(Action::Unreachable),
             ACT_PROHIBIT => Some(Action::Prohibit),
-            _ => return Err(Errno::EINVAL),
+            _ => return Err(Errno::EINVAL.into()),
         };
         // To take one out it is enough to name its table.
         let action = action.or((number != 0).then_some(Action::Table(number)));
+        let ports = |kind: u16, words: &'static str| -> Result<Option<PortRange>, Refusal> {
+            let Some(value) = request.attribute(RULE, kind) else { return Ok(None) };
+            let [a, b, x, y] = *value else { return Err(Errno::EINVAL.into()) };
+            let (first, last) = (u16::from_ne_bytes([a, b]), u16::from_ne_bytes([x, y]));
+            // As `fib_rule_port_range_valid`, which does not take the last port.
+            let valid = first != 0 && last < u16::MAX && first <= last;
+            valid.then_some(Some((first, last))).ok_or(refusal(Errno::EINVAL, words))
+        };
+        let users = match request.attribute(RULE, UID_RANGE) {
+            None => None,
+            Some(value) => {
+                let [first, last] = *value.as_chunks::<4>().0 else { return Err(Errno::EINVAL.into()) };
+                let (first, last) = (u32::from_ne_bytes(first), u32::from_ne_bytes(last));
+                // -1 is no user.
+                let valid = first <= last && last != u32::MAX;
+                Some(valid.then_some((first, last)).ok_or(refusal(Errno::EINVAL, "Invalid uid range"))?)
+            }
+        };
         Ok(Wanted {
             priority: request.number(RULE, PRIORITY)?,
             from: prefix(SRC, from_len)?,
@@ -231,6 +277,9 @@ impl<A: Family> Wanted<A> {
             mark: request.number(RULE, FWMARK)?,
             mask: request.number(RULE, FWMASK)?,
             tos,
+            ip_protocol: request.attribute(RULE, IP_PROTO).and_then(|value| value.first().copied()),
+            ports: (ports(SPORT_RANGE, "Invalid sport range")?, ports(DPORT_RANGE, "Invalid dport range")?),
+            users,
             inverted: flags & INVERT != 0,
             suppressed: request.number(RULE, SUPPRESS_PREFIXLEN)?.and_then(|bits| u8::try_from(bits).ok()),
             action,
@@ -249,6 +298,10 @@ impl<A: Family> Wanted<A> {
             && self.mark.is_none_or(|mark| mark == rule.mark)
             && mask.is_none_or(|mask| mask == rule.mask)
             && (self.tos == 0 || self.tos == rule.tos)
+            && self.ip_protocol.is_none_or(|protocol| protocol == rule.ip_protocol)
+            && (self.ports.0.is_none() || self.ports.0 == rule.ports.0)
+            && (self.ports.1.is_none() || self.ports.1 == rule.ports.1)
+            && (self.users.is_none() || self.users == rule.users)
             && (!self.inverted || rule.inverted)
             && (self.suppressed.is_none() || self.suppressed == rule.suppressed)
             && self.protocol.is_none_or(|protocol| protocol == 0 || protocol == rule.protocol)

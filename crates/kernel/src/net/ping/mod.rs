@@ -1,50 +1,30 @@
 //! Ping sockets (`SOCK_DGRAM` of ICMP), which send echo requests and receive the replies to them, icmp(7).
 
-use super::error_queue::{self, ErrorQueue, QueuedError, is_hard};
+use super::error_queue::QueuedError;
 use super::filter::Metadata;
 use super::ip::Inbound;
 use super::ip::icmp::{self, HEADER_LEN, kind};
 use super::ip::route::Through;
-use super::ip::{IpHeader, IpOptions, Outbound};
-use super::message::{Attempt, ControlMessage, Incoming, Outgoing, RawAddress, Received};
+use super::ip::{IpHeader, Outbound};
+use super::message::{Attempt, Outgoing, RawAddress};
+use super::portless::Portless;
+pub use super::portless::{peer_name, readable_bytes, readiness, receive, shutdown, unsent_bytes};
 use super::socket::{Socket, SocketKind};
-use super::udp::{charge, timestamp_message};
-use super::{address, bind::bind_to_link, bind::parse_bind, interface_index};
+use super::{address, bind::bind_to_link, bind::parse_bind};
 use crate::call::Call;
-use crate::files::readiness::{EPOLLERR, EPOLLHUP, READABLE, WRITABLE};
 use crate::host::Host;
 use crate::ids::SocketKey;
-use belljar_base::SimTime;
 use belljar_linux_abi::{Errno, c};
 use smallvec::SmallVec;
-use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
-use zerocopy::IntoBytes;
 
 /// What a ping socket keeps.
 #[derive(Debug, Default)]
 pub struct PingSocket {
     /// Its local address and its identifier as port.
     pub local: Option<SocketAddr>,
-    /// Its peer, if it is connected.
-    pub peer: Option<IpAddr>,
-    /// Options of the IP levels.
-    pub ip: IpOptions,
-    /// Errors that `MSG_ERRQUEUE` gives.
-    pub(super) errors: ErrorQueue,
-    queue: VecDeque<Message>,
-    pub(super) queued_charge: u32,
-    read_closed: bool,
-    write_closed: bool,
-}
-
-#[derive(Debug)]
-struct Message {
-    bytes: Vec<u8>,
-    source: IpAddr,
-    ttl: u8,
-    arrived: SimTime,
-    interface: usize,
+    /// Peer, options, what it has received.
+    pub end: Portless,
 }
 
 /// A new ping socket.
@@ -63,7 +43,7 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
 
 pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) -> Result<Attempt<()>, Errno> {
     if address::family(raw)? == c::AF_UNSPEC {
-        call.host.ping(key).peer = None;
+        call.host.portless(key).peer = None;
         return Ok(Attempt::Done(()));
     }
     let peer = call.host.inet_destination(key, raw)?;
@@ -72,7 +52,7 @@ pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) ->
         call.host.socket(key).options.bound_device = device;
     }
     let route = call.host.net.route(peer.ip(), None, device)?;
-    call.host.ping(key).peer = Some(route.destination);
+    call.host.portless(key).peer = Some(route.destination);
     Ok(Attempt::Done(()))
 }
 
@@ -84,10 +64,10 @@ pub fn send(
 ) -> Result<Attempt<usize>, Errno> {
     let destination = match &message.name {
         Some(raw) => Some(call.host.inet_destination(key, raw)?.ip()),
-        None => call.host.ping(key).peer,
+        None => call.host.portless(key).peer,
     };
     let destination = destination.ok_or(Errno::EDESTADDRREQ)?;
-    if call.host.ping(key).write_closed {
+    if call.host.portless(key).is_write_closed() {
         return Err(Errno::EPIPE);
     }
     if message.len > 0xffff {
@@ -100,84 +80,10 @@ pub fn send(
     Ok(Attempt::Done(message.len))
 }
 
-pub fn receive(
-    call: &mut Call<'_>,
-    key: SocketKey,
-    room: &Incoming,
-    _done: usize,
-) -> Result<Attempt<Received>, Errno> {
-    if room.flags & c::MSG_ERRQUEUE != 0 {
-        return error_queue::receive(call, key, room);
-    }
-    let epoch = call.host.clock.realtime_ns() - call.now().as_nanos();
-    let socket = call.host.socket(key);
-    let (domain, queue, stamp) = (socket.domain, socket.queue, socket.options.timestamp);
-    socket.take_error()?;
-    let ping = call.host.ping(key);
-    let Some(message) = ping.queue.pop_front() else {
-        let closed = ping.read_closed;
-        return Ok(if closed { Attempt::Done(Received::default()) } else { Attempt::Wait(queue) });
-    };
-    let mut received = Received::default();
-    let taken = message.bytes.len().min(room.len);
-    received.value = if room.flags & c::MSG_TRUNC != 0 { message.bytes.len() } else { taken };
-    received.flags = if taken < message.bytes.len() { c::MSG_TRUNC } else { 0 };
-    let device = Some(interface_index(message.interface));
-    received.name = address::emit_on(domain, SocketAddr::new(message.source, 0), device);
-    received.control.extend(timestamp_message(stamp, message.arrived, epoch));
-    if ping.ip.receive_ttl {
-        let (level, type_) = match domain {
-            c::AF_INET => (c::IPPROTO_IP, c::IP_TTL),
-            _ => (c::IPPROTO_IPV6, c::IPV6_HOPLIMIT),
-        };
-        let data = i32::from(message.ttl).as_bytes().to_vec();
-        received.control.push(ControlMessage { level, type_, data });
-    }
-    let stored = call.scatter(&room.buffers, &message.bytes[..taken]);
-    let ping = call.host.ping(key);
-    if room.flags & c::MSG_PEEK != 0 {
-        ping.queue.push_front(message);
-    } else {
-        ping.queued_charge -= charge(message.bytes.len());
-    }
-    stored.map(|()| Attempt::Done(received))
-}
-
-pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
-    let ping = call.host.ping(key);
-    ping.read_closed |= how != c::SHUT_WR;
-    ping.write_closed |= how != c::SHUT_RD;
-    let connected = ping.peer.is_some();
-    call.host.notify_socket(key, READABLE | WRITABLE | EPOLLHUP);
-    if connected { Ok(()) } else { Err(Errno::ENOTCONN) }
-}
-
 pub fn local_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
     let domain = host.socket(key).domain;
     let local = host.ping(key).local.unwrap_or(SocketAddr::new(address::unspecified(domain), 0));
     Ok(address::emit(domain, local))
-}
-
-pub fn peer_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
-    let domain = host.socket(key).domain;
-    let peer = host.ping(key).peer.ok_or(Errno::ENOTCONN)?;
-    Ok(address::emit(domain, SocketAddr::new(peer, 0)))
-}
-
-pub fn readiness(host: &Host, key: SocketKey) -> u32 {
-    let socket = &host.net.sockets[key.0];
-    let SocketKind::Ping(ping) = &socket.kind else { return 0 };
-    let readable = if ping.queue.is_empty() && !ping.read_closed { 0 } else { READABLE };
-    let error = if socket.error.is_some() || !ping.errors.is_empty() { EPOLLERR } else { 0 };
-    WRITABLE | readable | error
-}
-
-pub fn readable_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
-    Ok(host.ping(key).queue.front().map_or(0, |message| message.bytes.len()))
-}
-
-pub fn unsent_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
-    Ok(0)
 }
 
 pub fn close(host: &mut Host, key: SocketKey) {
@@ -209,7 +115,8 @@ impl Host {
         data[4..6].copy_from_slice(&id.to_be_bytes());
         let ping = self.ping(key);
         let source = ping.local.map(|local| local.ip()).filter(|ip| !ip.is_unspecified());
-        let (ttl, hop_limit, tos) = (ping.ip.ttl, ping.ip.hop_limit, ping.ip.tos);
+        let (ttl, hop_limit, tos) = (ping.end.ip.ttl, ping.end.ip.hop_limit, ping.end.ip.tos);
+        let unlabelled = !ping.end.ip.flow_label;
         let device = self.socket_device(key, to, scope)?;
         let route = self.net.route(to, source, Through::of(&self.net.sockets[key.0], device))?;
         icmp::fill_checksum(route.source, route.destination, &mut data);
@@ -218,6 +125,7 @@ impl Host {
         let ttl = if route.destination.is_ipv4() { ttl } else { Some(hop_limit.unwrap_or(usual)) };
         let header = IpHeader {
             tos,
+            unlabelled,
             ttl: ttl.unwrap_or(self.net.sysctls.default_ttl as u8),
             ..IpHeader::new(route.source, route.destination, protocol)
         };
@@ -270,7 +178,7 @@ impl Host {
         let concerned = |socket: &Socket| {
             let SocketKind::Ping(ping) = &socket.kind else { return false };
             let here = ping.local.is_none_or(|own| own.ip().is_unspecified() || own.ip() == local);
-            let there = ping.peer.is_none_or(|peer| peer == remote);
+            let there = ping.end.peer.is_none_or(|peer| peer == remote);
             let asked = ping.local.is_some_and(|own| own.port() == id);
             here && there && asked
         };
@@ -287,22 +195,8 @@ impl Host {
                 destination: SocketAddr::new(remote, 0),
                 quoted: quoted.to_vec(),
             };
-            self.ping_queue_error(key, error);
+            self.portless_error(key, error);
         }
-    }
-
-    fn ping_queue_error(&mut self, key: SocketKey, error: QueuedError) {
-        let errno = error.errno;
-        let room = self.socket(key).options.receive_buffer;
-        let ping = self.ping(key);
-        let hard = is_hard(errno, error.icmp, error.destination.is_ipv4());
-        if ping.ip.receive_errors {
-            ping.errors.push(error, &mut ping.queued_charge, room);
-        } else if ping.peer.is_none() || !hard {
-            return;
-        }
-        self.socket(key).error = Some(errno);
-        self.notify_socket(key, EPOLLERR);
     }
 
     /// Gives the reply to an echo request to the socket that has asked.
@@ -315,7 +209,7 @@ impl Host {
             return;
         }
         let wanted = |ping: &PingSocket| {
-            let from_peer = ping.peer.is_none_or(|peer| peer == inbound.header.src);
+            let from_peer = ping.end.peer.is_none_or(|peer| peer == inbound.header.src);
             from_peer && ping.local.is_some_and(|local| local.port() == id)
         };
         let keys: SmallVec<[SocketKey; 2]> = self
@@ -332,16 +226,7 @@ impl Host {
             let mut bytes = message.to_vec();
             let Some(kept) = self.filtered(key, &bytes, Metadata::default()) else { continue };
             bytes.truncate(kept);
-            let arrived = self.clock.now();
-            let room = self.socket(key).options.receive_buffer;
-            let ping = self.ping(key);
-            if ping.queued_charge <= room {
-                ping.queued_charge += charge(bytes.len());
-                let (source, ttl) = (inbound.header.src, inbound.header.ttl);
-                let interface = inbound.interface;
-                ping.queue.push_back(Message { bytes, source, ttl, arrived, interface });
-                self.notify_socket(key, READABLE);
-            }
+            self.portless_enqueue(key, bytes, inbound);
         }
     }
 }

@@ -1,15 +1,13 @@
 //! What raw sockets receive: a copy of each packet of their protocol.
 
-use super::{Message, RawError, RawSocket};
-use crate::files::readiness::{EPOLLERR, READABLE};
+use super::{RawError, RawSocket};
 use crate::host::Host;
 use crate::ids::SocketKey;
-use crate::net::error_queue::{QueuedError, is_hard};
+use crate::net::error_queue::QueuedError;
 use crate::net::filter::Metadata;
 use crate::net::interface_index;
 use crate::net::ip::Inbound;
 use crate::net::socket::{Socket, SocketKind};
-use crate::net::udp::charge;
 use belljar_linux_abi::c;
 use belljar_wire::protocol;
 use smallvec::SmallVec;
@@ -23,7 +21,7 @@ impl RawSocket {
     fn wants(&self, inbound: &Inbound) -> bool {
         let header = &inbound.header;
         let here = self.local.is_none_or(|local| local == header.dst);
-        let there = self.peer.is_none_or(|peer| peer == header.src);
+        let there = self.end.peer.is_none_or(|peer| peer == header.src);
         let filtered = match (header.protocol, inbound.payload().first()) {
             (protocol::ICMP, Some(kind)) if header.dst.is_ipv4() => {
                 *kind < 32 && self.icmp_filter & (1 << kind) != 0
@@ -48,7 +46,7 @@ impl Host {
                 (socket.domain == c::AF_INET) == v4
                     && socket.options.bound_device.is_none_or(|device| device == index)
                     && raw.wants(inbound)
-                    && raw.ip.takes_group(inbound.interface, inbound.header.dst, inbound.header.src)
+                    && raw.end.ip.takes_group(inbound.interface, inbound.header.dst, inbound.header.src)
             }
             _ => false,
         };
@@ -71,25 +69,7 @@ impl Host {
         };
         let Some(kept) = self.filtered(key, &bytes, metadata) else { return };
         bytes.truncate(kept);
-        let arrived = self.clock.now();
-        let own = self.net.own_address(inbound.interface, inbound.header.dst);
-        let room = self.socket(key).options.receive_buffer;
-        let raw = self.raw(key);
-        if raw.queued_charge > room || raw.read_closed {
-            return;
-        }
-        raw.queued_charge += charge(bytes.len());
-        raw.queue.push_back(Message {
-            bytes,
-            source: inbound.header.src,
-            destination: inbound.header.dst,
-            own,
-            interface: inbound.interface,
-            ttl: inbound.header.ttl,
-            tos: inbound.header.tos,
-            arrived,
-        });
-        self.notify_socket(key, READABLE);
+        self.portless_enqueue(key, bytes, inbound);
     }
 
     /// An ICMP error says what became of a packet: `raw_err` of Linux.
@@ -98,7 +78,7 @@ impl Host {
             SocketKind::Raw(raw) => {
                 raw.protocol == error.protocol
                     && raw.local.is_none_or(|own| own == error.local)
-                    && raw.peer.is_none_or(|peer| peer == error.remote)
+                    && raw.end.peer.is_none_or(|peer| peer == error.remote)
             }
             _ => false,
         };
@@ -106,25 +86,16 @@ impl Host {
         let keys: SmallVec<[SocketKey; 2]> = sockets.map(|(key, _)| SocketKey(key)).collect();
         let arrived = self.clock.now();
         for key in keys {
-            let room = self.socket(key).options.receive_buffer;
-            let raw = self.raw(key);
-            let hard = is_hard(error.errno, (error.icmp.0, error.icmp.1), error.remote.is_ipv4());
-            if raw.ip.receive_errors {
-                let error = QueuedError {
-                    errno: error.errno,
-                    icmp: (error.icmp.0, error.icmp.1),
-                    extra: error.icmp.2,
-                    arrived,
-                    offender: error.offender,
-                    destination: SocketAddr::new(error.remote, 0),
-                    quoted: error.quoted.to_vec(),
-                };
-                raw.errors.push(error, &mut raw.queued_charge, room);
-            } else if raw.peer.is_none() || !hard {
-                continue;
-            }
-            self.socket(key).error = Some(error.errno);
-            self.notify_socket(key, EPOLLERR);
+            let error = QueuedError {
+                errno: error.errno,
+                icmp: (error.icmp.0, error.icmp.1),
+                extra: error.icmp.2,
+                arrived,
+                offender: error.offender,
+                destination: SocketAddr::new(error.remote, 0),
+                quoted: error.quoted.to_vec(),
+            };
+            self.portless_error(key, error);
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::net::udp::SendOptions;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::forward;
 use belljar_wire::checksum;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The largest packet.
 const MAX_PACKET: usize = 65_535;
@@ -49,13 +49,11 @@ pub(super) fn send(
     }
     let destination = match &message.name {
         Some(raw) => Some(call.host.inet_destination(key, raw)?.ip()),
-        None => call.host.raw(key).peer,
+        None => call.host.raw(key).end.peer,
     };
     let destination = destination.ok_or(Errno::EDESTADDRREQ)?;
     call.host.socket(key).take_error()?;
-    if call.host.raw(key).write_closed {
-        return Err(Errno::EPIPE);
-    }
+    // That its end is shut is nothing to a raw socket of Linux (`raw_sendmsg`).
     let mut options = SendOptions::read(message)?;
     options.interface = options.interface.or(message.name.as_ref().and_then(|raw| address::scope(raw)));
     let data = call.gather(&message.buffers, 0, message.len)?;
@@ -74,7 +72,7 @@ impl Host {
     ) -> Result<(), Errno> {
         let local = self.raw(key).local.filter(|ip| !self.net.is_multipoint(*ip));
         let source = options.source.or(local);
-        let route = self.route_for(key, to, source, options.interface)?;
+        let route = self.route_for(key, SocketAddr::new(to, 0), source, options.interface)?;
         if route.broadcast && !self.socket(key).options.broadcast {
             return Err(Errno::EACCES);
         }
@@ -107,18 +105,19 @@ impl Host {
         }
         let ttl = match (options.ttl, destination) {
             (Some(ttl), _) => ttl,
-            (None, _) if multicast => raw.ip.multicast_ttl,
-            (None, IpAddr::V4(_)) => raw.ip.ttl.unwrap_or(default_ttl),
-            (None, IpAddr::V6(v6)) if v6.is_multicast() => raw.ip.multicast_hops,
-            (None, IpAddr::V6(_)) => raw.ip.hop_limit.unwrap_or(usual_hops),
+            (None, _) if multicast => raw.end.ip.multicast_ttl,
+            (None, IpAddr::V4(_)) => raw.end.ip.ttl.unwrap_or(default_ttl),
+            (None, IpAddr::V6(v6)) if v6.is_multicast() => raw.end.ip.multicast_hops,
+            (None, IpAddr::V6(_)) => raw.end.ip.hop_limit.unwrap_or(usual_hops),
         };
         let mut header = IpHeader {
-            tos: options.tos.unwrap_or(raw.ip.tos),
+            tos: options.tos.unwrap_or(raw.end.ip.tos),
             ttl,
             ..IpHeader::new(route.source, destination, protocol)
         };
-        let discover = raw.ip.mtu_discover;
-        let loops = if destination.is_ipv4() { raw.ip.multicast_loop } else { raw.ip.multicast_loop6 };
+        let discover = raw.end.ip.mtu_discover;
+        let loops =
+            if destination.is_ipv4() { raw.end.ip.multicast_loop } else { raw.end.ip.multicast_loop6 };
         let loop_back = multipoint && loops;
         let now = self.clock.now();
         header.dont_fragment = self.net.must_not_fragment(discover, &route, data.len() + header.len(), now);
@@ -153,7 +152,7 @@ impl Host {
         let sum = checksum::internet(&data[..header_len]);
         data[10..12].copy_from_slice(&sum.to_be_bytes());
         let to: Ipv4Addr = forward::destination(&data);
-        let loop_back = self.raw(key).ip.multicast_loop;
+        let loop_back = self.raw(key).end.ip.multicast_loop;
         self.send_whole(&route, to, data, loop_back);
         Ok(())
     }

@@ -74,6 +74,9 @@ fn is_bound(host: &mut Host, key: SocketKey) -> bool {
     match &host.socket(key).kind {
         SocketKind::Udp(udp) => udp.bound.is_some(),
         SocketKind::Tcp(tcp) => tcp.bound.is_some(),
+        SocketKind::Ping(ping) => ping.local.is_some_and(|local| local.port() != 0),
+        // Its protocol stands where others have their port.
+        SocketKind::Raw(_) => true,
         _ => false,
     }
 }
@@ -140,11 +143,8 @@ fn set_v6(options: &mut IpOptions, name: i32, number: i32, bound: bool) -> Resul
         c::IPV6_MULTICAST_HOPS => options.multicast_hops = hops(number, 0)?.unwrap_or(1),
         c::IPV6_MULTICAST_LOOP if !(0..=1).contains(&number) => return Err(Errno::EINVAL),
         c::IPV6_MULTICAST_LOOP => options.multicast_loop6 = on,
-        c::IPV6_MTU
-        | c::IPV6_DONTFRAG
-        | c::IPV6_AUTOFLOWLABEL
-        | c::IPV6_RECVFRAGSIZE
-        | c::IPV6_UNICAST_IF => {
+        c::IPV6_AUTOFLOWLABEL => options.flow_label = on,
+        c::IPV6_MTU | c::IPV6_DONTFRAG | c::IPV6_RECVFRAGSIZE | c::IPV6_UNICAST_IF => {
             keep(options, c::IPPROTO_IPV6, name, number);
         }
         _ => return Err(Errno::ENOPROTOOPT),
@@ -250,7 +250,7 @@ pub fn get(host: &mut Host, key: SocketKey, level: i32, name: i32) -> Result<Val
         c::IPV6_MULTICAST_HOPS => int(i32::from(options.multicast_hops)),
         c::IPV6_MULTICAST_LOOP => flag(options.multicast_loop6),
         c::IPV6_MULTICAST_IF => int(options.multicast_if6.unwrap_or(0) as i32),
-        c::IPV6_AUTOFLOWLABEL => return kept(1),
+        c::IPV6_AUTOFLOWLABEL => flag(options.flow_label),
         c::IPV6_DONTFRAG | c::IPV6_RECVFRAGSIZE | c::IPV6_UNICAST_IF => {
             return kept(0);
         }
@@ -269,8 +269,8 @@ impl Host {
         let socket = &self.net.sockets[key.0];
         let peer = match &socket.kind {
             SocketKind::Udp(udp) => udp.peer.map(|peer| peer.ip()),
-            SocketKind::Ping(ping) => ping.peer,
-            SocketKind::Raw(raw) => raw.peer,
+            SocketKind::Ping(ping) => ping.end.peer,
+            SocketKind::Raw(raw) => raw.end.peer,
             SocketKind::Tcp(tcp) => match &tcp.role {
                 Role::Connection(connection) => Some(connection.remote().ip()),
                 _ => None,

@@ -110,8 +110,10 @@ impl Host {
             port if self.tcp_port_is_free(key, &reach, port, false) => port,
             _ => return Err(Errno::EADDRINUSE),
         };
-        self.tcp(key).bound =
-            Some(Bound { reach, port: chosen, address_chosen: ip.is_some(), port_chosen: true });
+        let tcp = self.tcp(key);
+        tcp.bound = Some(Bound { reach, port: chosen, address_chosen: ip.is_some(), port_chosen: true });
+        // As `inet6_bind`: whoever has an address of IPv6 has nothing to do with IPv4.
+        tcp.ip.v6_only |= matches!(ip, Some(IpAddr::V6(_)));
         self.net.tcp.add_bound(chosen, key);
         Ok(())
     }
@@ -134,7 +136,7 @@ impl Host {
 
         let bound = self.tcp(key).bound;
         let bound_ip = bound.and_then(|bound| bound.reach.ip);
-        let through = Through::of(&self.net.sockets[key.0], device);
+        let through = Through::of(&self.net.sockets[key.0], device).to_port(peer.port());
         let mut route = self.net.route(peer.ip(), bound_ip, through)?;
         if bound_ip.is_none() && !self.net.is_plainly_routed() {
             // A rule may know the address that has been chosen, and another way for it.

@@ -55,7 +55,7 @@ impl Host {
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
         let ip = &tcp.ip;
         let (tos, ttl, hop_limit) = (ip.tos, ip.ttl.unwrap_or(default_ttl), ip.hop_limit);
-        let discover = ip.mtu_discover;
+        let (discover, labelled) = (ip.mtu_discover, ip.flow_label);
         let Some(connection) = tcp.connection() else { return };
         let ports = [connection.local().port().to_be_bytes(), connection.remote().port().to_be_bytes()];
         let (local, remote) = (connection.local().ip(), connection.remote().ip());
@@ -67,7 +67,8 @@ impl Host {
         header.dont_fragment = self.net.must_not_fragment(discover, &route, 0, self.clock.now());
         if remote.is_ipv6() {
             header.ttl = hop_limit.unwrap_or_else(|| self.net.hop_limit(route.interface));
-            header.flow_label = self.net.flow_label_of(&header, ports.as_flattened());
+            header.flow_label =
+                if labelled { self.net.flow_label_of(&header, ports.as_flattened()) } else { 0 };
         }
         loop {
             let mut packet = self.packet_buffer();

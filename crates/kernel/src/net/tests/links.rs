@@ -93,7 +93,7 @@ fn routes_lead_by_gateways_and_nowhere_else() {
     let a = wire.hosts[A].udp4();
     let far = "192.0.2.1:9".parse().unwrap();
     assert_eq!(wire.hosts[A].send_to(a, b"x", far), Err(Errno::ENETUNREACH));
-    let hops = vec![belljar_net::routes::NextHop { interface: 1, gateway: Some([10, 0, 0, 2].into()) }];
+    let hops = vec![belljar_net::routes::NextHop::new(1, Some([10, 0, 0, 2].into()))];
     let route = belljar_net::routes::Route { hops, ..belljar_net::routes::Route::by(0, None, 188) };
     wire.hosts[A].host.set_routes(vec![(belljar_net::Prefix::ALL, 20, route)]);
     wire.hosts[A].send_to(a, b"x", far).unwrap();

@@ -159,6 +159,8 @@ impl Host {
             address_chosen: by_program && ip.is_some(),
             port_chosen: by_program && port != 0,
         });
+        // As `inet6_bind`: whoever has an address of IPv6 has nothing to do with IPv4.
+        udp.ip.v6_only |= by_program && matches!(ip, Some(IpAddr::V6(_)));
         let table = udp.protocol.index();
         self.net.udp_ports[table].add(chosen, key);
         Ok(())
@@ -186,7 +188,7 @@ impl Host {
             self.socket(key).options.bound_device = device;
         }
         let own_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
-        let through = Through::of(&self.net.sockets[key.0], device);
+        let through = Through::of(&self.net.sockets[key.0], device).to_port(peer.port());
         let route = self.net.route(peer.ip(), own_ip, through)?;
         if route.broadcast && !broadcast {
             return Err(Errno::EACCES);

@@ -227,8 +227,7 @@ impl Host {
     pub(crate) fn udp_error(
         &mut self,
         protocol: Protocol,
-        local: SocketAddr,
-        remote: SocketAddr,
+        (local, remote): (SocketAddr, SocketAddr),
         errno: Errno,
         icmp: (u8, u8, u32),
         offender: IpAddr,

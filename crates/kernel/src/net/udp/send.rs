@@ -268,10 +268,11 @@ impl Host {
     pub(crate) fn route_for(
         &mut self,
         key: SocketKey,
-        to: IpAddr,
+        to: SocketAddr,
         mut source: Option<IpAddr>,
         interface: Option<u32>,
     ) -> Result<Route, Errno> {
+        let (to, port) = (to.ip(), to.port());
         let socket = &self.net.sockets[key.0];
         let mut device = match to {
             IpAddr::V4(_) => interface.or(socket.options.bound_device),
@@ -285,7 +286,7 @@ impl Host {
             device = device.or(interface.map(interface_index));
             source = source.or(Some(own.into()).filter(|_| !own.is_unspecified()));
         }
-        self.net.route(to, source, Through::of(&self.net.sockets[key.0], device))
+        self.net.route(to, source, Through::of(&self.net.sockets[key.0], device).to_port(port))
     }
 
     fn udp_route(
@@ -300,7 +301,7 @@ impl Host {
         }
         let bound_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
         let source = options.source.or(bound_ip).filter(|ip| !self.net.is_multipoint(*ip));
-        let route = self.route_for(key, destination.ip(), source, options.interface)?;
+        let route = self.route_for(key, destination, source, options.interface)?;
         if route.broadcast && !broadcast_allowed {
             return Err(Errno::EACCES);
         }
@@ -336,6 +337,7 @@ impl Host {
         let fits = packet.len() <= mtu;
         let header = IpHeader {
             tos: options.tos.unwrap_or(ip.tos),
+            unlabelled: !ip.flow_label,
             ttl,
             dont_fragment: self.net.must_not_fragment(ip.mtu_discover, &route, packet.len(), now),
             ..IpHeader::new(route.source, destination, protocol.number())

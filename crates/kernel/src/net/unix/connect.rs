@@ -110,6 +110,7 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &Address) -> Res
     let child = new_socket(host, type_);
     host.socket(child).options = host.socket(listener).options.clone();
     let (client_ref, child_ref) = (host.unix_ref(key), host.unix_ref(child));
+    let listener_file = host.unix(listener).file;
     let (listener_address, listener_credentials) =
         (host.unix(listener).address.clone(), host.unix(listener).credentials);
 
@@ -124,6 +125,7 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &Address) -> Res
     let accepted = host.unix_mut(child);
     accepted.role = Role::Connected;
     accepted.address = listener_address;
+    accepted.file = listener_file;
     accepted.peer = Some(client_ref);
     accepted.peer_address = client_address;
     accepted.peer_credentials = Some(credentials);

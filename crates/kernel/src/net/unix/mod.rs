@@ -14,6 +14,7 @@ mod control;
 mod names;
 mod receive;
 mod send;
+mod shown;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ pub use connect::{accept, connect, listen};
 pub use names::{Names, bind};
 pub use receive::receive;
 pub use send::send;
+pub use shown::ShownUnix;
 
 use super::message::RawAddress;
 use super::socket::{Socket, SocketKind};
@@ -95,6 +97,8 @@ enum Role {
 pub struct UnixSocket {
     address: Option<Address>,
     inode: Option<InodeKey>,
+    /// Number and device of the file that its address, or the one it was accepted at, names.
+    file: Option<(u64, u64)>,
     role: Role,
     peer: Option<PeerRef>,
     peer_address: Option<Address>,

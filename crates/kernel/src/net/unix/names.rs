@@ -40,8 +40,10 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
         Some(Address::Path(path)) => {
             let inode = call.host.create_socket_node(call.process, &path)?;
             call.host.net.unix_names.by_inode.insert(inode, own);
+            let made = &call.host.files.inodes[inode.0];
+            let file = (made.number, made.device);
             let socket = call.host.unix_mut(key);
-            socket.inode = Some(inode);
+            (socket.inode, socket.file) = (Some(inode), Some(file));
             socket.address = Some(Address::Path(path));
         }
     }

@@ -244,7 +244,7 @@ impl Host {
             match what {
                 What::Router(router) => {
                     self.net.v6.routes.retain(|prefix, _, route| {
-                        let hop = NextHop { interface, gateway: Some(router) };
+                        let hop = NextHop::new(interface, Some(router));
                         !(prefix.is_all() && route.protocol == RTPROT_RA && route.hops.contains(&hop))
                     });
                     self.choose_router();

@@ -2,7 +2,7 @@
 
 use super::device_for;
 use crate::host::Host;
-use crate::net::family::Asked;
+use crate::net::family::{Asked, Sender};
 use crate::net::ip::icmp;
 use belljar_net::forward::Refusal;
 use belljar_net::forward6;
@@ -30,7 +30,12 @@ impl Host {
             None
         } else {
             let hash = forward6::flow_hash(self.net.flow_key, &bytes);
-            let asked = Asked { arrived: interface, tos: header.traffic_class, ..Asked::own(to, Some(from)) };
+            let sender = match ipv6::upper(&bytes) {
+                Ok(upper) => Sender::of_forwarded(upper.protocol, &bytes[upper.payload]),
+                Err(_) => Sender::default(),
+            };
+            let tos = header.traffic_class;
+            let asked = Asked { arrived: interface, tos, sender, ..Asked::own(to, Some(from)) };
             let found =
                 self.net.lookup(&asked, || hash).map(|f| f.map(|found| (found.hop, found.route.kind)));
             match found {

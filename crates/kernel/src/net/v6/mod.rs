@@ -236,7 +236,7 @@ impl NetStack {
         if !self.interfaces[interface].up {
             return Err(Errno::ENETDOWN);
         }
-        Ok(NextHop { interface, gateway })
+        Ok(NextHop::new(interface, gateway))
     }
 
     /// The interface that has an address, tentative ones left out.

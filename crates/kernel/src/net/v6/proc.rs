@@ -7,6 +7,9 @@ use belljar_wire::ipv6;
 use std::fmt::Write;
 use std::net::Ipv6Addr;
 
+/// All nodes of this interface.
+const ALL_NODES_HERE: Ipv6Addr = Ipv6Addr::new(0xff01, 0, 0, 0, 0, 0, 0, 1);
+
 /// All 32 digits.
 fn hex(ip: Ipv6Addr) -> String {
     format!("{:032x}", ip.to_bits())
@@ -73,21 +76,35 @@ impl NetStack {
         text
     }
 
+    /// The groups that an interface is in, and how many sockets are in each.
+    pub(in crate::net) fn groups_on6(&self, number: usize) -> Vec<(Ipv6Addr, u32)> {
+        if number != LO && !self.v6.on {
+            return Vec::new();
+        }
+        let interface = &self.interfaces[number];
+        let own = interface.addresses6.iter().filter(|own| !own.ip.is_loopback());
+        let mut groups: Vec<(Ipv6Addr, u32)> = vec![(ALL_NODES_HERE, 1), (ipv6::ALL_NODES, 1)];
+        groups.extend(own.map(|own| (ipv6::solicited_node(own.ip), 1)));
+        let joined = self.v6.groups.iter().filter(|((n, _), _)| *n == number);
+        groups.extend(joined.map(|((_, group), users)| (*group, *users)));
+        groups.dedup_by_key(|(group, _)| *group);
+        groups
+    }
+
     pub(crate) fn proc_igmp6(&self) -> String {
+        // `MAF_*`: nothing is said of it; it is reported.
+        const NO_REPORT: u8 = 8;
+        const LOADED: u8 = 4;
         let mut text = String::new();
         for (number, interface) in self.interfaces.iter().enumerate() {
-            if number != LO && !self.v6.on {
-                continue;
-            }
-            let own = interface.addresses6.iter().filter(|own| !own.ip.is_loopback());
-            let mut groups: Vec<(Ipv6Addr, u32)> = vec![(ipv6::ALL_NODES, 1)];
-            groups.extend(own.map(|own| (ipv6::solicited_node(own.ip), 1)));
-            let joined = self.v6.groups.iter().filter(|((n, _), _)| *n == number);
-            groups.extend(joined.map(|((_, group), users)| (*group, *users)));
-            groups.dedup_by_key(|(group, _)| *group);
-            for (group, users) in groups.iter().rev() {
+            for (group, users) in self.groups_on6(number).iter().rev() {
+                let flags = match *group {
+                    ALL_NODES_HERE => NO_REPORT,
+                    ipv6::ALL_NODES => NO_REPORT | LOADED,
+                    _ => LOADED,
+                };
                 let (index, name) = (interface_index(number), &interface.name);
-                let _ = writeln!(text, "{index:<4} {name:<15} {} {users:5} 00000004 0", hex(*group));
+                let _ = writeln!(text, "{index:<4} {name:<15} {} {users:5} {flags:08X} 0", hex(*group));
             }
         }
         text

@@ -1,0 +1,23 @@
+//! Why a request is refused: an error, and where Linux has words for it, these (`NLMSGERR_ATTR_MSG`, netlink(7)).
+
+use belljar_linux_abi::Errno;
+
+/// An error with what it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The error.
+    pub errno: Errno,
+    /// What the kernel says of it to those who ask for that (`NETLINK_EXT_ACK`).
+    pub words: Option<&'static str>,
+}
+
+impl From<Errno> for Refusal {
+    fn from(errno: Errno) -> Refusal {
+        Refusal { errno, words: None }
+    }
+}
+
+/// An error in these words.
+pub const fn refusal(errno: Errno, words: &'static str) -> Refusal {
+    Refusal { errno, words: Some(words) }
+}
