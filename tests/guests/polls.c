@@ -42,6 +42,50 @@ static void poll_timeouts(void) {
     close(p[0]), close(p[1]);
 }
 
+static struct pollfd shared[2];
+static fd_set shared_set;
+static int late_end;
+static void *change_and_write(void *unused) {
+    (void)unused;
+    sleep_ms(50);
+    for (int i = 0; i < 2; i++)
+        shared[i].fd = -1, shared[i].events = 0;
+    FD_ZERO(&shared_set);
+    TCHECK(write(late_end, "x", 1) == 1);
+    return NULL;
+}
+
+/* What is asked for counts as it was when the call began; only the answer is stored. */
+static void asked_at_the_start(void) {
+    for (int count = 1; count <= 2; count++) {
+        int p[2], q[2];
+        CHECK(pipe(p) == 0 && pipe(q) == 0);
+        shared[0] = (struct pollfd){p[0], POLLIN, 0}, shared[1] = (struct pollfd){q[0], POLLIN, 9};
+        late_end = p[1];
+        pthread_t t;
+        CHECK(pthread_create(&t, NULL, change_and_write, NULL) == 0);
+        SAME(poll(shared, (nfds_t)count, 5000), 1);
+        SAME(shared[0].revents, POLLIN);
+        SAME(shared[0].fd, -1);
+        SAME(shared[0].events, 0);
+        SAME(shared[1].revents, count == 2 ? 0 : 9);
+        CHECK(pthread_join(t, NULL) == 0);
+        close(p[0]), close(p[1]), close(q[0]), close(q[1]);
+    }
+    int p[2];
+    CHECK(pipe(p) == 0);
+    FD_ZERO(&shared_set);
+    FD_SET(p[0], &shared_set);
+    late_end = p[1];
+    pthread_t t;
+    struct timeval limit = {5, 0};
+    CHECK(pthread_create(&t, NULL, change_and_write, NULL) == 0);
+    SAME(select(p[0] + 1, &shared_set, NULL, NULL, &limit), 1);
+    CHECK(FD_ISSET(p[0], &shared_set));
+    CHECK(pthread_join(t, NULL) == 0);
+    close(p[0]), close(p[1]);
+}
+
 static void *late_write(void *fd) {
     sleep_ms(50);
     TCHECK(write(*(int *)fd, "12345678", 8) == 8);
@@ -159,5 +203,5 @@ static void masks_let_in_what_is_pending(void) {
     close(p[0]), close(p[1]);
 }
 
-GUEST(T(poll_basics), T(poll_timeouts), T(poll_wakes), T(select_basics), T(interrupted_by_a_signal),
+GUEST(T(poll_basics), T(poll_timeouts), T(poll_wakes), T(asked_at_the_start), T(select_basics), T(interrupted_by_a_signal),
       T(masks_swap_atomically), T(masks_let_in_what_is_pending))

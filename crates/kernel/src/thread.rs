@@ -25,6 +25,9 @@ pub struct Thread {
     /// of which it holds a reference: whoever closes such a descriptor meanwhile, the call goes on with the file.
     /// They are let go of when the call ends, or, if a signal ended it, at the thread's next call.
     pub held: SmallVec<[(i32, FileKey); 2]>,
+    /// What its call, if that waits, read at its start of what the guest may change meanwhile: the descriptors of
+    /// `poll(2)`, the sets of `select(2)`.
+    pub asked: Vec<u8>,
     /// Who traces it, `ptrace(2)`.
     pub trace: Option<Box<Tracee>>,
     /// Its signal mask, pending signals and alternate stack.

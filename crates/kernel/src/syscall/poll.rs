@@ -8,10 +8,14 @@ use crate::ids::{FileKey, ProcessKey};
 use belljar_linux_abi::poll::PollFd;
 use belljar_linux_abi::{Errno, c};
 use smallvec::{SmallVec, smallvec};
+use std::mem::offset_of;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Reported whether asked for or not.
 const ALWAYS_REPORTED: u16 = (c::POLLERR | c::POLLHUP) as u16;
+
+/// Where an entry says what was found.
+const REVENTS: usize = offset_of!(PollFd, revents);
 
 /// `poll(2)`.
 pub fn sys_poll(call: &mut Call<'_>) -> SysResult {
@@ -36,11 +40,21 @@ fn poll(call: &mut Call<'_>, timeout: Timeout) -> SysResult {
     if count as u64 > limit {
         return Err(Errno::EINVAL);
     }
+    let mut asked = call.take_asked();
+    if call.resumed.is_none() {
+        asked.resize(count * size_of::<PollFd>(), 0);
+        call.read_bytes(addr, &mut asked)?;
+    }
+    let outcome = poll_asked(call, timeout, &mut asked);
+    call.host.threads[call.thread.0].asked = asked;
+    outcome
+}
+
+/// Polls what was asked for when the call began: as in Linux, others may change the array meanwhile.
+fn poll_asked(call: &mut Call<'_>, timeout: Timeout, asked: &mut [u8]) -> SysResult {
     let attempt = Attempt::of(call, timeout);
-    let mut bytes: SmallVec<[u8; 64]> = smallvec![0; count * size_of::<PollFd>()];
-    call.read_bytes(addr, &mut bytes)?;
     let mut ready = 0;
-    for raw in bytes.chunks_exact_mut(size_of::<PollFd>()) {
+    for raw in asked.chunks_exact_mut(size_of::<PollFd>()) {
         let mut entry = PollFd::read_from_bytes(raw).expect("the size of one entry");
         entry.revents = match entry.fd {
             ..0 => 0,
@@ -54,12 +68,12 @@ fn poll(call: &mut Call<'_>, timeout: Timeout) -> SysResult {
         return attempt.wait(SmallVec::new(), IfInterrupted::RestartNoHandler);
     }
     if ready > 0 || attempt.last {
-        call.write_bytes(addr, &bytes)?;
+        store_found(call, asked)?;
         attempt.store_remaining(call);
         return done(ready);
     }
     let mut queues = SmallVec::new();
-    for raw in bytes.chunks_exact(size_of::<PollFd>()) {
+    for raw in asked.chunks_exact(size_of::<PollFd>()) {
         let fd = i32::read_from_prefix(raw).expect("an entry begins with it").0;
         if fd >= 0
             && let Ok(file) = call.host.pollable_file(call.process, fd)
@@ -68,6 +82,32 @@ fn poll(call: &mut Call<'_>, timeout: Timeout) -> SysResult {
         }
     }
     attempt.wait(queues, IfInterrupted::RestartNoHandler)
+}
+
+/// Stores what was found into the guest's array, and nothing else.
+fn store_found(call: &mut Call<'_>, found: &[u8]) -> Result<(), Errno> {
+    let addr = call.args[0];
+    if found.len() == size_of::<PollFd>() {
+        return call.write_bytes(addr + REVENTS as u64, &found[REVENTS..]);
+    }
+    let mut present: SmallVec<[u8; 64]> = smallvec![0; found.len()];
+    call.read_bytes(addr, &mut present)?;
+    let entries = present.chunks_exact_mut(size_of::<PollFd>()).zip(found.chunks_exact(size_of::<PollFd>()));
+    for (present, found) in entries {
+        present[REVENTS..].copy_from_slice(&found[REVENTS..]);
+    }
+    call.write_bytes(addr, &present)
+}
+
+impl Call<'_> {
+    /// What the call asked for when it began, to be put back; empty if it begins.
+    pub(super) fn take_asked(&mut self) -> Vec<u8> {
+        let mut asked = std::mem::take(&mut self.host.threads[self.thread.0].asked);
+        if self.resumed.is_none() {
+            asked.clear();
+        }
+        asked
+    }
 }
 
 impl Host {

@@ -30,6 +30,7 @@ pub fn sys_select(call: &mut Call<'_>) -> SysResult {
 /// `pselect6`: the last argument points to the mask's address and size.
 pub fn sys_pselect6(call: &mut Call<'_>) -> SysResult {
     let (mask, size) = match call.args[5] {
+        _ if call.resumed.is_some() => (0, 0),
         0 => (0, 0),
         addr => (call.read::<u64>(addr)?, call.read::<u64>(addr + 8)?),
     };
@@ -45,17 +46,29 @@ fn select(call: &mut Call<'_>, timeout: Timeout) -> SysResult {
     let table = call.host.process(call.process).fds.ok_or(Errno::EBADF)?;
     // Linux looks no further than its table of descriptors reaches, which has at least 64.
     let reach = call.host.files.tables[table.0].entries.len().next_power_of_two().max(64);
-    let count = count.min(reach);
-    let attempt = Attempt::of(call, timeout);
-    let sets = [call.args[1], call.args[2], call.args[3]];
-    let mut wanted: [Bits; 3] = Default::default();
-    for (set, addr) in wanted.iter_mut().zip(sets) {
-        *set = smallvec![0; count.div_ceil(64) * 8];
-        if addr != 0 {
-            call.read_bytes(addr, set)?;
+    let mut asked = call.take_asked();
+    if call.resumed.is_none() {
+        let len = count.min(reach).div_ceil(64) * 8;
+        asked.resize(3 * len, 0);
+        for n in 0..3 {
+            if call.args[1 + n] != 0 {
+                call.read_bytes(call.args[1 + n], &mut asked[n * len..][..len])?;
+            }
         }
     }
-    let mut found = [0; 3].map(|_: u8| -> Bits { smallvec![0; count.div_ceil(64) * 8] });
+    let outcome = select_asked(call, timeout, count, &asked);
+    call.host.threads[call.thread.0].asked = asked;
+    outcome
+}
+
+/// Looks at what was asked for when the call began: three sets behind each other.
+fn select_asked(call: &mut Call<'_>, timeout: Timeout, count: usize, asked: &[u8]) -> SysResult {
+    let attempt = Attempt::of(call, timeout);
+    let len = asked.len() / 3;
+    let count = count.min(len * 8);
+    let sets = [call.args[1], call.args[2], call.args[3]];
+    let wanted = [0, 1, 2].map(|n| &asked[n * len..][..len]);
+    let mut found = [0; 3].map(|_: u8| -> Bits { smallvec![0; len] });
     let mut ready = 0;
     let mut queues = SmallVec::new();
     for fd in 0..count {

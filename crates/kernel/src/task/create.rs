@@ -132,6 +132,7 @@ impl Host {
             clear_child_tid: 0,
             robust_list: (0, 0),
             comm,
+            asked: Vec::new(),
             spin: None,
             computes: false,
             calls: 0,
