@@ -349,6 +349,7 @@ impl Connection {
         self.fast_open.unconfirmed = false;
         self.fast_open.deferred = false;
         self.pending = Pending { reset: self.pending.reset.take(), ..Pending::default() };
+        self.snd.left = (self.snd.end() - self.snd.una) as usize;
         self.snd.clear();
         if self.orphan {
             self.rcv.clear();

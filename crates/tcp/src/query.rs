@@ -23,9 +23,14 @@ impl Connection {
         if self.can_send() && self.may_exchange() { self.snd.free() } else { 0 }
     }
 
-    /// Bytes sent or to be sent that the peer has not acknowledged (`SIOCOUTQ`).
+    /// Bytes sent or to be sent that the peer has not acknowledged, the FIN among them (`SIOCOUTQ`). Of a
+    /// connection that has ended, what was left then.
     pub fn unacknowledged_bytes(&self) -> usize {
-        self.snd.queued()
+        match self.state {
+            State::SynSent | State::SynReceived => self.snd.queued(),
+            State::Closed => self.snd.left,
+            _ => (self.snd.end() - self.snd.una) as usize,
+        }
     }
 
     /// Bytes that were never sent (`SIOCOUTQNSD`).

@@ -52,6 +52,8 @@ pub(crate) struct Sender {
     /// The size of the send buffer, `SO_SNDBUF`.
     pub limit: usize,
     pub limit_locked: bool,
+    /// Sequence numbers that were not acknowledged when the connection ended.
+    pub left: usize,
     pub flight: Scoreboard,
 }
 
@@ -75,6 +77,7 @@ impl Sender {
             small_end: initial,
             limit: limit as usize,
             limit_locked,
+            left: 0,
             flight: Scoreboard::default(),
         }
     }

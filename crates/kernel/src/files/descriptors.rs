@@ -1,6 +1,7 @@
 //! Descriptor tables and open file descriptions, `open(2)` "Open file descriptions".
 
 use super::FileKind;
+use super::tree::FormerEntry;
 use crate::host::Host;
 use crate::ids::{FdTableKey, FileKey, ProcessKey, ThreadKey};
 use belljar_linux_abi::{Errno, c};
@@ -16,6 +17,8 @@ pub struct OpenFile {
     pub offset: u64,
     /// What is behind it.
     pub kind: FileKind,
+    /// It was opened without a name (`O_TMPFILE`): what is done by it is not told under names that the file was given.
+    pub unnamed: Option<FormerEntry>,
 }
 
 impl OpenFile {
@@ -54,7 +57,7 @@ pub struct FdTable {
 impl Host {
     /// A new open file with no descriptor yet.
     pub(crate) fn open_file(&mut self, kind: FileKind, flags: i32) -> FileKey {
-        FileKey(self.files.open.insert(OpenFile { references: 1, flags, offset: 0, kind }))
+        FileKey(self.files.open.insert(OpenFile { references: 1, flags, offset: 0, kind, unnamed: None }))
     }
     /// The lowest free descriptor from `from` on for `file`, whose reference it takes over. On
     /// `EMFILE` the file is released.

@@ -25,7 +25,9 @@ impl Call<'_> {
         match open.kind.clone() {
             FileKind::Regular(inode) => regular::read(self, file, inode, buffers, offset),
             // Where one ends there is no room for bytes.
-            FileKind::Directory { .. } if self.host.open(file).offset == i64::MAX as u64 => {
+            FileKind::Directory { .. }
+                if offset.unwrap_or(self.host.open(file).offset) == i64::MAX as u64 =>
+            {
                 Err(Errno::EINVAL)
             }
             FileKind::Directory { .. } => Err(Errno::EISDIR),

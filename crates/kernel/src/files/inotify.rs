@@ -6,7 +6,7 @@
 
 use super::FileKind;
 use super::readiness::READABLE;
-use super::tree::Node;
+use super::tree::FormerEntry;
 use crate::call::{Block, Call, SysResult, done};
 use crate::guest::{Buffers, total_len};
 use crate::host::Host;
@@ -159,9 +159,43 @@ impl Host {
             return;
         }
         let Some(found) = self.files.inodes.get(inode.0) else { return };
-        let directory = matches!(found.node, Node::Directory(_));
+        let entry = found.links.first().cloned();
+        let former = found.former_entry.clone();
+        let entry = entry.or_else(|| former.and_then(|former| self.present(former)));
+        self.tell_both(entry, inode, mask);
+    }
+
+    /// The same for what is done by an open file.
+    pub(crate) fn open_file_event(&mut self, file: FileKey, inode: InodeKey, mask: u32) {
+        if !self.files.watched.is_empty() {
+            let unnamed = self.open(file).unnamed.clone();
+            self.file_event_under(unnamed, inode, mask);
+        }
+    }
+
+    /// The same by the entry of [`OpenFile::unnamed`](super::OpenFile::unnamed).
+    pub(super) fn file_event_under(&mut self, unnamed: Option<FormerEntry>, inode: InodeKey, mask: u32) {
+        match unnamed {
+            None => self.file_event(inode, mask),
+            Some(former) => {
+                let entry = self.present(former);
+                self.tell_both(entry, inode, mask);
+            }
+        }
+    }
+
+    /// The directory and the name of an entry that is no more, if the directory is still there.
+    fn present(&self, former: FormerEntry) -> Option<(InodeKey, Box<[u8]>)> {
+        let (directory, number) = former.directory;
+        let there = self.files.inodes.get(directory.0).is_some_and(|inode| inode.number == number);
+        there.then_some((directory, former.name))
+    }
+
+    /// Tells a file's directory, then the file itself.
+    fn tell_both(&mut self, entry: Option<(InodeKey, Box<[u8]>)>, inode: InodeKey, mask: u32) {
+        let directory = self.inode(inode).node.is_directory();
         let mask = if directory { mask | c::IN_ISDIR } else { mask };
-        if let Some((parent, name)) = found.links.first().cloned() {
+        if let Some((parent, name)) = entry {
             self.tell_watchers(parent, mask, 0, &name);
         }
         self.tell_watchers(inode, mask, 0, b"");

@@ -16,12 +16,13 @@ impl Host {
         if open.references == 0 {
             self.forget_watchers(file);
             let fifo = if self.files.watched.is_empty() { None } else { self.fifo_inode(file) };
-            let OpenFile { kind, flags, .. } = self.files.open.remove(file.0);
+            let OpenFile { kind, flags, unnamed, .. } = self.files.open.remove(file.0);
             self.drop_file_locks(file, kind.place());
             self.close_waitable(&kind);
             if let Some(inode) = kind.inode().or(fifo).filter(|_| flags & c::O_PATH == 0) {
                 let writable = matches!(flags & c::O_ACCMODE, c::O_WRONLY | c::O_RDWR);
-                self.file_event(inode, if writable { c::IN_CLOSE_WRITE } else { c::IN_CLOSE_NOWRITE });
+                let event = if writable { c::IN_CLOSE_WRITE } else { c::IN_CLOSE_NOWRITE };
+                self.file_event_under(unnamed, inode, event);
             }
             self.close_inode(&kind);
         }

@@ -155,6 +155,7 @@ impl Files {
             changed: false,
             lower_links: None,
             former_path: None,
+            former_entry: None,
         };
         InodeKey(self.inodes.insert(inode))
     }

@@ -79,14 +79,14 @@ impl Host {
     /// `link(2)`: another name for a file that is no directory.
     pub(crate) fn make_link(&mut self, inode: InodeKey, found: &Found) -> Result<(), Errno> {
         self.check_can_create(found)?;
-        if self.inode(inode).node.is_directory() {
-            return Err(Errno::EPERM);
-        }
         if found.slash {
             return Err(Errno::ENOENT);
         }
         if self.inode(inode).device != self.inode(found.parent).device {
             return Err(Errno::EXDEV);
+        }
+        if self.inode(inode).node.is_directory() {
+            return Err(Errno::EPERM);
         }
         if self.inode(inode).links.is_empty() {
             return self.name_unnamed(inode, found);

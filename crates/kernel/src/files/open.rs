@@ -4,7 +4,7 @@ use super::FileKind;
 use super::devices::Device;
 use super::fifo::FifoOpen;
 use super::permission::{EXEC, READ, WRITE};
-use super::tree::{Found, Memfd, Node, Target, Walk};
+use super::tree::{FormerEntry, Found, Memfd, Node, Target, Walk};
 use super::virtual_files::VirtualFile;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey, WaitQueueId};
@@ -103,6 +103,10 @@ impl Host {
         if flags & c::O_PATH != 0 {
             return Ok(Opened::File(self.open_inode_file(FileKind::Path(key), key, flags)));
         }
+        let changes = writes || flags & (c::O_CREAT | c::O_TRUNC) != 0;
+        if changes && inode.node.is_directory() {
+            return Err(Errno::EISDIR);
+        }
         if flags & c::O_PATH == 0 && !inode.node.is_symlink() {
             let access = match flags & c::O_ACCMODE {
                 c::O_RDONLY => READ,
@@ -117,7 +121,6 @@ impl Host {
         }
         let kind = match &self.inode(key).node {
             Node::Symlink { .. } | Node::Magic(_) => return Err(Errno::ELOOP),
-            Node::Directory(_) if writes || flags & c::O_CREAT != 0 => return Err(Errno::EISDIR),
             Node::Directory(_) => FileKind::Directory { inode: key, listing: None },
             Node::Socket => return Err(Errno::ENXIO),
             Node::Device(Device::Ptmx) => self.open_ptmx(process, key)?,
@@ -216,7 +219,13 @@ impl Host {
         (meta.uid, meta.gid) = (uid, gid);
         // With `O_EXCL` it can never be given a name.
         self.inode(inode).changed = request.flags & c::O_EXCL == 0;
-        Ok(self.open_inode_file(FileKind::Regular(inode), inode, request.flags))
+        let directory = (directory, self.inode(directory).number);
+        let name = format!("#{}", self.inode(inode).number).into_bytes().into();
+        let entry = FormerEntry { directory, name };
+        self.inode(inode).former_entry = Some(entry.clone());
+        let file = self.open_inode_file(FileKind::Regular(inode), inode, request.flags);
+        self.open(file).unnamed = Some(entry);
+        Ok(file)
     }
 
     /// A regular file without a name.

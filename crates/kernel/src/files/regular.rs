@@ -16,6 +16,8 @@ use belljar_linux_abi::{Errno, c};
 const CHUNK: u64 = 1 << 20;
 /// The longest file, `MAX_LFS_FILESIZE`.
 pub const MAX_FILE_SIZE: u64 = i64::MAX as u64;
+/// `FALLOC_FL_WRITE_ZEROES`.
+const WRITE_ZEROES: i32 = 0x80;
 
 /// Reads from `offset`, or from the file position, which it moves.
 pub fn read(
@@ -36,7 +38,7 @@ pub fn read(
         call.host.open(file).offset = start + moved;
     }
     if moved > 0 {
-        call.host.file_event(inode, c::IN_ACCESS);
+        call.host.open_file_event(file, inode, c::IN_ACCESS);
     }
     done(moved)
 }
@@ -116,7 +118,7 @@ pub fn write(
         call.host.open(file).offset = start + moved;
     }
     if moved > 0 {
-        call.host.file_event(inode, c::IN_MODIFY);
+        call.host.open_file_event(file, inode, c::IN_MODIFY);
     }
     done(moved)
 }
@@ -329,7 +331,7 @@ impl Host {
         match kind {
             0 | c::FALLOC_FL_ZERO_RANGE | c::FALLOC_FL_UNSHARE_RANGE => {}
             c::FALLOC_FL_PUNCH_HOLE if keeps_size => {}
-            c::FALLOC_FL_COLLAPSE_RANGE | c::FALLOC_FL_INSERT_RANGE if !keeps_size => {}
+            c::FALLOC_FL_COLLAPSE_RANGE | c::FALLOC_FL_INSERT_RANGE | WRITE_ZEROES if !keeps_size => {}
             _ => return Err(Errno::EOPNOTSUPP),
         }
         let open = self.open(file);
@@ -348,12 +350,14 @@ impl Host {
         }
         let size = self.size_of(inode)?;
         let in_memory = self.seals(inode).is_ok();
-        if kind == c::FALLOC_FL_UNSHARE_RANGE || in_memory && !matches!(kind, 0 | c::FALLOC_FL_PUNCH_HOLE) {
+        // No disk says that it makes zeroes of a range by itself.
+        let never = matches!(kind, c::FALLOC_FL_UNSHARE_RANGE | WRITE_ZEROES);
+        if never || in_memory && !matches!(kind, 0 | c::FALLOC_FL_PUNCH_HOLE) {
             return Err(Errno::EOPNOTSUPP);
         }
         if matches!(kind, c::FALLOC_FL_COLLAPSE_RANGE | c::FALLOC_FL_INSERT_RANGE) {
             self.shift(inode, kind == c::FALLOC_FL_INSERT_RANGE, start, end, size)?;
-            self.file_event(inode, c::IN_MODIFY);
+            self.open_file_event(file, inode, c::IN_MODIFY);
             return Ok(());
         }
         let grows = end > size && !keeps_size;
@@ -374,7 +378,7 @@ impl Host {
             }
         }
         self.content_changed(inode);
-        self.file_event(inode, c::IN_MODIFY);
+        self.open_file_event(file, inode, c::IN_MODIFY);
         Ok(())
     }
     /// Takes the bytes `start..end` out of a file, or puts zeroes there before those that follow: whole blocks

@@ -105,7 +105,9 @@ impl Call<'_> {
             return Err(Errno::EINVAL);
         }
         if shrinks {
-            self.host.unmap_pages(mm, old.start + new_len..old.end)?;
+            if new_len < old_len {
+                self.host.unmap_pages(mm, old.start + new_len..old.end)?;
+            }
             return Ok(old.start);
         }
         self.check_address_limit(new_len.saturating_sub(old_len), &(0..0))?;

@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The least length of a `struct sockaddr_in6`: without `sin6_scope_id` (`SIN6_LEN_RFC2133`).
-const SIN6_LEN_MIN: usize = 24;
+pub const SIN6_LEN_MIN: usize = 24;
 
 /// The address family in the first two bytes.
 pub fn family(raw: &[u8]) -> Result<i32, Errno> {

@@ -54,8 +54,11 @@ pub struct Bound {
     pub port: u16,
     /// The program chose the address: it outlives a disconnect.
     pub address_chosen: bool,
-    /// The program chose the port: it outlives a disconnect.
+    /// The program chose the port, or had `bind` or `listen` choose one: no connection of another socket takes it.
+    /// It outlives the disconnect of a UDP socket.
     pub port_chosen: bool,
+    /// The program named the port: it outlives the disconnect of a TCP socket.
+    pub port_named: bool,
 }
 
 impl Bound {

@@ -6,6 +6,7 @@
 
 use crate::guest::Buffers;
 use crate::ids::WaitQueueId;
+use belljar_linux_abi::Errno;
 use smallvec::SmallVec;
 
 /// A socket address as the guest's memory holds it: a `struct sockaddr_*` of its true length.
@@ -44,6 +45,15 @@ pub struct Outgoing {
     pub name: Option<RawAddress>,
     /// Control messages.
     pub control: Vec<ControlMessage>,
+    /// Behind these comes one of a wrong length: `EINVAL` for whoever reads them.
+    pub control_broken: bool,
+}
+
+impl Outgoing {
+    /// `EINVAL` unless the control messages are whole.
+    pub fn check_control(&self) -> Result<(), Errno> {
+        if self.control_broken { Err(Errno::EINVAL) } else { Ok(()) }
+    }
 }
 
 /// What a receiver has room for.

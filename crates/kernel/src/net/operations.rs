@@ -144,6 +144,10 @@ pub fn send(
     message: &Outgoing,
     done: usize,
 ) -> Result<Attempt<usize>, Errno> {
+    // UDP and UNIX sockets have more urgent things to say.
+    if !matches!(call.host.socket(key).kind, SocketKind::Udp(_) | SocketKind::Unix(_)) {
+        message.check_control()?;
+    }
     by_family!(call.host, key, send(call, key, message, done))
 }
 /// `recv(2)` and its kin. Bytes go to the buffers from `done` on, which is not zero only on a stream

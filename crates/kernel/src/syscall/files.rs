@@ -134,7 +134,9 @@ pub fn sys_truncate(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EISDIR);
     }
     call.host.check_permission(call.process, inode, WRITE)?;
-    cut(call, inode, size)
+    cut(call, inode, size)?;
+    call.host.file_event(inode, c::IN_MODIFY);
+    done(0)
 }
 
 /// `ftruncate(2)`.
@@ -147,11 +149,13 @@ pub fn sys_ftruncate(call: &mut Call<'_>) -> SysResult {
     }
     let writable = open.is_writable();
     let inode = open.kind.inode().filter(|_| writable).ok_or(Errno::EINVAL)?;
-    cut(call, inode, size)
+    cut(call, inode, size)?;
+    call.host.open_file_event(file, inode, c::IN_MODIFY);
+    done(0)
 }
 
 /// Gives a file another size, within the caller's limit and what its seals allow.
-fn cut(call: &mut Call<'_>, inode: InodeKey, size: u64) -> SysResult {
+fn cut(call: &mut Call<'_>, inode: InodeKey, size: u64) -> Result<(), Errno> {
     let before = call.host.size_of(inode)?;
     if size > before {
         call.room_in_file(size - 1, 1)?;
@@ -160,9 +164,7 @@ fn cut(call: &mut Call<'_>, inode: InodeKey, size: u64) -> SysResult {
         call.host.check_seals(inode, c::F_SEAL_SHRINK)?;
     }
     call.host.written_by(call.process, inode);
-    call.host.set_size(inode, size)?;
-    call.host.file_event(inode, c::IN_MODIFY);
-    done(0)
+    call.host.set_size(inode, size)
 }
 
 /// `fallocate(2)`: space is never short, so only the size can change; holes are punched by writing

@@ -5,6 +5,7 @@ use crate::call::{Call, SysResult, done};
 use crate::files::permission::WRITE;
 use crate::files::tree::{Found, Meta, Node, Target, Times, Walk};
 use crate::ids::FileKey;
+use crate::ids::InodeKey;
 use belljar_linux_abi::file::FileTime;
 use belljar_linux_abi::{Errno, c};
 
@@ -106,8 +107,13 @@ fn link(call: &mut Call<'_>, from: (i32, u64), to: (i32, u64), flags: i32) -> Sy
     let mut walk = Walk::empty();
     walk.set(Walk::FOLLOW, flags & c::AT_SYMLINK_FOLLOW != 0);
     walk.set(Walk::EMPTY, flags & c::AT_EMPTY_PATH != 0);
-    let inode = found_at(call, from.0, from.1, walk)?.inode()?;
+    let from = found_at(call, from.0, from.1, walk)?.target()?;
     let to = found_at(call, to.0, to.1, Walk::NAME)?;
+    let Target::Inode(inode) = from else {
+        // What is in no file system cannot come into one.
+        call.host.check_can_create(&to)?;
+        return Err(Errno::EXDEV);
+    };
     call.host.make_link(inode, &to)?;
     done(0)
 }
@@ -192,25 +198,25 @@ fn changed_fd(call: &mut Call<'_>) -> Result<Target, Errno> {
 /// `chmod(2)`.
 pub fn sys_chmod(call: &mut Call<'_>) -> SysResult {
     let inode = changed_at(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
-    chmod(call, inode, call.uint(1))
+    chmod(call, inode, call.uint(1), None)
 }
 /// `fchmod(2)`.
 pub fn sys_fchmod(call: &mut Call<'_>) -> SysResult {
     let inode = changed_fd(call)?;
-    chmod(call, inode, call.uint(1))
+    chmod(call, inode, call.uint(1), Some(call.int(0)))
 }
 /// `fchmodat(2)`, which has no flags.
 pub fn sys_fchmodat(call: &mut Call<'_>) -> SysResult {
     let inode = changed_at(call, call.int(0), call.args[1], Walk::FOLLOW)?;
-    chmod(call, inode, call.uint(2))
+    chmod(call, inode, call.uint(2), None)
 }
 /// `fchmodat2(2)`.
 pub fn sys_fchmodat2(call: &mut Call<'_>) -> SysResult {
     let walk = walk_of(call.int(3), c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH)?;
     let inode = changed_at(call, call.int(0), call.args[1], walk)?;
-    chmod(call, inode, call.uint(2))
+    chmod(call, inode, call.uint(2), None)
 }
-fn chmod(call: &mut Call<'_>, target: Target, mode: u32) -> SysResult {
+fn chmod(call: &mut Call<'_>, target: Target, mode: u32, by: Option<i32>) -> SysResult {
     let inode = match target {
         Target::Inode(inode) => inode,
         Target::File(file) => {
@@ -225,32 +231,42 @@ fn chmod(call: &mut Call<'_>, target: Target, mode: u32) -> SysResult {
     call.host.check_owns(call.process, inode)?;
     call.host.inode(inode).meta.mode = call.host.mode_to_set(call.process, inode, mode);
     call.host.inode_changed(inode);
-    call.host.file_event(inode, c::IN_ATTRIB);
+    attributes_changed(call, inode, by)
+}
+/// Tells of it; `by` is the descriptor that it was done by, if it was.
+fn attributes_changed(call: &mut Call<'_>, inode: InodeKey, by: Option<i32>) -> SysResult {
+    match by {
+        None => call.host.file_event(inode, c::IN_ATTRIB),
+        Some(fd) => {
+            let file = call.host.file_of(call.process, fd)?;
+            call.host.open_file_event(file, inode, c::IN_ATTRIB);
+        }
+    }
     done(0)
 }
 
 /// `chown(2)`.
 pub fn sys_chown(call: &mut Call<'_>) -> SysResult {
     let inode = changed_at(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
-    chown(call, inode, call.uint(1), call.uint(2))
+    chown(call, inode, call.uint(1), call.uint(2), None)
 }
 /// `lchown(2)`.
 pub fn sys_lchown(call: &mut Call<'_>) -> SysResult {
     let inode = changed_at(call, c::AT_FDCWD, call.args[0], Walk::empty())?;
-    chown(call, inode, call.uint(1), call.uint(2))
+    chown(call, inode, call.uint(1), call.uint(2), None)
 }
 /// `fchown(2)`.
 pub fn sys_fchown(call: &mut Call<'_>) -> SysResult {
     let inode = changed_fd(call)?;
-    chown(call, inode, call.uint(1), call.uint(2))
+    chown(call, inode, call.uint(1), call.uint(2), Some(call.int(0)))
 }
 /// `fchownat(2)`.
 pub fn sys_fchownat(call: &mut Call<'_>) -> SysResult {
     let walk = walk_of(call.int(4), c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH)?;
     let inode = changed_at(call, call.int(0), call.args[1], walk)?;
-    chown(call, inode, call.uint(2), call.uint(3))
+    chown(call, inode, call.uint(2), call.uint(3), None)
 }
-fn chown(call: &mut Call<'_>, target: Target, uid: u32, gid: u32) -> SysResult {
+fn chown(call: &mut Call<'_>, target: Target, uid: u32, gid: u32, by: Option<i32>) -> SysResult {
     let key = match target {
         Target::Inode(inode) => inode,
         Target::File(file) => {
@@ -274,8 +290,7 @@ fn chown(call: &mut Call<'_>, target: Target, uid: u32, gid: u32) -> SysResult {
         inode.meta.mode &= if inode.meta.mode & 0o010 != 0 { !0o6000 } else { !0o4000 };
     }
     call.host.inode_changed(key);
-    call.host.file_event(key, c::IN_ATTRIB);
-    done(0)
+    attributes_changed(call, key, by)
 }
 
 /// A time argument of the `utime` family.

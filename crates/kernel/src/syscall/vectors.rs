@@ -66,7 +66,7 @@ fn move_vector(call: &mut Call<'_>, offset: Option<u64>, flags: i32, writes: boo
     if matches!(outcome, Ok(Outcome::Done(0)))
         && let FileKind::Regular(inode) = call.host.open(file).kind
     {
-        call.host.file_event(inode, if writes { c::IN_MODIFY } else { c::IN_ACCESS });
+        call.host.open_file_event(file, inode, if writes { c::IN_MODIFY } else { c::IN_ACCESS });
     }
     outcome
 }

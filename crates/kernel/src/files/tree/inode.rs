@@ -35,6 +35,18 @@ pub struct Inode {
     pub lower_links: Option<((u64, u64), u32)>,
     /// What its last name was, if it has none any more.
     pub former_path: Option<Box<[u8]>>,
+    /// The directory entry that this was, of an unnamed file one that it never had: inotify goes on telling the directory
+    /// of what happens to the file.
+    pub former_entry: Option<FormerEntry>,
+}
+
+/// A directory entry that is no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormerEntry {
+    /// The directory, if it still has this number.
+    pub directory: (InodeKey, u64),
+    /// The name.
+    pub name: Box<[u8]>,
 }
 
 /// Extended attributes: values by name.

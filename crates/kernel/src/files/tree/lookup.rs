@@ -1,6 +1,8 @@
 //! Inodes, names in directories, and what is loaded from the machine when it is first seen.
 
-use super::{Child, Content, Directory, DirectorySource, Found, Inode, Meta, Node, Store, Times};
+use super::{
+    Child, Content, Directory, DirectorySource, FormerEntry, Found, Inode, Meta, Node, Store, Times,
+};
 use crate::files::devices::Device;
 use crate::host::Host;
 use crate::ids::InodeKey;
@@ -95,9 +97,12 @@ impl Host {
         };
         if let Some(inode) = child {
             let former = if self.inode(inode).links.len() == 1 { self.path_of(inode) } else { None };
+            let entry =
+                FormerEntry { directory: (directory, self.inode(directory).number), name: name.into() };
             let inode = self.inode(inode);
             inode.links.retain(|(parent, n)| *parent != directory || &n[..] != name);
             inode.former_path = former.map(Vec::into_boxed_slice);
+            inode.former_entry = inode.links.is_empty().then_some(entry);
         }
         child
     }

@@ -15,7 +15,9 @@ mod lookup;
 mod resolve;
 mod seeds;
 
-pub use inode::{Child, Content, Directory, DirectorySource, Inode, Memfd, Meta, Node, Store, Times};
+pub use inode::{
+    Child, Content, Directory, DirectorySource, FormerEntry, Inode, Memfd, Meta, Node, Store, Times,
+};
 pub use lookup::{ListedEntry, ROOT};
 pub use resolve::{Found, Step, Target, Walk};
 pub use seeds::{DISK, MEMORY, NAMESPACE, PROC, PTS, SYS, new_tree};

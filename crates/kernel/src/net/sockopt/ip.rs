@@ -23,6 +23,10 @@ pub fn set(host: &mut Host, key: SocketKey, level: i32, name: i32, value: &[u8])
         let (index, group) = multicast::group_request6(value)?;
         return set_membership6(host, key, name == c::MCAST_JOIN_GROUP, index, group);
     }
+    let groupless = matches!(name, c::IPV6_MULTICAST_IF | c::IPV6_MULTICAST_HOPS);
+    if level == c::IPPROTO_IPV6 && groupless && host.socket(key).type_ == c::SOCK_STREAM {
+        return Err(Errno::ENOPROTOOPT);
+    }
     if level == c::IPPROTO_IPV6 && name == c::IPV6_MULTICAST_IF {
         let index = u32::try_from(to_int(value)?).map_err(|_| Errno::ENODEV)?;
         let index = (index != 0).then_some(index);

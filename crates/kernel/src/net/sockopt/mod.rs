@@ -8,6 +8,7 @@ mod tcp;
 mod udp;
 
 pub use tcp::get as tcp_option;
+pub use udp::UDP_ENCAP_ESPINUDP;
 
 use super::packet;
 use super::socket::{Socket, SocketKind};
@@ -107,6 +108,8 @@ pub fn get_option(
         (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Raw(_)) => raw::get(call.host, key, level, name),
         (c::SOL_PACKET, SocketKind::Packet(_)) => packet::get_option(call, key, name, at),
         (SOL_UDP | SOL_UDPLITE, SocketKind::Udp(udp)) => udp::get(udp, name),
+        // `ipv6_getsockopt` says otherwise than `ip_getsockopt`.
+        (_, SocketKind::Udp(_) | SocketKind::Tcp(_)) if *domain == c::AF_INET6 => Err(Errno::ENOPROTOOPT),
         (_, SocketKind::Unix(_) | SocketKind::Udp(_) | SocketKind::Tcp(_)) => Err(Errno::EOPNOTSUPP),
         _ => Err(Errno::ENOPROTOOPT),
     }

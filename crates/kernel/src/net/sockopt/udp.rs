@@ -11,6 +11,10 @@ const UDPLITE_RECV_CSCOV: i32 = 11;
 const UDP_ENCAP: i32 = 100;
 const UDP_NO_CHECK6_TX: i32 = 101;
 const UDP_NO_CHECK6_RX: i32 = 102;
+/// A value of `UDP_ENCAP`.
+pub const UDP_ENCAP_ESPINUDP: i32 = 2;
+/// Another.
+const UDP_ENCAP_L2TPINUDP: i32 = 3;
 
 pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
     let number = to_int(value)?;
@@ -27,6 +31,9 @@ pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(
             udp.coverage.receive = Some(Coverage::from_option(number));
         }
         UDP_NO_CHECK6_TX | UDP_NO_CHECK6_RX => {}
+        UDP_ENCAP if matches!(number, 0 | UDP_ENCAP_ESPINUDP | UDP_ENCAP_L2TPINUDP) => {
+            udp.encapsulation = number;
+        }
         // Segmentation offload (UDP_SEGMENT, UDP_GRO): programs go on without.
         _ => return Err(Errno::ENOPROTOOPT),
     }
@@ -36,8 +43,7 @@ pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(
 pub fn get(udp: &UdpSocket, name: i32) -> Result<Value, Errno> {
     match name {
         c::UDP_CORK => Ok(flag(udp.cork)),
-        // Nothing is encapsulated.
-        UDP_ENCAP => Ok(int(0)),
+        UDP_ENCAP => Ok(int(udp.encapsulation)),
         // UDP has them too, and covers everything.
         UDPLITE_SEND_CSCOV => Ok(int(udp.coverage.send.unwrap_or(0).into())),
         UDPLITE_RECV_CSCOV => Ok(int(udp.coverage.receive.unwrap_or(0).into())),

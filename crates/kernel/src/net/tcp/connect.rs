@@ -91,7 +91,8 @@ impl Host {
 
     pub(super) fn tcp_peer(&mut self, key: SocketKey, raw: &[u8]) -> Result<SocketAddr, Errno> {
         let domain = self.socket(key).domain;
-        if domain == c::AF_INET && raw.len() < 16 {
+        let least = if domain == c::AF_INET6 { address::SIN6_LEN_MIN } else { 16 };
+        if raw.len() < least {
             return Err(Errno::EINVAL);
         }
         if address::family(raw)? != domain {
@@ -111,8 +112,14 @@ impl Host {
             _ => return Err(Errno::EADDRINUSE),
         };
         let tcp = self.tcp(key);
-        tcp.bound = Some(Bound { reach, port: chosen, address_chosen: ip.is_some(), port_chosen: true });
-        // As `inet6_bind`: whoever has an address of IPv6 has nothing to do with IPv4.
+        tcp.bound = Some(Bound {
+            reach,
+            port: chosen,
+            address_chosen: ip.is_some(),
+            port_chosen: true,
+            port_named: port != 0,
+        });
+        // Who has an address of IPv6 for its own is of IPv6 only (`__inet6_bind`).
         tcp.ip.v6_only |= matches!(ip, Some(IpAddr::V6(_)));
         self.net.tcp.add_bound(chosen, key);
         Ok(())
@@ -174,6 +181,7 @@ impl Host {
             port,
             address_chosen: bound.is_some_and(|bound| bound.address_chosen),
             port_chosen: bound.is_some_and(|bound| bound.port_chosen),
+            port_named: bound.is_some_and(|bound| bound.port_named),
         });
         self.net.tcp.add_connection(local, remote, key);
         let taken = self.tcp_prepare_fast_open(key, data);
@@ -219,29 +227,35 @@ impl Host {
 
     /// Takes a connection out of the table and off its socket, which may connect again.
     pub(super) fn tcp_forget_connection(&mut self, key: SocketKey) {
-        let domain = self.socket(key).domain;
         let tcp = self.tcp(key);
         let role = std::mem::take(&mut tcp.role);
         tcp.connecting = false;
         tcp.ready = 0;
         let timer = tcp.timer.take();
-        let v6_only = tcp.ip.v6_only;
-        let bound = tcp.bound;
         if let Some(timer) = timer {
             self.timers.cancel(timer);
         }
         if let Role::Connection(connection) = role {
             self.net.tcp.remove_connection(connection.local(), connection.remote(), key);
         }
-        let Some(mut bound) = bound else { return };
-        if !bound.port_chosen {
-            self.net.tcp.remove_bound(bound.port, key);
-            self.tcp(key).bound = None;
-            return;
-        }
+        self.tcp_give_up_name(key);
+    }
+
+    /// A connection or a listener is no more: what the program did not name itself goes with it. `getsockname`
+    /// goes on telling the port (`inet_put_port`).
+    pub(super) fn tcp_give_up_name(&mut self, key: SocketKey) {
+        let domain = self.socket(key).domain;
+        let tcp = self.tcp(key);
+        let v6_only = tcp.ip.v6_only;
+        let Some(mut bound) = tcp.bound else { return };
         if !bound.address_chosen {
             bound.reach = Reach::new(domain, v6_only, None);
         }
-        self.tcp(key).bound = Some(bound);
+        if bound.port_named {
+            tcp.bound = Some(bound);
+        } else {
+            (tcp.bound, tcp.former_name) = (None, Some(bound.shown(domain)));
+            self.net.tcp.remove_bound(bound.port, key);
+        }
     }
 }

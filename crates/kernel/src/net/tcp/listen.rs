@@ -125,7 +125,13 @@ impl Host {
         let tcp = self.tcp(listener);
         let reach = Reach::new(domain, tcp.ip.v6_only, Some(local.ip()));
         let child = TcpSocket {
-            bound: Some(Bound { reach, port: local.port(), address_chosen: true, port_chosen: true }),
+            bound: Some(Bound {
+                reach,
+                port: local.port(),
+                address_chosen: true,
+                port_chosen: true,
+                port_named: true,
+            }),
             options: tcp.options.clone(),
             ip: tcp.ip.clone(),
             parent: Some(listener),
@@ -154,6 +160,7 @@ impl Host {
             }
             self.tcp_pump(child);
         }
+        self.tcp_give_up_name(key);
         self.notify_socket(key, READABLE | EPOLLHUP);
     }
 }

@@ -31,12 +31,15 @@ use crate::ids::SocketKey;
 use crate::timer::TimerId;
 use belljar_linux_abi::Errno;
 use belljar_tcp::{Connection, Listener, TcpError};
+use std::net::SocketAddr;
 
 /// What a TCP socket keeps.
 #[derive(Default)]
 pub struct TcpSocket {
     /// Its local end, once it has one.
     pub bound: Option<Bound>,
+    /// What its local end was, while it has none again.
+    pub former_name: Option<SocketAddr>,
     /// What it is.
     pub role: Role,
     /// Options of level `IPPROTO_TCP`.

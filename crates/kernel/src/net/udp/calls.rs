@@ -158,6 +158,7 @@ impl Host {
             port: chosen,
             address_chosen: by_program && ip.is_some(),
             port_chosen: by_program && port != 0,
+            port_named: by_program && port != 0,
         });
         // As `inet6_bind`: whoever has an address of IPv6 has nothing to do with IPv4.
         udp.ip.v6_only |= by_program && matches!(ip, Some(IpAddr::V6(_)));
@@ -171,11 +172,17 @@ impl Host {
             self.udp_disconnect(key);
             return Ok(());
         }
+        // It gets its port whatever becomes of the call (`inet_dgram_connect`).
+        if self.udp(key).bound.is_none() {
+            self.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
+        }
         let (v6, v6_only) = (self.socket(key).domain == c::AF_INET6, self.udp(key).ip.v6_only);
         match address::family(raw)? {
             c::AF_INET if v6 && v6_only => return Err(Errno::EAFNOSUPPORT),
             // An address of IPv6 is measured before its family is looked at.
-            family if v6 && family != c::AF_INET && raw.len() < 24 => return Err(Errno::EINVAL),
+            family if v6 && family != c::AF_INET && raw.len() < address::SIN6_LEN_MIN => {
+                return Err(Errno::EINVAL);
+            }
             _ => {}
         }
         let peer = self.inet_destination(key, raw)?;
@@ -192,9 +199,6 @@ impl Host {
         let route = self.net.route(peer.ip(), own_ip, through)?;
         if route.broadcast && !broadcast {
             return Err(Errno::EACCES);
-        }
-        if self.udp(key).bound.is_none() {
-            self.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
         }
         let udp = self.udp(key);
         let v6_only = udp.ip.v6_only;

@@ -9,6 +9,7 @@ use crate::net::filter::Metadata;
 use crate::net::ip::Inbound;
 use crate::net::ip::Unreachable;
 use crate::net::socket::SocketKind;
+use crate::net::sockopt::UDP_ENCAP_ESPINUDP;
 use crate::net::{LO, flow_hash, interface_index};
 use belljar_linux_abi::Errno;
 use belljar_wire::checksum;
@@ -33,6 +34,13 @@ fn udp_lite_lengths(segment: &[u8]) -> Option<(usize, usize)> {
     let (field, sum) = (u16::from_be_bytes([header[4], header[5]]), [header[6], header[7]]);
     let covered = covered_bytes(field, segment.len()).filter(|_| sum != [0, 0])?;
     Some((segment.len(), covered))
+}
+
+/// Whether a datagram to a socket of `UDP_ENCAP_ESPINUDP` is not for the program (`xfrm4_udp_encap_rcv`): an ESP
+/// packet, for which the host has no keys, or what keeps a translator's state alive, RFC 3948.
+fn is_for_ipsec(payload: &[u8]) -> bool {
+    const ESP_HEADER: usize = 8;
+    payload == [0xff] || payload.len() > ESP_HEADER && payload[..4] != [0; 4]
 }
 
 impl Host {
@@ -118,6 +126,10 @@ impl Host {
         (mut len, covered): (usize, usize),
     ) {
         let now = self.clock.now();
+        let payload = inbound.payload().get(HEADER_LEN..len).unwrap_or_default();
+        if self.udp(key).encapsulation == UDP_ENCAP_ESPINUDP && is_for_ipsec(payload) {
+            return self.recycle_buffer(inbound.packet);
+        }
         let udp = self.udp(key);
         let counters = udp.protocol.index();
         if !udp.coverage.takes(covered, len) {

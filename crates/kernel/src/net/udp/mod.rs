@@ -95,6 +95,8 @@ pub struct UdpSocket {
     pub corked: Option<(SocketAddr, Vec<u8>)>,
     /// `UDP_CORK`.
     pub cork: bool,
+    /// `UDP_ENCAP`: what it takes out of its datagrams.
+    pub encapsulation: i32,
     /// Errors for `MSG_ERRQUEUE` (`IP_RECVERR`).
     pub errors: ErrorQueue,
 }

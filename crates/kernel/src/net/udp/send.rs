@@ -152,6 +152,7 @@ pub struct SendOptions {
 impl SendOptions {
     /// Reads them: `EINVAL` for what it does not know.
     pub fn read(message: &Outgoing) -> Result<SendOptions, Errno> {
+        message.check_control()?;
         let mut options = SendOptions::default();
         for control in &message.control {
             let int = || match control.data[..] {

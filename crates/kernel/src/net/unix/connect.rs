@@ -71,9 +71,11 @@ fn set_destination(host: &mut Host, key: SocketKey, target: Option<SocketKey>, a
         host.unix_mut(target).connected_from.push(own);
     }
     let Some(before) = before else { return };
-    // What the former peer has sent is no longer for us, and it is told so.
+    // What the former peer has sent is no longer for us, and it is told so if there was anything.
     let was_full = host.unix_inbox_full(key);
-    for message in std::mem::take(&mut host.unix_mut(key).inbox) {
+    let lost = std::mem::take(&mut host.unix_mut(key).inbox);
+    let any_lost = !lost.is_empty();
+    for message in lost {
         host.settle(&message);
         for file in message.files {
             host.release_file(file);
@@ -81,7 +83,7 @@ fn set_destination(host: &mut Host, key: SocketKey, target: Option<SocketKey>, a
     }
     if let Some(former) = host.unix_alive(before) {
         host.unix_mut(former).connected_from.retain(|from| *from != own);
-        if host.unix(former).peer == Some(own) {
+        if any_lost && host.unix(former).peer == Some(own) {
             host.socket(former).error = Some(Errno::ECONNRESET);
             host.notify_socket(former, u32::MAX);
         }

@@ -4,7 +4,7 @@ use super::{Credentials, Message};
 use crate::call::Call;
 use crate::files::FileKind;
 use crate::ids::{FileKey, SocketKey};
-use crate::net::message::{ControlMessage, Incoming, Received};
+use crate::net::message::{ControlMessage, Incoming, Outgoing, Received};
 use belljar_linux_abi::{Errno, c};
 
 /// `SCM_MAX_FD`.
@@ -28,9 +28,10 @@ fn words(data: &[u8]) -> impl Iterator<Item = i32> + '_ {
 impl Ancillary {
     /// Reads the control messages of a call. `EINVAL` for too many descriptors or a message that
     /// is not understood, `EBADF` for one that is not open, `ESRCH` for credentials of nobody.
-    pub(super) fn read(call: &Call<'_>, control: &[ControlMessage]) -> Result<Ancillary, Errno> {
+    pub(super) fn read(call: &Call<'_>, outgoing: &Outgoing) -> Result<Ancillary, Errno> {
+        outgoing.check_control()?;
         let mut ancillary = Ancillary::default();
-        for message in control.iter().filter(|message| message.level == c::SOL_SOCKET) {
+        for message in outgoing.control.iter().filter(|message| message.level == c::SOL_SOCKET) {
             match message.type_ {
                 c::SCM_RIGHTS => {
                     for fd in words(&message.data) {

@@ -130,7 +130,8 @@ fn collect(call: &mut Call<'_>, key: SocketKey, len: usize, same_sender: bool) -
     let mut touched = 0;
     let sender = inbox.front().map(|message| message.credentials);
     for message in inbox {
-        if data.len() == len || (same_sender && Some(message.credentials) != sender) {
+        // A read of no bytes takes what comes with the next one.
+        if (data.len() == len && touched > 0) || (same_sender && Some(message.credentials) != sender) {
             break;
         }
         let rest = &message.data[message.taken..];

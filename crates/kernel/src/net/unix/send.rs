@@ -19,26 +19,21 @@ pub fn send(
     message: &Outgoing,
     done: usize,
 ) -> Result<Attempt<usize>, Errno> {
+    let packets = call.host.socket(key).type_ == c::SOCK_SEQPACKET;
+    if packets {
+        call.host.socket(key).take_error()?;
+        if !matches!(call.host.unix(key).role, Role::Connected) {
+            return Err(Errno::ENOTCONN);
+        }
+    }
+    // What is wrong with control messages is said before anything else.
+    let ancillary = Ancillary::read(call, message)?;
     if message.flags & c::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    if call.host.socket(key).type_ == c::SOCK_SEQPACKET
-        && !matches!(call.host.unix(key).role, Role::Connected)
-    {
-        return Err(Errno::ENOTCONN);
-    }
-    // What is wrong with control messages is said before anything else.
-    Ancillary::read(call, &message.control)?;
     match call.host.socket(key).type_ {
-        c::SOCK_STREAM => send_stream(call, key, message, done),
-        c::SOCK_SEQPACKET => send_packet(call, key, message),
-        _ => {
-            let target = destination(call, key, message)?;
-            if call.host.socket(key).options.pass_credentials {
-                call.host.autobind(key);
-            }
-            send_datagram(call, key, target, message)
-        }
+        c::SOCK_STREAM => send_stream(call, key, message, done, ancillary),
+        _ => send_datagram(call, key, message, packets, &ancillary),
     }
 }
 
@@ -61,13 +56,13 @@ fn send_stream(
     key: SocketKey,
     message: &Outgoing,
     done: usize,
+    mut ancillary: Ancillary,
 ) -> Result<Attempt<usize>, Errno> {
     if message.name.is_some() {
         let connected = matches!(call.host.unix(key).role, Role::Connected);
         return Err(if connected { Errno::EISCONN } else { Errno::EOPNOTSUPP });
     }
     let peer = connected_peer(call, key)?;
-    let mut ancillary = Ancillary::read(call, &message.control)?;
     // Files go with the first piece alone.
     if done > 0 {
         ancillary.files.clear();
@@ -89,24 +84,10 @@ fn send_stream(
     Ok(Attempt::Done(sent))
 }
 
-fn send_packet(call: &mut Call<'_>, key: SocketKey, message: &Outgoing) -> Result<Attempt<usize>, Errno> {
-    if let Some(errno) = call.host.socket(key).error.take() {
-        return Err(errno);
-    }
-    let peer = connected_peer(call, key)?;
-    send_datagram(call, key, peer, message)
-}
-
 /// Where a datagram goes: the address given, or the peer.
-fn destination(call: &mut Call<'_>, key: SocketKey, message: &Outgoing) -> Result<SocketKey, Errno> {
-    if let Some(errno) = call.host.socket(key).error.take() {
-        return Err(errno);
-    }
-    let target = match &message.name {
-        Some(raw) => {
-            let address = Address::parse(raw)?.ok_or(Errno::EINVAL)?;
-            call.host.find_unix(call.process, &address, c::SOCK_DGRAM)?
-        }
+fn destination(call: &mut Call<'_>, key: SocketKey, named: Option<Address>) -> Result<SocketKey, Errno> {
+    let target = match named {
+        Some(address) => call.host.find_unix(call.process, &address, c::SOCK_DGRAM)?,
         None => {
             call.host.unix(key).peer.ok_or(Errno::ENOTCONN)?;
             match call.host.unix_peer(key) {
@@ -131,34 +112,44 @@ fn destination(call: &mut Call<'_>, key: SocketKey, message: &Outgoing) -> Resul
     if !may_send(call.host, key, target) {
         return Err(Errno::EPERM);
     }
-    if call.host.unix(target).shut_read || call.host.unix(key).shut_write {
-        return Err(Errno::EPIPE);
-    }
-    Ok(target)
+    if call.host.unix(target).shut_read { Err(Errno::EPIPE) } else { Ok(target) }
 }
 
-/// Sends a whole message or nothing.
+/// Sends a whole message or nothing. Linux makes the message before it looks where it is to go.
 fn send_datagram(
     call: &mut Call<'_>,
     key: SocketKey,
-    target: SocketKey,
     message: &Outgoing,
+    packets: bool,
+    ancillary: &Ancillary,
 ) -> Result<Attempt<usize>, Errno> {
-    let send_buffer = call.host.socket(key).options.send_buffer as usize;
+    let named = match &message.name {
+        Some(raw) if !packets => Some(Address::parse(raw)?.ok_or(Errno::EINVAL)?),
+        _ => None,
+    };
+    let options = &call.host.socket(key).options;
+    let send_buffer = options.send_buffer as usize;
+    if options.pass_credentials {
+        call.host.autobind(key);
+    }
     if message.len > send_buffer - DATAGRAM_OVERHEAD {
         return Err(Errno::EMSGSIZE);
     }
-    let ancillary = Ancillary::read(call, &message.control)?;
+    call.host.socket(key).take_error()?;
+    if call.host.unix(key).shut_write {
+        return Err(Errno::EPIPE);
+    }
     if call.host.unix_send_buffer_full(key) {
         return Ok(Attempt::Wait(call.host.socket_queue(key)));
     }
+    let data = call.gather(&message.buffers, 0, message.len)?;
+    let target = if packets { connected_peer(call, key)? } else { destination(call, key, named)? };
     let own = call.host.unix_ref(key);
     if call.host.unix(target).peer != Some(own) && call.host.unix_inbox_full(target) {
         return Ok(Attempt::Wait(call.host.socket_queue(target)));
     }
-    let data = call.gather(&message.buffers, 0, message.len)?;
     let sent = data.len();
-    deliver(call, key, target, data, &ancillary);
+    deliver(call, key, target, data, ancillary);
     Ok(Attempt::Done(sent))
 }
 
