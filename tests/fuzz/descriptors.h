@@ -68,7 +68,9 @@ static void say_read(long fd, long got) {
     if (strstr(target, "inotify")) {
         for (long at = 0; at + (long)sizeof(struct inotify_event) <= got;) {
             const struct inotify_event *e = (const void *)(buffer + at);
-            say(" (%d %x %s %.*s)", e->wd, e->mask, e->cookie ? "cookie" : "", (int)e->len, e->name);
+            /* What has no name goes by its number. */
+            const char *name = e->len == 0 ? "" : e->name[0] == '#' ? "#" : e->name;
+            say(" (%d %x %s %s)", e->wd, e->mask, e->cookie ? "cookie" : "", name);
             at += (long)(sizeof *e + e->len);
         }
     } else if (strstr(target, "signalfd")) {

@@ -117,6 +117,14 @@ def memfd(d):
     d.make("file", a)
 
 
+def sealed(d):
+    """A file in memory with something in it."""
+    a = d.free()
+    d.say("memfd", a, d.often(2, 3))
+    d.say("write", a, d.one(1, 100, 5000, 8192))
+    d.make("memfd", a)
+
+
 def socketpair(d):
     a, b = d.free(), d.free()
     kind = d.one(1, 1, 2, 5, 3)
@@ -210,6 +218,28 @@ def inotify(d):
     d.make("inotify", a)
 
 
+def watch(d):
+    """What is watched, and looking what has come."""
+    a = d.held("inotify")
+    options = d.often(0, 1 << 31, 1 << 26, 1 << 24, 1 << 25, 1 << 29, 1 << 28, 3 << 28, 1 << 29 | 1 << 26)
+    match d.one("add", "add", "read", "read", "read", "rm"):
+        case "add":
+            d.say("inotify_add", a, d.r.choice(PATH), d.often(0xFFF, 0, 2, 0x300, 0xC0, 8, 0x400, 0x18, 4) | options)
+        case "read":
+            d.say("read", a, d.often(10000, 16, 100, 0, 48))
+        case _:
+            d.say("inotify_rm", a, d.one(1, 2, 3, 0, -1))
+
+
+def same_file(d):
+    """A file opened twice: whose locks are whose."""
+    a, b = d.free(), d.free()
+    path = d.one(0, 1)
+    d.say("open", a, path, 0o102, 0o644)
+    d.say("open", b, path, d.one(2, 2, 0, 1), 0o644)
+    d.make("file", a, b)
+
+
 # What is done with them
 
 
@@ -217,6 +247,50 @@ def close(d):
     a = d.held()
     d.say("close", a)
     d.kinds.pop(a, None)
+
+
+def close_some(d):
+    a, b = d.held(), d.held()
+    d.say("close_range", a, b, d.often(0, 4, 4, 2, 6, 8))
+
+
+def seal(d):
+    a = d.held("memfd")
+    match d.one("seal", "seal", "seals", "mmap", "write", "pwrite", "ftruncate", "fallocate", "dup"):
+        case "seal":
+            d.say("fcntl", a, 1033, d.one(1, 2, 4, 8, 16, 32, 64, 6, 12, 10, 0, -1))
+        case "seals":
+            d.say("fcntl", a, 1034, 0)
+        case "mmap":
+            d.say("mmap", d.r.randrange(4), a, d.one(1, 2, 3), d.one(1, 3, 3, 5), d.one(1, 1, 2, 3), d.one(0, 4096))
+        case "write":
+            d.say("write", a, d.one(1, 100, 5000))
+        case "pwrite":
+            d.say("pwrite", a, d.one(1, 100, 5000), d.one(0, 4000, 8191, 8192, 20000))
+        case "ftruncate":
+            d.say("ftruncate", a, d.one(0, 100, 4096, 8192, 8193, 20000))
+        case "fallocate":
+            d.say("fallocate", a, d.one(0, 1, 3, 16, 17), d.one(0, 100, 4096, 8192), d.one(10, 4096, 8192))
+        case _:
+            b = d.free()
+            d.say("dup", a, b)
+            d.make("memfd", b)
+
+
+def pipe_size(d):
+    a = d.held("pipe-in", "pipe-out")
+    d.say("fcntl", a, *d.one((1031, 4096), (1031, 8192), (1031, 65536), (1031, 1 << 20), (1031, 0), (1031, 5000), (1031, -1), (1032, 0), (1032, 0)))
+    d.say("ioctl", a, 0x541B, 0)
+
+
+def child_lock(d):
+    match d.one("fork_lock", "fork_lock", "kill_child", "lock"):
+        case "fork_lock":
+            d.say("fork_lock", d.r.randrange(4), d.held("file"), d.one(6, 6, 37), d.one(0, 1, 2), d.one(0, 10, 100), d.one(0, 1, 50))
+        case "kill_child":
+            d.say("kill_child", d.r.randrange(4), 9)
+        case _:
+            d.say("lock", d.held("file"), d.one(5, 6, 36, 37), d.one(0, 1), 0, d.one(0, 10, 100), d.one(0, 1, 50))
 
 
 def duplicate(d):
@@ -254,17 +328,20 @@ def flock(d):
 
 def transfer(d):
     a = d.held()
+    # How much a connection's window takes is another matter.
+    small = d.kinds.get(a, "") in ("tcp", "tcp6")
+    size = (lambda: d.r.choice(SIZES[:16])) if small else d.size
     match d.one("read", "write", "read", "write", "readv", "writev", "pread", "pwrite", "preadv2", "pwritev2"):
         case "preadv2" | "pwritev2" as name:
-            d.say(name, a, d.size(), d.size(), d.one(-1, -1, 0, 100, -2), d.one(0, 0, 1, 2, 4, 8, 16, 32, 1 << 20))
+            d.say(name, a, size(), size(), d.one(-1, -1, 0, 100, -2), d.one(0, 0, 1, 2, 4, 8, 16, 32, 1 << 20))
         case "read" | "write" as name:
-            d.say(name, a, d.size())
+            d.say(name, a, size())
         case "readv":
-            d.say("readv", a, d.size(), d.size())
+            d.say("readv", a, size(), size())
         case "writev":
-            d.say("writev", a, d.size(), d.size(), d.often(2, 0, 1, -1))
+            d.say("writev", a, size(), size(), d.often(2, 0, 1, -1))
         case name:
-            d.say(name, d.held("file"), d.size(), d.one(0, 0, 100, 5000, -1))
+            d.say(name, d.held("file"), size(), d.one(0, 0, 100, 5000, -1))
 
 
 def event_value(d):
@@ -367,6 +444,45 @@ def send(d):
         d.say("send", a, size, how, *to)
     else:
         d.say("sendmsg", a, size, how, d.one(0, 0, 1, 1, 2, 3, 4, 5) if kind.startswith("unix") else 0, d.held(), *to)
+
+
+def pass_along(d):
+    """Descriptors and credentials."""
+    a = d.held("unix-1", "unix-2", "unix-5")
+    match d.one("setsockopt", "sendmsg", "sendmsg", "sendmsg", "recvmsg", "recvmsg", "recvmsg", "peercred", "recv"):
+        case "setsockopt":
+            d.say("setsockopt", a, 1, 16, d.often(1, 0), 4, 0)
+        case "sendmsg":
+            to = address(d, a) if d.r.random() < 0.2 else (-1, 0)
+            d.say("sendmsg", a, d.one(1, 10, 100, 0, 5000), flags(d, 0x4000) | 0x40, d.one(1, 1, 2, 3, 4, 5, 6, 7, 7, 8, 9), d.held(), *to)
+        case "recvmsg":
+            how = d.often(0x40, 0x42, 0x60, 0x40000040, 0x100)
+            d.say("recvmsg", a, d.one(1, 5, 100, 10000, 0), how, d.one(0, 16, 20, 24, 28, 32, 48, 56, 128, 128), d.free())
+        case "recv":
+            d.say("recv", a, d.one(0, 1, 5, 100), d.often(0x40, 0x42), d.one(0, 1))
+        case _:
+            d.say("peercred", a)
+
+
+def ending(d):
+    """How connections end, and how long calls wait."""
+    a = d.held(*SOCKETS)
+    match d.one("shutdown", "shutdown", "linger", "timeout", "close", "recv", "send", "read"):
+        case "shutdown":
+            d.say("shutdown", a, d.one(0, 1, 2))
+        case "linger":
+            d.say("linger", a, d.often(1, 0), d.often(0, 1, -1))
+        case "timeout":
+            d.say("timeout", a, d.one(20, 20, 21), d.one(2000, 2000, 0, 999999, -1))
+        case "close":
+            d.say("close", a)
+            d.kinds.pop(a, None)
+        case "recv":
+            d.say("recv", a, d.one(1, 100, 10000, 0), d.often(0, 0x40, 0x100, 2), d.one(0, 1))
+        case "send":
+            d.say("send", a, d.one(1, 100, 0, 5000), d.often(0x4000, 0), -1, 0)
+        case _:
+            d.say("read", a, d.one(1, 100, 10000))
 
 
 def receive(d):
@@ -533,6 +649,12 @@ THEMES = {
     "files": ([good_file] * 3 + [directory, open_, open_beneath, unnamed, memfd, inotify], [transfer] * 6 + [place] * 6 + [names] * 8 + [open_] * 4 + [open_beneath, unnamed] + [lock, lock, flock, fcntl, close, duplicate, move, event_value]),
     "signals": ([signalfd, eventfd, pipe, timerfd], [signal] * 12 + [timer] * 4 + [process] * 2 + [event_value, poll, transfer]),
     "timers": ([timerfd] * 2 + [signalfd, epoll], [timer] * 10 + [signal] * 4 + [event_value] * 4 + [epoll_use, poll, select]),
+    "rights": ([socketpair] * 3 + [stream_of(1), pipe, good_file, epoll], [pass_along] * 12 + [close, close, poll, transfer, epoll_use, ending, fcntl]),
+    "endings": ([stream_of(2)] * 3 + [stream_of(10), stream_of(1), socketpair, epoll], [ending] * 10 + [send, receive, poll, epoll_use, ioctl, option, name_socket]),
+    "watches": ([inotify] * 2 + [good_file, good_file, directory, unnamed, open_], [watch] * 8 + [names] * 8 + [transfer, place, open_, close, duplicate, move]),
+    "locks": ([same_file] * 3 + [good_file, memfd], [lock] * 6 + [flock] * 4 + [child_lock] * 4 + [close, close, duplicate, close_some, open_]),
+    "seals": ([sealed] * 3 + [memfd], [seal] * 12 + [close, transfer, place, memory, memory, move]),
+    "capacities": ([pipe] * 4 + [epoll], [pipe_size] * 3 + [transfer] * 6 + [move] * 4 + [epoll_use] * 2 + [poll, ioctl, close, close_some]),
     "processes": ([pipe, signalfd, good_file], [process] * 12 + [signal] * 4 + [lock, transfer, event_value]),
     "memory": ([good_file] * 2 + [memfd, pipe], [memory] * 12 + [transfer] * 3 + [place] * 3),
 }

@@ -188,6 +188,38 @@ OP(fork_wait) {
     close(p[0]);
     worked(place_for_child(a[0], pid));
 }
+/* A child that holds a lock, or has none, until it is killed. a: child, slot, command, type, start, length. */
+OP(fork_lock) {
+    int p[2];
+    if (pipe(p) == -1) {
+        result(-1);
+        return;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct flock l = {.l_type = (short)a[3], .l_start = a[4], .l_len = a[5]};
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        int got = fcntl(fd_at(a[1]), (int)a[2], &l) == 0 ? 0 : errno;
+        write(p[1], &got, sizeof got);
+        for (int i = 0; i < SLOTS; i++)
+            if (i != a[1] % SLOTS && fd_at(i) != fd_at(a[1]))
+                close(slot[i]);
+        close(p[0]);
+        close(p[1]);
+        for (;;)
+            pause();
+    }
+    close(p[1]);
+    int got = 0;
+    while (read(p[0], &got, sizeof got) == -1 && errno == EINTR) {
+    }
+    char c;
+    while (read(p[0], &c, 1) == -1 && errno == EINTR) {
+    }
+    close(p[0]);
+    worked(place_for_child(a[0], pid));
+    say(" lock %s", got == 0 ? "0" : strerrorname_np(got));
+}
 OP(kill_child) {
     pid_t pid = child[a[0] % CHILDREN];
     result(pid > 0 ? kill(pid, (int)a[1]) : 0);

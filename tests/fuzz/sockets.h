@@ -123,13 +123,29 @@ OP(recv) {
             say_address(&from, length);
     }
 }
-/* a: slot, length, flags, control (0 none, 1 a descriptor, 2 two, 3 credentials, 4 a bad descriptor, 5 of a wrong length), slot
- * of the descriptor, address kind (-1: none), whose. */
+/* What is sent along (1 a descriptor, 2 two, 3 credentials, 4 a bad descriptor, 5 of a wrong length, 6 credentials of nobody, 7 credentials
+ * and a descriptor, 8 more descriptors than may be, 9 none at all). */
+static size_t put_control(struct cmsghdr *header, long kind, const int *fds) {
+    struct ucred credentials = {kind == 6 ? 999999 : getpid(), getuid(), getgid()};
+    int claims = kind == 3 || kind == 6 || kind == 7;
+    size_t length = claims ? sizeof credentials : kind == 2 ? 8 : kind == 8 ? 254 * 4 : kind == 9 ? 0 : 4;
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = claims ? SCM_CREDENTIALS : SCM_RIGHTS;
+    header->cmsg_len = kind == 5 ? 500 : CMSG_LEN(length);
+    for (size_t i = 0; i < length / 4 && !claims; i++)
+        memcpy(CMSG_DATA(header) + 4 * i, &fds[i % 2], 4);
+    if (claims)
+        memcpy(CMSG_DATA(header), &credentials, length);
+    if (kind == 7)
+        return CMSG_SPACE(length) + put_control((struct cmsghdr *)((char *)header + CMSG_SPACE(length)), 1, fds);
+    return CMSG_SPACE(length);
+}
+/* a: slot, length, flags, control (0: none), slot of the descriptor, address kind (-1: none), whose. */
 OP(sendmsg) {
     struct sockaddr_storage to;
     union {
         struct cmsghdr header;
-        char room[128];
+        char room[2048];
     } control = {0};
     struct iovec v = {fill(size_of(a[1])), size_of(a[1])};
     struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
@@ -139,14 +155,8 @@ OP(sendmsg) {
     }
     if (a[3]) {
         int fds[2] = {a[3] == 4 ? 999 : fd_at(a[4]), fd_at(a[0])};
-        struct ucred credentials = {getpid(), getuid(), getgid()};
-        size_t length = a[3] == 3 ? sizeof credentials : a[3] == 2 ? 8 : 4;
-        control.header.cmsg_level = SOL_SOCKET;
-        control.header.cmsg_type = a[3] == 3 ? SCM_CREDENTIALS : SCM_RIGHTS;
-        control.header.cmsg_len = a[3] == 5 ? 500 : CMSG_LEN(length);
-        memcpy(CMSG_DATA(&control.header), a[3] == 3 ? (void *)&credentials : (void *)fds, length);
         m.msg_control = &control;
-        m.msg_controllen = CMSG_SPACE(length);
+        m.msg_controllen = put_control(&control.header, a[3], fds);
     }
     result(sendmsg(fd_at(a[0]), &m, (int)a[2]));
 }
@@ -194,4 +204,19 @@ OP(getsockopt) {
 OP(setsockopt) {
     int value[4] = {(int)a[3], (int)a[5]};
     result(setsockopt(fd_at(a[0]), (int)a[1], (int)a[2], value, (socklen_t)a[4]));
+}
+/* a: slot, SO_RCVTIMEO or SO_SNDTIMEO, microseconds. */
+OP(timeout) {
+    struct timeval t = {a[2] / 1000000, a[2] % 1000000};
+    result(setsockopt(fd_at(a[0]), SOL_SOCKET, (int)a[1], &t, sizeof t));
+}
+OP(linger) {
+    struct linger l = {(int)a[1], (int)a[2]};
+    result(setsockopt(fd_at(a[0]), SOL_SOCKET, SO_LINGER, &l, sizeof l));
+}
+OP(peercred) {
+    struct ucred credentials = {0};
+    socklen_t length = sizeof credentials;
+    if (result(getsockopt(fd_at(a[0]), SOL_SOCKET, SO_PEERCRED, &credentials, &length)) == 0)
+        say(" %s %d", pid_name(credentials.pid), (int)credentials.uid);
 }

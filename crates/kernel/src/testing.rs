@@ -57,6 +57,7 @@ impl TestHost {
             end: DATA + LEN,
             prot: Prot::READ | Prot::WRITE,
             shared: false,
+            may_write: true,
             kind: VmaKind::Anonymous(""),
         });
         let mm = MmKey(host.spaces.insert(mm));

@@ -278,6 +278,7 @@ impl Host {
                 path: path.clone(),
                 identity: image.file.identity,
                 file: None,
+                may_write: true,
             };
             let request = MapRequest { prot: segment.prot, shared: false, source: Some(source), label: "" };
             self.map_pages(mm, first..mapped_end, request)?;
@@ -303,7 +304,14 @@ impl Host {
         let len = page_up(self.machine.map_vdso(space, at)?)?;
         let kind = crate::mm::VmaKind::Anonymous("[vdso]");
         let prot = Prot::READ | Prot::EXEC;
-        self.mm(mm).insert(crate::mm::Vma { start: at, end: at + len, prot, shared: false, kind });
+        self.mm(mm).insert(crate::mm::Vma {
+            start: at,
+            end: at + len,
+            prot,
+            shared: false,
+            may_write: true,
+            kind,
+        });
         self.mm(mm).vdso = at;
         Ok(at)
     }

@@ -71,8 +71,7 @@ impl Host {
     }
     /// The inode of an open FIFO.
     pub(super) fn fifo_inode(&mut self, file: FileKey) -> Option<InodeKey> {
-        let identity = self.pipe_of(file)?.fifo?.identity();
-        self.files.inodes.iter().find(|(_, inode)| inode.identity() == identity).map(|(n, _)| InodeKey(n))
+        self.pipe_of(file)?.fifo?.inode()
     }
     /// The links of a directory: its name, its own `.` and the `..` of the directories in it.
     fn directory_links(&mut self, key: InodeKey) -> u64 {

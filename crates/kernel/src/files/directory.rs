@@ -40,6 +40,9 @@ impl Host {
         let FileKind::Directory { inode, listing } = &open.kind else { return Err(Errno::ENOTDIR) };
         let (inode, listing, start) = (*inode, listing.clone(), open.offset);
         if start == END {
+            if !self.inode(inode).links.is_empty() {
+                self.file_event(inode, c::IN_ACCESS);
+            }
             return Ok(Vec::new());
         }
         let has_hashes = self.inode(inode).device == DISK;

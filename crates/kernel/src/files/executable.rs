@@ -77,7 +77,7 @@ impl Host {
         if !readable || (shared && prot.contains(Prot::WRITE) && !writable) {
             return Err(Errno::EACCES);
         }
-        let may_write = shared && writable;
+        let mut may_write = shared && writable;
         let inode = match &open.kind {
             FileKind::Regular(inode) => *inode,
             FileKind::Device { device: super::devices::Device::Zero, .. } => return Ok(None),
@@ -93,16 +93,20 @@ impl Host {
         };
         if may_write && let Some(content) = self.inode(inode).content_mut() {
             let sealed = content.memfd.as_ref().map_or(0, |memfd| memfd.seals);
-            if sealed & (c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE) != 0 && prot.contains(Prot::WRITE) {
+            let sealed = sealed & (c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE) != 0;
+            if sealed && prot.contains(Prot::WRITE) {
                 return Err(Errno::EPERM);
             }
+            may_write = !sealed;
             // What is written by way of memory is not seen here.
-            content.extents = Extents::Everything;
+            if may_write {
+                content.extents = Extents::Everything;
+            }
         }
         let native = self.native_of(inode)?;
         let path = self.shown_path(inode);
         let identity = self.inode(inode).identity();
-        Ok(Some(MapSource { native, offset, path: path.into(), identity, file: Some(file) }))
+        Ok(Some(MapSource { native, offset, path: path.into(), identity, file: Some(file), may_write }))
     }
     /// The path of an inode as `/proc` shows it, ` (deleted)` behind what was its name if it has
     /// none any more.

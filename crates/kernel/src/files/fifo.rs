@@ -5,21 +5,22 @@ use super::FileKind;
 use super::FilePlace;
 use super::pipe::Pipe;
 use crate::host::Host;
-use crate::ids::{PipeKey, WaitQueueId};
+use crate::ids::{InodeKey, PipeKey, WaitQueueId};
 use belljar_linux_abi::{Errno, c};
 
 /// What a FIFO has more than a pipe: those whose `open(2)` waits for the other end.
 #[derive(Clone, Copy, Debug)]
 pub struct Fifo {
     identity: (u64, u64),
+    inode: Option<InodeKey>,
     opening_readers: WaitQueueId,
     opening_writers: WaitQueueId,
 }
 
 impl Fifo {
-    /// The identity of its inode.
-    pub fn identity(&self) -> (u64, u64) {
-        self.identity
+    /// Its inode, which stays while it is open.
+    pub fn inode(&self) -> Option<InodeKey> {
+        self.inode
     }
 }
 
@@ -34,16 +35,16 @@ pub(crate) enum FifoOpen {
 }
 
 impl Host {
-    /// Opens the FIFO whose inode is `identity` by the rules of fifo(7). `again` on the attempt that
+    /// Opens a FIFO, its inode and the identity of that given, by the rules of fifo(7). `again` on the attempt that
     /// follows a notification of the queue that the first one gave. `ENXIO`: opened for writing
     /// without waiting and nobody reads.
     pub(crate) fn open_fifo(
         &mut self,
-        identity: (u64, u64),
+        (inode, identity): (InodeKey, (u64, u64)),
         flags: i32,
         again: bool,
     ) -> Result<FifoOpen, Errno> {
-        let key = self.fifo_of(identity);
+        let key = self.fifo_of(inode, identity);
         let fifo = self.files.pipes[key.0].fifo.expect("found among the FIFOs");
         let waits = flags & c::O_NONBLOCK == 0;
         match flags & c::O_ACCMODE {
@@ -103,14 +104,18 @@ impl Host {
     }
 
     /// The pipe behind a FIFO, made if it is not open.
-    fn fifo_of(&mut self, identity: (u64, u64)) -> PipeKey {
+    fn fifo_of(&mut self, inode: InodeKey, identity: (u64, u64)) -> PipeKey {
         if let Some(key) = self.files.fifos.get(&identity) {
             return *key;
         }
         let mut pipe = Pipe::new(self.waits.create());
         (pipe.readers, pipe.writers) = (0, 0);
         let (opening_readers, opening_writers) = (self.waits.create(), self.waits.create());
-        pipe.fifo = Some(Fifo { identity, opening_readers, opening_writers });
+        let inode = self.files.inodes.get_mut(inode.0).map(|found| {
+            found.opens += 1;
+            inode
+        });
+        pipe.fifo = Some(Fifo { identity, inode, opening_readers, opening_writers });
         let key = PipeKey(self.files.pipes.insert(pipe));
         self.files.fifos.insert(identity, key);
         key
@@ -133,6 +138,9 @@ impl Host {
             self.files.fifos.remove(&fifo.identity);
             self.waits.destroy(fifo.opening_readers);
             self.waits.destroy(fifo.opening_writers);
+            if let Some(inode) = fifo.inode {
+                self.release_inode(inode);
+            }
         }
         let pipe = self.files.pipes.remove(key.0);
         self.waits.destroy(pipe.queue);

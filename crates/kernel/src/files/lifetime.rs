@@ -2,7 +2,7 @@
 
 use super::{FdEntry, FileKind, OpenFile};
 use crate::host::Host;
-use crate::ids::{FdTableKey, FileKey};
+use crate::ids::{FdTableKey, FileKey, InodeKey};
 use belljar_linux_abi::c;
 
 /// The device that anonymous shared memory lies on.
@@ -29,7 +29,12 @@ impl Host {
     }
     /// An open file no longer refers to its inode, which goes if nothing else holds it.
     fn close_inode(&mut self, kind: &FileKind) {
-        let Some(inode) = kind.inode() else { return };
+        if let Some(inode) = kind.inode() {
+            self.release_inode(inode);
+        }
+    }
+    /// One that used an inode does no more.
+    pub(super) fn release_inode(&mut self, inode: InodeKey) {
         self.inode(inode).opens -= 1;
         if self.inode(inode).opens == 0 {
             if self.inode(inode).links.is_empty() {

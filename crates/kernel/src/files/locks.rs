@@ -5,7 +5,6 @@ use crate::call::CallState;
 use crate::files::FilePlace;
 use crate::host::Host;
 use crate::ids::{FdTableKey, FileKey, InodeKey, ThreadKey, WaitQueueId};
-use crate::machine::Prot;
 use crate::mm::VmaKind;
 use belljar_linux_abi::{Errno, c};
 
@@ -130,6 +129,9 @@ impl FileLocks {
     }
 }
 
+/// `F_SEAL_EXEC`: whether it may be executed does not change.
+pub(crate) const F_SEAL_EXEC: i32 = 0x20;
+
 impl Host {
     /// `EDEADLK` if `holder` waits, directly or by way of others, for `waiter`: it would never end.
     /// Only record locks of processes are looked at, as on Linux.
@@ -163,16 +165,20 @@ impl Host {
         memfd.map(|memfd| memfd.seals).ok_or(Errno::EINVAL)
     }
     /// `F_ADD_SEALS`. `EPERM` if no more can be added, `EBUSY` if it is mapped to be written.
-    pub(crate) fn add_seals(&mut self, inode: InodeKey, seals: i32) -> Result<(), Errno> {
-        let known =
-            c::F_SEAL_SEAL | c::F_SEAL_SHRINK | c::F_SEAL_GROW | c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE;
-        if seals & !known != 0 {
+    pub(crate) fn add_seals(&mut self, inode: InodeKey, mut seals: i32) -> Result<(), Errno> {
+        let content = c::F_SEAL_SHRINK | c::F_SEAL_GROW | c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE;
+        if seals & !(content | c::F_SEAL_SEAL | F_SEAL_EXEC) != 0 {
             return Err(Errno::EINVAL);
         }
         self.check_seals(inode, c::F_SEAL_SEAL)?;
         let identity = self.inode(inode).identity();
-        if seals & c::F_SEAL_WRITE != 0 && self.is_mapped_writable(identity) {
+        let already = self.seals(inode)? & c::F_SEAL_WRITE != 0;
+        if seals & c::F_SEAL_WRITE != 0 && !already && self.is_mapped_writable(identity) {
             return Err(Errno::EBUSY);
+        }
+        // What can be executed and stays so does not change either.
+        if seals & F_SEAL_EXEC != 0 && self.inode(inode).meta.mode & 0o111 != 0 {
+            seals |= content;
         }
         if let Some(memfd) = self.inode(inode).content_mut().and_then(|content| content.memfd.as_mut()) {
             memfd.seals |= seals;
@@ -183,7 +189,7 @@ impl Host {
         let mut mappings = self.spaces.iter().flat_map(|(_, mm)| mm.vmas());
         mappings.any(|vma| {
             let file = matches!(vma.kind, VmaKind::File { identity: mapped, .. } if mapped == identity);
-            file && vma.shared && vma.prot.contains(Prot::WRITE)
+            file && vma.shared && vma.may_write
         })
     }
     /// The locks on a file, made if there are none yet.

@@ -137,7 +137,7 @@ impl Host {
             Node::Virtual(VirtualFile::Namespace(..)) if writes => return Err(Errno::EPERM),
             Node::Virtual(_) => FileKind::Virtual { inode: key, content: None },
             Node::Fifo => {
-                return Ok(match self.open_fifo(identity, flags, again)? {
+                return Ok(match self.open_fifo((key, identity), flags, again)? {
                     FifoOpen::Wait(queue) => Opened::Wait(queue),
                     FifoOpen::Opened(kind, offset) => {
                         let file = self.open_file(kind, flags & KEPT_FLAGS | 0o100000);
@@ -237,8 +237,8 @@ impl Host {
     }
 
     /// `memfd_create(2)`: an open file in memory, shown as `/memfd:<name>`.
-    pub(crate) fn create_memfd(&mut self, name: Vec<u8>, seals: i32) -> Result<FileKey, Errno> {
-        let inode = self.unnamed_file(super::tree::ROOT, 0o777)?;
+    pub(crate) fn create_memfd(&mut self, name: Vec<u8>, mode: u32, seals: i32) -> Result<FileKey, Errno> {
+        let inode = self.unnamed_file(super::tree::ROOT, mode)?;
         self.inode(inode).device = super::tree::MEMORY;
         if let Some(content) = self.inode(inode).content_mut() {
             content.memfd = Some(Box::new(Memfd { name, seals }));

@@ -216,10 +216,10 @@ impl Pipe {
     }
     /// `F_SETPIPE_SZ`: rounds up to a power of two of pages. `EBUSY` if more is in use.
     pub fn set_capacity(&mut self, bytes: u64) -> Result<usize, Errno> {
-        if bytes == 0 || bytes > MAX_CAPACITY {
+        if bytes > MAX_CAPACITY {
             return Err(Errno::EINVAL);
         }
-        let pages = (bytes as usize).div_ceil(PAGE).next_power_of_two();
+        let pages = (bytes as usize).div_ceil(PAGE).max(1).next_power_of_two();
         if pages < self.pages.len() {
             return Err(Errno::EBUSY);
         }

@@ -361,7 +361,8 @@ impl Host {
             return Ok(());
         }
         let grows = end > size && !keeps_size;
-        if grows {
+        // In memory what lies behind the end counts even if the end stays.
+        if grows || in_memory && kind == 0 && end > size {
             self.check_seals(inode, c::F_SEAL_GROW)?;
         }
         if kind != 0 {

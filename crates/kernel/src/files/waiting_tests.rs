@@ -1,6 +1,7 @@
 //! Pipes, counters, timers, poll and epoll through their system calls.
 
 use crate::files::readiness::{EPOLLHUP, EPOLLIN, EPOLLOUT};
+use crate::ids::InodeKey;
 use crate::testing::{Answer, DATA, TestHost};
 use belljar_base::SimDuration;
 use belljar_linux_abi::{Errno, c};
@@ -205,7 +206,7 @@ fn a_fifo_opens_when_both_ends_are_there() {
     use crate::files::FileKind;
     use crate::files::fifo::FifoOpen;
     let mut t = TestHost::new(2);
-    let open = |t: &mut TestHost, flags| t.host.open_fifo((1, 2), flags, false);
+    let open = |t: &mut TestHost, flags| t.host.open_fifo((InodeKey(usize::MAX), (1, 2)), flags, false);
     assert_eq!(open(&mut t, c::O_WRONLY | c::O_NONBLOCK).err(), Some(Errno::ENXIO));
     assert!(matches!(open(&mut t, c::O_RDONLY), Ok(FifoOpen::Wait(_))));
     // A reader that does not wait sees no hang-up before somebody has written.

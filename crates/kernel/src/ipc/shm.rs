@@ -97,6 +97,7 @@ impl Host {
             path: Arc::from(format!("/SYSV{:08x} (deleted)", segment.state.perm.key).into_bytes()),
             identity: identity(id),
             file: None,
+            may_write: how.flags & c::SHM_RDONLY == 0,
         };
         let at = self.attach_address(mm, len, &how)?;
         let mut prot = Prot::READ;

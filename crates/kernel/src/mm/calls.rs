@@ -231,6 +231,7 @@ impl Host {
             end: target.end,
             prot: vma.prot,
             shared: vma.shared,
+            may_write: vma.may_write,
             kind,
         });
         Ok(())

@@ -35,6 +35,8 @@ pub struct MapSource {
     pub identity: (u64, u64),
     /// The open file, of which a shared mapping holds a reference.
     pub file: Option<FileKey>,
+    /// Whether a shared mapping can be made writable.
+    pub may_write: bool,
 }
 
 impl MapRequest {
@@ -91,8 +93,9 @@ impl Host {
             self.retain_file(*file);
         }
         self.forget_vmas(mm, &range);
-        let vma =
-            Vma { start: range.start, end: range.end, prot: request.prot, shared: request.shared, kind };
+        let may_write = !request.shared || request.source.as_ref().is_none_or(|source| source.may_write);
+        let MapRequest { prot, shared, .. } = request;
+        let vma = Vma { start: range.start, end: range.end, prot, shared, may_write, kind };
         self.mm(mm).insert(vma);
         Ok(())
     }
@@ -108,12 +111,16 @@ impl Host {
         Ok(())
     }
 
-    /// Changes the protection of `range`, all of which must be mapped (`ENOMEM` otherwise).
+    /// Changes the protection of `range`, all of which must be mapped (`ENOMEM` otherwise). `EACCES` for writing to what
+    /// is mapped of a file that the program may only read.
     pub(crate) fn protect_pages(&mut self, mm: MmKey, range: Range<u64>, prot: Prot) -> Result<(), Errno> {
         let mut at = range.start;
         for vma in self.mm(mm).overlapping(&range) {
             if vma.start > at {
                 return Err(Errno::ENOMEM);
+            }
+            if prot.contains(Prot::WRITE) && !vma.may_write {
+                return Err(Errno::EACCES);
             }
             at = vma.end;
         }

@@ -37,6 +37,8 @@ pub struct Vma {
     pub prot: Prot,
     /// `MAP_SHARED`.
     pub shared: bool,
+    /// Whether `mprotect` can make it writable (`VM_MAYWRITE`).
+    pub may_write: bool,
     /// What is behind it.
     pub kind: VmaKind,
 }

@@ -1,6 +1,8 @@
 //! Opening, reading and writing files.
 
+use super::socket::check_descriptor_available;
 use crate::call::{Block, Call, IfInterrupted, SysResult, done};
+use crate::files::locks::F_SEAL_EXEC;
 use crate::files::permission::WRITE;
 use crate::files::tree::Walk;
 use crate::files::{FileKind, OpenRequest, Opened};
@@ -62,6 +64,8 @@ pub fn sys_openat2(call: &mut Call<'_>) -> SysResult {
 fn open(call: &mut Call<'_>, dirfd: i32, path: u64, flags: i32, mode: u32, walk: Walk) -> SysResult {
     let path = call.read_path(path)?;
     let again = call.resumed.is_some();
+    // The descriptor comes before the file.
+    check_descriptor_available(call)?;
     let request = OpenRequest { dirfd, path: &path, flags, mode, walk, again };
     match call.host.open_path(call.process, request)? {
         Opened::File(file) => done(call.host.install_fd(call.process, file, flags & c::O_CLOEXEC != 0, 0)?),
@@ -69,15 +73,24 @@ fn open(call: &mut Call<'_>, dirfd: i32, path: u64, flags: i32, mode: u32, walk:
     }
 }
 
+/// Flags of `memfd_create`: the file may not, or may be executed.
+const MFD_NOEXEC_SEAL: u32 = 8;
+const MFD_EXEC: u32 = 16;
+
 /// `memfd_create(2)`.
 pub fn sys_memfd_create(call: &mut Call<'_>) -> SysResult {
     let flags = call.uint(1);
-    if flags & !(c::MFD_CLOEXEC | c::MFD_ALLOW_SEALING | 8 | 16) != 0 {
+    let known = c::MFD_CLOEXEC | c::MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL | MFD_EXEC;
+    if flags & !known != 0 || flags & (MFD_NOEXEC_SEAL | MFD_EXEC) == MFD_NOEXEC_SEAL | MFD_EXEC {
         return Err(Errno::EINVAL);
     }
     let name = call.host.read_guest_string(call.process, call.args[0], 249, Errno::EINVAL)?;
-    let seals = if flags & c::MFD_ALLOW_SEALING != 0 { 0 } else { c::F_SEAL_SEAL };
-    let file = call.host.create_memfd(name, seals)?;
+    let (mode, seals) = match flags {
+        flags if flags & MFD_NOEXEC_SEAL != 0 => (0o666, F_SEAL_EXEC),
+        flags if flags & c::MFD_ALLOW_SEALING != 0 => (0o777, 0),
+        _ => (0o777, c::F_SEAL_SEAL),
+    };
+    let file = call.host.create_memfd(name, mode, seals)?;
     done(call.host.install_fd(call.process, file, flags & c::MFD_CLOEXEC != 0, 0)?)
 }
 

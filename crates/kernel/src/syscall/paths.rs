@@ -2,6 +2,7 @@
 
 use super::stat::walk_of;
 use crate::call::{Call, SysResult, done};
+use crate::files::locks::F_SEAL_EXEC;
 use crate::files::permission::WRITE;
 use crate::files::tree::{Found, Meta, Node, Target, Times, Walk};
 use crate::ids::FileKey;
@@ -229,6 +230,9 @@ fn chmod(call: &mut Call<'_>, target: Target, mode: u32, by: Option<i32>) -> Sys
     }
     call.host.check_changeable(inode)?;
     call.host.check_owns(call.process, inode)?;
+    if (call.host.inode(inode).meta.mode ^ mode) & 0o111 != 0 {
+        call.host.check_seals(inode, F_SEAL_EXEC)?;
+    }
     call.host.inode(inode).meta.mode = call.host.mode_to_set(call.process, inode, mode);
     call.host.inode_changed(inode);
     attributes_changed(call, inode, by)

@@ -117,7 +117,7 @@ fn close_descriptor(call: &mut Call<'_>, fd: i32) {
 }
 
 /// `EMFILE` if the process may open nothing more.
-fn check_descriptor_available(call: &mut Call<'_>) -> Result<(), Errno> {
+pub(super) fn check_descriptor_available(call: &mut Call<'_>) -> Result<(), Errno> {
     let process = call.host.process(call.process);
     let limit = process.rlimits[c::RLIMIT_NOFILE as usize].soft as usize;
     let table = process.fds.ok_or(Errno::EMFILE)?;

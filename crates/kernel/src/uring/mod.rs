@@ -253,7 +253,7 @@ impl Host {
             if len > room {
                 return Err(Errno::EINVAL);
             }
-            return Ok(MapSource { native: memory, offset: 0, path, identity, file: None });
+            return Ok(MapSource { native: memory, offset: 0, path, identity, file: None, may_write: true });
         }
         let ring = self.urings.instances[n].ring;
         let rings = ring.rings_len();
@@ -265,7 +265,7 @@ impl Host {
         if len > room {
             return Err(Errno::EINVAL);
         }
-        Ok(MapSource { native: ring.memory, offset: start, path, identity, file: None })
+        Ok(MapSource { native: ring.memory, offset: start, path, identity, file: None, may_write: true })
     }
 
     /// What an instance is ready for.

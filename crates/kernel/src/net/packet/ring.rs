@@ -282,7 +282,7 @@ impl Host {
         let bytes = rings.send_offset() + rings.send.map_or(0, |ring| ring.bytes());
         let native = rings.memory.filter(|_| len == bytes && offset == 0).ok_or(Errno::EINVAL)?;
         let path = format!("socket:[{inode}]").into_bytes().into();
-        Ok(MapSource { native, offset: 0, path, identity: (DEVICE, inode), file: None })
+        Ok(MapSource { native, offset: 0, path, identity: (DEVICE, inode), file: None, may_write: true })
     }
 
     fn ring_write(&mut self, memory: NativeFile, at: u64, bytes: &[u8]) {

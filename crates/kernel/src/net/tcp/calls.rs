@@ -40,6 +40,8 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
         Role::Listening(_) => {}
         Role::Connection(connection) => {
             if connection.state() == State::Closed {
+                let tcp = call.host.tcp(key);
+                tcp.disconnecting |= tcp.connecting;
                 return Err(Errno::ENOTCONN);
             }
             if how != c::SHUT_WR {

@@ -41,6 +41,7 @@ pub fn connect(
             call.host.tcp_disconnect(key);
             Ok(Attempt::Done(()))
         }
+        _ if tcp.disconnecting => Err(Errno::EINVAL),
         Role::Listening(_) => Err(Errno::EISCONN),
         Role::Connection(connection) if !tcp.connecting || connection.is_deferred() => Err(Errno::EISCONN),
         Role::Connection(_) => match call.host.tcp_connected(key)? {
@@ -208,6 +209,7 @@ impl Host {
     fn tcp_disconnect(&mut self, key: SocketKey) {
         let now = self.clock.local();
         self.tcp(key).shut = (false, false);
+        self.tcp(key).disconnecting = false;
         if let Some(connection) = self.tcp(key).connection() {
             // Who gives up a connection is told of its end as if the peer had reset it.
             let error = match connection.state() {

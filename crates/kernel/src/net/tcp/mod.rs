@@ -68,6 +68,8 @@ pub struct TcpSocket {
     pub failure_counted: bool,
     /// What `shutdown(2)` has shut while there was no connection: reading, writing.
     pub shut: (bool, bool),
+    /// `shutdown(2)` came when its handshake had failed and nobody had asked: it connects no more (`SS_DISCONNECTING`).
+    pub disconnecting: bool,
     /// Its last file is closed.
     pub orphan: bool,
 }

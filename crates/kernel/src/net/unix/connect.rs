@@ -23,6 +23,7 @@ pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(),
         Role::Listening { backlog: present, .. } => *present = backlog,
     }
     socket.credentials = credentials;
+    socket.peer_credentials = Some(credentials);
     call.host.notify_socket(key, ROOM);
     Ok(())
 }

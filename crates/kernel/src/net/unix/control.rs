@@ -34,6 +34,9 @@ impl Ancillary {
         for message in outgoing.control.iter().filter(|message| message.level == c::SOL_SOCKET) {
             match message.type_ {
                 c::SCM_RIGHTS => {
+                    if ancillary.files.len() + words(&message.data).count() > FILES_MAX {
+                        return Err(Errno::EINVAL);
+                    }
                     for fd in words(&message.data) {
                         let file = call.host.file_of(call.process, fd)?;
                         // They would hold themselves; Linux refuses them from 6.7 on.
@@ -41,9 +44,6 @@ impl Ancillary {
                             return Err(Errno::EINVAL);
                         }
                         ancillary.files.push(file);
-                    }
-                    if ancillary.files.len() > FILES_MAX {
-                        return Err(Errno::EINVAL);
                     }
                 }
                 c::SCM_CREDENTIALS => {
