@@ -320,10 +320,12 @@ mod tests {
     #[test]
     fn capacity_is_rounded_up_and_not_below_what_is_used() {
         let mut p = pipe();
+        assert_eq!(p.set_capacity(0), Ok(4_096), "a page is the least");
         assert_eq!(p.set_capacity(100_000), Ok(131_072));
         write(&mut p, &[0; 20_000]);
         assert_eq!(p.set_capacity(4_096), Err(Errno::EBUSY));
-        assert_eq!(p.set_capacity(0), Err(Errno::EINVAL));
+        assert_eq!(p.set_capacity(0), Err(Errno::EBUSY));
+        assert_eq!(p.set_capacity((1 << 31) + 1), Err(Errno::EINVAL));
         assert_eq!(p.set_capacity(32_768), Ok(32_768));
     }
 }
