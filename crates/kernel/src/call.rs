@@ -122,6 +122,8 @@ pub enum CallState {
     Progress(u64),
     /// Bytes moved so far and the deadline (socket time-outs).
     ProgressUntil(u64, Option<SimTime>),
+    /// The same of a call that tells a name besides: see [`Host::tell_no_name`](crate::host::Host::tell_no_name).
+    ReceivingUntil(u64, Option<SimTime>, Nameless),
     /// `sendmmsg` and `recvmmsg`: messages done, bytes of the present one and the deadline.
     Messages(u32, u64, Option<SimTime>),
     /// A wait for readiness or for time to pass.
@@ -146,6 +148,15 @@ pub enum CallState {
     /// Waits for a tracer at an event, and then gives this value, or first waits for the `vfork` child of this
     /// number.
     TraceEvent(u64, Option<i32>),
+}
+
+/// Where a receiving call stores that nothing came besides bytes, when a signal ends it.
+#[derive(Clone, Copy, Debug)]
+pub enum Nameless {
+    /// The length of a name, of `recvfrom`.
+    Length(u64),
+    /// A `struct msghdr`, of `recvmsg`; whether it has room for a name.
+    Header(u64, bool),
 }
 
 /// A continued call's state and the reason of its continuation.

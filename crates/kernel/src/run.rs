@@ -442,6 +442,9 @@ impl Host {
         }
         if let Some(blocked) = self.unblock(key) {
             self.store_remaining_time(key, &blocked.state);
+            if matches!(blocked.if_interrupted, IfInterrupted::Value(_)) {
+                self.tell_no_name(key, &blocked.state);
+            }
             self.threads[key.0].continuation =
                 Some(Continuation::Interrupted { how: blocked.if_interrupted, state: blocked.state });
         }

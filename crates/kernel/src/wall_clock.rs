@@ -98,6 +98,7 @@ impl Host {
             CallState::Timed { deadline, .. }
             | CallState::Deadline(deadline)
             | CallState::ProgressUntil(_, deadline)
+            | CallState::ReceivingUntil(_, deadline, _)
             | CallState::Messages(_, _, deadline) => *deadline = Some(at),
             CallState::Futex(wait) => wait.deadline = Some(at),
             _ => {}

@@ -19,6 +19,8 @@ pub struct OpenFile {
     pub kind: FileKind,
     /// It was opened without a name (`O_TMPFILE`): what is done by it is not told under names that the file was given.
     pub unnamed: Option<FormerEntry>,
+    /// `splice(2)` has been given it: then a pipe no longer promises not to wait (`RWF_NOWAIT`).
+    pub spliced: bool,
 }
 
 impl OpenFile {
@@ -57,7 +59,14 @@ pub struct FdTable {
 impl Host {
     /// A new open file with no descriptor yet.
     pub(crate) fn open_file(&mut self, kind: FileKind, flags: i32) -> FileKey {
-        FileKey(self.files.open.insert(OpenFile { references: 1, flags, offset: 0, kind, unnamed: None }))
+        FileKey(self.files.open.insert(OpenFile {
+            references: 1,
+            flags,
+            offset: 0,
+            kind,
+            unnamed: None,
+            spliced: false,
+        }))
     }
     /// The lowest free descriptor from `from` on for `file`, whose reference it takes over. On
     /// `EMFILE` the file is released.

@@ -171,14 +171,14 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         self.check_seals(inode, c::F_SEAL_SEAL)?;
+        // What can be executed and stays so does not change either.
+        if seals & F_SEAL_EXEC != 0 && self.inode(inode).meta.mode & 0o111 != 0 {
+            seals |= content;
+        }
         let identity = self.inode(inode).identity();
         let already = self.seals(inode)? & c::F_SEAL_WRITE != 0;
         if seals & c::F_SEAL_WRITE != 0 && !already && self.is_mapped_writable(identity) {
             return Err(Errno::EBUSY);
-        }
-        // What can be executed and stays so does not change either.
-        if seals & F_SEAL_EXEC != 0 && self.inode(inode).meta.mode & 0o111 != 0 {
-            seals |= content;
         }
         if let Some(memfd) = self.inode(inode).content_mut().and_then(|content| content.memfd.as_mut()) {
             memfd.seals |= seals;

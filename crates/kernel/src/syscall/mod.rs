@@ -18,6 +18,7 @@ pub mod memory;
 pub mod misc;
 pub mod mqueue;
 pub mod msg;
+mod nameless;
 pub mod numa;
 pub mod paths;
 pub mod pidfd;

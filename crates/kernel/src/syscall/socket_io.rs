@@ -1,8 +1,9 @@
 //! Sending and receiving: `sendto`, `recvfrom`, `sendmsg`, `recvmsg` and their vectors, and reads and
 //! writes of descriptors that are sockets. Here attempts that cannot finish become blocked calls.
 
+use super::nameless::telling;
 use super::socket::{Target, read_address, write_address};
-use crate::call::{Block, Call, CallState, IfInterrupted, Outcome, SysResult, done};
+use crate::call::{Block, Call, CallState, IfInterrupted, Nameless, Outcome, SysResult, done};
 use crate::guest::{Buffers, total_len};
 use crate::ids::{FileKey, SocketKey, WaitQueueId};
 use crate::net::message::{Attempt, ControlMessage, Incoming, Outgoing, Received};
@@ -23,7 +24,10 @@ const CONTROL_MAX: u64 = 131_072;
 /// The deadline in what a blocked socket call left behind.
 fn deadline_of(state: &CallState) -> Option<SimTime> {
     match state {
-        CallState::Deadline(at) | CallState::ProgressUntil(_, at) | CallState::Messages(_, _, at) => *at,
+        CallState::Deadline(at)
+        | CallState::ProgressUntil(_, at)
+        | CallState::ReceivingUntil(_, at, _)
+        | CallState::Messages(_, _, at) => *at,
         _ => None,
     }
 }
@@ -86,7 +90,7 @@ fn wait_with_progress(
 
 fn progress_of(state: &CallState) -> usize {
     match state {
-        CallState::ProgressUntil(n, _) => *n as usize,
+        CallState::ProgressUntil(n, _) | CallState::ReceivingUntil(n, ..) => *n as usize,
         _ => 0,
     }
 }
@@ -159,7 +163,8 @@ fn receive_on(
                 let end_of_file = received.value == 0;
                 received.value += if all { *got } else { 0 };
                 *got = received.value;
-                if !all || end_of_file || received.value >= room.len {
+                let brought = received.control.iter().any(|message| message.type_ == c::SCM_RIGHTS);
+                if !all || end_of_file || brought || received.value >= room.len {
                     return Ok(Attempt::Done(received));
                 }
             }
@@ -269,6 +274,7 @@ pub fn sys_recvfrom(call: &mut Call<'_>) -> SysResult {
             }
             done(received.value as u64)
         }
+        Receipt::Ended(outcome) if want_name => Ok(telling(outcome, Nameless::Length(call.args[5]))),
         Receipt::Ended(outcome) => Ok(outcome),
     }
 }
@@ -396,7 +402,7 @@ pub fn sys_recvmsg(call: &mut Call<'_>) -> SysResult {
             write_header(call, addr, &header, &received)?;
             done(received.value as u64)
         }
-        Receipt::Ended(outcome) => Ok(outcome),
+        Receipt::Ended(outcome) => Ok(telling(outcome, Nameless::Header(addr, header.name != 0))),
     }
 }
 

@@ -113,6 +113,9 @@ pub fn sys_splice(call: &mut Call<'_>) -> SysResult {
     }
     let input = call.host.file_of(call.process, call.int(0))?;
     let output = call.host.file_of(call.process, call.int(2))?;
+    for file in [input, output] {
+        call.host.open(file).spliced = true;
+    }
     let offsets = (offset_at(call, call.args[1])?, offset_at(call, call.args[3])?);
     splice_files(call, (input, output), offsets, (call.args[1], call.args[3]), (call.args[4], call.uint(5)))
 }

@@ -136,6 +136,9 @@ fn flagged(call: &mut Call<'_>, file: FileKey, flags: i32, writes: bool) -> Resu
         | FileKind::Device { device: Device::Full, .. }
         | FileKind::Terminal { .. }
         | FileKind::PtyMaster { .. } => false,
+        FileKind::PipeReader(_) | FileKind::PipeWriter(_) | FileKind::PipeBoth(_) => {
+            !call.host.open(file).spliced
+        }
         _ => true,
     };
     if flags & c::RWF_NOWAIT != 0 && !need_not_wait || flags & RWF_DONTCACHE != 0 && !on_disk {

@@ -50,6 +50,10 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
             if how != c::SHUT_RD {
                 connection.shutdown_write(now);
             }
+            // Whoever shuts a connection knows that it is one.
+            let opening = matches!(connection.state(), State::SynSent | State::SynReceived);
+            let tcp = call.host.tcp(key);
+            tcp.connecting &= opening;
             call.host.tcp_pump(key);
             call.host.notify_socket(key, READABLE | WRITABLE | EPOLLHUP);
         }
