@@ -23,12 +23,12 @@ LINKAGES = {
 }
 GO = {"exe": [], "pie": ["-buildmode=pie"]}
 # A static glibc loads its name services at run time, which is not a static program any more.
-# paths.c speaks of calls that musl does not wrap; its compiler finds no headers of the kernel, which packets.c,
+# paths.c speaks of calls that musl does not wrap; its compiler finds no headers of the kernel, which offloads.c, packets.c,
 # tuns.c, urings.c, uringflow.c and uringtask.c need.
-NOT = {("names", "static"), ("names", "static-pie"), ("paths", "musl"), ("packets", "musl"), ("tuns", "musl"), ("urings", "musl"),
+NOT = {("names", "static"), ("names", "static-pie"), ("paths", "musl"), ("offloads", "musl"), ("packets", "musl"), ("tuns", "musl"), ("urings", "musl"),
        ("uringflow", "musl"), ("uringtask", "musl")}
 # These need a network of their own, and privileges in it.
-PRIVILEGED = {"packets", "raws", "sixes", "tuns", "udplites"}
+PRIVILEGED = {"offloads", "packets", "raws", "sixes", "tuns", "udplites"}
 CASES = [(s, k) for s in SOURCES for k in LINKAGES if (s.stem, k) not in NOT]
 CASES += [(s, k) for s in sorted(GUESTS.glob("*.go")) for k in GO]
 IDS = [f"{s.stem}-{k}" for s, k in CASES]
@@ -76,7 +76,7 @@ def test_native(source, linkage, workdir):
         own_network = ["unshare", "--user", "--map-root-user", "--net"]
         if shutil.which("unshare") is None or subprocess.run([*own_network, "true"], capture_output=True).returncode != 0:
             pytest.skip("no network namespace can be had here: unshare -Urn fails")
-    if source.stem == "tuns" and not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+    if source.stem in ("offloads", "tuns") and not os.access("/dev/net/tun", os.R_OK | os.W_OK):
         pytest.skip("/dev/net/tun cannot be opened here")
     run = execute([*own_network, build(source, linkage)], timeout=60, cwd=workdir)
     if run.status == 77 and run.out.startswith("# skipped: "):

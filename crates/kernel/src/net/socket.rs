@@ -154,6 +154,13 @@ impl Default for SocketOptions {
     }
 }
 
+impl SocketOptions {
+    /// Whether an option that is only kept is on.
+    pub fn is_kept(&self, name: i32) -> bool {
+        self.kept.iter().any(|(kept, value)| *kept == name && *value != 0)
+    }
+}
+
 impl Socket {
     /// Its own port and its peer's; 0 where there is none.
     pub fn ports(&self) -> (u16, u16) {

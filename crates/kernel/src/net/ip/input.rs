@@ -21,6 +21,8 @@ pub struct Inbound {
     pub interface: usize,
     /// Whether its transport checksum need not be tested.
     pub intact: bool,
+    /// The payload of each datagram that it is made of, in bytes; 0 if it is one.
+    pub segment: u16,
     /// Its IP header.
     pub header: IpHeader,
     /// All of it.
@@ -39,7 +41,7 @@ impl Inbound {
 impl Host {
     /// A packet was received on `interface`.
     pub(crate) fn ip_input(&mut self, interface: usize, packet: Packet) {
-        let intact = packet.is_intact();
+        let (intact, segment) = (packet.is_intact(), packet.segment());
         let packet = packet.into_bytes();
         self.net.counters.ip_in += 1;
         let Ok((header, payload)) = IpHeader::parse(&packet) else {
@@ -73,9 +75,9 @@ impl Host {
             let Some((header, packet)) = whole else { return };
             self.net.v6.counters.reassembled += v6;
             let payload = header.len()..packet.len();
-            Inbound { interface, intact: false, header, packet, payload }
+            Inbound { interface, intact: false, segment: 0, header, packet, payload }
         } else {
-            Inbound { interface, intact, header, packet, payload }
+            Inbound { interface, intact, segment, header, packet, payload }
         };
         self.net.v6.counters.in_delivers += u64::from(header.dst.is_ipv6());
         let taken = self.raw_input(&inbound);

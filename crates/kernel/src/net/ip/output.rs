@@ -22,6 +22,8 @@ pub struct Outbound {
     pub packet: Vec<u8>,
     /// Told when the packet (each fragment) has left; 0 for nobody.
     pub cookie: u64,
+    /// The payload of each datagram that it is made of, in bytes; 0 if it is one, as all are that leave the host.
+    pub segment: u16,
     /// Whether the transport checksum in it is of the packet's own making, and so cannot but be right.
     pub intact: bool,
     /// What routers have said of the path does not count (`IP_PMTUDISC_PROBE` and its kin).
@@ -34,7 +36,7 @@ impl Host {
     /// Sends a datagram, in fragments if it is larger than the MTU and may be cut. `EMSGSIZE` if it
     /// may not.
     pub(crate) fn ip_output(&mut self, outbound: Outbound) -> Result<(), Errno> {
-        let Outbound { route, mut header, mut packet, cookie, intact, probes, loop_back } = outbound;
+        let Outbound { route, mut header, mut packet, cookie, segment, intact, probes, loop_back } = outbound;
         self.net.counters.ip_out += 1;
         let mtu = match header.dst {
             IpAddr::V4(_) if probes => self.net.mtu(route.interface),
@@ -57,10 +59,11 @@ impl Host {
             self.packet_lost(cookie, packet.len());
             return Ok(());
         }
-        if packet.len() <= mtu {
+        if packet.len() <= mtu || segment > 0 {
             header.emit(&mut packet);
             let len = packet.len();
-            if !self.queue_packet(&route, Packet::with_cookie(packet, cookie).with_intact(intact)) {
+            let whole = Packet::with_cookie(packet, cookie).with_intact(intact).with_segment(segment);
+            if !self.queue_packet(&route, whole) {
                 self.packet_lost(cookie, len);
             }
             return Ok(());

@@ -125,7 +125,16 @@ impl Host {
         packet.resize(header.len(), 0);
         packet.extend_from_slice(&data);
         let probes = !heeds_routers(discover);
-        self.ip_output(Outbound { route, header, packet, cookie: 0, intact: false, probes, loop_back })
+        self.ip_output(Outbound {
+            route,
+            header,
+            packet,
+            cookie: 0,
+            segment: 0,
+            intact: false,
+            probes,
+            loop_back,
+        })
     }
 
     /// `IP_HDRINCL`: length and checksum are always the kernel's; source and identification where they are 0.

@@ -3,7 +3,7 @@
 use super::{Value, flag, int, to_int};
 use crate::host::Host;
 use crate::ids::SocketKey;
-use crate::net::udp::{Coverage, Protocol, UdpSocket};
+use crate::net::udp::{Coverage, Protocol, UDP_GRO, UDP_SEGMENT, UdpSocket};
 use belljar_linux_abi::{Errno, c};
 
 const UDPLITE_SEND_CSCOV: i32 = 10;
@@ -30,11 +30,13 @@ pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(
         UDPLITE_RECV_CSCOV if udp.protocol == Protocol::Lite => {
             udp.coverage.receive = Some(Coverage::from_option(number));
         }
-        UDP_NO_CHECK6_TX | UDP_NO_CHECK6_RX => {}
         UDP_ENCAP if matches!(number, 0 | UDP_ENCAP_ESPINUDP | UDP_ENCAP_L2TPINUDP) => {
             udp.encapsulation = number;
         }
-        // Segmentation offload (UDP_SEGMENT, UDP_GRO): programs go on without.
+        UDP_SEGMENT => udp.segment = u16::try_from(number).map_err(|_| Errno::EINVAL)?,
+        UDP_GRO => udp.joins = number != 0,
+        UDP_NO_CHECK6_TX => udp.no_check6 = number != 0,
+        UDP_NO_CHECK6_RX => {}
         _ => return Err(Errno::ENOPROTOOPT),
     }
     Ok(())
@@ -44,6 +46,9 @@ pub fn get(udp: &UdpSocket, name: i32) -> Result<Value, Errno> {
     match name {
         c::UDP_CORK => Ok(flag(udp.cork)),
         UDP_ENCAP => Ok(int(udp.encapsulation)),
+        UDP_SEGMENT => Ok(int(udp.segment.into())),
+        UDP_GRO => Ok(flag(udp.joins)),
+        UDP_NO_CHECK6_TX => Ok(flag(udp.no_check6)),
         // UDP has them too, and covers everything.
         UDPLITE_SEND_CSCOV => Ok(int(udp.coverage.send.unwrap_or(0).into())),
         UDPLITE_RECV_CSCOV => Ok(int(udp.coverage.receive.unwrap_or(0).into())),

@@ -137,6 +137,7 @@ impl Host {
             header,
             packet,
             cookie: 0,
+            segment: 0,
             intact: true,
             probes: false,
             loop_back: false,

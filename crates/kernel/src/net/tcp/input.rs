@@ -146,8 +146,16 @@ impl Host {
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         reset.append(local.ip(), remote.ip(), (&[], &[]), &mut packet);
-        let outbound =
-            Outbound { route, header, packet, cookie: 0, intact: true, probes: false, loop_back: false };
+        let outbound = Outbound {
+            route,
+            header,
+            packet,
+            cookie: 0,
+            segment: 0,
+            intact: true,
+            probes: false,
+            loop_back: false,
+        };
         // Too small to be refused.
         let _ = self.ip_output(outbound);
     }

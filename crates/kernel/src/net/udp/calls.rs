@@ -209,7 +209,7 @@ impl Host {
         }
         udp.peer = Some(SocketAddr::new(route.destination, peer.port()));
         // What is being collected goes there as well.
-        if let Some((to, _)) = &mut udp.corked {
+        if let Some((to, ..)) = &mut udp.corked {
             *to = SocketAddr::new(route.destination, peer.port());
         }
         Ok(())

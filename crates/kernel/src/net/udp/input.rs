@@ -107,6 +107,7 @@ impl Host {
                 let copy = Inbound {
                     interface: inbound.interface,
                     intact: inbound.intact,
+                    segment: inbound.segment,
                     header: inbound.header,
                     packet: inbound.packet.clone(),
                     payload: inbound.payload.clone(),
@@ -117,8 +118,29 @@ impl Host {
         self.recycle_buffer(inbound.packet);
     }
 
-    /// A socket gets a segment of so many bytes, of which its checksum covers so many.
-    fn udp_enqueue(
+    /// A socket gets a segment of so many bytes, of which its checksum covers so many: apart, if it is made of
+    /// several that the socket does not want joined (`UDP_GRO`).
+    fn udp_enqueue(&mut self, key: SocketKey, inbound: Inbound, source: SocketAddr, lengths: (usize, usize)) {
+        if inbound.segment == 0 || self.udp(key).joins {
+            return self.udp_enqueue_one(key, inbound, source, lengths);
+        }
+        let start = inbound.payload.start;
+        let (headers, data) = inbound.packet[..start + lengths.0].split_at(start + HEADER_LEN);
+        for piece in data.chunks(usize::from(inbound.segment)) {
+            let len = HEADER_LEN + piece.len();
+            let mut packet = self.packet_buffer();
+            packet.extend_from_slice(headers);
+            packet[start + 4..start + 6].copy_from_slice(&(len as u16).to_be_bytes());
+            packet.extend_from_slice(piece);
+            let payload = start..packet.len();
+            let Inbound { interface, intact, header, .. } = inbound;
+            let apart = Inbound { interface, intact, segment: 0, header, packet, payload };
+            self.udp_enqueue_one(key, apart, source, (len, len));
+        }
+        self.recycle_buffer(inbound.packet);
+    }
+
+    fn udp_enqueue_one(
         &mut self,
         key: SocketKey,
         inbound: Inbound,
@@ -171,6 +193,7 @@ impl Host {
             arrived: now,
             tos: inbound.header.tos,
             ttl: inbound.header.ttl,
+            segment: inbound.segment,
             packet: inbound.packet,
         });
         self.notify_socket(key, READABLE);

@@ -22,6 +22,10 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
+/// An option and a control message: the payload of each datagram of a send (`include/uapi/linux/udp.h`).
+pub const UDP_SEGMENT: i32 = 103;
+/// The same of what is received.
+pub const UDP_GRO: i32 = 104;
 /// The length of a UDP header.
 pub const HEADER_LEN: usize = 8;
 
@@ -91,12 +95,18 @@ pub struct UdpSocket {
     pub read_closed: bool,
     /// `shutdown(SHUT_WR)`.
     pub write_closed: bool,
-    /// Bytes collected under `MSG_MORE` or `UDP_CORK`, and where they go.
-    pub corked: Option<(SocketAddr, Vec<u8>)>,
+    /// Bytes collected under `MSG_MORE` or `UDP_CORK`, where they go, and what their first part's message said.
+    pub corked: Option<(SocketAddr, SendOptions, Vec<u8>)>,
     /// `UDP_CORK`.
     pub cork: bool,
     /// `UDP_ENCAP`: what it takes out of its datagrams.
     pub encapsulation: i32,
+    /// `UDP_SEGMENT`: the payload of each datagram that a send is cut into, in bytes; 0 for as many as are sent.
+    pub segment: u16,
+    /// `UDP_GRO`: datagrams that have stayed together are received together.
+    pub joins: bool,
+    /// `UDP_NO_CHECK6_TX`.
+    pub no_check6: bool,
     /// Errors for `MSG_ERRQUEUE` (`IP_RECVERR`).
     pub errors: ErrorQueue,
 }
@@ -120,6 +130,8 @@ pub struct Datagram {
     pub tos: u8,
     /// The TTL of its IP header.
     pub ttl: u8,
+    /// The payload of each datagram that it is made of, in bytes; 0 if it is one.
+    pub segment: u16,
 }
 
 /// The sockets by port, each port's in the order in which they were bound.

@@ -1,10 +1,9 @@
 //! Receiving datagrams.
 
-use super::{Datagram, charge};
+use super::{Datagram, UDP_GRO, UdpSocket, charge};
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::SocketKey;
-use crate::net::ip::IpOptions;
 use crate::net::message::{Attempt, ControlMessage, Incoming, Received};
 use crate::net::socket::Timestamping;
 use crate::net::{address, error_queue, interface_index};
@@ -50,8 +49,8 @@ pub fn receive(
     if room.control_room > 0 {
         let epoch = call.host.clock.realtime_ns() - call.host.clock.now().as_nanos();
         let own = call.host.net.own_address(datagram.interface, datagram.destination);
-        let ip = &call.host.udp(key).ip;
-        received.control = control_messages(&datagram, ip, timestamp, epoch, own);
+        let udp = call.host.udp(key);
+        received.control = control_messages(&datagram, udp, timestamp, epoch, own);
     }
     let udp = call.host.udp(key);
     if peek {
@@ -78,7 +77,7 @@ pub fn timestamp_message(kind: Timestamping, arrived: SimTime, epoch_ns: u64) ->
 
 fn control_messages(
     datagram: &Datagram,
-    options: &IpOptions,
+    udp: &UdpSocket,
     timestamp: Timestamping,
     epoch_ns: u64,
     own: IpAddr,
@@ -87,6 +86,10 @@ fn control_messages(
     let mut push = |level, type_, data: &[u8]| {
         messages.push(ControlMessage { level, type_, data: data.to_vec() });
     };
+    if udp.joins && datagram.segment > 0 {
+        push(c::IPPROTO_UDP, UDP_GRO, i32::from(datagram.segment).as_bytes());
+    }
+    let options = &udp.ip;
     let ifindex = interface_index(datagram.interface) as i32;
     if options.receive_pktinfo
         && let IpAddr::V4(addr) = datagram.destination

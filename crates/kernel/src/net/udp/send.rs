@@ -1,6 +1,6 @@
 //! Sending datagrams.
 
-use super::{HEADER_LEN, charge};
+use super::{HEADER_LEN, Protocol, UDP_SEGMENT, charge};
 use crate::call::Call;
 use crate::files::readiness::WRITABLE;
 use crate::host::Host;
@@ -20,6 +20,8 @@ use zerocopy::FromBytes;
 
 /// The largest payload over IPv4.
 const MAX_PAYLOAD: usize = 65_507;
+/// `UDP_MAX_SEGMENTS`: the most datagrams that one send makes.
+const MAX_SEGMENTS: usize = 128;
 /// Packets in the queue of `eth0` up to which a datagram is not charged against the send buffer:
 /// it will have left before that matters.
 const UNCHARGED_QUEUE: usize = 8;
@@ -60,14 +62,16 @@ pub fn send(
         return Err(Errno::EDESTADDRREQ);
     }
     let more = message.flags & c::MSG_MORE != 0 || udp.cork;
-    if more || collecting {
-        check_may_send(call.host, key, message.len)?;
-        return send_corked(call, key, message, destination, more);
-    }
-    let destination = destination.or(udp.peer).ok_or(Errno::EDESTADDRREQ)?;
-    let mut options = SendOptions::read(message)?;
+    let (peer, segment) = (udp.peer, udp.segment);
+    let mut options = if collecting { SendOptions::default() } else { SendOptions::read(message)? };
+    options.segment.get_or_insert(segment);
     let scope = message.name.as_ref().and_then(|raw| address::scope(raw));
     options.interface = options.interface.or(scope);
+    if more || collecting {
+        check_may_send(call.host, key, message.len)?;
+        return send_corked(call, key, message, (destination.or(peer), options), more);
+    }
+    let destination = destination.or(peer).ok_or(Errno::EDESTADDRREQ)?;
     let route = call.host.udp_route(key, destination, &options)?;
     check_may_send(call.host, key, message.len)?;
     if call.host.udp(key).sending_charge >= send_buffer {
@@ -81,7 +85,7 @@ pub fn send(
         call.read_bytes(*addr, &mut packet[at..at + *len as usize])?;
         at += *len as usize;
     }
-    call.host.udp_output(key, route, destination.port(), packet, &options)?;
+    call.host.udp_transmit(key, route, destination.port(), packet, &options)?;
     call.host.flush_network();
     Ok(Attempt::Done(message.len))
 }
@@ -115,16 +119,15 @@ fn send_corked(
     call: &mut Call<'_>,
     key: SocketKey,
     message: &Outgoing,
-    destination: Option<SocketAddr>,
+    (destination, options): (Option<SocketAddr>, SendOptions),
     more: bool,
 ) -> Result<Attempt<usize>, Errno> {
     let data = call.gather(&message.buffers, 0, message.len)?;
     let udp = call.host.udp(key);
-    let destination = destination.or(udp.peer);
     if udp.corked.is_none() {
-        udp.corked = Some((destination.ok_or(Errno::EDESTADDRREQ)?, Vec::new()));
+        udp.corked = Some((destination.ok_or(Errno::EDESTADDRREQ)?, options, Vec::new()));
     }
-    if let Some((_, collected)) = &mut udp.corked {
+    if let Some((_, _, collected)) = &mut udp.corked {
         if collected.len() + data.len() > MAX_PAYLOAD {
             return Err(Errno::EMSGSIZE);
         }
@@ -147,6 +150,8 @@ pub struct SendOptions {
     pub tos: Option<u8>,
     /// The TTL.
     pub ttl: Option<u8>,
+    /// The payload of each datagram that it is cut into, in bytes; 0 for one datagram.
+    pub segment: Option<u16>,
 }
 
 impl SendOptions {
@@ -181,8 +186,11 @@ impl SendOptions {
                     options.ttl =
                         if unset { None } else { Some(u8::try_from(int()?).map_err(|_| Errno::EINVAL)?) };
                 }
+                (c::IPPROTO_UDP, UDP_SEGMENT) => {
+                    let size = control.data[..].try_into().map_err(|_| Errno::EINVAL)?;
+                    options.segment = Some(u16::from_ne_bytes(size));
+                }
                 (c::SOL_SOCKET, _) => {}
-                // Segmentation offload would make several datagrams of this one.
                 _ => return Err(Errno::EINVAL),
             }
         }
@@ -259,7 +267,7 @@ impl Host {
         let mut packet = self.packet_buffer();
         packet.resize(header_len(route.destination) + HEADER_LEN, 0);
         packet.extend_from_slice(payload);
-        self.udp_output(key, route, destination.port(), packet, &options)?;
+        self.udp_transmit(key, route, destination.port(), packet, &options)?;
         self.flush_network();
         Ok(true)
     }
@@ -309,6 +317,56 @@ impl Host {
         Ok(route)
     }
 
+    /// Sends what lies in `packet` behind room for the headers, as one datagram or cut into several (`udp_send_skb`).
+    /// On `lo` these stay together, as they do in Linux, until a socket has them.
+    fn udp_transmit(
+        &mut self,
+        key: SocketKey,
+        route: Route,
+        port: u16,
+        packet: Vec<u8>,
+        options: &SendOptions,
+    ) -> Result<(), Errno> {
+        let start = header_len(route.destination) + HEADER_LEN;
+        let (segment, len) = (options.segment.unwrap_or(0), packet.len() - start);
+        let size = usize::from(segment);
+        let protocol = self.udp(key).protocol;
+        if size > 0 {
+            let socket = &self.net.sockets[key.0];
+            let ignores = socket.ip_options().is_some_and(|ip| !heeds_routers(ip.mtu_discover));
+            let mtu = match route.destination {
+                IpAddr::V4(_) if ignores => self.net.mtu(route.interface),
+                _ => self.net.path_mtu(&route, self.clock.now()),
+            };
+            if start + len.min(size) > mtu {
+                return Err(Errno::EMSGSIZE);
+            }
+            let v4 = route.destination.is_ipv4();
+            let unchecked = if v4 { socket.options.is_kept(c::SO_NO_CHECK) } else { self.udp(key).no_check6 };
+            if len > size * MAX_SEGMENTS || unchecked {
+                return Err(Errno::EINVAL);
+            }
+            if protocol == Protocol::Lite {
+                return Err(Errno::EIO);
+            }
+        }
+        self.net.counters.udp[protocol.index()].sent += 1;
+        if size == 0 || len <= size {
+            return self.udp_output(key, route, port, packet, options, 0);
+        }
+        if route.interface == LO {
+            return self.udp_output(key, route, port, packet, options, segment);
+        }
+        for piece in packet[start..].chunks(size) {
+            let mut one = self.packet_buffer();
+            one.resize(start, 0);
+            one.extend_from_slice(piece);
+            self.udp_output(key, route, port, one, options, 0)?;
+        }
+        self.recycle_buffer(packet);
+        Ok(())
+    }
+
     /// Sends a datagram whose payload lies in `packet` behind room for the headers.
     fn udp_output(
         &mut self,
@@ -317,6 +375,7 @@ impl Host {
         port: u16,
         mut packet: Vec<u8>,
         options: &SendOptions,
+        segment: u16,
     ) -> Result<(), Errno> {
         let destination = route.destination;
         let ip_len = header_len(destination);
@@ -355,29 +414,27 @@ impl Host {
         udp.sending_charge += charge;
         let source_port = udp.bound.map_or(0, |bound| bound.port);
         let coverage = udp.coverage;
-        let segment = &mut packet[ip_len..];
-        let (len, covered) = coverage.of_sent(segment.len());
-        segment[0..2].copy_from_slice(&source_port.to_be_bytes());
-        segment[2..4].copy_from_slice(&port.to_be_bytes());
-        segment[4..6].copy_from_slice(&len.to_be_bytes());
-        let sum = match checksum::partial(route.source, destination, protocol.number(), segment, covered) {
+        let body = &mut packet[ip_len..];
+        let (len, covered) = coverage.of_sent(body.len());
+        body[0..2].copy_from_slice(&source_port.to_be_bytes());
+        body[2..4].copy_from_slice(&port.to_be_bytes());
+        body[4..6].copy_from_slice(&len.to_be_bytes());
+        let sum = match checksum::partial(route.source, destination, protocol.number(), body, covered) {
             // Zero means none: RFC 768.
             0 => 0xffff,
             sum => sum,
         };
-        segment[6..8].copy_from_slice(&sum.to_be_bytes());
-        self.net.counters.udp[protocol.index()].sent += 1;
-        self.ip_output(Outbound { route, header, packet, cookie, intact: true, probes, loop_back })
+        body[6..8].copy_from_slice(&sum.to_be_bytes());
+        self.ip_output(Outbound { route, header, packet, cookie, segment, intact: true, probes, loop_back })
     }
 
     /// Sends what `MSG_MORE` or `UDP_CORK` collected.
     pub(crate) fn udp_uncork(&mut self, key: SocketKey) -> Result<(), Errno> {
-        let Some((destination, data)) = self.udp(key).corked.take() else { return Ok(()) };
-        let options = SendOptions::default();
+        let Some((destination, options, data)) = self.udp(key).corked.take() else { return Ok(()) };
         let route = self.udp_route(key, destination, &options)?;
         let mut packet = vec![0; header_len(route.destination) + HEADER_LEN];
         packet.extend_from_slice(&data);
-        self.udp_output(key, route, destination.port(), packet, &options)?;
+        self.udp_transmit(key, route, destination.port(), packet, &options)?;
         self.flush_network();
         Ok(())
     }
