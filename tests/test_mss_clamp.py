@@ -73,4 +73,5 @@ def test_what_is_no_size_of_a_segment_is_refused(belljar, workdir, value):
         done = execute([belljar, command, workdir / "experiment.yaml"], 30)
         said = done.out + done.err
         assert done.status != 0 and said.count("error") == 1, said
-        assert f"experiment.yaml:{line}:" in said and "clamp_mss" in said and "path_mtu" in said and "88 to 65495" in said, said
+        assert f"experiment.yaml:{line}:" in said and "'clamp_mss' is not the size of a segment" in said, said
+        assert "write path_mtu, or bytes from 88 to 65495 without a unit, such as 1360" in " ".join(said.split()), said
