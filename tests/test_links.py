@@ -187,7 +187,7 @@ echo 1 > /proc/sys/net/ipv4/ip_forward; cat /proc/sys/net/ipv4/ip_forward; cat /
     assert "0\n1\n" in said and "10.0.0.9         0x1         0x6         02:00:00:00:00:09     *        eth0" in said, said
     assert said.endswith("eth0\nlo\n"), said
     errors = done.streams("a", "sh", "stderr")[0].read_text()
-    assert "Network is unreachable" in errors, errors
+    assert errors == "Error: Nexthop has invalid gateway.\n", errors
 
 
 def test_events_change_links(run_experiment):
