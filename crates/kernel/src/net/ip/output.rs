@@ -32,6 +32,14 @@ pub struct Outbound {
     pub loop_back: bool,
 }
 
+impl Outbound {
+    /// One whose sender wants nothing else of it: one datagram to one host, whose checksum anything may have made.
+    pub fn new(route: Route, header: IpHeader, packet: Vec<u8>) -> Outbound {
+        let (cookie, segment, intact, probes, loop_back) = (0, 0, false, false, false);
+        Outbound { route, header, packet, cookie, segment, intact, probes, loop_back }
+    }
+}
+
 impl Host {
     /// Sends a datagram, in fragments if it is larger than the MTU and may be cut. `EMSGSIZE` if it
     /// may not.

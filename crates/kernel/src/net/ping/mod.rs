@@ -132,16 +132,7 @@ impl Host {
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         packet.extend_from_slice(&data);
-        self.ip_output(Outbound {
-            route,
-            header,
-            packet,
-            cookie: 0,
-            segment: 0,
-            intact: false,
-            probes: false,
-            loop_back: false,
-        })
+        self.ip_output(Outbound::new(route, header, packet))
     }
 
     /// The identifier of a ping socket's requests, chosen by the kernel at first use.

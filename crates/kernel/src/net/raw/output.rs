@@ -125,16 +125,7 @@ impl Host {
         packet.resize(header.len(), 0);
         packet.extend_from_slice(&data);
         let probes = !heeds_routers(discover);
-        self.ip_output(Outbound {
-            route,
-            header,
-            packet,
-            cookie: 0,
-            segment: 0,
-            intact: false,
-            probes,
-            loop_back,
-        })
+        self.ip_output(Outbound { probes, loop_back, ..Outbound::new(route, header, packet) })
     }
 
     /// `IP_HDRINCL`: length and checksum are always the kernel's; source and identification where they are 0.

@@ -146,16 +146,7 @@ impl Host {
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         reset.append(local.ip(), remote.ip(), (&[], &[]), &mut packet);
-        let outbound = Outbound {
-            route,
-            header,
-            packet,
-            cookie: 0,
-            segment: 0,
-            intact: true,
-            probes: false,
-            loop_back: false,
-        };
+        let outbound = Outbound { intact: true, ..Outbound::new(route, header, packet) };
         // Too small to be refused.
         let _ = self.ip_output(outbound);
     }
