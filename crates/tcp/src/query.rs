@@ -33,6 +33,16 @@ impl Connection {
         }
     }
 
+    /// The place in the stream up to which the peer has acknowledged.
+    pub fn acknowledged_until(&self) -> u64 {
+        self.snd.una
+    }
+
+    /// The end of what has been written, as a place in the stream.
+    pub fn written_until(&self) -> u64 {
+        self.snd.end()
+    }
+
     /// Bytes that were never sent (`SIOCOUTQNSD`).
     pub fn unsent_bytes(&self) -> usize {
         self.snd.unsent()

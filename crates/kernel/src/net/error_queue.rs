@@ -1,9 +1,11 @@
-//! What ICMP said of packets that a socket has sent, for `MSG_ERRQUEUE` (`IP_RECVERR`): UDP, raw and ping sockets.
+//! What sockets are told of what they have sent, for `MSG_ERRQUEUE`: what ICMP said of it (`IP_RECVERR`), and that its
+//! memory is free again (`MSG_ZEROCOPY`).
 
 use super::address;
 use super::message::{Attempt, ControlMessage, Incoming, RawAddress, Received};
 use super::socket::SocketKind;
 use super::udp::{charge, timestamp_message};
+use super::zero_copy::Told;
 use crate::call::Call;
 use crate::ids::SocketKey;
 use belljar_base::SimTime;
@@ -50,9 +52,24 @@ pub fn is_hard(errno: Errno, (kind, code): (u8, u8), v4: bool) -> bool {
     }
 }
 
-/// A socket's errors, the oldest first. They take room in its receive buffer.
+/// What a socket is told.
+#[derive(Debug)]
+pub enum Report {
+    /// An error.
+    Icmp(QueuedError),
+    /// Sends whose memory is free again.
+    Sent(Told),
+}
+
+impl Report {
+    fn errno(&self) -> Option<Errno> {
+        if let Report::Icmp(error) = self { Some(error.errno) } else { None }
+    }
+}
+
+/// What a socket is told, the oldest first. Errors take room in its receive buffer.
 #[derive(Debug, Default)]
-pub struct ErrorQueue(VecDeque<QueuedError>);
+pub struct ErrorQueue(VecDeque<Report>);
 
 impl ErrorQueue {
     /// Adds an error; it is dropped if with it, and the `charged` bytes that wait to be received, as much would be taken as
@@ -61,15 +78,34 @@ impl ErrorQueue {
         let cost = error.charge();
         if charged.saturating_add(cost) < room {
             *charged += cost;
-            self.0.push_back(error);
+            self.0.push_back(Report::Icmp(error));
         }
     }
 
-    /// Takes the oldest one, and what the next one means.
-    pub fn pop(&mut self, charged: &mut u32) -> Option<(QueuedError, Option<Errno>)> {
-        let error = self.0.pop_front()?;
-        *charged = charged.saturating_sub(error.charge());
-        Some((error, self.0.front().map(|next| next.errno)))
+    /// Tells of sends whose memory is free: with those that the newest report tells of, if they follow them, and then as
+    /// it says (`skb_zerocopy_notify_extend`).
+    pub fn tell(&mut self, told: Told) {
+        let follows = match self.0.back_mut() {
+            Some(Report::Sent(newest)) => newest.extend(&told),
+            _ => false,
+        };
+        if !follows {
+            self.0.push_back(Report::Sent(told));
+        }
+    }
+
+    /// Takes the oldest one, and what the next one means if it is an error.
+    pub fn pop(&mut self, charged: &mut u32) -> Option<(Report, Option<Errno>)> {
+        let report = self.0.pop_front()?;
+        if let Report::Icmp(error) = &report {
+            *charged = charged.saturating_sub(error.charge());
+        }
+        Some((report, self.0.front().and_then(Report::errno)))
+    }
+
+    /// How many reports tell of sends.
+    pub fn told(&self) -> usize {
+        self.0.iter().filter(|report| matches!(report, Report::Sent(_))).count()
     }
 
     /// Whether there is none.
@@ -78,21 +114,35 @@ impl ErrorQueue {
     }
 }
 
-/// `recvmsg` with `MSG_ERRQUEUE`: what an error quotes, with a `struct sock_extended_err` and the offender's address;
-/// never waits.
+/// `recvmsg` with `MSG_ERRQUEUE`: what an error quotes, if it is one, with a `struct sock_extended_err` and the offender's
+/// address; never waits.
 pub fn receive(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<Attempt<Received>, Errno> {
     const SO_EE_ORIGIN_ICMP: u8 = 2;
     const SO_EE_ORIGIN_ICMP6: u8 = 3;
     let popped = match &mut call.host.socket(key).kind {
         SocketKind::Udp(udp) => udp.errors.pop(&mut udp.queued_charge),
+        SocketKind::Tcp(tcp) => tcp.errors.pop(&mut 0),
         SocketKind::Raw(raw) => raw.end.pop_error(),
         SocketKind::Ping(ping) => ping.end.pop_error(),
         _ => None,
     };
-    let (error, next) = popped.ok_or(Errno::EAGAIN)?;
+    let (report, next) = popped.ok_or(Errno::EAGAIN)?;
+    let socket = call.host.socket(key);
     // The next one is told of when this one has been read.
-    call.host.socket(key).error = next;
-    let domain = call.host.socket(key).domain;
+    if next.is_some() || report.errno().is_some() {
+        socket.error = next;
+    }
+    let (domain, stamp) = (socket.domain, socket.options.timestamp);
+    let epoch = call.host.clock.realtime_ns() - call.now().as_nanos();
+    let stamped = |at| timestamp_message(stamp, at, epoch).into_iter();
+    let error = match report {
+        Report::Icmp(error) => error,
+        Report::Sent(told) => {
+            let control = stamped(call.now()).chain([told.message(domain)]).collect();
+            let (value, name) = (0, RawAddress::new());
+            return Ok(Attempt::Done(Received { value, name, control, flags: c::MSG_ERRQUEUE }));
+        }
+    };
     let v4 = error.offender.is_ipv4();
     let origin = if v4 { SO_EE_ORIGIN_ICMP } else { SO_EE_ORIGIN_ICMP6 };
     let mut data = u32::from(error.errno.0).to_ne_bytes().to_vec();
@@ -103,9 +153,7 @@ pub fn receive(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<A
     data.extend_from_slice(&address::emit(if v4 { c::AF_INET } else { c::AF_INET6 }, offender));
     let (level, type_) = if v4 { (c::IPPROTO_IP, c::IP_RECVERR) } else { (c::IPPROTO_IPV6, c::IPV6_RECVERR) };
     let name: RawAddress = address::emit(domain, error.destination);
-    let stamp = call.host.socket(key).options.timestamp;
-    let epoch = call.host.clock.realtime_ns() - call.now().as_nanos();
-    let mut control: Vec<_> = timestamp_message(stamp, error.arrived, epoch).into_iter().collect();
+    let mut control: Vec<_> = stamped(error.arrived).collect();
     control.push(ControlMessage { level, type_, data });
     let taken = error.quoted.len().min(room.len);
     call.scatter(&room.buffers, &error.quoted[..taken])?;

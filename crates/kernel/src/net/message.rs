@@ -6,7 +6,7 @@
 
 use crate::guest::Buffers;
 use crate::ids::WaitQueueId;
-use belljar_linux_abi::Errno;
+use belljar_linux_abi::{Errno, c};
 use smallvec::SmallVec;
 
 /// A socket address as the guest's memory holds it: a `struct sockaddr_*` of its true length.
@@ -30,6 +30,21 @@ pub struct ControlMessage {
     pub type_: i32,
     /// What follows the header.
     pub data: Vec<u8>,
+}
+
+impl ControlMessage {
+    /// `EINVAL` for one of level `SOL_SOCKET` that says nothing, or in too few bytes (`__sock_cmsg_send` of Linux).
+    pub fn check_socket_level(&self) -> Result<(), Errno> {
+        /// `SO_TIMESTAMPING_NEW`.
+        const TIMESTAMPING_NEW: i32 = 65;
+        match self.type_ {
+            c::SCM_RIGHTS | c::SCM_CREDENTIALS => Ok(()),
+            c::SO_MARK | c::SO_PRIORITY | c::SO_TIMESTAMPING | TIMESTAMPING_NEW if self.data.len() == 4 => {
+                Ok(())
+            }
+            _ => Err(Errno::EINVAL),
+        }
+    }
 }
 
 /// What is to be sent.

@@ -38,6 +38,7 @@ pub mod tun;
 pub mod udp;
 pub mod unix;
 mod v6;
+mod zero_copy;
 
 pub use ethernet::LinkConfig;
 pub use ioctl::socket_ioctl;

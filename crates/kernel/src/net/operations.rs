@@ -40,8 +40,18 @@ impl Host {
         let options = SocketOptions { receive_buffer, send_buffer, ..SocketOptions::default() };
         let is_packet = matches!(kind, SocketKind::Packet(_));
         self.net.raw_sockets += usize::from(matches!(kind, SocketKind::Raw(_)));
-        let mut socket =
-            Socket { domain, type_, protocol, queue, options, error: None, serial, uid: 0, kind };
+        let mut socket = Socket {
+            domain,
+            type_,
+            protocol,
+            queue,
+            options,
+            error: None,
+            serial,
+            uid: 0,
+            zero_copy: None,
+            kind,
+        };
         if self.net.sysctls.bind_v6_only
             && let Some(ip) = socket.ip_options_mut()
         {

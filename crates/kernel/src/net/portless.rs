@@ -1,7 +1,7 @@
 //! What sockets of IP without ports have in common, raw(7) and icmp(7): a peer, a queue of messages, its charge, shut
 //! ends, errors.
 
-use super::error_queue::{self, ErrorQueue, QueuedError, is_hard};
+use super::error_queue::{self, ErrorQueue, QueuedError, Report, is_hard};
 use super::ip::{Inbound, IpOptions};
 use super::message::{Attempt, ControlMessage, Incoming, RawAddress, Received};
 use super::socket::{Socket, SocketKind};
@@ -60,7 +60,7 @@ impl Portless {
     }
 
     /// Takes the oldest error, and what the next one means.
-    pub fn pop_error(&mut self) -> Option<(QueuedError, Option<Errno>)> {
+    pub fn pop_error(&mut self) -> Option<(Report, Option<Errno>)> {
         self.errors.pop(&mut self.queued_charge)
     }
 

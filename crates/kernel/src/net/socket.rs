@@ -6,6 +6,7 @@ use super::ip::IpOptions;
 use super::tcp::{Role, TcpSocket};
 use super::udp::UdpSocket;
 use super::unix::UnixSocket;
+use super::zero_copy::ZeroCopy;
 use super::{netlink::NetlinkSocket, packet::PacketSocket, ping::PingSocket, raw::RawSocket};
 use crate::ids::WaitQueueId;
 use belljar_base::SimDuration;
@@ -39,6 +40,8 @@ pub struct Socket {
     pub serial: u32,
     /// The user who made it, whom `ss` and `/proc/net` show and rules tell packets by.
     pub uid: u32,
+    /// What it sends with `MSG_ZEROCOPY`, once it has.
+    pub zero_copy: Option<Box<ZeroCopy>>,
     /// What the family keeps.
     pub kind: SocketKind,
 }

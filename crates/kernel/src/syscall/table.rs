@@ -141,9 +141,9 @@ table! {
     41 socket = Partial, socket::sys_socket, "families INET, INET6, UNIX, PACKET and NETLINK (route, sock_diag, generic without families)";
     42 connect = Full, socket::sys_connect, "";
     43 accept = Full, socket::sys_accept, "";
-    44 sendto = Partial, socket_io::sys_sendto, "no MSG_OOB on UNIX sockets; MSG_ZEROCOPY copies, and nothing says when it has";
+    44 sendto = Partial, socket_io::sys_sendto, "no MSG_OOB on UNIX sockets; MSG_ZEROCOPY copies, and says when Linux would";
     45 recvfrom = Partial, socket_io::sys_recvfrom, "no MSG_OOB on UNIX sockets";
-    46 sendmsg = Partial, socket_io::sys_sendmsg, "no MSG_OOB on UNIX sockets; MSG_ZEROCOPY copies, and nothing says when it has";
+    46 sendmsg = Partial, socket_io::sys_sendmsg, "no MSG_OOB on UNIX sockets; MSG_ZEROCOPY copies, and says when Linux would";
     47 recvmsg = Partial, socket_io::sys_recvmsg, "no MSG_OOB on UNIX sockets";
     48 shutdown = Full, socket::sys_shutdown, "";
     49 bind = Full, socket::sys_bind, "";
@@ -404,7 +404,7 @@ table! {
     304 open_by_handle_at = Unsupported, unsupported, "";
     305 clock_adjtime = Partial, time::sys_clock_adjtime, "reads only";
     306 syncfs = NoEffect, files::sys_fsync, "the machine keeps what was written";
-    307 sendmmsg = Partial, socket_io::sys_sendmmsg, "no MSG_OOB on UNIX sockets; MSG_ZEROCOPY copies, and nothing says when it has";
+    307 sendmmsg = Partial, socket_io::sys_sendmmsg, "no MSG_OOB on UNIX sockets; MSG_ZEROCOPY copies, and says when Linux would";
     308 setns = Partial, clone::sys_setns, "there is one namespace of each kind";
     309 getcpu = Partial, sched::sys_getcpu, "one CPU";
     310 process_vm_readv = Full, ptrace::sys_process_vm_readv, "";

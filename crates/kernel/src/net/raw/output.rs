@@ -8,7 +8,7 @@ use crate::net::ip::route::Route;
 use crate::net::ip::{IpHeader, Outbound};
 use crate::net::message::{Attempt, Outgoing};
 use crate::net::path_mtu::heeds_routers;
-use crate::net::udp::SendOptions;
+use crate::net::udp::{SendOptions, Sender};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::forward;
 use belljar_wire::checksum;
@@ -54,7 +54,8 @@ pub(super) fn send(
     let destination = destination.ok_or(Errno::EDESTADDRREQ)?;
     call.host.socket(key).take_error()?;
     // That its end is shut is nothing to a raw socket of Linux (`raw_sendmsg`).
-    let mut options = SendOptions::read(message)?;
+    let v6 = call.host.socket(key).domain == c::AF_INET6;
+    let mut options = SendOptions::read(message, Sender { v6, over_v4: destination.is_ipv4(), udp: false })?;
     options.interface = options.interface.or(message.name.as_ref().and_then(|raw| address::scope(raw)));
     let data = call.gather(&message.buffers, 0, message.len)?;
     call.host.raw_output(key, destination, data, &options)?;

@@ -6,7 +6,7 @@ use crate::ids::SocketKey;
 use crate::net::filter::{Filter, Instruction, MAX_INSTRUCTIONS};
 use crate::net::socket::{MIN_RECEIVE_BUFFER, MIN_SEND_BUFFER, SocketKind, SocketOptions, Timestamping};
 use crate::net::tcp::{Role, errno};
-use crate::net::{interface_index, unix};
+use crate::net::{interface_index, unix, zero_copy};
 use belljar_base::SimDuration;
 use belljar_linux_abi::socket::{Linger, TimePair, Ucred};
 use belljar_linux_abi::{Errno, c};
@@ -103,15 +103,14 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
                 call.host.tcp_pump(key);
             }
         }
-        c::SO_DEBUG
-        | c::SO_ZEROCOPY
-        | c::SO_BUSY_POLL
-        | c::SO_INCOMING_CPU
-        | c::SO_NO_CHECK
-        | c::SO_RXQ_OVFL
-        | c::SO_PASSSEC
-        | c::SO_SELECT_ERR_QUEUE
-        | c::SO_PEEK_OFF => keep(options, name, number),
+        c::SO_ZEROCOPY => {
+            zero_copy::check_option(call.host.socket(key), number)?;
+            keep(&mut call.host.socket(key).options, name, number);
+        }
+        c::SO_DEBUG | c::SO_NO_CHECK | c::SO_RXQ_OVFL | c::SO_PASSSEC | c::SO_SELECT_ERR_QUEUE => {
+            keep(options, name, on.into());
+        }
+        c::SO_BUSY_POLL | c::SO_INCOMING_CPU | c::SO_PEEK_OFF => keep(options, name, number),
         c::SO_LOCK_FILTER if options.filter_locked && !on => return Err(Errno::EPERM),
         c::SO_LOCK_FILTER => options.filter_locked = on,
         c::SO_MAX_PACING_RATE => {

@@ -35,8 +35,8 @@ pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(
         }
         UDP_SEGMENT => udp.segment = u16::try_from(number).map_err(|_| Errno::EINVAL)?,
         UDP_GRO => udp.joins = number != 0,
-        UDP_NO_CHECK6_TX => udp.no_check6 = number != 0,
-        UDP_NO_CHECK6_RX => {}
+        UDP_NO_CHECK6_TX => udp.no_check6.0 = number != 0,
+        UDP_NO_CHECK6_RX => udp.no_check6.1 = number != 0,
         _ => return Err(Errno::ENOPROTOOPT),
     }
     Ok(())
@@ -48,7 +48,8 @@ pub fn get(udp: &UdpSocket, name: i32) -> Result<Value, Errno> {
         UDP_ENCAP => Ok(int(udp.encapsulation)),
         UDP_SEGMENT => Ok(int(udp.segment.into())),
         UDP_GRO => Ok(flag(udp.joins)),
-        UDP_NO_CHECK6_TX => Ok(flag(udp.no_check6)),
+        UDP_NO_CHECK6_TX => Ok(flag(udp.no_check6.0)),
+        UDP_NO_CHECK6_RX => Ok(flag(udp.no_check6.1)),
         // UDP has them too, and covers everything.
         UDPLITE_SEND_CSCOV => Ok(int(udp.coverage.send.unwrap_or(0).into())),
         UDPLITE_RECV_CSCOV => Ok(int(udp.coverage.receive.unwrap_or(0).into())),

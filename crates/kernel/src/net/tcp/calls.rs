@@ -134,7 +134,8 @@ pub fn readiness(host: &Host, key: SocketKey) -> u32 {
         (false, true) => WRITABLE,
         (false, false) => 0,
     };
-    match &tcp.role {
+    let told = if tcp.errors.is_empty() { 0 } else { EPOLLERR };
+    told | match &tcp.role {
         // A socket that was never connected is in the state CLOSE: hung up, and "writable".
         Role::Idle => WRITABLE | EPOLLHUP | shut | if socket.error.is_some() { EPOLLERR } else { 0 },
         Role::Listening(listener) => {

@@ -26,6 +26,7 @@ pub use transfer::{receive, send};
 
 use self::fast_open::FastOpenQueue;
 use super::bind::Bound;
+use super::error_queue::ErrorQueue;
 use super::ip::IpOptions;
 use crate::ids::SocketKey;
 use crate::timer::TimerId;
@@ -72,6 +73,8 @@ pub struct TcpSocket {
     pub disconnecting: bool,
     /// Its last file is closed.
     pub orphan: bool,
+    /// What `MSG_ERRQUEUE` gives.
+    pub errors: ErrorQueue,
 }
 
 /// What a TCP socket is.

@@ -124,6 +124,7 @@ impl Host {
         if events.contains(Events::URGENT_MARK) {
             self.tcp_signal_owner(key);
         }
+        self.zero_copy_settle(key);
         // A `close` that lingers.
         let drained = if events.contains(Events::DRAINED) && self.tcp(key).orphan { WRITABLE } else { 0 };
         let woken = woken_by(events) | drained;

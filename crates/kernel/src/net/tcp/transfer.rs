@@ -5,6 +5,7 @@ use crate::call::Call;
 use crate::guest::Buffers;
 use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::error_queue;
 use crate::net::message::{Attempt, Incoming, Outgoing, Received};
 use belljar_base::SimTime;
 use belljar_linux_abi::{Errno, c};
@@ -19,6 +20,32 @@ pub fn send(
     message: &Outgoing,
     done: usize,
 ) -> Result<Attempt<usize>, Errno> {
+    // Only its first part asks for room.
+    let told = match message.flags & c::MSG_ZEROCOPY {
+        0 => false,
+        _ if done > 0 => call.host.socket(key).options.is_kept(c::SO_ZEROCOPY),
+        _ => message.len > 0 && call.host.zero_copies(key, message)?,
+    };
+    if !told {
+        return send_part(call, key, message, done);
+    }
+    let before = call.host.tcp(key).connection().map_or((0, 0), |c| (c.written_until(), c.unsent_bytes()));
+    let attempt = send_part(call, key, message, done)?;
+    if matches!(attempt, Attempt::Done(n) if n > 0) {
+        call.host.zero_copy_written(key, message.len, done == 0, before);
+    }
+    Ok(attempt)
+}
+
+fn send_part(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    message: &Outgoing,
+    done: usize,
+) -> Result<Attempt<usize>, Errno> {
+    for control in message.control.iter().filter(|control| control.level == c::SOL_SOCKET) {
+        control.check_socket_level()?;
+    }
     if let Some(attempt) = fast_open::send(call, key, message, done)? {
         return Ok(attempt);
     }
@@ -81,7 +108,7 @@ pub fn receive(
 ) -> Result<Attempt<Received>, Errno> {
     let now = call.host.clock.local();
     if room.flags & c::MSG_ERRQUEUE != 0 {
-        return Err(Errno::EAGAIN);
+        return error_queue::receive(call, key, room);
     }
     if room.flags & c::MSG_OOB != 0 {
         return receive_urgent(call, key, room);

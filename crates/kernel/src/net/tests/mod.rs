@@ -5,6 +5,7 @@ mod interfaces;
 mod links;
 mod tcp;
 mod udp;
+mod zero_copy;
 
 use super::interface::Ethernet;
 use super::{ETH0, NetStack};

@@ -2,7 +2,9 @@
 
 use super::{Protocol, UdpSocket};
 use crate::call::Call;
-use crate::files::readiness::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE};
+use crate::files::readiness::{
+    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLPRI, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE,
+};
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::address;
@@ -78,6 +80,9 @@ pub fn readiness(host: &Host, key: SocketKey) -> u32 {
     }
     if socket.error.is_some() || !udp.errors.is_empty() {
         ready |= EPOLLERR;
+        if socket.options.is_kept(c::SO_SELECT_ERR_QUEUE) {
+            ready |= EPOLLPRI;
+        }
     }
     if udp.is_writable(socket.options.send_buffer) {
         ready |= WRITABLE;

@@ -73,9 +73,17 @@ impl Host {
         }
         let (source, lengths) = (SocketAddr::new(src, src_port), (len, covered));
         if self.net.is_multipoint(dst) {
-            return self.udp_input_to_many(protocol, inbound, source, dst_port, lengths);
+            return self.udp_input_to_many(protocol, inbound, source, (dst_port, sum), lengths);
         }
-        let Some(key) = self.udp_receiver(protocol, source, SocketAddr::new(dst, dst_port)) else {
+        let receiver = self.udp_receiver(protocol, source, SocketAddr::new(dst, dst_port));
+        if sum == 0 && dst.is_ipv6() && !receiver.is_some_and(|key| self.udp(key).no_check6.1) {
+            // RFC 8200, section 8.1: nobody hears of it, but who takes such datagrams.
+            let counters = &mut self.net.counters.udp[protocol.index()];
+            counters.wrong += 1;
+            counters.wrong_checksum += 1;
+            return self.recycle_buffer(inbound.packet);
+        }
+        let Some(key) = receiver else {
             self.net.counters.udp[protocol.index()].no_port += 1;
             self.send_unreachable(&inbound, Unreachable::Port);
             return self.recycle_buffer(inbound.packet);
@@ -89,7 +97,7 @@ impl Host {
         protocol: Protocol,
         inbound: Inbound,
         source: SocketAddr,
-        port: u16,
+        (port, sum): (u16, u16),
         lengths: (usize, usize),
     ) {
         let dst = inbound.header.dst;
@@ -102,7 +110,8 @@ impl Host {
             let member = udp.ip.takes_group(inbound.interface, dst, source.ip())
                 && device.is_none_or(|device| device == index);
             let from_peer = udp.peer.is_none_or(|peer| comes_from(peer, source));
-            let takes = udp.bound.is_some_and(|bound| bound.reach.takes(dst));
+            let checked = sum != 0 || dst.is_ipv4() || udp.no_check6.1;
+            let takes = checked && udp.bound.is_some_and(|bound| bound.reach.takes(dst));
             if member && from_peer && takes {
                 let copy = Inbound {
                     interface: inbound.interface,

@@ -1,15 +1,17 @@
 //! UDP, udp(7), and UDP-Lite, udplite(7): the same sockets, whose header says how much of a datagram its checksum covers.
 
 mod calls;
+mod control;
 mod coverage;
 mod input;
 mod receive;
 mod send;
 
 pub use calls::*;
+pub use control::{SendOptions, Sender};
 pub use coverage::{Coverage, covered_bytes};
 pub use receive::{receive, timestamp_message};
-pub use send::{SendOptions, send};
+pub use send::send;
 
 use super::bind::Bound;
 use super::error_queue::ErrorQueue;
@@ -89,6 +91,10 @@ pub struct UdpSocket {
     pub queued_charge: u32,
     /// What datagrams in the interface's queue are charged against `SO_SNDBUF`.
     pub sending_charge: u32,
+    /// Datagrams that were given to an interface which tells when they have left.
+    pub packets_given: u64,
+    /// Those of them that have.
+    pub packets_left: u64,
     /// Datagrams lost because the receive buffer was full.
     pub drops: u64,
     /// `shutdown(SHUT_RD)`.
@@ -105,8 +111,8 @@ pub struct UdpSocket {
     pub segment: u16,
     /// `UDP_GRO`: datagrams that have stayed together are received together.
     pub joins: bool,
-    /// `UDP_NO_CHECK6_TX`.
-    pub no_check6: bool,
+    /// `UDP_NO_CHECK6_TX` and `UDP_NO_CHECK6_RX`: over IPv6, datagrams are sent, and received, without a checksum.
+    pub no_check6: (bool, bool),
     /// Errors for `MSG_ERRQUEUE` (`IP_RECVERR`).
     pub errors: ErrorQueue,
 }

@@ -1,6 +1,6 @@
 //! Sending datagrams.
 
-use super::{HEADER_LEN, Protocol, UDP_SEGMENT, charge};
+use super::{HEADER_LEN, Protocol, SendOptions, Sender, charge};
 use crate::call::Call;
 use crate::files::readiness::WRITABLE;
 use crate::host::Host;
@@ -9,17 +9,15 @@ use crate::net::ip::header::header_len;
 use crate::net::ip::route::{Route, Through};
 use crate::net::ip::{IpHeader, Outbound};
 use crate::net::message::{Attempt, Outgoing};
-use crate::net::multicast::outgoing_interface;
 use crate::net::path_mtu::heeds_routers;
 use crate::net::{LO, address, interface, interface_index};
-use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
 use belljar_linux_abi::{Errno, c};
 use belljar_wire::checksum;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use zerocopy::FromBytes;
+use std::net::{IpAddr, SocketAddr};
 
-/// The largest payload over IPv4.
+/// The largest payload over IPv4 and over IPv6.
 const MAX_PAYLOAD: usize = 65_507;
+const MAX_PAYLOAD6: usize = 65_527;
 /// `UDP_MAX_SEGMENTS`: the most datagrams that one send makes.
 const MAX_SEGMENTS: usize = 128;
 /// Packets in the queue of `eth0` up to which a datagram is not charged against the send buffer:
@@ -63,17 +61,25 @@ pub fn send(
     }
     let more = message.flags & c::MSG_MORE != 0 || udp.cork;
     let (peer, segment) = (udp.peer, udp.segment);
-    let mut options = if collecting { SendOptions::default() } else { SendOptions::read(message)? };
+    let to = destination.or(peer);
+    let over_v4 = to.is_none_or(|to| to.is_ipv4());
+    let by = Sender { v6: domain == c::AF_INET6, over_v4, udp: true };
+    let mut options = if collecting { SendOptions::default() } else { SendOptions::read(message, by)? };
     options.segment.get_or_insert(segment);
     let scope = message.name.as_ref().and_then(|raw| address::scope(raw));
     options.interface = options.interface.or(scope);
     if more || collecting {
-        check_may_send(call.host, key, message.len)?;
-        return send_corked(call, key, message, (destination.or(peer), options), more);
+        let to = call.host.udp(key).corked.as_ref().map(|(to, ..)| *to).or(to);
+        check_length(to, message.len)?;
+        let told = call.host.zero_copies(key, message)?;
+        check_may_send(call.host, key)?;
+        return send_corked(call, key, message, (to, options), (more, told));
     }
-    let destination = destination.or(peer).ok_or(Errno::EDESTADDRREQ)?;
+    let destination = to.ok_or(Errno::EDESTADDRREQ)?;
     let route = call.host.udp_route(key, destination, &options)?;
-    check_may_send(call.host, key, message.len)?;
+    check_length(to, message.len)?;
+    let told = call.host.zero_copies(key, message)?;
+    check_may_send(call.host, key)?;
     if call.host.udp(key).sending_charge >= send_buffer {
         return Ok(Attempt::Wait(queue));
     }
@@ -85,17 +91,22 @@ pub fn send(
         call.read_bytes(*addr, &mut packet[at..at + *len as usize])?;
         at += *len as usize;
     }
+    if told {
+        call.host.zero_copy_begins(key);
+    }
     call.host.udp_transmit(key, route, destination.port(), packet, &options)?;
     call.host.flush_network();
     Ok(Attempt::Done(message.len))
 }
 
-/// What is found out when the datagram is made: that it is too long, an error that happened before, that the
-/// socket is shut.
-fn check_may_send(host: &mut Host, key: SocketKey, len: usize) -> Result<(), Errno> {
-    if len > MAX_PAYLOAD {
-        return Err(Errno::EMSGSIZE);
-    }
+/// What is found out when the datagram is made: that it is too long.
+fn check_length(to: Option<SocketAddr>, len: usize) -> Result<(), Errno> {
+    let most = if to.is_some_and(|to| to.is_ipv6()) { MAX_PAYLOAD6 } else { MAX_PAYLOAD };
+    if len > most { Err(Errno::EMSGSIZE) } else { Ok(()) }
+}
+
+/// What is found out next: an error that happened before, that the socket is shut.
+fn check_may_send(host: &mut Host, key: SocketKey) -> Result<(), Errno> {
     host.socket(key).take_error()?;
     if host.udp(key).write_closed { Err(Errno::EPIPE) } else { Ok(()) }
 }
@@ -120,82 +131,24 @@ fn send_corked(
     key: SocketKey,
     message: &Outgoing,
     (destination, options): (Option<SocketAddr>, SendOptions),
-    more: bool,
+    (more, told): (bool, bool),
 ) -> Result<Attempt<usize>, Errno> {
     let data = call.gather(&message.buffers, 0, message.len)?;
     let udp = call.host.udp(key);
     if udp.corked.is_none() {
         udp.corked = Some((destination.ok_or(Errno::EDESTADDRREQ)?, options, Vec::new()));
     }
-    if let Some((_, _, collected)) = &mut udp.corked {
-        if collected.len() + data.len() > MAX_PAYLOAD {
-            return Err(Errno::EMSGSIZE);
-        }
+    if let Some((to, _, collected)) = &mut udp.corked {
+        check_length(Some(*to), collected.len() + data.len())?;
         collected.extend_from_slice(&data);
+    }
+    if told {
+        call.host.zero_copy_begins(key);
     }
     if !more {
         call.host.udp_uncork(key)?;
     }
     Ok(Attempt::Done(message.len))
-}
-
-/// What control messages say of one datagram.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SendOptions {
-    /// The source address.
-    pub source: Option<IpAddr>,
-    /// The index of the interface that it leaves by.
-    pub interface: Option<u32>,
-    /// The TOS byte.
-    pub tos: Option<u8>,
-    /// The TTL.
-    pub ttl: Option<u8>,
-    /// The payload of each datagram that it is cut into, in bytes; 0 for one datagram.
-    pub segment: Option<u16>,
-}
-
-impl SendOptions {
-    /// Reads them: `EINVAL` for what it does not know.
-    pub fn read(message: &Outgoing) -> Result<SendOptions, Errno> {
-        message.check_control()?;
-        let mut options = SendOptions::default();
-        for control in &message.control {
-            let int = || match control.data[..] {
-                [byte] => Ok(i32::from(byte)),
-                [a, b, c, d, ..] => Ok(i32::from_ne_bytes([a, b, c, d])),
-                _ => Err(Errno::EINVAL),
-            };
-            match (control.level, control.type_) {
-                (c::IPPROTO_IP, c::IP_PKTINFO) => {
-                    let (info, _) = InPktinfo::read_from_prefix(&control.data).map_err(|_| Errno::EINVAL)?;
-                    options.source = Some(IpAddr::from(info.spec_dst)).filter(|ip| !ip.is_unspecified());
-                    options.interface = outgoing_interface(message);
-                }
-                (c::IPPROTO_IPV6, c::IPV6_PKTINFO) => {
-                    let (info, _) = In6Pktinfo::read_from_prefix(&control.data).map_err(|_| Errno::EINVAL)?;
-                    let ip = address::canonical(Ipv6Addr::from(info.addr).into());
-                    options.source = Some(ip).filter(|ip| !ip.is_unspecified());
-                    options.interface = u32::try_from(info.ifindex).ok().filter(|index| *index != 0);
-                }
-                (c::IPPROTO_IP, c::IP_TOS) | (c::IPPROTO_IPV6, c::IPV6_TCLASS) => {
-                    options.tos = Some(int()? as u8);
-                }
-                (c::IPPROTO_IP, c::IP_TTL) | (c::IPPROTO_IPV6, c::IPV6_HOPLIMIT) => {
-                    // -1 is the default of IPv6.
-                    let unset = control.level == c::IPPROTO_IPV6 && int()? == -1;
-                    options.ttl =
-                        if unset { None } else { Some(u8::try_from(int()?).map_err(|_| Errno::EINVAL)?) };
-                }
-                (c::IPPROTO_UDP, UDP_SEGMENT) => {
-                    let size = control.data[..].try_into().map_err(|_| Errno::EINVAL)?;
-                    options.segment = Some(u16::from_ne_bytes(size));
-                }
-                (c::SOL_SOCKET, _) => {}
-                _ => return Err(Errno::EINVAL),
-            }
-        }
-        Ok(options)
-    }
 }
 
 impl Host {
@@ -256,9 +209,7 @@ impl Host {
         let socket = self.socket(key);
         let send_buffer = socket.options.send_buffer;
         socket.take_error()?;
-        if payload.len() > MAX_PAYLOAD {
-            return Err(Errno::EMSGSIZE);
-        }
+        check_length(Some(destination), payload.len())?;
         if self.udp(key).sending_charge >= send_buffer {
             return Ok(false);
         }
@@ -317,9 +268,30 @@ impl Host {
         Ok(route)
     }
 
+    /// Sends what lies in `packet` behind room for the headers, and sees to it that who sent it with `MSG_ZEROCOPY` is
+    /// told when it has left.
+    fn udp_transmit(
+        &mut self,
+        key: SocketKey,
+        route: Route,
+        port: u16,
+        packet: Vec<u8>,
+        options: &SendOptions,
+    ) -> Result<(), Errno> {
+        if !self.zero_copy_holds(key) {
+            return self.udp_cut(key, route, port, packet, options);
+        }
+        let whole = options.segment.unwrap_or(0) == 0;
+        let in_fragments = whole && packet.len() > self.net.path_mtu(&route, self.clock.now());
+        let copied = in_fragments || self.zero_copy_is_copied(route.interface);
+        let sent = self.udp_cut(key, route, port, packet, options);
+        self.zero_copy_ends(key, copied, sent.is_err());
+        sent
+    }
+
     /// Sends what lies in `packet` behind room for the headers, as one datagram or cut into several (`udp_send_skb`).
     /// On `lo` these stay together, as they do in Linux, until a socket has them.
-    fn udp_transmit(
+    fn udp_cut(
         &mut self,
         key: SocketKey,
         route: Route,
@@ -341,9 +313,7 @@ impl Host {
             if start + len.min(size) > mtu {
                 return Err(Errno::EMSGSIZE);
             }
-            let v4 = route.destination.is_ipv4();
-            let unchecked = if v4 { socket.options.is_kept(c::SO_NO_CHECK) } else { self.udp(key).no_check6 };
-            if len > size * MAX_SEGMENTS || unchecked {
+            if len > size * MAX_SEGMENTS || self.is_unchecked(key, route.destination) {
                 return Err(Errno::EINVAL);
             }
             if protocol == Protocol::Lite {
@@ -407,25 +377,38 @@ impl Host {
                 IpAddr::V4(v4) => ip.multicast_loop || !v4.is_multicast(),
                 IpAddr::V6(_) => ip.multicast_loop6,
             };
-        let charged = route.interface != LO && queue_len >= UNCHARGED_QUEUE && fits;
+        let waits = queue_len >= UNCHARGED_QUEUE || self.zero_copy_holds(key);
+        let charged = route.interface != LO && waits && fits;
+        let socket = &self.net.sockets[key.0];
         let cookie = if charged { interface::cookie(key, socket) } else { 0 };
         let charge = if charged { charge(packet.len()) } else { 0 };
         let udp = self.udp(key);
         udp.sending_charge += charge;
+        udp.packets_given += u64::from(charged);
         let source_port = udp.bound.map_or(0, |bound| bound.port);
         let coverage = udp.coverage;
+        let unchecked = self.is_unchecked(key, destination);
         let body = &mut packet[ip_len..];
         let (len, covered) = coverage.of_sent(body.len());
         body[0..2].copy_from_slice(&source_port.to_be_bytes());
         body[2..4].copy_from_slice(&port.to_be_bytes());
         body[4..6].copy_from_slice(&len.to_be_bytes());
-        let sum = match checksum::partial(route.source, destination, protocol.number(), body, covered) {
-            // Zero means none: RFC 768.
-            0 => 0xffff,
-            sum => sum,
-        };
-        body[6..8].copy_from_slice(&sum.to_be_bytes());
+        if !unchecked {
+            let sum = match checksum::partial(route.source, destination, protocol.number(), body, covered) {
+                // Zero means none: RFC 768.
+                0 => 0xffff,
+                sum => sum,
+            };
+            body[6..8].copy_from_slice(&sum.to_be_bytes());
+        }
         self.ip_output(Outbound { route, header, packet, cookie, segment, intact: true, probes, loop_back })
+    }
+
+    /// Whether a socket's datagrams have no checksum: `SO_NO_CHECK`, `UDP_NO_CHECK6_TX`. Those of UDP-Lite always have one.
+    fn is_unchecked(&mut self, key: SocketKey, to: IpAddr) -> bool {
+        let v4 = self.socket(key).options.is_kept(c::SO_NO_CHECK);
+        let udp = self.udp(key);
+        udp.protocol == Protocol::Udp && if to.is_ipv4() { v4 } else { udp.no_check6.0 }
     }
 
     /// Sends what `MSG_MORE` or `UDP_CORK` collected.
@@ -444,8 +427,10 @@ impl Host {
         let send_buffer = self.socket(key).options.send_buffer;
         let udp = self.udp(key);
         udp.sending_charge = udp.sending_charge.saturating_sub(charge(bytes));
+        udp.packets_left += 1;
         if udp.is_writable(send_buffer) {
             self.notify_socket(key, WRITABLE);
         }
+        self.zero_copy_settle(key);
     }
 }

@@ -1,0 +1,177 @@
+//! What control messages say of a datagram, ip(7), ipv6(7), udp(7). Those of a level that is not the sender's mean nothing.
+
+use super::UDP_SEGMENT;
+use crate::net::address;
+use crate::net::message::{ControlMessage, Outgoing};
+use crate::net::multicast::outgoing_interface;
+use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
+use belljar_linux_abi::{Errno, c};
+use std::net::{IpAddr, Ipv6Addr};
+use zerocopy::FromBytes;
+
+/// `IP_PROTOCOL`, of `include/uapi/linux/in.h`.
+const IP_PROTOCOL: i32 = 52;
+
+/// What control messages say of one datagram.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SendOptions {
+    /// The source address.
+    pub source: Option<IpAddr>,
+    /// The index of the interface that it leaves by.
+    pub interface: Option<u32>,
+    /// The TOS byte.
+    pub tos: Option<u8>,
+    /// The TTL.
+    pub ttl: Option<u8>,
+    /// The payload of each datagram that it is cut into, in bytes; 0 for one datagram.
+    pub segment: Option<u16>,
+}
+
+/// Who sends a datagram.
+#[derive(Clone, Copy, Debug)]
+pub struct Sender {
+    /// Whether the socket is one of IPv6.
+    pub v6: bool,
+    /// Whether the datagram is sent over IPv4.
+    pub over_v4: bool,
+    /// Whether it is one of UDP.
+    pub udp: bool,
+}
+
+/// A number that is exactly an `int`.
+fn number(control: &ControlMessage) -> Result<i32, Errno> {
+    control.data[..].try_into().map(i32::from_ne_bytes).map_err(|_| Errno::EINVAL)
+}
+
+/// A number of one byte in an `int`; -1 is for the socket's own.
+fn byte_or_own(control: &ControlMessage) -> Result<Option<u8>, Errno> {
+    match number(control)? {
+        -1 => Ok(None),
+        number => u8::try_from(number).map(Some).map_err(|_| Errno::EINVAL),
+    }
+}
+
+impl SendOptions {
+    /// Reads them: `EINVAL` for what it does not know of a level that the sender has.
+    pub fn read(message: &Outgoing, by: Sender) -> Result<SendOptions, Errno> {
+        message.check_control()?;
+        let mut options = SendOptions::default();
+        for control in &message.control {
+            match (control.level, control.type_) {
+                (c::IPPROTO_UDP, UDP_SEGMENT) if by.udp => {
+                    let size = control.data[..].try_into().map_err(|_| Errno::EINVAL)?;
+                    options.segment = Some(u16::from_ne_bytes(size));
+                }
+                (c::IPPROTO_UDP, _) if by.udp => return Err(Errno::EINVAL),
+                (c::SOL_SOCKET, _) => control.check_socket_level()?,
+                (c::IPPROTO_IPV6, c::IPV6_PKTINFO) if by.v6 => options.read_pktinfo6(control, by.over_v4)?,
+                (c::IPPROTO_IP, _) if by.over_v4 => options.read_v4(control, message)?,
+                (c::IPPROTO_IPV6, _) if !by.over_v4 => options.read_v6(control)?,
+                _ => {}
+            }
+        }
+        Ok(options)
+    }
+
+    /// `ip_cmsg_send` of Linux.
+    fn read_v4(&mut self, control: &ControlMessage, message: &Outgoing) -> Result<(), Errno> {
+        match control.type_ {
+            c::IP_PKTINFO => {
+                let info = InPktinfo::read_from_bytes(&control.data).map_err(|_| Errno::EINVAL)?;
+                self.source = Some(IpAddr::from(info.spec_dst)).filter(|ip| !ip.is_unspecified());
+                self.interface = outgoing_interface(message);
+            }
+            c::IP_TOS => {
+                let tos = match control.data[..] {
+                    [byte] => byte,
+                    _ => u8::try_from(number(control)?).map_err(|_| Errno::EINVAL)?,
+                };
+                self.tos = Some(tos);
+            }
+            c::IP_TTL => match u8::try_from(number(control)?) {
+                Ok(0) | Err(_) => return Err(Errno::EINVAL),
+                Ok(ttl) => self.ttl = Some(ttl),
+            },
+            // It is that of the socket, but where a program writes the header itself.
+            IP_PROTOCOL if (1..=255).contains(&number(control)?) => {}
+            _ => return Err(Errno::EINVAL),
+        }
+        Ok(())
+    }
+
+    /// `ip6_datagram_send_ctl` of Linux, without extension headers.
+    fn read_v6(&mut self, control: &ControlMessage) -> Result<(), Errno> {
+        match control.type_ {
+            c::IPV6_TCLASS => self.tos = byte_or_own(control)?,
+            c::IPV6_HOPLIMIT => self.ttl = byte_or_own(control)?,
+            c::IPV6_DONTFRAG if matches!(number(control)?, 0 | 1) => {}
+            _ => return Err(Errno::EINVAL),
+        }
+        Ok(())
+    }
+
+    /// `IPV6_PKTINFO`; over IPv4 its address is one of IPv4, too.
+    fn read_pktinfo6(&mut self, control: &ControlMessage, over_v4: bool) -> Result<(), Errno> {
+        let (info, _) = In6Pktinfo::read_from_prefix(&control.data).map_err(|_| Errno::EINVAL)?;
+        let ip = address::canonical(Ipv6Addr::from(info.addr).into());
+        if over_v4 && ip.is_ipv6() {
+            return Err(Errno::EINVAL);
+        }
+        self.source = Some(ip).filter(|ip| !ip.is_unspecified());
+        self.interface = u32::try_from(info.ifindex).ok().filter(|index| *index != 0);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(by: Sender, level: i32, type_: i32, data: &[u8]) -> Result<SendOptions, Errno> {
+        let control = vec![ControlMessage { level, type_, data: data.to_vec() }];
+        SendOptions::read(&Outgoing { control, ..Outgoing::default() }, by)
+    }
+
+    #[test]
+    fn each_sender_knows_its_own_levels() {
+        let v4 = Sender { v6: false, over_v4: true, udp: true };
+        let v6 = Sender { v6: true, over_v4: false, udp: true };
+        let word = 7i32.to_ne_bytes();
+        assert_eq!(read(v4, c::IPPROTO_IP, c::IP_TTL, &word).unwrap().ttl, Some(7));
+        assert_eq!(read(v6, c::IPPROTO_IP, c::IP_TTL, &word).unwrap().ttl, None);
+        assert_eq!(read(v6, c::IPPROTO_IPV6, c::IPV6_HOPLIMIT, &word).unwrap().ttl, Some(7));
+        assert_eq!(read(v4, c::IPPROTO_IPV6, c::IPV6_HOPLIMIT, &word).unwrap().ttl, None);
+        for (by, level, type_) in
+            [(v4, c::IPPROTO_IP, 99), (v6, c::IPPROTO_IPV6, 99), (v4, c::SOL_SOCKET, 99)]
+        {
+            assert_eq!(read(by, level, type_, &word).unwrap_err(), Errno::EINVAL);
+        }
+        for level in [c::IPPROTO_TCP, c::IPPROTO_RAW, 999] {
+            read(v4, level, 99, &word).expect("nobody's");
+        }
+        assert_eq!(read(v4, c::IPPROTO_UDP, 99, &word).unwrap_err(), Errno::EINVAL);
+        read(Sender { udp: false, ..v4 }, c::IPPROTO_UDP, 99, &word).expect("nobody's");
+    }
+
+    #[test]
+    fn numbers_have_their_sizes_and_ranges() {
+        let v4 = Sender { v6: false, over_v4: true, udp: true };
+        assert_eq!(read(v4, c::IPPROTO_IP, c::IP_TOS, &[9]).unwrap().tos, Some(9));
+        for (type_, data) in [
+            (c::IP_TOS, &[0, 0][..]),
+            (c::IP_TOS, &256i32.to_ne_bytes()),
+            (c::IP_TTL, &0i32.to_ne_bytes()),
+            (c::IP_TTL, &[9]),
+            (IP_PROTOCOL, &0i32.to_ne_bytes()),
+        ] {
+            assert_eq!(read(v4, c::IPPROTO_IP, type_, data).unwrap_err(), Errno::EINVAL, "{type_} {data:?}");
+        }
+        let mapped: Ipv6Addr = "::ffff:11.0.0.1".parse().unwrap();
+        let info = |ip: Ipv6Addr| [&ip.octets()[..], &[0; 4]].concat();
+        let over_v4 = Sender { v6: true, ..v4 };
+        let source = read(over_v4, c::IPPROTO_IPV6, c::IPV6_PKTINFO, &info(mapped)).unwrap().source;
+        assert_eq!(source, Some(IpAddr::from([11, 0, 0, 1])));
+        let refused = read(over_v4, c::IPPROTO_IPV6, c::IPV6_PKTINFO, &info(Ipv6Addr::LOCALHOST));
+        assert_eq!(refused.unwrap_err(), Errno::EINVAL);
+    }
+}
