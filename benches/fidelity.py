@@ -29,6 +29,7 @@ PORT = 5001
 PAYLOAD = 1448 / 1500  # of a full segment with timestamps, of what the rate counts: IP packets
 #: What the kernel's default buffers keep in flight: docs/fidelity.md.
 WINDOW = min((6 << 20) * 160 // 256, (4 << 20) * 2 // 3)
+WRITE = 128 << 10  # of iperf
 NO_THRESHOLD = 0x7FFFFFFF
 
 
@@ -46,10 +47,11 @@ class Case:
     jitter: float = 0  # of packets that leave, in us, at most
     seconds: float = 10
     seed: int = 1
+    call_us: float = 0  # what each system call takes under Belljar
 
 
 def on_belljar(case):
-    """What clients and servers wrote, and that nothing came late."""
+    """What clients and servers wrote, that nothing came late, and no CPU time."""
     program = case.commands[0].split()[0]
     stop = 6 * case.seconds + 60
 
@@ -74,15 +76,18 @@ links:
     else:
         servers = ["server"]
         text = two_hosts(f"{case.rate} Mbit", case.latencies[0], server, client(0, "server"), stop=stop, seed=case.seed, loss=case.loss)
+    if case.call_us:
+        text = text.replace("general: {", "general: {model_unblocked_syscall_latency: true, ", 1)
+        text += f"experimental: {{unblocked_syscall_latency: {case.call_us} us, unblocked_vdso_latency: 50 ns, max_unapplied_cpu_latency: 0 ns}}\n"
     results, _ = run_experiment(text)
     try:
-        return [output(results, "client", os.path.basename(program))], [output(results, name) for name in servers], False
+        return [output(results, "client", os.path.basename(program))], [output(results, name) for name in servers], False, None
     finally:
         remove(results)
 
 
 def on_linux(case):
-    """The same, and whether the run is spoilt."""
+    """The same, whether the run is spoilt, and the CPU seconds of the clients."""
     bottleneck = (case.rate, case.queue) if case.queue else None
     ends = namespaces.Namespaces(case.latencies, case.loss, case.seed, None if case.queue else case.rate, bottleneck)
     with ends:
@@ -90,8 +95,8 @@ def on_linux(case):
         clients = [(start, command.format(server=address).split())
                    for command, start, address in zip(case.commands, case.starts, ends.addresses)]
         linger = 4 * max(case.latencies) / 1000 + 0.5
-        said, heard = namespaces.measure(ends, servers, clients, linger, timeout=6 * case.seconds + 60)
-    return said, heard, ends.spoilt
+        said, heard, cpu = namespaces.measure(ends, servers, clients, linger, timeout=6 * case.seconds + 60)
+    return said, heard, ends.spoilt, cpu
 
 
 def iperf(congestion, amount):
@@ -109,19 +114,21 @@ def received(heard, skip, until):
 
 def flow(side, a, rate, latency, loss, seed):
     amount = f"-n {a.size}" if a.size else f"-t {a.seconds}"
-    said, heard, spoilt = side(Case(rate, [latency], [iperf(a.congestion, amount)], [0], loss, seconds=a.seconds, seed=seed))
+    case = Case(rate, [latency], [iperf(a.congestion, amount)], [0], loss, seconds=a.seconds, seed=seed, call_us=a.call_time)
+    said, heard, spoilt, cpu = side(case)
     server, client = iperf_rates(heard[0]), iperf_rates(said[0])
     if not server or not client:
         sys.exit(f"iperf reports nothing:\n{heard[0]}\n{said[0]}")
     return {"server": server[-1][2], "client": client[-1][2], "steady": received(heard[0], a.skip, a.seconds),
-            "seconds": server[-1][1], "client_seconds": client[-1][1]}, spoilt
+            "seconds": server[-1][1], "client_seconds": client[-1][1],
+            "write_us": a.call_time if cpu is None else cpu * 1e6 / (client[-1][2] * 1e6 * client[-1][1] / 8 / WRITE)}, spoilt
 
 
 def pair(side, a, rate, flows, seed):
     commands = [iperf(congestion, f"-t {a.seconds}") for congestion, _ in flows]
     starts = [0, round(random.Random(seed).random(), 6)]
     case = Case(rate, [latency for _, latency in flows], commands, starts, queue=a.queue, jitter=a.jitter, seconds=a.seconds, seed=seed)
-    _, heard, spoilt = side(case)
+    _, heard, spoilt, _ = side(case)
     first, second = (received(text, a.skip, a.seconds - 1) for text in heard)
     return {"first": first, "second": second, "both": first + second, "share": first / (first + second)}, spoilt
 
@@ -144,7 +151,7 @@ def teeth(samples):
 def trace(side, a, rate, latency, congestion, seed):
     program = compile_c(ROOT / "benches/fidelity/trace.c", "trace", "-pthread")
     command = f"{program} {{server}} {PORT} {a.seconds} {congestion} {a.interval * 1000:.0f} 131072 {a.work}"
-    said, heard, spoilt = side(Case(rate, [latency], [command], [0], queue=a.queue, seconds=a.seconds, seed=seed))
+    said, heard, spoilt, _ = side(Case(rate, [latency], [command], [0], queue=a.queue, seconds=a.seconds, seed=seed))
     samples = [list(map(int, line.split()[1:])) for line in said[0].splitlines() if line.startswith("sample")]
     if not samples:
         sys.exit(f"the flow has no samples:\n{said[0]}")
@@ -209,7 +216,7 @@ def cases(a):
                        lambda side, seed, r=rate, w=latency, p=loss: flow(side, a, r, w, p, seed))
 
 
-COLUMNS = {"flows": ("steady", "server", "client", "seconds", "client_seconds"), "pairs": ("first", "second", "both", "share"),
+COLUMNS = {"flows": ("steady", "server", "client", "seconds", "client_seconds", "write_us"), "pairs": ("first", "second", "both", "share"),
            "traces": ("steady", "slow_start_s", "slow_start_cwnd", "cwnd", "srtt_ms", "reductions", "retransmitted")}
 
 
@@ -226,6 +233,7 @@ def main():
     parser.add_argument("--jitter", type=float, default=50, help="us by which packets of pairs leave Belljar's hosts sooner or later; no machine is without")
     parser.add_argument("--interval", type=float, default=10, help="ms between looks at the window")
     parser.add_argument("--work", type=int, default=0, help="us that the flow of traces computes between writes")
+    parser.add_argument("--call-time", type=float, default=0, help="us that each system call of flows takes under Belljar: `write_us` is what iperf took for each of its writes of 128 KiB, and its start")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--skip", type=float, default=3, help="seconds after which slow start is over")
     parser.add_argument("--repeat", type=int, default=5, help="runs of each, with seeds of their own")
@@ -253,7 +261,7 @@ def main():
                             + [f"{shown(row[c], 3 if 's' == c[-1] or c == 'share' else 2):>16}" for c in COLUMNS[a.what]])
                   + (f"  ({row['spoilt']} spoilt)" if row["spoilt"] else ""), flush=True)
     save("fidelity", {"bench": "fidelity", "what": a.what, "kernel": os.uname().release, "seconds": a.seconds, "skip": a.skip, "size": a.size,
-                      "queue": a.queue, "jitter": a.jitter, "work": a.work, "congestion": a.congestion, "rows": rows}, a.json)
+                      "queue": a.queue, "jitter": a.jitter, "work": a.work, "call_time": a.call_time, "congestion": a.congestion, "rows": rows}, a.json)
 
 
 if __name__ == "__main__":

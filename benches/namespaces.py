@@ -10,6 +10,7 @@ import itertools
 import os
 import pathlib
 import re
+import resource
 import shutil
 import subprocess
 import time
@@ -94,18 +95,20 @@ class Namespaces:
 
 def measure(ends, servers, clients, linger, timeout):
     """Runs the servers' commands in the second namespace and the clients', pairs of a start in seconds and a command, in the
-    first; what each client and each server wrote."""
+    first; what each client and each server wrote, and the CPU time that the clients took, in seconds."""
     a, b = ends.names
     running, begun = [], []
     try:
         for command in servers:
             running.append(subprocess.Popen([*ends.inside(b), *urgent(30), *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         time.sleep(0.5)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         start = time.monotonic()
         for at, command in clients:
             time.sleep(max(0.0, start + at - time.monotonic()))
             begun.append(subprocess.Popen([*ends.inside(a), *urgent(10), *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         said = [client.communicate(timeout=timeout) for client in begun]
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
         for (_, command), client, (_, err) in zip(clients, begun, said):
             if client.returncode:
                 raise RuntimeError(f"{' '.join(command)} ended with {client.returncode}: {err}")
@@ -114,4 +117,4 @@ def measure(ends, servers, clients, linger, timeout):
         for process in [*begun, *running]:
             process.terminate()
         heard = [server.communicate()[0] for server in running]
-    return [out for out, _ in said], heard
+    return [out for out, _ in said], heard, sum(getattr(after, name) - getattr(before, name) for name in ("ru_utime", "ru_stime"))

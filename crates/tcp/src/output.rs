@@ -155,6 +155,7 @@ impl Connection {
             }
         }
         self.end_chunk();
+        self.snd.in_burst = false;
         self.validate_window(now);
         self.note_limit(now);
         let waiting = self.snd.flight.is_empty() && self.snd.nxt < self.snd.end();
@@ -175,9 +176,7 @@ impl Connection {
         let len = left.min(self.payload_limit());
         let mut end = start + len as u64;
         if end > self.snd.window_end() {
-            // SWS avoidance, RFC 9293, section 3.8.6.2.1: not less than a full segment because the
-            // window is small; the window probe will send what fits.
-            return None;
+            return self.rest_of_window();
         }
         let last = end == data_end;
         if last && self.snd.fin {
@@ -192,6 +191,15 @@ impl Connection {
             return None;
         }
         Some(end)
+    }
+
+    /// SWS avoidance, RFC 9293, section 3.8.6.2.1: not less than a full segment because the window is
+    /// small; the window probe will send what fits. But behind full segments of the same packet for
+    /// the device what is left of the window goes with them, if Nagle lets it (`tcp_mss_split_point`).
+    fn rest_of_window(&self) -> Option<u64> {
+        let end = self.snd.window_end();
+        let joins = self.snd.in_burst && !self.snd.begins_piece();
+        (joins && end > self.snd.nxt && !self.must_wait_for_more()).then_some(end)
     }
 
     /// Nagle (RFC 9293, section 3.7.4) with Minshall's change: a small segment waits only while
@@ -228,6 +236,9 @@ impl Connection {
         let rate = self.delivery.stamp(nothing_in_flight, now);
         self.snd.flight.push(start, end, now, rate);
         self.snd.nxt = end;
+        let piece = if self.snd.begins_piece() { self.chunk_segments() } else { 0 };
+        self.snd.cut_buffer(end, piece);
+        self.snd.in_burst = true;
         self.window_use.sent = true;
         self.recovery.on_sent();
         if ((end - start) as usize) < self.payload_limit() {

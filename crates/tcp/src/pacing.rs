@@ -83,7 +83,7 @@ impl Connection {
     }
 
     /// How many segments Linux hands to the device as one packet (`tcp_tso_autosize`).
-    fn chunk_segments(&self) -> u32 {
+    pub(crate) fn chunk_segments(&self) -> u32 {
         let mut bytes = (self.pacing_rate() >> CHUNK_SHIFT).min(CHUNK_MAX);
         if let Some(rtt) = self.rtt.min() {
             let shift = (rtt.as_micros() >> CHUNK_RTT_SHIFT).min(63) as u32;

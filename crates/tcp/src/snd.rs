@@ -40,8 +40,12 @@ pub(crate) struct Sender {
     /// The sequence number of the first byte of `data`.
     data_start: u64,
     /// Where the buffers end that Linux would keep the bytes in: it allows another one as long as the
-    /// limit is not reached, and fills it whole.
+    /// limit is not reached, and fills it whole. What is sent becomes a buffer of its own.
     buffers: VecDeque<u64>,
+    /// Segments that may still join what is being handed to the device as one buffer.
+    piece_left: u32,
+    /// The last segment was sent just now: what follows it may go to the device with it.
+    pub in_burst: bool,
     /// The end of what the program has written at once, or of so much that the peer should see it: a
     /// segment that ends there carries PSH.
     pub pushed: u64,
@@ -72,6 +76,8 @@ impl Sender {
             data: VecDeque::new(),
             data_start: initial + 1,
             buffers: VecDeque::new(),
+            piece_left: 0,
+            in_burst: false,
             pushed: initial + 1,
             fin: false,
             small_end: initial,
@@ -157,6 +163,30 @@ impl Sender {
         *self.buffers.back_mut().expect("one with room or a new one") += n as u64;
         self.data.extend(&bytes[..n]);
         n
+    }
+
+    /// New bytes up to `end` were sent as one segment. Linux cuts a buffer where what it hands to the
+    /// device as one packet ends (`tso_fragment`), after `piece` segments if it begins here, and both
+    /// parts count for [`BUFFER_COST`].
+    pub(crate) fn cut_buffer(&mut self, end: u64, piece: u32) {
+        if self.piece_left == 0 {
+            self.piece_left = piece;
+        }
+        self.piece_left -= 1;
+        let index = self.buffers.partition_point(|&buffer_end| buffer_end < end);
+        match self.buffers.get(index) {
+            Some(&buffer_end) if buffer_end > end => {
+                if self.piece_left == 0 {
+                    self.buffers.insert(index, end);
+                }
+            }
+            _ => self.piece_left = 0,
+        }
+    }
+
+    /// Whether the next segment begins a packet for the device.
+    pub(crate) fn begins_piece(&self) -> bool {
+        self.piece_left == 0
     }
 
     /// Bytes were written, with or without more to come in the same call (`forced_push`).
