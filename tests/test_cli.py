@@ -147,6 +147,18 @@ def test_logs_of_calls_stay_in_the_hosts_folder_whatever_a_guest_calls_itself(ru
     assert [name.rsplit(".", 2)[0] for name in names] == [".._.._a_b", "c__d", "sh"], names
 
 
+def test_exec_says_what_waits_for_ever(exec_guest):
+    """Nobody else can wake it: the simulation ends, and it is said why."""
+    for command, calls in [
+        (["sleep", "infinity"], "sleep waits for ever, in pause"),
+        (["sh", "-c", "read x < /proc/self/fd/0; mkfifo f; read x < f"], "sh waits for ever, in openat"),
+        (["sh", "-c", "kill -STOP $$"], "sh waits for ever, in a stop by a signal"),
+    ]:
+        done = exec_guest(command)
+        assert (done.status, done.err) == (130, f"belljar: {calls}\n"), str(done)
+    assert exec_guest(["sleep", "100"]).err == ""
+
+
 @pytest.fixture
 def pair(run_experiment):
     def run(**more):

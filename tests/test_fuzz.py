@@ -5,10 +5,11 @@ import pathlib
 import pytest
 from conftest import TARGET
 from fuzz.compare import Bench, build
-from fuzz.draw import draw
+from fuzz.draw import SECOND, draw
 
 FOUND = pathlib.Path(__file__).parent / "fuzz" / "found"
 BUDGET = 60
+BUDGET_OF_SECOND = 40
 
 
 @pytest.fixture
@@ -35,7 +36,8 @@ def test_what_was_found_before(bench, placement):
 
 
 def test_drawn(bench):
-    sequences = {f"seed{seed}": draw(seed) for seed in range(BUDGET)}
+    seeds = [*range(BUDGET), *range(SECOND, SECOND + BUDGET_OF_SECOND)]
+    sequences = {f"seed{seed}": draw(seed) for seed in seeds}
     differences = bench().differences(sequences)
     assert not differences, "shrink it: cd tests && python -m fuzz --seeds N:N+1\n" + told(sequences, differences)
 

@@ -86,6 +86,16 @@ OP(read) {
     long got = result(syscall(SYS_read, fd_at(a[0]), buffer, size_of(a[1])));
     say_read(fd_at(a[0]), got);
 }
+/* What an eventfd counts: a whole number. */
+OP(event_write) {
+    uint64_t value = (uint64_t)a[1];
+    result(syscall(SYS_write, fd_at(a[0]), &value, sizeof value));
+}
+OP(event_read) {
+    uint64_t value = 0;
+    if (result(syscall(SYS_read, fd_at(a[0]), &value, sizeof value)) == sizeof value)
+        say(" %llu", (unsigned long long)value);
+}
 OP(write) { result(syscall(SYS_write, fd_at(a[0]), fill(size_of(a[1])), size_of(a[1]))); }
 OP(readv) {
     struct iovec v[2] = {{buffer, size_of(a[1]) / 2}, {buffer + BUFFER / 2, size_of(a[2]) / 2}};

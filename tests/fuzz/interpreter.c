@@ -33,6 +33,7 @@ static const struct operation operations[] = {
     O(timerfd_gettime), O(fork_exit), O(fork_wait), O(kill_child), O(wait4), O(waitid), O(setpgid), O(nanosleep), O(rlimit),
     O(prctl), O(futex), O(mmap), O(munmap), O(mprotect), O(mremap), O(msync), O(madvise), O(write_from), O(read_into),
     O(openat2), O(name_file), O(preadv2), O(pwritev2), O(bind_port), O(timeout), O(linger), O(peercred), O(fork_lock),
+    O(event_write), O(event_read),
 };
 
 static timer_t guard;

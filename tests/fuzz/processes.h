@@ -303,10 +303,15 @@ OP(mremap) {
         region_length[r] = (size_t)a[1] * 4096;
     }
 }
-/* Memory as a file's content and the other way round: what cannot be accessed is EFAULT. */
+/* Memory as a file's content and the other way round: what cannot be accessed is EFAULT. Never behind the region, where the
+ * machine has things of its own. */
+static unsigned char *inside(long r, long offset) {
+    size_t length = region_length[r % REGIONS];
+    return in_region(r, 0) + (region[r % REGIONS] != NULL && length > 0 ? offset % length : (size_t)offset);
+}
 OP(write_from) {
     if (region[a[1] % REGIONS] == NULL)
         return;
-    result(syscall(SYS_write, fd_at(a[0]), in_region(a[1], 0) + a[2], a[3]));
+    result(syscall(SYS_write, fd_at(a[0]), inside(a[1], a[2]), a[3]));
 }
-OP(read_into) { result(syscall(SYS_read, fd_at(a[0]), in_region(a[1], 0) + a[2], a[3])); }
+OP(read_into) { result(syscall(SYS_read, fd_at(a[0]), inside(a[1], a[2]), a[3])); }

@@ -7,6 +7,7 @@ use crate::placement::Placement;
 use crate::session;
 use crate::workers::Workers;
 use belljar_config::Experiment;
+use belljar_engine::Ending;
 use belljar_results::ResultsFolder;
 use belljar_sim::{Output, RunOptions};
 use clap::builder::FalseyValueParser;
@@ -72,6 +73,13 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if process.state == "failed to start" {
         return Err(Failure::run(process.problem.as_deref().unwrap_or("the command cannot be started")));
     }
-    // One that was still running when the simulation ended was interrupted.
+    // One that was still running when the simulation ended was interrupted, or nothing will ever happen to it.
+    if process.shell_status.is_none() && finished.ending != Ending::Stopped {
+        let program = &process.program;
+        match &process.waits_in[..] {
+            [] => eprintln!("belljar: {program} has not ended, and nothing will happen any more"),
+            calls => eprintln!("belljar: {program} waits for ever, in {}", calls.join(" and ")),
+        }
+    }
     Ok(ExitCode::from(process.shell_status.unwrap_or(130)))
 }

@@ -2,6 +2,8 @@
 
 use crate::host::Host;
 use crate::ids::ProcessKey;
+use crate::syscall::table;
+use crate::thread::ThreadState;
 use crate::timer::TimerAction;
 use belljar_base::activity::{Activity, Phase};
 
@@ -20,6 +22,28 @@ impl Host {
         if self.config.watched.is_some() {
             self.note_doing(phase, process, call);
         }
+    }
+
+    /// The calls that the threads of a process wait in, each once, that of the oldest first; none if it has ended.
+    pub fn waits_of(&self, pid: i32) -> Vec<&'static str> {
+        let Some(process) = self.pids.get(&pid) else { return Vec::new() };
+        let mut calls = Vec::new();
+        for key in &self.processes[process.0].threads {
+            let thread = &self.threads[key.0];
+            let call = match &thread.state {
+                ThreadState::Blocked(_) if thread.spin.is_some() => "a loop without calls",
+                ThreadState::Blocked(_) => {
+                    let number = self.machine.regs(thread.context).rax as u32;
+                    table::entry(number).map_or("a call", |entry| entry.name)
+                }
+                ThreadState::Stopped | ThreadState::Traced => "a stop by a signal",
+                ThreadState::Runnable => continue,
+            };
+            if !calls.contains(&call) {
+                calls.push(call);
+            }
+        }
+        calls
     }
 
     #[cold]

@@ -94,6 +94,9 @@ pub struct ProcessStatistics {
     pub as_expected: bool,
     /// Why it could not start, or what was expected instead.
     pub problem: Option<String>,
+    /// If it still ran at the end: the calls that its threads waited in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_in: Vec<String>,
 }
 
 /// What the models of one name have done. A flow is a transfer, a request, a query, a stream.

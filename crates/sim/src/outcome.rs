@@ -94,7 +94,13 @@ fn host(settings: &HostSettings, node: &HostNode, now: SimTime) -> HostStatistic
         let on_path = lost.get(reason).copied().unwrap_or_default();
         (reason.name().to_owned(), counters.dropped(*reason) + on_path)
     });
-    let processes = settings.processes.iter().enumerate().map(|(n, p)| process(p, n, &node.reports, now));
+    let processes = settings.processes.iter().enumerate().map(|(n, p)| {
+        let mut process = process(p, n, &node.reports, now);
+        if let (Some(pid), None) = (process.pid, process.ended) {
+            process.waits_in = node.kernel.waits_of(pid).into_iter().map(str::to_owned).collect();
+        }
+        process
+    });
     HostStatistics {
         address: settings.address.to_string(),
         packets_in: counters.packets_in,
@@ -116,6 +122,7 @@ fn process(settings: &Process, number: usize, reports: &[Report], now: SimTime) 
         state: "not started".into(),
         as_expected: false,
         problem: None,
+        waits_in: Vec::new(),
     };
     let (mut status, mut crashed) = (None, false);
     for report in reports {

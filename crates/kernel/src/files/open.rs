@@ -52,6 +52,9 @@ impl Host {
         if flags & c::O_PATH != 0 {
             flags &= c::O_PATH | c::O_DIRECTORY | c::O_NOFOLLOW | c::O_CLOEXEC;
         }
+        if flags & TMPFILE != 0 && (flags & c::O_DIRECTORY == 0 || flags & c::O_ACCMODE == c::O_RDONLY) {
+            return Err(Errno::EINVAL);
+        }
         let exclusive = flags & c::O_CREAT != 0 && flags & c::O_EXCL != 0;
         let mut walk = request.walk;
         if flags & c::O_NOFOLLOW == 0 && !exclusive {
@@ -204,9 +207,6 @@ impl Host {
         found: &Found,
         request: &OpenRequest<'_>,
     ) -> Result<FileKey, Errno> {
-        if request.flags & c::O_ACCMODE == c::O_RDONLY {
-            return Err(Errno::EINVAL);
-        }
         let directory = found.inode()?;
         if !self.inode(directory).node.is_directory() {
             return Err(Errno::ENOTDIR);

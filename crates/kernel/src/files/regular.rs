@@ -8,7 +8,7 @@ use crate::guest::{Buffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey};
 use crate::machine::NativeFile;
-use crate::mm::Access;
+use crate::mm::{Access, page_down};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
 
@@ -97,11 +97,13 @@ pub fn write(
     let size = call.host.size_of(inode)?;
     let start = if append { size } else { offset.unwrap_or(position) };
     let wanted = total_len(buffers);
-    let wanted = wanted.min(call.room_in_file(start, wanted)?);
+    let mut wanted = wanted.min(call.room_in_file(start, wanted)?);
     if wanted > 0 {
         call.host.check_seals(inode, c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE)?;
-        if start + wanted > size {
-            call.host.check_seals(inode, c::F_SEAL_GROW)?;
+        if start + wanted > size && call.host.check_seals(inode, c::F_SEAL_GROW).is_err() {
+            // Page by page: those before the one that would make the file longer are written.
+            let whole = page_down(size);
+            wanted = whole.checked_sub(start).filter(|left| *left > 0).ok_or(Errno::EPERM)?;
         }
         call.host.written_by(call.process, inode);
     }

@@ -1,6 +1,6 @@
 //! The entries of UNIX sockets in the tree of files.
 
-use super::tree::{Node, Walk};
+use super::tree::{Found, Node, Walk};
 use crate::host::Host;
 use crate::ids::{InodeKey, ProcessKey};
 use belljar_linux_abi::Errno;
@@ -9,17 +9,26 @@ impl Host {
     /// Creates the entry that `bind(2)` makes; it is held until
     /// [`release_socket_node`](Self::release_socket_node). `EADDRINUSE` if the path exists.
     pub(crate) fn create_socket_node(&mut self, process: ProcessKey, path: &[u8]) -> Result<InodeKey, Errno> {
-        let found = self.resolve_here(process, path, Walk::empty())?;
-        if found.target.is_some() {
-            return Err(Errno::EADDRINUSE);
-        }
-        self.check_can_create(&found)?;
+        let found = self.may_create_socket_node(process, path)?;
         let mode = 0o777 & !self.processes[process.0].umask;
         let inode = self.new_inode_at(&found, Node::Socket, mode);
         self.add_name(found.parent, &found.name, inode);
         self.content_changed(found.parent);
         self.inode(inode).opens += 1;
         Ok(inode)
+    }
+    /// Where a path would become an entry for a socket. `EADDRINUSE` if there is something.
+    pub(crate) fn may_create_socket_node(
+        &mut self,
+        process: ProcessKey,
+        path: &[u8],
+    ) -> Result<Found, Errno> {
+        let found = self.resolve_here(process, path, Walk::empty())?;
+        if found.target.is_some() {
+            return Err(Errno::EADDRINUSE);
+        }
+        self.check_can_create(&found)?;
+        Ok(found)
     }
     /// The socket's entry that a path leads to. `ECONNREFUSED` if it leads to something else.
     pub(crate) fn find_socket_node(&mut self, process: ProcessKey, path: &[u8]) -> Result<InodeKey, Errno> {

@@ -138,11 +138,11 @@ pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(),
         _ => Err(Errno::EOPNOTSUPP),
     }
 }
-/// `accept(2)`: the new socket, which has no open file yet.
-pub fn accept(call: &mut Call<'_>, key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
+/// `accept(2)`: the new socket, which has no open file yet. `waits`: the call does if it must.
+pub fn accept(call: &mut Call<'_>, key: SocketKey, waits: bool) -> Result<Attempt<SocketKey>, Errno> {
     match call.host.net.sockets[key.0].kind {
         SocketKind::Tcp(_) => tcp::accept(call, key),
-        SocketKind::Unix(_) => unix::accept(call, key),
+        SocketKind::Unix(_) => unix::accept(call, key, waits),
         _ => Err(Errno::EOPNOTSUPP),
     }
 }

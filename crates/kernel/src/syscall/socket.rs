@@ -84,6 +84,8 @@ pub fn sys_socketpair(call: &mut Call<'_>) -> SysResult {
         let known = matches!(call.int(0), c::AF_INET | c::AF_INET6 | c::AF_NETLINK);
         return Err(if known { Errno::EOPNOTSUPP } else { Errno::EAFNOSUPPORT });
     }
+    // The descriptors come first.
+    check_descriptors_available(call, 2)?;
     let (a, b) = unix::create_pair(call, type_, call.int(2))?;
     own(call, a);
     own(call, b);
@@ -118,12 +120,17 @@ fn close_descriptor(call: &mut Call<'_>, fd: i32) {
 
 /// `EMFILE` if the process may open nothing more.
 pub(super) fn check_descriptor_available(call: &mut Call<'_>) -> Result<(), Errno> {
+    check_descriptors_available(call, 1)
+}
+
+fn check_descriptors_available(call: &mut Call<'_>, count: usize) -> Result<(), Errno> {
     let process = call.host.process(call.process);
     let limit = process.rlimits[c::RLIMIT_NOFILE as usize].soft as usize;
     let table = process.fds.ok_or(Errno::EMFILE)?;
     let entries = &call.host.files.tables[table.0].entries;
-    let free = entries.len() < limit || entries[..limit].iter().any(Option::is_none);
-    if free { Ok(()) } else { Err(Errno::EMFILE) }
+    let behind = limit.saturating_sub(entries.len());
+    let gaps = entries.iter().take(limit).filter(|entry| entry.is_none());
+    if behind >= count || behind + gaps.take(count).count() >= count { Ok(()) } else { Err(Errno::EMFILE) }
 }
 
 /// `bind(2)`.
@@ -183,7 +190,7 @@ fn accept(call: &mut Call<'_>, flags: i32) -> SysResult {
     let (_, open_flags, cloexec) = split_type(flags)?;
     // The descriptor comes first, so that no connection is lost for want of one.
     check_descriptor_available(call)?;
-    let key = match operations::accept(call, target.key)? {
+    let key = match operations::accept(call, target.key, !target.nonblocking)? {
         Attempt::Done(key) => key,
         Attempt::Wait(_) if target.nonblocking => return Err(Errno::EAGAIN),
         Attempt::Wait(queue) => {

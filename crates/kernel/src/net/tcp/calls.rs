@@ -67,7 +67,9 @@ pub fn local_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> 
     let (domain, device) = (socket.domain, socket.options.bound_device);
     let tcp = host.tcp(key);
     let bound = tcp.bound.map(|bound| bound.shown(domain));
-    let local = tcp.connection().map(|connection| connection.local()).or(bound).or(tcp.former_name);
+    let renamed = bound.filter(|_| tcp.is_renamed);
+    let connected = tcp.connection().map(|connection| connection.local());
+    let local = renamed.or(connected).or(bound).or(tcp.former_name);
     Ok(address::emit_on(domain, local.unwrap_or(SocketAddr::new(address::unspecified(domain), 0)), device))
 }
 

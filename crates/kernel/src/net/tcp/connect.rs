@@ -20,6 +20,14 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), E
         return Err(Errno::EADDRNOTAVAIL);
     }
     let tcp = call.host.tcp(key);
+    // A connection that has ended has left its port, unless that was chosen (`inet_put_port`).
+    let ended = tcp.connection().is_some_and(|connection| connection.state() == State::Closed);
+    if ended && !tcp.bound.is_some_and(|bound| bound.port_named) {
+        call.host.tcp_give_up_name(key);
+        call.host.tcp_bind(key, ip, port)?;
+        call.host.tcp(key).is_renamed = true;
+        return Ok(());
+    }
     if tcp.bound.is_some() || !matches!(tcp.role, Role::Idle) {
         return Err(Errno::EINVAL);
     }
@@ -232,6 +240,7 @@ impl Host {
         let tcp = self.tcp(key);
         let role = std::mem::take(&mut tcp.role);
         tcp.connecting = false;
+        tcp.is_renamed = false;
         tcp.ready = 0;
         let timer = tcp.timer.take();
         if let Some(timer) = timer {

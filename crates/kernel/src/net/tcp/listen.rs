@@ -124,13 +124,14 @@ impl Host {
         let (domain, options) = (parent.domain, parent.options.clone());
         let tcp = self.tcp(listener);
         let reach = Reach::new(domain, tcp.ip.v6_only, Some(local.ip()));
+        let address_chosen = tcp.bound.is_some_and(|bound| bound.address_chosen);
         let child = TcpSocket {
             bound: Some(Bound {
                 reach,
                 port: local.port(),
-                address_chosen: true,
+                address_chosen,
                 port_chosen: true,
-                port_named: true,
+                port_named: false,
             }),
             options: tcp.options.clone(),
             ip: tcp.ip.clone(),

@@ -41,6 +41,8 @@ pub struct TcpSocket {
     pub bound: Option<Bound>,
     /// What its local end was, while it has none again.
     pub former_name: Option<SocketAddr>,
+    /// Its local end was bound when its connection had ended.
+    pub is_renamed: bool,
     /// What it is.
     pub role: Role,
     /// Options of level `IPPROTO_TCP`.

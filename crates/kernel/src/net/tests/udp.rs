@@ -87,9 +87,9 @@ fn a_full_receive_buffer_loses_datagrams_and_counts_them() {
     }
     test.pass(SimDuration::ZERO);
     let received = std::iter::from_fn(|| test.receive(b).ok()).count();
-    // Linux: 212,992 bytes at 768 each, and the one that goes over.
-    assert_eq!(received, 278);
-    assert_eq!(test.host.net.counters.udp[0].buffer_full, 722);
+    // Linux: 212,992 bytes at 832 each.
+    assert_eq!(received, 256);
+    assert_eq!(test.host.net.counters.udp[0].buffer_full, 744);
 }
 
 #[test]

@@ -96,7 +96,8 @@ pub fn readable_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
 }
 
 pub fn unsent_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
-    Ok(host.udp(key).sending_charge as usize)
+    let udp = host.udp(key);
+    Ok((udp.sending_charge + udp.corked_charge) as usize)
 }
 
 pub fn close(host: &mut Host, key: SocketKey) {
@@ -111,7 +112,7 @@ pub fn close(host: &mut Host, key: SocketKey) {
 impl UdpSocket {
     /// `sock_writeable` of Linux: at most half of the send buffer is taken.
     pub fn is_writable(&self, send_buffer: u32) -> bool {
-        self.sending_charge * 2 <= send_buffer
+        (self.sending_charge + self.corked_charge) * 2 <= send_buffer
     }
 }
 
@@ -200,6 +201,7 @@ impl Host {
             self.socket(key).options.bound_device = device;
         }
         let own_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
+        let own_ip = own_ip.filter(|ip| ip.is_ipv4() == peer.is_ipv4());
         let through = Through::of(&self.net.sockets[key.0], device).to_port(peer.port());
         let route = self.net.route(peer.ip(), own_ip, through)?;
         if route.broadcast && !broadcast {

@@ -185,14 +185,16 @@ impl Host {
         }
         let receive_buffer = self.socket(key).options.receive_buffer;
         let udp = self.udp(key);
-        if udp.queued_charge > receive_buffer {
+        // Whatever its length, one is taken.
+        let charged = charge(inbound.packet.len());
+        if udp.queued_charge != 0 && udp.queued_charge.saturating_add(charged) > receive_buffer {
             udp.drops += 1;
             self.net.counters.udp[counters].buffer_full += 1;
             return self.recycle_buffer(inbound.packet);
         }
         self.net.counters.udp[counters].received += 1;
         let udp = self.udp(key);
-        udp.queued_charge += charge(inbound.packet.len());
+        udp.queued_charge += charged;
         let start = inbound.payload.start;
         udp.queue.push_back(Datagram {
             payload: start + HEADER_LEN..start + len,

@@ -136,10 +136,17 @@ fn send_corked(
     let data = call.gather(&message.buffers, 0, message.len)?;
     let udp = call.host.udp(key);
     if udp.corked.is_none() {
-        udp.corked = Some((destination.ok_or(Errno::EDESTADDRREQ)?, options, Vec::new()));
+        let destination = destination.ok_or(Errno::EDESTADDRREQ)?;
+        udp.corked = Some((destination, options, Vec::new()));
+        udp.corked_charge = charge(header_len(destination.ip()) + HEADER_LEN);
     }
     if let Some((to, _, collected)) = &mut udp.corked {
         check_length(Some(*to), collected.len() + data.len())?;
+        // What comes later lies in pages.
+        udp.corked_charge = match collected.is_empty() {
+            true => charge(header_len(to.ip()) + HEADER_LEN + data.len()),
+            false => udp.corked_charge + data.len() as u32,
+        };
         collected.extend_from_slice(&data);
     }
     if told {
@@ -260,6 +267,8 @@ impl Host {
             self.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
         }
         let bound_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
+        // An address of IPv6 that `connect` gave is none for what goes over IPv4.
+        let bound_ip = bound_ip.filter(|ip| ip.is_ipv4() == destination.is_ipv4());
         let source = options.source.or(bound_ip).filter(|ip| !self.net.is_multipoint(*ip));
         let route = self.route_for(key, destination, source, options.interface)?;
         if route.broadcast && !broadcast_allowed {
@@ -414,6 +423,7 @@ impl Host {
     /// Sends what `MSG_MORE` or `UDP_CORK` collected.
     pub(crate) fn udp_uncork(&mut self, key: SocketKey) -> Result<(), Errno> {
         let Some((destination, options, data)) = self.udp(key).corked.take() else { return Ok(()) };
+        self.udp(key).corked_charge = 0;
         let route = self.udp_route(key, destination, &options)?;
         let mut packet = vec![0; header_len(route.destination) + HEADER_LEN];
         packet.extend_from_slice(&data);

@@ -127,6 +127,7 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &Address) -> Res
 
     let accepted = host.unix_mut(child);
     accepted.role = Role::Connected;
+    accepted.embryo = true;
     accepted.address = listener_address;
     accepted.file = listener_file;
     accepted.peer = Some(client_ref);
@@ -143,8 +144,8 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &Address) -> Res
     Ok(Attempt::Done(()))
 }
 
-/// `accept(2)`.
-pub fn accept(call: &mut Call<'_>, key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
+/// `accept(2)`. Only a call that waits finds out that the listener is shut.
+pub fn accept(call: &mut Call<'_>, key: SocketKey, waits: bool) -> Result<Attempt<SocketKey>, Errno> {
     if call.host.socket(key).type_ == c::SOCK_DGRAM {
         return Err(Errno::EOPNOTSUPP);
     }
@@ -156,9 +157,10 @@ pub fn accept(call: &mut Call<'_>, key: SocketKey) -> Result<Attempt<SocketKey>,
         Some(child) => {
             // Those who found the backlog full.
             call.host.notify_socket(key, ROOM);
+            call.host.unix_mut(child).embryo = false;
             Ok(Attempt::Done(child))
         }
-        None if shut => Err(Errno::EINVAL),
+        None if shut && waits => Err(Errno::EINVAL),
         None => Ok(Attempt::Wait(queue)),
     }
 }

@@ -57,6 +57,9 @@ pub struct Credentials {
 }
 
 impl Credentials {
+    /// What a message has whose sender and receiver had not asked for them: the overflow ids.
+    const NOBODY: Credentials = Credentials { pid: 0, uid: 65_534, gid: 65_534 };
+
     /// Those of the calling process.
     fn of(call: &Call<'_>) -> Credentials {
         let process = &call.host.processes[call.process.0];
@@ -100,6 +103,8 @@ pub struct UnixSocket {
     /// Number and device of the file that its address, or the one it was accepted at, names.
     file: Option<(u64, u64)>,
     role: Role,
+    /// It was made by a connection that has not been accepted.
+    embryo: bool,
     peer: Option<PeerRef>,
     peer_address: Option<Address>,
     peer_credentials: Option<Credentials>,
@@ -286,6 +291,7 @@ pub fn unsent_bytes(host: &Host, key: SocketKey) -> Result<usize, Errno> {
 pub fn close(host: &mut Host, key: SocketKey) {
     let type_ = host.socket(key).type_;
     host.forget_name(key);
+    let was_full = host.unix_inbox_full(key);
     let socket = std::mem::take(host.unix_mut(key));
     // One empty packet at the head does not count: the kernel takes it for out-of-band data that was read.
     let unread = match socket.inbox.front() {
@@ -320,7 +326,10 @@ pub fn close(host: &mut Host, key: SocketKey) {
     // Whoever connects to a listener, or sends to a socket that is full, tries again and fails.
     host.notify_socket(key, u32::MAX);
     host.remove_socket(key);
-    host.wake_senders(&socket.connected_from);
+    // Others are not told that their receiver is gone before they send.
+    if was_full {
+        host.wake_senders(&socket.connected_from);
+    }
 }
 
 /// Ends a connection that was made and never accepted.

@@ -22,7 +22,11 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
     if call.host.unix(key).address.is_some() {
         return match address {
             None => Ok(()),
-            Some(_) => Err(Errno::EINVAL),
+            Some(Address::Abstract(_)) => Err(Errno::EINVAL),
+            // What is wrong with the path is said first (`unix_bind_bsd`).
+            Some(Address::Path(path)) => {
+                call.host.may_create_socket_node(call.process, &path).and(Err(Errno::EINVAL))
+            }
         };
     }
     let own = call.host.unix_ref(key);

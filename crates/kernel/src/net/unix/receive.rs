@@ -24,8 +24,13 @@ pub fn receive(
         (c::SOCK_STREAM, _) => return Err(Errno::EINVAL),
         _ => return Err(Errno::ENOTCONN),
     }
-    if socket.inbox.is_empty() {
-        let shut = socket.shut_read;
+    let empty = socket.inbox.is_empty();
+    if type_ != c::SOCK_STREAM {
+        // An error goes before the packets that came earlier.
+        call.host.socket(key).take_error()?;
+    }
+    if empty {
+        let shut = call.host.unix(key).shut_read;
         if let Some(errno) = call.host.socket(key).error.take() {
             return Err(errno);
         }

@@ -155,7 +155,13 @@ fn send_datagram(
 
 /// Puts a message into the receiver's inbox, charged to the sender.
 fn deliver(call: &mut Call<'_>, from: SocketKey, to: SocketKey, data: Vec<u8>, ancillary: &Ancillary) {
-    let credentials = ancillary.credentials.unwrap_or_else(|| Credentials::of(call));
+    // `maybe_add_creds` of Linux.
+    let asked = [from, to].iter().any(|key| call.host.socket(*key).options.pass_credentials);
+    let credentials = match ancillary.credentials {
+        Some(claimed) => claimed,
+        None if asked || call.host.unix(to).embryo => Credentials::of(call),
+        None => Credentials::NOBODY,
+    };
     let host = &mut *call.host;
     for file in &ancillary.files {
         host.retain_file(*file);
