@@ -89,6 +89,13 @@ def test_belljar(source, linkage, exec_guest):
     judge(exec_guest([build(source, linkage)], timeout=60))
 
 
+@pytest.mark.parametrize("name", ["buffers", "frames", "messages", "udp"])
+def test_far(name, exec_guest):
+    """A process of its own has its memory read and written by other means; tests/determinism compares all of them."""
+    program = build(GUESTS / f"{name}.c", "dynamic")
+    judge(exec_guest([program], timeout=60, env={**os.environ, "BELLJAR_PLACEMENT": "far"}))
+
+
 def test_a_failing_program_is_seen(workdir):
     """The harness itself: a program whose assertion does not hold must not pass."""
     source = workdir / "canary.c"

@@ -11,7 +11,7 @@ from conftest import EXAMPLES, experiment
 
 PLACEMENTS = ("near", "far", "auto")
 # What depends most on the platform below; --all compares every guest.
-USUAL = {"frames", "futexes", "memory", "robust", "signals", "spawn", "startup", "sysvipc", "threads", "filemap"}
+USUAL = {"buffers", "frames", "futexes", "memory", "robust", "signals", "spawn", "startup", "sysvipc", "threads", "filemap"}
 EXAMPLE_NEEDS = {
     "crowd": ["curl"], "dns": ["curl"], "echo": [], "faults": ["curl"], "first": ["curl"], "iperf-tcp": ["iperf"],
     "iperf-udp": ["iperf"], "java": ["javac"], "node": ["node"], "python": [], "redis": ["redis-server", "redis-benchmark"],

@@ -16,8 +16,16 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Duration) -> bool {
     result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ETIMEDOUT)
 }
 
-/// Wakes one sleeper on `word`.
-pub fn wake(word: &AtomicU32) {
+/// Sleeps while `word` is `expected`, until woken, however long that takes: a timer costs a part of what it is to
+/// sleep and be woken. Returns early for signals and for no reason: the caller looks again.
+pub fn wait_untimed(word: &AtomicU32, expected: u32) {
+    let forever = std::ptr::null::<libc::timespec>();
     // SAFETY: the word outlives the call.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) };
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, forever) };
+}
+
+/// Wakes one sleeper on `word`; whether there was one.
+pub fn wake(word: &AtomicU32) -> bool {
+    // SAFETY: the word outlives the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) == 1 }
 }

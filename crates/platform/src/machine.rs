@@ -1,7 +1,9 @@
 //! The kernel's machine: spaces and contexts of one host by their numbers, and the machine's files.
 
 use crate::context::{self, Context};
+use crate::far::Shim;
 use crate::layout::{self, Slots};
+use crate::native::Native;
 use crate::near::worker;
 use crate::space::{CallCounts, Space};
 use crate::{cpu, exits, files, vdso};
@@ -10,6 +12,7 @@ use belljar_kernel::machine::{
     OpenHow, Placement, Platform, Prot, Regs, SpaceId,
 };
 use belljar_linux_abi::Errno;
+use belljar_shim::context::Xsave;
 use belljar_shim::worker::Readings;
 use slab::Slab;
 use std::ops::Range;
@@ -33,6 +36,10 @@ pub struct HostMachine {
     files_read: std::collections::BTreeSet<std::path::PathBuf>,
     /// How many native files it may keep open.
     file_share: usize,
+    /// The far space whose guest came back last with a call, while what its process has read then is still so.
+    staged: Option<SpaceId>,
+    /// How many contexts there have been.
+    contexts_made: u64,
 }
 
 impl HostMachine {
@@ -47,6 +54,8 @@ impl HostMachine {
             contexts: Slab::new(),
             files_read: Default::default(),
             file_share,
+            staged: None,
+            contexts_made: 0,
         }
     }
 
@@ -61,11 +70,59 @@ impl HostMachine {
     fn space(&self, space: SpaceId) -> &Space {
         &self.spaces[space.0 as usize]
     }
+    /// A space to be changed.
     fn space_mut(&mut self, space: SpaceId) -> &mut Space {
+        self.staged = None;
         &mut self.spaces[space.0 as usize]
     }
-    fn insert_context(&mut self, context: Context) -> ContextId {
-        ContextId(self.contexts.insert(Box::new(context)) as u32)
+    fn insert_context(&mut self, mut context: Context) -> ContextId {
+        let entry = self.contexts.vacant_entry();
+        let index = entry.key() as u32;
+        self.contexts_made += 1;
+        // The upper half is what makes it unlike all before it, the lower half where it is found.
+        context.number = self.contexts_made << 32 | u64::from(index);
+        entry.insert(Box::new(context));
+        ContextId(index)
+    }
+
+    /// The far process that has the context's vector state.
+    fn holder(&self, context: &Context) -> Option<&Shim> {
+        match &self.spaces.get(context.space as usize)?.native {
+            Native::Far(shim) if shim.held() == context.number => Some(shim),
+            _ => None,
+        }
+    }
+
+    /// The context's vector state, wherever it is.
+    fn vector_state(&self, context: ContextId) -> &Xsave {
+        let context = &*self.contexts[context.0 as usize];
+        self.holder(context).map_or(&context.xsave, Shim::held_state)
+    }
+
+    /// Before a context runs, or is made another, in a far process: the vector state of the one that ran there before
+    /// comes back to it.
+    fn bring_back(&mut self, context: ContextId) {
+        let (space, number) = {
+            let context = &self.contexts[context.0 as usize];
+            (context.space as usize, context.number)
+        };
+        let Native::Far(shim) = &self.spaces[space].native else { return };
+        let held = shim.held();
+        if held == 0 || held == number {
+            return;
+        }
+        let owner = self.contexts.get_mut(held as u32 as usize).filter(|owner| owner.number == held);
+        if let Some(owner) = owner {
+            owner.xsave.clone_from(shim.held_state());
+        }
+        shim.let_go();
+    }
+
+    /// Notes that a guest has come back: what its process has read then is what there is now.
+    fn came_back(&mut self, context: ContextId, exit: Exit) {
+        let space = self.contexts[context.0 as usize].space;
+        let is_staged = exit == Exit::Syscall && !self.spaces[space as usize].is_near();
+        self.staged = is_staged.then_some(SpaceId(space));
     }
 }
 
@@ -74,19 +131,19 @@ impl GuestMemory for HostMachine {
         if !self.space(space).owns(addr, out.len() as u64) {
             return Err(Errno::EFAULT);
         }
-        self.space(space).native.read(addr, out)
+        self.space(space).read(addr, out, self.staged == Some(space))
     }
     fn write(&mut self, space: SpaceId, addr: u64, data: &[u8]) -> Result<(), Errno> {
         if !self.space(space).owns(addr, data.len() as u64) {
             return Err(Errno::EFAULT);
         }
-        self.space(space).native.write(addr, data)
+        self.space(space).write(addr, data)
     }
     fn compare_exchange_u32(&mut self, space: SpaceId, addr: u64, old: u32, new: u32) -> Result<u32, Errno> {
         if !self.space(space).owns(addr, 4) {
             return Err(Errno::EFAULT);
         }
-        self.space(space).native.compare_exchange(addr, old, new)
+        self.space(space).compare_exchange(addr, old, new, self.staged == Some(space))
     }
     fn read_file(
         &mut self,
@@ -131,6 +188,7 @@ impl Platform for HostMachine {
         Ok(SpaceId(self.spaces.insert(space) as u32))
     }
     fn destroy_space(&mut self, space: SpaceId) {
+        self.staged = None;
         self.spaces.remove(space.0 as usize);
     }
     fn ended_spaces(&mut self) -> Vec<SpaceId> {
@@ -183,7 +241,7 @@ impl Platform for HostMachine {
         if !self.space(space).owns(addr, data.len() as u64) {
             return Err(Errno::EFAULT);
         }
-        self.space(space).native.poke(addr, data)
+        self.space_mut(space).native.poke(addr, data)
     }
     fn show_original_code(&mut self, space: SpaceId) {
         let space = self.space_mut(space);
@@ -200,6 +258,7 @@ impl Platform for HostMachine {
     }
     fn copy_context(&mut self, from: ContextId, space: SpaceId) -> ContextId {
         let mut context = (*self.contexts[from.0 as usize]).clone();
+        context.xsave.clone_from(self.vector_state(from));
         context.space = space.0;
         context.exit_rip = context::LOOK_UP;
         self.insert_context(context)
@@ -215,25 +274,33 @@ impl Platform for HostMachine {
     }
     fn xstate(&self, context: ContextId, out: &mut Vec<u8>) {
         out.clear();
-        out.extend_from_slice(&self.contexts[context.0 as usize].xsave.shown());
+        out.extend_from_slice(&self.vector_state(context).shown());
     }
     fn set_xstate(&mut self, context: ContextId, state: &[u8]) {
+        if let Some(holder) = self.holder(&self.contexts[context.0 as usize]) {
+            holder.let_go();
+        }
         self.contexts[context.0 as usize].xsave.load_shown(state, cpu::xsave_layout());
     }
     fn resume(&mut self, context: ContextId) -> Exit {
         self.resume_with_clocks(context, &mut Clocks::default())
     }
-    fn resume_with_clocks(&mut self, context: ContextId, clocks: &mut Clocks) -> Exit {
-        let context = &mut *self.contexts[context.0 as usize];
+    fn resume_with_clocks(&mut self, id: ContextId, clocks: &mut Clocks) -> Exit {
+        self.bring_back(id);
+        let context = &mut *self.contexts[id.0 as usize];
         let Clocks { realtime_ns, monotonic_ns, allowed, read } = *clocks;
         let mut readings = Readings { realtime_ns, monotonic_ns, allowed, read };
         let exit = exits::resume(context, &mut self.spaces[context.space as usize], &mut readings);
         (clocks.allowed, clocks.read) = (readings.allowed, readings.read);
+        self.came_back(id, exit);
         exit
     }
-    fn step(&mut self, context: ContextId) -> Exit {
-        let context = &mut *self.contexts[context.0 as usize];
-        exits::step(context, &mut self.spaces[context.space as usize])
+    fn step(&mut self, id: ContextId) -> Exit {
+        self.bring_back(id);
+        let context = &mut *self.contexts[id.0 as usize];
+        let exit = exits::step(context, &mut self.spaces[context.space as usize]);
+        self.came_back(id, exit);
+        exit
     }
 }
 
@@ -259,6 +326,7 @@ impl HostFiles for HostMachine {
         files::read_at(file, offset, out)
     }
     fn write_at(&mut self, file: NativeFile, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        self.staged = None;
         files::write_at(file, offset, data)
     }
     fn stat_file(&mut self, file: NativeFile) -> Result<NativeStat, Errno> {
@@ -268,9 +336,11 @@ impl HostFiles for HostMachine {
         self.file_share
     }
     fn punch(&mut self, file: NativeFile, start: u64, end: u64) -> Result<(), Errno> {
+        self.staged = None;
         files::punch(file, start, end)
     }
     fn set_len(&mut self, file: NativeFile, len: u64) -> Result<(), Errno> {
+        self.staged = None;
         files::set_len(file, len)
     }
     fn stat(&mut self, path: &Path) -> Result<NativeStat, Errno> {

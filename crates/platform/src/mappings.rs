@@ -1,9 +1,11 @@
 //! How many mappings near spaces have. Linux lets a process have `vm.max_map_count`; who needs one more
 //! than that fails in the middle of anything, and the simulator itself needs some now and then. So near
-//! spaces are counted, and one that would go beyond the budget goes on far, at that call.
+//! spaces are counted, and one that would go beyond the budget goes on far, at that call. What a far space has mapped
+//! says which of its memory may be written to later than it is asked for.
 
 use belljar_base::Map;
 use belljar_kernel::machine::Prot;
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -55,8 +57,10 @@ impl Drop for Counted {
 pub enum Kind {
     /// Private memory without a file.
     Anonymous,
-    /// A part of one call's mapping of a file.
+    /// A part of one call's private mapping of a file.
     File(u64),
+    /// The same of memory that others may have mapped as well.
+    Shared(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,17 +71,59 @@ struct Mapping {
 }
 
 /// The mappings of one space, as Linux joins and splits them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Mappings {
     by_start: Map<u64, Mapping>,
     files: u64,
+    /// Whether they are near.
+    counted: bool,
+    /// The one that was asked for last, and where it starts.
+    recent: Cell<Option<(u64, Mapping)>>,
 }
 
 impl Mappings {
+    /// None. They count if they are near.
+    pub fn none(counted: bool) -> Mappings {
+        Mappings { by_start: Map::default(), files: 0, counted, recent: Cell::new(None) }
+    }
+
+    /// The same ones of a far space.
+    pub fn copied_far(&self) -> Mappings {
+        let mut copy = Mappings::none(false);
+        copy.by_start.clone_from(&self.by_start);
+        copy.files = self.files;
+        copy
+    }
+
     /// The kind of what a call maps of a file.
-    pub fn of_file(&mut self) -> Kind {
+    pub fn of_file(&mut self, shared: bool) -> Kind {
         self.files += 1;
-        Kind::File(self.files)
+        if shared { Kind::Shared(self.files) } else { Kind::File(self.files) }
+    }
+
+    /// What `len` bytes at `addr` lie in, if it is one mapping.
+    fn around(&self, addr: u64, len: u64) -> Option<Mapping> {
+        let end = addr.checked_add(len)?;
+        if let Some((start, mapping)) = self.recent.get()
+            && start <= addr
+            && end <= mapping.end
+        {
+            return Some(mapping);
+        }
+        let (start, mapping) = self.by_start.range(..=addr).next_back()?;
+        self.recent.set(Some((*start, *mapping)));
+        (end <= mapping.end).then_some(*mapping)
+    }
+
+    /// Whether nobody but the space itself can change these bytes.
+    pub fn are_own(&self, addr: u64, len: u64) -> bool {
+        self.around(addr, len).is_some_and(|mapping| !matches!(mapping.kind, Kind::Shared(_)))
+    }
+
+    /// Whether besides these bytes can be written without fail: no file is behind them.
+    pub fn take_writes(&self, addr: u64, len: u64) -> bool {
+        let takes = |mapping: Mapping| mapping.kind == Kind::Anonymous && mapping.prot.contains(Prot::WRITE);
+        self.around(addr, len).is_some_and(takes)
     }
 
     /// Notes that `range` is mapped so, whatever was there.
@@ -118,7 +164,10 @@ impl Mappings {
     fn counting(&mut self, change: impl FnOnce(&mut Mappings)) {
         let before = self.by_start.len() as u64;
         change(self);
-        TOTAL.fetch_add((self.by_start.len() as u64).wrapping_sub(before), Relaxed);
+        self.recent.set(None);
+        if self.counted {
+            TOTAL.fetch_add((self.by_start.len() as u64).wrapping_sub(before), Relaxed);
+        }
     }
 
     /// Takes out what lies in `range`.
@@ -160,7 +209,9 @@ impl Mappings {
 
 impl Drop for Mappings {
     fn drop(&mut self) {
-        TOTAL.fetch_sub(self.by_start.len() as u64, Relaxed);
+        if self.counted {
+            TOTAL.fetch_sub(self.by_start.len() as u64, Relaxed);
+        }
     }
 }
 
@@ -171,7 +222,7 @@ mod tests {
     #[test]
     fn neighbours_are_joined_and_split_as_by_linux() {
         let (read, write) = (Prot::READ, Prot::READ | Prot::WRITE);
-        let mut mappings = Mappings::default();
+        let mut mappings = Mappings::none(true);
         mappings.insert(0..10, write, Kind::Anonymous);
         mappings.insert(10..20, write, Kind::Anonymous);
         assert_eq!(mappings.by_start.len(), 1);
@@ -179,9 +230,9 @@ mod tests {
         assert_eq!(mappings.by_start.len(), 3);
         mappings.protect(&(0..20), write);
         assert_eq!(mappings.by_start.len(), 1);
-        let file = mappings.of_file();
+        let file = mappings.of_file(false);
         mappings.insert(4..8, read, file);
-        let other = mappings.of_file();
+        let other = mappings.of_file(false);
         mappings.insert(8..12, read, other);
         assert_eq!(mappings.by_start.len(), 4);
         mappings.remove(&(5..11));
@@ -190,5 +241,30 @@ mod tests {
         assert_eq!(mappings.by_start[&100].end, 140);
         mappings.remove(&(0..u64::MAX));
         assert!(mappings.by_start.is_empty());
+    }
+
+    #[test]
+    fn what_lies_in_one_mapping_is_told_by_its_kind_and_protection() {
+        let write = Prot::READ | Prot::WRITE;
+        let mut mappings = Mappings::none(false);
+        mappings.insert(0..10, write, Kind::Anonymous);
+        let (private, shared) = (mappings.of_file(false), mappings.of_file(true));
+        mappings.insert(10..20, write, private);
+        mappings.insert(20..30, write, shared);
+        let told = |mappings: &Mappings, at, len| (mappings.are_own(at, len), mappings.take_writes(at, len));
+        assert_eq!(told(&mappings, 0, 10), (true, true));
+        assert_eq!(told(&mappings, 9, 2), (false, false), "two mappings");
+        assert_eq!(told(&mappings, 10, 10), (true, false), "a file that may become short");
+        assert_eq!(told(&mappings, 20, 1), (false, false), "somebody else's too");
+        assert_eq!(told(&mappings, 30, 1), (false, false), "nothing");
+        assert_eq!(told(&mappings, u64::MAX, 2), (false, false), "no addresses");
+        assert_eq!(told(&mappings, 2, 4), (true, true));
+        mappings.protect(&(4..5), Prot::READ);
+        assert_eq!(told(&mappings, 2, 4), (false, false), "one that is split");
+        assert_eq!(told(&mappings, 4, 1), (true, false), "cannot be written");
+        mappings.insert(20..30, write, Kind::Anonymous);
+        assert_eq!(told(&mappings.copied_far(), 20, 1), (true, true), "another mapping there");
+        mappings.remove(&(20..30));
+        assert_eq!(told(&mappings, 20, 1), (false, false));
     }
 }

@@ -104,12 +104,12 @@ impl Native {
             Native::Far(shim) => shim.write(addr, data),
         }
     }
-    /// See `GuestMemory::compare_exchange_u32`.
-    pub fn compare_exchange(&self, addr: u64, old: u32, new: u32) -> Result<u32, Errno> {
+    /// See `GuestMemory::compare_exchange_u32`. `None` in another process, where that takes a read and a write.
+    pub fn compare_exchange(&self, addr: u64, old: u32, new: u32) -> Option<Result<u32, Errno>> {
         match self {
             // SAFETY: the range is the guest's own.
-            Native::Near => unsafe { copy::compare_exchange(addr, old, new) },
-            Native::Far(shim) => shim.compare_exchange(addr, old, new),
+            Native::Near => Some(unsafe { copy::compare_exchange(addr, old, new) }),
+            Native::Far(_) => None,
         }
     }
     /// Writes over private executable pages, whatever their protection.

@@ -20,7 +20,7 @@ pub struct Space {
     pub slot: Slot,
     /// Granted ranges outside the slot.
     claims: Vec<Range<u64>>,
-    /// What is mapped in it, while it is near.
+    /// What is mapped in it.
     mappings: Mappings,
     /// Its rewritten call sites.
     pub rewriter: Rewriter,
@@ -66,7 +66,8 @@ impl Space {
 
     fn with(native: Native, slot: Slot) -> Space {
         let (rewriter, counts) = (Rewriter::default(), CallCounts::default());
-        Space { native, slot, claims: Vec::new(), mappings: Mappings::default(), rewriter, counts }
+        let mappings = Mappings::none(matches!(native, Native::Near));
+        Space { native, slot, claims: Vec::new(), mappings, rewriter, counts }
     }
 
     /// See `Platform::fork_space`.
@@ -78,6 +79,7 @@ impl Space {
         let mut copy = Space::with(Native::Far(Box::new(shim)), self.slot.clone());
         copy.claims.clone_from(&self.claims);
         copy.rewriter = self.rewriter.clone();
+        copy.mappings = self.mappings.copied_far();
         copy.tell_cpuids();
         Ok(copy)
     }
@@ -85,7 +87,9 @@ impl Space {
     /// Goes on in a process of its own: the same content at the same addresses.
     fn become_far(&mut self) -> Result<(), Errno> {
         let shim = Shim::of_near(self.ranges().collect())?;
+        let mappings = self.mappings.copied_far();
         self.leave_simulator();
+        self.mappings = mappings;
         self.native = Native::Far(Box::new(shim));
         self.tell_cpuids();
         Ok(())
@@ -118,7 +122,7 @@ impl Space {
         }
         self.rewriter.low_chunks().for_each(|chunk| registry::release_stubs(chunk.start));
         registry::release(self.slot.whole.start);
-        self.mappings = Mappings::default();
+        self.mappings = Mappings::none(true);
     }
 
     /// Everything where it may have something mapped.
@@ -176,6 +180,47 @@ impl Space {
         Ok(())
     }
 
+    /// Copies from guest memory; what a far process has `staged` when it came back last still holds, or does not.
+    pub fn read(&self, addr: u64, out: &mut [u8], staged: bool) -> Result<(), Errno> {
+        if let Native::Far(shim) = &self.native
+            && staged
+            && self.mappings.are_own(addr, out.len() as u64)
+            && shim.read_staged(addr, out)
+        {
+            return Ok(());
+        }
+        self.native.read(addr, out)
+    }
+
+    /// Copies to guest memory.
+    pub fn write(&self, addr: u64, data: &[u8]) -> Result<(), Errno> {
+        if let Native::Far(shim) = &self.native
+            && self.mappings.take_writes(addr, data.len() as u64)
+            && shim.answer(addr, data)
+        {
+            return Ok(());
+        }
+        self.native.write(addr, data)
+    }
+
+    /// See `GuestMemory::compare_exchange_u32`.
+    pub fn compare_exchange(&self, addr: u64, old: u32, new: u32, staged: bool) -> Result<u32, Errno> {
+        if let Some(done) = self.native.compare_exchange(addr, old, new) {
+            return done;
+        }
+        if !addr.is_multiple_of(4) {
+            return Err(Errno::EINVAL);
+        }
+        // Nothing that has the word runs meanwhile: it is this guest's, or shared by guests of one host.
+        let mut word = [0; 4];
+        self.read(addr, &mut word, staged)?;
+        let found = u32::from_le_bytes(word);
+        if found == old {
+            self.write(addr, &new.to_le_bytes())?;
+        }
+        Ok(found)
+    }
+
     fn check_pages(&self, addr: u64, len: u64) -> Result<(), Errno> {
         if !addr.is_multiple_of(PAGE) || len == 0 {
             return Err(Errno::EINVAL);
@@ -200,10 +245,12 @@ impl Space {
         self.carry_out(|native| native.mmap(addr, len, prot_bits, flags | libc::MAP_FIXED, fd, offset))?;
         let mapped = pages(addr, len);
         self.gone(&mapped);
-        if self.is_near() {
-            let kind = if fd < 0 { Kind::Anonymous } else { self.mappings.of_file() };
-            self.mappings.insert(mapped.clone(), prot, kind);
-        }
+        let kind = match backing {
+            Backing::Anonymous => Kind::Anonymous,
+            Backing::PrivateFile { .. } => self.mappings.of_file(false),
+            Backing::SharedFile { .. } => self.mappings.of_file(true),
+        };
+        self.mappings.insert(mapped.clone(), prot, kind);
         if let Backing::PrivateFile { file, offset } = backing
             && prot.contains(Prot::EXEC)
             && !prot.contains(Prot::WRITE)

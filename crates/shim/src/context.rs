@@ -52,6 +52,8 @@ pub struct Context {
     pub generation: u32,
     /// Where it runs.
     pub space: u32,
+    /// Which one it is of its host's, of all that there have ever been; 0 for none yet.
+    pub number: u64,
     /// Vector state in compacted form.
     pub xsave: Xsave,
 }
@@ -173,6 +175,6 @@ impl Context {
     /// A context of `space` with the vector state of a new process.
     pub fn new(space: u32, regs: &Regs, layout: &XsaveLayout) -> Context {
         let xsave = Xsave::initial(layout);
-        Context { regs: *regs, exit_rip: LOOK_UP, resume_at: 0, generation: 0, space, xsave }
+        Context { regs: *regs, exit_rip: LOOK_UP, resume_at: 0, generation: 0, space, number: 0, xsave }
     }
 }

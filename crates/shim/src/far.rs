@@ -4,14 +4,15 @@
 //! and three descriptors: the channel's memory, the socket that passes it files to be mapped, and
 //! nothing to write to. It dies with the thread of the simulator that started it.
 
-use crate::entry;
 use crate::frame::{self, FrameRegs, SigInfo, UContext};
 use crate::layout::{CHANNEL, FAR_STACK, FAR_STACK_SIZE, FAR_WORKER, FIXED_AREA, PAGE, SHIM_AREA, USER_END};
 use crate::protocol::{
-    self, CHANNEL_FD, Channel, MAX_CALLS, MAX_CPUID, NativeCall, PROCESS, SIMULATOR, SOCKET_FD,
+    self, AWAITED, CHANNEL_FD, Channel, MAX_CALLS, MAX_CPUID, NativeCall, SIMULATOR, SOCKET_FD,
 };
+use crate::staging;
 use crate::system::{call, exit, nr};
 use crate::worker::{ARENA, EXCEPTIONS, REGION, TICK_NS, TICK_SIGNAL, Worker};
+use crate::{copy, entry};
 use core::sync::atomic::Ordering;
 
 const PROT_READ_WRITE: u64 = 3;
@@ -21,6 +22,7 @@ const MAP_FIXED: u64 = 0x10;
 const MAP_ANONYMOUS: u64 = 0x20;
 const SIGKILL: u64 = 9;
 const SIGTRAP: i32 = 5;
+const SIGSYS: i32 = 31;
 /// What a child's end is told by.
 pub const SIGCHLD: u64 = 17;
 const CLONE_PARENT: u64 = 0x8000;
@@ -43,6 +45,8 @@ const NO_WORKER: u8 = 102;
 const NO_SIGNALS: u8 = 103;
 const NO_DISPATCH: u8 = 104;
 const ORPHAN: u8 = 105;
+/// The status where an answer has no place: the simulator has taken it for memory that is always there.
+const NO_PLACE: u8 = 106;
 
 fn channel() -> *mut Channel {
     CHANNEL as *mut Channel
@@ -244,8 +248,64 @@ unsafe fn arm() {
         let allowed = SHIM_AREA.end - SHIM_AREA.start;
         must(NO_DISPATCH, nr::PRCTL, [PR_SET_SYSCALL_USER_DISPATCH, 1, SHIM_AREA.start, allowed, 0, 0]);
         must(NO_DISPATCH, nr::PRCTL, [PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0, 0]);
+        mourn();
+        hurry();
         // Not every CPU can; guests then see the machine's own answers.
         call(nr::ARCH_PRCTL, [ARCH_CPUID_SET, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// Lets Linux say so in the channel when this thread ends while it is its turn: `get_robust_list(2)`.
+///
+/// # Safety
+/// The channel must be mapped.
+unsafe fn mourn() {
+    /// The kernel's `struct robust_list_head`: a ring of locks, each with its futex so far behind, and one that is
+    /// about to be taken or given back. The latter is all that is used.
+    #[repr(C)]
+    struct Locks {
+        next: *const Locks,
+        futex_offset: i64,
+        pending: u64,
+    }
+    // SAFETY: the list stays where it is, as the worker's block does, of which it is a part of the page.
+    unsafe {
+        let list = worker().add(1).cast::<Locks>();
+        let pending = &raw const (*channel()).turn as u64;
+        list.write(Locks { next: list, futex_offset: 0, pending });
+        call(nr::SET_ROBUST_LIST, [list as u64, size_of::<Locks>() as u64, 0, 0, 0, 0]);
+        (*channel()).thread = call(nr::GETTID, [0; 6]) as u32;
+    }
+}
+
+/// Has Linux give this thread the processor as soon as it is woken, before the one that woke it has gone to
+/// sleep: that one then need not, and not be woken. Where that is not allowed or not known, all is only slower.
+fn hurry() {
+    /// `struct sched_attr` as of `SCHED_ATTR_SIZE_VER0`.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attributes {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime: u64,
+        deadline: u64,
+        period: u64,
+    }
+    /// Less than others have, and as much as Linux allows.
+    const SLICE_NS: u64 = 100_000;
+    let mut attributes = Attributes::default();
+    let size = size_of::<Attributes>() as u64;
+    // SAFETY: the structure outlives both calls.
+    unsafe {
+        let at = &raw mut attributes;
+        if call(nr::SCHED_GETATTR, [0, at as u64, size, 0, 0, 0]) == 0 && (*at).policy == 0 {
+            (*at).runtime = SLICE_NS;
+            (*at).flags = 0;
+            call(nr::SCHED_SETATTR, [0, at as u64, 0, 0, 0, 0]);
+        }
     }
 }
 
@@ -259,11 +319,13 @@ unsafe fn serve() -> ! {
     loop {
         // SAFETY: the channel is mapped, and its other parts are this process's while its turn is.
         unsafe {
-            (*turn).store(SIMULATOR, Ordering::Release);
-            call(nr::FUTEX, [turn as u64, FUTEX_WAKE, 1, 0, 0, 0]);
-            while (*turn).load(Ordering::Acquire) != PROCESS {
+            if (*turn).swap(SIMULATOR, Ordering::AcqRel) & AWAITED != 0 {
+                call(nr::FUTEX, [turn as u64, FUTEX_WAKE, 1, 0, 0, 0]);
+            }
+            while (*turn).load(Ordering::Acquire) == SIMULATOR {
                 call(nr::FUTEX, [turn as u64, FUTEX_WAIT, u64::from(SIMULATOR), 0, 0, 0]);
             }
+            answer();
             match (*channel()).command {
                 protocol::RESUME => resume(),
                 protocol::CALLS => make_calls(),
@@ -271,6 +333,26 @@ unsafe fn serve() -> ! {
                 _ => exit(NO_CHANNEL),
             }
         }
+    }
+}
+
+/// Writes what the simulator has answered.
+///
+/// # Safety
+/// It must be this process's turn.
+unsafe fn answer() {
+    // SAFETY: the channel is this process's now, and the guest does not run.
+    unsafe {
+        let answers = &mut (*channel()).answers;
+        if answers.is_empty() {
+            return;
+        }
+        for (addr, bytes) in answers.iter() {
+            if !copy::copy(addr as *mut u8, bytes.as_ptr(), bytes.len()) {
+                exit(NO_PLACE);
+            }
+        }
+        answers.clear();
     }
 }
 
@@ -286,6 +368,11 @@ unsafe fn resume() {
         (*channel).came = entry::enter(worker(), &raw mut (*channel).context);
         (*channel).trap = (*worker()).trap;
         (*worker()).clocks.take(&mut (*channel).clocks);
+        let staged = &mut (*channel).staged;
+        staged.clear();
+        if (*channel).came == entry::CAME_BY_STUB || (*channel).trap.signal == SIGSYS {
+            staging::stage(&(*channel).context.regs, staged);
+        }
     }
 }
 
@@ -387,6 +474,10 @@ unsafe extern "C" fn on_signal(
             if entry::is_entry_code(rip) && signal == SIGTRAP {
                 // The guest single-stepped itself into a stub; the step ends here.
                 (*regs).rflags &= !TRAP_FLAG;
+                return 0;
+            }
+            if let Some(at) = copy::fixup(rip) {
+                (*regs).rip = at;
                 return 0;
             }
             die(signal);

@@ -2,6 +2,7 @@
 //! belongs to whoever's turn it is, and a word to sleep on.
 
 use crate::context::Context;
+use crate::pieces::Pieces;
 use crate::worker::{Readings, Trap};
 use crate::xstate::XsaveLayout;
 use core::sync::atomic::AtomicU32;
@@ -13,8 +14,16 @@ pub const SOCKET_FD: u64 = 1;
 
 /// [`Channel::turn`]: the simulator's. The process sleeps.
 pub const SIMULATOR: u32 = 0;
-/// [`Channel::turn`]: the process's. It starts with that and gives the turn away when it is ready.
-pub const PROCESS: u32 = 1;
+/// [`Channel::turn`]: the process's before it has said who it is. It starts with that and gives the turn away when
+/// it is ready.
+pub const STARTING: u32 = 1;
+/// [`Channel::turn`] has the process's thread in these bits while it is its turn. Linux looks for it there when the
+/// thread ends (`get_robust_list(2)`).
+pub const THREAD: u32 = 0x3fff_ffff;
+/// [`Channel::turn`]: the simulator sleeps until the process gives the turn away.
+pub const AWAITED: u32 = 0x8000_0000;
+/// [`Channel::turn`]: the process ended while it was its turn.
+pub const ENDED: u32 = 0x4000_0000;
 
 /// [`Channel::command`]: run the guest until it comes back.
 pub const RESUME: u32 = 1;
@@ -63,25 +72,33 @@ pub fn has_subleaves(leaf: u32) -> bool {
     matches!(leaf, 4 | 7 | 0xb | 0xd)
 }
 
-/// The shared block. The file that it lies in is exactly as long.
+/// The shared block. The file that it lies in is exactly as long. What each hand-over needs lies together.
 #[repr(C, align(4096))]
 pub struct Channel {
     /// Whose turn it is; a futex.
     pub turn: AtomicU32,
+    /// The process's thread.
+    pub thread: u32,
     /// What the process is to do.
     pub command: u32,
-    /// The process that it must be a child of, else it ends.
-    pub parent: u32,
     /// How many of `calls` to make. The first one that fails is the last one made.
     pub call_count: u32,
     /// What [`crate::entry::enter`] gave.
     pub came: u32,
-    /// Where vector state lies; read once.
-    pub layout: XsaveLayout,
+    /// The process that it must be a child of, else it ends.
+    pub parent: u32,
     /// What the signal said that ended the resume.
     pub trap: Trap,
     /// What clocks the guest that is resumed may read.
     pub clocks: Readings,
+    /// The guest thread to resume.
+    pub context: Context,
+    /// What the process has read of the guest's memory when it came back with a call.
+    pub staged: Pieces,
+    /// What the process is to write to the guest's memory before it does anything else.
+    pub answers: Pieces,
+    /// Where vector state lies; read once.
+    pub layout: XsaveLayout,
     /// How many of `cpuid_answers` and `cpuid_places` there are.
     pub cpuid_answer_count: u32,
     /// See `cpuid_answer_count`.
@@ -94,8 +111,6 @@ pub struct Channel {
     pub calls: [NativeCall; MAX_CALLS],
     /// Their results.
     pub results: [i64; MAX_CALLS],
-    /// The guest thread to resume.
-    pub context: Context,
     /// Bytes on their way, and the structures that `calls` point to.
     pub buffer: [u8; BUFFER],
 }

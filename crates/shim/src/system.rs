@@ -25,8 +25,11 @@ pub mod nr {
     pub const TIMER_CREATE: usize = 222;
     pub const TIMER_SETTIME: usize = 223;
     pub const EXIT_GROUP: usize = 231;
+    pub const SET_ROBUST_LIST: usize = 273;
     pub const DUP3: usize = 292;
     pub const PRLIMIT64: usize = 302;
+    pub const SCHED_SETATTR: usize = 314;
+    pub const SCHED_GETATTR: usize = 315;
     pub const CLOSE_RANGE: usize = 436;
 }
 

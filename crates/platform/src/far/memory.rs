@@ -1,9 +1,14 @@
 //! Guest memory in a far guest's process: read and written from here where that is allowed, else
 //! copied through the channel.
+//!
+//! Each of these costs a native call at least, so the process reads by itself what a guest's call is sure to want
+//! before it hands over ([`belljar_shim::staging`]), and writes by itself what it is answered before it does anything
+//! else. Whatever else is done to the same memory here comes in between as if all of it were done at once.
 
 use super::Shim;
 use belljar_linux_abi::Errno;
 use belljar_shim::layout::PAGE;
+use belljar_shim::pieces::MAX_PIECES;
 use belljar_shim::protocol::{self, BUFFER, Channel};
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
@@ -14,8 +19,80 @@ use std::os::unix::fs::FileExt;
 const BUFFER_OFFSET: u64 = offset_of!(Channel, buffer) as u64;
 
 impl Shim {
+    /// Copies what the process has read when its guest came back last, and has been written since; false if it is not
+    /// that. Only the caller knows that nobody else has changed the memory meanwhile.
+    pub fn read_staged(&self, addr: u64, out: &mut [u8]) -> bool {
+        if self.wait().is_err() {
+            return false;
+        }
+        // SAFETY: it is the simulator's turn.
+        let staged = unsafe { &(*self.channel.get()).staged };
+        match staged.find(addr, out.len()) {
+            Some(found) => out.copy_from_slice(found),
+            None => return false,
+        }
+        true
+    }
+
+    /// Leaves `data` to the process to write to `addr`, where it must have memory that nobody else has and that can be
+    /// written for sure. False if there is no room for it.
+    pub fn answer(&self, addr: u64, data: &[u8]) -> bool {
+        if self.wait().is_err() {
+            return false;
+        }
+        // SAFETY: it is the simulator's turn.
+        let (staged, answers) = unsafe {
+            let block = self.channel.get();
+            (&mut (*block).staged, &mut (*block).answers)
+        };
+        let Some(room) = answers.room(addr, data.len()) else { return false };
+        room.copy_from_slice(data);
+        answers.keep(addr, data.len());
+        staged.lay_over(addr, data);
+        true
+    }
+
+    /// Writes all answers now.
+    fn give_answers(&self) -> Result<(), Errno> {
+        self.wait()?;
+        // SAFETY: it is the simulator's turn.
+        let answers = unsafe { &mut (*self.channel.get()).answers };
+        if !self.denied.get() {
+            let part = |at: *const u8, len| libc::iovec { iov_base: at.cast_mut().cast(), iov_len: len };
+            let mut local = [part(std::ptr::null(), 0); MAX_PIECES];
+            let mut remote = local;
+            let (mut count, mut all) = (0, 0);
+            for (addr, bytes) in answers.iter() {
+                local[count] = part(bytes.as_ptr(), bytes.len());
+                remote[count] = part(addr as *const u8, bytes.len());
+                count += 1;
+                all += bytes.len() as isize;
+            }
+            let count = count as libc::c_ulong;
+            // SAFETY: the bytes are only read; the other side is another process.
+            let put = unsafe {
+                libc::process_vm_writev(self.pid, local.as_ptr(), count, remote.as_ptr(), count, 0)
+            };
+            if put == all {
+                answers.clear();
+                return Ok(());
+            }
+        }
+        // Before it makes no calls, the process writes them.
+        Ok(self.no_calls()?)
+    }
+
+    /// What has been answered comes before what is done to the same memory from here.
+    fn give_answers_at(&self, addr: u64, len: usize) -> Result<(), Errno> {
+        self.wait()?;
+        // SAFETY: it is the simulator's turn.
+        let answers = unsafe { &(*self.channel.get()).answers };
+        if !answers.is_empty() && answers.overlaps(addr, len) { self.give_answers() } else { Ok(()) }
+    }
+
     /// Copies from the process's `addr`. `EFAULT` where it has nothing readable.
     pub fn read(&self, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
+        self.give_answers_at(addr, out.len())?;
         if !self.denied.get() {
             let local = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
             let remote = libc::iovec { iov_base: addr as *mut libc::c_void, iov_len: out.len() };
@@ -42,6 +119,9 @@ impl Shim {
 
     /// Copies to the process's `addr`. `EFAULT` where it has nothing writable.
     pub fn write(&self, addr: u64, data: &[u8]) -> Result<(), Errno> {
+        self.give_answers_at(addr, data.len())?;
+        // Of what cannot be written a part may have been.
+        self.forget_staged();
         if !self.denied.get() {
             let local = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
             let remote = libc::iovec { iov_base: addr as *mut libc::c_void, iov_len: data.len() };
@@ -65,6 +145,11 @@ impl Shim {
         Ok(())
     }
 
+    fn forget_staged(&self) {
+        // SAFETY: the caller has waited for the simulator's turn.
+        unsafe { (*self.channel.get()).staged.clear() };
+    }
+
     /// What `process_vm_readv` or `process_vm_writev` has come to; `None` if it is not allowed.
     fn outcome(&self, moved: isize, wanted: usize) -> Option<Result<(), Errno>> {
         if moved == wanted as isize {
@@ -78,24 +163,10 @@ impl Shim {
         }
     }
 
-    /// Replaces the word at `addr` by `new` if it is `old`; gives what was there. `EINVAL` if
-    /// unaligned. Nothing that has the word runs meanwhile: it is a guest's, or shared by guests of
-    /// one host.
-    pub fn compare_exchange(&self, addr: u64, old: u32, new: u32) -> Result<u32, Errno> {
-        if !addr.is_multiple_of(4) {
-            return Err(Errno::EINVAL);
-        }
-        let mut word = [0; 4];
-        self.read(addr, &mut word)?;
-        let found = u32::from_le_bytes(word);
-        if found == old {
-            self.write(addr, &new.to_le_bytes())?;
-        }
-        Ok(found)
-    }
-
     /// Writes over private executable pages.
     pub fn poke(&self, addr: u64, bytes: &[u8]) -> Result<(), Errno> {
+        self.give_answers_at(addr, bytes.len())?;
+        self.forget_staged();
         // As a debugger does: no mapping is split.
         if self.with_memory(|memory| memory.write_all_at(bytes, addr)).is_ok() {
             return Ok(());
@@ -154,5 +225,76 @@ mod tests {
             assert_eq!(shim.write(at + len - 8, &[0; 16]), Err(Errno::EFAULT));
             assert_eq!(shim.read(at + len, &mut [0; 16]), Err(Errno::EFAULT));
         }
+    }
+
+    /// A process with one writable page.
+    fn with_a_page() -> (Shim, u64) {
+        crate::init().expect("this machine can run guests");
+        let shim = Shim::spawn().unwrap();
+        let at = 0x1000_0000_0000;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        shim.mmap(at, PAGE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0).unwrap();
+        (shim, at)
+    }
+
+    fn read<const N: usize>(shim: &Shim, addr: u64) -> [u8; N] {
+        let mut out = [0; N];
+        shim.read(addr, &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn answers_come_before_what_follows_them() {
+        let (shim, at) = with_a_page();
+        for denied in [false, true] {
+            shim.denied.set(denied);
+            shim.write(at, &[0; 16]).unwrap();
+            // Read from here.
+            assert!(shim.answer(at, b"abcd") && shim.answer(at + 2, b"XY"));
+            assert_eq!(&read::<5>(&shim, at), b"abXY\0");
+            // Written over from here.
+            assert!(shim.answer(at, b"older"));
+            shim.write(at + 1, b"new").unwrap();
+            assert_eq!(&read::<5>(&shim, at), b"onewr");
+            // Written by the process, before it does what it is told.
+            assert!(shim.answer(at + 8, b"kept"));
+            let child = shim.fork().unwrap();
+            child.denied.set(denied);
+            assert_eq!(&read::<4>(&child, at + 8), b"kept");
+            assert_eq!(&read::<4>(&shim, at + 8), b"kept");
+            assert!(shim.answer(at, b"lost"));
+            shim.call(libc::SYS_madvise, [at, PAGE, libc::MADV_DONTNEED as u64, 0, 0, 0]).unwrap();
+            assert_eq!(&read::<4>(&shim, at), &[0; 4]);
+        }
+        // More than there is room for.
+        assert!((0..MAX_PIECES as u64).all(|n| shim.answer(at + 8 * n, &[n as u8; 8])));
+        assert!(!shim.answer(at, b"x"));
+        shim.write(at, b"direct").unwrap();
+        assert_eq!(&read::<8>(&shim, at), b"direct\0\0");
+        assert_eq!(read::<1>(&shim, at + 8 * (MAX_PIECES as u64 - 1)), [MAX_PIECES as u8 - 1]);
+        assert!(shim.answer(at, b"again"));
+    }
+
+    /// Nobody waits for one that has been killed, whoever's turn it was.
+    #[test]
+    fn one_that_is_killed_is_noticed() {
+        let (shim, at) = with_a_page();
+        // SAFETY: plain numbers; the process is this test's own.
+        unsafe { libc::kill(shim.pid, libc::SIGKILL) };
+        let mut word = [0; 4];
+        while shim.read(at, &mut word).is_ok() {}
+        assert_eq!(shim.call(libc::SYS_getppid, [0; 6]), Err(Errno::ESRCH));
+        assert!(!shim.answer(at, b"x") && shim.read(at, &mut word).is_err());
+        let (shim, at) = with_a_page();
+        let pid = shim.pid;
+        let killer = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            // SAFETY: as above.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        });
+        // It sleeps while it is its turn.
+        shim.write(at, &[10u64, 0].map(u64::to_le_bytes).concat()).unwrap();
+        assert_eq!(shim.call(libc::SYS_nanosleep, [at, 0, 0, 0, 0, 0]), Err(Errno::ESRCH));
+        killer.join().unwrap();
     }
 }

@@ -7,7 +7,7 @@ use crate::near::worker;
 use crate::{cpu, cpuid};
 use belljar_channel::{SharedMemory, futex};
 use belljar_linux_abi::Errno;
-use belljar_shim::context::Context;
+use belljar_shim::context::{Context, Xsave};
 use belljar_shim::protocol::{self, Channel, CpuidAnswer, NativeCall};
 use belljar_shim::worker::{Readings, Trap};
 use std::cell::Cell;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// How long the simulator sleeps before it looks whether the process still lives.
+/// How long the simulator sleeps before it looks whether a process that has not been seen sleeping still lives.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A process with guest memory in it. Killed when dropped.
@@ -35,6 +35,8 @@ pub struct Shim {
     cpu: Cell<i32>,
     /// `process_vm_readv` and its sister are not allowed here.
     pub(super) denied: Cell<bool>,
+    /// The context whose vector state the channel has, and not the context itself; 0 if there is none.
+    holds: Cell<u64>,
     _mapping: Counted,
 }
 
@@ -83,7 +85,7 @@ impl Ends {
             let answers = cpuid_answers();
             (&mut (*block).cpuid_answers)[..answers.len()].copy_from_slice(answers);
             (*block).cpuid_answer_count = answers.len() as u32;
-            (*block).turn.store(protocol::PROCESS, Ordering::Release);
+            (*block).turn.store(protocol::STARTING, Ordering::Release);
         }
         let (ours, theirs) = socket_pair()?;
         Ok(Ends { channel, memory, ours, theirs })
@@ -169,7 +171,8 @@ impl Shim {
         let (gone, cpu, denied) = (Cell::new(false), Cell::new(-1), Cell::new(false));
         LIVING.fetch_add(1, Ordering::Relaxed);
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        Shim { channel, socket, pid, number, gone, cpu, denied, _mapping: Counted::new() }
+        let holds = Cell::new(0);
+        Shim { channel, socket, pid, number, gone, cpu, denied, holds, _mapping: Counted::new() }
     }
 
     /// Empties the process for another guest, or ends it.
@@ -186,6 +189,7 @@ impl Shim {
         if !self.has_hung_up() && self.calls(&all).is_ok() {
             // SAFETY: it is the simulator's turn.
             unsafe { (*self.channel.get()).cpuid_place_count = 0 };
+            self.holds.set(0);
             idle().push(self);
         }
     }
@@ -217,25 +221,71 @@ impl Shim {
         // SAFETY: the block is this thread's own, and no guest runs on it.
         unsafe { worker::trap_as_guests_do(worker::current()) };
         // SAFETY: it is the simulator's turn.
-        let turn = unsafe {
-            (*self.channel.get()).command = command;
-            &(*self.channel.get()).turn
+        let (turn, thread) = unsafe {
+            let block = self.channel.get();
+            (*block).command = command;
+            (&(*block).turn, (*block).thread)
         };
-        turn.store(protocol::PROCESS, Ordering::Release);
-        futex::wake(turn);
+        turn.store(thread, Ordering::Release);
+        if !futex::wake(turn) {
+            // It is on its way to sleep, or no more: in that case nobody would say so.
+            return self.wait_looking();
+        }
         self.wait()
     }
 
-    fn wait(&self) -> Result<(), Gone> {
+    /// Waits for the simulator's turn.
+    #[inline]
+    pub(super) fn wait(&self) -> Result<(), Gone> {
         // SAFETY: mapped, and an atomic.
         let turn = unsafe { &(*self.channel.get()).turn };
-        while turn.load(Ordering::Acquire) == protocol::PROCESS {
-            if self.gone.get() {
-                return Err(Gone);
+        if self.gone.get() {
+            return Err(Gone);
+        }
+        match turn.load(Ordering::Acquire) {
+            protocol::SIMULATOR => Ok(()),
+            protocol::STARTING => self.wait_looking(),
+            _ => self.wait_told(),
+        }
+    }
+
+    /// The same while a process has the turn that was there when it took it: Linux says if it ends.
+    fn wait_told(&self) -> Result<(), Gone> {
+        // SAFETY: as above.
+        let turn = unsafe { &(*self.channel.get()).turn };
+        loop {
+            match turn.load(Ordering::Acquire) {
+                protocol::SIMULATOR => break,
+                ended if ended & protocol::ENDED != 0 => {
+                    self.gone.set(true);
+                    break;
+                }
+                theirs if theirs & protocol::AWAITED == 0 => {
+                    let awaited = theirs | protocol::AWAITED;
+                    let _ = turn.compare_exchange(theirs, awaited, Ordering::AcqRel, Ordering::Acquire);
+                }
+                theirs => futex::wait_untimed(turn, theirs),
             }
-            if !futex::wait(turn, protocol::PROCESS, PATIENCE) && self.has_ended() {
+        }
+        if self.gone.get() { Err(Gone) } else { Ok(()) }
+    }
+
+    /// The same of a process that may be no more.
+    #[cold]
+    fn wait_looking(&self) -> Result<(), Gone> {
+        // SAFETY: as above.
+        let turn = unsafe { &(*self.channel.get()).turn };
+        loop {
+            let theirs = turn.load(Ordering::Acquire);
+            if theirs == protocol::SIMULATOR || self.gone.get() {
+                break;
+            }
+            let awaited = theirs | protocol::AWAITED;
+            if turn.compare_exchange(theirs, awaited, Ordering::AcqRel, Ordering::Acquire).is_ok()
+                && !futex::wait(turn, awaited, PATIENCE)
+                && self.has_ended()
+            {
                 self.gone.set(true);
-                return Err(Gone);
             }
         }
         if self.gone.get() { Err(Gone) } else { Ok(()) }
@@ -256,6 +306,14 @@ impl Shim {
             let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
             libc::waitid(libc::P_PID, self.pid as libc::id_t, &mut info, how) != 0 || info.si_pid() != 0
         }
+    }
+
+    /// Has the process do what it does before anything else.
+    pub(super) fn no_calls(&self) -> Result<(), Gone> {
+        self.wait()?;
+        // SAFETY: it is the simulator's turn.
+        unsafe { (*self.channel.get()).call_count = 0 };
+        self.round(protocol::CALLS)
     }
 
     /// Makes native calls in order up to the first one that fails; gives the last one's result.
@@ -338,22 +396,42 @@ impl Shim {
         if sent == 1 { Ok(()) } else { Err(Error::last_os_error().into()) }
     }
 
-    /// Runs a guest thread until it comes back; gives how it came.
+    /// Runs a guest thread until it comes back; gives how it came. The channel keeps its vector state: most processes
+    /// have one thread, and what nobody looks at need not move.
     pub fn resume(&self, context: &mut Context, clocks: &mut Readings) -> Result<(u32, Trap), Gone> {
         self.wait()?;
         self.follow();
         // SAFETY: it is the simulator's turn, before and after the round.
         unsafe {
             let block = self.channel.get();
-            (*block).context.clone_from(context);
+            copy_registers(context, &raw mut (*block).context);
+            if self.holds.get() != context.number {
+                debug_assert_eq!(self.holds.get(), 0, "the state of another context is still here");
+                (*block).context.xsave.clone_from(&context.xsave);
+                self.holds.set(context.number);
+            }
             (*block).clocks = *clocks;
             self.round(protocol::RESUME)?;
             *clocks = (*block).clocks;
-            let space = context.space;
-            context.clone_from(&(*block).context);
-            context.space = space;
+            copy_registers(&raw const (*block).context, context);
             Ok(((*block).came, (*block).trap))
         }
+    }
+
+    /// The context whose vector state the channel has; 0 if there is none.
+    pub fn held(&self) -> u64 {
+        self.holds.get()
+    }
+
+    /// That state.
+    pub fn held_state(&self) -> &Xsave {
+        // SAFETY: between two resumes nobody writes to it.
+        unsafe { &(*self.channel.get()).context.xsave }
+    }
+
+    /// It is not wanted there any more.
+    pub fn let_go(&self) {
+        self.holds.set(0);
     }
 
     /// Keeps the process on the worker's own processor: of the two only one runs at a time, and a
@@ -370,6 +448,16 @@ impl Shim {
             }
         }
     }
+}
+
+/// Copies all of a context but its vector state.
+///
+/// # Safety
+/// Both must be there, the first one filled.
+unsafe fn copy_registers(from: *const Context, to: *mut Context) {
+    let len = std::mem::offset_of!(Context, xsave);
+    // SAFETY: everything in front of the vector state is plain words.
+    unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast::<u8>(), len) };
 }
 
 impl Drop for Shim {

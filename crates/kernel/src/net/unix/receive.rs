@@ -67,7 +67,16 @@ fn receive_message(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Resu
     let message = call.host.unix_mut(key).inbox.pop_front().expect("the inbox is not empty");
     let stored = message.data.len().min(room.len);
     if let Err(errno) = call.scatter(&room.buffers, &message.data[..stored]) {
-        call.host.unix_mut(key).inbox.push_front(message);
+        // As in Linux, what has no place is lost.
+        if room.flags & c::MSG_PEEK != 0 {
+            call.host.unix_mut(key).inbox.push_front(message);
+            return Err(errno);
+        }
+        call.host.settle(&message);
+        call.host.inbox_drained(key, was_full);
+        for file in message.files {
+            call.host.release_file(file);
+        }
         return Err(errno);
     }
     let source = message.source.clone().or_else(|| call.host.unix_name_of(message.sender));
