@@ -17,9 +17,6 @@ pub const SIMULATOR: u32 = 0;
 /// [`Channel::turn`]: the process's before it has said who it is. It starts with that and gives the turn away when
 /// it is ready.
 pub const STARTING: u32 = 1;
-/// [`Channel::turn`] has the process's thread in these bits while it is its turn. Linux looks for it there when the
-/// thread ends (`get_robust_list(2)`).
-pub const THREAD: u32 = 0x3fff_ffff;
 /// [`Channel::turn`]: the simulator sleeps until the process gives the turn away.
 pub const AWAITED: u32 = 0x8000_0000;
 /// [`Channel::turn`]: the process ended while it was its turn.
@@ -77,7 +74,7 @@ pub fn has_subleaves(leaf: u32) -> bool {
 pub struct Channel {
     /// Whose turn it is; a futex.
     pub turn: AtomicU32,
-    /// The process's thread.
+    /// What is in `turn` when it is the process's: its thread, or [`STARTING`] if Linux would not look for it.
     pub thread: u32,
     /// What the process is to do.
     pub command: u32,
