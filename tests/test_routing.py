@@ -191,3 +191,45 @@ def test_a_forwarding_host_needs_no_configuration(run_experiment):
     seen = [line for line in done.streams("b", "tcpdump")[0].read_text().splitlines() if " UDP" in line]
     assert len(seen) == 1 and seen[0].startswith("00:00:03."), seen
     assert stats(done)["hosts"]["b"]["packets_in"] >= 1
+
+
+@pytest.mark.needs("ip", "ping", "tcpdump")
+def test_a_forwarding_host_holds_packets_to_the_mtu_of_a_route(run_experiment):
+    """What Linux does in three namespaces: it says so of packets that must not be cut, and cuts the others."""
+    limit = "echo 1 > /proc/sys/net/ipv4/ip_forward; ip route change 10.9.2.0/24 dev eth1 mtu 1000"
+    shell = lambda text, **more: {"path": "sh", "args": ["-c", text], "expected_final_state": "any", **more}  # noqa: E731
+    ask = "ping -c1 -W1 -M do -s 1200 10.9.2.2; ip route flush cache; ping -c1 -W1 -M dont -s 1200 10.9.2.2"
+    hosts = {
+        "a": {"interfaces": {"eth0": "10.9.1.2/24"}, "routes": [{"to": "default", "via": "10.9.1.1"}], "processes": [shell(ask, start_time="1 s")]},
+        "r": {"interfaces": {"eth0": "10.9.1.1/24", "eth1": "10.9.2.1/24"}, "processes": [shell(limit)]},
+        "b": {"interfaces": {"eth0": "10.9.2.2/24"}, "routes": [{"to": "default", "via": "10.9.2.1"}],
+              "processes": [{"path": "tcpdump", "args": ["-nv", "-i", "eth0", "icmp[icmptype]==8 or ip[6:2]&0x1fff!=0"], "shutdown_time": "9 s"}]},
+    }
+    done = run_experiment(world(hosts, [{"between": ["a:eth0", "r:eth0"]}, {"between": ["r:eth1", "b:eth0"]}]))
+    said = done.text("a")
+    assert "From 10.9.1.1 icmp_seq=1 Frag needed and DF set (mtu = 1000)" in said and "1208 bytes from 10.9.2.2: icmp_seq=1 ttl=63" in said, said
+    pieces = re.findall(r"offset (\d+), flags \[(.*?)\].*length (\d+)\)", done.text("b"))
+    assert pieces == [("0", "+", "996"), ("976", "none", "252")], done.text("b")
+
+
+@pytest.mark.needs("tracepath")
+def test_tracepath_learns_of_its_own_interface(run_experiment):
+    """Its first datagram is too long for the link, which only the queue of errors tells."""
+    hosts = {"a": {"interfaces": {"eth0": "10.9.1.2/24"}, "routes": [{"to": "default", "via": "10.9.1.1"}],
+                   "processes": [{"path": "tracepath", "args": "-n 10.9.2.2", "start_time": "1 s"}]},
+             "b": {"interfaces": {"eth0": "10.9.2.2/24"}, "routes": [{"to": "default", "via": "10.9.2.1"}], "processes": []}}
+    links = [{"between": ["a:eth0", "r:eth0"], "mtu": 1400}, {"between": ["r:eth1", "b:eth0"], "mtu": 1300}]
+    done = run_experiment(world(hosts, links, routers={"r": {"interfaces": {"eth0": "10.9.1.1/24", "eth1": "10.9.2.1/24"}}}))
+    said = done.text("a")
+    assert re.search(r"1\?: \[LOCALHOST\] +pmtu 1400", said) and re.search(r"pmtu 1300", said) and "Resume: pmtu 1300 hops 2" in said, said
+
+
+def test_who_is_answered_does_not_ask_for_its_neighbour_again(run_experiment):
+    """A connection that goes on for two minutes shows that its neighbour is there; one that only receives still asks."""
+    sink = "import socket; l = socket.create_server(('', 7)); c, _ = l.accept()\nwhile c.recv(9): pass"
+    talk = "import socket, time; s = socket.create_connection(('10.9.1.1', 7))\nfor _ in range(120): s.send(b'x'); time.sleep(1)"
+    hosts = {"a": {"interfaces": {"eth0": "10.9.1.2/24"}, "processes": [python(talk)]},
+             "b": {"interfaces": {"eth0": "10.9.1.1/24"}, "processes": [python(sink, start="0 s")]}}
+    done = run_experiment(world(hosts, [{"between": ["a:eth0", "b:eth0"]}], stop="130 s"), pcap=True)
+    asked = [who for (who,) in tshark(done.pcap("a"), "arp.opcode == 1", "arp.src.proto_ipv4")]
+    assert asked.count("10.9.1.2") == 1 and asked.count("10.9.1.1") >= 1, asked

@@ -138,6 +138,43 @@ static void too_big(void) {
     FAILS(sendto(a, big, 65508, 0, ADDR(ba)), EMSGSIZE);
     SAME(sendto(a, big, 65507, 0, ADDR(ba)), 65507);
     SAME(recv(b, big, sizeof big, 0), 65507);
+    /* Who asks for all errors finds what would go there; the next call goes on as ever. */
+    int one = 1;
+    CHECK(setsockopt(a, IPPROTO_IP, IP_RECVERR, &one, sizeof one) == 0);
+    for (int connected = 0; connected < 2; connected++) {
+        FAILS(connected ? send(a, big, 65508, 0) : sendto(a, big, 65508, 0, ADDR(ba)), EMSGSIZE);
+        struct pollfd p = {.fd = a};
+        SAME(poll(&p, 1, 0), 1);
+        SAME(p.revents, POLLERR);
+        FAILS(recv(a, big, sizeof big, MSG_DONTWAIT), EAGAIN);
+        char control[200];
+        struct sockaddr_in name;
+        struct iovec io = {big, sizeof big};
+        struct msghdr m = {.msg_name = &name, .msg_namelen = sizeof name, .msg_iov = &io, .msg_iovlen = 1, .msg_control = control,
+                           .msg_controllen = sizeof control};
+        SAME(recvmsg(a, &m, MSG_ERRQUEUE), 0);
+        SAME(m.msg_flags, MSG_ERRQUEUE);
+        SAME(name.sin_addr.s_addr, ba.sin_addr.s_addr);
+        SAME(name.sin_port, connected ? ba.sin_port : 0);
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        CHECK(c && c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR);
+        SAME(c->cmsg_len, CMSG_LEN(32));
+        const struct { /* sock_extended_err, and the offender */
+            uint32_t ee_errno;
+            uint8_t origin, type, code, pad;
+            uint32_t info, data;
+            char offender[16];
+        } *e = (void *)CMSG_DATA(c);
+        SAME(e->ee_errno, EMSGSIZE);
+        SAME(e->origin, 1); /* SO_EE_ORIGIN_LOCAL */
+        SAME(e->type + e->code + e->data, 0);
+        SAME(e->info, 65535);
+        static const char none[16];
+        CHECK(memcmp(e->offender, none, 16) == 0);
+        FAILS(recvmsg(a, &m, MSG_ERRQUEUE), EAGAIN);
+        CHECK(connect(a, ADDR(ba)) == 0);
+    }
+    SAME(send(a, "x", 1, 0), 1);
     close(a), close(b);
 }
 

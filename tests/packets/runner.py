@@ -103,16 +103,31 @@ class Run:
             self.waiting.remove(entry)
             self.finish(*entry)
 
+    def on_file(self, path, name, *args):
+        done = self.backend.done(self.backend.start(name, list(args)), self.backend.now())
+        if done is None or done.result < 0:
+            raise Mismatch(f"{name} of {path} gives {done and done.result}")
+        return done
+
     def set(self, setting):
-        def call(name, *args):
-            done = self.backend.done(self.backend.start(name, list(args)), self.backend.now())
-            if done is None or done.result < 0:
-                raise Mismatch(f"{name} of {setting.path} gives {done and done.result}")
-            return done.result
         value = setting.value.encode()
-        fd = call("open", In(setting.path.encode() + b"\0"), os.O_WRONLY, 0)
-        call("write", fd, In(value), len(value))
-        call("close", fd)
+        fd = self.on_file(setting.path, "open", In(setting.path.encode() + b"\0"), os.O_WRONLY, 0).result
+        self.on_file(setting.path, "write", fd, In(value), len(value))
+        self.on_file(setting.path, "close", fd)
+
+    def counters(self):
+        """What /proc/net/snmp and netstat count, by `Tcp.RetransSegs` and `TcpExt.TCPTimeouts`."""
+        found = {}
+        for path in ("/proc/net/snmp", "/proc/net/netstat"):
+            fd = self.on_file(path, "open", In(path.encode() + b"\0"), os.O_RDONLY, 0).result
+            text = b""
+            while (done := self.on_file(path, "read", fd, Out(bytes(16_000)), 16_000)).result:
+                text += done.out[0][:done.result]
+            self.on_file(path, "close", fd)
+            lines = [line.split() for line in text.decode().splitlines()]
+            for names, values in zip(lines[::2], lines[1::2]):
+                found |= {f"{names[0][:-1]}.{name}": int(value) for name, value in zip(names[1:], values[1:])}
+        return found
 
     # Packets.
 
@@ -333,6 +348,8 @@ class Run:
             raise Mismatch(f"TCP_INFO fails: {done}")
         fields = TCP_INFO.unpack_from(done.out[0])
         names = {f"tcpi_{name}": field for name, field in zip(TCP_INFO_NAMES, fields)}
+        if "mib[" in code:
+            names["mib"] = self.counters()
         names["tcpi_snd_wscale"], names["tcpi_rcv_wscale"] = fields[6] & 15, fields[6] >> 4
         import textwrap
         try:

@@ -218,6 +218,13 @@ impl<A: Ip> Neighbours<A> {
         self.events.push_back(NeighbourEvent::Ask { interface: key.0, target: key.1, to: None, source });
     }
 
+    /// What went by this neighbour was answered by whom it was for, so the neighbour is there (`sk_dst_confirm`).
+    pub fn confirm(&mut self, now: SimTime, interface: usize, next: A) {
+        if let Some(entry) = self.entries.get_mut(&(interface, next)) {
+            entry.confirmed = now;
+        }
+    }
+
     /// Finds out about a neighbour as if there were a packet for it (`NTF_USE` of rtnetlink(7)).
     pub fn make_use(&mut self, now: SimTime, interface: usize, ip: A) {
         let key = (interface, ip);
@@ -317,7 +324,11 @@ impl<A: Ip> Neighbours<A> {
             Some(now + RETRANS_TIME)
         };
         let before = entry.state;
+        let is_confirmed = entry.confirmed > SimTime::ZERO;
         let timer = match entry.state {
+            NeighbourState::Reachable if now < entry.confirmed + self.reachable_time => {
+                Some(entry.confirmed + self.reachable_time)
+            }
             NeighbourState::Reachable if now < entry.used + DELAY_PROBE_TIME => {
                 entry.state = NeighbourState::Delay;
                 Some(now + DELAY_PROBE_TIME)
@@ -325,6 +336,10 @@ impl<A: Ip> Neighbours<A> {
             NeighbourState::Reachable => {
                 entry.state = NeighbourState::Stale;
                 None
+            }
+            NeighbourState::Delay if is_confirmed && now <= entry.confirmed + DELAY_PROBE_TIME => {
+                entry.state = NeighbourState::Reachable;
+                Some(entry.confirmed + self.reachable_time)
             }
             NeighbourState::Delay => {
                 entry.state = NeighbourState::Probe;

@@ -158,3 +158,26 @@ fn a_neighbour_is_found_without_a_packet_for_it() {
     n.make_use(at(200_000), 1, IP);
     assert_eq!(n.get(1, IP).map(|n| n.state), Some(NeighbourState::Delay));
 }
+
+#[test]
+fn a_neighbour_by_which_answers_come_is_not_asked() {
+    let mut n = neighbours();
+    n.resolve(at(0), 1, IP, packet(1));
+    n.learn(at(1), 1, IP, MAC, true, false);
+    events(&mut n);
+    // It stays reachable for as long as it is confirmed, and half a minute or so longer.
+    for second in 1..=120 {
+        n.on_timeout(at(second * 1_000));
+        n.confirm(at(second * 1_000), 1, IP);
+        assert!(n.resolve(at(second * 1_000), 1, IP, packet(2)).is_some());
+    }
+    assert_eq!(n.get(1, IP).map(|n| n.state), Some(NeighbourState::Reachable));
+    assert_eq!(events(&mut n), [""; 0]);
+    // One that was used again after a pause is asked only if nothing comes by it.
+    assert_eq!(run(&mut n, at(200_000)).last().map(|(_, what)| what.as_str()), Some("Stale"));
+    n.resolve(at(200_000), 1, IP, packet(3));
+    n.confirm(at(201_000), 1, IP);
+    n.on_timeout(at(205_000));
+    assert_eq!(n.get(1, IP).map(|n| n.state), Some(NeighbourState::Reachable));
+    assert_eq!(events(&mut n), ["Reachable"]);
+}

@@ -3,6 +3,7 @@
 
 use crate::congestion::AckSample;
 use crate::connection::Connection;
+use crate::counts::Counted;
 use crate::recovery::{AckSummary, Phase};
 use crate::scoreboard::{RateStamp, Sent};
 use crate::timers::Retransmit;
@@ -73,6 +74,10 @@ impl Connection {
         if self.sack_enabled && !segment.options.sack.is_empty() {
             summary.dsack = self.process_sack(segment, ack, &mut delivery, now);
             self.stats.dsacks += u32::from(summary.dsack.is_some());
+            if let Some(end) = summary.dsack {
+                let old = end <= ack;
+                self.count(if old { Counted::DsackReceived } else { Counted::DsackOutOfOrderReceived });
+            }
         }
         if ack > prior_una {
             summary.advanced = true;
@@ -82,6 +87,8 @@ impl Connection {
             self.check_mtu_probe();
         }
         summary.delivered = delivery.segments;
+        self.count_more(Counted::Delivered, delivery.segments);
+        self.progress |= delivery.segments > 0;
         summary.newly_sacked = delivery.newly_sacked;
         summary.original_delivered =
             delivery.lowest_original_end.is_some_and(|end| end <= self.recovery.high);

@@ -1,6 +1,7 @@
 //! Closing in all orders: FIN, half-close, orphans, TIME-WAIT, resets.
 
 use crate::connection::{Connection, Disposition};
+use crate::counts::Counted;
 use crate::{Events, Flags, Repr, State, TcpError, seq64};
 use belljar_base::{SimDuration, SimTime};
 
@@ -54,6 +55,7 @@ impl Connection {
         }
         if unread && self.state != State::TimeWait {
             // RFC 2525, section 2.17: data was lost, the peer must know.
+            self.count(Counted::AbortOnClose);
             self.send_reset(now);
             return self.enter_closed();
         }
@@ -171,9 +173,13 @@ impl Connection {
 
     /// ICMP destination unreachable or the like was received for this connection. It ends a
     /// handshake; later it is only remembered for when the connection times out.
-    pub fn on_unreachable(&mut self, error: TcpError, _now: SimTime) {
+    /// With `IP_RECVERR` (`wanted`) one that does not end the connection is told of at once, too.
+    pub fn on_unreachable(&mut self, error: TcpError, wanted: bool) {
         if matches!(self.state, State::SynSent | State::SynReceived) && !self.fast_open.unconfirmed {
             self.fail(error);
+        } else if wanted && self.state != State::Closed {
+            self.error = Some(error);
+            self.events |= Events::ERROR;
         } else if self.state != State::Closed {
             self.soft_error = Some(error);
         }

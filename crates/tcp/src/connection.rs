@@ -2,6 +2,7 @@
 
 use crate::chrono::Chrono;
 use crate::congestion::{self, CongestionControl, Start, Window};
+use crate::counts::Tally;
 use crate::cwnd_use::WindowUse;
 use crate::delack::AckPolicy;
 use crate::ecn::EcnState;
@@ -169,6 +170,9 @@ pub struct Connection {
     /// Somebody waits for the handshake in order to write.
     pub(crate) write_pending: bool,
     pub(crate) stats: Stats,
+    pub(crate) tally: Tally,
+    /// The peer has acknowledged something since the path was last said to work.
+    pub(crate) progress: bool,
 }
 
 impl Connection {
@@ -240,6 +244,8 @@ impl Connection {
             write_waiting: false,
             write_pending: false,
             stats: Stats { heard_at: now, data_sent_at: now, ..Stats::default() },
+            tally: Tally::default(),
+            progress: false,
             config,
         }
     }

@@ -57,6 +57,8 @@ pub(crate) struct FastOpening {
     pub unconfirmed: bool,
     pub failure: FastOpenFailure,
     pub answer: Option<FastOpenAnswer>,
+    /// Timeouts make it likely that somebody on the way drops such connections.
+    pub black_hole: bool,
 }
 
 impl Connection {
@@ -103,6 +105,18 @@ impl Connection {
         self.snd.push_after(true);
         self.fast_open.sent_data = taken > 0;
         taken
+    }
+
+    /// Whether timeouts have made it likely that somebody on the way drops connections with Fast Open; tells once.
+    pub fn take_fast_open_black_hole(&mut self) -> bool {
+        std::mem::take(&mut self.fast_open.black_hole)
+    }
+
+    /// The third timeout in a row, or the last (`tcp_fastopen_active_detect_blackhole`).
+    pub(crate) fn suspect_fast_open(&mut self, exhausted: bool) {
+        let timeouts = self.recovery.timeouts;
+        let used = self.fast_open.asked.is_some() || self.fast_open.sent_data || self.fast_open.data_taken;
+        self.fast_open.black_hole |= used && (timeouts == 2 || (timeouts < 2 && exhausted));
     }
 
     /// What became of data in the SYN.

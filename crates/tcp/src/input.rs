@@ -3,6 +3,7 @@
 
 use crate::accept::Handshake;
 use crate::connection::{Connection, Disposition};
+use crate::counts::Counted;
 use crate::rcv::Arrival;
 use crate::{Ecn, Events, Flags, Repr, State, TcpError, seq64};
 use belljar_base::{SimDuration, SimTime};
@@ -91,6 +92,7 @@ impl Connection {
         // SEG.TSval < TS.Recent [..], and the RST bit is not set, treat the arriving segment as not
         // acceptable: Send an acknowledgment in reply [..] and drop the segment."
         if self.is_old_duplicate(segment, now) && !segment.has(Flags::RST) {
+            self.count(Counted::Paws);
             self.answer_invalid(segment, seq, end, now);
             return false;
         }
@@ -166,6 +168,7 @@ impl Connection {
         let recently = self.stats.challenged_at.is_some_and(|at| now.since(at) < CHALLENGE_INTERVAL);
         if !recently {
             self.stats.challenged_at = Some(now);
+            self.count(Counted::ChallengeAck);
             self.pending.ack = true;
         }
     }

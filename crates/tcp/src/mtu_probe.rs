@@ -3,6 +3,7 @@
 //! what is too large without a word; then segments are cut.
 
 use crate::connection::{Connection, SegmentMeta};
+use crate::counts::Counted;
 use crate::output::TIMESTAMPS_LEN;
 use crate::recovery::{DUP_THRESHOLD, Phase};
 use crate::rtt::{RTO_MIN, retries_to_time};
@@ -177,6 +178,7 @@ impl Connection {
             self.window.ssthresh = self.window.ssthresh.max(self.window.cwnd / 2 + self.window.cwnd / 4);
         }
         self.mtu_search.low = size;
+        self.count(Counted::MtuProbeSuccess);
         self.mtu_search.probe = None;
         self.set_mss();
     }
@@ -189,6 +191,7 @@ impl Connection {
             return false;
         }
         self.mtu_search.high = size - 1;
+        self.count(Counted::MtuProbeFail);
         self.mtu_search.probe = None;
         self.window.cwnd += 1;
         self.retransmit_too_large(now);

@@ -2,7 +2,9 @@
 
 use crate::congestion::Restart;
 use crate::connection::{Connection, Probe, SegmentMeta};
+use crate::counts::Counted;
 use crate::mtu_probe::Probing;
+use crate::recovery::Phase;
 use crate::timers::Retransmit;
 use crate::{Ecn, Flags, Repr, State, seq64};
 use belljar_base::SimTime;
@@ -234,6 +236,7 @@ impl Connection {
             self.congestion.on_restart(&mut self.window, restart, now);
         }
         let rate = self.delivery.stamp(nothing_in_flight, now);
+        self.count(Counted::OriginalSent);
         self.snd.flight.push(start, end, now, rate);
         self.snd.nxt = end;
         let piece = if self.snd.begins_piece() { self.chunk_segments() } else { 0 };
@@ -269,6 +272,12 @@ impl Connection {
         let rate = self.delivery.stamp(false, now);
         self.snd.flight.note_retransmission(index, now, rate);
         self.recovery.on_retransmitted(now);
+        if !std::mem::take(&mut self.recovery.head_due) {
+            self.count(match self.recovery.phase {
+                Phase::Loss => Counted::SlowStartRetransmission,
+                _ => Counted::FastRetransmission,
+            });
+        }
         self.stats.total_retransmitted += 1;
         let meta = self.send_range(start, end, false, now, out);
         if self.timers.retransmit.is_none() {
@@ -303,9 +312,11 @@ impl Connection {
                 self.probes_sent = self.probes_sent.saturating_add(1);
                 self.rtt.back_off();
                 self.arm_window_probe(now);
+                self.count(Counted::WindowProbe);
                 Some(self.send_bare_ack(self.snd.una - 1, now, out))
             }
             Probe::Keepalive => {
+                self.count(Counted::KeepaliveProbe);
                 self.probes_sent = self.probes_sent.saturating_add(1);
                 Some(self.send_bare_ack(self.snd.una - 1, now, out))
             }
@@ -322,6 +333,7 @@ impl Connection {
             None => (self.retransmit_probe(last, now, out), true),
         };
         self.recovery.tail_probe = Some((self.snd.nxt, retransmission));
+        self.count(Counted::LossProbe);
         self.timers.retransmit = timer;
         Some(meta)
     }

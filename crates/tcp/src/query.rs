@@ -210,6 +210,11 @@ impl Connection {
         (self.stats.total_retransmitted, self.stats.timeouts)
     }
 
+    /// Whether the peer has acknowledged anything since the last call: the way there works.
+    pub fn take_progress(&mut self) -> bool {
+        std::mem::take(&mut self.progress)
+    }
+
     /// Whether the handshake was ever complete.
     pub fn was_established(&self) -> bool {
         self.stats.established

@@ -3,6 +3,7 @@
 //! (Eifel detection by timestamps, RFC 3522; DSACK, RFC 3708).
 
 use crate::connection::Connection;
+use crate::counts::Counted;
 use crate::timers::Retransmit;
 use belljar_base::{SimDuration, SimTime};
 
@@ -51,6 +52,8 @@ pub(crate) struct Recovery {
     pub new_data_only: bool,
     /// SND.NXT when a tail loss probe was sent, and whether it was a retransmission.
     pub tail_probe: Option<(u64, bool)>,
+    /// A timeout's own retransmission is still to come: it is not counted among those of slow start.
+    pub head_due: bool,
 }
 
 /// What it takes to call a reduction needless (Linux's `undo_marker` and `undo_retrans`).
@@ -115,6 +118,7 @@ impl Recovery {
             lost_before_ack: 0,
             new_data_only: false,
             tail_probe: None,
+            head_due: false,
         }
     }
 
@@ -187,8 +191,8 @@ impl Connection {
             self.count_duplicates(ack);
         }
         match self.recovery.phase {
-            Phase::Recovery if ack.advanced && ack.echoes_original => self.undo(),
-            Phase::Loss if ack.advanced && ack.echoes_original => self.undo(),
+            Phase::Recovery if ack.advanced && ack.echoes_original => self.undo(Counted::PartialUndo),
+            Phase::Loss if ack.advanced && ack.echoes_original => self.undo(Counted::LossUndo),
             Phase::Recovery | Phase::Loss
                 if ack.advanced
                     && !self.sack_enabled
@@ -241,6 +245,8 @@ impl Connection {
         }
         if ack.original_delivered {
             // Step 3b: something that was not sent again has arrived.
+            self.count(Counted::LossUndo);
+            self.count(Counted::SpuriousTimeout);
             return self.restore();
         }
         if self.snd.nxt > self.recovery.high {
@@ -331,6 +337,7 @@ impl Connection {
             self.window.ssthresh = self.congestion.ssthresh(&self.window);
         }
         self.congestion.on_recovery(&mut self.window);
+        self.count(if self.sack_enabled { Counted::SackRecovery } else { Counted::RenoRecovery });
         self.start_reduction(Phase::Recovery);
     }
 
@@ -399,7 +406,8 @@ impl Connection {
     /// Everything that was in flight when the phase began is acknowledged.
     fn leave(&mut self, ack: &AckSummary) {
         if ack.echoes_original && ack.advanced {
-            self.undo();
+            let in_loss = self.recovery.phase == Phase::Loss;
+            self.undo(if in_loss { Counted::LossUndo } else { Counted::FullUndo });
         }
         match self.recovery.phase {
             Phase::Recovery | Phase::Reduced if !self.congestion.rules_window() => {
@@ -415,14 +423,15 @@ impl Connection {
     /// The ACK of a SYN-ACK that had timed out has come, and no data waits for its own: nothing was lost.
     pub(crate) fn end_handshake_loss(&mut self) {
         if self.recovery.phase == Phase::Loss && self.snd.flight.is_empty() {
-            self.undo();
+            self.undo(Counted::LossUndo);
             self.recovery.phase = Phase::Open;
         }
     }
 
     /// The reduction was needless: everything as it was before.
-    fn undo(&mut self) {
+    fn undo(&mut self, why: Counted) {
         if self.recovery.undo.is_some() {
+            self.count(why);
             self.restore();
         }
     }
@@ -452,7 +461,12 @@ impl Connection {
             *outstanding = outstanding.saturating_sub(1);
             // Also after recovery has ended: the duplicates come a round trip late.
             if *outstanding == 0 {
-                self.undo();
+                let over = self.recovery.phase >= Phase::Recovery && self.snd.una >= self.recovery.high;
+                self.undo(match self.recovery.phase {
+                    Phase::Loss => Counted::LossUndo,
+                    _ if over => Counted::FullUndo,
+                    _ => Counted::DsackUndo,
+                });
             }
         }
     }
@@ -468,6 +482,7 @@ impl Connection {
             self.recovery.tail_probe = None;
         } else if self.snd.una > high {
             self.recovery.tail_probe = None;
+            self.count(Counted::LossProbeRecovery);
             self.enter_reduced();
             self.leave(&AckSummary::default());
         } else if !ack.advanced && ack.duplicate {

@@ -1,6 +1,8 @@
 //! The timers of a connection and what their expiry does.
 
 use crate::connection::{Connection, Probe};
+use crate::counts::Counted;
+use crate::recovery::Phase;
 use crate::rtt::{RTO_INITIAL, RTO_MAX, RTO_MIN, retries_to_time};
 use crate::{State, TcpError};
 use belljar_base::{SimDuration, SimTime};
@@ -79,12 +81,14 @@ impl Connection {
     pub fn on_timer(&mut self, now: SimTime) {
         if self.timers.lifetime.is_some_and(|at| at <= now) {
             self.timers.lifetime = None;
+            self.count(Counted::TimeWait);
             self.enter_closed();
         }
         if self.timers.delayed_ack.is_some_and(|at| at <= now) {
             self.timers.delayed_ack = None;
             if self.delack.scheduled {
                 self.delack.on_delay_expired(self.rtt.rto());
+                self.count(Counted::DelayedAck);
                 self.pending.ack = true;
             }
         }
@@ -126,8 +130,11 @@ impl Connection {
             now.since(self.handshake_sent_at) >= retries_to_time(self.config.syn_retries, RTO_INITIAL)
         };
         let user_limit = self.settings.user_timeout.is_some_and(|limit| now.since(self.opened_at) >= limit);
+        if !passive {
+            self.suspect_fast_open(exhausted || user_limit);
+        }
         if exhausted || user_limit {
-            self.fail(self.soft_error.unwrap_or(TcpError::TimedOut));
+            self.time_out();
             return;
         }
         if self.fast_open.unconfirmed && self.recovery.timeouts == 1 {
@@ -136,6 +143,7 @@ impl Connection {
         }
         self.recovery.timeouts += 1;
         self.stats.total_retransmitted += 1;
+        self.count(Counted::HandshakeRetransmission);
         self.pending.syn = true;
     }
 
@@ -215,16 +223,41 @@ impl Connection {
         if self.snd.flight.is_empty() {
             return;
         }
-        if self.retransmissions_exhausted(now) {
-            self.fail(self.soft_error.unwrap_or(TcpError::TimedOut));
+        let exhausted = self.retransmissions_exhausted(now);
+        self.suspect_fast_open(exhausted);
+        if exhausted {
+            self.time_out();
             return;
         }
         self.suspect_black_hole(now);
         self.stats.timeouts = self.stats.timeouts.wrapping_add(1);
+        self.count_first_timeout();
+        self.recovery.head_due = true;
         self.enter_loss(now);
         self.recovery.timeouts = self.recovery.timeouts.saturating_add(1);
         self.rtt.back_off();
         self.arm_timeout(self.rtt.rto(), now);
+    }
+
+    /// Nobody answers any more (`tcp_write_err`).
+    fn time_out(&mut self) {
+        self.count(Counted::AbortOnTimeout);
+        self.fail(self.soft_error.unwrap_or(TcpError::TimedOut));
+    }
+
+    /// What the first timeout came upon.
+    fn count_first_timeout(&mut self) {
+        let suspicious = self.recovery.phase == Phase::Disorder || self.snd.flight.sacked() > 0;
+        let event = match (self.recovery.phase, self.sack_enabled) {
+            _ if self.recovery.timeouts > 0 => return,
+            (Phase::Recovery, true) => Counted::SackRecoveryFail,
+            (Phase::Recovery, false) => Counted::RenoRecoveryFail,
+            (Phase::Loss, _) => Counted::LossFailure,
+            (_, true) if suspicious => Counted::SackFailure,
+            (_, false) if suspicious => Counted::RenoFailure,
+            _ => return,
+        };
+        self.count(event);
     }
 
     /// Linux's `tcp_write_timeout` for a connection past its handshake.
@@ -267,7 +300,7 @@ impl Connection {
             _ => false,
         };
         if self.probes_sent >= self.retry_limit() || user_limit {
-            self.fail(self.soft_error.unwrap_or(TcpError::TimedOut));
+            self.time_out();
             return;
         }
         self.probing_since.get_or_insert(now);
@@ -306,7 +339,7 @@ impl Connection {
         };
         if exhausted {
             self.send_reset(now);
-            self.fail(TcpError::TimedOut);
+            self.time_out();
             return;
         }
         self.pending.probe = Some(Probe::Keepalive);

@@ -7,16 +7,20 @@ use super::socket::SocketKind;
 use super::udp::{charge, timestamp_message};
 use super::zero_copy::Told;
 use crate::call::Call;
+use crate::files::readiness::EPOLLERR;
+use crate::host::Host;
 use crate::ids::SocketKey;
 use belljar_base::SimTime;
 use belljar_linux_abi::{Errno, c};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
+/// No path's MTU is said to be more (`IP_MAX_MTU`).
+const MTU_MAX: usize = 65_535;
 /// The headers of IP and ICMP around what an error quotes, and those that it quotes.
 const HEADERS: usize = 56;
 
-/// An ICMP error.
+/// An ICMP error, or one of this host itself.
 #[derive(Debug)]
 pub struct QueuedError {
     /// What it means.
@@ -27,8 +31,8 @@ pub struct QueuedError {
     pub extra: u32,
     /// When the error came.
     pub arrived: SimTime,
-    /// Who sent it.
-    pub offender: IpAddr,
+    /// Who sent it; `None`: this host finds that what a program sends is too long.
+    pub offender: Option<IpAddr>,
     /// Where the datagram was to go.
     pub destination: SocketAddr,
     /// What the error quotes of what was sent, behind the protocol's header.
@@ -63,7 +67,10 @@ pub enum Report {
 
 impl Report {
     fn errno(&self) -> Option<Errno> {
-        if let Report::Icmp(error) = self { Some(error.errno) } else { None }
+        match self {
+            Report::Icmp(error) if error.offender.is_some() => Some(error.errno),
+            _ => None,
+        }
     }
 }
 
@@ -117,6 +124,7 @@ impl ErrorQueue {
 /// `recvmsg` with `MSG_ERRQUEUE`: what an error quotes, if it is one, with a `struct sock_extended_err` and the offender's
 /// address; never waits.
 pub fn receive(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<Attempt<Received>, Errno> {
+    const SO_EE_ORIGIN_LOCAL: u8 = 1;
     const SO_EE_ORIGIN_ICMP: u8 = 2;
     const SO_EE_ORIGIN_ICMP6: u8 = 3;
     let popped = match &mut call.host.socket(key).kind {
@@ -143,14 +151,23 @@ pub fn receive(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<A
             return Ok(Attempt::Done(Received { value, name, control, flags: c::MSG_ERRQUEUE }));
         }
     };
-    let v4 = error.offender.is_ipv4();
-    let origin = if v4 { SO_EE_ORIGIN_ICMP } else { SO_EE_ORIGIN_ICMP6 };
+    let v4 = error.destination.is_ipv4();
+    let origin = match error.offender {
+        None => SO_EE_ORIGIN_LOCAL,
+        Some(IpAddr::V4(_)) => SO_EE_ORIGIN_ICMP,
+        Some(IpAddr::V6(_)) => SO_EE_ORIGIN_ICMP6,
+    };
     let mut data = u32::from(error.errno.0).to_ne_bytes().to_vec();
     data.extend_from_slice(&[origin, error.icmp.0, error.icmp.1, 0]);
     data.extend_from_slice(&error.extra.to_ne_bytes());
     data.extend_from_slice(&[0; 4]);
-    let offender = SocketAddr::new(error.offender, 0);
-    data.extend_from_slice(&address::emit(if v4 { c::AF_INET } else { c::AF_INET6 }, offender));
+    let family = if v4 { c::AF_INET } else { c::AF_INET6 };
+    let nobody = address::unspecified(family);
+    let mut offender = address::emit(family, SocketAddr::new(error.offender.unwrap_or(nobody), 0));
+    if error.offender.is_none() {
+        offender.fill(0);
+    }
+    data.extend_from_slice(&offender);
     let (level, type_) = if v4 { (c::IPPROTO_IP, c::IP_RECVERR) } else { (c::IPPROTO_IPV6, c::IPV6_RECVERR) };
     let name: RawAddress = address::emit(domain, error.destination);
     let mut control: Vec<_> = stamped(error.arrived).collect();
@@ -159,6 +176,38 @@ pub fn receive(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<A
     call.scatter(&room.buffers, &error.quoted[..taken])?;
     let cut = if taken < error.quoted.len() { c::MSG_TRUNC } else { 0 };
     Ok(Attempt::Done(Received { value: taken, name, control, flags: c::MSG_ERRQUEUE | cut }))
+}
+
+impl Host {
+    /// A socket has sent to `to` what is longer than the `mtu` bytes that may go there: who asked for all errors finds it in the
+    /// queue (`ip_local_error`). Over IPv4 it names the port of the socket's peer, which is 0 without one.
+    pub(super) fn queue_too_long(&mut self, key: SocketKey, mut to: SocketAddr, mtu: usize) {
+        let arrived = self.clock.now();
+        let socket = self.socket(key);
+        let room = socket.options.receive_buffer;
+        if to.is_ipv4() {
+            let peer = if let SocketKind::Udp(udp) = &socket.kind { udp.peer } else { None };
+            to.set_port(peer.map_or(0, |peer| peer.port()));
+        }
+        let error = QueuedError {
+            errno: Errno::EMSGSIZE,
+            icmp: (0, 0),
+            extra: if to.is_ipv4() { mtu.min(MTU_MAX) } else { mtu } as u32,
+            arrived,
+            offender: None,
+            destination: to,
+            quoted: Vec::new(),
+        };
+        match &mut socket.kind {
+            SocketKind::Udp(udp) if udp.ip.receive_errors => {
+                udp.errors.push(error, &mut udp.queued_charge, room);
+            }
+            SocketKind::Raw(raw) if raw.end.ip.receive_errors => raw.end.push_error(error, room),
+            SocketKind::Ping(ping) if ping.end.ip.receive_errors => ping.end.push_error(error, room),
+            _ => return,
+        }
+        self.notify_socket(key, EPOLLERR);
+    }
 }
 
 #[cfg(test)]
@@ -173,7 +222,7 @@ mod tests {
             icmp: (3, 3),
             extra: 0,
             arrived: SimTime::ZERO,
-            offender: ip,
+            offender: Some(ip),
             destination: SocketAddr::new(ip, 9),
             quoted: vec![0; 100],
         }

@@ -4,6 +4,7 @@
 use super::family::{Asked, Sender};
 use super::interface::Attachment;
 use super::ip::icmp;
+use super::ip::route::Route;
 use super::packet::Way;
 use super::{LO, NetStack};
 use crate::host::{Departure, Host};
@@ -75,6 +76,19 @@ impl NetStack {
 fn group_address(group: Ipv4Addr) -> Address {
     let [_, b, c, d] = group.octets();
     Address([0x01, 0x00, 0x5e, b & 0x7f, c, d])
+}
+
+impl NetStack {
+    /// A connection's peer has answered what went by a route: whoever it goes to first is there, and need not be asked.
+    pub(super) fn confirm_neighbour(&mut self, route: &Route, now: SimTime) {
+        if !self.interfaces[route.interface].is_link() {
+            return;
+        }
+        match route.gateway.unwrap_or(route.destination) {
+            IpAddr::V4(next) => self.neighbours.confirm(now, route.interface, next),
+            IpAddr::V6(next) => self.v6.neighbours.confirm(now, route.interface, next),
+        }
+    }
 }
 
 impl Host {
@@ -292,20 +306,22 @@ impl Host {
         let whole = u16::from_be_bytes([bytes[6], bytes[7]]) & 0x1fff == 0;
         let sender = Sender::of_forwarded(bytes[9], if whole { payload } else { &[] });
         let asked = Asked { arrived: interface, tos: bytes[1], sender, ..Asked::own(to, Some(from)) };
-        let found = self.net.lookup(&asked, || hash).map(|f| f.map(|found| (found.hop, found.route.kind)));
+        let found = self.net.lookup(&asked, || hash);
+        let found = found.map(|f| f.map(|found| (found.hop, found.route.kind, found.route.metrics.mtu)));
         let refusal = match found {
-            Ok(Some((Some(hop), _))) => {
-                let mtu = self.net.mtu(hop.interface);
+            Ok(Some((Some(hop), _, of_route))) => {
+                // `ip_dst_mtu_maybe_forward`: what a route says counts for what passes by, too.
+                let mtu = self.net.mtu(hop.interface).min(of_route.map_or(usize::MAX, |mtu| mtu as usize));
                 if bytes.len() <= mtu || forward::may_fragment(&bytes) {
                     forward::count_hop(&mut bytes);
                     self.net.counters.forwarded += 1;
-                    return self.forward_by(hop.interface, hop.gateway, bytes);
+                    return self.forward_by(hop.interface, hop.gateway, mtu, bytes);
                 }
                 Some(Refusal::FragmentationNeeded(mtu as u16))
             }
-            Ok(Some((None, RouteKind::Blackhole))) | Err(Action::Blackhole) => None,
-            Ok(Some((None, RouteKind::Prohibit))) | Err(Action::Prohibit) => Some(Refusal::Prohibited),
-            Ok(Some((None, _))) => Some(Refusal::HostUnreachable),
+            Ok(Some((None, RouteKind::Blackhole, _))) | Err(Action::Blackhole) => None,
+            Ok(Some((None, RouteKind::Prohibit, _))) | Err(Action::Prohibit) => Some(Refusal::Prohibited),
+            Ok(Some((None, ..))) => Some(Refusal::HostUnreachable),
             Ok(None) | Err(_) => Some(Refusal::NetworkUnreachable),
         };
         if let Some(why) = refusal {
@@ -314,8 +330,7 @@ impl Host {
         self.recycle_buffer(bytes);
     }
 
-    fn forward_by(&mut self, interface: usize, gateway: Option<Ipv4Addr>, bytes: Vec<u8>) {
-        let mtu = self.net.mtu(interface);
+    fn forward_by(&mut self, interface: usize, gateway: Option<Ipv4Addr>, mtu: usize, bytes: Vec<u8>) {
         if bytes.len() <= mtu {
             self.transmit(interface, gateway.map(IpAddr::V4), bytes, 0);
             return;

@@ -120,6 +120,8 @@ pub struct StackCounters {
     pub tcp_retransmitted: u64,
     /// Retransmission timeouts.
     pub tcp_timeouts: u64,
+    /// What else connections have counted, by `belljar_tcp::COUNT_NAMES`.
+    pub tcp_counts: [u64; belljar_tcp::COUNTS],
     /// Of UDP and of UDP-Lite, by [`udp::Protocol::index`].
     pub udp: [udp::UdpCounters; 2],
 }

@@ -59,6 +59,10 @@ impl Portless {
         self.write_closed
     }
 
+    /// Adds to the queue of errors.
+    pub(in crate::net) fn push_error(&mut self, error: QueuedError, room: u32) {
+        self.errors.push(error, &mut self.queued_charge, room);
+    }
     /// Takes the oldest error, and what the next one means.
     pub fn pop_error(&mut self) -> Option<(Report, Option<Errno>)> {
         self.errors.pop(&mut self.queued_charge)
@@ -238,7 +242,7 @@ impl Host {
         let room = self.socket(key).options.receive_buffer;
         let end = self.portless(key);
         if end.ip.receive_errors {
-            end.errors.push(error, &mut end.queued_charge, room);
+            end.push_error(error, room);
         } else if end.peer.is_none() || !is_hard(errno, error.icmp, error.destination.is_ipv4()) {
             return;
         }

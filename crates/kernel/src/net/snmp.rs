@@ -38,11 +38,12 @@ impl Host {
             "Ip",
             ip,
             &[
-                ("Forwarding", 2),
+                ("Forwarding", if self.net.sysctls.forwarding { 1 } else { 2 }),
                 ("DefaultTTL", u64::from(self.net.sysctls.default_ttl)),
                 ("InReceives", c.ip_in),
                 ("InHdrErrors", c.malformed),
                 ("InAddrErrors", c.not_for_us),
+                ("ForwDatagrams", c.forwarded - self.net.v6.counters.forwarded),
                 ("InUnknownProtos", c.unknown_protocol),
                 ("InDelivers", delivered),
                 ("OutRequests", c.ip_out),
@@ -94,12 +95,36 @@ impl Host {
     /// `/proc/net/netstat`.
     pub(crate) fn proc_net_netstat(&self) -> String {
         let c = &self.net.counters;
-        let tcp = "SyncookiesSent SyncookiesRecv SyncookiesFailed EmbryonicRsts PruneCalled RcvPruned OfoPruned \
-                   TW ListenOverflows ListenDrops TCPTimeouts TCPRetransFail TCPAbortOnData TCPAbortOnClose \
-                   TCPAbortOnTimeout TCPFastOpenActive TCPFastOpenActiveFail TCPFastOpenPassive \
-                   TCPFastOpenPassiveFail TCPFastOpenListenOverflow TCPFastOpenCookieReqd TCPFastOpenBlackhole \
-                   TCPFastOpenPassiveAltKey";
-        let known = [
+        let tcp = "SyncookiesSent SyncookiesRecv SyncookiesFailed EmbryonicRsts PruneCalled RcvPruned \
+                   OfoPruned OutOfWindowIcmps LockDroppedIcmps ArpFilter TW TWRecycled TWKilled PAWSActive \
+                   PAWSEstab BeyondWindow TSEcrRejected PAWSOldAck PAWSTimewait DelayedACKs \
+                   DelayedACKLocked DelayedACKLost ListenOverflows ListenDrops TCPHPHits TCPPureAcks \
+                   TCPHPAcks TCPRenoRecovery TCPSackRecovery TCPSACKReneging TCPSACKReorder TCPRenoReorder \
+                   TCPTSReorder TCPFullUndo TCPPartialUndo TCPDSACKUndo TCPLossUndo TCPLostRetransmit \
+                   TCPRenoFailures TCPSackFailures TCPLossFailures TCPFastRetrans TCPSlowStartRetrans \
+                   TCPTimeouts TCPLossProbes TCPLossProbeRecovery TCPRenoRecoveryFail TCPSackRecoveryFail \
+                   TCPRcvCollapsed TCPBacklogCoalesce TCPDSACKOldSent TCPDSACKOfoSent TCPDSACKRecv \
+                   TCPDSACKOfoRecv TCPAbortOnData TCPAbortOnClose TCPAbortOnMemory TCPAbortOnTimeout \
+                   TCPAbortOnLinger TCPAbortFailed TCPMemoryPressures TCPMemoryPressuresChrono \
+                   TCPSACKDiscard TCPDSACKIgnoredOld TCPDSACKIgnoredNoUndo TCPSpuriousRTOs TCPMD5NotFound \
+                   TCPMD5Unexpected TCPMD5Failure TCPSackShifted TCPSackMerged TCPSackShiftFallback \
+                   TCPBacklogDrop PFMemallocDrop TCPMinTTLDrop TCPDeferAcceptDrop IPReversePathFilter \
+                   TCPTimeWaitOverflow TCPReqQFullDoCookies TCPReqQFullDrop TCPRetransFail TCPRcvCoalesce \
+                   TCPOFOQueue TCPOFODrop TCPOFOMerge TCPChallengeACK TCPSYNChallenge TCPFastOpenActive \
+                   TCPFastOpenActiveFail TCPFastOpenPassive TCPFastOpenPassiveFail \
+                   TCPFastOpenListenOverflow TCPFastOpenCookieReqd TCPFastOpenBlackhole \
+                   TCPSpuriousRtxHostQueues BusyPollRxPackets TCPAutoCorking TCPFromZeroWindowAdv \
+                   TCPToZeroWindowAdv TCPWantZeroWindowAdv TCPSynRetrans TCPOrigDataSent \
+                   TCPHystartTrainDetect TCPHystartTrainCwnd TCPHystartDelayDetect TCPHystartDelayCwnd \
+                   TCPACKSkippedSynRecv TCPACKSkippedPAWS TCPACKSkippedSeq TCPACKSkippedFinWait2 \
+                   TCPACKSkippedTimeWait TCPACKSkippedChallenge TCPWinProbe TCPKeepAlive TCPMTUPFail \
+                   TCPMTUPSuccess TCPDelivered TCPDeliveredCE TCPAckCompressed TCPZeroWindowDrop \
+                   TCPRcvQDrop TCPWqueueTooBig TCPFastOpenPassiveAltKey TcpTimeoutRehash \
+                   TcpDuplicateDataRehash TCPDSACKRecvSegs TCPDSACKIgnoredDubious TCPMigrateReqSuccess \
+                   TCPMigrateReqFailure TCPPLBRehash TCPAORequired TCPAOBad TCPAOKeyNotFound TCPAOGood \
+                   TCPAODroppedIcmps";
+        let named = belljar_tcp::COUNT_NAMES.iter().copied().zip(c.tcp_counts);
+        let known: Vec<(&str, u64)> = [
             ("SyncookiesSent", c.cookies[0]),
             ("SyncookiesRecv", c.cookies[1]),
             ("SyncookiesFailed", c.cookies[2]),
@@ -112,11 +137,16 @@ impl Host {
             ("TCPFastOpenPassiveFail", c.fast_open.passive_fail),
             ("TCPFastOpenListenOverflow", c.fast_open.listen_overflow),
             ("TCPFastOpenCookieReqd", c.fast_open.cookie_requests),
+            ("TCPFastOpenBlackhole", c.fast_open.black_holes),
             ("TCPFastOpenPassiveAltKey", c.fast_open.alternate_key),
-        ];
+        ]
+        .into_iter()
+        .chain(named)
+        .collect();
         let mut text = table("TcpExt", tcp, &known);
-        let ip =
-            "InNoRoutes InTruncatedPkts InMcastPkts OutMcastPkts InBcastPkts OutBcastPkts InOctets OutOctets";
+        let ip = "InNoRoutes InTruncatedPkts InMcastPkts OutMcastPkts InBcastPkts OutBcastPkts InOctets \
+                  OutOctets InMcastOctets OutMcastOctets InBcastOctets OutBcastOctets InCsumErrors \
+                  InNoECTPkts InECT1Pkts InECT0Pkts InCEPkts ReasmOverlaps";
         text += &table("IpExt", ip, &[]);
         text
     }

@@ -21,6 +21,8 @@ pub struct Sysctls {
     pub syncookies: u8,
     /// `net.ipv4.tcp_fastopen`: who uses Fast Open, and how.
     pub fast_open: u32,
+    /// `net.ipv4.tcp_fastopen_blackhole_timeout_sec`: for how long nobody asks for it where it seems to be dropped.
+    pub fast_open_pause: u32,
     /// `net.ipv4.tcp_fastopen_key`, once it was needed or written.
     pub fast_open_keys: Option<Keys>,
     /// `net.ipv4.tcp_abort_on_overflow`.
@@ -47,6 +49,7 @@ impl Default for Sysctls {
             max_syn_backlog: 256,
             syncookies: 1,
             fast_open: 1,
+            fast_open_pause: 0,
             fast_open_keys: None,
             abort_on_overflow: false,
             core_buffers: [212_992; 4],
@@ -80,6 +83,7 @@ pub enum Sysctl {
     TcpCongestionControl,
     TcpEcn,
     TcpFastopen,
+    TcpFastopenBlackhole,
     TcpFastopenKey,
     TcpFinTimeout,
     TcpFrto,
@@ -176,6 +180,7 @@ impl Sysctls {
             Sysctl::TcpCongestionControl => Place::Algorithm(&mut tcp.congestion),
             Sysctl::TcpEcn => Place::Ecn(&mut tcp.ecn),
             Sysctl::TcpFastopen => Word(&mut self.fast_open, 0, LARGEST),
+            Sysctl::TcpFastopenBlackhole => Word(&mut self.fast_open_pause, 0, LARGEST),
             Sysctl::TcpFastopenKey => Place::Keys(&mut self.fast_open_keys),
             Sysctl::TcpFinTimeout => Seconds(&mut tcp.fin_timeout),
             Sysctl::TcpFrto => Byte(&mut tcp.frto, 0, 255),

@@ -185,10 +185,10 @@ fn user_timeout_is_sooner_than_retries() {
 #[test]
 fn unreachable_ends_a_handshake_but_not_a_connection() {
     let mut solo = Solo::connecting(Config::default());
-    solo.tcp.on_unreachable(TcpError::HostUnreachable, solo.now);
+    solo.tcp.on_unreachable(TcpError::HostUnreachable, false);
     assert_eq!(solo.tcp.take_error(), Some(TcpError::HostUnreachable));
     let mut solo = Solo::plain();
-    solo.tcp.on_unreachable(TcpError::HostUnreachable, solo.now);
+    solo.tcp.on_unreachable(TcpError::HostUnreachable, false);
     assert_eq!(solo.tcp.state(), State::Established);
     solo.tcp.send(b"lost", solo.now);
     while solo.tcp.state() != State::Closed {

@@ -104,7 +104,7 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sys/net/ipv4/tcp_congestion_control", 0o644, Tunable(Sysctl::TcpCongestionControl)),
     ("/proc/sys/net/ipv4/tcp_ecn", 0o644, Tunable(Sysctl::TcpEcn)),
     ("/proc/sys/net/ipv4/tcp_fastopen", 0o644, Tunable(Sysctl::TcpFastopen)),
-    ("/proc/sys/net/ipv4/tcp_fastopen_blackhole_timeout_sec", 0o644, Setting("0\n")),
+    ("/proc/sys/net/ipv4/tcp_fastopen_blackhole_timeout_sec", 0o644, Tunable(Sysctl::TcpFastopenBlackhole)),
     ("/proc/sys/net/ipv4/tcp_fastopen_key", 0o600, Tunable(Sysctl::TcpFastopenKey)),
     ("/proc/sys/net/ipv4/tcp_fin_timeout", 0o644, Tunable(Sysctl::TcpFinTimeout)),
     ("/proc/sys/net/ipv4/tcp_frto", 0o644, Tunable(Sysctl::TcpFrto)),

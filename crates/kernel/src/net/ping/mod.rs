@@ -3,10 +3,12 @@
 use super::error_queue::QueuedError;
 use super::filter::Metadata;
 use super::ip::Inbound;
+use super::ip::header::header_len;
 use super::ip::icmp::{self, HEADER_LEN, kind};
 use super::ip::route::Through;
 use super::ip::{IpHeader, Outbound};
 use super::message::{Attempt, Outgoing, RawAddress};
+use super::path_mtu::heeds_routers;
 use super::portless::Portless;
 pub use super::portless::{peer_name, readable_bytes, readiness, receive, shutdown, unsent_bytes};
 use super::socket::{Socket, SocketKind};
@@ -123,16 +125,25 @@ impl Host {
         let protocol = self.socket(key).protocol as u8;
         let usual = self.net.hop_limit(route.interface);
         let ttl = if route.destination.is_ipv4() { ttl } else { Some(hop_limit.unwrap_or(usual)) };
+        let discover = self.ping(key).end.ip.mtu_discover;
+        let len = data.len() + header_len(route.destination);
+        let dont_fragment = self.net.must_not_fragment(discover, &route, len, self.clock.now());
         let header = IpHeader {
             tos,
             unlabelled,
+            dont_fragment,
             ttl: ttl.unwrap_or(self.net.sysctls.default_ttl as u8),
             ..IpHeader::new(route.source, route.destination, protocol)
         };
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         packet.extend_from_slice(&data);
-        self.ip_output(Outbound::new(route, header, packet))
+        let (most, probes) = (self.sending_mtu(key, &route), !heeds_routers(discover));
+        let sent = self.ip_output(Outbound { probes, ..Outbound::new(route, header, packet) });
+        if sent == Err(Errno::EMSGSIZE) {
+            self.queue_too_long(key, SocketAddr::new(route.destination, 0), most);
+        }
+        sent
     }
 
     /// The identifier of a ping socket's requests, chosen by the kernel at first use.
@@ -183,7 +194,7 @@ impl Host {
                 icmp: (icmp.0, icmp.1),
                 extra: icmp.2,
                 arrived,
-                offender,
+                offender: Some(offender),
                 destination: SocketAddr::new(remote, 0),
                 quoted: quoted.to_vec(),
             };

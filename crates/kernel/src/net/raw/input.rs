@@ -91,7 +91,7 @@ impl Host {
                 icmp: (error.icmp.0, error.icmp.1),
                 extra: error.icmp.2,
                 arrived,
-                offender: error.offender,
+                offender: Some(error.offender),
                 destination: SocketAddr::new(error.remote, 0),
                 quoted: error.quoted.to_vec(),
             };

@@ -126,12 +126,19 @@ impl Host {
         packet.resize(header.len(), 0);
         packet.extend_from_slice(&data);
         let probes = !heeds_routers(discover);
-        self.ip_output(Outbound { probes, loop_back, ..Outbound::new(route, header, packet) })
+        let most = self.sending_mtu(key, &route);
+        let sent = self.ip_output(Outbound { probes, loop_back, ..Outbound::new(route, header, packet) });
+        if sent == Err(Errno::EMSGSIZE) {
+            self.queue_too_long(key, SocketAddr::new(destination, 0), most);
+        }
+        sent
     }
 
     /// `IP_HDRINCL`: length and checksum are always the kernel's; source and identification where they are 0.
     fn raw_whole_packet(&mut self, key: SocketKey, route: Route, mut data: Vec<u8>) -> Result<(), Errno> {
-        if data.len() > self.net.mtu(route.interface) {
+        let mtu = self.net.mtu(route.interface);
+        if data.len() > mtu {
+            self.queue_too_long(key, SocketAddr::new(route.destination, 0), mtu);
             return Err(Errno::EMSGSIZE);
         }
         let header_len = data.first().map_or(0, |first| usize::from(first & 0xf) * 4);

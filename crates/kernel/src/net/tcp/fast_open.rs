@@ -116,6 +116,8 @@ pub struct Servers {
     /// By the address here and the server's.
     known: Map<(IpAddr, IpAddr), Server>,
     uses: u64,
+    /// When a connection was last found to be dropped for it, and how often that was.
+    dropped: Option<(SimTime, u32)>,
 }
 
 impl Servers {
@@ -153,6 +155,8 @@ pub struct FastOpenCounters {
     pub cookie_requests: u64,
     /// Cookies made with the key before.
     pub alternate_key: u64,
+    /// Times that somebody on the way was found to drop such connections.
+    pub black_holes: u64,
 }
 
 /// What a listener keeps.
@@ -199,6 +203,15 @@ impl Host {
         }
     }
 
+    /// Whether nobody asks for Fast Open now, for somebody dropped it: twice as long each time
+    /// (`tcp_fastopen_active_should_disable`).
+    fn fast_open_pauses(&self) -> bool {
+        const DOUBLINGS_MAX: u32 = 6;
+        let Some((since, times)) = self.net.fast_open_servers.dropped else { return false };
+        let seconds = u64::from(self.net.sysctls.fast_open_pause) << (times - 1).min(DOUBLINGS_MAX);
+        self.clock.now() < since + SimDuration::from_secs(seconds)
+    }
+
     /// Whether a SYN may carry data to a server, what option it carries in either case, and what the server is known to take.
     fn fast_open_to(
         &mut self,
@@ -218,7 +231,8 @@ impl Host {
     pub(super) fn tcp_prepare_fast_open(&mut self, key: SocketKey, data: Option<&[u8]>) -> usize {
         let now = self.clock.local();
         let wanted = data.is_some() || self.tcp(key).options.fast_open_connect;
-        let Some(connection) = self.tcp(key).connection().filter(|_| wanted) else { return 0 };
+        let pauses = self.fast_open_pauses();
+        let Some(connection) = self.tcp(key).connection().filter(|_| wanted && !pauses) else { return 0 };
         let ends = (connection.local().ip(), connection.remote().ip());
         let (usable, option, mss) = self.fast_open_to(key, ends);
         let Some(connection) = self.tcp(key).connection() else { return 0 };
@@ -237,12 +251,21 @@ impl Host {
         let listener = tcp.fast_open_listener;
         let accepted = tcp.parent.is_none();
         let Some(connection) = tcp.connection() else { return };
+        if connection.take_fast_open_black_hole() && self.net.sysctls.fast_open_pause > 0 {
+            let times = self.net.fast_open_servers.dropped.map_or(0, |(_, times)| times);
+            self.net.fast_open_servers.dropped = Some((self.clock.now(), times + 1));
+            self.net.counters.fast_open.black_holes += 1;
+        }
+        let Some(connection) = self.tcp(key).connection() else { return };
         if let Some(answer) = connection.take_fast_open_answer() {
             let ends = (connection.local().ip(), connection.remote().ip());
             let taken = connection.syn_data_taken();
             let failed = connection.fast_open_failure();
             let counters = &mut self.net.counters.fast_open;
             counters.active += u64::from(taken);
+            if taken {
+                self.net.fast_open_servers.dropped = None;
+            }
             counters.active_fail += u64::from(matches!(
                 failed,
                 FastOpenFailure::DataNotAcknowledged | FastOpenFailure::SynRetransmitted

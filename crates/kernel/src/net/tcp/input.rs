@@ -186,9 +186,9 @@ impl Host {
             Errno::EPROTO => TcpError::Protocol,
             _ => return,
         };
-        let now = self.clock.local();
+        let wanted = self.tcp(key).ip.receive_errors;
         let Some(connection) = self.tcp(key).connection() else { return };
-        connection.on_unreachable(error, now);
+        connection.on_unreachable(error, wanted);
         self.tcp_pump(key);
     }
 }

@@ -15,7 +15,7 @@ use crate::timer::{TimerAction, TimerId};
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
 use belljar_net::Packet;
-use belljar_tcp::{Connection, Events, Readiness};
+use belljar_tcp::{Connection, Events, Readiness, State};
 use belljar_wire::protocol;
 use std::net::IpAddr;
 
@@ -75,8 +75,13 @@ impl Host {
             packet.resize(header.len(), 0);
             let tcp = self.tcp(key);
             let in_device = tcp.in_device;
-            let segment = tcp.connection().and_then(|c| c.poll_transmit(now, in_device, &mut packet));
-            let Some(segment) = segment else { return self.recycle_buffer(packet) };
+            let Some(connection) = tcp.connection() else { return self.recycle_buffer(packet) };
+            let Some(segment) = connection.poll_transmit(now, in_device, &mut packet) else {
+                return self.recycle_buffer(packet);
+            };
+            if connection.take_progress() {
+                self.net.confirm_neighbour(&route, self.clock.now());
+            }
             let id = self.net.next_ip_id;
             match remote {
                 IpAddr::V4(_) => self.net.next_ip_id = id.wrapping_add(1),
@@ -102,9 +107,11 @@ impl Host {
         let Role::Connection(connection) = &mut tcp.role else { return };
         let (repeats, timeouts) = connection.retransmissions();
         let since = std::mem::replace(&mut tcp.counted, (repeats, timeouts));
-        let failed = connection.error().is_some() && !tcp.failure_counted;
+        let ended = connection.state() == State::Closed;
+        let failed = ended && connection.error().is_some() && !tcp.failure_counted;
         tcp.failure_counted |= failed;
         let opening = !connection.was_established();
+        let counts = connection.take_counts();
         let events = connection.take_events();
         let ready = epoll_bits(connection.readiness());
         let (finished, next) = (connection.is_finished(), connection.next_timer());
@@ -112,6 +119,9 @@ impl Host {
         let counters = &mut self.net.counters;
         counters.tcp_retransmitted += u64::from(repeats.wrapping_sub(since.0));
         counters.tcp_timeouts += u64::from(timeouts.wrapping_sub(since.1));
+        for (total, count) in counters.tcp_counts.iter_mut().zip(counts.iter().flatten()) {
+            *total += u64::from(*count);
+        }
         counters.tcp_attempt_fails += u64::from(failed && opening);
         counters.tcp_resets += u64::from(failed && !opening);
         let tcp = self.tcp(key);

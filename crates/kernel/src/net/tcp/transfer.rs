@@ -61,7 +61,7 @@ fn send_part(
     if shut {
         return Err(Errno::EPIPE);
     }
-    if !connection.can_send() {
+    if !connection.can_send() || (done == 0 && connection.error().is_some()) {
         // What was sent before the error is reported first, the error next time.
         let error = if done == 0 { connection.take_error() } else { connection.error() };
         call.host.tcp_pump(key);

@@ -295,7 +295,7 @@ impl Host {
                 icmp: (icmp.0, icmp.1),
                 extra: icmp.2,
                 arrived,
-                offender,
+                offender: Some(offender),
                 destination: remote,
                 quoted: quoted.get(HEADER_LEN..).unwrap_or_default().to_vec(),
             };

@@ -77,7 +77,11 @@ pub fn send(
     }
     let destination = to.ok_or(Errno::EDESTADDRREQ)?;
     let route = call.host.udp_route(key, destination, &options)?;
-    check_length(to, message.len)?;
+    if let Err(too_long) = check_length(to, message.len) {
+        let mtu = call.host.sending_mtu(key, &route);
+        call.host.queue_too_long(key, destination, mtu);
+        return Err(too_long);
+    }
     let told = call.host.zero_copies(key, message)?;
     check_may_send(call.host, key)?;
     if call.host.udp(key).sending_charge >= send_buffer {
@@ -313,12 +317,7 @@ impl Host {
         let size = usize::from(segment);
         let protocol = self.udp(key).protocol;
         if size > 0 {
-            let socket = &self.net.sockets[key.0];
-            let ignores = socket.ip_options().is_some_and(|ip| !heeds_routers(ip.mtu_discover));
-            let mtu = match route.destination {
-                IpAddr::V4(_) if ignores => self.net.mtu(route.interface),
-                _ => self.net.path_mtu(&route, self.clock.now()),
-            };
+            let mtu = self.sending_mtu(key, &route);
             if start + len.min(size) > mtu {
                 return Err(Errno::EMSGSIZE);
             }
@@ -410,7 +409,30 @@ impl Host {
             };
             body[6..8].copy_from_slice(&sum.to_be_bytes());
         }
-        self.ip_output(Outbound { route, header, packet, cookie, segment, intact: true, probes, loop_back })
+        let most = self.sending_mtu(key, &route);
+        let sent = self.ip_output(Outbound {
+            route,
+            header,
+            packet,
+            cookie,
+            segment,
+            intact: true,
+            probes,
+            loop_back,
+        });
+        if sent == Err(Errno::EMSGSIZE) {
+            self.queue_too_long(key, SocketAddr::new(destination, port), most);
+        }
+        sent
+    }
+
+    /// The longest packet of a socket that may go by a route uncut.
+    pub(in crate::net) fn sending_mtu(&self, key: SocketKey, route: &Route) -> usize {
+        let ignores = self.net.sockets[key.0].ip_options().is_some_and(|ip| !heeds_routers(ip.mtu_discover));
+        match route.destination {
+            IpAddr::V4(_) if ignores => self.net.mtu(route.interface),
+            _ => self.net.path_mtu(route, self.clock.now()),
+        }
     }
 
     /// Whether a socket's datagrams have no checksum: `SO_NO_CHECK`, `UDP_NO_CHECK6_TX`. Those of UDP-Lite always have one.

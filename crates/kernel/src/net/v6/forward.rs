@@ -36,11 +36,14 @@ impl Host {
             };
             let tos = header.traffic_class;
             let asked = Asked { arrived: interface, tos, sender, ..Asked::own(to, Some(from)) };
-            let found =
-                self.net.lookup(&asked, || hash).map(|f| f.map(|found| (found.hop, found.route.kind)));
+            let found = self.net.lookup(&asked, || hash);
+            let found = found.map(|f| f.map(|found| (found.hop, found.route.kind, found.route.metrics)));
             match found {
-                Ok(Some((Some(hop), _))) => {
-                    let mtu = self.net.mtu(hop.interface);
+                Ok(Some((Some(hop), _, metrics))) => {
+                    // `ip6_dst_mtu_maybe_forward`: unlike over IPv4 only a locked one counts.
+                    let of_route =
+                        metrics.mtu.filter(|_| metrics.mtu_locked).map_or(usize::MAX, |mtu| mtu as usize);
+                    let mtu = self.net.mtu(hop.interface).min(of_route);
                     if bytes.len() <= mtu {
                         ipv6::decrement_hop_limit(&mut bytes);
                         self.net.counters.forwarded += 1;
@@ -50,8 +53,8 @@ impl Host {
                     }
                     Some(Refusal::FragmentationNeeded(mtu as u16))
                 }
-                Ok(Some((None, RouteKind::Blackhole))) | Err(Action::Blackhole) => None,
-                Ok(Some((None, RouteKind::Prohibit))) | Err(Action::Prohibit) => Some(Refusal::Prohibited),
+                Ok(Some((None, RouteKind::Blackhole, _))) | Err(Action::Blackhole) => None,
+                Ok(Some((None, RouteKind::Prohibit, _))) | Err(Action::Prohibit) => Some(Refusal::Prohibited),
                 Ok(_) | Err(_) => Some(Refusal::NetworkUnreachable),
             }
         };

@@ -1,0 +1,84 @@
+//! What Linux counts of all connections together, for `/proc/net/netstat`.
+
+use crate::connection::Connection;
+
+/// Makes the events and their names in the columns of Linux from one list.
+macro_rules! counted {
+    ($($(#[$doc:meta])* $event:ident = $name:literal,)*) => {
+        /// Something that is counted, by Linux's name for it (`LINUX_MIB_*`).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Counted { $($(#[$doc])* $event,)* }
+        /// The names of the counters in `/proc/net/netstat`, in the order of [`Counts`].
+        pub const COUNT_NAMES: &[&str] = &[$($name,)*];
+    };
+}
+
+counted! {
+    /// A delayed ACK's time was over.
+    DelayedAck = "DelayedACKs",
+    /// A segment was older than one before, by its timestamp.
+    Paws = "PAWSEstab",
+    RenoRecovery = "TCPRenoRecovery",
+    SackRecovery = "TCPSackRecovery",
+    /// A recovery proved needless: when all was acknowledged, before, by D-SACKs, after a timeout.
+    FullUndo = "TCPFullUndo",
+    PartialUndo = "TCPPartialUndo",
+    DsackUndo = "TCPDSACKUndo",
+    LossUndo = "TCPLossUndo",
+    /// F-RTO found a timeout spurious.
+    SpuriousTimeout = "TCPSpuriousRTOs",
+    FastRetransmission = "TCPFastRetrans",
+    SlowStartRetransmission = "TCPSlowStartRetrans",
+    LossProbe = "TCPLossProbes",
+    LossProbeRecovery = "TCPLossProbeRecovery",
+    /// The first timeout came in recovery, after another one, or with something selectively acknowledged.
+    RenoRecoveryFail = "TCPRenoRecoveryFail",
+    SackRecoveryFail = "TCPSackRecoveryFail",
+    LossFailure = "TCPLossFailures",
+    RenoFailure = "TCPRenoFailures",
+    SackFailure = "TCPSackFailures",
+    DsackReceived = "TCPDSACKRecv",
+    DsackOutOfOrderReceived = "TCPDSACKOfoRecv",
+    /// Closed with data that nobody had read.
+    AbortOnClose = "TCPAbortOnClose",
+    AbortOnTimeout = "TCPAbortOnTimeout",
+    ChallengeAck = "TCPChallengeACK",
+    HandshakeRetransmission = "TCPSynRetrans",
+    OriginalSent = "TCPOrigDataSent",
+    Delivered = "TCPDelivered",
+    WindowProbe = "TCPWinProbe",
+    KeepaliveProbe = "TCPKeepAlive",
+    MtuProbeFail = "TCPMTUPFail",
+    MtuProbeSuccess = "TCPMTUPSuccess",
+    /// TIME-WAIT, or FIN-WAIT-2 without an owner, is over.
+    TimeWait = "TW",
+}
+
+/// How many counters there are.
+pub const COUNTS: usize = COUNT_NAMES.len();
+
+/// How often each event of [`COUNT_NAMES`] has happened.
+pub type Counts = [u32; COUNTS];
+
+/// What has happened since the last [`take_counts`](Connection::take_counts).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    counts: Counts,
+    any: bool,
+}
+
+impl Connection {
+    pub(crate) fn count(&mut self, event: Counted) {
+        self.count_more(event, 1);
+    }
+
+    pub(crate) fn count_more(&mut self, event: Counted, n: u32) {
+        self.tally.counts[event as usize] += n;
+        self.tally.any |= n > 0;
+    }
+
+    /// What has happened since the last call, if anything has.
+    pub fn take_counts(&mut self) -> Option<Counts> {
+        self.tally.any.then(|| std::mem::take(&mut self.tally).counts)
+    }
+}
