@@ -92,7 +92,7 @@ def count(d):
         case "event_read":
             d.say("event_read", a)
         case "fcntl":
-            d.say("fcntl", a, *d.one((4, 0o4000), (4, 0), (3, 0), (1, 0), (2, 1), (1024, 0)))
+            d.say("fcntl", a, *d.one((4, 0o4000), (4, 0), (3, 0), (1, 0), (2, 1), (1, 0)))
         case "preadv2":
             d.say(d.one("preadv2", "pwritev2"), a, d.one(8, 4), d.one(0, 8), d.one(-1, 0), d.one(0, 8))
         case name:

@@ -88,8 +88,9 @@ impl Call<'_> {
         match (self.host.open(file).kind.clone(), request) {
             (FileKind::Regular(inode), c::FIONREAD) => {
                 let size = self.host.inode(inode).content().map_or(0, |content| content.size);
-                let left = size.saturating_sub(self.host.open(file).offset);
-                self.write(argument, &(left.min(i32::MAX as u64) as i32))?;
+                // Less than none behind the end; the rest of a large number is cut off.
+                let left = size.wrapping_sub(self.host.open(file).offset);
+                self.write(argument, &(left as i32))?;
                 done(0)
             }
             (FileKind::PipeReader(_) | FileKind::PipeWriter(_) | FileKind::PipeBoth(_), c::FIONREAD) => {

@@ -148,6 +148,7 @@ impl Host {
             let item = &mut instance.items[index];
             item.on_ready_list = false;
             let (file, wanted, data) = (item.file, item.events, item.data);
+            self.drop_unready(file);
             let events = self.readiness(file) & wanted;
             if events == 0 {
                 continue;
@@ -163,6 +164,21 @@ impl Host {
             }
         }
         found
+    }
+    /// Whoever polls an instance takes items off its ready list that are not, up to the first that is
+    /// (`__ep_eventpoll_poll`): they come back behind the others. Nothing for other files.
+    pub(crate) fn drop_unready(&mut self, file: FileKey) {
+        let FileKind::Epoll(epoll) = self.open(file).kind else { return };
+        while let Some(index) = self.files.epolls[epoll.0].ready.front().copied() {
+            let Item { file, events, .. } = self.files.epolls[epoll.0].items[index];
+            self.drop_unready(file);
+            if self.readiness(file) & events != 0 {
+                break;
+            }
+            let instance = &mut self.files.epolls[epoll.0];
+            instance.ready.pop_front();
+            instance.items[index].on_ready_list = false;
+        }
     }
     /// Whether an instance has something to report.
     pub(crate) fn epoll_readiness(&self, epoll: EpollKey) -> u32 {

@@ -54,9 +54,12 @@ impl Host {
             Some(thread) => self.thread(thread).signals.pending.push(info),
             None => self.process(process).signals.pending.push(info),
         };
-        self.notify(self.processes[process.0].signals.arrived);
-        if let Some(taker) = taker {
-            self.wake_for_signal(taker, info);
+        // One that is pending already is not heard of again.
+        if queued {
+            self.notify(self.processes[process.0].signals.arrived);
+            if let Some(taker) = taker {
+                self.wake_for_signal(taker, info);
+            }
         }
         queued
     }

@@ -198,6 +198,7 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
     let socket = host.unix_mut(key);
     socket.shut_read |= read;
     socket.shut_write |= write;
+    host.notify_socket(key, u32::MAX);
     if host.socket(key).type_ != c::SOCK_DGRAM
         && let Some(peer) = host.unix_peer(key)
     {
@@ -206,7 +207,6 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
         other.shut_write |= read;
         host.notify_socket(peer, u32::MAX);
     }
-    host.notify_socket(key, u32::MAX);
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use super::accounting::{charge, piece_max};
 use super::connect::may_send;
 use super::control::Ancillary;
-use super::{ARRIVED, Address, Credentials, Message, Role};
+use super::{ARRIVED, Address, Credentials, Message, ROOM, Role};
 use crate::call::Call;
 use crate::ids::SocketKey;
 use crate::net::message::{Attempt, Outgoing};
@@ -143,7 +143,12 @@ fn send_datagram(
         return Ok(Attempt::Wait(call.host.socket_queue(key)));
     }
     let data = call.gather(&message.buffers, 0, message.len)?;
-    let target = if packets { connected_peer(call, key)? } else { destination(call, key, named)? };
+    let target = if packets { connected_peer(call, key) } else { destination(call, key, named) };
+    // The message that was made is freed again, which tells those who wait for room (`sock_wfree`).
+    if target.is_err() && call.host.unix_has_room(key) {
+        call.host.notify_socket(key, ROOM);
+    }
+    let target = target?;
     let own = call.host.unix_ref(key);
     if call.host.unix(target).peer != Some(own) && call.host.unix_inbox_full(target) {
         return Ok(Attempt::Wait(call.host.socket_queue(target)));
