@@ -5,6 +5,7 @@ use crate::clock::{Clock, CpuModel};
 use crate::files::Files;
 use crate::futex::FutexTable;
 use crate::ids::{FileKey, MmKey, ProcessKey, ThreadKey};
+use crate::inbox::Inbox;
 use crate::machine::{Machine, Placement};
 use crate::mm::AddressSpace;
 use crate::model::{ModelSpec, Models};
@@ -238,8 +239,8 @@ pub struct Host {
     pub(crate) run_queue: VecDeque<ThreadKey>,
     /// Who has the processor and for how many more calls, where a limit of time has come between.
     pub(crate) turn: Option<(ThreadKey, u32)>,
-    /// The thread whose call is being made.
-    pub(crate) caller: Option<ThreadKey>,
+    /// The thread whose call is being made, and its process.
+    pub(crate) caller: Option<(ThreadKey, ProcessKey)>,
     /// The descriptors that its call has looked up, and the open files behind them: see `Thread::held`.
     pub(crate) looked_up: RefCell<Vec<(i32, FileKey)>>,
     /// Counts calls and events: what a thread that spins may wait for.
@@ -250,8 +251,7 @@ pub struct Host {
     pub(crate) windows: u64,
     /// When a process last ended.
     pub(crate) last_end: SimTime,
-    /// What will arrive: by which link, or `None` from the graph.
-    pub(crate) inbox: Map<EventKey, (Option<usize>, Packet)>,
+    pub(crate) inbox: Inbox,
     pub(crate) futexes: FutexTable,
     /// System V shared memory and semaphores.
     pub(crate) ipc: crate::ipc::Ipc,
@@ -347,7 +347,7 @@ impl Host {
             calls_left: 0,
             windows: 0,
             last_end: SimTime::ZERO,
-            inbox: Map::new(),
+            inbox: Inbox::default(),
             futexes: FutexTable::default(),
             ipc: Default::default(),
             reports: Vec::new(),
@@ -384,8 +384,7 @@ impl Host {
     /// A packet that reaches `eth0` from the graph, or a frame that comes by a link, at `key.time`, which
     /// lies ahead.
     pub fn deliver(&mut self, key: EventKey, link: Option<usize>, packet: Packet) {
-        let earlier = self.inbox.insert(key, (link, packet));
-        assert!(earlier.is_none(), "two events have the key {key:?}");
+        self.inbox.push(key, link, packet);
     }
     /// Puts the packets that have left since the last call into `out`, which is empty, in order of
     /// departure.

@@ -22,6 +22,7 @@ mod futex;
 mod guest;
 pub mod host;
 pub mod ids;
+mod inbox;
 mod ipc;
 pub mod machine;
 mod mm;

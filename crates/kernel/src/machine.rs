@@ -113,7 +113,7 @@ pub struct Fault {
 
 bitflags! {
     /// Page protection, the `PROT_*` bits of `mmap(2)`.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Prot: u32 {
         /// Pages may be read.
         const READ = 1;

@@ -106,8 +106,10 @@ impl Host {
     }
 
     fn next_due(&self) -> Option<SimTime> {
-        let arrival = self.inbox.first_key_value().map(|(key, _)| key.time);
-        [arrival, self.timers.next()].into_iter().flatten().min()
+        match (self.inbox.next(), self.timers.next()) {
+            (Some(arrival), Some(timer)) => Some(arrival.min(timer)),
+            (arrival, timer) => arrival.or(timer),
+        }
     }
 
     /// Handles the earliest due event; arrivals come before timers of the same time.
@@ -115,10 +117,9 @@ impl Host {
         self.progress += 1;
         let now = self.clock.now();
         let timer_at = self.timers.next().unwrap_or(SimTime::MAX);
-        if let Some(entry) = self.inbox.first_entry()
-            && entry.key().time <= timer_at
+        if self.inbox.next().is_some_and(|arrival| arrival <= timer_at)
+            && let Some((link, packet)) = self.inbox.pop()
         {
-            let (link, packet) = entry.remove();
             self.doing(Phase::Network);
             self.packet_arrived(link, packet);
             return;
@@ -201,51 +202,11 @@ impl Host {
         if self.threads[key.0].trace.is_some() && self.trace_before_step(key) {
             return Step::Left;
         }
-        let thread = &mut self.threads[key.0];
-        let attention = thread.signals.attention;
-        match thread.continuation.take() {
-            None if !attention => {}
-            Some(Continuation::Resume(resumed)) => {
-                // The call comes first: if it waits again, the signal interrupts it.
-                if attention && let Some(delivery) = self.end_or_park(key) {
-                    if matches!(delivery, Delivery::Parked(_)) {
-                        self.threads[key.0].continuation = Some(Continuation::Resume(resumed));
-                    }
-                    return Step::Left;
-                }
-                return self.call(key, Some(resumed));
-            }
-            Some(Continuation::Enter) => {
-                if attention && let Some(delivery) = self.end_or_park(key) {
-                    if matches!(delivery, Delivery::Parked(_)) {
-                        self.threads[key.0].continuation = Some(Continuation::Enter);
-                    }
-                    return Step::Left;
-                }
-                return self.call(key, None);
-            }
-            interrupted => match self.deliver_signals(key, interrupted.and_then(Continuation::interrupted)) {
-                Delivery::ToGuest => {}
-                Delivery::CallGoesOn(state) => {
-                    let resumed = Resumed { state, wake: Wake::Notified };
-                    if self.threads[key.0].trace.is_some() && self.trace_call_again(key) {
-                        self.threads[key.0].continuation = Some(Continuation::Resume(resumed));
-                        return Step::Left;
-                    }
-                    return self.call(key, Some(resumed));
-                }
-                Delivery::Parked(interrupted) => {
-                    self.threads[key.0].continuation =
-                        interrupted.map(|(how, state)| Continuation::Interrupted { how, state });
-                    return Step::Left;
-                }
-                Delivery::Held(interrupted) => {
-                    self.threads[key.0].continuation =
-                        interrupted.map(|(how, state)| Continuation::Interrupted { how, state });
-                    return Step::Held;
-                }
-                Delivery::Gone => return Step::Left,
-            },
+        let thread = &self.threads[key.0];
+        if (thread.signals.attention || thread.continuation.is_some())
+            && let Some(step) = self.go_on(key)
+        {
+            return step;
         }
         let debugged = !self.debuggers.is_empty();
         if debugged && self.debug_entry(key) == Entry::Held {
@@ -305,6 +266,56 @@ impl Host {
         }
     }
 
+    /// Goes on with a call that a thread was in, and delivers signals; `None` if its program is to run then.
+    fn go_on(&mut self, key: ThreadKey) -> Option<Step> {
+        let thread = &mut self.threads[key.0];
+        let attention = thread.signals.attention;
+        match thread.continuation.take() {
+            None if !attention => None,
+            Some(Continuation::Resume(resumed)) => {
+                // The call comes first: if it waits again, the signal interrupts it.
+                if attention && let Some(delivery) = self.end_or_park(key) {
+                    if matches!(delivery, Delivery::Parked(_)) {
+                        self.threads[key.0].continuation = Some(Continuation::Resume(resumed));
+                    }
+                    return Some(Step::Left);
+                }
+                Some(self.call(key, Some(resumed)))
+            }
+            Some(Continuation::Enter) => {
+                if attention && let Some(delivery) = self.end_or_park(key) {
+                    if matches!(delivery, Delivery::Parked(_)) {
+                        self.threads[key.0].continuation = Some(Continuation::Enter);
+                    }
+                    return Some(Step::Left);
+                }
+                Some(self.call(key, None))
+            }
+            interrupted => match self.deliver_signals(key, interrupted.and_then(Continuation::interrupted)) {
+                Delivery::ToGuest => None,
+                Delivery::CallGoesOn(state) => {
+                    let resumed = Resumed { state, wake: Wake::Notified };
+                    if self.threads[key.0].trace.is_some() && self.trace_call_again(key) {
+                        self.threads[key.0].continuation = Some(Continuation::Resume(resumed));
+                        return Some(Step::Left);
+                    }
+                    Some(self.call(key, Some(resumed)))
+                }
+                Delivery::Parked(interrupted) => {
+                    self.threads[key.0].continuation =
+                        interrupted.map(|(how, state)| Continuation::Interrupted { how, state });
+                    Some(Step::Left)
+                }
+                Delivery::Held(interrupted) => {
+                    self.threads[key.0].continuation =
+                        interrupted.map(|(how, state)| Continuation::Interrupted { how, state });
+                    Some(Step::Held)
+                }
+                Delivery::Gone => Some(Step::Left),
+            },
+        }
+    }
+
     /// Makes or continues the call that the thread's registers describe.
     fn call(&mut self, key: ThreadKey, resumed: Option<Resumed>) -> Step {
         if resumed.is_none() && self.threads[key.0].trace.is_some() && self.trace_call_entry(key) {
@@ -318,18 +329,19 @@ impl Host {
         let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
         if resumed.is_none() {
             thread.calls += 1;
+            let holds = !thread.held.is_empty();
             self.count_call(number);
             if self.processes[process.0].signals.timers.count_processor_time {
                 self.fire_processor_timers(process);
             }
+            if holds {
+                self.let_files_go(key);
+            }
         }
         self.looked_up.get_mut().clear();
-        if resumed.is_none() {
-            self.let_files_go(key);
-        }
-        let traced = self.strace_begin(key, number, args);
+        let traced = if self.strace.is_enabled() { Some(self.strace_begin(key, number, args)) } else { None };
         self.doing_for(Phase::Call, process, number);
-        self.caller = Some(key);
+        self.caller = Some((key, process));
         let mut call = Call { host: self, thread: key, process, number, args, resumed, staged: None };
         let outcome = table::dispatch(&mut call);
         self.caller = None;
@@ -351,13 +363,21 @@ impl Host {
                 return Step::Left;
             }
         };
-        self.let_files_go(key);
-        self.restore_mask(key);
         self.machine.regs_mut(context).rax = value;
-        if self.threads[key.0].trace.is_some() && self.trace_call_exit(key) {
+        let thread = &self.threads[key.0];
+        let leaves_something = !thread.held.is_empty() || thread.signals.saved_mask.is_some();
+        if (leaves_something || thread.trace.is_some()) && self.call_leaves(key) {
             return Step::Left;
         }
         if number == belljar_linux_abi::c::SYS_sched_yield as u32 { Step::Yield } else { Step::Continue }
+    }
+
+    /// Ends what a call has begun besides; whether its thread now waits for its tracer.
+    #[cold]
+    fn call_leaves(&mut self, key: ThreadKey) -> bool {
+        self.let_files_go(key);
+        self.restore_mask(key);
+        self.threads[key.0].trace.is_some() && self.trace_call_exit(key)
     }
 
     /// Makes a call of the 32-bit interface, as far as it has a meaning for 64-bit code.

@@ -145,13 +145,20 @@ impl Host {
 
     /// The thread in the run queue whose turn it is, taken out of it.
     pub(crate) fn next_in_turn(&mut self) -> Option<ThreadKey> {
-        let at = self.place_in_turn()?;
-        self.run_queue.remove(at)
+        match self.place_in_turn()? {
+            0 => self.run_queue.pop_front(),
+            at => self.run_queue.remove(at),
+        }
     }
 
     /// Where it stands: the first that does not wait in a loop, or whose loop is due to be looked at;
     /// if all wait in loops, the first that may find something new.
     pub(crate) fn place_in_turn(&self) -> Option<usize> {
+        // Hardly any thread waits in a loop.
+        let first = self.run_queue.front()?;
+        if self.threads[first.0].spin.is_none() {
+            return Some(0);
+        }
         let since_seen = |key: &ThreadKey| {
             let spin = self.threads[key.0].spin.as_ref()?;
             Some((self.progress - spin.seen, spin.backoff))

@@ -2,6 +2,7 @@
 
 use crate::ids::{ProcessKey, SocketKey, ThreadKey};
 use belljar_base::{Map, SimTime};
+use smallvec::SmallVec;
 
 /// Names a pending timer so that it can be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,10 +64,17 @@ pub enum TimerAction {
     },
 }
 
+/// How many timers at most are kept apart from the others.
+const NEAR: usize = 8;
+
 /// The pending timers of one host.
 #[derive(Debug, Default)]
 pub struct TimerQueue {
-    pending: Map<TimerId, TimerAction>,
+    /// The next ones, the very next last: most timers are set for soon, and fire or are taken back before any
+    /// other. It is empty only if there is no timer at all.
+    near: SmallVec<[(TimerId, TimerAction); NEAR]>,
+    /// All that come after those.
+    later: Map<TimerId, TimerAction>,
     sequence: u64,
 }
 
@@ -75,12 +83,28 @@ impl TimerQueue {
     pub fn add(&mut self, at: SimTime, action: TimerAction) -> TimerId {
         self.sequence += 1;
         let id = TimerId { at, sequence: self.sequence };
-        self.pending.insert(id, action);
+        let is_full = self.near.len() == NEAR;
+        if self.near.first().is_some_and(|(last, _)| *last < id) && (is_full || !self.later.is_empty()) {
+            self.later.insert(id, action);
+            return id;
+        }
+        if is_full {
+            let (last, action) = self.near.remove(0);
+            self.later.insert(last, action);
+        }
+        let place = self.near.iter().rposition(|(other, _)| *other > id).map_or(0, |before| before + 1);
+        self.near.insert(place, (id, action));
         id
     }
     /// Takes a timer back; one that has fired is no error.
     pub fn cancel(&mut self, id: TimerId) {
-        self.pending.remove(&id);
+        match self.near.iter().rposition(|(other, _)| *other == id) {
+            Some(place) => {
+                self.near.remove(place);
+                self.come_near();
+            }
+            None => drop(self.later.remove(&id)),
+        }
     }
     /// Has `action` fire at `at` instead of when `slot` says, or not at all.
     pub fn set(&mut self, slot: &mut Option<TimerId>, at: Option<SimTime>, action: TimerAction) {
@@ -93,16 +117,31 @@ impl TimerQueue {
     }
     /// Takes all back.
     pub fn clear(&mut self) {
-        self.pending.clear();
+        self.near.clear();
+        self.later.clear();
     }
     /// When the next one fires.
+    #[inline]
     pub fn next(&self) -> Option<SimTime> {
-        self.pending.first_key_value().map(|(id, _)| id.at)
+        self.near.last().map(|(id, _)| id.at)
     }
     /// The next one that is due at `now`, removed.
     pub fn pop_due(&mut self, now: SimTime) -> Option<TimerAction> {
-        let entry = self.pending.first_entry()?;
-        (entry.key().at <= now).then(|| entry.remove())
+        let (id, action) = *self.near.last()?;
+        if id.at > now {
+            return None;
+        }
+        self.near.pop();
+        self.come_near();
+        Some(action)
+    }
+    /// Takes up the next ones if there is none.
+    #[inline]
+    fn come_near(&mut self) {
+        if self.near.is_empty() && !self.later.is_empty() {
+            self.near.extend(std::iter::from_fn(|| self.later.pop_first()).take(NEAR / 2));
+            self.near.reverse();
+        }
     }
 }
 
@@ -110,5 +149,42 @@ impl TimerId {
     /// When it fires.
     pub fn at(self) -> SimTime {
         self.at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_fire_in_order_of_time_and_then_of_creation() {
+        let (mut queue, mut expected) = (TimerQueue::default(), Map::new());
+        let mut state = 1u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for n in 0..20_000 {
+            match draw(5) {
+                0 | 1 => {
+                    let at = SimTime::from_nanos(draw(40) + n / 100);
+                    expected.insert(queue.add(at, TimerAction::StartProcess(n as usize)), n as usize);
+                }
+                2 if !expected.is_empty() => {
+                    let id = *expected.keys().nth(draw(expected.len() as u64) as usize).unwrap();
+                    expected.remove(&id);
+                    queue.cancel(id);
+                }
+                _ => {
+                    let now = SimTime::from_nanos(draw(20) + n / 100);
+                    let due = expected.first_entry().filter(|first| first.key().at <= now);
+                    let due = due.map(|first| TimerAction::StartProcess(first.remove()));
+                    assert_eq!(queue.pop_due(now), due);
+                }
+            }
+            assert_eq!(queue.next(), expected.first_key_value().map(|(id, _)| id.at));
+        }
+        queue.clear();
+        assert_eq!(queue.next(), None);
     }
 }

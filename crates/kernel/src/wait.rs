@@ -57,11 +57,17 @@ impl WaitTable {
     }
     /// Removes a waiter; it is no error if the queue or the waiter is gone.
     pub fn leave(&mut self, queue: WaitQueueId, waiter: Waiter) {
-        if let Some(waiters) = self.queues.get_mut(queue.0)
-            && let Some(at) = waiters.iter().position(|w| *w == waiter)
-        {
+        let Some(waiters) = self.queues.get_mut(queue.0) else { return };
+        if waiters.front() == Some(&waiter) {
+            waiters.pop_front();
+        } else if let Some(at) = waiters.iter().position(|w| *w == waiter) {
             waiters.remove(at);
         }
+    }
+    /// Who waits alone.
+    pub fn only(&self, queue: WaitQueueId) -> Option<Waiter> {
+        let queue = &self.queues[queue.0];
+        if queue.len() == 1 { queue.front().copied() } else { None }
     }
     /// Whether nobody waits.
     pub fn is_empty(&self, queue: WaitQueueId) -> bool {

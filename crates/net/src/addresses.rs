@@ -117,10 +117,15 @@ impl Addresses {
             };
             table.by_host.push(address);
         }
-        let last = next - u32::from(FIRST_AUTOMATIC);
-        table.automatic = (0..last)
-            .map(|i| table.by_address.get(&Ipv4Addr::from(u32::from(FIRST_AUTOMATIC) + i)).copied())
-            .collect();
+        // Whoever has given them: addresses that have been assigned already are assigned again as they are.
+        let offsets = table.by_host.iter().map(|address| automatic_offset(*address));
+        let len = offsets.filter(|at| *at < 2 * (hosts.len() + 256)).max().map_or(0, |last| last + 1);
+        table.automatic = vec![None; len];
+        for (index, address) in table.by_host.iter().enumerate() {
+            if let Some(entry) = table.automatic.get_mut(automatic_offset(*address)) {
+                *entry = Some(HostId(index as u32));
+            }
+        }
         Ok(table)
     }
 
@@ -156,8 +161,7 @@ impl Addresses {
     }
     /// The host that has an address.
     pub fn host_by_address(&self, address: Ipv4Addr) -> Option<HostId> {
-        let automatic = u32::from(address).wrapping_sub(u32::from(FIRST_AUTOMATIC)) as usize;
-        match self.automatic.get(automatic) {
+        match self.automatic.get(automatic_offset(address)) {
             Some(host) => *host,
             None => self.by_address.get(&address).copied(),
         }
@@ -178,6 +182,11 @@ impl Addresses {
         }
         text
     }
+}
+
+/// Where an address is in the range of those that are given automatically.
+fn automatic_offset(address: Ipv4Addr) -> usize {
+    u32::from(address).wrapping_sub(u32::from(FIRST_AUTOMATIC)) as usize
 }
 
 const LOOPBACK: &str = "a loopback address";
@@ -217,6 +226,12 @@ mod tests {
         assert_eq!(table.address(HostId(2)), ip("11.0.0.3"));
         assert_eq!(table.host_by_address(ip("11.0.0.3")), Some(HostId(2)));
         assert_eq!(table.host_by_name("b"), Some(HostId(1)));
+        let again = table.iter().map(|(_, name, address)| (name, Some(address)));
+        let again = Addresses::assign(again.chain([("d", Some(ip("10.9.8.7")))])).unwrap();
+        assert_eq!(again.automatic.len(), 3);
+        let found =
+            ["11.0.0.1", "11.0.0.3", "10.9.8.7", "11.0.0.4"].map(|text| again.host_by_address(ip(text)));
+        assert_eq!(found, [Some(HostId(0)), Some(HostId(2)), Some(HostId(3)), None]);
         assert_eq!(table.hosts_file(), "127.0.0.1 localhost\n11.0.0.1 a\n11.0.0.2 b\n11.0.0.3 c\n");
     }
 

@@ -230,6 +230,26 @@ impl<A: Ip> Route<A> {
             metrics: Metrics::default(),
         }
     }
+    /// The next hop that a flow with this hash takes, among those for which `usable` holds: none if the route has none
+    /// at all; `None` if it cannot be used.
+    fn choose(
+        &self,
+        hash: impl Fn() -> u64,
+        usable: impl Fn(&NextHop<A>) -> bool,
+    ) -> Option<Option<NextHop<A>>> {
+        if self.kind != RouteKind::Unicast {
+            return Some(None);
+        }
+        let mut hops = self.hops.iter().filter(|hop| usable(hop));
+        let first = hops.next()?;
+        match hops.count() as u64 {
+            0 => Some(Some(*first)),
+            others => {
+                let mut hops = self.hops.iter().filter(|hop| usable(hop));
+                Some(hops.nth((hash() % (others + 1)) as usize).copied())
+            }
+        }
+    }
 }
 
 /// A route that was looked for, the prefix that it is to, and the next hop if there is one.
@@ -244,11 +264,17 @@ pub struct RouteTable<A = Ipv4Addr> {
     lengths: Vec<u32>,
     /// The lengths that there are but for that of no bits, a bit each: every packet asks.
     present: u128,
+    /// All of them in order once more, if they are so few that going through them takes less than a search.
+    few: Vec<(Prefix<A>, Route<A>)>,
 }
+
+/// How many routes at most are few.
+const FEW: usize = 8;
 
 impl<A: Ip> Default for RouteTable<A> {
     fn default() -> RouteTable<A> {
-        RouteTable { routes: Map::new(), lengths: vec![0; usize::from(A::BITS) + 1], present: 0 }
+        let lengths = vec![0; usize::from(A::BITS) + 1];
+        RouteTable { routes: Map::new(), lengths, present: 0, few: Vec::new() }
     }
 }
 
@@ -258,8 +284,8 @@ impl<A: Ip> RouteTable<A> {
         let old = self.routes.insert(key(prefix, metric), route);
         if old.is_none() {
             self.lengths[usize::from(A::BITS - prefix.len)] += 1;
-            self.count();
         }
+        self.count();
         old
     }
     /// The route with exactly this prefix and metric.
@@ -279,6 +305,13 @@ impl<A: Ip> RouteTable<A> {
         let present = self.lengths.iter().take(usize::from(A::BITS)).enumerate();
         let present = present.filter(|(_, count)| **count > 0);
         self.present = present.fold(0, |all, (rest, _)| all | 1 << rest);
+        self.few.clear();
+        if self.routes.len() <= FEW {
+            let routes = self.routes.iter().map(|((rest, address, _), route)| {
+                (Prefix { address: *address, len: A::BITS - rest }, route.clone())
+            });
+            self.few.extend(routes);
+        }
     }
     /// Takes out all routes for which `keep` does not hold.
     pub fn retain(&mut self, mut keep: impl FnMut(Prefix<A>, u32, &mut Route<A>) -> bool) {
@@ -306,7 +339,7 @@ impl<A: Ip> RouteTable<A> {
     pub fn lookup(
         &self,
         destination: A,
-        hash: impl FnOnce() -> u64,
+        hash: impl Fn() -> u64,
         usable: impl Fn(&NextHop<A>) -> bool,
     ) -> Option<(&Route<A>, Option<NextHop<A>>)> {
         self.lookup_entry(destination, hash, usable).map(|(_, route, hop)| (route, hop))
@@ -315,9 +348,16 @@ impl<A: Ip> RouteTable<A> {
     pub fn lookup_entry(
         &self,
         destination: A,
-        hash: impl FnOnce() -> u64,
+        hash: impl Fn() -> u64,
         usable: impl Fn(&NextHop<A>) -> bool,
     ) -> Option<Entry<'_, A>> {
+        if !self.few.is_empty() {
+            return self
+                .few
+                .iter()
+                .filter(|(prefix, _)| prefix.contains(destination))
+                .find_map(|(prefix, route)| Some((*prefix, route, route.choose(&hash, &usable)?)));
+        }
         let mut present = self.present;
         let mut last = false;
         while !last {
@@ -329,17 +369,9 @@ impl<A: Ip> RouteTable<A> {
             let from = (rest, network, 0);
             let prefix = Prefix { address: network, len: A::BITS - rest };
             for (_, route) in self.routes.range(from..=(rest, network, u32::MAX)) {
-                if route.kind != RouteKind::Unicast {
-                    return Some((prefix, route, None));
+                if let Some(chosen) = route.choose(&hash, &usable) {
+                    return Some((prefix, route, chosen));
                 }
-                let mut hops = route.hops.iter().filter(|hop| usable(hop));
-                let Some(first) = hops.next() else { continue };
-                let others = hops.count() as u64;
-                let chosen = match others {
-                    0 => Some(first),
-                    _ => route.hops.iter().filter(|hop| usable(hop)).nth((hash() % (others + 1)) as usize),
-                };
-                return Some((prefix, route, chosen.copied()));
             }
         }
         None
@@ -430,6 +462,35 @@ mod tests {
         assert_eq!(to(&table, "10.2.7.1", 0), Some(3));
         table.retain(|_, metric, _| metric == 0);
         assert_eq!((to(&table, "10.2.7.1", 0), table.iter().count()), (Some(1), 1));
+    }
+
+    #[test]
+    fn a_few_routes_are_found_as_many_are() {
+        let mut few = RouteTable::default();
+        few.insert(Prefix::ALL, 5, Route::by(1, None, protocol::BOOT));
+        few.insert(net("10.0.0.0/8"), 0, Route::by(2, None, protocol::BOOT));
+        few.insert(net("10.1.0.0/16"), 9, Route::by(3, None, protocol::BOOT));
+        few.insert(net("10.1.0.0/16"), 2, Route::by(4, None, protocol::BOOT));
+        let blocked = Route { kind: RouteKind::Prohibit, ..Route::by(0, None, protocol::STATIC) };
+        few.insert(net("10.1.7.0/24"), 0, blocked);
+        let mut many = few.clone();
+        for n in 0..2 * FEW as u8 {
+            many.insert(net(&format!("192.168.{n}.0/24")), 0, Route::by(9, None, protocol::BOOT));
+        }
+        assert!(!few.few.is_empty() && many.few.is_empty());
+        for to in ["10.1.7.1", "10.1.8.1", "10.2.0.0", "11.0.0.1", "0.0.0.0"].map(ip) {
+            for down in 0..5 {
+                let found = |table: &RouteTable| {
+                    table
+                        .lookup_entry(to, || 0, |hop| hop.interface != down)
+                        .map(|(prefix, _, hop)| (prefix, hop))
+                };
+                assert_eq!(found(&few), found(&many), "{to} without {down}");
+            }
+        }
+        few.insert(Prefix::ALL, 5, Route::by(7, None, protocol::BOOT));
+        let by = few.lookup(ip("1.1.1.1"), || 0, |_| true).and_then(|(_, hop)| hop).map(|hop| hop.interface);
+        assert_eq!(by, Some(7));
     }
 
     #[test]

@@ -94,18 +94,26 @@ impl Host {
     }
     /// The open file behind a descriptor.
     pub(crate) fn file_of(&self, process: ProcessKey, fd: i32) -> Result<FileKey, Errno> {
-        let of_caller = self.caller.and_then(|key| self.threads.get(key.0)).filter(|t| t.process == process);
-        if let Some(caller) = of_caller
-            && let Ok(at) = caller.held.binary_search_by_key(&fd, |(fd, _)| *fd)
-        {
-            return Ok(caller.held[at].1);
+        if let Some(file) = self.held_file(process, fd) {
+            return Ok(file);
         }
         self.present_file_of(process, fd)
+    }
+    /// The open file that the call has held on to since it looked the descriptor up.
+    #[inline]
+    fn held_file(&self, process: ProcessKey, fd: i32) -> Option<FileKey> {
+        let (thread, _) = self.caller.filter(|(_, of)| *of == process)?;
+        let held = &self.threads.get(thread.0)?.held;
+        if held.is_empty() {
+            return None;
+        }
+        let at = held.binary_search_by_key(&fd, |(fd, _)| *fd).ok()?;
+        Some(held[at].1)
     }
     /// What is behind a descriptor now, even for a call that goes on: so do `poll(2)` and `select(2)` look again.
     pub(crate) fn present_file_of(&self, process: ProcessKey, fd: i32) -> Result<FileKey, Errno> {
         let file = self.fd_entry(process, fd)?.file;
-        if self.caller.and_then(|key| self.threads.get(key.0)).is_some_and(|t| t.process == process) {
+        if self.caller.is_some_and(|(_, of)| of == process) {
             self.looked_up.borrow_mut().push((fd, file));
         }
         Ok(file)
@@ -128,14 +136,12 @@ impl Host {
     }
     /// Lets go of them.
     pub(crate) fn let_files_go(&mut self, thread: ThreadKey) {
-        if self.threads[thread.0].held.is_empty() {
-            return;
-        }
         for (_, file) in std::mem::take(&mut self.threads[thread.0].held) {
             self.release_file(file);
         }
     }
     /// A descriptor's entry.
+    #[inline]
     pub(crate) fn fd_entry(&self, process: ProcessKey, fd: i32) -> Result<FdEntry, Errno> {
         let table = self.processes[process.0].fds.ok_or(Errno::EBADF)?;
         let fd = usize::try_from(fd).map_err(|_| Errno::EBADF)?;

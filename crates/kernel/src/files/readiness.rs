@@ -94,6 +94,9 @@ impl Host {
         if self.waits.is_empty(queue) {
             return;
         }
+        if let Some(Waiter::Thread(thread)) = self.waits.only(queue) {
+            return self.continue_call(thread, Wake::Notified);
+        }
         let waiters: SmallVec<[Waiter; 4]> = self.waits.waiters(queue).collect();
         let mut exclusive_told = false;
         for waiter in waiters {

@@ -61,6 +61,9 @@ pub enum VmaKind {
     },
 }
 
+/// A mapping's start, end and protection bits.
+type Recent = (u64, u64, Prot);
+
 /// The mappings of one address space.
 #[derive(Debug)]
 pub struct AddressSpace {
@@ -85,8 +88,8 @@ pub struct AddressSpace {
     /// The auxiliary vector that the program was given.
     pub auxv: Vec<u8>,
     pub(super) vmas: Map<u64, Vma>,
-    /// The last mapping that an access hit: start, end and protection bits.
-    pub(super) recent: Cell<(u64, u64, Prot)>,
+    /// The last two mappings that accesses hit, the stack and another one mostly.
+    pub(super) recent: Cell<[Recent; 2]>,
 }
 
 impl AddressSpace {
@@ -104,7 +107,7 @@ impl AddressSpace {
             auxv: Vec::new(),
             range,
             vmas: Map::new(),
-            recent: Cell::new((0, 0, Prot::empty())),
+            recent: Cell::default(),
         }
     }
 
@@ -143,13 +146,19 @@ impl AddressSpace {
         self.vmas.range(first..end).map(|(_, vma)| vma)
     }
     /// Whether the whole of `addr..addr+len` may be accessed so; `EFAULT` otherwise.
+    #[inline]
     pub fn check(&self, addr: u64, len: u64, access: Access) -> Result<(), Errno> {
         let need = if access == Access::Read { Prot::READ } else { Prot::WRITE };
         let end = addr.checked_add(len).ok_or(Errno::EFAULT)?;
-        let (start, recent_end, prot) = self.recent.get();
-        if start <= addr && end <= recent_end && prot.contains(need) {
+        let covers =
+            |(start, recent_end, prot): &Recent| *start <= addr && end <= *recent_end && prot.contains(need);
+        if self.recent.get().iter().any(covers) {
             return Ok(());
         }
+        self.look_up(addr, end, need)
+    }
+    /// The same by the list of mappings.
+    fn look_up(&self, addr: u64, end: u64, need: Prot) -> Result<(), Errno> {
         let mut at = addr;
         loop {
             let vma = self.find(at).ok_or(Errno::EFAULT)?;
@@ -159,7 +168,7 @@ impl AddressSpace {
                 return Err(Errno::EFAULT);
             }
             if end <= vma.end {
-                self.recent.set((vma.start, vma.end, vma.prot));
+                self.recent.set([(vma.start, vma.end, vma.prot), self.recent.get()[0]]);
                 return Ok(());
             }
             at = vma.end;
@@ -184,7 +193,7 @@ impl AddressSpace {
     /// Records a mapping over a range that [`forget`](Self::forget) has cleared, merged with equal
     /// anonymous neighbours.
     pub fn insert(&mut self, mut vma: Vma) {
-        self.recent.set((0, 0, Prot::empty()));
+        self.recent.take();
         if let Some((_, before)) = self.vmas.range(..vma.start).next_back()
             && before.end == vma.start
             && before.can_merge(&vma)
@@ -202,7 +211,7 @@ impl AddressSpace {
     }
     /// Removes what is recorded in `range`, splitting mappings at its ends; gives what was removed.
     pub fn forget(&mut self, range: &Range<u64>) -> Vec<Vma> {
-        self.recent.set((0, 0, Prot::empty()));
+        self.recent.take();
         let hit: Vec<u64> = self.overlapping(range).map(|vma| vma.start).collect();
         let mut removed = Vec::with_capacity(hit.len());
         for start in hit {

@@ -132,7 +132,8 @@ impl Host {
         let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
         regs.rax = value;
         self.store_remaining_time(thread, state);
-        if let Some(traced) = self.strace_begin(thread, number, args) {
+        if self.strace.is_enabled() {
+            let traced = self.strace_begin(thread, number, args);
             let interrupted = if value == Errno::EINTR.as_return() { Err(Errno::EINTR) } else { done(value) };
             self.strace_end(&traced, &interrupted);
         }

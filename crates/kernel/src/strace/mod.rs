@@ -89,11 +89,8 @@ impl Host {
         self.strace.full
     }
 
-    /// What must be noted of a call before it is made; `None` if nothing is logged.
-    pub(crate) fn strace_begin(&mut self, thread: ThreadKey, number: u32, args: [u64; 6]) -> Option<Traced> {
-        if !self.strace.enabled {
-            return None;
-        }
+    /// What must be noted of a call before it is made.
+    pub(crate) fn strace_begin(&mut self, thread: ThreadKey, number: u32, args: [u64; 6]) -> Traced {
         let caller = &self.threads[thread.0];
         let (process, tid) = (caller.process, caller.tid);
         let pid = self.processes[process.0].pid;
@@ -114,7 +111,7 @@ impl Host {
             self.strace_arguments(&traced, None, &mut text);
             self.strace.executing.insert(tid, text);
         }
-        Some(traced)
+        traced
     }
 
     /// Records how a call ended; one that waits is recorded when it has ended.

@@ -261,7 +261,7 @@ impl Host {
             MagicLink::Own => self.processes[process.0].pid.to_string().into_bytes(),
             MagicLink::OwnThread => {
                 let pid = self.processes[process.0].pid;
-                let caller = self.caller.and_then(|key| self.threads.get(key.0));
+                let caller = self.caller.and_then(|(key, _)| self.threads.get(key.0));
                 let tid = caller.filter(|caller| caller.process == process).map_or(pid, |caller| caller.tid);
                 format!("{pid}/task/{tid}").into_bytes()
             }

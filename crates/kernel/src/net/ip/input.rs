@@ -103,6 +103,7 @@ impl Host {
         match dst {
             // A packet for 127/8 from the network is a martian.
             IpAddr::V4(v4) if v4.is_loopback() => interface == LO,
+            IpAddr::V4(v4) if self.net.interfaces[interface].addresses.iter().any(|own| own.ip == v4) => true,
             IpAddr::V4(v4) if v4.is_multicast() => match src {
                 IpAddr::V4(src) => self.net.igmp.takes(interface, v4, src),
                 IpAddr::V6(_) => false,

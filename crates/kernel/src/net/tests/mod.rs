@@ -58,7 +58,7 @@ impl Wire {
         loop {
             let due = |n: usize| {
                 let host = &self.hosts[n].host;
-                let arrival = host.inbox.first_key_value().map(|(key, _)| key.time);
+                let arrival = host.inbox.next();
                 [arrival, host.timers.next()].into_iter().flatten().min()
             };
             let Some(next) = [due(A), due(B)].into_iter().flatten().min().filter(|at| *at <= until) else {

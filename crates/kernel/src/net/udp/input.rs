@@ -220,6 +220,9 @@ impl Host {
         destination: SocketAddr,
     ) -> Option<SocketKey> {
         let keys = self.net.udp_ports[protocol.index()].0.get(&destination.port())?;
+        if let [key] = keys[..] {
+            return self.udp_score(key, source, destination.ip()).map(|_| key);
+        }
         let mut best: Option<(u32, SocketKey)> = None;
         let mut group: SmallVec<[SocketKey; 4]> = SmallVec::new();
         for key in keys.iter().rev() {
