@@ -2,37 +2,34 @@
 
 use belljar_base::Map;
 
-/// How many different calls are counted where they are made. What a program does over and over again
+/// How many different calls are counted where they are made, a power of two. What a program does over and over again
 /// is mostly three or four calls.
-const RECENT: usize = 4;
+const RECENT: usize = 8;
 
 /// Counts by number of the call. The map lies in memory that has gone cold by the time a host runs again,
-/// so the calls made last are counted in the host itself.
+/// so the calls made last are counted in the host itself: of those with the same last bits, one.
 #[derive(Debug, Default)]
 pub struct CallCounts {
     /// Call numbers and how often each was made since it came here.
     recent: [(u32, u32); RECENT],
-    next: u8,
     earlier: Map<u32, u64>,
 }
 
 impl CallCounts {
     /// So many more calls.
+    #[inline]
     pub fn add(&mut self, number: u32, times: u32) {
-        let found = self.recent.iter_mut().find(|(of, count)| *of == number && *count != 0);
-        match found.and_then(|(_, count)| Some((count.checked_add(times)?, count))) {
-            Some((sum, count)) => *count = sum,
-            None => self.replace(number, times),
+        let (of, count) = &mut self.recent[number as usize % RECENT];
+        match count.checked_add(times) {
+            Some(sum) if *of == number => *count = sum,
+            _ => self.replace(number, times),
         }
     }
 
     #[cold]
     fn replace(&mut self, number: u32, times: u32) {
-        // One that is full is cleared, and the next one in turn else.
-        let full = self.recent.iter().position(|(of, count)| *of == number && *count != 0);
-        let at = full.unwrap_or(usize::from(self.next));
-        self.next = (self.next + 1) % RECENT as u8;
-        let (old, count) = std::mem::replace(&mut self.recent[at], (number, times));
+        let place = &mut self.recent[number as usize % RECENT];
+        let (old, count) = std::mem::replace(place, (number, times));
         if count != 0 {
             *self.earlier.entry(old).or_default() += u64::from(count);
         }
@@ -62,9 +59,8 @@ mod tests {
             *expected.entry(number).or_default() += 1;
         }
         assert_eq!(counts.by_number(), expected);
-        counts.recent = [(0, u32::MAX); RECENT];
-        counts.earlier.clear();
-        counts.recent[1..].fill((0, 0));
+        counts = CallCounts::default();
+        counts.recent[0] = (0, u32::MAX);
         counts.add(0, 1);
         counts.add(0, 41);
         assert_eq!(counts.by_number(), Map::from([(0, u64::from(u32::MAX) + 42)]));

@@ -358,7 +358,9 @@ impl Host {
             Ok(Outcome::Replaced) => return Step::Continue,
             Ok(Outcome::Gone) => return Step::Left,
             Ok(Outcome::Block(block)) => {
-                self.hold_files(key);
+                if self.shares_descriptors(process) {
+                    self.hold_files(key);
+                }
                 self.block(key, block);
                 return Step::Left;
             }

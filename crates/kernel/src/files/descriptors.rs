@@ -118,6 +118,15 @@ impl Host {
         }
         Ok(file)
     }
+    /// Whether anybody else can close a descriptor of a process while one of its threads waits: another thread, who
+    /// shares the table, a request of io_uring.
+    #[inline]
+    pub(crate) fn shares_descriptors(&self, process: ProcessKey) -> bool {
+        let process = &self.processes[process.0];
+        process.threads.len() > 1
+            || process.fds.is_some_and(|table| self.files.tables[table.0].users > 1)
+            || !self.urings.instances.is_empty()
+    }
     /// Keeps the files that a thread's call has looked up for the call to be continued with.
     pub(crate) fn hold_files(&mut self, thread: ThreadKey) {
         let looked_up = std::mem::take(self.looked_up.get_mut());

@@ -58,6 +58,10 @@ impl Egress {
             return Err((DropReason::LinkDown, packet));
         }
         let idle = self.next.is_none() && self.free_at <= now;
+        if idle && self.queue.is_transparent() {
+            self.next = Some(self.ready(now, packet));
+            return Ok(());
+        }
         let pushed = self.queue.push(now, packet, idle.then_some(self.free_at), &mut self.dealings);
         self.settle(now, counters);
         if idle {
@@ -70,15 +74,21 @@ impl Egress {
     fn fetch(&mut self, at: SimTime, counters: &mut Counters) {
         let packet = self.queue.pop(at, &mut self.dealings);
         self.settle(at, counters);
-        self.next = packet.map(|packet| {
-            let bytes = packet.len() as u64 + self.overhead;
-            (self.bucket.as_ref().map_or(at, |bucket| bucket.ready(at, bytes)), packet)
-        });
+        self.next = packet.map(|packet| self.ready(at, packet));
+    }
+
+    /// When a packet that may be sent from `at` on can start.
+    fn ready(&self, at: SimTime, packet: Packet) -> (SimTime, Packet) {
+        let bytes = packet.len() as u64 + self.overhead;
+        (self.bucket.as_ref().map_or(at, |bucket| bucket.ready(at, bytes)), packet)
     }
 
     /// Counts what the queue has dropped and marked.
     fn settle(&mut self, at: SimTime, counters: &mut Counters) {
         counters.ecn_marked += std::mem::take(&mut self.dealings.marked);
+        if self.dealings.lost.is_empty() {
+            return;
+        }
         let mut lost = std::mem::take(&mut self.dealings.lost);
         for (reason, packet) in lost.drain(..) {
             counters.drop_one(reason);
