@@ -409,7 +409,6 @@ impl Host {
             };
             body[6..8].copy_from_slice(&sum.to_be_bytes());
         }
-        let most = self.sending_mtu(key, &route);
         let sent = self.ip_output(Outbound {
             route,
             header,
@@ -421,6 +420,7 @@ impl Host {
             loop_back,
         });
         if sent == Err(Errno::EMSGSIZE) {
+            let most = self.sending_mtu(key, &route);
             self.queue_too_long(key, SocketAddr::new(destination, port), most);
         }
         sent
