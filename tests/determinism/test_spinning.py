@@ -112,3 +112,44 @@ def test_when_a_loop_is_noticed_does_not_show(run_experiment, spinner, request):
     times = [float(line.split()[1]) for line in said.splitlines()]
     assert times[1] - times[0] > 0.001 and times[2] - times[1] > 0.02 and times[3] - times[2] >= 1, said
     assert all(run == free[0] for run in free + loaded)
+
+
+# Counts its rounds in memory alone: wherever a round is begun, the registers are the same when it has come round.
+COUNTER = r"""
+#include <stdio.h>
+#include <time.h>
+
+static unsigned long left = 4000000;
+
+static void say(const char *what) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    printf("%s %ld.%09ld\n", what, (long)now.tv_sec, now.tv_nsec);
+}
+
+int main(void) {
+    say("begin");
+    __asm__ volatile("1: mov $100, %%ecx\n"
+                     "2: dec %%ecx\n"
+                     "jnz 2b\n"
+                     "mov (%0), %%rax\n"
+                     "sub $1, %%rax\n"
+                     "mov %%rax, (%0)\n"
+                     "mov $0, %%eax\n"
+                     "jnz 1b\n"
+                     : : "r"(&left) : "rax", "rcx", "cc", "memory");
+    say("end");
+    return 0;
+}
+"""
+
+
+def test_who_counts_in_memory_computes(run_experiment, workdir):
+    (workdir / "counter.c").write_text(COUNTER)
+    subprocess.run(["gcc", "-O1", "-o", workdir / "counter", workdir / "counter.c"], check=True)
+    for placement in ("near", "far"):
+        processes = [{"path": str(workdir / "counter")}, {"path": "sleep", "args": "7", "expected_final_state": {"exited": 0}}]
+        done = run_experiment(experiment({"host": (0, processes)}, stop="20 s"), args=["--placement", placement], name="same")
+        begin, end = done.text("host", "counter").split("\n")[:2]
+        assert begin.split()[1] == end.split()[1], (placement, begin, end)
+        shutil.rmtree(done.path)

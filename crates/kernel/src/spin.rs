@@ -66,6 +66,11 @@ fn rank(regs: &Regs) -> [u64; 18] {
     ]
 }
 
+/// What stands for a way through states, one state further on.
+fn along(way: u64, regs: &Regs) -> u64 {
+    rank(regs).iter().fold(way, |way, word| (way.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
 impl Host {
     /// Runs a thread's code until it comes back; `None` if it does nothing but wait.
     ///
@@ -197,10 +202,14 @@ impl Host {
         let state = *self.machine.regs(context);
         let (mut vectors, mut now) = (Vec::new(), Vec::new());
         self.machine.xstate(context, &mut vectors);
+        let mut first = None;
         for _ in 0..REPEATS.max(LEAST_STEPS.div_ceil(period)) {
-            self.step_round(context, period, |_| {})?;
+            // Where it comes round everything may be the same, and what it counts by lie in memory: but on the
+            // way there that passes through a register, or shows in the flags.
+            let mut way = 0;
+            self.step_round(context, period, |regs| way = along(way, regs))?;
             self.machine.xstate(context, &mut now);
-            if *self.machine.regs(context) != state || now != vectors {
+            if *self.machine.regs(context) != state || now != vectors || *first.get_or_insert(way) != way {
                 return Ok(None);
             }
         }
