@@ -93,6 +93,7 @@ def measure(command, cwd=None, timeout=3600, private=False):
 
 def run_experiment(text, *args, keep=False, private=False):
     """Runs an experiment with more arguments of `belljar run`; gives (results folder, Usage). The caller removes the folder's parent."""
+    BUILT.mkdir(parents=True, exist_ok=True)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=BUILT))
     (folder / "experiment.yaml").write_text(text)
     try:
