@@ -7,11 +7,13 @@
 pub mod activity;
 mod event;
 mod ids;
+mod inbox;
 mod stream;
 mod time;
 
 pub use event::{EventClass, EventKey};
 pub use ids::HostId;
+pub use inbox::Inbox;
 pub use stream::{Seed, Stream};
 pub use time::{SimDuration, SimTime};
 

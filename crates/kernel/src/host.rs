@@ -5,7 +5,6 @@ use crate::clock::{Clock, CpuModel};
 use crate::files::Files;
 use crate::futex::FutexTable;
 use crate::ids::{FileKey, MmKey, ProcessKey, ThreadKey};
-use crate::inbox::Inbox;
 use crate::machine::{Machine, Placement};
 use crate::mm::AddressSpace;
 use crate::model::{ModelSpec, Models};
@@ -15,7 +14,7 @@ use crate::thread::Thread;
 use crate::timer::{TimerAction, TimerQueue};
 use crate::wait::WaitTable;
 use belljar_base::activity::Board;
-use belljar_base::{EventKey, HostId, Map, Seed, SimTime, Stream};
+use belljar_base::{EventKey, HostId, Inbox, Map, Seed, SimTime, Stream};
 use belljar_net::Packet;
 use slab::Slab;
 use std::cell::{Cell, RefCell};
@@ -251,7 +250,8 @@ pub struct Host {
     pub(crate) windows: u64,
     /// When a process last ended.
     pub(crate) last_end: SimTime,
-    pub(crate) inbox: Inbox,
+    /// What will arrive: by which link, or `None` from the graph.
+    pub(crate) inbox: Inbox<(Option<usize>, Packet)>,
     pub(crate) futexes: FutexTable,
     /// System V shared memory and semaphores.
     pub(crate) ipc: crate::ipc::Ipc,
@@ -384,7 +384,7 @@ impl Host {
     /// A packet that reaches `eth0` from the graph, or a frame that comes by a link, at `key.time`, which
     /// lies ahead.
     pub fn deliver(&mut self, key: EventKey, link: Option<usize>, packet: Packet) {
-        self.inbox.push(key, link, packet);
+        self.inbox.push(key, (link, packet));
     }
     /// Puts the packets that have left since the last call into `out`, which is empty, in order of
     /// departure.

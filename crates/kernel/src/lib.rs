@@ -22,7 +22,6 @@ mod futex;
 mod guest;
 pub mod host;
 pub mod ids;
-mod inbox;
 mod ipc;
 pub mod machine;
 mod mm;

@@ -339,7 +339,7 @@ impl Host {
             }
         }
         self.looked_up.get_mut().clear();
-        let traced = if self.strace.is_enabled() { Some(self.strace_begin(key, number, args)) } else { None };
+        let traced = self.strace.is_enabled().then(|| self.strace_begin(key, number, args));
         self.doing_for(Phase::Call, process, number);
         self.caller = Some((key, process));
         let mut call = Call { host: self, thread: key, process, number, args, resumed, staged: None };

@@ -159,11 +159,8 @@ mod tests {
     #[test]
     fn timers_fire_in_order_of_time_and_then_of_creation() {
         let (mut queue, mut expected) = (TimerQueue::default(), Map::new());
-        let mut state = 1u64;
-        let mut draw = |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % below
-        };
+        let mut stream = belljar_base::Seed(1).stream(&["timers"]);
+        let mut draw = |below| stream.next_u64() % below;
         for n in 0..20_000 {
             match draw(5) {
                 0 | 1 => {

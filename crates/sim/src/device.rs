@@ -6,7 +6,7 @@ use crate::metrics::{Sampler, link_row};
 use crate::output::Output;
 use crate::schedule::LinkChange;
 use belljar_base::activity::{Activity, Board, Phase};
-use belljar_base::{EventClass, EventKey, HostId, Map, SimTime};
+use belljar_base::{EventClass, EventKey, HostId, Inbox, SimTime};
 use belljar_engine::Outgoing;
 use belljar_net::router::Router;
 use belljar_net::switch::{Leaving, Switch};
@@ -27,7 +27,7 @@ pub struct Device {
     id: HostId,
     kind: Kind,
     cables: Vec<Cable>,
-    inbox: Map<EventKey, (usize, Packet)>,
+    inbox: Inbox<(usize, Packet)>,
     /// The changes that are to come, the next one last.
     changes: Vec<(SimTime, LinkChange)>,
     sequence: u64,
@@ -57,7 +57,7 @@ impl Device {
             id,
             kind,
             cables,
-            inbox: Map::new(),
+            inbox: Inbox::default(),
             changes,
             sequence: 0,
             loss_free_until,
@@ -75,14 +75,12 @@ impl Device {
 
     pub fn deliver(&mut self, key: EventKey, message: Message) {
         let port = message.port.expect("a frame comes by a link");
-        let earlier = self.inbox.insert(key, (port, message.packet));
-        assert!(earlier.is_none(), "two events have the key {key:?}");
+        self.inbox.push(key, (port, message.packet));
     }
 
     pub fn next_event(&self) -> Option<SimTime> {
         let change = self.changes.last().map(|(at, _)| *at);
-        let arrival = self.inbox.first_key_value().map(|(key, _)| key.time);
-        [change, arrival, self.own_event()].into_iter().flatten().min()
+        [change, self.inbox.next(), self.own_event()].into_iter().flatten().min()
     }
 
     fn own_event(&self) -> Option<SimTime> {
@@ -114,7 +112,7 @@ impl Device {
                 if let Kind::Router(router) = &mut self.kind {
                     router.on_timeout(now);
                 }
-            } else if let Some((_, (port, packet))) = self.inbox.pop_first() {
+            } else if let Some((port, packet)) = self.inbox.pop() {
                 self.record(now, port, packet.bytes());
                 match &mut self.kind {
                     Kind::Switch(switch) => switch.receive(now, port, packet),
