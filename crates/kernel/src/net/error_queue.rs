@@ -2,7 +2,10 @@
 //! memory is free again (`MSG_ZEROCOPY`).
 
 use super::address;
+use super::ip::Outbound;
+use super::ip::route::Route;
 use super::message::{Attempt, ControlMessage, Incoming, RawAddress, Received};
+use super::path_mtu::heeds_routers;
 use super::socket::SocketKind;
 use super::udp::{charge, timestamp_message};
 use super::zero_copy::Told;
@@ -121,6 +124,27 @@ impl ErrorQueue {
     }
 }
 
+/// The control message with a `struct sock_extended_err`: the error, its origin, type and code, two words that depend on
+/// them, and the offender's address, which is all zero where there is none.
+pub fn extended_error(
+    v4: bool,
+    errno: u32,
+    what: [u8; 4],
+    words: [u32; 2],
+    offender: Option<IpAddr>,
+) -> ControlMessage {
+    let family = if v4 { c::AF_INET } else { c::AF_INET6 };
+    let mut address =
+        address::emit(family, SocketAddr::new(offender.unwrap_or(address::unspecified(family)), 0));
+    if offender.is_none() {
+        address.fill(0);
+    }
+    let [first, second] = words.map(u32::to_ne_bytes);
+    let data = [&errno.to_ne_bytes()[..], &what, &first, &second, &address].concat();
+    let (level, type_) = if v4 { (c::IPPROTO_IP, c::IP_RECVERR) } else { (c::IPPROTO_IPV6, c::IPV6_RECVERR) };
+    ControlMessage { level, type_, data }
+}
+
 /// `recvmsg` with `MSG_ERRQUEUE`: what an error quotes, if it is one, with a `struct sock_extended_err` and the offender's
 /// address; never waits.
 pub fn receive(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<Attempt<Received>, Errno> {
@@ -157,21 +181,11 @@ pub fn receive(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<A
         Some(IpAddr::V4(_)) => SO_EE_ORIGIN_ICMP,
         Some(IpAddr::V6(_)) => SO_EE_ORIGIN_ICMP6,
     };
-    let mut data = u32::from(error.errno.0).to_ne_bytes().to_vec();
-    data.extend_from_slice(&[origin, error.icmp.0, error.icmp.1, 0]);
-    data.extend_from_slice(&error.extra.to_ne_bytes());
-    data.extend_from_slice(&[0; 4]);
-    let family = if v4 { c::AF_INET } else { c::AF_INET6 };
-    let nobody = address::unspecified(family);
-    let mut offender = address::emit(family, SocketAddr::new(error.offender.unwrap_or(nobody), 0));
-    if error.offender.is_none() {
-        offender.fill(0);
-    }
-    data.extend_from_slice(&offender);
-    let (level, type_) = if v4 { (c::IPPROTO_IP, c::IP_RECVERR) } else { (c::IPPROTO_IPV6, c::IPV6_RECVERR) };
+    let what = [origin, error.icmp.0, error.icmp.1, 0];
+    let told = extended_error(v4, error.errno.0.into(), what, [error.extra, 0], error.offender);
     let name: RawAddress = address::emit(domain, error.destination);
     let mut control: Vec<_> = stamped(error.arrived).collect();
-    control.push(ControlMessage { level, type_, data });
+    control.push(told);
     let taken = error.quoted.len().min(room.len);
     call.scatter(&room.buffers, &error.quoted[..taken])?;
     let cut = if taken < error.quoted.len() { c::MSG_TRUNC } else { 0 };
@@ -179,6 +193,31 @@ pub fn receive(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<A
 }
 
 impl Host {
+    /// Sends a packet of a socket, to a port if it has one; that it is too long goes into the queue as well.
+    pub(super) fn socket_output(
+        &mut self,
+        key: SocketKey,
+        port: u16,
+        outbound: Outbound,
+    ) -> Result<(), Errno> {
+        let route = outbound.route;
+        let sent = self.ip_output(outbound);
+        if sent == Err(Errno::EMSGSIZE) {
+            let most = self.sending_mtu(key, &route);
+            self.queue_too_long(key, SocketAddr::new(route.destination, port), most);
+        }
+        sent
+    }
+
+    /// The longest packet of a socket that may go by a route uncut.
+    pub(super) fn sending_mtu(&self, key: SocketKey, route: &Route) -> usize {
+        let ignores = self.net.sockets[key.0].ip_options().is_some_and(|ip| !heeds_routers(ip.mtu_discover));
+        match route.destination {
+            IpAddr::V4(_) if ignores => self.net.mtu(route.interface),
+            _ => self.net.path_mtu(route, self.clock.now()),
+        }
+    }
+
     /// A socket has sent to `to` what is longer than the `mtu` bytes that may go there: who asked for all errors finds it in the
     /// queue (`ip_local_error`). Over IPv4 it names the port of the socket's peer, which is 0 without one.
     pub(super) fn queue_too_long(&mut self, key: SocketKey, mut to: SocketAddr, mtu: usize) {

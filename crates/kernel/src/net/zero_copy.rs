@@ -4,7 +4,7 @@
 //! bytes of TCP when the peer has acknowledged them, a datagram when it has left its interface, and on `lo`, where Linux
 //! makes a copy, as soon as the datagram has been sent.
 
-use super::error_queue::ErrorQueue;
+use super::error_queue::{ErrorQueue, extended_error};
 use super::interface::Attachment;
 use super::ip::route::Through;
 use super::message::{ControlMessage, Outgoing};
@@ -50,14 +50,8 @@ impl Told {
         const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
         const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
         let code = if self.copied { SO_EE_CODE_ZEROCOPY_COPIED } else { 0 };
-        let mut data = vec![0, 0, 0, 0, SO_EE_ORIGIN_ZEROCOPY, 0, code, 0];
-        data.extend_from_slice(&self.first.to_ne_bytes());
-        data.extend_from_slice(&self.last.to_ne_bytes());
-        let v4 = domain == c::AF_INET;
-        data.resize(data.len() + if v4 { 16 } else { 28 }, 0);
-        let (level, type_) =
-            if v4 { (c::IPPROTO_IP, c::IP_RECVERR) } else { (c::IPPROTO_IPV6, c::IPV6_RECVERR) };
-        ControlMessage { level, type_, data }
+        let what = [SO_EE_ORIGIN_ZEROCOPY, 0, code, 0];
+        extended_error(domain == c::AF_INET, 0, what, [self.first, self.last], None)
     }
 }
 

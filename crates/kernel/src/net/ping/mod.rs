@@ -138,12 +138,8 @@ impl Host {
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         packet.extend_from_slice(&data);
-        let (most, probes) = (self.sending_mtu(key, &route), !heeds_routers(discover));
-        let sent = self.ip_output(Outbound { probes, ..Outbound::new(route, header, packet) });
-        if sent == Err(Errno::EMSGSIZE) {
-            self.queue_too_long(key, SocketAddr::new(route.destination, 0), most);
-        }
-        sent
+        let probes = !heeds_routers(discover);
+        self.socket_output(key, 0, Outbound { probes, ..Outbound::new(route, header, packet) })
     }
 
     /// The identifier of a ping socket's requests, chosen by the kernel at first use.

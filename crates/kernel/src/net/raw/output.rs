@@ -126,12 +126,8 @@ impl Host {
         packet.resize(header.len(), 0);
         packet.extend_from_slice(&data);
         let probes = !heeds_routers(discover);
-        let most = self.sending_mtu(key, &route);
-        let sent = self.ip_output(Outbound { probes, loop_back, ..Outbound::new(route, header, packet) });
-        if sent == Err(Errno::EMSGSIZE) {
-            self.queue_too_long(key, SocketAddr::new(destination, 0), most);
-        }
-        sent
+        let outbound = Outbound { probes, loop_back, ..Outbound::new(route, header, packet) };
+        self.socket_output(key, 0, outbound)
     }
 
     /// `IP_HDRINCL`: length and checksum are always the kernel's; source and identification where they are 0.

@@ -409,30 +409,8 @@ impl Host {
             };
             body[6..8].copy_from_slice(&sum.to_be_bytes());
         }
-        let sent = self.ip_output(Outbound {
-            route,
-            header,
-            packet,
-            cookie,
-            segment,
-            intact: true,
-            probes,
-            loop_back,
-        });
-        if sent == Err(Errno::EMSGSIZE) {
-            let most = self.sending_mtu(key, &route);
-            self.queue_too_long(key, SocketAddr::new(destination, port), most);
-        }
-        sent
-    }
-
-    /// The longest packet of a socket that may go by a route uncut.
-    pub(in crate::net) fn sending_mtu(&self, key: SocketKey, route: &Route) -> usize {
-        let ignores = self.net.sockets[key.0].ip_options().is_some_and(|ip| !heeds_routers(ip.mtu_discover));
-        match route.destination {
-            IpAddr::V4(_) if ignores => self.net.mtu(route.interface),
-            _ => self.net.path_mtu(route, self.clock.now()),
-        }
+        let outbound = Outbound { route, header, packet, cookie, segment, intact: true, probes, loop_back };
+        self.socket_output(key, port, outbound)
     }
 
     /// Whether a socket's datagrams have no checksum: `SO_NO_CHECK`, `UDP_NO_CHECK6_TX`. Those of UDP-Lite always have one.
