@@ -19,22 +19,11 @@ import sys
 import tempfile
 
 from common import BUILT, ROOT, belljar, compile_c, save
+from p2p import SOURCE, experiment
 
 LINE, WAYS, SETS = 64, 8, 64
 # The call that stands for a message: each is received once.
 MARK = "socket_io::sys_recvfrom"
-
-
-def experiment(program, peers, messages):
-    hosts = "\n".join(
-        f"  peer{i:06}: {{network_node_id: 0, processes: [{{path: {program}, args: {i} {peers} {messages} 3600 exp 1, start_time: 1 s}}]}}"
-        for i in range(peers)
-    )
-    return (
-        "general: {stop_time: 3600 s, seed: 1, parallelism: 1}\nnetwork:\n  graph:\n    type: gml\n    inline: |\n"
-        '      graph [ node [ id 0 host_bandwidth_up "1 Gbit" host_bandwidth_down "1 Gbit" ] edge [ source 0 target 0 latency "50 ms" ] ]\n'
-        f"hosts:\n{hosts}\n"
-    )
 
 
 class Code:
@@ -83,12 +72,12 @@ def main():
     parser.add_argument("--after", type=int, default=5, help="seconds that it runs before")
     parser.add_argument("--functions", type=int, default=40, help="how many are shown")
     parser.add_argument("--json")
-    a = parser.parse_args()
-    program = compile_c(ROOT / "benches" / "p2p" / "p2p.c", "p2p")
+    a = parser.parse_args(namespace=argparse.Namespace(weights="exp", seed=1))
+    program = compile_c(SOURCE, "p2p")
     step = compile_c(ROOT / "benches" / "instructions" / "step.c", "step")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=BUILT))
     try:
-        (folder / "experiment.yaml").write_text(experiment(program, a.peers, a.messages))
+        (folder / "experiment.yaml").write_text(experiment(program, a, 3600, ", parallelism: 1"))
         command = [belljar(), "run", folder / "experiment.yaml", "-o", folder / "data"]
         stepped = subprocess.run([step, folder, str(a.after), str(a.instructions), *command], capture_output=True, text=True)
         if stepped.returncode != 0:

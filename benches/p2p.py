@@ -18,18 +18,25 @@ SOURCE = ROOT / "benches" / "p2p" / "p2p.c"
 COUNT = re.compile(r"sent (\d+) received (\d+)")
 
 
-def simulated(program, a, seconds):
-    """(messages received, CPU seconds, wall seconds) of a run under Belljar: every pair of peers 50 ms apart."""
+def experiment(program, a, seconds, general=""):
+    """Every pair of peers is 50 ms apart. `general` has more settings of the experiment as a whole."""
     hosts = "\n".join(
         f"  peer{i:06}: {{network_node_id: 0, processes: [{{path: {program}, "
         f"args: {i} {a.peers} {a.messages} {seconds} {a.weights} {a.seed}, start_time: 1 s}}]}}"
         for i in range(a.peers)
     )
-    results, usage = run_experiment(
-        f"general: {{stop_time: {seconds + 2} s, seed: {a.seed}}}\n"
+    return (
+        f"general: {{stop_time: {seconds + 2} s, seed: {a.seed}{general}}}\n"
         "network:\n  graph:\n    type: gml\n    inline: |\n"
         '      graph [ node [ id 0 host_bandwidth_up "1 Gbit" host_bandwidth_down "1 Gbit" ] edge [ source 0 target 0 latency "50 ms" ] ]\n'
-        f"hosts:\n{hosts}\n",
+        f"hosts:\n{hosts}\n"
+    )
+
+
+def simulated(program, a, seconds):
+    """(messages received, CPU seconds, wall seconds) of a run under Belljar."""
+    results, usage = run_experiment(
+        experiment(program, a, seconds),
         *(["--cells", a.cells] if a.cells > 1 else []),
         *(["--placement", a.placement] if a.placement else []),
         *(["--pcap", "--strace"] if a.logging else []),
