@@ -16,8 +16,18 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 BUILT = TARGET / "benches"
-# Ended from outside, a benchmark takes what it measures with it.
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
+class Ended(SystemExit):
+    """A benchmark that is ended from outside."""
+
+
+def end(*_):
+    raise Ended(143)
+
+
+# It takes what it measures with it.
+signal.signal(signal.SIGTERM, end)
 
 
 def belljar():
@@ -93,8 +103,9 @@ def measure(command, cwd=None, timeout=3600, private=False):
 
 def run_experiment(text, *args, keep=False, private=False):
     """Runs an experiment with more arguments of `belljar run`; gives (results folder, Usage). The caller removes the folder's parent."""
-    BUILT.mkdir(parents=True, exist_ok=True)
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=BUILT))
+    where = pathlib.Path(os.environ.get("BELLJAR_BENCH_RESULTS", BUILT))
+    where.mkdir(parents=True, exist_ok=True)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=where))
     (folder / "experiment.yaml").write_text(text)
     try:
         _, usage = measure([belljar(), "run", folder / "experiment.yaml", "-o", folder / "data", *args], private=private)

@@ -10,6 +10,7 @@ import argparse
 import os
 import re
 import subprocess
+import threading
 import time
 
 from common import ROOT, compile_c, remove, run_experiment, save, spread
@@ -51,6 +52,9 @@ def native(program, a, seconds):
     """The same over loopback: as fast as it goes, because nothing delays a message."""
     begin = int(time.time()) + 2 + a.peers // 500
     children = []
+    # One whose alarm rang just before it began to wait for a message that was lost would wait for ever.
+    timer = threading.Timer(120 + 2 * seconds + a.peers / 50, lambda: [child.kill() for child in children])
+    timer.start()
     try:
         for i in range(a.peers):
             arguments = [i, a.peers, a.messages, seconds, a.weights, a.seed, a.port, begin]
@@ -67,6 +71,7 @@ def native(program, a, seconds):
             cpu += usage.ru_utime + usage.ru_stime
         return received, cpu, seconds
     finally:
+        timer.cancel()
         for child in children:
             if child.returncode is None:
                 child.kill()

@@ -5,15 +5,23 @@ Each case has several variants, which take turns; a variant's cost is CPU of all
 the slope between a short and a long run (so start-up does not count, but where start-up is the case). The first variant
 of a case is what the others are divided by, turn by turn; the table shows the medians of both.
 
---scale makes all of it smaller or larger, --cases takes some of it. A case that needs a program that is not installed is
-left out, with the reason.
+First every case has a turn, then those that still end within --minutes have another, until each has had --repeat. Ctrl-C
+ends it with what has been measured by then; a case that fails is named at the end, and the exit status is 1. A case that
+needs a program that is not installed is left out, with the reason.
+
+Of hosts x messages x weights x placement x workers x cells it takes what shows the influence of each: all messages with one
+kind of weights, all weights with one number of messages, everything else once for each number of hosts; --full takes the
+product. --scale makes all of it smaller or larger, --cases takes some of it, --quick some minutes' worth.
 """
 
 import argparse
 import contextlib
 import fnmatch
+import functools
 import itertools
 import os
+import pathlib
+import platform
 import shutil
 import signal
 import subprocess
@@ -25,17 +33,13 @@ import hosts as startup
 import p2p
 import pgbench
 import tcp_matrix
-from common import BUILT, ROOT, belljar, compile_c, measure, remove, run_experiment, save, spread
+from common import BUILT, ROOT, belljar, compile_c, measure, remove, run_experiment
+from turns import Case, measure_all
 
 HERE = ROOT / "benches" / "report"
 NATIVE_MESSAGES = 20  # in flight per peer: as many as sockets hold
-
-
-class Case:
-    """Variants by name, each a function that measures one number in `unit`; the first is what others are held against."""
-
-    def __init__(self, name, unit, variants, needs=()):
-        self.name, self.unit, self.variants, self.needs = name, unit, variants, needs
+IN_FLIGHT = 100_000  # in all, at most: each goes round 20 times a second
+SHARED_MEMORY, ENOUGH = pathlib.Path("/dev/shm"), 8 << 30
 
 
 @contextlib.contextmanager
@@ -63,74 +67,84 @@ def p2p_cost(a, peers, messages, weights="exp", placement=None, cells=1, logging
     program = compile_c(p2p.SOURCE, "p2p-static" if static else "p2p", *(["-static-pie"] if static else []))
     n = Settings(peers=peers, messages=messages, weights=weights, seed=1, cells=cells, placement=placement, logging=logging)
     # Messages go round 20 times a second.
-    wanted = a.scale * (100_000 if placement == "far" or logging else 1_000_000)
+    wanted = a.scale * (200_000 if placement == "far" or logging else 1_000_000)
     longer = max(1, round(wanted / (peers * messages * 20)))
     with environment(**env):
-        short, long = (p2p.simulated(program, n, seconds) for seconds in (2, 2 + longer))
+        short, long = (p2p.simulated(program, n, seconds) for seconds in (1, 1 + longer))
     return p2p.slope(short, long)
 
 
-def p2p_native(a, peers, weights="exp"):
-    """The same over native loopback."""
-    program = compile_c(p2p.SOURCE, "p2p")
-    n = Settings(peers=peers, messages=NATIVE_MESSAGES, weights=weights, seed=1, port=20000)
-    return p2p.slope(*(p2p.native(program, n, seconds) for seconds in (1, 1 + max(1, round(2 * a.scale)))))
+def p2p_native(a):
+    """The same over native loopback, once a turn for each number of peers and kind of weights."""
+    @functools.cache
+    def cost(peers, weights, turn):
+        program = compile_c(p2p.SOURCE, "p2p")
+        n = Settings(peers=peers, messages=NATIVE_MESSAGES, weights=weights, seed=1, port=20000)
+        return p2p.slope(*(p2p.native(program, n, seconds) for seconds in (1, 1 + max(1, round(2 * a.scale)))))
+
+    return cost
 
 
-def p2p_wall(a, peers, latency, workers, stealing, pinning, weights="uniform"):
-    """Seconds of one run."""
+def p2p_wall(a, peers, latency, workers, stealing="true", pinning=None, weights="uniform"):
+    """Seconds of one run, of one or two million messages."""
     program = compile_c(p2p.SOURCE, "p2p")
-    seconds = max(1, round(a.scale * (10 if latency == "50 ms" else 1)))
-    lines = "\n".join(
-        f"  peer{i:06}: {{network_node_id: 0, processes: [{{path: {program}, args: {i} {peers} 20 {seconds} {weights} 1, start_time: 1 s}}]}}"
-        for i in range(peers)
-    )
-    edge = f'edge [ source 0 target 0 latency "{latency}" ]'
-    text = (f"general: {{stop_time: {seconds + 2} s}}\nnetwork: {{graph: {{type: gml, inline: 'graph [ node [ id 0 host_bandwidth_up "
-            f'"1 Gbit" host_bandwidth_down "1 Gbit" ] {edge} ]\'}}}}\nhosts:\n{lines}\n')
+    messages, seconds = (50, max(1, round(a.scale * 10))) if latency == "50 ms" else (1, 1)
+    n = Settings(peers=peers, messages=messages, weights=weights, seed=1)
+    text = p2p.experiment(program, n, seconds).replace('latency "50 ms"', f'latency "{latency}"')
     with environment(BELLJAR_PARALLELISM=workers):
         results, usage = run_experiment(text, "--stealing", stealing, *(["--pinning", pinning] if pinning is not None else []))
     remove(results)
     return usage.wall
 
 
+def p2p_shapes(a, peers):
+    """Pairs of messages in flight per host and weights."""
+    every_m, every_kind = (1, 10, 100, 1000), ("exp", "uniform", "ring")
+    if a.full:
+        return list(itertools.product(every_m, every_kind))
+    shapes = [*((m, "exp") for m in every_m), (10, "uniform"), (10, "ring")]
+    return [(m, weights) for m, weights in shapes if peers * m <= max(IN_FLIGHT, peers)]
+
+
 def p2p_cases(a):
     def cost(**options):
-        return lambda: p2p_cost(a, **options)
+        return lambda turn: p2p_cost(a, **options)
 
+    natively = p2p_native(a)
     for peers in a.peers:
         # What one process holds, and what of it is natively feasible.
         cells = max(1, peers // 2_000)
-        native = lambda peers=peers: p2p_native(a, min(peers, a.native_peers))
-        for messages, weights in [*((m, "exp") for m in (1, 10, 100, 1000)), (10, "uniform"), (10, "ring")]:
-            if peers * messages > 1_000_000:
-                continue
+        for messages, weights in p2p_shapes(a, peers):
             shape = {"peers": peers, "messages": messages, "weights": weights}
-            variants = {"native": native, "near": cost(cells=cells, static=cells > 1, **shape)}
-            if messages == 10 and weights == "exp" and cells == 1:
-                variants["near, 2 cells"] = cost(cells=2, **shape)
-                variants["near, 1 worker"] = cost(BELLJAR_PARALLELISM=1, **shape)
-                variants["near, static"] = cost(static=True, **shape)
-            if peers <= 100 and messages == 10:
-                variants["far"] = cost(placement="far", **shape)
+            variants = {
+                "native": lambda turn, peers=peers, weights=weights: natively(min(peers, a.native_peers), weights, turn),
+                "near": cost(cells=cells, static=cells > 1, **shape),
+            }
+            if a.full or (messages == 10 and weights == "exp" and cells == 1):
+                variants["near, 1 worker"] = cost(BELLJAR_PARALLELISM=1, cells=cells, static=cells > 1, **shape)
+                if cells == 1:
+                    variants["near, 2 cells"] = cost(cells=2, **shape)
+                    variants["near, static"] = cost(static=True, **shape)
+                    variants["far"] = cost(placement="far", **shape)
             yield Case(f"p2p: {peers} hosts, {messages} messages, {weights}", "us", variants)
 
 
 def logging_cases(a):
-    plain, logged = ((lambda on=on: p2p_cost(a, 100, 20, logging=on)) for on in (False, True))
+    plain, logged = ((lambda turn, on=on: p2p_cost(a, 100, 20, logging=on)) for on in (False, True))
     yield Case("logging: p2p, 100 hosts", "us", {"off": plain, "pcap and strace": logged})
 
 
 def worker_cases(a):
     for latency in ("50 ms", "100 us"):
         def wall(*settings, latency=latency):
-            return lambda: p2p_wall(a, 100, latency, *settings)
+            return lambda turn: p2p_wall(a, 100, latency, *settings)
 
         yield Case(f"workers: p2p, 100 hosts, {latency}", "s", {
-            "1": wall(1, "true", None), "2": wall(2, "true", None), "2, no stealing": wall(2, "false", None),
+            "1": wall(1), "2": wall(2), "2, no stealing": wall(2, "false"),
             "2, pinned": wall(2, "true", "true"), "2, not pinned": wall(2, "true", "false"),
         })
-    uneven = {weights: (lambda weights=weights: p2p_wall(a, 100, "50 ms", 2, "true", None, weights)) for weights in ("uniform", "exp")}
+    kinds = ("uniform", "exp")
+    uneven = {weights: (lambda turn, weights=weights: p2p_wall(a, 100, "50 ms", 2, weights=weights)) for weights in kinds}
     yield Case("workers: weights, 100 hosts, 50 ms", "s", uneven)
 
 
@@ -143,10 +157,12 @@ def micro_cases(a):
     def cost(placement, count, kind, *arguments):
         count = max(20, round(count * a.scale))
         prefix = [] if placement == "native" else [belljar(), "exec", "--placement", placement, "--"]
-        return lambda: slope(lambda n: measure([*prefix, program, kind, n, *arguments])[1].cpu, count)
+        return lambda turn: slope(lambda n: measure([*prefix, program, kind, n, *arguments])[1].cpu, count)
 
     def variants(far, kind, *arguments):
-        return {p: cost(p, far if p == "far" else 10 * far, kind, *arguments) for p in ("native", "near", "far")}
+        # A native sleep of 1 ns takes fifty microseconds, whatever it costs.
+        cheap = ("near",) if kind == "block" else ("native", "near")
+        return {p: cost(p, 10 * far if p in cheap else far, kind, *arguments) for p in ("native", "near", "far")}
 
     yield Case("call that returns at once: nanosleep (figure 4)", "us", variants(50_000, "return"))
     yield Case("call that blocks: nanosleep of 1 ns (figure 4)", "us", variants(50_000, "block"))
@@ -212,17 +228,17 @@ def http_cases(a):
     }
     for name, (needs, server) in servers.items():
         yield Case(f"HTTP: a request to {name}", "us", {
-            "native": lambda server=server: slope(lambda n: served_natively(server, client, n), count),
-            "belljar": lambda server=server: slope(lambda n: served(server, client, n), count),
+            "native": lambda turn, server=server: slope(lambda n: served_natively(server, client, n), count),
+            "belljar": lambda turn, server=server: slope(lambda n: served(server, client, n), count),
         }, needs)
 
 
 def pgbench_cases(a):
     count = max(10, round(1_000 * a.scale))
     yield Case("pgbench: a transaction", "us", {
-        "native": lambda: slope(pgbench.native, count),
-        "belljar": lambda: slope(pgbench.simulated, count),
-        "far": lambda: slope(lambda n: pgbench.simulated(n, "far"), count),
+        "native": lambda turn: slope(pgbench.native, count),
+        "belljar": lambda turn: slope(pgbench.simulated, count),
+        "far": lambda turn: slope(lambda n: pgbench.simulated(n, "far"), count),
     }, pgbench.NEEDS)
 
 
@@ -248,9 +264,9 @@ def tcp_cases(a):
         return (long[3] - short[3]) / (mib[1] - mib[0]) * 1e6
 
     mib = max(16, round(1024 * a.scale))
-    variants = {"native": lambda: slope(native_flow, mib)}
+    variants = {"native": lambda turn: slope(native_flow, mib)}
     for rate, latency in ((1000, 10), (1000, 1), (100, 75)):
-        variants[f"{rate} Mbit/s, {latency} ms"] = lambda rate=rate, latency=latency: simulated(rate, latency)
+        variants[f"{rate} Mbit/s, {latency} ms"] = lambda turn, rate=rate, latency=latency: simulated(rate, latency)
     yield Case("TCP: one flow, a MiB", "us", variants, ["iperf"])
 
 
@@ -261,69 +277,74 @@ def start_cases(a):
     BUILT.mkdir(parents=True, exist_ok=True)
     source = BUILT / "sleeper.c"
     source.write_text("#include <unistd.h>\nint main(void) { for (;;) pause(); }\n")
+
+    # A run tells all three: the first that needs it makes it.
+    @functools.cache
+    def run(count, static, turn):
+        program = compile_c(source, "sleeper-static" if static else "sleeper", *(["-static-pie"] if static else []))
+        one, many = startup.run(program, 1, 1), startup.run(program, count, max(1, count // 2_000))
+        while startup.FOLDERS:
+            remove(startup.FOLDERS.pop())
+        return {what: (getattr(many, what) - getattr(one, what)) / (count - 1) for what in ("cpu", "wall", "private_kib")}
+
     for count in a.hosts:
-        measured = {}
-
-        def run(static, what, count=count, measured=measured):
-            # A run tells all three: the first that needs it makes it.
-            if not measured.get((static, what)):
-                program = compile_c(source, "sleeper-static" if static else "sleeper", *(["-static-pie"] if static else []))
-                one, many = startup.run(program, 1, 1), startup.run(program, count, max(1, count // 2_000))
-                for key in ("cpu", "wall", "private_kib"):
-                    extra = (getattr(many, key) - getattr(one, key)) / (count - 1)
-                    measured.setdefault((static, key), []).append(extra * (1 if key == "private_kib" else 1e6))
-            return measured[static, what].pop(0)
-
-        for what, unit in (("cpu", "us"), ("wall", "us"), ("private_kib", "KiB")):
-            variants = {"static": lambda what=what: run(True, what), "dynamic": lambda what=what: run(False, what)}
-            yield Case(f"start: {count} hosts, {what.removesuffix('_kib')} per host", unit, variants)
+        kinds = {"static": True} if count > a.most_dynamic else {"static": True, "dynamic": False}
+        for what, unit, factor in (("cpu", "us", 1e6), ("wall", "us", 1e6), ("private_kib", "KiB", 1)):
+            yield Case(f"start: {count} hosts, {what.removesuffix('_kib')} per host", unit, {
+                kind: lambda turn, count=count, static=static, what=what, factor=factor: factor * run(count, static, turn)[what]
+                for kind, static in kinds.items()})
 
 
-GROUPS = {"p2p": p2p_cases, "logging": logging_cases, "workers": worker_cases, "calls": micro_cases, "tcp": tcp_cases,
-          "http": http_cases, "pgbench": pgbench_cases, "start": start_cases}
+GROUPS = {"start": start_cases, "calls": micro_cases, "p2p": p2p_cases, "logging": logging_cases, "workers": worker_cases,
+          "tcp": tcp_cases, "http": http_cases, "pgbench": pgbench_cases}
+QUICK = {"scale": 0.1, "peers": [100, 1_000], "hosts": [1_000], "repeat": 1}
+
+
+def machine():
+    """What the figures are of."""
+    cpuinfo = pathlib.Path("/proc/cpuinfo").read_text()
+    model = next((line.partition(":")[2].strip() for line in cpuinfo.splitlines() if line.startswith("model name")), "unknown")
+    return {"processor": model, "cpus": os.cpu_count(), "kernel": platform.release(), "load_before": os.getloadavg()[0]}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", nargs="+", choices=GROUPS, default=list(GROUPS))
     parser.add_argument("--cases", help="only those whose name matches this pattern, such as '*100 hosts*'")
-    parser.add_argument("--peers", type=int, nargs="+", default=[100, 1_000, 10_000], help="hosts of the peer-to-peer program")
+    parser.add_argument("--peers", type=int, nargs="+", help="hosts of the peer-to-peer program (default: 100 1000 10000)")
     parser.add_argument("--native-peers", type=int, default=1_000, help="the most of them natively")
-    parser.add_argument("--hosts", type=int, nargs="+", default=[1_000, 10_000], help="hosts that are only started")
-    parser.add_argument("--scale", type=float, default=1, help="how much of each is done, relative to the usual amount")
-    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--hosts", type=int, nargs="+", help="hosts that are only started (default: 1000 10000 30000)")
+    parser.add_argument("--most-dynamic", type=int, default=10_000, help="the most of them with a program that is linked dynamically")
+    parser.add_argument("--scale", type=float, help="how much of each is done, relative to the usual amount")
+    parser.add_argument("--repeat", type=int, help="turns of each case at most (default: 5)")
+    parser.add_argument("--minutes", type=float, default=40, help="no further turn is begun that would end later")
+    parser.add_argument("--quick", action="store_true", help="one turn of a tenth of everything, without the largest")
+    parser.add_argument("--full", action="store_true", help="all combinations of the peer-to-peer program: many hours")
+    parser.add_argument("--results", type=pathlib.Path, help="where runs write (default: /dev/shm where it has room, else target/benches)")
     parser.add_argument("--list", action="store_true", help="only name the cases")
-    parser.add_argument("--json")
+    parser.add_argument("--json", type=pathlib.Path, help="the result (default: target/benches/report.json), and a table beside it")
     a = parser.parse_args()
+    usual = {"scale": 1, "peers": [100, 1_000, 10_000], "hosts": [1_000, 10_000, 30_000], "repeat": 5}
+    for name, value in (QUICK if a.quick else usual).items():
+        if getattr(a, name) is None:
+            setattr(a, name, value)
     BUILT.mkdir(parents=True, exist_ok=True)
+    if a.results is None and SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free >= ENOUGH:
+        a.results = SHARED_MEMORY
+    if a.results is not None:
+        os.environ["BELLJAR_BENCH_RESULTS"] = str(a.results)
     cases = list(itertools.chain.from_iterable(GROUPS[group](a) for group in a.groups))
     if a.cases:
         cases = [case for case in cases if fnmatch.fnmatch(case.name, a.cases)]
     if a.list:
         print("\n".join(case.name for case in cases))
         return
-    result = {"bench": "report", "scale": a.scale, "cpus": os.cpu_count(), "cases": {}, "left_out": {}}
-    print(f"{'':52} {'median':>10} {'least':>10} {'greatest':>10}   against the first")
-    for case in cases:
-        missing = [program for program in case.needs if shutil.which(program) is None]
-        if missing:
-            result["left_out"][case.name] = f"{', '.join(missing)} is not installed"
-            print(f"{case.name}: left out, {result['left_out'][case.name]}")
-            continue
-        values = {variant: [] for variant in case.variants}
-        for _ in range(a.repeat):
-            for variant, run in case.variants.items():
-                values[variant].append(run())
-        first = values[next(iter(values))]
-        shown = {v: {**spread(m), "ratio": spread([x / y for x, y in zip(m, first)]) if all(first) else None} for v, m in values.items()}
-        result["cases"][case.name] = {"unit": case.unit, "variants": shown}
-        print(f"{case.name}, {case.unit}")
-        for variant, s in shown.items():
-            ratio = f"{s['ratio']['median']:8.3f}" if s["ratio"] else ""
-            print(f"    {variant:48} {s['median']:10.3f} {s['least']:10.3f} {s['greatest']:10.3f} {ratio}", flush=True)
-    for results in startup.FOLDERS:
-        remove(results)
-    save("report", result, a.json)
+    about = {"bench": "report", "scale": a.scale, **machine(), "results_in": str(a.results or BUILT)}
+    try:
+        well = measure_all(cases, a.repeat, a.minutes, about, a.json or BUILT / "report.json", sys.stderr)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(0 if well else 1)
 
 
 if __name__ == "__main__":

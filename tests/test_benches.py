@@ -4,6 +4,7 @@ import json
 import math
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -99,7 +100,7 @@ def test_calls(belljar, workdir):
 
 
 def test_report_of_calls_and_start(belljar, workdir):
-    size = ["--scale", 0.001, "--repeat", 1, "--hosts", 10]
+    size = ["--quick", "--scale", 0.001, "--hosts", 10]
     cases = bench(belljar, workdir, "report", "--groups", "calls", "start", *size)["cases"]
     assert len(cases) == 2 + 7 + 3, cases
     assert all(set(c["variants"]) == {"native", "near", "far"} for name, c in cases.items() if "figure" in name)
@@ -110,10 +111,51 @@ def test_report_of_messages(belljar, workdir):
     size = ["--scale", 0.001, "--repeat", 1, "--peers", 5, "--cases", "*5 hosts, 10 messages, exp"]
     result = bench(belljar, workdir, "report", "--groups", "p2p", *size)
     (case,) = result["cases"].values()
-    assert list(case["variants"]) == ["native", "near", "near, 2 cells", "near, 1 worker", "near, static", "far"]
+    assert list(case["variants"]) == ["native", "near", "near, 1 worker", "near, 2 cells", "near, static", "far"]
     # Of so few messages the cost, a difference of two runs, may come out as anything.
     assert all(v["n"] == 1 and math.isfinite(v["median"]) for v in case["variants"].values())
     assert case["variants"]["native"]["ratio"]["median"] == 1
+
+
+CASES = """
+import pathlib, signal, os, sys
+sys.path.insert(0, {benches!r})
+from turns import Case, measure_all
+
+def interrupted(turn):
+    if turn == 1:
+        os.kill(os.getpid(), {signal})
+    return 8.0
+
+def broken(turn):
+    if turn == 1:
+        sys.exit("the second time it breaks")
+    return 3.0
+
+cases = [
+    Case("broken", "us", {{"a": lambda turn: 1.0, "b": broken}}),
+    Case("without", "us", {{"a": lambda turn: 1.0}}, needs=["no such program"]),
+    Case("good", "us", {{"a": lambda turn: 4.0, "b": interrupted}}),
+]
+well = measure_all(cases, 3, {minutes}, {{"bench": "report"}}, pathlib.Path(sys.argv[1]), sys.stderr)
+sys.exit(0 if well else 1)
+"""
+
+
+@pytest.mark.parametrize(("signal", "minutes", "status", "turns"), [
+    (0, 10, 1, 3), (0, 0, 0, 1), ("signal.SIGINT", 10, -signal.SIGINT, 1), ("signal.SIGTERM", 10, 143, 1),
+])
+def test_report_keeps_what_it_has(workdir, signal, minutes, status, turns):
+    """A case that fails leaves the others alone, and whatever ends the run leaves what was measured by then."""
+    script = CASES.format(benches=str(ROOT / "benches"), signal=signal, minutes=minutes)
+    done = subprocess.run([sys.executable, "-c", script, workdir / "r.json"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == status, done.stderr
+    result = json.loads((workdir / "r.json").read_text())
+    ratios = {name: (case["variants"]["b"]["ratio"]["median"], case["variants"]["b"]["n"]) for name, case in result["cases"].items()}
+    assert ratios == {"broken": (3, 1), "good": (2, turns)} and "not installed" in result["left_out"]["without"]
+    assert result["failed"] == ({"broken": "b: the second time it breaks"} if minutes else {})
+    said = (workdir / "r.txt").read_text()
+    assert said in done.stdout and ("then failed, b: the second time it breaks" in said) == bool(minutes)
 
 
 @pytest.mark.needs("nginx")
