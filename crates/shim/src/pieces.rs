@@ -3,10 +3,11 @@
 
 /// How many pieces there may be.
 pub const MAX_PIECES: usize = 16;
-/// How many bytes they may have together.
-pub const ROOM: usize = 16 << 10;
-/// The greatest piece that is worth two copies by programs instead of one by Linux.
-pub const LARGEST: usize = 8 << 10;
+/// How many bytes they may have together: one of the greatest, and what a call has besides.
+pub const ROOM: usize = 80 << 10;
+/// The greatest piece. Up to here two copies by programs are cheaper than one by Linux, which has to find and
+/// hold the other process's pages first.
+pub const LARGEST: usize = 64 << 10;
 
 /// Where a piece lies.
 #[derive(Clone, Copy, Debug, Default)]
@@ -166,7 +167,7 @@ mod tests {
         assert!(pieces.room(1000, 0).is_none());
         assert!(pieces.room(1000, LARGEST + 1).is_none());
         assert!(pieces.room((1 << 47) - 4, 4).is_none() && pieces.room(u64::MAX, 2).is_none());
-        assert!(put(&mut pieces, 1000, &[1; LARGEST]) && put(&mut pieces, 100_000, &[2; LARGEST]));
+        assert!(put(&mut pieces, 1000, &[1; LARGEST]) && put(&mut pieces, 100_000, &[2; ROOM - LARGEST]));
         assert!(!put(&mut pieces, 2000, b"x"));
         pieces.clear();
         for at in 0..MAX_PIECES as u64 {
