@@ -6,7 +6,7 @@ import argparse
 
 from common import ROOT, belljar, compile_c, measure, save, spread
 
-KINDS = ["getppid", "jit", "read", "pipe", "switch", "clock", "spin"]
+KINDS = ["getppid", "jit", "read", "pipe", "switch", "clock", "id", "spin"]
 
 
 def slope(prefix, program, kind, n):
@@ -20,10 +20,11 @@ def main():
     parser.add_argument("--calls", type=int, default=1_000_000)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
+    parser.add_argument("--placement", choices=["near", "far"])
     parser.add_argument("--json")
     a = parser.parse_args()
     program = compile_c(ROOT / "benches" / "calls" / "calls.c", "calls", "-pthread")
-    under = [belljar(), "exec", "--"]
+    under = [belljar(), "exec", *(["--placement", a.placement] if a.placement else []), "--"]
     result = {"bench": "calls", "calls": a.calls, "ns": {}}
     print(f"{'ns of CPU per call':20} {'belljar':>9} {'native':>9}")
     for kind in a.kinds:

@@ -96,7 +96,7 @@ def test_p2p_expected_messages(run_experiment, workdir):
 
 def test_calls(belljar, workdir):
     result = bench(belljar, workdir, "calls", "--calls", 20000, "--repeat", 1)
-    assert set(result["ns"]) == {"getppid", "jit", "read", "pipe", "switch", "clock", "spin"}
+    assert set(result["ns"]) == {"getppid", "jit", "read", "pipe", "switch", "clock", "id", "spin"}
 
 
 def test_report_of_calls_and_start(belljar, workdir):

@@ -9,6 +9,7 @@
  *   pipe      one byte through a pipe
  *   switch    a byte to another thread and back: two switches
  *   clock     clock_gettime, with a sleep after each 500, as a program that waits for events sleeps
+ *   id        getppid in the same way
  *   spin      clock_gettime and nothing else: after the first 1,000 each moves the simulated clock
  *   loop      nothing: what to subtract */
 #include <pthread.h>
@@ -74,6 +75,13 @@ int main(int argc, char **argv) {
         for (long i = 0; i < count; i++) {
             clock_gettime(CLOCK_MONOTONIC, &t);
             if (sleeps && i % 500 == 499)
+                nanosleep(&least, NULL);
+        }
+    } else if (strcmp(kind, "id") == 0) {
+        struct timespec least = {0, 1};
+        for (long i = 0; i < count; i++) {
+            getppid();
+            if (i % 500 == 499)
                 nanosleep(&least, NULL);
         }
     } else if (strcmp(kind, "loop") == 0) {

@@ -1,6 +1,7 @@
 """Where programs run makes no difference: near, far, some here and some there, as it comes. Compared are all bytes that hosts
 leave behind: output, system calls with every pointer in them, packets, files. The first of each is held against the others."""
 
+import json
 import pathlib
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ from conftest import EXAMPLES, experiment
 
 PLACEMENTS = ("near", "far", "auto")
 # What depends most on the platform below; --all compares every guest.
-USUAL = {"buffers", "frames", "futexes", "memory", "robust", "signals", "spawn", "startup", "sysvipc", "threads", "filemap"}
+USUAL = {"buffers", "frames", "futexes", "memory", "robust", "signals", "spawn", "startup", "sysvipc", "threads", "filemap", "whoami"}
 EXAMPLE_NEEDS = {
     "crowd": ["curl"], "dns": ["curl"], "echo": [], "faults": ["curl"], "first": ["curl"], "iperf-tcp": ["iperf"],
     "iperf-udp": ["iperf"], "java": ["javac"], "node": ["node"], "python": [], "redis": ["redis-server", "redis-benchmark"],
@@ -68,6 +69,24 @@ def test_guests_in_every_placement(run_experiment, linkage, names):
     ended = [file for file, said in files.items() if file.endswith(".stdout") and b"1.." in said and b"\nnot ok" not in said]
     assert len(ended) >= len(chosen), sorted(set(chosen) - {file.split("/")[1] for file in ended})
     assert sum(file.endswith(".strace") and len(log) > 500 for file, log in files.items()) >= len(chosen)
+
+
+def test_who_one_is_however_it_is_asked(run_experiment):
+    """Whether a thread answers itself who it is or makes the call, which logs of calls and other programs' debuggers see, makes
+    no difference to what it is told, how many calls it has made, or to the clock, which more of them than are free move."""
+    program = test_guests.build(test_guests.GUESTS / "whoami.c", "dynamic")
+    runs, counts = {}, {}
+    for placement in PLACEMENTS:
+        for logged in ([], ["--strace"]):
+            name = " ".join([placement, *logged])
+            done = run_experiment(experiment({"host": (0, [{"path": str(program)}])}), name="same", args=["--placement", placement, *logged])
+            counts[name] = json.loads((done.path / "sim-stats.json").read_text())["syscalls"]
+            runs[name] = {file: said for file, said in contents(done).items() if not file.endswith(".strace")}
+    files = same(runs)
+    (said,) = (text for file, text in files.items() if file.endswith(".stdout"))
+    assert b"not ok" not in said and b"# it is 9466848" in said, said
+    assert all(of == counts["near"] for of in counts.values()), counts
+    assert counts["near"]["getpid"] > 5000
 
 
 def test_vector_state_is_the_guests_own(run_experiment, workdir):

@@ -272,6 +272,16 @@ pub trait Platform: GuestMemory + Send {
         let _ = clocks;
         self.resume(context)
     }
+    /// Which calls the context has answered itself when it last ran and did so ([`Clocks::made`]), by [`ANSWERED`].
+    fn answered(&mut self, context: ContextId) -> Answers {
+        let _ = context;
+        [0; ANSWERED.len()]
+    }
+    /// What calls that ask for ids give in this context from now on, while it may answer calls, by [`ID_CALLS`];
+    /// negative for one that has to be made.
+    fn tell_ids(&mut self, context: ContextId, ids: &Ids) {
+        let _ = (context, ids);
+    }
     /// Runs one instruction of the context, of which the guest sees nothing: [`Exit::Stepped`] unless
     /// the instruction comes back otherwise, `Preempted` if it cannot be stepped over.
     fn step(&mut self, context: ContextId) -> Exit {
@@ -280,21 +290,39 @@ pub trait Platform: GuestMemory + Send {
     }
 }
 
-/// What a guest that runs may find out about the time without a call, as Linux's vDSO lets it.
+/// What a guest that runs may find out without a call: the time, as Linux's vDSO tells it, and its ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clocks {
     /// `CLOCK_REALTIME` in nanoseconds since 1970.
     pub realtime_ns: u64,
     /// `CLOCK_MONOTONIC`, `CLOCK_MONOTONIC_RAW` and `CLOCK_BOOTTIME` in nanoseconds.
     pub monotonic_ns: u64,
-    /// How many readings more it may make.
+    /// How many calls more it may answer itself.
     pub allowed: u32,
-    /// How many it has made, by [`CLOCK_CALLS`].
-    pub read: [u32; 3],
+    /// How many it has.
+    pub made: u32,
 }
 
-/// The calls that readings of a clock stand for.
-pub const CLOCK_CALLS: [i64; 3] = [c::SYS_clock_gettime, c::SYS_gettimeofday, c::SYS_time];
+/// The calls that a guest may answer itself: those that read a clock, then those that ask for ids.
+pub const ANSWERED: [i64; 11] = [
+    c::SYS_clock_gettime,
+    c::SYS_gettimeofday,
+    c::SYS_time,
+    c::SYS_getpid,
+    c::SYS_gettid,
+    c::SYS_getppid,
+    c::SYS_getpgrp,
+    c::SYS_getuid,
+    c::SYS_geteuid,
+    c::SYS_getgid,
+    c::SYS_getegid,
+];
+/// Numbers by [`ANSWERED`].
+pub type Answers = [u32; ANSWERED.len()];
+/// Those that ask for ids.
+pub const ID_CALLS: &[i64] = ANSWERED.split_at(3).1;
+/// What they give.
+pub type Ids = [i64; ID_CALLS.len()];
 
 /// What `stat(2)` says of a native file, plus its kind by the `S_IFMT` bits of `mode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

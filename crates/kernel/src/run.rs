@@ -4,7 +4,7 @@ use crate::call::{Block, Call, IfInterrupted, Outcome, Resumed, Wake};
 use crate::debug::Entry;
 use crate::host::Host;
 use crate::ids::{ThreadKey, WaitQueueId};
-use crate::machine::{CLOCK_CALLS, Clocks, Exit};
+use crate::machine::Exit;
 use crate::signal::Delivery;
 use crate::syscall::{compat, table};
 use crate::thread::{Blocked, Continuation, ThreadState};
@@ -511,35 +511,6 @@ impl Host {
 
     fn count_call(&mut self, number: u32) {
         self.call_counts.add(number, 1);
-    }
-
-    /// What a thread that is about to run may find out about the time without a call. Each reading counts as
-    /// the call that it stands for; where a call does more than to be counted, it has to be made.
-    pub(crate) fn clocks_for(&mut self, key: ThreadKey) -> Clocks {
-        let thread = &self.threads[key.0];
-        let is_watched = self.strace.is_enabled()
-            || !self.debuggers.is_empty()
-            || thread.trace.is_some()
-            || self.processes[thread.process.0].signals.timers.count_processor_time;
-        let (realtime_ns, monotonic_ns) = self.clock.shown();
-        let allowed = if is_watched { 0 } else { self.calls_left.min(self.clock.free_calls()) };
-        Clocks { realtime_ns, monotonic_ns, allowed, read: [0; 3] }
-    }
-
-    /// Accounts for the readings that a thread has made; whether it has made any.
-    pub(crate) fn clocks_read(&mut self, key: ThreadKey, clocks: &Clocks) -> bool {
-        let all: u32 = clocks.read.iter().sum();
-        if all == 0 {
-            return false;
-        }
-        for (number, times) in CLOCK_CALLS.into_iter().zip(clocks.read).filter(|(_, times)| *times != 0) {
-            self.call_counts.add(number as u32, times);
-        }
-        self.clock.charge_free(all);
-        self.calls_left = self.calls_left.saturating_sub(all);
-        self.threads[key.0].calls += u64::from(all);
-        self.progress += u64::from(all);
-        true
     }
 }
 

@@ -44,6 +44,8 @@ pub struct Thread {
     pub computes: bool,
     /// Its processor time in microseconds: the number of calls that it has made, and what it was preempted for.
     pub calls: u64,
+    /// How often it has asked for an id by a call, up to a point: see [`crate::answers`].
+    pub asked_ids: u8,
 }
 
 impl Thread {

@@ -4,7 +4,7 @@
 use crate::cpu;
 use belljar_kernel::machine::{self, SpaceId};
 use belljar_linux_abi::signal;
-pub use belljar_shim::context::{Context, LOOK_UP, Regs};
+pub use belljar_shim::context::{Context, LOOK_UP, NO_IDS, Regs};
 use belljar_shim::frame::{FrameRegs, UContext};
 use std::mem::offset_of;
 

@@ -149,7 +149,7 @@ fn enter(worker: *mut Worker, context: &mut Context, clocks: &mut Readings) -> (
         (*worker).target = context.resume_at;
         (*worker).clocks.give(clocks);
         let came = entry::enter(worker, context);
-        (*worker).clocks.take(clocks);
+        (*worker).clocks.take(clocks, &mut (*worker).answers);
         (came, (*worker).trap)
     }
 }

@@ -8,8 +8,8 @@ use crate::near::worker;
 use crate::space::{CallCounts, Space};
 use crate::{cpu, exits, files, vdso};
 use belljar_kernel::machine::{
-    Backing, Clocks, ContextId, Exit, GuestMemory, HostFiles, NativeDirEntry, NativeFile, NativeStat,
-    OpenHow, Placement, Platform, Prot, Regs, SpaceId,
+    Answers, Backing, Clocks, ContextId, Exit, GuestMemory, HostFiles, Ids, NativeDirEntry, NativeFile,
+    NativeStat, OpenHow, Placement, Platform, Prot, Regs, SpaceId,
 };
 use belljar_linux_abi::Errno;
 use belljar_shim::context::Xsave;
@@ -261,6 +261,7 @@ impl Platform for HostMachine {
         context.xsave.clone_from(self.vector_state(from));
         context.space = space.0;
         context.exit_rip = context::LOOK_UP;
+        context.ids = context::NO_IDS;
         self.insert_context(context)
     }
     fn destroy_context(&mut self, context: ContextId) {
@@ -288,12 +289,21 @@ impl Platform for HostMachine {
     fn resume_with_clocks(&mut self, id: ContextId, clocks: &mut Clocks) -> Exit {
         self.bring_back(id);
         let context = &mut *self.contexts[id.0 as usize];
-        let Clocks { realtime_ns, monotonic_ns, allowed, read } = *clocks;
-        let mut readings = Readings { realtime_ns, monotonic_ns, allowed, read };
+        let Clocks { realtime_ns, monotonic_ns, allowed, made } = *clocks;
+        let mut readings = Readings { realtime_ns, monotonic_ns, allowed, made };
         let exit = exits::resume(context, &mut self.spaces[context.space as usize], &mut readings);
-        (clocks.allowed, clocks.read) = (readings.allowed, readings.read);
+        (clocks.allowed, clocks.made) = (readings.allowed, readings.made);
         self.came_back(id, exit);
         exit
+    }
+    fn answered(&mut self, id: ContextId) -> Answers {
+        match &self.spaces[self.contexts[id.0 as usize].space as usize].native {
+            Native::Far(shim) => shim.answers(),
+            Native::Near => worker::answers(),
+        }
+    }
+    fn tell_ids(&mut self, id: ContextId, ids: &Ids) {
+        self.contexts[id.0 as usize].ids = *ids;
     }
     fn step(&mut self, id: ContextId) -> Exit {
         self.bring_back(id);

@@ -54,9 +54,17 @@ pub struct Context {
     pub space: u32,
     /// Which one it is of its host's, of all that there have ever been; 0 for none yet.
     pub number: u64,
+    /// What stubs of calls that ask for ids answer, in the order of [`crate::worker::ANSWERED`] behind the clocks;
+    /// negative where the call has to be made.
+    pub ids: [i64; IDS],
     /// Vector state in compacted form.
     pub xsave: Xsave,
 }
+
+/// How many kinds of ids stubs answer.
+pub const IDS: usize = 8;
+/// None of them.
+pub const NO_IDS: [i64; IDS] = [-1; IDS];
 
 /// An XSAVE image with room for the largest layout.
 #[repr(C, align(64))]
@@ -175,6 +183,15 @@ impl Context {
     /// A context of `space` with the vector state of a new process.
     pub fn new(space: u32, regs: &Regs, layout: &XsaveLayout) -> Context {
         let xsave = Xsave::initial(layout);
-        Context { regs: *regs, exit_rip: LOOK_UP, resume_at: 0, generation: 0, space, number: 0, xsave }
+        Context {
+            regs: *regs,
+            exit_rip: LOOK_UP,
+            resume_at: 0,
+            generation: 0,
+            space,
+            number: 0,
+            ids: NO_IDS,
+            xsave,
+        }
     }
 }

@@ -369,7 +369,7 @@ unsafe fn resume() {
         (*worker()).clocks.give(&(*channel).clocks);
         (*channel).came = entry::enter(worker(), &raw mut (*channel).context);
         (*channel).trap = (*worker()).trap;
-        (*worker()).clocks.take(&mut (*channel).clocks);
+        (*worker()).clocks.take(&mut (*channel).clocks, &mut (*channel).answered);
         let staged = &mut (*channel).staged;
         staged.clear();
         if (*channel).came == entry::CAME_BY_STUB || (*channel).trap.signal == SIGSYS {

@@ -3,7 +3,7 @@
 
 use crate::context::Context;
 use crate::pieces::Pieces;
-use crate::worker::{Readings, Trap};
+use crate::worker::{Answers, Readings, Trap};
 use crate::xstate::XsaveLayout;
 use core::sync::atomic::AtomicU32;
 
@@ -88,6 +88,8 @@ pub struct Channel {
     pub trap: Trap,
     /// What clocks the guest that is resumed may read.
     pub clocks: Readings,
+    /// Which calls were answered there; whoever looks sets it to zero.
+    pub answered: Answers,
     /// The guest thread to resume.
     pub context: Context,
     /// What the process has read of the guest's memory when it came back with a call.

@@ -1,6 +1,6 @@
 //! The block that a thread needs to run guests, and the region around it.
 
-use crate::context::Context;
+use crate::context::{Context, IDS};
 use crate::entry;
 use crate::frame::{SigInfo, UContext};
 use crate::xstate::{DEFAULT_MXCSR, XsaveLayout, offset};
@@ -88,21 +88,31 @@ pub struct Worker {
     pub trap: Trap,
     /// What the guest's own readings of clocks go by.
     pub clocks: Clocks,
+    /// What they have come to, of a near guest.
+    pub answers: Answers,
     /// An XSAVE image that brings x87 back to its initial state.
     pub initial_x87: InitialX87,
 }
 
-/// What a stub of the vDSO answers from instead of leaving the guest. It knows it by fixed offsets from GS.
+/// What stubs that answer without leaving the guest answer from, and count by. They know it by fixed offsets from GS.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Clocks {
     /// Nanoseconds by number of the clock; 0 for one that has to be asked for.
     pub shown_ns: [u64; CLOCKS],
-    /// How many readings may still be made; negative once more were wanted.
+    /// How many answers may still be given; negative once more were wanted.
     pub left: i32,
-    /// How many were made of `clock_gettime`, `gettimeofday` and `time`.
-    pub read: [u32; 3],
+    /// How many were given since they were last taken.
+    pub given: Answers,
 }
+
+/// How often each call was answered by its stub: `clock_gettime`, `gettimeofday`, `time`, then those that ask for ids
+/// in the order of [`Context::ids`].
+pub type Answers = [u32; ANSWERED];
+/// How many kinds of calls stubs answer.
+pub const ANSWERED: usize = CLOCK_CALLS + IDS;
+/// Those of them that read a clock.
+pub const CLOCK_CALLS: usize = 3;
 
 /// How many clocks' numbers are looked up.
 pub const CLOCKS: usize = 8;
@@ -121,10 +131,10 @@ pub struct Readings {
     pub realtime_ns: u64,
     /// What `CLOCK_MONOTONIC` shows.
     pub monotonic_ns: u64,
-    /// How many readings may be made.
+    /// How many calls may be answered by stubs.
     pub allowed: u32,
-    /// How many were made, by [`Clocks::read`].
-    pub read: [u32; 3],
+    /// How many were.
+    pub made: u32,
 }
 
 impl Clocks {
@@ -141,16 +151,17 @@ impl Clocks {
         }
         self.left = readings.allowed as i32;
     }
-    /// After it has run.
+    /// After it has run; what was answered is added to `answers`.
     #[inline]
-    pub fn take(&mut self, readings: &mut Readings) {
-        if self.read == [0; 3] {
+    pub fn take(&mut self, readings: &mut Readings, answers: &mut Answers) {
+        if self.left == readings.allowed as i32 {
             return;
         }
-        for (sum, read) in readings.read.iter_mut().zip(&mut self.read) {
-            let read = core::mem::take(read);
-            *sum += read;
-            readings.allowed = readings.allowed.saturating_sub(read);
+        for (sum, given) in answers.iter_mut().zip(&mut self.given) {
+            let given = core::mem::take(given);
+            *sum += given;
+            readings.made += given;
+            readings.allowed = readings.allowed.saturating_sub(given);
         }
     }
 }
@@ -197,6 +208,7 @@ impl Worker {
             layout: *layout,
             trap: Trap::default(),
             clocks: Clocks::default(),
+            answers: [0; ANSWERED],
             initial_x87: InitialX87([0; offset::EXTENDED]),
         }
     }

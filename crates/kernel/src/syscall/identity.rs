@@ -15,22 +15,22 @@ fn credentials<'a>(call: &'a mut Call<'_>) -> &'a mut Credentials {
 
 /// getuid(2).
 pub fn sys_getuid(call: &mut Call<'_>) -> SysResult {
-    done(u64::from(credentials(call).ruid))
+    done(call.host.asked_id(call.thread, 4))
 }
 
 /// geteuid(2).
 pub fn sys_geteuid(call: &mut Call<'_>) -> SysResult {
-    done(u64::from(credentials(call).euid))
+    done(call.host.asked_id(call.thread, 5))
 }
 
 /// getgid(2).
 pub fn sys_getgid(call: &mut Call<'_>) -> SysResult {
-    done(u64::from(credentials(call).rgid))
+    done(call.host.asked_id(call.thread, 6))
 }
 
 /// getegid(2).
 pub fn sys_getegid(call: &mut Call<'_>) -> SysResult {
-    done(u64::from(credentials(call).egid))
+    done(call.host.asked_id(call.thread, 7))
 }
 
 /// getresuid(2).

@@ -32,18 +32,17 @@ pub fn sys_exit_group(call: &mut Call<'_>) -> SysResult {
 
 /// getpid(2).
 pub fn sys_getpid(call: &mut Call<'_>) -> SysResult {
-    done(call.host.process(call.process).pid as u64)
+    done(call.host.asked_id(call.thread, 0))
 }
 
 /// gettid(2).
 pub fn sys_gettid(call: &mut Call<'_>) -> SysResult {
-    done(call.host.thread(call.thread).tid as u64)
+    done(call.host.asked_id(call.thread, 1))
 }
 
 /// getppid(2): 1 for what the experiment started and for orphans.
 pub fn sys_getppid(call: &mut Call<'_>) -> SysResult {
-    let parent = call.host.process(call.process).parent;
-    done(parent.map_or(1, |parent| call.host.process(parent).pid) as u64)
+    done(call.host.asked_id(call.thread, 2))
 }
 
 /// getpgid(2).
@@ -57,7 +56,7 @@ pub fn sys_getpgid(call: &mut Call<'_>) -> SysResult {
 
 /// getpgrp(2).
 pub fn sys_getpgrp(call: &mut Call<'_>) -> SysResult {
-    done(call.host.process(call.process).pgid as u64)
+    done(call.host.asked_id(call.thread, 3))
 }
 
 /// getsid(2).

@@ -136,6 +136,7 @@ impl Host {
             spin: None,
             computes: false,
             calls: 0,
+            asked_ids: 0,
         }));
         self.tids.insert(tid, key);
         self.process(process).threads.push(key);

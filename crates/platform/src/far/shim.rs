@@ -9,7 +9,7 @@ use belljar_channel::{SharedMemory, futex};
 use belljar_linux_abi::Errno;
 use belljar_shim::context::{Context, Xsave};
 use belljar_shim::protocol::{self, Channel, CpuidAnswer, NativeCall};
-use belljar_shim::worker::{Readings, Trap};
+use belljar_shim::worker::{Answers, Readings, Trap};
 use std::cell::Cell;
 use std::io::{Error, Result as IoResult};
 use std::ops::Range;
@@ -416,6 +416,12 @@ impl Shim {
             copy_registers(&raw const (*block).context, context);
             Ok(((*block).came, (*block).trap))
         }
+    }
+
+    /// Which calls were answered in the process since this was last asked.
+    pub fn answers(&self) -> Answers {
+        // SAFETY: between two resumes nobody else looks.
+        unsafe { std::mem::take(&mut (*self.channel.get()).answered) }
     }
 
     /// The context whose vector state the channel has; 0 if there is none.

@@ -6,7 +6,7 @@ use crate::init::native;
 use crate::near::{entry, signals};
 use crate::{cpu, cpuid};
 use belljar_linux_abi::Errno;
-use belljar_shim::worker::{ARENA, ARENA_SIZE, MAX_WORKERS, REGION, TICK_NS};
+use belljar_shim::worker::{ARENA, ARENA_SIZE, Answers, MAX_WORKERS, REGION, TICK_NS};
 pub use belljar_shim::worker::{Trap, Worker};
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -46,6 +46,12 @@ thread_local! {
 pub fn current() -> *mut Worker {
     let worker = CURRENT.get();
     if worker.is_null() { become_worker() } else { worker }
+}
+
+/// Which calls this thread's guests have answered since this was last asked.
+pub fn answers() -> Answers {
+    // SAFETY: the block is this thread's, and no guest runs.
+    unsafe { std::mem::take(&mut (*current()).answers) }
 }
 
 /// See [`crate::release_thread`].

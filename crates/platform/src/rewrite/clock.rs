@@ -6,41 +6,42 @@
 //! begins again there if it does not go on right where it was: nothing is written but RAX, RCX, RDX and R11, which
 //! functions may destroy, and what was asked for. One load reads the clock; what is made of it cannot be torn.
 
-use super::stub::{self, LONGEST, Stub};
-use belljar_shim::worker::{CLOCKS, Clocks, REALTIME, Worker};
+use super::stub::{self, Stub};
+use belljar_shim::worker::{Answers, CLOCKS, Clocks, REALTIME, Worker};
 use std::mem::offset_of;
 
 const SHOWN: usize = offset_of!(Worker, clocks) + offset_of!(Clocks, shown_ns);
 const LEFT: usize = offset_of!(Worker, clocks) + offset_of!(Clocks, left);
-const READ: usize = offset_of!(Worker, clocks) + offset_of!(Clocks, read);
-const _: () = assert!(READ + 12 <= i32::MAX as usize);
+const GIVEN: usize = offset_of!(Worker, clocks) + offset_of!(Clocks, given);
+const _: () = assert!(GIVEN + size_of::<Answers>() <= i32::MAX as usize);
 
 /// `n / 10^9` is the upper half of `n / 2^9` times this, divided by 2^11, for every 64-bit `n`: the reciprocal is
 /// rounded up by less than 2^-9 of its last place (Granlund and Montgomery, 1994).
 const RECIPROCAL: u64 = 0x0044_b82f_a09b_5a53;
 
 /// Machine code with jumps to its end.
-struct Code {
-    bytes: Vec<u8>,
+#[derive(Default)]
+pub struct Code {
+    pub bytes: Vec<u8>,
     to_call: Vec<usize>,
 }
 
 impl Code {
-    fn put(&mut self, bytes: &[u8]) -> &mut Code {
+    pub fn put(&mut self, bytes: &[u8]) -> &mut Code {
         self.bytes.extend_from_slice(bytes);
         self
     }
-    fn put_u32(&mut self, value: usize) -> &mut Code {
+    pub fn put_u32(&mut self, value: usize) -> &mut Code {
         self.put(&(value as u32).to_le_bytes())
     }
     /// A conditional jump with this opcode to where the call is made.
-    fn call_if(&mut self, opcode: u8) -> &mut Code {
+    pub fn call_if(&mut self, opcode: u8) -> &mut Code {
         self.put(&[opcode, 0]);
         self.to_call.push(self.bytes.len());
         self
     }
-    /// One more reading if one is left; the rest of the code is run then alone.
-    fn take_one(&mut self) -> &mut Code {
+    /// One more answer if one is left; the rest of the code is run then alone.
+    pub fn take_one(&mut self) -> &mut Code {
         // decl %gs:LEFT; js
         self.put(&[0x65, 0xff, 0x0c, 0x25]).put_u32(LEFT).call_if(JS)
     }
@@ -56,37 +57,41 @@ impl Code {
         // imul $10^9, %rdx, %rdx; sub %rdx, %rcx
         self.put(&[0x48, 0x69, 0xd2]).put_u32(1_000_000_000).put(&[0x48, 0x29, 0xd1])
     }
+    /// Counts an answer.
+    pub fn count(&mut self, call: usize) -> &mut Code {
+        // incl %gs:GIVEN
+        self.put(&[0x65, 0xff, 0x04, 0x25]).put_u32(GIVEN + 4 * call)
+    }
     /// Counts the reading and returns.
     fn end(&mut self, call: usize) -> &mut Code {
-        // mov %r11, %rdx; incl %gs:READ; ret
-        self.put(&[0x4c, 0x89, 0xda, 0x65, 0xff, 0x04, 0x25]).put_u32(READ + 4 * call).put(&[0xc3])
+        // mov %r11, %rdx; then ret
+        self.put(&[0x4c, 0x89, 0xda]).count(call).put(&[0xc3])
+    }
+    /// The machine code, behind which the call is made.
+    pub fn end_here(self) -> Option<Vec<u8>> {
+        let Code { mut bytes, to_call } = self;
+        for behind in to_call {
+            bytes[behind - 1] = i8::try_from(bytes.len() - behind).ok()? as u8;
+        }
+        Some(bytes)
     }
 }
 
 const JA: u8 = 0x77;
 const JZ: u8 = 0x74;
 const JNZ: u8 = 0x75;
-const JS: u8 = 0x78;
+pub const JS: u8 = 0x78;
 
 /// The stub at `at` for the `syscall` at `syscall` behind `mov`, which loads `nr`, in the vDSO.
 pub fn stub(at: u64, syscall: u64, mov: &[u8], nr: u64) -> Option<Stub> {
-    let mut code = Code { bytes: Vec::new(), to_call: Vec::new() };
+    let mut code = Code::default();
     match nr as i64 {
         libc::SYS_clock_gettime => clock_gettime(&mut code),
         libc::SYS_gettimeofday => gettimeofday(&mut code),
         libc::SYS_time => time(&mut code),
         _ => {}
     }
-    let Code { bytes: mut all, to_call } = code;
-    let end = all.len();
-    for behind in to_call {
-        all[behind - 1] = i8::try_from(end - behind).ok()? as u8;
-    }
-    let call = stub::form_a(at + end as u64, syscall, mov)?;
-    all.extend_from_slice(&call.code);
-    let moved = |(offset, rip)| if offset == 0 { (0, rip) } else { (offset + end as u64, rip) };
-    let places = call.places.into_iter().map(moved).collect();
-    (all.len() as u64 <= LONGEST).then_some(Stub { code: all, places, ..call })
+    stub::behind(code.end_here()?, at, |at| stub::form_a(at, syscall, mov))
 }
 
 fn clock_gettime(code: &mut Code) {

@@ -12,7 +12,8 @@
 //! ([`Rewriter::visible`]) and translated back on the way in ([`Rewriter::native`]). Sites that
 //! return from signals stay as they are, because unwinders recognise them by their bytes.
 //!
-//! The synthetic vDSO's sites answer from the worker block where they may ([`clock`]).
+//! The synthetic vDSO's sites answer from the worker block where they may ([`clock`]), those that ask for ids from the
+//! context ([`ids`]).
 //!
 //! Where the CPU cannot make `cpuid` trap, the instruction becomes one that does when an image is
 //! mapped; a trap costs a fifth of what `cpuid` costs in a virtual machine.
@@ -20,6 +21,7 @@
 mod analyse;
 mod clock;
 mod cpuid_sites;
+mod ids;
 mod stub;
 
 use crate::layout::{self, PAGE, Slot};
@@ -36,7 +38,7 @@ use std::sync::Arc;
 /// its exception, which then costs as much as `cpuid` itself.
 const TRAP: [u8; 2] = [0xf4, 0x90];
 const SYS_RT_SIGRETURN: u64 = 15;
-/// Bytes of stubs in one chunk; a stub takes 32 to 80.
+/// Bytes of stubs in one chunk; a stub takes 32 to 144.
 const CHUNK: u64 = 64 << 10;
 /// How far a 32-bit jump reaches from anywhere in a stub to anywhere in a site.
 const REACH: u64 = (1 << 31) - 2 * CHUNK;
@@ -261,7 +263,10 @@ impl Rewriter {
         let stub_at = self.room_for_stub(site, slot, native)?;
         let stub = match form {
             Form::A { ref mov } if crate::vdso::is(&text.file) => clock::stub(stub_at, site, mov, nr)?,
-            Form::A { ref mov } => stub::form_a(stub_at, site, mov)?,
+            Form::A { ref mov } => match ids::stub(stub_at, site, mov, nr) {
+                Some(answers) => answers,
+                None => stub::form_a(stub_at, site, mov)?,
+            },
             Form::B { ref displaced } => stub::form_b(stub_at, site, displaced)?,
         };
         let jump = stub::jump(stub.site, stub_at)?;

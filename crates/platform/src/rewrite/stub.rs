@@ -8,9 +8,9 @@ use iced_x86::{BlockEncoder, BlockEncoderOptions, Instruction, InstructionBlock}
 use std::ops::Range;
 
 /// No stub is longer.
-pub const LONGEST: u64 = 128;
+pub const LONGEST: u64 = 160;
 const JMP_GS_0: [u8; 8] = [0x65, 0xff, 0x24, 0x25, 0, 0, 0, 0];
-const LEA_RCX: [u8; 3] = [0x48, 0x8d, 0x0d];
+pub const LEA_RCX: [u8; 3] = [0x48, 0x8d, 0x0d];
 const LEA_R11: [u8; 3] = [0x4c, 0x8d, 0x1d];
 
 /// A stub and the site that is to jump to it.
@@ -37,7 +37,7 @@ fn distance(from: u64, to: u64) -> Option<i32> {
 }
 
 /// Appends `lea to(%rip), register`.
-fn lea(code: &mut Vec<u8>, at: u64, opcode: [u8; 3], to: u64) -> Option<()> {
+pub fn lea(code: &mut Vec<u8>, at: u64, opcode: [u8; 3], to: u64) -> Option<()> {
     let rel = distance(at + code.len() as u64 + 7, to)?;
     code.extend_from_slice(&opcode);
     code.extend_from_slice(&rel.to_le_bytes());
@@ -54,6 +54,16 @@ pub fn form_a(at: u64, syscall: u64, mov: &[u8]) -> Option<Stub> {
     // Behind the mov a thread stands before the `syscall`, which is still there.
     let places = vec![(0, site), (mov.len() as u64, syscall)];
     Some(Stub { code, site, patched: 5, places, displaced: 0..0 })
+}
+
+/// A stub at `at` that runs `code` first, all of which stands for the start of its site.
+pub fn behind(mut code: Vec<u8>, at: u64, form: impl Fn(u64) -> Option<Stub>) -> Option<Stub> {
+    let len = code.len() as u64;
+    let call = form(at + len)?;
+    code.extend_from_slice(&call.code);
+    let moved = |(offset, rip)| if offset == 0 { (0, rip) } else { (offset + len, rip) };
+    let places = call.places.into_iter().map(moved).collect();
+    (code.len() as u64 <= LONGEST).then_some(Stub { code, places, ..call })
 }
 
 /// The stub at `at` for the `syscall` at `site`, with what it displaces.

@@ -1,0 +1,73 @@
+//! Calls that a guest's own stubs answer, near and far: what the time is, and who one is.
+//!
+//! What they give is told before the guest is resumed, so it is what the kernel would say: nothing of the host changes while a
+//! guest runs. Each answer counts as the call that it stands for; where a call does more than to be counted, it has
+//! to be made. Ids are told to threads only that have asked for some, so the others pay nothing for them.
+
+use crate::host::Host;
+use crate::ids::ThreadKey;
+use crate::machine::{ANSWERED, Clocks, Ids};
+
+/// How many times a thread has to ask for ids before it is told them.
+const OFTEN: u8 = 8;
+
+impl Host {
+    /// What a thread that is about to run may find out without a call.
+    pub(crate) fn clocks_for(&mut self, key: ThreadKey) -> Clocks {
+        let thread = &self.threads[key.0];
+        let is_watched = self.strace.is_enabled()
+            || !self.debuggers.is_empty()
+            || thread.trace.is_some()
+            || self.processes[thread.process.0].signals.timers.count_processor_time;
+        if thread.asked_ids == OFTEN {
+            self.tell_ids(key);
+        }
+        let (realtime_ns, monotonic_ns) = self.clock.shown();
+        let allowed = if is_watched { 0 } else { self.calls_left.min(self.clock.free_calls()) };
+        Clocks { realtime_ns, monotonic_ns, allowed, made: 0 }
+    }
+
+    /// Accounts for what a thread has answered itself; whether that was anything.
+    pub(crate) fn clocks_read(&mut self, key: ThreadKey, clocks: &Clocks) -> bool {
+        if clocks.made == 0 {
+            return false;
+        }
+        let answered = self.machine.answered(self.threads[key.0].context);
+        for (number, times) in ANSWERED.into_iter().zip(answered).filter(|(_, times)| *times != 0) {
+            self.call_counts.add(number as u32, times);
+        }
+        self.clock.charge_free(clocks.made);
+        self.calls_left = self.calls_left.saturating_sub(clocks.made);
+        self.threads[key.0].calls += u64::from(clocks.made);
+        self.progress += u64::from(clocks.made);
+        true
+    }
+
+    /// An id that a thread has asked for by a call, which is the one with this number among [`Host::ids_of`].
+    pub(crate) fn asked_id(&mut self, key: ThreadKey, number: usize) -> u64 {
+        let asked = &mut self.threads[key.0].asked_ids;
+        *asked = (*asked + 1).min(OFTEN);
+        self.ids_of(key)[number] as u64
+    }
+
+    /// Who a thread is, in the order of [`ID_CALLS`](crate::machine::ID_CALLS).
+    fn ids_of(&self, key: ThreadKey) -> Ids {
+        let thread = &self.threads[key.0];
+        let process = &self.processes[thread.process.0];
+        let credentials = &process.credentials;
+        // What the experiment started, and orphans, are children of 1.
+        let parent = process.parent.map_or(1, |parent| self.processes[parent.0].pid);
+        let (pid, tid, pgid) = (process.pid, thread.tid, process.pgid);
+        let users = [credentials.ruid, credentials.euid, credentials.rgid, credentials.egid].map(i64::from);
+        let [ruid, euid, rgid, egid] = users;
+        [pid.into(), tid.into(), parent.into(), pgid.into(), ruid, euid, rgid, egid]
+    }
+
+    #[cold]
+    fn tell_ids(&mut self, key: ThreadKey) {
+        // A call would let go of files that an interrupted one holds.
+        let holds = !self.threads[key.0].held.is_empty();
+        let ids = if holds { [-1; _] } else { self.ids_of(key) };
+        self.machine.tell_ids(self.threads[key.0].context, &ids);
+    }
+}
