@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 
 enum { OFTEN = 40 };
 
@@ -179,6 +180,36 @@ static void registers(void) {
     }
 }
 
+/* Who steps himself through instructions comes through them, at the same addresses each time. */
+static volatile uint64_t places[64];
+static volatile int steps;
+static void on_step(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info;
+    if (steps < 64)
+        places[steps] = (uint64_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+    steps++;
+}
+static void stepped(void) {
+    struct sigaction sa = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
+    MUST(sigaction(SIGTRAP, &sa, NULL) == 0);
+    uint64_t site = 0;
+    for (int i = 0; i < OFTEN; i++) {
+        steps = 0;
+        long value;
+        __asm__ volatile(
+            "lea -128(%%rsp), %%rsp\n\t"
+            "lea 1f(%%rip), %[site]\n\t"
+            "pushf\n\torq $0x100, (%%rsp)\n\tpopf\n"
+            "1:\tmov %[nr], %%eax\n\tsyscall\n\t"
+            "pushf\n\tandq $~0x100, (%%rsp)\n\tpopf\n\t"
+            "lea 128(%%rsp), %%rsp"
+            : "=&a"(value), [site] "=&r"(site) : [nr] "i"(SYS_gettid) : "rcx", "r11", "memory", "cc");
+        MUST(value == gettid_here());
+        /* Behind mov, behind the instruction after syscall, which itself is no step, and behind two more. */
+        MUST(places[0] == site + 5 && places[1] == site + 8 && steps == 4);
+    }
+}
+
 /* More of them than are free: the program goes on, and so does time. */
 static void many(void) {
     long pid = getpid_here();
@@ -193,4 +224,4 @@ static void groups_change(void) { in_child(groups); }
 static void users_change(void) { in_child(users); }
 static void parents_change(void) { in_child(orphans); }
 
-GUEST(T(agree), T(registers), T(groups_change), T(users_change), T(parents_change), T(threads), T(vforks), T(many))
+GUEST(T(agree), T(registers), T(groups_change), T(users_change), T(parents_change), T(threads), T(vforks), T(stepped), T(many))

@@ -72,6 +72,10 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space, clocks: &m
         context.resume_at = space.rewriter.native(context.regs.rip);
         context.generation = space.rewriter.generation;
     }
+    if context.regs.rflags & TRAP_FLAG != 0 {
+        // Each instruction of what it calls is a step.
+        clocks.allowed = 0;
+    }
     let (came, trap) = match &space.native {
         Native::Near => enter(worker, context, clocks),
         Native::Far(shim) => match shim.resume(context, clocks) {
@@ -93,6 +97,12 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space, clocks: &m
         context.resume_at = regs.rip;
         context.exit_rip = place.rip;
         regs.rip = place.rip;
+    }
+    // A step from a site into its stub, or on in it, is none of the guest's. Told of it, it would go to the site
+    // again, for ever.
+    if (trap.signal, trap.code) == (libc::SIGTRAP, TRAP_TRACE) && in_stub.is_some_and(|place| place.at_start)
+    {
+        return None;
     }
     if trap.signal == tick_signal() {
         return Some(Exit::Preempted);

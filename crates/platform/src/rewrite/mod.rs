@@ -99,6 +99,8 @@ pub struct Visible {
     pub rip: u64,
     /// Whether the call is still to be made (or, at a stub's end, the stub is just being left).
     pub before_call: bool,
+    /// Whether nothing of the site has been done yet.
+    pub at_start: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -241,7 +243,8 @@ impl Rewriter {
             return None;
         }
         let place = patch.places.iter().rev().find(|place| stub + place.0 <= rip)?;
-        Some(Visible { rip: place.1, before_call: !patch.displaced.contains(&place.1) })
+        let before_call = !patch.displaced.contains(&place.1);
+        Some(Visible { rip: place.1, before_call, at_start: place.1 == *site })
     }
 
     /// Considers rewriting the site whose trap left the thread at `rip` (behind the `syscall`) with
