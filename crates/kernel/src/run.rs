@@ -1,6 +1,6 @@
 //! The host's run loop: which thread runs, what its exits mean, and how calls end.
 
-use crate::call::{Block, Call, IfInterrupted, Outcome, Resumed, Wake};
+use crate::call::{Block, Call, IfInterrupted, Outcome, Resumed, SysResult, Wake};
 use crate::debug::Entry;
 use crate::host::Host;
 use crate::ids::{ThreadKey, WaitQueueId};
@@ -30,6 +30,7 @@ const LOOK_FOR_ENDED: u64 = 256;
 
 impl Host {
     /// Kills the processes whose native one is no more; gives their threads.
+    #[cold]
     fn look_for_ended(&mut self) -> Vec<ThreadKey> {
         let ended = self.machine.ended_spaces();
         let mut threads = Vec::new();
@@ -128,13 +129,24 @@ impl Host {
         self.doing(phase_of(&action));
         match action {
             TimerAction::Deadline(thread) => self.continue_call(thread, Wake::Deadline),
+            TimerAction::Socket(socket) => self.socket_timer(socket),
+            TimerAction::Interface(n) => self.interface_timer(n),
+            rarer => self.fire_rarer(rarer),
+        }
+    }
+
+    /// Does what is not done for each packet, away from the code that is run for each.
+    #[inline(never)]
+    fn fire_rarer(&mut self, action: TimerAction) {
+        match action {
+            TimerAction::Deadline(_) | TimerAction::Socket(_) | TimerAction::Interface(_) => {
+                unreachable!("these are done where they are due")
+            }
             TimerAction::StartProcess(n) => self.start_process(n),
             TimerAction::ShutdownProcess(n) => self.shutdown_process(n),
             TimerAction::Uring { instance, request, serial } => self.request_due(instance, request, serial),
             TimerAction::TimerFd(n) => self.timerfd_expired(n),
             TimerAction::PosixTimer(process, n) => self.posix_timer_expired(process, n),
-            TimerAction::Socket(socket) => self.socket_timer(socket),
-            TimerAction::Interface(n) => self.interface_timer(n),
             TimerAction::Resolver => self.resolver_timer(),
             TimerAction::Neighbours => self.neighbour_timer(),
             TimerAction::Igmp => self.igmp_timer(),
@@ -199,7 +211,23 @@ impl Host {
 
     /// Runs a thread up to the end of its next call.
     fn step(&mut self, key: ThreadKey) -> Step {
-        if self.threads[key.0].trace.is_some() && self.trace_before_step(key) {
+        match self.threads[key.0].trace.is_some() || !self.debuggers.is_empty() {
+            true => self.step_watched(key),
+            false => self.step_as::<false>(key),
+        }
+    }
+
+    /// The same where somebody may look on, `ptrace(2)` or a debugger.
+    #[cold]
+    #[inline(never)]
+    fn step_watched(&mut self, key: ThreadKey) -> Step {
+        self.step_as::<true>(key)
+    }
+
+    /// What looking on takes is no part of the code that all others run.
+    #[inline(always)]
+    fn step_as<const WATCHED: bool>(&mut self, key: ThreadKey) -> Step {
+        if WATCHED && self.threads[key.0].trace.is_some() && self.trace_before_step(key) {
             return Step::Left;
         }
         let thread = &self.threads[key.0];
@@ -208,12 +236,12 @@ impl Host {
         {
             return step;
         }
-        let debugged = !self.debuggers.is_empty();
+        let debugged = WATCHED && !self.debuggers.is_empty();
         if debugged && self.debug_entry(key) == Entry::Held {
             return Step::Held;
         }
         let (context, process) = (self.threads[key.0].context, self.threads[key.0].process);
-        let traced = self.threads[key.0].trace.is_some();
+        let traced = WATCHED && self.threads[key.0].trace.is_some();
         if traced {
             self.trace_arm_step(key);
         }
@@ -234,12 +262,21 @@ impl Host {
         }
         match exit {
             Exit::Syscall => self.call(key, None),
+            other => self.came_otherwise(key, other),
+        }
+    }
+
+    /// A thread has come back otherwise than by a system call.
+    #[inline(never)]
+    fn came_otherwise(&mut self, key: ThreadKey, exit: Exit) -> Step {
+        match exit {
+            Exit::Syscall => self.call(key, None),
             Exit::CompatSyscall => self.compat_call(key),
             Exit::ReadTsc { aux } => {
                 self.clock.charge();
                 // One tick a nanosecond, as CPUID says.
                 let ticks = self.clock.monotonic_ns();
-                let regs = self.machine.regs_mut(context);
+                let regs = self.machine.regs_mut(self.threads[key.0].context);
                 (regs.rax, regs.rdx) = (ticks & 0xffff_ffff, ticks >> 32);
                 if aux {
                     regs.rcx = 0;
@@ -272,6 +309,20 @@ impl Host {
         let attention = thread.signals.attention;
         match thread.continuation.take() {
             None if !attention => None,
+            Some(Continuation::Resume(resumed)) if !attention => Some(self.call(key, Some(resumed))),
+            continuation => self.go_on_attentive(key, continuation, attention),
+        }
+    }
+
+    /// The same where there may be signals to deliver, or a call was interrupted or not begun.
+    #[inline(never)]
+    fn go_on_attentive(
+        &mut self,
+        key: ThreadKey,
+        continuation: Option<Continuation>,
+        attention: bool,
+    ) -> Option<Step> {
+        match continuation {
             Some(Continuation::Resume(resumed)) => {
                 // The call comes first: if it waits again, the signal interrupts it.
                 if attention && let Some(delivery) = self.end_or_park(key) {
@@ -338,17 +389,10 @@ impl Host {
                 self.let_files_go(key);
             }
         }
-        self.looked_up.get_mut().clear();
-        let traced = self.strace.is_enabled().then(|| self.strace_begin(key, number, args));
-        self.doing_for(Phase::Call, process, number);
-        self.caller = Some((key, process));
-        let mut call = Call { host: self, thread: key, process, number, args, resumed, staged: None };
-        let outcome = table::dispatch(&mut call);
-        self.caller = None;
-        self.doing(Phase::Kernel);
-        if let Some(traced) = traced {
-            self.strace_end(&traced, &outcome);
-        }
+        let outcome = match self.strace.is_enabled() {
+            true => self.make_logged(key, (number, args), resumed),
+            false => self.make(key, (number, args), resumed),
+        };
         let value = match outcome {
             Ok(Outcome::Done(value)) => value,
             Err(errno) => errno.as_return(),
@@ -374,6 +418,34 @@ impl Host {
         if number == belljar_linux_abi::c::SYS_sched_yield as u32 { Step::Yield } else { Step::Continue }
     }
 
+    /// Makes a call, or continues it.
+    #[inline]
+    fn make(
+        &mut self,
+        key: ThreadKey,
+        (number, args): (u32, [u64; 6]),
+        resumed: Option<Resumed>,
+    ) -> SysResult {
+        let process = self.threads[key.0].process;
+        self.looked_up.get_mut().clear();
+        self.doing_for(Phase::Call, process, number);
+        self.caller = Some((key, process));
+        let mut call = Call { host: self, thread: key, process, number, args, resumed, staged: None };
+        let outcome = table::dispatch(&mut call);
+        self.caller = None;
+        self.doing(Phase::Kernel);
+        outcome
+    }
+
+    /// The same, and writes it into the log.
+    #[inline(never)]
+    fn make_logged(&mut self, key: ThreadKey, call: (u32, [u64; 6]), resumed: Option<Resumed>) -> SysResult {
+        let traced = self.strace_begin(key, call.0, call.1);
+        let outcome = self.make(key, call, resumed);
+        self.strace_end(&traced, &outcome);
+        outcome
+    }
+
     /// Ends what a call has begun besides; whether its thread now waits for its tracer.
     #[cold]
     fn call_leaves(&mut self, key: ThreadKey) -> bool {
@@ -383,6 +455,7 @@ impl Host {
     }
 
     /// Makes a call of the 32-bit interface, as far as it has a meaning for 64-bit code.
+    #[cold]
     fn compat_call(&mut self, key: ThreadKey) -> Step {
         let thread = &self.threads[key.0];
         let (context, process) = (thread.context, thread.process);

@@ -78,47 +78,62 @@ impl Host {
     /// disturbed; then it is preempted wherever it is, and what it does from there on is nothing that
     /// the experiment decides.
     pub(crate) fn run_guest(&mut self, key: ThreadKey, context: ContextId) -> Option<Exit> {
-        match self.go_round(key, context) {
-            Some(Stepped::Waits(spin)) => {
-                self.threads[key.0].spin = Some(spin);
-                return None;
-            }
-            Some(Stepped::Left(exit)) => return Some(exit),
-            Some(Stepped::Computes) | None => {}
-        }
-        let process = self.threads[key.0].process;
-        let mut tick = 0;
-        loop {
-            let (exit, has_read) = self.resume_with_clocks(key, context);
-            let computes = std::mem::take(&mut self.threads[key.0].computes);
-            if exit != Exit::Preempted {
-                return Some(exit);
-            }
-            if has_read && !self.config.interrupt.load(Relaxed) {
-                tick = 0;
-                continue;
-            }
-            let patience = &mut self.processes[process.0].patience;
-            if computes || tick == *patience {
-                if !computes {
-                    *patience /= 4;
-                }
-                self.threads[key.0].computes = true;
-                return Some(Exit::Preempted);
-            }
-            if self.config.interrupt.load(Relaxed) {
-                return None;
-            }
-            tick += 1;
-            let Some(longest) = longest_round(tick) else { continue };
-            match self.find_loop(context, longest) {
-                Stepped::Waits(spin) => {
-                    self.clock.charge();
+        if self.threads[key.0].spin.is_some() {
+            match self.go_round(key, context) {
+                Some(Stepped::Waits(spin)) => {
                     self.threads[key.0].spin = Some(spin);
                     return None;
                 }
-                Stepped::Left(exit) => return Some(exit),
-                Stepped::Computes => {}
+                Some(Stepped::Left(exit)) => return Some(exit),
+                Some(Stepped::Computes) | None => {}
+            }
+        }
+        let (exit, has_read) = self.resume_with_clocks(key, context);
+        if exit != Exit::Preempted {
+            self.threads[key.0].computes = false;
+            return Some(exit);
+        }
+        self.ran_long(key, context, has_read)
+    }
+
+    /// Goes on with a thread that was found computing, having read a clock meanwhile or not.
+    #[cold]
+    #[inline(never)]
+    fn ran_long(&mut self, key: ThreadKey, context: ContextId, mut has_read: bool) -> Option<Exit> {
+        let process = self.threads[key.0].process;
+        let mut tick = 0;
+        loop {
+            let computes = std::mem::take(&mut self.threads[key.0].computes);
+            if has_read && !self.config.interrupt.load(Relaxed) {
+                tick = 0;
+            } else {
+                let patience = &mut self.processes[process.0].patience;
+                if computes || tick == *patience {
+                    if !computes {
+                        *patience /= 4;
+                    }
+                    self.threads[key.0].computes = true;
+                    return Some(Exit::Preempted);
+                }
+                if self.config.interrupt.load(Relaxed) {
+                    return None;
+                }
+                tick += 1;
+                match longest_round(tick).map(|longest| self.find_loop(context, longest)) {
+                    Some(Stepped::Waits(spin)) => {
+                        self.clock.charge();
+                        self.threads[key.0].spin = Some(spin);
+                        return None;
+                    }
+                    Some(Stepped::Left(exit)) => return Some(exit),
+                    Some(Stepped::Computes) | None => {}
+                }
+            }
+            let exit;
+            (exit, has_read) = self.resume_with_clocks(key, context);
+            if exit != Exit::Preempted {
+                self.threads[key.0].computes = false;
+                return Some(exit);
             }
         }
     }
@@ -132,6 +147,7 @@ impl Host {
     }
 
     /// A thread has done nothing but wait. What it waits for may be its own processor time.
+    #[cold]
     pub(crate) fn spun(&mut self, key: ThreadKey) -> Step {
         let process = self.threads[key.0].process;
         if !self.processes[process.0].signals.timers.count_processor_time {
@@ -143,6 +159,7 @@ impl Host {
     }
 
     /// Accounts for a tick of native time in a thread without a call.
+    #[cold]
     pub(crate) fn charge_preemption(&mut self, key: ThreadKey) {
         let spent = self.clock.charge_preemption();
         self.threads[key.0].calls += spent.as_nanos() / 1_000;
@@ -189,6 +206,7 @@ impl Host {
     }
 
     /// Looks for a loop of at most `longest` instructions.
+    #[cold]
     fn find_loop(&mut self, context: ContextId, longest: u32) -> Stepped {
         match self.try_to_find_loop(context, longest) {
             Ok(Some(spin)) => Stepped::Waits(spin),

@@ -181,6 +181,7 @@ impl Space {
     }
 
     /// Copies from guest memory; what a far process has `staged` when it came back last still holds, or does not.
+    #[inline]
     pub fn read(&self, addr: u64, out: &mut [u8], staged: bool) -> Result<(), Errno> {
         if let Native::Far(shim) = &self.native
             && staged
@@ -193,6 +194,7 @@ impl Space {
     }
 
     /// Copies to guest memory.
+    #[inline]
     pub fn write(&self, addr: u64, data: &[u8]) -> Result<(), Errno> {
         if let Native::Far(shim) = &self.native
             && self.mappings.take_writes(addr, data.len() as u64)

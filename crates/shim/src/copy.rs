@@ -101,6 +101,7 @@ pub fn fixup(rip: u64) -> Option<u64> {
 ///
 /// # Safety
 /// Where `dst` is there, it must be the caller's to write to. A handler of faults must go on at [`fixup`].
+#[inline]
 pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) -> bool {
     // SAFETY: passed on to the caller.
     unsafe { belljar_guest_copy(dst, src, len) == 0 }

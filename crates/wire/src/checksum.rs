@@ -15,6 +15,7 @@ impl Checksum {
     }
 
     /// Adds `bytes`; an odd last byte is padded with zero.
+    #[inline]
     #[must_use]
     pub fn add_bytes(self, bytes: &[u8]) -> Checksum {
         // Two independent accumulators of 32-bit halves: sums of up to 2^32 words cannot
@@ -49,6 +50,7 @@ impl Checksum {
     ///
     /// # Panics
     /// If the addresses are of different families.
+    #[inline]
     #[must_use]
     pub fn pseudo_header(self, src: IpAddr, dst: IpAddr, protocol: u8, len: u32) -> Checksum {
         let addresses = match (src, dst) {
@@ -60,6 +62,7 @@ impl Checksum {
     }
 
     /// The value for the header's checksum field, in host order for [`u16::to_be_bytes`].
+    #[inline]
     pub fn finish(self) -> u16 {
         let mut sum = fold(self.0);
         sum = (sum & 0xffff) + (sum >> 16);
@@ -79,6 +82,7 @@ const fn fold(sum: u64) -> u64 {
 }
 
 /// The checksum of `bytes` alone, as IPv4 headers and ICMP use it.
+#[inline]
 pub fn internet(bytes: &[u8]) -> u16 {
     Checksum::new().add_bytes(bytes).finish()
 }

@@ -32,6 +32,7 @@ impl Host {
 
     /// Keeps a thread whose turn it is from running, if its debugger lets only another one run. True
     /// if so.
+    #[cold]
     pub(crate) fn debug_keeps_waiting(&mut self, thread: ThreadKey) -> bool {
         let Some((_, tid, debugger)) = self.debugger_of_thread(thread) else { return false };
         let waits = debugger.only.is_some_and(|only| only != tid);
@@ -42,6 +43,7 @@ impl Host {
     }
 
     /// Asked before a thread runs guest code.
+    #[cold]
     pub(crate) fn debug_entry(&mut self, thread: ThreadKey) -> Entry {
         let context = self.threads[thread.0].context;
         let rip = self.machine.regs(context).rip;
@@ -57,6 +59,7 @@ impl Host {
     }
 
     /// Asked after a thread ran guest code. True if `exit` was the debugger's own doing.
+    #[cold]
     pub(crate) fn debug_exit(&mut self, thread: ThreadKey, exit: &mut Exit) -> bool {
         let context = self.threads[thread.0].context;
         let Some((pid, tid, debugger)) = self.debugger_of_thread(thread) else {

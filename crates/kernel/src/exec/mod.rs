@@ -20,6 +20,7 @@ use load::{ExecError, Program};
 
 impl Host {
     /// Starts the experiment's process number `spec`, or reports why it cannot start.
+    #[cold]
     pub(crate) fn start_process(&mut self, spec: usize) {
         self.specs_started += 1;
         self.start_program(spec);

@@ -128,6 +128,7 @@ impl Host {
             || !self.urings.instances.is_empty()
     }
     /// Keeps the files that a thread's call has looked up for the call to be continued with.
+    #[inline(never)]
     pub(crate) fn hold_files(&mut self, thread: ThreadKey) {
         let looked_up = std::mem::take(self.looked_up.get_mut());
         for (fd, file) in &looked_up {
@@ -144,6 +145,7 @@ impl Host {
         self.looked_up.get_mut().clear();
     }
     /// Lets go of them.
+    #[inline(never)]
     pub(crate) fn let_files_go(&mut self, thread: ThreadKey) {
         for (_, file) in std::mem::take(&mut self.threads[thread.0].held) {
             self.release_file(file);

@@ -66,6 +66,7 @@ impl Host {
     }
 
     /// The time of a model has come.
+    #[cold]
     pub(crate) fn start_model(&mut self, n: u32) {
         self.models.pending -= 1;
         self.start_model_again(n);
@@ -95,6 +96,7 @@ impl Host {
     }
 
     /// Ends a model from outside, if it runs.
+    #[cold]
     pub fn stop_model(&mut self, n: u32) {
         self.with_model(n, |model, sockets| model.stop(sockets));
         self.end_model(n);
@@ -131,6 +133,7 @@ impl Host {
     }
 
     /// Tells a model of a socket that has changed.
+    #[inline(never)]
     pub(crate) fn run_next_model(&mut self) {
         let Some((n, socket)) = self.models.changed.pop_front() else { return };
         let running = self.models.running.get_mut(&n);

@@ -194,16 +194,17 @@ pub fn receive(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<A
 
 impl Host {
     /// Sends a packet of a socket, to a port if it has one; that it is too long goes into the queue as well.
+    #[inline]
     pub(super) fn socket_output(
         &mut self,
         key: SocketKey,
         port: u16,
-        outbound: Outbound,
+        outbound: Outbound<'_>,
     ) -> Result<(), Errno> {
         let route = outbound.route;
         let sent = self.ip_output(outbound);
         if sent == Err(Errno::EMSGSIZE) {
-            let most = self.sending_mtu(key, &route);
+            let most = self.sending_mtu(key, route);
             self.queue_too_long(key, SocketAddr::new(route.destination, port), most);
         }
         sent
@@ -220,6 +221,7 @@ impl Host {
 
     /// A socket has sent to `to` what is longer than the `mtu` bytes that may go there: who asked for all errors finds it in the
     /// queue (`ip_local_error`). Over IPv4 it names the port of the socket's peer, which is 0 without one.
+    #[cold]
     pub(super) fn queue_too_long(&mut self, key: SocketKey, mut to: SocketAddr, mtu: usize) {
         let arrived = self.clock.now();
         let socket = self.socket(key);

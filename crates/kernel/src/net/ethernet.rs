@@ -172,6 +172,7 @@ impl Host {
     }
 
     /// The neighbours' next time-out and those of the links' queues.
+    #[inline(never)]
     pub(super) fn flush_links(&mut self) {
         self.neighbour_events();
         self.neighbour_events6();
@@ -221,6 +222,7 @@ impl Host {
     }
 
     /// A frame has come in by a link.
+    #[inline(never)]
     pub(super) fn frame_arrived(&mut self, link: usize, packet: Packet) {
         let interface = self.net.link_interface(link);
         let nic = &mut self.net.links[link].nic;

@@ -291,6 +291,7 @@ impl Host {
     }
 
     /// The bootstrap phase is over: `eth0` is as fast as it is configured.
+    #[cold]
     pub(crate) fn limit_bandwidths(&mut self) {
         let (up, down) = (self.config.nic.bandwidth_up, self.config.nic.bandwidth_down);
         self.net.eth0.nic.set_bandwidths(self.clock.now(), up, down);
@@ -328,6 +329,7 @@ impl Host {
     }
 
     /// Receives what was on `lo` when this was called; answers are received next time.
+    #[inline(never)]
     fn receive_looped(&mut self) {
         let now = self.clock.now();
         self.net.lo.scheduled = false;
@@ -376,6 +378,7 @@ impl Host {
     }
 
     /// A packet will not leave: whoever waits for that goes on.
+    #[inline(never)]
     pub(super) fn packet_lost(&mut self, cookie: u64, bytes: usize) {
         if cookie != 0 {
             self.packet_left(cookie, bytes);

@@ -118,6 +118,7 @@ impl Host {
     }
 
     /// A send becomes part of a datagram.
+    #[cold]
     pub(super) fn zero_copy_begins(&mut self, key: SocketKey) {
         let state = self.socket(key).zero_copy.get_or_insert_default();
         (state.next, state.held) = (state.next.wrapping_add(1), state.held + 1);
@@ -129,6 +130,7 @@ impl Host {
     }
 
     /// A datagram has been sent, as one that is `copied` or not, or has failed: then its only part has no number.
+    #[cold]
     pub(super) fn zero_copy_ends(&mut self, key: SocketKey, copied: bool, failed: bool) {
         let until = self.udp(key).packets_given;
         let Some(state) = &mut self.socket(key).zero_copy else { return };

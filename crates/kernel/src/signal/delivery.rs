@@ -37,6 +37,7 @@ impl Host {
     }
 
     /// Ends or parks the thread if its process has been condemned or stopped; `None` if it may run.
+    #[inline(never)]
     pub(crate) fn end_or_park(&mut self, thread: ThreadKey) -> Option<Delivery> {
         let process = self.threads[thread.0].process;
         let signals = &self.processes[process.0].signals;
@@ -58,6 +59,7 @@ impl Host {
 
     /// Delivers everything that is deliverable. `interrupted` is the call that the thread was in if
     /// a signal ended its wait: its result is settled before the first handler's frame is built.
+    #[inline(never)]
     pub(crate) fn deliver_signals(
         &mut self,
         thread: ThreadKey,

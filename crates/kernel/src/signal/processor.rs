@@ -75,6 +75,7 @@ impl Host {
     }
 
     /// Fires what is due of a process's timers of processor time.
+    #[cold]
     pub(crate) fn fire_processor_timers(&mut self, process: ProcessKey) {
         let calls = self.calls_of(process);
         let counts = [user_part(calls), calls];

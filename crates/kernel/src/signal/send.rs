@@ -138,12 +138,14 @@ impl Host {
     }
 
     /// Raises the signal of a CPU exception.
+    #[inline(never)]
     pub(crate) fn raise_fault(&mut self, thread: ThreadKey, fault: Fault) {
         self.thread(thread).signals.last_fault = (fault.trapno, fault.error_code, fault.addr);
         self.force_signal(thread, SigInfo::fault(fault.signal, fault.code, fault.addr));
     }
 
     /// The experiment sends process number `spec` its shutdown signal, as from pid 1.
+    #[cold]
     pub(crate) fn shutdown_process(&mut self, spec: usize) {
         self.signal_program(spec, self.config.processes[spec].shutdown_signal);
     }

@@ -77,8 +77,9 @@ fn poll_asked(call: &mut Call<'_>, timeout: Timeout, asked: &mut [u8]) -> SysRes
         let fd = i32::read_from_prefix(raw).expect("an entry begins with it").0;
         if fd >= 0
             && let Ok(file) = call.host.pollable_file(call.process, fd)
+            && let Some(queue) = call.host.wait_queue(file)
         {
-            queues.extend(call.host.wait_queue(file));
+            queues.push(queue);
         }
     }
     attempt.wait(queues, IfInterrupted::RestartNoHandler)

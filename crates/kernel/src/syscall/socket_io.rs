@@ -96,6 +96,7 @@ fn progress_of(state: &CallState) -> usize {
 }
 
 /// Sends as much of `message` as can be sent now, from `*sent` on.
+#[inline(always)]
 fn send_on(
     call: &mut Call<'_>,
     key: SocketKey,
@@ -148,6 +149,7 @@ fn send_message(call: &mut Call<'_>, key: SocketKey, message: &Outgoing) -> SysR
 
 /// Receives until `room` is full (`MSG_WAITALL` on a stream) or something has come. `*got` counts
 /// bytes stored by this and earlier attempts.
+#[inline(always)]
 fn receive_on(
     call: &mut Call<'_>,
     key: SocketKey,
@@ -182,6 +184,7 @@ enum Receipt {
 }
 
 /// Receives one message, waiting as the socket and the flags say.
+#[inline(always)]
 fn receive_message(
     call: &mut Call<'_>,
     key: SocketKey,

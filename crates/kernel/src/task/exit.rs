@@ -73,6 +73,7 @@ impl Host {
     }
 
     /// Kills a process by a signal that it can neither block nor catch, whatever its number.
+    #[cold]
     pub(crate) fn kill_process(&mut self, process: ProcessKey, signal: i32) {
         self.condemn(process, SigInfo::kernel(signal));
         for thread in self.processes[process.0].threads.clone() {

@@ -33,6 +33,7 @@ impl Host {
     }
 
     /// Asked before a thread is run. True if it has stopped instead.
+    #[cold]
     pub(crate) fn trace_before_step(&mut self, thread: ThreadKey) -> bool {
         let process = self.threads[thread.0].process;
         if self.processes[process.0].signals.fatal.is_some() {
@@ -65,6 +66,7 @@ impl Host {
 
     /// Asked when a thread makes a system call. True if it has stopped before that; it is then asked
     /// again, and makes the call that its tracer left it.
+    #[cold]
     pub(crate) fn trace_call_entry(&mut self, thread: ThreadKey) -> bool {
         let context = self.threads[thread.0].context;
         let number = self.machine.regs(context).rax;
@@ -87,6 +89,7 @@ impl Host {
 
     /// Asked when a call that was interrupted goes on. True if the thread has stopped before that, as for a
     /// new call.
+    #[cold]
     pub(crate) fn trace_call_again(&mut self, thread: ThreadKey) -> bool {
         let number = self.machine.regs(self.threads[thread.0].context).rax;
         let Some(tracee) = &mut self.thread(thread).trace else { return false };
@@ -102,6 +105,7 @@ impl Host {
     }
 
     /// Asked when a thread has made a system call. True if it has stopped.
+    #[cold]
     pub(crate) fn trace_call_exit(&mut self, thread: ThreadKey) -> bool {
         let rip = self.machine.regs(self.threads[thread.0].context).rip;
         let Some(tracee) = &mut self.thread(thread).trace else { return false };
@@ -198,6 +202,7 @@ impl Host {
     }
 
     /// Makes the CPU stop after one instruction of a thread that is to make no more.
+    #[cold]
     pub(crate) fn trace_arm_step(&mut self, thread: ThreadKey) {
         let steps = self.threads[thread.0].trace.as_ref().is_some_and(|t| t.resume == Resume::Step);
         if steps {
@@ -209,6 +214,7 @@ impl Host {
     }
 
     /// The instruction has been made.
+    #[cold]
     pub(crate) fn trace_disarm_step(&mut self, thread: ThreadKey, exit: &Exit) {
         let steps = self.threads[thread.0].trace.as_ref().is_some_and(|t| t.resume == Resume::Step);
         if steps {
@@ -225,6 +231,7 @@ impl Host {
     }
 
     /// A thread has left its code without having made the step that it was to make.
+    #[cold]
     pub(crate) fn end_step(&mut self, context: ContextId) {
         self.machine.regs_mut(context).rflags &= !TRAP_FLAG;
     }

@@ -232,6 +232,7 @@ impl Host {
         !self.urings.work.is_empty()
     }
     /// Goes on with the next request that can.
+    #[inline(never)]
     pub(crate) fn run_next_request(&mut self) {
         if let Some((n, number, serial, due)) = self.urings.work.pop_front() {
             self.run_request(n, number, serial, due);

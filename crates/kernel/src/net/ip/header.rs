@@ -107,11 +107,9 @@ impl IpHeader {
         }
     }
     fn parse_v4(packet: &[u8]) -> Result<(IpHeader, std::ops::Range<usize>), ParseError> {
-        if packet.len() < V4_LEN {
-            return Err(ParseError::Truncated);
-        }
-        let word = |at: usize| u16::from_be_bytes([packet[at], packet[at + 1]]);
-        let header_len = usize::from(packet[0] & 0xf) * 4;
+        let fixed: &[u8; V4_LEN] = packet.first_chunk().ok_or(ParseError::Truncated)?;
+        let word = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
+        let header_len = usize::from(fixed[0] & 0xf) * 4;
         let total = usize::from(word(2));
         if header_len < V4_LEN || total < header_len {
             return Err(ParseError::Malformed);
@@ -122,13 +120,13 @@ impl IpHeader {
         if checksum::internet(&packet[..header_len]) != 0 {
             return Err(ParseError::Checksum);
         }
-        let octets = |at: usize| Ipv4Addr::new(packet[at], packet[at + 1], packet[at + 2], packet[at + 3]);
+        let octets = |at: usize| Ipv4Addr::new(fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]);
         let header = IpHeader {
             src: octets(12).into(),
             dst: octets(16).into(),
-            protocol: packet[9],
-            tos: packet[1],
-            ttl: packet[8],
+            protocol: fixed[9],
+            tos: fixed[1],
+            ttl: fixed[8],
             id: u32::from(word(4)),
             flow_label: 0,
             unlabelled: false,

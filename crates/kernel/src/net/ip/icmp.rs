@@ -122,7 +122,7 @@ impl Host {
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         packet.extend_from_slice(message);
-        let outbound = Outbound::new(route, header, packet);
+        let outbound = Outbound::new(&route, header, packet);
         // An answer that does not fit is fragmented: there is no error.
         let _ = self.ip_output(outbound);
     }

@@ -55,30 +55,49 @@ impl Host {
             self.net.v6.counters.in_receives += 1;
         }
         if !self.is_for_us(interface, header.dst, header.src) {
-            let settings = &self.net.sysctls;
-            let forwards = if header.dst.is_ipv4() { settings.forwarding } else { settings.forwarding6 };
-            if forwards && interface != LO && !self.net.is_multipoint(header.dst) {
-                return match header.dst {
-                    IpAddr::V4(_) => self.ip_forward(interface, packet),
-                    IpAddr::V6(_) => self.ip_forward6(interface, packet),
-                };
-            }
-            self.net.counters.not_for_us += 1;
-            return self.recycle_buffer(packet);
+            return self.ip_pass_on(interface, header.dst, packet);
         }
-        let inbound = if header.more_fragments || header.fragment_offset > 0 {
-            let now = self.clock.now();
-            let whole = self.net.reassembly.add(now, &header, &packet, payload);
-            self.recycle_buffer(packet);
-            let v6 = u64::from(header.dst.is_ipv6());
-            self.net.v6.counters.fragments += v6;
-            let Some((header, packet)) = whole else { return };
-            self.net.v6.counters.reassembled += v6;
-            let payload = header.len()..packet.len();
-            Inbound { interface, intact: false, segment: 0, header, packet, payload }
-        } else {
-            Inbound { interface, intact, segment, header, packet, payload }
-        };
+        let inbound = Inbound { interface, intact, segment, header, packet, payload };
+        match inbound.header.more_fragments || inbound.header.fragment_offset > 0 {
+            true => self.fragment_input(inbound),
+            false => self.whole_input(inbound),
+        }
+    }
+
+    /// What is for others is forwarded, or dropped.
+    #[inline(never)]
+    fn ip_pass_on(&mut self, interface: usize, to: IpAddr, packet: Vec<u8>) {
+        let settings = &self.net.sysctls;
+        let forwards = if to.is_ipv4() { settings.forwarding } else { settings.forwarding6 };
+        if forwards && interface != LO && !self.net.is_multipoint(to) {
+            return match to {
+                IpAddr::V4(_) => self.ip_forward(interface, packet),
+                IpAddr::V6(_) => self.ip_forward6(interface, packet),
+            };
+        }
+        self.net.counters.not_for_us += 1;
+        self.recycle_buffer(packet);
+    }
+
+    /// A part of a datagram goes on when the others are there.
+    #[inline(never)]
+    fn fragment_input(&mut self, part: Inbound) {
+        let Inbound { interface, header, packet, payload, .. } = part;
+        let now = self.clock.now();
+        let whole = self.net.reassembly.add(now, &header, &packet, payload);
+        self.recycle_buffer(packet);
+        let v6 = u64::from(header.dst.is_ipv6());
+        self.net.v6.counters.fragments += v6;
+        let Some((header, packet)) = whole else { return };
+        self.net.v6.counters.reassembled += v6;
+        let payload = header.len()..packet.len();
+        self.whole_input(Inbound { interface, intact: false, segment: 0, header, packet, payload });
+    }
+
+    /// A whole datagram goes to its protocol.
+    #[inline(always)]
+    fn whole_input(&mut self, inbound: Inbound) {
+        let (interface, header) = (inbound.interface, &inbound.header);
         self.net.v6.counters.in_delivers += u64::from(header.dst.is_ipv6());
         let taken = self.raw_input(&inbound);
         match header.protocol {

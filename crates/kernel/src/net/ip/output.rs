@@ -13,9 +13,9 @@ use std::net::{IpAddr, Ipv4Addr};
 /// A datagram ready to go: its buffer has room for the IP header at the start and holds everything
 /// behind it.
 #[derive(Debug)]
-pub struct Outbound {
+pub struct Outbound<'a> {
     /// Where it goes.
-    pub route: Route,
+    pub route: &'a Route,
     /// Its header but for length, checksum and identification.
     pub header: IpHeader,
     /// The whole packet.
@@ -32,9 +32,9 @@ pub struct Outbound {
     pub loop_back: bool,
 }
 
-impl Outbound {
+impl<'a> Outbound<'a> {
     /// One whose sender wants nothing else of it: one datagram to one host, whose checksum anything may have made.
-    pub fn new(route: Route, header: IpHeader, packet: Vec<u8>) -> Outbound {
+    pub fn new(route: &'a Route, header: IpHeader, packet: Vec<u8>) -> Outbound<'a> {
         let (cookie, segment, intact, probes, loop_back) = (0, 0, false, false, false);
         Outbound { route, header, packet, cookie, segment, intact, probes, loop_back }
     }
@@ -43,21 +43,22 @@ impl Outbound {
 impl Host {
     /// Sends a datagram, in fragments if it is larger than the MTU and may be cut. `EMSGSIZE` if it
     /// may not.
-    pub(crate) fn ip_output(&mut self, outbound: Outbound) -> Result<(), Errno> {
-        let Outbound { route, mut header, mut packet, cookie, segment, intact, probes, loop_back } = outbound;
+    pub(crate) fn ip_output(&mut self, mut outbound: Outbound<'_>) -> Result<(), Errno> {
+        let Outbound { route, header, packet, cookie, segment, intact, probes, loop_back } = &mut outbound;
+        let (route, cookie, segment) = (*route, *cookie, *segment);
         self.net.counters.ip_out += 1;
         let mtu = match header.dst {
-            IpAddr::V4(_) if probes => self.net.mtu(route.interface),
-            _ => self.net.path_mtu(&route, self.clock.now()),
+            IpAddr::V4(_) if *probes => self.net.mtu(route.interface),
+            _ => self.net.path_mtu(route, self.clock.now()),
         };
         if header.dst.is_ipv4() {
             header.id = u32::from(self.net.next_ip_id);
             self.net.next_ip_id = self.net.next_ip_id.wrapping_add(1);
         } else {
             self.net.v6.counters.out_requests += 1;
-            header.flow_label = if header.unlabelled { 0 } else { self.net.flow_label(&header, &packet) };
+            header.flow_label = if header.unlabelled { 0 } else { self.net.flow_label(header, packet) };
         }
-        if loop_back && self.is_looped(&route, header.dst) {
+        if *loop_back && self.is_looped(route, header.dst) {
             let mut copy = packet.clone();
             header.emit(&mut copy);
             self.loop_back(route.interface, copy);
@@ -68,19 +69,27 @@ impl Host {
             return Ok(());
         }
         if packet.len() <= mtu || segment > 0 {
-            header.emit(&mut packet);
+            header.emit(packet);
             let len = packet.len();
-            let whole = Packet::with_cookie(packet, cookie).with_intact(intact).with_segment(segment);
-            if !self.queue_packet(&route, whole) {
+            let packet = std::mem::take(packet);
+            let whole = Packet::with_cookie(packet, cookie).with_intact(*intact).with_segment(segment);
+            if !self.queue_packet(route, whole) {
                 self.packet_lost(cookie, len);
             }
             return Ok(());
         }
+        self.ip_output_pieces(outbound, mtu)
+    }
+
+    /// The same with a packet that is longer than `mtu`.
+    #[inline(never)]
+    fn ip_output_pieces(&mut self, outbound: Outbound<'_>, mtu: usize) -> Result<(), Errno> {
+        let Outbound { route, mut header, packet, cookie, .. } = outbound;
         if header.dont_fragment {
             return Err(Errno::EMSGSIZE);
         }
         if matches!(header.dst, IpAddr::V6(_)) {
-            return self.fragment_v6(&route, header, packet, cookie, mtu);
+            return self.fragment_v6(route, header, packet, cookie, mtu);
         }
         let step = (mtu - V4_LEN) & !7;
         let payload = &packet[V4_LEN..];
@@ -94,7 +103,7 @@ impl Host {
             header.fragment_offset = n * step;
             header.emit(&mut fragment);
             // Losing one loses all: Linux goes on sending the rest.
-            self.queue_packet(&route, Packet::with_cookie(fragment, cookie));
+            self.queue_packet(route, Packet::with_cookie(fragment, cookie));
         }
         self.recycle_buffer(packet);
         Ok(())

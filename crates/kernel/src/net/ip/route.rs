@@ -128,7 +128,7 @@ impl NetStack {
                     Some(IpAddr::V4(own)) => Some(own),
                     None => None,
                 };
-                self.route_out(v4, own, through)?
+                self.route_out(v4, own, &through)?
             }
             IpAddr::V6(v6) if self.is_local(v6.into()) => inside(destination),
             IpAddr::V6(v6) => {
@@ -137,7 +137,7 @@ impl NetStack {
                     Some(IpAddr::V6(own)) => Some(own),
                     None => None,
                 };
-                self.route_out6(v6, own, through)?
+                self.route_out6(v6, own, &through)?
             }
         };
         if route.source.is_ipv4() != destination.is_ipv4() {
@@ -150,45 +150,53 @@ impl NetStack {
     }
 
     /// The route to another host, `ip_route_output_key` of Linux.
-    fn route_out(&self, to: Ipv4Addr, source: Option<Ipv4Addr>, through: Through) -> Result<Route, Errno> {
+    #[inline]
+    fn route_out(&self, to: Ipv4Addr, source: Option<Ipv4Addr>, through: &Through) -> Result<Route, Errno> {
         let to_many = to.is_broadcast() || to.is_multicast();
         let given = interface_named(through.device);
         let device =
             given.or_else(|| source.filter(|_| to_many).and_then(|source| self.interface_of(source)));
-        let along = |interface: usize, gateway: Option<Ipv4Addr>, preferred: Option<Ipv4Addr>, table: u32| {
-            let own = source.or(preferred).or_else(|| self.source_on(interface, gateway.unwrap_or(to)));
-            Route {
-                interface,
-                source: own.unwrap_or(Ipv4Addr::UNSPECIFIED).into(),
-                destination: to.into(),
-                gateway: gateway.map(IpAddr::V4),
-                broadcast: self.is_broadcast(to),
-                table,
-                metrics: Metrics::default(),
+        let on_link = match device {
+            None => None,
+            Some(device) => {
+                let interface = self.interfaces.get(device).filter(|interface| interface.up);
+                let own = &interface.ok_or(Errno::ENETUNREACH)?.addresses;
+                let is_all = to_many || own.iter().any(|own| own.network().broadcast() == Some(to));
+                is_all.then_some(device)
             }
         };
-        if let Some(device) = device {
-            let interface =
-                self.interfaces.get(device).filter(|interface| interface.up).ok_or(Errno::ENETUNREACH)?;
-            let on_link =
-                to_many || interface.addresses.iter().any(|own| own.network().broadcast() == Some(to));
-            if on_link {
-                return Ok(along(device, None, None, table::MAIN));
+        let directly = |device| (device, None, None, table::MAIN, Metrics::default());
+        let (interface, gateway, preferred, table, metrics) = match on_link {
+            Some(device) => directly(device),
+            None => {
+                let from = source.unwrap_or(Ipv4Addr::UNSPECIFIED);
+                let hash = || crate::net::flow_hash_of(self.flow_key, from, to);
+                let Through { mark, sender, .. } = *through;
+                let asked = Asked { device, mark, sender, ..Asked::own(to, source) };
+                match self.lookup(&asked, hash).map_err(refused)? {
+                    Some(found) => {
+                        let hop = found.hop.ok_or_else(|| no_way(found.route))?;
+                        (hop.interface, hop.gateway, found.route.source, found.table, found.route.metrics)
+                    }
+                    // "Apparently, routing tables are wrong. Assume that the destination is on link."
+                    None => directly(device.ok_or(Errno::ENETUNREACH)?),
+                }
             }
-        }
-        let hash = || crate::net::flow_hash_of(self.flow_key, source.unwrap_or(Ipv4Addr::UNSPECIFIED), to);
-        let asked = Asked { device, mark: through.mark, sender: through.sender, ..Asked::own(to, source) };
-        let Some(found) = self.lookup(&asked, hash).map_err(refused)? else {
-            // "Apparently, routing tables are wrong. Assume that the destination is on link."
-            return device.map(|device| along(device, None, None, table::MAIN)).ok_or(Errno::ENETUNREACH);
         };
-        let hop = found.hop.ok_or_else(|| no_way(found.route))?;
-        let metrics = found.route.metrics;
-        Ok(Route { metrics, ..along(hop.interface, hop.gateway, found.route.source, found.table) })
+        let own = source.or(preferred).or_else(|| self.source_on(interface, gateway.unwrap_or(to)));
+        Ok(Route {
+            interface,
+            source: own.unwrap_or(Ipv4Addr::UNSPECIFIED).into(),
+            destination: to.into(),
+            gateway: gateway.map(IpAddr::V4),
+            broadcast: self.is_broadcast(to),
+            table,
+            metrics,
+        })
     }
 
     /// The route to another host, `ip6_route_output` of Linux.
-    fn route_out6(&self, to: Ipv6Addr, source: Option<Ipv6Addr>, through: Through) -> Result<Route, Errno> {
+    fn route_out6(&self, to: Ipv6Addr, source: Option<Ipv6Addr>, through: &Through) -> Result<Route, Errno> {
         let device = interface_named(through.device);
         let usable = |number: usize| {
             self.interfaces.get(number).is_some_and(|i| i.up) && device.is_none_or(|device| device == number)

@@ -139,7 +139,7 @@ impl Host {
         packet.resize(header.len(), 0);
         packet.extend_from_slice(&data);
         let probes = !heeds_routers(discover);
-        self.socket_output(key, 0, Outbound { probes, ..Outbound::new(route, header, packet) })
+        self.socket_output(key, 0, Outbound { probes, ..Outbound::new(&route, header, packet) })
     }
 
     /// The identifier of a ping socket's requests, chosen by the kernel at first use.

@@ -126,7 +126,7 @@ impl Host {
         packet.resize(header.len(), 0);
         packet.extend_from_slice(&data);
         let probes = !heeds_routers(discover);
-        let outbound = Outbound { probes, loop_back, ..Outbound::new(route, header, packet) };
+        let outbound = Outbound { probes, loop_back, ..Outbound::new(&route, header, packet) };
         self.socket_output(key, 0, outbound)
     }
 

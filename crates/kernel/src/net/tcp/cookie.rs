@@ -132,7 +132,7 @@ impl Host {
         }
         self.net.counters.cookies[0] += 1;
         self.net.counters.tcp_out += 1;
-        let _ = self.ip_output(Outbound { intact: true, ..Outbound::new(route, header, packet) });
+        let _ = self.ip_output(Outbound { intact: true, ..Outbound::new(&route, header, packet) });
     }
 
     /// An ACK for a listener that may answer a cookie: makes the connection, which is in SYN-RECEIVED then and

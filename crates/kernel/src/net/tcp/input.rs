@@ -146,7 +146,7 @@ impl Host {
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         reset.append(local.ip(), remote.ip(), (&[], &[]), &mut packet);
-        let outbound = Outbound { intact: true, ..Outbound::new(route, header, packet) };
+        let outbound = Outbound { intact: true, ..Outbound::new(&route, header, packet) };
         // Too small to be refused.
         let _ = self.ip_output(outbound);
     }

@@ -151,6 +151,7 @@ impl Host {
     }
 
     /// Hands a packet (of a TAP interface a frame) to the program; false if it is lost.
+    #[inline(never)]
     pub(in crate::net) fn tun_output(&mut self, n: usize, packet: Packet) -> bool {
         let now = self.clock.now();
         let Some(interface) = self.net.tuns[n].interface else { return false };

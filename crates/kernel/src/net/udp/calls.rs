@@ -144,6 +144,7 @@ impl Host {
     }
 
     /// Gives an unbound socket a local end; `port` 0 lets the kernel choose.
+    #[cold]
     pub(crate) fn udp_bind(
         &mut self,
         key: SocketKey,

@@ -75,6 +75,7 @@ pub fn timestamp_message(kind: Timestamping, arrived: SimTime, epoch_ns: u64) ->
     Some(ControlMessage { level: c::SOL_SOCKET, type_, data })
 }
 
+#[inline(never)]
 fn control_messages(
     datagram: &Datagram,
     udp: &UdpSocket,

@@ -98,7 +98,7 @@ pub fn send(
     if told {
         call.host.zero_copy_begins(key);
     }
-    call.host.udp_transmit(key, route, destination.port(), packet, &options)?;
+    call.host.udp_transmit(key, &route, destination.port(), packet, &options)?;
     call.host.flush_network();
     Ok(Attempt::Done(message.len))
 }
@@ -130,6 +130,7 @@ fn named_destination(host: &mut Host, key: SocketKey, raw: &[u8]) -> Result<Opti
 }
 
 /// Collects under `MSG_MORE` or `UDP_CORK`; sends what was collected with the first call without.
+#[cold]
 fn send_corked(
     call: &mut Call<'_>,
     key: SocketKey,
@@ -229,7 +230,7 @@ impl Host {
         let mut packet = self.packet_buffer();
         packet.resize(header_len(route.destination) + HEADER_LEN, 0);
         packet.extend_from_slice(payload);
-        self.udp_transmit(key, route, destination.port(), packet, &options)?;
+        self.udp_transmit(key, &route, destination.port(), packet, &options)?;
         self.flush_network();
         Ok(true)
     }
@@ -260,6 +261,7 @@ impl Host {
         self.net.route(to, source, Through::of(&self.net.sockets[key.0], device).to_port(port))
     }
 
+    #[inline(always)]
     fn udp_route(
         &mut self,
         key: SocketKey,
@@ -283,10 +285,11 @@ impl Host {
 
     /// Sends what lies in `packet` behind room for the headers, and sees to it that who sent it with `MSG_ZEROCOPY` is
     /// told when it has left.
+    #[inline]
     fn udp_transmit(
         &mut self,
         key: SocketKey,
-        route: Route,
+        route: &Route,
         port: u16,
         packet: Vec<u8>,
         options: &SendOptions,
@@ -295,7 +298,7 @@ impl Host {
             return self.udp_cut(key, route, port, packet, options);
         }
         let whole = options.segment.unwrap_or(0) == 0;
-        let in_fragments = whole && packet.len() > self.net.path_mtu(&route, self.clock.now());
+        let in_fragments = whole && packet.len() > self.net.path_mtu(route, self.clock.now());
         let copied = in_fragments || self.zero_copy_is_copied(route.interface);
         let sent = self.udp_cut(key, route, port, packet, options);
         self.zero_copy_ends(key, copied, sent.is_err());
@@ -307,29 +310,45 @@ impl Host {
     fn udp_cut(
         &mut self,
         key: SocketKey,
-        route: Route,
+        route: &Route,
         port: u16,
         packet: Vec<u8>,
         options: &SendOptions,
     ) -> Result<(), Errno> {
-        let start = header_len(route.destination) + HEADER_LEN;
-        let (segment, len) = (options.segment.unwrap_or(0), packet.len() - start);
-        let size = usize::from(segment);
         let protocol = self.udp(key).protocol;
-        if size > 0 {
-            let mtu = self.sending_mtu(key, &route);
-            if start + len.min(size) > mtu {
-                return Err(Errno::EMSGSIZE);
-            }
-            if len > size * MAX_SEGMENTS || self.is_unchecked(key, route.destination) {
-                return Err(Errno::EINVAL);
-            }
-            if protocol == Protocol::Lite {
-                return Err(Errno::EIO);
-            }
+        let segment = options.segment.unwrap_or(0);
+        if segment > 0 {
+            return self.udp_cut_into(key, route, port, packet, options, (protocol, segment));
         }
         self.net.counters.udp[protocol.index()].sent += 1;
-        if size == 0 || len <= size {
+        self.udp_output(key, route, port, packet, options, 0)
+    }
+
+    /// The same by a size that is asked for.
+    #[inline(never)]
+    fn udp_cut_into(
+        &mut self,
+        key: SocketKey,
+        route: &Route,
+        port: u16,
+        packet: Vec<u8>,
+        options: &SendOptions,
+        (protocol, segment): (Protocol, u16),
+    ) -> Result<(), Errno> {
+        let start = header_len(route.destination) + HEADER_LEN;
+        let (size, len) = (usize::from(segment), packet.len() - start);
+        let mtu = self.sending_mtu(key, route);
+        if start + len.min(size) > mtu {
+            return Err(Errno::EMSGSIZE);
+        }
+        if len > size * MAX_SEGMENTS || self.is_unchecked(key, route.destination) {
+            return Err(Errno::EINVAL);
+        }
+        if protocol == Protocol::Lite {
+            return Err(Errno::EIO);
+        }
+        self.net.counters.udp[protocol.index()].sent += 1;
+        if len <= size {
             return self.udp_output(key, route, port, packet, options, 0);
         }
         if route.interface == LO {
@@ -349,7 +368,7 @@ impl Host {
     fn udp_output(
         &mut self,
         key: SocketKey,
-        route: Route,
+        route: &Route,
         port: u16,
         mut packet: Vec<u8>,
         options: &SendOptions,
@@ -359,7 +378,7 @@ impl Host {
         let ip_len = header_len(destination);
         let queue_len = self.net.queue_len(route.interface);
         let now = self.clock.now();
-        let (mtu, multicast) = (self.net.path_mtu(&route, now), self.net.is_multipoint(destination));
+        let (mtu, multicast) = (self.net.path_mtu(route, now), self.net.is_multipoint(destination));
         let hop_limit = self.net.hop_limit(route.interface);
         let protocol = self.udp(key).protocol;
         let socket = &self.net.sockets[key.0];
@@ -377,7 +396,7 @@ impl Host {
             tos: options.tos.unwrap_or(ip.tos),
             unlabelled: !ip.flow_label,
             ttl,
-            dont_fragment: self.net.must_not_fragment(ip.mtu_discover, &route, packet.len(), now),
+            dont_fragment: self.net.must_not_fragment(ip.mtu_discover, route, packet.len(), now),
             ..IpHeader::new(route.source, destination, protocol.number())
         };
         let loop_back = multicast
@@ -427,7 +446,7 @@ impl Host {
         let route = self.udp_route(key, destination, &options)?;
         let mut packet = vec![0; header_len(route.destination) + HEADER_LEN];
         packet.extend_from_slice(&data);
-        self.udp_transmit(key, route, destination.port(), packet, &options)?;
+        self.udp_transmit(key, &route, destination.port(), packet, &options)?;
         self.flush_network();
         Ok(())
     }
