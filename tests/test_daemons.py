@@ -18,10 +18,10 @@ LIBC = pathlib.Path("/usr/lib/x86_64-linux-gnu/libc.so.6")
 WATCHED = ["/etc", "/run", "/srv", "/var/lib", "/var/log", "/var/www", "/var/spool", "/dev/shm"]
 OF_DAEMONS = re.compile("nginx|apache|redis|postgres|lighttpd|haproxy|memcached|mosquitto|/www|/etc/|gunicorn")
 
-# What each reads or lists of the machine that Debian lets only its own user, or root, see.
+# What each reads of the machine that Debian lets only its own user, or root, read.
 PRIVATE = {
-    "nginx": ["/var/log/nginx"],
-    "apache2": ["/var/log/apache2"],
+    "nginx": ["/var/log/nginx/access.log", "/var/log/nginx/error.log"],
+    "apache2": [],
     "lighttpd": ["/var/cache/lighttpd"],
     "redis-server": ["/etc/redis/redis.conf"],
     "memcached": [],
@@ -39,7 +39,7 @@ def daemon(name, *programs):
 
 nginx = daemon("nginx", "curl", "wget")
 apache = daemon("apache2", "apache2ctl", "curl", "wget")
-redis = daemon("redis-server", "redis-cli")
+redis = pytest.mark.needs("redis-server", "redis-cli")
 postgres = pytest.mark.needs("pg_createcluster", "pgbench", "psql")
 
 
@@ -155,7 +155,7 @@ def test_hosts_on_the_same_paths_never_meet(run_experiment):
     def host(own):
         query = f"create table t (x text); insert into t values ('{own}'); select * from t"
         return (0, [
-            {"path": "redis-server", "args": "/etc/redis/redis.conf"},
+            {"path": "redis-server", "args": "--daemonize yes --dir /var/lib/redis"},
             {"path": "sh", "args": ["-c", f"echo {own} > /var/www/html/index.html && exec nginx"]},
             {"path": "pg_createcluster", "args": f"{version} sim -p 5432 --start"},
             {"path": "redis-cli", "args": f"append owner {own}", "start_time": "2 s"},

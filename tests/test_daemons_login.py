@@ -27,7 +27,6 @@ def ssh_hosts(workdir):
     return server, f"cp {workdir}/id id; chmod 600 id; "
 
 
-@pytest.mark.reads("/root")
 def test_ssh_runs_commands(run_experiment, ssh_hosts):
     server, prepare = ssh_hosts
     client = at(3, prepare + f"""
@@ -44,7 +43,6 @@ def test_ssh_runs_commands(run_experiment, ssh_hosts):
 
 
 @pytest.mark.needs("rsync", "git")
-@pytest.mark.reads("/root")
 def test_rsync_and_git_over_ssh(run_experiment, ssh_hosts):
     server, prepare = ssh_hosts
     client = at(3, prepare + f"""

@@ -11,7 +11,6 @@ from determinism.test_determinism import contents
 
 
 @pytest.mark.needs("etcd", "etcdctl")
-@pytest.mark.reads("/var/lib/etcd")
 def test_etcd(run_experiment):
     done = run_experiment(EXAMPLES / "etcd.yaml", timeout=300)
     said = done.text("client", "etcd_check.py")
@@ -80,7 +79,6 @@ def contents_of(folder):
 
 
 @pytest.mark.needs("etcd", "etcdctl")
-@pytest.mark.reads("/var/lib/etcd")
 @pytest.mark.parametrize("seeds", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_etcd_survives_its_leader(belljar, workdir, seeds):
     done = pytest_of(belljar, workdir, "test_etcd.py", "--belljar-seeds", str(seeds))

@@ -65,11 +65,16 @@ class Bench:
         """The same under Belljar: a host for each sequence."""
         files = self._files(sequences)
         process = {"path": str(self.interpreter), "expected_final_state": "any", "environment": self.environment}
+        before = []
+        if os.geteuid() != 0:
+            # With the privilege that it has natively, in a directory of its own as there.
+            process |= {"path": "sh", "user": str(os.geteuid())}
+            before = ["-c", 'mkdir own && cd own && exec "$0" "$@"', str(self.interpreter)]
         world = {
             "general": {"stop_time": "600 s"},
             "belljar": {"placement": self.placement},
             "network": {"graph": {"type": "1_gbit_switch"}},
-            "hosts": {name: {"network_node_id": 0, "processes": [{**process, "args": [str(file)]}]} for name, file in files.items()},
+            "hosts": {name: {"network_node_id": 0, "processes": [{**process, "args": [*before, str(file)]}]} for name, file in files.items()},
         }
         (self.directory / "world.yaml").write_text(yaml.safe_dump(world, sort_keys=False))
         data = self.directory / "data"
@@ -78,7 +83,7 @@ class Bench:
                               capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL)
         if done.returncode != 0:
             raise RuntimeError(f"belljar ended with {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-        outputs = {name: sorted((data / "hosts" / name).glob("interpreter.*.stdout")) for name in files}
+        outputs = {name: sorted((data / "hosts" / name).glob(f"{pathlib.Path(process['path']).name}.*.stdout")) for name in files}
         return {name: found[0].read_text(errors="replace").splitlines() if found else [] for name, found in outputs.items()}
 
     def _files(self, sequences):

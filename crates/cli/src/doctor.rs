@@ -3,6 +3,7 @@
 use nix::sys::resource::{Resource, getrlimit};
 use std::fmt;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::process::{Command, ExitCode, Stdio};
 
 /// Says what this machine offers to Belljar: one line each, `ok`, `limited` or `missing`, with what to
@@ -116,6 +117,7 @@ pub fn main(_: &Arguments) -> ExitCode {
         },
         memory(&read("/proc/meminfo")),
         cores(),
+        machine_files(fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)),
         user_namespaces(),
         perf(read("/proc/sys/kernel/perf_event_paranoid").trim().parse().ok()),
     ];
@@ -219,6 +221,19 @@ fn cores() -> Finding {
         Ok(count) => Finding::ok("CPUs", format!("{count} for this process")),
         Err(error) => Finding::new(State::Limited, "CPUs", error.to_string(), "one worker is used"),
     }
+}
+
+fn machine_files(is_root: bool) -> Finding {
+    if is_root {
+        return Finding::ok("the machine's files", "guests can read all of them");
+    }
+    Finding::new(
+        State::Limited,
+        "the machine's files",
+        "guests can read those that you can: directories kept from you are empty for them",
+        "where Debian's own configuration of a daemon is not for everybody, run as root, or let guests bring theirs; \
+         a run's warnings name what it missed",
+    )
 }
 
 /// Tried, since half a dozen settings and container runtimes can forbid it.

@@ -87,7 +87,11 @@ impl Host {
         let writes = content.store.is_upper();
         let path = self.content_path(key)?.ok_or(Errno::ENOENT)?;
         let how = OpenHow { write: writes, ..OpenHow::default() };
-        let file = self.open_native(&path, how)?;
+        let opened = self.open_native(&path, how);
+        if opened == Err(Errno::EACCES) && !writes {
+            self.withheld_file(&path);
+        }
+        let file = opened?;
         self.keep_native(key, file);
         Ok(file)
     }

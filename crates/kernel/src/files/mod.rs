@@ -51,6 +51,8 @@ use crate::ids::{EpollKey, FileKey, InodeKey, PipeKey};
 use belljar_base::Map;
 use slab::Slab;
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use tree::{Inode, Meta, Node};
 
 /// All of a host's files.
@@ -69,6 +71,8 @@ pub struct Files {
     pub(crate) natives: cache::NativeCache,
     /// Files of the machine that have several names there, by its device and inode number.
     pub(crate) lower_links: Map<(u64, u64), InodeKey>,
+    /// Some of the machine's files and directories that the simulator may not look into.
+    pub(crate) withheld: BTreeSet<PathBuf>,
     pub(crate) last_unnamed: u64,
     /// Pipes and FIFOs.
     pub(crate) pipes: Slab<pipe::Pipe>,
@@ -112,6 +116,7 @@ impl Files {
             last_shared_identity: 0,
             natives: cache::NativeCache::default(),
             lower_links: Map::new(),
+            withheld: BTreeSet::new(),
             last_unnamed: 0,
             pipes: Slab::new(),
             unnamed: Map::new(),

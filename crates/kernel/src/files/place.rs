@@ -5,7 +5,7 @@ use super::FileKind;
 use super::locks::FileLocks;
 use super::tree::Meta;
 use crate::host::Host;
-use crate::ids::{FileKey, InodeKey, PipeKey, SocketKey};
+use crate::ids::{FileKey, InodeKey, PipeKey, ProcessKey, SocketKey};
 use belljar_linux_abi::Errno;
 
 /// An inode.
@@ -44,6 +44,16 @@ impl FileKind {
 }
 
 impl Host {
+    /// What a process makes without a name, a pipe, a socket or a file in memory, belongs to it.
+    pub(crate) fn own_unnamed(&mut self, process: ProcessKey, file: FileKey) {
+        let who = &self.processes[process.0].credentials;
+        let (uid, gid) = (who.fsuid, who.fsgid);
+        if (uid, gid) != (0, 0)
+            && let Ok(meta) = self.meta_of(file)
+        {
+            (meta.uid, meta.gid) = (uid, gid);
+        }
+    }
     /// Mode, owner and times of an open file, to be changed. `EOPNOTSUPP` for what all anonymous files share.
     pub(crate) fn meta_of(&mut self, file: FileKey) -> Result<&mut Meta, Errno> {
         if let Some(inode) = self.open(file).kind.inode().or_else(|| self.fifo_inode(file)) {

@@ -12,9 +12,15 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use zerocopy::FromBytes;
 
-/// Files below a directory of the test, which guests see as the root.
+/// Files below a directory of the test, which guests see as the root. What has no mode bits at all is kept
+/// from it, though root may run the test.
 struct TestFiles {
     open: Slab<File>,
+}
+
+fn allowed(path: &Path) -> Result<(), Errno> {
+    let is_closed = fs::symlink_metadata(path).is_ok_and(|found| found.mode() & 0o777 == 0);
+    if is_closed { Err(Errno::EACCES) } else { Ok(()) }
 }
 
 fn stat_of(found: &fs::Metadata) -> NativeStat {
@@ -29,6 +35,7 @@ fn stat_of(found: &fs::Metadata) -> NativeStat {
 
 impl HostFiles for TestFiles {
     fn open(&mut self, path: &Path, how: OpenHow) -> Result<NativeFile, Errno> {
+        allowed(path)?;
         let mut options = OpenOptions::new();
         options.read(true).write(how.write).create(how.create.is_some()).truncate(how.truncate);
         Ok(NativeFile(self.open.insert(options.open(path)?) as i32))
@@ -49,12 +56,14 @@ impl HostFiles for TestFiles {
         Ok(self.open[file.0 as usize].set_len(len)?)
     }
     fn stat(&mut self, path: &Path) -> Result<NativeStat, Errno> {
+        path.parent().map_or(Ok(()), allowed)?;
         Ok(stat_of(&fs::symlink_metadata(path)?))
     }
     fn read_link(&mut self, path: &Path) -> Result<Vec<u8>, Errno> {
         Ok(fs::read_link(path)?.into_os_string().into_vec())
     }
     fn read_dir(&mut self, path: &Path) -> Result<Vec<NativeDirEntry>, Errno> {
+        allowed(path)?;
         let mut entries = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
@@ -291,4 +300,57 @@ fn a_host_is_itself_in_what_it_reads() {
     assert!(world.list("/proc").contains(&"self".to_owned()));
     assert_eq!(world.open("/dev/tty", c::O_RDWR), Err(Errno::ENXIO));
     assert_eq!(world.with_path(c::SYS_mkdir, "/proc/x"), Err(Errno::EACCES));
+}
+
+#[test]
+fn what_the_machine_keeps_from_the_simulator_is_told() {
+    let close = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is the test's own");
+    };
+    let mut world = World::new();
+    fs::write(world.lower.join("empty"), "").expect("a file");
+    for name in ["file", "empty", "sub"] {
+        close(&world.lower.join(name), 0);
+    }
+    // A file can be seen, emptied and written anew, not read. One that is empty has nothing to hide.
+    assert_eq!(world.stat("file").unwrap().size, 16);
+    assert_eq!(world.read("file"), Err(Errno::EACCES));
+    assert_eq!(world.open("file", c::O_WRONLY | c::O_APPEND), Err(Errno::EACCES));
+    world.write("empty", c::O_APPEND, b"line").unwrap();
+    assert_eq!(world.read("empty").unwrap(), b"line");
+    let told =
+        |world: &World| world.host.host.warnings().iter().map(|(t, n)| (t.clone(), *n)).collect::<Vec<_>>();
+    let warnings = told(&world);
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let file = world.lower.join("file");
+    assert!(
+        warnings[0].0.contains(&format!("file {} is kept", file.display())) && warnings[0].1 == 2,
+        "{warnings:?}"
+    );
+    world.write("file", c::O_TRUNC, b"new").unwrap();
+    assert_eq!(world.read("file").unwrap(), b"new");
+    // A directory is empty, and programs can make what they need there.
+    assert_eq!(world.read("sub/inner"), Err(Errno::ENOENT));
+    assert_eq!(world.list("sub"), [".", ".."]);
+    world.write("sub/inner", c::O_CREAT | c::O_EXCL, b"own").unwrap();
+    assert_eq!(world.list("sub"), [".", "..", "inner"]);
+    let warnings = told(&world);
+    assert!(
+        warnings.iter().any(|(text, _)| text.contains("directory") && text.contains("appears empty")),
+        "{warnings:?}"
+    );
+    // A guest that walks over everything does not fill the summary.
+    for n in 0..5 {
+        let name = format!("closed{n}");
+        fs::write(world.lower.join(&name), "x").expect("a file");
+        close(&world.lower.join(&name), 0);
+        assert_eq!(world.read(&name), Err(Errno::EACCES));
+    }
+    let warnings = told(&world);
+    assert_eq!(warnings.len(), 4, "{warnings:?}");
+    assert!(
+        warnings.iter().any(|(text, count)| text.starts_with("more files") && *count == 4),
+        "{warnings:?}"
+    );
+    close(&world.lower.join("sub"), 0o755);
 }

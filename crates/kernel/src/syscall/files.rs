@@ -91,6 +91,7 @@ pub fn sys_memfd_create(call: &mut Call<'_>) -> SysResult {
         _ => (0o777, c::F_SEAL_SEAL),
     };
     let file = call.host.create_memfd(name, mode, seals)?;
+    call.host.own_unnamed(call.process, file);
     done(call.host.install_fd(call.process, file, flags & c::MFD_CLOEXEC != 0, 0)?)
 }
 

@@ -20,6 +20,7 @@ pub fn sys_pipe2(call: &mut Call<'_>) -> SysResult {
 fn create(call: &mut Call<'_>, flags: i32) -> SysResult {
     let close_on_exec = flags & c::O_CLOEXEC != 0;
     let (reader, writer) = call.host.create_pipe(flags & !c::O_CLOEXEC);
+    call.host.own_unnamed(call.process, reader);
     let read_fd = match call.host.install_fd(call.process, reader, close_on_exec, 0) {
         Ok(fd) => fd,
         Err(errno) => {

@@ -3,7 +3,7 @@
 use super::socket_io::wait;
 use crate::call::{Call, CallState, SysResult, done};
 use crate::files::FileKind;
-use crate::ids::SocketKey;
+use crate::ids::{FileKey, SocketKey};
 use crate::net::message::{Attempt, RawAddress};
 use crate::net::raw::CAP_NET_RAW;
 use crate::net::{operations, unix};
@@ -57,10 +57,13 @@ fn split_type(type_: i32) -> Result<(i32, i32, bool), Errno> {
     Ok((type_ & 0xf, open_flags, flags & c::SOCK_CLOEXEC != 0))
 }
 
-/// A new socket belongs to the caller, as a file that it makes.
-fn own(call: &mut Call<'_>, key: SocketKey) {
+/// A new socket as an open file; it belongs to the caller, as a file that it makes.
+fn open_own(call: &mut Call<'_>, key: SocketKey, flags: i32) -> FileKey {
     let uid = call.host.process(call.process).credentials.fsuid;
     call.host.socket(key).uid = uid;
+    let file = call.host.open_file(FileKind::Socket(key), flags);
+    call.host.own_unnamed(call.process, file);
+    file
 }
 
 /// `socket(2)`.
@@ -72,8 +75,7 @@ pub fn sys_socket(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EPERM);
     }
     let key = operations::create(call.host, call.int(0), type_, call.int(2))?;
-    own(call, key);
-    let file = call.host.open_file(FileKind::Socket(key), open_flags);
+    let file = open_own(call, key, open_flags);
     call.host.install_fd(call.process, file, cloexec, 0).and_then(done)
 }
 
@@ -87,10 +89,8 @@ pub fn sys_socketpair(call: &mut Call<'_>) -> SysResult {
     // The descriptors come first.
     check_descriptors_available(call, 2)?;
     let (a, b) = unix::create_pair(call, type_, call.int(2))?;
-    own(call, a);
-    own(call, b);
-    let first = call.host.open_file(FileKind::Socket(a), open_flags);
-    let second = call.host.open_file(FileKind::Socket(b), open_flags);
+    let first = open_own(call, a, open_flags);
+    let second = open_own(call, b, open_flags);
     let fd_a = match call.host.install_fd(call.process, first, cloexec, 0) {
         Ok(fd) => fd,
         Err(errno) => {
@@ -198,8 +198,7 @@ fn accept(call: &mut Call<'_>, flags: i32) -> SysResult {
             return wait(call, queue, timeout, Errno::EAGAIN, CallState::Deadline);
         }
     };
-    own(call, key);
-    let file = call.host.open_file(FileKind::Socket(key), open_flags);
+    let file = open_own(call, key, open_flags);
     if call.args[1] != 0 {
         let stored = call
             .host

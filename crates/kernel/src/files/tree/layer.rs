@@ -147,7 +147,8 @@ impl Host {
         }
         let size = content.size.min(keep);
         let links = inode.links.clone();
-        let lower = self.native_of(key)?;
+        // Of a file that is emptied, or empty, nothing need be read.
+        let lower = if size > 0 { Some(self.native_of(key)?) } else { None };
         let (store, upper) = match links.first() {
             Some((directory, name)) => {
                 let path = join(&self.ensure_own(*directory)?, name);
@@ -158,7 +159,7 @@ impl Host {
                 (content.store, native)
             }
         };
-        let copied = self.copy_bytes(lower, upper, size);
+        let copied = lower.map_or(Ok(()), |lower| self.copy_bytes(lower, upper, size));
         if copied.is_err() {
             // Nothing has changed for the program; half a copy must not be found.
             self.machine.close(upper);

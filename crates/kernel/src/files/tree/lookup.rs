@@ -174,6 +174,10 @@ impl Host {
         let stat = match self.machine.stat(&native) {
             Ok(stat) => stat,
             Err(Errno::ENOENT | Errno::ENOTDIR) => return Ok(None),
+            Err(Errno::EACCES) if matches!(store, Store::Lower(_)) => {
+                self.withheld_name(&native);
+                return Ok(None);
+            }
             Err(errno) => return Err(errno),
         };
         let linked =
@@ -185,7 +189,10 @@ impl Host {
             Store::Lower(path) => Some(path_number(path)),
             _ => number,
         };
-        let node = self.node_of(&native, store, &stat, directory)?;
+        let node = match self.stand_in(&native, &stat) {
+            Some(node) => node,
+            None => self.node_of(&native, store, &stat, directory)?,
+        };
         let (uid, gid) = shown_owner(&stat);
         let meta = Meta { mode: stat.mode & 0o7777, uid, gid, times: Times::all(stat.mtime_ns) };
         let device = self.inode(directory).device;
@@ -300,7 +307,15 @@ impl Host {
             DirectorySource::Own => self.own_path(directory).ok_or(Errno::ENOENT)?,
             _ => return self.complete_made_up(directory),
         };
-        for entry in self.machine.read_dir(&native)? {
+        let lower = matches!(self.directory(directory).source, DirectorySource::Lower(_));
+        let listed = match self.machine.read_dir(&native) {
+            Err(Errno::EACCES) if lower => {
+                self.withheld_directory(&native);
+                Vec::new()
+            }
+            listed => listed?,
+        };
+        for entry in listed {
             if !self.directory(directory).entries.contains_key(&entry.name[..]) {
                 let number = match &self.directory(directory).source {
                     DirectorySource::Lower(path) => path_number(&join(path, &entry.name)),

@@ -14,6 +14,7 @@ mod layer;
 mod lookup;
 mod resolve;
 mod seeds;
+mod withheld;
 
 pub use inode::{
     Child, Content, Directory, DirectorySource, FormerEntry, Inode, Memfd, Meta, Node, Store, Times,

@@ -188,8 +188,10 @@ impl Host {
                 return Err(Errno::ENOTDIR);
             }
             if matches!(&name[..], b"" | b"." | b"..") {
-                if name == b".." {
+                if !name.is_empty() {
                     self.check_permission(process, walker.at, EXEC)?;
+                }
+                if name == b".." {
                     if walker.at != walker.root {
                         walker.at = self.directory(walker.at).parent;
                     } else if walker.how.contains(Walk::BENEATH) {

@@ -2,6 +2,7 @@
 
 use super::{Credentials, Message};
 use crate::call::Call;
+use crate::credentials::{SETGID, SETUID};
 use crate::files::FileKind;
 use crate::ids::{FileKey, SocketKey};
 use crate::net::message::{ControlMessage, Incoming, Outgoing, Received};
@@ -9,6 +10,8 @@ use belljar_linux_abi::{Errno, c};
 
 /// `SCM_MAX_FD`.
 const FILES_MAX: usize = 253;
+/// `CAP_SYS_ADMIN`.
+const CAP_SYS_ADMIN: u32 = 21;
 /// `sizeof(struct cmsghdr)`.
 const HEADER: usize = 16;
 
@@ -27,7 +30,8 @@ fn words(data: &[u8]) -> impl Iterator<Item = i32> + '_ {
 
 impl Ancillary {
     /// Reads the control messages of a call. `EINVAL` for too many descriptors or a message that
-    /// is not understood, `EBADF` for one that is not open, `ESRCH` for credentials of nobody.
+    /// is not understood, `EBADF` for one that is not open, `EPERM` for credentials of
+    /// somebody else and `ESRCH` for those of nobody.
     pub(super) fn read(call: &Call<'_>, outgoing: &Outgoing) -> Result<Ancillary, Errno> {
         outgoing.check_control()?;
         let mut ancillary = Ancillary::default();
@@ -50,10 +54,13 @@ impl Ancillary {
                     let &[pid, uid, gid] = &words(&message.data).collect::<Vec<_>>()[..] else {
                         return Err(Errno::EINVAL);
                     };
+                    let (uid, gid) = (uid as u32, gid as u32);
+                    if !may_claim(call, pid, uid, gid) {
+                        return Err(Errno::EPERM);
+                    }
                     if !call.host.pids.contains_key(&pid) {
                         return Err(Errno::ESRCH);
                     }
-                    let (uid, gid) = (uid as u32, gid as u32);
                     ancillary.credentials = Some(Credentials { pid, uid, gid });
                 }
                 _ => return Err(Errno::EINVAL),
@@ -61,6 +68,16 @@ impl Ancillary {
         }
         Ok(ancillary)
     }
+}
+
+/// Whether the caller may say that it is this process, user and group: those that it is, without privilege,
+/// `unix(7)` "SCM_CREDENTIALS".
+fn may_claim(call: &Call<'_>, pid: i32, uid: u32, gid: u32) -> bool {
+    let process = &call.host.processes[call.process.0];
+    let who = &process.credentials;
+    (pid == process.pid || who.has(CAP_SYS_ADMIN))
+        && (who.uids().contains(&uid) || who.has(SETUID))
+        && ([who.rgid, who.egid, who.sgid].contains(&gid) || who.has(SETGID))
 }
 
 /// Hands a message's credentials (if the socket asks for them) and open files to the receiver.
