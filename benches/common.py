@@ -116,12 +116,13 @@ def run_experiment(text, *args, keep=False, private=False):
     return folder / "data", usage
 
 
-def two_hosts(rate, latency, server, client, *, stop, seed=1, loss=0, congestion=None):
+def two_hosts(rate, latency, server, client, *, stop, seed=1, loss=0, congestion=None, parallelism=0):
     """The experiment of one path: a server and a client (what follows `processes:` of each), a rate with its unit that both
-    interfaces have, the latency one way in ms, the chance that a packet is lost, either way."""
+    interfaces have, the latency one way in ms, the chance that a packet is lost, either way. A parallelism of 0 is as
+    many workers as there are processors."""
     defaults = f"host_option_defaults: {{sysctls: {{net.ipv4.tcp_congestion_control: {congestion}}}}}" if congestion else ""
     return f"""
-general: {{stop_time: {stop} s, seed: {seed}}}
+general: {{stop_time: {stop} s, seed: {seed}, parallelism: {parallelism}}}
 {defaults}
 network:
   graph:
