@@ -11,6 +11,9 @@ struct Arrival<T> {
     content: T,
 }
 
+/// Up to so many at a time that come while others wait are kept in a heap.
+const FEW: usize = 16;
+
 /// What will arrive, in the order of its keys.
 ///
 /// A node gets all that comes for it in a window at once, and takes it one by one while other things happen: so it is
@@ -66,6 +69,11 @@ impl<T> Inbox<T> {
         if self.sorted.is_empty() {
             std::mem::swap(&mut self.sorted, &mut self.fresh);
             self.sorted.sort_unstable_by(|a, b| b.cmp(a));
+        } else if self.fresh.len() > FEW {
+            self.fresh.append(&mut self.sorted);
+            std::mem::swap(&mut self.sorted, &mut self.fresh);
+            // What came before is in order: this merges.
+            self.sorted.sort_by(|a, b| b.cmp(a));
         } else {
             self.others.extend(self.fresh.drain(..).map(Reverse));
         }
