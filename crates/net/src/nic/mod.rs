@@ -226,6 +226,8 @@ pub struct Nic {
     /// What happened before the last `send` or `receive` and has not been polled: with it, what a
     /// queue holds at some time does not depend on when the interface is polled.
     overdue: VecDeque<(SimTime, NicEvent)>,
+    /// No queue has anything to do before this.
+    idle_until: SimTime,
     counters: Counters,
 }
 
@@ -236,6 +238,7 @@ impl Nic {
             egress: Egress::new(config),
             ingress: Ingress::new(config.bandwidth_down, config.router_queue_packets, config.codel),
             overdue: VecDeque::new(),
+            idle_until: SimTime::ZERO,
             counters: Counters::default(),
         }
     }
@@ -244,6 +247,7 @@ impl Nic {
     /// [`DropReason::EgressFull`] or [`DropReason::LinkDown`], if the queue is full or there is no carrier.
     pub fn send(&mut self, now: SimTime, packet: Packet) -> Result<(), Packet> {
         self.catch_up(now);
+        self.idle_until = SimTime::ZERO;
         self.egress.enqueue(now, packet, &mut self.counters).map_err(|(reason, packet)| {
             self.counters.drop_one(reason);
             packet
@@ -253,18 +257,25 @@ impl Nic {
     /// Takes a packet that has arrived, at `now`, at the router before the host.
     pub fn receive(&mut self, now: SimTime, packet: Packet) {
         self.catch_up(now);
+        self.idle_until = SimTime::ZERO;
         self.ingress.enqueue(now, packet, &mut self.counters);
     }
 
     /// The next thing that has happened up to `now`, with the time at which it did.
     pub fn poll(&mut self, now: SimTime) -> Option<(SimTime, NicEvent)> {
-        self.overdue.pop_front().or_else(|| self.step(now))
+        if let Some(event) = self.overdue.pop_front() {
+            return Some(event);
+        }
+        if now < self.idle_until { None } else { self.step(now) }
     }
 
     /// When [`poll`](Self::poll) has something to say, if nothing is sent or received before.
     pub fn next_event(&self) -> Option<SimTime> {
         if let Some((at, _)) = self.overdue.front() {
             return Some(*at);
+        }
+        if self.idle_until > SimTime::ZERO {
+            return Some(self.idle_until).filter(|at| *at < SimTime::MAX);
         }
         match (self.egress.next_event(), self.ingress.next_event()) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -276,6 +287,7 @@ impl Nic {
     /// keeps its time.
     pub fn set_bandwidths(&mut self, now: SimTime, up: Option<u64>, down: Option<u64>) {
         self.catch_up(now);
+        self.idle_until = SimTime::ZERO;
         self.egress.set_bandwidth(up);
         self.ingress.set_bandwidth(down);
     }
@@ -283,6 +295,7 @@ impl Nic {
     /// Changes the way out from `now` on.
     pub fn change(&mut self, now: SimTime, change: &NicChange) {
         self.catch_up(now);
+        self.idle_until = SimTime::ZERO;
         match change {
             NicChange::Rate(rate) => self.egress.set_bandwidth(*rate),
             NicChange::Queue(queue) => self.egress.set_queue(now, queue, &mut self.counters),
@@ -293,6 +306,7 @@ impl Nic {
     /// Loses the carrier, and with it what waits to leave, or finds it again.
     pub fn set_carrier(&mut self, now: SimTime, carrier: bool) {
         self.catch_up(now);
+        self.idle_until = SimTime::ZERO;
         self.egress.set_carrier(now, carrier, &mut self.counters);
     }
     /// Whether it has a carrier.
@@ -306,12 +320,16 @@ impl Nic {
     }
 
     fn catch_up(&mut self, now: SimTime) {
+        if now < self.idle_until {
+            return;
+        }
         while let Some(event) = self.step(now) {
             self.overdue.push_back(event);
         }
     }
 
     fn step(&mut self, now: SimTime) -> Option<(SimTime, NicEvent)> {
+        self.idle_until = SimTime::ZERO;
         match (self.egress.next_event(), self.ingress.next_event()) {
             (Some(out), into) if out <= now && into.is_none_or(|into| out <= into) => {
                 // The queue may have dropped all that there was.
@@ -324,7 +342,11 @@ impl Nic {
                 let packet = self.ingress.step(&mut self.counters);
                 Some((into, NicEvent::Receive { packet }))
             }
-            _ => None,
+            (out, into) => {
+                let next = out.into_iter().chain(into).min();
+                self.idle_until = next.unwrap_or(SimTime::MAX);
+                None
+            }
         }
     }
 
