@@ -4,7 +4,8 @@
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::ProcessKey;
-use crate::mm::Access;
+use crate::machine::Machine;
+use crate::mm::{Access, AddressSpace};
 use belljar_linux_abi::Errno;
 use smallvec::SmallVec;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -141,22 +142,69 @@ impl Call<'_> {
     }
     /// Collects bytes `skip..skip + limit` of what `buffers` hold.
     pub fn gather(&self, buffers: &Buffers, skip: u64, limit: usize) -> Result<Vec<u8>, Errno> {
+        let mut data = Vec::new();
+        let len = self.gather_into(buffers, skip, limit, &mut data)?;
+        data.truncate(len);
+        Ok(data)
+    }
+    /// The same at the beginning of `out`, which grows to hold it, if it must; gives how much it is.
+    pub fn gather_into(
+        &self,
+        buffers: &Buffers,
+        skip: u64,
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<usize, Errno> {
+        let total = match &self.staged {
+            Some(staged) => staged.len() as u64,
+            None => total_len(buffers),
+        };
+        let len = limit.min(total.saturating_sub(skip) as usize);
+        if out.len() < len {
+            out.resize(len, 0);
+        }
+        let out = &mut out[..len];
         if let Some(staged) = &self.staged {
             let from = staged.len().min(skip as usize);
-            return Ok(staged[from..staged.len().min(from + limit)].to_vec());
+            out.copy_from_slice(&staged[from..from + len]);
+            return Ok(len);
         }
-        let total: u64 = buffers.iter().map(|b| b.1).sum();
-        let mut data = vec![0; limit.min(total.saturating_sub(skip) as usize)];
         let (mut skip, mut filled) = (skip, 0);
         for (addr, len) in buffers {
             let from = skip.min(*len);
             skip -= from;
-            let part = ((len - from) as usize).min(data.len() - filled);
-            self.read_bytes(addr + from, &mut data[filled..filled + part])?;
+            let part = ((len - from) as usize).min(out.len() - filled);
+            self.read_bytes(addr + from, &mut out[filled..filled + part])?;
             filled += part;
         }
-        Ok(data)
+        Ok(len)
     }
+}
+
+/// Stores `data` in buffers of an address space, from byte `skip` of what they hold together on. `EFAULT` where it has no
+/// writable mapping.
+pub fn scatter_to(
+    machine: &mut dyn Machine,
+    mm: &AddressSpace,
+    buffers: &Buffers,
+    skip: usize,
+    mut data: &[u8],
+) -> Result<(), Errno> {
+    let mut skip = skip as u64;
+    for (addr, len) in buffers {
+        let from = skip.min(*len);
+        skip -= from;
+        let (part, rest) = data.split_at(data.len().min((len - from) as usize));
+        if !part.is_empty() {
+            mm.check(addr + from, part.len() as u64, Access::Write)?;
+            machine.write(mm.space, addr + from, part)?;
+        }
+        data = rest;
+        if data.is_empty() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// How many bytes `buffers` hold together.

@@ -2,6 +2,7 @@
 
 use crate::connection::{Connection, Disposition};
 use crate::counts::Counted;
+use crate::received::Payload;
 use crate::{Events, Flags, Repr, State, TcpError, seq64};
 use belljar_base::{SimDuration, SimTime};
 
@@ -131,7 +132,7 @@ impl Connection {
     pub(crate) fn on_segment_time_wait(
         &mut self,
         segment: &Repr,
-        payload: &[u8],
+        payload: &mut Payload<'_>,
         now: SimTime,
     ) -> Disposition {
         let seq = seq64::unwrap(segment.seq, self.rcv.nxt);

@@ -2,6 +2,7 @@
 
 use crate::connection::{Connection, Disposition};
 use crate::output::TIMESTAMPS_LEN;
+use crate::received::Payload;
 use crate::timers::Retransmit;
 use crate::{Config, Flags, Repr, State, TcpError, seq64};
 use belljar_base::{SimDuration, SimTime};
@@ -32,7 +33,7 @@ impl Connection {
     pub(crate) fn on_segment_syn_sent(
         &mut self,
         segment: &Repr,
-        payload: &[u8],
+        payload: &mut Payload<'_>,
         now: SimTime,
     ) -> Disposition {
         let ack = seq64::unwrap(segment.ack, self.snd.initial);

@@ -297,9 +297,15 @@ impl Connection {
         n
     }
 
-    /// Copies received bytes, from `offset` on, without consuming them (`MSG_PEEK`).
-    pub fn peek(&self, offset: usize, out: &mut [u8]) -> usize {
-        self.rcv.peek(offset, out)
+    /// The first `n` received bytes, or all that there are, in pieces, without consuming them. They stay in order and
+    /// where they are until [`discard`](Self::discard).
+    pub fn received(&self, n: usize) -> impl Iterator<Item = &[u8]> {
+        self.rcv.slices(n)
+    }
+
+    /// The buffer of a packet ([`Payload::Owned`](crate::Payload)) whose bytes have been consumed, for another use.
+    pub fn take_spent(&mut self) -> Option<Vec<u8>> {
+        self.rcv.spent()
     }
 
     /// Drops up to `n` received bytes (`MSG_TRUNC`); gives how many.

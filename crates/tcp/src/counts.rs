@@ -57,15 +57,15 @@ counted! {
 /// How many counters there are.
 pub const COUNTS: usize = COUNT_NAMES.len();
 
-/// How often each event of [`COUNT_NAMES`] has happened.
-pub type Counts = [u32; COUNTS];
-
-/// What has happened since the last [`take_counts`](Connection::take_counts).
+/// What has happened since the last [`add_counts`](Connection::add_counts).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
-    counts: Counts,
-    any: bool,
+    counts: [u32; COUNTS],
+    /// Which of them are not 0, a bit each.
+    changed: u32,
 }
+
+const _: () = assert!(COUNTS <= u32::BITS as usize);
 
 impl Connection {
     pub(crate) fn count(&mut self, event: Counted) {
@@ -74,11 +74,15 @@ impl Connection {
 
     pub(crate) fn count_more(&mut self, event: Counted, n: u32) {
         self.tally.counts[event as usize] += n;
-        self.tally.any |= n > 0;
+        self.tally.changed |= u32::from(n > 0) << event as u32;
     }
 
-    /// What has happened since the last call, if anything has.
-    pub fn take_counts(&mut self) -> Option<Counts> {
-        self.tally.any.then(|| std::mem::take(&mut self.tally).counts)
+    /// Adds what has happened since the last call: how often each event of [`COUNT_NAMES`] has.
+    pub fn add_counts(&mut self, totals: &mut [u64; COUNTS]) {
+        while self.tally.changed != 0 {
+            let event = self.tally.changed.trailing_zeros() as usize;
+            self.tally.changed &= self.tally.changed - 1;
+            totals[event] += u64::from(std::mem::take(&mut self.tally.counts[event]));
+        }
     }
 }

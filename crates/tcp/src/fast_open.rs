@@ -3,6 +3,7 @@
 //! its own.
 
 use crate::connection::Connection;
+use crate::received::Payload;
 use crate::{Config, Events, Repr, State, seq64};
 use belljar_base::SimTime;
 use belljar_wire::tcp::FastOpen;
@@ -213,7 +214,7 @@ impl Connection {
         connection.snd.una = connection.snd.initial + 1;
         connection.snd.nxt = connection.snd.una;
         if !payload.is_empty() {
-            let _ = connection.rcv.insert(connection.rcv.nxt, payload, false);
+            let _ = connection.rcv.insert(connection.rcv.nxt, &mut Payload::Lent(payload), false);
             connection.rcv.acked = connection.rcv.nxt;
             connection.stats.data_segments_in = 1;
             connection.events |= Events::READABLE;

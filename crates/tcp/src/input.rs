@@ -5,6 +5,7 @@ use crate::accept::Handshake;
 use crate::connection::{Connection, Disposition};
 use crate::counts::Counted;
 use crate::rcv::Arrival;
+use crate::received::Payload;
 use crate::{Ecn, Events, Flags, Repr, State, TcpError, seq64};
 use belljar_base::{SimDuration, SimTime};
 
@@ -15,7 +16,23 @@ pub(crate) const CHALLENGE_INTERVAL: SimDuration = SimDuration::from_millis(500)
 
 impl Connection {
     /// A segment of this connection arrived, its checksum verified.
-    pub fn on_segment(&mut self, segment: &Repr, payload: &[u8], ecn: Ecn, now: SimTime) -> Disposition {
+    pub fn on_segment<'a>(
+        &mut self,
+        segment: &Repr,
+        payload: impl Into<Payload<'a>>,
+        ecn: Ecn,
+        now: SimTime,
+    ) -> Disposition {
+        self.take_segment(segment, &mut payload.into(), ecn, now)
+    }
+
+    fn take_segment(
+        &mut self,
+        segment: &Repr,
+        payload: &mut Payload<'_>,
+        ecn: Ecn,
+        now: SimTime,
+    ) -> Disposition {
         self.stats.segments_in = self.stats.segments_in.wrapping_add(1);
         match self.state {
             State::Closed => {
@@ -31,7 +48,7 @@ impl Connection {
         }
     }
 
-    fn on_segment_synchronised(&mut self, segment: &Repr, payload: &[u8], ecn: Ecn, now: SimTime) {
+    fn on_segment_synchronised(&mut self, segment: &Repr, payload: &mut Payload<'_>, ecn: Ecn, now: SimTime) {
         let seq = seq64::unwrap(segment.seq, self.rcv.nxt);
         let end = seq + u64::from(segment.sequence_len(payload.len()));
         let handshaking = self.state == State::SynReceived || self.fast_open.unconfirmed;
@@ -174,8 +191,9 @@ impl Connection {
     }
 
     /// "seventh, process the segment text" and "eighth, check the FIN bit".
-    pub(crate) fn process_text(&mut self, seq: u64, segment: &Repr, payload: &[u8], now: SimTime) {
+    pub(crate) fn process_text(&mut self, seq: u64, segment: &Repr, payload: &mut Payload<'_>, now: SimTime) {
         let fin = segment.has(Flags::FIN);
+        let len = payload.len();
         if !self.state.may_receive() {
             // "This should not occur since a FIN has been received from the remote side. Ignore the
             // segment text." What comes again is acknowledged again.
@@ -196,7 +214,7 @@ impl Connection {
         let had_holes = self.rcv.has_holes();
         let was_empty = self.rcv.readable() == 0;
         match self.rcv.insert(seq, payload, fin) {
-            Arrival::InOrder => self.on_in_order(segment, payload.len(), had_holes, was_empty, now),
+            Arrival::InOrder => self.on_in_order(segment, len, had_holes, was_empty, now),
             arrival @ (Arrival::OutOfOrder | Arrival::Useless) => {
                 self.stats.out_of_order += u32::from(arrival == Arrival::OutOfOrder);
                 // RFC 5681, section 4.2: "Out-of-order data segments SHOULD be acknowledged

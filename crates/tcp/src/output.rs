@@ -22,6 +22,30 @@ const MSS_MIN: usize = 48;
 const SMALL_QUEUE_SHIFT: u32 = 10;
 
 impl Connection {
+    /// Whether [`poll_transmit`](Self::poll_transmit) may give a segment. Where it cannot it is to be called all the same:
+    /// it notes that sending has stopped.
+    pub fn may_transmit(&self, queued_bytes: usize) -> bool {
+        let pending = &self.pending;
+        if pending.ack || pending.syn || pending.probe.is_some() {
+            return true;
+        }
+        if pending.reset.is_some() || pending.earlier_ack.is_some() {
+            return true;
+        }
+        if !self.may_exchange() || self.state == State::TimeWait {
+            return false;
+        }
+        let something =
+            self.snd.nxt < self.snd.end() || self.snd.flight.has_to_retransmit() || self.mtu_search.enabled;
+        let windowed = self.in_flight() < self.window.cwnd || self.mtu_search.enabled;
+        something && windowed && !self.is_held_back(queued_bytes)
+    }
+
+    /// TCP small queues: enough waits in the device.
+    fn is_held_back(&self, queued_bytes: usize) -> bool {
+        queued_bytes > 0 && queued_bytes as u64 >= self.small_queue()
+    }
+
     /// Appends the next segment (TCP header with checksum, payload) to `out`; `None` when there is
     /// nothing to send now. `queued_bytes` is what this connection has waiting in the device's
     /// queue: as TCP small queues do, data is withheld while that is about a millisecond's worth or
@@ -118,7 +142,7 @@ impl Connection {
         {
             return Some(meta);
         }
-        if queued_bytes > 0 && queued_bytes as u64 >= self.small_queue() {
+        if self.is_held_back(queued_bytes) {
             self.validate_window(now);
             return None;
         }

@@ -68,8 +68,11 @@ impl Connection {
     pub(crate) fn end_chunk(&mut self) {
         self.pacing.left = 0;
         let bytes = std::mem::take(&mut self.pacing.bytes);
+        if bytes == 0 {
+            return;
+        }
         let rate = self.pacing_rate();
-        if bytes == 0 || rate == 0 || rate == u64::MAX || self.stats.data_segments_out < UNPACED_SEGMENTS {
+        if rate == 0 || rate == u64::MAX || self.stats.data_segments_out < UNPACED_SEGMENTS {
             return;
         }
         let nanos = (u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64;
@@ -103,6 +106,11 @@ impl Connection {
         let Some(srtt) = self.rtt.srtt() else { return most };
         let window = u64::from(self.window.cwnd.max(self.snd.flight.len())) * self.snd.mss as u64;
         let percent = if self.window.cwnd < self.window.ssthresh / 2 { 200 } else { 120 };
-        ((u128::from(window) * percent * 10_000_000 / u128::from(srtt.as_nanos().max(1))) as u64).min(most)
+        let nanos = srtt.as_nanos().max(1);
+        let rate = match window.checked_mul(percent * 10_000_000) {
+            Some(product) => product / nanos,
+            None => (u128::from(window) * u128::from(percent) * 10_000_000 / u128::from(nanos)) as u64,
+        };
+        rate.min(most)
     }
 }

@@ -1,12 +1,11 @@
 //! The receiving half: in-order bytes for the program, the out-of-order queue with its SACK
 //! blocks, and the window to announce.
 
+use crate::received::{Payload, Received};
 use crate::seq64;
 use belljar_base::{Map, SimDuration, SimTime};
 use belljar_wire::tcp::SackBlocks;
-use std::collections::VecDeque;
 
-const KEEP_CAPACITY: usize = 64 * 1024;
 /// What one out-of-order range costs besides its bytes, so that many tiny ones stay bounded.
 const RANGE_OVERHEAD: usize = 256;
 
@@ -69,7 +68,7 @@ pub(crate) struct Receiver {
     ratio: u32,
     /// FIN was received up to.
     pub finished: bool,
-    data: VecDeque<u8>,
+    data: Received,
     /// What `data` takes of the buffer.
     data_cost: u64,
     out_of_order: Map<u64, Vec<u8>>,
@@ -132,7 +131,7 @@ impl Receiver {
             limit_max: rmem[2],
             ratio: DEFAULT_RATIO,
             finished: false,
-            data: VecDeque::new(),
+            data: Received::default(),
             data_cost: 0,
             out_of_order: Map::new(),
             out_of_order_bytes: 0,
@@ -240,7 +239,7 @@ impl Receiver {
     }
 
     /// Takes in `payload`, which starts at `seq`, and a FIN behind it.
-    pub(crate) fn insert(&mut self, seq: u64, payload: &[u8], fin: bool) -> Arrival {
+    pub(crate) fn insert(&mut self, seq: u64, payload: &mut Payload<'_>, fin: bool) -> Arrival {
         let end = seq + payload.len() as u64;
         if self.finished || end + u64::from(fin) <= self.nxt {
             self.duplicate = Some((seq, end + u64::from(fin)));
@@ -254,31 +253,33 @@ impl Receiver {
         }
         // The peer may not go beyond the window that it was given.
         let room = self.window_end().max(self.nxt);
-        let new = &payload[((self.nxt - seq) as usize).min(payload.len())..];
-        let fits = new.len().min((room - self.nxt) as usize);
-        if fits == 0 && !new.is_empty() {
+        let known = ((self.nxt - seq) as usize).min(payload.len());
+        let new = payload.len() - known;
+        let fits = new.min((room - self.nxt) as usize);
+        if fits == 0 && new > 0 {
             return Arrival::Useless;
         }
-        self.append(&new[..fits]);
-        if fits == new.len() && fin {
+        self.note_appended(fits);
+        self.data.push(payload, known..known + fits);
+        if fits == new && fin {
             self.finish();
-        } else {
+        } else if self.has_holes() || !self.recent.is_empty() || self.pending_fin.is_some() {
             self.absorb_out_of_order();
         }
         Arrival::InOrder
     }
 
-    fn append(&mut self, bytes: &[u8]) {
-        let len = bytes.len() as u32;
+    /// So many bytes come behind those that are here.
+    fn note_appended(&mut self, bytes: usize) {
+        let len = bytes as u32;
         // Linux puts small segments together, so that they do not take a whole one's room each.
         self.data_cost += if len >= self.mss / 2 {
             u64::from(truesize(len, self.headers))
         } else {
             self.space_of(u64::from(len))
         };
-        self.data.extend(bytes);
-        self.nxt += bytes.len() as u64;
-        self.bytes_received += bytes.len() as u64;
+        self.nxt += bytes as u64;
+        self.bytes_received += bytes as u64;
     }
 
     fn finish(&mut self) {
@@ -297,7 +298,8 @@ impl Receiver {
             let (start, bytes) = range.remove_entry();
             self.out_of_order_bytes -= bytes.len() + RANGE_OVERHEAD;
             let known = ((self.nxt - start) as usize).min(bytes.len());
-            self.append(&bytes[known..]);
+            self.note_appended(bytes.len() - known);
+            self.data.push_buffer(bytes, known);
         }
         if self.pending_fin == Some(self.nxt) {
             self.finish();
@@ -396,39 +398,39 @@ impl Receiver {
 
     /// Moves bytes to `out`.
     pub(crate) fn read(&mut self, out: &mut [u8]) -> usize {
-        let n = self.peek(0, out);
+        let mut n = 0;
+        for piece in self.slices(out.len()) {
+            out[n..n + piece.len()].copy_from_slice(piece);
+            n += piece.len();
+        }
         self.drop_front(n);
         n
     }
 
-    /// Copies bytes from `offset` on to `out`.
-    pub(crate) fn peek(&self, offset: usize, out: &mut [u8]) -> usize {
-        let (first, second) = self.data.as_slices();
-        let mut n = 0;
-        for (piece, skip) in [(first, offset), (second, offset.saturating_sub(first.len()))] {
-            let piece = &piece[skip.min(piece.len())..];
-            let take = piece.len().min(out.len() - n);
-            out[n..n + take].copy_from_slice(&piece[..take]);
-            n += take;
-        }
-        n
+    /// The first `n` bytes, or all that there are, in their pieces.
+    pub(crate) fn slices(&self, n: usize) -> impl Iterator<Item = &[u8]> {
+        self.data.slices(n)
+    }
+
+    /// A packet's buffer whose bytes have been read.
+    pub(crate) fn spent(&mut self) -> Option<Vec<u8>> {
+        self.data.spent()
     }
 
     /// Drops up to `n` bytes from the front; gives how many.
     pub(crate) fn drop_front(&mut self, n: usize) -> usize {
         let n = n.min(self.data.len());
         if n > 0 {
-            self.data_cost -= self.data_cost * n as u64 / self.data.len() as u64;
+            self.data_cost = match n == self.data.len() {
+                true => 0,
+                false => self.data_cost - self.data_cost * n as u64 / self.data.len() as u64,
+            };
         }
-        self.data.drain(..n);
-        if self.data.is_empty() && self.data.capacity() > KEEP_CAPACITY {
-            self.data = VecDeque::new();
-        }
-        n
+        self.data.drop_front(n)
     }
 
     pub(crate) fn clear(&mut self) {
-        self.data = VecDeque::new();
+        self.data = Received::default();
         self.data_cost = 0;
         self.out_of_order.clear();
         self.out_of_order_bytes = 0;

@@ -131,7 +131,11 @@ impl Scoreboard {
 
     /// The index of the segment that contains `seq`.
     pub(crate) fn find(&self, seq: u64) -> Option<usize> {
-        let index = self.segments.partition_point(|segment| segment.end <= seq);
+        // Most often it is the first: searching would touch a dozen others.
+        let index = match self.segments.front() {
+            Some(first) if first.end > seq => 0,
+            _ => self.segments.partition_point(|segment| segment.end <= seq),
+        };
         self.segments.get(index).filter(|segment| segment.start <= seq).map(|_| index)
     }
 

@@ -40,11 +40,11 @@ pub(crate) struct Timers {
 
 impl Timers {
     fn next(&self) -> Option<SimTime> {
-        let retransmit = self.retransmit.map(|(at, _)| at);
-        [retransmit, self.delayed_ack, self.compressed_ack, self.pacing, self.keepalive, self.lifetime]
-            .into_iter()
-            .flatten()
-            .min()
+        let mut next = self.retransmit.map_or(SimTime::MAX, |(at, _)| at);
+        for timer in [self.delayed_ack, self.compressed_ack, self.pacing, self.keepalive, self.lifetime] {
+            next = next.min(timer.unwrap_or(SimTime::MAX));
+        }
+        Some(next).filter(|at| *at < SimTime::MAX)
     }
 
     pub(crate) fn is_retransmit(&self, kind: Retransmit) -> bool {

@@ -16,6 +16,7 @@ use crate::net::socket::{Socket, SocketKind};
 use crate::timer::{TimerAction, TimerId};
 use belljar_base::SimTime;
 use belljar_net::{InterfaceAddress, Nic, NicEvent, Packet};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -34,10 +35,18 @@ const GRAPH: usize = super::ETH0;
 /// Packets over `lo` within one instant after which each further one is charged for like a system
 /// call: two sockets of one host must not stop the clock.
 const LO_FREE_PACKETS: u32 = 10_000;
-/// Packet buffers that are kept for reuse.
-const POOL_BUFFERS: usize = 64;
+/// Packet buffers that a worker keeps for reuse, as many as a fast flow over a long path has in flight.
+const POOL_BUFFERS: usize = 2_048;
+/// The room in a new one.
+const PACKET_CAPACITY: usize = 1_536;
 /// Larger buffers are given back to the allocator.
 const POOL_BUFFER_CAPACITY: usize = 4_096;
+
+thread_local! {
+    /// The packet buffers of the worker: most are made by one host and given back by another, and what was given back
+    /// last is still in the cache.
+    static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
 
 /// The interface `lo`: what is sent is received in the same instant, but never within the call
 /// that sends.
@@ -188,6 +197,19 @@ impl NetStack {
     }
 }
 
+/// Takes a packet's buffer back that is no longer needed.
+pub fn recycle(mut buffer: Vec<u8>) {
+    if !(1..=POOL_BUFFER_CAPACITY).contains(&buffer.capacity()) {
+        return;
+    }
+    buffer.clear();
+    POOL.with_borrow_mut(|pool| {
+        if pool.len() < POOL_BUFFERS {
+            pool.push(buffer);
+        }
+    });
+}
+
 /// The name by which an interface reports that a packet of a socket has left.
 pub fn cookie(key: SocketKey, socket: &Socket) -> u64 {
     u64::from(socket.serial) << 32 | (key.0 as u64 + 1)
@@ -196,14 +218,12 @@ pub fn cookie(key: SocketKey, socket: &Socket) -> u64 {
 impl Host {
     /// An empty buffer for a packet.
     pub(crate) fn packet_buffer(&mut self) -> Vec<u8> {
-        self.net.pool.pop().unwrap_or_default()
+        let pooled = POOL.with_borrow_mut(Vec::pop);
+        pooled.unwrap_or_else(|| Vec::with_capacity(PACKET_CAPACITY))
     }
     /// Takes a buffer back that is no longer needed.
-    pub(crate) fn recycle_buffer(&mut self, mut buffer: Vec<u8>) {
-        if self.net.pool.len() < POOL_BUFFERS && (1..=POOL_BUFFER_CAPACITY).contains(&buffer.capacity()) {
-            buffer.clear();
-            self.net.pool.push(buffer);
-        }
+    pub(crate) fn recycle_buffer(&mut self, buffer: Vec<u8>) {
+        recycle(buffer);
     }
     /// Queues a packet on an interface; its cookie is told when it has left. False if the queue is
     /// full and the packet lost.

@@ -195,10 +195,6 @@ pub struct NetStack {
     fanouts: Vec<packet::Fanout>,
     /// Random numbers for filters that ask for them.
     filter_random: Stream,
-    /// Packet buffers for reuse.
-    pool: Vec<Vec<u8>>,
-    /// Holds bytes on their way between a connection and a guest.
-    scratch: Vec<u8>,
     /// Answers that have come from the name server.
     pub(crate) resolved: u64,
     /// The name server's ends of this host's connections with it.
@@ -265,8 +261,6 @@ impl NetStack {
             raw_sockets: 0,
             packet_sockets: Vec::new(),
             fanouts: Vec::new(),
-            pool: Vec::new(),
-            scratch: Vec::new(),
             resolved: 0,
             streams: resolver::Streams::default(),
             sysctls: sysctl::Sysctls::of_host(config),

@@ -8,18 +8,18 @@ use crate::net::ip::{Inbound, IpHeader, Outbound};
 use crate::net::path_mtu::heeds_routers;
 use crate::net::v6::device_for;
 use belljar_linux_abi::{Errno, c};
-use belljar_tcp::{Disposition, Ecn, Flags, Repr, Seq, State, TcpError, reset_for};
+use belljar_tcp::{Disposition, Ecn, Flags, Payload, Repr, Seq, State, TcpError, reset_for};
 use belljar_wire::{protocol, tcp};
 use std::net::SocketAddr;
 
 impl Host {
     /// A TCP packet was received.
-    pub(crate) fn tcp_input(&mut self, inbound: Inbound) {
-        self.tcp_segment(&inbound);
+    pub(crate) fn tcp_input(&mut self, mut inbound: Inbound) {
+        self.tcp_segment(&mut inbound);
         self.recycle_buffer(inbound.packet);
     }
 
-    fn tcp_segment(&mut self, inbound: &Inbound) {
+    fn tcp_segment(&mut self, inbound: &mut Inbound) {
         self.net.counters.tcp_in += 1;
         let (src, dst) = (inbound.header.src, inbound.header.dst);
         let Ok(packet) = tcp::Packet::new_checked(inbound.payload()) else {
@@ -33,36 +33,38 @@ impl Host {
             return;
         }
         let segment = Repr::parse(&packet);
+        let text = inbound.payload.start + packet.header_len()..inbound.payload.end;
+        let (ecn, interface) = (Ecn::from_tos(inbound.header.tos), inbound.interface);
         let local = SocketAddr::new(dst, segment.dst_port);
         let remote = SocketAddr::new(src, segment.src_port);
         if let Some(key) = self.net.tcp.connection(local, remote)
             && self.tcp_segment_for(
                 key,
                 &segment,
-                packet.payload(),
-                Ecn::from_tos(inbound.header.tos),
-                inbound.interface,
+                Payload::Owned(&mut inbound.packet, text.clone()),
+                ecn,
+                interface,
             )
         {
             return;
         }
+        let payload = inbound.packet.get(text).unwrap_or_default();
         let opens = segment.has(Flags::SYN) && !segment.flags.intersects(Flags::ACK | Flags::RST);
         match self.tcp_listener(local, remote) {
             Some(_) if opens && segment.has(Flags::FIN) => {}
             Some(listener) if opens => {
-                self.tcp_admit(listener, inbound.interface, (local, remote), &segment, packet.payload());
+                self.tcp_admit(listener, interface, (local, remote), &segment, payload);
             }
             Some(listener)
                 if segment.has(Flags::ACK)
                     && !segment.flags.intersects(Flags::SYN | Flags::RST)
-                    && self.tcp_take_cookie(listener, inbound.interface, local, remote, &segment) =>
+                    && self.tcp_take_cookie(listener, interface, local, remote, &segment) =>
             {
-                let ecn = Ecn::from_tos(inbound.header.tos);
                 if let Some(key) = self.net.tcp.connection(local, remote) {
-                    self.tcp_segment_for(key, &segment, packet.payload(), ecn, inbound.interface);
+                    self.tcp_segment_for(key, &segment, payload.into(), ecn, interface);
                 }
             }
-            _ => self.tcp_send_reset(&segment, packet.payload().len(), local, remote, inbound.interface),
+            _ => self.tcp_send_reset(&segment, payload.len(), local, remote, interface),
         }
     }
 
@@ -71,7 +73,7 @@ impl Host {
         &mut self,
         key: SocketKey,
         segment: &Repr,
-        payload: &[u8],
+        payload: Payload<'_>,
         ecn: Ecn,
         interface: usize,
     ) -> bool {

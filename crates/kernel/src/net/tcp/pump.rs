@@ -12,12 +12,16 @@ use crate::net::ip::IpHeader;
 use crate::net::ip::route::Through;
 use crate::net::socket::SocketKind;
 use crate::timer::{TimerAction, TimerId};
+use belljar_base::SimDuration;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
 use belljar_net::Packet;
 use belljar_tcp::{Connection, Events, Readiness, State};
 use belljar_wire::protocol;
 use std::net::IpAddr;
+
+/// A timer of no use that goes off within this time is left alone: acknowledgments are delayed by up to so much.
+const SOON: SimDuration = SimDuration::from_millis(200);
 
 impl Host {
     /// Does what the contract of `belljar_tcp` asks for after every call into a connection. The
@@ -31,7 +35,10 @@ impl Host {
     pub(crate) fn tcp_packet_left(&mut self, key: SocketKey, bytes: usize) {
         let tcp = self.tcp(key);
         tcp.in_device = tcp.in_device.saturating_sub(bytes);
-        self.tcp_pump(key);
+        // Nothing has happened that anybody waits for, unless that lets another one go.
+        if self.tcp_transmit(key) {
+            self.tcp_settle(key);
+        }
     }
 
     /// The time for which the connection asked has come (or, harmlessly, an earlier one).
@@ -39,15 +46,32 @@ impl Host {
         let now = self.clock.local();
         let tcp = self.tcp(key);
         tcp.timer = None;
-        if let Some(connection) = tcp.connection() {
-            connection.on_timer(now);
-            self.tcp_pump(key);
-            self.flush_network();
+        let Some(connection) = tcp.connection() else { return };
+        let next = connection.next_timer();
+        if next.is_none_or(|next| next > now) {
+            return self.tcp_set_timer(key, next);
         }
+        connection.on_timer(now);
+        self.tcp_pump(key);
+        self.flush_network();
     }
 
-    /// Queues all segments that may go now.
-    fn tcp_transmit(&mut self, key: SocketKey) {
+    /// Queues all segments that may go now; whether any might have.
+    fn tcp_transmit(&mut self, key: SocketKey) -> bool {
+        let now = self.clock.local();
+        let tcp = self.tcp(key);
+        let in_device = tcp.in_device;
+        let Some(connection) = tcp.connection() else { return true };
+        if !connection.may_transmit(in_device) {
+            let nothing = connection.poll_transmit(now, in_device, &mut Vec::new());
+            debug_assert!(nothing.is_none(), "it cannot give a segment");
+            return false;
+        }
+        self.tcp_transmit_all(key);
+        true
+    }
+
+    fn tcp_transmit_all(&mut self, key: SocketKey) {
         let now = self.clock.local();
         let default_ttl = self.net.sysctls.default_ttl as u8;
         let socket = &mut self.net.sockets[key.0];
@@ -103,7 +127,7 @@ impl Host {
 
     /// Wakes those who wait, sets the timer, forgets what is finished.
     fn tcp_settle(&mut self, key: SocketKey) {
-        let tcp = self.tcp(key);
+        let SocketKind::Tcp(tcp) = &mut self.net.sockets[key.0].kind else { return };
         let Role::Connection(connection) = &mut tcp.role else { return };
         let (repeats, timeouts) = connection.retransmissions();
         let since = std::mem::replace(&mut tcp.counted, (repeats, timeouts));
@@ -111,17 +135,14 @@ impl Host {
         let failed = ended && connection.error().is_some() && !tcp.failure_counted;
         tcp.failure_counted |= failed;
         let opening = !connection.was_established();
-        let counts = connection.take_counts();
         let events = connection.take_events();
         let ready = epoll_bits(connection.readiness());
         let (finished, next) = (connection.is_finished(), connection.next_timer());
         tcp.ready = ready;
         let counters = &mut self.net.counters;
+        connection.add_counts(&mut counters.tcp_counts);
         counters.tcp_retransmitted += u64::from(repeats.wrapping_sub(since.0));
         counters.tcp_timeouts += u64::from(timeouts.wrapping_sub(since.1));
-        for (total, count) in counters.tcp_counts.iter_mut().zip(counts.iter().flatten()) {
-            *total += u64::from(*count);
-        }
         counters.tcp_attempt_fails += u64::from(failed && opening);
         counters.tcp_resets += u64::from(failed && !opening);
         let tcp = self.tcp(key);
@@ -187,8 +208,11 @@ impl Host {
     fn tcp_set_timer(&mut self, key: SocketKey, next: Option<belljar_base::SimTime>) {
         let next = next.map(|next| self.clock.at_local(next));
         let timer = self.tcp(key).timer;
+        let now = self.clock.now();
         let keep = match (timer.map(TimerId::at), next) {
             (Some(at), Some(next)) => at <= next,
+            // The next segment will ask for another one, before that time.
+            (Some(at), None) => at.since(now) <= SOON && self.tcp_is_open(key),
             (None, None) => true,
             _ => false,
         };
@@ -200,6 +224,10 @@ impl Host {
         }
         let timer = next.map(|at| self.timers.add(at.max(self.clock.now()), TimerAction::Socket(key)));
         self.tcp(key).timer = timer;
+    }
+
+    fn tcp_is_open(&mut self, key: SocketKey) -> bool {
+        self.tcp(key).connection().is_some_and(|connection| connection.state() == State::Established)
     }
 
     fn tcp_finished(&mut self, key: SocketKey) {
@@ -272,6 +300,9 @@ fn epoll_bits(ready: Readiness) -> u32 {
 
 /// The bits that Linux wakes waiters with at each event.
 fn woken_by(events: Events) -> u32 {
+    if events.is_empty() {
+        return 0;
+    }
     [
         (Events::READABLE, READABLE),
         (Events::URGENT, READABLE | EPOLLPRI),

@@ -2,17 +2,25 @@
 
 use super::{Role, errno, fast_open};
 use crate::call::Call;
-use crate::guest::Buffers;
+use crate::guest::scatter_to;
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::error_queue;
+use crate::net::interface::recycle;
 use crate::net::message::{Attempt, Incoming, Outgoing, Received};
+use crate::net::socket::SocketKind;
 use belljar_base::SimTime;
 use belljar_linux_abi::{Errno, c};
 use belljar_tcp::{Connection, State, UrgentByte};
+use std::cell::Cell;
 
 /// The most that one attempt moves: bounds the scratch buffer.
 const CHUNK: usize = 256 * 1_024;
+
+thread_local! {
+    /// Holds bytes of any host of the worker on their way from a guest to a connection.
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 pub fn send(
     call: &mut Call<'_>,
@@ -77,12 +85,16 @@ fn send_part(
     }
     // A full buffer is offered a byte all the same, so that the connection knows of the wait.
     let room = connection.writable_bytes().clamp(1, CHUNK);
-    let data = call.gather(&message.buffers, done as u64, room)?;
-    let Some(connection) = call.host.tcp(key).connection() else { return Err(Errno::EPIPE) };
-    if more && !cork {
+    let mut data = SCRATCH.take();
+    let len = call.gather_into(&message.buffers, done as u64, room, &mut data)?;
+    if more
+        && !cork
+        && let Some(connection) = call.host.tcp(key).connection()
+    {
         connection.set_cork(true, now);
     }
-    let sent = call.host.tcp_put(key, &data);
+    let sent = call.host.tcp_put(key, &data[..len]);
+    SCRATCH.set(data);
     if message.flags & c::MSG_OOB != 0
         && sent > 0
         && let Some(connection) = call.host.tcp(key).connection()
@@ -150,20 +162,43 @@ pub fn receive(
         return Ok(Attempt::Done(Received { value: n, ..Received::default() }));
     }
     // Copied out before it is consumed, so that a bad buffer loses nothing.
-    let mut data = std::mem::take(&mut call.host.net.scratch);
-    data.resize(n.min(CHUNK), 0);
-    let n = call.host.tcp(key).connection().map_or(0, |connection| connection.peek(0, &mut data));
-    let stored = call.scatter(&rest_of(&room.buffers, done), &data[..n]);
-    call.host.net.scratch = data;
-    stored?;
+    let n = n.min(CHUNK);
+    copy_out(call, key, room, done, n)?;
     if room.flags & c::MSG_PEEK == 0 {
-        if let Some(connection) = call.host.tcp(key).connection() {
+        if let Role::Connection(connection) = &mut call.host.tcp(key).role {
             connection.discard(n, now);
+            while let Some(spent) = connection.take_spent() {
+                recycle(spent);
+            }
         }
         call.host.tcp_pump(key);
         call.host.flush_network();
     }
     Ok(Attempt::Done(Received { value: n, ..Received::default() }))
+}
+
+/// Stores the first `n` bytes that have been received in the buffers of a call, behind the `done` that it has stored.
+fn copy_out(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    room: &Incoming,
+    done: usize,
+    n: usize,
+) -> Result<(), Errno> {
+    let Host { net, machine, spaces, processes, .. } = &mut *call.host;
+    let SocketKind::Tcp(tcp) = &net.sockets[key.0].kind else { return Err(Errno::ENOTCONN) };
+    let Role::Connection(connection) = &tcp.role else { return Err(Errno::ENOTCONN) };
+    if let Some(staged) = &mut call.staged {
+        connection.received(n).for_each(|piece| staged.extend_from_slice(piece));
+        return Ok(());
+    }
+    let mm = processes[call.process.0].mm.ok_or(Errno::ESRCH)?;
+    let mut stored = done;
+    for piece in connection.received(n) {
+        scatter_to(&mut **machine, &spaces[mm.0], &room.buffers, stored, piece)?;
+        stored += piece.len();
+    }
+    Ok(())
 }
 
 /// `recv` with `MSG_OOB`, which never waits: the urgent byte (`tcp_recv_urg`).
@@ -186,17 +221,6 @@ fn receive_urgent(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Resul
             Ok(Attempt::Done(Received { value: 1, flags: c::MSG_OOB, ..Received::default() }))
         }
     }
-}
-
-/// The buffers without their first `skip` bytes.
-fn rest_of(buffers: &Buffers, mut skip: usize) -> Buffers {
-    let mut rest = Buffers::new();
-    for (addr, len) in buffers {
-        let cut = (skip as u64).min(*len);
-        skip -= cut as usize;
-        rest.push((addr + cut, len - cut));
-    }
-    rest
 }
 
 impl Host {
