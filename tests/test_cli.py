@@ -336,6 +336,21 @@ def test_the_schema_has_the_keys_of_the_loader(belljar, schema, workdir, section
     assert set(keys[1].split(", ")) == set(found["properties"]), section
 
 
+def test_the_schema_names_the_settings_that_there_are(schema):
+    source = (EXAMPLES.parent / "crates" / "linux-abi" / "src" / "sysctl.rs").read_text()
+    known = re.findall(r'^    \("(net[\w.]+)", ', source, re.M)
+    found = [place["propertyNames"]["enum"] for place in walk(schema) if "enum" in place.get("propertyNames", ()) and "sysctl" in place.get("description", "")]
+    assert found == [known, known]
+
+
+def walk(node):
+    """All mappings in a tree."""
+    if isinstance(node, dict):
+        yield node
+    for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from walk(child)
+
+
 def test_the_schema_has_the_keys_of_models(belljar, schema, workdir):
     for model in schema["$defs"]["model"]["oneOf"]:
         kind = model["properties"]["type"]["const"]

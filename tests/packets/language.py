@@ -59,10 +59,11 @@ class Icmp:
 
 @dataclasses.dataclass
 class Fragment:
-    """A piece of a datagram that was sent: from where in what follows the IP header, how long, and whether there are more."""
+    """A piece of a datagram: from where in what follows the IP header, how long, and whether there are more."""
     offset: int
     length: int
     more: bool
+    whole: int | None = None  # if it arrives: the length of the datagram behind its IP header
 
 
 @dataclasses.dataclass
@@ -104,7 +105,7 @@ SEGMENT = re.compile(
     r"(?:\s+urg\s+(\d+))?\s*(?:<(.*)>)?\s*$")
 ICMP = re.compile(
     r"([<>])\s*icmp\s+(unreachable|time_exceeded)\s+(\w+)(?:\s+mtu\s+(\d+))?\s*\[(?:(\d+):(\d+)\((\d+)\)|udp\s*\((\d+)\))\]\s*$")
-FRAGMENT = re.compile(r">\s*fragment\s+(\d+)\((\d+)\)(\s+more)?\s*$")
+FRAGMENT = re.compile(r"([<>])\s*fragment\s+(\d+)\((\d+)\)(\s+more)?(?:\s+of\s+(\d+))?\s*$")
 TIME_EXCEEDED = {"ttl": 0, "reassembly": 1}
 ICMPV6 = re.compile(r"<\s*icmpv6\s+(\w+)(?:\s+(\w+))?(?:\s+mtu\s+(\d+))?\s*\[(?:(\d+):(\d+)\((\d+)\)|udp\s*\((\d+)\))\]\s*$")
 DATAGRAM = re.compile(r"([<>])\s*(?:\[([^\]:]+)\]\s*)?udp\s*\((\d+)\)(?:\s+(df|nodf))?\s*$")
@@ -174,8 +175,10 @@ def parse_action(text):
             numbers = (3, UNREACHABLE[code]) if kind == "unreachable" else (11, TIME_EXCEEDED[code])
             return Icmp(*numbers, int(mtu or 0), int(seq or 0), False, length is not None, int(length or 0), direction == "<")
         if match := FRAGMENT.match(text):
-            offset, length, more = match.groups()
-            return Fragment(int(offset), int(length), bool(more))
+            direction, offset, length, more, whole = match.groups()
+            if (direction == "<") != (whole is not None):
+                raise ValueError("an arriving fragment, and no other, says of how long a datagram it is")
+            return Fragment(int(offset), int(length), bool(more), whole and int(whole))
         if match := ICMPV6.match(text):
             kind, code, mtu, seq, _, _, udp = match.groups()
             return Icmp(V6_TYPES[kind], V6_CODES[code], int(mtu or 0), int(seq or 0), True, udp is not None)
@@ -205,7 +208,7 @@ def parse_ip(text):
                 pass
             case [name] if name in ECN:
                 ecn = ECN[name]
-            case [("tos" | "ttl" | "flow") as name, number]:
+            case [("tos" | "ttl" | "flow" | "id") as name, number]:
                 found[name] = int(number, 0)
             case names:
                 found["extensions"] = names

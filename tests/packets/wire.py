@@ -26,6 +26,7 @@ class Seen:
     flow: int = 0
     udp: bool = False
     whole: bool = False  # must not be cut on its way
+    id: int = 0  # identification, of IPv4
 
 
 def checksum(data):
@@ -40,6 +41,18 @@ def ipv4(src, dst, protocol, payload, tos=0, ttl=255):
     header = struct.pack("!BBHHHBBH4s4s", 0x45, tos, 20 + len(payload), 0, 0x4000, ttl, protocol, 0,
                          socket.inet_aton(src), socket.inet_aton(dst))
     return header[:10] + struct.pack("!H", checksum(header)) + header[12:] + payload
+
+
+def fragment(packet, offset, length, more):
+    """A piece of what an IPv4 or IPv6 packet without options holds, which may go beyond its end."""
+    v4 = packet[0] >> 4 == 4
+    body = packet[20 if v4 else 40:][offset:offset + length].ljust(length, b"\0")
+    place = offset | more if not v4 else offset >> 3 | more << 13
+    if v4:
+        header = packet[:2] + struct.pack("!HHH", 20 + length, 7, place) + packet[8:10] + bytes(2) + packet[12:20]
+        return header[:10] + struct.pack("!H", checksum(header)) + header[12:] + body
+    header = bytes((packet[6], 0)) + struct.pack("!HI", place, 7)
+    return packet[:4] + struct.pack("!HB", 8 + length, EXTENSIONS["frag"]) + packet[7:40] + header + body
 
 
 EXTENSIONS = {"hbh": 0, "routing": 43, "frag": 44, "dst": 60}
@@ -160,9 +173,10 @@ def read(packet):
     if packet[0] >> 4 == 4:
         start, protocol, end = packet[0] % 16 * 4, packet[9], struct.unpack_from("!H", packet, 2)[0]
         tos, ttl, flow, ends = packet[1], packet[8], 0, (packet[12:16], packet[16:20])
+        ident = struct.unpack_from("!H", packet, 4)[0]
     else:
         first, length, protocol, ttl = struct.unpack_from("!IHBB", packet)
-        start, end, tos, flow, ends = 40, 40 + length, first >> 20 & 0xFF, first & 0xFFFFF, (packet[8:24], packet[24:40])
+        ident, start, end, tos, flow, ends = 0, 40, 40 + length, first >> 20 & 0xFF, first & 0xFFFFF, (packet[8:24], packet[24:40])
     if protocol not in (6, 17):
         return None
     src, dst = (socket.inet_ntop(socket.AF_INET if len(end) == 4 else socket.AF_INET6, end) for end in ends)
@@ -172,12 +186,12 @@ def read(packet):
     if protocol == 17:
         sport, dport = struct.unpack_from("!HH", segment)
         whole = packet[0] >> 4 == 4 and packet[6] & 0x40 != 0
-        return Seen(src, dst, sport, dport, 0, 0, "", 0, 0, [], len(segment) - 8, tos & 3, tos, ttl, flow, True, whole)
+        return Seen(src, dst, sport, dport, 0, 0, "", 0, 0, [], len(segment) - 8, tos & 3, tos, ttl, flow, True, whole, ident)
     sport, dport, seq, ack, offset, bits, window, _, urgent = struct.unpack_from("!HHIIBBHHH", segment)
     offset = offset >> 4 << 2
     flags = "".join(flag for flag, bit in FLAGS.items() if bits & bit)
     return Seen(src, dst, sport, dport, seq, ack, flags, window, urgent, unpack_options(segment[20:offset]),
-                len(segment) - offset, tos & 3, tos, ttl, flow)
+                len(segment) - offset, tos & 3, tos, ttl, flow, id=ident)
 
 
 def read_other(packet):

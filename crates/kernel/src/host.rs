@@ -448,7 +448,7 @@ impl Host {
     }
     /// Packets of others that it has passed on.
     pub fn forwarded(&self) -> u64 {
-        self.net.counters.forwarded
+        self.net.counters.ip.iter().map(|ip| ip.forwarded).sum()
     }
     /// The machine's files that it has read, each once, sorted.
     pub fn files_read(&self) -> Vec<PathBuf> {

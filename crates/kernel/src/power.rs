@@ -37,7 +37,7 @@ impl Host {
             .chain(self.net.links.iter().map(|link| &link.nic))
             .map(|nic| *nic.counters())
             .collect();
-        let stack_counters = self.net.counters;
+        let stack_counters = std::mem::take(&mut self.net.counters);
         let before = (self.reports.len(), self.departures.len());
         let captured = (self.captured.len(), self.captured_bytes.len());
         let at = self.clock.now();

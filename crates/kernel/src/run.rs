@@ -149,6 +149,7 @@ impl Host {
             TimerAction::PosixTimer(process, n) => self.posix_timer_expired(process, n),
             TimerAction::Resolver => self.resolver_timer(),
             TimerAction::Neighbours => self.neighbour_timer(),
+            TimerAction::Reassembly => self.reassembly_timer(),
             TimerAction::Igmp => self.igmp_timer(),
             TimerAction::PacketBlock(socket) => self.packet_block_timer(socket),
             TimerAction::Ipv6 => self.timer6(),

@@ -41,6 +41,8 @@ pub enum TimerAction {
     Resolver,
     /// A neighbour must be asked again, or given up (`net/`).
     Neighbours,
+    /// Fragments have waited for others long enough (`net/ip/`).
+    Reassembly,
     /// A report of multicast groups is due (`net/`).
     Igmp,
     /// A block of a packet socket's ring has waited long enough (`net/packet/`).

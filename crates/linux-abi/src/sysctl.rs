@@ -34,8 +34,13 @@ pub const SETTINGS: &[(&str, Values)] = &[
     ("net.core.somaxconn", ANY),
     ("net.core.wmem_default", number(4_608, LARGEST)),
     ("net.core.wmem_max", number(4_608, LARGEST)),
+    ("net.ipv4.icmp_msgs_burst", ANY),
+    ("net.ipv4.icmp_msgs_per_sec", ANY),
+    ("net.ipv4.icmp_ratelimit", ANY),
+    ("net.ipv4.icmp_ratemask", ANY),
     ("net.ipv4.ip_default_ttl", number(1, 255)),
     ("net.ipv4.ip_forward", FLAG),
+    ("net.ipv4.ipfrag_time", SECONDS),
     ("net.ipv4.tcp_abort_on_overflow", FLAG),
     ("net.ipv4.tcp_comp_sack_delay_ns", ANY),
     ("net.ipv4.tcp_comp_sack_nr", BYTE),
@@ -61,6 +66,8 @@ pub const SETTINGS: &[(&str, Values)] = &[
     ("net.ipv4.tcp_timestamps", FLAG),
     ("net.ipv4.tcp_window_scaling", FLAG),
     ("net.ipv4.tcp_wmem", Values::Sizes),
+    ("net.ipv6.icmp.ratelimit", ANY),
+    ("net.ipv6.ip6frag_time", SECONDS),
 ];
 
 impl Values {

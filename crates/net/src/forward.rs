@@ -37,19 +37,25 @@ pub enum Refusal {
     Prohibited,
     /// It has made too many hops.
     TimeExceeded,
+    /// Other fragments of it did not come in time.
+    ReassemblyTimeExceeded,
+    /// This byte of it is wrong.
+    Malformed(u8),
 }
 
 impl Refusal {
-    /// Type, code and the last two bytes of the header.
-    pub fn icmp(self) -> (u8, u8, u16) {
+    /// Type, code and the last four bytes of the header.
+    pub fn icmp(self) -> (u8, u8, u32) {
         match self {
             Refusal::NetworkUnreachable => (3, 0, 0),
             Refusal::HostUnreachable => (3, 1, 0),
             Refusal::ProtocolUnreachable => (3, 2, 0),
             Refusal::PortUnreachable => (3, 3, 0),
-            Refusal::FragmentationNeeded(mtu) => (3, 4, mtu),
+            Refusal::FragmentationNeeded(mtu) => (3, 4, mtu.into()),
             Refusal::Prohibited => (3, 13, 0),
             Refusal::TimeExceeded => (11, 0, 0),
+            Refusal::ReassemblyTimeExceeded => (11, 1, 0),
+            Refusal::Malformed(at) => (12, 0, u32::from(at) << 24),
         }
     }
 }
@@ -132,7 +138,7 @@ pub fn refusal_message(packet: &[u8], why: Refusal) -> Option<Vec<u8>> {
     let (kind, code, extra) = why.icmp();
     let total = usize::from(word(packet, 2)).min(packet.len());
     let quoted = &packet[..total.min(MAX_ERROR - HEADER_LEN - ICMP_HEADER_LEN)];
-    let mut message = vec![kind, code, 0, 0, 0, 0];
+    let mut message = vec![kind, code, 0, 0];
     message.extend_from_slice(&extra.to_be_bytes());
     message.extend_from_slice(quoted);
     let sum = checksum::internet(&message);

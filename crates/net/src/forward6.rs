@@ -20,6 +20,8 @@ pub fn icmp(why: Refusal, packet: &[u8]) -> (u8, u8, u32) {
         Refusal::PortUnreachable => (kind::UNREACHABLE, 4, 0),
         Refusal::FragmentationNeeded(mtu) => (kind::PACKET_TOO_BIG, 0, u32::from(mtu)),
         Refusal::TimeExceeded => (kind::TIME_EXCEEDED, 0, 0),
+        Refusal::ReassemblyTimeExceeded => (kind::TIME_EXCEEDED, 1, 0),
+        Refusal::Malformed(at) => (kind::PARAMETER_PROBLEM, 0, at.into()),
         // The next header that nothing knows.
         Refusal::ProtocolUnreachable => {
             (kind::PARAMETER_PROBLEM, 1, ipv6::upper(packet).map_or(6, |upper| upper.named_at as u32))
@@ -37,7 +39,7 @@ pub fn refusal_message(packet: &[u8], why: Refusal) -> Option<Vec<u8>> {
     if source.is_unspecified()
         || source.is_multicast()
         || ipv6::destination(packet).is_multicast() && !too_big
-        || upper.fragment.is_some_and(|fragment| fragment.offset > 0)
+        || upper.fragment.is_some_and(|fragment| fragment.offset > 0) && !matches!(why, Refusal::Malformed(_))
         || ipv6::is_icmp_error(packet)
     {
         return None;

@@ -199,9 +199,16 @@ impl Host {
         &mut self,
         key: SocketKey,
         port: u16,
-        outbound: Outbound<'_>,
+        mut outbound: Outbound<'_>,
     ) -> Result<(), Errno> {
         let route = outbound.route;
+        if route.destination.is_ipv4() {
+            let pieces = match usize::from(outbound.segment) {
+                0 => 1,
+                segment => (outbound.packet.len() - outbound.header.len()).div_ceil(segment),
+            };
+            outbound.ident = self.socket_ident(key, pieces);
+        }
         let sent = self.ip_output(outbound);
         if sent == Err(Errno::EMSGSIZE) {
             let most = self.sending_mtu(key, route);

@@ -296,9 +296,11 @@ impl Host {
         if no_host || to.is_loopback() || !self.net.arrived_as_one || self.net.is_broadcast_on(interface, to)
         {
             self.net.counters.not_for_us += 1;
+            self.net.counters.ip[0].in_address_errors += 1;
             return self.recycle_buffer(bytes);
         }
         if bytes[8] <= 1 {
+            self.net.counters.ip[0].in_header_errors += 1;
             self.refuse(&bytes, Refusal::TimeExceeded);
             return self.recycle_buffer(bytes);
         }
@@ -316,15 +318,20 @@ impl Host {
                 let mtu = self.net.mtu(hop.interface).min(of_route.map_or(usize::MAX, |mtu| mtu as usize));
                 if bytes.len() <= mtu || forward::may_fragment(&bytes) {
                     forward::count_hop(&mut bytes);
-                    self.net.counters.forwarded += 1;
+                    self.net.counters.ip[0].forwarded += 1;
+                    self.net.count_sent(&to.into(), bytes.len());
                     return self.forward_by(hop.interface, hop.gateway, mtu, bytes);
                 }
+                self.net.counters.ip[0].not_cut += 1;
                 Some(Refusal::FragmentationNeeded(mtu as u16))
             }
             Ok(Some((None, RouteKind::Blackhole, _))) | Err(Action::Blackhole) => None,
             Ok(Some((None, RouteKind::Prohibit, _))) | Err(Action::Prohibit) => Some(Refusal::Prohibited),
             Ok(Some((None, ..))) => Some(Refusal::HostUnreachable),
-            Ok(None) | Err(_) => Some(Refusal::NetworkUnreachable),
+            Ok(None) | Err(_) => {
+                self.net.counters.ip[0].in_no_routes += 1;
+                Some(Refusal::NetworkUnreachable)
+            }
         };
         if let Some(why) = refusal {
             self.refuse(&bytes, why);
@@ -339,6 +346,8 @@ impl Host {
         }
         let mut pieces = Vec::new();
         forward::fragment(&bytes, mtu, |piece| pieces.push(piece));
+        self.net.counters.ip[0].cut += 1;
+        self.net.counters.ip[0].fragments_created += pieces.len() as u64;
         for piece in pieces {
             self.transmit(interface, gateway.map(IpAddr::V4), piece, 0);
         }
@@ -349,7 +358,7 @@ impl Host {
         let Some(mut message) = forward::refusal_message(packet, why) else { return };
         let to = forward::source(packet).into();
         let Ok(route) = self.net.route(to, None, None) else { return };
-        self.send_icmp_by(route, icmp::ERROR_TOS, &mut message);
+        self.send_icmp_by(route, false, icmp::ERROR_TOS, &mut message);
     }
 
     /// A link loses its carrier, and with it its neighbours, or finds it.

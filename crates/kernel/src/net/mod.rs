@@ -16,6 +16,7 @@ mod ioctl;
 mod ioctl_set;
 mod ip;
 pub mod message;
+pub mod mib;
 pub mod multicast;
 pub mod netlink;
 pub mod operations;
@@ -53,6 +54,7 @@ use crate::timer::TimerId;
 use crate::wait::WaitTable;
 use belljar_base::Stream;
 use belljar_net::Nic;
+use belljar_net::icmp_limit::IcmpLimit;
 use belljar_net::igmp::Igmp;
 use belljar_net::neighbour::Neighbours;
 use belljar_net::policy::Policy;
@@ -78,7 +80,7 @@ pub fn interface_index(interface: usize) -> u32 {
 }
 
 /// What the stack has seen and lost besides what the interfaces count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StackCounters {
     /// Packets that were cut short, malformed or damaged.
     pub malformed: u64,
@@ -94,16 +96,12 @@ pub struct StackCounters {
     pub cookies: [u64; 3],
     /// Of TCP Fast Open.
     pub fast_open: tcp::fast_open::FastOpenCounters,
-    /// Packets of others passed on.
-    pub forwarded: u64,
     /// Resets sent for segments that belong to no connection.
     pub tcp_resets_sent: u64,
-    /// IP packets received, and those that sockets sent.
-    pub ip_in: u64,
-    /// See `ip_in`.
-    pub ip_out: u64,
-    /// ICMP messages received.
-    pub icmp_in: u64,
+    /// Of IP and of ICMP, by [`mib::version`].
+    pub ip: [mib::IpCounters; 2],
+    /// See `ip`.
+    pub icmp: [mib::IcmpCounters; 2],
     /// Connections begun by `connect(2)`.
     pub tcp_active_opens: u64,
     /// Connections begun by a SYN for a listener.
@@ -122,8 +120,8 @@ pub struct StackCounters {
     pub tcp_timeouts: u64,
     /// What else connections have counted, by `belljar_tcp::COUNT_NAMES`.
     pub tcp_counts: [u64; belljar_tcp::COUNTS],
-    /// Of UDP and of UDP-Lite, by [`udp::Protocol::index`].
-    pub udp: [udp::UdpCounters; 2],
+    /// Of UDP and of UDP-Lite, by [`udp::Protocol::index`] and [`mib::version`].
+    pub udp: [[udp::UdpCounters; 2]; 2],
 }
 
 /// A route that a host has from the start: where to, with which metric, how.
@@ -168,8 +166,11 @@ pub struct NetStack {
     pub(crate) flow_key: u64,
     /// Fragments of datagrams that are not complete.
     pub(crate) reassembly: Reassembly,
-    /// The next IPv4 identification.
-    pub(crate) next_ip_id: u16,
+    reassembly_timer: Option<TimerId>,
+    /// The next identifications of IPv4.
+    pub(crate) idents: ip::ident::Idents,
+    /// How often ICMP errors are sent.
+    pub(crate) icmp_limit: IcmpLimit,
     /// UDP sockets by port.
     pub(crate) udp_ports: [udp::UdpPorts; 2],
     /// What routers have said of IPv4 paths.
@@ -247,7 +248,9 @@ impl NetStack {
             v6: v6::Ipv6::new(config),
             flow_key: stream("flow-hash").next_u64(),
             reassembly: Reassembly::default(),
-            next_ip_id: stream("ip-id").next_u32() as u16,
+            reassembly_timer: None,
+            idents: ip::ident::Idents::new(stream("ip-id")),
+            icmp_limit: IcmpLimit::new(stream("icmp-limit")),
             udp_ports: Default::default(),
             path_mtus: path_mtu::PathMtus::default(),
             fast_open_servers: tcp::fast_open::Servers::default(),
@@ -331,7 +334,7 @@ fn flow_hash_of6(key: u64, source: Ipv6Addr, destination: Ipv6Addr) -> u64 {
 
 impl Host {
     /// What the stack above the interfaces has seen and lost.
-    pub fn stack_counters(&self) -> StackCounters {
-        self.net.counters
+    pub fn stack_counters(&self) -> &StackCounters {
+        &self.net.counters
     }
 }

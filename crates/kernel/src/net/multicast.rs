@@ -221,16 +221,15 @@ impl Host {
         let total = (24 + message.bytes.len()) as u16;
         let mut packet = vec![0x46, 0xc0];
         packet.extend_from_slice(&total.to_be_bytes());
-        packet.extend_from_slice(&self.net.next_ip_id.to_be_bytes());
-        self.net.next_ip_id = self.net.next_ip_id.wrapping_add(1);
-        packet.extend_from_slice(&[0x40, 0, 1, IGMP, 0, 0]);
+        // What may not be cut has no identification.
+        packet.extend_from_slice(&[0, 0, 0x40, 0, 1, IGMP, 0, 0]);
         packet.extend_from_slice(&source.octets());
         packet.extend_from_slice(&message.to.octets());
         packet.extend_from_slice(&ROUTER_ALERT);
         let sum = checksum::internet(&packet);
         packet[10..12].copy_from_slice(&sum.to_be_bytes());
         packet.extend_from_slice(&message.bytes);
-        self.net.counters.ip_out += 1;
+        self.net.count_own(&message.to.into(), packet.len(), IGMP, &[]);
         self.transmit(message.interface, None, packet, 0);
     }
 

@@ -1,10 +1,12 @@
 //! `/proc/net/snmp` and `/proc/net/netstat`: counters in the columns of Linux, those that nothing here
 //! counts as zero.
 
+use super::mib::IcmpCounters;
 use super::socket::SocketKind;
 use super::tcp::Role;
 use crate::host::Host;
 use belljar_tcp::State;
+use std::collections::BTreeMap;
 
 /// Two lines, names and values, of the counters that are known; others of `names` are zero.
 fn table(group: &str, names: &str, known: &[(&str, u64)]) -> String {
@@ -14,6 +16,50 @@ fn table(group: &str, names: &str, known: &[(&str, u64)]) -> String {
         .map(|name| if name == "MaxConn" { "-1".to_owned() } else { value(name).to_string() })
         .collect();
     format!("{group}: {names}\n{group}: {}\n", values.join(" "))
+}
+
+/// `Icmp`, and `IcmpMsg` with the types that there were: no group at all if there were none.
+fn icmp_tables(c: &IcmpCounters) -> String {
+    // By type, as `icmpmibmap` of Linux names them.
+    let named = [
+        (3, "DestUnreachs"),
+        (11, "TimeExcds"),
+        (12, "ParmProbs"),
+        (4, "SrcQuenchs"),
+        (5, "Redirects"),
+        (8, "Echos"),
+        (0, "EchoReps"),
+        (13, "Timestamps"),
+        (14, "TimestampReps"),
+        (17, "AddrMasks"),
+        (18, "AddrMaskReps"),
+    ];
+    let of = |counts: &BTreeMap<u8, u64>, kind: u8| counts.get(&kind).copied().unwrap_or(0);
+    let mut columns: Vec<(String, u64)> =
+        [("InMsgs", c.received), ("InErrors", c.in_errors), ("InCsumErrors", c.in_wrong_checksums)]
+            .map(|(name, value)| (name.to_owned(), value))
+            .to_vec();
+    columns.extend(named.iter().map(|(kind, name)| (format!("In{name}"), of(&c.received_by_kind, *kind))));
+    let [total, peer] = c.limited;
+    let out =
+        [("OutMsgs", c.sent), ("OutErrors", 0), ("OutRateLimitGlobal", total), ("OutRateLimitHost", peer)];
+    columns.extend(out.map(|(name, value)| (name.to_owned(), value)));
+    columns.extend(named.iter().map(|(kind, name)| (format!("Out{name}"), of(&c.sent_by_kind, *kind))));
+    let mut text = group("Icmp", &columns);
+    let received = c.received_by_kind.iter().map(|(kind, count)| (format!("InType{kind}"), *count));
+    let sent = c.sent_by_kind.iter().map(|(kind, count)| (format!("OutType{kind}"), *count));
+    let by_kind: Vec<(String, u64)> = received.chain(sent).collect();
+    if !by_kind.is_empty() {
+        text += &group("IcmpMsg", &by_kind);
+    }
+    text
+}
+
+/// Two lines, names and values.
+fn group(group: &str, columns: &[(String, u64)]) -> String {
+    let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
+    let values: Vec<String> = columns.iter().map(|(_, value)| value.to_string()).collect();
+    format!("{group}: {}\n{group}: {}\n", names.join(" "), values.join(" "))
 }
 
 impl Host {
@@ -33,29 +79,32 @@ impl Host {
         let ip = "Forwarding DefaultTTL InReceives InHdrErrors InAddrErrors ForwDatagrams InUnknownProtos \
                   InDiscards InDelivers OutRequests OutDiscards OutNoRoutes ReasmTimeout ReasmReqds ReasmOKs \
                   ReasmFails FragOKs FragFails FragCreates OutTransmits";
-        let delivered = c.ip_in.saturating_sub(c.malformed + c.not_for_us + c.unknown_protocol);
+        let (v4, reassembly) = (&c.ip[0], &self.net.reassembly.counters[0]);
         let mut text = table(
             "Ip",
             ip,
             &[
                 ("Forwarding", if self.net.sysctls.forwarding { 1 } else { 2 }),
                 ("DefaultTTL", u64::from(self.net.sysctls.default_ttl)),
-                ("InReceives", c.ip_in),
-                ("InHdrErrors", c.malformed),
-                ("InAddrErrors", c.not_for_us),
-                ("ForwDatagrams", c.forwarded - self.net.v6.counters.forwarded),
-                ("InUnknownProtos", c.unknown_protocol),
-                ("InDelivers", delivered),
-                ("OutRequests", c.ip_out),
-                ("OutTransmits", c.ip_out),
+                ("InReceives", v4.received.packets),
+                ("InHdrErrors", v4.in_header_errors),
+                ("InAddrErrors", v4.in_address_errors),
+                ("ForwDatagrams", v4.forwarded),
+                ("InUnknownProtos", v4.in_unknown_protocols),
+                ("InDelivers", v4.in_delivers),
+                ("OutRequests", v4.out_requests),
+                ("OutNoRoutes", v4.out_no_routes),
+                ("ReasmTimeout", reassembly.timeouts),
+                ("ReasmReqds", v4.fragments),
+                ("ReasmOKs", v4.reassembled),
+                ("ReasmFails", reassembly.failed),
+                ("FragOKs", v4.cut),
+                ("FragFails", v4.not_cut),
+                ("FragCreates", v4.fragments_created),
+                ("OutTransmits", v4.sent.packets),
             ],
         );
-        let icmp = "InMsgs InErrors InCsumErrors InDestUnreachs InTimeExcds InParmProbs InSrcQuenchs \
-                    InRedirects InEchos InEchoReps InTimestamps InTimestampReps InAddrMasks InAddrMaskReps \
-                    OutMsgs OutErrors OutRateLimitGlobal OutRateLimitHost OutDestUnreachs OutTimeExcds \
-                    OutParmProbs OutSrcQuenchs OutRedirects OutEchos OutEchoReps OutTimestamps \
-                    OutTimestampReps OutAddrMasks OutAddrMaskReps";
-        text += &table("Icmp", icmp, &[("InMsgs", c.icmp_in)]);
+        text += &icmp_tables(&c.icmp[0]);
         let tcp = "RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens PassiveOpens AttemptFails EstabResets \
                    CurrEstab InSegs OutSegs RetransSegs InErrs OutRsts InCsumErrors";
         text += &table(
@@ -78,7 +127,7 @@ impl Host {
         );
         let udp = "InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors InCsumErrors \
                    IgnoredMulti MemErrors";
-        for (group, c) in ["Udp", "UdpLite"].into_iter().zip(&c.udp) {
+        for (group, [c, _]) in ["Udp", "UdpLite"].into_iter().zip(&c.udp) {
             let known = [
                 ("InDatagrams", c.received),
                 ("NoPorts", c.no_port),
@@ -147,7 +196,29 @@ impl Host {
         let ip = "InNoRoutes InTruncatedPkts InMcastPkts OutMcastPkts InBcastPkts OutBcastPkts InOctets \
                   OutOctets InMcastOctets OutMcastOctets InBcastOctets OutBcastOctets InCsumErrors \
                   InNoECTPkts InECT1Pkts InECT0Pkts InCEPkts ReasmOverlaps";
-        text += &table("IpExt", ip, &[]);
+        let v4 = &c.ip[0];
+        let [not_ect, ect1, ect0, ce] = v4.ecn;
+        let known = [
+            ("InNoRoutes", v4.in_no_routes),
+            ("InTruncatedPkts", v4.in_truncated),
+            ("InMcastPkts", v4.in_group.packets),
+            ("OutMcastPkts", v4.out_group.packets),
+            ("InBcastPkts", v4.in_all.packets),
+            ("OutBcastPkts", v4.out_all.packets),
+            ("InOctets", v4.received.octets),
+            ("OutOctets", v4.sent.octets),
+            ("InMcastOctets", v4.in_group.octets),
+            ("OutMcastOctets", v4.out_group.octets),
+            ("InBcastOctets", v4.in_all.octets),
+            ("OutBcastOctets", v4.out_all.octets),
+            ("InCsumErrors", v4.in_wrong_checksums),
+            ("InNoECTPkts", not_ect),
+            ("InECT1Pkts", ect1),
+            ("InECT0Pkts", ect0),
+            ("InCEPkts", ce),
+            ("ReasmOverlaps", self.net.reassembly.counters[0].overlaps),
+        ];
+        text += &table("IpExt", ip, &known);
         text
     }
 }

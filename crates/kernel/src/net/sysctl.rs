@@ -6,6 +6,7 @@ use crate::files::virtual_files::tunable;
 use crate::host::{Buffers, Host, HostConfig};
 use belljar_base::SimDuration;
 use belljar_linux_abi::Errno;
+use belljar_net::icmp_limit::IcmpRates;
 use belljar_tcp::{Config, CongestionAlgorithm, EcnPolicy};
 
 /// The settings of one host.
@@ -39,6 +40,10 @@ pub struct Sysctls {
     pub accept_ra: u32,
     /// `net.ipv6.bindv6only`.
     pub bind_v6_only: bool,
+    /// `net.ipv4.ipfrag_time`, `net.ipv6.ip6frag_time`: for how long fragments wait for others.
+    pub fragment_times: [SimDuration; 2],
+    /// `net.ipv4.icmp_*`, `net.ipv6.icmp.*`: how many errors are sent.
+    pub icmp: IcmpRates,
 }
 
 impl Default for Sysctls {
@@ -58,6 +63,8 @@ impl Default for Sysctls {
             forwarding6: false,
             accept_ra: 1,
             bind_v6_only: false,
+            fragment_times: [30, 60].map(SimDuration::from_secs),
+            icmp: IcmpRates::default(),
         }
     }
 }
@@ -71,11 +78,19 @@ pub enum Sysctl {
     WmemDefault,
     WmemMax,
     Somaxconn,
+    IcmpMsgsBurst,
+    IcmpMsgsPerSec,
+    IcmpRateLimit,
+    IcmpRateMask,
     IpDefaultTtl,
     IpForward,
+    IpFragTime,
     Ip6AcceptRa,
     Ip6BindV6Only,
     Ip6Forwarding,
+    Ip6FragTime,
+    Icmp6RateLimit,
+    Icmp6RateMask,
     TcpAbortOnOverflow,
     TcpBaseMss,
     TcpCompSackDelay,
@@ -123,6 +138,8 @@ enum Place<'a> {
     Ecn(&'a mut EcnPolicy),
     Keys(&'a mut Option<Keys>),
     Algorithm(&'a mut CongestionAlgorithm),
+    /// Numbers below 256, with ranges.
+    Bits(&'a mut [u64; 4]),
 }
 
 /// What is shown before there is a key.
@@ -168,7 +185,15 @@ impl Sysctls {
             Sysctl::WmemDefault => Word(wmem_default, 4_608, LARGEST),
             Sysctl::WmemMax => Word(wmem_max, 4_608, LARGEST),
             Sysctl::Somaxconn => Word(&mut self.somaxconn, 0, LARGEST),
+            Sysctl::IcmpMsgsBurst => Word(&mut self.icmp.burst, 0, LARGEST),
+            Sysctl::IcmpMsgsPerSec => Word(&mut self.icmp.per_second, 0, LARGEST),
+            Sysctl::IcmpRateLimit => Word(&mut self.icmp.interval, 0, LARGEST),
+            Sysctl::IcmpRateMask => Word(&mut self.icmp.kinds, 0, LARGEST),
+            Sysctl::Icmp6RateLimit => Word(&mut self.icmp.interval6, 0, LARGEST),
+            Sysctl::Icmp6RateMask => Place::Bits(&mut self.icmp.kinds6),
             Sysctl::IpDefaultTtl => Word(&mut self.default_ttl, 1, 255),
+            Sysctl::IpFragTime => Seconds(&mut self.fragment_times[0]),
+            Sysctl::Ip6FragTime => Seconds(&mut self.fragment_times[1]),
             Sysctl::IpForward => Flag(&mut self.forwarding),
             Sysctl::Ip6AcceptRa => Word(&mut self.accept_ra, 0, 2),
             Sysctl::Ip6BindV6Only => Flag(&mut self.bind_v6_only),
@@ -235,6 +260,7 @@ impl Sysctls {
             Place::Ecn(policy) => format!("{}\n", *policy as u8),
             Place::Keys(keys) => format!("{}\n", keys.unwrap_or(NO_KEY)),
             Place::Algorithm(algorithm) => format!("{}\n", algorithm.name()),
+            Place::Bits(bits) => format!("{}\n", ranges(bits)),
         }
     }
 
@@ -275,15 +301,61 @@ impl Sysctls {
             Place::Algorithm(algorithm) => {
                 *algorithm = CongestionAlgorithm::from_name(text).ok_or(Errno::ENOENT)?;
             }
+            Place::Bits(bits) => *bits = of_ranges(text).ok_or(Errno::EINVAL)?,
         }
         Ok(())
     }
+}
+
+/// Bits as `proc_do_large_bitmap` of Linux writes them: `0-1,3-127`.
+fn ranges(bits: &[u64; 4]) -> String {
+    let is_set = |n: usize| n < 256 && bits[n / 64] >> (n % 64) & 1 == 1;
+    let mut parts = Vec::new();
+    let mut n = 0;
+    while n < 256 {
+        let first = n;
+        while is_set(n) {
+            n += 1;
+        }
+        match n - first {
+            0 => n += 1,
+            1 => parts.push(first.to_string()),
+            _ => parts.push(format!("{first}-{}", n - 1)),
+        }
+    }
+    parts.join(",")
+}
+
+/// The bits that a text like `0-1,3-127` names; `None` for one that is nothing of the kind.
+fn of_ranges(text: &str) -> Option<[u64; 4]> {
+    let mut bits = [0; 4];
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u8, u8) = (first.parse().ok()?, last.parse().ok()?);
+        if first > last {
+            return None;
+        }
+        (first..=last).for_each(|n| bits[usize::from(n / 64)] |= 1 << (n % 64));
+    }
+    Some(bits)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use belljar_linux_abi::sysctl::{SETTINGS, Values};
+
+    #[test]
+    fn masks_are_written_as_ranges() {
+        let usual = IcmpRates::default().kinds6;
+        assert_eq!(ranges(&usual), "0-1,3-127");
+        for text in ["0-1,3-127", "", "255", "0-255", "1,3,63-64"] {
+            assert_eq!(of_ranges(text).map(|bits| ranges(&bits)).as_deref(), Some(text));
+        }
+        for wrong in ["256", "3-1", "a", "1-", "-1"] {
+            assert_eq!(of_ranges(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn what_an_experiment_can_set_is_there_and_takes_the_values_that_are_said() {

@@ -4,12 +4,15 @@ use super::input::{ICMPV6, Inbound};
 use super::route::Route;
 use super::{IpHeader, Outbound};
 use crate::host::Host;
+use crate::net::LO;
+use crate::net::mib::version;
 use crate::net::raw::RawError;
 use crate::net::udp::Protocol;
 use crate::net::v6::device_for;
 use belljar_linux_abi::Errno;
 use belljar_net::forward::Refusal;
 use belljar_net::forward6;
+use belljar_net::icmp_limit::IcmpMessage;
 use belljar_tcp::Seq;
 use belljar_wire::{checksum, icmpv6, ipv6, protocol};
 use std::net::{IpAddr, SocketAddr};
@@ -60,10 +63,8 @@ pub fn fill_checksum(src: IpAddr, dst: IpAddr, message: &mut [u8]) {
 
 impl Host {
     pub(crate) fn icmp_input(&mut self, inbound: Inbound) {
-        match inbound.header.dst {
-            IpAddr::V4(_) => self.net.counters.icmp_in += 1,
-            IpAddr::V6(_) => self.net.v6.counters.icmp_in += 1,
-        }
+        let version = version(&inbound.header.dst);
+        self.net.counters.icmp[version].received += 1;
         let (src, dst) = (inbound.header.src, inbound.header.dst);
         let message = inbound.payload();
         let intact = match dst {
@@ -72,9 +73,13 @@ impl Host {
         };
         if message.len() < HEADER_LEN || !intact {
             self.net.counters.malformed += 1;
+            let counters = &mut self.net.counters.icmp[version];
+            counters.in_errors += 1;
+            counters.in_wrong_checksums += u64::from(!intact);
             return self.recycle_buffer(inbound.packet);
         }
         let (kind, code) = (message[0], message[1]);
+        self.net.counters.icmp[version].count_received(kind);
         self.ping_input(&inbound);
         match (kind, dst.is_ipv4()) {
             (kind::ECHO, true) | (kind::V6_ECHO, false) => self.echo_reply(&inbound),
@@ -109,15 +114,26 @@ impl Host {
     /// Sends a message to one who has sent something by `interface`.
     fn send_icmp(&mut self, src: Option<IpAddr>, dst: IpAddr, interface: usize, tos: u8, message: &mut [u8]) {
         let Ok(route) = self.net.route(dst, src, device_for(dst, interface)) else { return };
-        self.send_icmp_by(route, tos, message);
+        self.send_icmp_by(route, interface == LO, tos, message);
     }
 
-    pub(in crate::net) fn send_icmp_by(&mut self, route: Route, tos: u8, message: &mut [u8]) {
+    /// Sends a message, unless too many of its kind were sent of late; `about_lo`: it is about a packet that came by `lo`.
+    pub(in crate::net) fn send_icmp_by(&mut self, route: Route, about_lo: bool, tos: u8, message: &mut [u8]) {
         let (src, dst) = (route.source, route.destination);
+        let sent = IcmpMessage {
+            to: dst,
+            kind: message[0],
+            code: message[1],
+            about_loopback: about_lo,
+            by_loopback: route.interface == LO,
+        };
+        let now = self.clock.now();
+        if let Err(why) = self.net.icmp_limit.take(now, &self.net.sysctls.icmp, &sent) {
+            return self.net.counters.icmp[version(&dst)].count_limited(why);
+        }
         fill_checksum(src, dst, message);
         let number = if dst.is_ipv4() { protocol::ICMP } else { ICMPV6 };
         let ttl = if dst.is_ipv4() { 64 } else { self.net.hop_limit(route.interface) };
-        self.net.v6.counters.icmp_out += u64::from(dst.is_ipv6());
         let header = IpHeader { tos, ttl, ..IpHeader::new(src, dst, number) };
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);

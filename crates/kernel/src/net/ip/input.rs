@@ -1,13 +1,17 @@
 //! What comes in: checking headers, reassembling, handing to the protocol.
 
 use super::IpHeader;
+use super::fragment::{Added, Expired};
 use crate::host::Host;
 use crate::net::LO;
+use crate::net::mib::{Cast, version};
 use crate::net::multicast::IGMP;
 use crate::net::udp::Protocol;
 use crate::net::v6::device_for;
+use crate::timer::TimerAction;
 use belljar_net::Packet;
-use belljar_wire::protocol;
+use belljar_net::forward::Refusal;
+use belljar_wire::{ParseError, protocol};
 use std::net::IpAddr;
 use std::ops::Range;
 
@@ -43,19 +47,28 @@ impl Host {
     pub(crate) fn ip_input(&mut self, interface: usize, packet: Packet) {
         let (intact, segment) = (packet.is_intact(), packet.segment());
         let packet = packet.into_bytes();
-        self.net.counters.ip_in += 1;
-        let Ok((header, payload)) = IpHeader::parse(&packet) else {
-            self.net.counters.malformed += 1;
-            return self.recycle_buffer(packet);
-        };
-        if header.dst.is_ipv6() {
-            if interface != LO && !self.net.v6.on {
+        let (header, payload) = match IpHeader::parse(&packet) {
+            Ok(parsed) => parsed,
+            Err(why) => {
+                self.net.counters.malformed += 1;
+                let counters =
+                    &mut self.net.counters.ip[usize::from(packet.first().is_some_and(|b| b >> 4 == 6))];
+                counters.received.packets += 1;
+                counters.in_truncated += u64::from(why == ParseError::Truncated);
+                counters.in_header_errors += u64::from(why != ParseError::Truncated);
+                counters.in_wrong_checksums += u64::from(why == ParseError::Checksum);
                 return self.recycle_buffer(packet);
             }
-            self.net.v6.counters.in_receives += 1;
+        };
+        if header.dst.is_ipv6() && interface != LO && !self.net.v6.on {
+            return self.recycle_buffer(packet);
         }
-        if !self.is_for_us(interface, header.dst, header.src) {
-            return self.ip_pass_on(interface, header.dst, packet);
+        let version = version(&header.dst);
+        self.net.count_received(version, payload.end, header.tos);
+        match self.is_for_us(interface, header.dst, header.src) {
+            Some(Cast::One) => {}
+            Some(cast) => self.net.count_cast(version, payload.end, cast),
+            None => return self.ip_pass_on(interface, header.dst, packet),
         }
         let inbound = Inbound { interface, intact, segment, header, packet, payload };
         match inbound.header.more_fragments || inbound.header.fragment_offset > 0 {
@@ -76,6 +89,7 @@ impl Host {
             };
         }
         self.net.counters.not_for_us += 1;
+        self.net.counters.ip[version(&to)].in_address_errors += 1;
         self.recycle_buffer(packet);
     }
 
@@ -84,12 +98,17 @@ impl Host {
     fn fragment_input(&mut self, part: Inbound) {
         let Inbound { interface, header, packet, payload, .. } = part;
         let now = self.clock.now();
-        let whole = self.net.reassembly.add(now, &header, &packet, payload);
+        let version = version(&header.dst);
+        let until = now + self.net.sysctls.fragment_times[version];
+        self.net.counters.ip[version].fragments += 1;
+        let added = self.net.reassembly.add(until, interface, &header, &packet, payload);
+        if let Added::Wrong(at) = added {
+            self.refuse6(interface, &packet, Refusal::Malformed(at));
+        }
         self.recycle_buffer(packet);
-        let v6 = u64::from(header.dst.is_ipv6());
-        self.net.v6.counters.fragments += v6;
-        let Some((header, packet)) = whole else { return };
-        self.net.v6.counters.reassembled += v6;
+        self.set_reassembly_timer();
+        let Added::Whole(header, packet) = added else { return };
+        self.net.counters.ip[version].reassembled += 1;
         let payload = header.len()..packet.len();
         self.whole_input(Inbound { interface, intact: false, segment: 0, header, packet, payload });
     }
@@ -98,7 +117,8 @@ impl Host {
     #[inline(always)]
     fn whole_input(&mut self, inbound: Inbound) {
         let (interface, header) = (inbound.interface, &inbound.header);
-        self.net.v6.counters.in_delivers += u64::from(header.dst.is_ipv6());
+        let version = version(&header.dst);
+        self.net.counters.ip[version].in_delivers += 1;
         let taken = self.raw_input(&inbound);
         match header.protocol {
             protocol::UDP => self.udp_input(Protocol::Udp, inbound),
@@ -113,28 +133,56 @@ impl Host {
             _ if taken => self.recycle_buffer(inbound.packet),
             _ => {
                 self.net.counters.unknown_protocol += 1;
+                let counters = &mut self.net.counters.ip[version];
+                counters.in_delivers -= 1;
+                counters.in_unknown_protocols += 1;
                 self.send_unreachable(&inbound, super::icmp::Unreachable::Protocol);
             }
         }
     }
 
-    fn is_for_us(&self, interface: usize, dst: IpAddr, src: IpAddr) -> bool {
-        match dst {
+    /// Sets the timer for the datagram that is to be given up next.
+    fn set_reassembly_timer(&mut self) {
+        let next = self.net.reassembly.next_timeout();
+        self.timers.set(&mut self.net.reassembly_timer, next, TimerAction::Reassembly);
+    }
+
+    /// Datagrams whose fragments did not come in time are given up; their senders are told (RFC 792, RFC 4443 section 3.3).
+    pub(crate) fn reassembly_timer(&mut self) {
+        self.net.reassembly_timer = None;
+        while let Some(expired) = self.net.reassembly.expire(self.clock.now()) {
+            let Some(Expired { interface, first }) = expired else { continue };
+            match first.first().map(|byte| byte >> 4) {
+                Some(4) => self.refuse(&first, Refusal::ReassemblyTimeExceeded),
+                _ => self.refuse6(interface, &first, Refusal::ReassemblyTimeExceeded),
+            }
+        }
+        self.set_reassembly_timer();
+        self.flush_network();
+    }
+
+    /// To whom the packet is, if this host is among them.
+    fn is_for_us(&self, interface: usize, dst: IpAddr, src: IpAddr) -> Option<Cast> {
+        let (is_ours, cast) = match dst {
             // A packet for 127/8 from the network is a martian.
-            IpAddr::V4(v4) if v4.is_loopback() => interface == LO,
-            IpAddr::V4(v4) if self.net.interfaces[interface].addresses.iter().any(|own| own.ip == v4) => true,
-            IpAddr::V4(v4) if v4.is_multicast() => match src {
-                IpAddr::V4(src) => self.net.igmp.takes(interface, v4, src),
-                IpAddr::V6(_) => false,
-            },
-            IpAddr::V4(v4) if self.net.is_broadcast(v4) => true,
-            IpAddr::V6(v6) if v6.is_multicast() => self.net.is_member6(interface, v6),
-            IpAddr::V6(v6) if v6.is_loopback() => interface == LO,
+            IpAddr::V4(v4) if v4.is_loopback() => (interface == LO, Cast::One),
+            IpAddr::V4(v4) if self.net.interfaces[interface].addresses.iter().any(|own| own.ip == v4) => {
+                (true, Cast::One)
+            }
+            IpAddr::V4(v4) if v4.is_multicast() => {
+                let takes = matches!(src, IpAddr::V4(src) if self.net.igmp.takes(interface, v4, src));
+                (takes, Cast::Group)
+            }
+            IpAddr::V4(v4) if self.net.is_broadcast(v4) => (true, Cast::All),
+            IpAddr::V6(v6) if v6.is_multicast() => (self.net.is_member6(interface, v6), Cast::Group),
+            IpAddr::V6(v6) if v6.is_loopback() => (interface == LO, Cast::One),
             // It is asked for before it is known to be free.
             IpAddr::V6(v6) if device_for(dst, interface).is_some() => {
-                self.net.interfaces[interface].addresses6.iter().any(|own| own.ip == v6)
+                let own = &self.net.interfaces[interface].addresses6;
+                (own.iter().any(|own| own.ip == v6), Cast::One)
             }
-            _ => self.net.is_local(dst),
-        }
+            _ => (self.net.is_local(dst), Cast::One),
+        };
+        is_ours.then_some(cast)
     }
 }

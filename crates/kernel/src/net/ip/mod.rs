@@ -3,6 +3,7 @@
 pub mod fragment;
 pub mod header;
 pub mod icmp;
+pub mod ident;
 pub mod input;
 mod options;
 mod output;

@@ -6,6 +6,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// What a socket's IP packets look like and what it wants to be told of those received.
 #[derive(Clone, Debug)]
 pub struct IpOptions {
+    /// The identification of its next packet over IPv4, once it has sent one to a peer.
+    pub ident: Option<u16>,
     /// `IP_TOS`, `IPV6_TCLASS`.
     pub tos: u8,
     /// `IP_TTL`; `None` is the system's 64.
@@ -59,6 +61,7 @@ pub struct IpOptions {
 impl Default for IpOptions {
     fn default() -> IpOptions {
         IpOptions {
+            ident: None,
             tos: 0,
             ttl: None,
             hop_limit: None,

@@ -2,6 +2,7 @@
 
 use super::IpHeader;
 use super::header::{V4_LEN, V6_LEN};
+use super::ident::Ident;
 use super::route::Route;
 use crate::host::Host;
 use crate::net::LO;
@@ -30,13 +31,15 @@ pub struct Outbound<'a> {
     pub probes: bool,
     /// Whether a copy is delivered to this host too (`IP_MULTICAST_LOOP`, broadcasts).
     pub loop_back: bool,
+    /// Its identification, of IPv4.
+    pub ident: Ident,
 }
 
 impl<'a> Outbound<'a> {
     /// One whose sender wants nothing else of it: one datagram to one host, whose checksum anything may have made.
     pub fn new(route: &'a Route, header: IpHeader, packet: Vec<u8>) -> Outbound<'a> {
         let (cookie, segment, intact, probes, loop_back) = (0, 0, false, false, false);
-        Outbound { route, header, packet, cookie, segment, intact, probes, loop_back }
+        Outbound { route, header, packet, cookie, segment, intact, probes, loop_back, ident: Ident::OfAll }
     }
 }
 
@@ -44,19 +47,22 @@ impl Host {
     /// Sends a datagram, in fragments if it is larger than the MTU and may be cut. `EMSGSIZE` if it
     /// may not.
     pub(crate) fn ip_output(&mut self, mut outbound: Outbound<'_>) -> Result<(), Errno> {
-        let Outbound { route, header, packet, cookie, segment, intact, probes, loop_back } = &mut outbound;
-        let (route, cookie, segment) = (*route, *cookie, *segment);
-        self.net.counters.ip_out += 1;
+        let Outbound { route, header, packet, cookie, segment, intact, probes, loop_back, ident } =
+            &mut outbound;
+        let (route, cookie, segment, ident) = (*route, *cookie, *segment, *ident);
+        self.net.count_own(&header.dst, packet.len(), header.protocol, &packet[header.len()..]);
         let mtu = match header.dst {
             IpAddr::V4(_) if *probes => self.net.mtu(route.interface),
             _ => self.net.path_mtu(route, self.clock.now()),
         };
         if header.dst.is_ipv4() {
-            header.id = u32::from(self.net.next_ip_id);
-            self.net.next_ip_id = self.net.next_ip_id.wrapping_add(1);
+            let (src, dst, protocol, uncut) = (header.src, header.dst, header.protocol, header.dont_fragment);
+            header.id = self.ident_of(ident, src, dst, protocol, uncut).into();
         } else {
-            self.net.v6.counters.out_requests += 1;
             header.flow_label = if header.unlabelled { 0 } else { self.net.flow_label(header, packet) };
+        }
+        if *loop_back && header.dst.is_ipv4() && !header.dst.is_multicast() {
+            self.net.counters.ip[0].out_all.add(packet.len());
         }
         if *loop_back && self.is_looped(route, header.dst) {
             let mut copy = packet.clone();
@@ -86,6 +92,7 @@ impl Host {
     fn ip_output_pieces(&mut self, outbound: Outbound<'_>, mtu: usize) -> Result<(), Errno> {
         let Outbound { route, mut header, packet, cookie, .. } = outbound;
         if header.dont_fragment {
+            self.net.counters.ip[0].not_cut += 1;
             return Err(Errno::EMSGSIZE);
         }
         if matches!(header.dst, IpAddr::V6(_)) {
@@ -94,6 +101,8 @@ impl Host {
         let step = (mtu - V4_LEN) & !7;
         let payload = &packet[V4_LEN..];
         let pieces = payload.len().div_ceil(step);
+        self.net.counters.ip[0].cut += 1;
+        self.net.counters.ip[0].fragments_created += pieces as u64;
         for n in 0..pieces {
             let piece = &packet[V4_LEN + n * step..packet.len().min(V4_LEN + (n + 1) * step)];
             let mut fragment = Vec::with_capacity(V4_LEN + piece.len());
@@ -121,7 +130,7 @@ impl Host {
 
     /// Sends a packet whose header is complete and that fits into the interface's MTU.
     pub(crate) fn send_whole(&mut self, route: &Route, to: Ipv4Addr, packet: Vec<u8>, loop_back: bool) {
-        self.net.counters.ip_out += 1;
+        self.net.count_own(&to.into(), packet.len(), packet[9], packet.get(V4_LEN..).unwrap_or_default());
         if loop_back && self.is_looped(route, to.into()) {
             self.loop_back(route.interface, packet.clone());
         }
@@ -144,6 +153,8 @@ impl Host {
         let payload = &packet[V6_LEN..];
         let pieces = payload.chunks(step);
         let count = pieces.len();
+        self.net.counters.ip[1].cut += 1;
+        self.net.counters.ip[1].fragments_created += count as u64;
         for (n, piece) in pieces.enumerate() {
             let mut bytes = vec![0; V6_LEN + ipv6::FRAGMENT_LEN];
             bytes.extend_from_slice(piece);
@@ -151,7 +162,6 @@ impl Host {
             ipv6::Fragment { next_header, offset, more, ident }.emit(&mut bytes[V6_LEN..]);
             IpHeader { protocol: ipv6::extension::FRAGMENT, ..header }.emit(&mut bytes);
             self.queue_packet(route, Packet::with_cookie(bytes, cookie));
-            self.net.v6.counters.fragments_created += 1;
         }
         self.recycle_buffer(packet);
         Ok(())

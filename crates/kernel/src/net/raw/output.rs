@@ -4,6 +4,7 @@ use crate::call::Call;
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::address;
+use crate::net::ip::ident::Ident;
 use crate::net::ip::route::Route;
 use crate::net::ip::{IpHeader, Outbound};
 use crate::net::message::{Attempt, Outgoing};
@@ -149,8 +150,9 @@ impl Host {
             data[12..16].copy_from_slice(&own.octets());
         }
         if data[4..6] == [0, 0] {
-            data[4..6].copy_from_slice(&self.net.next_ip_id.to_be_bytes());
-            self.net.next_ip_id = self.net.next_ip_id.wrapping_add(1);
+            let (src, dst) = (forward::source(&data).into(), forward::destination(&data).into());
+            let ident = self.ident_of(Ident::OfAll, src, dst, data[9], data[6] & 0x40 != 0);
+            data[4..6].copy_from_slice(&ident.to_be_bytes());
         }
         data[10..12].fill(0);
         let sum = checksum::internet(&data[..header_len]);

@@ -6,6 +6,7 @@ use crate::files::readiness::{EPOLLHUP, READABLE};
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::bind::{Bound, Reach};
+use crate::net::ip::IpOptions;
 use crate::net::message::Attempt;
 use crate::net::socket::SocketKind;
 use crate::net::v6::device_for;
@@ -134,7 +135,7 @@ impl Host {
                 port_named: false,
             }),
             options: tcp.options.clone(),
-            ip: tcp.ip.clone(),
+            ip: IpOptions { ident: None, ..tcp.ip.clone() },
             parent: Some(listener),
             ..TcpSocket::default()
         };

@@ -75,6 +75,9 @@ pub struct TcpSocket {
     pub disconnecting: bool,
     /// Its last file is closed.
     pub orphan: bool,
+    /// Linux would have replaced its socket by a smaller one (`inet_timewait_sock`): it was in TIME-WAIT when it was last looked at, or
+    /// without a file in FIN-WAIT-2.
+    pub is_remainder: bool,
     /// What `MSG_ERRQUEUE` gives.
     pub errors: ErrorQueue,
 }

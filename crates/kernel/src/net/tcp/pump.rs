@@ -18,7 +18,6 @@ use belljar_linux_abi::signal::SigInfo;
 use belljar_net::Packet;
 use belljar_tcp::{Connection, Events, Readiness, State};
 use belljar_wire::protocol;
-use std::net::IpAddr;
 
 /// A timer of no use that goes off within this time is left alone: acknowledgments are delayed by up to so much.
 const SOON: SimDuration = SimDuration::from_millis(200);
@@ -98,20 +97,21 @@ impl Host {
             let mut packet = self.packet_buffer();
             packet.resize(header.len(), 0);
             let tcp = self.tcp(key);
-            let in_device = tcp.in_device;
+            let (in_device, of_listener, is_remainder) =
+                (tcp.in_device, tcp.parent.is_some(), tcp.is_remainder);
             let Some(connection) = tcp.connection() else { return self.recycle_buffer(packet) };
             let Some(segment) = connection.poll_transmit(now, in_device, &mut packet) else {
                 return self.recycle_buffer(packet);
             };
-            if connection.take_progress() {
+            let (progress, answers_syn) =
+                (connection.take_progress(), connection.state() == State::SynReceived);
+            if progress {
                 self.net.confirm_neighbour(&route, self.clock.now());
             }
-            let id = self.net.next_ip_id;
-            match remote {
-                IpAddr::V4(_) => self.net.next_ip_id = id.wrapping_add(1),
-                IpAddr::V6(_) => self.net.v6.counters.out_requests += 1,
-            }
-            self.net.counters.ip_out += 1;
+            // There Linux answers without the socket.
+            let socketless = is_remainder || of_listener && answers_syn && segment.payload_len == 0;
+            let id = if socketless || remote.is_ipv6() { 0 } else { self.tcp_ident(key) };
+            self.net.count_own(&remote, packet.len(), protocol::TCP, &[]);
             self.net.counters.tcp_out += 1;
             let tos = (tos & !3) | segment.ecn.bits();
             IpHeader { id: u32::from(id), tos, ..header }.emit(&mut packet);
@@ -125,13 +125,22 @@ impl Host {
         }
     }
 
+    /// The identification of a connection's next packet, of IPv4.
+    fn tcp_ident(&mut self, key: SocketKey) -> u16 {
+        let SocketKind::Tcp(tcp) = &mut self.net.sockets[key.0].kind else { return 0 };
+        let ident = *tcp.ip.ident.get_or_insert_with(|| self.net.idents.random());
+        tcp.ip.ident = Some(ident.wrapping_add(1));
+        ident
+    }
+
     /// Wakes those who wait, sets the timer, forgets what is finished.
     fn tcp_settle(&mut self, key: SocketKey) {
         let SocketKind::Tcp(tcp) = &mut self.net.sockets[key.0].kind else { return };
         let Role::Connection(connection) = &mut tcp.role else { return };
         let (repeats, timeouts) = connection.retransmissions();
         let since = std::mem::replace(&mut tcp.counted, (repeats, timeouts));
-        let ended = connection.state() == State::Closed;
+        let state = connection.state();
+        let ended = state == State::Closed;
         let failed = ended && connection.error().is_some() && !tcp.failure_counted;
         tcp.failure_counted |= failed;
         let opening = !connection.was_established();
@@ -139,6 +148,7 @@ impl Host {
         let ready = epoll_bits(connection.readiness());
         let (finished, next) = (connection.is_finished(), connection.next_timer());
         tcp.ready = ready;
+        tcp.is_remainder = state == State::TimeWait || (state == State::FinWait2 && tcp.orphan);
         let counters = &mut self.net.counters;
         connection.add_counts(&mut counters.tcp_counts);
         counters.tcp_retransmitted += u64::from(repeats.wrapping_sub(since.0));

@@ -89,7 +89,7 @@ fn a_full_receive_buffer_loses_datagrams_and_counts_them() {
     let received = std::iter::from_fn(|| test.receive(b).ok()).count();
     // Linux: 212,992 bytes at 832 each.
     assert_eq!(received, 256);
-    assert_eq!(test.host.net.counters.udp[0].buffer_full, 744);
+    assert_eq!(test.host.net.counters.udp[0][0].buffer_full, 744);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_sender_is_held_back_by_its_send_buffer() {
     assert_eq!(wire.hosts[A].go_on(0), Answer::Ended(Ok(1_000)));
     wire.pass(millis(3_000));
     let received = std::iter::from_fn(|| wire.hosts[B].receive(b).ok()).count();
-    let lost = wire.hosts[B].host.net.counters.udp[0].buffer_full as usize;
+    let lost = wire.hosts[B].host.net.counters.udp[0][0].buffer_full as usize;
     assert_eq!(received + lost, sent + 1);
     assert_eq!(wire.hosts[A].host.net.eth0.nic.counters().dropped_in_total(), 0);
 }

@@ -8,6 +8,7 @@ use crate::net::error_queue::{QueuedError, is_hard};
 use crate::net::filter::Metadata;
 use crate::net::ip::Inbound;
 use crate::net::ip::Unreachable;
+use crate::net::mib::version;
 use crate::net::socket::SocketKind;
 use crate::net::sockopt::UDP_ENCAP_ESPINUDP;
 use crate::net::{LO, flow_hash, interface_index};
@@ -52,7 +53,7 @@ impl Host {
             Protocol::Lite => udp_lite_lengths(segment),
         };
         let Some((len, covered)) = lengths else {
-            self.net.counters.udp[protocol.index()].wrong += 1;
+            self.net.counters.udp[protocol.index()][version(&inbound.header.dst)].wrong += 1;
             self.net.counters.malformed += 1;
             return self.recycle_buffer(inbound.packet);
         };
@@ -65,7 +66,7 @@ impl Host {
             && sum != 0
             && checksum::partial(src, dst, protocol.number(), &segment[..len], covered) != 0
         {
-            let counters = &mut self.net.counters.udp[protocol.index()];
+            let counters = &mut self.net.counters.udp[protocol.index()][version(&dst)];
             counters.wrong += 1;
             counters.wrong_checksum += 1;
             self.net.counters.malformed += 1;
@@ -78,13 +79,13 @@ impl Host {
         let receiver = self.udp_receiver(protocol, source, SocketAddr::new(dst, dst_port));
         if sum == 0 && dst.is_ipv6() && !receiver.is_some_and(|key| self.udp(key).no_check6.1) {
             // RFC 8200, section 8.1: nobody hears of it, but who takes such datagrams.
-            let counters = &mut self.net.counters.udp[protocol.index()];
+            let counters = &mut self.net.counters.udp[protocol.index()][version(&dst)];
             counters.wrong += 1;
             counters.wrong_checksum += 1;
             return self.recycle_buffer(inbound.packet);
         }
         let Some(key) = receiver else {
-            self.net.counters.udp[protocol.index()].no_port += 1;
+            self.net.counters.udp[protocol.index()][version(&dst)].no_port += 1;
             self.send_unreachable(&inbound, Unreachable::Port);
             return self.recycle_buffer(inbound.packet);
         };
@@ -162,10 +163,10 @@ impl Host {
             return self.recycle_buffer(inbound.packet);
         }
         let udp = self.udp(key);
-        let counters = udp.protocol.index();
+        let (number, version) = (udp.protocol.index(), version(&inbound.header.dst));
         if !udp.coverage.takes(covered, len) {
             udp.drops += 1;
-            self.net.counters.udp[counters].wrong += 1;
+            self.net.counters.udp[number][version].wrong += 1;
             return self.recycle_buffer(inbound.packet);
         }
         if self.socket(key).options.filter.is_some() {
@@ -189,10 +190,10 @@ impl Host {
         let charged = charge(inbound.packet.len());
         if udp.queued_charge != 0 && udp.queued_charge.saturating_add(charged) > receive_buffer {
             udp.drops += 1;
-            self.net.counters.udp[counters].buffer_full += 1;
+            self.net.counters.udp[number][version].buffer_full += 1;
             return self.recycle_buffer(inbound.packet);
         }
-        self.net.counters.udp[counters].received += 1;
+        self.net.counters.udp[number][version].received += 1;
         let udp = self.udp(key);
         udp.queued_charge += charged;
         let start = inbound.payload.start;

@@ -9,6 +9,7 @@ use crate::net::ip::header::header_len;
 use crate::net::ip::route::{Route, Through};
 use crate::net::ip::{IpHeader, Outbound};
 use crate::net::message::{Attempt, Outgoing};
+use crate::net::mib::version;
 use crate::net::path_mtu::heeds_routers;
 use crate::net::{LO, address, interface, interface_index};
 use belljar_linux_abi::{Errno, c};
@@ -320,7 +321,7 @@ impl Host {
         if segment > 0 {
             return self.udp_cut_into(key, route, port, packet, options, (protocol, segment));
         }
-        self.net.counters.udp[protocol.index()].sent += 1;
+        self.net.counters.udp[protocol.index()][version(&route.destination)].sent += 1;
         self.udp_output(key, route, port, packet, options, 0)
     }
 
@@ -347,7 +348,7 @@ impl Host {
         if protocol == Protocol::Lite {
             return Err(Errno::EIO);
         }
-        self.net.counters.udp[protocol.index()].sent += 1;
+        self.net.counters.udp[protocol.index()][version(&route.destination)].sent += 1;
         if len <= size {
             return self.udp_output(key, route, port, packet, options, 0);
         }
@@ -428,7 +429,8 @@ impl Host {
             };
             body[6..8].copy_from_slice(&sum.to_be_bytes());
         }
-        let outbound = Outbound { route, header, packet, cookie, segment, intact: true, probes, loop_back };
+        let own = Outbound::new(route, header, packet);
+        let outbound = Outbound { cookie, segment, intact: true, probes, loop_back, ..own };
         self.socket_output(key, port, outbound)
     }
 

@@ -62,7 +62,7 @@ impl Host {
         };
         header.emit(&mut packet);
         packet.extend(message);
-        self.net.v6.counters.icmp_out += 1;
+        self.net.count_own(&dst.into(), packet.len(), protocol::ICMPV6, &packet[ipv6::HEADER_LEN..]);
         let packet = Packet::new(packet);
         match to {
             Some(to) => drop(self.send_frame6(interface, to, packet)),

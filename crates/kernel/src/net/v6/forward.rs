@@ -2,6 +2,7 @@
 
 use super::device_for;
 use crate::host::Host;
+use crate::net::LO;
 use crate::net::family::{Asked, Sender};
 use crate::net::ip::icmp;
 use belljar_net::forward::Refusal;
@@ -19,12 +20,13 @@ impl Host {
         let (from, to) = (header.src, header.dst);
         let no_host = from.is_unspecified() || from.is_loopback() || from.is_multicast();
         if no_host || to.is_loopback() || to.is_multicast() || !self.net.arrived_as_one {
-            self.net.v6.counters.in_addr_errors += 1;
+            self.net.counters.ip[1].in_address_errors += 1;
             return self.recycle_buffer(bytes);
         }
         // Addresses of one link don't leave it.
         let stays = ipv6::is_link_scope(from) || ipv6::is_link_scope(to);
         let refusal = if header.hop_limit <= 1 {
+            self.net.counters.ip[1].in_header_errors += 1;
             Some(Refusal::TimeExceeded)
         } else if stays {
             None
@@ -46,8 +48,8 @@ impl Host {
                     let mtu = self.net.mtu(hop.interface).min(of_route);
                     if bytes.len() <= mtu {
                         ipv6::decrement_hop_limit(&mut bytes);
-                        self.net.counters.forwarded += 1;
-                        self.net.v6.counters.forwarded += 1;
+                        self.net.counters.ip[1].forwarded += 1;
+                        self.net.count_sent(&to.into(), bytes.len());
                         self.transmit(hop.interface, hop.gateway.map(IpAddr::V6), bytes, 0);
                         return;
                     }
@@ -69,6 +71,6 @@ impl Host {
         let Some(mut message) = forward6::refusal_message(packet, why) else { return };
         let to: IpAddr = ipv6::source(packet).into();
         let Ok(route) = self.net.route(to, None, device_for(to, interface)) else { return };
-        self.send_icmp_by(route, icmp::ERROR_TOS_V6, &mut message);
+        self.send_icmp_by(route, interface == LO, icmp::ERROR_TOS_V6, &mut message);
     }
 }

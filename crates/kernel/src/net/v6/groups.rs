@@ -174,6 +174,7 @@ impl Host {
         // A hop-by-hop header with a router alert (RFC 2711), padded.
         let mut packet = vec![0; ipv6::HEADER_LEN];
         packet.extend([protocol::ICMPV6, 0, 5, 2, 0, 0, 1, 0]);
+        let message_at = packet.len();
         packet.extend(message);
         let header = ipv6::Repr {
             src,
@@ -185,7 +186,7 @@ impl Host {
             flow_label: 0,
         };
         header.emit(&mut packet);
-        self.net.v6.counters.icmp_out += 1;
+        self.net.count_own(&dst.into(), packet.len(), protocol::ICMPV6, &packet[message_at..]);
         self.send_frame6(interface, ipv6::group_address(dst), Packet::new(packet));
     }
 }

@@ -40,31 +40,6 @@ pub const USER_METRIC: u32 = 1_024;
 /// `net.ipv6.route.mtu_expires`.
 const MTU_EXPIRES: SimDuration = SimDuration::from_secs(600);
 
-/// What an IPv6 stack has seen, for `/proc/net/snmp6`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counters6 {
-    /// Packets received, and those that sockets sent.
-    pub in_receives: u64,
-    /// See `in_receives`.
-    pub out_requests: u64,
-    /// Packets given to a protocol.
-    pub in_delivers: u64,
-    /// Packets passed on.
-    pub forwarded: u64,
-    /// Fragments received, and packets put together from them.
-    pub fragments: u64,
-    /// See `fragments`.
-    pub reassembled: u64,
-    /// Fragments sent.
-    pub fragments_created: u64,
-    /// Packets for addresses of others.
-    pub in_addr_errors: u64,
-    /// Messages of ICMPv6 received and sent.
-    pub icmp_in: u64,
-    /// See `icmp_in`.
-    pub icmp_out: u64,
-}
-
 /// The IPv6 part of a host's network.
 pub struct Ipv6 {
     /// Whether interfaces besides `lo` have it.
@@ -95,8 +70,6 @@ pub struct Ipv6 {
     link_mtus: Map<usize, usize>,
     /// The hop limit of packets by interface, where a router has said one.
     hop_limits: Map<usize, u8>,
-    /// What was seen and lost.
-    pub counters: Counters6,
 }
 
 impl Ipv6 {
@@ -119,7 +92,6 @@ impl Ipv6 {
             solicits: Map::new(),
             link_mtus: Map::new(),
             hop_limits: Map::new(),
-            counters: Counters6::default(),
         }
     }
     /// The identification of the next packet that is cut.

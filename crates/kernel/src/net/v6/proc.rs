@@ -111,36 +111,101 @@ impl NetStack {
     }
 
     pub(crate) fn proc_snmp6(&self) -> String {
-        let c = &self.v6.counters;
-        let known = [
-            ("Ip6InReceives", c.in_receives),
-            ("Ip6InHdrErrors", 0),
-            ("Ip6InTooBigErrors", 0),
-            ("Ip6InNoRoutes", 0),
-            ("Ip6InAddrErrors", c.in_addr_errors),
-            ("Ip6InUnknownProtos", 0),
-            ("Ip6InTruncatedPkts", 0),
+        let (ip, icmp, reassembly) =
+            (&self.counters.ip[1], &self.counters.icmp[1], &self.reassembly.counters[1]);
+        let [not_ect, ect1, ect0, ce] = ip.ecn;
+        let mut known: Vec<(String, u64)> = [
+            ("Ip6InReceives", ip.received.packets),
+            ("Ip6InHdrErrors", ip.in_header_errors),
+            ("Ip6InTooBigErrors", ip.not_cut),
+            ("Ip6InNoRoutes", ip.in_no_routes),
+            ("Ip6InAddrErrors", ip.in_address_errors),
+            ("Ip6InUnknownProtos", ip.in_unknown_protocols),
+            ("Ip6InTruncatedPkts", ip.in_truncated),
             ("Ip6InDiscards", 0),
-            ("Ip6InDelivers", c.in_delivers),
-            ("Ip6OutForwDatagrams", c.forwarded),
-            ("Ip6OutRequests", c.out_requests),
+            ("Ip6InDelivers", ip.in_delivers),
+            ("Ip6OutForwDatagrams", ip.forwarded),
+            ("Ip6OutRequests", ip.out_requests),
             ("Ip6OutDiscards", 0),
-            ("Ip6OutNoRoutes", 0),
-            ("Ip6ReasmTimeout", 0),
-            ("Ip6ReasmReqds", c.fragments),
-            ("Ip6ReasmOKs", c.reassembled),
-            ("Ip6ReasmFails", 0),
-            ("Ip6FragOKs", 0),
-            ("Ip6FragFails", 0),
-            ("Ip6FragCreates", c.fragments_created),
-            ("Icmp6InMsgs", c.icmp_in),
-            ("Icmp6InErrors", 0),
-            ("Icmp6OutMsgs", c.icmp_out),
+            ("Ip6OutNoRoutes", ip.out_no_routes),
+            ("Ip6ReasmTimeout", reassembly.timeouts),
+            ("Ip6ReasmReqds", ip.fragments),
+            ("Ip6ReasmOKs", ip.reassembled),
+            ("Ip6ReasmFails", reassembly.failed),
+            ("Ip6FragOKs", ip.cut),
+            ("Ip6FragFails", ip.not_cut),
+            ("Ip6FragCreates", ip.fragments_created),
+            ("Ip6InMcastPkts", ip.in_group.packets),
+            ("Ip6OutMcastPkts", ip.out_group.packets),
+            ("Ip6InOctets", ip.received.octets),
+            ("Ip6OutOctets", ip.sent.octets),
+            ("Ip6InMcastOctets", ip.in_group.octets),
+            ("Ip6OutMcastOctets", ip.out_group.octets),
+            ("Ip6InBcastOctets", 0),
+            ("Ip6OutBcastOctets", 0),
+            ("Ip6InNoECTPkts", not_ect),
+            ("Ip6InECT1Pkts", ect1),
+            ("Ip6InECT0Pkts", ect0),
+            ("Ip6InCEPkts", ce),
+            ("Ip6OutTransmits", ip.sent.packets),
+            ("Icmp6InMsgs", icmp.received),
+            ("Icmp6InErrors", icmp.in_errors),
+            ("Icmp6OutMsgs", icmp.sent),
             ("Icmp6OutErrors", 0),
-        ];
+            ("Icmp6InCsumErrors", icmp.in_wrong_checksums),
+            ("Icmp6OutRateLimitHost", icmp.limited[1]),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .to_vec();
+        let ways = [("In", &icmp.received_by_kind), ("Out", &icmp.sent_by_kind)];
+        for (way, counts) in ways {
+            known.extend(
+                KINDS.iter().map(|(kind, name)| {
+                    (format!("Icmp6{way}{name}"), counts.get(kind).copied().unwrap_or(0))
+                }),
+            );
+        }
+        for (way, counts) in ways {
+            known.extend(counts.iter().map(|(kind, count)| (format!("Icmp6{way}Type{kind}"), *count)));
+        }
+        for (group, [_, c]) in ["Udp6", "UdpLite6"].into_iter().zip(&self.counters.udp) {
+            let udp = [
+                ("InDatagrams", c.received),
+                ("NoPorts", c.no_port),
+                ("InErrors", c.wrong + c.buffer_full),
+                ("OutDatagrams", c.sent),
+                ("RcvbufErrors", c.buffer_full),
+                ("SndbufErrors", 0),
+                ("InCsumErrors", c.wrong_checksum),
+                ("IgnoredMulti", 0),
+                ("MemErrors", 0),
+            ];
+            let lite_has_not = |name: &str| group == "UdpLite6" && name == "IgnoredMulti";
+            let there = udp.iter().filter(|(name, _)| !lite_has_not(name));
+            known.extend(there.map(|(name, value)| (format!("{group}{name}"), *value)));
+        }
         known.iter().fold(String::new(), |mut text, (name, value)| {
             let _ = writeln!(text, "{name:<32}\t{value}");
             text
         })
     }
 }
+
+/// The types of ICMPv6 that have a line each (`icmp6type2name` of Linux).
+const KINDS: [(u8, &str); 15] = [
+    (1, "DestUnreachs"),
+    (2, "PktTooBigs"),
+    (3, "TimeExcds"),
+    (4, "ParmProblems"),
+    (128, "Echos"),
+    (129, "EchoReplies"),
+    (130, "GroupMembQueries"),
+    (131, "GroupMembResponses"),
+    (132, "GroupMembReductions"),
+    (133, "RouterSolicits"),
+    (134, "RouterAdvertisements"),
+    (135, "NeighborSolicits"),
+    (136, "NeighborAdvertisements"),
+    (137, "Redirects"),
+    (143, "MLDv2Reports"),
+];

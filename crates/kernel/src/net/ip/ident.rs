@@ -1,0 +1,128 @@
+//! Identifications of IPv4 packets (RFC 6864), as `ip_select_ident_segs` of Linux chooses them: a socket with a peer counts its own
+//! packets; what may not be cut needs none and has 0; others share counters that go on by chance, by who sends what to whom.
+
+use crate::host::Host;
+use crate::ids::SocketKey;
+use crate::net::socket::SocketKind;
+use belljar_base::{SimTime, Stream};
+use belljar_linux_abi::c;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Nanoseconds between two ticks: a counter gains up to one for each that has gone by unused.
+const TICK: u64 = 4_000_000;
+/// 2,048 counters are shared.
+const COUNTER_BITS: u32 = 11;
+
+/// Which identification a packet gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ident {
+    /// The next one of a counter that it shares, or none if it may not be cut.
+    #[default]
+    OfAll,
+    /// The next one of a counter that it shares, even if it may not be cut.
+    Shared,
+    /// This one.
+    Own(u16),
+}
+
+/// The counters of a host.
+#[derive(Clone, Debug)]
+pub struct Idents {
+    stream: Stream,
+    key: u32,
+    /// By their number, those in use: the next identification, and the tick of the last.
+    counters: BTreeMap<u32, (u16, u64)>,
+}
+
+impl Idents {
+    /// Counters that begin anywhere.
+    pub fn new(mut stream: Stream) -> Idents {
+        Idents { key: stream.next_u32(), stream, counters: BTreeMap::new() }
+    }
+
+    /// Where the counter of a socket begins.
+    pub fn random(&mut self) -> u16 {
+        self.stream.next_u32() as u16
+    }
+
+    /// The identification of a packet that shares a counter.
+    pub fn next(&mut self, now: SimTime, src: Ipv4Addr, dst: Ipv4Addr, protocol: u8) -> u16 {
+        let mixed = src.to_bits().wrapping_mul(0x85eb_ca6b)
+            ^ dst.to_bits().wrapping_mul(0x9e37_79b1)
+            ^ u32::from(protocol).wrapping_mul(0xc2b2_ae35)
+            ^ self.key;
+        let number = mixed.wrapping_mul(0x9e37_79b1) >> (u32::BITS - COUNTER_BITS);
+        let now = now.as_nanos() / TICK;
+        let Idents { stream, counters, .. } = self;
+        let (next, since) = counters.entry(number).or_insert_with(|| (stream.next_u32() as u16, now));
+        if *since != now {
+            *next = next.wrapping_add(stream.below(now - *since) as u16);
+            *since = now;
+        }
+        let ident = *next;
+        *next = next.wrapping_add(1);
+        ident
+    }
+}
+
+impl Host {
+    /// The identification of what a socket of UDP, or a raw one, sends next, in `packets` pieces.
+    pub(in crate::net) fn socket_ident(&mut self, key: SocketKey, packets: usize) -> Ident {
+        let socket = &mut self.net.sockets[key.0];
+        let (ip, to_peer) = match &mut socket.kind {
+            SocketKind::Udp(udp) => (&mut udp.ip, udp.peer.is_some()),
+            SocketKind::Raw(raw) => (&mut raw.end.ip, raw.end.peer.is_some()),
+            SocketKind::Ping(ping) => (&mut ping.end.ip, ping.end.peer.is_some()),
+            _ => return Ident::OfAll,
+        };
+        if to_peer {
+            let ident = *ip.ident.get_or_insert_with(|| self.net.idents.random());
+            ip.ident = Some(ident.wrapping_add(packets as u16));
+            return Ident::Own(ident);
+        }
+        // `ip_sk_ignore_df`: what the socket has sent may be cut here all the same.
+        let cut_here =
+            matches!(ip.mtu_discover, c::IP_PMTUDISC_DONT | c::IP_PMTUDISC_WANT | c::IP_PMTUDISC_OMIT);
+        if cut_here { Ident::Shared } else { Ident::OfAll }
+    }
+
+    /// The identification of a packet.
+    pub(in crate::net) fn ident_of(
+        &mut self,
+        which: Ident,
+        src: IpAddr,
+        dst: IpAddr,
+        protocol: u8,
+        uncut: bool,
+    ) -> u16 {
+        match (which, src, dst) {
+            (Ident::Own(ident), ..) => ident,
+            (Ident::OfAll, ..) if uncut => 0,
+            (_, IpAddr::V4(src), IpAddr::V4(dst)) => {
+                self.net.idents.next(self.clock.now(), src, dst, protocol)
+            }
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use belljar_base::Seed;
+
+    #[test]
+    fn shared_counters_go_on_by_one_at_a_time_and_by_chance_over_time() {
+        let mut idents = Idents::new(Seed(1).stream(&["host", "a", "ip-id"]));
+        let [a, b, c] = [1, 2, 3].map(|last| Ipv4Addr::new(10, 0, 0, last));
+        let second = SimTime::from_secs(1);
+        let first = idents.next(second, a, b, 17);
+        assert_eq!(idents.next(second, a, b, 17), first.wrapping_add(1));
+        assert_ne!(idents.next(second, a, c, 17), first.wrapping_add(2), "another receiver");
+        assert_ne!(idents.next(second, a, b, 1), first.wrapping_add(2), "another protocol");
+        // 250 ticks later by less than 250 more.
+        let later = idents.next(SimTime::from_secs(2), a, b, 17).wrapping_sub(first);
+        assert!((2..252).contains(&later), "{later}");
+    }
+}
