@@ -85,7 +85,7 @@ pub struct IcmpMessage {
     pub by_loopback: bool,
 }
 
-/// What one host or router has sent of late.
+/// What one host has sent of late.
 #[derive(Clone, Debug)]
 pub struct IcmpLimit {
     stream: Stream,

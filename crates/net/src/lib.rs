@@ -14,7 +14,7 @@
 //!   [`forward`] are what routers and hosts have in common.
 //! * [`MssClamp`]: what a router makes of the MSS option.
 //! * [`routes`]: a host's or router's routes, of both families; [`policy`]: which of a host's tables is asked. [`forward6`] is the IPv6 part of [`forward`].
-//! * [`icmp_limit`]: how often hosts and routers send ICMP errors.
+//! * [`icmp_limit`]: how often a host sends ICMP errors.
 //! * [`igmp`]: what a host says of its multicast groups.
 //! * [`units`]: values such as "10 ms" and "1 Gbit", as graphs and experiment files write them.
 //!

@@ -1,6 +1,7 @@
 //! What IP and ICMP count, of each version (RFC 4293, RFC 5097): the numbers of `/proc/net/snmp`, `netstat` and `snmp6`.
 
 use super::NetStack;
+use belljar_linux_abi::Errno;
 use belljar_net::icmp_limit::Exceeded;
 use belljar_wire::protocol;
 use std::collections::BTreeMap;
@@ -126,6 +127,14 @@ impl NetStack {
             Cast::Group => self.counters.ip[version].in_group.add(octets),
             Cast::All => self.counters.ip[version].in_all.add(octets),
         }
+    }
+
+    /// What was found for a packet of a socket to `to`.
+    pub(super) fn count_no_route<T>(&mut self, to: &IpAddr, found: Result<T, Errno>) -> Result<T, Errno> {
+        if let Err(Errno::ENETUNREACH) = found {
+            self.counters.ip[version(to)].out_no_routes += 1;
+        }
+        found
     }
 
     /// A packet leaves, this host's own or another's.

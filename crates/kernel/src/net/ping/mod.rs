@@ -120,7 +120,8 @@ impl Host {
         let (ttl, hop_limit, tos) = (ping.end.ip.ttl, ping.end.ip.hop_limit, ping.end.ip.tos);
         let unlabelled = !ping.end.ip.flow_label;
         let device = self.socket_device(key, to, scope)?;
-        let route = self.net.route(to, source, Through::of(&self.net.sockets[key.0], device))?;
+        let route = self.net.route(to, source, Through::of(&self.net.sockets[key.0], device));
+        let route = self.net.count_no_route(&to, route)?;
         icmp::fill_checksum(route.source, route.destination, &mut data);
         let protocol = self.socket(key).protocol as u8;
         let usual = self.net.hop_limit(route.interface);

@@ -153,7 +153,8 @@ impl Host {
         let bound = self.tcp(key).bound;
         let bound_ip = bound.and_then(|bound| bound.reach.ip);
         let through = Through::of(&self.net.sockets[key.0], device).to_port(peer.port());
-        let mut route = self.net.route(peer.ip(), bound_ip, through)?;
+        let route = self.net.route(peer.ip(), bound_ip, through);
+        let mut route = self.net.count_no_route(&peer.ip(), route)?;
         if bound_ip.is_none() && !self.net.is_plainly_routed() {
             // A rule may know the address that has been chosen, and another way for it.
             route = self.net.route(peer.ip(), Some(route.source), through)?;

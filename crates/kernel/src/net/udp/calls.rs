@@ -204,7 +204,8 @@ impl Host {
         let own_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
         let own_ip = own_ip.filter(|ip| ip.is_ipv4() == peer.is_ipv4());
         let through = Through::of(&self.net.sockets[key.0], device).to_port(peer.port());
-        let route = self.net.route(peer.ip(), own_ip, through)?;
+        let route = self.net.route(peer.ip(), own_ip, through);
+        let route = self.net.count_no_route(&peer.ip(), route)?;
         if route.broadcast && !broadcast {
             return Err(Errno::EACCES);
         }

@@ -277,7 +277,8 @@ impl Host {
         // An address of IPv6 that `connect` gave is none for what goes over IPv4.
         let bound_ip = bound_ip.filter(|ip| ip.is_ipv4() == destination.is_ipv4());
         let source = options.source.or(bound_ip).filter(|ip| !self.net.is_multipoint(*ip));
-        let route = self.route_for(key, destination, source, options.interface)?;
+        let route = self.route_for(key, destination, source, options.interface);
+        let route = self.net.count_no_route(&destination.ip(), route)?;
         if route.broadcast && !broadcast_allowed {
             return Err(Errno::EACCES);
         }
