@@ -83,6 +83,10 @@ impl SimDuration {
     }
     /// The time that `bytes` take on the wire at `bits_per_second` (not 0), rounded up.
     pub fn serialisation(bytes: u64, bits_per_second: u64) -> SimDuration {
+        // 128 bits are divided by a loop; up to 2 MB need only 64.
+        if let Some(product) = bytes.checked_mul(8 * PS_PER_SEC) {
+            return SimDuration(product.div_ceil(bits_per_second));
+        }
         let ps = (u128::from(bytes) * 8 * u128::from(PS_PER_SEC)).div_ceil(u128::from(bits_per_second));
         SimDuration(u64::try_from(ps).unwrap_or(u64::MAX))
     }

@@ -75,7 +75,7 @@ impl Connection {
         if rate == 0 || rate == u64::MAX || self.stats.data_segments_out < UNPACED_SEGMENTS {
             return;
         }
-        let nanos = (u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64;
+        let nanos = bytes.saturating_mul(1_000_000_000) / rate;
         let late = self.pacing.credit.as_nanos().min(nanos / 2);
         self.pacing.at += SimDuration::from_nanos(nanos - late);
     }
