@@ -99,12 +99,13 @@ pub(super) fn read(
         pcap_filter: if drafts.is_empty() { Default::default() } else { defaults.pcap_filter.clone() },
         ..Topology::default()
     };
-    for (station, interfaces) in stations.iter().zip(interfaces) {
+    for (n, (station, interfaces)) in stations.iter().zip(interfaces).enumerate() {
         let section = station.section.as_ref();
         let name = station.name.clone();
         match station.kind {
             Kind::Host { on_graph } => {
-                let host = hosts.iter_mut().find(|host| host.name == name).expect("a host of the file");
+                // Hosts are the first stations, in their order.
+                let host = &mut hosts[n];
                 if !interfaces.is_empty() {
                     host.routing = routing(section, &interfaces)?;
                 }
