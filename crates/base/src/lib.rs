@@ -15,7 +15,7 @@ pub use event::{EventClass, EventKey};
 pub use ids::HostId;
 pub use inbox::Inbox;
 pub use stream::{Seed, Stream};
-pub use time::{SimDuration, SimTime};
+pub use time::{HZ, SimDuration, SimTime};
 
 /// The map to use in simulation code: iterated in key order, never in a random one.
 pub type Map<K, V> = std::collections::BTreeMap<K, V>;

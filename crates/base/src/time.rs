@@ -5,6 +5,9 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
 const PS_PER_NS: u64 = 1_000;
+/// Ticks of Linux's clock in a second (`CONFIG_HZ`): what it counts in them it knows no better than that.
+pub const HZ: u64 = 250;
+const NS_PER_JIFFY: u64 = 1_000_000_000 / HZ;
 const PS_PER_SEC: u64 = 1_000_000_000_000;
 
 /// A point on the simulation's time line: picoseconds since its start.
@@ -40,6 +43,10 @@ impl SimTime {
     /// Whole nanoseconds since the start, rounded down: what a guest sees.
     pub const fn as_nanos(self) -> u64 {
         self.0 / PS_PER_NS
+    }
+    /// Whole ticks of Linux's clock since the start, [`HZ`] a second.
+    pub const fn jiffies(self) -> u64 {
+        self.as_nanos() / NS_PER_JIFFY
     }
     /// Seconds since the start, for display and statistics only.
     pub fn as_secs_f64(self) -> f64 {

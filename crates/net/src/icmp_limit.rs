@@ -1,15 +1,11 @@
 //! How often ICMP messages are sent: a bucket of tokens for each address that gets them, and one for all together.
 //!
 //! After `icmp_global_allow` and `inet_peer_xrlim_allow` of Linux: errors go to one address six at once and then one in
-//! each interval, and to all together so many a second. Time counts in ticks there, 250 a second.
+//! each interval, and to all together so many a second. Time counts in ticks there ([`HZ`]).
 
-use belljar_base::{SimTime, Stream};
-use std::collections::BTreeMap;
+use belljar_base::{HZ, Map, SimTime, Stream};
 use std::net::IpAddr;
 
-/// Nanoseconds of a tick.
-const TICK: u64 = 4_000_000;
-const TICKS_PER_SECOND: u64 = 1_000_000_000 / TICK;
 /// `XRLIM_BURST_FACTOR`: so many messages at once.
 const BURST: u64 = 6;
 /// So many addresses are remembered before it is looked for those that need not be.
@@ -93,14 +89,14 @@ pub struct IcmpLimit {
     credit: i64,
     gained: Option<u64>,
     /// Tokens by receiver, and the tick for which they hold.
-    peers: BTreeMap<IpAddr, (u64, u64)>,
+    peers: Map<IpAddr, (u64, u64)>,
 }
 
 impl IcmpLimit {
     /// One that has sent nothing yet. Linux takes a random part of the credit for each message, so that nobody can find
     /// out by counting what it has sent to others.
     pub fn new(stream: Stream) -> IcmpLimit {
-        IcmpLimit { stream, credit: 0, gained: None, peers: BTreeMap::new() }
+        IcmpLimit { stream, credit: 0, gained: None, peers: Map::new() }
     }
 
     /// Says whether a message may be sent, and counts it if so.
@@ -108,7 +104,7 @@ impl IcmpLimit {
         if !rates.hold_for(message.to, message.kind, message.code) {
             return Ok(());
         }
-        let now = now.as_nanos() / TICK;
+        let now = now.jiffies();
         let counts_for_all = !message.about_loopback;
         if counts_for_all && !self.has_credit(now, rates) {
             return Err(Exceeded::Total);
@@ -117,7 +113,7 @@ impl IcmpLimit {
             return Ok(());
         }
         let interval = if message.to.is_ipv4() { rates.interval } else { rates.interval6 };
-        let interval = (u64::from(interval) * TICKS_PER_SECOND).div_ceil(1_000);
+        let interval = (u64::from(interval) * HZ).div_ceil(1_000);
         if self.peers.len() >= MANY_PEERS {
             self.peers.retain(|_, (tokens, since)| *tokens + (now - *since) < BURST * interval);
         }
@@ -135,9 +131,9 @@ impl IcmpLimit {
         if self.credit > 0 {
             return true;
         }
-        let waited = self.gained.map_or(TICKS_PER_SECOND, |since| (now - since).min(TICKS_PER_SECOND));
-        let gain = u64::from(rates.per_second) * waited / TICKS_PER_SECOND;
-        if waited < TICKS_PER_SECOND / 50 || gain == 0 {
+        let waited = self.gained.map_or(HZ, |since| (now - since).min(HZ));
+        let gain = u64::from(rates.per_second) * waited / HZ;
+        if waited < HZ / 50 || gain == 0 {
             return false;
         }
         self.gained = Some(now);

@@ -5,7 +5,7 @@
 //! too (net/ipv4/tcp_cubic.c; a kernel with 250 jiffies a second).
 
 use crate::congestion::{AckSample, CongestionControl, Phase, Restart, Window};
-use belljar_base::{SimDuration, SimTime};
+use belljar_base::{HZ, SimDuration, SimTime};
 
 /// RFC 9438, section 4.6: the multiplicative decrease, in 1024ths.
 const BETA: u64 = 717;
@@ -15,8 +15,6 @@ const C: u64 = 410;
 const FRIENDLY: u64 = 8 * (1024 + BETA) / 3 / (1024 - BETA);
 /// Before the first loss the window grows by at least a twentieth a round trip.
 const SLOWEST_BEFORE_LOSS: u64 = 20;
-/// Jiffies in a second.
-const HZ: u64 = 250;
 /// HyStart is not trusted below this window.
 const HYSTART_LOW_WINDOW: u32 = 16;
 /// Round-trip samples that HyStart looks at in a round.
@@ -65,7 +63,7 @@ impl Cubic {
 
     /// How many segments must be acknowledged for the window to grow by one.
     fn acked_per_increase(&mut self, window: &Window, acked: u32, now: SimTime) -> u32 {
-        let (cwnd, now) = (u64::from(window.cwnd), jiffies(now));
+        let (cwnd, now) = (u64::from(window.cwnd), now.jiffies());
         if let Some(epoch) = &mut self.epoch {
             epoch.acked += u64::from(acked);
         }
@@ -115,11 +113,6 @@ impl Cubic {
     }
 }
 
-/// Whole jiffies.
-fn jiffies(time: SimTime) -> u64 {
-    time.since(SimTime::ZERO).as_nanos() / (1_000_000_000 / HZ)
-}
-
 impl CongestionControl for Cubic {
     fn name(&self) -> &'static str {
         "cubic"
@@ -136,7 +129,7 @@ impl CongestionControl for Cubic {
     fn on_sample(&mut self, window: &mut Window, sample: &AckSample, now: SimTime) {
         let Some(rtt) = sample.rtt else { return };
         // The queue that a loss has left says nothing of the path.
-        if self.epoch.as_ref().is_some_and(|epoch| jiffies(now).saturating_sub(epoch.start) < HZ) {
+        if self.epoch.as_ref().is_some_and(|epoch| now.jiffies().saturating_sub(epoch.start) < HZ) {
             return;
         }
         let delay_min = self.delay_min.map_or(rtt, |min| min.min(rtt));
@@ -165,7 +158,7 @@ impl CongestionControl for Cubic {
     fn on_restart(&mut self, _: &mut Window, restart: Restart, now: SimTime) {
         if let Some(epoch) = &mut self.epoch {
             let idle = restart.idle.as_nanos() / (1_000_000_000 / HZ);
-            epoch.start = (epoch.start + idle).min(jiffies(now));
+            epoch.start = (epoch.start + idle).min(now.jiffies());
         }
     }
 }

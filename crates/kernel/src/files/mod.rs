@@ -48,10 +48,9 @@ pub use place::{FilePlace, Unnamed};
 
 use crate::host::HostConfig;
 use crate::ids::{EpollKey, FileKey, InodeKey, PipeKey};
-use belljar_base::Map;
+use belljar_base::{Map, Set};
 use slab::Slab;
 use smallvec::SmallVec;
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use tree::{Inode, Meta, Node};
 
@@ -72,7 +71,7 @@ pub struct Files {
     /// Files of the machine that have several names there, by its device and inode number.
     pub(crate) lower_links: Map<(u64, u64), InodeKey>,
     /// Some of the machine's files and directories that the simulator may not look into.
-    pub(crate) withheld: BTreeSet<PathBuf>,
+    pub(crate) withheld: Set<PathBuf>,
     pub(crate) last_unnamed: u64,
     /// Pipes and FIFOs.
     pub(crate) pipes: Slab<pipe::Pipe>,
@@ -116,7 +115,7 @@ impl Files {
             last_shared_identity: 0,
             natives: cache::NativeCache::default(),
             lower_links: Map::new(),
-            withheld: BTreeSet::new(),
+            withheld: Set::new(),
             last_unnamed: 0,
             pipes: Slab::new(),
             unnamed: Map::new(),

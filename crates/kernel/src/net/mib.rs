@@ -1,10 +1,10 @@
 //! What IP and ICMP count, of each version (RFC 4293, RFC 5097): the numbers of `/proc/net/snmp`, `netstat` and `snmp6`.
 
 use super::NetStack;
+use belljar_base::Map;
 use belljar_linux_abi::Errno;
 use belljar_net::icmp_limit::Exceeded;
 use belljar_wire::protocol;
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// The place of a version in tables of both.
@@ -55,7 +55,8 @@ pub struct IpCounters {
     pub in_address_errors: u64,
     pub in_no_routes: u64,
     pub in_unknown_protocols: u64,
-    pub in_delivers: u64,
+    /// Datagrams for this host, all their fragments together.
+    pub whole: u64,
     /// `ForwDatagrams`.
     pub forwarded: u64,
     pub out_requests: u64,
@@ -79,6 +80,13 @@ pub struct IpCounters {
     pub ecn: [u64; 4],
 }
 
+impl IpCounters {
+    /// `InDelivers`: datagrams that a protocol has taken.
+    pub fn in_delivers(&self) -> u64 {
+        self.whole - self.in_unknown_protocols
+    }
+}
+
 /// What one version of ICMP has counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -90,8 +98,8 @@ pub struct IcmpCounters {
     /// Errors not sent because there were too many: to all together, to one receiver.
     pub limited: [u64; 2],
     /// Messages received and sent by type.
-    pub received_by_kind: BTreeMap<u8, u64>,
-    pub sent_by_kind: BTreeMap<u8, u64>,
+    pub received_by_kind: Map<u8, u64>,
+    pub sent_by_kind: Map<u8, u64>,
 }
 
 impl IcmpCounters {
@@ -150,10 +158,8 @@ impl NetStack {
     pub(super) fn count_own(&mut self, dst: &IpAddr, octets: usize, number: u8, payload: &[u8]) {
         self.counters.ip[version(dst)].out_requests += 1;
         self.count_sent(dst, octets);
-        let is_icmp = matches!(
-            (number, dst),
-            (protocol::ICMP, IpAddr::V4(_)) | (super::ip::input::ICMPV6, IpAddr::V6(_))
-        );
+        let is_icmp =
+            matches!((number, dst), (protocol::ICMP, IpAddr::V4(_)) | (protocol::ICMPV6, IpAddr::V6(_)));
         if let (true, [kind, ..]) = (is_icmp, payload) {
             self.counters.icmp[version(dst)].count_sent(*kind);
         }

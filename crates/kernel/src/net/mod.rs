@@ -86,8 +86,6 @@ pub struct StackCounters {
     pub malformed: u64,
     /// Packets for another host's address.
     pub not_for_us: u64,
-    /// Packets of a protocol that nothing speaks.
-    pub unknown_protocol: u64,
     /// SYNs and handshakes dropped because a listener's queues were full.
     pub listen_overflows: u64,
     /// SYNs and handshakes that a listener dropped for any reason.

@@ -5,17 +5,17 @@ use super::mib::IcmpCounters;
 use super::socket::SocketKind;
 use super::tcp::Role;
 use crate::host::Host;
+use belljar_base::Map;
 use belljar_tcp::State;
-use std::collections::BTreeMap;
 
 /// Two lines, names and values, of the counters that are known; others of `names` are zero.
-fn table(group: &str, names: &str, known: &[(&str, u64)]) -> String {
-    let value = |name: &str| known.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| *value);
-    let values: Vec<String> = names
-        .split_whitespace()
-        .map(|name| if name == "MaxConn" { "-1".to_owned() } else { value(name).to_string() })
-        .collect();
-    format!("{group}: {names}\n{group}: {}\n", values.join(" "))
+fn table(name: &str, names: &str, known: &[(&str, u64)]) -> String {
+    let value = |name: &str| match name {
+        "MaxConn" => "-1".to_owned(),
+        _ => known.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| *value).to_string(),
+    };
+    let columns: Vec<(&str, String)> = names.split_whitespace().map(|name| (name, value(name))).collect();
+    group(name, &columns)
 }
 
 /// `Icmp`, and `IcmpMsg` with the types that there were: no group at all if there were none.
@@ -34,7 +34,7 @@ fn icmp_tables(c: &IcmpCounters) -> String {
         (17, "AddrMasks"),
         (18, "AddrMaskReps"),
     ];
-    let of = |counts: &BTreeMap<u8, u64>, kind: u8| counts.get(&kind).copied().unwrap_or(0);
+    let of = |counts: &Map<u8, u64>, kind: u8| counts.get(&kind).copied().unwrap_or(0);
     let mut columns: Vec<(String, u64)> =
         [("InMsgs", c.received), ("InErrors", c.in_errors), ("InCsumErrors", c.in_wrong_checksums)]
             .map(|(name, value)| (name.to_owned(), value))
@@ -56,8 +56,8 @@ fn icmp_tables(c: &IcmpCounters) -> String {
 }
 
 /// Two lines, names and values.
-fn group(group: &str, columns: &[(String, u64)]) -> String {
-    let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
+fn group<N: AsRef<str>, V: ToString>(group: &str, columns: &[(N, V)]) -> String {
+    let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_ref()).collect();
     let values: Vec<String> = columns.iter().map(|(_, value)| value.to_string()).collect();
     format!("{group}: {}\n{group}: {}\n", names.join(" "), values.join(" "))
 }
@@ -91,7 +91,7 @@ impl Host {
                 ("InAddrErrors", v4.in_address_errors),
                 ("ForwDatagrams", v4.forwarded),
                 ("InUnknownProtos", v4.in_unknown_protocols),
-                ("InDelivers", v4.in_delivers),
+                ("InDelivers", v4.in_delivers()),
                 ("OutRequests", v4.out_requests),
                 ("OutNoRoutes", v4.out_no_routes),
                 ("ReasmTimeout", reassembly.timeouts),
@@ -125,18 +125,8 @@ impl Host {
                 ("OutRsts", c.tcp_resets_sent),
             ],
         );
-        let udp = "InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors InCsumErrors \
-                   IgnoredMulti MemErrors";
-        for (group, [c, _]) in ["Udp", "UdpLite"].into_iter().zip(&c.udp) {
-            let known = [
-                ("InDatagrams", c.received),
-                ("NoPorts", c.no_port),
-                ("InErrors", c.wrong + c.buffer_full),
-                ("OutDatagrams", c.sent),
-                ("RcvbufErrors", c.buffer_full),
-                ("InCsumErrors", c.wrong_checksum),
-            ];
-            text += &table(group, udp, &known);
+        for (name, [c, _]) in ["Udp", "UdpLite"].into_iter().zip(&c.udp) {
+            text += &group(name, &c.columns());
         }
         text
     }

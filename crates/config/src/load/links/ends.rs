@@ -4,7 +4,7 @@ use super::{Kind, Station, queues, values};
 use crate::error::{Problem, Span};
 use crate::topology::Line;
 use crate::yaml::{Node, Section, section};
-use belljar_base::Set;
+use belljar_base::{Map, Set};
 use belljar_net::suggest::nearest;
 use std::rc::Rc;
 
@@ -44,6 +44,7 @@ pub(super) struct End {
 pub(super) fn read(items: &[Rc<Node>], stations: &[Station]) -> Result<Vec<Draft>, Problem> {
     let keys: Vec<&str> = LINK_KEYS.iter().chain(LINE_KEYS).copied().collect();
     let mut sections = Vec::new();
+    let numbers: Map<&str, usize> = stations.iter().enumerate().map(|(n, s)| (s.name.as_str(), n)).collect();
     let mut named: Vec<Set<String>> = vec![Set::new(); stations.len()];
     for item in items {
         let s = Section::new(item, "a link", &keys, false)?;
@@ -51,7 +52,7 @@ pub(super) fn read(items: &[Rc<Node>], stations: &[Station]) -> Result<Vec<Draft
         let [first, second] = section::list(between, "between")? else {
             return Err(between.problem("a link has two ends").help(format!("write {EXAMPLE}")));
         };
-        let ends = [end(first, stations)?, end(second, stations)?];
+        let ends = [end(first, stations, &numbers)?, end(second, stations, &numbers)?];
         for (station, interface, _) in &ends {
             named[*station].extend(interface.clone());
         }
@@ -104,13 +105,17 @@ pub(super) fn read(items: &[Rc<Node>], stations: &[Station]) -> Result<Vec<Draft
 }
 
 /// `alice:eth1`, or `alice` alone.
-fn end(node: &Node, stations: &[Station]) -> Result<(usize, Option<String>, Span), Problem> {
+fn end(
+    node: &Node,
+    stations: &[Station],
+    numbers: &Map<&str, usize>,
+) -> Result<(usize, Option<String>, Span), Problem> {
     let text = section::string(node, "between")?;
     let (name, interface) = match text.split_once(':') {
         Some((name, interface)) => (name, Some(interface)),
         None => (text, None),
     };
-    let Some(station) = stations.iter().position(|station| station.name == name) else {
+    let Some(&station) = numbers.get(name) else {
         let known = stations.iter().map(|station| station.name.as_str());
         let help = match nearest(name, known) {
             Some(near) => format!("did you mean '{near}'?"),

@@ -1,6 +1,6 @@
 //! ICMP and ICMPv6: echo, and the errors that reach sockets (RFC 792, RFC 4443).
 
-use super::input::{ICMPV6, Inbound};
+use super::input::Inbound;
 use super::route::Route;
 use super::{IpHeader, Outbound};
 use crate::host::Host;
@@ -56,7 +56,7 @@ pub fn fill_checksum(src: IpAddr, dst: IpAddr, message: &mut [u8]) {
     message[2..4].fill(0);
     let sum = match dst {
         IpAddr::V4(_) => checksum::internet(message),
-        IpAddr::V6(_) => checksum::transport(src, dst, ICMPV6, message),
+        IpAddr::V6(_) => checksum::transport(src, dst, protocol::ICMPV6, message),
     };
     message[2..4].copy_from_slice(&sum.to_be_bytes());
 }
@@ -69,7 +69,7 @@ impl Host {
         let message = inbound.payload();
         let intact = match dst {
             IpAddr::V4(_) => checksum::internet(message) == 0,
-            IpAddr::V6(_) => checksum::transport(src, dst, ICMPV6, message) == 0,
+            IpAddr::V6(_) => checksum::transport(src, dst, protocol::ICMPV6, message) == 0,
         };
         if message.len() < HEADER_LEN || !intact {
             self.net.counters.malformed += 1;
@@ -132,7 +132,7 @@ impl Host {
             return self.net.counters.icmp[version(&dst)].count_limited(why);
         }
         fill_checksum(src, dst, message);
-        let number = if dst.is_ipv4() { protocol::ICMP } else { ICMPV6 };
+        let number = if dst.is_ipv4() { protocol::ICMP } else { protocol::ICMPV6 };
         let ttl = if dst.is_ipv4() { 64 } else { self.net.hop_limit(route.interface) };
         let header = IpHeader { tos, ttl, ..IpHeader::new(src, dst, number) };
         let mut packet = self.packet_buffer();
@@ -232,7 +232,7 @@ impl Host {
                 let quoted = &quoted[payload_start(quoted)..];
                 self.udp_error(spoken, (src, dst), errno, (kind, code, extra), inbound.header.src, quoted);
             }
-            protocol::ICMP | ICMPV6 => {
+            protocol::ICMP | protocol::ICMPV6 => {
                 let quoted = &quoted[payload_start(quoted)..];
                 self.ping_error(src.ip(), dst.ip(), errno, (kind, code, extra), inbound.header.src, quoted);
             }

@@ -4,13 +4,10 @@
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::socket::SocketKind;
-use belljar_base::{SimTime, Stream};
+use belljar_base::{Map, SimTime, Stream};
 use belljar_linux_abi::c;
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Nanoseconds between two ticks: a counter gains up to one for each that has gone by unused.
-const TICK: u64 = 4_000_000;
 /// 2,048 counters are shared.
 const COUNTER_BITS: u32 = 11;
 
@@ -31,14 +28,15 @@ pub enum Ident {
 pub struct Idents {
     stream: Stream,
     key: u32,
-    /// By their number, those in use: the next identification, and the tick of the last.
-    counters: BTreeMap<u32, (u16, u64)>,
+    /// By their number, those in use: the next identification, and the tick of the last. For each tick that has gone by
+    /// unused a counter gains up to one.
+    counters: Map<u32, (u16, u64)>,
 }
 
 impl Idents {
     /// Counters that begin anywhere.
     pub fn new(mut stream: Stream) -> Idents {
-        Idents { key: stream.next_u32(), stream, counters: BTreeMap::new() }
+        Idents { key: stream.next_u32(), stream, counters: Map::new() }
     }
 
     /// Where the counter of a socket begins.
@@ -53,7 +51,7 @@ impl Idents {
             ^ u32::from(protocol).wrapping_mul(0xc2b2_ae35)
             ^ self.key;
         let number = mixed.wrapping_mul(0x9e37_79b1) >> (u32::BITS - COUNTER_BITS);
-        let now = now.as_nanos() / TICK;
+        let now = now.jiffies();
         let Idents { stream, counters, .. } = self;
         let (next, since) = counters.entry(number).or_insert_with(|| (stream.next_u32() as u16, now));
         if *since != now {
@@ -77,9 +75,7 @@ impl Host {
             _ => return Ident::OfAll,
         };
         if to_peer {
-            let ident = *ip.ident.get_or_insert_with(|| self.net.idents.random());
-            ip.ident = Some(ident.wrapping_add(packets as u16));
-            return Ident::Own(ident);
+            return Ident::Own(ip.next_ident(&mut self.net.idents, packets));
         }
         // `ip_sk_ignore_df`: what the socket has sent may be cut here all the same.
         let cut_here =

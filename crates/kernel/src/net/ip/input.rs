@@ -15,9 +15,6 @@ use belljar_wire::{ParseError, protocol};
 use std::net::IpAddr;
 use std::ops::Range;
 
-/// Protocol number of ICMPv6.
-pub const ICMPV6: u8 = 58;
-
 /// A packet that has been received, its header read.
 #[derive(Debug)]
 pub struct Inbound {
@@ -65,11 +62,10 @@ impl Host {
         }
         let version = version(&header.dst);
         self.net.count_received(version, payload.end, header.tos);
-        match self.is_for_us(interface, header.dst, header.src) {
-            Some(Cast::One) => {}
-            Some(cast) => self.net.count_cast(version, payload.end, cast),
-            None => return self.ip_pass_on(interface, header.dst, packet),
-        }
+        let Some(cast) = self.is_for_us(interface, header.dst, header.src) else {
+            return self.ip_pass_on(interface, header.dst, packet);
+        };
+        self.net.count_cast(version, payload.end, cast);
         let inbound = Inbound { interface, intact, segment, header, packet, payload };
         match inbound.header.more_fragments || inbound.header.fragment_offset > 0 {
             true => self.fragment_input(inbound),
@@ -118,24 +114,21 @@ impl Host {
     fn whole_input(&mut self, inbound: Inbound) {
         let (interface, header) = (inbound.interface, &inbound.header);
         let version = version(&header.dst);
-        self.net.counters.ip[version].in_delivers += 1;
+        self.net.counters.ip[version].whole += 1;
         let taken = self.raw_input(&inbound);
         match header.protocol {
             protocol::UDP => self.udp_input(Protocol::Udp, inbound),
             protocol::UDP_LITE => self.udp_input(Protocol::Lite, inbound),
             protocol::TCP => self.tcp_input(inbound),
             protocol::ICMP if header.dst.is_ipv4() => self.icmp_input(inbound),
-            ICMPV6 if header.dst.is_ipv6() => self.icmp_input(inbound),
+            protocol::ICMPV6 if header.dst.is_ipv6() => self.icmp_input(inbound),
             IGMP if header.dst.is_ipv4() => {
                 self.igmp_input(interface, inbound.payload());
                 self.recycle_buffer(inbound.packet);
             }
             _ if taken => self.recycle_buffer(inbound.packet),
             _ => {
-                self.net.counters.unknown_protocol += 1;
-                let counters = &mut self.net.counters.ip[version];
-                counters.in_delivers -= 1;
-                counters.in_unknown_protocols += 1;
+                self.net.counters.ip[version].in_unknown_protocols += 1;
                 self.send_unreachable(&inbound, super::icmp::Unreachable::Protocol);
             }
         }

@@ -1,5 +1,6 @@
 //! Options of the levels `IPPROTO_IP` and `IPPROTO_IPV6`, which every INET socket keeps.
 
+use super::ident::Idents;
 use crate::net::multicast::Membership;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -56,6 +57,15 @@ pub struct IpOptions {
     pub groups6: Vec<(usize, Ipv6Addr)>,
     /// Options that are only kept, by level and name.
     pub kept: Vec<(i32, i32, i32)>,
+}
+
+impl IpOptions {
+    /// The identification of the next of its packets over IPv4, and those of `packets - 1` that follow.
+    pub fn next_ident(&mut self, idents: &mut Idents, packets: usize) -> u16 {
+        let ident = *self.ident.get_or_insert_with(|| idents.random());
+        self.ident = Some(ident.wrapping_add(packets as u16));
+        ident
+    }
 }
 
 impl Default for IpOptions {

@@ -13,9 +13,6 @@ use belljar_wire::protocol;
 use smallvec::SmallVec;
 use std::net::SocketAddr;
 
-/// Protocol number of ICMPv6.
-const ICMPV6: u8 = 58;
-
 impl RawSocket {
     /// Whether a packet's addresses and its type of ICMP are wanted.
     fn wants(&self, inbound: &Inbound) -> bool {
@@ -26,7 +23,9 @@ impl RawSocket {
             (protocol::ICMP, Some(kind)) if header.dst.is_ipv4() => {
                 *kind < 32 && self.icmp_filter & (1 << kind) != 0
             }
-            (ICMPV6, Some(kind)) => self.icmp6_filter[usize::from(kind >> 5)] & (1 << (kind & 31)) != 0,
+            (protocol::ICMPV6, Some(kind)) => {
+                self.icmp6_filter[usize::from(kind >> 5)] & (1 << (kind & 31)) != 0
+            }
             _ => false,
         };
         self.protocol == header.protocol && here && there && !filtered

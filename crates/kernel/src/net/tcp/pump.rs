@@ -128,9 +128,7 @@ impl Host {
     /// The identification of a connection's next packet, of IPv4.
     fn tcp_ident(&mut self, key: SocketKey) -> u16 {
         let SocketKind::Tcp(tcp) = &mut self.net.sockets[key.0].kind else { return 0 };
-        let ident = *tcp.ip.ident.get_or_insert_with(|| self.net.idents.random());
-        tcp.ip.ident = Some(ident.wrapping_add(1));
-        ident
+        tcp.ip.next_ident(&mut self.net.idents, 1)
     }
 
     /// Wakes those who wait, sets the timer, forgets what is finished.

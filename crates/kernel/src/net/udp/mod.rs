@@ -72,6 +72,23 @@ pub struct UdpCounters {
     pub buffer_full: u64,
 }
 
+impl UdpCounters {
+    /// By the names of Linux.
+    pub fn columns(&self) -> [(&'static str, u64); 9] {
+        [
+            ("InDatagrams", self.received),
+            ("NoPorts", self.no_port),
+            ("InErrors", self.wrong + self.buffer_full),
+            ("OutDatagrams", self.sent),
+            ("RcvbufErrors", self.buffer_full),
+            ("SndbufErrors", 0),
+            ("InCsumErrors", self.wrong_checksum),
+            ("IgnoredMulti", 0),
+            ("MemErrors", 0),
+        ]
+    }
+}
+
 /// What a UDP socket keeps.
 #[derive(Debug, Default)]
 pub struct UdpSocket {

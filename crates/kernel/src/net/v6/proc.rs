@@ -123,7 +123,7 @@ impl NetStack {
             ("Ip6InUnknownProtos", ip.in_unknown_protocols),
             ("Ip6InTruncatedPkts", ip.in_truncated),
             ("Ip6InDiscards", 0),
-            ("Ip6InDelivers", ip.in_delivers),
+            ("Ip6InDelivers", ip.in_delivers()),
             ("Ip6OutForwDatagrams", ip.forwarded),
             ("Ip6OutRequests", ip.out_requests),
             ("Ip6OutDiscards", 0),
@@ -169,20 +169,9 @@ impl NetStack {
             known.extend(counts.iter().map(|(kind, count)| (format!("Icmp6{way}Type{kind}"), *count)));
         }
         for (group, [_, c]) in ["Udp6", "UdpLite6"].into_iter().zip(&self.counters.udp) {
-            let udp = [
-                ("InDatagrams", c.received),
-                ("NoPorts", c.no_port),
-                ("InErrors", c.wrong + c.buffer_full),
-                ("OutDatagrams", c.sent),
-                ("RcvbufErrors", c.buffer_full),
-                ("SndbufErrors", 0),
-                ("InCsumErrors", c.wrong_checksum),
-                ("IgnoredMulti", 0),
-                ("MemErrors", 0),
-            ];
             let lite_has_not = |name: &str| group == "UdpLite6" && name == "IgnoredMulti";
-            let there = udp.iter().filter(|(name, _)| !lite_has_not(name));
-            known.extend(there.map(|(name, value)| (format!("{group}{name}"), *value)));
+            let there = c.columns().into_iter().filter(|(name, _)| !lite_has_not(name));
+            known.extend(there.map(|(name, value)| (format!("{group}{name}"), value)));
         }
         known.iter().fold(String::new(), |mut text, (name, value)| {
             let _ = writeln!(text, "{name:<32}\t{value}");
