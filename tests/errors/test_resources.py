@@ -74,10 +74,14 @@ def test_killed_simulator_leaves_nothing(at_work):
 def test_killed_far_guests_are_missed(at_work):
     """Although none of them has anything to do any more."""
     process, data = at_work
+    # It stands still until all of them are gone: else the end may come before a process has died of its signal.
+    process.send_signal(signal.SIGSTOP)
     for pid in members(process.pid):
         if pid != process.pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+    until(lambda: members(process.pid) == [process.pid], "the processes of far guests are gone")
+    process.send_signal(signal.SIGCONT)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 1 and "panicked" not in out, out
     assert re.search(r"family +sh\.1000 +.*SIGKILL", out) and re.search(r"ticker +ticker\.1000 +.*SIGKILL", out), out
