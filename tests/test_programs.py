@@ -1,6 +1,10 @@
 """`belljar exec` with programs of a Debian system: shells, interpreters, tools."""
 
+import os
+import subprocess
+
 import pytest
+from conftest import experiment
 
 
 def lines(run):
@@ -24,6 +28,15 @@ def test_bash_builtins_only(exec_guest):
 
 def test_python(exec_guest):
     assert lines(exec_guest(["/usr/bin/python3", "-c", "import json; print(json.dumps({'a': [1, 2.5]}))"])) == ['{"a": [1, 2.5]}']
+
+
+def test_python_of_a_virtual_environment(run_experiment, workdir, monkeypatch):
+    """It finds its packages by the place that it believes to be run from, `argv[0]` looked for in `PATH`."""
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", workdir / "venv"], check=True)
+    next((workdir / "venv").glob("lib/python3*/site-packages")).joinpath("only_here.py").write_text("print('found')\n")
+    monkeypatch.setenv("PATH", f"{workdir}/venv/bin:{os.environ['PATH']}")
+    results = run_experiment(experiment({"a": (0, [("python3", "-m", "only_here")])}))
+    assert results.text("a") == "found\n"
 
 
 def test_a_day_passes_at_once(exec_guest):

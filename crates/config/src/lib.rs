@@ -27,6 +27,6 @@ pub use model::{
     LogLevel, Model, Network, Placement, Process, StraceMode,
 };
 pub use overrides::{Overrides, parse_time};
-pub use programs::Surroundings;
+pub use programs::{GUEST_PATH, Surroundings};
 pub use signals::Signal;
 pub use yaml::Setting;

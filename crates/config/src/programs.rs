@@ -4,6 +4,9 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
+/// The `PATH` of programs for which an experiment sets none.
+pub const GUEST_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// What names in an experiment are resolved against.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
@@ -59,10 +62,7 @@ impl Surroundings {
             true => self.search_path.iter().map(|dir| dir.join(&expanded)).collect(),
             false => self.candidates(&expanded),
         };
-        let usable = |place: &&PathBuf| {
-            std::fs::metadata(place).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-        };
-        if let Some(found) = places.iter().find(usable) {
+        if let Some(found) = places.iter().find(|place| is_program(place)) {
             return Ok(found.clone());
         }
         let existing = places.iter().find_map(|place| Some((place, std::fs::metadata(place).ok()?)));
@@ -96,6 +96,20 @@ impl Surroundings {
         };
         (format!("there is no program '{name}' in PATH"), Some(help))
     }
+}
+
+fn is_program(place: &Path) -> bool {
+    std::fs::metadata(place).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+/// Whether a program that looks for itself by its name in the guest's `PATH` finds `program`: Python, for one, takes its
+/// packages from where it believes to be.
+pub(crate) fn is_found_as(program: &Path, name: &str, guest_path: &str) -> bool {
+    let found = std::env::split_paths(guest_path).find(|dir| is_program(&dir.join(name)));
+    // Folders may be links (`/bin`). That programs are links to each other says nothing: those of Python's environments are.
+    found
+        .zip(program.parent())
+        .is_some_and(|(found, dir)| found == dir || found.canonicalize().ok() == dir.canonicalize().ok())
 }
 
 /// The same path without `.` components. `..` stays: what it means depends on links.

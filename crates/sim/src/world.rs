@@ -12,7 +12,7 @@ use crate::schedule::{HostChange, LinkChange, routes_for};
 use belljar_base::activity::Board;
 use belljar_base::{HostId, Map, Seed, SimTime};
 use belljar_config::topology::Interface;
-use belljar_config::{Experiment, Host as HostSettings, Model, Placement, Process, StraceMode};
+use belljar_config::{Experiment, GUEST_PATH, Host as HostSettings, Model, Placement, Process, StraceMode};
 use belljar_kernel::clock::{CallLatency, CpuModel};
 use belljar_kernel::{Buffers, Host, HostConfig, LinkConfig, ModelSpec, ProcessSpec, Resolver};
 use belljar_net::NicConfig;
@@ -26,12 +26,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// What every process finds in its environment, besides what the experiment sets.
-const CLEAN_ENVIRONMENT: [(&str, &str); 4] = [
-    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-    ("HOME", "/root"),
-    ("LANG", "C.UTF-8"),
-    ("TZ", "UTC"),
-];
+const CLEAN_ENVIRONMENT: [(&str, &str); 4] =
+    [("PATH", GUEST_PATH), ("HOME", "/root"), ("LANG", "C.UTF-8"), ("TZ", "UTC")];
 
 /// Builds those hosts of the experiment that are `mine`, in the order of their ids; `changes` are all hosts'.
 pub fn build(

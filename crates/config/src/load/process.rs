@@ -2,6 +2,7 @@
 
 use crate::error::Problem;
 use crate::model::{FinalState, Placement, Process};
+use crate::programs::{GUEST_PATH, is_found_as};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Node, Section, Value};
 use crate::{Signal, Surroundings};
@@ -51,15 +52,20 @@ pub(super) fn read(
         around.program(written).map_err(|(message, help)| path_node.problem(message).maybe_help(help))?;
     let start_time = s.read("start_time", start_time)?.unwrap_or(SimTime::ZERO);
     let shutdown_time = shutdown_time(&s, start_time)?;
+    let environment: Map<String, String> = s.read("environment", environment)?.unwrap_or_default();
+    let guest_path = environment.get("PATH").map_or(GUEST_PATH, String::as_str);
     let arg0 = match s.read("arg0", text)? {
         Some(own) => own,
+        None if !written.contains('/') && !is_found_as(&path, written, guest_path) => {
+            path.to_string_lossy().into_owned()
+        }
         None => around.expand(written).unwrap_or_default().to_string_lossy().into_owned(),
     };
     Ok(Process {
         path,
         arg0,
         args: s.read("args", args)?.unwrap_or_default(),
-        environment: s.read("environment", environment)?.unwrap_or_default(),
+        environment,
         user: s.read("user", user)?,
         start_time,
         shutdown_time,
