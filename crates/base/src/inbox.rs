@@ -64,6 +64,12 @@ impl<T> Inbox<T> {
         Some(content)
     }
 
+    /// What will probably be taken next; what has come since the last was taken may come before it.
+    #[inline]
+    pub fn following(&self) -> Option<&T> {
+        self.sorted.last().map(|arrival| &arrival.content)
+    }
+
     #[cold]
     fn put_in_order(&mut self) {
         if self.sorted.is_empty() {

@@ -64,10 +64,6 @@ pub trait Node: Send {
     /// What nodes send each other.
     type Message: Send;
 
-    /// Reads what [`deliver`](Self::deliver) and what follows will read first of a message. It is called for all
-    /// messages of a node before any is delivered: so their memory, cold since they were sent, comes into the
-    /// cache at once and not one after the other.
-    fn approach(_message: &Self::Message) {}
     /// Takes a message that arrives at `key.time`, which lies ahead of everything that has run.
     fn deliver(&mut self, key: EventKey, message: Self::Message);
     /// Does everything that happens strictly before `limit`; what it sends goes to `out`.

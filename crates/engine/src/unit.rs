@@ -43,9 +43,6 @@ impl<N: Node> Unit<N> {
 
     /// Hands its mail to a node that is alone.
     fn hand_over(&mut self) {
-        for message in &self.mail {
-            N::approach(&message.message);
-        }
         for message in self.mail.drain(..) {
             self.nodes[0].deliver(message.key, message.message);
         }

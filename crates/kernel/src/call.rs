@@ -110,7 +110,8 @@ pub enum Wake {
     Deadline,
 }
 
-/// What a blocked call left behind for its continuation. Each family of calls has its own variants.
+/// What a blocked call left behind for its continuation. Each family of calls has its own variants. It is moved
+/// several times with each call that waits, so large ones are boxed.
 #[derive(Clone, Debug, Default)]
 pub enum CallState {
     /// Nothing: the call is simply tried again.
@@ -136,13 +137,13 @@ pub enum CallState {
     /// A futex wait; the waker removes the waiter and sets its `woken`.
     Futex(crate::futex::FutexWait),
     /// A wait for one of several futexes.
-    FutexVector(crate::futex::FutexVector),
+    FutexVector(Box<crate::futex::FutexVector>),
     /// `F_SETLKW`: who waits, and who holds the lock that is in the way.
     RecordLock(crate::files::locks::LockOwner, crate::files::locks::LockOwner),
     /// `io_uring_enter`: entries submitted, the deadline, and how many time-outs of requests had run out before.
     Uring(u32, Option<SimTime>, u32),
     /// `close` of a socket that lingers until then: the connection that it waits for.
-    Lingering(SocketKey, (SocketAddr, SocketAddr), SimTime),
+    Lingering(Box<(SocketKey, (SocketAddr, SocketAddr), SimTime)>),
     /// `vfork`: waits until the child with this process id has executed or ended.
     Vfork(i32),
     /// Waits for a tracer at an event, and then gives this value, or first waits for the `vfork` child of this

@@ -391,6 +391,11 @@ impl Host {
     pub fn take_departures(&mut self, out: &mut Vec<Departure>) {
         std::mem::swap(&mut self.departures, out);
     }
+    /// Where a packet goes will soon be read.
+    pub fn prefetch_header(&self, packet: &Packet) {
+        let header = packet.bytes();
+        self.machine.prefetch(&header[..header.len().min(40)]);
+    }
     /// Keeps a packet that passes an interface.
     pub(crate) fn capture(&mut self, captured: Captured, bytes: &[u8]) {
         if self.captured_bytes.capacity() == 0 {

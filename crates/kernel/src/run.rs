@@ -122,6 +122,10 @@ impl Host {
             && let Some((link, packet)) = self.inbox.pop()
         {
             self.doing(Phase::Network);
+            // Its bytes have gone cold since they were sent: they come while this one is dealt with.
+            if let Some((_, next)) = self.inbox.following() {
+                self.machine.prefetch(next.bytes());
+            }
             self.packet_arrived(link, packet);
             return;
         }

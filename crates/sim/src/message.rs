@@ -27,9 +27,6 @@ pub enum WorldNode {
 impl Node for WorldNode {
     type Message = Message;
 
-    fn approach(message: &Message) {
-        std::hint::black_box(message.packet.bytes().first());
-    }
     fn deliver(&mut self, key: EventKey, message: Message) {
         match self {
             WorldNode::Host(host) => host.deliver(key, message),

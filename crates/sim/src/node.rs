@@ -18,6 +18,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// So many packets before a packet's turn comes its destination is asked for: its bytes may have gone cold since it was made.
+const AHEAD: usize = 4;
+
 /// A simulated host with everything around its kernel.
 pub struct HostNode {
     id: HostId,
@@ -101,7 +104,11 @@ impl HostNode {
         self.kernel.doing(Phase::Network);
         let mut departures = std::mem::take(&mut self.departures);
         self.kernel.take_departures(&mut departures);
-        for departure in departures.drain(..) {
+        let mut leaving = departures.drain(..);
+        while let Some(departure) = leaving.next() {
+            if let Some(later) = leaving.as_slice().get(AHEAD) {
+                self.kernel.prefetch_header(&later.packet);
+            }
             let loss_free = departure.at < self.loss_free_until;
             while let Some((at, _)) = self.fabric.changes().get(self.network_changes)
                 && *at <= departure.at
@@ -145,6 +152,7 @@ impl HostNode {
             let key = EventKey { time, class: EventClass::Arrival, source: self.id, sequence: self.sequence };
             out.push(Outgoing { to, key, message: Message { port: None, packet: departure.packet } });
         }
+        drop(leaving);
         self.departures = departures;
     }
 

@@ -18,6 +18,11 @@ impl Connection {
         self.bytes_before_mark()
     }
 
+    /// What was written and never sent, as much as lies together in memory from the first byte on.
+    pub fn next_bytes(&self) -> &[u8] {
+        self.snd.next_bytes()
+    }
+
     /// Bytes that `send` would take.
     pub fn writable_bytes(&self) -> usize {
         if self.can_send() && self.may_exchange() { self.snd.free() } else { 0 }

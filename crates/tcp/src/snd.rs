@@ -108,6 +108,16 @@ impl Sender {
         self.data_end().saturating_sub(self.nxt.max(self.data_start)) as usize
     }
 
+    /// Bytes that were never sent, as many as lie together from the first on.
+    pub(crate) fn next_bytes(&self) -> &[u8] {
+        let at = (self.nxt.max(self.data_start) - self.data_start) as usize;
+        let (first, second) = self.data.as_slices();
+        match at.checked_sub(first.len()) {
+            None => &first[at..],
+            Some(at) => second.get(at..).unwrap_or_default(),
+        }
+    }
+
     /// Bytes written and not acknowledged.
     pub(crate) fn queued(&self) -> usize {
         self.data.len()

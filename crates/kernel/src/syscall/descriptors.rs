@@ -24,7 +24,7 @@ const DN_MULTISHOT: u32 = 0x8000_0000;
 /// `close(2)`.
 pub fn sys_close(call: &mut Call<'_>) -> SysResult {
     let lingering = match call.take_state() {
-        CallState::Lingering(key, ends, until) => Some((key, ends, until)),
+        CallState::Lingering(lingering) => Some(*lingering),
         _ => {
             call.host.net.lingering = None;
             call.host.close_fd(call.process, call.int(0))?;
@@ -38,7 +38,7 @@ pub fn sys_close(call: &mut Call<'_>) -> SysResult {
         Some((key, ends, until)) if !call.deadline_passed() && call.host.tcp_lingers(key, ends) => {
             let block = Block::on(call.host.socket_queue(key)).with_deadline(Some(until));
             block
-                .with_state(CallState::Lingering(key, ends, until))
+                .with_state(CallState::Lingering(Box::new((key, ends, until))))
                 .interrupted(IfInterrupted::Value(0))
                 .into()
         }

@@ -136,9 +136,11 @@ pub fn sys_futex_waitv(call: &mut Call<'_>) -> SysResult {
     const MOST: u64 = 128;
     let [addr, count, flags, timeout, clock, _] = call.args;
     let state = match call.take_state() {
-        CallState::FutexVector(FutexVector { woken: Some(at), .. }) => return done(at as u64),
-        CallState::FutexVector(_) if call.deadline_passed() => return Err(Errno::ETIMEDOUT),
-        CallState::FutexVector(wait) => Some(wait),
+        CallState::FutexVector(wait) => match wait.woken {
+            Some(at) => return done(at as u64),
+            None if call.deadline_passed() => return Err(Errno::ETIMEDOUT),
+            None => Some(wait),
+        },
         _ => None,
     };
     if flags != 0 || count == 0 || count > MOST || addr == 0 {
@@ -171,7 +173,7 @@ pub fn sys_futex_waitv(call: &mut Call<'_>) -> SysResult {
     for key in &keys {
         call.host.enqueue_futex_waiter(*key, call.thread, ANY);
     }
-    let state = CallState::FutexVector(FutexVector { keys, woken: None, deadline });
+    let state = CallState::FutexVector(Box::new(FutexVector { keys, woken: None, deadline }));
     Block::until(deadline).with_state(state).interrupted(IfInterrupted::Restart).into()
 }
 

@@ -76,12 +76,12 @@ impl Host {
                 return Err(Errno::EAGAIN);
             }
         }
-        Ok(CallState::FutexVector(FutexVector { keys, woken: None, deadline: None }))
+        Ok(CallState::FutexVector(Box::new(FutexVector { keys, woken: None, deadline: None })))
     }
     /// A wait goes on only when it has been woken.
     pub(super) fn resume_futex_wait(&mut self, state: CallState) -> Step {
         let which = match state {
-            CallState::FutexVector(FutexVector { woken: Some(which), .. }) => which,
+            CallState::FutexVector(wait) => wait.woken.unwrap_or(0),
             _ => 0,
         };
         Step::Ended(which as i32, 0)

@@ -4,7 +4,7 @@
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::socket::SocketKind;
-use belljar_base::{Map, SimTime, Stream};
+use belljar_base::{SimTime, Stream};
 use belljar_linux_abi::c;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -28,15 +28,28 @@ pub enum Ident {
 pub struct Idents {
     stream: Stream,
     key: u32,
-    /// By their number, those in use: the next identification, and the tick of the last. For each tick that has gone by
-    /// unused a counter gains up to one.
-    counters: Map<u32, (u16, u64)>,
+    /// By their number; blocks of them are there once one is in use.
+    counters: Vec<Block>,
+}
+
+/// Counters of numbers that follow each other, those in use.
+type Block = Option<Box<[Option<Counter>; BLOCK]>>;
+
+/// How many they are.
+const BLOCK: usize = 64;
+
+/// For each tick that goes by unused a counter gains up to one.
+#[derive(Clone, Copy, Debug)]
+struct Counter {
+    next: u16,
+    /// The low bits of the tick of the last one.
+    since: u32,
 }
 
 impl Idents {
     /// Counters that begin anywhere.
     pub fn new(mut stream: Stream) -> Idents {
-        Idents { key: stream.next_u32(), stream, counters: Map::new() }
+        Idents { key: stream.next_u32(), stream, counters: Vec::new() }
     }
 
     /// Where the counter of a socket begins.
@@ -51,15 +64,21 @@ impl Idents {
             ^ u32::from(protocol).wrapping_mul(0xc2b2_ae35)
             ^ self.key;
         let number = mixed.wrapping_mul(0x9e37_79b1) >> (u32::BITS - COUNTER_BITS);
-        let now = now.jiffies();
+        let now = now.jiffies() as u32;
         let Idents { stream, counters, .. } = self;
-        let (next, since) = counters.entry(number).or_insert_with(|| (stream.next_u32() as u16, now));
-        if *since != now {
-            *next = next.wrapping_add(stream.below(now - *since) as u16);
-            *since = now;
+        if counters.is_empty() {
+            counters.resize(1 << COUNTER_BITS >> BLOCK.ilog2(), None);
         }
-        let ident = *next;
-        *next = next.wrapping_add(1);
+        let block = counters[number as usize / BLOCK].get_or_insert_with(|| Box::new([None; BLOCK]));
+        let counter = block[number as usize % BLOCK]
+            .get_or_insert_with(|| Counter { next: stream.next_u32() as u16, since: now });
+        if counter.since != now {
+            let unused = now.wrapping_sub(counter.since);
+            counter.next = counter.next.wrapping_add(stream.below(u64::from(unused)) as u16);
+            counter.since = now;
+        }
+        let ident = counter.next;
+        counter.next = ident.wrapping_add(1);
         ident
     }
 }

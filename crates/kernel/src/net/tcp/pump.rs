@@ -93,6 +93,7 @@ impl Host {
             header.flow_label =
                 if labelled { self.net.flow_label_of(&header, ports.as_flattened()) } else { 0 };
         }
+        let mut any_sent = false;
         loop {
             let mut packet = self.packet_buffer();
             packet.resize(header.len(), 0);
@@ -101,8 +102,12 @@ impl Host {
                 (tcp.in_device, tcp.parent.is_some(), tcp.is_remainder);
             let Some(connection) = tcp.connection() else { return self.recycle_buffer(packet) };
             let Some(segment) = connection.poll_transmit(now, in_device, &mut packet) else {
+                if any_sent {
+                    self.tcp_prefetch(key);
+                }
                 return self.recycle_buffer(packet);
             };
+            any_sent = true;
             let (progress, answers_syn) =
                 (connection.take_progress(), connection.state() == State::SynReceived);
             if progress {
@@ -122,6 +127,15 @@ impl Host {
             if self.queue_packet(&route, packet) && counted {
                 self.tcp(key).in_device += len;
             }
+        }
+    }
+
+    /// What is sent next was written long ago.
+    fn tcp_prefetch(&self, key: SocketKey) {
+        if let SocketKind::Tcp(tcp) = &self.net.sockets[key.0].kind
+            && let Role::Connection(connection) = &tcp.role
+        {
+            self.machine.prefetch(connection.next_bytes());
         }
     }
 
