@@ -35,7 +35,7 @@ def belljar():
     given = os.environ.get("BELLJAR_BIN")
     path = pathlib.Path(given) if given else TARGET / "release" / "belljar"
     if not path.exists():
-        sys.exit(f"{path} does not exist: build it with `cargo build --release -p belljar`")
+        sys.exit(f"{path} does not exist: `./belljar --version` builds it")
     return path.resolve()
 
 

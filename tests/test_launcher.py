@@ -64,6 +64,25 @@ def test_target_dir(tree, workdir):
     assert (workdir / "here" / "out put" / "release" / "belljar").exists() and not (tree.root / "target").exists()
 
 
+def test_takes_the_profile_of_its_compiler(tree):
+    """And none of another's; one that comes later is a reason to build again."""
+    rustc = tree.tools / "rustc"
+    rustc.write_text("#!/bin/sh\nprintf 'rustc %s (0123456 2026-01-01)\\nhost: x\\nrelease: %s\\nLLVM version: 21.1.0\\n' $V $V\n")
+    rustc.chmod(0o755)
+    (tree.root / "pgo").mkdir()
+    profile = tree.root / "pgo" / "rustc-1.90.0-llvm-21.1.0.profdata"
+    tree(V="1.90.0")
+    profile.write_text("")
+    newer = os.stat(tree.root / "target" / "release" / "belljar").st_mtime + 5
+    os.utime(profile, (newer, newer))
+    assert tree(V="1.90.0").returncode == 5
+    (tree.root / "target" / "release" / "belljar").unlink()
+    tree(V="1.90.1")
+    without, with_it, of_another = tree.log.read_text().splitlines()
+    assert without == of_another == f"cargo build --release -p belljar in {tree.root}"
+    assert f"'-Cprofile-use={profile}'" in with_it and with_it.startswith("cargo --config build.rustflags = [")
+
+
 def test_through_a_link(tree, workdir):
     (workdir / "bin").mkdir()
     (workdir / "bin" / "bj").symlink_to("../a tree/belljar")
