@@ -71,7 +71,7 @@ def test_takes_the_profile_of_its_compiler(tree):
     rustc.chmod(0o755)
     (tree.root / "pgo").mkdir()
     profile = tree.root / "pgo" / "rustc-1.90.0-llvm-21.1.0.profdata"
-    tree(V="1.90.0")
+    assert "pgo/train.py" in tree(V="1.90.0").stderr
     profile.write_text("")
     newer = os.stat(tree.root / "target" / "release" / "belljar").st_mtime + 5
     os.utime(profile, (newer, newer))
