@@ -211,7 +211,7 @@ def served_natively(server, client, count):
 
 def http_cases(a):
     client = compile_c(HERE / "get.c", "get")
-    count = max(5, round(1_000 * a.scale))
+    count = max(5, round(5_000 * a.scale))
     conf = BUILT / "report-nginx.conf"
     # nginx removes its pid file when it ends.
     conf.write_text(
