@@ -40,7 +40,9 @@ def profdata(llvm):
     places = [*pathlib.Path(said("rustc", "--print", "sysroot").strip()).glob("lib/rustlib/*/bin/llvm-profdata"),
               pathlib.Path(f"/usr/lib/llvm-{major}/bin/llvm-profdata"), shutil.which(f"llvm-profdata-{major}"), shutil.which("llvm-profdata")]
     for place in filter(None, places):
-        if pathlib.Path(place).exists() and re.search(rf"LLVM version {major}\.", said(str(place), "--version")):
+        # Old ones know no --version of their own.
+        about = subprocess.run([str(place), "merge", "--version"], capture_output=True, text=True) if pathlib.Path(place).exists() else None
+        if about and re.search(rf"LLVM version {major}\.", about.stdout):
             return place
     sys.exit(f"llvm-profdata of LLVM {major} is needed: rustup component add llvm-tools, or apt-get install llvm-{major}")
 
@@ -65,14 +67,19 @@ def main():
     missing = [str(path) for path in a.experiments if not path.is_file()]
     if missing:
         parser.error(f"no such file: {', '.join(missing)}")
+    for program in ("cargo", "rustc"):
+        if not shutil.which(program):
+            sys.exit(f"{program} is needed: install Rust from https://rustup.rs, or put it into PATH")
     release, llvm = compiler()
     merge = profdata(llvm)
     raw = TARGET / "raw"
     print("building an instrumented Belljar", flush=True)
     config = f"build.rustflags = ['-Cprofile-generate={raw}']"
     environment = {name: value for name, value in os.environ.items() if not name.endswith("RUSTFLAGS")}
-    subprocess.run(["cargo", "--config", config, "build", "--release", "--quiet", "-p", "belljar", "--target-dir", TARGET],
-                   cwd=ROOT, check=True, env=environment)
+    built = subprocess.run(["cargo", "--config", config, "build", "--release", "--quiet", "-p", "belljar", "--target-dir", TARGET],
+                           cwd=ROOT, env=environment)
+    if built.returncode != 0:
+        sys.exit("the instrumented build failed, see above")
     # Compiling has run instrumented build scripts.
     shutil.rmtree(raw, ignore_errors=True)
     belljar = TARGET / "release" / "belljar"
@@ -90,4 +97,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
