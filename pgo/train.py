@@ -62,7 +62,6 @@ def run(command, **more):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiments", nargs="*", type=pathlib.Path, help="more experiments to run")
-    parser.add_argument("--scale", type=float, default=0.1, help="how much of the benchmarks is run, as of report.py (default: 0.1)")
     a = parser.parse_args()
     missing = [str(path) for path in a.experiments if not path.is_file()]
     if missing:
@@ -88,7 +87,7 @@ def main():
     for experiment in [*sorted((ROOT / "examples").glob("*.yaml")), *a.experiments]:
         with tempfile.TemporaryDirectory(dir=TARGET) as folder:
             run([belljar, "run", experiment, "-o", f"{folder}/data", "--no-progress"], timeout=PATIENCE)
-    run([sys.executable, ROOT / "benches" / "report.py", "--quick", "--scale", str(a.scale), "--json", TARGET / "report.json"], env=environment)
+    run([sys.executable, ROOT / "benches" / "report.py", "--quick", "--json", TARGET / "report.json"], env=environment)
     out = ROOT / "pgo" / f"rustc-{release}-llvm-{llvm}.profdata"
     # Functions that were never run are not listed, so that they are compiled as without a profile, not as if nobody called them.
     subprocess.run([merge, "merge", "--sparse", "-o", out, *raw.glob("*.profraw")], check=True)

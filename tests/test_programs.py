@@ -30,13 +30,14 @@ def test_python(exec_guest):
     assert lines(exec_guest(["/usr/bin/python3", "-c", "import json; print(json.dumps({'a': [1, 2.5]}))"])) == ['{"a": [1, 2.5]}']
 
 
-def test_python_of_a_virtual_environment(run_experiment, workdir, monkeypatch):
+def test_python_of_a_virtual_environment(run_experiment, exec_guest, workdir, monkeypatch):
     """It finds its packages by the place that it believes to be run from, `argv[0]` looked for in `PATH`."""
     subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", workdir / "venv"], check=True)
     next((workdir / "venv").glob("lib/python3*/site-packages")).joinpath("only_here.py").write_text("print('found')\n")
     monkeypatch.setenv("PATH", f"{workdir}/venv/bin:{os.environ['PATH']}")
     results = run_experiment(experiment({"a": (0, [("python3", "-m", "only_here")])}))
     assert results.text("a") == "found\n"
+    assert lines(exec_guest(["python3", "-m", "only_here"])) == ["found"]
 
 
 def test_a_day_passes_at_once(exec_guest):

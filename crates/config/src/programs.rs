@@ -88,6 +88,16 @@ impl Surroundings {
         })
     }
 
+    /// What `program`, which an experiment names as `written`, sees as `argv[0]` if nothing else is said: that name, or its whole
+    /// path where the guest's `PATH` has another program for it. Python looks for itself by it, and for its packages beside it.
+    pub(crate) fn arg0(&self, written: &str, program: &Path, guest_path: &str) -> String {
+        let seen = match written.contains('/') || is_found_as(program, written, guest_path) {
+            true => self.expand(written).unwrap_or_default(),
+            false => program.to_owned(),
+        };
+        seen.to_string_lossy().into_owned()
+    }
+
     fn not_in_search_path(&self, name: &str) -> (String, Option<String>) {
         let beside = self.candidates(Path::new(name)).into_iter().find(|place| place.is_file());
         let help = match beside {
@@ -102,9 +112,8 @@ fn is_program(place: &Path) -> bool {
     std::fs::metadata(place).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether a program that looks for itself by its name in the guest's `PATH` finds `program`: Python, for one, takes its
-/// packages from where it believes to be.
-pub(crate) fn is_found_as(program: &Path, name: &str, guest_path: &str) -> bool {
+/// Whether `program` is what its `name` stands for in the guest's `PATH`.
+fn is_found_as(program: &Path, name: &str, guest_path: &str) -> bool {
     let found = std::env::split_paths(guest_path).find(|dir| is_program(&dir.join(name)));
     // Folders may be links (`/bin`). That programs are links to each other says nothing: those of Python's environments are.
     found

@@ -24,6 +24,7 @@ mod guest;
 pub mod host;
 pub mod ids;
 mod ipc;
+mod lost;
 pub mod machine;
 mod mm;
 mod model;

@@ -110,12 +110,8 @@ impl Sender {
 
     /// Bytes that were never sent, as many as lie together from the first on.
     pub(crate) fn next_bytes(&self) -> &[u8] {
-        let at = (self.nxt.max(self.data_start) - self.data_start) as usize;
-        let (first, second) = self.data.as_slices();
-        match at.checked_sub(first.len()) {
-            None => &first[at..],
-            Some(at) => second.get(at..).unwrap_or_default(),
-        }
+        let end = self.data_end();
+        self.bytes(end - self.unsent() as u64, end).0
     }
 
     /// Bytes written and not acknowledged.

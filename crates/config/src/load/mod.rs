@@ -17,7 +17,7 @@ mod tests;
 use crate::error::{ConfigError, Problem, Source};
 use crate::model::{Experiment, Experimental, Extensions, FinalState, Host, HostOptions, Network, Process};
 use crate::yaml::{self, Section, Setting};
-use crate::{Signal, Surroundings};
+use crate::{GUEST_PATH, Signal, Surroundings};
 use belljar_base::{Map, SimTime};
 use belljar_net::NodeIndex;
 use std::io::Read;
@@ -107,8 +107,8 @@ impl Experiment {
         let path = around.program(program).map_err(|(message, help)| fail(message, help))?;
         let belljar = Extensions::default();
         let process = Process {
+            arg0: around.arg0(program, &path, GUEST_PATH),
             path,
-            arg0: program.clone(),
             args: args.to_vec(),
             environment: Map::new(),
             user: None,

@@ -2,10 +2,9 @@
 
 use crate::error::Problem;
 use crate::model::{FinalState, Placement, Process};
-use crate::programs::{GUEST_PATH, is_found_as};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Node, Section, Value};
-use crate::{Signal, Surroundings};
+use crate::{GUEST_PATH, Signal, Surroundings};
 use belljar_base::{Map, SimTime};
 use belljar_net::suggest::nearest;
 
@@ -56,10 +55,7 @@ pub(super) fn read(
     let guest_path = environment.get("PATH").map_or(GUEST_PATH, String::as_str);
     let arg0 = match s.read("arg0", text)? {
         Some(own) => own,
-        None if !written.contains('/') && !is_found_as(&path, written, guest_path) => {
-            path.to_string_lossy().into_owned()
-        }
-        None => around.expand(written).unwrap_or_default().to_string_lossy().into_owned(),
+        None => around.arg0(written, &path, guest_path),
     };
     Ok(Process {
         path,
