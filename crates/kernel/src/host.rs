@@ -393,7 +393,7 @@ impl Host {
     }
     /// Where a packet goes will soon be read.
     pub fn prefetch_header(&self, packet: &Packet) {
-        let header = packet.bytes();
+        let header = packet.open_bytes();
         self.machine.prefetch(&header[..header.len().min(40)]);
     }
     /// Keeps a packet that passes an interface.

@@ -99,7 +99,7 @@ impl Host {
             self.doing(Phase::Network);
             // Its bytes have gone cold since they were sent: they come while this one is dealt with.
             if let Some((_, next)) = self.inbox.following() {
-                self.machine.prefetch(next.bytes());
+                self.machine.prefetch(next.open_bytes());
             }
             self.packet_arrived(link, packet);
             return;

@@ -50,5 +50,5 @@ pub use graph::{EdgeState, Graph, GraphError, NodeIndex, Path};
 pub use impairment::{Fate, GilbertElliott, Impairments, Loss, Reordering, flip};
 pub use mss_clamp::MssClamp;
 pub use nic::{Counters, DropReason, Nic, NicChange, NicConfig, NicEvent, QueueConfig, TokenBucket};
-pub use packet::Packet;
+pub use packet::{ChecksumState, Packet};
 pub use routes::{InterfaceAddress, Prefix, RouteTable};

@@ -403,12 +403,13 @@ impl Router {
 }
 
 /// A packet with an Ethernet header before it.
-pub fn framed(packet: Packet, dst: Address, src: Address, ethertype: u16) -> Packet {
-    let (cookie, intact) = (packet.cookie(), packet.is_intact());
+pub fn framed(mut packet: Packet, dst: Address, src: Address, ethertype: u16) -> Packet {
+    packet.fill_checksum();
+    let (cookie, checksum) = (packet.cookie(), packet.checksum());
     let mut bytes = packet.into_bytes();
     bytes.splice(..0, [0; ethernet::HEADER_LEN]);
     ethernet::Repr { dst, src, ethertype }.emit(&mut bytes);
-    Packet::with_cookie(bytes, cookie).with_intact(intact)
+    Packet::with_cookie(bytes, cookie).with_checksum(checksum)
 }
 
 /// A frame with an ARP message, padded to no length: links carry any.

@@ -4,7 +4,7 @@ use crate::message::Message;
 use belljar_base::{EventClass, EventKey, HostId, SimTime};
 use belljar_channel::Mesh;
 use belljar_engine::{Exchange, Outgoing, Parted, Plan, Standing};
-use belljar_net::Packet;
+use belljar_net::{ChecksumState, Packet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -143,16 +143,23 @@ const LENGTH: usize = 4;
 const KEY: usize = 4 + 8 + 1 + 4 + 8 + 4;
 /// In place of a port, for what comes over the graph.
 const GRAPH: u32 = u32::MAX;
+/// What is known of a packet's checksum stands beside the class.
+const INTACT: u8 = 2;
+const OPEN: u8 = 4;
 /// First, felt, unfinished, last finish, stop.
 const STANDING: usize = 4 * 8 + 1;
 
 fn write_message(out: &mut Vec<u8>, message: &Outgoing<Message>) {
-    let bytes = message.message.packet.bytes();
+    let bytes = message.message.packet.open_bytes();
     out.extend(((KEY + bytes.len()) as u32).to_le_bytes());
     out.extend(message.to.0.to_le_bytes());
     out.extend(message.key.time.as_picos().to_le_bytes());
-    let intact = u8::from(message.message.packet.is_intact()) << 1;
-    out.push(u8::from(message.key.class == EventClass::Timer) | intact);
+    let checksum = match message.message.packet.checksum() {
+        ChecksumState::Untested => 0,
+        ChecksumState::Intact => INTACT,
+        ChecksumState::Open => OPEN,
+    };
+    out.push(u8::from(message.key.class == EventClass::Timer) | checksum);
     out.extend(message.key.source.0.to_le_bytes());
     out.extend(message.key.sequence.to_le_bytes());
     out.extend(message.message.port.map_or(GRAPH, |port| port as u32).to_le_bytes());
@@ -191,7 +198,11 @@ fn read_meeting(input: &mut Vec<u8>, received: &mut Vec<Outgoing<Message>>) -> O
 
 fn read_message(record: &[u8]) -> Outgoing<Message> {
     let (key, bytes) = record.split_at(KEY);
-    let intact = key[12] & 2 != 0;
+    let checksum = match key[12] & (INTACT | OPEN) {
+        0 => ChecksumState::Untested,
+        INTACT => ChecksumState::Intact,
+        _ => ChecksumState::Open,
+    };
     let key = EventKey {
         time: SimTime::from_picos(u64_at(key, 4)),
         class: if key[12] & 1 == 0 { EventClass::Arrival } else { EventClass::Timer },
@@ -199,7 +210,7 @@ fn read_message(record: &[u8]) -> Outgoing<Message> {
         sequence: u64_at(key, 17),
     };
     let port = Some(u32_at(record, 25)).filter(|port| *port != GRAPH).map(|port| port as usize);
-    let message = Message { port, packet: Packet::new(bytes.to_vec()).with_intact(intact) };
+    let message = Message { port, packet: Packet::new(bytes.to_vec()).with_checksum(checksum) };
     Outgoing { to: HostId(u32_at(record, 0)), key, message }
 }
 
@@ -234,7 +245,9 @@ mod tests {
             sequence,
         };
         let port = (sequence > 0).then_some(sequence as usize);
-        let message = Message { port, packet: Packet::new(vec![sequence as u8; len]) };
+        let known = [ChecksumState::Untested, ChecksumState::Intact, ChecksumState::Open];
+        let packet = Packet::new(vec![sequence as u8; len]).with_checksum(known[sequence as usize % 3]);
+        let message = Message { port, packet };
         Outgoing { to: HostId(3), key, message }
     }
 
@@ -257,13 +270,9 @@ mod tests {
             assert_eq!(read_meeting(&mut input, &mut received), None, "{cut}");
             input.extend(&stream[cut..]);
             assert_eq!(read_meeting(&mut input, &mut received), Some(standing(2)));
-            let keys: Vec<_> =
-                received.iter().map(|m| (m.to, m.key, m.message.port, m.message.packet.len())).collect();
-            let sent = (0..3).map(|n| message(n, 40 * n as usize));
-            assert_eq!(
-                keys,
-                sent.map(|m| (m.to, m.key, m.message.port, m.message.packet.len())).collect::<Vec<_>>()
-            );
+            let parts = |m: &Outgoing<Message>| (m.to, m.key, m.message.port, m.message.packet.clone());
+            let sent = (0..3).map(|n| parts(&message(n, 40 * n as usize)));
+            assert_eq!(received.iter().map(parts).collect::<Vec<_>>(), sent.collect::<Vec<_>>());
             assert_eq!(read_meeting(&mut input, &mut received), None);
             assert_eq!(received.last().unwrap().key.sequence, 9);
         }

@@ -119,7 +119,7 @@ impl HostNode {
                 self.send_by_link(link, departure, loss_free, out);
                 continue;
             }
-            let to = destination(departure.packet.bytes()).and_then(|address| match address {
+            let to = destination(departure.packet.open_bytes()).and_then(|address| match address {
                 IpAddr::V4(v4) => self.fabric.host(v4),
                 IpAddr::V6(v6) => self.fabric.host6(v6),
             });

@@ -10,7 +10,8 @@
 //! [`send`](Connection::send), [`recv`](Connection::recv), [`close`](Connection::close), the option
 //! setters, and when the device has sent queued bytes) the caller
 //!
-//! 1. calls [`poll_transmit`](Connection::poll_transmit) until it gives `None`, wrapping each segment in IP,
+//! 1. calls [`poll_transmit`](Connection::poll_transmit) until it gives `None`, wrapping each segment in IP; whoever shows
+//!    it to somebody has its checksum computed before ([`belljar_wire::tcp::fill_checksum`]),
 //! 2. takes [`take_events`](Connection::take_events) and wakes those who wait,
 //! 3. sets its timer to [`next_timer`](Connection::next_timer) and calls `on_timer` then,
 //! 4. forgets the connection when [`is_finished`](Connection::is_finished).

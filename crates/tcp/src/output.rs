@@ -46,8 +46,8 @@ impl Connection {
         queued_bytes > 0 && queued_bytes as u64 >= self.small_queue()
     }
 
-    /// Appends the next segment (TCP header with checksum, payload) to `out`; `None` when there is
-    /// nothing to send now. `queued_bytes` is what this connection has waiting in the device's
+    /// Appends the next segment (TCP header, payload) to `out`; `None` when there is nothing to send now. Its checksum
+    /// is zero: see the [crate's contract](crate). `queued_bytes` is what this connection has waiting in the device's
     /// queue: as TCP small queues do, data is withheld while that is about a millisecond's worth or
     /// more (call again when the device has sent some); ACKs and resets never are.
     pub fn poll_transmit(
@@ -432,7 +432,7 @@ impl Connection {
         self.stats.segments_out = self.stats.segments_out.wrapping_add(1);
         let bytes =
             if payload.1 > payload.0 { self.snd.bytes(payload.0, payload.1) } else { (&[][..], &[][..]) };
-        repr.append(self.local.ip(), self.remote.ip(), bytes, out);
+        repr.append_open(bytes, out);
         SegmentMeta { payload_len: (payload.1 - payload.0) as usize, ecn }
     }
 

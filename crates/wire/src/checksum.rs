@@ -2,7 +2,9 @@
 //! words. The sum does not depend on byte order or word size as long as carries come back in, so
 //! it is taken over 64-bit words in the machine's own order.
 
+use crate::{ipv4, ipv6, protocol, tcp, udp};
 use std::net::IpAddr;
+use std::ops::Range;
 
 /// A running one's complement sum. Every piece but the last must have even length.
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,6 +104,31 @@ pub fn partial(src: IpAddr, dst: IpAddr, protocol: u8, segment: &[u8], covered: 
     sum.add_bytes(&segment[..covered]).finish()
 }
 
+/// Computes and stores the checksum of the TCP segment or UDP datagram that a whole IP packet carries, which is none of
+/// an IPv6 packet with extension headers. Any other packet is left as it is.
+pub fn fill_transport(packet: &mut [u8]) {
+    let Some((src, dst, number, payload)) = transport_of(packet) else { return };
+    let segment = &mut packet[payload];
+    match number {
+        protocol::TCP if segment.len() >= tcp::HEADER_LEN => tcp::fill_checksum(src, dst, segment),
+        protocol::UDP if segment.len() >= udp::HEADER_LEN => udp::fill_checksum(src, dst, segment),
+        _ => {}
+    }
+}
+
+/// Addresses, protocol and payload of an IP packet that is no fragment.
+fn transport_of(packet: &[u8]) -> Option<(IpAddr, IpAddr, u8, Range<usize>)> {
+    if packet.first()? >> 4 == 6 {
+        let header = ipv6::Repr::parse(packet).ok()?;
+        let payload = ipv6::HEADER_LEN..ipv6::HEADER_LEN + header.payload_len;
+        return Some((header.src.into(), header.dst.into(), header.next_header, payload));
+    }
+    let header = ipv4::Packet::new_checked(packet).ok()?;
+    let whole = !header.more_fragments() && header.fragment_offset() == 0;
+    let payload = header.header_len()..header.total_len();
+    whole.then(|| (header.src().into(), header.dst().into(), header.protocol(), payload))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,6 +159,75 @@ mod tests {
     #[test]
     fn example_of_rfc_1071() {
         assert_eq!(internet(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
+    }
+
+    /// An IP packet of a protocol, with a checksum of zero, and where its transport begins: of IPv4 with options.
+    fn packet(v6: bool, number: u8, segment: &[u8]) -> (Vec<u8>, usize) {
+        let mut bytes = vec![0; 40];
+        if v6 {
+            (bytes[0], bytes[5], bytes[6]) = (0x60, segment.len() as u8, number);
+            (bytes[23], bytes[39]) = (1, 2);
+        } else {
+            bytes.truncate(24);
+            (bytes[0], bytes[3], bytes[9]) = (0x46, 24 + segment.len() as u8, number);
+            (bytes[12], bytes[16]) = (10, 11);
+        }
+        let start = bytes.len();
+        bytes.extend_from_slice(segment);
+        // Padding of Ethernet is no part of it.
+        bytes.extend([7, 7, 7]);
+        (bytes, start)
+    }
+
+    fn filled(v6: bool, number: u8, segment: &[u8]) -> Vec<u8> {
+        let (mut bytes, start) = packet(v6, number, segment);
+        fill_transport(&mut bytes);
+        assert_eq!(bytes[start + segment.len()..], [7, 7, 7]);
+        bytes[start..start + segment.len()].to_vec()
+    }
+
+    #[test]
+    fn whole_packets_get_the_checksum_of_their_transport() {
+        let ends = |v6| match v6 {
+            false => (IpAddr::from([10, 0, 0, 0]), IpAddr::from([11, 0, 0, 0])),
+            true => (Ipv6Addr::from(1).into(), Ipv6Addr::from(2).into()),
+        };
+        let segment = [&[0, 1, 0, 2, 0, 25, 0, 0][..], &[0x50; 17]].concat();
+        for v6 in [false, true] {
+            let (src, dst) = ends(v6);
+            let datagram = filled(v6, protocol::UDP, &segment);
+            let datagram = udp::Packet::new_checked(&datagram[..]).unwrap();
+            assert!(datagram.checksum() != 0 && datagram.verify_checksum(src, dst));
+            let bytes = filled(v6, protocol::TCP, &segment);
+            assert!(tcp::Packet::new_checked(&bytes[..]).unwrap().verify_checksum(src, dst));
+        }
+    }
+
+    #[test]
+    fn a_datagram_whose_checksum_is_zero_gets_ones() {
+        let zero = (0..=u16::MAX).find(|word| {
+            let mut segment = [0, 1, 0, 2, 0, 10, 0, 0, 0, 0];
+            segment[8..].copy_from_slice(&word.to_be_bytes());
+            transport([10, 0, 0, 0].into(), [11, 0, 0, 0].into(), 17, &segment) == 0
+        });
+        let mut segment = [0, 1, 0, 2, 0, 10, 0, 0, 0, 0];
+        segment[8..].copy_from_slice(&zero.unwrap().to_be_bytes());
+        assert_eq!(filled(false, protocol::UDP, &segment)[6..8], [0xff, 0xff]);
+    }
+
+    #[test]
+    fn what_has_no_transport_checksum_is_left_alone() {
+        let (mut bytes, _) = packet(false, protocol::UDP, &[0; 20]);
+        // The last fragment.
+        bytes[7] = 5;
+        let (short, _) = packet(true, protocol::TCP, &[0; 19]);
+        let (other, _) = packet(true, protocol::UDP_LITE, &[9; 20]);
+        let cut = packet(false, protocol::UDP, &[0; 20]).0[..30].to_vec();
+        for before in [bytes, short, other, cut, vec![0x60; 39], vec![]] {
+            let mut after = before.clone();
+            fill_transport(&mut after);
+            assert_eq!(after, before);
+        }
     }
 
     #[test]

@@ -199,13 +199,19 @@ impl Repr {
     /// Appends header, payload (in two pieces, as a ring buffer holds it) and checksum to `out`.
     pub fn append(&self, src: IpAddr, dst: IpAddr, payload: (&[u8], &[u8]), out: &mut Vec<u8>) {
         let start = out.len();
+        self.append_open(payload, out);
+        fill_checksum(src, dst, &mut out[start..]);
+    }
+
+    /// The same with a checksum of zero: [`fill_checksum`] is for whoever shows the segment to somebody.
+    pub fn append_open(&self, payload: (&[u8], &[u8]), out: &mut Vec<u8>) {
+        let start = out.len();
         let header_len = self.header_len();
         out.reserve(header_len + payload.0.len() + payload.1.len());
         out.resize(start + header_len, 0);
         self.emit(&mut out[start..]);
         out.extend_from_slice(payload.0);
         out.extend_from_slice(payload.1);
-        fill_checksum(src, dst, &mut out[start..]);
     }
 }
 

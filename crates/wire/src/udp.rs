@@ -102,10 +102,7 @@ impl Repr {
         put16(datagram, field::SRC_PORT, self.src_port);
         put16(datagram, field::DST_PORT, self.dst_port);
         put16(datagram, field::LEN, len);
-        put16(datagram, field::CHECKSUM, 0);
-        let sum = crate::checksum::transport(src, dst, protocol::UDP, datagram);
-        // "If the computed checksum is zero, it is transmitted as all ones".
-        put16(datagram, field::CHECKSUM, if sum == 0 { 0xffff } else { sum });
+        fill_checksum(src, dst, datagram);
     }
 
     /// Appends header, payload and checksum to `out`.
@@ -116,6 +113,14 @@ impl Repr {
         let repr = Repr { src_port: src.1, dst_port: dst.1, payload_len: payload.len() };
         repr.emit(src.0, dst.0, &mut out[start..]);
     }
+}
+
+/// Computes and stores the checksum of `datagram`, a complete one.
+pub fn fill_checksum(src: IpAddr, dst: IpAddr, datagram: &mut [u8]) {
+    put16(datagram, field::CHECKSUM, 0);
+    let sum = crate::checksum::transport(src, dst, protocol::UDP, datagram);
+    // "If the computed checksum is zero, it is transmitted as all ones".
+    put16(datagram, field::CHECKSUM, if sum == 0 { 0xffff } else { sum });
 }
 
 #[cfg(test)]

@@ -198,8 +198,8 @@ impl Host {
         let (now, interface) = (self.clock.now(), self.net.link_interface(link));
         while let Some((at, event)) = self.net.links[link].nic.poll(now) {
             match event {
-                NicEvent::Transmit { packet, departs } => {
-                    self.seen(at, interface, &packet, Way::Out);
+                NicEvent::Transmit { mut packet, departs } => {
+                    self.seen(at, interface, &mut packet, Way::Out);
                     self.departures.push(Departure { at: departs, link: Some(link), packet });
                 }
                 // The sender counts IP packets.
@@ -238,8 +238,8 @@ impl Host {
     }
 
     /// A frame is received by an interface that is up.
-    pub(super) fn frame_input(&mut self, interface: usize, packet: Packet) {
-        self.seen(self.clock.now(), interface, &packet, Way::In);
+    pub(super) fn frame_input(&mut self, interface: usize, mut packet: Packet) {
+        self.seen(self.clock.now(), interface, &mut packet, Way::In);
         let Ok(frame) = Frame::new_checked(packet.bytes()) else {
             self.net.counters.malformed += 1;
             return;
@@ -254,11 +254,11 @@ impl Host {
                 self.recycle_buffer(packet.into_bytes());
             }
             ethertype::IPV4 | ethertype::IPV6 => {
-                let intact = packet.is_intact();
+                let checksum = packet.checksum();
                 let mut bytes = packet.into_bytes();
                 bytes.drain(..ethernet::HEADER_LEN);
                 self.net.arrived_as_one = !to_many;
-                self.ip_input(interface, Packet::new(bytes).with_intact(intact));
+                self.ip_input(interface, Packet::new(bytes).with_checksum(checksum));
             }
             _ => self.recycle_buffer(packet.into_bytes()),
         }

@@ -54,7 +54,7 @@ thread_local! {
 pub struct Loopback {
     /// Packets, and by which interface they come in: `lo`, or one that has sent them to a group that this
     /// host is a member of.
-    queue: VecDeque<(Packet, usize)>,
+    pub(super) queue: VecDeque<(Packet, usize)>,
     scheduled: bool,
     instant: SimTime,
     in_this_instant: u32,
@@ -248,7 +248,7 @@ impl Host {
             }
             Attachment::Graph => self.net.eth0.nic.send(self.clock.now(), packet).is_ok(),
             Attachment::Link(_) | Attachment::Tap(_) => {
-                match packet.bytes().first().map(|first| first >> 4) {
+                match packet.open_bytes().first().map(|first| first >> 4) {
                     Some(4) => {
                         let gateway =
                             gateway.and_then(|ip| if let IpAddr::V4(ip) = ip { Some(ip) } else { None });
@@ -280,15 +280,15 @@ impl Host {
         }
         while let Some((at, event)) = self.net.eth0.nic.poll(now) {
             match event {
-                NicEvent::Transmit { packet, departs } => {
-                    self.seen(at, GRAPH, &packet, Way::Out);
-                    if !self.taken_by_resolver(departs, &packet) {
+                NicEvent::Transmit { mut packet, departs } => {
+                    self.seen(at, GRAPH, &mut packet, Way::Out);
+                    if !self.taken_by_resolver(departs, &mut packet) {
                         self.departures.push(Departure { at: departs, link: None, packet });
                     }
                 }
                 NicEvent::Sent { cookie, bytes } => self.packet_left(cookie, bytes),
-                NicEvent::Receive { packet } => {
-                    self.seen(at, GRAPH, &packet, Way::In);
+                NicEvent::Receive { mut packet } => {
+                    self.seen(at, GRAPH, &mut packet, Way::In);
                     self.net.arrived_as_one = true;
                     self.ip_input(GRAPH, packet);
                 }
@@ -319,10 +319,10 @@ impl Host {
     }
 
     /// A packet from the network reaches the last router before `eth0`, or a frame the end of a link.
-    pub(crate) fn packet_arrived(&mut self, link: Option<usize>, packet: Packet) {
+    pub(crate) fn packet_arrived(&mut self, link: Option<usize>, mut packet: Packet) {
         match link {
             Some(SERVICE) if !self.is_down => {
-                self.seen(self.clock.now(), LO, &packet, Way::In);
+                self.seen(self.clock.now(), LO, &mut packet, Way::In);
                 self.ip_input(LO, packet);
                 return self.flush_network();
             }
@@ -358,7 +358,7 @@ impl Host {
             self.net.lo.in_this_instant = 0;
         }
         for _ in 0..self.net.lo.queue.len() {
-            let Some((packet, interface)) = self.net.lo.queue.pop_front() else { break };
+            let Some((mut packet, interface)) = self.net.lo.queue.pop_front() else { break };
             self.net.lo.in_this_instant += 1;
             if self.net.lo.in_this_instant > LO_FREE_PACKETS {
                 self.clock.charge();
@@ -371,12 +371,12 @@ impl Host {
             }
             self.net.lo.packets += 1;
             self.net.lo.bytes += packet.len() as u64;
-            self.tap(now, LO, packet.bytes(), Way::Out);
-            self.seen(now, LO, &packet, Way::In);
+            self.tap(now, LO, &mut packet, Way::Out);
+            self.seen(now, LO, &mut packet, Way::In);
             if packet.cookie() != 0 {
                 self.packet_left(packet.cookie(), packet.len());
             }
-            if self.net.service.is_some() && self.taken_by_resolver(now, &packet) {
+            if self.net.service.is_some() && self.taken_by_resolver(now, &mut packet) {
                 continue;
             }
             self.ip_input(LO, packet);
@@ -405,10 +405,21 @@ impl Host {
         }
     }
 
+    /// Whether a packet of TCP or UDP may leave by an interface with an open checksum: nobody here is to see its bytes, and
+    /// its way there knows of that.
+    #[inline]
+    pub(super) fn may_leave_open(&self, interface: usize) -> bool {
+        let attachment = self.net.interfaces[interface].attachment;
+        matches!(attachment, Attachment::Graph | Attachment::Loopback)
+            && !self.config.capture
+            && self.net.packet_sockets.is_empty()
+    }
+
     /// A packet, or a frame, passes an interface.
-    pub(super) fn seen(&mut self, at: SimTime, interface: usize, packet: &Packet, way: Way) {
-        self.tap(at, interface, packet.bytes(), way);
+    pub(super) fn seen(&mut self, at: SimTime, interface: usize, packet: &mut Packet, way: Way) {
+        self.tap(at, interface, packet, way);
         if self.config.capture {
+            packet.fill_checksum();
             let interface = &self.net.interfaces[interface];
             let (interface, ethernet) = (interface.name.clone(), interface.is_link());
             self.capture(Captured { at, interface, ethernet, len: packet.len() }, packet.bytes());

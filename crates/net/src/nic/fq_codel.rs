@@ -106,7 +106,8 @@ impl FqCodel {
 
     /// Takes a packet. What an overflow costs, this packet perhaps, goes to `dealings`.
     pub(super) fn push(&mut self, now: SimTime, packet: Packet, dealings: &mut Dealings) {
-        let number = (flow_hash(self.key, packet.bytes(), self.framed) % u64::from(self.config.flows)) as u32;
+        let number =
+            (flow_hash(self.key, packet.open_bytes(), self.framed) % u64::from(self.config.flows)) as u32;
         let flow = self.flows.entry(number).or_default();
         self.packets += 1;
         self.bytes += packet.len();

@@ -41,7 +41,7 @@ impl Priority {
 
     /// What is not IP, ARP above all, goes first.
     fn band(&self, packet: &Packet) -> usize {
-        let Some(class) = traffic_class(packet.bytes(), self.framed) else { return 0 };
+        let Some(class) = traffic_class(packet.open_bytes(), self.framed) else { return 0 };
         match &self.dscp {
             Some(bands) => bands.get(&(class >> 2)).copied().unwrap_or(self.usual),
             None => TOS_TO_BAND[usize::from(class >> 1 & 0xf)].min(self.bands.len() - 1),

@@ -85,7 +85,7 @@ impl Solo {
         let mut bytes = Vec::new();
         while self.tcp.poll_transmit(self.now, 0, &mut bytes).is_some() {
             let packet = Packet::new_checked(&bytes[..]).expect("a header");
-            assert!(packet.verify_checksum(address(0).ip(), address(1).ip()));
+            assert_eq!(packet.checksum(), 0);
             sent.push((Repr::parse(&packet), packet.payload().to_vec()));
             bytes.clear();
         }

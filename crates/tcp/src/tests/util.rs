@@ -3,7 +3,7 @@
 
 use crate::{Config, Connection, Disposition, Ecn, Events, FastOpen, Repr, State};
 use belljar_base::{Map, Seed, SimDuration, SimTime, Stream};
-use belljar_wire::tcp::Packet;
+use belljar_wire::tcp::{Packet, fill_checksum};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Bytes of IPv4 and Ethernet headers with preamble and gap: what a segment costs on the link.
@@ -269,9 +269,8 @@ impl World {
         self.segments += 1;
         let packet = Packet::new_checked(bytes).expect("a segment");
         let repr = Repr::parse(&packet);
-        assert_eq!(packet.payload().len(), payload_len);
+        assert_eq!((packet.payload().len(), packet.checksum()), (payload_len, 0));
         if self.tracing {
-            debug_assert!(packet.verify_checksum(address(end).ip(), address(1 - end).ip()));
             self.trace.push((self.now, end, repr, payload_len));
         }
         let wire = bytes.len() + OVERHEAD;
@@ -301,6 +300,9 @@ impl World {
                 at += SimDuration::from_picos(self.stream.below(self.link.reorder_by.as_picos()));
             }
             let mut copy = bytes.to_vec();
+            if self.link.damage > 0.0 {
+                fill_checksum(address(end).ip(), address(1 - end).ip(), &mut copy);
+            }
             if self.stream.chance(self.link.damage) {
                 let bit = self.stream.below(8 * copy.len() as u64) as usize;
                 copy[bit / 8] ^= 1 << (bit % 8);

@@ -137,7 +137,7 @@ impl Script {
         let mut departures = Vec::new();
         self.test.host.take_departures(&mut departures);
         for departure in departures {
-            let bytes = to_hex(departure.packet.bytes());
+            let bytes = to_hex(&departure.packet.into_bytes());
             self.news.push(format!("packet {} {bytes}", departure.at.as_nanos()));
         }
     }

@@ -144,7 +144,8 @@ impl Host {
     }
 
     /// Tells the sender of a packet that it cannot be delivered.
-    pub(crate) fn send_unreachable(&mut self, refused: &Inbound, why: Unreachable) {
+    pub(crate) fn send_unreachable(&mut self, refused: &mut Inbound, why: Unreachable) {
+        refused.fill_checksum();
         let header = &refused.header;
         // RFC 1122, section 3.2.2: never for a packet to many, a later fragment or an ICMP error.
         if self.net.is_multipoint(header.dst) {

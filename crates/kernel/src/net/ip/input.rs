@@ -9,9 +9,9 @@ use crate::net::multicast::IGMP;
 use crate::net::udp::Protocol;
 use crate::net::v6::device_for;
 use crate::timer::TimerAction;
-use belljar_net::Packet;
 use belljar_net::forward::Refusal;
-use belljar_wire::{ParseError, protocol};
+use belljar_net::{ChecksumState, Packet};
+use belljar_wire::{ParseError, checksum, protocol};
 use std::net::IpAddr;
 use std::ops::Range;
 
@@ -20,8 +20,8 @@ use std::ops::Range;
 pub struct Inbound {
     /// The interface that it came by.
     pub interface: usize,
-    /// Whether its transport checksum need not be tested.
-    pub intact: bool,
+    /// What is known of its transport checksum.
+    pub checksum: ChecksumState,
     /// The payload of each datagram that it is made of, in bytes; 0 if it is one.
     pub segment: u16,
     /// Its IP header.
@@ -37,13 +37,22 @@ impl Inbound {
     pub fn payload(&self) -> &[u8] {
         &self.packet[self.payload.clone()]
     }
+    /// Computes the transport checksum, if it is open: before somebody sees it.
+    #[cold]
+    #[inline(never)]
+    pub fn fill_checksum(&mut self) {
+        if self.checksum == ChecksumState::Open {
+            checksum::fill_transport(&mut self.packet);
+            self.checksum = ChecksumState::Intact;
+        }
+    }
 }
 
 impl Host {
     /// A packet was received on `interface`.
     pub(crate) fn ip_input(&mut self, interface: usize, packet: Packet) {
-        let (intact, segment) = (packet.is_intact(), packet.segment());
-        let packet = packet.into_bytes();
+        let (checksum, segment) = (packet.checksum(), packet.segment());
+        let packet = packet.into_open_bytes();
         let (header, payload) = match IpHeader::parse(&packet) {
             Ok(parsed) => parsed,
             Err(why) => {
@@ -63,10 +72,11 @@ impl Host {
         let version = version(&header.dst);
         self.net.count_received(version, payload.end, header.tos);
         let Some(cast) = self.is_for_us(interface, header.dst, header.src) else {
+            let packet = Packet::new(packet).with_checksum(checksum);
             return self.ip_pass_on(interface, header.dst, packet);
         };
         self.net.count_cast(version, payload.end, cast);
-        let inbound = Inbound { interface, intact, segment, header, packet, payload };
+        let inbound = Inbound { interface, checksum, segment, header, packet, payload };
         match inbound.header.more_fragments || inbound.header.fragment_offset > 0 {
             true => self.fragment_input(inbound),
             false => self.whole_input(inbound),
@@ -75,7 +85,8 @@ impl Host {
 
     /// What is for others is forwarded, or dropped.
     #[inline(never)]
-    fn ip_pass_on(&mut self, interface: usize, to: IpAddr, packet: Vec<u8>) {
+    fn ip_pass_on(&mut self, interface: usize, to: IpAddr, packet: Packet) {
+        let packet = packet.into_bytes();
         let settings = &self.net.sysctls;
         let forwards = if to.is_ipv4() { settings.forwarding } else { settings.forwarding6 };
         if forwards && interface != LO && !self.net.is_multipoint(to) {
@@ -106,16 +117,17 @@ impl Host {
         let Added::Whole(header, packet) = added else { return };
         self.net.counters.ip[version].reassembled += 1;
         let payload = header.len()..packet.len();
-        self.whole_input(Inbound { interface, intact: false, segment: 0, header, packet, payload });
+        let checksum = ChecksumState::Untested;
+        self.whole_input(Inbound { interface, checksum, segment: 0, header, packet, payload });
     }
 
     /// A whole datagram goes to its protocol.
     #[inline(always)]
-    fn whole_input(&mut self, inbound: Inbound) {
-        let (interface, header) = (inbound.interface, &inbound.header);
-        let version = version(&header.dst);
+    fn whole_input(&mut self, mut inbound: Inbound) {
+        let version = version(&inbound.header.dst);
         self.net.counters.ip[version].whole += 1;
-        let taken = self.raw_input(&inbound);
+        let taken = self.raw_input(&mut inbound);
+        let (interface, header) = (inbound.interface, &inbound.header);
         match header.protocol {
             protocol::UDP => self.udp_input(Protocol::Udp, inbound),
             protocol::UDP_LITE => self.udp_input(Protocol::Lite, inbound),
@@ -129,7 +141,7 @@ impl Host {
             _ if taken => self.recycle_buffer(inbound.packet),
             _ => {
                 self.net.counters.ip[version].in_unknown_protocols += 1;
-                self.send_unreachable(&inbound, super::icmp::Unreachable::Protocol);
+                self.send_unreachable(&mut inbound, super::icmp::Unreachable::Protocol);
             }
         }
     }

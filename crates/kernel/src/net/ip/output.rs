@@ -7,7 +7,7 @@ use super::route::Route;
 use crate::host::Host;
 use crate::net::LO;
 use belljar_linux_abi::Errno;
-use belljar_net::Packet;
+use belljar_net::{ChecksumState, Packet};
 use belljar_wire::ipv6;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -25,8 +25,8 @@ pub struct Outbound<'a> {
     pub cookie: u64,
     /// The payload of each datagram that it is made of, in bytes; 0 if it is one, as all are that leave the host.
     pub segment: u16,
-    /// Whether the transport checksum in it is of the packet's own making, and so cannot but be right.
-    pub intact: bool,
+    /// What is known of its transport checksum; open only if it is not cut.
+    pub checksum: ChecksumState,
     /// What routers have said of the path does not count (`IP_PMTUDISC_PROBE` and its kin).
     pub probes: bool,
     /// Whether a copy is delivered to this host too (`IP_MULTICAST_LOOP`, broadcasts).
@@ -38,8 +38,9 @@ pub struct Outbound<'a> {
 impl<'a> Outbound<'a> {
     /// One whose sender wants nothing else of it: one datagram to one host, whose checksum anything may have made.
     pub fn new(route: &'a Route, header: IpHeader, packet: Vec<u8>) -> Outbound<'a> {
-        let (cookie, segment, intact, probes, loop_back) = (0, 0, false, false, false);
-        Outbound { route, header, packet, cookie, segment, intact, probes, loop_back, ident: Ident::OfAll }
+        let (checksum, ident) = (ChecksumState::Untested, Ident::OfAll);
+        let (cookie, segment, probes, loop_back) = (0, 0, false, false);
+        Outbound { route, header, packet, cookie, segment, checksum, probes, loop_back, ident }
     }
 }
 
@@ -47,7 +48,7 @@ impl Host {
     /// Sends a datagram, in fragments if it is larger than the MTU and may be cut. `EMSGSIZE` if it
     /// may not.
     pub(crate) fn ip_output(&mut self, mut outbound: Outbound<'_>) -> Result<(), Errno> {
-        let Outbound { route, header, packet, cookie, segment, intact, probes, loop_back, ident } =
+        let Outbound { route, header, packet, cookie, segment, checksum, probes, loop_back, ident } =
             &mut outbound;
         let (route, cookie, segment, ident) = (*route, *cookie, *segment, *ident);
         self.net.count_own(&header.dst, packet.len(), header.protocol, &packet[header.len()..]);
@@ -78,7 +79,7 @@ impl Host {
             header.emit(packet);
             let len = packet.len();
             let packet = std::mem::take(packet);
-            let whole = Packet::with_cookie(packet, cookie).with_intact(*intact).with_segment(segment);
+            let whole = Packet::with_cookie(packet, cookie).with_checksum(*checksum).with_segment(segment);
             if !self.queue_packet(route, whole) {
                 self.packet_lost(cookie, len);
             }
@@ -90,7 +91,8 @@ impl Host {
     /// The same with a packet that is longer than `mtu`.
     #[inline(never)]
     fn ip_output_pieces(&mut self, outbound: Outbound<'_>, mtu: usize) -> Result<(), Errno> {
-        let Outbound { route, mut header, packet, cookie, .. } = outbound;
+        let Outbound { route, mut header, packet, cookie, checksum, .. } = outbound;
+        debug_assert!(checksum != ChecksumState::Open, "what is cut has its checksum");
         if header.dont_fragment {
             self.net.counters.ip[0].not_cut += 1;
             return Err(Errno::EMSGSIZE);

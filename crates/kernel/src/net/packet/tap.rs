@@ -11,6 +11,7 @@ use crate::net::udp::charge;
 use crate::net::{NetStack, interface_index};
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
+use belljar_net::Packet;
 use belljar_net::router::{arp_frame, arp_reply};
 use belljar_wire::arp;
 use belljar_wire::ethernet::{self, Address, ethertype};
@@ -43,12 +44,13 @@ pub(super) struct Seen<'a> {
 }
 
 impl Host {
-    /// Shows what passes an interface to packet sockets. `bytes` is a frame on links, a packet elsewhere.
-    pub(in crate::net) fn tap(&mut self, at: SimTime, interface: usize, bytes: &[u8], way: Way) {
+    /// Shows what passes an interface to packet sockets: a frame on links, a packet elsewhere.
+    pub(in crate::net) fn tap(&mut self, at: SimTime, interface: usize, packet: &mut Packet, way: Way) {
         if self.net.packet_sockets.is_empty() {
             return;
         }
-        let Some((header, payload)) = self.frame_of(interface, bytes, way) else { return };
+        packet.fill_checksum();
+        let Some((header, payload)) = self.frame_of(interface, packet.bytes(), way) else { return };
         self.tap_frame(at, interface, (header, payload), way);
     }
 

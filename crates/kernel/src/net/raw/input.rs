@@ -34,10 +34,12 @@ impl RawSocket {
 
 impl Host {
     /// Gives a packet to the raw sockets of its protocol; whether there are any.
-    pub(in crate::net) fn raw_input(&mut self, inbound: &Inbound) -> bool {
+    pub(in crate::net) fn raw_input(&mut self, inbound: &mut Inbound) -> bool {
         if self.net.raw_sockets == 0 {
             return false;
         }
+        inbound.fill_checksum();
+        let inbound = &*inbound;
         let v4 = inbound.header.dst.is_ipv4();
         let index = interface_index(inbound.interface);
         let wanted = |socket: &Socket| match &socket.kind {

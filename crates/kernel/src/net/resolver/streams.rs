@@ -7,6 +7,7 @@ use crate::timer::{TimerAction, TimerId};
 use belljar_base::{Map, SimDuration, SimTime, Stream};
 use belljar_net::dns;
 use belljar_tcp::{Config, Connection, Disposition, Ecn, Flags, Repr, reset_for};
+use belljar_wire::tcp::fill_checksum;
 use belljar_wire::{ipv4, protocol, tcp};
 use std::net::{IpAddr, SocketAddr};
 
@@ -137,6 +138,7 @@ impl Host {
             if connection.poll_transmit(now, 0, &mut packet).is_none() {
                 break;
             }
+            fill_checksum(header.src, header.dst, &mut packet[header.len()..]);
             packets.push(packet);
         }
         if connection.is_finished() {

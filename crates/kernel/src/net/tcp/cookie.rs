@@ -10,8 +10,10 @@ use crate::ids::SocketKey;
 use crate::net::ip::{IpHeader, Outbound};
 use crate::net::socket::SocketKind;
 use belljar_base::{Seed, SimDuration};
+use belljar_net::ChecksumState;
 use belljar_tcp::{Config, Connection, Repr, Seq};
 use belljar_wire::protocol;
+use belljar_wire::tcp::fill_checksum;
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::net::{IpAddr, SocketAddr};
@@ -130,9 +132,11 @@ impl Host {
         if connection.poll_transmit(now, 0, &mut packet).is_none() {
             return self.recycle_buffer(packet);
         }
+        fill_checksum(local.ip(), remote.ip(), &mut packet[header.len()..]);
         self.net.counters.cookies[0] += 1;
         self.net.counters.tcp_out += 1;
-        let _ = self.ip_output(Outbound { intact: true, ..Outbound::new(&route, header, packet) });
+        let outbound = Outbound::new(&route, header, packet);
+        let _ = self.ip_output(Outbound { checksum: ChecksumState::Intact, ..outbound });
     }
 
     /// An ACK for a listener that may answer a cookie: makes the connection, which is in SYN-RECEIVED then and

@@ -8,6 +8,7 @@ use crate::net::ip::{Inbound, IpHeader, Outbound};
 use crate::net::path_mtu::heeds_routers;
 use crate::net::v6::device_for;
 use belljar_linux_abi::{Errno, c};
+use belljar_net::ChecksumState;
 use belljar_tcp::{Disposition, Ecn, Flags, Payload, Repr, Seq, State, TcpError, reset_for};
 use belljar_wire::{protocol, tcp};
 use std::net::SocketAddr;
@@ -27,7 +28,8 @@ impl Host {
             return;
         };
         // What never left the host cannot be damaged.
-        let intact = inbound.intact || inbound.interface == LO || packet.verify_checksum(src, dst);
+        let tested = inbound.checksum != ChecksumState::Untested || inbound.interface == LO;
+        let intact = tested || packet.verify_checksum(src, dst);
         if !intact || self.net.is_multipoint(dst) {
             self.net.counters.malformed += 1;
             return;
@@ -148,7 +150,7 @@ impl Host {
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         reset.append(local.ip(), remote.ip(), (&[], &[]), &mut packet);
-        let outbound = Outbound { intact: true, ..Outbound::new(&route, header, packet) };
+        let outbound = Outbound { checksum: ChecksumState::Intact, ..Outbound::new(&route, header, packet) };
         // Too small to be refused.
         let _ = self.ip_output(outbound);
     }

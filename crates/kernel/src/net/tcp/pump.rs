@@ -15,9 +15,10 @@ use crate::timer::{TimerAction, TimerId};
 use belljar_base::SimDuration;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
-use belljar_net::Packet;
+use belljar_net::{ChecksumState, Packet};
 use belljar_tcp::{Connection, Events, Readiness, State};
 use belljar_wire::protocol;
+use belljar_wire::tcp::fill_checksum;
 
 /// A timer of no use that goes off within this time is left alone: acknowledgments are delayed by up to so much.
 const SOON: SimDuration = SimDuration::from_millis(200);
@@ -93,6 +94,10 @@ impl Host {
             header.flow_label =
                 if labelled { self.net.flow_label_of(&header, ports.as_flattened()) } else { 0 };
         }
+        let checksum = match self.may_leave_open(route.interface) {
+            true => ChecksumState::Open,
+            false => ChecksumState::Intact,
+        };
         let mut any_sent = false;
         loop {
             let mut packet = self.packet_buffer();
@@ -118,12 +123,16 @@ impl Host {
             let id = if socketless || remote.is_ipv6() { 0 } else { self.tcp_ident(key) };
             self.net.count_own(&remote, packet.len(), protocol::TCP, &[]);
             self.net.counters.tcp_out += 1;
+            if checksum == ChecksumState::Intact {
+                fill_checksum(local, remote, &mut packet[header.len()..]);
+            }
             let tos = (tos & !3) | segment.ecn.bits();
             IpHeader { id: u32::from(id), tos, ..header }.emit(&mut packet);
             let len = packet.len();
             // Only data is held back while much is queued, so only data is waited for.
             let counted = segment.payload_len > 0;
-            let packet = Packet::with_cookie(packet, if counted { cookie } else { 0 }).with_intact(true);
+            let cookie = if counted { cookie } else { 0 };
+            let packet = Packet::with_cookie(packet, cookie).with_checksum(checksum);
             if self.queue_packet(&route, packet) && counted {
                 self.tcp(key).in_device += len;
             }

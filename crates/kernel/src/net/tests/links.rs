@@ -12,7 +12,7 @@ fn lan() -> Wire {
         linked(&mut test.host, n, &[(n as u8 + 1, 24)]);
         test
     });
-    Wire { hosts, sequence: 0, seen: Vec::new(), lost: Vec::new() }
+    Wire { hosts, sequence: 0, seen: Vec::new(), checksums: Vec::new(), lost: Vec::new() }
 }
 
 /// Gives a host one link instead of the graph, with addresses 10.0.0.x.

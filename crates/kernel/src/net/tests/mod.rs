@@ -1,5 +1,6 @@
 //! Two hosts joined by a wire with a latency; what their programs do is the test's.
 
+mod checksums;
 mod icmp;
 mod interfaces;
 mod links;
@@ -15,7 +16,7 @@ use crate::testing::{Answer, TestHost};
 use belljar_base::{EventClass, EventKey, HostId, SimDuration, SimTime};
 use belljar_linux_abi::socket::{SockaddrIn, SockaddrIn6};
 use belljar_linux_abi::{Errno, c};
-use belljar_net::{InterfaceAddress, Nic, NicConfig, Packet};
+use belljar_net::{ChecksumState, InterfaceAddress, Nic, NicConfig, Packet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -34,6 +35,8 @@ struct Wire {
     sequence: u64,
     /// Packets that have left either host: when, from which, bytes.
     seen: Vec<(SimTime, usize, Vec<u8>)>,
+    /// What was known of their checksums.
+    checksums: Vec<ChecksumState>,
     /// Packets to lose, by their place in `seen`.
     lost: Vec<usize>,
 }
@@ -49,7 +52,7 @@ impl Wire {
             test.host.net.eth0 = Ethernet::new(Nic::new(nic));
             test
         });
-        Wire { hosts, sequence: 0, seen: Vec::new(), lost: Vec::new() }
+        Wire { hosts, sequence: 0, seen: Vec::new(), checksums: Vec::new(), lost: Vec::new() }
     }
     /// Lets time pass on both hosts and carries packets.
     fn pass(&mut self, time: SimDuration) {
@@ -76,7 +79,8 @@ impl Wire {
             self.hosts[from].host.take_departures(&mut departures);
             for departure in departures {
                 let lost = self.lost.contains(&self.seen.len());
-                self.seen.push((departure.at, from, departure.packet.bytes().to_vec()));
+                self.seen.push((departure.at, from, departure.packet.clone().into_bytes()));
+                self.checksums.push(departure.packet.checksum());
                 if lost {
                     continue;
                 }

@@ -152,10 +152,10 @@ impl Host {
 
     /// Hands a packet (of a TAP interface a frame) to the program; false if it is lost.
     #[inline(never)]
-    pub(in crate::net) fn tun_output(&mut self, n: usize, packet: Packet) -> bool {
+    pub(in crate::net) fn tun_output(&mut self, n: usize, mut packet: Packet) -> bool {
         let now = self.clock.now();
         let Some(interface) = self.net.tuns[n].interface else { return false };
-        self.seen(now, interface, &packet, Way::Out);
+        self.seen(now, interface, &mut packet, Way::Out);
         let (cookie, bytes) = (packet.cookie(), packet.into_bytes());
         let tun = &mut self.net.tuns[n];
         if tun.packets.len() >= QUEUE_PACKETS {
@@ -186,8 +186,8 @@ impl Host {
             }
             self.frame_input(interface, Packet::new(bytes));
         } else {
-            let packet = Packet::new(bytes);
-            self.seen(self.clock.now(), interface, &packet, Way::In);
+            let mut packet = Packet::new(bytes);
+            self.seen(self.clock.now(), interface, &mut packet, Way::In);
             self.net.arrived_as_one = true;
             self.ip_input(interface, packet);
         }

@@ -13,6 +13,7 @@ use crate::net::socket::SocketKind;
 use crate::net::sockopt::UDP_ENCAP_ESPINUDP;
 use crate::net::{LO, flow_hash, interface_index};
 use belljar_linux_abi::Errno;
+use belljar_net::ChecksumState;
 use belljar_wire::checksum;
 use smallvec::SmallVec;
 use std::net::{IpAddr, SocketAddr};
@@ -46,7 +47,7 @@ fn is_for_ipsec(payload: &[u8]) -> bool {
 
 impl Host {
     /// A packet of UDP or UDP-Lite was received.
-    pub(crate) fn udp_input(&mut self, protocol: Protocol, inbound: Inbound) {
+    pub(crate) fn udp_input(&mut self, protocol: Protocol, mut inbound: Inbound) {
         let segment = inbound.payload();
         let lengths = match protocol {
             Protocol::Udp => udp_lengths(segment),
@@ -60,9 +61,11 @@ impl Host {
         let word = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
         let (src, dst) = (inbound.header.src, inbound.header.dst);
         let (src_port, dst_port, sum) = (word(0), word(2), word(6));
+        // One that is open is no zero.
+        let unsummed = sum == 0 && inbound.checksum != ChecksumState::Open;
         // What never left the host cannot be damaged.
         if inbound.interface != LO
-            && !inbound.intact
+            && inbound.checksum == ChecksumState::Untested
             && sum != 0
             && checksum::partial(src, dst, protocol.number(), &segment[..len], covered) != 0
         {
@@ -74,10 +77,10 @@ impl Host {
         }
         let (source, lengths) = (SocketAddr::new(src, src_port), (len, covered));
         if self.net.is_multipoint(dst) {
-            return self.udp_input_to_many(protocol, inbound, source, (dst_port, sum), lengths);
+            return self.udp_input_to_many(protocol, inbound, source, (dst_port, unsummed), lengths);
         }
         let receiver = self.udp_receiver(protocol, source, SocketAddr::new(dst, dst_port));
-        if sum == 0 && dst.is_ipv6() && !receiver.is_some_and(|key| self.udp(key).no_check6.1) {
+        if unsummed && dst.is_ipv6() && !receiver.is_some_and(|key| self.udp(key).no_check6.1) {
             // RFC 8200, section 8.1: nobody hears of it, but who takes such datagrams.
             let counters = &mut self.net.counters.udp[protocol.index()][version(&dst)];
             counters.wrong += 1;
@@ -86,7 +89,7 @@ impl Host {
         }
         let Some(key) = receiver else {
             self.net.counters.udp[protocol.index()][version(&dst)].no_port += 1;
-            self.send_unreachable(&inbound, Unreachable::Port);
+            self.send_unreachable(&mut inbound, Unreachable::Port);
             return self.recycle_buffer(inbound.packet);
         };
         self.udp_enqueue(key, inbound, source, lengths);
@@ -98,7 +101,7 @@ impl Host {
         protocol: Protocol,
         inbound: Inbound,
         source: SocketAddr,
-        (port, sum): (u16, u16),
+        (port, unsummed): (u16, bool),
         lengths: (usize, usize),
     ) {
         let dst = inbound.header.dst;
@@ -111,12 +114,12 @@ impl Host {
             let member = udp.ip.takes_group(inbound.interface, dst, source.ip())
                 && device.is_none_or(|device| device == index);
             let from_peer = udp.peer.is_none_or(|peer| comes_from(peer, source));
-            let checked = sum != 0 || dst.is_ipv4() || udp.no_check6.1;
+            let checked = !unsummed || dst.is_ipv4() || udp.no_check6.1;
             let takes = checked && udp.bound.is_some_and(|bound| bound.reach.takes(dst));
             if member && from_peer && takes {
                 let copy = Inbound {
                     interface: inbound.interface,
-                    intact: inbound.intact,
+                    checksum: inbound.checksum,
                     segment: inbound.segment,
                     header: inbound.header,
                     packet: inbound.packet.clone(),
@@ -143,8 +146,8 @@ impl Host {
             packet[start + 4..start + 6].copy_from_slice(&(len as u16).to_be_bytes());
             packet.extend_from_slice(piece);
             let payload = start..packet.len();
-            let Inbound { interface, intact, header, .. } = inbound;
-            let apart = Inbound { interface, intact, segment: 0, header, packet, payload };
+            let Inbound { interface, checksum, header, .. } = inbound;
+            let apart = Inbound { interface, checksum, segment: 0, header, packet, payload };
             self.udp_enqueue_one(key, apart, source, (len, len));
         }
         self.recycle_buffer(inbound.packet);
@@ -153,7 +156,7 @@ impl Host {
     fn udp_enqueue_one(
         &mut self,
         key: SocketKey,
-        inbound: Inbound,
+        mut inbound: Inbound,
         source: SocketAddr,
         (mut len, covered): (usize, usize),
     ) {
@@ -170,6 +173,7 @@ impl Host {
             return self.recycle_buffer(inbound.packet);
         }
         if self.socket(key).options.filter.is_some() {
+            inbound.fill_checksum();
             // A filter sees the header of UDP, and cannot cut into it.
             let metadata = Metadata {
                 protocol: if inbound.header.dst.is_ipv4() { 0x800 } else { 0x86dd },

@@ -13,6 +13,7 @@ use crate::net::mib::version;
 use crate::net::path_mtu::heeds_routers;
 use crate::net::{LO, address, interface, interface_index};
 use belljar_linux_abi::{Errno, c};
+use belljar_net::ChecksumState;
 use belljar_wire::checksum;
 use std::net::{IpAddr, SocketAddr};
 
@@ -417,12 +418,14 @@ impl Host {
         let source_port = udp.bound.map_or(0, |bound| bound.port);
         let coverage = udp.coverage;
         let unchecked = self.is_unchecked(key, destination);
+        let whole = fits && segment == 0 && !multicast && protocol == Protocol::Udp;
+        let open = whole && !unchecked && self.may_leave_open(route.interface);
         let body = &mut packet[ip_len..];
         let (len, covered) = coverage.of_sent(body.len());
         body[0..2].copy_from_slice(&source_port.to_be_bytes());
         body[2..4].copy_from_slice(&port.to_be_bytes());
         body[4..6].copy_from_slice(&len.to_be_bytes());
-        if !unchecked {
+        if !unchecked && !open {
             let sum = match checksum::partial(route.source, destination, protocol.number(), body, covered) {
                 // Zero means none: RFC 768.
                 0 => 0xffff,
@@ -431,7 +434,8 @@ impl Host {
             body[6..8].copy_from_slice(&sum.to_be_bytes());
         }
         let own = Outbound::new(route, header, packet);
-        let outbound = Outbound { cookie, segment, intact: true, probes, loop_back, ..own };
+        let checksum = if open { ChecksumState::Open } else { ChecksumState::Intact };
+        let outbound = Outbound { cookie, segment, checksum, probes, loop_back, ..own };
         self.socket_output(key, port, outbound)
     }
 
