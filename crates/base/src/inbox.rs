@@ -57,13 +57,19 @@ impl<T> Inbox<T> {
         }
         let Arrival { key, content } =
             if self.others.is_empty() { self.sorted.pop()? } else { self.pop_least()? };
-        let following = if self.others.is_empty() { self.sorted.last() } else { self.least() };
-        let following = following.map(|next| next.key);
+        let following = self.first().map(|(next, _)| next);
         assert!(following != Some(key), "two events have the key {key:?}");
         self.next = following.map(|key| key.time);
         Some(content)
     }
 
+    /// What will be taken next, when one has just been taken.
+    #[inline]
+    pub fn first(&self) -> Option<(EventKey, &T)> {
+        debug_assert!(self.fresh.is_empty(), "what has come since is not in order");
+        let first = if self.others.is_empty() { self.sorted.last() } else { self.least() };
+        first.map(|arrival| (arrival.key, &arrival.content))
+    }
     /// What will probably be taken next; what has come since the last was taken may come before it.
     #[inline]
     pub fn following(&self) -> Option<&T> {
@@ -152,6 +158,7 @@ mod tests {
                 expected.insert(key, sequence);
             } else {
                 assert_eq!(inbox.pop(), expected.pop_first().map(|(_, sequence)| sequence));
+                assert_eq!(inbox.first(), expected.first_key_value().map(|(key, sequence)| (*key, sequence)));
             }
             assert_eq!(inbox.next(), expected.first_key_value().map(|(key, _)| key.time));
         }

@@ -8,7 +8,7 @@ use crate::ids::{FileKey, MmKey, ProcessKey, ThreadKey};
 use crate::machine::{Machine, Placement};
 use crate::mm::AddressSpace;
 use crate::model::{ModelSpec, Models};
-use crate::net::{InitialRoute, LinkConfig, NetStack, Resolver};
+use crate::net::{Arrivals, InitialRoute, LinkConfig, NetStack, Resolver};
 use crate::process::{PidMap, Process, WaitStatus};
 use crate::thread::Thread;
 use crate::timer::{TimerAction, TimerQueue};
@@ -250,8 +250,10 @@ pub struct Host {
     pub(crate) windows: u64,
     /// When a process last ended.
     pub(crate) last_end: SimTime,
-    /// What will arrive: by which link, or `None` from the graph.
-    pub(crate) inbox: Inbox<(Option<usize>, Packet)>,
+    /// What will come in from the graph.
+    pub(crate) arrivals: Arrivals,
+    /// What will arrive by which link.
+    pub(crate) inbox: Inbox<(usize, Packet)>,
     pub(crate) futexes: FutexTable,
     /// System V shared memory and semaphores.
     pub(crate) ipc: crate::ipc::Ipc,
@@ -347,6 +349,7 @@ impl Host {
             calls_left: 0,
             windows: 0,
             last_end: SimTime::ZERO,
+            arrivals: Arrivals::default(),
             inbox: Inbox::default(),
             futexes: FutexTable::default(),
             ipc: Default::default(),
@@ -384,7 +387,10 @@ impl Host {
     /// A packet that reaches `eth0` from the graph, or a frame that comes by a link, at `key.time`, which
     /// lies ahead.
     pub fn deliver(&mut self, key: EventKey, link: Option<usize>, packet: Packet) {
-        self.inbox.push(key, (link, packet));
+        match link {
+            Some(link) => self.inbox.push(key, (link, packet)),
+            None => self.will_arrive(key, packet),
+        }
     }
     /// Puts the packets that have left since the last call into `out`, which is empty, in order of
     /// departure.

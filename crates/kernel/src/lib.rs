@@ -17,6 +17,7 @@ mod call_counts;
 pub mod clock;
 pub mod credentials;
 mod debug;
+mod events;
 mod exec;
 mod files;
 mod futex;

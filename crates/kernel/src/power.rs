@@ -68,6 +68,7 @@ impl Host {
         self.futexes = FutexTable::default();
         self.lose_ipc();
         self.replace_network(&counters);
+        self.plan_arrivals();
         self.net.counters = stack_counters;
         self.specs_started = self.config.processes.len();
         self.last_end = at;
@@ -96,6 +97,7 @@ impl Host {
             self.net.eth0.nic.set_bandwidths(now, None, None);
             self.timers.add(self.config.bootstrap_end, TimerAction::BootstrapEnd);
         }
+        self.plan_arrivals();
     }
 
     /// Starts the experiment's process number `spec`, unless it runs.

@@ -10,7 +10,6 @@ use crate::syscall::{compat, table};
 use crate::thread::{Blocked, Continuation, ThreadState};
 use crate::timer::TimerAction;
 use crate::wait::Waiter;
-use crate::watched::phase_of;
 use belljar_base::SimTime;
 use belljar_base::activity::Phase;
 use belljar_linux_abi::Errno;
@@ -45,6 +44,8 @@ impl Host {
             self.look_for_ended();
         }
         self.run_events_until(limit);
+        self.take_arrivals(limit);
+        self.plan_arrivals();
         self.rest_natives();
     }
 
@@ -69,76 +70,9 @@ impl Host {
         }
     }
 
-    /// When the host will next do something; `None` if nothing but a packet can wake it.
-    pub fn next_event(&self) -> Option<SimTime> {
-        match self.is_runnable() || self.has_model_work() || self.has_uring_work() {
-            true => Some(self.clock.now()),
-            false => self.next_due(),
-        }
-    }
-
-    fn is_runnable(&self) -> bool {
+    /// Whether a thread can run.
+    pub(crate) fn is_runnable(&self) -> bool {
         self.turn.is_some() || self.place_in_turn().is_some()
-    }
-
-    fn next_due(&self) -> Option<SimTime> {
-        match (self.inbox.next(), self.timers.next()) {
-            (Some(arrival), Some(timer)) => Some(arrival.min(timer)),
-            (arrival, timer) => arrival.or(timer),
-        }
-    }
-
-    /// Handles the earliest due event; arrivals come before timers of the same time.
-    fn fire_next(&mut self) {
-        self.progress += 1;
-        let now = self.clock.now();
-        let timer_at = self.timers.next().unwrap_or(SimTime::MAX);
-        if self.inbox.next().is_some_and(|arrival| arrival <= timer_at)
-            && let Some((link, packet)) = self.inbox.pop()
-        {
-            self.doing(Phase::Network);
-            // Its bytes have gone cold since they were sent: they come while this one is dealt with.
-            if let Some((_, next)) = self.inbox.following() {
-                self.machine.prefetch(next.open_bytes());
-            }
-            self.packet_arrived(link, packet);
-            return;
-        }
-        let Some(action) = self.timers.pop_due(now) else { return };
-        self.doing(phase_of(&action));
-        match action {
-            TimerAction::Deadline(thread) => self.continue_call(thread, Wake::Deadline),
-            TimerAction::Socket(socket) => self.socket_timer(socket),
-            TimerAction::Interface(n) => self.interface_timer(n),
-            rarer => self.fire_rarer(rarer),
-        }
-    }
-
-    /// Does what is not done for each packet, away from the code that is run for each.
-    #[inline(never)]
-    fn fire_rarer(&mut self, action: TimerAction) {
-        match action {
-            TimerAction::Deadline(_) | TimerAction::Socket(_) | TimerAction::Interface(_) => {
-                unreachable!("these are done where they are due")
-            }
-            TimerAction::StartProcess(n) => self.start_process(n),
-            TimerAction::ShutdownProcess(n) => self.shutdown_process(n),
-            TimerAction::Uring { instance, request, serial } => self.request_due(instance, request, serial),
-            TimerAction::TimerFd(n) => self.timerfd_expired(n),
-            TimerAction::PosixTimer(process, n) => self.posix_timer_expired(process, n),
-            TimerAction::Resolver => self.resolver_timer(),
-            TimerAction::Neighbours => self.neighbour_timer(),
-            TimerAction::Reassembly => self.reassembly_timer(),
-            TimerAction::Igmp => self.igmp_timer(),
-            TimerAction::PacketBlock(socket) => self.packet_block_timer(socket),
-            TimerAction::Ipv6 => self.timer6(),
-            TimerAction::BootstrapEnd => self.limit_bandwidths(),
-            TimerAction::StartModel(n) => self.start_model(n),
-            TimerAction::StopModel(n) => self.stop_model(n),
-            TimerAction::WakeModel { model, generation, token } => {
-                self.wake_model(model, generation, token);
-            }
-        }
     }
 
     /// Gives the next thread its turn, or lets the one go on whose turn it was when the last limit
@@ -552,16 +486,6 @@ impl Host {
     pub(crate) fn step_once(&mut self, key: ThreadKey) -> bool {
         !matches!(self.step(key), Step::Left | Step::Held)
     }
-    /// Handles everything that is due up to `until`, for tests; no thread runs.
-    #[cfg(any(test, feature = "testing"))]
-    pub(crate) fn fire_until(&mut self, until: SimTime) {
-        while let Some(at) = self.next_due().filter(|at| *at <= until) {
-            self.clock.advance(at);
-            self.fire_next();
-        }
-        self.clock.advance(until);
-    }
-
     fn count_call(&mut self, number: u32) {
         self.call_counts.add(number, 1);
     }

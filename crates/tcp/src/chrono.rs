@@ -34,6 +34,11 @@ impl Chrono {
         }
     }
 
+    /// Whether there was nothing to send when that was last looked at.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.limit == Limit::Idle
+    }
+
     /// The time under one limit.
     pub(crate) fn of(&self, limit: Limit, now: SimTime) -> SimDuration {
         let running = if self.limit == limit { now.since(self.since) } else { SimDuration::ZERO };

@@ -67,6 +67,12 @@ pub(crate) struct Tally {
 
 const _: () = assert!(COUNTS <= u32::BITS as usize);
 
+impl Tally {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changed == 0
+    }
+}
+
 impl Connection {
     pub(crate) fn count(&mut self, event: Counted) {
         self.count_more(event, 1);

@@ -1,7 +1,7 @@
 //! What to send next, and the segment that carries it.
 
 use crate::congestion::Restart;
-use crate::connection::{Connection, Probe, SegmentMeta};
+use crate::connection::{Connection, Pending, Probe, SegmentMeta};
 use crate::counts::Counted;
 use crate::mtu_probe::Probing;
 use crate::recovery::Phase;
@@ -39,6 +39,20 @@ impl Connection {
             self.snd.nxt < self.snd.end() || self.snd.flight.has_to_retransmit() || self.mtu_search.enabled;
         let windowed = self.in_flight() < self.window.cwnd || self.mtu_search.enabled;
         something && windowed && !self.is_held_back(queued_bytes)
+    }
+
+    /// Whether nothing waits to be sent or to be acknowledged, and [`poll_transmit`](Self::poll_transmit) has noted it: as long
+    /// as it [may not transmit](Self::may_transmit) there is no need to call it.
+    pub fn is_idle(&self) -> bool {
+        self.snd.queued() == 0 && self.chrono.is_idle()
+    }
+
+    /// Whether neither a segment nor anything else has come of what was done since the caller last looked: no event and
+    /// nothing to count. What is sent when other things happen does not matter here.
+    pub fn is_settled(&self) -> bool {
+        let Pending { syn, ack, reset, earlier_ack, probe, .. } = &self.pending;
+        let nothing = !ack && !syn && reset.is_none() && earlier_ack.is_none() && probe.is_none();
+        nothing && self.events.is_empty() && self.tally.is_empty()
     }
 
     /// TCP small queues: enough waits in the device.

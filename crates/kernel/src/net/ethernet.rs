@@ -204,7 +204,6 @@ impl Host {
                 }
                 // The sender counts IP packets.
                 NicEvent::Sent { cookie, bytes } => self.packet_lost(cookie, bytes - ethernet::HEADER_LEN),
-                NicEvent::Receive { .. } => {}
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The interfaces: queueing packets out and fetching what has come in. `lo` is the first; a host that is
+//! The interfaces: queueing packets out and fetching what has come in over `lo`. `lo` is the first; a host that is
 //! attached to the graph has `eth0` next.
 //!
 //! Protocols only ever queue packets. [`Host::flush_network`], which ends every call, timer and
@@ -31,7 +31,7 @@ pub const GRAPH_PREFIX6: u8 = 64;
 /// The MTU of the graph's `eth0`.
 pub const ETH0_MTU: usize = 1_500;
 /// The number of the interface that leads to the graph, if there is one.
-const GRAPH: usize = super::ETH0;
+pub(super) const GRAPH: usize = super::ETH0;
 /// Packets over `lo` within one instant after which each further one is charged for like a system
 /// call: two sockets of one host must not stop the clock.
 const LO_FREE_PACKETS: u32 = 10_000;
@@ -272,7 +272,7 @@ impl Host {
         self.net.lo.queue.push_back((Packet::new(bytes), interface));
     }
 
-    /// Moves queued packets on and handles what the interfaces have for the host.
+    /// Moves queued packets on.
     pub(crate) fn flush_network(&mut self) {
         let now = self.clock.now();
         while let Some((cookie, bytes)) = self.net.taken_over.pop_front() {
@@ -287,11 +287,6 @@ impl Host {
                     }
                 }
                 NicEvent::Sent { cookie, bytes } => self.packet_left(cookie, bytes),
-                NicEvent::Receive { mut packet } => {
-                    self.seen(at, GRAPH, &mut packet, Way::In);
-                    self.net.arrived_as_one = true;
-                    self.ip_input(GRAPH, packet);
-                }
             }
         }
         if !self.net.links.is_empty() || !self.net.tuns.is_empty() {
@@ -315,26 +310,21 @@ impl Host {
     pub(crate) fn limit_bandwidths(&mut self) {
         let (up, down) = (self.config.nic.bandwidth_up, self.config.nic.bandwidth_down);
         self.net.eth0.nic.set_bandwidths(self.clock.now(), up, down);
+        self.plan_arrivals();
         self.flush_network();
     }
 
-    /// A packet from the network reaches the last router before `eth0`, or a frame the end of a link.
-    pub(crate) fn packet_arrived(&mut self, link: Option<usize>, mut packet: Packet) {
+    /// A frame reaches the end of a link, or a packet this host from its name server.
+    pub(crate) fn packet_arrived(&mut self, link: usize, mut packet: Packet) {
         match link {
-            Some(SERVICE) if !self.is_down => {
+            SERVICE if !self.is_down => {
                 self.seen(self.clock.now(), LO, &mut packet, Way::In);
                 self.ip_input(LO, packet);
-                return self.flush_network();
+                self.flush_network();
             }
-            Some(SERVICE) => return,
-            Some(link) => return self.frame_arrived(link, packet),
-            None => {}
+            SERVICE => {}
+            link => self.frame_arrived(link, packet),
         }
-        if self.is_down {
-            return self.net.eth0.nic.count_drop(belljar_net::DropReason::HostDown);
-        }
-        self.net.eth0.nic.receive(self.clock.now(), packet);
-        self.flush_network();
     }
 
     /// An interface has something to do.

@@ -5,6 +5,7 @@
 //! without it on, a host has `::1`, and `AF_INET6` sockets that speak IPv4 through mapped addresses.
 
 mod address;
+mod arrivals;
 mod bind;
 mod configure;
 mod error_queue;
@@ -52,6 +53,7 @@ use crate::host::{Host, HostConfig};
 use crate::ids::SocketKey;
 use crate::timer::TimerId;
 use crate::wait::WaitTable;
+pub use arrivals::Arrivals;
 use belljar_base::Stream;
 use belljar_net::Nic;
 use belljar_net::icmp_limit::IcmpLimit;

@@ -1,8 +1,8 @@
 use super::bucket::{Bucket, TokenBucket};
 use super::queue::{Dealings, Queue, QueueConfig, Surroundings};
-use super::{Counters, DropReason, NicConfig, NicEvent};
+use super::{Counters, DropReason, NicConfig, NicEvent, serialisation};
 use crate::Packet;
-use belljar_base::{SimDuration, SimTime};
+use belljar_base::SimTime;
 use std::collections::VecDeque;
 
 /// The way out: a queue, then a token bucket if there is one, before a sender that serialises one packet
@@ -141,7 +141,7 @@ impl Egress {
         if let Some(bucket) = &mut self.bucket {
             bucket.take(start, bytes);
         }
-        let departs = start + self.serialisation(bytes);
+        let departs = start + serialisation(bytes, self.bandwidth);
         self.free_at = departs;
         if packet.cookie() != 0 {
             self.leaving.push_back((departs, packet.cookie(), packet.len()));
@@ -149,10 +149,6 @@ impl Egress {
         counters.packets_out += 1;
         counters.bytes_out += packet.len() as u64;
         Some(NicEvent::Transmit { packet, departs })
-    }
-
-    fn serialisation(&self, bytes: u64) -> SimDuration {
-        self.bandwidth.map_or(SimDuration::ZERO, |rate| SimDuration::serialisation(bytes, rate.max(1)))
     }
 
     pub(super) fn set_bandwidth(&mut self, bandwidth: Option<u64>) {

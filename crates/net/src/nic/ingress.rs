@@ -29,7 +29,7 @@ impl Ingress {
     pub(super) fn enqueue(&mut self, now: SimTime, packet: Packet, counters: &mut Counters) {
         if self.on_wire.is_none() {
             // Nothing on the downlink implies nothing in the queue.
-            self.start(now.max(self.free_at), packet);
+            self.start(now, packet);
         } else if self.queue.push(now, packet, false).is_err() {
             counters.drop_one(DropReason::RouterFull);
         }
@@ -39,18 +39,26 @@ impl Ingress {
         self.on_wire.as_ref().map(|(at, _)| *at)
     }
 
-    /// Hands over the packet that [`next_event`](Self::next_event) announced and starts the next.
-    pub(super) fn step(&mut self, counters: &mut Counters) -> Packet {
-        let (at, packet) = self.on_wire.take().expect("a packet was announced");
+    /// The packet on the downlink.
+    pub(super) fn on_wire(&self) -> Option<&Packet> {
+        self.on_wire.as_ref().map(|(_, packet)| packet)
+    }
+
+    /// When the last bit of a packet is in that comes at `at`, the downlink being free then.
+    pub(super) fn would_end(&self, at: SimTime, bytes: usize) -> SimTime {
+        at.max(self.free_at) + serialisation(bytes as u64, self.bandwidth)
+    }
+
+    /// Hands over the packet whose last bit is in by `now`, and starts the next.
+    pub(super) fn step(&mut self, now: SimTime, counters: &mut Counters) -> Option<(SimTime, Packet)> {
+        let (at, packet) = self.on_wire.take_if(|(at, _)| *at <= now)?;
         let next = self.queue.pop(at, &mut self.dealings);
         counters.ecn_marked += std::mem::take(&mut self.dealings.marked);
         self.dealings.lost.drain(..).for_each(|(reason, _)| counters.drop_one(reason));
         if let Some(next) = next {
             self.start(at, next);
         }
-        counters.packets_in += 1;
-        counters.bytes_in += packet.len() as u64;
-        packet
+        Some((at, packet))
     }
 
     pub(super) fn set_bandwidth(&mut self, bandwidth: Option<u64>) {
@@ -58,7 +66,7 @@ impl Ingress {
     }
 
     fn start(&mut self, at: SimTime, packet: Packet) {
-        self.free_at = at + serialisation(&packet, self.bandwidth);
+        self.free_at = self.would_end(at, packet.len());
         self.on_wire = Some((self.free_at, packet));
     }
 }

@@ -6,9 +6,10 @@
 //! bandwidth` in each direction, rounded up to a picosecond; link-layer framing is not counted. A
 //! bandwidth of `None` is infinite: packets pass without delay or queue.
 //!
-//! Everything happens at its exact time, however late [`Nic::poll`] is called, as long as the calls
-//! to one interface come in the order of their `now`. After each [`Nic::send`] and [`Nic::receive`]
-//! call [`Nic::poll`] until it gives `None`, then again at [`Nic::next_event`].
+//! Everything happens at its exact time, however late [`Nic::poll`] and [`Nic::received`] are called, as long as the
+//! calls for each of the two ways come in the order of their times. After each [`Nic::send`] call [`Nic::poll`] until it
+//! gives `None`, then again at [`Nic::next_event`]; after each [`Nic::receive`] call [`Nic::received`] at
+//! [`Nic::next_received`]. Neither way knows of the other.
 
 mod bucket;
 mod codel;
@@ -211,11 +212,6 @@ pub enum NicEvent {
         /// Bytes of the IP packet.
         bytes: usize,
     },
-    /// A packet has come in completely and is the host's.
-    Receive {
-        /// The packet.
-        packet: Packet,
-    },
 }
 
 /// A host's interface. See the [module](self).
@@ -223,10 +219,12 @@ pub enum NicEvent {
 pub struct Nic {
     egress: Egress,
     ingress: Ingress,
-    /// What happened before the last `send` or `receive` and has not been polled: with it, what a
+    /// What happened before the last `send` and has not been polled: with it, what a
     /// queue holds at some time does not depend on when the interface is polled.
     overdue: VecDeque<(SimTime, NicEvent)>,
-    /// No queue has anything to do before this.
+    /// The same of what has been received.
+    waiting: VecDeque<(SimTime, Packet)>,
+    /// The way out has nothing to do before this.
     idle_until: SimTime,
     counters: Counters,
 }
@@ -238,6 +236,7 @@ impl Nic {
             egress: Egress::new(config),
             ingress: Ingress::new(config.bandwidth_down, config.router_queue_packets, config.codel),
             overdue: VecDeque::new(),
+            waiting: VecDeque::new(),
             idle_until: SimTime::ZERO,
             counters: Counters::default(),
         }
@@ -254,14 +253,42 @@ impl Nic {
         })
     }
 
-    /// Takes a packet that has arrived, at `now`, at the router before the host.
-    pub fn receive(&mut self, now: SimTime, packet: Packet) {
-        self.catch_up(now);
-        self.idle_until = SimTime::ZERO;
-        self.ingress.enqueue(now, packet, &mut self.counters);
+    /// Takes a packet that has arrived, at `at`, at the router before the host.
+    pub fn receive(&mut self, at: SimTime, packet: Packet) {
+        self.catch_up_in(at);
+        self.ingress.enqueue(at, packet, &mut self.counters);
     }
 
-    /// The next thing that has happened up to `now`, with the time at which it did.
+    /// The next packet that has come in completely by `now` and is the host's, with the time at which it had.
+    pub fn received(&mut self, now: SimTime) -> Option<(SimTime, Packet)> {
+        let (at, packet) = match self.waiting.pop_front() {
+            Some(received) => received,
+            None => self.ingress.step(now, &mut self.counters)?,
+        };
+        self.counters.packets_in += 1;
+        self.counters.bytes_in += packet.len() as u64;
+        Some((at, packet))
+    }
+
+    /// When [`received`](Self::received) has something to give, if nothing arrives before.
+    pub fn next_received(&self) -> Option<SimTime> {
+        match self.waiting.front() {
+            Some((at, _)) => Some(*at),
+            None => self.ingress.next_event(),
+        }
+    }
+
+    /// When a packet of so many bytes has come in that arrives at `at`, if nothing else is on its way in then.
+    pub fn would_be_received(&self, at: SimTime, bytes: usize) -> SimTime {
+        self.ingress.would_end(at, bytes)
+    }
+
+    /// The packet that is coming in.
+    pub fn coming(&self) -> Option<&Packet> {
+        self.ingress.on_wire()
+    }
+
+    /// The next thing that has happened on the way out up to `now`, with the time at which it did.
     pub fn poll(&mut self, now: SimTime) -> Option<(SimTime, NicEvent)> {
         if let Some(event) = self.overdue.pop_front() {
             return Some(event);
@@ -269,7 +296,7 @@ impl Nic {
         if now < self.idle_until { None } else { self.step(now) }
     }
 
-    /// When [`poll`](Self::poll) has something to say, if nothing is sent or received before.
+    /// When [`poll`](Self::poll) has something to say, if nothing is sent before.
     pub fn next_event(&self) -> Option<SimTime> {
         if let Some((at, _)) = self.overdue.front() {
             return Some(*at);
@@ -277,16 +304,14 @@ impl Nic {
         if self.idle_until > SimTime::ZERO {
             return Some(self.idle_until).filter(|at| *at < SimTime::MAX);
         }
-        match (self.egress.next_event(), self.ingress.next_event()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        self.egress.next_event()
     }
 
     /// Changes the bandwidths from `now` on (`None` is infinite). A packet whose first bit has gone
     /// keeps its time.
     pub fn set_bandwidths(&mut self, now: SimTime, up: Option<u64>, down: Option<u64>) {
         self.catch_up(now);
+        self.catch_up_in(now);
         self.idle_until = SimTime::ZERO;
         self.egress.set_bandwidth(up);
         self.ingress.set_bandwidth(down);
@@ -328,24 +353,26 @@ impl Nic {
         }
     }
 
+    fn catch_up_in(&mut self, now: SimTime) {
+        while let Some(received) = self.ingress.step(now, &mut self.counters) {
+            self.waiting.push_back(received);
+        }
+    }
+
     fn step(&mut self, now: SimTime) -> Option<(SimTime, NicEvent)> {
         self.idle_until = SimTime::ZERO;
-        match (self.egress.next_event(), self.ingress.next_event()) {
-            (Some(out), into) if out <= now && into.is_none_or(|into| out <= into) => {
-                // The queue may have dropped all that there was.
-                match self.egress.step(&mut self.counters) {
-                    Some(event) => Some((out, event)),
-                    None => self.step(now),
+        loop {
+            match self.egress.next_event() {
+                Some(at) if at <= now => {
+                    // The queue may have dropped all that there was.
+                    if let Some(event) = self.egress.step(&mut self.counters) {
+                        return Some((at, event));
+                    }
                 }
-            }
-            (_, Some(into)) if into <= now => {
-                let packet = self.ingress.step(&mut self.counters);
-                Some((into, NicEvent::Receive { packet }))
-            }
-            (out, into) => {
-                let next = out.into_iter().chain(into).min();
-                self.idle_until = next.unwrap_or(SimTime::MAX);
-                None
+                next => {
+                    self.idle_until = next.unwrap_or(SimTime::MAX);
+                    return None;
+                }
             }
         }
     }
@@ -371,6 +398,6 @@ impl Nic {
     }
 }
 
-fn serialisation(packet: &Packet, bandwidth: Option<u64>) -> SimDuration {
-    bandwidth.map_or(SimDuration::ZERO, |rate| SimDuration::serialisation(packet.len() as u64, rate.max(1)))
+fn serialisation(bytes: u64, bandwidth: Option<u64>) -> SimDuration {
+    bandwidth.map_or(SimDuration::ZERO, |rate| SimDuration::serialisation(bytes, rate.max(1)))
 }

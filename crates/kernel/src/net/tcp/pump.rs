@@ -31,6 +31,19 @@ impl Host {
         self.tcp_settle(key);
     }
 
+    /// A program has read, which may be worth an announcement of room.
+    pub(super) fn tcp_was_read(&mut self, key: SocketKey) {
+        let tcp = self.tcp(key);
+        if let Role::Connection(connection) = &mut tcp.role
+            && connection.is_settled()
+        {
+            tcp.ready = epoll_bits(connection.readiness());
+            return;
+        }
+        self.tcp_pump(key);
+        self.flush_network();
+    }
+
     /// A packet of the connection has left the interface: it may hand down more.
     pub(crate) fn tcp_packet_left(&mut self, key: SocketKey, bytes: usize) {
         let tcp = self.tcp(key);
@@ -63,6 +76,9 @@ impl Host {
         let in_device = tcp.in_device;
         let Some(connection) = tcp.connection() else { return true };
         if !connection.may_transmit(in_device) {
+            if connection.is_idle() {
+                return false;
+            }
             let nothing = connection.poll_transmit(now, in_device, &mut Vec::new());
             debug_assert!(nothing.is_none(), "it cannot give a segment");
             return false;

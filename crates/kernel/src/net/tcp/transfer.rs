@@ -157,8 +157,7 @@ pub fn receive(
     let n = readable.min(wanted);
     if room.flags & c::MSG_TRUNC != 0 && room.flags & c::MSG_PEEK == 0 {
         let n = connection.discard(n, now);
-        call.host.tcp_pump(key);
-        call.host.flush_network();
+        call.host.tcp_was_read(key);
         return Ok(Attempt::Done(Received { value: n, ..Received::default() }));
     }
     // Copied out before it is consumed, so that a bad buffer loses nothing.
@@ -171,8 +170,7 @@ pub fn receive(
                 recycle(spent);
             }
         }
-        call.host.tcp_pump(key);
-        call.host.flush_network();
+        call.host.tcp_was_read(key);
     }
     Ok(Attempt::Done(Received { value: n, ..Received::default() }))
 }
@@ -271,8 +269,7 @@ impl Host {
             return Ok(if connection.is_read_closed() { None } else { Some(0) });
         }
         let taken = take(connection, now);
-        self.tcp_pump(key);
-        self.flush_network();
+        self.tcp_was_read(key);
         Ok(Some(taken))
     }
 }

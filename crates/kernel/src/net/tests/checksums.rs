@@ -158,7 +158,8 @@ fn what_is_passed_on_has_it() {
     // B has another address by now, and forwards.
     wire.hosts[B].host.net.sysctls.forwarding = true;
     wire.hosts[B].host.net.interfaces[ETH0].addresses[0].ip = address(2);
-    wire.hosts[B].host.packet_arrived(None, packet);
+    wire.hosts[B].host.ip_input(ETH0, packet);
+    wire.hosts[B].host.flush_network();
     wire.hosts[B].host.take_departures(&mut departures);
     let passed: Vec<_> = departures.iter().filter(|d| d.packet.bytes()[9] == protocol::UDP).collect();
     assert_eq!(passed.len(), 1);

@@ -34,7 +34,7 @@ fn a_damaged_packet_is_dropped() {
     let mut packet = departures.remove(0).packet.into_bytes();
     let last = packet.len() - 1;
     packet[last] ^= 1;
-    wire.hosts[B].host.packet_arrived(None, Packet::new(packet));
+    wire.hosts[B].host.ip_input(ETH0, Packet::new(packet));
     assert_eq!(wire.hosts[B].receive(b), Err(Errno::EAGAIN));
     assert_eq!(wire.hosts[B].host.net.counters.malformed, 1);
     // Nor is anything taken that is for somebody else.

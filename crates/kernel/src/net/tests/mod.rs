@@ -59,11 +59,7 @@ impl Wire {
         let until = self.now() + time;
         self.carry();
         loop {
-            let due = |n: usize| {
-                let host = &self.hosts[n].host;
-                let arrival = host.inbox.next();
-                [arrival, host.timers.next()].into_iter().flatten().min()
-            };
+            let due = |n: usize| self.hosts[n].host.next_due();
             let Some(next) = [due(A), due(B)].into_iter().flatten().min().filter(|at| *at <= until) else {
                 break;
             };
