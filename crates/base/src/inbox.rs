@@ -17,22 +17,25 @@ const FEW: usize = 16;
 /// What will arrive, in the order of its keys.
 ///
 /// A node gets all that comes for it in a window at once, and takes it one by one while other things happen: so it is
-/// put in order at once, when the first is taken.
+/// put in order at once, when the first is taken. What is put in order are times and places: arrivals themselves are long.
 #[derive(Debug)]
 pub struct Inbox<T> {
     /// When the next one arrives.
     next: Option<SimTime>,
-    /// In order, the next one last.
-    sorted: Vec<Arrival<T>>,
-    /// What came while there was anything in `sorted`.
+    /// When those in `placed` arrive, and where they are, the next one last.
+    order: Vec<(SimTime, u32)>,
+    /// What came in windows before, or in this one; those that have been taken have left gaps.
+    placed: Vec<Option<Arrival<T>>>,
+    /// What came while there was anything in `order`.
     others: BinaryHeap<Reverse<Arrival<T>>>,
     /// What has come since one was taken last.
-    fresh: Vec<Arrival<T>>,
+    fresh: Vec<Option<Arrival<T>>>,
 }
 
 impl<T> Default for Inbox<T> {
     fn default() -> Inbox<T> {
-        Inbox { next: None, sorted: Vec::new(), others: BinaryHeap::new(), fresh: Vec::new() }
+        let (order, placed, others, fresh) = (Vec::new(), Vec::new(), BinaryHeap::new(), Vec::new());
+        Inbox { next: None, order, placed, others, fresh }
     }
 }
 
@@ -45,7 +48,7 @@ impl<T> Inbox<T> {
     /// One more.
     pub fn push(&mut self, key: EventKey, content: T) {
         self.next = Some(self.next.map_or(key.time, |next| next.min(key.time)));
-        self.fresh.push(Arrival { key, content });
+        self.fresh.push(Some(Arrival { key, content }));
     }
     /// Takes the next one out.
     ///
@@ -55,8 +58,7 @@ impl<T> Inbox<T> {
         if !self.fresh.is_empty() {
             self.put_in_order();
         }
-        let Arrival { key, content } =
-            if self.others.is_empty() { self.sorted.pop()? } else { self.pop_least()? };
+        let Arrival { key, content } = if self.others.is_empty() { self.take()? } else { self.pop_least()? };
         let following = self.first().map(|(next, _)| next);
         assert!(following != Some(key), "two events have the key {key:?}");
         self.next = following.map(|key| key.time);
@@ -67,42 +69,64 @@ impl<T> Inbox<T> {
     #[inline]
     pub fn first(&self) -> Option<(EventKey, &T)> {
         debug_assert!(self.fresh.is_empty(), "what has come since is not in order");
-        let first = if self.others.is_empty() { self.sorted.last() } else { self.least() };
+        let first = if self.others.is_empty() { self.first_placed() } else { self.least() };
         first.map(|arrival| (arrival.key, &arrival.content))
     }
     /// What will probably be taken next; what has come since the last was taken may come before it.
     #[inline]
     pub fn following(&self) -> Option<&T> {
-        self.sorted.last().map(|arrival| &arrival.content)
+        self.first_placed().map(|arrival| &arrival.content)
+    }
+
+    #[inline]
+    fn first_placed(&self) -> Option<&Arrival<T>> {
+        let (_, place) = self.order.last()?;
+        self.placed[*place as usize].as_ref()
+    }
+    #[inline]
+    fn take(&mut self) -> Option<Arrival<T>> {
+        let (_, place) = self.order.pop()?;
+        self.placed[place as usize].take()
     }
 
     #[cold]
     fn put_in_order(&mut self) {
-        if self.sorted.is_empty() {
-            std::mem::swap(&mut self.sorted, &mut self.fresh);
-            self.sorted.sort_unstable_by(|a, b| b.cmp(a));
-        } else if self.fresh.len() > FEW {
-            self.fresh.append(&mut self.sorted);
-            std::mem::swap(&mut self.sorted, &mut self.fresh);
-            // What came before is in order: this merges.
-            self.sorted.sort_by(|a, b| b.cmp(a));
-        } else {
-            self.others.extend(self.fresh.drain(..).map(Reverse));
+        if !self.order.is_empty() && self.fresh.len() <= FEW {
+            self.others.extend(self.fresh.drain(..).flatten().map(Reverse));
+            return;
         }
+        // What is left from before comes to the new ones.
+        self.fresh.extend(self.placed.drain(..).filter(Option::is_some));
+        std::mem::swap(&mut self.placed, &mut self.fresh);
+        self.order.clear();
+        let time =
+            |arrival: &Option<Arrival<T>>| arrival.as_ref().map_or(SimTime::ZERO, |arrival| arrival.key.time);
+        self.order.extend(self.placed.iter().zip(0..).map(|(arrival, place)| (time(arrival), place)));
+        let placed = &self.placed;
+        self.order.sort_unstable_by(|a, b| match b.0.cmp(&a.0) {
+            Ordering::Equal => in_full(placed, a.1, b.1),
+            order => order,
+        });
     }
     #[cold]
     fn least(&self) -> Option<&Arrival<T>> {
         let other = self.others.peek().map(|Reverse(other)| other);
-        [self.sorted.last(), other].into_iter().flatten().min()
+        [self.first_placed(), other].into_iter().flatten().min()
     }
     #[cold]
     fn pop_least(&mut self) -> Option<Arrival<T>> {
         let other = self.others.peek().map(|Reverse(other)| other);
-        if self.sorted.last().is_some_and(|first| other.is_none_or(|other| first < other)) {
-            return self.sorted.pop();
+        if self.first_placed().is_some_and(|first| other.is_none_or(|other| first < other)) {
+            return self.take();
         }
         self.others.pop().map(|Reverse(other)| other)
     }
+}
+
+/// The order of two that arrive at the same time, the later one first.
+#[cold]
+fn in_full<T>(placed: &[Option<Arrival<T>>], a: u32, b: u32) -> Ordering {
+    placed[b as usize].cmp(&placed[a as usize])
 }
 
 impl<T> PartialEq for Arrival<T> {

@@ -19,11 +19,11 @@ impl Host {
             || !self.debuggers.is_empty()
             || thread.trace.is_some()
             || self.processes[thread.process.0].signals.timers.count_processor_time;
-        if thread.asked_ids == OFTEN {
+        let allowed = if is_watched { 0 } else { self.calls_left.min(self.clock.free_calls()) };
+        if thread.asked_ids == OFTEN && allowed > 0 {
             self.tell_ids(key);
         }
         let (realtime_ns, monotonic_ns) = self.clock.shown();
-        let allowed = if is_watched { 0 } else { self.calls_left.min(self.clock.free_calls()) };
         Clocks { realtime_ns, monotonic_ns, allowed, made: 0 }
     }
 
