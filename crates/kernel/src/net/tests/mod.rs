@@ -1,5 +1,6 @@
 //! Two hosts joined by a wire with a latency; what their programs do is the test's.
 
+mod arrivals;
 mod checksums;
 mod icmp;
 mod interfaces;
