@@ -95,9 +95,9 @@ impl<T> Inbox<T> {
             self.others.extend(self.fresh.drain(..).flatten().map(Reverse));
             return;
         }
-        // What is left from before comes to the new ones.
-        self.fresh.extend(self.placed.drain(..).filter(Option::is_some));
-        std::mem::swap(&mut self.placed, &mut self.fresh);
+        // Most come in the order of their times, and later than what is left from before.
+        self.placed.retain(Option::is_some);
+        self.placed.append(&mut self.fresh);
         self.order.clear();
         let time =
             |arrival: &Option<Arrival<T>>| arrival.as_ref().map_or(SimTime::ZERO, |arrival| arrival.key.time);

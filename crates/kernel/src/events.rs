@@ -18,7 +18,11 @@ impl Host {
 
     /// When the next event is due.
     pub(crate) fn next_due(&self) -> Option<SimTime> {
-        [self.arrivals.next(), self.inbox.next(), self.timers.next()].into_iter().flatten().min()
+        let sooner = |a: Option<SimTime>, b: Option<SimTime>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        sooner(sooner(self.arrivals.next(), self.inbox.next()), self.timers.next())
     }
 
     /// Handles the earliest due event: of those of the same time what comes from the graph first, then what comes by

@@ -19,7 +19,7 @@ use belljar_net::Packet;
 use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -198,6 +198,8 @@ pub struct Departure {
     pub at: SimTime,
     /// The link that it leaves by, by its number among the host's; `None`: to the graph.
     pub link: Option<usize>,
+    /// Where it is going, over the graph: its header has gone cold when that is asked for.
+    pub to: Option<IpAddr>,
     /// The packet: an IP datagram, or on a link an Ethernet frame.
     pub packet: Packet,
 }
@@ -396,11 +398,6 @@ impl Host {
     /// departure.
     pub fn take_departures(&mut self, out: &mut Vec<Departure>) {
         std::mem::swap(&mut self.departures, out);
-    }
-    /// Where a packet goes will soon be read.
-    pub fn prefetch_header(&self, packet: &Packet) {
-        let header = packet.open_bytes();
-        self.machine.prefetch(&header[..header.len().min(40)]);
     }
     /// Keeps a packet that passes an interface.
     pub(crate) fn capture(&mut self, captured: Captured, bytes: &[u8]) {

@@ -18,9 +18,6 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// So many packets before a packet's turn comes its destination is asked for: its bytes may have gone cold since it was made.
-const AHEAD: usize = 4;
-
 /// A simulated host with everything around its kernel.
 pub struct HostNode {
     id: HostId,
@@ -104,11 +101,7 @@ impl HostNode {
         self.kernel.doing(Phase::Network);
         let mut departures = std::mem::take(&mut self.departures);
         self.kernel.take_departures(&mut departures);
-        let mut leaving = departures.drain(..);
-        while let Some(departure) = leaving.next() {
-            if let Some(later) = leaving.as_slice().get(AHEAD) {
-                self.kernel.prefetch_header(&later.packet);
-            }
+        for departure in departures.drain(..) {
             let loss_free = departure.at < self.loss_free_until;
             while let Some((at, _)) = self.fabric.changes().get(self.network_changes)
                 && *at <= departure.at
@@ -119,7 +112,7 @@ impl HostNode {
                 self.send_by_link(link, departure, loss_free, out);
                 continue;
             }
-            let to = destination(departure.packet.open_bytes()).and_then(|address| match address {
+            let to = departure.to.and_then(|address| match address {
                 IpAddr::V4(v4) => self.fabric.host(v4),
                 IpAddr::V6(v6) => self.fabric.host6(v6),
             });
@@ -152,7 +145,6 @@ impl HostNode {
             let key = EventKey { time, class: EventClass::Arrival, source: self.id, sequence: self.sequence };
             out.push(Outgoing { to, key, message: Message { port: None, packet: departure.packet } });
         }
-        drop(leaving);
         self.departures = departures;
     }
 
@@ -367,16 +359,6 @@ impl HostNode {
     pub fn attend(&mut self) {
         self.serve_between_windows();
     }
-}
-
-/// The destination address of a packet.
-fn destination(packet: &[u8]) -> Option<IpAddr> {
-    if packet.first()? >> 4 == 6 {
-        let octets: [u8; 16] = packet.get(24..40)?.try_into().ok()?;
-        return Some(octets.into());
-    }
-    let octets: [u8; 4] = packet.get(16..20)?.try_into().ok()?;
-    (packet[0] >> 4 == 4).then(|| octets.into())
 }
 
 /// Who has sent a frame with IP or ARP first.

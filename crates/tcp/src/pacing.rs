@@ -6,6 +6,7 @@
 
 use crate::connection::Connection;
 use belljar_base::{SimDuration, SimTime};
+use std::cell::Cell;
 
 /// `sk_pacing_shift`: a chunk is 1/1024 s of the rate.
 const CHUNK_SHIFT: u32 = 10;
@@ -31,6 +32,9 @@ pub(crate) struct Pacing {
     /// Segments that may still join it, and its bytes.
     left: u32,
     bytes: u64,
+    /// The rate that was worked out last, and from which window, per cent and round trip: it is asked for several times for
+    /// each segment.
+    worked_out: Cell<([u64; 3], u64)>,
 }
 
 impl Connection {
@@ -107,10 +111,15 @@ impl Connection {
         let window = u64::from(self.window.cwnd.max(self.snd.flight.len())) * self.snd.mss as u64;
         let percent = if self.window.cwnd < self.window.ssthresh / 2 { 200 } else { 120 };
         let nanos = srtt.as_nanos().max(1);
+        let (of, rate) = self.pacing.worked_out.get();
+        if of == [window, percent, nanos] {
+            return rate.min(most);
+        }
         let rate = match window.checked_mul(percent * 10_000_000) {
             Some(product) => product / nanos,
             None => (u128::from(window) * u128::from(percent) * 10_000_000 / u128::from(nanos)) as u64,
         };
+        self.pacing.worked_out.set(([window, percent, nanos], rate));
         rate.min(most)
     }
 }

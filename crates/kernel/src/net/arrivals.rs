@@ -56,7 +56,7 @@ impl Host {
 
     /// Works out when the next packet is in: to be called whenever that may have changed.
     pub(crate) fn plan_arrivals(&mut self) {
-        let nic = &self.net.eth0.nic;
+        let nic = &mut self.net.eth0.nic;
         self.arrivals.next = match (nic.next_received(), self.arrivals.first) {
             (Some(at), _) => Some(at),
             (None, Some((key, _))) if self.is_down => Some(key.time),

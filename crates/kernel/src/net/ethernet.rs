@@ -200,7 +200,7 @@ impl Host {
             match event {
                 NicEvent::Transmit { mut packet, departs } => {
                     self.seen(at, interface, &mut packet, Way::Out);
-                    self.departures.push(Departure { at: departs, link: Some(link), packet });
+                    self.departures.push(Departure { at: departs, link: Some(link), to: None, packet });
                 }
                 // The sender counts IP packets.
                 NicEvent::Sent { cookie, bytes } => self.packet_lost(cookie, bytes - ethernet::HEADER_LEN),

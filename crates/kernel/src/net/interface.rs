@@ -210,6 +210,16 @@ pub fn recycle(mut buffer: Vec<u8>) {
     });
 }
 
+/// The destination address of a packet.
+fn destination(packet: &[u8]) -> Option<IpAddr> {
+    if packet.first()? >> 4 == 6 {
+        let octets: [u8; 16] = packet.get(24..40)?.try_into().ok()?;
+        return Some(octets.into());
+    }
+    let octets: [u8; 4] = packet.get(16..20)?.try_into().ok()?;
+    (packet[0] >> 4 == 4).then(|| octets.into())
+}
+
 /// The name by which an interface reports that a packet of a socket has left.
 pub fn cookie(key: SocketKey, socket: &Socket) -> u64 {
     u64::from(socket.serial) << 32 | (key.0 as u64 + 1)
@@ -282,8 +292,9 @@ impl Host {
             match event {
                 NicEvent::Transmit { mut packet, departs } => {
                     self.seen(at, GRAPH, &mut packet, Way::Out);
-                    if !self.taken_by_resolver(departs, &mut packet) {
-                        self.departures.push(Departure { at: departs, link: None, packet });
+                    let to = destination(packet.open_bytes());
+                    if !self.taken_by_resolver(departs, to, &mut packet) {
+                        self.departures.push(Departure { at: departs, link: None, to, packet });
                     }
                 }
                 NicEvent::Sent { cookie, bytes } => self.packet_left(cookie, bytes),
@@ -366,8 +377,11 @@ impl Host {
             if packet.cookie() != 0 {
                 self.packet_left(packet.cookie(), packet.len());
             }
-            if self.net.service.is_some() && self.taken_by_resolver(now, &mut packet) {
-                continue;
+            if self.net.service.is_some() {
+                let to = destination(packet.open_bytes());
+                if self.taken_by_resolver(now, to, &mut packet) {
+                    continue;
+                }
             }
             self.ip_input(LO, packet);
         }

@@ -1,6 +1,6 @@
 use super::bucket::{Bucket, TokenBucket};
 use super::queue::{Dealings, Queue, QueueConfig, Surroundings};
-use super::{Counters, DropReason, NicConfig, NicEvent, serialisation};
+use super::{Counters, DropReason, NicConfig, NicEvent, Pace};
 use crate::Packet;
 use belljar_base::SimTime;
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 /// after another.
 #[derive(Debug)]
 pub(super) struct Egress {
-    bandwidth: Option<u64>,
+    pace: Pace,
     /// Bytes that each packet takes on the wire besides its own.
     overhead: u64,
     around: Surroundings,
@@ -35,7 +35,7 @@ impl Egress {
         let rate = slower(config.bandwidth_up, config.token_bucket);
         let around = Surroundings { framed, mtu, rate, seed: config.seed };
         Egress {
-            bandwidth: config.bandwidth_up,
+            pace: Pace::new(config.bandwidth_up),
             overhead: config.overhead,
             around,
             queue: Queue::new(&config.queue, &around),
@@ -141,7 +141,7 @@ impl Egress {
         if let Some(bucket) = &mut self.bucket {
             bucket.take(start, bytes);
         }
-        let departs = start + serialisation(bytes, self.bandwidth);
+        let departs = start + self.pace.of(bytes);
         self.free_at = departs;
         if packet.cookie() != 0 {
             self.leaving.push_back((departs, packet.cookie(), packet.len()));
@@ -152,12 +152,12 @@ impl Egress {
     }
 
     pub(super) fn set_bandwidth(&mut self, bandwidth: Option<u64>) {
-        self.bandwidth = bandwidth;
+        self.pace = Pace::new(bandwidth);
         self.rate_changed();
     }
 
     fn rate_changed(&mut self) {
-        self.around.rate = slower(self.bandwidth, self.bucket.as_ref().map(Bucket::config));
+        self.around.rate = slower(self.pace.bandwidth, self.bucket.as_ref().map(Bucket::config));
         self.queue.set_rate(self.around.rate);
     }
 

@@ -1,13 +1,13 @@
 use super::codel::{Codel, CodelConfig};
 use super::queue::Dealings;
-use super::{Counters, DropReason, serialisation};
+use super::{Counters, DropReason, Pace};
 use crate::Packet;
 use belljar_base::SimTime;
 
 /// The way in: CoDel's queue at the last router, then the host's downlink.
 #[derive(Debug)]
 pub(super) struct Ingress {
-    bandwidth: Option<u64>,
+    pace: Pace,
     queue: Codel,
     /// The packet on the downlink and the time at which its last bit is in.
     on_wire: Option<(SimTime, Packet)>,
@@ -23,7 +23,8 @@ const MTU: usize = 1_500;
 impl Ingress {
     pub(super) fn new(bandwidth: Option<u64>, limit: usize, codel: CodelConfig) -> Ingress {
         let queue = Codel::new(codel, limit, MTU);
-        Ingress { bandwidth, queue, on_wire: None, free_at: SimTime::ZERO, dealings: Dealings::new(false) }
+        let pace = Pace::new(bandwidth);
+        Ingress { pace, queue, on_wire: None, free_at: SimTime::ZERO, dealings: Dealings::new(false) }
     }
 
     pub(super) fn enqueue(&mut self, now: SimTime, packet: Packet, counters: &mut Counters) {
@@ -45,8 +46,8 @@ impl Ingress {
     }
 
     /// When the last bit of a packet is in that comes at `at`, the downlink being free then.
-    pub(super) fn would_end(&self, at: SimTime, bytes: usize) -> SimTime {
-        at.max(self.free_at) + serialisation(bytes as u64, self.bandwidth)
+    pub(super) fn would_end(&mut self, at: SimTime, bytes: usize) -> SimTime {
+        at.max(self.free_at) + self.pace.of(bytes as u64)
     }
 
     /// Hands over the packet whose last bit is in by `now`, and starts the next.
@@ -62,7 +63,7 @@ impl Ingress {
     }
 
     pub(super) fn set_bandwidth(&mut self, bandwidth: Option<u64>) {
-        self.bandwidth = bandwidth;
+        self.pace = Pace::new(bandwidth);
     }
 
     fn start(&mut self, at: SimTime, packet: Packet) {

@@ -279,7 +279,7 @@ impl Nic {
     }
 
     /// When a packet of so many bytes has come in that arrives at `at`, if nothing else is on its way in then.
-    pub fn would_be_received(&self, at: SimTime, bytes: usize) -> SimTime {
+    pub fn would_be_received(&mut self, at: SimTime, bytes: usize) -> SimTime {
         self.ingress.would_end(at, bytes)
     }
 
@@ -398,6 +398,26 @@ impl Nic {
     }
 }
 
-fn serialisation(bytes: u64, bandwidth: Option<u64>) -> SimDuration {
-    bandwidth.map_or(SimDuration::ZERO, |rate| SimDuration::serialisation(bytes, rate.max(1)))
+/// How fast packets go over a wire.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    /// Bits per second; `None` is infinite.
+    bandwidth: Option<u64>,
+    /// The packet that was asked for last and what it takes: most are as long as the one before.
+    last: (u64, SimDuration),
+}
+
+impl Pace {
+    fn new(bandwidth: Option<u64>) -> Pace {
+        Pace { bandwidth, last: (0, SimDuration::ZERO) }
+    }
+    /// How long a packet of so many bytes takes.
+    #[inline]
+    fn of(&mut self, bytes: u64) -> SimDuration {
+        if self.last.0 != bytes {
+            let time = self.bandwidth.map(|rate| SimDuration::serialisation(bytes, rate.max(1)));
+            self.last = (bytes, time.unwrap_or(SimDuration::ZERO));
+        }
+        self.last.1
+    }
 }

@@ -29,12 +29,16 @@ pub(super) const SERVICE: usize = usize::MAX;
 const SEQUENCE: u64 = 1 << 63;
 
 impl Host {
-    /// Takes a packet whose last bit leaves at `departs`, if it goes to the name server. What is no
+    /// Takes a packet to an address, whose last bit leaves at `departs`, if that is the name server's. What is no
     /// query over UDP and no segment of TCP is lost there.
-    pub(super) fn taken_by_resolver(&mut self, departs: SimTime, packet: &mut Packet) -> bool {
+    pub(super) fn taken_by_resolver(
+        &mut self,
+        departs: SimTime,
+        to: Option<IpAddr>,
+        packet: &mut Packet,
+    ) -> bool {
         let Some(resolver) = &self.config.resolver else { return false };
-        let Ok(query) = ipv4::Packet::new_checked(packet.open_bytes()) else { return false };
-        if query.dst() != resolver.zone.address {
+        if to != Some(resolver.zone.address.into()) {
             return false;
         }
         packet.fill_checksum();
