@@ -29,7 +29,7 @@ pub struct Inbox<T> {
     /// What came while there was anything in `order`.
     others: BinaryHeap<Reverse<Arrival<T>>>,
     /// What has come since one was taken last.
-    fresh: Vec<Option<Arrival<T>>>,
+    fresh: Vec<Arrival<T>>,
 }
 
 impl<T> Default for Inbox<T> {
@@ -48,7 +48,7 @@ impl<T> Inbox<T> {
     /// One more.
     pub fn push(&mut self, key: EventKey, content: T) {
         self.next = Some(self.next.map_or(key.time, |next| next.min(key.time)));
-        self.fresh.push(Some(Arrival { key, content }));
+        self.fresh.push(Arrival { key, content });
     }
     /// Takes the next one out.
     ///
@@ -92,16 +92,14 @@ impl<T> Inbox<T> {
     #[cold]
     fn put_in_order(&mut self) {
         if !self.order.is_empty() && self.fresh.len() <= FEW {
-            self.others.extend(self.fresh.drain(..).flatten().map(Reverse));
+            self.others.extend(self.fresh.drain(..).map(Reverse));
             return;
         }
         // Most come in the order of their times, and later than what is left from before.
         self.placed.retain(Option::is_some);
-        self.placed.append(&mut self.fresh);
+        self.placed.extend(self.fresh.drain(..).map(Some));
         self.order.clear();
-        let time =
-            |arrival: &Option<Arrival<T>>| arrival.as_ref().map_or(SimTime::ZERO, |arrival| arrival.key.time);
-        self.order.extend(self.placed.iter().zip(0..).map(|(arrival, place)| (time(arrival), place)));
+        self.order.extend(self.placed.iter().flatten().map(|arrival| arrival.key.time).zip(0..));
         let placed = &self.placed;
         self.order.sort_unstable_by(|a, b| match b.0.cmp(&a.0) {
             Ordering::Equal => in_full(placed, a.1, b.1),

@@ -486,6 +486,7 @@ impl Host {
     pub(crate) fn step_once(&mut self, key: ThreadKey) -> bool {
         !matches!(self.step(key), Step::Left | Step::Held)
     }
+
     fn count_call(&mut self, number: u32) {
         self.call_counts.add(number, 1);
     }

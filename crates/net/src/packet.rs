@@ -13,6 +13,22 @@ pub enum ChecksumState {
     Open,
 }
 
+impl ChecksumState {
+    /// Computes the transport checksum of the packet that this is known of, if it is open.
+    #[inline]
+    pub fn fill(&mut self, packet: &mut [u8]) {
+        if *self == ChecksumState::Open {
+            self.close(packet);
+        }
+    }
+    #[cold]
+    #[inline(never)]
+    fn close(&mut self, packet: &mut [u8]) {
+        checksum::fill_transport(packet);
+        *self = ChecksumState::Intact;
+    }
+}
+
 /// An IP packet on its way: its bytes, from the first byte of the IP header, and who wants to know
 /// when they have left the host.
 ///
@@ -67,15 +83,7 @@ impl Packet {
     /// Computes its transport checksum, if that is open.
     #[inline]
     pub fn fill_checksum(&mut self) {
-        if self.checksum == ChecksumState::Open {
-            self.close();
-        }
-    }
-    #[cold]
-    #[inline(never)]
-    fn close(&mut self) {
-        checksum::fill_transport(&mut self.bytes);
-        self.checksum = ChecksumState::Intact;
+        self.checksum.fill(&mut self.bytes);
     }
     /// The payload of each datagram that it is made of, in bytes; 0 if it is one.
     pub fn segment(&self) -> u16 {

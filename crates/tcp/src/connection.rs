@@ -64,6 +64,14 @@ pub(crate) struct Pending {
     pub push: bool,
 }
 
+impl Pending {
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        let Pending { syn, ack, reset, earlier_ack, probe, push: _ } = self;
+        !ack && !syn && probe.is_none() && reset.is_none() && earlier_ack.is_none()
+    }
+}
+
 /// The timestamps option (RFC 7323, section 3 and 5).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stamps {

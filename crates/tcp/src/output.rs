@@ -1,7 +1,7 @@
 //! What to send next, and the segment that carries it.
 
 use crate::congestion::Restart;
-use crate::connection::{Connection, Pending, Probe, SegmentMeta};
+use crate::connection::{Connection, Probe, SegmentMeta};
 use crate::counts::Counted;
 use crate::mtu_probe::Probing;
 use crate::recovery::Phase;
@@ -25,11 +25,7 @@ impl Connection {
     /// Whether [`poll_transmit`](Self::poll_transmit) may give a segment. Where it cannot it is to be called all the same:
     /// it notes that sending has stopped.
     pub fn may_transmit(&self, queued_bytes: usize) -> bool {
-        let pending = &self.pending;
-        if pending.ack || pending.syn || pending.probe.is_some() {
-            return true;
-        }
-        if pending.reset.is_some() || pending.earlier_ack.is_some() {
+        if !self.pending.is_empty() {
             return true;
         }
         if !self.may_exchange() || self.state == State::TimeWait {
@@ -50,9 +46,7 @@ impl Connection {
     /// Whether neither a segment nor anything else has come of what was done since the caller last looked: no event and
     /// nothing to count. What is sent when other things happen does not matter here.
     pub fn is_settled(&self) -> bool {
-        let Pending { syn, ack, reset, earlier_ack, probe, .. } = &self.pending;
-        let nothing = !ack && !syn && reset.is_none() && earlier_ack.is_none() && probe.is_none();
-        nothing && self.events.is_empty() && self.tally.is_empty()
+        self.pending.is_empty() && self.events.is_empty() && self.tally.is_empty()
     }
 
     /// TCP small queues: enough waits in the device.

@@ -11,7 +11,7 @@ use crate::net::v6::device_for;
 use crate::timer::TimerAction;
 use belljar_net::forward::Refusal;
 use belljar_net::{ChecksumState, Packet};
-use belljar_wire::{ParseError, checksum, protocol};
+use belljar_wire::{ParseError, protocol};
 use std::net::IpAddr;
 use std::ops::Range;
 
@@ -38,13 +38,8 @@ impl Inbound {
         &self.packet[self.payload.clone()]
     }
     /// Computes the transport checksum, if it is open: before somebody sees it.
-    #[cold]
-    #[inline(never)]
     pub fn fill_checksum(&mut self) {
-        if self.checksum == ChecksumState::Open {
-            checksum::fill_transport(&mut self.packet);
-            self.checksum = ChecksumState::Intact;
-        }
+        self.checksum.fill(&mut self.packet);
     }
 }
 
