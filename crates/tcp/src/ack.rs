@@ -107,6 +107,7 @@ impl Connection {
         let rtt = self.measure(segment, &delivery, summary.advanced, now);
         self.recover(&summary, now);
         self.control_congestion(&summary, &delivery, rtt, prior_in_flight, now);
+        self.update_pacing_rate();
         self.set_timer_after_ack(summary.advanced || delivery.newly_sacked > 0, now);
         if self.snd.is_drained() && summary.advanced {
             self.events |= Events::DRAINED;

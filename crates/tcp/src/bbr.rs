@@ -576,7 +576,7 @@ impl CongestionControl for Bbr {
         Some(self.pacing_rate)
     }
 
-    fn least_chunk(&self) -> Option<u32> {
+    fn min_packet_segments(&self) -> Option<u32> {
         Some(if self.pacing_rate < SINGLE_RATE { 1 } else { 2 })
     }
 

@@ -54,13 +54,13 @@ impl Chrono {
 }
 
 impl Connection {
-    /// Nothing more can be sent now: notes why.
-    pub(crate) fn note_limit(&mut self, now: SimTime) {
+    /// Nothing more can be sent now: notes why. `windowed` if it is for the peer's window.
+    pub(crate) fn note_limit(&mut self, windowed: bool, now: SimTime) {
         let unsent = self.snd.unsent() > 0;
         let room = self.in_flight() < self.window.cwnd;
         let limit = if self.snd.queued() == 0 {
             Limit::Idle
-        } else if unsent && room && self.snd.nxt + self.snd.mss as u64 > self.snd.window_end() {
+        } else if windowed {
             Limit::Window
         } else if !unsent && room && self.write_waiting {
             Limit::Buffer

@@ -168,7 +168,7 @@ pub trait CongestionControl: Debug + Send {
         None
     }
     /// The least number of segments that are sent together, if the algorithm has an opinion.
-    fn least_chunk(&self) -> Option<u32> {
+    fn min_packet_segments(&self) -> Option<u32> {
         None
     }
     /// How many windows the send buffer is to hold.

@@ -15,6 +15,7 @@ use crate::recovery::Recovery;
 use crate::rtt::RttEstimator;
 use crate::snd::Sender;
 use crate::timers::Timers;
+use crate::tso::DevicePacket;
 use crate::urgent::Urgent;
 use crate::{Config, Ecn, Events, Keepalive, Repr, State, TcpError, seq64};
 use belljar_base::{SimDuration, SimTime};
@@ -62,12 +63,14 @@ pub(crate) struct Pending {
     pub probe: Option<Probe>,
     /// The next data carries PSH wherever it ends.
     pub push: bool,
+    /// The program has filled a buffer, before which everything is sent: what can go of it does not wait for more.
+    pub push_one: bool,
 }
 
 impl Pending {
     /// Whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
-        let Pending { syn, ack, reset, earlier_ack, probe, push: _ } = self;
+        let Pending { syn, ack, reset, earlier_ack, probe, push: _, push_one: _ } = self;
         !ack && !syn && probe.is_none() && reset.is_none() && earlier_ack.is_none()
     }
 }
@@ -146,6 +149,7 @@ pub struct Connection {
     pub(crate) recovery: Recovery,
     pub(crate) delivery: DeliveryRate,
     pub(crate) pacing: Pacing,
+    pub(crate) packet: DevicePacket,
     pub(crate) chrono: Chrono,
     /// The blocks of the last SACK: what they cover is marked already.
     pub(crate) sack_cache: [(u64, u64); 4],
@@ -217,6 +221,7 @@ impl Connection {
             recovery: Recovery::new(),
             delivery: DeliveryRate::default(),
             pacing: Pacing::default(),
+            packet: DevicePacket::default(),
             chrono: Chrono::default(),
             sack_cache: [(0, 0); 4],
             highest_delivered: 0,
@@ -272,6 +277,7 @@ impl Connection {
         if !std::mem::take(&mut self.fast_open.unconfirmed) {
             self.start_congestion_control(now);
         }
+        self.update_pacing_rate();
         self.expand_send_buffer();
         self.rcv.reserve_segment();
         self.start_keepalive(now);
@@ -290,8 +296,10 @@ impl Connection {
             return 0;
         }
         self.restart_after_idle(now);
+        let nothing_waits = self.snd.unsent() == 0;
         let n = self.snd.write(data);
-        self.snd.push_after(n == data.len() || n == 0);
+        let pushes = self.snd.push_after(n == data.len() || n == 0);
+        self.pending.push_one = nothing_waits && !pushes;
         if n == 0 {
             self.write_waiting = true;
         }
@@ -371,6 +379,7 @@ impl Connection {
         self.pending = Pending { reset: self.pending.reset.take(), ..Pending::default() };
         self.snd.left = (self.snd.end() - self.snd.una) as usize;
         self.snd.clear();
+        self.packet = DevicePacket::default();
         if self.orphan {
             self.rcv.clear();
         }

@@ -25,10 +25,10 @@ pub(crate) struct WindowUse {
 
 impl Connection {
     /// Sending has stopped for now: because the window is full, or for another reason
-    /// (`tcp_cwnd_validate`).
-    pub(crate) fn validate_window(&mut self, now: SimTime) {
+    /// (`tcp_cwnd_validate`). `waits` if it is for more of the window to become free.
+    pub(crate) fn validate_window(&mut self, waits: bool, now: SimTime) {
         let in_flight = self.snd.flight.len();
-        let limited = self.in_flight() >= self.window.cwnd;
+        let limited = waits || self.in_flight() >= self.window.cwnd;
         // Retransmissions alone say nothing about what the program would send.
         let held_back = limited && self.snd.nxt < self.snd.end();
         if !std::mem::take(&mut self.window_use.sent) && !held_back {

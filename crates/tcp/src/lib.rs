@@ -109,6 +109,7 @@ mod settings;
 mod snd;
 mod state;
 mod timers;
+mod tso;
 mod urgent;
 
 pub use belljar_wire::Ecn;

@@ -155,7 +155,7 @@ impl Connection {
         // It is as good as two.
         self.window.cwnd -= 1;
         self.mtu_search.probe = Some((self.packet_of((end - start) as usize), start, end));
-        self.transmit_new(end, now, out)
+        self.transmit_single(end, now, out)
     }
 
     /// Something is sent again: whatever becomes of a probe says nothing any more.

@@ -6,6 +6,7 @@ use crate::counts::Counted;
 use crate::mtu_probe::Probing;
 use crate::recovery::Phase;
 use crate::timers::Retransmit;
+use crate::tso::{Held, Push};
 use crate::{Ecn, Flags, Repr, State, seq64};
 use belljar_base::SimTime;
 use belljar_wire::tcp::{Options, SackBlocks, Timestamps};
@@ -17,9 +18,6 @@ const SACK_HEAD_LEN: usize = 4;
 const SACK_BLOCK_LEN: usize = 8;
 /// The least MSS that a small window brings about.
 const MSS_MIN: usize = 48;
-/// TCP small queues: a connection keeps about 1/1024 s of its rate in the device's queue
-/// (`sk_pacing_shift`).
-const SMALL_QUEUE_SHIFT: u32 = 10;
 
 impl Connection {
     /// Whether [`poll_transmit`](Self::poll_transmit) may give a segment. Where it cannot it is to be called all the same:
@@ -34,7 +32,7 @@ impl Connection {
         let something =
             self.snd.nxt < self.snd.end() || self.snd.flight.has_to_retransmit() || self.mtu_search.enabled;
         let windowed = self.in_flight() < self.window.cwnd || self.mtu_search.enabled;
-        something && windowed && !self.is_held_back(queued_bytes)
+        something && windowed && !self.is_device_full(queued_bytes)
     }
 
     /// Whether nothing waits to be sent or to be acknowledged, and [`poll_transmit`](Self::poll_transmit) has noted it: as long
@@ -49,11 +47,6 @@ impl Connection {
         self.pending.is_empty() && self.events.is_empty() && self.tally.is_empty()
     }
 
-    /// TCP small queues: enough waits in the device.
-    fn is_held_back(&self, queued_bytes: usize) -> bool {
-        queued_bytes > 0 && queued_bytes as u64 >= self.small_queue()
-    }
-
     /// Appends the next segment (TCP header, payload) to `out`; `None` when there is nothing to send now. Its checksum
     /// is zero: see the [crate's contract](crate). `queued_bytes` is what this connection has waiting in the device's
     /// queue: as TCP small queues do, data is withheld while that is about a millisecond's worth or
@@ -65,7 +58,7 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> Option<SegmentMeta> {
         if let Some(reset) = self.pending.reset.take() {
-            return Some(self.emit(reset, (0, 0), Ecn::NotEct, out));
+            return Some(self.emit(reset, (0, 0), Ecn::NotEct, now, out));
         }
         if let Some((ack, marked)) = self.pending.earlier_ack.take() {
             return Some(self.send_earlier_ack(ack, marked, now, out));
@@ -113,7 +106,7 @@ impl Connection {
         self.pending.ack = false;
         self.arm_handshake_timer(now);
         let ecn = if self.congestion.needs_ecn() { Ecn::Ect0 } else { Ecn::NotEct };
-        self.emit(repr, payload, ecn, out)
+        self.emit(repr, payload, ecn, now, out)
     }
 
     /// The ACK that was delayed when the marks changed (RFC 8257, section 3.2).
@@ -122,7 +115,7 @@ impl Connection {
         repr.flags.set(Flags::ECE, marked);
         repr.ack = seq64::wire(ack);
         repr.window = (self.rcv.window >> self.rcv.scale) as u16;
-        self.emit(repr, (0, 0), Ecn::Ect0, out)
+        self.emit(repr, (0, 0), Ecn::Ect0, now, out)
     }
 
     fn transmit_ack(&mut self, now: SimTime, out: &mut Vec<u8>) -> Option<SegmentMeta> {
@@ -141,7 +134,7 @@ impl Connection {
         }
         repr.window = self.rcv.announce_window();
         self.note_ack_sent();
-        self.emit(repr, (0, 0), ecn, out)
+        self.emit(repr, (0, 0), ecn, now, out)
     }
 
     fn transmit_data(&mut self, now: SimTime, queued_bytes: usize, out: &mut Vec<u8>) -> Option<SegmentMeta> {
@@ -150,26 +143,28 @@ impl Connection {
         {
             return Some(meta);
         }
-        if self.is_held_back(queued_bytes) {
-            self.validate_window(now);
-            return None;
+        if self.is_in_packet() {
+            return Some(self.transmit_new(self.next_segment(), now, out));
         }
-        if self.must_pace(now) {
-            self.validate_window(now);
+        if self.is_device_full(queued_bytes) || self.must_pace(now) {
+            self.validate_window(false, now);
             return None;
         }
         match self.ask_for_mtu_probe(now) {
             Probing::No => {}
             Probing::Until(end) => return Some(self.transmit_mtu_probe(end, now, out)),
             Probing::Later => {
-                self.validate_window(now);
+                self.validate_window(false, now);
                 return None;
             }
         }
+        let push = if std::mem::take(&mut self.pending.push_one) { Push::One } else { Push::All };
+        let mut held = None;
         if self.in_flight() < self.window.cwnd {
             if self.recovery.new_data_only {
-                if let Some(end) = self.next_new_segment() {
-                    return Some(self.transmit_new(end, now, out));
+                held = self.begin_packet(push, queued_bytes, now).err();
+                if held.is_none() {
+                    return Some(self.transmit_new(self.next_segment(), now, out));
                 }
                 if self.snd.nxt <= self.recovery.high {
                     self.give_up_timeout_test();
@@ -181,17 +176,18 @@ impl Connection {
             {
                 return Some(self.retransmit(index, now, out));
             }
-            if let Some(end) = self.next_new_segment() {
-                return Some(self.transmit_new(end, now, out));
+            if held.is_none() {
+                held = self.begin_packet(push, queued_bytes, now).err();
+                if held.is_none() {
+                    return Some(self.transmit_new(self.next_segment(), now, out));
+                }
             }
             if self.snd.nxt >= self.snd.end() {
                 self.delivery.note_app_limited(self.in_flight());
             }
         }
-        self.end_chunk();
-        self.snd.in_burst = false;
-        self.validate_window(now);
-        self.note_limit(now);
+        self.validate_window(held == Some(Held::Congestion), now);
+        self.note_limit(held == Some(Held::Window), now);
         let waiting = self.snd.flight.is_empty() && self.snd.nxt < self.snd.end();
         if waiting && self.timers.retransmit.is_none() {
             self.arm_window_probe(now);
@@ -199,46 +195,9 @@ impl Connection {
         None
     }
 
-    /// The end of the next new segment, if windows and Nagle let it go.
-    fn next_new_segment(&self) -> Option<u64> {
-        let start = self.snd.nxt;
-        let data_end = self.snd.data_end();
-        if start >= self.snd.end() {
-            return None;
-        }
-        let left = data_end.saturating_sub(start) as usize;
-        let len = left.min(self.payload_limit());
-        let mut end = start + len as u64;
-        if end > self.snd.window_end() {
-            return self.rest_of_window();
-        }
-        let last = end == data_end;
-        if last && self.snd.fin {
-            if end < self.snd.window_end() {
-                end += 1;
-            } else if len == 0 {
-                return None;
-            }
-            return Some(end);
-        }
-        if len < self.payload_limit() && self.must_wait_for_more() {
-            return None;
-        }
-        Some(end)
-    }
-
-    /// SWS avoidance, RFC 9293, section 3.8.6.2.1: not less than a full segment because the window is
-    /// small; the window probe will send what fits. But behind full segments of the same packet for
-    /// the device what is left of the window goes with them, if Nagle lets it (`tcp_mss_split_point`).
-    fn rest_of_window(&self) -> Option<u64> {
-        let end = self.snd.window_end();
-        let joins = self.snd.in_burst && !self.snd.begins_piece();
-        (joins && end > self.snd.nxt && !self.must_wait_for_more()).then_some(end)
-    }
-
     /// Nagle (RFC 9293, section 3.7.4) with Minshall's change: a small segment waits only while
     /// another small one is unacknowledged; and `TCP_CORK`.
-    fn must_wait_for_more(&self) -> bool {
+    pub(crate) fn must_wait_for_more(&self) -> bool {
         // `tcp_nagle_test`: urgent data waits for nothing.
         if self.is_urgent() {
             return false;
@@ -250,13 +209,20 @@ impl Connection {
     }
 
     /// The payload that a segment may have now, with the options it will carry.
-    fn payload_limit(&self) -> usize {
+    pub(crate) fn payload_limit(&self) -> usize {
         let sack = if self.sack_enabled { self.rcv.sack_len() } else { 0 };
         let options = if sack == 0 { 0 } else { SACK_HEAD_LEN + SACK_BLOCK_LEN * sack.min(3) };
         self.snd.mss.saturating_sub(options).max(MSS_MIN)
     }
 
-    pub(crate) fn transmit_new(&mut self, end: u64, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
+    /// Sends what is new up to `end` as a packet of its own.
+    pub(crate) fn transmit_single(&mut self, end: u64, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
+        self.begin_packet_until(end, false, now);
+        self.transmit_new(end, now, out)
+    }
+
+    /// Sends the next segment of the packet for the device, up to `end`.
+    fn transmit_new(&mut self, end: u64, now: SimTime, out: &mut Vec<u8>) -> SegmentMeta {
         let start = self.snd.nxt;
         let nothing_in_flight = self.snd.flight.is_empty();
         if nothing_in_flight && self.stats.data_sent_at < now {
@@ -271,9 +237,6 @@ impl Connection {
         self.count(Counted::OriginalSent);
         self.snd.flight.push(start, end, now, rate);
         self.snd.nxt = end;
-        let piece = if self.snd.begins_piece() { self.chunk_segments() } else { 0 };
-        self.snd.cut_buffer(end, piece);
-        self.snd.in_burst = true;
         self.window_use.sent = true;
         self.recovery.on_sent();
         if ((end - start) as usize) < self.payload_limit() {
@@ -285,7 +248,7 @@ impl Connection {
         if nothing_in_flight || self.timers.is_retransmit(Retransmit::TailProbe) {
             self.rearm_rto(now);
         }
-        if !self.timers.is_retransmit(Retransmit::Reordering) {
+        if !self.is_in_packet() && !self.timers.is_retransmit(Retransmit::Reordering) {
             self.arm_tail_probe(now, false);
         }
         meta
@@ -339,7 +302,7 @@ impl Connection {
                     // `tcp_write_wakeup`: something fits, if less than a segment.
                     self.probes_sent = 0;
                     self.pending.push = true;
-                    return Some(self.transmit_new(fits, now, out));
+                    return Some(self.transmit_single(fits, now, out));
                 }
                 self.probes_sent = self.probes_sent.saturating_add(1);
                 self.rtt.back_off();
@@ -360,11 +323,11 @@ impl Connection {
     fn transmit_tail_probe(&mut self, now: SimTime, out: &mut Vec<u8>) -> Option<SegmentMeta> {
         let last = (self.snd.flight.len() as usize).checked_sub(1)?;
         let timer = self.timers.retransmit;
-        let (meta, retransmission) = match self.next_new_segment() {
-            Some(end) => (self.transmit_new(end, now, out), false),
-            None => (self.retransmit_probe(last, now, out), true),
+        let (meta, retransmission) = match self.begin_packet(Push::Probe, 0, now) {
+            Ok(()) => (self.transmit_new(self.next_segment(), now, out), false),
+            Err(_) => (self.retransmit_probe(last, now, out), true),
         };
-        self.recovery.tail_probe = Some((self.snd.nxt, retransmission));
+        self.recovery.tail_probe = Some((self.snd.nxt.max(self.packet.end), retransmission));
         self.count(Counted::LossProbe);
         self.timers.retransmit = timer;
         Some(meta)
@@ -388,8 +351,7 @@ impl Connection {
         if end > data_end {
             repr.flags |= Flags::FIN;
         }
-        let complete = end >= data_end && self.snd.pushed >= data_end;
-        if payload.1 > payload.0 && (complete || std::mem::take(&mut self.pending.push)) {
+        if payload.1 > payload.0 && self.is_pushed(end, new) {
             repr.flags |= Flags::PSH;
         }
         if self.sack_enabled && self.rcv.has_sack_news() {
@@ -401,13 +363,25 @@ impl Connection {
         }
         repr.window = self.rcv.announce_window();
         self.note_ack_sent();
-        if payload.1 > payload.0 {
+        let len = payload.1 - payload.0;
+        if len > 0 {
+            if !new {
+                self.stats.bytes_retransmitted += len;
+                self.note_paced(len as usize, now);
+            }
             self.stats.data_segments_out = self.stats.data_segments_out.wrapping_add(1);
-            self.stats.bytes_sent += payload.1 - payload.0;
-            self.stats.bytes_retransmitted += if new { 0 } else { payload.1 - payload.0 };
-            self.note_paced((payload.1 - payload.0) as usize, now);
+            self.stats.bytes_sent += len;
         }
-        self.emit(repr, payload, ecn, out)
+        self.emit(repr, payload, ecn, now, out)
+    }
+
+    /// Whether a segment up to `end` carries PSH: what was written up to there was meant to be seen by the peer, or it ends a packet for
+    /// the device that has several segments.
+    fn is_pushed(&mut self, end: u64, new: bool) -> bool {
+        let data_end = self.snd.data_end();
+        let complete = end >= data_end && self.snd.pushed >= data_end;
+        let of_packet = new && self.packet.several && end == self.packet.end;
+        complete || of_packet || std::mem::take(&mut self.pending.push)
     }
 
     /// A header with ports, ACK and timestamps.
@@ -436,18 +410,20 @@ impl Connection {
         self.delack.on_ack_sent();
     }
 
-    fn emit(&mut self, repr: Repr, payload: (u64, u64), ecn: Ecn, out: &mut Vec<u8>) -> SegmentMeta {
+    fn emit(
+        &mut self,
+        repr: Repr,
+        payload: (u64, u64),
+        ecn: Ecn,
+        now: SimTime,
+        out: &mut Vec<u8>,
+    ) -> SegmentMeta {
+        self.pacing.note_sent(now);
         self.stats.segments_out = self.stats.segments_out.wrapping_add(1);
         let bytes =
             if payload.1 > payload.0 { self.snd.bytes(payload.0, payload.1) } else { (&[][..], &[][..]) };
         repr.append_open(bytes, out);
         SegmentMeta { payload_len: (payload.1 - payload.0) as usize, ecn }
-    }
-
-    fn small_queue(&self) -> u64 {
-        (self.pacing_rate() >> SMALL_QUEUE_SHIFT)
-            .max(4 * self.snd.mss as u64)
-            .min(u64::from(self.config.limit_output))
     }
 
     /// Works out the payload of a full segment: what the path and the peer take, less options, and

@@ -9,7 +9,7 @@ const KEEP_CAPACITY: usize = 64 * 1024;
 
 /// What Linux counts for a buffer of written bytes besides those, on x86-64 as 6.18 shows it
 /// (`skb->truesize` of `tcp_stream_alloc_skb`).
-const BUFFER_COST: usize = 752;
+pub(crate) const BUFFER_COST: usize = 752;
 /// The most bytes of payload in a buffer: what a device without limits of its own takes as one packet
 /// (`sk_gso_max_size`).
 const BUFFER_MAX: usize = 65_215;
@@ -42,10 +42,6 @@ pub(crate) struct Sender {
     /// Where the buffers end that Linux would keep the bytes in: it allows another one as long as the
     /// limit is not reached, and fills it whole. What is sent becomes a buffer of its own.
     buffers: VecDeque<u64>,
-    /// Segments that may still join what is being handed to the device as one buffer.
-    piece_left: u32,
-    /// The last segment was sent just now: what follows it may go to the device with it.
-    pub in_burst: bool,
     /// The end of what the program has written at once, or of so much that the peer should see it: a
     /// segment that ends there carries PSH.
     pub pushed: u64,
@@ -76,8 +72,6 @@ impl Sender {
             data: VecDeque::new(),
             data_start: initial + 1,
             buffers: VecDeque::new(),
-            piece_left: 0,
-            in_burst: false,
             pushed: initial + 1,
             fin: false,
             small_end: initial,
@@ -171,35 +165,42 @@ impl Sender {
         n
     }
 
-    /// New bytes up to `end` were sent as one segment. Linux cuts a buffer where what it hands to the
-    /// device as one packet ends (`tso_fragment`), after `piece` segments if it begins here, and both
-    /// parts count for [`BUFFER_COST`].
-    pub(crate) fn cut_buffer(&mut self, end: u64, piece: u32) {
-        if self.piece_left == 0 {
-            self.piece_left = piece;
-        }
-        self.piece_left -= 1;
-        let index = self.buffers.partition_point(|&buffer_end| buffer_end < end);
-        match self.buffers.get(index) {
-            Some(&buffer_end) if buffer_end > end => {
-                if self.piece_left == 0 {
-                    self.buffers.insert(index, end);
-                }
+    /// The bytes of the first buffer that was not sent, once it has taken what it lacks to `wanted` from the one behind it
+    /// (`tcp_grow_skb`), and whether it is the last.
+    pub(crate) fn grow_buffer(&mut self, wanted: u64) -> (u64, bool) {
+        let index = self.buffers.partition_point(|&end| end <= self.nxt);
+        let Some(&end) = self.buffers.get(index) else { return (0, true) };
+        let mut len = end - self.nxt;
+        if let Some(&next) = self.buffers.get(index + 1)
+            && len < wanted
+        {
+            len = wanted.min(next - self.nxt);
+            if self.nxt + len == next {
+                self.buffers.remove(index);
+            } else {
+                self.buffers[index] = self.nxt + len;
             }
-            _ => self.piece_left = 0,
+        }
+        (len, index + 1 == self.buffers.len())
+    }
+
+    /// What is sent up to `end` is a packet for the device. Linux cuts a buffer there (`tso_fragment`), and both parts count
+    /// for [`BUFFER_COST`].
+    pub(crate) fn cut_buffer(&mut self, end: u64) {
+        let index = self.buffers.partition_point(|&buffer_end| buffer_end < end);
+        if self.buffers.get(index).is_some_and(|&buffer_end| buffer_end > end) {
+            self.buffers.insert(index, end);
         }
     }
 
-    /// Whether the next segment begins a packet for the device.
-    pub(crate) fn begins_piece(&self) -> bool {
-        self.piece_left == 0
-    }
-
-    /// Bytes were written, with or without more to come in the same call (`forced_push`).
-    pub(crate) fn push_after(&mut self, complete: bool) {
-        if complete || self.data_end() > self.pushed + self.max_window / 2 {
+    /// Bytes were written, with or without more to come in the same call; whether the peer should see them now
+    /// (`forced_push`).
+    pub(crate) fn push_after(&mut self, complete: bool) -> bool {
+        let pushes = complete || self.data_end() > self.pushed + self.max_window / 2;
+        if pushes {
             self.pushed = self.data_end();
         }
+        pushes
     }
 
     /// The bytes from `start` to `end`, in the two pieces that the ring holds them in.

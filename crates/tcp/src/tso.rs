@@ -1,0 +1,214 @@
+//! What goes to the device as one packet that it cuts into segments (TCP segmentation offload): decided once for all of its segments, with
+//! the last of which comes PSH, and put off where the next ACK will soon let more of them go together.
+
+use crate::connection::Connection;
+use crate::recovery::Phase;
+use crate::snd::BUFFER_COST;
+use belljar_base::{SimDuration, SimTime};
+
+/// `sk_pacing_shift`: a packet is 1/1024 s of the rate, and the device's queue holds as much of a connection.
+const PACKET_SHIFT: u32 = 10;
+/// The most in a packet (`sk_gso_max_size`).
+const PACKET_MAX: u64 = 65_215;
+/// By how much more a packet may be where the round trip is short: half for each 512 us
+/// (`net.ipv4.tcp_tso_rtt_log`).
+const PACKET_RTT_SHIFT: u32 = 9;
+/// `net.ipv4.tcp_min_tso_segs`.
+const PACKET_SEGMENTS: u32 = 2;
+/// Such a part of the window goes without waiting for more (`net.ipv4.tcp_tso_win_divisor`).
+const WINDOW_PART: u64 = 3;
+/// Nothing waits for an ACK that is further away, nor if nothing was sent for so long.
+const WAIT_MAX: SimDuration = SimDuration::from_millis(1);
+
+/// The packet that was begun last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DevicePacket {
+    /// Behind its last byte, or behind FIN: while SND.NXT is before that, nothing else is sent.
+    pub end: u64,
+    /// It has more than one segment.
+    pub several: bool,
+}
+
+/// Who asks for new data to be sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Push {
+    /// An ACK, a program that has written, a timer: what can go may wait for more.
+    All,
+    /// A program that has filled a buffer: what can go goes.
+    One,
+    /// A tail loss probe: something goes whatever the congestion window and Nagle say.
+    Probe,
+}
+
+/// Why no packet can be begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// There is not enough to send.
+    Program,
+    /// By the congestion window: an ACK is to open it by more soon.
+    Congestion,
+    /// By the peer's window.
+    Window,
+    /// Enough waits in the device's queue.
+    Device,
+}
+
+/// What a packet is made of before it is decided upon.
+struct Candidate {
+    /// Bytes in the first buffer that was not sent.
+    len: u64,
+    /// It is the last buffer, and FIN comes behind it.
+    is_last: bool,
+    fin: bool,
+    /// Bytes that the peer's window takes.
+    window: u64,
+    /// Segments that the congestion window takes.
+    free: u64,
+    /// The payload of a segment, and the most segments.
+    mss: u64,
+    most: u32,
+}
+
+impl Connection {
+    /// How many segments Linux hands to the device as one packet (`tcp_tso_autosize`).
+    fn packet_segments(&self) -> u32 {
+        ((self.bytes_at_once() / self.snd.mss as u64) as u32).max(self.least_segments())
+    }
+
+    /// No packet for the device has more payload.
+    fn packet_limit(&self) -> u64 {
+        self.bytes_at_once().max(u64::from(self.least_segments()) * self.snd.mss as u64)
+    }
+
+    fn least_segments(&self) -> u32 {
+        self.congestion.min_packet_segments().unwrap_or(PACKET_SEGMENTS)
+    }
+
+    /// About a millisecond's worth, and more where the round trip is short.
+    fn bytes_at_once(&self) -> u64 {
+        let mut bytes = (self.pacing_rate() >> PACKET_SHIFT).min(PACKET_MAX);
+        if let Some(rtt) = self.rtt.min() {
+            let shift = (rtt.as_micros() >> PACKET_RTT_SHIFT).min(63) as u32;
+            bytes = (bytes + (PACKET_MAX >> shift)).min(PACKET_MAX);
+        }
+        bytes
+    }
+
+    /// TCP small queues: enough waits in the device, whatever is sent next.
+    pub(crate) fn is_device_full(&self, queued_bytes: usize) -> bool {
+        queued_bytes > 0 && self.is_held_back(queued_bytes, self.packet_limit())
+    }
+
+    /// TCP small queues: enough waits in the device for a packet of so many bytes to wait, too (`tcp_small_queue_check`).
+    fn is_held_back(&self, queued_bytes: usize, packet: u64) -> bool {
+        let enough = (self.pacing_rate() >> PACKET_SHIFT)
+            .max(2 * (packet + BUFFER_COST as u64))
+            .min(u64::from(self.config.limit_output));
+        queued_bytes > 0 && queued_bytes as u64 >= enough
+    }
+
+    /// Whether some of a packet for the device is still to be sent.
+    pub(crate) fn is_in_packet(&self) -> bool {
+        self.snd.nxt < self.packet.end
+    }
+
+    /// Begins the next packet for the device, of what was never sent, if windows, Nagle and the device's queue let it
+    /// go and more is not to be waited for (`tcp_write_xmit`).
+    pub(crate) fn begin_packet(&mut self, push: Push, queued_bytes: usize, now: SimTime) -> Result<(), Held> {
+        let start = self.snd.nxt;
+        if start >= self.snd.end() {
+            return Err(Held::Program);
+        }
+        let (mss, most) = (self.payload_limit() as u64, self.packet_segments());
+        let cwnd = self.window.cwnd;
+        let least = u32::from(push == Push::Probe);
+        let free = cwnd.saturating_sub(self.in_flight()).max(least);
+        // `tcp_cwnd_test`.
+        let quota = u64::from(free.min((cwnd / 2).max(1)).min(most)) * mss;
+        let (len, is_last) = self.snd.grow_buffer(quota);
+        let fin = is_last && self.snd.fin;
+        let window = self.snd.window_end().saturating_sub(start);
+        // SWS avoidance, RFC 9293, section 3.8.6.2.1: not less than a full segment because the window is small.
+        if len.min(mss) + u64::from(fin && len <= mss) > window {
+            return Err(Held::Window);
+        }
+        let candidate = Candidate { len, is_last, fin, window, free: u64::from(free), mss, most };
+        let limit = if len <= mss {
+            if len < mss && is_last && !fin && push != Push::Probe && self.must_wait_for_more() {
+                return Err(Held::Program);
+            }
+            mss
+        } else {
+            if push == Push::All {
+                self.wait_for_more(&candidate, now)?;
+            }
+            if self.is_urgent() { mss } else { self.split_point(&candidate, quota, push) }
+        };
+        let payload = len.min(limit);
+        if self.is_held_back(queued_bytes, payload) {
+            return Err(Held::Device);
+        }
+        let end = if len > limit { start + limit } else { start + len + u64::from(fin) };
+        self.begin_packet_until(end, payload > mss, now);
+        Ok(())
+    }
+
+    /// What is sent up to `end` is a packet for the device.
+    pub(crate) fn begin_packet_until(&mut self, end: u64, several: bool, now: SimTime) {
+        let payload = end.min(self.snd.data_end()).saturating_sub(self.snd.nxt);
+        self.snd.cut_buffer(end);
+        self.packet = DevicePacket { end, several };
+        self.note_paced(payload as usize, now);
+    }
+
+    /// The end of the next segment of the packet for the device.
+    pub(crate) fn next_segment(&self) -> u64 {
+        let data_end = self.packet.end.min(self.snd.data_end());
+        match self.snd.nxt + self.payload_limit() as u64 {
+            end if end < data_end => end,
+            _ => self.packet.end,
+        }
+    }
+
+    /// As many bytes as may go as one packet; what is left of a segment only if Nagle lets it (`tcp_mss_split_point`).
+    fn split_point(&self, candidate: &Candidate, quota: u64, push: Push) -> u64 {
+        if quota <= candidate.window && !candidate.is_last {
+            return quota;
+        }
+        let needed = candidate.len.min(candidate.window);
+        if quota <= needed {
+            return quota;
+        }
+        let rest = needed % candidate.mss;
+        let waits = rest != 0 && push != Push::Probe && self.must_wait_for_more();
+        if waits { needed - rest } else { needed }
+    }
+
+    /// Whether what may be sent waits for an ACK that will let more of it go together (`tcp_tso_should_defer`).
+    fn wait_for_more(&self, candidate: &Candidate, now: SimTime) -> Result<(), Held> {
+        let &Candidate { len, is_last, fin, window, free, mss, most } = candidate;
+        if matches!(self.recovery.phase, Phase::Recovery | Phase::Loss)
+            || now.since(self.pacing.last_sent()) > WAIT_MAX
+        {
+            return Ok(());
+        }
+        let congestion = free * mss;
+        let limit = window.min(congestion);
+        let complete = !is_last && limit >= len;
+        let used = self.snd.window.min(u64::from(self.window.cwnd) * mss);
+        if limit >= u64::from(most) * mss || complete || limit >= used / WINDOW_PART {
+            return Ok(());
+        }
+        let (Some(first), Some(srtt)) = (self.snd.flight.front(), self.rtt.srtt()) else { return Ok(()) };
+        if (first.sent_at + srtt).since(now) > srtt.div(2).min(WAIT_MAX) {
+            return Ok(());
+        }
+        match congestion < window {
+            true if congestion <= len => Err(Held::Congestion),
+            false if window <= len => Err(Held::Window),
+            // Nothing more comes into this packet.
+            _ if fin => Ok(()),
+            _ => Err(Held::Program),
+        }
+    }
+}
