@@ -6,6 +6,7 @@ import mmap
 import os
 import queue
 import signal
+import socket
 import struct
 import subprocess
 import threading
@@ -98,11 +99,14 @@ class Simulated:
 
 
 class Watch:
-    """How late this machine runs what is ready to run: a process on each processor sleeps shortly and notes its longest delay.
+    """How late this machine runs what is ready to run, and its timers go off: a process on each processor sleeps shortly and notes its
+    longest delay. Every other time it waits for a packet that does not come: such a wait ends by a timer of the kernel's wheel, as delayed
+    ACKs do, which may be late where sleepers are not.
 
     They have ordinary priority, as the kernel's own threads have that its timers fall back on."""
 
     NAP = 4_000_000  # nanoseconds
+    TICKS = 8_000_000  # by which the wheel may be late: it counts in whole ones of 4 ms, beginning with the next
 
     def __init__(self):
         self.cpus = sorted(os.sched_getaffinity(0))
@@ -116,10 +120,20 @@ class Watch:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: ends with the one who asks
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         os.sched_setaffinity(0, [cpu])
+        silent, other = socket.socketpair()
+        silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("=qq", 0, self.NAP // 1000))
+        on_wheel = False
         while os.getppid() == parent:
             before = time.monotonic_ns()
-            time.sleep(self.NAP / 1e9)
-            delay = time.monotonic_ns() - before - self.NAP
+            if on_wheel:
+                try:
+                    silent.recv(1)
+                except BlockingIOError:
+                    pass
+            else:
+                time.sleep(self.NAP / 1e9)
+            delay = time.monotonic_ns() - before - self.NAP - self.TICKS * on_wheel
+            on_wheel = not on_wheel
             if delay > struct.unpack_from("=q", self.delays, offset)[0]:
                 struct.pack_into("=q", self.delays, offset, delay)
         os._exit(0)

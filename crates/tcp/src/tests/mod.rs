@@ -10,4 +10,5 @@ mod loss;
 mod mtu;
 mod solo;
 mod throughput;
+mod tso;
 mod util;

@@ -39,10 +39,15 @@ impl Solo {
         solo
     }
 
-    /// ESTABLISHED with timestamps, SACK and window scaling by 7.
+    /// ESTABLISHED after 10 ms with timestamps, SACK and window scaling by 7.
     pub(crate) fn modern() -> Solo {
+        Solo::modern_after(SimDuration::from_millis(10))
+    }
+
+    /// The same after another round trip.
+    pub(crate) fn modern_after(rtt: SimDuration) -> Solo {
         let mut solo = Solo::connecting(Config::default());
-        solo.now += SimDuration::from_millis(10);
+        solo.now += rtt;
         solo.stamp = Some(700);
         let mut syn_ack = solo.segment(Flags::SYN | Flags::ACK, PEERS, OURS + 1);
         syn_ack.options.mss = Some(1460);

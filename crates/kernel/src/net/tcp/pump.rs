@@ -114,7 +114,6 @@ impl Host {
             true => ChecksumState::Open,
             false => ChecksumState::Intact,
         };
-        let mut any_sent = false;
         loop {
             let mut packet = self.packet_buffer();
             packet.resize(header.len(), 0);
@@ -123,12 +122,8 @@ impl Host {
                 (tcp.in_device, tcp.parent.is_some(), tcp.is_remainder);
             let Some(connection) = tcp.connection() else { return self.recycle_buffer(packet) };
             let Some(segment) = connection.poll_transmit(now, in_device, &mut packet) else {
-                if any_sent {
-                    self.tcp_prefetch(key);
-                }
                 return self.recycle_buffer(packet);
             };
-            any_sent = true;
             let (progress, answers_syn) =
                 (connection.take_progress(), connection.state() == State::SynReceived);
             if progress {
@@ -151,6 +146,7 @@ impl Host {
             let packet = Packet::with_cookie(packet, cookie).with_checksum(checksum);
             if self.queue_packet(&route, packet) && counted {
                 self.tcp(key).in_device += len;
+                self.tcp_prefetch(key);
             }
         }
     }
