@@ -151,8 +151,8 @@ table! {
     51 getsockname = Full, socket::sys_getsockname, "";
     52 getpeername = Full, socket::sys_getpeername, "";
     53 socketpair = Full, socket::sys_socketpair, "";
-    54 setsockopt = Partial, sockopt::sys_setsockopt, "no segmentation offload of UDP (ENOPROTOOPT); filters on TCP and UNIX sockets have no effect";
-    55 getsockopt = Partial, sockopt::sys_getsockopt, "no segmentation offload of UDP (ENOPROTOOPT); filters on TCP and UNIX sockets have no effect";
+    54 setsockopt = Partial, sockopt::sys_setsockopt, "filters on TCP and UNIX sockets have no effect";
+    55 getsockopt = Partial, sockopt::sys_getsockopt, "filters on TCP and UNIX sockets have no effect";
     56 clone = Partial, clone::sys_clone, "no namespaces";
     57 fork = Full, clone::sys_fork, "";
     58 vfork = Full, clone::sys_vfork, "";
