@@ -12,7 +12,7 @@ const KEEP_CAPACITY: usize = 64 * 1024;
 pub(crate) const BUFFER_COST: usize = 752;
 /// The most bytes of payload in a buffer: what a device without limits of its own takes as one packet
 /// (`sk_gso_max_size`).
-const BUFFER_MAX: usize = 65_215;
+pub(crate) const BUFFER_MAX: usize = 65_215;
 
 /// The sender's variables of RFC 9293, section 3.3.1, and its queues.
 #[derive(Clone, Debug)]

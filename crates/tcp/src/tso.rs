@@ -3,13 +3,13 @@
 
 use crate::connection::Connection;
 use crate::recovery::Phase;
-use crate::snd::BUFFER_COST;
+use crate::snd::{BUFFER_COST, BUFFER_MAX};
 use belljar_base::{SimDuration, SimTime};
 
 /// `sk_pacing_shift`: a packet is 1/1024 s of the rate, and the device's queue holds as much of a connection.
 const PACKET_SHIFT: u32 = 10;
-/// The most in a packet (`sk_gso_max_size`).
-const PACKET_MAX: u64 = 65_215;
+/// The most in a packet.
+const PACKET_MAX: u64 = BUFFER_MAX as u64;
 /// By how much more a packet may be where the round trip is short: half for each 512 us
 /// (`net.ipv4.tcp_tso_rtt_log`).
 const PACKET_RTT_SHIFT: u32 = 9;
