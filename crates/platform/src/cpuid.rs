@@ -1,7 +1,7 @@
 //! What guests are told of the CPU: the machine's own answers cut down to a baseline with AVX2,
 //! without clocks and random numbers of its own, and with one logical processor. Where the CPU
-//! cannot make `cpuid` trap, images' instructions are replaced (see `rewrite`), and what is not found
-//! there, JIT code above all, sees the machine's own answers.
+//! cannot make `cpuid` trap, or not without its hypervisor, images' instructions are replaced (see
+//! `rewrite`). What is not found there, JIT code above all, traps or sees the machine's own answers.
 //!
 //! AVX-512 is hidden, but leaf 0xd still describes its state: XCR0 cannot be hidden, and glibc sizes
 //! its `xsavec` areas by that leaf.
@@ -26,6 +26,8 @@ const LAST_EXTENDED: u32 = 0x8000_0008;
 /// Leaf 1 ECX without MONITOR, DTES64, DS-CPL, VMX, SMX, EIST, TM2, SDBG, xTPR, PDCM, PCID, DCA,
 /// x2APIC, TSC-deadline, RDRAND and the hypervisor bit.
 const FEATURES_1_ECX: u32 = 0x3ed8_3203;
+/// Leaf 1 ECX: there is a hypervisor.
+const HYPERVISOR_1_ECX: u32 = 1 << 31;
 /// Leaf 1 EDX without debug store, ACPI, HTT, thermal monitor and pending-break enable.
 const FEATURES_1_EDX: u32 = 0x0f9f_ffff;
 /// Leaf 7 EBX: BMI1, AVX2, BMI2, ERMS, ADX, CLFLUSHOPT, CLWB, SHA.
@@ -50,13 +52,20 @@ pub fn set_faulting(on: bool) -> bool {
     }
 }
 
-/// Whether this CPU can make `cpuid` fault.
-pub fn can_fault() -> bool {
-    static CAN: OnceLock<bool> = OnceLock::new();
-    // SAFETY: leaves the instruction as it is; the call says whether it could be otherwise.
-    *CAN.get_or_init(|| unsafe {
-        let was_native = libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_GET);
-        libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, was_native) == 0
+/// Whether images' `cpuid` instructions are better replaced: where the CPU cannot make them fault, and in
+/// virtual machines, where each leaves to the hypervisor before it faults (some 10 us).
+pub fn is_better_replaced() -> bool {
+    static REPLACED: OnceLock<bool> = OnceLock::new();
+    *REPLACED.get_or_init(|| {
+        // SAFETY: the arguments are plain numbers; the instruction gives answers until it is as it was.
+        let (can_fault, features) = unsafe {
+            let was_native = libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_GET);
+            let can_fault = libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, 1) == 0;
+            let features = __cpuid_count(1, 0).ecx;
+            libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, was_native);
+            (can_fault, features)
+        };
+        !can_fault || features & HYPERVISOR_1_ECX != 0
     })
 }
 

@@ -1,4 +1,4 @@
-//! Finding `cpuid` instructions in an image's text, for CPUs that cannot make them trap.
+//! Finding `cpuid` instructions in an image's text, where they are better replaced than trapped.
 //!
 //! Text may hold tables, and two bytes of a table may look like the instruction. So a place counts
 //! only if nearly all decodings that start well before it meet it, and if what surrounds it is

@@ -15,8 +15,8 @@
 //! The synthetic vDSO's sites answer from the worker block where they may ([`clock`]), those that ask for ids from the
 //! context ([`ids`]).
 //!
-//! Where the CPU cannot make `cpuid` trap, the instruction becomes one that does when an image is
-//! mapped; a trap costs a fifth of what `cpuid` costs in a virtual machine.
+//! Where the CPU cannot make `cpuid` trap, and in virtual machines, the instruction becomes one that does when
+//! an image is mapped; a trap costs a fifth of what `cpuid` costs in a virtual machine.
 
 mod analyse;
 mod clock;
@@ -115,7 +115,7 @@ impl Rewriter {
     /// Notes that `range` is now private file-backed text. `fd` is the file.
     pub fn text_mapped(&mut self, range: Range<u64>, fd: i32, offset: u64, native: &Native) {
         let Some(file) = FileKey::of(fd) else { return };
-        if !cpuid::can_fault() {
+        if cpuid::is_better_replaced() {
             let offsets = analyse::cpuids(&file, offset, &range, native);
             self.replace_cpuids(range.start, offsets, native);
         }
