@@ -13,12 +13,9 @@ use iced_x86::{
 
 /// How far before a place decodings start.
 const STARTS: std::ops::RangeInclusive<usize> = 40..=96;
-/// How many instructions before and behind a place are looked at.
+/// How many instructions before, of which one sets EAX, and behind a place are looked at.
 const BEFORE: usize = 10;
 const BEHIND: usize = 6;
-/// Instructions before a place, of which one sets EAX.
-const SETS_EAX: usize = 8;
-
 /// How near another place of the certain kind must be, and how many of them.
 const NEIGHBOURHOOD: u64 = 4096;
 const NEIGHBOURS: usize = 2;
@@ -80,8 +77,7 @@ fn looks(code: &[u8], at: usize) -> Looks {
             .any(|u| registers.contains(&u.register().full_register()) && accesses.contains(&u.access()))
     };
     let writes = [OpAccess::Write, OpAccess::CondWrite, OpAccess::ReadWrite];
-    let near = &before[BEFORE - SETS_EAX..];
-    if !near.iter().any(|i| touches(i, &[Register::RAX], &writes)) {
+    if !before.iter().any(|i| touches(i, &[Register::RAX], &writes)) {
         return Looks::Wrong;
     }
     let (behind, _) = decode(code, at + 2, (at + 2 + BEHIND * 15).min(code.len()));
@@ -93,7 +89,7 @@ fn looks(code: &[u8], at: usize) -> Looks {
         && behind.iter().any(|i| i.mnemonic() != Mnemonic::Cpuid && touches(i, &results, &reads));
     match used {
         false => Looks::Wrong,
-        true if near.iter().any(sets_leaf) => Looks::Constant,
+        true if before.iter().any(sets_leaf) => Looks::Constant,
         true => Looks::Computed,
     }
 }
