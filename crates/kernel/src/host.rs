@@ -1,6 +1,7 @@
 //! One host: everything its kernel keeps.
 
 use crate::call_counts::CallCounts;
+use crate::captured::{Captured, CapturedRun};
 use crate::clock::{Clock, CpuModel};
 use crate::files::Files;
 use crate::futex::FutexTable;
@@ -17,7 +18,7 @@ use belljar_base::activity::Board;
 use belljar_base::{EventKey, HostId, Inbox, Map, Seed, SimTime, Stream};
 use belljar_net::Packet;
 use slab::Slab;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -204,24 +205,6 @@ pub struct Departure {
     pub packet: Packet,
 }
 
-/// A packet that passed an interface.
-#[derive(Clone, Debug)]
-pub struct Captured {
-    /// When.
-    pub at: SimTime,
-    /// The interface's name.
-    pub interface: Arc<str>,
-    /// Whether it is an Ethernet frame rather than an IP datagram.
-    pub ethernet: bool,
-    /// The number of its bytes.
-    pub len: usize,
-}
-
-thread_local! {
-    /// Room for captured packets: a worker's hosts, of which one runs at a time, use the same again and again.
-    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
-
 /// One simulated host.
 pub struct Host {
     pub(crate) config: HostConfig,
@@ -273,9 +256,7 @@ pub struct Host {
     pub(crate) is_down: bool,
     pub(crate) warnings: Map<String, u64>,
     pub(crate) departures: Vec<Departure>,
-    pub(crate) captured: Vec<Captured>,
-    /// The bytes of what has been captured, one packet behind the other.
-    pub(crate) captured_bytes: Vec<u8>,
+    pub(crate) captured: Captured,
     pub(crate) preempted: Map<String, u64>,
     pub(crate) strace: crate::strace::Strace,
     pub(crate) debuggers: crate::debug::Debuggers,
@@ -360,8 +341,7 @@ impl Host {
             is_down: false,
             warnings: Map::new(),
             departures: Vec::new(),
-            captured: Vec::new(),
-            captured_bytes: Vec::new(),
+            captured: Captured::default(),
             preempted: Map::new(),
             call_counts: CallCounts::default(),
         };
@@ -399,24 +379,9 @@ impl Host {
     pub fn take_departures(&mut self, out: &mut Vec<Departure>) {
         std::mem::swap(&mut self.departures, out);
     }
-    /// Keeps a packet that passes an interface.
-    pub(crate) fn capture(&mut self, captured: Captured, bytes: &[u8]) {
-        if self.captured_bytes.capacity() == 0 {
-            self.captured_bytes = SPARE.take();
-        }
-        self.captured_bytes.extend_from_slice(bytes);
-        self.captured.push(captured);
-    }
-    /// Hands out the packets captured since the last call, with their bytes.
-    pub fn drain_captured(&mut self, mut sink: impl FnMut(&Captured, &[u8])) {
-        let mut from = 0;
-        for captured in self.captured.drain(..) {
-            sink(&captured, &self.captured_bytes[from..from + captured.len]);
-            from += captured.len;
-        }
-        let mut bytes = std::mem::take(&mut self.captured_bytes);
-        bytes.clear();
-        SPARE.set(bytes);
+    /// Hands out the packets captured since the last call.
+    pub fn drain_captured(&mut self, sink: impl FnMut(CapturedRun)) {
+        self.captured.drain(sink);
     }
     /// Whether [`drain_captured`](Self::drain_captured) or [`drain_strace`](Self::drain_strace) has anything to give.
     pub fn has_logged(&self) -> bool {

@@ -14,6 +14,7 @@
 mod answers;
 pub mod call;
 mod call_counts;
+mod captured;
 pub mod clock;
 pub mod credentials;
 mod debug;
@@ -48,8 +49,9 @@ pub mod wait;
 mod wall_clock;
 mod watched;
 
+pub use captured::{CAPTURE_ROOM, CapturedRun};
 pub use debug::{DebugProcess, DebugResume, DebugStop, DebugThread};
-pub use host::{Buffers, Captured, Departure, Host, HostConfig, Output, ProcessSpec, Report};
+pub use host::{Buffers, Departure, Host, HostConfig, Output, ProcessSpec, Report};
 pub use model::ModelSpec;
 pub use net::{InitialRoute, InitialRoute6, LinkConfig, Resolver};
 pub use net::{StackCounters, TcpSample};

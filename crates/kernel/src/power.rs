@@ -39,7 +39,7 @@ impl Host {
             .collect();
         let stack_counters = std::mem::take(&mut self.net.counters);
         let before = (self.reports.len(), self.departures.len());
-        let captured = (self.captured.len(), self.captured_bytes.len());
+        let captured = self.captured.len();
         let at = self.clock.now();
         self.crash_models();
         let running = self.running_specs();
@@ -52,8 +52,7 @@ impl Host {
         // Nobody is left to see what closing everything has set off.
         self.reports.truncate(before.0);
         self.departures.truncate(before.1);
-        self.captured.truncate(captured.0);
-        self.captured_bytes.truncate(captured.1);
+        self.captured.truncate(captured);
         self.reports.extend(running.into_iter().map(|spec| Report::Crashed { spec, at }));
         for zombie in self.processes.drain() {
             self.waits.destroy(zombie.child_changed);

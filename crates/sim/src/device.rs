@@ -164,7 +164,7 @@ impl Device {
 
     fn record(&mut self, at: SimTime, port: usize, frame: &[u8]) {
         if let Some((folder, names)) = &self.capture {
-            self.output.capture(folder, &names[port], at, frame, true);
+            self.output.capture(folder, &names[port], at, frame);
         }
     }
 

@@ -273,9 +273,7 @@ impl HostNode {
     fn collect_logs(&mut self, all: bool) {
         let host = PathBuf::from("hosts").join(self.kernel.name());
         let output = &mut self.output;
-        self.kernel.drain_captured(|packet, bytes| {
-            output.capture(&host, &packet.interface, packet.at, bytes, packet.ethernet);
-        });
+        self.kernel.drain_captured(|run| output.capture_run(&host, run));
         self.kernel.drain_strace(all, |name, text| output.log(&host.join(format!("{name}.strace")), text));
     }
 

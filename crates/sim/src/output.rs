@@ -2,10 +2,15 @@
 
 use crate::captures::Captures;
 use belljar_base::{Map, SimTime};
+use belljar_kernel::{CAPTURE_ROOM, CapturedRun};
 use belljar_results::{CaptureWriter, ResultsError, ResultsFolder};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+// A host leaves room for the headers of the file.
+const _: () = assert!(CAPTURE_ROOM == CaptureWriter::HEADER);
 
 /// See the [module](self).
 pub struct Output {
@@ -26,18 +31,29 @@ pub struct Output {
 }
 
 impl Output {
-    /// Writes a packet of an interface to its capture, in a folder relative to the results.
-    pub fn capture(
+    /// Writes a frame of an interface to its capture, in a folder relative to the results.
+    pub fn capture(&mut self, folder: &Path, interface: &Arc<str>, at: SimTime, frame: &[u8]) {
+        if self.wanted.wants(interface, frame, true) {
+            self.write_captured(folder, interface, true, |writer, _| writer.write(at, frame));
+        }
+    }
+    /// Writes those of a host's packets that are wanted.
+    pub fn capture_run(&mut self, folder: &Path, run: CapturedRun) {
+        let (interface, ethernet) = (run.interface, run.ethernet);
+        // A file is made for the first packet.
+        if run.iter().any(|(_, packet)| self.wanted.wants(interface, packet, ethernet)) {
+            self.write_captured(folder, interface, ethernet, |writer, wanted| {
+                writer.write_run(run.packets, run.bytes, |packet| wanted.wants(interface, packet, ethernet))
+            });
+        }
+    }
+    fn write_captured(
         &mut self,
         folder: &Path,
         interface: &Arc<str>,
-        at: SimTime,
-        packet: &[u8],
         ethernet: bool,
+        write: impl FnOnce(&mut CaptureWriter, &Captures) -> io::Result<()>,
     ) {
-        if !self.wanted.wants(interface, packet, ethernet) {
-            return;
-        }
         if !self.captures.contains_key(interface) {
             let name = folder.join(format!("{interface}.pcap"));
             let opened = self.folder.create_file(&name).and_then(|file| {
@@ -50,14 +66,14 @@ impl Output {
             }
         }
         if let Some((name, writer)) = self.captures.get_mut(interface) {
-            let written = writer.write(at, packet);
+            let written = write(writer, &self.wanted);
             let written = written.map_err(|error| ResultsError::Write { path: name.clone(), error });
             self.note(written);
         }
     }
     /// Adds to a log of system calls, which is opened only for that: there may be thousands of them.
-    pub fn log(&mut self, name: &Path, text: &str) {
-        let written = self.folder.append(name, text.as_bytes());
+    pub fn log(&mut self, name: &Path, text: &[u8]) {
+        let written = self.folder.append(name, text);
         self.note(written);
     }
     /// Takes note of an error, if there is one.

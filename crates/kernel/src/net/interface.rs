@@ -10,7 +10,7 @@ use super::ip::route::Route;
 use super::packet::Way;
 use super::resolver::SERVICE;
 use super::{LO, NetStack};
-use crate::host::{Captured, Departure, Host};
+use crate::host::{Departure, Host};
 use crate::ids::SocketKey;
 use crate::net::socket::{Socket, SocketKind};
 use crate::timer::{TimerAction, TimerId};
@@ -425,8 +425,7 @@ impl Host {
         if self.config.capture {
             packet.fill_checksum();
             let interface = &self.net.interfaces[interface];
-            let (interface, ethernet) = (interface.name.clone(), interface.is_link());
-            self.capture(Captured { at, interface, ethernet, len: packet.len() }, packet.bytes());
+            self.captured.push(at, &interface.name, interface.is_link(), packet.bytes());
         }
     }
 }

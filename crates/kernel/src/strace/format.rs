@@ -3,7 +3,7 @@
 use super::Traced;
 use super::signatures::Arg;
 use super::structs::Struct;
-use super::text::{push_address, push_hex, push_quoted, push_signed, push_unsigned};
+use super::text::{Text, push_address, push_hex, push_quoted, push_signed, push_unsigned};
 use super::{arity, names};
 use crate::host::Host;
 use belljar_linux_abi::c;
@@ -30,7 +30,7 @@ pub struct Formatter<'a> {
 pub type Bytes = SmallVec<[u8; 128]>;
 
 /// Appends the value of a call that has succeeded.
-pub fn push_result(out: &mut String, name: &str, value: u64) {
+pub fn push_result(out: &mut Text, name: &str, value: u64) {
     match name {
         "mmap" | "brk" | "mremap" | "shmat" => push_hex(out, value),
         _ => push_signed(out, value as i64),
@@ -44,7 +44,7 @@ fn count(result: Option<u64>) -> Option<u64> {
 
 impl Formatter<'_> {
     /// Appends all arguments.
-    pub fn arguments(&self, signature: &[Arg], out: &mut String) {
+    pub fn arguments(&self, signature: &[Arg], out: &mut Text) {
         let given = arity::given(self.traced.number, &self.traced.args);
         for (n, arg) in signature.iter().enumerate().filter(|(n, _)| given >> n & 1 != 0) {
             if n > 0 {
@@ -55,7 +55,7 @@ impl Formatter<'_> {
     }
 
     /// What most calls have is written at once, the rest as text of its own.
-    fn push_argument(&self, arg: Arg, value: u64, out: &mut String) {
+    fn push_argument(&self, arg: Arg, value: u64, out: &mut Text) {
         let args = &self.traced.args;
         match arg {
             Arg::Fd | Arg::Int => push_signed(out, i64::from(value as i32)),
@@ -151,12 +151,14 @@ impl Formatter<'_> {
         Some(data)
     }
     pub fn word(&self, addr: u64) -> Option<u32> {
-        let data = self.bytes(addr, 4)?;
-        Some(u32::from_le_bytes(data[..].try_into().ok()?))
+        let mut data = [0; 4];
+        self.host.read_guest(self.traced.process, addr, &mut data).ok()?;
+        Some(u32::from_le_bytes(data))
     }
     pub fn long(&self, addr: u64) -> Option<u64> {
-        let data = self.bytes(addr, 8)?;
-        Some(u64::from_le_bytes(data[..].try_into().ok()?))
+        let mut data = [0; 8];
+        self.host.read_guest(self.traced.process, addr, &mut data).ok()?;
+        Some(u64::from_le_bytes(data))
     }
 
     fn string(&self, addr: u64) -> String {
@@ -168,17 +170,18 @@ impl Formatter<'_> {
         );
         read.map_or_else(|_| address(addr), |text| quoted(&text))
     }
-    fn push_buffer(&self, addr: u64, len: u64, out: &mut String) {
-        let shown = len.min(SHOWN as u64) as usize;
-        match self.bytes(addr, shown) {
-            Some(data) => push_quoted(out, &data, len as usize),
-            None => push_address(out, addr),
+    fn push_buffer(&self, addr: u64, len: u64, out: &mut Text) {
+        let mut data = [0; SHOWN];
+        let shown = &mut data[..len.min(SHOWN as u64) as usize];
+        match self.host.read_guest(self.traced.process, addr, shown) {
+            Ok(()) => push_quoted(out, shown, len as usize),
+            Err(_) => push_address(out, addr),
         }
     }
     pub fn buffer(&self, addr: u64, len: u64) -> String {
-        let mut text = String::new();
+        let mut text = Text::default();
         self.push_buffer(addr, len, &mut text);
-        text
+        text.into_string()
     }
     /// The first `limit` bytes of a vector of buffers.
     pub fn vector(&self, addr: u64, len: u64, mut limit: u64) -> String {
@@ -212,22 +215,23 @@ impl Formatter<'_> {
         let named: Vec<String> = (1..=64).filter(|n| set >> (n - 1) & 1 != 0).map(names::signal).collect();
         format!("{open}{}]", named.join(" "))
     }
-    fn push_poll_fds(&self, addr: u64, len: u64, out: &mut String) {
+    fn push_poll_fds(&self, addr: u64, len: u64, out: &mut Text) {
         let begin = out.len();
         out.push('[');
         let shown = len.min(SHOWN_ELEMENTS);
         for n in 0..shown {
-            let (Some(fd), Some(events)) = (self.word(addr + n * 8), self.word(addr + n * 8 + 4)) else {
+            let Some(descriptor) = self.long(addr + n * 8) else {
                 out.truncate(begin);
                 return push_address(out, addr);
             };
+            let (fd, events) = (descriptor as u32, descriptor >> 32);
             out.push_str(if n > 0 { ", {fd=" } else { "{fd=" });
             push_signed(out, i64::from(fd as i32));
             out.push_str(", events=");
-            names::push_flags(out, names::POLL, u64::from(events & 0xffff));
+            names::push_flags(out, names::POLL, events & 0xffff);
             if count(self.result).is_some_and(|n| n > 0) && events >> 16 != 0 {
                 out.push_str(", revents=");
-                names::push_flags(out, names::POLL, u64::from(events >> 16));
+                names::push_flags(out, names::POLL, events >> 16);
             }
             out.push('}');
         }
@@ -245,14 +249,16 @@ impl Formatter<'_> {
         list(parts, len)
     }
     pub fn socket_address(&self, addr: u64, len: u64) -> String {
-        let mut text = String::new();
+        let mut text = Text::default();
         self.push_socket_address(addr, len, &mut text);
-        text
+        text.into_string()
     }
-    fn push_socket_address(&self, addr: u64, len: u64, out: &mut String) {
-        let Some(data) = self.bytes(addr, len.min(128) as usize).filter(|data| data.len() >= 2) else {
+    fn push_socket_address(&self, addr: u64, len: u64, out: &mut Text) {
+        let mut data = [0; 128];
+        let data = &mut data[..len.min(128) as usize];
+        if data.len() < 2 || self.host.read_guest(self.traced.process, addr, data).is_err() {
             return push_address(out, addr);
-        };
+        }
         let family = i32::from(u16::from_le_bytes([data[0], data[1]]));
         let port = || u64::from(u16::from_be_bytes([data[2], data[3]]));
         out.push_str("{sa_family=");
@@ -292,7 +298,7 @@ fn list(parts: Vec<String>, len: u64) -> String {
 }
 
 fn quoted(data: &[u8]) -> String {
-    let mut text = String::new();
+    let mut text = Text::default();
     push_quoted(&mut text, data, data.len());
-    text
+    text.into_string()
 }

@@ -17,7 +17,7 @@ use crate::syscall::table;
 use belljar_base::{Map, SimTime};
 use format::Formatter;
 use std::fmt::Write;
-use text::{push_signed, push_time};
+use text::{Text, push_signed, push_time};
 
 /// The lines written so far, by process.
 #[derive(Debug, Default)]
@@ -28,9 +28,9 @@ pub struct Strace {
     /// Whether a log is worth being written out.
     full: bool,
     /// A point in time as text: most calls are made at that of the one before.
-    time: (SimTime, String),
+    time: (SimTime, Text),
     /// The arguments of an `execve` under way, by thread id.
-    executing: Map<i32, String>,
+    executing: Map<i32, Text>,
 }
 
 impl Strace {
@@ -50,7 +50,7 @@ impl Strace {
 struct Log {
     /// `<program>.<pid>`, by the program that the process ran when it was first seen.
     name: String,
-    text: String,
+    text: Text,
 }
 
 /// Bytes of a log that wait before it is written out.
@@ -73,14 +73,15 @@ pub(crate) struct Traced {
 
 impl Host {
     /// Hands out the lines of processes that have much of them, or of all, with `<program>.<pid>`.
-    pub fn drain_strace(&mut self, all: bool, mut sink: impl FnMut(&str, &str)) {
+    pub fn drain_strace(&mut self, all: bool, mut sink: impl FnMut(&str, &[u8])) {
         if !self.has_strace() && !all {
             return;
         }
         self.strace.full = false;
         let least = if all { 1 } else { WORTH_WRITING };
         for log in self.strace.logs.values_mut().filter(|log| log.text.len() >= least) {
-            sink(&log.name, &std::mem::take(&mut log.text));
+            sink(&log.name, log.text.as_bytes());
+            log.text.truncate(0);
         }
     }
 
@@ -103,11 +104,11 @@ impl Host {
             // A guest may call itself anything (`PR_SET_NAME`), but its log stays in the host's folder.
             let program = program.replace(['/', '\0'], "_");
             let name = format!("{program}.{pid}");
-            self.strace.logs.insert(pid, Log { name, text: String::new() });
+            self.strace.logs.insert(pid, Log { name, text: Text::default() });
         }
         let traced = Traced { process, pid, tid, number, args };
         if matches!(table::entry(number).map(|entry| entry.name), Some("execve" | "execveat")) {
-            let mut text = String::new();
+            let mut text = Text::default();
             self.strace_arguments(&traced, None, &mut text);
             self.strace.executing.insert(tid, text);
         }
@@ -127,10 +128,10 @@ impl Host {
         let mut text = std::mem::take(&mut log.text);
         if self.strace.time.0 != now || self.strace.time.1.is_empty() {
             self.strace.time.0 = now;
-            self.strace.time.1.clear();
+            self.strace.time.1.truncate(0);
             push_time(&mut self.strace.time.1, now);
         }
-        text.push_str(&self.strace.time.1);
+        text.append(&self.strace.time.1);
         text.push_str(" [");
         push_signed(&mut text, i64::from(traced.tid));
         text.push_str("] ");
@@ -138,7 +139,7 @@ impl Host {
         text.push_str(name);
         text.push('(');
         match self.strace.executing.remove(&traced.tid) {
-            Some(arguments) => text.push_str(&arguments),
+            Some(arguments) => text.append(&arguments),
             None => self.strace_arguments(traced, result, &mut text),
         }
         text.push_str(") = ");
@@ -171,7 +172,7 @@ impl Host {
         self.strace.full |= log.text.len() >= WORTH_WRITING;
     }
 
-    fn strace_arguments(&self, traced: &Traced, result: Option<u64>, out: &mut String) {
+    fn strace_arguments(&self, traced: &Traced, result: Option<u64>, out: &mut Text) {
         if table::entry(traced.number).is_none() {
             return out.push_str(&traced.args.map(|arg| format!("{arg:#x}")).join(", "));
         }

@@ -1,6 +1,6 @@
 //! Names of flags and values.
 
-use super::text::push_hex;
+use super::text::{Text, push_hex};
 use belljar_linux_abi::c;
 
 /// Values with their names.
@@ -111,13 +111,13 @@ pub fn one_of(names: Names, value: u64) -> String {
 
 /// The names of all bits of `value`, what has none in hexadecimal.
 pub fn flags(names: Names, value: u64) -> String {
-    let mut text = String::new();
+    let mut text = Text::default();
     push_flags(&mut text, names, value);
-    text
+    text.into_string()
 }
 
 /// The same, appended.
-pub fn push_flags(out: &mut String, names: Names, value: u64) {
+pub fn push_flags(out: &mut Text, names: Names, value: u64) {
     let begin = out.len();
     let mut rest = u64::from(value as u32);
     for (bits, name) in names {

@@ -2,41 +2,99 @@
 //! formatter and without strings of their own.
 
 use belljar_base::SimTime;
+use std::fmt;
 
-/// Appends digits of a base that is a power of two, which the compiler knows.
-fn push_digits<const BITS: u32>(out: &mut String, value: u64) {
-    let count = (64 - value.leading_zeros()).div_ceil(BITS).max(1);
-    for digit in (0..count).rev() {
-        let digit = (value >> (digit * BITS)) as u8 & ((1 << BITS) - 1);
-        out.push(char::from(b"0123456789abcdef"[usize::from(digit)]));
+/// Text that grows at its end; all of it is ASCII but what programs are called.
+#[derive(Debug, Default)]
+pub struct Text(Vec<u8>);
+
+impl Text {
+    /// Appends an ASCII character.
+    #[inline]
+    pub fn push(&mut self, character: char) {
+        debug_assert!(character.is_ascii());
+        self.0.push(character as u8);
+    }
+    /// Appends other text.
+    #[inline]
+    pub fn push_str(&mut self, text: &str) {
+        self.0.extend_from_slice(text.as_bytes());
+    }
+    /// Appends all of another.
+    pub fn append(&mut self, other: &Text) {
+        self.0.extend_from_slice(&other.0);
+    }
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+    pub fn truncate(&mut self, len: usize) {
+        self.0.truncate(len);
+    }
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+    /// The same as a string.
+    pub fn into_string(self) -> String {
+        String::from_utf8(self.0).expect("made of strings and ASCII")
     }
 }
 
+impl fmt::Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push_str(text);
+        Ok(())
+    }
+}
+
+/// Appends digits of a base that is a power of two, which the compiler knows.
+fn push_digits<const BITS: u32>(out: &mut Text, value: u64) {
+    let count = (64 - value.leading_zeros()).div_ceil(BITS).max(1);
+    // A digit of one bit would fill them.
+    let mut digits = [0; 64];
+    for (place, digit) in digits[..count as usize].iter_mut().zip((0..count).rev()) {
+        *place = b"0123456789abcdef"[(value >> (digit * BITS)) as usize & ((1 << BITS) - 1)];
+    }
+    out.0.extend_from_slice(&digits[..count as usize]);
+}
+
 /// Appends a number.
-pub fn push_unsigned(out: &mut String, value: u64) {
+#[inline]
+pub fn push_unsigned(out: &mut Text, value: u64) {
+    match value {
+        // Most are small.
+        0..10 => out.0.push(b'0' + value as u8),
+        10..100 => out.0.extend_from_slice(&[b'0' + (value / 10) as u8, b'0' + (value % 10) as u8]),
+        _ => push_large(out, value),
+    }
+}
+#[inline(never)]
+fn push_large(out: &mut Text, value: u64) {
     out.push_str(itoa::Buffer::new().format(value));
 }
 /// Appends a number with its sign.
-pub fn push_signed(out: &mut String, value: i64) {
+pub fn push_signed(out: &mut Text, value: i64) {
     if value < 0 {
         out.push('-');
     }
     push_unsigned(out, value.unsigned_abs());
 }
 /// Appends a number in hexadecimal, behind `0x`.
-pub fn push_hex(out: &mut String, value: u64) {
+pub fn push_hex(out: &mut Text, value: u64) {
     out.push_str("0x");
     push_digits::<4>(out, value);
 }
 /// Appends an address in hexadecimal, or `NULL`.
-pub fn push_address(out: &mut String, value: u64) {
+pub fn push_address(out: &mut Text, value: u64) {
     match value {
         0 => out.push_str("NULL"),
         _ => push_hex(out, value),
     }
 }
 /// Appends a time in seconds, as it is displayed.
-pub fn push_time(out: &mut String, time: SimTime) {
+pub fn push_time(out: &mut Text, time: SimTime) {
     let ns = time.as_nanos();
     push_unsigned(out, ns / 1_000_000_000);
     out.push('.');
@@ -44,31 +102,46 @@ pub fn push_time(out: &mut String, time: SimTime) {
     out.push_str(&itoa::Buffer::new().format(1_000_000_000 + ns % 1_000_000_000)[1..]);
 }
 
+/// The characters that stand for a byte in quotes, and their number.
+type Escaped = ([u8; 4], u8);
+
+/// strace's escapes.
+static ESCAPED: [Escaped; 256] = {
+    let mut table = [([0; 4], 0); 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = escaped(byte as u8);
+        byte += 1;
+    }
+    table
+};
+
+const fn escaped(byte: u8) -> Escaped {
+    match byte {
+        b'\n' => (*b"\\n\0\0", 2),
+        b'\r' => (*b"\\r\0\0", 2),
+        b'\t' => (*b"\\t\0\0", 2),
+        b'"' => (*b"\\\"\0\0", 2),
+        b'\\' => (*b"\\\\\0\0", 2),
+        0x20..0x7f => ([byte, 0, 0, 0], 1),
+        0..8 => ([b'\\', b'0' + byte, 0, 0], 2),
+        8..64 => ([b'\\', b'0' + (byte >> 3), b'0' + (byte & 7), 0], 3),
+        _ => ([b'\\', b'0' + (byte >> 6), b'0' + (byte >> 3 & 7), b'0' + (byte & 7)], 4),
+    }
+}
+
 /// Appends text in quotes with strace's escapes, dots if it is part of something of `len` bytes.
-pub fn push_quoted(out: &mut String, data: &[u8], len: usize) {
+pub fn push_quoted(out: &mut Text, data: &[u8], len: usize) {
     out.push('"');
-    let is_plain = |byte: u8| matches!(byte, 0x20..0x7f) && byte != b'"' && byte != b'\\';
-    let mut rest = data;
-    while let Some((&byte, others)) = rest.split_first() {
-        let plain = rest.iter().take_while(|byte| is_plain(**byte)).count();
-        if plain > 0 {
-            out.push_str(std::str::from_utf8(&rest[..plain]).expect("plain characters are ASCII"));
-            rest = &rest[plain..];
-            continue;
+    for some in data.chunks(32) {
+        // Each byte's four characters are put there, and those that are none are overwritten.
+        let (mut characters, mut end) = ([0; 4 * 32], 0);
+        for byte in some {
+            let (text, count) = ESCAPED[usize::from(*byte)];
+            characters[end..end + 4].copy_from_slice(&text);
+            end += usize::from(count);
         }
-        rest = others;
-        match byte {
-            b'\n' => out.push_str("\\n"),
-            b'\r' => out.push_str("\\r"),
-            b'\t' => out.push_str("\\t"),
-            b'"' => out.push_str("\\\""),
-            b'\\' => out.push_str("\\\\"),
-            0 => out.push_str("\\0"),
-            _ => {
-                out.push('\\');
-                push_digits::<3>(out, u64::from(byte));
-            }
-        }
+        out.0.extend_from_slice(&characters[..end]);
     }
     out.push('"');
     if len > data.len() {
@@ -80,16 +153,18 @@ pub fn push_quoted(out: &mut String, data: &[u8], len: usize) {
 mod tests {
     use super::*;
 
-    fn made(push: impl Fn(&mut String)) -> String {
-        let mut text = String::new();
+    fn made(push: impl Fn(&mut Text)) -> String {
+        let mut text = Text::default();
         push(&mut text);
-        text
+        text.into_string()
     }
 
     #[test]
     fn text_is_escaped_as_strace_does() {
         assert_eq!(made(|t| push_quoted(t, b"a\n\"b\\\x01\xff", 6)), r#""a\n\"b\\\1\377""#);
         assert_eq!(made(|t| push_quoted(t, b"abc", 9)), "\"abc\"...");
+        assert_eq!(made(|t| push_quoted(t, &[b'x'; 100], 100)), format!("\"{}\"", "x".repeat(100)));
+        assert_eq!(made(|t| push_quoted(t, &[0xff; 33], 33)), format!("\"{}\"", "\\377".repeat(33)));
     }
 
     #[test]

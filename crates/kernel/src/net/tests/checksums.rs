@@ -43,7 +43,7 @@ fn said(wire: &mut Wire, a: u64, b: u64) -> ChecksumState {
 /// What a host has captured since the last time.
 fn captured(wire: &mut Wire, host: usize) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
-    wire.hosts[host].host.drain_captured(|_, bytes| found.push(bytes.to_vec()));
+    wire.hosts[host].host.drain_captured(|run| found.extend(run.iter().map(|(_, bytes)| bytes.to_vec())));
     found
 }
 
