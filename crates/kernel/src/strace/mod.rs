@@ -15,6 +15,7 @@ use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use crate::syscall::table;
 use belljar_base::{Map, SimTime};
+use belljar_linux_abi::c;
 use format::Formatter;
 use std::fmt::Write;
 use text::{Text, push_signed, push_time};
@@ -107,7 +108,7 @@ impl Host {
             self.strace.logs.insert(pid, Log { name, text: Text::default() });
         }
         let traced = Traced { process, pid, tid, number, args };
-        if matches!(table::entry(number).map(|entry| entry.name), Some("execve" | "execveat")) {
+        if matches!(i64::from(number), c::SYS_execve | c::SYS_execveat) {
             let mut text = Text::default();
             self.strace_arguments(&traced, None, &mut text);
             self.strace.executing.insert(tid, text);

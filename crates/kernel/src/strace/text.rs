@@ -63,16 +63,15 @@ fn push_digits<const BITS: u32>(out: &mut Text, value: u64) {
 /// Appends a number.
 #[inline]
 pub fn push_unsigned(out: &mut Text, value: u64) {
+    let digit = |divisor: u64| b'0' + (value / divisor % 10) as u8;
     match value {
         // Most are small.
-        0..10 => out.0.push(b'0' + value as u8),
-        10..100 => out.0.extend_from_slice(&[b'0' + (value / 10) as u8, b'0' + (value % 10) as u8]),
-        _ => push_large(out, value),
+        0..10 => out.0.push(digit(1)),
+        10..100 => out.0.extend_from_slice(&[digit(10), digit(1)]),
+        100..1_000 => out.0.extend_from_slice(&[digit(100), digit(10), digit(1)]),
+        1_000..10_000 => out.0.extend_from_slice(&[digit(1_000), digit(100), digit(10), digit(1)]),
+        _ => out.push_str(itoa::Buffer::new().format(value)),
     }
-}
-#[inline(never)]
-fn push_large(out: &mut Text, value: u64) {
-    out.push_str(itoa::Buffer::new().format(value));
 }
 /// Appends a number with its sign.
 pub fn push_signed(out: &mut Text, value: i64) {
@@ -125,7 +124,7 @@ const fn escaped(byte: u8) -> Escaped {
         b'\\' => (*b"\\\\\0\0", 2),
         0x20..0x7f => ([byte, 0, 0, 0], 1),
         0..8 => ([b'\\', b'0' + byte, 0, 0], 2),
-        8..64 => ([b'\\', b'0' + (byte >> 3), b'0' + (byte & 7), 0], 3),
+        8..0x20 => ([b'\\', b'0' + (byte >> 3), b'0' + (byte & 7), 0], 3),
         _ => ([b'\\', b'0' + (byte >> 6), b'0' + (byte >> 3 & 7), b'0' + (byte & 7)], 4),
     }
 }
@@ -169,7 +168,9 @@ mod tests {
 
     #[test]
     fn numbers_are_as_the_general_formatter_makes_them() {
-        for value in [0, 1, 9, 10, 255, 12_345_678_901, 1 << 63, u64::MAX] {
+        for value in
+            [0, 1, 9, 10, 99, 100, 255, 999, 1_000, 7_060, 9_999, 10_000, 12_345_678_901, 1 << 63, u64::MAX]
+        {
             assert_eq!(made(|t| push_unsigned(t, value)), value.to_string());
             assert_eq!(made(|t| push_signed(t, value as i64)), (value as i64).to_string());
             assert_eq!(made(|t| push_hex(t, value)), format!("{value:#x}"));

@@ -32,18 +32,41 @@ pub struct Idents {
     counters: Vec<Block>,
 }
 
-/// Counters of numbers that follow each other, those in use.
-type Block = Option<Box<[Option<Counter>; BLOCK]>>;
+/// Counters of numbers that follow each other.
+type Block = Option<Box<[Packed; BLOCK]>>;
 
 /// How many they are.
 const BLOCK: usize = 64;
 
+/// A counter in as few bytes as it takes: packets to many hosts each want another one, which has gone cold. Those that
+/// are not in use are zero.
+type Packed = [u8; 8];
+
 /// For each tick that goes by unused a counter gains up to one.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counter {
     next: u16,
     /// The low bits of the tick of the last one.
     since: u32,
+}
+
+impl Counter {
+    fn unpack(packed: Packed) -> Option<Counter> {
+        let bits = u64::from_le_bytes(packed);
+        (bits != 0).then_some(Counter { next: bits as u16, since: (bits >> 16) as u32 })
+    }
+    fn pack(self) -> Packed {
+        (1 << 48 | u64::from(self.since) << 16 | u64::from(self.next)).to_le_bytes()
+    }
+}
+
+/// The number of the counter that such packets share.
+fn number(key: u32, src: Ipv4Addr, dst: Ipv4Addr, protocol: u8) -> usize {
+    let mixed = src.to_bits().wrapping_mul(0x85eb_ca6b)
+        ^ dst.to_bits().wrapping_mul(0x9e37_79b1)
+        ^ u32::from(protocol).wrapping_mul(0xc2b2_ae35)
+        ^ key;
+    (mixed.wrapping_mul(0x9e37_79b1) >> (u32::BITS - COUNTER_BITS)) as usize
 }
 
 impl Idents {
@@ -59,19 +82,16 @@ impl Idents {
 
     /// The identification of a packet that shares a counter.
     pub fn next(&mut self, now: SimTime, src: Ipv4Addr, dst: Ipv4Addr, protocol: u8) -> u16 {
-        let mixed = src.to_bits().wrapping_mul(0x85eb_ca6b)
-            ^ dst.to_bits().wrapping_mul(0x9e37_79b1)
-            ^ u32::from(protocol).wrapping_mul(0xc2b2_ae35)
-            ^ self.key;
-        let number = mixed.wrapping_mul(0x9e37_79b1) >> (u32::BITS - COUNTER_BITS);
+        let number = number(self.key, src, dst, protocol);
         let now = now.jiffies() as u32;
         let Idents { stream, counters, .. } = self;
         if counters.is_empty() {
             counters.resize(1 << COUNTER_BITS >> BLOCK.ilog2(), None);
         }
-        let block = counters[number as usize / BLOCK].get_or_insert_with(|| Box::new([None; BLOCK]));
-        let counter = block[number as usize % BLOCK]
-            .get_or_insert_with(|| Counter { next: stream.next_u32() as u16, since: now });
+        let block = counters[number / BLOCK].get_or_insert_with(|| Box::new([Packed::default(); BLOCK]));
+        let place = &mut block[number % BLOCK];
+        let mut counter =
+            Counter::unpack(*place).unwrap_or_else(|| Counter { next: stream.next_u32() as u16, since: now });
         if counter.since != now {
             let unused = now.wrapping_sub(counter.since);
             counter.next = counter.next.wrapping_add(stream.below(u64::from(unused)) as u16);
@@ -79,7 +99,14 @@ impl Idents {
         }
         let ident = counter.next;
         counter.next = ident.wrapping_add(1);
+        *place = counter.pack();
         ident
+    }
+
+    /// Where [`next`](Self::next) will look, if it has been there before.
+    fn place(&self, src: Ipv4Addr, dst: Ipv4Addr, protocol: u8) -> Option<&Packed> {
+        let number = number(self.key, src, dst, protocol);
+        Some(&self.counters.get(number / BLOCK)?.as_ref()?[number % BLOCK])
     }
 }
 
@@ -100,6 +127,15 @@ impl Host {
         let cut_here =
             matches!(ip.mtu_discover, c::IP_PMTUDISC_DONT | c::IP_PMTUDISC_WANT | c::IP_PMTUDISC_OMIT);
         if cut_here { Ident::Shared } else { Ident::OfAll }
+    }
+
+    /// A packet that shares a counter will soon be sent there.
+    pub(in crate::net) fn prefetch_ident(&self, src: IpAddr, dst: IpAddr, protocol: u8) {
+        if let (IpAddr::V4(src), IpAddr::V4(dst)) = (src, dst)
+            && let Some(place) = self.net.idents.place(src, dst, protocol)
+        {
+            self.machine.prefetch(place);
+        }
     }
 
     /// The identification of a packet.
@@ -126,6 +162,18 @@ impl Host {
 mod tests {
     use super::*;
     use belljar_base::Seed;
+
+    #[test]
+    fn packed_counters_are_the_same_again() {
+        assert_eq!(Counter::unpack(Packed::default()), None);
+        for counter in [
+            Counter { next: 0, since: 0 },
+            Counter { next: u16::MAX, since: u32::MAX },
+            Counter { next: 1, since: 2 },
+        ] {
+            assert_eq!(Counter::unpack(counter.pack()), Some(counter));
+        }
+    }
 
     #[test]
     fn shared_counters_go_on_by_one_at_a_time_and_by_chance_over_time() {

@@ -79,6 +79,9 @@ pub fn send(
     }
     let destination = to.ok_or(Errno::EDESTADDRREQ)?;
     let route = call.host.udp_route(key, destination, &options)?;
+    if peer.is_none() {
+        call.host.prefetch_ident(route.source, route.destination, c::IPPROTO_UDP as u8);
+    }
     if let Err(too_long) = check_length(to, message.len) {
         let mtu = call.host.sending_mtu(key, &route);
         call.host.queue_too_long(key, destination, mtu);
