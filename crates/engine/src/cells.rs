@@ -40,15 +40,13 @@ pub struct Parted;
 
 /// How a cell meets the others.
 pub trait Exchange<M>: Sync {
-    /// Hands over `sent`, messages with the cell that gets them, and appends to `received` what the others
-    /// have for this one. Returns when all cells have come, with what holds for all of them. Called by one
-    /// thread at a time.
-    fn meet(
-        &self,
-        mine: Standing,
-        sent: &mut Vec<(u32, Outgoing<M>)>,
-        received: &mut Vec<Outgoing<M>>,
-    ) -> Result<Standing, Parted>;
+    /// Takes over `sent`, messages with the cell that gets them at the next meeting. Called by any thread, while what it
+    /// has sent is still in its cache.
+    fn send(&self, sent: &mut Vec<(u32, Outgoing<M>)>);
+
+    /// Hands over what has been sent, and appends to `received` what the others have for this cell. Returns when all
+    /// cells have come, with what holds for all of them. Called by one thread at a time, when nobody sends.
+    fn meet(&self, mine: Standing, received: &mut Vec<Outgoing<M>>) -> Result<Standing, Parted>;
 }
 
 /// The part that one cell has in a simulation.

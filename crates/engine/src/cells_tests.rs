@@ -18,17 +18,12 @@ struct Seat<'t> {
 }
 
 impl Exchange<u64> for Seat<'_> {
-    fn meet(
-        &self,
-        mine: Standing,
-        sent: &mut Vec<(u32, Outgoing<u64>)>,
-        received: &mut Vec<Outgoing<u64>>,
-    ) -> Result<Standing, Parted> {
-        {
-            let mut left = self.table.left.lock().unwrap();
-            left.0.push(mine);
-            left.1.append(sent);
-        }
+    fn send(&self, sent: &mut Vec<(u32, Outgoing<u64>)>) {
+        self.table.left.lock().unwrap().1.append(sent);
+    }
+
+    fn meet(&self, mine: Standing, received: &mut Vec<Outgoing<u64>>) -> Result<Standing, Parted> {
+        self.table.left.lock().unwrap().0.push(mine);
         self.table.barrier.wait();
         let all = {
             let mut left = self.table.left.lock().unwrap();

@@ -68,8 +68,6 @@ pub struct Shared<'a, N: Node> {
     pub panic: Mutex<Option<Box<dyn Any + Send>>>,
     pub recorder: Option<Recorder>,
     cell: Option<Cell<'a, N::Message>>,
-    /// What goes to other cells, with their numbers.
-    pub away: Mutex<Vec<(u32, Outgoing<N::Message>)>>,
     /// Up to where the observer was asked last.
     observed: AtomicU64,
     stop: SimTime,
@@ -110,7 +108,6 @@ impl<'a, N: Node> Shared<'a, N> {
             panic: Mutex::new(None),
             recorder: options.meter.map(|_| Recorder::default()),
             cell,
-            away: Mutex::default(),
             observed: AtomicU64::new(0),
             stop,
             observe,
@@ -173,12 +170,19 @@ impl<'a, N: Node> Shared<'a, N> {
         verdict == Verdict::Stop
     }
 
+    /// Hands messages to the cells that are to get them.
+    pub fn send_away(&self, away: &mut Vec<(u32, Outgoing<N::Message>)>) {
+        if let Some(cell) = &self.cell {
+            cell.exchange.send(away);
+        }
+    }
+
     /// Meets the other cells, and posts what they have sent as worker `me`. `None` if they have gone.
     fn meet(&self, me: usize, cell: &Cell<'_, N::Message>, mine: Standing) -> Option<Standing> {
         let observed = SimTime::from_picos(self.observed.load(Relaxed));
         let mine = Standing { stop: self.observes_stop(observed), ..mine };
         let mut received = Vec::new();
-        let all = cell.exchange.meet(mine, &mut lock(&self.away), &mut received).ok()?;
+        let all = cell.exchange.meet(mine, &mut received).ok()?;
         let mut mail: Vec<Mail<N::Message>> = self.partitions.iter().map(|_| Mail::default()).collect();
         for message in received {
             mail[self.partition_of(self.plan.place(message.to).unit)].messages.push(message);

@@ -42,7 +42,7 @@ struct Worker<'s, 'a, N: Node> {
     patience: Patience,
     /// What is to be posted, by partition.
     outbox: Vec<Mail<N::Message>>,
-    /// The same for other cells.
+    /// What a unit has sent to other cells.
     away: Vec<(u32, Outgoing<N::Message>)>,
     sent: Vec<Outgoing<N::Message>>,
     /// Not posted yet: parts of the window done, messages they sent, and what the next window
@@ -181,6 +181,9 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
                 None => self.outbox[shared.partition_of(place.unit)].messages.push(message),
             }
         }
+        if !self.away.is_empty() {
+            shared.send_away(&mut self.away);
+        }
         self.looked_at(unit, next, finished);
     }
 
@@ -197,9 +200,6 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
     fn post(&mut self) -> bool {
         for (partition, mail) in self.shared.partitions.iter().zip(&mut self.outbox) {
             partition.post(self.me, mail);
-        }
-        if !self.away.is_empty() {
-            lock(&self.shared.away).append(&mut self.away);
         }
         self.shared.first.0.lower(std::mem::replace(&mut self.first, SimTime::MAX));
         self.shared.felt.0.lower(std::mem::replace(&mut self.felt, SimTime::MAX));

@@ -85,16 +85,15 @@ impl Meeting {
 }
 
 impl Exchange<Message> for Meeting {
-    fn meet(
-        &self,
-        mine: Standing,
-        sent: &mut Vec<(u32, Outgoing<Message>)>,
-        received: &mut Vec<Outgoing<Message>>,
-    ) -> Result<Standing, Parted> {
-        let peers = &mut *self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+    fn send(&self, sent: &mut Vec<(u32, Outgoing<Message>)>) {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         for (to, message) in sent.drain(..) {
             write_message(&mut peers[to as usize].out, &message);
         }
+    }
+
+    fn meet(&self, mine: Standing, received: &mut Vec<Outgoing<Message>>) -> Result<Standing, Parted> {
+        let peers = &mut *self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         let me = self.mesh.me();
         for (_, peer) in peers.iter_mut().enumerate().filter(|(n, _)| *n != me) {
             write_standing(&mut peer.out, &mine);
@@ -294,9 +293,10 @@ mod tests {
                         for to in (0..3).filter(|to| *to != cell.me()) {
                             sent.extend((0..400).map(|n| (to, message(n, 1_500))));
                         }
+                        cell.send(&mut sent);
                         let mut received = Vec::new();
                         let mine = standing(round * 10 + u64::from(cell.me()));
-                        let all = cell.meet(mine, &mut sent, &mut received).unwrap();
+                        let all = cell.meet(mine, &mut received).unwrap();
                         assert_eq!((all.first.as_picos(), all.unfinished), (round * 10, round * 30 + 3));
                         assert_eq!((received.len(), sent.len()), (800, 0));
                     }
@@ -309,7 +309,7 @@ mod tests {
     fn a_cell_that_is_told_so_waits_no_longer() {
         let alone = Meeting::new(Mesh::create(2).unwrap());
         alone.part();
-        assert_eq!(alone.meet(standing(1), &mut Vec::new(), &mut Vec::new()), Err(Parted));
+        assert_eq!(alone.meet(standing(1), &mut Vec::new()), Err(Parted));
     }
 
     #[test]
