@@ -41,7 +41,9 @@ impl Output {
     pub fn capture_run(&mut self, folder: &Path, run: CapturedRun) {
         let (interface, ethernet) = (run.interface, run.ethernet);
         // A file is made for the first packet.
-        if run.iter().any(|(_, packet)| self.wanted.wants(interface, packet, ethernet)) {
+        if self.captures.contains_key(interface)
+            || run.iter().any(|(_, packet)| self.wanted.wants(interface, packet, ethernet))
+        {
             self.write_captured(folder, interface, ethernet, |writer, wanted| {
                 writer.write_run(run.packets, run.bytes, |packet| wanted.wants(interface, packet, ethernet))
             });

@@ -49,17 +49,6 @@ impl fmt::Write for Text {
     }
 }
 
-/// Appends digits of a base that is a power of two, which the compiler knows.
-fn push_digits<const BITS: u32>(out: &mut Text, value: u64) {
-    let count = (64 - value.leading_zeros()).div_ceil(BITS).max(1);
-    // A digit of one bit would fill them.
-    let mut digits = [0; 64];
-    for (place, digit) in digits[..count as usize].iter_mut().zip((0..count).rev()) {
-        *place = b"0123456789abcdef"[(value >> (digit * BITS)) as usize & ((1 << BITS) - 1)];
-    }
-    out.0.extend_from_slice(&digits[..count as usize]);
-}
-
 /// Appends a number.
 #[inline]
 pub fn push_unsigned(out: &mut Text, value: u64) {
@@ -83,7 +72,10 @@ pub fn push_signed(out: &mut Text, value: i64) {
 /// Appends a number in hexadecimal, behind `0x`.
 pub fn push_hex(out: &mut Text, value: u64) {
     out.push_str("0x");
-    push_digits::<4>(out, value);
+    let count = (64 - value.leading_zeros()).div_ceil(4).max(1);
+    for digit in (0..count).rev() {
+        out.0.push(b"0123456789abcdef"[(value >> (4 * digit)) as usize & 0xf]);
+    }
 }
 /// Appends an address in hexadecimal, or `NULL`.
 pub fn push_address(out: &mut Text, value: u64) {
