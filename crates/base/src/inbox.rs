@@ -1,6 +1,6 @@
 //! What is on its way to a node and will arrive.
 
-use crate::{EventKey, SimTime};
+use crate::{EventKey, Footprint, SimTime};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
@@ -44,6 +44,12 @@ impl<T> Inbox<T> {
     #[inline]
     pub fn next(&self) -> Option<SimTime> {
         self.next
+    }
+    /// Tells where it takes in what comes, and where it keeps it.
+    pub fn footprint(&self, footprint: &mut Footprint) {
+        footprint.start(self.fresh.as_ptr(), 1);
+        footprint.start(self.order.as_ptr(), 2);
+        footprint.start(self.placed.as_ptr(), 1);
     }
     /// One more.
     pub fn push(&mut self, key: EventKey, content: T) {

@@ -6,12 +6,14 @@
 
 pub mod activity;
 mod event;
+mod footprint;
 mod ids;
 mod inbox;
 mod stream;
 mod time;
 
 pub use event::{EventClass, EventKey};
+pub use footprint::Footprint;
 pub use ids::HostId;
 pub use inbox::Inbox;
 pub use stream::{Seed, Stream};

@@ -59,6 +59,7 @@ pub fn run(
         on_start: Some(&place),
         watched: None,
         meter: if workers.profile { Some(&thread_time_ns) } else { None },
+        fetch: None,
     };
     let options = RunOptions { interrupt: shared.stop.clone(), ..options.clone() };
     let _control =

@@ -20,6 +20,7 @@
 //! worker runs as one, with small windows of its own inside.
 //!
 //! * [`plan`]: groups and lookaheads; [`unit`](unit::Unit): what one worker runs at a time
+//! * `footprints`: where the memory of units lies, to be fetched while others run
 //! * `partition`: the part of the units that is a worker's own: when they are due, what they are sent
 //! * `window`: how a window opens and closes; `worker`: what a thread does; `idle`: how it waits
 //! * `cells`: several processes that run one simulation together
@@ -29,6 +30,7 @@
 mod cells;
 #[cfg(test)]
 mod cells_tests;
+mod footprints;
 mod idle;
 mod partition;
 mod plan;
@@ -40,8 +42,9 @@ mod window;
 mod worker;
 
 use belljar_base::activity::Board;
-use belljar_base::{EventKey, HostId, SimDuration, SimTime};
+use belljar_base::{EventKey, Footprint, HostId, SimDuration, SimTime};
 pub use cells::{Cell, Exchange, Parted, Standing};
+pub use footprints::Fetch;
 pub use plan::{Group, Plan};
 pub use profile::{Estimate, Profile};
 use std::sync::Mutex;
@@ -75,6 +78,10 @@ pub trait Node: Send {
     /// Looks after what somebody outside wants of it, see [`Verdict::Attend`]. Nothing that the
     /// simulation could see may come of that.
     fn attend(&mut self) {}
+    /// Tells which memory it will read when it runs next; nothing depends on whether it does.
+    fn footprint(&self, footprint: &mut Footprint) {
+        let _ = footprint;
+    }
 }
 
 /// What the observer of [`Engine::run`] decides before each window.
@@ -119,6 +126,8 @@ pub struct Options<'a> {
     pub watched: Option<&'a Board>,
     /// CPU time of the calling thread in nanoseconds; with it, the run is profiled.
     pub meter: Option<&'a (dyn Fn() -> u64 + Sync)>,
+    /// With it, a node's memory is fetched while the one before it runs.
+    pub fetch: Option<Fetch>,
 }
 
 /// The nodes of one simulation.

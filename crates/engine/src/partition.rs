@@ -166,6 +166,15 @@ impl<M: Send> Partition<M> {
     }
 }
 
+impl<M: Send> Partition<M> {
+    /// The unit that will be the next to be claimed after `ahead` others, if nobody comes between.
+    pub fn upcoming(&self, ahead: u64) -> Option<u32> {
+        let state = self.claims.0.load(Relaxed);
+        let (cursor, end) = ((state >> 32) + ahead, state & 0xffff_ffff);
+        (cursor < end).then(|| self.due[cursor as usize].load(Relaxed))
+    }
+}
+
 impl<M: Send> Inner<M> {
     /// Empties the boxes. Units that were run come first: a message may be for one of them.
     fn collect<N: Node<Message = M>>(

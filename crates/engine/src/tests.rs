@@ -131,6 +131,29 @@ fn workers_stealing_groups_and_windows_make_no_difference() {
     }
 }
 
+#[test]
+fn what_ran_long_ago_is_fetched_and_nothing_depends_on_it() {
+    static FETCHED: AtomicUsize = AtomicUsize::new(0);
+    fn fetch(lines: &[AtomicUsize]) {
+        assert!(lines.iter().all(|line| line.load(Relaxed) % 64 == 0), "addresses of lines");
+        FETCHED.fetch_add(1, Relaxed);
+    }
+    let seen = |count: u32, workers, fetch| {
+        let mut engine = Engine::new(toys(count, 50), Plan::uniform(count as usize, NEAR));
+        let options = Options { fetch, ..options(workers, true) };
+        engine.run(SimTime::from_secs(1), &options, |_| Verdict::Continue);
+        engine.into_nodes().into_iter().map(|(_, toy)| toy.seen).collect::<Trace>()
+    };
+    assert_eq!(seen(5, 1, Some(fetch)), seen(5, 1, None));
+    assert_eq!(FETCHED.load(Relaxed), 0, "five are still in the cache");
+    let expected = seen(400, 1, None);
+    for workers in [1, 2, 5] {
+        let before = FETCHED.load(Relaxed);
+        assert_eq!(seen(400, workers, Some(fetch)), expected, "{workers} workers");
+        assert!(workers > 1 || FETCHED.load(Relaxed) > before, "four hundred are not");
+    }
+}
+
 impl std::fmt::Debug for Options<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "workers {}, stealing {}, spinning {}", self.workers, self.stealing, self.spinning)

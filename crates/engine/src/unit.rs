@@ -1,7 +1,7 @@
 //! What one worker runs at a time: a node, or a few that are close to each other.
 
 use crate::{Node, Outgoing};
-use belljar_base::{HostId, SimDuration, SimTime};
+use belljar_base::{Footprint, HostId, SimDuration, SimTime};
 
 /// The nodes of a group. Inside it works as the whole does: in windows as long as the members cannot
 /// disturb each other.
@@ -79,6 +79,16 @@ impl<N: Node> Unit<N> {
     pub fn attend(&mut self) {
         self.hand_over();
         self.nodes.iter_mut().for_each(Node::attend);
+    }
+
+    /// Tells which memory is read when it runs next: that of its first member, if there are several.
+    pub fn footprint(&self, footprint: &mut Footprint) {
+        footprint.start(self.mail.as_ptr(), 2);
+        footprint.start(self.next.as_ptr(), 8);
+        for node in self.nodes.iter().take(1) {
+            footprint.object(node);
+            node.footprint(footprint);
+        }
     }
 
     /// The earliest event of a member, or the end of time.

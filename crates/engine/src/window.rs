@@ -6,6 +6,7 @@
 //! until they have run and what they sent is posted.
 
 use crate::cells::{Cell, Standing};
+use crate::footprints::Footprints;
 use crate::idle::Idle;
 use crate::partition::{Apart, Mail, Partition, lock};
 use crate::plan::Plan;
@@ -67,6 +68,7 @@ pub struct Shared<'a, N: Node> {
     done: Mutex<(Ending, SimTime)>,
     pub panic: Mutex<Option<Box<dyn Any + Send>>>,
     pub recorder: Option<Recorder>,
+    pub footprints: Option<Footprints>,
     cell: Option<Cell<'a, N::Message>>,
     /// Up to where the observer was asked last.
     observed: AtomicU64,
@@ -106,6 +108,7 @@ impl<'a, N: Node> Shared<'a, N> {
             over: AtomicBool::new(false),
             done: Mutex::new((Ending::Stopped, SimTime::ZERO)),
             panic: Mutex::new(None),
+            footprints: options.fetch.map(|fetch| Footprints::new(units.len(), fetch)),
             recorder: options.meter.map(|_| Recorder::default()),
             cell,
             observed: AtomicU64::new(0),

@@ -1,7 +1,7 @@
 //! What a worker's thread does.
 
 use crate::idle::Patience;
-use crate::partition::{Mail, lock};
+use crate::partition::{Mail, Partition, lock};
 use crate::unit::assert_ahead;
 use crate::window::{Done, Shared};
 use crate::{Node, Outgoing};
@@ -51,6 +51,8 @@ struct Worker<'s, 'a, N: Node> {
     messages: usize,
     first: SimTime,
     felt: SimTime,
+    /// How many units it has run.
+    runs: u32,
 }
 
 impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
@@ -66,6 +68,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
             messages: 0,
             first: SimTime::MAX,
             felt: SimTime::MAX,
+            runs: 0,
         }
     }
 
@@ -123,6 +126,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
             }
             let mut found = false;
             while let Some(unit) = partition.claim() {
+                self.fetch_ahead(partition);
                 self.run_unit(unit);
                 found = true;
                 if self.shared.over.load(Relaxed) {
@@ -157,12 +161,27 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         }
     }
 
+    /// Has the memory of those units fetched that are run next.
+    fn fetch_ahead(&self, partition: &Partition<N::Message>) {
+        let Some(footprints) = &self.shared.footprints else { return };
+        if let Some(unit) = partition.upcoming(0) {
+            footprints.is_next(unit, self.runs);
+        }
+        if let Some(unit) = partition.upcoming(1) {
+            footprints.comes_then(unit, self.runs);
+        }
+    }
+
     fn run_unit(&mut self, unit: u32) {
         let shared = self.shared;
+        self.runs = self.runs.wrapping_add(1);
         let started = self.meter();
         let mut running = lock(&shared.units[unit as usize]);
         running.run_until(shared.limit(shared.plan.class_of(unit)), &mut self.sent);
         let (next, finished) = (running.next_event(), running.just_finished());
+        if let Some(footprints) = &shared.footprints {
+            footprints.has_run(unit, self.runs, &shared.units[unit as usize], &running);
+        }
         drop(running);
         self.doing(Phase::Engine);
         if let (Some(recorder), Some(started), Some(now)) = (&shared.recorder, started, self.meter()) {

@@ -21,6 +21,7 @@ mod debug;
 mod events;
 mod exec;
 mod files;
+mod footprint;
 mod futex;
 mod guest;
 pub mod host;

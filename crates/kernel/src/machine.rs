@@ -3,6 +3,7 @@
 //! what implements them (`belljar-platform`) decides no semantics: the kernel keeps the list of a
 //! process's mappings, checks every access against it and says what to map where.
 
+use belljar_base::Footprint;
 use belljar_linux_abi::{Errno, c};
 use bitflags::bitflags;
 use std::ops::Range;
@@ -273,6 +274,10 @@ pub trait Platform: GuestMemory + Send {
     fn resume_with_clocks(&mut self, context: ContextId, clocks: &mut Clocks) -> Exit {
         let _ = clocks;
         self.resume(context)
+    }
+    /// Tells what memory is read when the context is resumed, the guest's own included.
+    fn footprint(&self, context: ContextId, footprint: &mut Footprint) {
+        let _ = (context, footprint);
     }
     /// Which calls the context has answered itself when it last ran and did so ([`Clocks::made`]), by [`ANSWERED`].
     fn answered(&mut self, context: ContextId) -> Answers {

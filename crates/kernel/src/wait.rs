@@ -5,6 +5,7 @@
 //! it. A thread may stand in several queues at once and leaves all of them when it is continued.
 
 use crate::ids::{EpollKey, SocketKey, ThreadKey, WaitQueueId};
+use belljar_base::Footprint;
 use slab::Slab;
 use std::collections::VecDeque;
 
@@ -68,6 +69,13 @@ impl WaitTable {
     pub fn only(&self, queue: WaitQueueId) -> Option<Waiter> {
         let queue = &self.queues[queue.0];
         if queue.len() == 1 { queue.front().copied() } else { None }
+    }
+    /// Tells where a queue is.
+    pub fn footprint(&self, queue: WaitQueueId, footprint: &mut Footprint) {
+        if let Some(waiters) = self.queues.get(queue.0) {
+            footprint.object(waiters);
+            footprint.start(waiters.as_slices().0.as_ptr(), 1);
+        }
     }
     /// Whether nobody waits.
     pub fn is_empty(&self, queue: WaitQueueId) -> bool {

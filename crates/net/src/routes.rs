@@ -1,6 +1,7 @@
 //! The routes of one host or router, for each family a table: the longest prefix wins, then the least metric,
 //! then the flow's hash among next hops of equal cost.
 
+use belljar_base::Footprint;
 use belljar_base::Map;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -270,6 +271,16 @@ pub struct RouteTable<A = Ipv4Addr> {
 
 /// How many routes at most are few.
 const FEW: usize = 8;
+
+impl<A> RouteTable<A> {
+    /// Tells where the routes are, if they are few.
+    pub fn footprint(&self, footprint: &mut Footprint) {
+        footprint.object(&self.few[..]);
+        for (_, route) in &self.few {
+            footprint.start(route.hops.as_ptr(), 1);
+        }
+    }
+}
 
 impl<A: Ip> Default for RouteTable<A> {
     fn default() -> RouteTable<A> {

@@ -42,5 +42,5 @@ mod space;
 mod vdso;
 
 pub use init::{InitError, init};
-pub use machine::{HostMachine, release_thread};
+pub use machine::{HostMachine, fetch, release_thread};
 pub use space::CallCounts;

@@ -1,12 +1,13 @@
 //! The kernel's machine: spaces and contexts of one host by their numbers, and the machine's files.
 
 use crate::context::{self, Context};
-use crate::far::Shim;
+use crate::far::{self, Shim};
 use crate::layout::{self, Slots};
 use crate::native::Native;
 use crate::near::worker;
 use crate::space::{CallCounts, Space};
 use crate::{cpu, exits, files, vdso};
+use belljar_base::Footprint;
 use belljar_kernel::machine::{
     Answers, Backing, Clocks, ContextId, Exit, GuestMemory, HostFiles, Ids, NativeDirEntry, NativeFile,
     NativeStat, OpenHow, Placement, Platform, Prot, Regs, SpaceId,
@@ -16,14 +17,36 @@ use belljar_shim::context::Xsave;
 use belljar_shim::worker::Readings;
 use slab::Slab;
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+use std::cell::Cell;
+use std::mem::offset_of;
 use std::ops::Range;
 use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Gives `rdtsc` and `cpuid` back to the calling thread until it next resumes a guest: to be called
 /// before a worker starts a native process. Without effect on other threads.
 pub fn release_thread() {
     worker::release_current();
+    far::move_freely();
 }
+
+/// Has the processor fetch the cache lines at these addresses, up to the first that is 0.
+pub fn fetch(lines: &[AtomicUsize]) {
+    for line in lines {
+        let line = line.load(Ordering::Relaxed);
+        if line == 0 {
+            return;
+        }
+        // SAFETY: a hint, which reads nothing, wherever it is.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(ptr::without_provenance(line)) };
+    }
+}
+
+/// Bytes of vector state that every program has: the legacy area and the header.
+const LEGACY_STATE: usize = 576;
+/// So many places are remembered where guests' memory was accessed.
+const ACCESSES: usize = 8;
 
 /// One host's guests, near and far.
 ///
@@ -41,6 +64,8 @@ pub struct HostMachine {
     staged: Option<SpaceId>,
     /// How many contexts there have been.
     contexts_made: u64,
+    /// Where guests' memory was accessed last.
+    accessed: [Cell<u64>; ACCESSES],
 }
 
 impl HostMachine {
@@ -57,6 +82,7 @@ impl HostMachine {
             file_share,
             staged: None,
             contexts_made: 0,
+            accessed: Default::default(),
         }
     }
 
@@ -119,6 +145,12 @@ impl HostMachine {
         shim.let_go();
     }
 
+    /// Notes where a guest's memory is accessed: what is accessed next time, perhaps.
+    #[inline]
+    fn note_access(&self, addr: u64) {
+        self.accessed[(addr >> 6) as usize % ACCESSES].set(addr);
+    }
+
     /// Notes that a guest has come back: what its process has read then is what there is now.
     fn came_back(&mut self, context: ContextId, exit: Exit) {
         let space = self.contexts[context.0 as usize].space;
@@ -132,12 +164,14 @@ impl GuestMemory for HostMachine {
         if !self.space(space).owns(addr, out.len() as u64) {
             return Err(Errno::EFAULT);
         }
+        self.note_access(addr);
         self.space(space).read(addr, out, self.staged == Some(space))
     }
     fn write(&mut self, space: SpaceId, addr: u64, data: &[u8]) -> Result<(), Errno> {
         if !self.space(space).owns(addr, data.len() as u64) {
             return Err(Errno::EFAULT);
         }
+        self.note_access(addr);
         self.space(space).write(addr, data)
     }
     fn compare_exchange_u32(&mut self, space: SpaceId, addr: u64, old: u32, new: u32) -> Result<u32, Errno> {
@@ -308,6 +342,33 @@ impl Platform for HostMachine {
         (clocks.allowed, clocks.made) = (readings.allowed, readings.made);
         self.came_back(id, exit);
         exit
+    }
+    fn footprint(&self, id: ContextId, footprint: &mut Footprint) {
+        footprint.object(self);
+        footprint.start(self.contexts.get(0).map_or(ptr::null(), ptr::from_ref), 1);
+        let context = &*self.contexts[id.0 as usize];
+        footprint.bytes(ptr::from_ref(context) as usize, offset_of!(Context, xsave) + LEGACY_STATE);
+        let space = &self.spaces[context.space as usize];
+        footprint.object(space);
+        if !space.is_near() {
+            return;
+        }
+        let regs = &context.regs;
+        let pointers = [
+            regs.rsp,
+            regs.rsp.wrapping_add(64),
+            regs.rip,
+            regs.fs_base,
+            regs.rdi,
+            regs.rsi,
+            regs.rbp,
+            regs.rbx,
+        ];
+        for at in pointers.into_iter().chain(self.accessed.iter().map(Cell::get)) {
+            if space.owns(at, 1) {
+                footprint.bytes(at as usize, 1);
+            }
+        }
     }
     fn answered(&mut self, id: ContextId) -> Answers {
         match &self.spaces[self.contexts[id.0 as usize].space as usize].native {

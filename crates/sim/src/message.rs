@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use crate::node::HostNode;
-use belljar_base::{EventKey, SimTime};
+use belljar_base::{EventKey, Footprint, SimTime};
 use belljar_engine::{Node, Outgoing};
 use belljar_net::Packet;
 
@@ -48,6 +48,11 @@ impl Node for WorldNode {
     fn attend(&mut self) {
         if let WorldNode::Host(host) = self {
             host.attend();
+        }
+    }
+    fn footprint(&self, footprint: &mut Footprint) {
+        if let WorldNode::Host(host) = self {
+            host.footprint(footprint);
         }
     }
     /// Switches and routers are at rest whenever nobody sends anything.

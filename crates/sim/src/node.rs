@@ -9,7 +9,7 @@ use crate::metrics::{Sampler, link_row};
 use crate::output::Output;
 use crate::schedule::{HostChange, LinkChange};
 use belljar_base::activity::Phase;
-use belljar_base::{EventClass, EventKey, HostId, Map, Seed, SimDuration, SimTime};
+use belljar_base::{EventClass, EventKey, Footprint, HostId, Map, Seed, SimDuration, SimTime};
 use belljar_engine::Outgoing;
 use belljar_kernel::{Departure, Host, Report};
 use belljar_net::{DropReason, Flow, FlowStreams, Packet, Path};
@@ -334,6 +334,18 @@ impl HostNode {
             return None;
         }
         self.kernel.finished_at().map(|at| at.max(self.last_change))
+    }
+    /// Tells which memory is read when it runs next.
+    pub fn footprint(&self, footprint: &mut Footprint) {
+        footprint.object(&self.network_changes);
+        footprint.object(&self.loss_free_until);
+        footprint.object(&self.changes);
+        footprint.object(&self.sampler);
+        footprint.object(&self.departures);
+        footprint.object(&self.reports);
+        footprint.object(&self.kept_away);
+        self.kernel.footprint(footprint);
+        footprint.start(self.departures.as_ptr(), 2);
     }
     /// The cable at the end of a link.
     pub fn cable(&self, link: usize) -> &Cable {

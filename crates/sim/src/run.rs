@@ -121,7 +121,8 @@ pub fn run_part(
     let hosts = nodes.into_iter().map(|node| (node.id(), WorldNode::Host(Box::new(node))));
     let devices = devices.into_iter().map(|device| (device.id(), WorldNode::Device(Box::new(device))));
     let mut world = Engine::of_cell(hosts.chain(devices), plan);
-    let engine = &Options { watched: options.watched.as_deref(), ..*engine };
+    let engine =
+        &Options { watched: options.watched.as_deref(), fetch: Some(belljar_platform::fetch), ..*engine };
     let observe = |committed| match observe(committed) {
         _ if failed.load(Relaxed) => Verdict::Stop,
         Verdict::Continue if options.debug.take_wanted() => Verdict::Attend,

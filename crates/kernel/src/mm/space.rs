@@ -1,5 +1,6 @@
 use crate::ids::FileKey;
 use crate::machine::{Prot, SpaceId};
+use belljar_base::Footprint;
 use belljar_base::Map;
 use belljar_linux_abi::Errno;
 use std::cell::Cell;
@@ -93,6 +94,12 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
+    /// Tells what is looked at whenever the guest's memory is read or written.
+    pub fn footprint(&self, footprint: &mut Footprint) {
+        footprint.object(&self.space);
+        footprint.object(&self.recent);
+    }
+
     /// An empty space over `range`.
     pub fn new(space: SpaceId, slot: u32, range: Range<u64>) -> AddressSpace {
         AddressSpace {

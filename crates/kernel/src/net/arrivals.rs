@@ -7,7 +7,7 @@ use super::interface::GRAPH;
 use super::packet::Way;
 use crate::host::Host;
 use belljar_base::activity::Phase;
-use belljar_base::{EventKey, Inbox, SimTime};
+use belljar_base::{EventKey, Footprint, Inbox, SimTime};
 use belljar_net::{DropReason, Packet};
 
 /// The packets that are on their way to `eth0`.
@@ -25,6 +25,11 @@ impl Arrivals {
     #[inline]
     pub fn next(&self) -> Option<SimTime> {
         self.next
+    }
+
+    /// Tells where they are.
+    pub fn footprint(&self, footprint: &mut Footprint) {
+        self.inbox.footprint(footprint);
     }
 
     /// The first of them, if it reaches the router before `limit`, with the time at which it does.

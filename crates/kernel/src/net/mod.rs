@@ -12,6 +12,7 @@ mod error_queue;
 mod ethernet;
 mod family;
 pub mod filter;
+mod footprint;
 mod interface;
 mod ioctl;
 mod ioctl_set;

@@ -26,6 +26,7 @@ mod red;
 mod tests;
 
 use crate::Packet;
+use belljar_base::Footprint;
 use belljar_base::{SimDuration, SimTime};
 pub use bucket::TokenBucket;
 pub use codel::CodelConfig;
@@ -230,6 +231,12 @@ pub struct Nic {
 }
 
 impl Nic {
+    /// Tells where it puts packets.
+    pub fn footprint(&self, footprint: &mut Footprint) {
+        footprint.start(self.overdue.as_slices().0.as_ptr(), 1);
+        footprint.start(self.waiting.as_slices().0.as_ptr(), 1);
+    }
+
     /// An idle interface with empty queues.
     pub fn new(config: &NicConfig) -> Nic {
         Nic {

@@ -1,6 +1,6 @@
 //! One far guest's process, and the channel to it.
 
-use super::spawner;
+use super::{spawner, stay};
 use crate::layout::{FIXED_AREA, SHIM_AREA, USER_END};
 use crate::mappings::Counted;
 use crate::near::worker;
@@ -443,16 +443,17 @@ impl Shim {
     /// Keeps the process on the worker's own processor: of the two only one runs at a time, and a
     /// hand-over to another processor has to wake that first.
     fn follow(&self) {
-        // SAFETY: no preconditions; the set is a plain value.
-        unsafe {
-            let cpu = libc::sched_getcpu();
-            if cpu >= 0 && cpu != self.cpu.get() {
-                let mut set: libc::cpu_set_t = std::mem::zeroed();
-                libc::CPU_SET(cpu as usize, &mut set);
-                libc::sched_setaffinity(self.pid, size_of_val(&set), &set);
-                self.cpu.set(cpu);
-            }
+        let cpu = stay::processor();
+        if cpu < 0 || cpu == self.cpu.get() {
+            return;
         }
+        // SAFETY: the set is a plain value, which lives as long as the calls.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(cpu as usize, &mut set);
+            libc::sched_setaffinity(self.pid, size_of_val(&set), &set);
+        }
+        self.cpu.set(cpu);
     }
 }
 

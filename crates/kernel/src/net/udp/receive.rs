@@ -56,6 +56,10 @@ pub fn receive(
     if peek {
         udp.queue.push_front(datagram);
     } else {
+        if udp.queue.is_empty() {
+            // The next one comes to the same place, which is in the cache.
+            udp.queue.clear();
+        }
         udp.queued_charge = udp.queued_charge.saturating_sub(charge(datagram.packet.len()));
         call.host.recycle_buffer(datagram.packet);
     }

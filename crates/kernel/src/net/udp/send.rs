@@ -385,7 +385,6 @@ impl Host {
         let queue_len = self.net.queue_len(route.interface);
         let now = self.clock.now();
         let (mtu, multicast) = (self.net.path_mtu(route, now), self.net.is_multipoint(destination));
-        let hop_limit = self.net.hop_limit(route.interface);
         let protocol = self.udp(key).protocol;
         let socket = &self.net.sockets[key.0];
         let Some(ip) = socket.ip_options() else { return Err(Errno::EINVAL) };
@@ -395,7 +394,7 @@ impl Host {
             (None, IpAddr::V4(v4)) if v4.is_multicast() => ip.multicast_ttl,
             (None, IpAddr::V6(v6)) if v6.is_multicast() => ip.multicast_hops,
             (None, IpAddr::V4(_)) => ip.ttl.unwrap_or(self.net.sysctls.default_ttl as u8),
-            (None, IpAddr::V6(_)) => ip.hop_limit.unwrap_or(hop_limit),
+            (None, IpAddr::V6(_)) => ip.hop_limit.unwrap_or_else(|| self.net.hop_limit(route.interface)),
         };
         let fits = packet.len() <= mtu;
         let header = IpHeader {

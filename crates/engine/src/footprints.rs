@@ -1,0 +1,90 @@
+//! Where the memory of units lies, to be fetched while others run.
+
+use crate::Node;
+use crate::unit::Unit;
+use belljar_base::Footprint;
+use std::array;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
+
+/// So many lines of a unit at most are fetched.
+const MOST: usize = 191;
+const LINE: usize = 64;
+/// A unit's lines are found out at its first few runs, and from then on again after so many.
+const PERIOD: u32 = 64;
+/// While so many others ran, hardly more than a second-level cache holds was touched: what is in it need not be fetched.
+const WARM: u32 = 128;
+
+/// Has the processor fetch the cache lines at these addresses, up to the first that is 0.
+pub type Fetch = fn(&[AtomicUsize]);
+
+/// The lines that a unit reads, ended with a 0 if there are fewer: a hint for whoever runs it next, so that it does no harm if
+/// somebody is just writing them.
+#[repr(align(64))]
+struct Lines([AtomicUsize; MOST]);
+
+/// What is known of all units.
+pub struct Footprints {
+    lines: Vec<OnceLock<Box<Lines>>>,
+    /// How often each has run, and the last time at which run of its worker.
+    runs: Vec<AtomicU32>,
+    last: Vec<AtomicU32>,
+    fetch: Fetch,
+}
+
+impl Footprints {
+    pub fn new(units: usize, fetch: Fetch) -> Footprints {
+        let zeroes = || (0..units).map(|_| AtomicU32::new(0)).collect();
+        Footprints {
+            lines: (0..units).map(|_| OnceLock::new()).collect(),
+            runs: zeroes(),
+            last: zeroes(),
+            fetch,
+        }
+    }
+
+    /// A unit is run next by a worker that has made so many runs.
+    pub fn is_next(&self, unit: u32, worker_runs: u32) {
+        if let Some(lines) = self.if_cold(unit, worker_runs) {
+            (self.fetch)(&lines.0);
+        }
+    }
+
+    /// A unit is run after the next one: what is known of it has gone cold too.
+    pub fn comes_then(&self, unit: u32, worker_runs: u32) {
+        if let Some(lines) = self.if_cold(unit, worker_runs) {
+            let at = &raw const *lines as usize;
+            let own: [_; size_of::<Lines>() / LINE] = array::from_fn(|n| AtomicUsize::new(at + LINE * n));
+            (self.fetch)(&own);
+        }
+    }
+
+    fn if_cold(&self, unit: u32, worker_runs: u32) -> Option<&Lines> {
+        let since = worker_runs.wrapping_sub(self.last[unit as usize].load(Relaxed));
+        if since < WARM { None } else { self.lines[unit as usize].get().map(|lines| &**lines) }
+    }
+
+    /// A unit has run, in a worker that has made so many runs.
+    pub fn has_run<N: Node>(&self, number: u32, worker_runs: u32, place: &Mutex<Unit<N>>, unit: &Unit<N>) {
+        let number = number as usize;
+        self.last[number].store(worker_runs, Relaxed);
+        let runs = self.runs[number].load(Relaxed).wrapping_add(1);
+        self.runs[number].store(runs, Relaxed);
+        if runs.is_power_of_two() && runs <= PERIOD || runs.is_multiple_of(PERIOD) {
+            self.find_out(number, place, unit);
+        }
+    }
+
+    #[cold]
+    fn find_out<N: Node>(&self, number: usize, place: &Mutex<Unit<N>>, unit: &Unit<N>) {
+        let mut footprint = Footprint::default();
+        footprint.object(place);
+        unit.footprint(&mut footprint);
+        let lines =
+            self.lines[number].get_or_init(|| Box::new(Lines(array::from_fn(|_| AtomicUsize::new(0)))));
+        let found = footprint.lines().iter().copied().chain([0; MOST]);
+        for (line, found) in lines.0.iter().zip(found) {
+            line.store(found, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Which memory a host reads when it runs next: see [`Footprint`]. It is told for what happens most, a packet that comes in
+//! for a program which waits for it and answers.
+
+use crate::files::FileKind;
+use crate::host::Host;
+use crate::thread::{Thread, ThreadState};
+use belljar_base::Footprint;
+
+/// So many threads are thought of, and so many descriptors of each: what there is more of is not all used at once.
+const THREADS: usize = 2;
+const DESCRIPTORS: usize = 2;
+/// So many descriptors are in a line.
+const ENTRIES: usize = 8;
+
+impl Host {
+    /// Tells what is read when it runs next.
+    pub fn footprint(&self, footprint: &mut Footprint) {
+        footprint.object(&self.windows);
+        footprint.object(&self.config.attention);
+        footprint.object(&*self.config.attention);
+        footprint.object(&self.arrivals);
+        self.arrivals.footprint(footprint);
+        footprint.object(&self.inbox);
+        footprint.object(&self.timers);
+        footprint.object(&self.clock);
+        footprint.object(&self.machine);
+        self.net.footprint(footprint);
+        footprint.object(&self.processes);
+        footprint.object(&self.threads);
+        footprint.object(&self.waits);
+        footprint.object(&self.run_queue);
+        footprint.start(self.run_queue.as_slices().0.as_ptr(), 1);
+        for (_, thread) in self.threads.iter().take(THREADS) {
+            self.thread_footprint(thread, footprint);
+        }
+        footprint.object(&self.looked_up);
+        footprint.start(self.looked_up.borrow().as_ptr(), 1);
+        footprint.object(&self.call_counts);
+        footprint.object(&self.files.tables);
+        footprint.object(&self.files.open);
+        footprint.object(&self.files.natives);
+        footprint.object(&self.urings.instances);
+        footprint.object(&self.config.resolver.is_some());
+        footprint.object(&self.departures);
+        footprint.start(self.departures.as_ptr(), 1);
+        footprint.object(&self.config.processes);
+        footprint.object(&self.models);
+        footprint.object(&self.reports);
+    }
+
+    fn thread_footprint(&self, thread: &Thread, footprint: &mut Footprint) {
+        footprint.object(thread);
+        footprint.start(thread.asked.as_ptr(), 1);
+        if let ThreadState::Blocked(blocked) = &thread.state {
+            for queue in &blocked.on {
+                self.waits.footprint(*queue, footprint);
+            }
+        }
+        let Some(process) = self.processes.get(thread.process.0) else { return };
+        footprint.object(&process.fds);
+        footprint.object(&process.mm);
+        footprint.object(&process.threads);
+        footprint.object(&process.ended);
+        footprint.object(&process.watched);
+        footprint.object(&process.signals.timers.count_processor_time);
+        if let Some(space) = process.mm.and_then(|mm| self.spaces.get(mm.0)) {
+            space.footprint(footprint);
+        }
+        self.machine.footprint(thread.context, footprint);
+        let Some(table) = process.fds.and_then(|table| self.files.tables.get(table.0)) else { return };
+        footprint.object(table);
+        footprint.start(table.entries.as_ptr(), table.entries.len().min(ENTRIES));
+        for entry in table.entries.iter().flatten().rev().take(DESCRIPTORS) {
+            let open = &self.files.open[entry.file.0];
+            footprint.object(open);
+            if let FileKind::Socket(socket) = open.kind {
+                self.net.sockets[socket.0].footprint(footprint);
+            }
+        }
+    }
+}

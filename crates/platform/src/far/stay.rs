@@ -1,0 +1,61 @@
+//! Keeps a worker on its processor while it hands over to far guests. Linux puts whoever is woken on an idle
+//! processor, of which there is one when the other side of a hand-over is still on its way to sleep: so a worker and
+//! its guest would chase each other around the machine, and each hand-over would wake a processor.
+
+use std::cell::Cell;
+
+/// So many hand-overs in a row it stays: then it may move once, to where less is going on.
+const STAY: u32 = 1_000;
+
+/// Where a worker may run, and for how many hand-overs more it stays where it is.
+struct Place {
+    left: Cell<u32>,
+    own: Cell<Option<libc::cpu_set_t>>,
+}
+
+thread_local! {
+    static PLACE: Place = const { Place { left: Cell::new(0), own: Cell::new(None) } };
+}
+
+/// The processor that the calling worker runs on, where it stays for the time being.
+pub fn processor() -> i32 {
+    PLACE.with(|place| {
+        // SAFETY: no preconditions.
+        let cpu = unsafe { libc::sched_getcpu() };
+        match place.left.get() {
+            0 if cpu >= 0 => hold(place, cpu),
+            0 => {}
+            1 => release(place),
+            left => place.left.set(left - 1),
+        }
+        cpu
+    })
+}
+
+/// Lets the calling thread run wherever it might before.
+pub fn move_freely() {
+    PLACE.with(release);
+}
+
+fn hold(place: &Place, cpu: i32) {
+    // SAFETY: sets are plain values, which live as long as the calls.
+    unsafe {
+        let mut own: libc::cpu_set_t = std::mem::zeroed();
+        let may_move =
+            libc::sched_getaffinity(0, size_of_val(&own), &mut own) == 0 && libc::CPU_COUNT(&own) > 1;
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu as usize, &mut set);
+        if may_move && libc::sched_setaffinity(0, size_of_val(&set), &set) == 0 {
+            place.own.set(Some(own));
+        }
+    }
+    place.left.set(STAY);
+}
+
+fn release(place: &Place) {
+    place.left.set(0);
+    if let Some(own) = place.own.take() {
+        // SAFETY: as above. One that may not be placed stays, and runs all the same.
+        unsafe { libc::sched_setaffinity(0, size_of_val(&own), &own) };
+    }
+}
