@@ -59,3 +59,38 @@ fn release(place: &Place) {
         unsafe { libc::sched_setaffinity(0, size_of_val(&own), &own) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The processors that the calling thread may run on.
+    fn allowed() -> Vec<usize> {
+        // SAFETY: sets are plain values; no number is beyond them.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &mut set), 0);
+            (0..libc::CPU_SETSIZE as usize).filter(|cpu| libc::CPU_ISSET(*cpu, &set)).collect()
+        }
+    }
+
+    #[test]
+    fn a_worker_stays_for_a_while_and_may_move_then() {
+        let stays_and_moves = || {
+            let own = allowed();
+            let cpu = processor();
+            assert_eq!(allowed(), [cpu as usize]);
+            for _ in 1..STAY {
+                assert_eq!(processor(), cpu, "it stays");
+            }
+            assert_eq!(allowed(), [cpu as usize]);
+            processor();
+            assert_eq!(allowed(), own, "now it may move");
+            processor();
+            assert_eq!(allowed().len(), 1, "where it is then it stays again");
+            move_freely();
+            assert_eq!(allowed(), own);
+        };
+        std::thread::spawn(stays_and_moves).join().expect("it stays and moves");
+    }
+}
