@@ -1,7 +1,7 @@
 //! What lies where, for fetching it ahead of time.
 
 /// Bytes of a cache line.
-const LINE: usize = 64;
+pub const CACHE_LINE: usize = 64;
 /// Where no object lies.
 const FIRST_PAGE: usize = 4096;
 
@@ -29,9 +29,9 @@ impl Footprint {
         if address < FIRST_PAGE {
             return;
         }
-        let last = address.saturating_add(len.max(1) - 1) / LINE;
-        for line in address / LINE..=last {
-            let line = line * LINE;
+        let last = address.saturating_add(len.max(1) - 1) / CACHE_LINE;
+        for line in address / CACHE_LINE..=last {
+            let line = line * CACHE_LINE;
             if !self.lines.contains(&line) {
                 self.lines.push(line);
             }

@@ -2,14 +2,13 @@
 
 use crate::Node;
 use crate::unit::Unit;
-use belljar_base::Footprint;
+use belljar_base::{CACHE_LINE, Footprint};
 use std::array;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
 /// So many lines of a unit at most are fetched.
 const MOST: usize = 191;
-const LINE: usize = 64;
 /// A unit's lines are found out at its first few runs, and from then on again after so many.
 const PERIOD: u32 = 64;
 /// While so many others ran, hardly more than a second-level cache holds was touched: what is in it need not be fetched.
@@ -54,7 +53,8 @@ impl Footprints {
     pub fn comes_then(&self, unit: u32, worker_runs: u32) {
         if let Some(lines) = self.if_cold(unit, worker_runs) {
             let at = &raw const *lines as usize;
-            let own: [_; size_of::<Lines>() / LINE] = array::from_fn(|n| AtomicUsize::new(at + LINE * n));
+            let own: [_; size_of::<Lines>() / CACHE_LINE] =
+                array::from_fn(|n| AtomicUsize::new(at + CACHE_LINE * n));
             (self.fetch)(&own);
         }
     }

@@ -164,9 +164,7 @@ impl<M: Send> Partition<M> {
             }
         }
     }
-}
 
-impl<M: Send> Partition<M> {
     /// The unit that will be the next to be claimed after `ahead` others, if nobody comes between.
     pub fn upcoming(&self, ahead: u64) -> Option<u32> {
         let state = self.claims.0.load(Relaxed);

@@ -7,7 +7,7 @@ use crate::native::Native;
 use crate::near::worker;
 use crate::space::{CallCounts, Space};
 use crate::{cpu, exits, files, vdso};
-use belljar_base::Footprint;
+use belljar_base::{CACHE_LINE, Footprint};
 use belljar_kernel::machine::{
     Answers, Backing, Clocks, ContextId, Exit, GuestMemory, HostFiles, Ids, NativeDirEntry, NativeFile,
     NativeStat, OpenHow, Placement, Platform, Prot, Regs, SpaceId,
@@ -38,9 +38,14 @@ pub fn fetch(lines: &[AtomicUsize]) {
         if line == 0 {
             return;
         }
-        // SAFETY: a hint, which reads nothing, wherever it is.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(ptr::without_provenance(line)) };
+        fetch_line(ptr::without_provenance(line));
     }
+}
+
+#[inline]
+fn fetch_line(at: *const u8) {
+    // SAFETY: a hint, which reads nothing, wherever it is.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
 }
 
 /// Bytes of vector state that every program has: the legacy area and the header.
@@ -208,7 +213,6 @@ impl GuestMemory for HostMachine {
     }
 }
 
-const CACHE_LINE: usize = 64;
 /// So many cache lines at most are asked for at once: a processor has few more on their way at a time and would wait, and
 /// whoever then reads them one after the other has the rest brought by the processor itself.
 const MOST_PREFETCHED: usize = 8;
@@ -217,8 +221,7 @@ impl Platform for HostMachine {
     fn prefetch(&self, bytes: &[u8]) {
         let lines = bytes.len().div_ceil(CACHE_LINE).min(MOST_PREFETCHED);
         for line in 0..lines {
-            // SAFETY: a hint, which reads nothing.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(line * CACHE_LINE).cast()) };
+            fetch_line(bytes.as_ptr().wrapping_add(line * CACHE_LINE));
         }
     }
     fn fork_space(&mut self, space: SpaceId) -> Result<SpaceId, Errno> {

@@ -447,12 +447,7 @@ impl Shim {
         if cpu < 0 || cpu == self.cpu.get() {
             return;
         }
-        // SAFETY: the set is a plain value, which lives as long as the calls.
-        unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(cpu as usize, &mut set);
-            libc::sched_setaffinity(self.pid, size_of_val(&set), &set);
-        }
+        stay::put(self.pid, cpu);
         self.cpu.set(cpu);
     }
 }

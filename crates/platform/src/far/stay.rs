@@ -37,17 +37,25 @@ pub fn move_freely() {
     PLACE.with(release);
 }
 
-fn hold(place: &Place, cpu: i32) {
-    // SAFETY: sets are plain values, which live as long as the calls.
+/// Puts a thread, 0 for the calling one, on a processor and nowhere else; whether that is allowed.
+pub fn put(thread: i32, cpu: i32) -> bool {
+    // SAFETY: the set is a plain value, which lives as long as the calls.
     unsafe {
-        let mut own: libc::cpu_set_t = std::mem::zeroed();
-        let may_move =
-            libc::sched_getaffinity(0, size_of_val(&own), &mut own) == 0 && libc::CPU_COUNT(&own) > 1;
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu as usize, &mut set);
-        if may_move && libc::sched_setaffinity(0, size_of_val(&set), &set) == 0 {
-            place.own.set(Some(own));
-        }
+        libc::sched_setaffinity(thread, size_of_val(&set), &set) == 0
+    }
+}
+
+fn hold(place: &Place, cpu: i32) {
+    // SAFETY: all zero is a valid set, which the call fills.
+    let (own, may_move) = unsafe {
+        let mut own: libc::cpu_set_t = std::mem::zeroed();
+        let known = libc::sched_getaffinity(0, size_of_val(&own), &mut own) == 0;
+        (own, known && libc::CPU_COUNT(&own) > 1)
+    };
+    if may_move && put(0, cpu) {
+        place.own.set(Some(own));
     }
     place.left.set(STAY);
 }
