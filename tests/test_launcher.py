@@ -22,14 +22,15 @@ def tree(workdir):
     """A tree with a space in its name, and a PATH with nothing but the tools that every system has and a cargo of ours."""
     root = workdir / "a tree"
     (root / "crates" / "cli").mkdir(parents=True)
-    for name in ("Cargo.toml", "Cargo.lock", "crates/cli/main.rs"):
+    (root / ".cargo").mkdir()
+    for name in ("Cargo.toml", "Cargo.lock", ".cargo/config.toml", "crates/cli/main.rs"):
         (root / name).write_text("")
     shutil.copy(ROOT / "belljar", root)
     tools = workdir / "tools"
     tools.mkdir()
     for tool in ("sh", "dirname", "readlink", "find", "head", "uname", "touch", "mkdir", "chmod"):
         (tools / tool).symlink_to(shutil.which(tool))
-    for name, text in {"cargo": CARGO, "cc": "#!/bin/sh\n"}.items():
+    for name, text in {"cargo": CARGO, "cc": "#!/bin/sh\n", "make": "#!/bin/sh\n"}.items():
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
     env = {"PATH": str(tools), "LOG": str(workdir / "log"), "HOME": str(workdir)}
@@ -50,10 +51,11 @@ def test_builds_once_and_passes_arguments(tree):
     assert tree.log.read_text() == f"cargo build --release -p belljar in {tree.root}\n"
 
 
-def test_builds_again_when_a_source_is_newer(tree):
+@pytest.mark.parametrize("source", ["crates/cli/main.rs", ".cargo/config.toml"])
+def test_builds_again_when_a_source_is_newer(tree, source):
     tree()
     newer = os.stat(tree.root / "target" / "release" / "belljar").st_mtime + 5
-    os.utime(tree.root / "crates" / "cli" / "main.rs", (newer, newer))
+    os.utime(tree.root / source, (newer, newer))
     assert tree("x").stderr == ""
     assert len(tree.log.read_text().splitlines()) == 2 and "--quiet" in tree.log.read_text()
 
@@ -92,10 +94,11 @@ def test_through_a_link(tree, workdir):
 def test_missing_tools_are_named(tree):
     (tree.tools / "cargo").unlink()
     (tree.tools / "cc").unlink()
+    (tree.tools / "make").unlink()
     done = tree("x")
     assert done.returncode == 127 and done.stdout == ""
     lines = done.stderr.splitlines()
-    assert len(lines) == 2 and "cargo" in lines[0] and "rustup" in lines[0] and "C compiler" in lines[1], lines
+    assert len(lines) == 3 and "cargo" in lines[0] and "rustup" in lines[0] and "C compiler" in lines[1] and "make" in lines[2], lines
 
 
 def test_a_rust_that_is_too_old_is_named(tree):

@@ -29,6 +29,12 @@ mod workers;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use tikv_jemallocator::Jemalloc;
+
+/// Puts what a simulation of many hosts reads all over its memory into huge pages (`.cargo/config.toml` has its options), which a
+/// TLB holds more of.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 /// Runs unmodified Linux programs on simulated hosts, in exact virtual time.
 #[derive(Parser)]
