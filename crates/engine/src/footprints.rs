@@ -3,16 +3,16 @@
 use crate::Node;
 use crate::unit::Unit;
 use belljar_base::{CACHE_LINE, Footprint};
-use std::array;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
+use std::{array, iter};
 
 /// So many lines of a unit at most are fetched.
-const MOST: usize = 191;
+const MOST: usize = 223;
 /// A unit's lines are found out at its first few runs, and from then on again after so many.
-const PERIOD: u32 = 64;
+const PERIOD: u32 = 256;
 /// While so many others ran, hardly more than a second-level cache holds was touched: what is in it need not be fetched.
-const WARM: u32 = 128;
+const WARM: u32 = 256;
 
 /// Has the processor fetch the cache lines at these addresses, up to the first that is 0.
 pub type Fetch = fn(&[AtomicUsize]);
@@ -22,24 +22,31 @@ pub type Fetch = fn(&[AtomicUsize]);
 #[repr(align(64))]
 struct Lines([AtomicUsize; MOST]);
 
+/// How often a unit has run, and the last time at which run of its worker.
+#[derive(Default)]
+struct Use {
+    runs: AtomicU32,
+    last: AtomicU32,
+}
+
 /// What is known of all units.
 pub struct Footprints {
     lines: Vec<OnceLock<Box<Lines>>>,
-    /// How often each has run, and the last time at which run of its worker.
-    runs: Vec<AtomicU32>,
-    last: Vec<AtomicU32>,
+    uses: Vec<Use>,
     fetch: Fetch,
 }
 
 impl Footprints {
-    pub fn new(units: usize, fetch: Fetch) -> Footprints {
-        let zeroes = || (0..units).map(|_| AtomicU32::new(0)).collect();
-        Footprints {
-            lines: (0..units).map(|_| OnceLock::new()).collect(),
-            runs: zeroes(),
-            last: zeroes(),
-            fetch,
+    /// `None` if there are so few units for each worker that they stay warm.
+    pub fn new(units: usize, workers: usize, fetch: Fetch) -> Option<Footprints> {
+        if units <= workers * WARM as usize {
+            return None;
         }
+        Some(Footprints {
+            lines: (0..units).map(|_| OnceLock::new()).collect(),
+            uses: (0..units).map(|_| Use::default()).collect(),
+            fetch,
+        })
     }
 
     /// A unit is run next by a worker that has made so many runs.
@@ -60,16 +67,17 @@ impl Footprints {
     }
 
     fn if_cold(&self, unit: u32, worker_runs: u32) -> Option<&Lines> {
-        let since = worker_runs.wrapping_sub(self.last[unit as usize].load(Relaxed));
+        let since = worker_runs.wrapping_sub(self.uses[unit as usize].last.load(Relaxed));
         if since < WARM { None } else { self.lines[unit as usize].get().map(|lines| &**lines) }
     }
 
     /// A unit has run, in a worker that has made so many runs.
     pub fn has_run<N: Node>(&self, number: u32, worker_runs: u32, place: &Mutex<Unit<N>>, unit: &Unit<N>) {
         let number = number as usize;
-        self.last[number].store(worker_runs, Relaxed);
-        let runs = self.runs[number].load(Relaxed).wrapping_add(1);
-        self.runs[number].store(runs, Relaxed);
+        let of_it = &self.uses[number];
+        of_it.last.store(worker_runs, Relaxed);
+        let runs = of_it.runs.load(Relaxed).wrapping_add(1);
+        of_it.runs.store(runs, Relaxed);
         if runs.is_power_of_two() && runs <= PERIOD || runs.is_multiple_of(PERIOD) {
             self.find_out(number, place, unit);
         }
@@ -82,9 +90,7 @@ impl Footprints {
         unit.footprint(&mut footprint);
         let lines =
             self.lines[number].get_or_init(|| Box::new(Lines(array::from_fn(|_| AtomicUsize::new(0)))));
-        let found = footprint.lines().iter().copied().chain([0; MOST]);
-        for (line, found) in lines.0.iter().zip(found) {
-            line.store(found, Relaxed);
-        }
+        let found = footprint.lines().iter().chain(iter::repeat(&0));
+        lines.0.iter().zip(found).for_each(|(line, found)| line.store(*found, Relaxed));
     }
 }

@@ -21,12 +21,13 @@
 //!
 //! * [`plan`]: groups and lookaheads; [`unit`](unit::Unit): what one worker runs at a time
 //! * `footprints`: where the memory of units lies, to be fetched while others run
-//! * `partition`: the part of the units that is a worker's own: when they are due, what they are sent
+//! * `partition`: the part of the units that is a worker's own: what they are sent; `agenda`: when they are due
 //! * `window`: how a window opens and closes; `worker`: what a thread does; `idle`: how it waits
 //! * `cells`: several processes that run one simulation together
 //! * [`profile`]: where the time goes, and what more workers would make of it
 #![forbid(unsafe_code)]
 
+mod agenda;
 mod cells;
 #[cfg(test)]
 mod cells_tests;

@@ -1,12 +1,11 @@
 //! The part of all units that is one worker's own: when each of them is next due, and the mail for
 //! them. Any worker can do a partition's work; only one does at a time.
 
+use crate::agenda::Agenda;
 use crate::plan::Plan;
 use crate::unit::Unit;
 use crate::{Node, Outgoing};
 use belljar_base::SimTime;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -58,10 +57,7 @@ pub struct Partition<M> {
 }
 
 struct Inner<M> {
-    /// By number within the partition.
-    next: Vec<SimTime>,
-    /// By class of lookahead. An entry whose time is not that of `next` is out of date.
-    queues: Vec<BinaryHeap<Reverse<(SimTime, u32)>>>,
+    agenda: Agenda,
     incoming: Vec<Mail<M>>,
 }
 
@@ -78,14 +74,13 @@ pub struct Prepared {
 }
 
 impl<M: Send> Partition<M> {
-    /// A partition for `units` units that `workers` workers write to.
+    /// A partition for `units` units, each `workers`th of all, that as many workers write to.
     pub fn new(units: usize, workers: usize, classes: usize) -> Partition<M> {
         let boxes = (0..workers)
             .map(|_| Apart(Mailbox { full: AtomicBool::new(false), mail: Mutex::new(Mail::default()) }));
         Partition {
             inner: Mutex::new(Inner {
-                next: vec![SimTime::MAX; units],
-                queues: (0..classes).map(|_| BinaryHeap::new()).collect(),
+                agenda: Agenda::new(units, workers, classes),
                 incoming: (0..workers).map(|_| Mail::default()).collect(),
             }),
             boxes: boxes.collect(),
@@ -119,31 +114,22 @@ impl<M: Send> Partition<M> {
         &self,
         units: &[Mutex<Unit<N>>],
         plan: &Plan,
-        partitions: u32,
         limit: impl Fn(usize) -> SimTime,
         published: impl FnOnce(usize),
     ) -> Prepared {
         let inner = &mut *lock(&self.inner);
-        let messages = inner.collect(&self.boxes, units, plan, partitions);
         let mut due = 0;
+        let mut is_due = |unit: u32| {
+            self.due[due].store(unit, Relaxed);
+            due += 1;
+        };
+        let messages = inner.collect(&self.boxes, units, plan, &limit, &mut is_due);
         let mut first = SimTime::MAX;
         let mut felt = SimTime::MAX;
-        for (class, queue) in inner.queues.iter_mut().enumerate() {
-            let limit = limit(class);
-            while let Some(&Reverse((at, unit))) = queue.peek() {
-                let next = &mut inner.next[(unit / partitions) as usize];
-                if *next == at && at >= limit {
-                    first = first.min(at);
-                    felt = felt.min(at + plan.classes()[class]);
-                    break;
-                }
-                queue.pop();
-                if *next == at {
-                    *next = SimTime::MAX;
-                    self.due[due].store(unit, Relaxed);
-                    due += 1;
-                }
-            }
+        for (class, lookahead) in plan.classes().iter().enumerate() {
+            let at = inner.agenda.reach(class, limit(class), &mut is_due);
+            first = first.min(at);
+            felt = felt.min(at + *lookahead);
         }
         published(due);
         self.claims.0.store(due as u64, Release);
@@ -180,22 +166,20 @@ impl<M: Send> Inner<M> {
         boxes: &[Apart<Mailbox<M>>],
         units: &[Mutex<Unit<N>>],
         plan: &Plan,
-        partitions: u32,
+        limit: &impl Fn(usize) -> SimTime,
+        is_due: &mut impl FnMut(u32),
     ) -> usize {
-        let Inner { next, queues, incoming } = self;
+        let Inner { agenda, incoming } = self;
         for (from, mail) in boxes.iter().zip(&mut *incoming) {
             if from.0.full.swap(false, Acquire) {
                 std::mem::swap(&mut *lock(&from.0.mail), mail);
             }
         }
-        let mut due = |unit: u32, at: SimTime| {
-            queues[plan.class_of(unit)].push(Reverse((at, unit)));
-        };
         for mail in &mut *incoming {
             for (unit, at) in mail.looked_at.drain(..) {
-                next[(unit / partitions) as usize] = at;
-                if at < SimTime::MAX {
-                    due(unit, at);
+                let class = plan.class_of(unit);
+                if agenda.has_run(unit, class, at, limit(class)) {
+                    is_due(unit);
                 }
             }
         }
@@ -203,12 +187,11 @@ impl<M: Send> Inner<M> {
         for mail in incoming {
             messages += mail.messages.len();
             for message in mail.messages.drain(..) {
-                let (unit, at) = (plan.place(message.to).unit, message.key.time);
-                lock(&units[unit as usize]).deliver(message);
-                let next = &mut next[(unit / partitions) as usize];
-                if at < *next {
-                    *next = at;
-                    due(unit, at);
+                let (place, at) = (plan.place(message.to), message.key.time);
+                lock(&units[place.unit as usize]).deliver(message);
+                let class = usize::from(place.class);
+                if agenda.happens(place.unit, class, at, limit(class)) {
+                    is_due(place.unit);
                 }
             }
         }

@@ -108,7 +108,7 @@ impl<'a, N: Node> Shared<'a, N> {
             over: AtomicBool::new(false),
             done: Mutex::new((Ending::Stopped, SimTime::ZERO)),
             panic: Mutex::new(None),
-            footprints: options.fetch.map(|fetch| Footprints::new(units.len(), fetch)),
+            footprints: options.fetch.and_then(|fetch| Footprints::new(units.len(), workers, fetch)),
             recorder: options.meter.map(|_| Recorder::default()),
             cell,
             observed: AtomicU64::new(0),

@@ -146,7 +146,6 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         let prepared = shared.partitions[p].prepare(
             shared.units,
             shared.plan,
-            shared.partitions.len() as u32,
             |class| shared.limit(class),
             |due| shared.add_work(due),
         );
@@ -164,11 +163,11 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
     /// Has the memory of those units fetched that are run next.
     fn fetch_ahead(&self, partition: &Partition<N::Message>) {
         let Some(footprints) = &self.shared.footprints else { return };
-        if let Some(unit) = partition.upcoming(0) {
-            footprints.is_next(unit, self.runs);
-        }
         if let Some(unit) = partition.upcoming(1) {
             footprints.comes_then(unit, self.runs);
+        }
+        if let Some(unit) = partition.upcoming(0) {
+            footprints.is_next(unit, self.runs);
         }
     }
 
