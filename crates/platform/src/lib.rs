@@ -9,6 +9,7 @@
 //!   the fixed ones; [`mappings`]: how many there may be near
 //! * [`native`]: how a space's memory is reached: [`near`] or [`far`]
 //! * [`context`]: saved registers; [`exits`]: what it means that guest code came back
+//! * `trail`: where guests go when they run next
 //! * [`rewrite`]: call sites that no longer trap; [`vdso`]: the image found by AT_SYSINFO_EHDR
 //! * [`cpu`], [`cpuid`]: what the CPU has, and what guests are told of it
 //!
@@ -39,6 +40,7 @@ mod near;
 mod registry;
 mod rewrite;
 mod space;
+mod trail;
 mod vdso;
 
 pub use init::{InitError, init};

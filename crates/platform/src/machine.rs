@@ -6,6 +6,7 @@ use crate::layout::{self, Slots};
 use crate::native::Native;
 use crate::near::worker;
 use crate::space::{CallCounts, Space};
+use crate::trail::{self, Follower};
 use crate::{cpu, exits, files, vdso};
 use belljar_base::{CACHE_LINE, Footprint};
 use belljar_kernel::machine::{
@@ -17,7 +18,7 @@ use belljar_shim::context::Xsave;
 use belljar_shim::worker::Readings;
 use slab::Slab;
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::mem::offset_of;
 use std::ops::Range;
 use std::path::Path;
@@ -52,6 +53,8 @@ fn fetch_line(at: *const u8) {
 const LEGACY_STATE: usize = 576;
 /// So many places are remembered where guests' memory was accessed.
 const ACCESSES: usize = 8;
+/// Whoever has told so often where its guests go is beyond its start.
+const STARTED: u32 = 4;
 
 /// One host's guests, near and far.
 ///
@@ -71,6 +74,10 @@ pub struct HostMachine {
     contexts_made: u64,
     /// Where guests' memory was accessed last.
     accessed: [Cell<u64>; ACCESSES],
+    /// How often it has told where guests go.
+    told: Cell<u32>,
+    /// Finds out where one goes.
+    follower: RefCell<Option<Box<Follower>>>,
 }
 
 impl HostMachine {
@@ -88,6 +95,8 @@ impl HostMachine {
             staged: None,
             contexts_made: 0,
             accessed: Default::default(),
+            told: Cell::new(0),
+            follower: RefCell::new(None),
         }
     }
 
@@ -154,6 +163,31 @@ impl HostMachine {
     #[inline]
     fn note_access(&self, addr: u64) {
         self.accessed[(addr >> 6) as usize % ACCESSES].set(addr);
+    }
+
+    /// Runs a guest step by step up to its next call, to see where it goes. `None` if it has to go on without being followed.
+    #[cold]
+    #[inline(never)]
+    fn follow(&mut self, id: ContextId) -> Option<Exit> {
+        let mut follower = self.follower.get_mut().take()?;
+        let mut exit = Exit::Stepped;
+        for _ in 0..trail::STEPS {
+            let context = &self.contexts[id.0 as usize];
+            let space = &self.spaces[context.space as usize];
+            if !space.is_near() {
+                return None;
+            }
+            follower.steps(&context.regs, context.resume_at, space);
+            exit = self.step(id);
+            if exit != Exit::Stepped {
+                break;
+            }
+        }
+        if !follower.came_back() {
+            *self.follower.get_mut() = Some(follower);
+        }
+        // One that cannot be stepped, or for too long already, goes on as usual.
+        (!matches!(exit, Exit::Stepped | Exit::Preempted)).then_some(exit)
     }
 
     /// Notes that a guest has come back: what its process has read then is what there is now.
@@ -337,6 +371,11 @@ impl Platform for HostMachine {
         self.resume_with_clocks(context, &mut Clocks::default())
     }
     fn resume_with_clocks(&mut self, id: ContextId, clocks: &mut Clocks) -> Exit {
+        if self.follower.get_mut().is_some()
+            && let Some(exit) = self.follow(id)
+        {
+            return exit;
+        }
         self.bring_back(id);
         let context = &mut *self.contexts[id.0 as usize];
         let Clocks { realtime_ns, monotonic_ns, allowed, made } = *clocks;
@@ -371,6 +410,11 @@ impl Platform for HostMachine {
             if space.owns(at, 1) {
                 footprint.bytes(at as usize, 1);
             }
+        }
+        self.told.set(self.told.get().saturating_add(1));
+        let may_follow = self.told.get() > STARTED && self.follower.borrow().is_none();
+        if let Some(follower) = trail::tell(regs, &space.slot, may_follow, footprint) {
+            *self.follower.borrow_mut() = Some(Box::new(follower));
         }
     }
     fn answered(&mut self, id: ContextId) -> Answers {

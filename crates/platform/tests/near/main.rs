@@ -3,6 +3,7 @@
 
 mod basic;
 mod fixture;
+mod footprint;
 mod loader;
 mod process;
 mod programs;

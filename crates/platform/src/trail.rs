@@ -1,0 +1,170 @@
+//! Where a guest goes when it runs, for [`Footprint`]s: the pages of its code and the memory it uses.
+//!
+//! Each guest has page tables of its own, also for the code that all of a kind share. A program that runs for a fraction of a
+//! microsecond at a time waits most of that for its first access to each page. Which pages these are shows when it is
+//! stepped once, instruction by instruction; guests that wait at the same place of the same program go the same way.
+
+use crate::layout::{PAGE, Slot, contains};
+use crate::space::Space;
+use belljar_base::Footprint;
+use belljar_shim::context::Regs;
+use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, Register};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// So many places of a trail are remembered at most.
+const PLACES: usize = 64;
+/// A trail is that of so many resumes, of so many instructions each at most.
+pub const RESUMES: u32 = 6;
+pub const STEPS: u32 = 500;
+/// So many trails are kept; programs that wait at yet other places are not followed.
+const TRAILS: usize = 256;
+/// The longest instruction.
+const LONGEST: u64 = 15;
+/// What lies so near to the stack pointer is on the stack.
+const STACK_BELOW: u64 = 16 << 10;
+const STACK_ABOVE: u64 = 64 << 10;
+
+/// An address that means the same in another guest of the kind: from what usually moves with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Stack(i64),
+    FromStart(u64),
+    FromEnd(u64),
+}
+
+impl Place {
+    fn of(address: u64, stack: u64, slot: &Slot) -> Option<Place> {
+        let at = address.wrapping_sub(stack) as i64;
+        if -(STACK_BELOW as i64) < at && at < STACK_ABOVE as i64 {
+            return Some(Place::Stack(at));
+        }
+        if !contains(&slot.whole, &(address..address)) {
+            return None;
+        }
+        let middle = slot.whole.start + (slot.whole.end - slot.whole.start) / 2;
+        Some(match address < middle {
+            true => Place::FromStart(address.wrapping_sub(slot.usable.start)),
+            false => Place::FromEnd(slot.usable.end.wrapping_sub(address)),
+        })
+    }
+
+    fn address(self, stack: u64, slot: &Slot) -> u64 {
+        match self {
+            Place::Stack(at) => stack.wrapping_add_signed(at),
+            Place::FromStart(at) => slot.usable.start.wrapping_add(at),
+            Place::FromEnd(at) => slot.usable.end.wrapping_sub(at),
+        }
+    }
+}
+
+/// Where a guest waits: what tells the trails of guests apart.
+type Origin = Place;
+
+/// By origin; `None` while somebody is being followed.
+static TRAILS_KNOWN: Mutex<BTreeMap<Origin, Option<Arc<[Place]>>>> = Mutex::new(BTreeMap::new());
+
+/// Tells where a guest that waits goes next. If nobody knows, and it had better be followed, that is begun.
+pub fn tell(regs: &Regs, slot: &Slot, may_follow: bool, footprint: &mut Footprint) -> Option<Follower> {
+    let origin = Place::of(regs.rip, regs.rsp, slot)?;
+    let mut known = TRAILS_KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(trail) = known.get(&origin) {
+        let trail = trail.clone();
+        drop(known);
+        for place in trail.iter().flat_map(|trail| trail.iter()) {
+            footprint.bytes(place.address(regs.rsp, slot) as usize, 1);
+        }
+        return None;
+    }
+    if !may_follow || known.len() == TRAILS {
+        return None;
+    }
+    known.insert(origin, None);
+    Some(Follower {
+        origin,
+        stack: regs.rsp,
+        resumes: RESUMES,
+        places: Vec::new(),
+        info: InstructionInfoFactory::new(),
+    })
+}
+
+/// Follows a guest.
+pub struct Follower {
+    origin: Origin,
+    stack: u64,
+    resumes: u32,
+    places: Vec<Place>,
+    info: InstructionInfoFactory,
+}
+
+impl Follower {
+    /// The guest is about to run the instruction that its registers point to, natively at `at`.
+    pub fn steps(&mut self, regs: &Regs, at: u64, space: &Space) {
+        self.goes_to_page(regs.rip, &space.slot);
+        self.goes_to_page(at, &space.slot);
+        let left_in_page = PAGE - regs.rip % PAGE;
+        let mut code = [0; LONGEST as usize];
+        let len = [LONGEST, left_in_page.min(LONGEST)].into_iter().find(|len| space.owns(regs.rip, *len));
+        let Some(code) = len.map(|len| &mut code[..len as usize]) else { return };
+        if space.native.read(regs.rip, code).is_err() {
+            return;
+        }
+        let instruction = Decoder::with_ip(64, code, regs.rip, DecoderOptions::NONE).decode();
+        let register = |register: Register| value(register, regs);
+        let used = self.info.info(&instruction).used_memory().iter();
+        let used: Vec<u64> =
+            used.filter_map(|memory| memory.virtual_address(0, |r, _, _| register(r))).collect();
+        for address in used {
+            self.goes_to(address & !63, &space.slot);
+        }
+    }
+
+    fn goes_to(&mut self, address: u64, slot: &Slot) {
+        let Some(place) = Place::of(address, self.stack, slot) else { return };
+        if self.places.len() < PLACES && !self.places.contains(&place) {
+            self.places.push(place);
+        }
+    }
+    /// Of code a place in each page is enough: its lines are shared by all who run it, and warm.
+    fn goes_to_page(&mut self, address: u64, slot: &Slot) {
+        self.goes_to(address & !(PAGE - 1), slot);
+    }
+
+    /// The guest has come back. True if that was enough.
+    pub fn came_back(&mut self) -> bool {
+        self.resumes -= 1;
+        if self.resumes > 0 {
+            return false;
+        }
+        let mut known = TRAILS_KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(self.origin, Some(self.places.as_slice().into()));
+        true
+    }
+}
+
+fn value(register: Register, regs: &Regs) -> Option<u64> {
+    Some(match register {
+        Register::RAX => regs.rax,
+        Register::RBX => regs.rbx,
+        Register::RCX => regs.rcx,
+        Register::RDX => regs.rdx,
+        Register::RSI => regs.rsi,
+        Register::RDI => regs.rdi,
+        Register::RBP => regs.rbp,
+        Register::RSP => regs.rsp,
+        Register::R8 => regs.r8,
+        Register::R9 => regs.r9,
+        Register::R10 => regs.r10,
+        Register::R11 => regs.r11,
+        Register::R12 => regs.r12,
+        Register::R13 => regs.r13,
+        Register::R14 => regs.r14,
+        Register::R15 => regs.r15,
+        Register::FS => regs.fs_base,
+        Register::GS => regs.gs_base,
+        // The other segments start at 0.
+        Register::CS | Register::DS | Register::ES | Register::SS => 0,
+        _ => return None,
+    })
+}

@@ -1,0 +1,67 @@
+//! Where guests go when they run next.
+
+use crate::blob;
+use crate::fixture::Guest;
+use belljar_base::Footprint;
+use belljar_kernel::machine::{Backing, ContextId, GuestMemory, Platform, Prot};
+
+/// Far from the stack, as data is.
+const DATA: u64 = 16 << 20;
+const FAR: u64 = 3 << 12;
+
+/// A program that makes a call, adds two words in data and stores the sum on its stack, and so forth; some of it lies in
+/// another page.
+fn waiting() -> (Guest, ContextId) {
+    let mut guest = Guest::new(blob!(
+        trail,
+        "2:",
+        "mov eax, 39",
+        "syscall",
+        "jmp 3f",
+        ".skip 5000",
+        "3:",
+        "mov rcx, [rbx]",
+        "add rcx, [rbx + 0x3000]",
+        "mov [rsp - 0x400], rcx",
+        "jmp 2b",
+    ));
+    let data = guest.text + DATA;
+    guest.machine.map(guest.space, data, 4 << 12, Prot::READ | Prot::WRITE, Backing::Anonymous).unwrap();
+    guest.machine.write(guest.space, data, &7u64.to_le_bytes()).unwrap();
+    let thread = guest.thread();
+    guest.regs(thread).rbx = data;
+    assert_eq!(guest.syscall(thread), 39);
+    (guest, thread)
+}
+
+fn pages(guest: &Guest, thread: ContextId) -> Vec<u64> {
+    let mut footprint = Footprint::default();
+    guest.machine.footprint(thread, &mut footprint);
+    footprint.lines().iter().map(|line| *line as u64 & !0xfff).collect()
+}
+
+#[test]
+fn where_one_guest_has_gone_others_like_it_are_expected() {
+    let (mut first, thread) = waiting();
+    let data = first.text + DATA;
+    // Its registers tell of the start of the data, but not of the rest, nor of the code that it jumps to.
+    for told in 0..5 {
+        let known = pages(&first, thread);
+        assert!(known.contains(&(first.text)), "{told}");
+        assert!(!known.contains(&(data + FAR)) && !known.contains(&(first.text + 0x1000)), "{told}");
+    }
+    for round in 0..8 {
+        assert_eq!(first.syscall(thread), 39);
+        let regs = *first.regs(thread);
+        assert_eq!((regs.rcx, regs.rflags & 0x100), (regs.rip, 0), "{round}: no trace of being followed");
+        assert_eq!(first.read_u64(first.stack - 0x400), 7, "it does what it does unseen");
+    }
+    let (second, waiter) = waiting();
+    for (guest, thread) in [(&first, thread), (&second, waiter)] {
+        let known = pages(guest, thread);
+        let data = guest.text + DATA;
+        for page in [guest.text, guest.text + 0x1000, data, data + FAR, guest.stack - 0x1000] {
+            assert!(known.contains(&page), "{page:#x} of {known:x?}");
+        }
+    }
+}
