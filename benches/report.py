@@ -112,8 +112,8 @@ def p2p_cases(a):
 
     natively = p2p_native(a)
     for peers in a.peers:
-        # What one process holds, and what of it is natively feasible.
-        cells = max(1, peers // 2_000)
+        # As few as hold them, because what passes between cells costs more.
+        cells = 1 if peers <= 2_000 else max(2, peers // 5_000)
         for messages, weights in p2p_shapes(a, peers):
             shape = {"peers": peers, "messages": messages, "weights": weights}
             variants = {
