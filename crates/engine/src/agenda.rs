@@ -12,7 +12,7 @@ const DUE: SimTime = SimTime::ZERO;
 /// In what order the units of a window are run makes no difference. So what is due in the window that is being prepared
 /// is never put in order: in a busy simulation that is nearly all.
 pub struct Agenda {
-    /// Of every so manieth unit.
+    /// By the unit's number divided by the stride.
     next: Vec<SimTime>,
     stride: u32,
     queues: Vec<Queue>,
@@ -29,7 +29,7 @@ struct Queue {
 }
 
 impl Agenda {
-    /// Of `units` units, one in `stride` of all, which the first one's number is below.
+    /// For `units` units, whose numbers are `stride` apart from one below it on.
     pub fn new(units: usize, stride: usize, classes: usize) -> Agenda {
         let queues = (0..classes).map(|_| Queue::default()).collect();
         Agenda { next: vec![SimTime::MAX; units], stride: stride as u32, queues }

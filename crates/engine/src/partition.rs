@@ -74,7 +74,7 @@ pub struct Prepared {
 }
 
 impl<M: Send> Partition<M> {
-    /// A partition for `units` units, each `workers`th of all, that as many workers write to.
+    /// A partition for `units` units, one in `workers` of all, that as many workers write to.
     pub fn new(units: usize, workers: usize, classes: usize) -> Partition<M> {
         let boxes = (0..workers)
             .map(|_| Apart(Mailbox { full: AtomicBool::new(false), mail: Mutex::new(Mail::default()) }));
