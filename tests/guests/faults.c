@@ -113,6 +113,12 @@ static void breakpoint(void) {
         CHECK(!"int3 went by");
     }
     SAME(sig, SIGTRAP);
+    if (sigsetjmp(escape, 1) == 0) {
+        __asm__ volatile(".byte 0xf1");
+        CHECK(!"int1 went by");
+    }
+    SAME(sig, SIGTRAP);
+    SAME(code, TRAP_BRKPT);
     signal(SIGTRAP, SIG_DFL);
 }
 

@@ -37,9 +37,9 @@ pub struct Footprints {
 }
 
 impl Footprints {
-    /// `None` if there are so few units for each worker that they stay warm.
-    pub fn new(units: usize, workers: usize, fetch: Fetch) -> Option<Footprints> {
-        if units <= workers * WARM as usize {
+    /// Of `units` units, of which so many are run here. `None` if those are so few for each worker that they stay warm.
+    pub fn new(units: usize, here: usize, workers: usize, fetch: Fetch) -> Option<Footprints> {
+        if here <= workers * WARM as usize {
             return None;
         }
         Some(Footprints {

@@ -89,11 +89,12 @@ impl<'a, N: Node> Shared<'a, N> {
         let share = |n: usize| units.len() / workers + usize::from(n < units.len() % workers);
         let classes = plan.classes().len();
         let partitions = (0..workers).map(|n| Partition::new(share(n), workers, classes)).collect();
+        let here = match &cell {
+            Some(cell) => cell.of_group.iter().filter(|of| **of == cell.me).count(),
+            None => units.len(),
+        };
         Shared {
-            unfinished: AtomicUsize::new(match &cell {
-                Some(cell) => cell.of_group.iter().filter(|of| **of == cell.me).count(),
-                None => units.len(),
-            }),
+            unfinished: AtomicUsize::new(here),
             units,
             plan,
             partitions,
@@ -108,7 +109,7 @@ impl<'a, N: Node> Shared<'a, N> {
             over: AtomicBool::new(false),
             done: Mutex::new((Ending::Stopped, SimTime::ZERO)),
             panic: Mutex::new(None),
-            footprints: options.fetch.and_then(|fetch| Footprints::new(units.len(), workers, fetch)),
+            footprints: options.fetch.and_then(|fetch| Footprints::new(units.len(), here, workers, fetch)),
             recorder: options.meter.map(|_| Recorder::default()),
             cell,
             observed: AtomicU64::new(0),

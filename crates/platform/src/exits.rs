@@ -19,6 +19,10 @@ const RF: u64 = 0x1_0000;
 const TRAP_FLAG: u64 = 0x100;
 /// `si_code` of a SIGTRAP by the trap flag.
 const TRAP_TRACE: i32 = 2;
+/// The vector of the exception that the trap flag and INT1 raise.
+const DEBUG_EXCEPTION: u64 = 1;
+/// INT1.
+const INT1: u8 = 0xf1;
 const AUDIT_ARCH_X86_64: u64 = 0xc000_003e;
 const SI_KERNEL: i32 = 0x80;
 const SEGV_MAPERR: i32 = 1;
@@ -36,7 +40,7 @@ pub fn resume(context: &mut Context, space: &mut Space, clocks: &mut Readings) -
 /// Runs one instruction of `context`: see `Platform::step`.
 pub fn step(context: &mut Context, space: &mut Space) -> Exit {
     // A guest that steps itself would see a step too many, one that stores the flags a flag.
-    if context.regs.rflags & TRAP_FLAG != 0 || stores_flags(context.regs.rip, space) {
+    if context.regs.rflags & TRAP_FLAG != 0 || shows_step(context.regs.rip, space) {
         return Exit::Preempted;
     }
     context.regs.rflags |= TRAP_FLAG;
@@ -55,12 +59,24 @@ pub fn step(context: &mut Context, space: &mut Space) -> Exit {
     }
 }
 
-/// Whether the instruction at `rip` is a `pushf`.
-fn stores_flags(rip: u64, space: &Space) -> bool {
+/// Whether the instruction at `rip` is a `pushf`, which stores the trap flag, or INT1, which is not told from a step.
+fn shows_step(rip: u64, space: &Space) -> bool {
     let mut code = [0u8; 2];
-    let len = if space.owns(rip, 2) { 2 } else { 1 };
-    let read = space.owns(rip, len) && space.native.read(rip, &mut code[..len as usize]).is_ok();
-    !read || matches!(code, [0x9c, _] | [0x66 | 0x40..=0x4f, 0x9c])
+    match space.bytes_at(rip, &mut code) {
+        [0x9c | INT1, ..] | [0x66 | 0x40..=0x4f, 0x9c | INT1] => true,
+        code => code.is_empty(),
+    }
+}
+
+/// Sets right what a step is said to have been. Under some hypervisors DR6 is now and then empty when Linux reads it; it then
+/// takes what happened for INT1.
+fn set_step_right(trap: &mut Trap, stepped: Option<u64>, rip: u64, space: &Space) {
+    if trap.signal == libc::SIGTRAP && trap.trapno == DEBUG_EXCEPTION && trap.code != TRAP_TRACE {
+        let instruction = stepped.unwrap_or(rip.wrapping_sub(1));
+        if space.bytes_at(instruction, &mut [0]) != [INT1] {
+            trap.code = TRAP_TRACE;
+        }
+    }
 }
 
 fn run(worker: *mut Worker, context: &mut Context, space: &mut Space, clocks: &mut Readings) -> Option<Exit> {
@@ -72,11 +88,13 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space, clocks: &m
         context.resume_at = space.rewriter.native(context.regs.rip);
         context.generation = space.rewriter.generation;
     }
-    if context.regs.rflags & TRAP_FLAG != 0 {
+    let steps = context.regs.rflags & TRAP_FLAG != 0;
+    if steps {
         // Each instruction of what it calls is a step.
         clocks.allowed = 0;
     }
-    let (came, trap) = match &space.native {
+    let from = steps.then_some(context.resume_at);
+    let (came, mut trap) = match &space.native {
         Native::Near => enter(worker, context, clocks),
         Native::Far(shim) => match shim.resume(context, clocks) {
             Ok(came) => came,
@@ -89,6 +107,7 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space, clocks: &m
         space.counts.rewritten += 1;
         return Some(Exit::Syscall);
     }
+    set_step_right(&mut trap, from, regs.rip, space);
     context.exit_rip = LOOK_UP;
     let in_stub = space.rewriter.visible(regs.rip);
     if let Some(place) = in_stub {
@@ -193,10 +212,7 @@ enum Trapping {
 /// The instruction at `rip` if it is one that the platform makes trap, and its length.
 fn trapping_instruction(rip: u64, space: &Space) -> Option<(Trapping, u64)> {
     let mut code = [0u8; 8];
-    let len = (1..=8)
-        .rev()
-        .find(|&len| space.owns(rip, len) && space.native.read(rip, &mut code[..len as usize]).is_ok())?;
-    let code = &code[..len as usize];
+    let code = space.bytes_at(rip, &mut code);
     // Prefixes that assemblers or compilers put before them without meaning.
     let prefixes = code.iter().take_while(|&&b| matches!(b, 0x66 | 0xf2 | 0xf3 | 0x40..=0x4f)).count();
     let (kind, opcode) = match &code[prefixes..] {

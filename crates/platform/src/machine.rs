@@ -169,14 +169,14 @@ impl HostMachine {
     #[cold]
     #[inline(never)]
     fn follow(&mut self, id: ContextId) -> Option<Exit> {
+        if !self.spaces[self.contexts[id.0 as usize].space as usize].is_near() {
+            return None;
+        }
         let mut follower = self.follower.get_mut().take()?;
         let mut exit = Exit::Stepped;
         for _ in 0..trail::STEPS {
             let context = &self.contexts[id.0 as usize];
             let space = &self.spaces[context.space as usize];
-            if !space.is_near() {
-                return None;
-            }
             follower.steps(&context.regs, context.resume_at, space);
             exit = self.step(id);
             if exit != Exit::Stepped {

@@ -139,6 +139,16 @@ impl Space {
     pub fn has_ended(&self) -> bool {
         matches!(&self.native, Native::Far(shim) if shim.has_hung_up())
     }
+    /// As much of `buffer` as the guest has memory for at `address`, filled with what is there.
+    pub fn bytes_at<'b>(&self, address: u64, buffer: &'b mut [u8]) -> &'b [u8] {
+        let mut len = buffer.len();
+        while len > 0
+            && !(self.owns(address, len as u64) && self.native.read(address, &mut buffer[..len]).is_ok())
+        {
+            len -= 1;
+        }
+        &buffer[..len]
+    }
 
     /// Whether `len` bytes at `addr` are this space's to use.
     #[inline]

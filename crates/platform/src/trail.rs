@@ -4,9 +4,9 @@
 //! microsecond at a time waits most of that for its first access to each page. Which pages these are shows when it is
 //! stepped once, instruction by instruction; guests that wait at the same place of the same program go the same way.
 
-use crate::layout::{PAGE, Slot, contains};
+use crate::layout::{PAGE, Slot};
 use crate::space::Space;
-use belljar_base::Footprint;
+use belljar_base::{CACHE_LINE, Footprint};
 use belljar_shim::context::Regs;
 use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, Register};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub const STEPS: u32 = 500;
 /// So many trails are kept; programs that wait at yet other places are not followed.
 const TRAILS: usize = 256;
 /// The longest instruction.
-const LONGEST: u64 = 15;
+const LONGEST: usize = 15;
 /// What lies so near to the stack pointer is on the stack.
 const STACK_BELOW: u64 = 16 << 10;
 const STACK_ABOVE: u64 = 64 << 10;
@@ -39,7 +39,7 @@ impl Place {
         if -(STACK_BELOW as i64) < at && at < STACK_ABOVE as i64 {
             return Some(Place::Stack(at));
         }
-        if !contains(&slot.whole, &(address..address)) {
+        if !slot.whole.contains(&address) {
             return None;
         }
         let middle = slot.whole.start + (slot.whole.end - slot.whole.start) / 2;
@@ -103,20 +103,15 @@ impl Follower {
     pub fn steps(&mut self, regs: &Regs, at: u64, space: &Space) {
         self.goes_to_page(regs.rip, &space.slot);
         self.goes_to_page(at, &space.slot);
-        let left_in_page = PAGE - regs.rip % PAGE;
-        let mut code = [0; LONGEST as usize];
-        let len = [LONGEST, left_in_page.min(LONGEST)].into_iter().find(|len| space.owns(regs.rip, *len));
-        let Some(code) = len.map(|len| &mut code[..len as usize]) else { return };
-        if space.native.read(regs.rip, code).is_err() {
-            return;
-        }
+        let mut code = [0; LONGEST];
+        let code = space.bytes_at(regs.rip, &mut code);
         let instruction = Decoder::with_ip(64, code, regs.rip, DecoderOptions::NONE).decode();
-        let register = |register: Register| value(register, regs);
         let used = self.info.info(&instruction).used_memory().iter();
-        let used: Vec<u64> =
-            used.filter_map(|memory| memory.virtual_address(0, |r, _, _| register(r))).collect();
+        let used: Vec<u64> = used
+            .filter_map(|memory| memory.virtual_address(0, |register, _, _| value(register, regs)))
+            .collect();
         for address in used {
-            self.goes_to(address & !63, &space.slot);
+            self.goes_to(address & !(CACHE_LINE as u64 - 1), &space.slot);
         }
     }
 
