@@ -96,6 +96,7 @@ def main():
     parser.add_argument("--peers", type=int, default=100)
     parser.add_argument("--messages", type=int, default=100, help="in flight per peer")
     parser.add_argument("--latency", type=float, default=0.2, help="ms, of the flow, one way")
+    parser.add_argument("--logging", action="store_true", help="with captures and logs of system calls")
     parser.add_argument("--instructions", type=int, default=1_500_000)
     parser.add_argument("--after", type=int, default=5, help="seconds that it runs before")
     parser.add_argument("--functions", type=int, default=40, help="how many are shown")
@@ -109,7 +110,7 @@ def main():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=BUILT))
     try:
         (folder / "experiment.yaml").write_text(text)
-        command = [belljar(), "run", folder / "experiment.yaml", "-o", folder / "data"]
+        command = [belljar(), "run", folder / "experiment.yaml", "-o", folder / "data", *(["--pcap", "--strace"] if a.logging else [])]
         stepped = subprocess.run([step, folder, str(a.after), str(a.instructions), *command], capture_output=True, text=True)
         if stepped.returncode != 0:
             sys.exit(stepped.stderr.strip())

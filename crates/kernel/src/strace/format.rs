@@ -3,9 +3,10 @@
 use super::Traced;
 use super::signatures::Arg;
 use super::structs::Struct;
-use super::text::{Text, push_address, push_hex, push_quoted, push_signed, push_unsigned};
+use super::text::{Text, push_address, push_hex, push_ipv4, push_quoted, push_signed, push_unsigned};
 use super::{arity, names};
 use crate::host::Host;
+use crate::mm::{Access, AddressSpace};
 use belljar_linux_abi::c;
 use smallvec::SmallVec;
 use std::fmt::Write;
@@ -22,6 +23,8 @@ pub struct Formatter<'a> {
     pub host: &'a Host,
     /// The call.
     pub traced: &'a Traced,
+    /// Its memory.
+    pub mm: Option<&'a AddressSpace>,
     /// What RAX holds, if the call has ended.
     pub result: Option<u64>,
 }
@@ -30,9 +33,9 @@ pub struct Formatter<'a> {
 pub type Bytes = SmallVec<[u8; 128]>;
 
 /// Appends the value of a call that has succeeded.
-pub fn push_result(out: &mut Text, name: &str, value: u64) {
-    match name {
-        "mmap" | "brk" | "mremap" | "shmat" => push_hex(out, value),
+pub fn push_result(out: &mut Text, number: u32, value: u64) {
+    match i64::from(number) {
+        c::SYS_mmap | c::SYS_brk | c::SYS_mremap | c::SYS_shmat => push_hex(out, value),
         _ => push_signed(out, value as i64),
     }
 }
@@ -145,20 +148,24 @@ impl Formatter<'_> {
         }
     }
 
+    /// Whether `out` could be filled.
+    #[inline]
+    fn read(&self, addr: u64, out: &mut [u8]) -> bool {
+        let Some(mm) = self.mm.filter(|_| !out.is_empty()) else { return out.is_empty() };
+        mm.check(addr, out.len() as u64, Access::Read).is_ok()
+            && self.host.machine.read(mm.space, addr, out).is_ok()
+    }
     pub fn bytes(&self, addr: u64, len: usize) -> Option<Bytes> {
         let mut data = Bytes::from_elem(0, len);
-        self.host.read_guest(self.traced.process, addr, &mut data).ok()?;
-        Some(data)
+        self.read(addr, &mut data).then_some(data)
     }
     pub fn word(&self, addr: u64) -> Option<u32> {
         let mut data = [0; 4];
-        self.host.read_guest(self.traced.process, addr, &mut data).ok()?;
-        Some(u32::from_le_bytes(data))
+        self.read(addr, &mut data).then(|| u32::from_le_bytes(data))
     }
     pub fn long(&self, addr: u64) -> Option<u64> {
         let mut data = [0; 8];
-        self.host.read_guest(self.traced.process, addr, &mut data).ok()?;
-        Some(u64::from_le_bytes(data))
+        self.read(addr, &mut data).then(|| u64::from_le_bytes(data))
     }
 
     fn string(&self, addr: u64) -> String {
@@ -173,9 +180,9 @@ impl Formatter<'_> {
     fn push_buffer(&self, addr: u64, len: u64, out: &mut Text) {
         let mut data = [0; SHOWN];
         let shown = &mut data[..len.min(SHOWN as u64) as usize];
-        match self.host.read_guest(self.traced.process, addr, shown) {
-            Ok(()) => push_quoted(out, shown, len as usize),
-            Err(_) => push_address(out, addr),
+        match self.read(addr, shown) {
+            true => push_quoted(out, shown, len as usize),
+            false => push_address(out, addr),
         }
     }
     pub fn buffer(&self, addr: u64, len: u64) -> String {
@@ -256,7 +263,7 @@ impl Formatter<'_> {
     fn push_socket_address(&self, addr: u64, len: u64, out: &mut Text) {
         let mut data = [0; 128];
         let data = &mut data[..len.min(128) as usize];
-        if data.len() < 2 || self.host.read_guest(self.traced.process, addr, data).is_err() {
+        if data.len() < 2 || !self.read(addr, data) {
             return push_address(out, addr);
         }
         let family = i32::from(u16::from_le_bytes([data[0], data[1]]));
@@ -265,10 +272,8 @@ impl Formatter<'_> {
         match family {
             c::AF_INET if data.len() >= 8 => {
                 out.push_str("AF_INET, ");
-                for (n, octet) in data[4..8].iter().enumerate() {
-                    push_unsigned(out, u64::from(*octet));
-                    out.push(if n < 3 { '.' } else { ':' });
-                }
+                push_ipv4(out, [data[4], data[5], data[6], data[7]]);
+                out.push(':');
                 push_unsigned(out, port());
             }
             c::AF_INET6 if data.len() >= 24 => {

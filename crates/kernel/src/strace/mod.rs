@@ -13,23 +13,26 @@ mod text;
 use crate::call::{Outcome, SysResult};
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
-use crate::syscall::table;
 use belljar_base::{Map, SimTime};
 use belljar_linux_abi::c;
 use format::Formatter;
+use signatures::Signature;
 use std::fmt::Write;
-use text::{Text, push_signed, push_time};
+use text::{Short, Text, push_signed, push_time};
 
 /// The lines written so far, by process.
 #[derive(Debug, Default)]
 pub struct Strace {
     enabled: bool,
-    /// By process id.
-    logs: Map<i32, Log>,
+    logs: Vec<Log>,
+    /// Their places, by process id.
+    places: Map<i32, usize>,
+    /// Whose log was asked for last, and its place: the next call is mostly of the same process.
+    last: Option<(i32, usize)>,
     /// Whether a log is worth being written out.
     full: bool,
-    /// A point in time as text: most calls are made at that of the one before.
-    time: (SimTime, Text),
+    /// How the line of a thread at a point in time begins: most are as the one before.
+    begin: Option<(SimTime, i32, Short<48>)>,
     /// The arguments of an `execve` under way, by thread id.
     executing: Map<i32, Text>,
 }
@@ -43,6 +46,39 @@ impl Strace {
     /// Whether it keeps any.
     pub fn is_enabled(&self) -> bool {
         self.enabled
+    }
+
+    /// The place of the log of a process that has called before.
+    #[inline]
+    fn place(&mut self, pid: i32) -> Option<usize> {
+        match self.last {
+            Some((last, place)) if last == pid => Some(place),
+            _ => {
+                let place = *self.places.get(&pid)?;
+                self.last = Some((pid, place));
+                Some(place)
+            }
+        }
+    }
+    fn add(&mut self, pid: i32, log: Log) -> usize {
+        self.places.insert(pid, self.logs.len());
+        self.logs.push(log);
+        self.logs.len() - 1
+    }
+
+    /// Appends how a line of a thread begins.
+    fn push_begin(&mut self, now: SimTime, tid: i32, out: &mut Text) {
+        if let Some((at, of, text)) = &self.begin
+            && (*at, *of) == (now, tid)
+        {
+            return out.push_short(text);
+        }
+        let begin = out.len();
+        push_time(out, now);
+        out.push_str(" [");
+        push_signed(out, i64::from(tid));
+        out.push_str("] ");
+        self.begin = Short::new(&out.as_bytes()[begin..]).map(|text| (now, tid, text));
     }
 }
 
@@ -62,8 +98,8 @@ const WORTH_WRITING: usize = 32 << 10;
 pub(crate) struct Traced {
     /// Whose memory the arguments point into.
     pub process: ProcessKey,
-    /// The process id, which the thread may not outlive.
-    pub pid: i32,
+    /// The place of its log.
+    log: usize,
     /// The thread id.
     pub tid: i32,
     /// The call's number.
@@ -80,7 +116,7 @@ impl Host {
         }
         self.strace.full = false;
         let least = if all { 1 } else { WORTH_WRITING };
-        for log in self.strace.logs.values_mut().filter(|log| log.text.len() >= least) {
+        for log in self.strace.logs.iter_mut().filter(|log| log.text.len() >= least) {
             sink(&log.name, log.text.as_bytes());
             log.text.truncate(0);
         }
@@ -96,24 +132,31 @@ impl Host {
         let caller = &self.threads[thread.0];
         let (process, tid) = (caller.process, caller.tid);
         let pid = self.processes[process.0].pid;
-        if !self.strace.logs.contains_key(&pid) {
-            // As its output is named, where it has one of its own.
-            let program = match self.processes[process.0].spec {
-                Some(spec) => self.config.processes[spec].path.rsplit('/').next().unwrap_or_default().into(),
-                None => String::from_utf8_lossy(&caller.comm),
-            };
-            // A guest may call itself anything (`PR_SET_NAME`), but its log stays in the host's folder.
-            let program = program.replace(['/', '\0'], "_");
-            let name = format!("{program}.{pid}");
-            self.strace.logs.insert(pid, Log { name, text: Text::default() });
-        }
-        let traced = Traced { process, pid, tid, number, args };
+        let log = match self.strace.place(pid) {
+            Some(place) => place,
+            None => {
+                self.strace.add(pid, Log { name: self.name_of_log(process, thread), text: Text::default() })
+            }
+        };
+        let traced = Traced { process, log, tid, number, args };
         if matches!(i64::from(number), c::SYS_execve | c::SYS_execveat) {
             let mut text = Text::default();
-            self.strace_arguments(&traced, None, &mut text);
+            self.strace_arguments(&traced, signatures::of(number), None, &mut text);
             self.strace.executing.insert(tid, text);
         }
         traced
+    }
+
+    /// `<program>.<pid>`, the program as the process's output is named where it has one of its own.
+    #[cold]
+    fn name_of_log(&self, process: ProcessKey, thread: ThreadKey) -> String {
+        let process = &self.processes[process.0];
+        let program = match process.spec {
+            Some(spec) => self.config.processes[spec].path.rsplit('/').next().unwrap_or_default().into(),
+            None => String::from_utf8_lossy(&self.threads[thread.0].comm),
+        };
+        // A guest may call itself anything (`PR_SET_NAME`), but its log stays in the host's folder.
+        format!("{}.{}", program.replace(['/', '\0'], "_"), process.pid)
     }
 
     /// Records how a call ended; one that waits is recorded when it has ended.
@@ -125,38 +168,29 @@ impl Host {
             Ok(Outcome::Replaced | Outcome::Gone) => None,
         };
         let now = self.clock.now();
-        let Some(log) = self.strace.logs.get_mut(&traced.pid) else { return };
-        let mut text = std::mem::take(&mut log.text);
-        if self.strace.time.0 != now || self.strace.time.1.is_empty() {
-            self.strace.time.0 = now;
-            self.strace.time.1.truncate(0);
-            push_time(&mut self.strace.time.1, now);
+        let mut text = std::mem::take(&mut self.strace.logs[traced.log].text);
+        self.strace.push_begin(now, traced.tid, &mut text);
+        let signature = signatures::of(traced.number);
+        match signature {
+            Some(signature) => text.push_short(&signature.head),
+            None => text.push_str("unknown("),
         }
-        text.append(&self.strace.time.1);
-        text.push_str(" [");
-        push_signed(&mut text, i64::from(traced.tid));
-        text.push_str("] ");
-        let name = table::entry(traced.number).map_or("unknown", |entry| entry.name);
-        text.push_str(name);
-        text.push('(');
         match self.strace.executing.remove(&traced.tid) {
             Some(arguments) => text.append(&arguments),
-            None => self.strace_arguments(traced, result, &mut text),
+            None => self.strace_arguments(traced, signature, result, &mut text),
         }
         text.push_str(") = ");
         match outcome {
             Err(errno) => {
                 let _ = write!(text, "-1 {errno}");
             }
-            Ok(Outcome::Done(value)) => format::push_result(&mut text, name, *value),
+            Ok(Outcome::Done(value)) => format::push_result(&mut text, traced.number, *value),
             Ok(Outcome::Replaced) => text.push('0'),
             _ => text.push('?'),
         }
         text.push('\n');
         self.strace.full |= text.len() >= WORTH_WRITING;
-        if let Some(log) = self.strace.logs.get_mut(&traced.pid) {
-            log.text = text;
-        }
+        self.strace.logs[traced.log].text = text;
     }
 
     /// Records that a signal is delivered, as strace's `--- SIGCHLD ---` does.
@@ -168,15 +202,19 @@ impl Host {
         let (pid, tid) = (self.processes[caller.process.0].pid, caller.tid);
         let now = self.clock.now();
         // A process that has not called yet has no name either.
-        let Some(log) = self.strace.logs.get_mut(&pid) else { return };
-        let _ = writeln!(log.text, "{now} [{tid}] --- {} ---", names::signal(signal));
-        self.strace.full |= log.text.len() >= WORTH_WRITING;
+        let Some(place) = self.strace.place(pid) else { return };
+        let text = &mut self.strace.logs[place].text;
+        let _ = writeln!(text, "{now} [{tid}] --- {} ---", names::signal(signal));
+        self.strace.full |= text.len() >= WORTH_WRITING;
     }
 
-    fn strace_arguments(&self, traced: &Traced, result: Option<u64>, out: &mut Text) {
-        if table::entry(traced.number).is_none() {
+    #[inline]
+    fn strace_arguments(&self, traced: &Traced, of: Option<&Signature>, result: Option<u64>, out: &mut Text) {
+        let Some(signature) = of else {
             return out.push_str(&traced.args.map(|arg| format!("{arg:#x}")).join(", "));
-        }
-        Formatter { host: self, traced, result }.arguments(signatures::of(traced.number), out);
+        };
+        let mm = self.processes.get(traced.process.0).and_then(|process| process.mm);
+        let mm = mm.map(|mm| &self.spaces[mm.0]);
+        Formatter { host: self, traced, mm, result }.arguments(signature.arguments, out);
     }
 }

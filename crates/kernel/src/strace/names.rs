@@ -118,6 +118,9 @@ pub fn flags(names: Names, value: u64) -> String {
 
 /// The same, appended.
 pub fn push_flags(out: &mut Text, names: Names, value: u64) {
+    if value as u32 == 0 {
+        return out.push('0');
+    }
     let begin = out.len();
     let mut rest = u64::from(value as u32);
     for (bits, name) in names {
@@ -137,8 +140,6 @@ pub fn push_flags(out: &mut Text, names: Names, value: u64) {
             out.push('|');
         }
         push_hex(out, rest);
-    } else if out.len() == begin {
-        out.push('0');
     }
 }
 

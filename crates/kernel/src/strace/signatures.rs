@@ -4,6 +4,7 @@ use super::names::{self, Names};
 use super::structs::Struct::{
     self, Itimerspec, Number, Rlimit, Sigaction, Signals, Stat, Statx, Timeval, Uptime,
 };
+use super::text::Short;
 use crate::syscall::table;
 use std::sync::LazyLock;
 
@@ -82,14 +83,26 @@ pub enum Arg {
 
 use Arg::{Struct as Read, StructOut as Store, *};
 
-/// The arguments of the call of this number.
-pub fn of(number: u32) -> &'static [Arg] {
+/// How a call is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Signature {
+    /// Its name and a parenthesis.
+    pub head: Short<24>,
+    /// Its arguments.
+    pub arguments: &'static [Arg],
+}
+
+/// That of the call of this number, if there is one.
+pub fn of(number: u32) -> std::option::Option<&'static Signature> {
     // Found by name once: a search through all the names for each call would cost more than the line.
-    static BY_NUMBER: LazyLock<Vec<&[Arg]>> = LazyLock::new(|| {
-        let signature = |number| table::entry(number).map_or(&[][..], |entry| by_name(entry.name));
-        (0..table::limit()).map(signature).collect()
+    static BY_NUMBER: LazyLock<Vec<std::option::Option<Signature>>> = LazyLock::new(|| {
+        let signature = |entry: &table::Entry| Signature {
+            head: Short::new(format!("{}(", entry.name).as_bytes()).expect("no name is longer"),
+            arguments: by_name(entry.name),
+        };
+        (0..table::limit()).map(|number| table::entry(number).map(signature)).collect()
     });
-    BY_NUMBER.get(number as usize).copied().unwrap_or_default()
+    BY_NUMBER.get(number as usize)?.as_ref()
 }
 
 /// Whether the arguments of a call are shown in hexadecimal, as nothing more is known of them.
