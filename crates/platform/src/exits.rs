@@ -68,14 +68,17 @@ fn shows_step(rip: u64, space: &Space) -> bool {
     }
 }
 
-/// Sets right what a step is said to have been. Under some hypervisors DR6 is now and then empty when Linux reads it; it then
-/// takes what happened for INT1.
-fn set_step_right(trap: &mut Trap, stepped: Option<u64>, rip: u64, space: &Space) {
-    if trap.signal == libc::SIGTRAP && trap.trapno == DEBUG_EXCEPTION && trap.code != TRAP_TRACE {
-        let instruction = stepped.unwrap_or(rip.wrapping_sub(1));
-        if space.bytes_at(instruction, &mut [0]) != [INT1] {
-            trap.code = TRAP_TRACE;
-        }
+/// What has happened to `context`, set right: under some hypervisors DR6 is now and then empty when Linux reads it after a step,
+/// and it then takes what happened for INT1.
+fn set_right(trap: Trap, context: &Context, space: &Space) -> Trap {
+    if trap.signal != libc::SIGTRAP || trap.trapno != DEBUG_EXCEPTION || trap.code == TRAP_TRACE {
+        return trap;
+    }
+    let steps = context.regs.rflags & TRAP_FLAG != 0;
+    let instruction = if steps { context.resume_at } else { context.regs.rip.wrapping_sub(1) };
+    match space.bytes_at(instruction, &mut [0]) {
+        [INT1] => trap,
+        _ => Trap { code: TRAP_TRACE, ..trap },
     }
 }
 
@@ -88,13 +91,11 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space, clocks: &m
         context.resume_at = space.rewriter.native(context.regs.rip);
         context.generation = space.rewriter.generation;
     }
-    let steps = context.regs.rflags & TRAP_FLAG != 0;
-    if steps {
+    if context.regs.rflags & TRAP_FLAG != 0 {
         // Each instruction of what it calls is a step.
         clocks.allowed = 0;
     }
-    let from = steps.then_some(context.resume_at);
-    let (came, mut trap) = match &space.native {
+    let (came, trap) = match &space.native {
         Native::Near => enter(worker, context, clocks),
         Native::Far(shim) => match shim.resume(context, clocks) {
             Ok(came) => came,
@@ -107,7 +108,8 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space, clocks: &m
         space.counts.rewritten += 1;
         return Some(Exit::Syscall);
     }
-    set_step_right(&mut trap, from, regs.rip, space);
+    let trap = set_right(trap, context, space);
+    let regs = &mut context.regs;
     context.exit_rip = LOOK_UP;
     let in_stub = space.rewriter.visible(regs.rip);
     if let Some(place) = in_stub {
