@@ -67,7 +67,7 @@ def running(belljar, workdir):
             assert time.monotonic() < deadline and process.poll() is None
             time.sleep(0.05)
         children = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(process.pid)], capture_output=True, text=True)
-        cells = [int(line.split()[0]) for line in children.stdout.splitlines() if " cell " in line]
+        cells = [int(line.split()[0]) for line in children.stdout.splitlines() if " run " in line]
         assert len(cells) == 2, children.stdout
         yield process, cells
     finally:

@@ -1,9 +1,11 @@
-//! Memory that processes share, and sleeping on words of it.
+//! Memory that processes share, sleeping on words of it, and making such processes.
 #![warn(missing_docs)]
 
+mod fork;
 pub mod futex;
 mod memory;
 mod mesh;
 
+pub use fork::fork;
 pub use memory::SharedMemory;
 pub use mesh::Mesh;

@@ -75,15 +75,12 @@ enum Command {
     Import(import::Arguments),
     /// Print the JSON Schema of experiment files
     Schema(schema::Arguments),
-    /// One process of several that run an experiment
-    #[command(hide = true)]
-    Cell(cells::Arguments),
 }
 
 fn main() -> ExitCode {
     bug::allow_readers_to_leave();
     let command = Arguments::parse().command;
-    if matches!(command, Command::Run(_) | Command::Exec(_) | Command::Cell(_)) {
+    if matches!(command, Command::Run(_) | Command::Exec(_)) {
         vectors::do_without_avx512();
     }
     let result = match command {
@@ -99,7 +96,6 @@ fn main() -> ExitCode {
         Command::Trace(arguments) => trace::main(&arguments),
         Command::Import(arguments) => import::main(&arguments),
         Command::Schema(arguments) => Ok(schema::main(&arguments)),
-        Command::Cell(arguments) => cells::main(&arguments),
     };
     result.unwrap_or_else(|failure| {
         eprintln!("{failure}");

@@ -1,6 +1,6 @@
 //! `belljar run`.
 
-use crate::cells::{self, Cells};
+use crate::cells::{self, Cell, Cells};
 use crate::failure::Failure;
 use crate::placement::Placement;
 use crate::workers::{self, Workers};
@@ -85,7 +85,7 @@ fn parse_time(text: &str) -> Result<belljar_base::SimTime, String> {
 }
 
 /// What `--gdb` is given: a host and a program.
-pub fn parse_debuggee(text: &str) -> Result<(String, String), String> {
+fn parse_debuggee(text: &str) -> Result<(String, String), String> {
     match text.split_once(':') {
         Some((host, program)) if !host.is_empty() && !program.is_empty() => Ok((host.into(), program.into())),
         _ => Err("give a host and a program of it, as in alice:curl".into()),
@@ -149,7 +149,10 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let show_progress = !arguments.no_progress && std::io::stderr().is_terminal();
     let others = match cells {
         1 => None,
-        count => Some(Cells::start(count, &folder, &options, &workers)?),
+        count => match cells::split(count)? {
+            Cell::First(others) => Some(others),
+            Cell::Other(cell) => return cell.run(&experiment, &folder, &options, &workers),
+        },
     };
     let meeting = others.as_ref().map(|cells| &*cells.meeting);
     let (part, seen) = session::run(&experiment, &folder, &options, &workers, &log, show_progress, meeting)?;

@@ -95,11 +95,6 @@ impl ResultsFolder {
         Ok(folder)
     }
 
-    /// The folder of a run that has begun.
-    pub fn open(path: &Path) -> ResultsFolder {
-        ResultsFolder { path: path.to_owned() }
-    }
-
     /// Copies everything below `template` into the folder: `general.template_directory`.
     pub fn fill(&self, template: &Path) -> Result<(), ResultsError> {
         copy_tree(template, &self.path)
