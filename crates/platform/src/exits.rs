@@ -69,16 +69,17 @@ fn shows_step(rip: u64, space: &Space) -> bool {
 }
 
 /// What has happened to `context`, set right: under some hypervisors DR6 is now and then empty when Linux reads it after a step,
-/// and it then takes what happened for INT1.
+/// and it then takes what happened for INT1. After that one RIP is behind it, on AMD's processors under KVM at it.
 fn set_right(trap: Trap, context: &Context, space: &Space) -> Trap {
     if trap.signal != libc::SIGTRAP || trap.trapno != DEBUG_EXCEPTION || trap.code == TRAP_TRACE {
         return trap;
     }
     let steps = context.regs.rflags & TRAP_FLAG != 0;
-    let instruction = if steps { context.resume_at } else { context.regs.rip.wrapping_sub(1) };
-    match space.bytes_at(instruction, &mut [0]) {
-        [INT1] => trap,
-        _ => Trap { code: TRAP_TRACE, ..trap },
+    let rip = context.regs.rip;
+    let candidates = if steps { [context.resume_at; 2] } else { [rip.wrapping_sub(1), rip] };
+    match candidates.iter().any(|&at| space.bytes_at(at, &mut [0]) == [INT1]) {
+        true => trap,
+        false => Trap { code: TRAP_TRACE, ..trap },
     }
 }
 
