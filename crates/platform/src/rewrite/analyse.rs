@@ -3,8 +3,8 @@
 
 use super::cpuid_sites;
 use crate::native::Native;
-use belljar_base::{Map, Set};
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
+use belljar_base::Map;
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 use std::ops::Range;
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::MetadataExt;
@@ -52,13 +52,15 @@ pub enum Form {
 
 #[derive(Default)]
 struct Analysis {
-    /// Places behind `syscall` instructions into which a direct branch may lead, as offsets into
-    /// the mapping. `None` until needed.
-    targets: Option<Set<u64>>,
+    /// `None` until needed.
+    branches: Option<Branches>,
     /// Its certain `cpuid` instructions, as offsets into the mapping. `None` until needed.
     cpuids: Option<Arc<[u64]>>,
     forms: Map<u64, Option<(Form, Option<u64>)>>,
 }
+
+/// What may be direct branches, by the places behind `syscall` instructions into which they lead: offsets into the mapping.
+type Branches = Map<u64, Vec<u64>>;
 
 /// By file and by offset of the mapping in it.
 static ANALYSES: Mutex<Map<(FileKey, u64, u64), Analysis>> = Mutex::new(Map::new());
@@ -70,6 +72,9 @@ const LONGEST_DISPLACED: u64 = 4 + 15;
 /// How far back decoding starts to find the instruction before a site.
 const FAR_BACK: u64 = 64;
 const NEAR_BACK: u64 = 20;
+const LONGEST_INSTRUCTION: u64 = 15;
+/// So many readings of the code before a place must agree that it is no branch.
+const ENOUGH_READINGS: usize = 8;
 
 /// Longer images keep their `cpuid` instructions.
 const LONGEST_CPUID_TEXT: u64 = 32 << 20;
@@ -135,16 +140,25 @@ impl Analysis {
         }
         let displaced = displaced_behind(&code[site..], range.start + at)?;
         let len = displaced.last().map_or(2, Instruction::next_ip);
-        if self.targets.is_none() {
+        if self.branches.is_none() {
             let all = range.end - range.start;
             if all > LONGEST_TEXT {
                 return None;
             }
-            self.targets = Some(targets_behind_sites(&bytes(range.start, all, native)?));
+            self.branches = Some(branches_behind_sites(&bytes(range.start, all, native)?));
         }
-        let targets = self.targets.as_ref().expect("just filled");
-        let clear = targets.range(at + 1..at + len).next().is_none();
-        clear.then_some((Form::B { displaced }, None))
+        let branches = self.branches.as_ref().expect("just filled");
+        for (&target, sources) in branches.range(at + 1..at + len) {
+            for &source in sources {
+                let begin = source.saturating_sub(FAR_BACK);
+                let end = (source + LONGEST_INSTRUCTION).min(range.end - range.start);
+                let code = bytes(range.start + begin, end - begin, native)?;
+                if may_branch(&code, begin, source, target) {
+                    return None;
+                }
+            }
+        }
+        Some((Form::B { displaced }, None))
     }
 }
 
@@ -178,7 +192,7 @@ fn mov_before(code: &[u8], site: usize) -> Option<(Vec<u8>, u64)> {
             _ => return None,
         };
         if last.op0_register().full_register() != iced_x86::Register::RAX
-            || last.op0_kind() != iced_x86::OpKind::Register
+            || last.op0_kind() != OpKind::Register
         {
             return None;
         }
@@ -235,21 +249,21 @@ fn displaced_behind(code: &[u8], addr: u64) -> Option<Vec<Instruction>> {
 
 /// Every place within [`LONGEST_DISPLACED`] bytes behind a `syscall` into which some byte sequence,
 /// read as a direct branch, leads. Reading every offset as an instruction finds all real branches
-/// and some that are none.
-fn targets_behind_sites(code: &[u8]) -> Set<u64> {
+/// and some that are none: see [`may_branch`].
+fn branches_behind_sites(code: &[u8]) -> Branches {
     let mut marks = vec![0u64; code.len().div_ceil(64) + 1];
     for site in code.windows(2).enumerate().filter(|(_, w)| *w == [0x0f, 0x05]).map(|(at, _)| at) {
         for at in site + 1..(site + LONGEST_DISPLACED as usize).min(code.len()) {
             marks[at / 64] |= 1 << (at % 64);
         }
     }
-    let mut targets = Set::new();
-    let mut check = |target: i64| {
+    let mut branches = Branches::new();
+    let mut check = |source: usize, target: i64| {
         if let Ok(at) = usize::try_from(target)
             && at < code.len()
             && marks[at / 64] & (1 << (at % 64)) != 0
         {
-            targets.insert(at as u64);
+            branches.entry(at as u64).or_default().push(source as u64);
         }
     };
     let rel32 = |at: usize| code.get(at..at + 4).map(|b| i32::from_le_bytes(b.try_into().expect("4 bytes")));
@@ -257,23 +271,52 @@ fn targets_behind_sites(code: &[u8]) -> Set<u64> {
         match opcode {
             0x70..=0x7f | 0xe0..=0xe3 | 0xeb => {
                 if let Some(&rel) = code.get(at + 1) {
-                    check(at as i64 + 2 + i64::from(rel as i8));
+                    check(at, at as i64 + 2 + i64::from(rel as i8));
                 }
             }
             0xe8 | 0xe9 => {
                 if let Some(rel) = rel32(at + 1) {
-                    check(at as i64 + 5 + i64::from(rel));
+                    check(at, at as i64 + 5 + i64::from(rel));
                 }
             }
             0x80..=0x8f if at > 0 && code[at - 1] == 0x0f => {
                 if let Some(rel) = rel32(at + 1) {
-                    check(at as i64 + 5 + i64::from(rel));
+                    check(at - 1, at as i64 + 5 + i64::from(rel));
                 }
             }
             _ => {}
         }
     }
-    targets
+    branches
+}
+
+/// Whether the bytes at `source`, read as a branch to `target`, may be one, of `code`, which starts at `begin`. They are none
+/// if they lie in another instruction, as an operand for instance: however the code before them is begun to be read, after a few
+/// instructions one reads what the CPU does.
+fn may_branch(code: &[u8], begin: u64, source: u64, target: u64) -> bool {
+    let starts = source.saturating_sub(FAR_BACK)..=source.saturating_sub(NEAR_BACK);
+    let readings = starts.filter(|start| *start >= begin).filter_map(|start| {
+        let mut decoder =
+            Decoder::with_ip(64, &code[(start - begin) as usize..], start, DecoderOptions::NONE);
+        loop {
+            let instruction = decoder.decode();
+            if instruction.is_invalid() {
+                return None;
+            }
+            if instruction.next_ip() > source {
+                return Some(instruction);
+            }
+        }
+    });
+    let mut others = 0;
+    for instruction in readings {
+        let branches = instruction.op0_kind() == OpKind::NearBranch64;
+        if branches && instruction.near_branch_target() == target {
+            return true;
+        }
+        others += 1;
+    }
+    others < ENOUGH_READINGS
 }
 
 #[cfg(test)]
@@ -328,14 +371,29 @@ mod tests {
     #[test]
     fn branches_into_what_is_displaced_are_found() {
         let cmp = [0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff];
-        let with = |behind: &[u8]| targets_behind_sites(&[&cmp[..], behind].concat());
+        let with = |behind: &[u8]| branches_behind_sites(&[&cmp[..], behind].concat());
         assert!(with(&[0x90; 8]).is_empty());
         // jmp, jne short, jne near to the cmp
-        assert!(with(&[0xeb, 0xf8]).contains(&2));
-        assert!(with(&[0x75, 0xf8]).contains(&2));
-        assert!(with(&[0x0f, 0x85, 0xf4, 0xff, 0xff, 0xff]).contains(&2));
-        assert!(with(&[0xe8, 0xf5, 0xff, 0xff, 0xff]).contains(&2));
+        assert_eq!(with(&[0xeb, 0xf8])[&2], [8]);
+        assert_eq!(with(&[0x75, 0xf8])[&2], [8]);
+        assert_eq!(with(&[0x0f, 0x85, 0xf4, 0xff, 0xff, 0xff])[&2], [8]);
+        assert_eq!(with(&[0xe8, 0xf5, 0xff, 0xff, 0xff])[&2], [8]);
         // to the syscall itself: harmless
         assert!(with(&[0xeb, 0xf6]).is_empty());
+    }
+
+    #[test]
+    fn operands_that_look_like_a_branch_are_none() {
+        // mov %rsi, 0x10(%rsp), whose second and third byte are a short branch of 0x24
+        let store = [0x48, 0x89, 0x74, 0x24, 0x10];
+        let code = |before: &[u8], at: &[u8]| [&[0x90; 60][..], before, at, &[0x90; 32]].concat();
+        let (before, at) = (63, 67);
+        let looks = code(&store[..3], &store[3..]);
+        assert!(!may_branch(&looks, 0, before - 1, before + 1 + 0x24));
+        // The same bytes as an instruction, also with the prefix `bnd`
+        assert!(may_branch(&code(&[0x90; 7], &[0x74, 0x24]), 0, at, at + 2 + 0x24));
+        assert!(may_branch(&code(&[&[0x90; 6][..], &[0xf2]].concat(), &[0x74, 0x24]), 0, at, at + 2 + 0x24));
+        // At a mapping's start nothing is known of what comes before.
+        assert!(may_branch(&looks[61..], 0, 1, 3 + 0x24));
     }
 }
