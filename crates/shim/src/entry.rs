@@ -49,9 +49,11 @@ core::arch::global_asm!(
     "mov [rdi + {context}], rsi",
     // R8: the components that the guest has. `xrstor` costs more than everything else here together,
     // so what can be loaded by hand is: SSE, AVX, the AVX-512 registers above 15 (which glibc's
-    // string functions use) and mask registers. Of these the simulator may have left something
-    // behind, which matters for what the guest does not have, R9. Zeros by hand would not do: the
-    // guest sees by `xgetbv` and in what `xsavec` writes whether a component is in its initial state.
+    // string functions use) and mask registers. Of these the guest before this one or the simulator
+    // may have left something behind, which matters for what the guest does not have, R9. Zeros by hand
+    // would not do: the guest sees by `xgetbv` and in what `xsavec` writes whether a component is in its
+    // initial state. What the guest before has left is known; only where the simulator's own code leaves
+    // anything the CPU is asked, which takes as long as all the loading here.
     "mov r8, [rsi + {xstate_bv}]",
     "test r8d, 2",
     "jz 2f",
@@ -59,6 +61,8 @@ core::arch::global_asm!(
     "jnz 2f",
     "mov r9d, r8d",
     "not r9d",
+    "test r9d, [rdi + {in_use}]",
+    "jnz 2f",
     "and r9d, [rdi + {left_behind}]",
     "jz 7f",
     "mov ecx, 1",
@@ -140,6 +144,7 @@ core::arch::global_asm!(
     "kmovq k7, [rsi + {opmask} + 56]",
     "jmp 3f",
     "2:",
+    "mov dword ptr [rdi + {in_use}], 0",
     "mov eax, [rdi + {xsave_mask}]",
     "xor edx, edx",
     "xrstor64 [rsi + {xsave}]",
@@ -256,6 +261,9 @@ core::arch::global_asm!(
     "mov qword ptr gs:[{in_guest}], 0",
     "mov ecx, 1",
     "xgetbv",
+    "mov ecx, eax",
+    "and ecx, gs:[{not_cleared}]",
+    "mov gs:[{in_use}], ecx",
     "test eax, gs:[{not_by_hand}]",
     "jnz 4f",
     "movaps [r11 + {xmm}], xmm0",
@@ -425,6 +433,8 @@ core::arch::global_asm!(
     in_guest = const offset_of!(Worker, in_guest),
     xsave_mask = const offset_of!(Worker, xsave_mask),
     left_behind = const offset_of!(Worker, left_behind),
+    not_cleared = const offset_of!(Worker, not_cleared),
+    in_use = const offset_of!(Worker, in_use),
     initial_x87 = const offset_of!(Worker, initial_x87),
     mxcsr = const offset_of!(Worker, mxcsr),
     not_by_hand = const offset_of!(Worker, not_by_hand),

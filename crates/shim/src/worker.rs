@@ -70,8 +70,12 @@ pub struct Worker {
     pub xsave_mask: u32,
     /// Those of them that only `xsavec` and `xrstor` save and load.
     pub not_by_hand: u32,
-    /// Those that compiled code may use and `vzeroupper` does not clear.
+    /// Those that `vzeroupper` does not clear and the entry code does not either.
+    pub not_cleared: u32,
+    /// Those of these that compiled code may leave in use.
     pub left_behind: u32,
+    /// Those of these that the last guest was using when it left by a stub.
+    pub in_use: u32,
     /// The MXCSR of compiled code.
     pub mxcsr: u32,
     /// Whether the simulator's own use of `rdtsc` on this thread made it native again.
@@ -199,7 +203,9 @@ impl Worker {
             on_signal,
             xsave_mask: layout.mask as u32,
             not_by_hand: layout.not_by_hand(),
-            left_behind: layout.left_behind(),
+            not_cleared: layout.not_cleared(),
+            left_behind: layout.not_cleared(),
+            in_use: 0,
             mxcsr: DEFAULT_MXCSR,
             tsc_is_native: true,
             cpuid_is_native: true,

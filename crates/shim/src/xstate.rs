@@ -90,8 +90,8 @@ impl XsaveLayout {
         (self.mask & !(by_hand | SSE)) as u32
     }
 
-    /// The components that compiled code may leave in use and `vzeroupper` does not clear.
-    pub fn left_behind(&self) -> u32 {
+    /// The components that stay in use after `vzeroupper` although the entry code loads them by hand.
+    pub fn not_cleared(&self) -> u32 {
         (self.mask & (OPMASK | HI16_ZMM)) as u32
     }
 }

@@ -109,6 +109,7 @@ impl Owned {
         unsafe {
             worker.write(Worker::new(&layout, entry::read_fs_base(), signals::on_signal));
             entry::write_gs_base(region);
+            (*worker).left_behind = cpu::left_by_library((*worker).not_cleared);
         }
         signals::block_others()?;
         let mut owned = Owned { worker, timer: std::ptr::null_mut() };

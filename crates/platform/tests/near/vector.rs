@@ -154,6 +154,74 @@ fn all_of_avx512_survives_where_the_cpu_has_it() {
     }
 }
 
+/// With 1 in RDI fills registers of AVX-512, else stores one of each kind to RSI and what is in use to RSI + 128; calls; for ever.
+fn fills_or_looks() -> &'static [u8] {
+    blob!(
+        fills_or_looks,
+        ".fill 24, 1, 0x90",
+        "2:",
+        "cmp rdi, 1",
+        "jne 3f",
+        ".irp n,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
+        "vpternlogd zmm\\n, zmm\\n, zmm\\n, 255",
+        ".endr",
+        "kxnorq k1, k1, k1",
+        "jmp 4f",
+        "3:",
+        "mov ecx, 1",
+        "xgetbv",
+        "mov [rsi + 128], rax",
+        "vmovups [rsi], zmm20",
+        "kmovq r14, k1",
+        "mov [rsi + 64], r14",
+        "4:",
+        "mov eax, 39",
+        "syscall",
+        "jmp 2b"
+    )
+}
+
+#[test]
+fn what_one_guest_leaves_in_registers_the_next_does_not_find() {
+    if !std::arch::is_x86_feature_detected!("avx512bw") {
+        return;
+    }
+    // Once more as the simulator is started, with a C library that does without these registers: then nobody asks the CPU.
+    let tunables = "GLIBC_TUNABLES";
+    if std::env::var_os(tunables).is_none() {
+        let this = "vector::what_one_guest_leaves_in_registers_the_next_does_not_find";
+        let again = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", this])
+            .env(tunables, "glibc.cpu.hwcaps=-AVX512F,-AVX512VL")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&again.stdout);
+        assert!(again.status.success() && said.contains("1 passed"), "{said}");
+    }
+    for make in [Guest::anonymous, Guest::new] {
+        let mut guest = make(fills_or_looks());
+        let (space, to) = (guest.space, guest.stack - 8192);
+        let (fills, looks) = (guest.thread(), guest.thread());
+        guest.regs(fills).rdi = 1;
+        guest.regs(looks).rdi = 0;
+        guest.regs(looks).rsi = to;
+        // By traps at first, then by a stub where the site may be rewritten.
+        for round in 0..6 {
+            assert_eq!(guest.syscall(fills), 39);
+            for _ in 0..2 {
+                guest.machine.write(space, to, &[0x55; 136]).unwrap();
+                assert_eq!(guest.syscall(looks), 39);
+                let mut found = [0; 136];
+                guest.machine.read(space, to, &mut found).unwrap();
+                assert_eq!(found[..72], [0; 72], "round {round}: registers");
+                let in_use = found[128];
+                // The mask registers and those above 15.
+                assert_eq!(in_use & 0xa0, 0, "round {round}: {in_use:#x}");
+            }
+        }
+    }
+}
+
 #[test]
 fn rounding_modes_and_the_x87_stack_survive() {
     for as_file in [false, true] {
