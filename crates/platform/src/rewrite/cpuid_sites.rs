@@ -67,7 +67,9 @@ fn looks(code: &[u8], at: usize) -> Looks {
         return Looks::Wrong;
     }
     let before = &met[met.len().saturating_sub(BEFORE)..];
-    if before.len() < BEFORE || !before.iter().all(is_plain) {
+    // The number of a leaf loaded just before says enough, seven bytes in all.
+    let on_the_spot = met.last().is_some_and(|last| last.code() == Code::Mov_r32_imm32 && sets_leaf(last));
+    if !on_the_spot && (before.len() < BEFORE || !before.iter().all(is_plain)) {
         return Looks::Wrong;
     }
     let mut info = InstructionInfoFactory::new();
@@ -208,6 +210,19 @@ mod tests {
         assert!(inner.len() > 5);
         assert!(inner.iter().all(|at| found.contains(at)), "{found:?} of {all:?}");
         assert!(found.iter().all(|at| all.contains(at)));
+    }
+
+    #[test]
+    fn the_number_of_a_leaf_just_before_says_enough() {
+        // lock decl (%rdx); jmp *%rax; mov $0x80000000, %eax; cpuid; cmp $0x80000000, %eax
+        let odd = [0xf0, 0xff, 0x0a, 0xff, 0xe0];
+        let leaf = [0xb8, 0, 0, 0, 0x80, 0x0f, 0xa2, 0x3d, 0, 0, 0, 0x80];
+        let mut code = function();
+        code.splice(138..138, [&odd[..], &leaf].concat());
+        assert!(find(&code).contains(&148), "{:?}", find(&code));
+        // A number that is no leaf
+        code[144..148].copy_from_slice(&[1, 2, 3, 4]);
+        assert!(!find(&code).contains(&148));
     }
 
     #[test]
