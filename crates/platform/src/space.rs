@@ -11,6 +11,9 @@ use belljar_kernel::machine::{Backing, Prot};
 use belljar_linux_abi::Errno;
 use std::ops::Range;
 
+/// Private writable mappings of files up to so many bytes are taken to be written to, nearly all of them.
+const SMALL_DATA: u64 = 64 << 10;
+
 /// One address space.
 #[derive(Debug)]
 pub struct Space {
@@ -249,7 +252,11 @@ impl Space {
         let (flags, fd, offset) = match backing {
             Backing::Anonymous => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0),
             Backing::PrivateFile { file, offset } => {
-                (libc::MAP_PRIVATE | libc::MAP_NORESERVE, file.0, offset)
+                // Data of an image: most of its pages are relocated at once. Read first and written then, each would be a
+                // fault more, and a call of all other workers to forget the page.
+                let is_small_data = prot.contains(Prot::WRITE) && len <= SMALL_DATA;
+                let populate = if is_small_data { libc::MAP_POPULATE } else { 0 };
+                (libc::MAP_PRIVATE | libc::MAP_NORESERVE | populate, file.0, offset)
             }
             Backing::SharedFile { file, offset } => (libc::MAP_SHARED, file.0, offset),
         };

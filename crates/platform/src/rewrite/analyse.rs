@@ -1,7 +1,8 @@
 //! Which form a site can take. The answer depends on the file's bytes alone, so it is kept for all
 //! guests of the process.
 
-use super::cpuid_sites;
+use super::{TRAP, cpuid_sites};
+use crate::layout::PAGE;
 use crate::native::Native;
 use belljar_base::Map;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
@@ -54,13 +55,39 @@ pub enum Form {
 struct Analysis {
     /// `None` until needed.
     branches: Option<Branches>,
-    /// Its certain `cpuid` instructions, as offsets into the mapping. `None` until needed.
-    cpuids: Option<Arc<[u64]>>,
+    /// Its certain `cpuid` instructions. `None` until needed.
+    cpuids: Option<Arc<Cpuids>>,
     forms: Map<u64, Option<(Form, Option<u64>)>>,
 }
 
 /// What may be direct branches, by the places behind `syscall` instructions into which they lead: offsets into the mapping.
 type Branches = Map<u64, Vec<u64>>;
+
+/// `cpuid` instructions, as offsets into the mapping.
+#[derive(Debug, Default)]
+pub struct Cpuids {
+    /// All of them, ascending.
+    pub places: Vec<u64>,
+    /// What the mapping is to hold instead, from the first to the last in each page: with it nobody has to read the page,
+    /// which is mapped then, before it is written to.
+    pub replaced: Vec<(u64, Vec<u8>)>,
+}
+
+impl Cpuids {
+    fn of(code: &[u8]) -> Cpuids {
+        let places = cpuid_sites::find(code);
+        let replace = |group: &[u64]| {
+            let (first, last) = (group[0] as usize, group[group.len() - 1] as usize);
+            let mut bytes = code[first..last + TRAP.len()].to_vec();
+            for &place in group {
+                bytes[place as usize - first..][..TRAP.len()].copy_from_slice(&TRAP);
+            }
+            (group[0], bytes)
+        };
+        let replaced = places.chunk_by(|a, b| a / PAGE == b / PAGE).map(replace).collect();
+        Cpuids { places, replaced }
+    }
+}
 
 /// By file and by offset of the mapping in it.
 static ANALYSES: Mutex<Map<(FileKey, u64, u64), Analysis>> = Mutex::new(Map::new());
@@ -79,22 +106,21 @@ const ENOUGH_READINGS: usize = 8;
 /// Longer images keep their `cpuid` instructions.
 const LONGEST_CPUID_TEXT: u64 = 32 << 20;
 
-/// The certain `cpuid` instructions of the mapping `range` of a guest, as offsets into it, which shows
-/// `file` from `offset` on.
-pub fn cpuids(file: &FileKey, offset: u64, range: &Range<u64>, native: &Native) -> Arc<[u64]> {
+/// The certain `cpuid` instructions of the mapping `range` of a guest, which shows `file` from `offset` on.
+pub fn cpuids(file: &FileKey, offset: u64, range: &Range<u64>, native: &Native) -> Arc<Cpuids> {
     let len = range.end - range.start;
     let mut analyses = ANALYSES.lock().unwrap_or_else(PoisonError::into_inner);
     let analysis = analyses.entry((*file, offset, len)).or_default();
     if let Some(found) = &analysis.cpuids {
         return found.clone();
     }
-    let found: Arc<[u64]> = match len {
+    let found = match len {
         0..=LONGEST_CPUID_TEXT => match bytes(range.start, len, native) {
-            Some(code) => cpuid_sites::find(&code).into(),
+            Some(code) => Arc::new(Cpuids::of(&code)),
             // Another guest's copy may be readable.
-            None => return Arc::new([]),
+            None => return Arc::default(),
         },
-        _ => Arc::new([]),
+        _ => Arc::default(),
     };
     analysis.cpuids = Some(found.clone());
     found

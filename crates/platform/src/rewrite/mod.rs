@@ -28,7 +28,7 @@ use crate::layout::{self, PAGE, Slot};
 use crate::native::Native;
 use crate::{cpuid, registry};
 pub use analyse::FileKey;
-use analyse::Form;
+use analyse::{Cpuids, Form};
 use belljar_base::{Map, Set};
 use belljar_linux_abi::Errno;
 use std::ops::Range;
@@ -58,9 +58,9 @@ pub struct Rewriter {
     seen: Set<u64>,
     refused: Set<u64>,
     chunks: Vec<Chunk>,
-    /// Where mappings with rewritten `cpuid` instructions started, and the instructions' offsets.
+    /// Where mappings with rewritten `cpuid` instructions started, and where these are in it.
     /// Never forgotten: a program may copy its text, to huge pages for instance.
-    cpuids: Vec<(u64, Arc<[u64]>)>,
+    cpuids: Vec<(u64, Arc<Cpuids>)>,
     /// Counts changes that make remembered places in stubs stale.
     pub generation: u32,
     /// Whether nothing is rewritten any more.
@@ -116,8 +116,7 @@ impl Rewriter {
     pub fn text_mapped(&mut self, range: Range<u64>, fd: i32, offset: u64, native: &Native) {
         let Some(file) = FileKey::of(fd) else { return };
         if cpuid::is_better_replaced() {
-            let offsets = analyse::cpuids(&file, offset, &range, native);
-            self.replace_cpuids(range.start, offsets, native);
+            self.replace_cpuids(range.start, analyse::cpuids(&file, offset, &range, native), native);
         }
         self.text.push(Text { range, file, offset, changed: false });
     }
@@ -127,32 +126,23 @@ impl Rewriter {
         self.text.iter_mut().filter(|t| layout::overlap(&t.range, range)).for_each(|t| t.changed = true);
     }
 
-    /// Writes [`TRAP`] over the `cpuid` instructions at `offsets` from `start`, a page at a time.
-    fn replace_cpuids(&mut self, start: u64, offsets: Arc<[u64]>, native: &Native) {
-        for group in offsets.chunk_by(|a, b| a / PAGE == b / PAGE) {
-            let (first, last) = (group[0], group[group.len() - 1]);
-            let mut code = vec![0; (last + 2 - first) as usize];
-            if native.read(start + first, &mut code).is_err() {
-                continue;
-            }
-            for &offset in group {
-                let at = (offset - first) as usize;
-                code[at..at + 2].copy_from_slice(&TRAP);
-            }
+    /// Writes [`TRAP`] over the `cpuid` instructions of the mapping at `start`, a page at a time.
+    fn replace_cpuids(&mut self, start: u64, cpuids: Arc<Cpuids>, native: &Native) {
+        for (first, code) in &cpuids.replaced {
             // Where that fails they give native answers.
-            let _ = native.poke(start + first, &code);
+            let _ = native.poke(start + first, code);
         }
         if let Native::Far(shim) = native {
-            shim.answer_cpuids(offsets.iter().map(|offset| start + offset));
+            shim.answer_cpuids(cpuids.places.iter().map(|place| start + place));
         }
-        if !offsets.is_empty() {
-            self.cpuids.push((start, offsets));
+        if !cpuids.places.is_empty() {
+            self.cpuids.push((start, cpuids));
         }
     }
 
     /// The places of all of them.
     pub fn cpuids(&self) -> impl Iterator<Item = u64> {
-        self.cpuids.iter().flat_map(|(start, offsets)| offsets.iter().map(move |offset| start + offset))
+        self.cpuids.iter().flat_map(|(start, cpuids)| cpuids.places.iter().map(move |place| start + place))
     }
 
     /// Whether the trap at `rip` stands for `cpuid`.
@@ -160,7 +150,7 @@ impl Rewriter {
         let at = |start: &u64| rip.checked_sub(*start);
         self.cpuids
             .iter()
-            .any(|(start, offsets)| at(start).is_some_and(|o| offsets.binary_search(&o).is_ok()))
+            .any(|(start, cpuids)| at(start).is_some_and(|at| cpuids.places.binary_search(&at).is_ok()))
     }
 
     /// Notes that `range` no longer is what it was.
