@@ -6,6 +6,20 @@ import yaml
 from conftest import contents_of, execute, experiment, graph
 
 SPINS = "import hashlib\nfor n in range(60000): hashlib.sha256(b'x' * 3000).digest()"
+THREADS = """
+import os, threading
+there, back = os.pipe(), os.pipe()
+def answer():
+    while byte := os.read(there[0], 1):
+        os.write(back[1], byte)
+thread = threading.Thread(target=answer)
+thread.start()
+for _ in range(3000):
+    os.write(there[1], b"x")
+    os.read(back[0], 1)
+os.close(there[1])
+thread.join()
+"""
 CALLS = "import os\nfor n in range(3000): os.urandom(20000)"
 
 
@@ -36,9 +50,19 @@ def test_what_the_time_went_to(run_experiment):
     calls = {line["name"]: line for line in report["syscalls"]}
     assert calls["getrandom"]["count"] >= 3000 and 0 < calls["getrandom"]["seconds"] < total
     assert report["windows"]["count"] > 10 and report["windows"]["run_ns"] > 0
-    for text in ("of the workers' time", "for hosts, switches and routers", "for programs", "in system calls", "getrandom", " times",
+    ways = {way["name"]: way for way in report["ways"]}
+    # Each of sh's children makes few calls, most of them once at each place.
+    assert ways["true"]["trapped"] > 8 and sum(way["rewritten"] for way in ways.values()) > 3000
+    for text in ("of the workers' time", "for hosts, switches and routers", "for programs", "in system calls", "calls that came by a trap", "getrandom", " times",
                  "profile: 16 workers"):
         assert text in done.out, done.out
+
+
+def test_calls_of_threads_hardly_ever_trap(run_experiment):
+    done = run_experiment(experiment({"a": (0, [("/usr/bin/python3", "-c", THREADS)])}, graph((0, 0, "1 ms")), stop="20 s"), args=["--profile"])
+    (way,) = json.loads((done.path / "profile.json").read_text())["ways"]
+    # Reading is another place in glibc as soon as there are threads.
+    assert way["rewritten"] > 12_000 and way["trapped"] < 0.05 * way["rewritten"], way
 
 
 def test_it_changes_nothing_and_is_not_there_unasked(belljar, run_experiment):

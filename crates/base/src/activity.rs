@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const HOST_BITS: u32 = 24;
 const PROGRAM_BITS: u32 = 20;
@@ -123,7 +123,18 @@ impl Activity {
 /// Where workers leave their notes.
 pub struct Board {
     workers: Vec<Seat>,
-    programs: Mutex<Vec<String>>,
+    programs: Mutex<Vec<Program>>,
+}
+
+/// A program that was run, by whichever host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// How many of its system calls came by a rewritten call site.
+    pub rewritten: u64,
+    /// How many came by a trap, which costs ten times as much.
+    pub trapped: u64,
 }
 
 /// On a cache line of its own.
@@ -155,17 +166,28 @@ impl Board {
     }
     /// The number of a program, from 1 on.
     pub fn program(&self, name: &str) -> u32 {
-        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = programs.iter().position(|known| known == name);
+        let mut programs = self.known();
+        let known = programs.iter().position(|known| known.name == name);
         let place = known.unwrap_or_else(|| {
-            programs.push(name.to_owned());
+            programs.push(Program { name: name.to_owned(), ..Program::default() });
             programs.len() - 1
         });
         place as u32 + 1
     }
-    /// The names of all programs, in the order of their numbers.
-    pub fn programs(&self) -> Vec<String> {
-        self.programs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// So many more calls of a program came this way and that.
+    pub fn called(&self, program: u32, rewritten: u64, trapped: u64) {
+        let Some(place) = (program as usize).checked_sub(1) else { return };
+        if let Some(program) = self.known().get_mut(place) {
+            program.rewritten += rewritten;
+            program.trapped += trapped;
+        }
+    }
+    /// All programs, in the order of their numbers.
+    pub fn programs(&self) -> Vec<Program> {
+        self.known().clone()
+    }
+    fn known(&self) -> MutexGuard<'_, Vec<Program>> {
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::progress;
 use crate::workers;
 use belljar_base::Map;
-use belljar_base::activity::{Activity, Board, Phase};
+use belljar_base::activity::{Activity, Board, Phase, Program};
 use belljar_config::Experiment;
 use belljar_engine::Profile;
 use belljar_results::Statistics;
@@ -27,7 +27,7 @@ pub struct Seen {
     times: Map<Activity, f64>,
     /// How often workers were looked at.
     looks: u64,
-    programs: Vec<String>,
+    programs: Vec<Program>,
 }
 
 impl Seen {
@@ -82,6 +82,8 @@ struct Report<'a> {
     hosts: Vec<Line>,
     programs: Vec<Line>,
     syscalls: Vec<Line>,
+    /// By program, how its system calls came.
+    ways: Vec<Ways<'a>>,
     /// CPU time by windows.
     windows: Option<Windows<'a>>,
 }
@@ -95,6 +97,13 @@ struct Windows<'a> {
     prepare_ns: u64,
     longest_ns: u64,
     estimates: &'a [Map<&'static str, f64>],
+}
+
+#[derive(Serialize)]
+struct Ways<'a> {
+    name: &'a str,
+    rewritten: u64,
+    trapped: u64,
 }
 
 #[derive(Serialize)]
@@ -123,7 +132,7 @@ pub fn report(
     let total: f64 = seen.times.values().sum();
     let program = |activity: &Activity| {
         let place = (activity.program as usize).checked_sub(1)?;
-        seen.programs.get(place).cloned()
+        Some(seen.programs.get(place)?.name.clone())
     };
     let call =
         |activity: &Activity| (activity.phase == Phase::Call).then(|| belljar_sim::call_name(activity.call));
@@ -158,6 +167,7 @@ pub fn report(
         hosts: lines(seen, node, true),
         programs: lines(seen, program, true),
         syscalls,
+        ways: ways(seen),
         windows: engine.map(|profile| Windows {
             count: profile.windows,
             runs: profile.runs,
@@ -187,6 +197,7 @@ pub fn report(
     for (title, lines) in sections {
         table_text(&mut text, title, lines, total);
     }
+    ways_text(&mut text, &report.ways);
     if let Some(profile) = engine {
         text += &workers::profile_text(profile);
     }
@@ -210,6 +221,37 @@ fn lines(seen: &Seen, name: impl Fn(&Activity) -> Option<String>, parts: bool) -
     let mut lines: Vec<Line> = sums.into_iter().map(line).collect();
     lines.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     lines
+}
+
+/// How programs' calls came, those that trapped most first.
+fn ways(seen: &Seen) -> Vec<Ways<'_>> {
+    let called = seen.programs.iter().filter(|program| program.rewritten + program.trapped > 0);
+    let ways = called.map(|p| Ways { name: &p.name, rewritten: p.rewritten, trapped: p.trapped });
+    let mut ways: Vec<Ways> = ways.collect();
+    ways.sort_by(|a, b| b.trapped.cmp(&a.trapped).then(a.name.cmp(b.name)));
+    ways
+}
+
+fn ways_text(text: &mut String, ways: &[Ways]) {
+    let all = |of: fn(&Ways) -> u64| ways.iter().map(of).sum::<u64>();
+    let (trapped, rewritten) = (all(|way| way.trapped), all(|way| way.rewritten));
+    if trapped + rewritten == 0 {
+        return;
+    }
+    let share = |trapped: u64, rewritten: u64| 100.0 * trapped as f64 / (trapped + rewritten) as f64;
+    let _ = writeln!(
+        text,
+        "  calls that came by a trap, not by a rewritten call site: {:.1} % of {}",
+        share(trapped, rewritten),
+        trapped + rewritten
+    );
+    for way in ways.iter().take(LINES) {
+        let (part, all) = (share(way.trapped, way.rewritten), way.trapped + way.rewritten);
+        let _ = writeln!(text, "    {:<24} {part:5.1} % {:>9}    of {all}", way.name, way.trapped);
+    }
+    if ways.len() > LINES {
+        let _ = writeln!(text, "    and {} more", ways.len() - LINES);
+    }
 }
 
 fn table_text(text: &mut String, title: &str, lines: &[Line], total: f64) {
@@ -244,7 +286,10 @@ mod tests {
 
     #[test]
     fn times_are_summed_up_by_name_the_longest_first() {
-        let mut seen = Seen { programs: vec!["sh".into()], ..Seen::default() };
+        let mut seen = Seen {
+            programs: vec![Program { name: "sh".into(), rewritten: 995, trapped: 5 }],
+            ..Seen::default()
+        };
         let guest = Activity { phase: Phase::Guest, node: Some(0), program: 1, call: 0 };
         seen.times = Map::from([
             (guest, 1.0),
@@ -254,6 +299,13 @@ mod tests {
         let hosts = lines(&seen, |a| a.node.map(|node| node.to_string()), true);
         assert_eq!((hosts[0].name.as_str(), hosts[0].seconds, hosts.len()), ("0", 3.0, 2));
         assert_eq!(hosts[0].parts, Map::from([("guests", 1.0), ("system calls", 2.0)]));
+        let mut text = String::new();
+        ways_text(&mut text, &ways(&seen));
+        assert_eq!(
+            text,
+            "  calls that came by a trap, not by a rewritten call site: 0.5 % of 1000\n    \
+             sh                         0.5 %         5    of 1000\n"
+        );
         let mut text = String::new();
         table_text(&mut text, "for hosts", &hosts, 5.5);
         assert_eq!(

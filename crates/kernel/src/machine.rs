@@ -16,6 +16,15 @@ pub(crate) const USER_END: u64 = 0x7fff_ffff_f000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SpaceId(pub u32);
 
+/// How many system calls came which way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallWays {
+    /// Through rewritten call sites.
+    pub rewritten: u64,
+    /// By a trap, which costs some ten times as much.
+    pub trapped: u64,
+}
+
 /// The saved registers and vector state of one guest thread, as its platform knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContextId(pub u32);
@@ -194,6 +203,10 @@ pub trait Platform: GuestMemory + Send {
     /// A far copy of `space`, with the same content at the same addresses: what `fork(2)` does to
     /// memory. Shared mappings are shared between both.
     fn fork_space(&mut self, space: SpaceId) -> Result<SpaceId, Errno>;
+    /// How the system calls of `space` came so far.
+    fn call_ways(&self, _space: SpaceId) -> CallWays {
+        CallWays::default()
+    }
     /// Unmaps everything in `space` and forgets it. Its contexts must be gone.
     fn destroy_space(&mut self, space: SpaceId);
     /// The simulator will soon read `bytes` of its own: a hint to fetch them into the cache meanwhile.

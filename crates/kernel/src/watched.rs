@@ -1,7 +1,7 @@
 //! What the host is doing, for who looks on: see [`belljar_base::activity`].
 
 use crate::host::Host;
-use crate::ids::ProcessKey;
+use crate::ids::{MmKey, ProcessKey};
 use crate::syscall::table;
 use crate::thread::ThreadState;
 use crate::timer::TimerAction;
@@ -47,6 +47,27 @@ impl Host {
     }
 
     #[cold]
+    /// A process leaves an address space for good, or the run ends: tells how the system calls made there came, if nobody else
+    /// is left in it.
+    pub(crate) fn tell_call_ways(&mut self, process: ProcessKey, mm: MmKey) {
+        let Some(board) = &self.config.watched else { return };
+        let mm = &self.spaces[mm.0];
+        if mm.users > 1 {
+            return;
+        }
+        let ways = self.machine.call_ways(mm.space);
+        board.called(self.processes[process.0].watched, ways.rewritten, ways.trapped);
+    }
+
+    /// The same of all processes that are left when the run ends.
+    pub(crate) fn tell_all_call_ways(&mut self) {
+        let left: Vec<(ProcessKey, MmKey)> =
+            self.processes.iter().filter_map(|(key, process)| Some((ProcessKey(key), process.mm?))).collect();
+        for (process, mm) in left {
+            self.tell_call_ways(process, mm);
+        }
+    }
+
     fn note_doing(&mut self, phase: Phase, process: ProcessKey, call: u32) {
         let Some(board) = &self.config.watched else { return };
         let process = &mut self.processes[process.0];

@@ -45,4 +45,3 @@ mod vdso;
 
 pub use init::{InitError, init};
 pub use machine::{HostMachine, fetch, release_thread};
-pub use space::CallCounts;

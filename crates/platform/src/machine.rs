@@ -5,13 +5,13 @@ use crate::far::{self, Shim};
 use crate::layout::{self, Slots};
 use crate::native::Native;
 use crate::near::worker;
-use crate::space::{CallCounts, Space};
+use crate::space::Space;
 use crate::trail::{self, Follower};
 use crate::{cpu, exits, files, vdso};
 use belljar_base::{CACHE_LINE, Footprint};
 use belljar_kernel::machine::{
-    Answers, Backing, Clocks, ContextId, Exit, GuestMemory, HostFiles, Ids, NativeDirEntry, NativeFile,
-    NativeStat, OpenHow, Placement, Platform, Prot, Regs, SpaceId,
+    Answers, Backing, CallWays, Clocks, ContextId, Exit, GuestMemory, HostFiles, Ids, NativeDirEntry,
+    NativeFile, NativeStat, OpenHow, Placement, Platform, Prot, Regs, SpaceId,
 };
 use belljar_linux_abi::Errno;
 use belljar_shim::context::Xsave;
@@ -98,14 +98,6 @@ impl HostMachine {
             told: Cell::new(0),
             follower: RefCell::new(None),
         }
-    }
-
-    /// How the system calls of the spaces that there are came so far.
-    pub fn call_counts(&self) -> CallCounts {
-        self.spaces.iter().fold(CallCounts::default(), |sum, (_, space)| CallCounts {
-            rewritten: sum.rewritten + space.counts.rewritten,
-            trapped: sum.trapped + space.counts.trapped,
-        })
     }
 
     fn space(&self, space: SpaceId) -> &Space {
@@ -270,6 +262,9 @@ impl Platform for HostMachine {
             Placement::Linux => Space::linux()?,
         };
         Ok(SpaceId(self.spaces.insert(space) as u32))
+    }
+    fn call_ways(&self, space: SpaceId) -> CallWays {
+        self.space(space).counts
     }
     fn destroy_space(&mut self, space: SpaceId) {
         self.staged = None;

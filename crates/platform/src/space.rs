@@ -7,7 +7,7 @@ use crate::mappings::{Kind, Mappings};
 use crate::native::Native;
 use crate::registry;
 use crate::rewrite::Rewriter;
-use belljar_kernel::machine::{Backing, Prot};
+use belljar_kernel::machine::{Backing, CallWays, Prot};
 use belljar_linux_abi::Errno;
 use std::ops::Range;
 
@@ -28,16 +28,7 @@ pub struct Space {
     /// Its rewritten call sites.
     pub rewriter: Rewriter,
     /// How its system calls came.
-    pub counts: CallCounts,
-}
-
-/// How many system calls came which way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CallCounts {
-    /// Through rewritten sites.
-    pub rewritten: u64,
-    /// By a trap, which costs some ten times as much.
-    pub trapped: u64,
+    pub counts: CallWays,
 }
 
 /// The whole pages that `len` bytes at a page's start lie in.
@@ -68,7 +59,7 @@ impl Space {
     }
 
     fn with(native: Native, slot: Slot) -> Space {
-        let (rewriter, counts) = (Rewriter::default(), CallCounts::default());
+        let (rewriter, counts) = (Rewriter::default(), CallWays::default());
         let mappings = Mappings::none(matches!(native, Native::Near));
         Space { native, slot, claims: Vec::new(), mappings, rewriter, counts }
     }

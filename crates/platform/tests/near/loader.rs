@@ -14,7 +14,7 @@ const HEAP: u64 = 256 << 20;
 
 pub struct Program {
     pub machine: HostMachine,
-    space: SpaceId,
+    pub space: SpaceId,
     path: PathBuf,
     /// New mappings go below this address.
     top: u64,

@@ -2,6 +2,7 @@
 
 use crate::fixture::FIRST_PROGRAM_HOST;
 use crate::loader::Program;
+use belljar_kernel::machine::Platform;
 use std::path::Path;
 use std::process::Command;
 
@@ -23,7 +24,7 @@ fn same(index: u32, args: &[&str]) {
     let (program, status) = Program::run(FIRST_PROGRAM_HOST + index, args);
     assert!(program.output == native.stdout, "{args:?} printed {}", String::from_utf8_lossy(&program.output));
     assert_eq!(Some(status), native.status.code());
-    let counts = program.machine.call_counts();
+    let counts = program.machine.call_ways(program.space);
     assert_eq!(counts.trapped + counts.rewritten, program.calls);
     // A site traps twice at most unless it cannot be rewritten.
     eprintln!("{}: {counts:?}", args[0]);
