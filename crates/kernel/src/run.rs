@@ -30,12 +30,12 @@ const LOOK_FOR_ENDED: u64 = 256;
 impl Host {
     /// The simulation is over: who was killed from outside while nothing was expected of it has ended.
     pub fn finish_processes(&mut self) {
-        self.tell_all_call_ways();
         for thread in self.look_for_ended() {
             if self.threads.contains(thread.0) {
                 let _ = self.step(thread);
             }
         }
+        self.tell_all_call_ways();
     }
 
     /// Runs everything that happens strictly before `limit`.

@@ -46,7 +46,6 @@ impl Host {
         calls
     }
 
-    #[cold]
     /// A process leaves an address space for good, or the run ends: tells how the system calls made there came, if nobody else
     /// is left in it.
     pub(crate) fn tell_call_ways(&mut self, process: ProcessKey, mm: MmKey) {
@@ -68,6 +67,7 @@ impl Host {
         }
     }
 
+    #[cold]
     fn note_doing(&mut self, phase: Phase, process: ProcessKey, call: u32) {
         let Some(board) = &self.config.watched else { return };
         let process = &mut self.processes[process.0];

@@ -49,8 +49,11 @@ unsafe fn read_xcr0() -> u64 {
 
 /// Those components of `of` that are in use after this thread has called the C library's functions for memory and strings, as
 /// compiled code does anywhere. Which registers these use depends on the CPU and on what the library was told; nothing else in
-/// this program uses those that `vzeroupper` does not clear. Only after [`check`].
+/// this program uses those that `vzeroupper` does not clear, unless it is compiled to. Only after [`check`].
 pub fn left_by_library(of: u32) -> u32 {
+    if cfg!(target_feature = "avx512f") {
+        return of;
+    }
     #[repr(align(64))]
     struct Image([u8; 4096]);
     let initial = Image([0; 4096]);

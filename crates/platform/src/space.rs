@@ -11,7 +11,7 @@ use belljar_kernel::machine::{Backing, CallWays, Prot};
 use belljar_linux_abi::Errno;
 use std::ops::Range;
 
-/// Private writable mappings of files up to so many bytes are taken to be written to, nearly all of them.
+/// Up to so many bytes of an image's data are taken to be written to, nearly all of them.
 const SMALL_DATA: u64 = 64 << 10;
 
 /// One address space.
@@ -243,10 +243,12 @@ impl Space {
         let (flags, fd, offset) = match backing {
             Backing::Anonymous => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0),
             Backing::PrivateFile { file, offset } => {
-                // Data of an image: most of its pages are relocated at once. Read first and written then, each would be a
-                // fault more, and a call of all other workers to forget the page.
-                let is_small_data = prot.contains(Prot::WRITE) && len <= SMALL_DATA;
-                let populate = if is_small_data { libc::MAP_POPULATE } else { 0 };
+                // Most pages of an image's data are relocated at once. Read first and written then, each would be a fault
+                // more, and a call of all other workers to forget the page. Of other files a program may still want to see
+                // what somebody else writes.
+                let data_of_image =
+                    prot.contains(Prot::WRITE) && len <= SMALL_DATA && self.rewriter.has_text_of(file.0);
+                let populate = if data_of_image { libc::MAP_POPULATE } else { 0 };
                 (libc::MAP_PRIVATE | libc::MAP_NORESERVE | populate, file.0, offset)
             }
             Backing::SharedFile { file, offset } => (libc::MAP_SHARED, file.0, offset),

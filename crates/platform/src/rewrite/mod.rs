@@ -121,6 +121,11 @@ impl Rewriter {
         self.text.push(Text { range, file, offset, changed: false });
     }
 
+    /// Whether code of the file that `fd` is open on is mapped.
+    pub fn has_text_of(&self, fd: i32) -> bool {
+        FileKey::of(fd).is_some_and(|file| self.text.iter().any(|text| text.file == file))
+    }
+
     /// Notes that `range` becomes writable.
     pub fn text_writable(&mut self, range: &Range<u64>) {
         self.text.iter_mut().filter(|t| layout::overlap(&t.range, range)).for_each(|t| t.changed = true);
