@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -131,10 +132,31 @@ pub struct Board {
 pub struct Program {
     /// Its name.
     pub name: String,
-    /// How many of its system calls came by a rewritten call site.
+    /// How its system calls came.
+    pub ways: CallWays,
+}
+
+/// How many system calls came which way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallWays {
+    /// Through rewritten call sites.
     pub rewritten: u64,
-    /// How many came by a trap, which costs ten times as much.
+    /// By a trap, which costs some ten times as much.
     pub trapped: u64,
+}
+
+impl CallWays {
+    /// Both together.
+    pub fn all(self) -> u64 {
+        self.rewritten + self.trapped
+    }
+}
+
+impl AddAssign for CallWays {
+    fn add_assign(&mut self, more: CallWays) {
+        self.rewritten += more.rewritten;
+        self.trapped += more.trapped;
+    }
 }
 
 /// On a cache line of its own.
@@ -174,12 +196,11 @@ impl Board {
         });
         place as u32 + 1
     }
-    /// So many more calls of a program came this way and that.
-    pub fn called(&self, program: u32, rewritten: u64, trapped: u64) {
+    /// More calls of a program came.
+    pub fn called(&self, program: u32, more: CallWays) {
         let Some(place) = (program as usize).checked_sub(1) else { return };
         if let Some(program) = self.known().get_mut(place) {
-            program.rewritten += rewritten;
-            program.trapped += trapped;
+            program.ways += more;
         }
     }
     /// All programs, in the order of their numbers.

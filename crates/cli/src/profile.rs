@@ -7,7 +7,7 @@
 use crate::progress;
 use crate::workers;
 use belljar_base::Map;
-use belljar_base::activity::{Activity, Board, Phase, Program};
+use belljar_base::activity::{Activity, Board, CallWays, Phase, Program};
 use belljar_config::Experiment;
 use belljar_engine::Profile;
 use belljar_results::Statistics;
@@ -225,8 +225,12 @@ fn lines(seen: &Seen, name: impl Fn(&Activity) -> Option<String>, parts: bool) -
 
 /// How programs' calls came, those that trapped most first.
 fn ways(seen: &Seen) -> Vec<Ways<'_>> {
-    let called = seen.programs.iter().filter(|program| program.rewritten + program.trapped > 0);
-    let ways = called.map(|p| Ways { name: &p.name, rewritten: p.rewritten, trapped: p.trapped });
+    let called = seen.programs.iter().filter(|program| program.ways.all() > 0);
+    let ways = called.map(|Program { name, ways: CallWays { rewritten, trapped } }| Ways {
+        name,
+        rewritten: *rewritten,
+        trapped: *trapped,
+    });
     let mut ways: Vec<Ways> = ways.collect();
     ways.sort_by(|a, b| b.trapped.cmp(&a.trapped).then(a.name.cmp(b.name)));
     ways
@@ -287,7 +291,7 @@ mod tests {
     #[test]
     fn times_are_summed_up_by_name_the_longest_first() {
         let mut seen = Seen {
-            programs: vec![Program { name: "sh".into(), rewritten: 995, trapped: 5 }],
+            programs: vec![Program { name: "sh".into(), ways: CallWays { rewritten: 995, trapped: 5 } }],
             ..Seen::default()
         };
         let guest = Activity { phase: Phase::Guest, node: Some(0), program: 1, call: 0 };

@@ -4,6 +4,7 @@
 //! process's mappings, checks every access against it and says what to map where.
 
 use belljar_base::Footprint;
+use belljar_base::activity::CallWays;
 use belljar_linux_abi::{Errno, c};
 use bitflags::bitflags;
 use std::ops::Range;
@@ -15,15 +16,6 @@ pub(crate) const USER_END: u64 = 0x7fff_ffff_f000;
 /// An address space of one guest process, as its platform knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SpaceId(pub u32);
-
-/// How many system calls came which way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CallWays {
-    /// Through rewritten call sites.
-    pub rewritten: u64,
-    /// By a trap, which costs some ten times as much.
-    pub trapped: u64,
-}
 
 /// The saved registers and vector state of one guest thread, as its platform knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -55,7 +55,7 @@ impl Host {
             return;
         }
         let ways = self.machine.call_ways(mm.space);
-        board.called(self.processes[process.0].watched, ways.rewritten, ways.trapped);
+        board.called(self.processes[process.0].watched, ways);
     }
 
     /// The same of all processes that are left when the run ends.

@@ -8,10 +8,11 @@ use crate::near::worker;
 use crate::space::Space;
 use crate::trail::{self, Follower};
 use crate::{cpu, exits, files, vdso};
+use belljar_base::activity::CallWays;
 use belljar_base::{CACHE_LINE, Footprint};
 use belljar_kernel::machine::{
-    Answers, Backing, CallWays, Clocks, ContextId, Exit, GuestMemory, HostFiles, Ids, NativeDirEntry,
-    NativeFile, NativeStat, OpenHow, Placement, Platform, Prot, Regs, SpaceId,
+    Answers, Backing, Clocks, ContextId, Exit, GuestMemory, HostFiles, Ids, NativeDirEntry, NativeFile,
+    NativeStat, OpenHow, Placement, Platform, Prot, Regs, SpaceId,
 };
 use belljar_linux_abi::Errno;
 use belljar_shim::context::Xsave;

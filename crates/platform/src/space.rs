@@ -7,7 +7,8 @@ use crate::mappings::{Kind, Mappings};
 use crate::native::Native;
 use crate::registry;
 use crate::rewrite::Rewriter;
-use belljar_kernel::machine::{Backing, CallWays, Prot};
+use belljar_base::activity::CallWays;
+use belljar_kernel::machine::{Backing, Prot};
 use belljar_linux_abi::Errno;
 use std::ops::Range;
 

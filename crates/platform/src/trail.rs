@@ -5,6 +5,7 @@
 //! stepped once, instruction by instruction; guests that wait at the same place of the same program go the same way.
 
 use crate::layout::{PAGE, Slot};
+use crate::rewrite::LONGEST_INSTRUCTION;
 use crate::space::Space;
 use belljar_base::{CACHE_LINE, Footprint};
 use belljar_shim::context::Regs;
@@ -19,8 +20,6 @@ pub const RESUMES: u32 = 6;
 pub const STEPS: u32 = 500;
 /// So many trails are kept; programs that wait at yet other places are not followed.
 const TRAILS: usize = 256;
-/// The longest instruction.
-const LONGEST: usize = 15;
 /// What lies so near to the stack pointer is on the stack.
 const STACK_BELOW: u64 = 16 << 10;
 const STACK_ABOVE: u64 = 64 << 10;
@@ -103,7 +102,7 @@ impl Follower {
     pub fn steps(&mut self, regs: &Regs, at: u64, space: &Space) {
         self.goes_to_page(regs.rip, &space.slot);
         self.goes_to_page(at, &space.slot);
-        let mut code = [0; LONGEST];
+        let mut code = [0; LONGEST_INSTRUCTION];
         let code = space.bytes_at(regs.rip, &mut code);
         let instruction = Decoder::with_ip(64, code, regs.rip, DecoderOptions::NONE).decode();
         let used = self.info.info(&instruction).used_memory().iter();

@@ -9,8 +9,8 @@ use belljar_linux_abi::Errno;
 use belljar_shim::worker::{ARENA, ARENA_SIZE, Answers, MAX_WORKERS, REGION, TICK_NS};
 pub use belljar_shim::worker::{Trap, Worker};
 use std::cell::Cell;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, OnceLock};
 
 const BLOCK: usize = 4096;
 
@@ -86,6 +86,9 @@ fn become_worker() -> *mut Worker {
     worker
 }
 
+/// What the simulator's own code leaves in use: as the CPU is, so for all workers.
+static LEFT_BY_LIBRARY: OnceLock<u32> = OnceLock::new();
+
 /// Undoes everything when the thread ends.
 struct Owned {
     worker: *mut Worker,
@@ -109,7 +112,8 @@ impl Owned {
         unsafe {
             worker.write(Worker::new(&layout, entry::read_fs_base(), signals::on_signal));
             entry::write_gs_base(region);
-            (*worker).left_behind = cpu::left_by_library((*worker).not_cleared);
+            let left = || cpu::left_by_library((*worker).not_cleared);
+            (*worker).left_behind = *LEFT_BY_LIBRARY.get_or_init(left);
         }
         signals::block_others()?;
         let mut owned = Owned { worker, timer: std::ptr::null_mut() };

@@ -1,7 +1,7 @@
 //! Which form a site can take. The answer depends on the file's bytes alone, so it is kept for all
 //! guests of the process.
 
-use super::{TRAP, cpuid_sites};
+use super::{LONGEST_INSTRUCTION, TRAP, cpuid_sites};
 use crate::layout::PAGE;
 use crate::native::Native;
 use belljar_base::Map;
@@ -95,11 +95,10 @@ static ANALYSES: Mutex<Map<(FileKey, u64, u64), Analysis>> = Mutex::new(Map::new
 /// Longer images keep trapping where form A does not do.
 const LONGEST_TEXT: u64 = 128 << 20;
 /// The longest run of bytes that form B displaces: 4 bytes and an instruction.
-const LONGEST_DISPLACED: u64 = 4 + 15;
+const LONGEST_DISPLACED: u64 = 4 + LONGEST_INSTRUCTION as u64;
 /// How far back decoding starts to find the instruction before a site.
 const FAR_BACK: u64 = 64;
 const NEAR_BACK: u64 = 20;
-const LONGEST_INSTRUCTION: u64 = 15;
 /// So many readings of the code before a place must agree that it is no branch.
 const ENOUGH_READINGS: usize = 8;
 
@@ -177,7 +176,7 @@ impl Analysis {
         for (&target, sources) in branches.range(at + 1..at + len) {
             for &source in sources {
                 let begin = source.saturating_sub(FAR_BACK);
-                let end = (source + LONGEST_INSTRUCTION).min(range.end - range.start);
+                let end = (source + LONGEST_INSTRUCTION as u64).min(range.end - range.start);
                 let code = bytes(range.start + begin, end - begin, native)?;
                 if may_branch(&code, begin, source, target) {
                     return None;
@@ -199,19 +198,8 @@ fn bytes(addr: u64, len: u64, native: &Native) -> Option<Vec<u8>> {
 /// decodings that meet the site must agree.
 fn mov_before(code: &[u8], site: usize) -> Option<(Vec<u8>, u64)> {
     let mut found: Option<(usize, u64)> = None;
-    let starts = site.saturating_sub(FAR_BACK as usize)..=site.saturating_sub(NEAR_BACK as usize);
-    for start in starts {
-        let mut decoder = Decoder::with_ip(64, &code[start..site], start as u64, DecoderOptions::NONE);
-        let mut last = Instruction::default();
-        while decoder.can_decode() {
-            last = decoder.decode();
-            if last.is_invalid() {
-                break;
-            }
-        }
-        if last.is_invalid() || last.next_ip() != site as u64 {
-            continue;
-        }
+    let readings = readings(&code[..site], 0, (site as u64).checked_sub(1)?);
+    for last in readings.filter(|last| last.next_ip() == site as u64) {
         let nr = match last.code() {
             Code::Mov_r32_imm32 if last.len() == 5 => u64::from(last.immediate32()),
             Code::Mov_rm64_imm32 if last.len() == 7 => last.immediate32to64() as u64,
@@ -320,22 +308,8 @@ fn branches_behind_sites(code: &[u8]) -> Branches {
 /// if they lie in another instruction, as an operand for instance: however the code before them is begun to be read, after a few
 /// instructions one reads what the CPU does.
 fn may_branch(code: &[u8], begin: u64, source: u64, target: u64) -> bool {
-    let starts = source.saturating_sub(FAR_BACK)..=source.saturating_sub(NEAR_BACK);
-    let readings = starts.filter(|start| *start >= begin).filter_map(|start| {
-        let mut decoder =
-            Decoder::with_ip(64, &code[(start - begin) as usize..], start, DecoderOptions::NONE);
-        loop {
-            let instruction = decoder.decode();
-            if instruction.is_invalid() {
-                return None;
-            }
-            if instruction.next_ip() > source {
-                return Some(instruction);
-            }
-        }
-    });
     let mut others = 0;
-    for instruction in readings {
+    for instruction in readings(code, begin, source) {
         let branches = instruction.op0_kind() == OpKind::NearBranch64;
         if branches && instruction.near_branch_target() == target {
             return true;
@@ -343,6 +317,25 @@ fn may_branch(code: &[u8], begin: u64, source: u64, target: u64) -> bool {
         others += 1;
     }
     others < ENOUGH_READINGS
+}
+
+/// The instructions that the byte at `at` is part of, by decoding `code`, which begins at `begin`, from each of some places before:
+/// where an instruction begins cannot be told from the bytes, but most readings soon agree.
+fn readings(code: &[u8], begin: u64, at: u64) -> impl Iterator<Item = Instruction> {
+    let starts = at.saturating_sub(FAR_BACK)..=at.saturating_sub(NEAR_BACK);
+    starts.filter(move |start| *start >= begin).filter_map(move |start| {
+        let mut decoder =
+            Decoder::with_ip(64, &code[(start - begin) as usize..], start, DecoderOptions::NONE);
+        loop {
+            let instruction = decoder.decode();
+            if instruction.is_invalid() {
+                return None;
+            }
+            if instruction.next_ip() > at {
+                return Some(instruction);
+            }
+        }
+    })
 }
 
 #[cfg(test)]

@@ -37,6 +37,8 @@ use std::sync::Arc;
 /// `hlt; nop`: a general-protection exception in user code. `ud2` would not do: hypervisors intercept
 /// its exception, which then costs as much as `cpuid` itself.
 const TRAP: [u8; 2] = [0xf4, 0x90];
+/// Bytes of the longest instruction (Intel SDM, volume 2, 2.3.11).
+pub(crate) const LONGEST_INSTRUCTION: usize = 15;
 const SYS_RT_SIGRETURN: u64 = 15;
 /// Bytes of stubs in one chunk; a stub takes 32 to 144.
 const CHUNK: u64 = 64 << 10;
