@@ -97,14 +97,12 @@ def p2p_wall(a, peers, latency, workers, stealing="true", pinning=None, weights=
     return usage.wall
 
 
-def p2p_on_disk(a, workers, *more):
+def p2p_on_disk(a, workers, logging):
     """Seconds of one run of 1.1 million messages, its results in the target directory."""
-    n = Settings(peers=100, messages=100, weights="exp", seed=1)
-    text = p2p.experiment(compile_c(p2p.SOURCE, "p2p"), n, max(1, round(a.scale * 6)))
+    n = Settings(peers=100, messages=100, weights="exp", seed=1, cells=1, placement=None, logging=logging)
     with environment(BELLJAR_PARALLELISM=workers, BELLJAR_BENCH_RESULTS=BUILT):
-        results, usage = run_experiment(text, *more)
-    remove(results)
-    return usage.wall
+        _, _, wall = p2p.simulated(compile_c(p2p.SOURCE, "p2p"), n, max(1, round(a.scale * 6)))
+    return wall
 
 
 def p2p_shapes(a, peers):
@@ -140,14 +138,14 @@ def p2p_cases(a):
 
 
 def logging_cases(a):
-    plain, logged = ((lambda turn, on=on: p2p_cost(a, 100, 20, logging=on)) for on in (False, True))
-    yield Case("logging: p2p, 100 hosts", "us", {"off": plain, "pcap and strace": logged})
+    def variants(measured):
+        return {"off": lambda turn: measured(logging=False), "pcap and strace": lambda turn: measured(logging=True)}
+
+    yield Case("logging: p2p, 100 hosts", "us", variants(functools.partial(p2p_cost, a, 100, 20)))
     # How long somebody waits for it, with the results where they usually are: starting and ending included.
     for workers in (1, 2):
-        plain, logged = (
-            (lambda turn, on=on, workers=workers: p2p_on_disk(a, workers, *(["--pcap", "--strace"] if on else []))) for on in (False, True)
-        )
-        yield Case(f"logging: p2p, 100 hosts, whole runs on disk, workers: {workers}", "s", {"off": plain, "pcap and strace": logged})
+        whole = variants(functools.partial(p2p_on_disk, a, workers))
+        yield Case(f"logging: p2p, 100 hosts, whole runs on disk, workers: {workers}", "s", whole)
 
 
 def worker_cases(a):

@@ -102,6 +102,14 @@ struct Windows<'a> {
 #[derive(Serialize)]
 struct Ways<'a> {
     name: &'a str,
+    #[serde(flatten, with = "PlainWays")]
+    ways: CallWays,
+}
+
+/// How [`CallWays`] are written.
+#[derive(Serialize)]
+#[serde(remote = "CallWays")]
+struct PlainWays {
     rewritten: u64,
     trapped: u64,
 }
@@ -226,35 +234,31 @@ fn lines(seen: &Seen, name: impl Fn(&Activity) -> Option<String>, parts: bool) -
 /// How programs' calls came, those that trapped most first.
 fn ways(seen: &Seen) -> Vec<Ways<'_>> {
     let called = seen.programs.iter().filter(|program| program.ways.all() > 0);
-    let ways = called.map(|Program { name, ways: CallWays { rewritten, trapped } }| Ways {
-        name,
-        rewritten: *rewritten,
-        trapped: *trapped,
-    });
-    let mut ways: Vec<Ways> = ways.collect();
-    ways.sort_by(|a, b| b.trapped.cmp(&a.trapped).then(a.name.cmp(b.name)));
+    let mut ways: Vec<Ways> =
+        called.map(|program| Ways { name: &program.name, ways: program.ways }).collect();
+    ways.sort_by(|a, b| b.ways.trapped.cmp(&a.ways.trapped).then(a.name.cmp(b.name)));
     ways
 }
 
-fn ways_text(text: &mut String, ways: &[Ways]) {
-    let all = |of: fn(&Ways) -> u64| ways.iter().map(of).sum::<u64>();
-    let (trapped, rewritten) = (all(|way| way.trapped), all(|way| way.rewritten));
-    if trapped + rewritten == 0 {
+fn ways_text(text: &mut String, programs: &[Ways]) {
+    if programs.is_empty() {
         return;
     }
-    let share = |trapped: u64, rewritten: u64| 100.0 * trapped as f64 / (trapped + rewritten) as f64;
+    let mut together = CallWays::default();
+    programs.iter().for_each(|program| together += program.ways);
+    let share = |ways: CallWays| 100.0 * ways.trapped as f64 / ways.all() as f64;
     let _ = writeln!(
         text,
         "  calls that came by a trap, not by a rewritten call site: {:.1} % of {}",
-        share(trapped, rewritten),
-        trapped + rewritten
+        share(together),
+        together.all()
     );
-    for way in ways.iter().take(LINES) {
-        let (part, all) = (share(way.trapped, way.rewritten), way.trapped + way.rewritten);
-        let _ = writeln!(text, "    {:<24} {part:5.1} % {:>9}    of {all}", way.name, way.trapped);
+    for Ways { name, ways } in programs.iter().take(LINES) {
+        let (part, trapped, all) = (share(*ways), ways.trapped, ways.all());
+        let _ = writeln!(text, "    {name:<24} {part:5.1} % {trapped:>9}    of {all}");
     }
-    if ways.len() > LINES {
-        let _ = writeln!(text, "    and {} more", ways.len() - LINES);
+    if programs.len() > LINES {
+        let _ = writeln!(text, "    and {} more", programs.len() - LINES);
     }
 }
 

@@ -46,9 +46,9 @@ impl Host {
         calls
     }
 
-    /// A process leaves an address space for good, or the run ends: tells how the system calls made there came, if nobody else
-    /// is left in it.
-    pub(crate) fn tell_call_ways(&mut self, process: ProcessKey, mm: MmKey) {
+    /// The last process leaves an address space, or the run ends: tells how the system calls made there came, if nobody else
+    /// is in it.
+    pub(crate) fn tell_call_ways(&self, process: ProcessKey, mm: MmKey) {
         let Some(board) = &self.config.watched else { return };
         let mm = &self.spaces[mm.0];
         if mm.users > 1 {
@@ -59,11 +59,11 @@ impl Host {
     }
 
     /// The same of all processes that are left when the run ends.
-    pub(crate) fn tell_all_call_ways(&mut self) {
-        let left: Vec<(ProcessKey, MmKey)> =
-            self.processes.iter().filter_map(|(key, process)| Some((ProcessKey(key), process.mm?))).collect();
-        for (process, mm) in left {
-            self.tell_call_ways(process, mm);
+    pub(crate) fn tell_all_call_ways(&self) {
+        for (key, process) in self.processes.iter() {
+            if let Some(mm) = process.mm {
+                self.tell_call_ways(ProcessKey(key), mm);
+            }
         }
     }
 

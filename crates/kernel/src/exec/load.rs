@@ -149,7 +149,7 @@ impl Host {
         match self.fill_mm(process, mm, program) {
             Ok(regs) => Ok((mm, regs)),
             Err(error) => {
-                self.release_mm(mm);
+                self.release_mm(process, mm);
                 Err(error)
             }
         }

@@ -116,8 +116,7 @@ impl Call<'_> {
         if let Some(old) = self.host.process(process).mm.take() {
             let context = self.host.thread(thread).context;
             self.host.machine.destroy_context(context);
-            self.host.tell_call_ways(process, old);
-            self.host.release_mm(old);
+            self.host.release_mm(process, old);
         }
         let mapped = self.host.map_program(process, &program);
         self.host.close_program(&program);

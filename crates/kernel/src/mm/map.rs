@@ -3,7 +3,7 @@
 
 use super::{PAGE, Vma, VmaKind, page_down, page_up};
 use crate::host::Host;
-use crate::ids::{FileKey, MmKey};
+use crate::ids::{FileKey, MmKey, ProcessKey};
 use crate::machine::{Backing, NativeFile, Prot};
 use belljar_linux_abi::Errno;
 use std::ops::Range;
@@ -163,12 +163,13 @@ impl Host {
     }
 
     /// Forgets an address space that nobody uses any more.
-    pub(crate) fn release_mm(&mut self, key: MmKey) {
+    pub(crate) fn release_mm(&mut self, process: ProcessKey, key: MmKey) {
         let mm = self.mm(key);
         mm.users -= 1;
         if mm.users > 0 {
             return;
         }
+        self.tell_call_ways(process, key);
         let everything = page_down(0)..u64::MAX;
         self.forget_vmas(key, &everything);
         let mm = self.spaces.remove(key.0);

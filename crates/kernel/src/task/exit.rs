@@ -53,8 +53,7 @@ impl Host {
             self.release_fd_table(fds);
         }
         if let Some(mm) = mm {
-            self.tell_call_ways(process, mm);
-            self.release_mm(mm);
+            self.release_mm(process, mm);
         }
         self.session_leader_ended(process);
         self.orphan_children(process);
