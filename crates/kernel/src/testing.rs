@@ -341,7 +341,7 @@ impl HostFiles for FakeMachine {
 }
 
 /// No file exists and none can be made.
-struct NoFiles;
+pub struct NoFiles;
 
 impl HostFiles for NoFiles {
     fn open(&mut self, _: &Path, _: OpenHow) -> Result<NativeFile, Errno> {

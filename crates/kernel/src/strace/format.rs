@@ -1,10 +1,10 @@
 //! Arguments as text.
 
 use super::Traced;
+use super::names;
 use super::signatures::Arg;
 use super::structs::Struct;
 use super::text::{Text, push_address, push_hex, push_ipv4, push_quoted, push_signed, push_unsigned};
-use super::{arity, names};
 use crate::host::Host;
 use crate::mm::{Access, AddressSpace};
 use belljar_linux_abi::c;
@@ -46,19 +46,8 @@ fn count(result: Option<u64>) -> Option<u64> {
 }
 
 impl Formatter<'_> {
-    /// Appends all arguments.
-    pub fn arguments(&self, signature: &[Arg], out: &mut Text) {
-        let given = arity::given(self.traced.number, &self.traced.args);
-        for (n, arg) in signature.iter().enumerate().filter(|(n, _)| given >> n & 1 != 0) {
-            if n > 0 {
-                out.push_str(", ");
-            }
-            self.push_argument(*arg, self.traced.args[n], out);
-        }
-    }
-
-    /// What most calls have is written at once, the rest as text of its own.
-    fn push_argument(&self, arg: Arg, value: u64, out: &mut Text) {
+    /// Appends an argument. What most calls have is written at once, the rest as text of its own.
+    pub fn push_argument(&self, arg: Arg, value: u64, out: &mut Text) {
         let args = &self.traced.args;
         match arg {
             Arg::Fd | Arg::Int => push_signed(out, i64::from(value as i32)),

@@ -6,6 +6,7 @@
 mod arity;
 mod format;
 mod names;
+mod phrases;
 mod signatures;
 mod structs;
 mod text;
@@ -16,7 +17,7 @@ use crate::ids::{ProcessKey, ThreadKey};
 use belljar_base::{Map, SimTime};
 use belljar_linux_abi::c;
 use format::Formatter;
-use signatures::Signature;
+use phrases::Phrases;
 use std::fmt::Write;
 use text::{Short, Text, push_signed, push_time};
 
@@ -33,7 +34,7 @@ pub struct Strace {
     full: bool,
     /// How the line of a thread at a point in time begins: most are as the one before.
     begin: Option<(SimTime, i32, Short<48>)>,
-    /// The arguments of an `execve` under way, by thread id.
+    /// What is said of an `execve` under way, by thread id.
     executing: Map<i32, Text>,
 }
 
@@ -88,6 +89,7 @@ struct Log {
     /// `<program>.<pid>`, by the program that the process ran when it was first seen.
     name: String,
     text: Text,
+    phrases: Phrases,
 }
 
 /// Bytes of a log that wait before it is written out.
@@ -135,13 +137,14 @@ impl Host {
         let log = match self.strace.place(pid) {
             Some(place) => place,
             None => {
-                self.strace.add(pid, Log { name: self.name_of_log(process, thread), text: Text::default() })
+                let name = self.name_of_log(process, thread);
+                self.strace.add(pid, Log { name, text: Text::default(), phrases: Phrases::default() })
             }
         };
         let traced = Traced { process, log, tid, number, args };
         if matches!(i64::from(number), c::SYS_execve | c::SYS_execveat) {
             let mut text = Text::default();
-            self.strace_arguments(&traced, signatures::of(number), None, &mut text);
+            self.strace_call(&traced, None, &mut Phrases::default(), &mut text);
             self.strace.executing.insert(tid, text);
         }
         traced
@@ -168,21 +171,22 @@ impl Host {
             Ok(Outcome::Replaced | Outcome::Gone) => None,
         };
         let now = self.clock.now();
-        let mut text = std::mem::take(&mut self.strace.logs[traced.log].text);
+        let log = &mut self.strace.logs[traced.log];
+        let (mut text, mut phrases) = (std::mem::take(&mut log.text), std::mem::take(&mut log.phrases));
         self.strace.push_begin(now, traced.tid, &mut text);
-        let signature = signatures::of(traced.number);
-        match signature {
-            Some(signature) => text.push_short(&signature.head),
-            None => text.push_str("unknown("),
-        }
         match self.strace.executing.remove(&traced.tid) {
-            Some(arguments) => text.append(&arguments),
-            None => self.strace_arguments(traced, signature, result, &mut text),
+            Some(call) => text.append(&call),
+            None => self.strace_call(traced, result, &mut phrases, &mut text),
         }
-        text.push_str(") = ");
         match outcome {
             Err(errno) => {
-                let _ = write!(text, "-1 {errno}");
+                text.push_str("-1 ");
+                match errno.name() {
+                    Some(name) => text.push_str(name),
+                    None => {
+                        let _ = write!(text, "{errno}");
+                    }
+                }
             }
             Ok(Outcome::Done(value)) => format::push_result(&mut text, traced.number, *value),
             Ok(Outcome::Replaced) => text.push('0'),
@@ -190,7 +194,8 @@ impl Host {
         }
         text.push('\n');
         self.strace.full |= text.len() >= WORTH_WRITING;
-        self.strace.logs[traced.log].text = text;
+        let log = &mut self.strace.logs[traced.log];
+        (log.text, log.phrases) = (text, phrases);
     }
 
     /// Records that a signal is delivered, as strace's `--- SIGCHLD ---` does.
@@ -208,13 +213,16 @@ impl Host {
         self.strace.full |= text.len() >= WORTH_WRITING;
     }
 
+    /// Appends a call up to its result.
     #[inline]
-    fn strace_arguments(&self, traced: &Traced, of: Option<&Signature>, result: Option<u64>, out: &mut Text) {
-        let Some(signature) = of else {
-            return out.push_str(&traced.args.map(|arg| format!("{arg:#x}")).join(", "));
+    fn strace_call(&self, traced: &Traced, result: Option<u64>, phrases: &mut Phrases, out: &mut Text) {
+        let Some(signature) = signatures::of(traced.number) else {
+            let args = traced.args.map(|arg| format!("{arg:#x}")).join(", ");
+            let _ = write!(out, "unknown({args}) = ");
+            return;
         };
         let mm = self.processes.get(traced.process.0).and_then(|process| process.mm);
         let mm = mm.map(|mm| &self.spaces[mm.0]);
-        Formatter { host: self, traced, mm, result }.arguments(signature.arguments, out);
+        phrases.push(signature, &Formatter { host: self, traced, mm, result }, out);
     }
 }

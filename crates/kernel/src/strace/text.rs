@@ -18,7 +18,12 @@ impl Text {
     /// Appends other text.
     #[inline]
     pub fn push_str(&mut self, text: &str) {
-        self.0.extend_from_slice(text.as_bytes());
+        self.push_bytes(text.as_bytes());
+    }
+    /// The same, as bytes.
+    #[inline]
+    pub fn push_bytes(&mut self, text: &[u8]) {
+        self.0.extend_from_slice(text);
     }
     /// Appends text of at most so many bytes.
     #[inline]
