@@ -13,7 +13,7 @@ mod stream;
 mod time;
 
 pub use event::{EventClass, EventKey};
-pub use footprint::{CACHE_LINE, Footprint};
+pub use footprint::{CACHE_LINE, Footprint, LineGroup};
 pub use ids::HostId;
 pub use inbox::Inbox;
 pub use stream::{Seed, Stream};

@@ -2,23 +2,23 @@
 
 use crate::Node;
 use crate::unit::Unit;
-use belljar_base::{CACHE_LINE, Footprint};
+use belljar_base::{Footprint, LineGroup};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 use std::{array, iter};
 
-/// So many lines of a unit at most are fetched.
-const MOST: usize = 223;
+/// So many groups of lines of a unit at most are fetched.
+const MOST: usize = 72;
 /// A unit's lines are found out at its first few runs, and from then on again after so many.
 const PERIOD: u32 = 256;
 /// While so many others ran, hardly more than a second-level cache holds was touched: what is in it need not be fetched.
 const WARM: u32 = 256;
 
-/// Has the processor fetch the cache lines at these addresses, up to the first that is 0.
+/// Has the processor fetch the cache lines of these groups ([`LineGroup::word`]), up to the first that is 0.
 pub type Fetch = fn(&[AtomicUsize]);
 
-/// The lines that a unit reads, ended with a 0 if there are fewer: a hint for whoever runs it next, so that it does no harm if
-/// somebody is just writing them.
+/// Groups of the lines that a unit reads, ended with a 0 if there are fewer: a hint for whoever runs it next, so that it does no
+/// harm if somebody is just writing them.
 #[repr(align(64))]
 struct Lines([AtomicUsize; MOST]);
 
@@ -59,10 +59,9 @@ impl Footprints {
     /// A unit is run after the next one: what is known of it has gone cold too.
     pub fn comes_then(&self, unit: u32, worker_runs: u32) {
         if let Some(lines) = self.if_cold(unit, worker_runs) {
-            let at = &raw const *lines as usize;
-            let own: [_; size_of::<Lines>() / CACHE_LINE] =
-                array::from_fn(|n| AtomicUsize::new(at + CACHE_LINE * n));
-            (self.fetch)(&own);
+            for group in LineGroup::of(&raw const *lines as usize, size_of::<Lines>()) {
+                (self.fetch)(&[AtomicUsize::new(group.word())]);
+            }
         }
     }
 
@@ -90,7 +89,7 @@ impl Footprints {
         unit.footprint(&mut footprint);
         let lines =
             self.lines[number].get_or_init(|| Box::new(Lines(array::from_fn(|_| AtomicUsize::new(0)))));
-        let found = footprint.lines().iter().chain(iter::repeat(&0));
-        lines.0.iter().zip(found).for_each(|(line, found)| line.store(*found, Relaxed));
+        let found = footprint.groups().iter().chain(iter::repeat(&LineGroup::NONE));
+        lines.0.iter().zip(found).for_each(|(group, found)| group.store(found.word(), Relaxed));
     }
 }

@@ -84,7 +84,7 @@ impl<N: Node> Unit<N> {
     /// Tells which memory is read when it runs next: that of its first member, if there are several.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.start(self.mail.as_ptr(), 2);
-        footprint.start(self.next.as_ptr(), 8);
+        footprint.start(self.next.as_ptr(), 1);
         for node in self.nodes.iter().take(1) {
             footprint.object(node);
             node.footprint(footprint);

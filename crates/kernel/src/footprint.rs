@@ -21,7 +21,7 @@ impl Host {
         footprint.object(&self.arrivals);
         self.arrivals.footprint(footprint);
         footprint.object(&self.inbox);
-        footprint.object(&self.timers);
+        self.timers.footprint(footprint);
         footprint.object(&self.clock);
         footprint.object(&self.machine);
         self.net.footprint(footprint);
@@ -40,12 +40,18 @@ impl Host {
         footprint.object(&self.files.open);
         footprint.object(&self.files.natives);
         footprint.object(&self.urings.instances);
-        footprint.object(&self.config.resolver.is_some());
+        footprint.object(&self.urings.work);
+        footprint.object(&self.debuggers);
         footprint.object(&self.departures);
         footprint.start(self.departures.as_ptr(), 1);
-        footprint.object(&self.config.processes);
-        footprint.object(&self.models);
         footprint.object(&self.reports);
+        self.models.footprint(footprint);
+        self.captured.footprint(footprint);
+        footprint.object(&self.config.resolver);
+        footprint.object(&self.config.processes);
+        footprint.object(&self.config.interrupt);
+        footprint.object(&self.config.watched);
+        footprint.object(&self.config.capture);
     }
 
     fn thread_footprint(&self, thread: &Thread, footprint: &mut Footprint) {

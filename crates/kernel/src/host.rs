@@ -27,7 +27,23 @@ use std::sync::atomic::AtomicBool;
 
 /// What a host is made from.
 #[derive(Clone, Debug)]
+#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
 pub struct HostConfig {
+    /// The name server, if there is one.
+    pub resolver: Option<Resolver>,
+    /// What to run.
+    pub processes: Vec<ProcessSpec>,
+    /// Once set, [`Host::run_until`] returns early: the run is being given up.
+    pub interrupt: Arc<AtomicBool>,
+    /// Set from outside, it makes [`Host::run_until`] return early: somebody wants something of the
+    /// host. Whoever runs it takes it back before running it on.
+    pub attention: Arc<AtomicBool>,
+    /// Where to say what is being done, for who looks on.
+    pub watched: Option<Arc<Board>>,
+    /// Whether to keep the packets that pass `eth0` and `lo` for [`Host::drain_captured`].
+    pub capture: bool,
+    /// Whether to write each process's system calls next to its output.
+    pub strace: bool,
     /// Its place among the experiment's hosts in name order.
     pub id: HostId,
     /// Its name, which is its host name too.
@@ -50,8 +66,6 @@ pub struct HostConfig {
     /// Directories that the host shares with the machine, and so with other hosts: reads and writes
     /// below them pass through.
     pub shared: Vec<PathBuf>,
-    /// Once set, [`Host::run_until`] returns early: the run is being given up.
-    pub interrupt: Arc<AtomicBool>,
     /// Its address on the graph, or that by which others know it.
     pub address: Ipv4Addr,
     /// Whether it has IPv6 besides `::1`.
@@ -82,21 +96,8 @@ pub struct HostConfig {
     pub cpu: CpuModel,
     /// Names and addresses of all hosts, shown in `/etc/hosts`.
     pub names: Arc<Vec<(String, Ipv4Addr)>>,
-    /// The name server, if there is one.
-    pub resolver: Option<Resolver>,
-    /// What to run.
-    pub processes: Vec<ProcessSpec>,
     /// Traffic models to run besides.
     pub models: Vec<ModelSpec>,
-    /// Whether to keep the packets that pass `eth0` and `lo` for [`Host::drain_captured`].
-    pub capture: bool,
-    /// Whether to write each process's system calls next to its output.
-    pub strace: bool,
-    /// Where to say what is being done, for who looks on.
-    pub watched: Option<Arc<Board>>,
-    /// Set from outside, it makes [`Host::run_until`] return early: somebody wants something of the
-    /// host. Whoever runs it takes it back before running it on.
-    pub attention: Arc<AtomicBool>,
 }
 
 impl HostConfig {
@@ -206,64 +207,65 @@ pub struct Departure {
 }
 
 /// One simulated host.
+#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
 pub struct Host {
-    pub(crate) config: HostConfig,
-    pub(crate) machine: Box<dyn Machine>,
-    pub(crate) clock: Clock,
-    pub(crate) timers: TimerQueue,
-    pub(crate) waits: WaitTable,
-    pub(crate) threads: Slab<Thread>,
-    pub(crate) processes: Slab<Process>,
-    pub(crate) spaces: Slab<AddressSpace>,
-    pub(crate) tids: PidMap<ThreadKey>,
-    pub(crate) pids: PidMap<ProcessKey>,
-    pub(crate) next_pid: i32,
-    /// How many address spaces are in each slot: a forked child is in its parent's until it executes.
-    pub(crate) slots_in_use: Map<u32, u32>,
     pub(crate) run_queue: VecDeque<ThreadKey>,
+    /// The descriptors that its call has looked up, and the open files behind them: see `Thread::held`.
+    pub(crate) looked_up: RefCell<Vec<(i32, FileKey)>>,
     /// Who has the processor and for how many more calls, where a limit of time has come between.
     pub(crate) turn: Option<(ThreadKey, u32)>,
     /// The thread whose call is being made, and its process.
     pub(crate) caller: Option<(ThreadKey, ProcessKey)>,
-    /// The descriptors that its call has looked up, and the open files behind them: see `Thread::held`.
-    pub(crate) looked_up: RefCell<Vec<(i32, FileKey)>>,
+    pub(crate) machine: Box<dyn Machine>,
     /// Counts calls and events: what a thread that spins may wait for.
     pub(crate) progress: u64,
-    /// How many calls more the thread whose turn it is may make in it.
-    pub(crate) calls_left: u32,
     /// Counts calls of `run_until`.
     pub(crate) windows: u64,
     /// When a process last ended.
     pub(crate) last_end: SimTime,
+    pub(crate) specs_started: usize,
+    pub(crate) next_pid: i32,
+    /// How many calls more the thread whose turn it is may make in it.
+    pub(crate) calls_left: u32,
+    /// Whether it has crashed and not been started again.
+    pub(crate) is_down: bool,
+    pub(crate) clock: Clock,
+    pub(crate) threads: Slab<Thread>,
+    pub(crate) processes: Slab<Process>,
+    pub(crate) spaces: Slab<AddressSpace>,
+    pub(crate) waits: WaitTable,
+    pub(crate) departures: Vec<Departure>,
+    pub(crate) reports: Vec<Report>,
+    /// System calls made, by number.
+    pub(crate) call_counts: CallCounts,
     /// What will come in from the graph.
     pub(crate) arrivals: Arrivals,
     /// What will arrive by which link.
     pub(crate) inbox: Inbox<(usize, Packet)>,
+    pub(crate) timers: TimerQueue,
+    pub(crate) urings: crate::uring::Urings,
+    pub(crate) models: Models,
+    pub(crate) captured: Captured,
+    pub(crate) debuggers: crate::debug::Debuggers,
+    pub(crate) files: Files,
+    pub(crate) net: NetStack,
+    pub(crate) config: HostConfig,
+    pub(crate) tids: PidMap<ThreadKey>,
+    pub(crate) pids: PidMap<ProcessKey>,
+    /// How many address spaces are in each slot: a forked child is in its parent's until it executes.
+    pub(crate) slots_in_use: Map<u32, u32>,
     pub(crate) futexes: FutexTable,
     /// System V shared memory and semaphores.
     pub(crate) ipc: crate::ipc::Ipc,
-    pub(crate) files: Files,
-    pub(crate) net: NetStack,
-    pub(crate) models: Models,
-    pub(crate) urings: crate::uring::Urings,
     /// What `uname(2)` shows as its node and domain name, where programs have set them.
     pub(crate) set_names: [Option<Vec<u8>>; 2],
     /// `getrandom`, `/dev/random`, `AT_RANDOM`.
     pub(crate) random: Stream,
-    pub(crate) reports: Vec<Report>,
-    pub(crate) specs_started: usize,
-    /// Whether it has crashed and not been started again.
-    pub(crate) is_down: bool,
     pub(crate) warnings: Map<String, u64>,
-    pub(crate) departures: Vec<Departure>,
-    pub(crate) captured: Captured,
     pub(crate) preempted: Map<String, u64>,
     pub(crate) strace: crate::strace::Strace,
-    pub(crate) debuggers: crate::debug::Debuggers,
     /// Traced threads that have ended, until their tracers have heard of it.
     pub(crate) ended_tracees: Vec<crate::trace::EndedTracee>,
-    /// System calls made, by number.
-    pub(crate) call_counts: CallCounts,
 }
 
 /// Sets the timers of the experiment's processes, on a host that starts at `now`.

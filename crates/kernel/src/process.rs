@@ -8,9 +8,24 @@ use belljar_base::{Map, SimTime};
 
 /// One process.
 #[derive(Debug)]
+#[repr(C)] // In this order: what calls have to do with most comes first, in few cache lines.
 pub struct Process {
+    /// Its descriptors; `None` once it has ended.
+    pub fds: Option<FdTableKey>,
+    /// Its address space; `None` once it has ended.
+    pub mm: Option<MmKey>,
+    /// Its living threads, the oldest first.
+    pub threads: Vec<ThreadKey>,
+    /// How it ended, in the form of `wait(2)`; it is a zombie until waited for.
+    pub ended: Option<WaitStatus>,
+    /// What the board of who looks on calls its program; 0 before that was asked.
+    pub watched: u32,
     /// Its process id.
     pub pid: i32,
+    /// Preemption ticks that its threads may compute for without a call, see `run.rs`.
+    pub patience: u32,
+    /// Signal dispositions, process-wide pending signals and timers.
+    pub signals: ProcessSignals,
     /// Its parent; `None` for those that the experiment started (their parent is pid 1) and orphans.
     pub parent: Option<ProcessKey>,
     /// Its children, ended ones that have not been waited for included, in order of creation.
@@ -21,14 +36,6 @@ pub struct Process {
     pub sid: i32,
     /// Its controlling terminal: its place in `Files::ptys`.
     pub terminal: Option<usize>,
-    /// Its address space; `None` once it has ended.
-    pub mm: Option<MmKey>,
-    /// Its descriptors; `None` once it has ended.
-    pub fds: Option<FdTableKey>,
-    /// Its living threads, the oldest first.
-    pub threads: Vec<ThreadKey>,
-    /// Signal dispositions, process-wide pending signals and timers.
-    pub signals: ProcessSignals,
     /// Its working directory as an absolute guest path.
     pub cwd: Vec<u8>,
     /// Its root directory as an absolute guest path.
@@ -37,8 +44,6 @@ pub struct Process {
     pub umask: u32,
     /// Absolute guest path of the image it runs.
     pub exe: Vec<u8>,
-    /// What the board of who looks on calls its program; 0 before that was asked.
-    pub watched: u32,
     /// Its arguments as `/proc/.../cmdline` shows them: each ended by a zero byte.
     pub cmdline: Vec<u8>,
     /// Its initial environment in the same form.
@@ -47,8 +52,6 @@ pub struct Process {
     pub rlimits: [Rlimit; 16],
     /// Users, groups and capabilities; root's unless the experiment says otherwise.
     pub credentials: Credentials,
-    /// How it ended, in the form of `wait(2)`; it is a zombie until waited for.
-    pub ended: Option<WaitStatus>,
     /// Notified when a child ends, stops or continues.
     pub child_changed: WaitQueueId,
     /// The vfork parent's thread that waits for this process to execute or end.
@@ -63,8 +66,6 @@ pub struct Process {
     pub has_executed: bool,
     /// When it started.
     pub started: SimTime,
-    /// Preemption ticks that its threads may compute for without a call, see `run.rs`.
-    pub patience: u32,
     /// What `prctl(2)` and accounting keep.
     pub attributes: Attributes,
 }

@@ -1,7 +1,7 @@
 //! What a host will do at points of simulated time, in order of time and then of creation.
 
 use crate::ids::{ProcessKey, SocketKey, ThreadKey};
-use belljar_base::{Map, SimTime};
+use belljar_base::{Footprint, Map, SimTime};
 use smallvec::SmallVec;
 
 /// Names a pending timer so that it can be cancelled.
@@ -81,6 +81,12 @@ pub struct TimerQueue {
 }
 
 impl TimerQueue {
+    /// Tells where the next one is.
+    pub fn footprint(&self, footprint: &mut Footprint) {
+        footprint.start(self.near.as_ptr(), 1);
+        footprint.start(self.near.last().map_or(std::ptr::null(), std::ptr::from_ref), 1);
+        footprint.object(&self.later);
+    }
     /// Fires `action` at `at`.
     pub fn add(&mut self, at: SimTime, action: TimerAction) -> TimerId {
         self.sequence += 1;

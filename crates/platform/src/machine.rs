@@ -9,7 +9,7 @@ use crate::space::Space;
 use crate::trail::{self, Follower};
 use crate::{cpu, exits, files, vdso};
 use belljar_base::activity::CallWays;
-use belljar_base::{CACHE_LINE, Footprint};
+use belljar_base::{CACHE_LINE, Footprint, LineGroup};
 use belljar_kernel::machine::{
     Answers, Backing, Clocks, ContextId, Exit, GuestMemory, HostFiles, Ids, NativeDirEntry, NativeFile,
     NativeStat, OpenHow, Placement, Platform, Prot, Regs, SpaceId,
@@ -33,14 +33,15 @@ pub fn release_thread() {
     far::move_freely();
 }
 
-/// Has the processor fetch the cache lines at these addresses, up to the first that is 0.
-pub fn fetch(lines: &[AtomicUsize]) {
-    for line in lines {
-        let line = line.load(Ordering::Relaxed);
-        if line == 0 {
+/// Has the processor fetch the cache lines of these groups, up to the first that has none: the words of
+/// [`LineGroup`](belljar_base::LineGroup)s.
+pub fn fetch(groups: &[AtomicUsize]) {
+    for group in groups {
+        let group = LineGroup::from_word(group.load(Ordering::Relaxed));
+        if group == LineGroup::NONE {
             return;
         }
-        fetch_line(ptr::without_provenance(line));
+        group.addresses().for_each(|line| fetch_line(ptr::without_provenance(line)));
     }
 }
 
@@ -387,7 +388,9 @@ impl Platform for HostMachine {
         let context = &*self.contexts[id.0 as usize];
         footprint.bytes(ptr::from_ref(context) as usize, offset_of!(Context, xsave) + LEGACY_STATE);
         let space = &self.spaces[context.space as usize];
-        footprint.object(space);
+        footprint.object(&space.native);
+        footprint.object(&space.slot);
+        footprint.object(&space.counts);
         if !space.is_near() {
             return;
         }

@@ -55,19 +55,20 @@ use std::path::PathBuf;
 use tree::{Inode, Meta, Node};
 
 /// All of a host's files.
+#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
 pub struct Files {
     /// Open file descriptions.
     pub(crate) open: Slab<OpenFile>,
     /// Descriptor tables.
     pub(crate) tables: Slab<FdTable>,
+    /// Native descriptors.
+    pub(crate) natives: cache::NativeCache,
     /// The tree of files, by inode.
     pub(crate) inodes: Slab<Inode>,
     /// Bytes on their way between a native file and a guest's memory.
     pub(crate) scratch: Vec<u8>,
     last_inode_number: u64,
     last_shared_identity: u64,
-    /// Native descriptors.
-    pub(crate) natives: cache::NativeCache,
     /// Files of the machine that have several names there, by its device and inode number.
     pub(crate) lower_links: Map<(u64, u64), InodeKey>,
     /// Some of the machine's files and directories that the simulator may not look into.

@@ -46,23 +46,26 @@ pub enum Cast {
 /// What one version of IP has counted. The names are those of Linux, in full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
+#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
 pub struct IpCounters {
     /// `InReceives` and `InOctets`.
     pub received: Volume,
+    /// By the ECN bits of the packets received: none, ECT(1), ECT(0), CE.
+    pub ecn: [u64; 4],
+    /// Datagrams for this host, all their fragments together.
+    pub whole: u64,
+    pub out_requests: u64,
+    /// `OutTransmits` and `OutOctets`.
+    pub sent: Volume,
     pub in_header_errors: u64,
     pub in_truncated: u64,
     pub in_wrong_checksums: u64,
     pub in_address_errors: u64,
     pub in_no_routes: u64,
     pub in_unknown_protocols: u64,
-    /// Datagrams for this host, all their fragments together.
-    pub whole: u64,
     /// `ForwDatagrams`.
     pub forwarded: u64,
-    pub out_requests: u64,
     pub out_no_routes: u64,
-    /// `OutTransmits` and `OutOctets`.
-    pub sent: Volume,
     /// `ReasmReqds`: fragments received.
     pub fragments: u64,
     pub reassembled: u64,
@@ -76,8 +79,6 @@ pub struct IpCounters {
     /// To all.
     pub in_all: Volume,
     pub out_all: Volume,
-    /// By the ECN bits of the packets received: none, ECT(1), ECT(0), CE.
-    pub ecn: [u64; 4],
 }
 
 impl IpCounters {

@@ -84,7 +84,12 @@ pub fn interface_index(interface: usize) -> u32 {
 
 /// What the stack has seen and lost besides what the interfaces count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
 pub struct StackCounters {
+    /// Of UDP and of UDP-Lite, by [`udp::Protocol::index`] and [`mib::version`].
+    pub udp: [[udp::UdpCounters; 2]; 2],
+    /// Of IP and of ICMP, by [`mib::version`].
+    pub ip: [mib::IpCounters; 2],
     /// Packets that were cut short, malformed or damaged.
     pub malformed: u64,
     /// Packets for another host's address.
@@ -99,8 +104,6 @@ pub struct StackCounters {
     pub fast_open: tcp::fast_open::FastOpenCounters,
     /// Resets sent for segments that belong to no connection.
     pub tcp_resets_sent: u64,
-    /// Of IP and of ICMP, by [`mib::version`].
-    pub ip: [mib::IpCounters; 2],
     /// See `ip`.
     pub icmp: [mib::IcmpCounters; 2],
     /// Connections begun by `connect(2)`.
@@ -121,46 +124,59 @@ pub struct StackCounters {
     pub tcp_timeouts: u64,
     /// What else connections have counted, by `belljar_tcp::COUNT_NAMES`.
     pub tcp_counts: [u64; belljar_tcp::COUNTS],
-    /// Of UDP and of UDP-Lite, by [`udp::Protocol::index`] and [`mib::version`].
-    pub udp: [[udp::UdpCounters; 2]; 2],
 }
 
 /// A route that a host has from the start: where to, with which metric, how.
 pub type InitialRoute = (Prefix, u32, Route);
 
 /// Everything that a host keeps of its network.
+#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
 pub struct NetStack {
-    /// All sockets, those without an open file included.
-    pub(crate) sockets: Slab<Socket>,
-    /// Counts sockets, see [`Socket::serial`].
-    pub(crate) next_serial: u32,
-    /// The interface `lo`.
-    pub(crate) lo: Loopback,
     /// The queues of the attachment to the graph.
     pub(crate) eth0: Ethernet,
+    /// Counts sockets, see [`Socket::serial`].
+    pub(crate) next_serial: u32,
+    /// Whether the packet that has come in last was sent to this host alone.
+    arrived_as_one: bool,
+    /// The name server's address, on a host that cannot reach it over the graph.
+    service: Option<Ipv4Addr>,
+    /// How many raw sockets there are: without any no packet asks for them.
+    pub(crate) raw_sockets: usize,
+    /// All sockets, those without an open file included.
+    pub(crate) sockets: Slab<Socket>,
+    /// All interfaces by number, `lo` first.
+    pub(crate) interfaces: Vec<Interface>,
     /// The queues before links, by their number.
     pub(crate) links: Vec<LinkPort>,
-    /// The number of the first interface at a link.
-    first_link: usize,
     /// Programs' ends of interfaces.
     pub(crate) tuns: Slab<tun::Tun>,
+    /// Packet sockets in the order in which they were made.
+    pub(crate) packet_sockets: Vec<SocketKey>,
+    /// What routers have said of IPv4 paths.
+    path_mtus: path_mtu::PathMtus,
     /// Packets that programs have taken over, for those who wait for them to leave.
     taken_over: VecDeque<(u64, usize)>,
+    /// The interface `lo`.
+    pub(crate) lo: Loopback,
+    /// The next identifications of IPv4.
+    pub(crate) idents: ip::ident::Idents,
+    /// Where packets for other hosts go.
+    pub(crate) routes: RouteTable,
+    /// Its other tables, and which is asked for what.
+    pub(crate) policy: Policy,
+    /// UDP sockets by port.
+    pub(crate) udp_ports: [udp::UdpPorts; 2],
+    /// Settings of `/proc/sys/net`.
+    pub(crate) sysctls: sysctl::Sysctls,
+    /// What was lost, and the like.
+    pub(crate) counters: StackCounters,
+    /// The number of the first interface at a link.
+    first_link: usize,
     /// Hardware addresses of TAP interfaces.
     tun_addresses: Stream,
     /// Who is on the links, by hardware address.
     pub(crate) neighbours: Neighbours,
     neighbour_timer: Option<TimerId>,
-    /// Whether the packet that has come in last was sent to this host alone.
-    arrived_as_one: bool,
-    /// The name server's address, on a host that cannot reach it over the graph.
-    service: Option<Ipv4Addr>,
-    /// All interfaces by number, `lo` first.
-    pub(crate) interfaces: Vec<Interface>,
-    /// Where packets for other hosts go.
-    pub(crate) routes: RouteTable,
-    /// Its other tables, and which is asked for what.
-    pub(crate) policy: Policy,
     /// What IPv6 has besides.
     pub(crate) v6: v6::Ipv6,
     /// Spreads flows over routes of equal cost, on each host differently.
@@ -168,14 +184,8 @@ pub struct NetStack {
     /// Fragments of datagrams that are not complete.
     pub(crate) reassembly: Reassembly,
     reassembly_timer: Option<TimerId>,
-    /// The next identifications of IPv4.
-    pub(crate) idents: ip::ident::Idents,
     /// How often ICMP errors are sent.
     pub(crate) icmp_limit: IcmpLimit,
-    /// UDP sockets by port.
-    pub(crate) udp_ports: [udp::UdpPorts; 2],
-    /// What routers have said of IPv4 paths.
-    path_mtus: path_mtu::PathMtus,
     /// Servers that were asked for TCP Fast Open.
     pub(crate) fast_open_servers: tcp::fast_open::Servers,
     /// TCP sockets by port and connection.
@@ -189,10 +199,6 @@ pub struct NetStack {
     /// The multicast groups that the host is a member of.
     pub(crate) igmp: Igmp,
     igmp_timer: Option<TimerId>,
-    /// How many raw sockets there are: without any no packet asks for them.
-    pub(crate) raw_sockets: usize,
-    /// Packet sockets in the order in which they were made.
-    pub(crate) packet_sockets: Vec<SocketKey>,
     /// Groups of packet sockets that share what they hear.
     fanouts: Vec<packet::Fanout>,
     /// Random numbers for filters that ask for them.
@@ -201,12 +207,8 @@ pub struct NetStack {
     pub(crate) resolved: u64,
     /// The name server's ends of this host's connections with it.
     pub(crate) streams: resolver::Streams,
-    /// Settings of `/proc/sys/net`.
-    pub(crate) sysctls: sysctl::Sysctls,
     /// What the socket that was closed last is to wait for (`SO_LINGER`), and for how long.
     pub(crate) lingering: Option<(SocketKey, (SocketAddr, SocketAddr), belljar_base::SimDuration)>,
-    /// What was lost, and the like.
-    pub(crate) counters: StackCounters,
 }
 
 impl NetStack {

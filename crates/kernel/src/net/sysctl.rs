@@ -11,7 +11,10 @@ use belljar_tcp::{Config, CongestionAlgorithm, EcnPolicy};
 
 /// The settings of one host.
 #[derive(Clone, Debug)]
+#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
 pub struct Sysctls {
+    /// `net.ipv4.ip_default_ttl`.
+    pub default_ttl: u32,
     /// What a new connection begins with.
     pub tcp: Config,
     /// `net.ipv4.tcp_keepalive_*` are in there, too; `net.core.somaxconn` bounds `listen(2)`.
@@ -30,8 +33,6 @@ pub struct Sysctls {
     pub abort_on_overflow: bool,
     /// `net.core.rmem_default`, `rmem_max`, `wmem_default`, `wmem_max`.
     pub core_buffers: [u32; 4],
-    /// `net.ipv4.ip_default_ttl`.
-    pub default_ttl: u32,
     /// `net.ipv4.ip_forward`: packets of others are passed on.
     pub forwarding: bool,
     /// `net.ipv6.conf.all.forwarding`: the same for IPv6.

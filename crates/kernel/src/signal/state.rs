@@ -112,7 +112,10 @@ pub struct JobControl {
 
 /// What the threads of a process share: dispositions, pending signals, timers.
 #[derive(Clone, Debug)]
+#[repr(C)] // In this order: what calls have to do with most comes first, in few cache lines.
 pub struct ProcessSignals {
+    /// `setitimer`, `timer_create`.
+    pub timers: ProcessTimers,
     /// By signal number - 1.
     pub actions: [KernelSigaction; NSIG as usize],
     /// Pending for any thread that does not block them.
@@ -123,8 +126,6 @@ pub struct ProcessSignals {
     pub fatal: Option<SigInfo>,
     /// Notified when a signal has been sent to the process or one of its threads (`signalfd`).
     pub arrived: WaitQueueId,
-    /// `setitimer`, `timer_create`.
-    pub timers: ProcessTimers,
 }
 
 impl ProcessSignals {

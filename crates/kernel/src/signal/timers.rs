@@ -14,13 +14,14 @@ const REAL: u32 = u32::MAX;
 
 /// The timers of a process.
 #[derive(Clone, Debug, Default)]
+#[repr(C)] // In this order: what calls have to do with most comes first, in few cache lines.
 pub struct ProcessTimers {
+    /// Whether some timer or limit waits for processor time.
+    pub count_processor_time: bool,
     /// `ITIMER_REAL`, which `alarm` sets too.
     pub real: Alarm,
     /// `ITIMER_VIRTUAL` and `ITIMER_PROF`.
     pub processor: [ProcessorAlarm; 2],
-    /// Whether some timer or limit waits for processor time.
-    pub count_processor_time: bool,
     /// By the number that `timer_create` gave.
     pub posix: Map<i32, PosixTimer>,
     next_id: i32,

@@ -23,15 +23,16 @@ use text::{Short, Text, push_signed, push_time};
 
 /// The lines written so far, by process.
 #[derive(Debug, Default)]
+#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
 pub struct Strace {
     enabled: bool,
+    /// Whether a log is worth being written out.
+    full: bool,
     logs: Vec<Log>,
     /// Their places, by process id.
     places: Map<i32, usize>,
     /// Whose log was asked for last, and its place: the next call is mostly of the same process.
     last: Option<(i32, usize)>,
-    /// Whether a log is worth being written out.
-    full: bool,
     /// How the line of a thread at a point in time begins: most are as the one before.
     begin: Option<(SimTime, i32, Short<48>)>,
     /// What is said of an `execve` under way, by thread id.

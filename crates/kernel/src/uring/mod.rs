@@ -166,13 +166,14 @@ pub struct Uring {
 
 /// All instances of a host.
 #[derive(Debug, Default)]
+#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
 pub struct Urings {
     pub(crate) instances: Slab<Uring>,
     /// Requests that can go on: instance, number, serial number, whether its time is over.
     pub(crate) work: VecDeque<(usize, usize, u64, bool)>,
-    pub(crate) serial: u64,
     /// Memory that the request which is being made named when it was submitted.
     pub(crate) reading: Option<Arc<kept::Kept>>,
+    pub(crate) serial: u64,
     /// Whether a request is being made that a thread of the kernel makes on Linux.
     pub(crate) is_worker: bool,
     /// `IORING_REGISTER_RING_FDS`, by thread id.

@@ -8,23 +8,24 @@ use std::collections::VecDeque;
 /// The way out: a queue, then a token bucket if there is one, before a sender that serialises one packet
 /// after another.
 #[derive(Debug)]
+#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
 pub(super) struct Egress {
-    pace: Pace,
-    /// Bytes that each packet takes on the wire besides its own.
-    overhead: u64,
-    around: Surroundings,
-    queue: Queue,
-    bucket: Option<Bucket>,
     /// The packet that is next and leaves then; it does not count as waiting any more. There is one as long as
     /// the sender is idle and anything waits.
     next: Option<(SimTime, Packet)>,
     /// When the sender is (or became) free for the next packet.
     free_at: SimTime,
+    /// Bytes that each packet takes on the wire besides its own.
+    overhead: u64,
+    /// Nothing can be sent without.
+    carrier: bool,
+    pace: Pace,
+    queue: Queue,
+    bucket: Option<Bucket>,
     /// Packets with a cookie whose last bit has not been reported: (when, cookie, bytes). More than
     /// one only where the bandwidth is infinite or polls come late.
     leaving: VecDeque<(SimTime, u64, usize)>,
-    /// Nothing can be sent without.
-    carrier: bool,
+    around: Surroundings,
     /// What the queue has just done.
     dealings: Dealings,
 }

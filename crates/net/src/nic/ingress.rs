@@ -6,15 +6,16 @@ use belljar_base::SimTime;
 
 /// The way in: CoDel's queue at the last router, then the host's downlink.
 #[derive(Debug)]
+#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
 pub(super) struct Ingress {
-    pace: Pace,
-    queue: Codel,
     /// The packet on the downlink and the time at which its last bit is in.
     on_wire: Option<(SimTime, Packet)>,
     /// When the downlink is (or became) free for the next packet.
     free_at: SimTime,
+    pace: Pace,
     /// What the queue has just done.
     dealings: Dealings,
+    queue: Codel,
 }
 
 /// The longest packet over the graph.

@@ -37,7 +37,8 @@ fn waiting() -> (Guest, ContextId) {
 fn pages(guest: &Guest, thread: ContextId) -> Vec<u64> {
     let mut footprint = Footprint::default();
     guest.machine.footprint(thread, &mut footprint);
-    footprint.lines().iter().map(|line| *line as u64 & !0xfff).collect()
+    let lines = footprint.groups().iter().flat_map(|group| group.addresses());
+    lines.map(|line| line as u64 & !0xfff).collect()
 }
 
 #[test]

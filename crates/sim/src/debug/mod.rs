@@ -21,7 +21,7 @@ pub use hub::{DebugError, DebugHub, Debuggee, ELSEWHERE};
 pub(crate) use hub::{Port, Request};
 
 use crate::node::HostNode;
-use belljar_base::SimTime;
+use belljar_base::{Footprint, SimTime};
 use belljar_kernel::{DebugResume, DebugStop};
 use session::Session;
 use std::sync::Arc;
@@ -33,7 +33,10 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What a node keeps for debuggers.
+#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
 pub(crate) struct DebugState {
+    /// Whether the host is between two windows: nothing may happen to it then.
+    is_between_windows: bool,
     port: Port,
     interrupt: Arc<AtomicBool>,
     sessions: Vec<Session>,
@@ -46,8 +49,6 @@ pub(crate) struct DebugState {
     is_locked: bool,
     /// Files of `/proc` that a debugger has open, by descriptor.
     files: Vec<Option<Vec<u8>>>,
-    /// Whether the host is between two windows: nothing may happen to it then.
-    is_between_windows: bool,
     /// What is to happen once it runs again.
     deferred: Vec<Deferred>,
     /// Processes whose debugger has been called for.
@@ -62,6 +63,10 @@ enum Deferred {
 }
 
 impl DebugState {
+    /// Tells what is read of it in each window.
+    pub(crate) fn footprint(&self, footprint: &mut Footprint) {
+        footprint.object(&self.is_between_windows);
+    }
     pub(crate) fn new(port: Port, interrupt: Arc<AtomicBool>) -> DebugState {
         DebugState {
             port,

@@ -91,49 +91,50 @@ impl UdpCounters {
 
 /// What a UDP socket keeps.
 #[derive(Debug, Default)]
+#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
 pub struct UdpSocket {
-    /// What it speaks.
-    pub protocol: Protocol,
-    /// How much its checksums cover; of UDP-Lite alone.
-    pub coverage: Coverage,
-    /// Its local end, once it has one.
-    pub bound: Option<Bound>,
-    /// Its peer, if it is connected.
-    pub peer: Option<SocketAddr>,
-    /// Options of the IP levels.
-    pub ip: IpOptions,
     /// Datagrams to be received.
     pub queue: VecDeque<Datagram>,
+    /// Its local end, once it has one.
+    pub bound: Option<Bound>,
     /// What they are charged against `SO_RCVBUF`.
     pub queued_charge: u32,
     /// What datagrams in the interface's queue are charged against `SO_SNDBUF`.
     pub sending_charge: u32,
-    /// What is being collected is charged to `SO_SNDBUF`.
-    pub corked_charge: u32,
     /// Datagrams that were given to an interface which tells when they have left.
     pub packets_given: u64,
     /// Those of them that have.
     pub packets_left: u64,
-    /// Datagrams lost because the receive buffer was full.
-    pub drops: u64,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// How much its checksums cover; of UDP-Lite alone.
+    pub coverage: Coverage,
     /// `shutdown(SHUT_RD)`.
     pub read_closed: bool,
     /// `shutdown(SHUT_WR)`.
     pub write_closed: bool,
-    /// Bytes collected under `MSG_MORE` or `UDP_CORK`, where they go, and what their first part's message said.
-    pub corked: Option<(SocketAddr, SendOptions, Vec<u8>)>,
     /// `UDP_CORK`.
     pub cork: bool,
-    /// `UDP_ENCAP`: what it takes out of its datagrams.
-    pub encapsulation: i32,
-    /// `UDP_SEGMENT`: the payload of each datagram that a send is cut into, in bytes; 0 for as many as are sent.
-    pub segment: u16,
     /// `UDP_GRO`: datagrams that have stayed together are received together.
     pub joins: bool,
+    /// `UDP_SEGMENT`: the payload of each datagram that a send is cut into, in bytes; 0 for as many as are sent.
+    pub segment: u16,
     /// `UDP_NO_CHECK6_TX` and `UDP_NO_CHECK6_RX`: over IPv6, datagrams are sent, and received, without a checksum.
     pub no_check6: (bool, bool),
+    /// `UDP_ENCAP`: what it takes out of its datagrams.
+    pub encapsulation: i32,
+    /// Its peer, if it is connected.
+    pub peer: Option<SocketAddr>,
     /// Errors for `MSG_ERRQUEUE` (`IP_RECVERR`).
     pub errors: ErrorQueue,
+    /// Options of the IP levels.
+    pub ip: IpOptions,
+    /// What is being collected is charged to `SO_SNDBUF`.
+    pub corked_charge: u32,
+    /// Datagrams lost because the receive buffer was full.
+    pub drops: u64,
+    /// Bytes collected under `MSG_MORE` or `UDP_CORK`, where they go, and what their first part's message said.
+    pub corked: Option<(SocketAddr, SendOptions, Vec<u8>)>,
 }
 
 /// A received datagram.
