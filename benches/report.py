@@ -10,8 +10,8 @@ ends it with what has been measured by then; a case that fails is named at the e
 needs a program that is not installed is left out, with the reason.
 
 Of hosts x messages x weights x placement x workers x cells it takes what shows the influence of each: all messages with one
-kind of weights, all weights with one number of messages, everything else once for each number of hosts; --full takes the
-product. --scale makes all of it smaller or larger, --cases takes some of it, --quick some minutes' worth.
+kind of weights, all weights with 10 messages and with 1, which is the dearest, everything else once for each number of hosts;
+--full takes the product. --scale makes all of it smaller or larger, --cases takes some of it, --quick some minutes' worth.
 """
 
 import argparse
@@ -33,11 +33,12 @@ import hosts as startup
 import p2p
 import pgbench
 import tcp_matrix
-from common import BUILT, ROOT, belljar, compile_c, measure, remove, run_experiment
+from common import BUILT, ROOT, belljar, compile_c, measure, remove, run_experiment, warm_memory
 from turns import Case, measure_all
 
 HERE = ROOT / "benches" / "report"
 NATIVE_MESSAGES = 20  # in flight per peer: as many as sockets hold
+LOGGED = 2_700  # bytes of captures and logs a message
 IN_FLIGHT = 100_000  # in all, at most: each goes round 20 times a second
 SHARED_MEMORY, ENOUGH = pathlib.Path("/dev/shm"), 8 << 30
 
@@ -70,6 +71,8 @@ def p2p_cost(a, peers, messages, weights="exp", placement=None, cells=1, logging
     wanted = a.scale * (200_000 if placement == "far" or logging else 1_000_000)
     longer = max(1, round(wanted / (peers * messages * 20)))
     with environment(**env):
+        if logging:
+            warm_memory((1 + longer) * peers * messages * 20 * LOGGED)
         short, long = (p2p.simulated(program, n, seconds) for seconds in (1, 1 + longer))
     return p2p.slope(short, long)
 
@@ -99,9 +102,12 @@ def p2p_wall(a, peers, latency, workers, stealing="true", pinning=None, weights=
 
 def p2p_on_disk(a, workers, logging):
     """Seconds of one run of 1.1 million messages, its results in the target directory."""
+    seconds = max(1, round(a.scale * 6))
     n = Settings(peers=100, messages=100, weights="exp", seed=1, cells=1, placement=None, logging=logging)
     with environment(BELLJAR_PARALLELISM=workers, BELLJAR_BENCH_RESULTS=BUILT):
-        _, _, wall = p2p.simulated(compile_c(p2p.SOURCE, "p2p"), n, max(1, round(a.scale * 6)))
+        if logging:
+            warm_memory(seconds * n.peers * n.messages * 20 * LOGGED)
+        _, _, wall = p2p.simulated(compile_c(p2p.SOURCE, "p2p"), n, seconds)
     return wall
 
 
@@ -110,7 +116,7 @@ def p2p_shapes(a, peers):
     every_m, every_kind = (1, 10, 100, 1000), ("exp", "uniform", "ring")
     if a.full:
         return list(itertools.product(every_m, every_kind))
-    shapes = [*((m, "exp") for m in every_m), (10, "uniform"), (10, "ring")]
+    shapes = [*((m, "exp") for m in every_m), *((m, weights) for weights in ("uniform", "ring") for m in (10, 1))]
     return [(m, weights) for m, weights in shapes if peers * m <= max(IN_FLIGHT, peers)]
 
 
