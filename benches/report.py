@@ -105,8 +105,7 @@ def p2p_on_disk(a, workers, logging):
     seconds = max(1, round(a.scale * 6))
     n = Settings(peers=100, messages=100, weights="exp", seed=1, cells=1, placement=None, logging=logging)
     with environment(BELLJAR_PARALLELISM=workers, BELLJAR_BENCH_RESULTS=BUILT):
-        if logging:
-            warm_memory(seconds * n.peers * n.messages * 20 * LOGGED)
+        warm_memory(seconds * n.peers * n.messages * 20 * LOGGED)
         _, _, wall = p2p.simulated(compile_c(p2p.SOURCE, "p2p"), n, seconds)
     return wall
 

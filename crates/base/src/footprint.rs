@@ -1,4 +1,7 @@
 //! What lies where, for fetching it ahead of time.
+//!
+//! Large structures of which a host reads a little for each packet, call or window are `repr(C)` and have that first: by itself Rust
+//! orders fields mostly by alignment, and what is read, one or two words in a cache line, was a third of all lines that a visit had to wait for.
 
 /// Bytes of a cache line.
 pub const CACHE_LINE: usize = 64;
@@ -7,7 +10,7 @@ const FIRST_PAGE: usize = 4096;
 
 /// Cache lines that lie in the same KiB, in one word: the KiB's number, and a bit for each of its lines. Most of what a host reads
 /// lies close together, and what is told of it is memory that has to be fetched too.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineGroup(usize);
 
 impl LineGroup {

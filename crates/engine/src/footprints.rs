@@ -20,7 +20,7 @@ pub type Fetch = fn(&[AtomicUsize]);
 /// Groups of the lines that a unit reads, ended with a 0 if there are fewer: a hint for whoever runs it next, so that it does no
 /// harm if somebody is just writing them.
 #[repr(align(64))]
-struct Lines([AtomicUsize; MOST]);
+struct Groups([AtomicUsize; MOST]);
 
 /// How often a unit has run, and the last time at which run of its worker.
 #[derive(Default)]
@@ -31,7 +31,7 @@ struct Use {
 
 /// What is known of all units.
 pub struct Footprints {
-    lines: Vec<OnceLock<Box<Lines>>>,
+    groups: Vec<OnceLock<Box<Groups>>>,
     uses: Vec<Use>,
     fetch: Fetch,
 }
@@ -43,7 +43,7 @@ impl Footprints {
             return None;
         }
         Some(Footprints {
-            lines: (0..units).map(|_| OnceLock::new()).collect(),
+            groups: (0..units).map(|_| OnceLock::new()).collect(),
             uses: (0..units).map(|_| Use::default()).collect(),
             fetch,
         })
@@ -51,23 +51,23 @@ impl Footprints {
 
     /// A unit is run next by a worker that has made so many runs.
     pub fn is_next(&self, unit: u32, worker_runs: u32) {
-        if let Some(lines) = self.if_cold(unit, worker_runs) {
-            (self.fetch)(&lines.0);
+        if let Some(groups) = self.if_cold(unit, worker_runs) {
+            (self.fetch)(&groups.0);
         }
     }
 
     /// A unit is run after the next one: what is known of it has gone cold too.
     pub fn comes_then(&self, unit: u32, worker_runs: u32) {
-        if let Some(lines) = self.if_cold(unit, worker_runs) {
-            for group in LineGroup::of(&raw const *lines as usize, size_of::<Lines>()) {
+        if let Some(groups) = self.if_cold(unit, worker_runs) {
+            for group in LineGroup::of(&raw const *groups as usize, size_of::<Groups>()) {
                 (self.fetch)(&[AtomicUsize::new(group.word())]);
             }
         }
     }
 
-    fn if_cold(&self, unit: u32, worker_runs: u32) -> Option<&Lines> {
+    fn if_cold(&self, unit: u32, worker_runs: u32) -> Option<&Groups> {
         let since = worker_runs.wrapping_sub(self.uses[unit as usize].last.load(Relaxed));
-        if since < WARM { None } else { self.lines[unit as usize].get().map(|lines| &**lines) }
+        if since < WARM { None } else { self.groups[unit as usize].get().map(|groups| &**groups) }
     }
 
     /// A unit has run, in a worker that has made so many runs.
@@ -87,9 +87,9 @@ impl Footprints {
         let mut footprint = Footprint::default();
         footprint.object(place);
         unit.footprint(&mut footprint);
-        let lines =
-            self.lines[number].get_or_init(|| Box::new(Lines(array::from_fn(|_| AtomicUsize::new(0)))));
+        let groups =
+            self.groups[number].get_or_init(|| Box::new(Groups(array::from_fn(|_| AtomicUsize::new(0)))));
         let found = footprint.groups().iter().chain(iter::repeat(&LineGroup::NONE));
-        lines.0.iter().zip(found).for_each(|(group, found)| group.store(found.word(), Relaxed));
+        groups.0.iter().zip(found).for_each(|(group, found)| group.store(found.word(), Relaxed));
     }
 }

@@ -15,7 +15,7 @@ thread_local! {
 
 /// See the [module](self).
 #[derive(Debug, Default)]
-#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub(crate) struct Captured {
     /// When each packet passed, and its length.
     packets: Vec<(SimTime, usize)>,

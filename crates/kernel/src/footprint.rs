@@ -47,6 +47,7 @@ impl Host {
         footprint.object(&self.reports);
         self.models.footprint(footprint);
         self.captured.footprint(footprint);
+        self.strace.footprint(footprint);
         footprint.object(&self.config.resolver);
         footprint.object(&self.config.processes);
         footprint.object(&self.config.interrupt);

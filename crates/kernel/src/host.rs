@@ -27,7 +27,7 @@ use std::sync::atomic::AtomicBool;
 
 /// What a host is made from.
 #[derive(Clone, Debug)]
-#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct HostConfig {
     /// The name server, if there is one.
     pub resolver: Option<Resolver>,
@@ -207,7 +207,7 @@ pub struct Departure {
 }
 
 /// One simulated host.
-#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct Host {
     pub(crate) run_queue: VecDeque<ThreadKey>,
     /// The descriptors that its call has looked up, and the open files behind them: see `Thread::held`.
@@ -246,6 +246,7 @@ pub struct Host {
     pub(crate) urings: crate::uring::Urings,
     pub(crate) models: Models,
     pub(crate) captured: Captured,
+    pub(crate) strace: crate::strace::Strace,
     pub(crate) debuggers: crate::debug::Debuggers,
     pub(crate) files: Files,
     pub(crate) net: NetStack,
@@ -263,7 +264,6 @@ pub struct Host {
     pub(crate) random: Stream,
     pub(crate) warnings: Map<String, u64>,
     pub(crate) preempted: Map<String, u64>,
-    pub(crate) strace: crate::strace::Strace,
     /// Traced threads that have ended, until their tracers have heard of it.
     pub(crate) ended_tracees: Vec<crate::trace::EndedTracee>,
 }

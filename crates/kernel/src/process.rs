@@ -8,7 +8,7 @@ use belljar_base::{Map, SimTime};
 
 /// One process.
 #[derive(Debug)]
-#[repr(C)] // In this order: what calls have to do with most comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct Process {
     /// Its descriptors; `None` once it has ended.
     pub fds: Option<FdTableKey>,

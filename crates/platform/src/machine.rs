@@ -33,8 +33,7 @@ pub fn release_thread() {
     far::move_freely();
 }
 
-/// Has the processor fetch the cache lines of these groups, up to the first that has none: the words of
-/// [`LineGroup`](belljar_base::LineGroup)s.
+/// Has the processor fetch the cache lines of these groups ([`LineGroup::word`]), up to the first that has none.
 pub fn fetch(groups: &[AtomicUsize]) {
     for group in groups {
         let group = LineGroup::from_word(group.load(Ordering::Relaxed));

@@ -17,7 +17,7 @@ const SMALL_DATA: u64 = 64 << 10;
 
 /// One address space.
 #[derive(Debug)]
-#[repr(C)] // In this order: what calls have to do with most comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct Space {
     /// Where its memory is.
     pub native: Native,

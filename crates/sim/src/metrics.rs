@@ -19,7 +19,7 @@ const TCP_COLUMNS: &str = "time,host,local,remote,state,cwnd,ssthresh,rtt_us,rto
 
 /// The rows of one host, switch or router so far.
 #[derive(Default)]
-#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct Sampler {
     /// In picoseconds; `None` samples nothing.
     interval: Option<u64>,

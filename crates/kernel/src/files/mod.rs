@@ -55,7 +55,7 @@ use std::path::PathBuf;
 use tree::{Inode, Meta, Node};
 
 /// All of a host's files.
-#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct Files {
     /// Open file descriptions.
     pub(crate) open: Slab<OpenFile>,

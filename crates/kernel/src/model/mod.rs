@@ -25,7 +25,7 @@ pub struct ModelSpec {
 
 /// The models of a host.
 #[derive(Default)]
-#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub(crate) struct Models {
     /// Sockets that have changed, and whose they are.
     changed: VecDeque<(u32, SocketKey)>,

@@ -22,7 +22,7 @@ impl NetStack {
         for interface in self.interfaces.iter().take(ETH0 + 1) {
             footprint.start(interface.addresses.as_ptr(), 1);
         }
-        footprint.object(&self.counters.ip[0]);
+        self.counters.ip[0].footprint(footprint);
         footprint.object(&self.counters.udp[0][0]);
         for ports in &self.udp_ports {
             if let Some((port, sockets)) = ports.0.first_key_value() {

@@ -1,7 +1,7 @@
 //! What IP and ICMP count, of each version (RFC 4293, RFC 5097): the numbers of `/proc/net/snmp`, `netstat` and `snmp6`.
 
 use super::NetStack;
-use belljar_base::Map;
+use belljar_base::{Footprint, Map};
 use belljar_linux_abi::Errno;
 use belljar_net::icmp_limit::Exceeded;
 use belljar_wire::protocol;
@@ -46,7 +46,7 @@ pub enum Cast {
 /// What one version of IP has counted. The names are those of Linux, in full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
-#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct IpCounters {
     /// `InReceives` and `InOctets`.
     pub received: Volume,
@@ -82,6 +82,14 @@ pub struct IpCounters {
 }
 
 impl IpCounters {
+    /// Tells what each packet is counted in.
+    pub fn footprint(&self, footprint: &mut Footprint) {
+        footprint.object(&self.received);
+        footprint.object(&self.ecn);
+        footprint.object(&self.whole);
+        footprint.object(&self.out_requests);
+        footprint.object(&self.sent);
+    }
     /// `InDelivers`: datagrams that a protocol has taken.
     pub fn in_delivers(&self) -> u64 {
         self.whole - self.in_unknown_protocols

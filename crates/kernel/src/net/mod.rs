@@ -84,7 +84,7 @@ pub fn interface_index(interface: usize) -> u32 {
 
 /// What the stack has seen and lost besides what the interfaces count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct StackCounters {
     /// Of UDP and of UDP-Lite, by [`udp::Protocol::index`] and [`mib::version`].
     pub udp: [[udp::UdpCounters; 2]; 2],
@@ -130,12 +130,10 @@ pub struct StackCounters {
 pub type InitialRoute = (Prefix, u32, Route);
 
 /// Everything that a host keeps of its network.
-#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct NetStack {
     /// The queues of the attachment to the graph.
     pub(crate) eth0: Ethernet,
-    /// Counts sockets, see [`Socket::serial`].
-    pub(crate) next_serial: u32,
     /// Whether the packet that has come in last was sent to this host alone.
     arrived_as_one: bool,
     /// The name server's address, on a host that cannot reach it over the graph.
@@ -170,6 +168,8 @@ pub struct NetStack {
     pub(crate) sysctls: sysctl::Sysctls,
     /// What was lost, and the like.
     pub(crate) counters: StackCounters,
+    /// Counts sockets, see [`Socket::serial`].
+    pub(crate) next_serial: u32,
     /// The number of the first interface at a link.
     first_link: usize,
     /// Hardware addresses of TAP interfaces.

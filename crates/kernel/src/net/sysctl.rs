@@ -11,7 +11,7 @@ use belljar_tcp::{Config, CongestionAlgorithm, EcnPolicy};
 
 /// The settings of one host.
 #[derive(Clone, Debug)]
-#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct Sysctls {
     /// `net.ipv4.ip_default_ttl`.
     pub default_ttl: u32,

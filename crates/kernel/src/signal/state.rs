@@ -112,7 +112,7 @@ pub struct JobControl {
 
 /// What the threads of a process share: dispositions, pending signals, timers.
 #[derive(Clone, Debug)]
-#[repr(C)] // In this order: what calls have to do with most comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct ProcessSignals {
     /// `setitimer`, `timer_create`.
     pub timers: ProcessTimers,

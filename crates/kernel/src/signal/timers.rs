@@ -14,7 +14,7 @@ const REAL: u32 = u32::MAX;
 
 /// The timers of a process.
 #[derive(Clone, Debug, Default)]
-#[repr(C)] // In this order: what calls have to do with most comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct ProcessTimers {
     /// Whether some timer or limit waits for processor time.
     pub count_processor_time: bool,

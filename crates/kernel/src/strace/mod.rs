@@ -14,7 +14,7 @@ mod text;
 use crate::call::{Outcome, SysResult};
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
-use belljar_base::{Map, SimTime};
+use belljar_base::{Footprint, Map, SimTime};
 use belljar_linux_abi::c;
 use format::Formatter;
 use phrases::Phrases;
@@ -23,12 +23,13 @@ use text::{Short, Text, push_signed, push_time};
 
 /// The lines written so far, by process.
 #[derive(Debug, Default)]
-#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct Strace {
     enabled: bool,
     /// Whether a log is worth being written out.
     full: bool,
     logs: Vec<Log>,
+    phrases: Phrases,
     /// Their places, by process id.
     places: Map<i32, usize>,
     /// Whose log was asked for last, and its place: the next call is mostly of the same process.
@@ -43,6 +44,12 @@ impl Strace {
     /// Keeps lines if `enabled`.
     pub fn new(enabled: bool) -> Strace {
         Strace { enabled, ..Strace::default() }
+    }
+
+    /// Tells what is read of it where it keeps none.
+    pub fn footprint(&self, footprint: &mut Footprint) {
+        footprint.object(&self.enabled);
+        footprint.object(&self.full);
     }
 
     /// Whether it keeps any.
@@ -90,7 +97,6 @@ struct Log {
     /// `<program>.<pid>`, by the program that the process ran when it was first seen.
     name: String,
     text: Text,
-    phrases: Phrases,
 }
 
 /// Bytes of a log that wait before it is written out.
@@ -139,13 +145,13 @@ impl Host {
             Some(place) => place,
             None => {
                 let name = self.name_of_log(process, thread);
-                self.strace.add(pid, Log { name, text: Text::default(), phrases: Phrases::default() })
+                self.strace.add(pid, Log { name, text: Text::default() })
             }
         };
         let traced = Traced { process, log, tid, number, args };
         if matches!(i64::from(number), c::SYS_execve | c::SYS_execveat) {
             let mut text = Text::default();
-            self.strace_call(&traced, None, &mut Phrases::default(), &mut text);
+            self.strace_call(&traced, None, &mut text);
             self.strace.executing.insert(tid, text);
         }
         traced
@@ -172,12 +178,11 @@ impl Host {
             Ok(Outcome::Replaced | Outcome::Gone) => None,
         };
         let now = self.clock.now();
-        let log = &mut self.strace.logs[traced.log];
-        let (mut text, mut phrases) = (std::mem::take(&mut log.text), std::mem::take(&mut log.phrases));
+        let mut text = std::mem::take(&mut self.strace.logs[traced.log].text);
         self.strace.push_begin(now, traced.tid, &mut text);
         match self.strace.executing.remove(&traced.tid) {
             Some(call) => text.append(&call),
-            None => self.strace_call(traced, result, &mut phrases, &mut text),
+            None => self.strace_call(traced, result, &mut text),
         }
         match outcome {
             Err(errno) => {
@@ -195,8 +200,7 @@ impl Host {
         }
         text.push('\n');
         self.strace.full |= text.len() >= WORTH_WRITING;
-        let log = &mut self.strace.logs[traced.log];
-        (log.text, log.phrases) = (text, phrases);
+        self.strace.logs[traced.log].text = text;
     }
 
     /// Records that a signal is delivered, as strace's `--- SIGCHLD ---` does.
@@ -216,14 +220,16 @@ impl Host {
 
     /// Appends a call up to its result.
     #[inline]
-    fn strace_call(&self, traced: &Traced, result: Option<u64>, phrases: &mut Phrases, out: &mut Text) {
+    fn strace_call(&mut self, traced: &Traced, result: Option<u64>, out: &mut Text) {
         let Some(signature) = signatures::of(traced.number) else {
             let args = traced.args.map(|arg| format!("{arg:#x}")).join(", ");
             let _ = write!(out, "unknown({args}) = ");
             return;
         };
+        let mut phrases = std::mem::take(&mut self.strace.phrases);
         let mm = self.processes.get(traced.process.0).and_then(|process| process.mm);
         let mm = mm.map(|mm| &self.spaces[mm.0]);
         phrases.push(signature, &Formatter { host: self, traced, mm, result }, out);
+        self.strace.phrases = phrases;
     }
 }

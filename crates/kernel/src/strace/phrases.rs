@@ -7,7 +7,7 @@ use super::signatures::{Arg, Signature};
 use super::text::Text;
 use smallvec::SmallVec;
 
-/// The phrases that one process has used last.
+/// The phrases that a host's programs have used last: nothing in them is of one process.
 #[derive(Debug, Default)]
 pub struct Phrases(Vec<Option<Box<Phrase>>>);
 
@@ -188,6 +188,16 @@ mod tests {
         is(c::SYS_close, of(other, 0, 0), done(0), &format!("close({other}) = 0"));
         is(c::SYS_close, of(5, 0, 0), done(0), "close(5) = 0");
         is(c::SYS_alarm, of(3, 0, 0), done(0), "alarm(0x3) = 0");
+        // Which arguments there are depends on others.
+        let (create, set) = ((c::O_CREAT | c::O_WRONLY) as u64, c::F_SETFL as u64);
+        let opened = [3, DATA + 3, 0, 0o600, 0, 0];
+        is(c::SYS_openat, opened, done(5), r#"openat(3, ", two", O_RDONLY) = 5"#);
+        let made = [3, DATA + 3, create, 0o600, 0, 0];
+        is(c::SYS_openat, made, done(5), r#"openat(3, ", two", O_WRONLY|O_CREAT, 0o600) = 5"#);
+        is(c::SYS_openat, opened, done(5), r#"openat(3, ", two", O_RDONLY) = 5"#);
+        is(c::SYS_fcntl, of(3, c::F_GETFL as u64, 2), done(2), "fcntl(3, F_GETFL) = 2");
+        is(c::SYS_fcntl, of(3, set, 2), done(0), "fcntl(3, F_SETFL, 0x2) = 0");
+        is(c::SYS_fcntl, of(3, c::F_GETFL as u64, 2), done(2), "fcntl(3, F_GETFL) = 2");
     }
 
     #[test]
@@ -201,7 +211,7 @@ mod tests {
                         let args = [3, pointer, 2, last, pointer, last];
                         let line = |test: &mut TestHost| self::line(test, number, args, outcome);
                         assert_eq!(line(remembering), line(forgetting));
-                        forgetting.host.strace.logs[0].phrases = Phrases::default();
+                        forgetting.host.strace.phrases = Phrases::default();
                     }
                 }
             }

@@ -166,7 +166,7 @@ pub struct Uring {
 
 /// All instances of a host.
 #[derive(Debug, Default)]
-#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct Urings {
     pub(crate) instances: Slab<Uring>,
     /// Requests that can go on: instance, number, serial number, whether its time is over.

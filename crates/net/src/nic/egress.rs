@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 /// The way out: a queue, then a token bucket if there is one, before a sender that serialises one packet
 /// after another.
 #[derive(Debug)]
-#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub(super) struct Egress {
     /// The packet that is next and leaves then; it does not count as waiting any more. There is one as long as
     /// the sender is idle and anything waits.

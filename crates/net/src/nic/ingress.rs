@@ -6,7 +6,7 @@ use belljar_base::SimTime;
 
 /// The way in: CoDel's queue at the last router, then the host's downlink.
 #[derive(Debug)]
-#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub(super) struct Ingress {
     /// The packet on the downlink and the time at which its last bit is in.
     on_wire: Option<(SimTime, Packet)>,

@@ -217,7 +217,7 @@ pub enum NicEvent {
 
 /// A host's interface. See the [module](self).
 #[derive(Debug)]
-#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct Nic {
     /// The way out has nothing to do before this.
     idle_until: SimTime,

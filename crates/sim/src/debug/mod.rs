@@ -33,7 +33,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What a node keeps for debuggers.
-#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub(crate) struct DebugState {
     /// Whether the host is between two windows: nothing may happen to it then.
     is_between_windows: bool,

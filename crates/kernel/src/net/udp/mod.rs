@@ -91,7 +91,7 @@ impl UdpCounters {
 
 /// What a UDP socket keeps.
 #[derive(Debug, Default)]
-#[repr(C)] // In this order: what each packet and call has to do with comes first, in few cache lines.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct UdpSocket {
     /// Datagrams to be received.
     pub queue: VecDeque<Datagram>,
