@@ -101,11 +101,16 @@ def measure(command, cwd=None, timeout=3600, private=False):
         return text, Usage(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss, most[0] if private else None)
 
 
-def run_experiment(text, *args, keep=False, private=False):
-    """Runs an experiment with more arguments of `belljar run`; gives (results folder, Usage). The caller removes the folder's parent."""
+def results_folder():
+    """Where runs write."""
     where = pathlib.Path(os.environ.get("BELLJAR_BENCH_RESULTS", BUILT))
     where.mkdir(parents=True, exist_ok=True)
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=where))
+    return where
+
+
+def run_experiment(text, *args, keep=False, private=False):
+    """Runs an experiment with more arguments of `belljar run`; gives (results folder, Usage). The caller removes the folder's parent."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=results_folder()))
     (folder / "experiment.yaml").write_text(text)
     try:
         _, usage = measure([belljar(), "run", folder / "experiment.yaml", "-o", folder / "data", *args], private=private)
@@ -120,10 +125,8 @@ def warm_memory(size):
     """Has the machine touch as much memory as files of `size` bytes will take where runs write. A virtual machine may have given
     back what nobody used for a while, and then the first write to each page costs its hypervisor's time, up to 3 s a GiB:
     whoever wrote first would be measured with that."""
-    where = pathlib.Path(os.environ.get("BELLJAR_BENCH_RESULTS", BUILT))
-    where.mkdir(parents=True, exist_ok=True)
     piece = bytes(1 << 20)
-    with tempfile.TemporaryFile(dir=where, buffering=0) as file:
+    with tempfile.TemporaryFile(dir=results_folder(), buffering=0) as file:
         for _ in range(0, size, len(piece)):
             file.write(piece)
 

@@ -63,6 +63,11 @@ def slope(cpu, n):
 # The peer-to-peer program
 
 
+def warm_for_logs(n, seconds):
+    """Has the memory touched that captures and logs of a run take: messages go round 20 times a second."""
+    warm_memory(seconds * n.peers * n.messages * 20 * LOGGED)
+
+
 def p2p_cost(a, peers, messages, weights="exp", placement=None, cells=1, logging=False, static=False, **env):
     """Microseconds of CPU per message under Belljar."""
     program = compile_c(p2p.SOURCE, "p2p-static" if static else "p2p", *(["-static-pie"] if static else []))
@@ -72,7 +77,7 @@ def p2p_cost(a, peers, messages, weights="exp", placement=None, cells=1, logging
     longer = max(1, round(wanted / (peers * messages * 20)))
     with environment(**env):
         if logging:
-            warm_memory((1 + longer) * peers * messages * 20 * LOGGED)
+            warm_for_logs(n, 1 + longer)
         short, long = (p2p.simulated(program, n, seconds) for seconds in (1, 1 + longer))
     return p2p.slope(short, long)
 
@@ -105,7 +110,7 @@ def p2p_on_disk(a, workers, logging):
     seconds = max(1, round(a.scale * 6))
     n = Settings(peers=100, messages=100, weights="exp", seed=1, cells=1, placement=None, logging=logging)
     with environment(BELLJAR_PARALLELISM=workers, BELLJAR_BENCH_RESULTS=BUILT):
-        warm_memory(seconds * n.peers * n.messages * 20 * LOGGED)
+        warm_for_logs(n, seconds)
         _, _, wall = p2p.simulated(compile_c(p2p.SOURCE, "p2p"), n, seconds)
     return wall
 

@@ -1,7 +1,7 @@
 //! What lies where, for fetching it ahead of time.
 //!
-//! Large structures of which a host reads a little for each packet, call or window are `repr(C)` and have that first: by itself Rust
-//! orders fields mostly by alignment, and what is read, one or two words in a cache line, was a third of all lines that a visit had to wait for.
+//! Large structures of which a host reads a little for each packet, call or window are `repr(C)` and have that first: by itself
+//! Rust orders fields mostly by alignment, and what is read lay one or two words in a cache line.
 
 /// Bytes of a cache line.
 pub const CACHE_LINE: usize = 64;

@@ -29,7 +29,6 @@ pub struct Strace {
     /// Whether a log is worth being written out.
     full: bool,
     logs: Vec<Log>,
-    phrases: Phrases,
     /// Their places, by process id.
     places: Map<i32, usize>,
     /// Whose log was asked for last, and its place: the next call is mostly of the same process.
@@ -38,6 +37,7 @@ pub struct Strace {
     begin: Option<(SimTime, i32, Short<48>)>,
     /// What is said of an `execve` under way, by thread id.
     executing: Map<i32, Text>,
+    phrases: Phrases,
 }
 
 impl Strace {

@@ -97,44 +97,22 @@ impl Phrase {
     }
 }
 
-/// Whether an argument is described by what it points to.
+/// Whether an argument is described by what it points to: all but those whose register is all that is looked at.
 fn points_to_memory(arg: Arg) -> bool {
-    match arg {
+    !matches!(
+        arg,
         Arg::Fd
-        | Arg::DirFd
-        | Arg::Int
-        | Arg::Size
-        | Arg::Hex
-        | Arg::Word
-        | Arg::OpenFlags
-        | Arg::Mode
-        | Arg::Flags(_)
-        | Arg::OneOf(_)
-        | Arg::Signal => false,
-        Arg::Path
-        | Arg::In(_)
-        | Arg::Out
-        | Arg::InVector(_)
-        | Arg::OutVector(_)
-        | Arg::Address(_)
-        | Arg::AddressOut(_)
-        | Arg::Timespec
-        | Arg::TimespecOut
-        | Arg::Strings
-        | Arg::PollFds(_)
-        | Arg::FdPair
-        | Arg::Struct(_)
-        | Arg::StructOut(_)
-        | Arg::StatusOut
-        | Arg::Message
-        | Arg::MessageOut
-        | Arg::FdSet
-        | Arg::Option(_)
-        | Arg::OptionOut(_)
-        | Arg::SignalSet
-        | Arg::EpollEvent
-        | Arg::EpollEventsOut => true,
-    }
+            | Arg::DirFd
+            | Arg::Int
+            | Arg::Size
+            | Arg::Hex
+            | Arg::Word
+            | Arg::OpenFlags
+            | Arg::Mode
+            | Arg::Flags(_)
+            | Arg::OneOf(_)
+            | Arg::Signal
+    )
 }
 
 #[cfg(test)]
