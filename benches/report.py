@@ -37,7 +37,7 @@ from common import BUILT, ROOT, belljar, compile_c, measure, remove, run_experim
 from turns import Case, measure_all
 
 HERE = ROOT / "benches" / "report"
-NATIVE_MESSAGES = 20  # in flight per peer: as many as sockets hold
+NATIVE_MESSAGES = 20  # in flight per peer at most: as many as sockets hold
 LOGGED = 2_700  # bytes of captures and logs a message
 IN_FLIGHT = 100_000  # in all, at most: each goes round 20 times a second
 SHARED_MEMORY, ENOUGH = pathlib.Path("/dev/shm"), 8 << 30
@@ -83,11 +83,11 @@ def p2p_cost(a, peers, messages, weights="exp", placement=None, cells=1, logging
 
 
 def p2p_native(a):
-    """The same over native loopback, once a turn for each number of peers and kind of weights."""
+    """The same over native loopback, once a turn for each shape."""
     @functools.cache
-    def cost(peers, weights, turn):
+    def cost(peers, messages, weights, turn):
         program = compile_c(p2p.SOURCE, "p2p")
-        n = Settings(peers=peers, messages=NATIVE_MESSAGES, weights=weights, seed=1, port=20000)
+        n = Settings(peers=peers, messages=messages, weights=weights, seed=1, port=20000)
         return p2p.slope(*(p2p.native(program, n, seconds) for seconds in (1, 1 + max(1, round(2 * a.scale)))))
 
     return cost
@@ -135,7 +135,9 @@ def p2p_cases(a):
         for messages, weights in p2p_shapes(a, peers):
             shape = {"peers": peers, "messages": messages, "weights": weights}
             variants = {
-                "native": lambda turn, peers=peers, weights=weights: natively(min(peers, a.native_peers), weights, turn),
+                "native": lambda turn, peers=peers, messages=messages, weights=weights: natively(
+                    min(peers, a.native_peers), min(messages, NATIVE_MESSAGES), weights, turn
+                ),
                 "near": cost(cells=cells, static=cells > 1, **shape),
             }
             if a.full or (messages == 10 and weights == "exp" and cells == 1):
