@@ -16,6 +16,7 @@ import time
 from common import ROOT, compile_c, remove, run_experiment, save, spread
 
 SOURCE = ROOT / "benches" / "p2p" / "p2p.c"
+NATIVE_MESSAGES = 20  # in flight per peer at most: as many as sockets hold
 COUNT = re.compile(r"sent (\d+) received (\d+)")
 
 
@@ -92,7 +93,7 @@ def main():
     parser.add_argument("--weights", choices=["uniform", "exp", "ring"], default="exp")
     parser.add_argument("--times", type=int, nargs=2, default=[2, 10], help="simulated seconds of the two runs")
     parser.add_argument("--native-times", type=int, nargs=2, default=[1, 3], help="seconds of the two native runs")
-    parser.add_argument("--native-messages", type=int, help="in flight natively (default: at most 20, or sockets overflow)")
+    parser.add_argument("--native-messages", type=int, help=f"in flight natively (default: at most {NATIVE_MESSAGES}, or sockets overflow)")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--port", type=int, default=20000, help="the first of the native peers' ports")
@@ -104,7 +105,7 @@ def main():
     parser.add_argument("--json", help="where to write the result")
     a = parser.parse_args()
     program = compile_c(SOURCE, "p2p-static" if a.static else "p2p", *(["-static-pie"] if a.static else []))
-    in_flight = a.native_messages or min(a.messages, 20)
+    in_flight = a.native_messages or min(a.messages, NATIVE_MESSAGES)
     costs = {"belljar": [], "native": []}
     speed = []
     for turn in range(a.repeat):

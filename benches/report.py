@@ -37,7 +37,6 @@ from common import BUILT, ROOT, belljar, compile_c, measure, remove, run_experim
 from turns import Case, measure_all
 
 HERE = ROOT / "benches" / "report"
-NATIVE_MESSAGES = 20  # in flight per peer at most: as many as sockets hold
 LOGGED = 2_700  # bytes of captures and logs a message
 IN_FLIGHT = 100_000  # in all, at most: each goes round 20 times a second
 SHARED_MEMORY, ENOUGH = pathlib.Path("/dev/shm"), 8 << 30
@@ -136,7 +135,7 @@ def p2p_cases(a):
             shape = {"peers": peers, "messages": messages, "weights": weights}
             variants = {
                 "native": lambda turn, peers=peers, messages=messages, weights=weights: natively(
-                    min(peers, a.native_peers), min(messages, NATIVE_MESSAGES), weights, turn
+                    min(peers, a.native_peers), min(messages, p2p.NATIVE_MESSAGES), weights, turn
                 ),
                 "near": cost(cells=cells, static=cells > 1, **shape),
             }
