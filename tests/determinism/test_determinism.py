@@ -92,6 +92,45 @@ def test_the_outside_does_not_show(belljar, workdir, monkeypatch):
     assert len(dates) == 1 and 946684800 <= float(dates.pop()) < 946684802
 
 
+BURST = r"""
+import socket, sys, threading, time
+out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def send(n):
+    for i in range(300):
+        out.sendto(b"%d %d" % (n, i) + bytes(1000), ("sink", 7))
+        if i % 100 == 99: time.sleep(0.001)
+threads = [threading.Thread(target=send, args=(n,)) for n in range(2)]
+for t in threads: t.start()
+for t in threads: t.join()
+print(time.time(), time.get_clock_info("monotonic").resolution)
+"""
+SINK = r"""
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("", 7)); s.settimeout(3)
+try:
+    while True: print(s.recv(2000).rstrip(b"\0"), time.time())
+except TimeoutError: pass
+"""
+
+
+def test_what_is_captured_does_not_show(run_experiment):
+    """Captured or not, a host does the same at the same time, also where hundreds of KiB leave it at once."""
+    hosts = {"source": (0, [{"path": "/usr/bin/python3", "args": ["-c", BURST], "start_time": "1 s"}]),
+             "sink": (1, [("/usr/bin/python3", "-u", "-c", SINK)])}
+    two = experiment(hosts, graph((0, 1, "50 ms", 0.0)), stop="10 s")
+    seen = []
+    for pcap in (True, False):
+        done = run_experiment(two, pcap=pcap, args=["--strace"], name="same")
+        if pcap:
+            sizes = {host: done.pcap(host).stat().st_size for host in ("source", "sink")}
+        seen.append({name: data for name, data in contents(done).items() if not name.endswith(".pcap")})
+    assert sizes["source"] > 600 * 1000, sizes
+    assert sizes["sink"] > 200 * 1000, sizes
+    assert sum(name.endswith(".strace") for name in seen[0]) == 2
+    assert seen[0]["hosts/sink/python3.1000.stdout"].count(b"\n") > 200
+    assert seen[0] == seen[1]
+
+
 def test_pcap_is_read_by_tshark(run_experiment):
     if shutil.which("tshark") is None:
         pytest.skip("tshark is not installed")

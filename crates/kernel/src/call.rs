@@ -16,8 +16,8 @@ use std::net::SocketAddr;
 pub enum Outcome {
     /// Its return value.
     Done(u64),
-    /// It waits.
-    Block(Block),
+    /// It waits. Boxed, so that what a call answers fits into two registers.
+    Block(Box<Block>),
     /// The calling thread runs another image now (`execve`), or registers that must stay as the
     /// handler set them (`rt_sigreturn`): nothing is written to RAX.
     Replaced,
@@ -27,6 +27,10 @@ pub enum Outcome {
 
 /// What every handler returns.
 pub type SysResult = Result<Outcome, Errno>;
+
+// Handlers hand on what others answer. What is larger than this is returned in memory, and a processor waits before it copies
+// in large pieces what it has just stored in small ones.
+const _: () = assert!(size_of::<SysResult>() == 2 * size_of::<u64>());
 
 /// Shorthand for a finished call.
 pub fn done(value: u64) -> SysResult {
@@ -80,7 +84,7 @@ impl Block {
 
 impl From<Block> for SysResult {
     fn from(block: Block) -> SysResult {
-        Ok(Outcome::Block(block))
+        Ok(Outcome::Block(Box::new(block)))
     }
 }
 

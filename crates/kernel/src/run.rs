@@ -320,7 +320,7 @@ impl Host {
                 if self.shares_descriptors(process) {
                     self.hold_files(key);
                 }
-                self.block(key, block);
+                self.block(key, *block);
                 return Step::Left;
             }
         };

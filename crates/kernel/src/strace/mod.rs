@@ -18,6 +18,7 @@ use belljar_base::{Footprint, Map, SimTime};
 use belljar_linux_abi::c;
 use format::Formatter;
 use phrases::Phrases;
+use std::cell::RefCell;
 use std::fmt::Write;
 use text::{Short, Text, push_signed, push_time};
 
@@ -101,6 +102,24 @@ struct Log {
 
 /// Bytes of a log that wait before it is written out.
 const WORTH_WRITING: usize = 32 << 10;
+/// So many buffers are kept for logs that are begun next.
+const MOST_SPARE: usize = 16;
+
+thread_local! {
+    /// Buffers of logs that have been written out, the last one on top: a worker's hosts, of which one runs at a time, use
+    /// the same again and again, and what they put there stays in the cache until it is written.
+    static SPARE: RefCell<Vec<Text>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Keeps a buffer, emptied, for whoever needs one next.
+fn give_back(mut text: Text) {
+    text.truncate(0);
+    SPARE.with_borrow_mut(|spare| {
+        if spare.len() < MOST_SPARE {
+            spare.push(text);
+        }
+    });
+}
 
 /// What a call was, as far as the log needs it.
 #[derive(Clone, Copy, Debug)]
@@ -127,7 +146,7 @@ impl Host {
         let least = if all { 1 } else { WORTH_WRITING };
         for log in self.strace.logs.iter_mut().filter(|log| log.text.len() >= least) {
             sink(&log.name, log.text.as_bytes());
-            log.text.truncate(0);
+            give_back(std::mem::take(&mut log.text));
         }
     }
 
@@ -179,6 +198,9 @@ impl Host {
         };
         let now = self.clock.now();
         let mut text = std::mem::take(&mut self.strace.logs[traced.log].text);
+        if text.is_new() {
+            text = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        }
         self.strace.push_begin(now, traced.tid, &mut text);
         match self.strace.executing.remove(&traced.tid) {
             Some(call) => text.append(&call),

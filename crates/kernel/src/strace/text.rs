@@ -2,7 +2,7 @@
 //! formatter and without strings of their own.
 
 use belljar_base::SimTime;
-use std::fmt;
+use std::{array, fmt};
 
 /// Text that grows at its end; all of it is ASCII but what programs are called.
 #[derive(Debug, Default)]
@@ -37,12 +37,28 @@ impl Text {
         self.0.extend_from_slice(bytes);
         self.0.truncate(end);
     }
+    /// Appends pieces of up to four bytes each: all four are put there, and those that are too many are overwritten. They go
+    /// where they belong at once, since a processor waits before it reads what it has just stored in smaller pieces.
+    #[inline]
+    fn push_pieces<const N: usize>(&mut self, pieces: [Piece; N]) {
+        let mut end = self.0.len();
+        self.0.resize(end + 4 * N, 0);
+        for (bytes, count) in pieces {
+            self.0[end..end + 4].copy_from_slice(&bytes);
+            end += usize::from(count);
+        }
+        self.0.truncate(end);
+    }
     /// Appends all of another.
     pub fn append(&mut self, other: &Text) {
         self.0.extend_from_slice(&other.0);
     }
     pub fn len(&self) -> usize {
         self.0.len()
+    }
+    /// Whether it has never had anything in it, so that it has no buffer either.
+    pub fn is_new(&self) -> bool {
+        self.0.capacity() == 0
     }
     pub fn truncate(&mut self, len: usize) {
         self.0.truncate(len);
@@ -55,6 +71,9 @@ impl Text {
         String::from_utf8(self.0).expect("made of strings and ASCII")
     }
 }
+
+/// Up to four bytes of text, and how many there are.
+type Piece = ([u8; 4], u8);
 
 /// At most `N` bytes of text, and how many there are.
 #[derive(Clone, Copy, Debug)]
@@ -118,7 +137,7 @@ pub fn push_signed(out: &mut Text, value: i64) {
     push_unsigned(out, value.unsigned_abs());
 }
 /// Decimal digits and a dot, and how many bytes that is.
-static OCTETS: [([u8; 4], u8); 256] = {
+static OCTETS: [Piece; 256] = {
     let mut octets = [([b'.'; 4], 0); 256];
     let mut n = 0;
     while n < 256 {
@@ -143,13 +162,8 @@ static OCTETS: [([u8; 4], u8); 256] = {
 
 /// Appends an IPv4 address.
 pub fn push_ipv4(out: &mut Text, octets: [u8; 4]) {
-    let (mut text, mut end) = ([0; 16], 0);
-    for octet in octets {
-        let (digits, count) = OCTETS[usize::from(octet)];
-        text[end..end + 4].copy_from_slice(&digits);
-        end += usize::from(count);
-    }
-    out.push_first(&text, end - 1);
+    out.push_pieces(octets.map(|octet| OCTETS[usize::from(octet)]));
+    out.0.pop();
 }
 /// Appends a number in hexadecimal, behind `0x`.
 pub fn push_hex(out: &mut Text, value: u64) {
@@ -188,11 +202,8 @@ pub fn push_time(out: &mut Text, time: SimTime) {
     out.push_str(&itoa::Buffer::new().format(1_000_000_000 + ns % 1_000_000_000)[1..]);
 }
 
-/// The characters that stand for a byte in quotes, and their number.
-type Escaped = ([u8; 4], u8);
-
-/// strace's escapes.
-static ESCAPED: [Escaped; 256] = {
+/// strace's escapes: what stands for a byte in quotes.
+static ESCAPED: [Piece; 256] = {
     let mut table = [([0; 4], 0); 256];
     let mut byte = 0;
     while byte < 256 {
@@ -202,7 +213,7 @@ static ESCAPED: [Escaped; 256] = {
     table
 };
 
-const fn escaped(byte: u8) -> Escaped {
+const fn escaped(byte: u8) -> Piece {
     match byte {
         b'\n' => (*b"\\n\0\0", 2),
         b'\r' => (*b"\\r\0\0", 2),
@@ -229,11 +240,15 @@ pub fn push_quoted(out: &mut Text, data: &[u8], len: usize) {
         } else if eight.iter().fold(true, |all, byte| all & is_plain(*byte)) {
             out.0.extend_from_slice(eight);
         } else {
-            push_escaped(out, eight, next);
+            out.push_pieces(escaped_each(*eight, next));
         }
     }
     if !rest.is_empty() {
-        push_escaped(out, rest, None);
+        let mut eight = [0; 8];
+        eight[..rest.len()].copy_from_slice(rest);
+        let mut pieces = escaped_each(eight, None);
+        pieces[rest.len()..].fill(([0; 4], 0));
+        out.push_pieces(pieces);
     }
     out.push('"');
     if len > data.len() {
@@ -241,21 +256,17 @@ pub fn push_quoted(out: &mut Text, data: &[u8], len: usize) {
     }
 }
 
-/// Appends up to eight bytes, in front of `next`.
-fn push_escaped(out: &mut Text, some: &[u8], next: Option<u8>) {
-    // Each byte's four characters are put there, and those that are none are overwritten.
-    let (mut characters, mut end) = ([0; 4 * 8], 0);
-    let nexts = some.iter().skip(1).copied().map(Some).chain([next]);
-    for (byte, next) in some.iter().zip(nexts) {
-        let (mut text, mut count) = ESCAPED[usize::from(*byte)];
+/// What stands for each of eight bytes in front of `next`.
+fn escaped_each(eight: [u8; 8], next: Option<u8>) -> [Piece; 8] {
+    array::from_fn(|n| {
+        let (text, count) = ESCAPED[usize::from(eight[n])];
         // What comes next would be read as a digit more.
-        if count > 1 && is_octal(text[1]) && next.is_some_and(is_octal) {
-            (text, count) = (octal(*byte), 4);
+        let next = eight.get(n + 1).copied().or(next);
+        match count > 1 && is_octal(text[1]) && next.is_some_and(is_octal) {
+            true => (octal(eight[n]), 4),
+            false => (text, count),
         }
-        characters[end..end + 4].copy_from_slice(&text);
-        end += usize::from(count);
-    }
-    out.0.extend_from_slice(&characters[..end]);
+    })
 }
 
 /// Whether a byte stands for itself.

@@ -216,9 +216,7 @@ fn receive_message(
                 return Ok(Receipt::Message(Received::default()));
             }
             match wait_with_progress(call, queue, timeout, got, &state)? {
-                Outcome::Block(block) if nothing => {
-                    Ok(Outcome::Block(block.interrupted(IfInterrupted::Value(0))))
-                }
+                Outcome::Block(block) if nothing => block.interrupted(IfInterrupted::Value(0)).into(),
                 outcome => Ok(outcome),
             }
             .map(Receipt::Ended)

@@ -1,7 +1,7 @@
 //! What the calls that wait for readiness have in common: time-outs, the time not slept, and a
 //! signal mask for the duration of the call.
 
-use crate::call::{Block, Call, CallState, IfInterrupted, Outcome, SysResult};
+use crate::call::{Block, Call, CallState, IfInterrupted, SysResult};
 use crate::host::Host;
 use crate::ids::{ThreadKey, WaitQueueId};
 use belljar_base::{SimDuration, SimTime};
@@ -81,7 +81,7 @@ impl Attempt {
     /// The answer that goes on waiting for `queues`.
     pub fn wait(self, on: SmallVec<[WaitQueueId; 2]>, interrupted: IfInterrupted) -> SysResult {
         let state = CallState::Timed { deadline: self.deadline, remaining: self.remaining };
-        Ok(Outcome::Block(Block { on, deadline: self.deadline, state, if_interrupted: interrupted }))
+        Block { on, deadline: self.deadline, state, if_interrupted: interrupted }.into()
     }
     /// Stores the time not slept; a fault is of no consequence, as in Linux.
     pub fn store_remaining(self, call: &mut Call<'_>) {

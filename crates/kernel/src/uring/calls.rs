@@ -68,7 +68,7 @@ impl Host {
             let overhead = made.message.as_ref().map_or(0, Chosen::overhead);
             let value = match self.make_call((n, thread), entry, held, &made, resumed.take()) {
                 Ok(Outcome::Done(value)) => value,
-                Ok(Outcome::Block(block)) => return Step::Waits(block),
+                Ok(Outcome::Block(block)) => return Step::Waits(*block),
                 Ok(Outcome::Replaced | Outcome::Gone) => return Step::failed(Errno::EINVAL),
                 Err(errno) => return Step::Ended(failure(errno), entry.more()),
             };
