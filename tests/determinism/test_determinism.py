@@ -93,7 +93,7 @@ def test_the_outside_does_not_show(belljar, workdir, monkeypatch):
 
 
 BURST = r"""
-import socket, sys, threading, time
+import socket, threading, time
 out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 def send(n):
     for i in range(300):
@@ -102,7 +102,7 @@ def send(n):
 threads = [threading.Thread(target=send, args=(n,)) for n in range(2)]
 for t in threads: t.start()
 for t in threads: t.join()
-print(time.time(), time.get_clock_info("monotonic").resolution)
+print(time.time())
 """
 SINK = r"""
 import socket, time
@@ -117,7 +117,7 @@ def test_what_is_captured_does_not_show(run_experiment):
     """Captured or not, a host does the same at the same time, also where hundreds of KiB leave it at once."""
     hosts = {"source": (0, [{"path": "/usr/bin/python3", "args": ["-c", BURST], "start_time": "1 s"}]),
              "sink": (1, [("/usr/bin/python3", "-u", "-c", SINK)])}
-    two = experiment(hosts, graph((0, 1, "50 ms", 0.0)), stop="10 s")
+    two = experiment(hosts, graph((0, 1, "50 ms")), stop="10 s")
     seen = []
     for pcap in (True, False):
         done = run_experiment(two, pcap=pcap, args=["--strace"], name="same")

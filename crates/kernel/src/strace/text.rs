@@ -37,13 +37,13 @@ impl Text {
         self.0.extend_from_slice(bytes);
         self.0.truncate(end);
     }
-    /// Appends pieces of up to four bytes each: all four are put there, and those that are too many are overwritten. They go
-    /// where they belong at once, since a processor waits before it reads what it has just stored in smaller pieces.
+    /// Appends several: all four bytes of each are put there, and those that are too many are overwritten. They go where they
+    /// belong at once, since a processor waits before it reads what it has just stored in smaller pieces.
     #[inline]
     fn push_pieces<const N: usize>(&mut self, pieces: [Piece; N]) {
         let mut end = self.0.len();
         self.0.resize(end + 4 * N, 0);
-        for (bytes, count) in pieces {
+        for Short(bytes, count) in pieces {
             self.0[end..end + 4].copy_from_slice(&bytes);
             end += usize::from(count);
         }
@@ -72,16 +72,13 @@ impl Text {
     }
 }
 
-/// Up to four bytes of text, and how many there are.
-type Piece = ([u8; 4], u8);
-
 /// At most `N` bytes of text, and how many there are.
 #[derive(Clone, Copy, Debug)]
 pub struct Short<const N: usize>([u8; N], u8);
 
 impl<const N: usize> Short<N> {
     /// No text.
-    pub const EMPTY: Short<N> = Short([0; N], 0);
+    const EMPTY: Short<N> = Short([0; N], 0);
 
     /// `None` if it does not fit.
     pub fn new(text: &[u8]) -> Option<Short<N>> {
@@ -91,6 +88,9 @@ impl<const N: usize> Short<N> {
         Some(short)
     }
 }
+
+/// What stands for a byte.
+type Piece = Short<4>;
 
 impl fmt::Write for Text {
     fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -136,9 +136,9 @@ pub fn push_signed(out: &mut Text, value: i64) {
     }
     push_unsigned(out, value.unsigned_abs());
 }
-/// Decimal digits and a dot, and how many bytes that is.
+/// Decimal digits and a dot.
 static OCTETS: [Piece; 256] = {
-    let mut octets = [([b'.'; 4], 0); 256];
+    let mut octets = [Short([b'.'; 4], 0); 256];
     let mut n = 0;
     while n < 256 {
         let digits = [b'0' + (n / 100) as u8, b'0' + (n / 10 % 10) as u8, b'0' + (n % 10) as u8];
@@ -204,7 +204,7 @@ pub fn push_time(out: &mut Text, time: SimTime) {
 
 /// strace's escapes: what stands for a byte in quotes.
 static ESCAPED: [Piece; 256] = {
-    let mut table = [([0; 4], 0); 256];
+    let mut table = [Short::EMPTY; 256];
     let mut byte = 0;
     while byte < 256 {
         table[byte] = escaped(byte as u8);
@@ -215,17 +215,17 @@ static ESCAPED: [Piece; 256] = {
 
 const fn escaped(byte: u8) -> Piece {
     match byte {
-        b'\n' => (*b"\\n\0\0", 2),
-        b'\r' => (*b"\\r\0\0", 2),
-        b'\t' => (*b"\\t\0\0", 2),
-        0x0b => (*b"\\v\0\0", 2),
-        0x0c => (*b"\\f\0\0", 2),
-        b'"' => (*b"\\\"\0\0", 2),
-        b'\\' => (*b"\\\\\0\0", 2),
-        0x20..0x7f => ([byte, 0, 0, 0], 1),
-        0..8 => ([b'\\', b'0' + byte, 0, 0], 2),
-        8..0x20 => ([b'\\', b'0' + (byte >> 3), b'0' + (byte & 7), 0], 3),
-        _ => (octal(byte), 4),
+        b'\n' => Short(*b"\\n\0\0", 2),
+        b'\r' => Short(*b"\\r\0\0", 2),
+        b'\t' => Short(*b"\\t\0\0", 2),
+        0x0b => Short(*b"\\v\0\0", 2),
+        0x0c => Short(*b"\\f\0\0", 2),
+        b'"' => Short(*b"\\\"\0\0", 2),
+        b'\\' => Short(*b"\\\\\0\0", 2),
+        0x20..0x7f => Short([byte, 0, 0, 0], 1),
+        0..8 => Short([b'\\', b'0' + byte, 0, 0], 2),
+        8..0x20 => Short([b'\\', b'0' + (byte >> 3), b'0' + (byte & 7), 0], 3),
+        _ => octal(byte),
     }
 }
 
@@ -247,7 +247,7 @@ pub fn push_quoted(out: &mut Text, data: &[u8], len: usize) {
         let mut eight = [0; 8];
         eight[..rest.len()].copy_from_slice(rest);
         let mut pieces = escaped_each(eight, None);
-        pieces[rest.len()..].fill(([0; 4], 0));
+        pieces[rest.len()..].fill(Short::EMPTY);
         out.push_pieces(pieces);
     }
     out.push('"');
@@ -259,12 +259,12 @@ pub fn push_quoted(out: &mut Text, data: &[u8], len: usize) {
 /// What stands for each of eight bytes in front of `next`.
 fn escaped_each(eight: [u8; 8], next: Option<u8>) -> [Piece; 8] {
     array::from_fn(|n| {
-        let (text, count) = ESCAPED[usize::from(eight[n])];
+        let piece = ESCAPED[usize::from(eight[n])];
         // What comes next would be read as a digit more.
         let next = eight.get(n + 1).copied().or(next);
-        match count > 1 && is_octal(text[1]) && next.is_some_and(is_octal) {
-            true => (octal(eight[n]), 4),
-            false => (text, count),
+        match piece.1 > 1 && is_octal(piece.0[1]) && next.is_some_and(is_octal) {
+            true => octal(eight[n]),
+            false => piece,
         }
     })
 }
@@ -277,8 +277,8 @@ const fn is_octal(byte: u8) -> bool {
     matches!(byte, b'0'..=b'7')
 }
 /// With all digits.
-const fn octal(byte: u8) -> [u8; 4] {
-    [b'\\', b'0' + (byte >> 6), b'0' + (byte >> 3 & 7), b'0' + (byte & 7)]
+const fn octal(byte: u8) -> Piece {
+    Short([b'\\', b'0' + (byte >> 6), b'0' + (byte >> 3 & 7), b'0' + (byte & 7)], 4)
 }
 
 #[cfg(test)]
