@@ -52,6 +52,7 @@ mod watched;
 
 pub use captured::{CAPTURE_ROOM, CapturedRun};
 pub use debug::{DebugProcess, DebugResume, DebugStop, DebugThread};
+pub use exec::elf;
 pub use host::{Buffers, Departure, Host, HostConfig, Output, ProcessSpec, Report};
 pub use model::ModelSpec;
 pub use net::{InitialRoute, InitialRoute6, LinkConfig, Resolver};

@@ -185,6 +185,33 @@ pub trait GuestMemory {
     }
 }
 
+/// What the platform asks of where an image lies that is mapped where there is room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageRoom {
+    /// Bytes below its first page in which nothing may be mapped as long as that page is.
+    pub below: u64,
+    /// A power of two, a page or more.
+    pub align: u64,
+    /// What the first page's address leaves when it is divided by `align`: a whole number of pages.
+    pub remainder: u64,
+}
+
+impl ImageRoom {
+    /// Any pages will do.
+    pub const ANY: ImageRoom = ImageRoom { below: 0, align: 4096, remainder: 0 };
+
+    /// The lowest place for an image from `floor` on, with its room above that.
+    pub fn above(&self, floor: u64) -> u64 {
+        let least = floor + self.below;
+        least + (self.remainder.wrapping_sub(least) & (self.align - 1))
+    }
+    /// The highest place for an image of `len` bytes below `top`.
+    pub fn below(&self, top: u64, len: u64) -> Option<u64> {
+        let most = top.checked_sub(len)?;
+        most.checked_sub(most.wrapping_sub(self.remainder) & (self.align - 1))
+    }
+}
+
 /// Runs guest code and gets it back, like a hypervisor's virtual CPU. One value serves one host and
 /// moves between worker threads with it.
 pub trait Platform: GuestMemory + Send {
@@ -212,6 +239,11 @@ pub trait Platform: GuestMemory + Send {
     fn space_range(&self, space: SpaceId) -> Range<u64>;
     /// Where position-independent programs are mapped in `space`.
     fn image_base(&self, space: SpaceId) -> u64;
+    /// Where the image in `file` is best mapped in `space`, whether as a program, an interpreter or a library. The answer
+    /// depends on the file and the space's slot alone.
+    fn room_of_image(&mut self, _space: SpaceId, _file: NativeFile) -> ImageRoom {
+        ImageRoom::ANY
+    }
     /// Addresses for what is too large for [`space_range`](Self::space_range): they may be
     /// [claimed](Self::claim_fixed) in every space, the same ones too, since whoever does is far from then on.
     fn beyond_slots(&self) -> Range<u64> {

@@ -55,6 +55,7 @@ impl TestHost {
         mm.insert(Vma {
             start: DATA,
             end: DATA + LEN,
+            kept_below: 0,
             prot: Prot::READ | Prot::WRITE,
             shared: false,
             may_write: true,

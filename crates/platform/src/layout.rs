@@ -18,6 +18,9 @@ use std::ops::Range;
 
 pub use belljar_shim::layout::{FIXED_AREA, GUEST_AREA, HOST_AREA, PAGE, SHIM_AREA, USER_END};
 
+/// The size of a huge page.
+pub const HUGE_PAGE: u64 = 2 << 20;
+
 const LARGEST_SLOT: u64 = 64 << 30;
 const SMALLEST_SLOT: u64 = 256 << 20;
 const GUARD: u64 = 1 << 20;
@@ -53,6 +56,8 @@ pub struct Slot {
     pub usable: Range<u64>,
     /// Where position-independent programs lie.
     pub images: u64,
+    /// Its number among all slots; `None` for Linux's own layout.
+    pub index: Option<u64>,
     low_stubs: u64,
 }
 
@@ -80,6 +85,7 @@ impl Slots {
         let usable = start + margin + low..end - margin - high;
         Some(Slot {
             images: usable.start + IMAGE_OFFSET,
+            index: Some(index),
             low_stubs: usable.start - STUB_ROOM,
             whole: start..end,
             usable,
@@ -107,6 +113,7 @@ impl Slot {
             whole: BEYOND_SLOTS,
             usable: BEYOND_SLOTS.start..BEYOND_SLOTS.end - STUB_ROOM,
             images: LINUX_IMAGES,
+            index: None,
             low_stubs: LINUX_LOW_STUBS,
         }
     }

@@ -5,14 +5,15 @@ use crate::far::{self, Shim};
 use crate::layout::{self, Slots};
 use crate::native::Native;
 use crate::near::worker;
+use crate::rewrite::Rewriter;
 use crate::space::Space;
 use crate::trail::{self, Follower};
 use crate::{cpu, exits, files, vdso};
 use belljar_base::activity::CallWays;
 use belljar_base::{CACHE_LINE, Footprint, LineGroup};
 use belljar_kernel::machine::{
-    Answers, Backing, Clocks, ContextId, Exit, GuestMemory, HostFiles, Ids, NativeDirEntry, NativeFile,
-    NativeStat, OpenHow, Placement, Platform, Prot, Regs, SpaceId,
+    Answers, Backing, Clocks, ContextId, Exit, GuestMemory, HostFiles, Ids, ImageRoom, NativeDirEntry,
+    NativeFile, NativeStat, OpenHow, Placement, Platform, Prot, Regs, SpaceId,
 };
 use belljar_linux_abi::Errno;
 use belljar_shim::context::Xsave;
@@ -281,6 +282,9 @@ impl Platform for HostMachine {
     fn image_base(&self, space: SpaceId) -> u64 {
         self.space(space).slot.images
     }
+    fn room_of_image(&mut self, space: SpaceId, file: NativeFile) -> ImageRoom {
+        Rewriter::room(file.0, &self.space(space).slot)
+    }
     fn beyond_slots(&self) -> Range<u64> {
         layout::BEYOND_SLOTS
     }
@@ -411,7 +415,7 @@ impl Platform for HostMachine {
         }
         self.told.set(self.told.get().saturating_add(1));
         let may_follow = self.told.get() > STARTED && self.follower.borrow().is_none();
-        if let Some(follower) = trail::tell(regs, &space.slot, may_follow, footprint) {
+        if let Some(follower) = trail::tell(regs, space, may_follow, footprint) {
             *self.follower.borrow_mut() = Some(Box::new(follower));
         }
     }

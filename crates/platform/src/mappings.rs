@@ -126,6 +126,24 @@ impl Mappings {
         self.around(addr, len).is_some_and(takes)
     }
 
+    /// Whether nothing is mapped in `range`.
+    pub fn are_none(&self, range: &Range<u64>) -> bool {
+        self.within(range).next().is_none()
+    }
+
+    /// Whether what is mapped in `range` is of files, its own and not to be written to.
+    pub fn are_files_read(&self, range: &Range<u64>) -> bool {
+        self.within(range)
+            .all(|mapping| matches!(mapping.kind, Kind::File(_)) && !mapping.prot.contains(Prot::WRITE))
+    }
+
+    /// What has a part in `range`.
+    fn within(&self, range: &Range<u64>) -> impl Iterator<Item = &Mapping> {
+        let before = self.by_start.range(..range.start).next_back().map(|(_, mapping)| mapping);
+        let before = before.filter(|mapping| mapping.end > range.start);
+        before.into_iter().chain(self.by_start.range(range.clone()).map(|(_, mapping)| mapping))
+    }
+
     /// Notes that `range` is mapped so, whatever was there.
     pub fn insert(&mut self, range: Range<u64>, prot: Prot, kind: Kind) {
         self.counting(|this| {

@@ -242,6 +242,12 @@ impl Space {
     /// See `Platform::map`.
     pub fn map(&mut self, addr: u64, len: u64, prot: Prot, backing: Backing) -> Result<(), Errno> {
         self.check_pages(addr, len)?;
+        if let Backing::PrivateFile { file, offset } = backing
+            && !prot.contains(Prot::WRITE)
+            && self.map_shared_image(&pages(addr, len), prot, file.0, offset)
+        {
+            return Ok(());
+        }
         let (flags, fd, offset) = match backing {
             Backing::Anonymous => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0),
             Backing::PrivateFile { file, offset } => {
@@ -274,6 +280,32 @@ impl Space {
         Ok(())
     }
 
+    /// Maps a window instead of an image's text in `range`, if there is one, or leaves `range` as it is if that has
+    /// brought it already.
+    fn map_shared_image(&mut self, range: &Range<u64>, prot: Prot, fd: i32, offset: u64) -> bool {
+        if !self.is_near() {
+            return false;
+        }
+        if !prot.contains(Prot::EXEC) {
+            return self.rewriter.shows(range, fd, offset);
+        }
+        let Some(window) = self.rewriter.window(range, fd, offset, &self.slot) else { return false };
+        let below = window.below();
+        let others = below.end..window.range().end;
+        if !self.mappings.are_none(&below) || !self.mappings.are_files_read(&others) {
+            return false;
+        }
+        if window.map(&self.native).is_err() {
+            return false;
+        }
+        let all = window.range();
+        self.gone(&all);
+        let kind = self.mappings.of_file(false);
+        self.mappings.insert(all, Prot::READ | Prot::EXEC, kind);
+        self.rewriter.window_mapped(window);
+        true
+    }
+
     /// See `Platform::unmap`.
     pub fn unmap(&mut self, addr: u64, len: u64) -> Result<(), Errno> {
         self.check_pages(addr, len)?;
@@ -286,6 +318,7 @@ impl Space {
     /// See `Platform::protect`.
     pub fn protect(&mut self, addr: u64, len: u64, prot: Prot) -> Result<(), Errno> {
         self.check_pages(addr, len)?;
+        self.rewriter.window_changes(&pages(addr, len));
         if prot.contains(Prot::WRITE) {
             self.rewriter.text_writable(&pages(addr, len));
         }
@@ -312,7 +345,14 @@ impl Space {
 
     /// Notes that what was mapped in `range` is no more.
     fn gone(&mut self, range: &Range<u64>) {
-        self.rewriter.text_gone(range);
+        for room in self.rewriter.text_gone(range, &self.native) {
+            for rest in [room.start..room.end.min(range.start), room.start.max(range.end)..room.end] {
+                // What was in it is of no use to anybody; where that fails it stays until something is mapped there.
+                if rest.start < rest.end && self.native.munmap(rest.start, rest.end - rest.start).is_ok() {
+                    self.mappings.remove(&rest);
+                }
+            }
+        }
     }
 
     /// See `Platform::advise`.

@@ -4,8 +4,8 @@
 //! microsecond at a time waits most of that for its first access to each page. Which pages these are shows when it is
 //! stepped once, instruction by instruction; guests that wait at the same place of the same program go the same way.
 
-use crate::layout::{PAGE, Slot};
-use crate::rewrite::LONGEST_INSTRUCTION;
+use crate::layout::{HUGE_PAGE, PAGE};
+use crate::rewrite::{LONGEST_INSTRUCTION, Window};
 use crate::space::Space;
 use belljar_base::{CACHE_LINE, Footprint};
 use belljar_shim::context::Regs;
@@ -23,23 +23,33 @@ const TRAILS: usize = 256;
 /// What lies so near to the stack pointer is on the stack.
 const STACK_BELOW: u64 = 16 << 10;
 const STACK_ABOVE: u64 = 64 << 10;
+/// What lies so far behind an image is its data.
+const DATA: u64 = 16 << 20;
 
 /// An address that means the same in another guest of the kind: from what usually moves with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Stack(i64),
+    /// From where the image of a window starts.
+    Image(usize, i64),
     FromStart(u64),
     FromEnd(u64),
 }
 
 impl Place {
-    fn of(address: u64, stack: u64, slot: &Slot) -> Option<Place> {
+    fn of(address: u64, stack: u64, space: &Space) -> Option<Place> {
+        let slot = &space.slot;
         let at = address.wrapping_sub(stack) as i64;
         if -(STACK_BELOW as i64) < at && at < STACK_ABOVE as i64 {
             return Some(Place::Stack(at));
         }
         if !slot.whole.contains(&address) {
             return None;
+        }
+        let near = |window: &Window| (window.range().start..window.range().end + DATA).contains(&address);
+        let windows = space.rewriter.windows().iter().enumerate().filter(|(_, window)| near(window));
+        if let Some((n, window)) = windows.max_by_key(|(_, window)| window.range().start) {
+            return Some(Place::Image(n, address.wrapping_sub(window.below().end) as i64));
         }
         let middle = slot.whole.start + (slot.whole.end - slot.whole.start) / 2;
         Some(match address < middle {
@@ -48,12 +58,14 @@ impl Place {
         })
     }
 
-    fn address(self, stack: u64, slot: &Slot) -> u64 {
-        match self {
+    fn address(self, stack: u64, space: &Space) -> Option<u64> {
+        let slot = &space.slot;
+        Some(match self {
             Place::Stack(at) => stack.wrapping_add_signed(at),
+            Place::Image(n, at) => space.rewriter.windows().get(n)?.below().end.wrapping_add_signed(at),
             Place::FromStart(at) => slot.usable.start.wrapping_add(at),
             Place::FromEnd(at) => slot.usable.end.wrapping_sub(at),
-        }
+        })
     }
 }
 
@@ -64,14 +76,16 @@ type Origin = Place;
 static TRAILS_KNOWN: Mutex<BTreeMap<Origin, Option<Arc<[Place]>>>> = Mutex::new(BTreeMap::new());
 
 /// Tells where a guest that waits goes next. If nobody knows, and it had better be followed, that is begun.
-pub fn tell(regs: &Regs, slot: &Slot, may_follow: bool, footprint: &mut Footprint) -> Option<Follower> {
-    let origin = Place::of(regs.rip, regs.rsp, slot)?;
+pub fn tell(regs: &Regs, space: &Space, may_follow: bool, footprint: &mut Footprint) -> Option<Follower> {
+    let origin = Place::of(regs.rip, regs.rsp, space)?;
     let mut known = TRAILS_KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(trail) = known.get(&origin) {
         let trail = trail.clone();
         drop(known);
         for place in trail.iter().flat_map(|trail| trail.iter()) {
-            footprint.bytes(place.address(regs.rsp, slot) as usize, 1);
+            if let Some(address) = place.address(regs.rsp, space) {
+                footprint.bytes(address as usize, 1);
+            }
         }
         return None;
     }
@@ -100,8 +114,8 @@ pub struct Follower {
 impl Follower {
     /// The guest is about to run the instruction that its registers point to, natively at `at`.
     pub fn steps(&mut self, regs: &Regs, at: u64, space: &Space) {
-        self.goes_to_page(regs.rip, &space.slot);
-        self.goes_to_page(at, &space.slot);
+        self.goes_to_page(regs.rip, space);
+        self.goes_to_page(at, space);
         let mut code = [0; LONGEST_INSTRUCTION];
         let code = space.bytes_at(regs.rip, &mut code);
         let instruction = Decoder::with_ip(64, code, regs.rip, DecoderOptions::NONE).decode();
@@ -110,19 +124,23 @@ impl Follower {
             .filter_map(|memory| memory.virtual_address(0, |register, _, _| value(register, regs)))
             .collect();
         for address in used {
-            self.goes_to(address & !(CACHE_LINE as u64 - 1), &space.slot);
+            self.goes_to(address & !(CACHE_LINE as u64 - 1), space);
         }
     }
 
-    fn goes_to(&mut self, address: u64, slot: &Slot) {
-        let Some(place) = Place::of(address, self.stack, slot) else { return };
+    fn goes_to(&mut self, address: u64, space: &Space) {
+        let mut windows = space.rewriter.windows().iter();
+        let is_huge = windows.any(|window| window.huge().contains(&address));
+        // One place brings all of them, and what is in them is shared by all who run it, and warm.
+        let address = if is_huge { address & !(HUGE_PAGE - 1) } else { address };
+        let Some(place) = Place::of(address, self.stack, space) else { return };
         if self.places.len() < PLACES && !self.places.contains(&place) {
             self.places.push(place);
         }
     }
     /// Of code a place in each page is enough: its lines are shared by all who run it, and warm.
-    fn goes_to_page(&mut self, address: u64, slot: &Slot) {
-        self.goes_to(address & !(PAGE - 1), slot);
+    fn goes_to_page(&mut self, address: u64, space: &Space) {
+        self.goes_to(address & !(PAGE - 1), space);
     }
 
     /// The guest has come back. True if that was enough.

@@ -5,7 +5,7 @@ use super::stack::InitialStack;
 use crate::files::Executable;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey};
-use crate::machine::{Placement, Prot, Regs};
+use crate::machine::{ImageRoom, Placement, Prot, Regs};
 use crate::mm::{AddressSpace, MapRequest, MapSource, PAGE, page_down, page_up};
 use belljar_linux_abi::Errno;
 use std::sync::Arc;
@@ -178,9 +178,11 @@ impl Host {
         let mut interpreter_base = 0;
         if let Some(interpreter) = &program.interpreter {
             let extent = interpreter.layout.extent();
-            let at = self.mm(mm).free_below_top(extent.end - extent.start)?;
+            let space = self.mm(mm).space;
+            let room = self.machine.room_of_image(space, interpreter.file.native);
+            let at = self.mm(mm).free_below_top(extent.end - extent.start, &room)?;
             interpreter_base = at.wrapping_sub(extent.start);
-            self.map_segments(mm, interpreter, interpreter_base)?;
+            self.map_segments(mm, interpreter, interpreter_base, &room)?;
             entry = interpreter.header.entry.wrapping_add(interpreter_base);
         }
         let vdso = self.map_vdso(mm)?;
@@ -231,30 +233,43 @@ impl Host {
         let extent = image.layout.extent();
         let (space, as_on_linux) = (self.mm(mm).space, self.mm(mm).as_on_linux);
         let image_base = self.machine.image_base(space);
-        let heap;
+        let (mut heap, mut room) = (image_base, ImageRoom::ANY);
         let bias = if image.header.fixed {
             self.machine.claim_fixed(space, extent.clone()).map_err(|errno| {
                 let reason = "it must be loaded at fixed addresses which are not there for programs (build it \
                               position-independent)";
                 ExecError::new(errno, reason)
             })?;
-            heap = if as_on_linux { extent.end } else { image_base };
+            if as_on_linux {
+                heap = extent.end;
+            }
             0
         } else {
-            let base = image_base.next_multiple_of(image.layout.align());
+            room = self.machine.room_of_image(space, image.file.native);
+            let base = room.above(image_base).next_multiple_of(image.layout.align());
             heap = base + (extent.end - extent.start);
             base.wrapping_sub(extent.start)
         };
-        self.map_segments(mm, image, bias)?;
+        self.map_segments(mm, image, bias, &room)?;
         self.mm(mm).brk = heap..heap;
         Ok(bias)
     }
 
-    fn map_segments(&mut self, mm: MmKey, image: &Image, bias: u64) -> Result<(), ExecError> {
+    fn map_segments(
+        &mut self,
+        mm: MmKey,
+        image: &Image,
+        bias: u64,
+        room: &ImageRoom,
+    ) -> Result<(), ExecError> {
         let path: Arc<[u8]> = Arc::from(image.file.path.as_slice());
-        for segment in &image.layout.segments {
+        // Where a room is asked for, mapping the text may bring the rest that is not written to.
+        let early = |segment: &&Segment| *room != ImageRoom::ANY && segment.prot.contains(Prot::EXEC);
+        let segments = &image.layout.segments;
+        for segment in segments.iter().filter(early).chain(segments.iter().filter(|s| !early(s))) {
             self.map_segment(mm, image, segment, bias, &path)?;
         }
+        self.mm(mm).keep_room(image.layout.extent().start.wrapping_add(bias), room);
         Ok(())
     }
 
@@ -299,7 +314,7 @@ impl Host {
 
     fn map_vdso(&mut self, mm: MmKey) -> Result<u64, Errno> {
         const ROOM: u64 = 2 * PAGE;
-        let at = self.mm(mm).free_below_top(ROOM)?;
+        let at = self.mm(mm).free_below_top(ROOM, &ImageRoom::ANY)?;
         let space = self.mm(mm).space;
         let len = page_up(self.machine.map_vdso(space, at)?)?;
         let kind = crate::mm::VmaKind::Anonymous("[vdso]");
@@ -307,6 +322,7 @@ impl Host {
         self.mm(mm).insert(crate::mm::Vma {
             start: at,
             end: at + len,
+            kept_below: 0,
             prot,
             shared: false,
             may_write: true,

@@ -3,7 +3,7 @@
 //! [`prepare`] reads everything without touching the running process; [`load`] makes an address
 //! space from it; this file joins the two for the experiment's processes and for `execve(2)`.
 
-mod elf;
+pub mod elf;
 mod instrumented;
 mod load;
 mod prepare;

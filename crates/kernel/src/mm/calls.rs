@@ -4,7 +4,7 @@ use super::{MapRequest, Vma, VmaKind};
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::MmKey;
-use crate::machine::Prot;
+use crate::machine::{ImageRoom, NativeFile, Prot};
 use belljar_linux_abi::{Errno, c};
 use std::ops::Range;
 
@@ -56,9 +56,13 @@ impl Call<'_> {
         let mm = self.mm();
         let over = if flags & c::MAP_FIXED != 0 { hint..hint.saturating_add(len) } else { 0..0 };
         self.check_address_limit(len, &over)?;
-        let at = self.host.place_mapping(mm, hint, len, flags)?;
+        // What a loader maps of an image first has the rest mapped over it.
+        let may_be_image = !shared && offset == 0 && !prot.contains(Prot::WRITE);
+        let image = source.as_ref().filter(|_| may_be_image).map(|source| source.native);
+        let (at, room) = self.host.place_mapping(mm, hint, len, flags, image)?;
         let request = MapRequest { prot, shared, source, label: "" };
         self.host.map_pages(mm, at..at + len, request)?;
+        self.host.mm(mm).keep_room(at, &room);
         Ok(at)
     }
 
@@ -122,9 +126,9 @@ impl Call<'_> {
             if !target.is_multiple_of(super::PAGE) || (range.start < old.end && old.start < range.end) {
                 return Err(Errno::EINVAL);
             }
-            self.host.place_mapping(mm, target, new_len, c::MAP_FIXED)?
+            self.host.place_mapping(mm, target, new_len, c::MAP_FIXED, None)?.0
         } else {
-            self.host.find_room(mm, new_len)?
+            self.host.find_room(mm, new_len, &ImageRoom::ANY)?
         };
         self.host.move_mapping(mm, vma, old, to, new_len)?;
         Ok(to)
@@ -132,8 +136,16 @@ impl Call<'_> {
 }
 
 impl Host {
-    /// Decides where a mapping of `len` bytes goes.
-    pub(crate) fn place_mapping(&mut self, mm: MmKey, hint: u64, len: u64, flags: i32) -> Result<u64, Errno> {
+    /// Decides where a mapping of `len` bytes goes, and what is to be kept free below it. `image` is the file if it may be
+    /// that of an image.
+    pub(crate) fn place_mapping(
+        &mut self,
+        mm: MmKey,
+        hint: u64,
+        len: u64,
+        flags: i32,
+        image: Option<NativeFile>,
+    ) -> Result<(u64, ImageRoom), Errno> {
         let range = self.mm(mm).range.clone();
         let wanted = hint..hint.checked_add(len).ok_or(Errno::ENOMEM)?;
         let inside = range.start <= wanted.start && wanted.end <= range.end;
@@ -143,14 +155,16 @@ impl Host {
             if hint != 0 && aligned && self.mm(mm).is_free(&wanted) {
                 let (space, as_on_linux) = (self.mm(mm).space, self.mm(mm).as_on_linux);
                 if inside || as_on_linux && self.machine.claim_fixed(space, wanted.clone()).is_ok() {
-                    return Ok(hint);
+                    return Ok((hint, ImageRoom::ANY));
                 }
             }
             if flags & c::MAP_32BIT != 0 {
                 self.warn("mmap with MAP_32BIT is not supported");
                 return Err(Errno::ENOMEM);
             }
-            return self.find_room(mm, len);
+            let space = self.mm(mm).space;
+            let room = image.map_or(ImageRoom::ANY, |image| self.machine.room_of_image(space, image));
+            return Ok((self.find_room(mm, len, &room)?, room));
         }
         if !hint.is_multiple_of(super::PAGE) {
             return Err(Errno::EINVAL);
@@ -165,17 +179,17 @@ impl Host {
                 Errno::ENOMEM
             })?;
         }
-        Ok(hint)
+        Ok((hint, ImageRoom::ANY))
     }
 
     /// Addresses for `len` bytes: in the slot or, where it is too small, in a part of the address space
     /// that a process has only to itself, and is far to have it.
-    fn find_room(&mut self, mm: MmKey, len: u64) -> Result<u64, Errno> {
-        if let Ok(at) = self.mm(mm).free_below_top(len) {
+    fn find_room(&mut self, mm: MmKey, len: u64, room: &ImageRoom) -> Result<u64, Errno> {
+        if let Ok(at) = self.mm(mm).free_below_top(len, room) {
             return Ok(at);
         }
         let beyond = self.machine.beyond_slots();
-        let at = self.mm(mm).free_between(beyond.start, beyond.end, len)?;
+        let at = self.mm(mm).free_between(beyond.start, beyond.end, len, &ImageRoom::ANY)?;
         let space = self.mm(mm).space;
         self.machine.claim_fixed(space, at..at + len).map_err(|_| Errno::ENOMEM)?;
         Ok(at)
@@ -229,6 +243,7 @@ impl Host {
         self.mm(mm).insert(Vma {
             start: target.start,
             end: target.end,
+            kept_below: 0,
             prot: vma.prot,
             shared: vma.shared,
             may_write: vma.may_write,

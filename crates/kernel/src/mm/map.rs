@@ -95,14 +95,14 @@ impl Host {
         self.forget_vmas(mm, &range);
         let may_write = !request.shared || request.source.as_ref().is_none_or(|source| source.may_write);
         let MapRequest { prot, shared, .. } = request;
-        let vma = Vma { start: range.start, end: range.end, prot, shared, may_write, kind };
+        let vma = Vma { start: range.start, end: range.end, kept_below: 0, prot, shared, may_write, kind };
         self.mm(mm).insert(vma);
         Ok(())
     }
 
     /// Unmaps `range` (whole pages).
     pub(crate) fn unmap_pages(&mut self, mm: MmKey, range: Range<u64>) -> Result<(), Errno> {
-        if self.mm(mm).is_free(&range) {
+        if self.mm(mm).overlapping(&range).next().is_none() {
             return Ok(());
         }
         let space = self.mm(mm).space;

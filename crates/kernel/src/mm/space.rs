@@ -1,5 +1,5 @@
 use crate::ids::FileKey;
-use crate::machine::{Prot, SpaceId};
+use crate::machine::{ImageRoom, Prot, SpaceId};
 use belljar_base::Footprint;
 use belljar_base::Map;
 use belljar_linux_abi::Errno;
@@ -34,6 +34,8 @@ pub struct Vma {
     pub start: u64,
     /// The address behind it.
     pub end: u64,
+    /// How many bytes below it are kept free: an image's [`ImageRoom`].
+    pub kept_below: u64,
     /// Its protection.
     pub prot: Prot,
     /// `MAP_SHARED`.
@@ -142,9 +144,17 @@ impl AddressSpace {
         let (_, vma) = self.vmas.range(..=addr).next_back()?;
         (addr < vma.end).then_some(vma)
     }
-    /// Whether nothing is mapped in `range`.
+    /// Whether nothing is mapped in `range`, nor kept free.
     pub fn is_free(&self, range: &Range<u64>) -> bool {
-        self.overlapping(range).next().is_none()
+        let next = self.vmas.range(range.end..).next();
+        let is_kept = next.is_some_and(|(start, vma)| start - vma.kept_below < range.end);
+        !is_kept && self.overlapping(range).next().is_none()
+    }
+    /// Keeps the room below the image that is mapped at `at`.
+    pub fn keep_room(&mut self, at: u64, room: &ImageRoom) {
+        if let Some(vma) = self.vmas.get_mut(&at) {
+            vma.kept_below = room.below;
+        }
     }
     /// The mappings that share an address with `range`, in order.
     pub fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = &Vma> {
@@ -182,20 +192,24 @@ impl AddressSpace {
         }
     }
     /// The highest free range of `len` bytes below the mapping top; `ENOMEM` if there is none.
-    pub fn free_below_top(&self, len: u64) -> Result<u64, Errno> {
+    pub fn free_below_top(&self, len: u64, room: &ImageRoom) -> Result<u64, Errno> {
         let floor = self.brk.end.max(self.range.start);
-        self.free_between(floor + HEAP_ROOM, self.mmap_top, len)
+        self.free_between(floor + HEAP_ROOM, self.mmap_top, len, room)
     }
-    /// The highest free range of `len` bytes from `floor` to `top`; `ENOMEM` if there is none.
-    pub fn free_between(&self, floor: u64, top: u64, len: u64) -> Result<u64, Errno> {
+    /// The highest free range of `len` bytes from `floor` to `top`, with `room` for what is in it; `ENOMEM` if there is
+    /// none.
+    pub fn free_between(&self, floor: u64, top: u64, len: u64, room: &ImageRoom) -> Result<u64, Errno> {
+        let fits = |floor: u64, top: u64| {
+            room.below(top, len).filter(|at| at.checked_sub(room.below).is_some_and(|low| low >= floor))
+        };
         let mut end = top;
         for vma in self.vmas.range(..top).rev().map(|(_, vma)| vma) {
-            if vma.end < end && end - vma.end >= len.saturating_add(PAGE) {
+            if fits(vma.end.saturating_add(PAGE), end).is_some() {
                 break;
             }
-            end = end.min(vma.start);
+            end = end.min(vma.start - vma.kept_below);
         }
-        end.checked_sub(len).filter(|start| *start >= floor).ok_or(Errno::ENOMEM)
+        fits(floor, end).ok_or(Errno::ENOMEM)
     }
     /// Records a mapping over a range that [`forget`](Self::forget) has cleared, merged with equal
     /// anonymous neighbours.
@@ -263,11 +277,49 @@ impl Vma {
         if at >= self.end {
             return (Some(self), None);
         }
-        let mut upper = self.clone();
-        upper.start = at;
+        let mut upper = Vma { start: at, kept_below: 0, ..self.clone() };
         if let VmaKind::File { offset, .. } = &mut upper.kind {
             *offset += at - self.start;
         }
         (Some(Vma { end: at, ..self }), Some(upper))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HUGE: u64 = 512 * PAGE;
+
+    fn mapped(start: u64, end: u64) -> Vma {
+        let (prot, kind) = (Prot::READ, VmaKind::Anonymous(""));
+        Vma { start, end, kept_below: 0, prot, shared: false, may_write: true, kind }
+    }
+
+    #[test]
+    fn images_lie_where_their_room_says_and_nothing_in_it() {
+        let room = ImageRoom { below: 3 * PAGE, align: HUGE, remainder: 2 * PAGE };
+        assert_eq!(room.above(HUGE), HUGE + room.remainder + HUGE);
+        assert_eq!(room.above(HUGE - PAGE), HUGE + room.remainder);
+        assert_eq!(room.below(2 * HUGE, HUGE - PAGE), Some(room.remainder));
+        assert_eq!(room.below(PAGE, PAGE), None);
+
+        let top = 8 * HUGE;
+        let mut space = AddressSpace::new(SpaceId(0), 0, PAGE..1 << 30);
+        let at = space.free_between(PAGE, top, 10 * PAGE, &room).unwrap();
+        assert_eq!(at, 7 * HUGE + room.remainder);
+        space.insert(mapped(at, at + 10 * PAGE));
+        space.keep_room(at, &room);
+        let any = ImageRoom::ANY;
+        // Above the image, where that is enough; else below its room.
+        assert_eq!(space.free_between(PAGE, top, 10 * PAGE, &any), Ok(top - 10 * PAGE));
+        assert_eq!(space.free_between(PAGE, top, HUGE, &any), Ok(at - room.below - HUGE));
+        assert!(!space.is_free(&(at - PAGE..at)) && !space.is_free(&(at - 9 * PAGE..at - 2 * PAGE)));
+        assert!(space.is_free(&(at - 9 * PAGE..at - room.below)));
+        assert_eq!(space.overlapping(&(at - PAGE..at)).count(), 0, "it is not mapped");
+        // What is left of an image whose first page is gone has no room.
+        space.forget(&(at..at + PAGE));
+        assert!(space.is_free(&(at - PAGE..at + PAGE)));
+        assert_eq!(space.free_between(PAGE, 2 * PAGE, 10 * PAGE, &room), Err(Errno::ENOMEM));
     }
 }

@@ -74,7 +74,8 @@ pub struct Cpuids {
 }
 
 impl Cpuids {
-    fn of(code: &[u8]) -> Cpuids {
+    /// The certain ones in `code`.
+    pub fn of(code: &[u8]) -> Cpuids {
         let places = cpuid_sites::find(code);
         let replace = |group: &[u64]| {
             let (first, last) = (group[0] as usize, group[group.len() - 1] as usize);
@@ -173,18 +174,112 @@ impl Analysis {
             self.branches = Some(branches_behind_sites(&bytes(range.start, all, native)?));
         }
         let branches = self.branches.as_ref().expect("just filled");
-        for (&target, sources) in branches.range(at + 1..at + len) {
-            for &source in sources {
-                let begin = source.saturating_sub(FAR_BACK);
-                let end = (source + LONGEST_INSTRUCTION as u64).min(range.end - range.start);
-                let code = bytes(range.start + begin, end - begin, native)?;
-                if may_branch(&code, begin, source, target) {
-                    return None;
-                }
+        let code = |begin, end: u64| {
+            let end = end.min(range.end - range.start);
+            bytes(range.start + begin, end - begin, native)
+        };
+        let free = !is_entered(branches, at + 1..at + len, code)?;
+        free.then_some((Form::B { displaced }, None))
+    }
+}
+
+/// Whether a branch may lead to one of `places`. `code` reads a part of the mapping.
+fn is_entered(
+    branches: &Branches,
+    places: Range<u64>,
+    code: impl Fn(u64, u64) -> Option<Vec<u8>>,
+) -> Option<bool> {
+    for (&target, sources) in branches.range(places) {
+        for &source in sources {
+            let begin = source.saturating_sub(FAR_BACK);
+            if may_branch(&code(begin, source + LONGEST_INSTRUCTION as u64)?, begin, source, target) {
+                return Some(true);
             }
         }
-        Some((Form::B { displaced }, None))
     }
+    Some(false)
+}
+
+/// A site that is known without having trapped.
+pub struct Certain {
+    /// Where its `syscall` is in the code.
+    pub at: u64,
+    /// How it is rewritten.
+    pub form: Form,
+    /// The number that form A loads.
+    pub nr: u64,
+}
+
+/// The sites in `code`, all of a mapping at an address like `addr`, that are no data by chance: where the number is loaded just
+/// before, or the result compared with the errors just behind, and nearly all readings of what is before lead there.
+pub fn certain(code: &[u8], addr: u64) -> Vec<Certain> {
+    let mut branches = None;
+    pairs(code)
+        .filter(|&at| at >= FAR_BACK as usize)
+        .filter_map(|at| certain_at(code, at, addr, &mut branches))
+        .collect()
+}
+
+/// Where the bytes of a `syscall` are.
+pub fn pairs(code: &[u8]) -> impl Iterator<Item = usize> {
+    code.windows(2).enumerate().filter(|(_, pair)| *pair == [0x0f, 0x05]).map(|(at, _)| at)
+}
+
+/// No system call has a higher number.
+const HIGHEST_NR: u32 = 1023;
+/// So many readings must lead to a site, and so many may not.
+const HITS: usize = 8;
+const MISSES: usize = 1;
+
+fn certain_at(code: &[u8], at: usize, addr: u64, branches: &mut Option<Branches>) -> Option<Certain> {
+    let number = |from: usize| {
+        let nr = u32::from_le_bytes(code[from..at].try_into().ok()?);
+        (nr <= HIGHEST_NR).then_some(u64::from(nr))
+    };
+    let loads = match (&code[at - 7..at - 4], code[at - 5]) {
+        ([0x48, 0xc7, 0xc0], _) => number(at - 4).map(|nr| (7, nr)),
+        (_, 0xb8) => number(at - 4).map(|nr| (5, nr)),
+        _ => None,
+    };
+    if let Some((len, nr)) = loads
+        && leads_to(code, at - len, at)
+    {
+        return Some(Certain { at: at as u64, form: Form::A { mov: code[at - len..at].to_vec() }, nr });
+    }
+    // cmp $-4095 or $-4096, %rax or %eax
+    let compares = matches!(
+        code.get(at + 2..)?,
+        [0x48, 0x3d, 0 | 1, 0xf0, 0xff, 0xff, ..] | [0x3d, 0 | 1, 0xf0, 0xff, 0xff, ..]
+    );
+    if !compares || !leads_to(code, at, at + 2) {
+        return None;
+    }
+    let end = (at + 32).min(code.len());
+    let displaced = displaced_behind(&code[at..end], addr + at as u64)?;
+    let len = displaced.last()?.next_ip();
+    let branches = branches.get_or_insert_with(|| branches_behind_sites(code));
+    let part = |begin: u64, end: u64| Some(code[begin as usize..(end as usize).min(code.len())].to_vec());
+    let free = !is_entered(branches, at as u64 + 1..at as u64 + len, part)?;
+    free.then_some(Certain { at: at as u64, form: Form::B { displaced }, nr: 0 })
+}
+
+/// Whether an instruction lies at `start..end` by nearly all readings of the code before it.
+fn leads_to(code: &[u8], start: usize, end: usize) -> bool {
+    let (mut hits, mut misses) = (0, 0);
+    let code = &code[..(end + LONGEST_INSTRUCTION).min(code.len())];
+    for instruction in readings(code, 0, end as u64 - 1) {
+        match (instruction.ip(), instruction.next_ip()) == (start as u64, end as u64) {
+            true => hits += 1,
+            false => misses += 1,
+        }
+        if misses > MISSES {
+            return false;
+        }
+        if hits == HITS {
+            return true;
+        }
+    }
+    false
 }
 
 fn bytes(addr: u64, len: u64, native: &Native) -> Option<Vec<u8>> {
@@ -266,7 +361,7 @@ fn displaced_behind(code: &[u8], addr: u64) -> Option<Vec<Instruction>> {
 /// and some that are none: see [`may_branch`].
 fn branches_behind_sites(code: &[u8]) -> Branches {
     let mut marks = vec![0u64; code.len().div_ceil(64) + 1];
-    for site in code.windows(2).enumerate().filter(|(_, w)| *w == [0x0f, 0x05]).map(|(at, _)| at) {
+    for site in pairs(code) {
         for at in site + 1..(site + LONGEST_DISPLACED as usize).min(code.len()) {
             marks[at / 64] |= 1 << (at % 64);
         }
@@ -399,6 +494,28 @@ mod tests {
         assert_eq!(with(&[0xe8, 0xf5, 0xff, 0xff, 0xff])[&2], [8]);
         // to the syscall itself: harmless
         assert!(with(&[0xeb, 0xf6]).is_empty());
+    }
+
+    #[test]
+    fn what_has_not_trapped_is_certain_only_as_code_that_calls() {
+        let found = |site: &[u8]| {
+            let code = [&[0x90; 100][..], site, &[0x90; 100]].concat();
+            certain(&code, 0x1000).into_iter().map(|site| (site.at, site.nr)).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&[0xb8, 0x2c, 0, 0, 0, 0x0f, 0x05]), [(105, 44)]);
+        assert_eq!(found(&[0x48, 0xc7, 0xc0, 0x2c, 0, 0, 0, 0x0f, 0x05]), [(107, 44)]);
+        // xor %eax, %eax; syscall; cmp $-4096, %rax
+        assert_eq!(found(&[0x31, 0xc0, 0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff]), [(102, 0)]);
+        // mov $44, %r8d; movl $44, -0x48(%rsp); a number that no call has; nothing that says what it is
+        assert_eq!(found(&[0x41, 0xb8, 0x2c, 0, 0, 0, 0x0f, 0x05]), []);
+        assert_eq!(found(&[0xc7, 0x44, 0x24, 0xb8, 0x2c, 0, 0, 0, 0x0f, 0x05]), []);
+        assert_eq!(found(&[0xb8, 0x2c, 1, 2, 3, 0x0f, 0x05]), []);
+        assert_eq!(found(&[0x31, 0xc0, 0x0f, 0x05, 0x48, 0x89, 0xc7]), []);
+        // An operand with the same bytes: movabs $..., %rax
+        assert_eq!(found(&[0x48, 0xb8, 0xb8, 0x2c, 0, 0, 0, 0x0f, 0x05, 0x90]), []);
+        // Where a branch leads into what would be displaced: jmp to the cmp
+        let entered = [0x31, 0xc0, 0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff, 0xeb, 0xf8];
+        assert_eq!(found(&entered), []);
     }
 
     #[test]

@@ -22,6 +22,8 @@ mod analyse;
 mod clock;
 mod cpuid_sites;
 mod ids;
+mod shared;
+mod sites;
 mod stub;
 
 use crate::layout::{self, PAGE, Slot};
@@ -29,8 +31,11 @@ use crate::native::Native;
 use crate::{cpuid, registry};
 pub use analyse::FileKey;
 use analyse::{Cpuids, Form};
-use belljar_base::{Map, Set};
+use belljar_base::Set;
+use belljar_kernel::machine::ImageRoom;
 use belljar_linux_abi::Errno;
+pub use shared::Window;
+use sites::{Sites, Visible};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -48,14 +53,19 @@ const REACH: u64 = (1 << 31) - 2 * CHUNK;
 /// and the heaps behind them, usually take, and within reach of all of it.
 const LOW_CHUNKS: Range<u64> = 0x1000_0000..0x7ff0_0000;
 
+/// The `cpuid` instructions in `code` that are to be replaced.
+fn cpuids_to_replace(code: &[u8]) -> Cpuids {
+    if cpuid::is_better_replaced() { Cpuids::of(code) } else { Cpuids::default() }
+}
+
 /// The rewritten sites of one address space.
 #[derive(Clone, Debug, Default)]
 pub struct Rewriter {
     text: Vec<Text>,
-    /// By the first rewritten byte.
-    patches: Map<u64, Patch>,
-    /// The start of each stub's site by the start of the stub.
-    stubs: Map<u64, u64>,
+    /// Those that are rewritten in this space alone.
+    own: Sites,
+    /// Those that were rewritten before they were mapped.
+    windows: Vec<Window>,
     /// Addresses of `syscall` instructions: trapped once; never to be rewritten.
     seen: Set<u64>,
     refused: Set<u64>,
@@ -81,31 +91,6 @@ struct Text {
 }
 
 #[derive(Clone, Debug)]
-struct Patch {
-    len: u64,
-    /// What was there before.
-    original: Vec<u8>,
-    stub: u64,
-    stub_len: u64,
-    /// Pairs of (offset in the stub, address that the kernel sees), ascending: each holds until
-    /// the next one.
-    places: Vec<(u64, u64)>,
-    /// The addresses among them, behind the `syscall`, at which a thread may go on in the stub.
-    displaced: Range<u64>,
-}
-
-/// A place in a stub as the kernel sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Visible {
-    /// The address in unmodified code.
-    pub rip: u64,
-    /// Whether the call is still to be made (or, at a stub's end, the stub is just being left).
-    pub before_call: bool,
-    /// Whether nothing of the site has been done yet.
-    pub at_start: bool,
-}
-
-#[derive(Clone, Debug)]
 struct Chunk {
     start: u64,
     used: u64,
@@ -126,6 +111,65 @@ impl Rewriter {
     /// Whether code of the file that `fd` is open on is mapped.
     pub fn has_text_of(&self, fd: i32) -> bool {
         FileKey::of(fd).is_some_and(|file| self.text.iter().any(|text| text.file == file))
+    }
+
+    /// Where the image in the file that `fd` is open on is best mapped in `slot`.
+    pub fn room(fd: i32, slot: &Slot) -> ImageRoom {
+        let known = slot.index.and_then(|index| shared::layout(fd, index));
+        known.map_or(ImageRoom::ANY, |(_, layout)| layout.room)
+    }
+
+    /// What may be mapped instead of `range` as the text of the image in a file that many have mapped.
+    pub fn window(&self, range: &Range<u64>, fd: i32, offset: u64, slot: &Slot) -> Option<Window> {
+        if self.retired {
+            return None;
+        }
+        let window = Window::over(range, fd, offset, slot.index?)?;
+        layout::contains(&slot.usable, &window.range()).then_some(window)
+    }
+
+    /// Notes that a window is mapped now.
+    pub fn window_mapped(&mut self, window: Window) {
+        self.cpuids.push((window.text().start, window.cpuids()));
+        self.text.push(Text {
+            range: window.text(),
+            file: window.file,
+            offset: window.text_offset(),
+            changed: false,
+        });
+        self.windows.push(window);
+    }
+
+    /// Whether `range` shows the file that `fd` is open on from `offset` on already, and has never been anything else.
+    pub fn shows(&self, range: &Range<u64>, fd: i32, offset: u64) -> bool {
+        let found = self.windows.iter().find(|window| window.shows(range, offset));
+        found.is_some_and(|window| FileKey::of(fd) == Some(window.file))
+    }
+
+    /// Windows and how much of them is in huge pages, where they can be.
+    pub fn windows(&self) -> &[Window] {
+        &self.windows
+    }
+
+    /// Notes that `range` becomes something else, or has another protection.
+    pub fn window_changes(&mut self, range: &Range<u64>) {
+        self.windows.iter_mut().for_each(|window| window.changes(range));
+    }
+
+    /// Notes that something else is mapped in `range`, or nothing.
+    fn window_gone(&mut self, range: &Range<u64>, native: &Native) -> Vec<Range<u64>> {
+        let (before, mut useless) = (self.windows.len(), Vec::new());
+        self.windows.retain_mut(|window| {
+            if layout::contains(range, &window.text()) {
+                useless.push(window.below());
+                return false;
+            }
+            window.outlives(range, native)
+        });
+        if self.windows.len() < before {
+            self.generation = self.generation.wrapping_add(1);
+        }
+        useless
     }
 
     /// Notes that `range` becomes writable.
@@ -160,10 +204,11 @@ impl Rewriter {
             .any(|(start, cpuids)| at(start).is_some_and(|at| cpuids.places.binary_search(&at).is_ok()))
     }
 
-    /// Notes that `range` no longer is what it was.
-    pub fn text_gone(&mut self, range: &Range<u64>) {
+    /// Notes that `range` no longer is what it was. Gives the rooms of windows whose text is all gone.
+    pub fn text_gone(&mut self, range: &Range<u64>, native: &Native) -> Vec<Range<u64>> {
+        let useless = self.window_gone(range, native);
         if !self.text.iter().any(|t| layout::overlap(&t.range, range)) {
-            return;
+            return useless;
         }
         self.content_gone(range);
         let mut kept = Vec::new();
@@ -180,21 +225,12 @@ impl Rewriter {
             }
         }
         self.text = kept;
+        useless
     }
 
     /// Notes that the pages of `range` have their original content again.
     pub fn content_gone(&mut self, range: &Range<u64>) {
-        // A site may begin before the range and reach into it.
-        let sites: Vec<u64> = self
-            .patches
-            .range(range.start.saturating_sub(32)..range.end)
-            .filter(|(start, patch)| *start + patch.len > range.start)
-            .map(|(&start, _)| start)
-            .collect();
-        for start in sites {
-            let patch = self.patches.remove(&start).expect("just found");
-            self.stubs.remove(&patch.stub);
-        }
+        self.own.forget(range);
         self.seen.retain(|site| !range.contains(site));
         self.refused.retain(|site| !range.contains(site));
         self.generation = self.generation.wrapping_add(1);
@@ -204,44 +240,26 @@ impl Rewriter {
     /// through a stub goes on at the address that the kernel sees of it.
     pub fn undo(&mut self, native: &Native) {
         self.retired = true;
-        for (site, patch) in std::mem::take(&mut self.patches) {
-            // Where that fails the jump stays, and with it the stub that it leads to.
-            if native.poke(site, &patch.original).is_err() {
-                self.patches.insert(site, patch);
-            } else {
-                self.stubs.remove(&patch.stub);
-            }
-        }
+        // Where that fails the jump stays, and with it the stub that it leads to.
+        self.own.retain(|site, patch| native.poke(site, &patch.original).is_err());
+        self.windows.retain(|window| !window.give_back(native, &(0..0)));
         self.generation = self.generation.wrapping_add(1);
     }
 
     /// Where a thread that the kernel sees at `rip` goes on.
     pub fn native(&self, rip: u64) -> u64 {
-        match self.patches.range(..rip).next_back() {
-            Some((_, patch)) if patch.displaced.contains(&rip) => {
-                // The last match: several places of a stub's head stand for the site's start.
-                match patch.places.iter().rev().find(|place| place.1 == rip) {
-                    Some(place) => patch.stub + place.0,
-                    None => rip,
-                }
-            }
-            _ => rip,
-        }
+        self.own
+            .native(rip)
+            .or_else(|| self.windows.iter().find_map(|window| window.native(rip)))
+            .unwrap_or(rip)
     }
 
     /// What the kernel is to see of a thread that left the guest at `rip`, if that is in a stub.
     pub fn visible(&self, rip: u64) -> Option<Visible> {
-        if !self.chunks.iter().any(|c| (c.start..c.start + c.used).contains(&rip)) {
-            return None;
+        if self.chunks.iter().any(|c| (c.start..c.start + c.used).contains(&rip)) {
+            return self.own.visible(rip);
         }
-        let (&stub, site) = self.stubs.range(..=rip).next_back()?;
-        let patch = &self.patches[site];
-        if rip >= stub + patch.stub_len {
-            return None;
-        }
-        let place = patch.places.iter().rev().find(|place| stub + place.0 <= rip)?;
-        let before_call = !patch.displaced.contains(&place.1);
-        Some(Visible { rip: place.1, before_call, at_start: place.1 == *site })
+        self.windows.iter().find_map(|window| window.visible(rip))
     }
 
     /// Considers rewriting the site whose trap left the thread at `rip` (behind the `syscall`) with
@@ -249,6 +267,10 @@ impl Rewriter {
     pub fn trapped(&mut self, rip: u64, nr: u64, slot: &Slot, native: &Native) {
         let site = rip - 2;
         if self.retired || nr == SYS_RT_SIGRETURN || self.refused.contains(&site) || self.seen.insert(site) {
+            return;
+        }
+        if self.windows.iter().any(|window| window.has(site)) {
+            self.refused.insert(site);
             return;
         }
         if self.rewrite(site, nr, slot, native).is_none() {
@@ -269,30 +291,14 @@ impl Rewriter {
             },
             Form::B { ref displaced } => stub::form_b(stub_at, site, displaced)?,
         };
-        let jump = stub::jump(stub.site, stub_at)?;
-        let mut code = jump.to_vec();
-        // What is left of displaced instructions must not run.
-        code.resize(stub.patched.max(5) as usize, 0xcc);
-        if let Form::A { ref mov } = form {
-            code.truncate(5);
-            code.extend_from_slice(&mov[5..]);
-        }
+        let code = stub.jump_to(stub_at, &form)?;
         let mut original = vec![0; code.len()];
         native.read(stub.site, &mut original).ok()?;
         native.poke(stub_at, &stub.code).ok()?;
         native.poke(stub.site, &code).ok()?;
         let chunk = self.chunks.iter_mut().find(|c| c.start + c.used == stub_at)?;
         chunk.used += (stub.code.len() as u64).next_multiple_of(16);
-        self.stubs.insert(stub_at, stub.site);
-        let patch = Patch {
-            len: code.len() as u64,
-            original,
-            stub: stub_at,
-            stub_len: stub.code.len() as u64,
-            places: stub.places,
-            displaced: stub.displaced,
-        };
-        self.patches.insert(stub.site, patch);
+        self.own.insert(stub, stub_at, original);
         // What still reaches the `syscall` of form A by a jump keeps trapping.
         self.refused.insert(site);
         self.generation = self.generation.wrapping_add(1);

@@ -4,6 +4,7 @@
 //! %rcx; lea rest, %r11; jmp *%gs:0; rest: displaced instructions; jmp back`. RCX and R11 are free
 //! because the `syscall` instruction destroys them.
 
+use super::analyse::Form;
 use iced_x86::{BlockEncoder, BlockEncoderOptions, Instruction, InstructionBlock};
 use std::ops::Range;
 
@@ -24,6 +25,19 @@ pub struct Stub {
     pub places: Vec<(u64, u64)>,
     /// See `Patch::displaced`.
     pub displaced: Range<u64>,
+}
+
+impl Stub {
+    /// What the site of this form becomes for the stub at `at`.
+    pub fn jump_to(&self, at: u64, form: &Form) -> Option<Vec<u8>> {
+        let mut code = jump(self.site, at)?.to_vec();
+        match form {
+            Form::A { mov } => code.extend_from_slice(&mov[5..]),
+            // What is left of displaced instructions must not run.
+            Form::B { .. } => code.resize(self.patched.max(5) as usize, 0xcc),
+        }
+        Some(code)
+    }
 }
 
 /// `jmp rel32` from `from` to `to`.

@@ -8,4 +8,5 @@ mod loader;
 mod process;
 mod programs;
 mod rewriting;
+mod shared;
 mod vector;

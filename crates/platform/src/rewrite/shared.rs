@@ -1,0 +1,360 @@
+//! Images whose call sites are rewritten before anybody runs them.
+//!
+//! What many guests run is rewritten once, in a copy of the image's pages that are not written to. That is mapped instead of the
+//! file: nobody traps first, and what one guest runs is in the caches when the next one does. The stubs lie in the same *window*,
+//! below the image, and nearly all of it is whole huge pages, so that a guest's code takes one entry of the
+//! TLB and no page table of its own.
+//!
+//! A window ends where the image's data begins. Data of all guests would meet in the same sets of the TLB and of the caches, were
+//! that always on the border of a huge page; so it may be some pages behind one, in different *phases* for different slots.
+//!
+//! Only sites that are certain ([`analyse::certain`]) are rewritten so; others trap and are rewritten in one space as usual.
+
+use super::analyse::{self, Cpuids, FileKey, Form};
+use super::sites::{Sites, Visible};
+use super::{SYS_RT_SIGRETURN, ids, stub};
+use crate::files;
+use crate::layout::{self, HUGE_PAGE as HUGE, PAGE};
+use crate::native::Native;
+use belljar_base::{Map, Set};
+use belljar_kernel::elf::{HEADER_LEN, Header, Layout as Elf};
+use belljar_kernel::machine::{ImageRoom, NativeFile, Prot};
+use belljar_linux_abi::Errno;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Images that are longer are left alone.
+const LONGEST: u64 = 32 << 20;
+/// An image is worth it that has been mapped so often.
+const OFTEN: u32 = 16;
+/// So many slots in a row have the same phase: more than a set of the TLB has entries are there anyway.
+const SAME_PHASE: u64 = 16;
+const PHASES: u64 = 8;
+/// Pages from phase to phase.
+const PHASE_PAGES: u64 = 4;
+/// What a stub takes on average, and more.
+const ROOM_FOR_STUB: u64 = 64;
+/// No more than so many bytes of such images are made.
+const MOST: u64 = 512 << 20;
+/// Where a window lies while its sites are rewritten: they are known by addresses from there.
+const NOWHERE: u64 = 1 << 40;
+
+/// Where the pages of an image lie that are not written to.
+#[derive(Debug)]
+pub struct Layout {
+    /// What is asked of where it lies.
+    pub room: ImageRoom,
+    /// How long they are, in a window of so many bytes.
+    window: u64,
+    /// Of the window, and where they are in the file.
+    parts: Vec<(Range<u64>, u64)>,
+    /// The part with the code.
+    text: (Range<u64>, u64),
+}
+
+impl Layout {
+    fn of(file: NativeFile, phase: u64) -> Option<Layout> {
+        let mut start = [0; HEADER_LEN];
+        let got = files::read_at(file, 0, &mut start).ok()?;
+        let header = Header::parse(&start[..got]).ok().filter(|header| !header.fixed)?;
+        let mut headers = vec![0; (header.program_headers.end - header.program_headers.start) as usize];
+        let got = files::read_at(file, header.program_headers.start, &mut headers).ok()?;
+        let elf = Elf::parse(headers.get(..got)?, files::stat_file(file).ok()?.size).ok()?;
+        if elf.align() > PAGE {
+            return None;
+        }
+        let first = elf.extent().start;
+        let read_only = elf.segments.iter().take_while(|segment| !segment.prot.contains(Prot::WRITE));
+        let mut parts: Vec<(Range<u64>, u64)> = Vec::new();
+        let mut text = None;
+        for segment in read_only {
+            let start = (segment.vaddr & !(PAGE - 1)) - first;
+            let end = (segment.vaddr + segment.file_size - first).next_multiple_of(PAGE);
+            if segment.mem_size > segment.file_size
+                || parts.last().is_some_and(|(before, _)| start < before.end)
+            {
+                return None;
+            }
+            let part = (start..end, segment.offset & !(PAGE - 1));
+            if segment.prot.contains(Prot::EXEC) && text.replace(part.clone()).is_some() {
+                return None;
+            }
+            parts.push(part);
+        }
+        let text: (Range<u64>, u64) = text?;
+        let len = parts.last()?.0.end;
+        if len > LONGEST {
+            return None;
+        }
+        let code = bytes(file, &text)?;
+        let stubs = (analyse::pairs(&code).count() as u64 * ROOM_FOR_STUB).next_multiple_of(PAGE);
+        if stubs == 0 {
+            return None;
+        }
+        // All of the text lies in huge pages, even so.
+        let behind = (phase * PHASE_PAGES * PAGE).min(len - text.0.end);
+        let remainder = behind.wrapping_sub(len) & (HUGE - 1);
+        let below = if remainder < stubs { remainder + HUGE } else { remainder };
+        let moved = |part: (Range<u64>, u64)| (part.0.start + below..part.0.end + below, part.1);
+        Some(Layout {
+            room: ImageRoom { below, align: HUGE, remainder },
+            window: below + len,
+            parts: parts.into_iter().map(moved).collect(),
+            text: moved(text),
+        })
+    }
+}
+
+/// What a part of an image has in the file, and zeroes behind its end.
+fn bytes(file: NativeFile, (range, offset): &(Range<u64>, u64)) -> Option<Vec<u8>> {
+    let mut out = vec![0; (range.end - range.start) as usize];
+    let mut filled = 0;
+    while filled < out.len() {
+        match files::read_at(file, offset + filled as u64, &mut out[filled..]).ok()? {
+            0 => break,
+            more => filled += more,
+        }
+    }
+    Some(out)
+}
+
+/// What is known of a file's image in one phase.
+struct Known {
+    /// `None` if it is none, or none that can be treated so.
+    layout: Option<Arc<Layout>>,
+    /// How often its text was mapped.
+    mapped: u32,
+    /// `None` until it is needed; `Some(None)` if it cannot be made.
+    image: Option<Option<Arc<Image>>>,
+}
+
+static KNOWN: Mutex<Map<(FileKey, u64), Known>> = Mutex::new(Map::new());
+
+/// The image's layout for a slot, and its key.
+pub fn layout(fd: i32, slot: u64) -> Option<(FileKey, Arc<Layout>)> {
+    let file = FileKey::of(fd)?;
+    let phase = slot / SAME_PHASE % PHASES;
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = known.entry((file, phase)).or_insert_with(|| Known {
+        layout: Layout::of(NativeFile(fd), phase).map(Arc::new),
+        mapped: 0,
+        image: None,
+    });
+    Some((file, found.layout.clone()?))
+}
+
+/// A copy of an image's pages that are not written to, with its sites rewritten and the stubs before it.
+#[derive(Debug)]
+struct Image {
+    /// It is in memory.
+    file: NativeFile,
+    layout: Arc<Layout>,
+    /// How much of the window's start is stubs.
+    stubs: u64,
+    sites: Sites,
+    /// The `syscall` of each site.
+    syscalls: Set<u64>,
+    cpuids: Arc<Cpuids>,
+}
+
+impl Image {
+    /// That of the file, once it has been mapped often.
+    fn of(fd: i32, slot: u64) -> Option<(FileKey, Arc<Image>)> {
+        static MADE: Mutex<u64> = Mutex::new(0);
+        let (file, layout) = layout(fd, slot)?;
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_phases: u32 =
+            (0..PHASES).filter_map(|phase| known.get(&(file, phase))).map(|known| known.mapped).sum();
+        let found = known.get_mut(&(file, slot / SAME_PHASE % PHASES))?;
+        found.mapped = found.mapped.saturating_add(1);
+        if of_phases < OFTEN {
+            return None;
+        }
+        let image = found.image.get_or_insert_with(|| {
+            let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+            let image = (*made + layout.window <= MOST).then(|| Image::make(fd, layout.clone())).flatten()?;
+            *made += layout.window;
+            Some(Arc::new(image))
+        });
+        Some((file, image.clone()?))
+    }
+
+    fn make(fd: i32, layout: Arc<Layout>) -> Option<Image> {
+        let text_at = layout.text.0.start;
+        let mut text = bytes(NativeFile(fd), &layout.text)?;
+        let certain = analyse::certain(&text, NOWHERE + text_at);
+        let cpuids = Arc::new(super::cpuids_to_replace(&text));
+        for (at, code) in &cpuids.replaced {
+            text[*at as usize..][..code.len()].copy_from_slice(code);
+        }
+        let (mut stubs, mut sites, mut syscalls) = (Vec::new(), Sites::default(), Set::new());
+        for site in certain.into_iter().filter(|site| site.nr != SYS_RT_SIGRETURN) {
+            let stub_at = NOWHERE + stubs.len() as u64;
+            if stubs.len() as u64 + stub::LONGEST > layout.room.below {
+                break;
+            }
+            let syscall = NOWHERE + text_at + site.at;
+            let made = match &site.form {
+                Form::A { mov } => {
+                    ids::stub(stub_at, syscall, mov, site.nr).or_else(|| stub::form_a(stub_at, syscall, mov))
+                }
+                Form::B { displaced } => stub::form_b(stub_at, syscall, displaced),
+            };
+            let Some(made) = made else { continue };
+            let Some(code) = made.jump_to(stub_at, &site.form) else { continue };
+            let place = &mut text[(made.site - NOWHERE - text_at) as usize..][..code.len()];
+            let original = place.to_vec();
+            place.copy_from_slice(&code);
+            stubs.extend_from_slice(&made.code);
+            stubs.resize(stubs.len().next_multiple_of(16), 0xcc);
+            syscalls.insert(syscall);
+            sites.insert(made, stub_at, original);
+        }
+        let file = files::shared_memory(layout.window).ok()?;
+        let image = Image { file, stubs: stubs.len() as u64, sites, syscalls, cpuids, layout };
+        files::write_at(file, 0, &stubs).ok()?;
+        for part in image.layout.parts.iter().filter(|part| **part != image.layout.text) {
+            files::write_at(file, part.0.start, &bytes(NativeFile(fd), part)?).ok()?;
+        }
+        files::write_at(file, text_at, &text).ok()?;
+        files::collapse(file, image.layout.window / HUGE * HUGE);
+        Some(image)
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        files::close(self.file);
+    }
+}
+
+/// An [`Image`] in a space.
+#[derive(Clone, Debug)]
+pub struct Window {
+    start: u64,
+    /// Where its image is from.
+    pub file: FileKey,
+    image: Arc<Image>,
+    /// Whether all of it has always been what it is.
+    whole: bool,
+    /// Parts of the text that are no more.
+    cut: Vec<Range<u64>>,
+}
+
+impl Window {
+    /// The one whose text would be `range`.
+    pub fn over(range: &Range<u64>, fd: i32, offset: u64, slot: u64) -> Option<Window> {
+        let (file, image) = Image::of(fd, slot)?;
+        let (text, text_offset) = &image.layout.text;
+        let start = range.start.checked_sub(text.start)?;
+        let room = &image.layout.room;
+        let fits = *text_offset == offset
+            && text.end - text.start == range.end - range.start
+            && (start + room.below) % room.align == room.remainder;
+        fits.then_some(Window { start, file, image, whole: true, cut: Vec::new() })
+    }
+
+    /// Where it lies.
+    pub fn range(&self) -> Range<u64> {
+        self.start..self.start + self.image.layout.window
+    }
+    /// What of it is not the image.
+    pub fn below(&self) -> Range<u64> {
+        self.start..self.start + self.image.layout.room.below
+    }
+    /// What of it may be in huge pages, all that is ever run among it.
+    pub fn huge(&self) -> Range<u64> {
+        self.start..self.start + self.image.layout.window / HUGE * HUGE
+    }
+    /// Its text.
+    pub fn text(&self) -> Range<u64> {
+        let (text, _) = &self.image.layout.text;
+        self.start + text.start..self.start + text.end
+    }
+    /// Where that is in the file.
+    pub fn text_offset(&self) -> u64 {
+        self.image.layout.text.1
+    }
+    /// Its `cpuid` instructions, by their places in the text.
+    pub fn cpuids(&self) -> Arc<Cpuids> {
+        self.image.cpuids.clone()
+    }
+
+    /// Maps it.
+    pub fn map(&self, native: &Native) -> Result<(), Errno> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        let (start, len) = (self.start, self.image.layout.window);
+        native.mmap(start, len, libc::PROT_READ | libc::PROT_EXEC, flags, self.image.file.0, 0)
+    }
+
+    /// Whether `range` has what is in the file at `offset`, as it has been from the beginning.
+    pub fn shows(&self, range: &Range<u64>, offset: u64) -> bool {
+        let is = |(part, part_offset): &(Range<u64>, u64)| {
+            let part = self.start + part.start..self.start + part.end;
+            layout::contains(&part, range) && part_offset + (range.start - part.start) == offset
+        };
+        self.whole && self.image.layout.parts.iter().any(is)
+    }
+
+    /// Notes that `range` is not what it was.
+    pub fn changes(&mut self, range: &Range<u64>) {
+        self.whole &= !layout::overlap(&self.range(), range);
+    }
+
+    /// Notes that something else is mapped in `range` now, which is not all of the text. False if there may be stubs among
+    /// that; the image has its own code again then.
+    pub fn outlives(&mut self, range: &Range<u64>, native: &Native) -> bool {
+        self.changes(range);
+        if layout::overlap(&self.below(), range) {
+            return self.give_back(native, range);
+        }
+        if layout::overlap(&self.text(), range) {
+            self.cut.push(range.clone());
+        }
+        true
+    }
+
+    /// Gives every site outside `range` its own code back. True where that fails.
+    pub fn give_back(&self, native: &Native, range: &Range<u64>) -> bool {
+        let mut failed = false;
+        for (site, patch) in self.image.sites.iter() {
+            let at = self.here(site);
+            if !self.is_cut(at, patch.len()) && !layout::overlap(&(at..at + patch.len()), range) {
+                failed |= native.poke(at, &patch.original).is_err();
+            }
+        }
+        failed
+    }
+
+    /// Whether the `syscall` at `at` is a site's.
+    pub fn has(&self, at: u64) -> bool {
+        self.text().contains(&at) && self.image.syscalls.contains(&self.there(at))
+    }
+
+    /// See [`Sites::native`].
+    pub fn native(&self, rip: u64) -> Option<u64> {
+        if !self.text().contains(&rip) || self.is_cut(rip, 1) {
+            return None;
+        }
+        self.image.sites.native(self.there(rip)).map(|at| self.here(at))
+    }
+
+    /// See [`Sites::visible`].
+    pub fn visible(&self, rip: u64) -> Option<Visible> {
+        if !(self.start..self.start + self.image.stubs).contains(&rip) {
+            return None;
+        }
+        let found = self.image.sites.visible(self.there(rip))?;
+        Some(Visible { rip: self.here(found.rip), ..found })
+    }
+
+    fn is_cut(&self, at: u64, len: u64) -> bool {
+        self.cut.iter().any(|cut| layout::overlap(cut, &(at..at + len)))
+    }
+    fn here(&self, at: u64) -> u64 {
+        at - NOWHERE + self.start
+    }
+    fn there(&self, at: u64) -> u64 {
+        at - self.start + NOWHERE
+    }
+}
