@@ -83,3 +83,13 @@ def test_switches_and_routers_are_named(run_experiment, workdir):
     report = json.loads((done.path / "profile.json").read_text())
     assert {"a", "b", "lan", "border"} <= {line["name"] for line in report["hosts"]}, report["hosts"]
     assert not report["syscalls"] and not report["programs"]
+
+
+def test_what_many_run_hardly_traps(run_experiment):
+    """Who comes early traps at each place; then the images have been rewritten for all who come, and do what they did."""
+    script = "for n in 1 2 3 4; do /bin/true; done; /bin/echo $n; /bin/cat /proc/self/comm"
+    hosts = {f"host{n:02}": (0, [("/bin/sh", "-c", script)]) for n in range(40)}
+    done = run_experiment(experiment(hosts, graph((0, 1, "5 ms")), stop="5 s"), args=["--profile", "--parallelism", "2"])
+    assert {done.stdout(name) for name in hosts} == {b"4\ncat\n"}
+    ways = {way["name"]: way for way in json.loads((done.path / "profile.json").read_text())["ways"]}
+    assert 0 < 3 * ways["true"]["trapped"] < ways["true"]["rewritten"], ways

@@ -16,6 +16,7 @@ use super::{SYS_RT_SIGRETURN, ids, stub};
 use crate::files;
 use crate::layout::{self, HUGE_PAGE as HUGE, PAGE};
 use crate::native::Native;
+use crate::vdso;
 use belljar_base::{Map, Set};
 use belljar_kernel::elf::{HEADER_LEN, Header, Layout as Elf};
 use belljar_kernel::machine::{ImageRoom, NativeFile, Prot};
@@ -87,7 +88,8 @@ impl Layout {
             return None;
         }
         let code = bytes(file, &text)?;
-        let stubs = (analyse::pairs(&code).count() as u64 * ROOM_FOR_STUB).next_multiple_of(PAGE);
+        let sites = code.iter().zip(&code[1..]).filter(|pair| matches!(pair, (0x0f, 0x05))).count() as u64;
+        let stubs = (sites * ROOM_FOR_STUB).next_multiple_of(PAGE);
         if stubs == 0 {
             return None;
         }
@@ -132,7 +134,8 @@ static KNOWN: Mutex<Map<(FileKey, u64), Known>> = Mutex::new(Map::new());
 
 /// The image's layout for a slot, and its key.
 pub fn layout(fd: i32, slot: u64) -> Option<(FileKey, Arc<Layout>)> {
-    let file = FileKey::of(fd)?;
+    // The stubs of the vDSO answer by themselves, and are made where it is mapped.
+    let file = FileKey::of(fd).filter(|file| !vdso::is(file))?;
     let phase = slot / SAME_PHASE % PHASES;
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let found = known.entry((file, phase)).or_insert_with(|| Known {
