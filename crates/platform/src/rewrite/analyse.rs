@@ -201,6 +201,7 @@ fn is_entered(
 }
 
 /// A site that is known without having trapped.
+#[derive(Debug)]
 pub struct Certain {
     /// Where its `syscall` is in the code.
     pub at: u64,

@@ -10,7 +10,7 @@
 //!
 //! Only sites that are certain ([`analyse::certain`]) are rewritten so; others trap and are rewritten in one space as usual.
 
-use super::analyse::{self, Cpuids, FileKey, Form};
+use super::analyse::{self, Certain, Cpuids, FileKey, Form};
 use super::sites::{Sites, Visible};
 use super::{SYS_RT_SIGRETURN, ids, stub};
 use crate::files;
@@ -36,7 +36,7 @@ const PHASE_PAGES: u64 = 4;
 /// What a stub takes on average, and more.
 const ROOM_FOR_STUB: u64 = 64;
 /// No more than so many bytes of such images are made.
-const MOST: u64 = 512 << 20;
+const MOST: u64 = 128 << 20;
 /// Where a window lies while its sites are rewritten: they are known by addresses from there.
 const NOWHERE: u64 = 1 << 40;
 
@@ -130,6 +130,21 @@ struct Known {
     image: Option<Option<Arc<Image>>>,
 }
 
+/// The sites and `cpuid` instructions of a text, which are the same in all phases.
+type Found = Arc<(Vec<Certain>, Arc<Cpuids>)>;
+
+static FOUND: Mutex<Map<FileKey, Found>> = Mutex::new(Map::new());
+
+/// What there is in the text of a file.
+fn found_in(text: &[u8], file: FileKey) -> Found {
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    let find = || {
+        let certain = analyse::certain(text, NOWHERE).into_iter().filter(|site| site.nr != SYS_RT_SIGRETURN);
+        Arc::new((certain.collect(), Arc::new(super::cpuids_to_replace(text))))
+    };
+    found.entry(file).or_insert_with(find).clone()
+}
+
 static KNOWN: Mutex<Map<(FileKey, u64), Known>> = Mutex::new(Map::new());
 
 /// The image's layout for a slot, and its key.
@@ -175,23 +190,24 @@ impl Image {
         }
         let image = found.image.get_or_insert_with(|| {
             let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-            let image = (*made + layout.window <= MOST).then(|| Image::make(fd, layout.clone())).flatten()?;
+            let image =
+                (*made + layout.window <= MOST).then(|| Image::make(fd, file, layout.clone())).flatten()?;
             *made += layout.window;
             Some(Arc::new(image))
         });
         Some((file, image.clone()?))
     }
 
-    fn make(fd: i32, layout: Arc<Layout>) -> Option<Image> {
+    fn make(fd: i32, key: FileKey, layout: Arc<Layout>) -> Option<Image> {
         let text_at = layout.text.0.start;
         let mut text = bytes(NativeFile(fd), &layout.text)?;
-        let certain = analyse::certain(&text, NOWHERE + text_at);
-        let cpuids = Arc::new(super::cpuids_to_replace(&text));
+        let found = found_in(&text, key);
+        let (certain, cpuids) = (&found.0, found.1.clone());
         for (at, code) in &cpuids.replaced {
             text[*at as usize..][..code.len()].copy_from_slice(code);
         }
         let (mut stubs, mut sites, mut syscalls) = (Vec::new(), Sites::default(), Set::new());
-        for site in certain.into_iter().filter(|site| site.nr != SYS_RT_SIGRETURN) {
+        for site in certain {
             let stub_at = NOWHERE + stubs.len() as u64;
             if stubs.len() as u64 + stub::LONGEST > layout.room.below {
                 break;
@@ -212,6 +228,9 @@ impl Image {
             stubs.resize(stubs.len().next_multiple_of(16), 0xcc);
             syscalls.insert(syscall);
             sites.insert(made, stub_at, original);
+        }
+        if syscalls.is_empty() {
+            return None;
         }
         let file = files::shared_memory(layout.window).ok()?;
         let image = Image { file, stubs: stubs.len() as u64, sites, syscalls, cpuids, layout };
