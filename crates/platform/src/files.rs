@@ -318,7 +318,7 @@ pub fn shared_memory(len: u64) -> Result<NativeFile, Errno> {
 pub fn collapse(file: NativeFile, len: u64) {
     /// Since Linux 6.1.
     const MADV_COLLAPSE: i32 = 25;
-    const HUGE: usize = 2 << 20;
+    const HUGE: usize = crate::layout::HUGE_PAGE as usize;
     let (len, reserved) = (len as usize, len as usize + HUGE);
     let prot = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the first call finds free addresses, the others stay within them; nobody else knows of them.

@@ -58,6 +58,14 @@ fn cpuids_to_replace(code: &[u8]) -> Cpuids {
     if cpuid::is_better_replaced() { Cpuids::of(code) } else { Cpuids::default() }
 }
 
+/// The stub at `at` for the `syscall` at `site`, which makes call `nr` if it is of form A.
+fn stub_of(form: &Form, at: u64, site: u64, nr: u64) -> Option<stub::Stub> {
+    match form {
+        Form::A { mov } => ids::stub(at, site, mov, nr).or_else(|| stub::form_a(at, site, mov)),
+        Form::B { displaced } => stub::form_b(at, site, displaced),
+    }
+}
+
 /// The rewritten sites of one address space.
 #[derive(Clone, Debug, Default)]
 pub struct Rewriter {
@@ -285,11 +293,7 @@ impl Rewriter {
         let stub_at = self.room_for_stub(site, slot, native)?;
         let stub = match form {
             Form::A { ref mov } if crate::vdso::is(&text.file) => clock::stub(stub_at, site, mov, nr)?,
-            Form::A { ref mov } => match ids::stub(stub_at, site, mov, nr) {
-                Some(answers) => answers,
-                None => stub::form_a(stub_at, site, mov)?,
-            },
-            Form::B { ref displaced } => stub::form_b(stub_at, site, displaced)?,
+            _ => stub_of(&form, stub_at, site, nr)?,
         };
         let code = stub.jump_to(stub_at, &form)?;
         let mut original = vec![0; code.len()];

@@ -10,9 +10,9 @@
 //!
 //! Only sites that are certain ([`analyse::certain`]) are rewritten so; others trap and are rewritten in one space as usual.
 
-use super::analyse::{self, Certain, Cpuids, FileKey, Form};
+use super::analyse::{self, Certain, Cpuids, FileKey};
 use super::sites::{Sites, Visible};
-use super::{SYS_RT_SIGRETURN, ids, stub};
+use super::{SYS_RT_SIGRETURN, stub};
 use crate::files;
 use crate::layout::{self, HUGE_PAGE as HUGE, PAGE};
 use crate::native::Native;
@@ -213,13 +213,7 @@ impl Image {
                 break;
             }
             let syscall = NOWHERE + text_at + site.at;
-            let made = match &site.form {
-                Form::A { mov } => {
-                    ids::stub(stub_at, syscall, mov, site.nr).or_else(|| stub::form_a(stub_at, syscall, mov))
-                }
-                Form::B { displaced } => stub::form_b(stub_at, syscall, displaced),
-            };
-            let Some(made) = made else { continue };
+            let Some(made) = super::stub_of(&site.form, stub_at, syscall, site.nr) else { continue };
             let Some(code) = made.jump_to(stub_at, &site.form) else { continue };
             let place = &mut text[(made.site - NOWHERE - text_at) as usize..][..code.len()];
             let original = place.to_vec();
