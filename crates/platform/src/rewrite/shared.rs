@@ -120,12 +120,20 @@ fn bytes(file: NativeFile, (range, offset): &(Range<u64>, u64)) -> Option<Vec<u8
     Some(out)
 }
 
-/// What is known of a file's image in one phase.
+/// What is known of a file.
+#[derive(Default)]
 struct Known {
-    /// `None` if it is none, or none that can be treated so.
-    layout: Option<Arc<Layout>>,
     /// How often its text was mapped.
     mapped: u32,
+    /// `None` until it is needed.
+    found: Option<Found>,
+    phases: Map<u64, Phase>,
+}
+
+/// What is known of a file's image in one phase.
+struct Phase {
+    /// `None` if it is none, or none that can be treated so.
+    layout: Option<Arc<Layout>>,
     /// `None` until it is needed; `Some(None)` if it cannot be made.
     image: Option<Option<Arc<Image>>>,
 }
@@ -133,31 +141,27 @@ struct Known {
 /// The sites and `cpuid` instructions of a text, which are the same in all phases.
 type Found = Arc<(Vec<Certain>, Arc<Cpuids>)>;
 
-static FOUND: Mutex<Map<FileKey, Found>> = Mutex::new(Map::new());
-
-/// What there is in the text of a file.
-fn found_in(text: &[u8], file: FileKey) -> Found {
-    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
-    let find = || {
-        let certain = analyse::certain(text, NOWHERE).into_iter().filter(|site| site.nr != SYS_RT_SIGRETURN);
-        Arc::new((certain.collect(), Arc::new(super::cpuids_to_replace(text))))
-    };
-    found.entry(file).or_insert_with(find).clone()
+/// What there is in a text.
+fn found_in(text: &[u8]) -> Found {
+    let certain = analyse::certain(text, NOWHERE).into_iter().filter(|site| site.nr != SYS_RT_SIGRETURN);
+    Arc::new((certain.collect(), Arc::new(super::cpuids_to_replace(text))))
 }
 
-static KNOWN: Mutex<Map<(FileKey, u64), Known>> = Mutex::new(Map::new());
+static KNOWN: Mutex<Map<FileKey, Known>> = Mutex::new(Map::new());
+
+fn phase(slot: u64) -> u64 {
+    slot / SAME_PHASE % PHASES
+}
 
 /// The image's layout for a slot, and its key.
 pub fn layout(fd: i32, slot: u64) -> Option<(FileKey, Arc<Layout>)> {
     // The stubs of the vDSO answer by themselves, and are made where it is mapped.
     let file = FileKey::of(fd).filter(|file| !vdso::is(file))?;
-    let phase = slot / SAME_PHASE % PHASES;
+    let phase = phase(slot);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let found = known.entry((file, phase)).or_insert_with(|| Known {
-        layout: Layout::of(NativeFile(fd), phase).map(Arc::new),
-        mapped: 0,
-        image: None,
-    });
+    let of_phase = known.entry(file).or_default().phases.entry(phase);
+    let found = of_phase
+        .or_insert_with(|| Phase { layout: Layout::of(NativeFile(fd), phase).map(Arc::new), image: None });
     Some((file, found.layout.clone()?))
 }
 
@@ -181,27 +185,25 @@ impl Image {
         static MADE: Mutex<u64> = Mutex::new(0);
         let (file, layout) = layout(fd, slot)?;
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_phases: u32 =
-            (0..PHASES).filter_map(|phase| known.get(&(file, phase))).map(|known| known.mapped).sum();
-        let found = known.get_mut(&(file, slot / SAME_PHASE % PHASES))?;
-        found.mapped = found.mapped.saturating_add(1);
-        if of_phases < OFTEN {
+        let Known { mapped, found, phases } = known.get_mut(&file)?;
+        *mapped = mapped.saturating_add(1);
+        if *mapped <= OFTEN {
             return None;
         }
-        let image = found.image.get_or_insert_with(|| {
+        let image = phases.get_mut(&phase(slot))?.image.get_or_insert_with(|| {
             let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
             let image =
-                (*made + layout.window <= MOST).then(|| Image::make(fd, file, layout.clone())).flatten()?;
+                (*made + layout.window <= MOST).then(|| Image::make(fd, found, layout.clone())).flatten()?;
             *made += layout.window;
             Some(Arc::new(image))
         });
         Some((file, image.clone()?))
     }
 
-    fn make(fd: i32, key: FileKey, layout: Arc<Layout>) -> Option<Image> {
+    fn make(fd: i32, found: &mut Option<Found>, layout: Arc<Layout>) -> Option<Image> {
         let text_at = layout.text.0.start;
         let mut text = bytes(NativeFile(fd), &layout.text)?;
-        let found = found_in(&text, key);
+        let found = found.get_or_insert_with(|| found_in(&text));
         let (certain, cpuids) = (&found.0, found.1.clone());
         for (at, code) in &cpuids.replaced {
             text[*at as usize..][..code.len()].copy_from_slice(code);
