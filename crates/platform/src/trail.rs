@@ -72,27 +72,39 @@ impl Place {
 /// Where a guest waits: what tells the trails of guests apart.
 type Origin = Place;
 
-/// By origin; `None` while somebody is being followed.
-static TRAILS_KNOWN: Mutex<BTreeMap<Origin, Option<Arc<[Place]>>>> = Mutex::new(BTreeMap::new());
+/// What is known of where guests of one origin go.
+enum Known {
+    /// One waits there, in the slot that starts here. What it does nobody else may ever do.
+    One(u64),
+    /// Somebody is being followed.
+    BeingFollowed,
+    Trail(Arc<[Place]>),
+}
 
-/// Tells where a guest that waits goes next. If nobody knows, and it had better be followed, that is begun.
+static KNOWN: Mutex<BTreeMap<Origin, Known>> = Mutex::new(BTreeMap::new());
+
+/// Tells where a guest that waits goes next. If nobody knows, and others wait there too, it had better be followed: that is
+/// begun.
 pub fn tell(regs: &Regs, space: &Space, may_follow: bool, footprint: &mut Footprint) -> Option<Follower> {
     let origin = Place::of(regs.rip, regs.rsp, space)?;
-    let mut known = TRAILS_KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(trail) = known.get(&origin) {
-        let trail = trail.clone();
-        drop(known);
-        for place in trail.iter().flat_map(|trail| trail.iter()) {
-            if let Some(address) = place.address(regs.rsp, space) {
-                footprint.bytes(address as usize, 1);
-            }
+    let mut all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    match all.get(&origin) {
+        Some(Known::Trail(trail)) => {
+            let trail = trail.clone();
+            drop(all);
+            let addresses = trail.iter().filter_map(|place| place.address(regs.rsp, space));
+            addresses.for_each(|address| footprint.bytes(address as usize, 1));
+            return None;
         }
-        return None;
+        Some(Known::One(slot)) if *slot != space.slot.whole.start && may_follow => {
+            all.insert(origin, Known::BeingFollowed);
+        }
+        None if may_follow && all.len() < TRAILS => {
+            all.insert(origin, Known::One(space.slot.whole.start));
+            return None;
+        }
+        _ => return None,
     }
-    if !may_follow || known.len() == TRAILS {
-        return None;
-    }
-    known.insert(origin, None);
     Some(Follower {
         origin,
         stack: regs.rsp,
@@ -149,8 +161,8 @@ impl Follower {
         if self.resumes > 0 {
             return false;
         }
-        let mut known = TRAILS_KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(self.origin, Some(self.places.as_slice().into()));
+        let mut all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(self.origin, Known::Trail(self.places.as_slice().into()));
         true
     }
 }

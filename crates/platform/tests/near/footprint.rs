@@ -44,20 +44,27 @@ fn pages(guest: &Guest, thread: ContextId) -> Vec<u64> {
 #[test]
 fn where_one_guest_has_gone_others_like_it_are_expected() {
     let (mut first, thread) = waiting();
-    let data = first.text + DATA;
+    let (mut second, waiter) = waiting();
     // Its registers tell of the start of the data, but not of the rest, nor of the code that it jumps to.
-    for told in 0..5 {
-        let known = pages(&first, thread);
-        assert!(known.contains(&(first.text)), "{told}");
-        assert!(!known.contains(&(data + FAR)) && !known.contains(&(first.text + 0x1000)), "{told}");
+    let knows_little = |guest: &Guest, thread, told| {
+        let (known, data) = (pages(guest, thread), guest.text + DATA);
+        assert!(known.contains(&(guest.text)), "{told}");
+        assert!(!known.contains(&(data + FAR)) && !known.contains(&(guest.text + 0x1000)), "{told}");
+    };
+    for told in 0..9 {
+        knows_little(&first, thread, told);
+        assert_eq!(first.syscall(thread), 39);
+    }
+    for told in 0..6 {
+        knows_little(&first, thread, told);
+        knows_little(&second, waiter, told);
     }
     for round in 0..8 {
-        assert_eq!(first.syscall(thread), 39);
-        let regs = *first.regs(thread);
+        assert_eq!(second.syscall(waiter), 39);
+        let regs = *second.regs(waiter);
         assert_eq!((regs.rcx, regs.rflags & 0x100), (regs.rip, 0), "{round}: no trace of being followed");
-        assert_eq!(first.read_u64(first.stack - 0x400), 7, "it does what it does unseen");
+        assert_eq!(second.read_u64(second.stack - 0x400), 7, "it does what it does unseen");
     }
-    let (second, waiter) = waiting();
     for (guest, thread) in [(&first, thread), (&second, waiter)] {
         let known = pages(guest, thread);
         let data = guest.text + DATA;
