@@ -1,5 +1,6 @@
 """The same experiment and seed give the same bytes; another seed gives others."""
 
+import os
 import shutil
 import subprocess
 
@@ -129,6 +130,25 @@ def test_what_is_captured_does_not_show(run_experiment):
     assert sum(name.endswith(".strace") for name in seen[0]) == 2
     assert seen[0]["hosts/sink/python3.1000.stdout"].count(b"\n") > 200
     assert seen[0] == seen[1]
+
+
+def test_whoever_writes_it_is_the_same(run_experiment):
+    """Where a processor is left, a thread of its own writes captures and logs; without one, each worker does."""
+    allowed = os.sched_getaffinity(0)
+    if len(allowed) < 2:
+        pytest.skip("with one processor there is none for a thread that writes")
+    hosts = {"source": (0, [{"path": "/usr/bin/python3", "args": ["-c", BURST], "start_time": "1 s"}]),
+             "sink": (1, [("/usr/bin/python3", "-u", "-c", SINK)])}
+    two = experiment(hosts, graph((0, 1, "50 ms")), stop="10 s")
+    seen = []
+    try:
+        for cpus in ({min(allowed)}, allowed):
+            os.sched_setaffinity(0, cpus)
+            seen.append(contents(run_experiment(two, pcap=True, args=["--strace", "--parallelism", "1"], name="same")))
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert sum(len(data) for name, data in seen[0].items() if name.endswith((".pcap", ".strace"))) > 1_000_000
+    assert seen[0].keys() == seen[1].keys() and not [name for name in seen[0] if seen[0][name] != seen[1][name]]
 
 
 def test_pcap_is_read_by_tshark(run_experiment):

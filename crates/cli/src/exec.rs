@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::log::Log;
 use crate::placement::Placement;
 use crate::session;
-use crate::workers::Workers;
+use crate::workers::{Workers, leave_one_idle};
 use belljar_config::Experiment;
 use belljar_engine::Ending;
 use belljar_results::ResultsFolder;
@@ -59,6 +59,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         working_directory: Some(working_directory),
         exposed: Vec::new(),
         interrupt: Default::default(),
+        idle_processor: leave_one_idle(1),
         debug: control::hub(&folder, &experiment),
         wait_for_debugger: Vec::new(),
     };

@@ -143,6 +143,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         working_directory: None,
         exposed: folder_of(&arguments.file),
         interrupt: Default::default(),
+        idle_processor: workers::leave_one_idle(workers.count * cells),
         debug: control::hub(&folder, &experiment),
         wait_for_debugger: arguments.gdb.clone(),
     };

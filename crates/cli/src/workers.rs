@@ -92,6 +92,11 @@ impl Workers {
     }
 }
 
+/// Whether this machine has a processor for this process that so many threads leave alone.
+pub fn leave_one_idle(threads: usize) -> bool {
+    std::thread::available_parallelism().is_ok_and(|granted| threads < granted.get())
+}
+
 /// What a profile says, for people and for `benches/scaling.py`.
 pub fn profile_text(profile: &Profile) -> String {
     let ms = |ns: u64| ns as f64 / 1e6;

@@ -1,5 +1,5 @@
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The folder that a run writes everything into:
@@ -113,12 +113,6 @@ impl ResultsFolder {
         let path = self.path.join(name);
         let made = path.parent().map_or(Ok(()), fs::create_dir_all);
         made.and_then(|()| fs::write(&path, content)).map_err(|error| ResultsError::Write { path, error })
-    }
-    /// Appends to a file below the folder.
-    pub fn append(&self, name: &Path, content: &[u8]) -> Result<(), ResultsError> {
-        let path = self.path.join(name);
-        let file = OpenOptions::new().append(true).create(true).open(&path);
-        file.and_then(|mut file| file.write_all(content)).map_err(|error| ResultsError::Write { path, error })
     }
     /// Creates a file below the folder to be written bit by bit.
     pub fn create_file(&self, name: &Path) -> Result<File, ResultsError> {

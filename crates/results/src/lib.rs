@@ -1,6 +1,6 @@
 //! What a run leaves behind, in Shadow's layout, and what is made of it.
 //!
-//! Writing: the results `folder`, `capture`s, time series (`metrics`), the network as drawn
+//! Writing: the results `folder`, files that grow (`writer`), `capture`s, time series (`metrics`), the network as drawn
 //! (`topology`), `statistics` and the `summary` shown at the end. `read` opens results again; on top
 //! of it `diff` compares two runs, `tables` and `report` show one, `trace` converts one.
 #![forbid(unsafe_code)]
@@ -16,6 +16,7 @@ mod summary;
 mod tables;
 mod topology;
 mod trace;
+mod writer;
 
 pub use capture::CaptureWriter;
 pub use diff::{Comparison, Difference, compare};
@@ -30,3 +31,4 @@ pub use summary::Summary;
 pub use tables::{Section, table};
 pub use topology::{StationKind, Topology, TopologyEdge, TopologyHost, TopologyNode};
 pub use trace::{TraceError, trace};
+pub use writer::{Growing, Writer};

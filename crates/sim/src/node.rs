@@ -275,7 +275,7 @@ impl HostNode {
         let host = PathBuf::from("hosts").join(self.kernel.name());
         let output = &mut self.output;
         self.kernel.drain_captured(|run| output.capture_run(&host, run));
-        self.kernel.drain_strace(all, |name, text| output.log(&host.join(format!("{name}.strace")), text));
+        self.kernel.drain_strace(all, |name, text| output.log(&host, name, text));
     }
 
     /// The first error that writing results has met.

@@ -3,11 +3,10 @@
 use crate::captures::Captures;
 use belljar_base::{Map, SimTime};
 use belljar_kernel::{CAPTURE_ROOM, CapturedRun};
-use belljar_results::{CaptureWriter, ResultsError, ResultsFolder};
-use std::io;
+use belljar_results::{CaptureWriter, Growing, ResultsError, ResultsFolder, Writer};
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 // A host leaves room for the headers of the file.
 const _: () = assert!(CAPTURE_ROOM == CaptureWriter::HEADER);
@@ -24,10 +23,12 @@ pub struct Output {
     pub capture_len: usize,
     /// By interface, with the place of the file.
     pub captures: Map<Arc<str>, (PathBuf, CaptureWriter)>,
+    /// Logs of system calls, by name, with the place of the file.
+    pub logs: Map<String, (PathBuf, Arc<Growing>)>,
     /// The first error met; the run stops for it.
     pub error: Option<ResultsError>,
-    /// Set when any host of the run has met one.
-    pub failed: Arc<AtomicBool>,
+    /// Who writes what; of the whole run.
+    pub writer: Writer,
 }
 
 impl Output {
@@ -54,42 +55,48 @@ impl Output {
         folder: &Path,
         interface: &Arc<str>,
         ethernet: bool,
-        write: impl FnOnce(&mut CaptureWriter, &Captures) -> io::Result<()>,
+        write: impl FnOnce(&mut CaptureWriter, &Captures),
     ) {
         if !self.captures.contains_key(interface) {
             let name = folder.join(format!("{interface}.pcap"));
-            let opened = self.folder.create_file(&name).and_then(|file| {
-                CaptureWriter::new(file, self.epoch_secs, self.capture_len, ethernet)
-                    .map_err(|error| ResultsError::Write { path: name.clone(), error })
-            });
-            match opened {
-                Ok(writer) => drop(self.captures.insert(interface.clone(), (name, writer))),
+            match self.folder.create_file(&name) {
+                Ok(file) => {
+                    let file = self.writer.file(file);
+                    let writer = CaptureWriter::new(file, self.epoch_secs, self.capture_len, ethernet);
+                    self.captures.insert(interface.clone(), (name, writer));
+                }
                 Err(error) => return self.note(Err(error)),
             }
         }
-        if let Some((name, writer)) = self.captures.get_mut(interface) {
-            let written = write(writer, &self.wanted);
-            let written = written.map_err(|error| ResultsError::Write { path: name.clone(), error });
-            self.note(written);
+        if let Some((_, writer)) = self.captures.get_mut(interface) {
+            write(writer, &self.wanted);
         }
     }
-    /// Adds to a log of system calls, which is opened only for that: there may be thousands of them.
-    pub fn log(&mut self, name: &Path, text: &[u8]) {
-        let written = self.folder.append(name, text);
-        self.note(written);
+    /// Adds to a log of system calls in a folder relative to the results.
+    pub fn log(&mut self, folder: &Path, name: &str, text: &[u8]) {
+        if let Some((_, log)) = self.logs.get(name) {
+            return log.add(text);
+        }
+        let path = self.folder.path().join(folder).join(format!("{name}.strace"));
+        let log = self.writer.appended(path.clone());
+        log.add(text);
+        self.logs.insert(name.to_owned(), (path, log));
     }
     /// Takes note of an error, if there is one.
     pub fn note(&mut self, written: Result<(), ResultsError>) {
         if let Err(error) = written {
             self.error.get_or_insert(error);
-            self.failed.store(true, Relaxed);
+            self.writer.fail();
         }
     }
     /// Writes out what is buffered.
     pub fn finish(&mut self) {
-        for (name, capture) in std::mem::take(&mut self.captures).into_values() {
+        for (name, capture) in mem::take(&mut self.captures).into_values() {
             let path = self.folder.path().join(name);
             self.note(capture.finish().map_err(|error| ResultsError::Write { path, error }));
+        }
+        for (path, log) in mem::take(&mut self.logs).into_values() {
+            self.note(log.finish().map_err(|error| ResultsError::Write { path, error }));
         }
     }
 }

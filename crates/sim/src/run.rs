@@ -15,12 +15,12 @@ use belljar_base::{HostId, Set, SimTime};
 use belljar_config::Experiment;
 use belljar_engine::{Cell, Ending, Engine, Options, Profile, Verdict};
 use belljar_kernel::Output;
-use belljar_results::{ResultsError, ResultsFolder, Statistics};
+use belljar_results::{ResultsError, ResultsFolder, Statistics, Writer};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
 
 /// How a run differs from what the experiment says.
 #[derive(Clone, Debug)]
@@ -39,6 +39,8 @@ pub struct RunOptions {
     pub debug: Arc<DebugHub>,
     /// Where workers say what they are doing, for who looks on.
     pub watched: Option<Arc<Board>>,
+    /// Whether this machine has a processor that no worker uses.
+    pub idle_processor: bool,
     /// Host and program (the name of its file) of processes that wait for a debugger
     /// before their first instruction.
     pub wait_for_debugger: Vec<(String, String)>,
@@ -105,7 +107,7 @@ pub fn run_part(
     meeting: Option<&Meeting>,
     observe: impl Fn(SimTime) -> Verdict + Sync,
 ) -> Part {
-    let failed = Arc::new(AtomicBool::new(false));
+    let writer = Writer::new(options.idle_processor);
     let doing = |phase| options.watched.iter().for_each(|board| board.doing(Activity::of_all(phase)));
     doing(Phase::Building);
     let schedule = Schedule::new(experiment);
@@ -115,8 +117,8 @@ pub fn run_part(
     let cell =
         dealt.as_ref().map(|(meeting, of_group)| Cell { me: meeting.me(), of_group, exchange: *meeting });
     let mine = |id: HostId| cell.is_none_or(|cell| cell.of_group[plan.group_of(id)] == cell.me);
-    let mut nodes = world::build(experiment, schedule.hosts, &fabric, mine, folder, options, &failed);
-    let mut devices = world::devices(experiment, schedule.devices, &fabric, mine, folder, options, &failed);
+    let mut nodes = world::build(experiment, schedule.hosts, &fabric, mine, folder, options, &writer);
+    let mut devices = world::devices(experiment, schedule.devices, &fabric, mine, folder, options, &writer);
     metrics::begin(&mut nodes, &mut devices, experiment.belljar.metrics_interval);
     let hosts = nodes.into_iter().map(|node| (node.id(), WorldNode::Host(Box::new(node))));
     let devices = devices.into_iter().map(|device| (device.id(), WorldNode::Device(Box::new(device))));
@@ -124,7 +126,7 @@ pub fn run_part(
     let engine =
         &Options { watched: options.watched.as_deref(), fetch: Some(belljar_platform::fetch), ..*engine };
     let observe = |committed| match observe(committed) {
-        _ if failed.load(Relaxed) => Verdict::Stop,
+        _ if writer.has_failed() => Verdict::Stop,
         Verdict::Continue if options.debug.take_wanted() => Verdict::Attend,
         verdict => verdict,
     };
@@ -139,6 +141,7 @@ pub fn run_part(
             WorldNode::Device(device) => devices.push(*device),
         }
     }
+    writer.close();
     let mut failure = None;
     for device in &mut devices {
         device.output.finish();

@@ -19,11 +19,10 @@ use belljar_net::NicConfig;
 use belljar_net::router::{Router, RouterInterface};
 use belljar_net::switch::Switch;
 use belljar_platform::HostMachine;
-use belljar_results::ResultsFolder;
+use belljar_results::{ResultsFolder, Writer};
 use belljar_wire::ethernet::{self, Address};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// What every process finds in its environment, besides what the experiment sets.
 const CLEAN_ENVIRONMENT: [(&str, &str); 4] =
@@ -37,7 +36,7 @@ pub fn build(
     mine: impl Fn(HostId) -> bool,
     folder: &ResultsFolder,
     options: &RunOptions,
-    failed: &Arc<AtomicBool>,
+    writer: &Writer,
 ) -> Vec<HostNode> {
     let names = Arc::new(fabric.names());
     let names6 = Arc::new(experiment.names6().map(|(name, at)| (name.to_owned(), at)).collect::<Vec<_>>());
@@ -67,7 +66,7 @@ pub fn build(
         let interfaces = settings.interfaces.iter().map(|interface| interface.name.as_str());
         let wanted =
             Captures::new(experiment, &settings.options.pcap_filter, interfaces.chain(["lo", "eth0"]));
-        let output = output(experiment, folder, settings.options.pcap_capture_size, wanted, failed);
+        let output = output(experiment, folder, settings.options.pcap_capture_size, wanted, writer);
         let cables = cables(experiment, &settings.interfaces, fabric.changes());
         let seed = Seed(experiment.general.seed);
         let loss_free_until = experiment.general.bootstrap_end_time;
@@ -84,14 +83,14 @@ pub fn devices(
     mine: impl Fn(HostId) -> bool,
     folder: &ResultsFolder,
     options: &RunOptions,
-    failed: &Arc<AtomicBool>,
+    writer: &Writer,
 ) -> Vec<Device> {
     let ids = (experiment.hosts.len() as u32..).map(HostId);
     let devices = ids.zip(changes).filter(|(id, _)| mine(*id));
     let devices = devices.map(|(id, changes)| {
         let interfaces = experiment.node_interfaces(id).iter().map(|interface| interface.name.as_str());
         let wanted = Captures::new(experiment, &experiment.topology.pcap_filter, interfaces);
-        let output = output(experiment, folder, experiment.topology.pcap_capture_size, wanted, failed);
+        let output = output(experiment, folder, experiment.topology.pcap_capture_size, wanted, writer);
         device(experiment, id, changes, fabric, options.watched.clone(), output)
     });
     devices.collect()
@@ -102,7 +101,7 @@ fn output(
     folder: &ResultsFolder,
     keep: u64,
     wanted: Captures,
-    failed: &Arc<AtomicBool>,
+    writer: &Writer,
 ) -> Output {
     Output {
         folder: folder.clone(),
@@ -110,8 +109,9 @@ fn output(
         epoch_secs: experiment.belljar.start_date,
         capture_len: keep as usize,
         captures: Map::new(),
+        logs: Map::new(),
         error: None,
-        failed: failed.clone(),
+        writer: writer.clone(),
     }
 }
 

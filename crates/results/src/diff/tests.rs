@@ -1,5 +1,5 @@
 use super::*;
-use crate::{CaptureWriter, Statistics};
+use crate::{CaptureWriter, Statistics, Writer};
 use std::path::Path;
 
 struct Folders {
@@ -27,9 +27,10 @@ fn folders() -> Folders {
 }
 
 fn capture(path: &Path, firsts: &[u8]) {
-    let mut writer = CaptureWriter::new(fs::File::create(path).unwrap(), 0, 99, false).unwrap();
+    let mut writer =
+        CaptureWriter::new(Writer::new(false).file(fs::File::create(path).unwrap()), 0, 99, false);
     for (n, first) in firsts.iter().enumerate() {
-        writer.write(SimTime::from_secs(n as u64), &[0x60, *first]).unwrap();
+        writer.write(SimTime::from_secs(n as u64), &[0x60, *first]);
     }
     writer.finish().unwrap();
 }

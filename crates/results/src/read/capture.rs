@@ -124,21 +124,25 @@ impl CapturedPacket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CaptureWriter;
+    use crate::{CaptureWriter, Writer};
 
     #[test]
     fn what_was_written_is_read_and_described() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("eth0.pcap");
-        let mut writer =
-            CaptureWriter::new(File::create(&path).unwrap(), 946_684_800, 65_535, false).unwrap();
+        let mut writer = CaptureWriter::new(
+            Writer::new(false).file(File::create(&path).unwrap()),
+            946_684_800,
+            65_535,
+            false,
+        );
         let mut datagram = Vec::new();
         let [a, b] = [[11, 0, 0, 1], [11, 0, 0, 2]].map(std::net::Ipv4Addr::from);
         datagram.resize(20, 0);
         udp::Repr::append((a.into(), 1000), (b.into(), 53), b"query", &mut datagram);
         ipv4::Repr::new(a, b, 17, datagram.len() - 20).emit(&mut datagram[..20]);
-        writer.write(SimTime::from_nanos(1_500), &datagram).unwrap();
-        writer.write(SimTime::from_secs(2), &[0x60, 0, 0, 0]).unwrap();
+        writer.write(SimTime::from_nanos(1_500), &datagram);
+        writer.write(SimTime::from_secs(2), &[0x60, 0, 0, 0]);
         writer.finish().unwrap();
         let read = packets(&path, 946_684_800).unwrap();
         assert_eq!((read[0].at, &read[0].bytes), (SimTime::from_nanos(1_500), &datagram));
@@ -152,12 +156,13 @@ mod tests {
             .emit(&mut six);
         let six = CapturedPacket { len: six.len() as u32, bytes: six, ..read[1].clone() };
         assert_eq!(six.describe(), "[2001:db8::1]:1000 > [2001:db8::2]:53 UDP len 5");
-        let mut writer = CaptureWriter::new(File::create(&path).unwrap(), 0, 65_535, true).unwrap();
+        let mut writer =
+            CaptureWriter::new(Writer::new(false).file(File::create(&path).unwrap()), 0, 65_535, true);
         let mut frame = vec![0xff; 12];
         frame.extend_from_slice(&[8, 6, 0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1]);
         frame.extend_from_slice(&[0, 0, 0, 0, 0, 0, 10, 0, 0, 2]);
-        writer.write(SimTime::ZERO, &frame).unwrap();
-        writer.write(SimTime::ZERO, &[&[0; 12], &[8, 0][..], &datagram].concat()).unwrap();
+        writer.write(SimTime::ZERO, &frame);
+        writer.write(SimTime::ZERO, &[&[0; 12], &[8, 0][..], &datagram].concat());
         writer.finish().unwrap();
         let lines: Vec<String> = packets(&path, 0).unwrap().iter().map(CapturedPacket::describe).collect();
         assert_eq!(lines, ["ARP who has 10.0.0.2? tell 10.0.0.1", "11.0.0.1:1000 > 11.0.0.2:53 UDP len 5"]);

@@ -1,0 +1,399 @@
+//! Files that grow piece by piece while a run goes on.
+//!
+//! Whoever has a piece writes it, while it is in the cache. Where a processor has nothing else to do, a thread of its own writes
+//! as much as it can. What a file consists of is the same.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Write};
+use std::mem;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+/// Bytes that wait before they are written, at multiples of [`PAGE`]: file systems keep whole large blocks in half the time.
+const BLOCK: usize = 64 << 10;
+/// As many bytes at once do not wait: they are written from where they lie.
+const LARGE: usize = 16 << 10;
+const PAGE: usize = 4096;
+
+/// While so many bytes wait for the thread, it is given no other files: it has enough to do.
+const BUSY: usize = 8 << 20;
+/// So many bytes wait for it at most, of files that it has.
+const MOST: usize = 64 << 20;
+/// So many buffers are kept for what is handed over next.
+const SPARE: usize = 16;
+
+/// Writes pieces of files, see the [module](self). All clones are one.
+#[derive(Clone)]
+pub struct Writer(Arc<Shared>);
+
+struct Shared {
+    /// Whether there is a processor that nobody uses.
+    idle_processor: bool,
+    queue: Mutex<Queue>,
+    /// There is a file in the queue, or there will be none any more.
+    work: Condvar,
+    /// Fewer bytes wait than before.
+    room: Condvar,
+    /// How many do.
+    waiting: AtomicUsize,
+    spare: Mutex<Vec<Vec<u8>>>,
+    failed: AtomicBool,
+}
+
+#[derive(Default)]
+struct Queue {
+    files: VecDeque<Arc<Growing>>,
+    thread: Option<JoinHandle<()>>,
+    closed: bool,
+}
+
+/// A file that grows. Where a piece cannot be written, none after it is, which [`Growing::finish`] tells.
+pub struct Growing {
+    shared: Arc<Shared>,
+    to: To,
+    state: Mutex<State>,
+}
+
+enum To {
+    /// Written in whole pages, the rest at the end.
+    File(File),
+    /// Opened only when something is written: there may be thousands.
+    Path(PathBuf),
+}
+
+#[derive(Default)]
+struct State {
+    /// What is to be written next.
+    waiting: Vec<u8>,
+    /// Whether the thread writes it, whatever comes then too.
+    queued: bool,
+    /// How much of it counts as waiting for the thread.
+    counted: usize,
+    error: Option<io::Error>,
+}
+
+impl Writer {
+    /// With an idle processor a thread writes what it can.
+    pub fn new(idle_processor: bool) -> Writer {
+        Writer(Arc::new(Shared {
+            idle_processor,
+            queue: Mutex::default(),
+            work: Condvar::new(),
+            room: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+            spare: Mutex::default(),
+            failed: AtomicBool::new(false),
+        }))
+    }
+
+    /// An empty file that grows from now on.
+    pub fn file(&self, file: File) -> Arc<Growing> {
+        self.growing(To::File(file))
+    }
+    /// A file that is opened, and made, whenever something is appended.
+    pub fn appended(&self, path: PathBuf) -> Arc<Growing> {
+        self.growing(To::Path(path))
+    }
+    fn growing(&self, to: To) -> Arc<Growing> {
+        Arc::new(Growing { shared: self.0.clone(), to, state: Mutex::default() })
+    }
+
+    /// Whether something could not be written.
+    pub fn has_failed(&self) -> bool {
+        self.0.failed.load(Relaxed)
+    }
+    /// Notes that something could not be.
+    pub fn fail(&self) {
+        self.0.failed.store(true, Relaxed);
+    }
+
+    /// Waits for what has been handed over. From now on everybody writes by themselves.
+    pub fn close(&self) {
+        let thread = {
+            let mut queue = lock(&self.0.queue);
+            queue.closed = true;
+            queue.thread.take()
+        };
+        self.0.work.notify_one();
+        if let Some(Err(panic)) = thread.map(JoinHandle::join) {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+impl Shared {
+    /// Whether the thread had better write what there is to write now.
+    fn leaves_it_to_thread(&self) -> bool {
+        self.idle_processor && self.waiting.load(Relaxed) < BUSY
+    }
+
+    /// Has the thread write a file.
+    fn enqueue(self: &Arc<Self>, file: &Arc<Growing>) {
+        let mut queue = lock(&self.queue);
+        if queue.thread.is_none() && !queue.closed {
+            let shared = self.clone();
+            let thread = thread::Builder::new().name("writer".into()).spawn(move || shared.write_all());
+            queue.thread = thread.ok();
+        }
+        if queue.thread.is_none() {
+            drop(queue);
+            return file.write_waiting();
+        }
+        queue.files.push_back(file.clone());
+        drop(queue);
+        self.work.notify_one();
+    }
+
+    /// What the thread does.
+    fn write_all(&self) {
+        let mut queue = lock(&self.queue);
+        loop {
+            if let Some(file) = queue.files.pop_front() {
+                drop(queue);
+                file.write_waiting();
+                queue = lock(&self.queue);
+            } else if queue.closed {
+                return;
+            } else {
+                queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// Waits until the thread has caught up.
+    fn wait_for_room(&self) {
+        let mut queue = lock(&self.queue);
+        while self.waiting.load(Relaxed) >= MOST {
+            queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+    /// So many bytes do not wait any more.
+    fn make_room(&self, bytes: usize) {
+        let queue = lock(&self.queue);
+        if self.waiting.fetch_sub(bytes, Relaxed) >= MOST {
+            self.room.notify_all();
+        }
+        drop(queue);
+    }
+}
+
+impl Growing {
+    /// Adds to the file, sooner or later.
+    pub fn add(self: &Arc<Self>, data: &[u8]) {
+        let mut state = lock(&self.state);
+        let all = state.waiting.len() + data.len();
+        let rest = self.rest(all);
+        let may_wait = matches!(self.to, To::File(_)) && all < BLOCK && data.len() < LARGE;
+        if may_wait || data.len() < rest {
+            state.waiting.extend_from_slice(data);
+        } else if state.queued || self.shared.leaves_it_to_thread() {
+            self.hand_over(state, data);
+        } else {
+            let (now, later) = data.split_at(data.len() - rest);
+            let waiting = mem::take(&mut state.waiting);
+            self.write(&mut state, &waiting, now);
+            state.waiting = waiting;
+            state.waiting.clear();
+            state.waiting.extend_from_slice(later);
+        }
+    }
+
+    /// Of so many bytes, how many must wait for others.
+    fn rest(&self, bytes: usize) -> usize {
+        match self.to {
+            To::File(_) => bytes % PAGE,
+            To::Path(_) => 0,
+        }
+    }
+
+    fn hand_over<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>, data: &[u8]) {
+        if self.shared.waiting.load(Relaxed) >= MOST {
+            drop(state);
+            self.shared.wait_for_room();
+            state = lock(&self.state);
+        }
+        if !state.queued {
+            // What waits by itself has a small buffer.
+            let mut buffer = lock(&self.shared.spare).pop().unwrap_or_default();
+            buffer.extend_from_slice(&state.waiting);
+            state.waiting = buffer;
+        }
+        state.waiting.extend_from_slice(data);
+        let uncounted = state.waiting.len() - state.counted;
+        state.counted += uncounted;
+        self.shared.waiting.fetch_add(uncounted, Relaxed);
+        if !mem::replace(&mut state.queued, true) {
+            drop(state);
+            self.shared.enqueue(self);
+        }
+    }
+
+    /// Writes what waits, and what comes meanwhile.
+    fn write_waiting(&self) {
+        let mut state = lock(&self.state);
+        while state.queued {
+            let whole = state.waiting.len() - self.rest(state.waiting.len());
+            let rest = state.waiting[whole..].to_vec();
+            let mut buffer = mem::replace(&mut state.waiting, rest);
+            buffer.truncate(whole);
+            let counted = mem::take(&mut state.counted);
+            let mut earlier = mem::take(&mut state.error);
+            drop(state);
+            if earlier.is_none() {
+                earlier = self.write_both(&buffer, &[]).err();
+            }
+            self.shared.make_room(counted);
+            buffer.clear();
+            let mut spare = lock(&self.shared.spare);
+            if spare.len() < SPARE {
+                spare.push(buffer);
+            }
+            drop(spare);
+            state = lock(&self.state);
+            self.note(&mut state, earlier);
+            state.queued = state.counted > 0;
+        }
+    }
+
+    fn write(&self, state: &mut State, first: &[u8], second: &[u8]) {
+        if state.error.is_none() {
+            let error = self.write_both(first, second).err();
+            self.note(state, error);
+        }
+    }
+    fn note(&self, state: &mut State, error: Option<io::Error>) {
+        if let Some(error) = error {
+            state.error.get_or_insert(error);
+            self.shared.failed.store(true, Relaxed);
+        }
+    }
+
+    /// Writes all of two pieces.
+    fn write_both(&self, first: &[u8], second: &[u8]) -> io::Result<()> {
+        let opened;
+        let mut file = match &self.to {
+            To::File(file) => file,
+            To::Path(path) => {
+                opened = OpenOptions::new().append(true).create(true).open(path)?;
+                &opened
+            }
+        };
+        let pieces = &[IoSlice::new(first), IoSlice::new(second)];
+        let written = loop {
+            match file.write_vectored(pieces) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                written => break written?,
+            }
+        };
+        file.write_all(first.get(written..).unwrap_or_default())?;
+        file.write_all(second.get(written.saturating_sub(first.len())..).unwrap_or_default())
+    }
+
+    /// Writes what is left. The [`Writer`] must have been closed, or never have had a thread.
+    ///
+    /// # Errors
+    /// The first that any piece has met.
+    pub fn finish(&self) -> io::Result<()> {
+        let mut state = lock(&self.state);
+        let waiting = mem::take(&mut state.waiting);
+        if !waiting.is_empty() {
+            self.write(&mut state, &waiting, &[]);
+        }
+        state.error.take().map_or(Ok(()), Err)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pieces of all sizes, which tell where they belong.
+    fn pieces(file: usize) -> impl Iterator<Item = Vec<u8>> {
+        let len = move |n: usize| [3, 100, LARGE - 1, LARGE, 70_001, 5 * BLOCK][(n * 7 + file) % 6];
+        (0..60).map(move |n| (0..len(n)).map(|at| (at % 251 + n + file) as u8).collect())
+    }
+
+    /// Has files grow, and whatever `close` does before they are finished.
+    fn grow(writer: &Writer, close: impl Fn()) {
+        let dir = tempfile::tempdir().unwrap();
+        let paths: Vec<PathBuf> = (0..6).map(|n| dir.path().join(n.to_string())).collect();
+        let files: Vec<Arc<Growing>> = (paths.iter().enumerate())
+            .map(|(n, path)| match n % 2 {
+                0 => writer.file(File::create(path).unwrap()),
+                _ => writer.appended(path.clone()),
+            })
+            .collect();
+        // Each by one thread, as hosts are.
+        thread::scope(|scope| {
+            for (n, file) in files.iter().enumerate() {
+                scope.spawn(move || pieces(n).for_each(|piece| file.add(&piece)));
+            }
+        });
+        close();
+        for (n, (file, path)) in files.iter().zip(&paths).enumerate() {
+            // What comes late is part of it too.
+            file.add(b"the end");
+            file.finish().unwrap();
+            let expected = [pieces(n).flatten().collect(), b"the end".to_vec()].concat();
+            assert!(std::fs::read(path).unwrap() == expected, "file {n}");
+        }
+        assert!(!writer.has_failed());
+    }
+
+    #[test]
+    fn files_consist_of_their_pieces_whoever_writes_them() {
+        for idle_processor in [false, true] {
+            let writer = Writer::new(idle_processor);
+            grow(&writer, || writer.close());
+            assert_eq!(writer.0.waiting.load(Relaxed), 0);
+        }
+    }
+
+    #[test]
+    fn who_has_more_than_the_thread_can_write_waits_for_it() {
+        let writer = Writer::new(true);
+        let (mut reader, pipe) = io::pipe().unwrap();
+        let slow = writer.file(File::from(std::os::fd::OwnedFd::from(pipe)));
+        let piece = vec![1; 2 * BUSY];
+        slow.add(&piece);
+        assert!(!writer.0.leaves_it_to_thread(), "a pipe holds 64 KiB");
+        // Others are not kept waiting.
+        grow(&writer, || {});
+        let pieces = 2 * MOST / piece.len();
+        let reading = thread::spawn(move || io::copy(&mut reader, &mut io::sink()).unwrap());
+        for _ in 1..pieces {
+            slow.add(&piece);
+            assert!(writer.0.waiting.load(Relaxed) < MOST + piece.len());
+        }
+        writer.close();
+        slow.finish().unwrap();
+        drop(slow);
+        assert_eq!(reading.join().unwrap(), (pieces * piece.len()) as u64);
+    }
+
+    #[test]
+    fn behind_what_could_not_be_written_nothing_is() {
+        for idle_processor in [false, true] {
+            let writer = Writer::new(idle_processor);
+            let full = [writer.file(File::create("/dev/full").unwrap()), writer.appended("/dev/full".into())];
+            for file in &full {
+                file.add(&[1; 2 * BLOCK]);
+                file.add(&[2; 2 * BLOCK]);
+            }
+            let missing = writer.appended("/nowhere/at all".into());
+            missing.add(b"lost");
+            writer.close();
+            assert!(writer.has_failed());
+            let errors = full.map(|file| file.finish().unwrap_err().kind());
+            assert_eq!(errors, [io::ErrorKind::StorageFull; 2]);
+            assert_eq!(missing.finish().unwrap_err().kind(), io::ErrorKind::NotFound);
+        }
+    }
+}
