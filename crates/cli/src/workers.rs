@@ -162,6 +162,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn one_is_left_idle_where_there_are_more() {
+        let granted = std::thread::available_parallelism().map_or(1, usize::from);
+        assert!(leave_one_idle(granted - 1) && !leave_one_idle(granted) && !leave_one_idle(granted + 1));
+    }
+
+    #[test]
     fn each_cpu_is_there_once() {
         let (cpus, cores) = cpus();
         assert!(cores >= 1 && cores <= cpus.len());

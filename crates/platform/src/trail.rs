@@ -18,8 +18,8 @@ const PLACES: usize = 64;
 /// A trail is that of so many resumes, of so many instructions each at most.
 pub const RESUMES: u32 = 6;
 pub const STEPS: u32 = 500;
-/// So many trails are kept; programs that wait at yet other places are not followed.
-const TRAILS: usize = 256;
+/// Of so many places where guests wait something is known; those that wait at yet other places are not followed.
+const ORIGINS: usize = 1024;
 /// What lies so near to the stack pointer is on the stack.
 const STACK_BELOW: u64 = 16 << 10;
 const STACK_ABOVE: u64 = 64 << 10;
@@ -99,7 +99,7 @@ pub fn tell(regs: &Regs, space: &Space, may_follow: bool, footprint: &mut Footpr
         Some(Known::One(slot)) if *slot != space.slot.whole.start && may_follow => {
             all.insert(origin, Known::BeingFollowed);
         }
-        None if may_follow && all.len() < TRAILS => {
+        None if may_follow && all.len() < ORIGINS => {
             all.insert(origin, Known::One(space.slot.whole.start));
             return None;
         }

@@ -22,16 +22,19 @@ const PAGE: usize = 4096;
 const BUSY: usize = 8 << 20;
 /// So many bytes wait for it at most, of files that it has.
 const MOST: usize = 64 << 20;
-/// So many buffers are kept for what is handed over next.
+/// So many buffers are kept for what is handed over next, each of so many bytes at most.
 const SPARE: usize = 16;
+const LARGEST_SPARE: usize = 1 << 20;
 
-/// Writes pieces of files, see the [module](self). All clones are one.
-#[derive(Clone)]
-pub struct Writer(Arc<Shared>);
+/// Writes pieces of files, see the [module](self). When it is dropped, what has been handed over is written.
+pub struct Writer {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
 
 struct Shared {
-    /// Whether there is a processor that nobody uses.
-    idle_processor: bool,
+    /// Whether there is a thread that writes.
+    has_thread: AtomicBool,
     queue: Mutex<Queue>,
     /// There is a file in the queue, or there will be none any more.
     work: Condvar,
@@ -46,8 +49,9 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     files: VecDeque<Arc<Growing>>,
-    thread: Option<JoinHandle<()>>,
     closed: bool,
+    /// Nobody takes anything out of it any more.
+    abandoned: bool,
 }
 
 /// A file that grows. Where a piece cannot be written, none after it is, which [`Growing::finish`] tells.
@@ -76,17 +80,22 @@ struct State {
 }
 
 impl Writer {
-    /// With an idle processor a thread writes what it can.
+    /// With an idle processor a thread writes what it can. It runs where the caller may.
     pub fn new(idle_processor: bool) -> Writer {
-        Writer(Arc::new(Shared {
-            idle_processor,
+        let shared = Arc::new(Shared {
+            has_thread: AtomicBool::new(false),
             queue: Mutex::default(),
             work: Condvar::new(),
             room: Condvar::new(),
             waiting: AtomicUsize::new(0),
             spare: Mutex::default(),
             failed: AtomicBool::new(false),
-        }))
+        });
+        let run = shared.clone();
+        let spawn = || thread::Builder::new().name("writer".into()).spawn(move || run.write_all()).ok();
+        let thread = idle_processor.then(spawn).flatten();
+        shared.has_thread.store(thread.is_some(), Relaxed);
+        Writer { shared, thread: Mutex::new(thread) }
     }
 
     /// An empty file that grows from now on.
@@ -98,47 +107,48 @@ impl Writer {
         self.growing(To::Path(path))
     }
     fn growing(&self, to: To) -> Arc<Growing> {
-        Arc::new(Growing { shared: self.0.clone(), to, state: Mutex::default() })
+        Arc::new(Growing { shared: self.shared.clone(), to, state: Mutex::default() })
     }
 
     /// Whether something could not be written.
     pub fn has_failed(&self) -> bool {
-        self.0.failed.load(Relaxed)
+        self.shared.failed.load(Relaxed)
     }
     /// Notes that something could not be.
     pub fn fail(&self) {
-        self.0.failed.store(true, Relaxed);
+        self.shared.failed.store(true, Relaxed);
     }
 
     /// Waits for what has been handed over. From now on everybody writes by themselves.
     pub fn close(&self) {
-        let thread = {
-            let mut queue = lock(&self.0.queue);
-            queue.closed = true;
-            queue.thread.take()
-        };
-        self.0.work.notify_one();
-        if let Some(Err(panic)) = thread.map(JoinHandle::join) {
+        self.shared.has_thread.store(false, Relaxed);
+        lock(&self.shared.queue).closed = true;
+        self.shared.work.notify_one();
+        let ended = lock(&self.thread).take().map_or(Ok(()), JoinHandle::join);
+        if let Err(panic) = ended
+            && !thread::panicking()
+        {
             std::panic::resume_unwind(panic);
         }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
 impl Shared {
     /// Whether the thread had better write what there is to write now.
     fn leaves_it_to_thread(&self) -> bool {
-        self.idle_processor && self.waiting.load(Relaxed) < BUSY
+        self.has_thread.load(Relaxed) && self.waiting.load(Relaxed) < BUSY
     }
 
     /// Has the thread write a file.
-    fn enqueue(self: &Arc<Self>, file: &Arc<Growing>) {
+    fn enqueue(&self, file: &Arc<Growing>) {
         let mut queue = lock(&self.queue);
-        if queue.thread.is_none() && !queue.closed {
-            let shared = self.clone();
-            let thread = thread::Builder::new().name("writer".into()).spawn(move || shared.write_all());
-            queue.thread = thread.ok();
-        }
-        if queue.thread.is_none() {
+        if queue.closed || queue.abandoned {
             drop(queue);
             return file.write_waiting();
         }
@@ -149,6 +159,7 @@ impl Shared {
 
     /// What the thread does.
     fn write_all(&self) {
+        let _abandoned = Abandoned(self);
         let mut queue = lock(&self.queue);
         loop {
             if let Some(file) = queue.files.pop_front() {
@@ -166,7 +177,7 @@ impl Shared {
     /// Waits until the thread has caught up.
     fn wait_for_room(&self) {
         let mut queue = lock(&self.queue);
-        while self.waiting.load(Relaxed) >= MOST {
+        while self.waiting.load(Relaxed) >= MOST && !queue.abandoned {
             queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -177,6 +188,17 @@ impl Shared {
             self.room.notify_all();
         }
         drop(queue);
+    }
+}
+
+/// The thread, while it is there: nobody waits for one that has panicked.
+struct Abandoned<'a>(&'a Shared);
+
+impl Drop for Abandoned<'_> {
+    fn drop(&mut self) {
+        self.0.has_thread.store(false, Relaxed);
+        lock(&self.0.queue).abandoned = true;
+        self.0.room.notify_all();
     }
 }
 
@@ -248,7 +270,7 @@ impl Growing {
             self.shared.make_room(counted);
             buffer.clear();
             let mut spare = lock(&self.shared.spare);
-            if spare.len() < SPARE {
+            if spare.len() < SPARE && buffer.capacity() <= LARGEST_SPARE {
                 spare.push(buffer);
             }
             drop(spare);
@@ -352,7 +374,7 @@ mod tests {
         for idle_processor in [false, true] {
             let writer = Writer::new(idle_processor);
             grow(&writer, || writer.close());
-            assert_eq!(writer.0.waiting.load(Relaxed), 0);
+            assert_eq!(writer.shared.waiting.load(Relaxed), 0);
         }
     }
 
@@ -363,14 +385,14 @@ mod tests {
         let slow = writer.file(File::from(std::os::fd::OwnedFd::from(pipe)));
         let piece = vec![1; 2 * BUSY];
         slow.add(&piece);
-        assert!(!writer.0.leaves_it_to_thread(), "a pipe holds 64 KiB");
+        assert!(!writer.shared.leaves_it_to_thread(), "a pipe holds 64 KiB");
         // Others are not kept waiting.
         grow(&writer, || {});
         let pieces = 2 * MOST / piece.len();
         let reading = thread::spawn(move || io::copy(&mut reader, &mut io::sink()).unwrap());
         for _ in 1..pieces {
             slow.add(&piece);
-            assert!(writer.0.waiting.load(Relaxed) < MOST + piece.len());
+            assert!(writer.shared.waiting.load(Relaxed) < MOST + piece.len());
         }
         writer.close();
         slow.finish().unwrap();
@@ -387,13 +409,21 @@ mod tests {
                 file.add(&[1; 2 * BLOCK]);
                 file.add(&[2; 2 * BLOCK]);
             }
-            let missing = writer.appended("/nowhere/at all".into());
-            missing.add(b"lost");
+            let dir = tempfile::tempdir().unwrap();
+            let folder = dir.path().join("made late");
+            let late = writer.appended(folder.join("file"));
+            late.add(b"lost");
+            while lock(&late.state).error.is_none() {
+                thread::yield_now();
+            }
+            std::fs::create_dir(&folder).unwrap();
+            late.add(b"what comes after it");
             writer.close();
             assert!(writer.has_failed());
             let errors = full.map(|file| file.finish().unwrap_err().kind());
             assert_eq!(errors, [io::ErrorKind::StorageFull; 2]);
-            assert_eq!(missing.finish().unwrap_err().kind(), io::ErrorKind::NotFound);
+            assert_eq!(late.finish().unwrap_err().kind(), io::ErrorKind::NotFound);
+            assert!(!folder.join("file").exists());
         }
     }
 }

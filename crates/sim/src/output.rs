@@ -28,7 +28,7 @@ pub struct Output {
     /// The first error met; the run stops for it.
     pub error: Option<ResultsError>,
     /// Who writes what; of the whole run.
-    pub writer: Writer,
+    pub writer: Arc<Writer>,
 }
 
 impl Output {

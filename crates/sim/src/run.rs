@@ -107,7 +107,8 @@ pub fn run_part(
     meeting: Option<&Meeting>,
     observe: impl Fn(SimTime) -> Verdict + Sync,
 ) -> Part {
-    let writer = Writer::new(options.idle_processor);
+    // Before this worker is put on a CPU of its own, where the thread would have to stay too.
+    let writer = Arc::new(Writer::new(options.idle_processor));
     let doing = |phase| options.watched.iter().for_each(|board| board.doing(Activity::of_all(phase)));
     doing(Phase::Building);
     let schedule = Schedule::new(experiment);

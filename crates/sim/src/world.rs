@@ -36,7 +36,7 @@ pub fn build(
     mine: impl Fn(HostId) -> bool,
     folder: &ResultsFolder,
     options: &RunOptions,
-    writer: &Writer,
+    writer: &Arc<Writer>,
 ) -> Vec<HostNode> {
     let names = Arc::new(fabric.names());
     let names6 = Arc::new(experiment.names6().map(|(name, at)| (name.to_owned(), at)).collect::<Vec<_>>());
@@ -83,7 +83,7 @@ pub fn devices(
     mine: impl Fn(HostId) -> bool,
     folder: &ResultsFolder,
     options: &RunOptions,
-    writer: &Writer,
+    writer: &Arc<Writer>,
 ) -> Vec<Device> {
     let ids = (experiment.hosts.len() as u32..).map(HostId);
     let devices = ids.zip(changes).filter(|(id, _)| mine(*id));
@@ -101,7 +101,7 @@ fn output(
     folder: &ResultsFolder,
     keep: u64,
     wanted: Captures,
-    writer: &Writer,
+    writer: &Arc<Writer>,
 ) -> Output {
     Output {
         folder: folder.clone(),
