@@ -71,9 +71,9 @@ def p2p_cost(a, peers, messages, weights="exp", placement=None, cells=1, logging
     """Microseconds of CPU per message under Belljar."""
     program = compile_c(p2p.SOURCE, "p2p-static" if static else "p2p", *(["-static-pie"] if static else []))
     n = Settings(peers=peers, messages=messages, weights=weights, seed=1, cells=cells, placement=placement, logging=logging)
-    # Messages go round 20 times a second.
     # Many hosts take long to start, and what differs there between two runs is not to count.
     wanted = a.scale * (200_000 if placement == "far" or logging else max(1_000_000, 300 * peers))
+    # Messages go round 20 times a second.
     longer = max(1, round(wanted / (peers * messages * 20)))
     with environment(**env):
         if logging:

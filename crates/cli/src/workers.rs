@@ -94,7 +94,12 @@ impl Workers {
 
 /// Whether this machine has a processor for this process that so many threads leave alone.
 pub fn leave_one_idle(threads: usize) -> bool {
-    std::thread::available_parallelism().is_ok_and(|granted| threads < granted.get())
+    threads < granted()
+}
+
+/// How many CPUs' time this process is granted: a container may see more of them.
+fn granted() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// What a profile says, for people and for `benches/scaling.py`.
@@ -137,9 +142,7 @@ fn cpus() -> (Vec<usize>, usize) {
     let mut seen = BTreeSet::new();
     let (mut firsts, siblings): (Vec<usize>, Vec<usize>) =
         allowed.iter().partition(|cpu| seen.insert(core_of(**cpu)));
-    // A container may be granted less time than it sees CPUs.
-    let granted = std::thread::available_parallelism().map_or(1, usize::from);
-    let cores = firsts.len().clamp(1, granted);
+    let cores = firsts.len().clamp(1, granted());
     firsts.extend(siblings);
     (firsts, cores)
 }
@@ -163,7 +166,7 @@ mod tests {
 
     #[test]
     fn one_is_left_idle_where_there_are_more() {
-        let granted = std::thread::available_parallelism().map_or(1, usize::from);
+        let granted = granted();
         assert!(leave_one_idle(granted - 1) && !leave_one_idle(granted) && !leave_one_idle(granted + 1));
     }
 

@@ -262,11 +262,9 @@ impl Growing {
             let mut buffer = mem::replace(&mut state.waiting, rest);
             buffer.truncate(whole);
             let counted = mem::take(&mut state.counted);
-            let mut earlier = mem::take(&mut state.error);
+            let has_failed = state.error.is_some();
             drop(state);
-            if earlier.is_none() {
-                earlier = self.write_both(&buffer, &[]).err();
-            }
+            let written = if has_failed { Ok(()) } else { self.write_both(&buffer, &[]) };
             self.shared.make_room(counted);
             buffer.clear();
             let mut spare = lock(&self.shared.spare);
@@ -275,20 +273,20 @@ impl Growing {
             }
             drop(spare);
             state = lock(&self.state);
-            self.note(&mut state, earlier);
+            self.note(&mut state, written);
             state.queued = state.counted > 0;
         }
     }
 
     fn write(&self, state: &mut State, first: &[u8], second: &[u8]) {
         if state.error.is_none() {
-            let error = self.write_both(first, second).err();
-            self.note(state, error);
+            let written = self.write_both(first, second);
+            self.note(state, written);
         }
     }
-    fn note(&self, state: &mut State, error: Option<io::Error>) {
-        if let Some(error) = error {
-            state.error.get_or_insert(error);
+    fn note(&self, state: &mut State, written: io::Result<()>) {
+        if let Err(error) = written {
+            state.error = Some(error);
             self.shared.failed.store(true, Relaxed);
         }
     }

@@ -63,7 +63,7 @@ impl Output {
                 Ok(file) => {
                     let file = self.writer.file(file);
                     let writer = CaptureWriter::new(file, self.epoch_secs, self.capture_len, ethernet);
-                    self.captures.insert(interface.clone(), (name, writer));
+                    self.captures.insert(interface.clone(), (self.folder.path().join(name), writer));
                 }
                 Err(error) => return self.note(Err(error)),
             }
@@ -91,12 +91,11 @@ impl Output {
     }
     /// Writes out what is buffered.
     pub fn finish(&mut self) {
-        for (name, capture) in mem::take(&mut self.captures).into_values() {
-            let path = self.folder.path().join(name);
-            self.note(capture.finish().map_err(|error| ResultsError::Write { path, error }));
-        }
-        for (path, log) in mem::take(&mut self.logs).into_values() {
-            self.note(log.finish().map_err(|error| ResultsError::Write { path, error }));
+        let captures = mem::take(&mut self.captures).into_values();
+        let captures = captures.map(|(path, capture)| (path, capture.finish()));
+        let logs = mem::take(&mut self.logs).into_values().map(|(path, log)| (path, log.finish()));
+        for (path, finished) in captures.chain(logs) {
+            self.note(finished.map_err(|error| ResultsError::Write { path, error }));
         }
     }
 }

@@ -114,7 +114,7 @@ impl Host {
     fn attach_address(&mut self, mm: MmKey, len: u64, how: &Attachment) -> Result<u64, Errno> {
         if how.addr == 0 {
             let remaps = how.flags & c::SHM_REMAP != 0;
-            return if remaps { Err(Errno::EINVAL) } else { Ok(self.place_mapping(mm, 0, len, 0, None)?.0) };
+            return if remaps { Err(Errno::EINVAL) } else { self.place_mapping(mm, 0, len, 0) };
         }
         let at = match how.addr % SHMLBA {
             0 => how.addr,
@@ -125,7 +125,7 @@ impl Host {
         if how.flags & c::SHM_REMAP == 0 && !self.mm(mm).is_free(&wanted) {
             return Err(Errno::EINVAL);
         }
-        Ok(self.place_mapping(mm, at, len, c::MAP_FIXED, None)?.0)
+        self.place_mapping(mm, at, len, c::MAP_FIXED)
     }
 
     /// Unmaps the segment whose attachment starts at `addr`, `EINVAL` if none does.

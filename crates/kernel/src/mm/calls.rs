@@ -59,7 +59,7 @@ impl Call<'_> {
         // What a loader maps of an image first has the rest mapped over it.
         let may_be_image = !shared && offset == 0 && !prot.contains(Prot::WRITE);
         let image = source.as_ref().filter(|_| may_be_image).map(|source| source.native);
-        let (at, room) = self.host.place_mapping(mm, hint, len, flags, image)?;
+        let (at, room) = self.host.place_image(mm, hint, len, flags, image)?;
         let request = MapRequest { prot, shared, source, label: "" };
         self.host.map_pages(mm, at..at + len, request)?;
         self.host.mm(mm).keep_room(at, &room);
@@ -126,7 +126,7 @@ impl Call<'_> {
             if !target.is_multiple_of(super::PAGE) || (range.start < old.end && old.start < range.end) {
                 return Err(Errno::EINVAL);
             }
-            self.host.place_mapping(mm, target, new_len, c::MAP_FIXED, None)?.0
+            self.host.place_mapping(mm, target, new_len, c::MAP_FIXED)?
         } else {
             self.host.find_room(mm, new_len, &ImageRoom::ANY)?
         };
@@ -136,9 +136,13 @@ impl Call<'_> {
 }
 
 impl Host {
-    /// Decides where a mapping of `len` bytes goes, and what is to be kept free below it. `image` is the file if it may be
-    /// that of an image.
-    pub(crate) fn place_mapping(
+    /// Decides where a mapping of `len` bytes goes.
+    pub(crate) fn place_mapping(&mut self, mm: MmKey, hint: u64, len: u64, flags: i32) -> Result<u64, Errno> {
+        Ok(self.place_image(mm, hint, len, flags, None)?.0)
+    }
+
+    /// The same, and what is to be kept free below it. `image` is the file if it may be that of an image.
+    fn place_image(
         &mut self,
         mm: MmKey,
         hint: u64,

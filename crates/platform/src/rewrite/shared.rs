@@ -54,7 +54,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    fn of(file: NativeFile, phase: u64) -> Option<Layout> {
+    /// Of the image in a file; `stubs` is how much room its stubs take, once that is known.
+    fn of(file: NativeFile, phase: u64, stubs: &mut Option<u64>) -> Option<Layout> {
         let mut start = [0; HEADER_LEN];
         let got = files::read_at(file, 0, &mut start).ok()?;
         let header = Header::parse(&start[..got]).ok().filter(|header| !header.fixed)?;
@@ -87,9 +88,13 @@ impl Layout {
         if len > LONGEST {
             return None;
         }
-        let code = bytes(file, &text)?;
-        let sites = code.iter().zip(&code[1..]).filter(|pair| matches!(pair, (0x0f, 0x05))).count() as u64;
-        let stubs = (sites * ROOM_FOR_STUB).next_multiple_of(PAGE);
+        let stubs = match *stubs {
+            Some(known) => known,
+            None => {
+                let sites = analyse::pairs(&bytes(file, &text)?).count() as u64;
+                *stubs.insert((sites * ROOM_FOR_STUB).next_multiple_of(PAGE))
+            }
+        };
         if stubs == 0 {
             return None;
         }
@@ -125,6 +130,8 @@ fn bytes(file: NativeFile, (range, offset): &(Range<u64>, u64)) -> Option<Vec<u8
 struct Known {
     /// How often its text was mapped.
     mapped: u32,
+    /// How much room the stubs of its sites take, `None` until it is needed.
+    stubs: Option<u64>,
     /// `None` until it is needed.
     found: Option<Found>,
     phases: Map<u64, Phase>,
@@ -159,10 +166,10 @@ pub fn layout(fd: i32, slot: u64) -> Option<(FileKey, Arc<Layout>)> {
     let file = FileKey::of(fd).filter(|file| !vdso::is(file))?;
     let phase = phase(slot);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let of_phase = known.entry(file).or_default().phases.entry(phase);
-    let found = of_phase
-        .or_insert_with(|| Phase { layout: Layout::of(NativeFile(fd), phase).map(Arc::new), image: None });
-    Some((file, found.layout.clone()?))
+    let Known { stubs, phases, .. } = known.entry(file).or_default();
+    let mut made = || Layout::of(NativeFile(fd), phase, stubs).map(Arc::new);
+    let of_phase = phases.entry(phase).or_insert_with(|| Phase { layout: made(), image: None });
+    Some((file, of_phase.layout.clone()?))
 }
 
 /// A copy of an image's pages that are not written to, with its sites rewritten and the stubs before it.
@@ -185,7 +192,7 @@ impl Image {
         static MADE: Mutex<u64> = Mutex::new(0);
         let (file, layout) = layout(fd, slot)?;
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let Known { mapped, found, phases } = known.get_mut(&file)?;
+        let Known { mapped, found, phases, .. } = known.get_mut(&file)?;
         *mapped = mapped.saturating_add(1);
         if *mapped <= OFTEN {
             return None;

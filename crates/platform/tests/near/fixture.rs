@@ -130,6 +130,19 @@ impl Guest {
         }
     }
 
+    /// Steps, which must be an instruction or a call: its number, and 7 is what it is answered.
+    pub fn step_or_answer(&mut self, thread: ContextId) -> Option<u64> {
+        self.regs(thread).rflags |= 0x100;
+        match self.machine.resume(thread) {
+            Exit::Syscall => Some(std::mem::replace(&mut self.regs(thread).rax, 7)),
+            Exit::Fault(fault) => {
+                assert_eq!(fault.signal, libc::SIGTRAP);
+                None
+            }
+            other => panic!("{other:?} at {:#x}", self.machine.regs(thread).rip - self.text),
+        }
+    }
+
     pub fn read_u64(&self, addr: u64) -> u64 {
         let mut out = [0; 8];
         self.machine.read(self.space, addr, &mut out).unwrap();
