@@ -1,0 +1,99 @@
+//! BMv2 JSON, version 2.x, as p4c writes it: the model of the file and its reader.
+//!
+//! Values and expressions stay JSON here; lowering resolves them.
+
+mod model;
+#[cfg(test)]
+mod tests;
+
+use crate::LoadError;
+pub use model::*;
+use serde::Deserialize;
+use std::path::Path;
+
+/// Deepest nesting of arrays and objects that is read.
+const MAX_DEPTH: usize = 400;
+
+impl Root {
+    /// Reads a program from a file.
+    pub fn from_file(path: &Path) -> Result<Root, LoadError> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let remedy =
+                "name a JSON file that p4c --target bmv2 --arch v1model or belljar p4 build has written";
+            LoadError::new("", format!("cannot be read: {error}"), remedy).in_file(path)
+        })?;
+        Root::from_text(&text).map_err(|error| error.in_file(path))
+    }
+
+    /// Reads a program from its text.
+    pub fn from_text(text: &str) -> Result<Root, LoadError> {
+        check_depth(text)?;
+        let mut reader = serde_json::Deserializer::from_str(text);
+        reader.disable_recursion_limit();
+        // The version is looked at first: another version's file fails in many ways that say less.
+        let value =
+            serde_json::Value::deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+        let value = value.map_err(|error| {
+            let place = format!("line {}, column {}", error.line(), error.column());
+            LoadError::new(
+                place,
+                format!("not valid JSON: {error}"),
+                "write the file again with the compiler",
+            )
+        })?;
+        check_version(&value)?;
+        serde_path_to_error::deserialize(value).map_err(|error| {
+            let place = error.path().to_string();
+            let problem = error.into_inner().to_string();
+            LoadError::new(
+                place,
+                problem,
+                "see the format of BMv2 JSON 2.x, or write the file again with the compiler",
+            )
+        })
+    }
+}
+
+fn check_depth(text: &str) -> Result<(), LoadError> {
+    let (mut depth, mut line, mut quoted, mut escaped) = (0usize, 1, false, false);
+    for byte in text.bytes() {
+        match byte {
+            b'\n' => line += 1,
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' if !quoted => depth += 1,
+            b']' | b'}' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_DEPTH {
+            let problem = format!("arrays and objects are nested deeper than {MAX_DEPTH}");
+            return Err(LoadError::new(
+                format!("line {line}"),
+                problem,
+                "split the expression in the P4 program",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_version(value: &serde_json::Value) -> Result<(), LoadError> {
+    if !value.is_object() {
+        let remedy = "name a file that p4c --target bmv2 --arch v1model has written";
+        return Err(LoadError::new("", "the file is not a JSON object", remedy));
+    }
+    let version = value.pointer("/__meta__/version/0").and_then(serde_json::Value::as_u64);
+    match version {
+        Some(2) => Ok(()),
+        Some(other) => {
+            let problem = format!("BMv2 JSON version {other}.x is not supported");
+            Err(LoadError::new("__meta__.version", problem, "compile with a p4c that writes version 2.x"))
+        }
+        None => Err(LoadError::new(
+            "__meta__.version",
+            "the file does not say which version of BMv2 JSON it is",
+            "give a BMv2 JSON file of version 2.x; P4Info and other JSON files are something else",
+        )),
+    }
+}

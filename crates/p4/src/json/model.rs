@@ -1,0 +1,637 @@
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Name of a field: its header and itself.
+pub type FieldName = (String, String);
+
+/// Program as the file has it.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Root {
+    /// Name of the program.
+    pub program: Option<String>,
+    /// Version and compiler.
+    #[serde(rename = "__meta__")]
+    pub meta: Meta,
+    /// Header and metadata types.
+    pub header_types: Vec<HeaderType>,
+    /// Header and metadata instances.
+    pub headers: Vec<Header>,
+    /// Header stacks.
+    pub header_stacks: Vec<HeaderStack>,
+    /// Types of header unions.
+    pub header_union_types: Vec<HeaderUnionType>,
+    /// Header unions.
+    pub header_unions: Vec<HeaderUnion>,
+    /// Stacks of header unions.
+    pub header_union_stacks: Vec<HeaderUnionStack>,
+    /// Fields that clones, resubmitted and recirculated packets keep.
+    pub field_lists: Vec<FieldList>,
+    /// Error constants.
+    pub errors: Vec<(String, u64)>,
+    /// Enumerations.
+    pub enums: Vec<Enum>,
+    /// Parsers.
+    pub parsers: Vec<Parser>,
+    /// Parser value sets.
+    pub parse_vsets: Vec<ParseVset>,
+    /// Deparsers.
+    pub deparsers: Vec<Deparser>,
+    /// Meters.
+    pub meter_arrays: Vec<MeterArray>,
+    /// Counters.
+    pub counter_arrays: Vec<CounterArray>,
+    /// Registers.
+    pub register_arrays: Vec<RegisterArray>,
+    /// Hash and checksum calculations.
+    pub calculations: Vec<Calculation>,
+    /// Digests.
+    pub learn_lists: Vec<LearnList>,
+    /// Actions.
+    pub actions: Vec<Action>,
+    /// Ingress and egress.
+    pub pipelines: Vec<Pipeline>,
+    /// Checksums that are verified and updated.
+    pub checksums: Vec<Checksum>,
+    /// Fields that BMv2 computes with; of no meaning here.
+    pub force_arith: Vec<Value>,
+    /// Instances of externs.
+    pub extern_instances: Vec<ExternInstance>,
+    /// Fields of the architecture under the program's names.
+    pub field_aliases: Vec<(String, FieldName)>,
+}
+
+/// Version and compiler of a program.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct Meta {
+    /// Major and minor version of the format.
+    pub version: Vec<u64>,
+    /// Compiler that wrote the file.
+    #[serde(default)]
+    pub compiler: Option<String>,
+}
+
+/// Position in the P4 source.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct SourceInfo {
+    /// File name.
+    pub filename: String,
+    /// Line, from 1.
+    pub line: u64,
+    /// Column.
+    pub column: u64,
+    /// Text at that place.
+    pub source_fragment: String,
+}
+
+/// Header or metadata type.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct HeaderType {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Fields: name, width in bits or "*", and whether it is signed.
+    pub fields: Vec<Vec<Value>>,
+    /// Length of the field of variable width, in bits.
+    #[serde(default)]
+    pub length_exp: Option<Value>,
+    /// Most bytes of a header with a field of variable width.
+    #[serde(default)]
+    pub max_length: Option<u64>,
+}
+
+/// Header or metadata instance.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Header {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Type's name.
+    pub header_type: String,
+    /// Metadata: always valid and never on the wire.
+    #[serde(default)]
+    pub metadata: bool,
+    /// Hidden from the control plane.
+    #[serde(default)]
+    pub pi_omit: bool,
+}
+
+/// Header stack.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct HeaderStack {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Type's name.
+    #[serde(default)]
+    pub header_type: String,
+    /// Numbers of the headers, from element 0.
+    pub header_ids: Vec<u64>,
+}
+
+/// Type of a header union.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct HeaderUnionType {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Members: name and header type.
+    pub headers: Vec<(String, String)>,
+}
+
+/// Header union.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct HeaderUnion {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Type's name.
+    pub union_type: String,
+    /// Numbers of the headers, in the order of the type's members.
+    pub header_ids: Vec<u64>,
+}
+
+/// Stack of header unions.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct HeaderUnionStack {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Type's name.
+    pub union_type: String,
+    /// Numbers of the unions, from element 0.
+    #[serde(alias = "header_ids")]
+    pub header_union_ids: Vec<u64>,
+}
+
+/// Fields that a copy of a packet keeps.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct FieldList {
+    /// Number.
+    pub id: u64,
+    /// Name.
+    #[serde(default)]
+    pub name: String,
+    /// Fields, as typed values.
+    pub elements: Vec<Value>,
+}
+
+/// Enumeration.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Enum {
+    /// Name.
+    pub name: String,
+    /// Members and their values.
+    pub entries: Vec<(String, u64)>,
+}
+
+/// Parser.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Parser {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// First state's name.
+    pub init_state: Option<String>,
+    /// States.
+    pub parse_states: Vec<ParseState>,
+}
+
+/// State of a parser.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct ParseState {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Operations, in order.
+    #[serde(default)]
+    pub parser_ops: Vec<Call>,
+    /// Parts of the key.
+    #[serde(default)]
+    pub transition_key: Vec<Value>,
+    /// Transitions, in order.
+    #[serde(default)]
+    pub transitions: Vec<Transition>,
+}
+
+/// Call of a primitive or of a parser operation.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Call {
+    /// Name.
+    pub op: String,
+    /// Arguments, as typed values.
+    #[serde(default)]
+    pub parameters: Vec<Value>,
+    /// Position in the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_info: Option<SourceInfo>,
+}
+
+/// Transition of a parser state.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Transition {
+    /// `default`, `hexstr` or `parse_vset`.
+    #[serde(rename = "type", default)]
+    pub kind: Option<String>,
+    /// Value or name of a value set.
+    #[serde(default)]
+    pub value: Option<String>,
+    /// Mask.
+    #[serde(default)]
+    pub mask: Option<String>,
+    /// Next state's name, none to accept.
+    #[serde(default)]
+    pub next_state: Option<String>,
+}
+
+/// Parser value set.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct ParseVset {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Width of its values in bits, without padding.
+    pub compressed_bitwidth: u64,
+    /// Most values.
+    #[serde(default)]
+    pub max_size: Option<u64>,
+}
+
+/// Deparser.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Deparser {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Names of headers, in the order in which they are emitted.
+    pub order: Vec<String>,
+    /// Extern calls of the deparser.
+    #[serde(default)]
+    pub primitives: Vec<Call>,
+}
+
+/// Array of meters.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct MeterArray {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// `bytes` or `packets`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Rates of each, 2 for three colours.
+    #[serde(default)]
+    pub rate_count: Option<u64>,
+    /// Meters in the array.
+    #[serde(default)]
+    pub size: Option<u64>,
+    /// One for each entry of a table.
+    #[serde(default)]
+    pub is_direct: bool,
+    /// Table of a direct meter.
+    #[serde(default)]
+    pub binding: Option<String>,
+    /// Field that gets the colour of a direct meter.
+    #[serde(default)]
+    pub result_target: Option<FieldName>,
+}
+
+/// Array of counters.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct CounterArray {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Counters in the array.
+    #[serde(default)]
+    pub size: Option<u64>,
+    /// One for each entry of a table.
+    #[serde(default)]
+    pub is_direct: bool,
+    /// Table of a direct counter.
+    #[serde(default)]
+    pub binding: Option<String>,
+}
+
+/// Array of registers.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct RegisterArray {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Registers in the array.
+    pub size: u64,
+    /// Width of each in bits.
+    pub bitwidth: u64,
+}
+
+/// Hash or checksum over fields.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Calculation {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Algorithm's name.
+    pub algo: String,
+    /// Input, as typed values.
+    pub input: Vec<Value>,
+}
+
+/// Digest to the control plane.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct LearnList {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Fields, as typed values.
+    pub elements: Vec<Value>,
+}
+
+/// Action.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Action {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Parameters.
+    #[serde(default)]
+    pub runtime_data: Vec<ActionParameter>,
+    /// Body.
+    #[serde(default)]
+    pub primitives: Vec<Call>,
+}
+
+/// Parameter of an action.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct ActionParameter {
+    /// Name.
+    pub name: String,
+    /// Width in bits.
+    pub bitwidth: u64,
+}
+
+/// Ingress or egress.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Pipeline {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Name of the first node, none if the control is empty.
+    pub init_table: Option<String>,
+    /// Tables.
+    #[serde(default)]
+    pub tables: Vec<Table>,
+    /// Action profiles.
+    #[serde(default)]
+    pub action_profiles: Vec<ActionProfile>,
+    /// Conditions.
+    #[serde(default)]
+    pub conditionals: Vec<Conditional>,
+    /// Calls of actions without a table.
+    #[serde(default)]
+    pub action_calls: Vec<ActionCall>,
+}
+
+/// Action profile.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct ActionProfile {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Most members.
+    #[serde(default)]
+    pub max_size: Option<u64>,
+    /// Choice of a group's member.
+    #[serde(default)]
+    pub selector: Option<Selector>,
+}
+
+/// Choice of a group's member by a hash.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Selector {
+    /// Algorithm's name.
+    pub algo: String,
+    /// Fields, as typed values.
+    pub input: Vec<Value>,
+}
+
+/// Table.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Table {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Position in the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_info: Option<SourceInfo>,
+    /// `exact`, `lpm`, `ternary` or `range`.
+    pub match_type: String,
+    /// `simple`, `indirect` or `indirect_ws`.
+    #[serde(rename = "type", default)]
+    pub kind: Option<String>,
+    /// Action profile of an indirect table.
+    #[serde(default)]
+    pub action_profile: Option<String>,
+    /// Most entries.
+    #[serde(default)]
+    pub max_size: Option<u64>,
+    /// Direct counters.
+    #[serde(default)]
+    pub with_counters: bool,
+    /// Idle timeouts.
+    #[serde(default)]
+    pub support_timeout: bool,
+    /// Key.
+    #[serde(default)]
+    pub key: Vec<TableKey>,
+    /// Numbers of the actions.
+    #[serde(default)]
+    pub action_ids: Vec<u64>,
+    /// Names of the actions.
+    #[serde(default)]
+    pub actions: Vec<String>,
+    /// Next node by action, or by `__HIT__` and `__MISS__`.
+    #[serde(default)]
+    pub next_tables: Map<String, Value>,
+    /// Next node after a miss without a default action.
+    #[serde(default)]
+    pub base_default_next: Option<String>,
+    /// Direct meters' name.
+    #[serde(default)]
+    pub direct_meters: Option<String>,
+    /// Default entry.
+    #[serde(default)]
+    pub default_entry: Option<DefaultEntry>,
+    /// Constant or initial entries.
+    #[serde(default)]
+    pub entries: Option<Vec<Entry>>,
+}
+
+/// Field of a table's key.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct TableKey {
+    /// `exact`, `lpm`, `ternary`, `range`, `optional` or `valid`.
+    pub match_type: String,
+    /// Name for the control plane.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Field, or header for `valid`.
+    pub target: Value,
+    /// Mask of the field's value.
+    #[serde(default)]
+    pub mask: Option<String>,
+}
+
+/// Default entry of a table.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct DefaultEntry {
+    /// Action's number.
+    pub action_id: u64,
+    /// The action is constant.
+    #[serde(default)]
+    pub action_const: bool,
+    /// Values of the action's parameters.
+    #[serde(default)]
+    pub action_data: Vec<String>,
+    /// The values are constant.
+    #[serde(default)]
+    pub action_entry_const: bool,
+}
+
+/// Entry of a table.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Entry {
+    /// Position in the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_info: Option<SourceInfo>,
+    /// Values of the key's fields.
+    pub match_key: Vec<EntryKey>,
+    /// Action.
+    pub action_entry: DefaultEntry,
+    /// Priority, the smallest number first.
+    #[serde(default)]
+    pub priority: Option<i64>,
+    /// The entry may not be changed.
+    #[serde(default)]
+    pub is_const: Option<bool>,
+}
+
+/// Value of a key's field in an entry.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct EntryKey {
+    /// Kind of match.
+    pub match_type: String,
+    /// Value.
+    #[serde(default)]
+    pub key: Option<Value>,
+    /// Mask of a ternary match.
+    #[serde(default)]
+    pub mask: Option<String>,
+    /// Length of the prefix of an `lpm` match.
+    #[serde(default)]
+    pub prefix_length: Option<u64>,
+    /// First value of a range.
+    #[serde(default)]
+    pub start: Option<String>,
+    /// Last value of a range.
+    #[serde(default)]
+    pub end: Option<String>,
+}
+
+/// Condition of a control.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Conditional {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Position in the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_info: Option<SourceInfo>,
+    /// Boolean expression.
+    pub expression: Value,
+    /// Next node if true.
+    #[serde(default)]
+    pub true_next: Option<String>,
+    /// Next node if false.
+    #[serde(default)]
+    pub false_next: Option<String>,
+}
+
+/// Call of an action without a table.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct ActionCall {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Action's number.
+    pub action_id: u64,
+    /// Next node.
+    #[serde(default)]
+    pub next_node: Option<String>,
+}
+
+/// Checksum that is verified after parsing or updated before deparsing.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Checksum {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Field of the checksum.
+    pub target: FieldName,
+    /// `generic`.
+    #[serde(rename = "type", default)]
+    pub kind: Option<String>,
+    /// Calculation's name.
+    pub calculation: String,
+    /// It is verified after parsing.
+    #[serde(default = "yes")]
+    pub verify: bool,
+    /// It is updated before deparsing.
+    #[serde(default = "yes")]
+    pub update: bool,
+    /// Condition.
+    #[serde(default)]
+    pub if_cond: Option<Value>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Instance of an extern.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct ExternInstance {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub id: u64,
+    /// Type's name.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Initial attributes.
+    #[serde(default)]
+    pub attribute_values: Vec<Value>,
+}

@@ -1,0 +1,29 @@
+use super::*;
+
+#[test]
+fn every_part_is_optional_but_the_version() {
+    let root = Root::from_text(r#"{"__meta__": {"version": [2, 23]}}"#).unwrap();
+    assert_eq!(root.meta.version, [2, 23]);
+    assert!(root.headers.is_empty());
+}
+
+#[test]
+fn refusals_name_place_and_remedy() {
+    let refuse = |text: &str| Root::from_text(text).unwrap_err().to_string();
+    assert!(refuse("{").starts_with("line 1, column 1: not valid JSON"), "{}", refuse("{"));
+    assert!(refuse("[]").contains("not a JSON object"));
+    assert!(refuse("{}").starts_with("__meta__.version: the file does not say"));
+    assert!(refuse(r#"{"__meta__": {"version": [3, 0]}}"#).contains("version 3.x is not supported"));
+    let wrong = r#"{"__meta__": {"version": [2, 23]}, "headers": [{"name": 3}]}"#;
+    assert!(refuse(wrong).starts_with("headers[0].name: invalid type"), "{}", refuse(wrong));
+    let deep = "[".repeat(401);
+    assert!(refuse(&deep).starts_with("line 1: arrays and objects are nested deeper than 400"));
+    let file = Root::from_file(Path::new("/nowhere/p.json")).unwrap_err().to_string();
+    assert!(file.starts_with("/nowhere/p.json: cannot be read"), "{file}");
+}
+
+#[test]
+fn brackets_in_strings_do_not_nest() {
+    let text = format!(r#"{{"__meta__": {{"version": [2, 23]}}, "program": "{}\"[["}}"#, "[".repeat(500));
+    assert!(Root::from_text(&text).is_ok());
+}
