@@ -5,7 +5,9 @@ mod fork;
 pub mod futex;
 mod memory;
 mod mesh;
+mod slots;
 
 pub use fork::fork;
 pub use memory::SharedMemory;
 pub use mesh::Mesh;
+pub use slots::{Region, SlotRing};

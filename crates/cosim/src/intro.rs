@@ -1,0 +1,166 @@
+//! Intros: what the two sides of a channel tell each other on the socket before they use the shared memory.
+
+use crate::error::Fault;
+use crate::layer::{self, Layer};
+
+/// The version of the protocol.
+pub const VERSION: u64 = 1;
+/// Flag: synchronises if the peer does.
+pub const SYNC: u64 = 1;
+/// Flag: insists on synchronisation.
+pub const SYNC_FORCE: u64 = 2;
+/// The most that an intro takes.
+pub const MAX_LEN: usize = 2048;
+
+/// Bytes before the upper layer's part.
+const LISTENER_LEN: usize = 80;
+const CONNECTOR_LEN: usize = 32;
+/// No slot is larger: all messages have 16-bit lengths.
+const MAX_SLOT: u64 = 1 << 17;
+
+/// One queue in the shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// From the start of the memory, in bytes.
+    pub offset: u64,
+    /// Bytes of a slot.
+    pub slot_size: u64,
+    /// How many slots.
+    pub slots: u64,
+}
+
+impl Queue {
+    fn end(self) -> Option<u64> {
+        self.offset.checked_add(self.slot_size.checked_mul(self.slots)?)
+    }
+}
+
+/// Both queues of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queues {
+    /// From the listener to the connector.
+    pub to_connector: Queue,
+    /// From the connector to the listener.
+    pub to_listener: Queue,
+}
+
+/// What a side says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Intro {
+    /// [`SYNC`] and [`SYNC_FORCE`].
+    pub flags: u64,
+    /// A listener's queues.
+    pub queues: Option<Queues>,
+    /// The upper layer's part.
+    pub upper: Vec<u8>,
+}
+
+impl Intro {
+    /// Its bytes.
+    pub fn encode<L: Layer>(&self) -> Vec<u8> {
+        let mut words = vec![VERSION, self.flags];
+        if let Some(Queues { to_connector, to_listener }) = self.queues {
+            words.extend([to_connector.offset, to_connector.slot_size, to_connector.slots]);
+            words.extend([to_listener.offset, to_listener.slot_size, to_listener.slots]);
+        }
+        words.push(L::ID);
+        words.push(8 * (words.len() as u64 + 1));
+        words.iter().flat_map(|word| word.to_le_bytes()).chain(self.upper.iter().copied()).collect()
+    }
+
+    /// The least length of an intro, of a listener or of a connector.
+    pub fn least_len<L: Layer>(of_listener: bool) -> usize {
+        L::INTRO_LEN + if of_listener { LISTENER_LEN } else { CONNECTOR_LEN }
+    }
+
+    /// Reads an intro of at least [`least_len`](Self::least_len) bytes.
+    pub fn decode<L: Layer>(bytes: &[u8], of_listener: bool) -> Result<Intro, Fault> {
+        let mut words =
+            bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
+        let mut word = || words.next().unwrap_or(0);
+        let (version, flags) = (word(), word());
+        if version != VERSION {
+            return Err(Fault::Version(version));
+        }
+        let mut queue = || Queue { offset: word(), slot_size: word(), slots: word() };
+        let queues = of_listener.then(|| Queues { to_connector: queue(), to_listener: queue() });
+        let (layer, upper) = (word(), word());
+        if layer != L::ID {
+            return Err(Fault::Layer { theirs: layer::name(layer), ours: L::NAME });
+        }
+        let begin = if of_listener { LISTENER_LEN } else { CONNECTOR_LEN };
+        let upper = usize::try_from(upper).ok().filter(|at| *at >= begin).and_then(|at| bytes.get(at..));
+        let Some(upper) = upper.filter(|upper| upper.len() >= L::INTRO_LEN) else {
+            return Err(Fault::Intro("the upper layer's part lies outside of it".into()));
+        };
+        if let Some(queues) = queues {
+            check(queues)?;
+        }
+        Ok(Intro { flags, queues, upper: upper.to_vec() })
+    }
+}
+
+fn check(Queues { to_connector, to_listener }: Queues) -> Result<(), Fault> {
+    for queue in [to_connector, to_listener] {
+        let Queue { offset, slot_size, slots } = queue;
+        if !(64..=MAX_SLOT).contains(&slot_size) {
+            return Err(Fault::Intro(format!("slots of {slot_size} bytes (64 to {MAX_SLOT} are allowed)")));
+        }
+        if slots == 0 || queue.end().is_none() {
+            return Err(Fault::Intro(format!("a queue of {slots} slots at {offset}")));
+        }
+    }
+    let (first, second) = if to_connector.offset <= to_listener.offset {
+        (to_connector, to_listener)
+    } else {
+        (to_listener, to_connector)
+    };
+    if first.end() > Some(second.offset) {
+        return Err(Fault::Intro("its queues overlap".into()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::Net;
+
+    fn intro() -> Intro {
+        let queue = |offset| Queue { offset, slot_size: 1600, slots: 16 };
+        let queues = Queues { to_connector: queue(0), to_listener: queue(25_600) };
+        Intro { flags: SYNC, queues: Some(queues), upper: vec![0; 4] }
+    }
+
+    #[test]
+    fn fields_lie_where_the_protocol_has_them() {
+        let bytes = intro().encode::<Net>();
+        assert_eq!(bytes.len(), 84);
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        assert_eq!((word(0), word(8), word(16), word(24), word(32)), (1, 1, 0, 1600, 16));
+        assert_eq!((word(40), word(48), word(56), word(64), word(72)), (25_600, 1600, 16, 1, 80));
+        assert_eq!(Intro::decode::<Net>(&bytes, true).unwrap(), intro());
+        let connector = Intro { queues: None, ..intro() };
+        let bytes = connector.encode::<Net>();
+        assert_eq!((bytes.len(), bytes[16], bytes[24]), (36, 1, 32));
+        assert_eq!(Intro::decode::<Net>(&bytes, false).unwrap(), connector);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let changed = |at: usize, word: u64| {
+            let mut bytes = intro().encode::<Net>();
+            bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+            Intro::decode::<Net>(&bytes, true).unwrap_err().to_string()
+        };
+        assert!(changed(0, 2).contains("version 2"));
+        assert!(changed(64, 2).contains("it speaks PCIe where Ethernet is expected"));
+        for (at, word) in [(24, 0), (24, 63), (24, 1 << 40), (32, 0), (32, u64::MAX), (16, u64::MAX - 10)] {
+            assert!(changed(at, word).contains("its intro is not valid"), "{at}: {word}");
+        }
+        assert!(changed(40, 25_599).contains("overlap"));
+        for upper in [0, 79, 81, 84, u64::MAX] {
+            assert!(changed(72, upper).contains("outside of it"), "{upper}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The channel protocol of SimBricks, version 1: two simulators exchange time-stamped messages over queues in
+//! shared memory, and keep their clocks in step by what the stamps promise.
+//!
+//! * [`address`]: adapter URLs, `connect:SOCKET:...` and `listen:SOCKET:MEMORY:...`
+//! * [`intro`]: what the two sides tell each other on a socket first
+//! * [`setup`]: the way from an address to a channel, without blocking; [`establish`] waits for it, within bounds
+//! * [`channel`]: sending, receiving and the promises of time, sans-IO in spirit: `now` is passed in, nothing blocks
+//! * [`layer`]: what a channel carries; [`net`]: Ethernet frames
+//! * [`wait`]: how to wait for a peer that shares processors with us
+//!
+//! A message sent at T is stamped T + the latency that the sender gives its end. Stamps never fall, so one that has been
+//! seen bounds all that come: nothing arrives before it. This bound is the channel's [`horizon`](Channel::horizon),
+//! up to which (exclusive) its owner may go. Whoever has nothing to say sends SYNC at least every `sync_interval`.
+//!
+//! Whatever a peer sends is checked before it is used, and a peer that breaks the protocol, dies or never comes is
+//! an [`Error`] that names it.
+#![forbid(unsafe_code)]
+
+pub mod address;
+pub mod channel;
+#[cfg(test)]
+mod channel_tests;
+mod error;
+pub mod intro;
+pub mod layer;
+pub mod net;
+pub mod setup;
+#[cfg(test)]
+mod setup_tests;
+#[cfg(test)]
+mod testing;
+pub mod wait;
+
+pub use address::{Address, Role};
+pub use channel::Channel;
+pub use error::{Error, Fault};
+pub use layer::Layer;
+pub use net::{Frame, Net};
+pub use setup::{Parameters, Setup, SyncMode, establish};
+pub use wait::Backoff;

@@ -1,0 +1,351 @@
+//! From an address to a channel.
+
+use crate::address::Role;
+use crate::channel::{Channel, Ends};
+use crate::error::{Error, Fault};
+use crate::intro::{Intro, MAX_LEN, Queue, Queues, SYNC, SYNC_FORCE};
+use crate::layer::Layer;
+use belljar_base::SimDuration;
+use belljar_channel::{Region, SlotRing};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+use std::fs;
+use std::io::{ErrorKind, IoSlice, IoSliceMut};
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Whether the clocks of a channel's two ends are kept in step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncMode {
+    /// No; a peer that insists on it is an error.
+    Off,
+    /// If the peer offers it.
+    Optional,
+    /// Yes; a peer that doesn't offer it is an error.
+    Required,
+}
+
+/// One end of a channel to be.
+#[derive(Clone, Debug)]
+pub struct Parameters {
+    /// The peer's name in errors.
+    pub peer: String,
+    /// Who creates the socket and the memory.
+    pub role: Role,
+    /// The path of the socket.
+    pub socket: PathBuf,
+    /// Whether to synchronise.
+    pub sync: SyncMode,
+    /// What is added to the time of each message that is sent. Not zero.
+    pub latency: SimDuration,
+    /// The most that passes without a message; at most the latency.
+    pub sync_interval: SimDuration,
+    /// A listener's slots, in bytes, their header of 64 included.
+    pub slot_size: usize,
+    /// A listener's slots each way.
+    pub slots: usize,
+    /// The upper layer's part of the intro.
+    pub intro: Vec<u8>,
+}
+
+impl Parameters {
+    /// An end that synchronises if the peer does, with the usual 500 ns and queues of the usual size.
+    pub fn new<L: Layer>(peer: &str, role: Role, socket: impl Into<PathBuf>) -> Parameters {
+        let usual = SimDuration::from_nanos(500);
+        Parameters {
+            peer: peer.to_owned(),
+            role,
+            socket: socket.into(),
+            sync: SyncMode::Optional,
+            latency: usual,
+            sync_interval: usual,
+            slot_size: L::SLOT_SIZE,
+            slots: 8192,
+            intro: vec![0; L::INTRO_LEN],
+        }
+    }
+}
+
+enum State {
+    /// Nobody listens yet.
+    Connecting,
+    /// Nobody has connected yet.
+    Listening(UnixListener),
+    /// Our intro has been sent.
+    Greeting { socket: UnixStream, received: Vec<u8>, memory: Option<OwnedFd> },
+    /// The channel has been handed out.
+    Done,
+}
+
+/// A channel that is being set up. [`advance`](Setup::advance) it until the channel is there.
+pub struct Setup<L> {
+    parameters: Parameters,
+    state: State,
+    /// A listener's memory.
+    region: Option<Arc<Region>>,
+    layer: PhantomData<L>,
+}
+
+impl<L: Layer> Setup<L> {
+    /// Begins; a listener's socket is there from then on.
+    pub fn new(parameters: Parameters) -> Result<Setup<L>, Error> {
+        match Setup::<L>::begin(&parameters) {
+            Ok((state, region)) => Ok(Setup { parameters, state, region, layer: PhantomData }),
+            Err(fault) => Err(fault.of(&parameters.peer)),
+        }
+    }
+
+    fn begin(parameters: &Parameters) -> Result<(State, Option<Arc<Region>>), Fault> {
+        if parameters.latency.is_zero() || parameters.sync_interval > parameters.latency {
+            let reason = "the latency is at least 1 ps, and the sync interval at most the latency";
+            return Err(Fault::system("parameters", std::io::Error::other(reason)));
+        }
+        if parameters.role == Role::Connect {
+            return Ok((State::Connecting, None));
+        }
+        let bytes = parameters.slot_size.checked_mul(parameters.slots).and_then(|one| one.checked_mul(2));
+        let bytes = bytes.ok_or_else(|| Fault::Intro("queues larger than memory".into()))?;
+        let region = Region::create(bytes).map_err(|error| Fault::system("shared memory", error))?;
+        Ok((State::Listening(listen(&parameters.socket)?), Some(Arc::new(region))))
+    }
+
+    /// Goes as far as the peer lets it. Never blocks; the channel once it is there.
+    ///
+    /// # Errors
+    /// If it will never be there.
+    pub fn advance(&mut self) -> Result<Option<Channel<L>>, Error> {
+        self.step().map_err(|fault| fault.of(&self.parameters.peer))
+    }
+
+    fn step(&mut self) -> Result<Option<Channel<L>>, Fault> {
+        if let Some(socket) = self.reach()? {
+            socket.set_nonblocking(true).map_err(|error| Fault::system("socket", error))?;
+            let intro = self.own_intro().encode::<L>();
+            let memory = self.region.as_ref().map(|region| region.file());
+            match send(&socket, &intro, memory) {
+                // It has gone already: what it said before tells more.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+                sent => sent.map_err(|error| Fault::system("sending the intro", error))?,
+            }
+            self.state = State::Greeting { socket, received: Vec::new(), memory: None };
+        }
+        let listens = self.parameters.role == Role::Listen;
+        let State::Greeting { socket, received, memory } = &mut self.state else { return Ok(None) };
+        let least = Intro::least_len::<L>(!listens);
+        loop {
+            match receive(socket, received, memory) {
+                Ok(0) => return Err(Fault::ClosedEarly(received.len())),
+                Ok(_) if received.len() < least => continue,
+                Ok(_) => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => {
+                    return Err(Fault::ClosedEarly(received.len()));
+                }
+                Err(error) => return Err(Fault::system("receiving the intro", error)),
+            }
+        }
+        let intro = Intro::decode::<L>(received, !listens)?;
+        let State::Greeting { socket, memory, .. } = std::mem::replace(&mut self.state, State::Done) else {
+            return Ok(None);
+        };
+        self.finish(intro, socket, memory).map(Some)
+    }
+
+    /// The peer's socket, if the peer has just come.
+    fn reach(&mut self) -> Result<Option<UnixStream>, Fault> {
+        match &self.state {
+            State::Connecting => match UnixStream::connect(&self.parameters.socket) {
+                Ok(socket) => Ok(Some(socket)),
+                Err(error) if [ErrorKind::NotFound, ErrorKind::ConnectionRefused].contains(&error.kind()) => {
+                    Ok(None)
+                }
+                Err(error) => Err(Fault::system(self.parameters.socket.display().to_string(), error)),
+            },
+            State::Listening(listener) => match listener.accept() {
+                Ok((socket, _)) => {
+                    // Nobody else is to find it; that it is gone already does no harm.
+                    let _ = fs::remove_file(&self.parameters.socket);
+                    Ok(Some(socket))
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+                Err(error) => Err(Fault::system("accepting the peer", error)),
+            },
+            State::Greeting { .. } | State::Done => Ok(None),
+        }
+    }
+
+    fn own_intro(&self) -> Intro {
+        let flags = match self.parameters.sync {
+            SyncMode::Off => 0,
+            SyncMode::Optional => SYNC,
+            SyncMode::Required => SYNC | SYNC_FORCE,
+        };
+        Intro {
+            flags,
+            queues: self.region.is_some().then(|| self.own_queues()),
+            upper: self.parameters.intro.clone(),
+        }
+    }
+
+    fn own_queues(&self) -> Queues {
+        let (slot_size, slots) = (self.parameters.slot_size as u64, self.parameters.slots as u64);
+        let queue = |offset| Queue { offset, slot_size, slots };
+        Queues { to_listener: queue(0), to_connector: queue(slot_size * slots) }
+    }
+
+    fn finish(&self, intro: Intro, socket: UnixStream, memory: Option<OwnedFd>) -> Result<Channel<L>, Fault> {
+        let sync = match (self.parameters.sync, intro.flags & (SYNC | SYNC_FORCE)) {
+            (SyncMode::Off, flags) if flags & SYNC_FORCE != 0 => return Err(Fault::SyncForced),
+            (SyncMode::Required, 0) => return Err(Fault::SyncMissing),
+            (SyncMode::Off, _) | (SyncMode::Optional, 0) => false,
+            _ => true,
+        };
+        let (region, queues) = match (&self.region, intro.queues) {
+            (Some(region), _) => (region.clone(), self.own_queues()),
+            (None, Some(queues)) => {
+                let memory =
+                    memory.ok_or_else(|| Fault::Intro("it came without the shared memory".into()))?;
+                let region =
+                    Region::open(memory).map_err(|error| Fault::system("its shared memory", error))?;
+                (Arc::new(region), queues)
+            }
+            (None, None) => return Err(Fault::Intro("it names no queues".into())),
+        };
+        let ring = |Queue { offset, slot_size, slots }| {
+            SlotRing::new(region.clone(), offset, slot_size, slots).ok_or_else(|| {
+                let len = region.len();
+                Fault::Intro(format!("its queues do not lie within its shared memory of {len} bytes"))
+            })
+        };
+        let (to_listener, to_connector) = (ring(queues.to_listener)?, ring(queues.to_connector)?);
+        let (incoming, outgoing) = match self.parameters.role {
+            Role::Listen => (to_listener, to_connector),
+            Role::Connect => (to_connector, to_listener),
+        };
+        let ends = Ends { incoming, outgoing, socket, sync, peer_intro: intro.upper };
+        Ok(Channel::new(&self.parameters, ends))
+    }
+
+    /// What to say if it has not come about in `seconds`.
+    pub fn late(&self, seconds: u64) -> Error {
+        let socket = self.parameters.socket.display().to_string();
+        let fault = match &self.state {
+            State::Connecting => Fault::NobodyListens { socket, seconds },
+            State::Listening(_) => Fault::NobodyConnected { socket, seconds },
+            State::Greeting { received, .. } => Fault::NoIntro { received: received.len(), seconds },
+            State::Done => Fault::Closed,
+        };
+        fault.of(&self.parameters.peer)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.state {
+            State::Listening(listener) => Some(listener.as_fd()),
+            State::Greeting { socket, .. } => Some(socket.as_fd()),
+            State::Connecting | State::Done => None,
+        }
+    }
+}
+
+impl<L> Drop for Setup<L> {
+    fn drop(&mut self) {
+        if matches!(self.state, State::Listening(_)) {
+            // It may be gone already.
+            let _ = fs::remove_file(&self.parameters.socket);
+        }
+    }
+}
+
+/// How often [`establish`] looks again where the system cannot wake it.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Sets channels up, all at once: peers differ in the order in which they want theirs. Asks `go_on` again and again whether
+/// it is worth waiting.
+///
+/// # Errors
+/// Those of the first one that fails, that of `go_on`, or if one of them is not there after `patience`.
+pub fn establish<L: Layer, E: From<Error>>(
+    mut setups: Vec<Setup<L>>,
+    patience: Duration,
+    mut go_on: impl FnMut() -> Result<(), E>,
+) -> Result<Vec<Channel<L>>, E> {
+    let mut channels: Vec<Option<Channel<L>>> = setups.iter().map(|_| None).collect();
+    let mut waited = Duration::ZERO;
+    loop {
+        for (setup, channel) in setups.iter_mut().zip(&mut channels).filter(|(_, channel)| channel.is_none())
+        {
+            *channel = setup.advance()?;
+        }
+        let mut missing = setups.iter().zip(&channels).filter(|(_, channel)| channel.is_none());
+        let Some((first, _)) = missing.next() else { return Ok(channels.into_iter().flatten().collect()) };
+        if waited >= patience {
+            return Err(first.late(patience.as_secs()).into());
+        }
+        go_on()?;
+        let watched = setups.iter().filter_map(Setup::descriptor);
+        let mut watched: Vec<PollFd<'_>> =
+            watched.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
+        // Early returns are for progress, of which there is so much as an intro has bytes: only the others take time.
+        if !poll(&mut watched, Some(&timeout)).is_ok_and(|ready| ready > 0) {
+            waited += LOOK;
+        }
+    }
+}
+
+/// A socket to listen on. One that a program has left that no longer runs makes way.
+fn listen(path: &PathBuf) -> Result<UnixListener, Fault> {
+    let bind = || UnixListener::bind(path);
+    let listener = match bind() {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => match UnixStream::connect(path) {
+            Err(refused) if refused.kind() == ErrorKind::ConnectionRefused => {
+                fs::remove_file(path).and_then(|()| bind())
+            }
+            _ => return Err(Fault::SocketInUse(path.display().to_string())),
+        },
+        other => other,
+    };
+    let listener = listener.map_err(|error| Fault::system(path.display().to_string(), error))?;
+    listener.set_nonblocking(true).map_err(|error| Fault::system("socket", error))?;
+    Ok(listener)
+}
+
+fn send(socket: &UnixStream, bytes: &[u8], file: Option<BorrowedFd<'_>>) -> std::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files: Vec<BorrowedFd<'_>> = file.into_iter().collect();
+    if !files.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(&files));
+    }
+    let sent = sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+    if sent == bytes.len() { Ok(()) } else { Err(ErrorKind::WriteZero.into()) }
+}
+
+/// Appends what has come to `received`, up to [`MAX_LEN`] in all; keeps the last file that came with it.
+fn receive(
+    socket: &UnixStream,
+    received: &mut Vec<u8>,
+    memory: &mut Option<OwnedFd>,
+) -> std::io::Result<usize> {
+    let mut bytes = [0; MAX_LEN];
+    let room = &mut bytes[received.len()..];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let count = recvmsg(socket, &mut [IoSliceMut::new(room)], &mut control, flags)?.bytes;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(files) = message {
+            *memory = files.last().or(memory.take());
+        }
+    }
+    received.extend_from_slice(&room[..count]);
+    Ok(count)
+}
