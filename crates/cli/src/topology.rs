@@ -3,7 +3,7 @@
 use belljar_base::{HostId, Set};
 use belljar_config::Experiment;
 use belljar_net::NodeIndex;
-use belljar_results::{StationKind, Topology, TopologyEdge, TopologyHost, TopologyNode};
+use belljar_results::{Topology, TopologyEdge, TopologyHost, TopologyNode};
 
 /// More places than these are no drawing.
 const MOST_NODES: usize = 150;
@@ -85,12 +85,8 @@ fn add_links(
         }
         let host = experiment.hosts.get(n as usize);
         let label = host.is_none().then(|| experiment.node_name(HostId(n)).to_owned());
-        let kind = match n as usize {
-            n if n < experiment.hosts.len() => StationKind::Host,
-            n if n < experiment.hosts.len() + experiment.topology.switches.len() => StationKind::Switch,
-            _ => StationKind::Router,
-        };
-        nodes.push(TopologyNode { id: first + n, label, kind: Some(kind) });
+        let kind = experiment.device(HostId(n)).map_or("host", |device| device.kind.noun().0);
+        nodes.push(TopologyNode { id: first + n, label, kind: Some(kind.to_owned()) });
         if let Some(node) = host.and_then(|host| host.node) {
             let target = graph.node(node).id;
             let (latency_ns, jitter_ns, loss) = (0, 0, 0.0);

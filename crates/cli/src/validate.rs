@@ -23,11 +23,18 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let topology = &experiment.topology;
     let links = match topology.links.len() {
         0 => String::new(),
-        n => format!(
-            ", links: {n}, switches: {}, routers: {}",
-            topology.switches.len(),
-            topology.routers.len()
-        ),
+        n => {
+            let mut kinds = vec!["switches", "routers"];
+            for device in &topology.devices {
+                let (_, kind) = device.kind.noun();
+                if !kinds.contains(&kind) {
+                    kinds.push(kind);
+                }
+            }
+            let count = |kind| topology.devices.iter().filter(|device| device.kind.noun().1 == kind).count();
+            let counts: String = kinds.into_iter().map(|kind| format!(", {kind}: {}", count(kind))).collect();
+            format!(", links: {n}{counts}")
+        }
     };
     println!(
         "{}: valid; hosts: {}, processes: {processes}, graph nodes: {}{links}, stop time: {} s",

@@ -42,27 +42,27 @@ impl Experiment {
         zone
     }
 
-    /// Names and addresses of all hosts, and of routers.
+    /// Names and addresses of all hosts, and of those devices that have one.
     pub fn names(&self) -> impl Iterator<Item = (&str, Ipv4Addr)> {
         let hosts = self.hosts.iter().map(|host| (host.name.as_str(), host.address));
-        let routers = self.topology.routers.iter().filter_map(|router| {
-            let own = router.interfaces.iter().find_map(|interface| interface.addresses.first())?;
-            Some((router.name.as_str(), own.ip))
+        let devices = self.topology.devices.iter().filter_map(|device| {
+            let own = device.interfaces.iter().find_map(|interface| interface.addresses.first())?;
+            Some((device.name.as_str(), own.ip))
         });
-        hosts.chain(routers)
+        hosts.chain(devices)
     }
 
-    /// Names and IPv6 addresses of those hosts and routers that have one.
+    /// Names and IPv6 addresses of those hosts and devices that have one.
     pub fn names6(&self) -> impl Iterator<Item = (&str, Ipv6Addr)> {
         let hosts = self.hosts.iter().filter_map(|host| Some((host.name.as_str(), host.address6?)));
-        let routers = self.topology.routers.iter().filter_map(|router| {
-            let own = router.interfaces.iter().find_map(|interface| interface.addresses6.first())?;
-            Some((router.name.as_str(), own.ip))
+        let devices = self.topology.devices.iter().filter_map(|device| {
+            let own = device.interfaces.iter().find_map(|interface| interface.addresses6.first())?;
+            Some((device.name.as_str(), own.ip))
         });
-        hosts.chain(routers)
+        hosts.chain(devices)
     }
 
-    /// All addresses of a host or router: that on the graph, and those of its interfaces.
+    /// All addresses of a host or device: that on the graph, and those of its interfaces.
     pub fn addresses_of(&self, name: &str) -> Vec<IpAddr> {
         let own = |interfaces: &[Interface]| -> Vec<IpAddr> {
             let v4 = interfaces.iter().flat_map(|i| &i.addresses).map(|own| IpAddr::V4(own.ip));
@@ -75,8 +75,8 @@ impl Experiment {
             let known = known.into_iter().flatten().filter(|_| graph);
             return known.chain(own(&host.interfaces)).collect();
         }
-        let router = self.topology.routers.iter().find(|router| router.name == name);
-        router.map(|router| own(&router.interfaces)).unwrap_or_default()
+        let device = self.topology.devices.iter().find(|device| device.name == name);
+        device.map(|device| own(&device.interfaces)).unwrap_or_default()
     }
 
     /// The addresses and names of all hosts.

@@ -8,13 +8,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// Everything of the network that is not the graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Topology {
-    /// The switches in the order of their names. Their node ids follow those of the hosts.
-    pub switches: Vec<Switch>,
-    /// The routers in the order of their names. Their node ids follow those of the switches.
-    pub routers: Vec<Router>,
+    /// The devices: switches in the order of their names, then routers in the order of theirs. Their node ids
+    /// follow those of the hosts.
+    pub devices: Vec<Device>,
     /// The links in the order of the file.
     pub links: Vec<Link>,
-    /// Whether the frames of switches and routers are captured.
+    /// The frames of devices are captured.
     pub pcap_enabled: bool,
     /// How many bytes of each frame a capture keeps.
     pub pcap_capture_size: u64,
@@ -22,28 +21,75 @@ pub struct Topology {
     pub pcap_filter: CaptureFilter,
 }
 
-/// A learning switch.
+/// A device: a node at the ends of links that is no host.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Switch {
+pub struct Device {
     /// Its name.
     pub name: String,
-    /// After how long without a frame a station is forgotten.
-    pub ageing: SimDuration,
-    /// Its ports.
-    pub ports: Vec<Interface>,
+    /// Its interfaces; the ports of a switch.
+    pub interfaces: Vec<Interface>,
+    /// What it is, with the settings that only its kind has.
+    pub kind: DeviceKind,
 }
 
-/// A router.
+/// The kind of a device. What the rest of the system asks of a kind are its properties, by the methods; only
+/// whoever reads, writes or builds a device looks at the variant.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeviceKind {
+    /// A learning switch.
+    Switch(Switch),
+    /// A router.
+    Router(Router),
+}
+
+/// The settings of a learning switch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Switch {
+    /// After how long without a frame a station is forgotten.
+    pub ageing: SimDuration,
+}
+
+/// The settings of a router.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Router {
-    /// Its name.
-    pub name: String,
-    /// Its interfaces.
-    pub interfaces: Vec<Interface>,
     /// How it finds its routes.
     pub routing: Routing,
     /// What it holds the MSS option of passing SYNs to.
     pub clamp_mss: Option<MssClamp>,
+}
+
+/// How a device treats the frames of the links that it joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bridging {
+    /// It ends them: each of its links is a network of its own.
+    Separate,
+    /// Its links are one network, and it takes part in the spanning tree.
+    SpanningTree,
+}
+
+impl DeviceKind {
+    /// The name of the kind, in the singular and in the plural: that of its section in the file and of its folder
+    /// in the results.
+    pub fn noun(&self) -> (&'static str, &'static str) {
+        match self {
+            DeviceKind::Switch(_) => ("switch", "switches"),
+            DeviceKind::Router(_) => ("router", "routers"),
+        }
+    }
+    /// Where its IP routes come from; `None` if it does not route.
+    pub fn routing(&self) -> Option<&Routing> {
+        match self {
+            DeviceKind::Router(router) => Some(&router.routing),
+            DeviceKind::Switch(_) => None,
+        }
+    }
+    /// Whether its links make one network.
+    pub fn bridging(&self) -> Bridging {
+        match self {
+            DeviceKind::Switch(_) => Bridging::SpanningTree,
+            DeviceKind::Router(_) => Bridging::Separate,
+        }
+    }
 }
 
 /// Where a host or router has its routes from, besides its own networks.
@@ -107,7 +153,7 @@ pub struct Link {
 /// An end of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkEnd {
-    /// Whose it is: a host, a switch or a router.
+    /// Whose it is: a host's or a device's.
     pub node: HostId,
     /// The number of the interface among those of the node that are on links.
     pub port: usize,
@@ -158,26 +204,36 @@ impl Default for Line {
 }
 
 impl Experiment {
-    /// The name of a host, switch or router.
+    /// The device with this node id; `None` for a host.
+    pub fn device(&self, id: HostId) -> Option<&Device> {
+        self.topology.devices.get(id.index().checked_sub(self.hosts.len())?)
+    }
+    /// The name of a host or device.
     pub fn node_name(&self, id: HostId) -> &str {
-        let (hosts, switches) = (self.hosts.len(), self.topology.switches.len());
-        match id.index() {
-            n if n < hosts => &self.hosts[n].name,
-            n if n < hosts + switches => &self.topology.switches[n - hosts].name,
-            n => &self.topology.routers[n - hosts - switches].name,
-        }
+        self.device(id).map_or_else(|| &*self.hosts[id.index()].name, |device| &device.name)
     }
-    /// The interfaces of a host, switch or router that are on links.
+    /// The interfaces of a host or device that are on links.
     pub fn node_interfaces(&self, id: HostId) -> &[Interface] {
-        let (hosts, switches) = (self.hosts.len(), self.topology.switches.len());
-        match id.index() {
-            n if n < hosts => &self.hosts[n].interfaces,
-            n if n < hosts + switches => &self.topology.switches[n - hosts].ports,
-            n => &self.topology.routers[n - hosts - switches].interfaces,
+        self.device(id).map_or_else(|| &*self.hosts[id.index()].interfaces, |device| &device.interfaces)
+    }
+    /// How a node finds its IP routes; `None` for a device that does not route.
+    pub fn node_routing(&self, id: HostId) -> Option<&Routing> {
+        match self.device(id) {
+            Some(device) => device.kind.routing(),
+            None => Some(&self.hosts[id.index()].routing),
         }
     }
-    /// How many hosts, switches and routers there are.
+    /// How a node treats the frames of its links; a host ends them.
+    pub fn node_bridging(&self, id: HostId) -> Bridging {
+        self.device(id).map_or(Bridging::Separate, |device| device.kind.bridging())
+    }
+    /// How many hosts and devices there are.
     pub fn node_count(&self) -> usize {
-        self.hosts.len() + self.topology.switches.len() + self.topology.routers.len()
+        self.hosts.len() + self.topology.devices.len()
+    }
+    /// The names of all hosts and devices, in the order of their ids.
+    pub fn node_names(&self) -> impl Iterator<Item = &str> {
+        let hosts = self.hosts.iter().map(|host| host.name.as_str());
+        hosts.chain(self.topology.devices.iter().map(|device| device.name.as_str()))
     }
 }

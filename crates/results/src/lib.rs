@@ -29,6 +29,6 @@ pub use statistics::{
 };
 pub use summary::Summary;
 pub use tables::{Section, table};
-pub use topology::{StationKind, Topology, TopologyEdge, TopologyHost, TopologyNode};
+pub use topology::{Topology, TopologyEdge, TopologyHost, TopologyNode};
 pub use trace::{TraceError, trace};
 pub use writer::{Growing, Writer};

@@ -24,21 +24,10 @@ pub struct TopologyNode {
     pub id: u32,
     /// Its label, if it has one.
     pub label: Option<String>,
-    /// What it is, if no place of the graph.
+    /// The kind of node at the end of a link: `host`, or that of a device such as `switch` or `router`. `None` for a
+    /// place of the graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<StationKind>,
-}
-
-/// What stands at the end of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StationKind {
-    /// A host, drawn in its own right.
-    Host,
-    /// A switch.
-    Switch,
-    /// A router.
-    Router,
+    pub kind: Option<String>,
 }
 
 /// A connection of two places.

@@ -1,7 +1,7 @@
 //! Puts a world together from an experiment, runs it and collects the results.
 //!
 //! `fabric` is the graph between hosts, `cable` a direction of a link, `routing` what the nodes of links know
-//! of each other, `device` a switch or router, `plan` says which of them a worker runs together, `node` is
+//! of each other, `device` what else is at the ends of links (switches, routers), `plan` says which of them a worker runs together, `node` is
 //! one host as the engine sees it, `world` builds them all, `run` runs them, `outcome` judges how the
 //! processes ended; `cells` are several processes that run one world together. `debug` lets gdb come to
 //! the processes of hosts.

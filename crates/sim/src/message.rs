@@ -1,6 +1,6 @@
 //! What nodes send each other, and the nodes themselves as the engine has them.
 
-use crate::device::Device;
+use crate::device::DeviceNode;
 use crate::node::HostNode;
 use belljar_base::{EventKey, Footprint, SimTime};
 use belljar_engine::{Node, Outgoing};
@@ -20,8 +20,8 @@ pub struct Message {
 pub enum WorldNode {
     /// A host, with a kernel and programs.
     Host(Box<HostNode>),
-    /// A switch or router.
-    Device(Box<Device>),
+    /// A device: a switch, a router.
+    Device(Box<DeviceNode>),
 }
 
 impl Node for WorldNode {
@@ -55,7 +55,7 @@ impl Node for WorldNode {
             host.footprint(footprint);
         }
     }
-    /// Switches and routers are at rest whenever nobody sends anything.
+    /// Devices are at rest whenever nobody sends anything.
     fn finished_at(&self) -> Option<SimTime> {
         match self {
             WorldNode::Host(host) => host.finished_at(),

@@ -3,7 +3,7 @@
 //! before, there is none.
 
 use crate::cable::Cable;
-use crate::device::Device;
+use crate::device::DeviceNode;
 use crate::node::HostNode;
 use belljar_base::{Footprint, HostId, Map, SimDuration, SimTime};
 use belljar_config::Experiment;
@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 const TCP_COLUMNS: &str = "time,host,local,remote,state,cwnd,ssthresh,rtt_us,rto_us,unacked,unsent,unread,\
                            send_window,retransmitted,bytes_acked,bytes_received";
 
-/// The rows of one host, switch or router so far.
+/// The rows of one host or device so far.
 #[derive(Default)]
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct Sampler {
@@ -37,8 +37,8 @@ pub struct Sampler {
 /// Rows without their time, by time.
 type Rows = Vec<(SimTime, String)>;
 
-/// Lets all hosts, switches and routers be sampled every `interval`.
-pub fn begin(nodes: &mut [HostNode], devices: &mut [Device], interval: Option<SimDuration>) {
+/// Lets all hosts and devices be sampled every `interval`.
+pub fn begin(nodes: &mut [HostNode], devices: &mut [DeviceNode], interval: Option<SimDuration>) {
     let samplers = nodes.iter_mut().map(|node| &mut node.sampler);
     for sampler in samplers.chain(devices.iter_mut().map(|device| &mut device.sampler)) {
         *sampler = Sampler { interval: interval.map(SimDuration::as_picos), ..Sampler::default() };
@@ -70,7 +70,7 @@ impl Metrics {
 pub fn collect(
     experiment: &Experiment,
     nodes: &mut [HostNode],
-    devices: &mut [Device],
+    devices: &mut [DeviceNode],
     end: SimTime,
 ) -> Metrics {
     let mut metrics = Metrics::default();

@@ -1,6 +1,6 @@
 //! How the experiment's processes ended, held against what it expects of them.
 
-use crate::device::Device;
+use crate::device::DeviceNode;
 use crate::node::HostNode;
 use crate::world::program_name;
 use belljar_base::SimTime;
@@ -8,15 +8,13 @@ use belljar_config::{Experiment, FinalState, Host as HostSettings, Process, Sign
 use belljar_kernel::syscall::table;
 use belljar_kernel::{Report, WaitStatus};
 use belljar_net::DropReason;
-use belljar_results::{
-    DirectionStatistics, HostStatistics, ProcessStatistics, RouterStatistics, Statistics, add_counts,
-};
+use belljar_results::{DirectionStatistics, HostStatistics, ProcessStatistics, Statistics, add_counts};
 
-/// Statistics of these hosts, switches and routers of a run that has come to `now`.
+/// Statistics of these hosts and devices of a run that has come to `now`.
 pub fn statistics(
     experiment: &Experiment,
     nodes: &[HostNode],
-    devices: &[Device],
+    devices: &[DeviceNode],
     now: SimTime,
 ) -> Statistics {
     let mut statistics = Statistics { simulated_seconds: now.as_secs_f64(), ..Statistics::default() };
@@ -38,8 +36,8 @@ pub fn call_name(number: u32) -> String {
     table::entry(number).map_or_else(|| number.to_string(), |entry| entry.name.to_owned())
 }
 
-/// What these hosts, switches and routers have sent over links and lost, and what routers have forwarded.
-fn links(experiment: &Experiment, nodes: &[HostNode], devices: &[Device], statistics: &mut Statistics) {
+/// Counts of what these hosts and devices have sent over links and lost, and of what only devices count.
+fn links(experiment: &Experiment, nodes: &[HostNode], devices: &[DeviceNode], statistics: &mut Statistics) {
     let of_hosts = nodes.iter().flat_map(|host| {
         let settings = &experiment.hosts[host.id().index()];
         settings.interfaces.iter().enumerate().map(move |(port, interface)| {
@@ -76,15 +74,7 @@ fn links(experiment: &Experiment, nodes: &[HostNode], devices: &[Device], statis
         statistics.links.entry(link.name.clone()).or_default().insert(name, direction);
     }
     for device in devices {
-        let Some(counters) = device.router() else { continue };
-        let router = RouterStatistics {
-            forwarded: counters.forwarded,
-            expired: counters.expired,
-            no_route: counters.no_route,
-            unanswered: counters.unanswered,
-            malformed: counters.malformed,
-        };
-        statistics.routers.insert(experiment.node_name(device.id()).to_owned(), router);
+        device.add_statistics(experiment.node_name(device.id()), statistics);
     }
 }
 

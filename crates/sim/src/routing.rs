@@ -4,7 +4,7 @@
 
 use belljar_base::{HostId, Map, Set};
 use belljar_config::Experiment;
-use belljar_config::topology::{Interface, Routing, StaticRoute};
+use belljar_config::topology::{Bridging, Interface, LinkEnd, Routing, StaticRoute};
 use belljar_kernel::{InitialRoute, InitialRoute6};
 use belljar_net::routes::{Ip, NextHop, Route, RouteKind, protocol};
 use belljar_net::{InterfaceAddress, Prefix};
@@ -57,10 +57,12 @@ fn family<A: Ip>(
     let network = Network::new(experiment, down, own);
     let computed = network.routes();
     for (id, routes) in all.iter_mut().enumerate() {
-        let Some((routing, interfaces)) = routing_of(experiment, id) else { continue };
+        let id = HostId(id as u32);
+        let Some(routing) = experiment.node_routing(id) else { continue };
+        let interfaces = experiment.node_interfaces(id);
         routes.extend(static_routes(given(routing), interfaces, own));
         if routing.computed {
-            routes.extend(computed[id].iter().map(|(prefix, hops)| {
+            routes.extend(computed[id.index()].iter().map(|(prefix, hops)| {
                 let kind = RouteKind::Unicast;
                 let route = Route { kind, hops: hops.clone(), ..Route::by(0, None, protocol::COMPUTED) };
                 (*prefix, COMPUTED_METRIC, route)
@@ -71,19 +73,6 @@ fn family<A: Ip>(
 
 /// That of OSPF's routes in Linux's routing daemons.
 const COMPUTED_METRIC: u32 = 20;
-
-/// How a host or router finds routes; `None` for switches.
-fn routing_of(experiment: &Experiment, id: usize) -> Option<(&Routing, &[Interface])> {
-    let (hosts, switches) = (experiment.hosts.len(), experiment.topology.switches.len());
-    match id {
-        n if n < hosts => Some((&experiment.hosts[n].routing, &experiment.hosts[n].interfaces)),
-        n if n < hosts + switches => None,
-        n => {
-            let router = &experiment.topology.routers[n - hosts - switches];
-            Some((&router.routing, &router.interfaces))
-        }
-    }
-}
 
 /// The routes that the file gives a node.
 fn static_routes<A: Ip>(
@@ -130,7 +119,11 @@ impl<A: Ip> Network<A> {
     fn new(experiment: &Experiment, down: &Set<usize>, addresses: Own<A>) -> Network<A> {
         let count = experiment.node_count();
         let hosts = experiment.hosts.len();
-        let interfaces = |id: usize| routing_of(experiment, id).map_or(&[][..], |(_, interfaces)| interfaces);
+        let routing = |id: usize| experiment.node_routing(HostId(id as u32));
+        let interfaces = |id: usize| match routing(id) {
+            Some(_) => experiment.node_interfaces(HostId(id as u32)),
+            None => &[],
+        };
         let mut members: Map<usize, Vec<(usize, usize)>> = Map::new();
         let segment = segments(experiment, down);
         for id in 0..count {
@@ -159,7 +152,7 @@ impl<A: Ip> Network<A> {
         }
         let networks = (0..count)
             .map(|id| interfaces(id).iter().flat_map(addresses).map(InterfaceAddress::network).collect());
-        let is_router = |id: usize| id >= hosts + experiment.topology.switches.len();
+        let is_router = |id: usize| id >= hosts && routing(id).is_some();
         let on_graph: Vec<bool> =
             (0..count).map(|id| experiment.hosts.get(id).is_some_and(|host| host.node.is_some())).collect();
         let passes: Vec<bool> = (0..count)
@@ -263,9 +256,8 @@ impl<A: Ip> Network<A> {
     }
 }
 
-fn is_switch(experiment: &Experiment, id: HostId) -> bool {
-    let hosts = experiment.hosts.len();
-    (hosts..hosts + experiment.topology.switches.len()).contains(&id.index())
+fn in_spanning_tree(experiment: &Experiment, id: HostId) -> bool {
+    experiment.node_bridging(id) == Bridging::SpanningTree
 }
 
 /// By link, the number of the network of cables and switches that it is part of.
@@ -281,7 +273,8 @@ fn segments(experiment: &Experiment, down: &Set<usize>) -> Vec<usize> {
     }
     let mut of_switch: Map<HostId, usize> = Map::new();
     for (n, link) in links.iter().enumerate().filter(|(n, _)| !down.contains(n)) {
-        for end in link.ends.iter().filter(|end| is_switch(experiment, end.node)) {
+        let bridges = |end: &&LinkEnd| experiment.node_bridging(end.node) != Bridging::Separate;
+        for end in link.ends.iter().filter(bridges) {
             let other = *of_switch.entry(end.node).or_insert(n);
             let (a, b) = (root(&mut parent, n), root(&mut parent, other));
             parent[a.max(b)] = a.min(b);
@@ -296,7 +289,7 @@ fn blocked(experiment: &Experiment, down: &Set<usize>) -> Vec<Vec<usize>> {
     let links = &experiment.topology.links;
     let mut blocked = vec![Vec::new(); experiment.node_count()];
     let between = |link: &&(usize, &belljar_config::topology::Link)| {
-        !down.contains(&link.0) && link.1.ends.iter().all(|end| is_switch(experiment, end.node))
+        !down.contains(&link.0) && link.1.ends.iter().all(|end| in_spanning_tree(experiment, end.node))
     };
     let numbered: Vec<_> = links.iter().enumerate().collect();
     let trunks: Vec<_> = numbered.iter().filter(between).collect();

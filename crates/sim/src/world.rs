@@ -3,24 +3,21 @@
 use crate::cable::Cable;
 use crate::captures::Captures;
 use crate::debug::DebugState;
-use crate::device::{Device, Kind};
+use crate::device::{self, DeviceNode};
 use crate::fabric::Fabric;
 use crate::node::HostNode;
 use crate::output::Output;
 use crate::run::RunOptions;
 use crate::schedule::{HostChange, LinkChange, routes_for};
-use belljar_base::activity::Board;
 use belljar_base::{HostId, Map, Seed, SimTime};
 use belljar_config::topology::Interface;
 use belljar_config::{Experiment, GUEST_PATH, Host as HostSettings, Model, Placement, Process, StraceMode};
 use belljar_kernel::clock::{CallLatency, CpuModel};
 use belljar_kernel::{Buffers, Host, HostConfig, LinkConfig, ModelSpec, ProcessSpec, Resolver};
 use belljar_net::NicConfig;
-use belljar_net::router::{Router, RouterInterface};
-use belljar_net::switch::Switch;
 use belljar_platform::HostMachine;
 use belljar_results::{ResultsFolder, Writer};
-use belljar_wire::ethernet::{self, Address};
+use belljar_wire::ethernet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -75,7 +72,7 @@ pub fn build(
     nodes.collect()
 }
 
-/// Builds those switches and routers that are `mine`, in the order of their ids.
+/// Builds those devices that are `mine`, in the order of their ids.
 pub fn devices(
     experiment: &Experiment,
     changes: Vec<Vec<(SimTime, LinkChange)>>,
@@ -84,14 +81,29 @@ pub fn devices(
     folder: &ResultsFolder,
     options: &RunOptions,
     writer: &Arc<Writer>,
-) -> Vec<Device> {
+) -> Vec<DeviceNode> {
     let ids = (experiment.hosts.len() as u32..).map(HostId);
-    let devices = ids.zip(changes).filter(|(id, _)| mine(*id));
-    let devices = devices.map(|(id, changes)| {
-        let interfaces = experiment.node_interfaces(id).iter().map(|interface| interface.name.as_str());
-        let wanted = Captures::new(experiment, &experiment.topology.pcap_filter, interfaces);
+    let changes = ids.zip(&experiment.topology.devices).zip(changes);
+    let mine = changes.filter(|((id, _), _)| mine(*id));
+    let devices = mine.map(|((id, settings), changes)| {
+        let interfaces = || settings.interfaces.iter().map(|interface| interface.name.as_str());
+        let wanted = Captures::new(experiment, &experiment.topology.pcap_filter, interfaces());
         let output = output(experiment, folder, experiment.topology.pcap_capture_size, wanted, writer);
-        device(experiment, id, changes, fabric, options.watched.clone(), output)
+        let (_, in_results) = settings.kind.noun();
+        let capture = experiment
+            .topology
+            .pcap_enabled
+            .then(|| (Path::new(in_results).join(&settings.name), interfaces().map(Arc::from).collect()));
+        DeviceNode::new(
+            id,
+            device::new(experiment, id, fabric),
+            cables(experiment, &settings.interfaces, fabric.changes()),
+            changes,
+            experiment.general.bootstrap_end_time,
+            capture,
+            options.watched.clone(),
+            output,
+        )
     });
     devices.collect()
 }
@@ -126,7 +138,7 @@ fn cables(
 }
 
 /// The way out of an interface. Until the end of the bootstrap phase it is as fast as can be.
-fn nic(experiment: &Experiment, interface: &Interface) -> NicConfig {
+pub(crate) fn nic(experiment: &Experiment, interface: &Interface) -> NicConfig {
     let link = &experiment.topology.links[interface.link];
     let end = &link.ends[interface.end];
     let (line, node) = (&end.line, experiment.node_name(end.node));
@@ -144,64 +156,13 @@ fn nic(experiment: &Experiment, interface: &Interface) -> NicConfig {
 }
 
 /// The hardware address of an interface: locally administered, no group's.
-fn mac(experiment: &Experiment, node: &str, interface: &Interface) -> [u8; 6] {
+pub(crate) fn mac(experiment: &Experiment, node: &str, interface: &Interface) -> [u8; 6] {
     interface.mac.unwrap_or_else(|| {
         let mut mac = [0; 6];
         Seed(experiment.general.seed).stream(&["interface", node, &interface.name, "mac"]).fill(&mut mac);
         mac[0] = mac[0] & 0xfc | 0x02;
         mac
     })
-}
-
-/// A switch or router.
-fn device(
-    experiment: &Experiment,
-    id: HostId,
-    changes: Vec<(SimTime, LinkChange)>,
-    fabric: &Fabric,
-    watched: Option<Arc<Board>>,
-    output: Output,
-) -> Device {
-    let topology = &experiment.topology;
-    let (name, interfaces) = (experiment.node_name(id), experiment.node_interfaces(id));
-    let place = id.index() - experiment.hosts.len();
-    let (kind, folder) = match topology.switches.get(place) {
-        Some(settings) => {
-            let ports: Vec<NicConfig> = interfaces.iter().map(|i| nic(experiment, i)).collect();
-            let mut switch = Switch::new(&ports, settings.ageing);
-            switch.set_blocked(&fabric.first().blocked[id.index()]);
-            (Kind::Switch(switch), "switches")
-        }
-        None => {
-            let interface = |i: &Interface| RouterInterface {
-                mac: Address(mac(experiment, name, i)),
-                mtu: topology.links[i.link].mtu,
-                addresses: i.addresses.clone(),
-                addresses6: i.addresses6.clone(),
-                advertise: i.advertise,
-                nic: nic(experiment, i),
-            };
-            let mut stream = Seed(experiment.general.seed).stream(&["router", name]);
-            let mut router = Router::new(interfaces.iter().map(interface).collect(), &mut stream);
-            let settings = topology.routers.iter().find(|router| router.name == *name);
-            router.clamp_mss(settings.and_then(|router| router.clamp_mss));
-            if experiment.belljar.ipv6 {
-                let mut stream = Seed(experiment.general.seed).stream(&["router", name, "ipv6"]);
-                router.start_v6(&mut stream);
-            }
-            for (prefix, metric, route) in &fabric.first().routes[id.index()] {
-                router.routes_mut().insert(*prefix, *metric, route.clone());
-            }
-            for (prefix, metric, route) in &fabric.first().routes6[id.index()] {
-                router.routes6_mut().insert(*prefix, *metric, route.clone());
-            }
-            (Kind::Router(Box::new(router)), "routers")
-        }
-    };
-    let names = || interfaces.iter().map(|interface| interface.name.as_str().into()).collect();
-    let capture = topology.pcap_enabled.then(|| (Path::new(folder).join(name), names()));
-    let cables = cables(experiment, interfaces, fabric.changes());
-    Device::new(id, kind, cables, changes, experiment.general.bootstrap_end_time, capture, watched, output)
 }
 
 fn host_config(

@@ -3,7 +3,7 @@
 use super::line::line;
 use super::{Writer, quoted};
 use crate::model::Experiment;
-use crate::topology::{Interface, Routing, StaticRoute};
+use crate::topology::{DeviceKind, Interface, Routing, StaticRoute};
 use belljar_net::MssClamp;
 use belljar_net::routes::Ip;
 use belljar_net::units::format_duration;
@@ -11,28 +11,29 @@ use belljar_net::units::format_duration;
 impl Experiment {
     pub(super) fn topology(&self, out: &mut Writer) {
         let topology = &self.topology;
-        if !topology.switches.is_empty() {
-            out.section(0, "switches");
-        }
-        for switch in &topology.switches {
-            out.section(1, &quoted(&switch.name));
-            out.plain(2, "ageing", format_duration(switch.ageing));
-        }
-        if !topology.routers.is_empty() {
-            out.section(0, "routers");
-        }
-        for router in &topology.routers {
-            out.section(1, &quoted(&router.name));
-            interfaces(out, &router.interfaces);
-            routing(out, &router.routing, &router.interfaces);
-            match router.clamp_mss {
-                None => {}
-                Some(MssClamp::PathMtu) => out.plain(2, "clamp_mss", "path_mtu"),
-                Some(MssClamp::To(bytes)) => out.plain(2, "clamp_mss", bytes),
+        let mut section = "";
+        for device in &topology.devices {
+            let (_, of_kind) = device.kind.noun();
+            if section != of_kind {
+                section = of_kind;
+                out.section(0, section);
+            }
+            out.section(1, &quoted(&device.name));
+            match &device.kind {
+                DeviceKind::Switch(switch) => out.plain(2, "ageing", format_duration(switch.ageing)),
+                DeviceKind::Router(router) => {
+                    interfaces(out, &device.interfaces);
+                    routing(out, &router.routing, &device.interfaces);
+                    match router.clamp_mss {
+                        None => {}
+                        Some(MssClamp::PathMtu) => out.plain(2, "clamp_mss", "path_mtu"),
+                        Some(MssClamp::To(bytes)) => out.plain(2, "clamp_mss", bytes),
+                    }
+                }
             }
         }
         if !topology.links.is_empty() {
-            // Those of hosts are theirs; switches and routers have these.
+            // Those of hosts are theirs; devices have these.
             out.section(0, "host_option_defaults");
             out.plain(1, "pcap_enabled", topology.pcap_enabled);
             out.plain(1, "pcap_capture_size", format_args!("{} B", topology.pcap_capture_size));

@@ -13,6 +13,9 @@ fn error(format: Format, text: &str) -> String {
     let place = error.position.map_or("-".to_owned(), |(line, column)| format!("{line}:{column}"));
     format!("{place} {}", error.message)
 }
+fn kinds(e: &Experiment) -> Vec<&str> {
+    e.topology.devices.iter().map(|device| device.kind.noun().0).collect()
+}
 fn ends(e: &Experiment) -> Vec<String> {
     let end = |end: &crate::topology::LinkEnd| {
         let interface = &e.node_interfaces(end.node)[end.port];
@@ -57,7 +60,7 @@ topology:
         "h2:eth1 192.168.1.3/24 = br1:e3 -",
     ];
     assert_eq!(ends(&e), expected);
-    assert_eq!((e.topology.links[0].mtu, e.topology.routers.len(), e.topology.switches.len()), (9_000, 1, 1));
+    assert_eq!((e.topology.links[0].mtu, kinds(&e)), (9_000, vec!["switch", "router"]));
     assert_eq!(e.hosts[0].routing.routes[0].via, [std::net::Ipv4Addr::new(192, 168, 1, 1)]);
     assert_eq!(e.hosts[1].interfaces[0].mac, Some([2, 0, 0, 0, 0, 0xaa]));
     let expected = [
@@ -94,7 +97,7 @@ fn a_lab_of_kathara() {
         "pc3:eth0 10.0.0.3/24 = c:p3 -",
     ];
     assert_eq!(ends(&e), expected);
-    assert_eq!((e.topology.switches[0].name.as_str(), e.topology.routers[0].name.as_str()), ("c", "r1"));
+    assert_eq!((e.topology.devices[0].name.as_str(), e.topology.devices[1].name.as_str()), ("c", "r1"));
     assert!(e.hosts.iter().any(|host| host.name == "r2" && host.forwarding));
     let expected = [
         "'r2' does not run 'mystery': give it processes",

@@ -55,14 +55,13 @@ pub(super) struct World<'a> {
 }
 
 impl World<'_> {
-    /// The names of hosts, switches and routers, by their ids.
+    /// The names of hosts and devices, by their ids.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> + Clone {
         let hosts = self.hosts.iter().map(|host| host.name.as_str());
-        let switches = self.topology.switches.iter().map(|switch| switch.name.as_str());
-        hosts.chain(switches).chain(self.topology.routers.iter().map(|router| router.name.as_str()))
+        hosts.chain(self.topology.devices.iter().map(|device| device.name.as_str()))
     }
     pub(super) fn node_count(&self) -> usize {
-        self.hosts.len() + self.topology.switches.len() + self.topology.routers.len()
+        self.hosts.len() + self.topology.devices.len()
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) use queues::{check_burst, line_change, queue};
 use super::hosts::check_name;
 use crate::error::{Problem, Span};
 use crate::model::{Host, HostOptions};
-use crate::topology::{Interface, Link, LinkEnd, Router, Routing, Switch, Topology};
+use crate::topology::{Device, DeviceKind, Interface, Link, LinkEnd, Router, Routing, Switch, Topology};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Entry, Node, Section, Value};
 use belljar_base::{HostId, Map, Set};
@@ -124,13 +124,15 @@ pub(super) fn read(
             }
             Kind::Switch => {
                 let ageing = section.map(|s| s.read("ageing", section::duration)).transpose()?.flatten();
-                topology.switches.push(Switch { name, ageing: ageing.unwrap_or(AGEING), ports: interfaces });
+                let kind = DeviceKind::Switch(Switch { ageing: ageing.unwrap_or(AGEING) });
+                topology.devices.push(Device { name, interfaces, kind });
             }
             Kind::Router => {
                 let routing = routing(section, &interfaces)?;
                 let clamp_mss =
                     section.map(|s| s.read("clamp_mss", values::mss_clamp)).transpose()?.flatten();
-                topology.routers.push(Router { name, interfaces, routing, clamp_mss });
+                let kind = DeviceKind::Router(Router { routing, clamp_mss });
+                topology.devices.push(Device { name, interfaces, kind });
             }
         }
     }

@@ -60,7 +60,11 @@ fn a_topology_with_addresses_given_and_assigned() {
     let [there, back] = [0, 1].map(|end| e.topology.links[1].ends[end].line.clone());
     assert_eq!((there, back.rate), (Line::default(), None));
     assert!(matches!(back.queue, QueueConfig::Codel { packets: 7, .. }));
-    assert!(e.hosts[1].forwarding && e.topology.pcap_enabled && e.topology.routers[0].routing.computed);
+    assert!(
+        e.hosts[1].forwarding
+            && e.topology.pcap_enabled
+            && e.topology.devices[1].kind.routing().unwrap().computed
+    );
 }
 
 #[test]
@@ -181,7 +185,7 @@ fn ipv6_addresses_given_and_assigned() {
         "r eth0=2001:db8:1::fe/64! eth1=2001:db8:a00::1/64 -",
     ];
     assert_eq!(shown, expected);
-    let routing = &e.topology.routers[0].routing;
+    let routing = e.topology.devices[0].kind.routing().unwrap();
     assert_eq!((routing.routes.len(), routing.routes6.len(), routing.routes6[0].via.len()), (1, 2, 1));
     round_trip(DUAL);
     // Nothing of IPv4 depends on it.

@@ -1,5 +1,6 @@
-//! A switch or a router as the engine sees it.
+//! A device as the engine sees it.
 
+use super::Device;
 use crate::cable::Cable;
 use crate::message::Message;
 use crate::metrics::{Sampler, link_row};
@@ -8,24 +9,16 @@ use crate::schedule::LinkChange;
 use belljar_base::activity::{Activity, Board, Phase};
 use belljar_base::{EventClass, EventKey, HostId, Inbox, SimTime};
 use belljar_engine::Outgoing;
-use belljar_net::router::Router;
-use belljar_net::switch::{Leaving, Switch};
+use belljar_net::switch::Leaving;
 use belljar_net::{Counters, Packet};
+use belljar_results::Statistics;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What stands between links.
-pub enum Kind {
-    /// A learning switch.
-    Switch(Switch),
-    /// A router.
-    Router(Box<Router>),
-}
-
-/// See the [module](self).
-pub struct Device {
+/// A device with its inbox, its scheduled changes and the outgoing directions of its links.
+pub struct DeviceNode {
     id: HostId,
-    kind: Kind,
+    device: Box<dyn Device>,
     cables: Vec<Cable>,
     inbox: Inbox<(usize, Packet)>,
     /// The changes that are to come, the next one last.
@@ -39,23 +32,23 @@ pub struct Device {
     pub(crate) sampler: Sampler,
 }
 
-impl Device {
+impl DeviceNode {
     /// The node `id` with a cable at each port.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         id: HostId,
-        kind: Kind,
+        device: Box<dyn Device>,
         cables: Vec<Cable>,
         mut changes: Vec<(SimTime, LinkChange)>,
         loss_free_until: SimTime,
         capture: Option<(PathBuf, Vec<Arc<str>>)>,
         watched: Option<Arc<Board>>,
         output: Output,
-    ) -> Device {
+    ) -> DeviceNode {
         changes.reverse();
-        Device {
+        DeviceNode {
             id,
-            kind,
+            device,
             cables,
             inbox: Inbox::default(),
             changes,
@@ -80,14 +73,7 @@ impl Device {
 
     pub fn next_event(&self) -> Option<SimTime> {
         let change = self.changes.last().map(|(at, _)| *at);
-        [change, self.inbox.next(), self.own_event()].into_iter().flatten().min()
-    }
-
-    fn own_event(&self) -> Option<SimTime> {
-        match &self.kind {
-            Kind::Switch(switch) => switch.next_event(),
-            Kind::Router(router) => router.next_event(),
-        }
+        [change, self.inbox.next(), self.device.next_event()].into_iter().flatten().min()
     }
 
     /// Runs up to `limit`, and stops on the way where it is to be sampled.
@@ -107,28 +93,16 @@ impl Device {
     fn advance(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
         while let Some(now) = self.next_event().filter(|at| *at < limit) {
             if let Some((_, change)) = self.changes.pop_if(|(at, _)| *at <= now) {
-                self.change(now, change);
-            } else if self.own_event().is_some_and(|at| at <= now) {
-                if let Kind::Router(router) = &mut self.kind {
-                    router.on_timeout(now);
-                }
+                self.device.change(now, change);
+            } else if self.device.next_event().is_some_and(|at| at <= now) {
+                self.device.on_timeout(now);
             } else if let Some((port, packet)) = self.inbox.pop() {
                 self.record(now, port, packet.bytes());
-                match &mut self.kind {
-                    Kind::Switch(switch) => switch.receive(now, port, packet),
-                    Kind::Router(router) => router.receive(now, port, packet),
-                }
+                self.device.receive(now, port, packet);
             }
-            while let Some(leaving) = self.poll(now) {
+            while let Some(leaving) = self.device.poll(now) {
                 self.send(leaving, out);
             }
-        }
-    }
-
-    fn poll(&mut self, now: SimTime) -> Option<Leaving> {
-        match &mut self.kind {
-            Kind::Switch(switch) => switch.poll(now),
-            Kind::Router(router) => router.poll(now),
         }
     }
 
@@ -144,56 +118,27 @@ impl Device {
         });
     }
 
-    fn change(&mut self, now: SimTime, change: LinkChange) {
-        match (change, &mut self.kind) {
-            (LinkChange::Carrier(port, on), Kind::Switch(switch)) => switch.set_carrier(now, port, on),
-            (LinkChange::Carrier(port, on), Kind::Router(router)) => router.set_carrier(now, port, on),
-            (LinkChange::Nic(port, change), Kind::Switch(switch)) => switch.change_port(now, port, &change),
-            (LinkChange::Nic(port, change), Kind::Router(router)) => router.change_port(now, port, &change),
-            (LinkChange::Blocked(ports), Kind::Switch(switch)) => switch.set_blocked(&ports),
-            (LinkChange::Routes(routes), Kind::Router(router)) => {
-                router.routes_mut().replace_computed(routes)
-            }
-            (LinkChange::Routes6(routes), Kind::Router(router)) => {
-                router.routes6_mut().replace_computed(routes);
-            }
-            (LinkChange::Blocked(_), Kind::Router(_))
-            | (LinkChange::Routes(_) | LinkChange::Routes6(_), Kind::Switch(_)) => {}
-        }
-    }
-
     fn record(&mut self, at: SimTime, port: usize, frame: &[u8]) {
         if let Some((folder, names)) = &self.capture {
             self.output.capture(folder, &names[port], at, frame);
         }
     }
 
-    /// What a port has carried and dropped.
+    /// The frames and bytes that a port has carried and dropped.
     pub fn counters(&self, port: usize) -> Counters {
-        match &self.kind {
-            Kind::Switch(switch) => *switch.counters(port),
-            Kind::Router(router) => *router.port_counters(port),
-        }
+        self.device.counters(port)
     }
-    /// What each link has carried from here.
+    /// A row of samples for each of its links, in the order of its ports.
     pub fn link_rows(&self) -> impl Iterator<Item = String> + '_ {
-        self.cables.iter().enumerate().map(|(port, cable)| {
-            let queue = match &self.kind {
-                Kind::Switch(switch) => switch.queue_len(port),
-                Kind::Router(router) => router.queue_len(port),
-            };
-            link_row(&self.counters(port), cable, queue)
-        })
+        let row = |(port, cable)| link_row(&self.counters(port), cable, self.device.queue_len(port));
+        self.cables.iter().enumerate().map(row)
     }
     /// The cable at a port.
     pub fn cable(&self, port: usize) -> &Cable {
         &self.cables[port]
     }
-    /// What it has forwarded and lost, if it is a router.
-    pub fn router(&self) -> Option<belljar_net::router::RouterCounters> {
-        match &self.kind {
-            Kind::Switch(_) => None,
-            Kind::Router(router) => Some(router.counters()),
-        }
+    /// Adds what only its kind counts to the statistics of the run.
+    pub fn add_statistics(&self, name: &str, statistics: &mut Statistics) {
+        self.device.add_statistics(name, statistics);
     }
 }

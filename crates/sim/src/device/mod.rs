@@ -1,0 +1,57 @@
+//! Devices: the nodes at the ends of links that are no hosts. Switches and routers today.
+//!
+//! A [`Device`] is a state machine without a clock: frames and timers in, frames out. [`DeviceNode`] is what the
+//! engine runs: it keeps the device's inbox, its scheduled changes, the outgoing direction of each of its links, its
+//! captures and samples, and knows no kind. A new kind implements the trait in a file of its own, gets a variant in
+//! `belljar_config::topology::DeviceKind`, and a line in [`new`].
+
+mod node;
+mod router;
+mod switch;
+
+pub use node::DeviceNode;
+
+use crate::fabric::Fabric;
+use crate::schedule::LinkChange;
+use belljar_base::{HostId, SimTime};
+use belljar_config::Experiment;
+use belljar_config::topology::DeviceKind;
+use belljar_net::switch::Leaving;
+use belljar_net::{Counters, Packet};
+use belljar_results::Statistics;
+
+/// A device.
+///
+/// Events: [`receive`](Self::receive), [`on_timeout`](Self::on_timeout) and [`change`](Self::change); after each,
+/// [`poll`](Self::poll) is called until it gives `None`. [`next_event`](Self::next_event) says when the device wants
+/// to be called next. Observers: [`counters`](Self::counters), [`queue_len`](Self::queue_len) and
+/// [`add_statistics`](Self::add_statistics).
+///
+/// Events of one instant come in this order: changes, timers, frames. Times never go back.
+pub trait Device: Send {
+    /// Takes a frame whose last bit has arrived at a port.
+    fn receive(&mut self, now: SimTime, port: usize, frame: Packet);
+    /// Does what is due. Called at [`next_event`](Self::next_event) for whatever [`poll`](Self::poll) alone does not do.
+    fn on_timeout(&mut self, _now: SimTime) {}
+    /// Takes a scheduled change of its links; one that does not concern its kind has no effect.
+    fn change(&mut self, now: SimTime, change: LinkChange);
+    /// Gives the next frame that begins to leave up to `now`, in the order of time and then of ports.
+    fn poll(&mut self, now: SimTime) -> Option<Leaving>;
+    /// The time of its next timer or departure, if no frame arrives before.
+    fn next_event(&self) -> Option<SimTime>;
+    /// The frames and bytes that a port has carried and dropped.
+    fn counters(&self, port: usize) -> Counters;
+    /// The number of frames that wait to leave a port.
+    fn queue_len(&self, port: usize) -> usize;
+    /// Adds what only its kind counts to the statistics of the run, under its name.
+    fn add_statistics(&self, _name: &str, _statistics: &mut Statistics) {}
+}
+
+/// Builds the device `id` of an experiment, as it is at the start.
+pub fn new(experiment: &Experiment, id: HostId, fabric: &Fabric) -> Box<dyn Device> {
+    let settings = experiment.device(id).expect("the id of a device");
+    match &settings.kind {
+        DeviceKind::Switch(switch) => switch::new(experiment, id, settings, switch, fabric),
+        DeviceKind::Router(router) => router::new(experiment, id, settings, router, fabric),
+    }
+}

@@ -1,0 +1,50 @@
+//! The learning switch.
+
+use super::Device;
+use crate::fabric::Fabric;
+use crate::schedule::LinkChange;
+use crate::world::nic;
+use belljar_base::{HostId, SimTime};
+use belljar_config::{Experiment, topology};
+use belljar_net::switch::{Leaving, Switch};
+use belljar_net::{Counters, NicConfig, Packet};
+
+/// Builds the switch that these settings describe.
+pub fn new(
+    experiment: &Experiment,
+    id: HostId,
+    device: &topology::Device,
+    settings: &topology::Switch,
+    fabric: &Fabric,
+) -> Box<dyn Device> {
+    let ports: Vec<NicConfig> = device.interfaces.iter().map(|port| nic(experiment, port)).collect();
+    let mut switch = Switch::new(&ports, settings.ageing);
+    switch.set_blocked(&fabric.first().blocked[id.index()]);
+    Box::new(switch)
+}
+
+impl Device for Switch {
+    fn receive(&mut self, now: SimTime, port: usize, frame: Packet) {
+        self.receive(now, port, frame);
+    }
+    fn change(&mut self, now: SimTime, change: LinkChange) {
+        match change {
+            LinkChange::Carrier(port, on) => self.set_carrier(now, port, on),
+            LinkChange::Nic(port, change) => self.change_port(now, port, &change),
+            LinkChange::Blocked(ports) => self.set_blocked(&ports),
+            LinkChange::Routes(_) | LinkChange::Routes6(_) => {}
+        }
+    }
+    fn poll(&mut self, now: SimTime) -> Option<Leaving> {
+        self.poll(now)
+    }
+    fn next_event(&self) -> Option<SimTime> {
+        self.next_event()
+    }
+    fn counters(&self, port: usize) -> Counters {
+        *self.counters(port)
+    }
+    fn queue_len(&self, port: usize) -> usize {
+        self.queue_len(port)
+    }
+}
