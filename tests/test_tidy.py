@@ -7,11 +7,11 @@ import pytest
 from conftest import ROOT
 
 CRATES = ROOT / "crates"
-LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "net", "p4", "models", "kernel", "channel", "shim", "platform", "config",
+LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "net", "p4", "models", "kernel", "channel", "shim", "platform", "packetio", "config",
           "results", "sim", "cli"]
 SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "net", "p4", "models", "kernel", "config", "results", "sim"}
 SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "net", "p4", "models", "kernel"}
-UNSAFE = {"channel", "shim", "platform"}
+UNSAFE = {"channel", "shim", "platform", "packetio"}
 
 # name: (crates, what is banned, what to use instead, a line that is caught)
 RULES = {

@@ -1,0 +1,100 @@
+//! Classic BPF programs that choose the frames a packet socket receives.
+
+/// A filter of received frames, run by the kernel before it copies them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    program: Vec<[u32; 4]>,
+}
+
+/// Verdict of a program that takes the whole frame.
+const ALL: u32 = 0x40000;
+const MAX_INSTRUCTIONS: usize = libc::BPF_MAXINSNS as usize;
+
+impl Filter {
+    /// A program as `tcpdump -ddd EXPRESSION` prints it: the number of instructions, then one instruction a line.
+    ///
+    /// A program that the kernel refuses is an error when the port is opened.
+    pub fn from_tcpdump(text: &str) -> Result<Filter, String> {
+        let mut lines = text.lines().filter(|l| !l.trim().is_empty());
+        let expects = "expected what `tcpdump -ddd EXPRESSION` prints";
+        let count: usize = lines
+            .next()
+            .and_then(|l| l.trim().parse().ok())
+            .ok_or_else(|| format!("{expects}: the first line is the number of instructions"))?;
+        let mut program = Vec::new();
+        for (i, line) in lines.enumerate() {
+            let words: Vec<u32> = line.split_whitespace().filter_map(|w| w.parse().ok()).collect();
+            match words[..] {
+                [code, jt, jf, k] if code <= 0xffff && jt <= 0xff && jf <= 0xff => {
+                    program.push([code, jt, jf, k])
+                }
+                _ => return Err(format!("{expects}: instruction {} ('{line}') is not four numbers", i + 1)),
+            }
+        }
+        if program.len() != count || count == 0 || count > MAX_INSTRUCTIONS {
+            let len = program.len();
+            return Err(format!(
+                "{expects}: {count} instructions announced, {len} found, 1 to 4096 possible"
+            ));
+        }
+        Ok(Filter { program })
+    }
+
+    /// Takes frames of these Ethernet types, at most 254. A frame with one VLAN tag goes by the type behind the tag,
+    /// which the kernel takes out before.
+    ///
+    /// # Panics
+    /// If there are more.
+    pub fn ethertypes(types: &[u16]) -> Filter {
+        assert!(types.len() < 255, "{} Ethernet types", types.len());
+        let mut program = vec![[libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, 12]];
+        for (i, kind) in types.iter().enumerate() {
+            // On a match past the other comparisons and the refusal.
+            let to_accept = (types.len() - i) as u32;
+            program.push([libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, to_accept, 0, u32::from(*kind)]);
+        }
+        program.push([libc::BPF_RET | libc::BPF_K, 0, 0, 0]);
+        program.push([libc::BPF_RET | libc::BPF_K, 0, 0, ALL]);
+        Filter { program }
+    }
+
+    pub(crate) fn program(&self) -> Vec<libc::sock_filter> {
+        let narrow = |[code, jt, jf, k]: &[u32; 4]| libc::sock_filter {
+            code: *code as u16,
+            jt: *jt as u8,
+            jf: *jf as u8,
+            k: *k,
+        };
+        self.program.iter().map(narrow).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_tcpdump_prints() {
+        // tcpdump -ddd arp
+        let text = "4\n40 0 0 12\n21 0 1 2054\n6 0 0 262144\n6 0 0 0\n";
+        let program = Filter::from_tcpdump(text).unwrap().program();
+        assert_eq!(program.len(), 4);
+        assert_eq!((program[1].code, program[1].jt, program[1].jf, program[1].k), (21, 0, 1, 2054));
+    }
+
+    #[test]
+    fn says_which_line_is_wrong() {
+        assert!(Filter::from_tcpdump("").unwrap_err().contains("first line"));
+        assert!(Filter::from_tcpdump("2\n40 0 0 12\n21 0 x 1\n").unwrap_err().contains("instruction 2"));
+        assert!(
+            Filter::from_tcpdump("2\n6 0 0 0\n").unwrap_err().contains("2 instructions announced, 1 found")
+        );
+        assert!(Filter::from_tcpdump("1\n6 256 0 0\n").is_err());
+    }
+
+    #[test]
+    fn types_jump_to_acceptance() {
+        let program = Filter::ethertypes(&[0x0800, 0x0806]).program();
+        assert_eq!(program.iter().map(|i| i.jt).collect::<Vec<_>>(), [0, 2, 1, 0, 0]);
+    }
+}

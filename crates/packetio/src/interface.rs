@@ -1,0 +1,234 @@
+//! An interface of the namespace that it was opened in: name, index, addresses, state.
+
+use crate::{Error, MIN_FRAME, Result, sys};
+use belljar_wire::ethernet::Address;
+use rustix::net::netdevice;
+use std::os::fd::{AsFd, OwnedFd};
+
+const VLAN_TAG: usize = 4;
+
+/// An interface, and a socket in its namespace through which it can be asked about.
+#[derive(Debug)]
+pub(crate) struct Interface {
+    name: String,
+    index: u32,
+    mac: Address,
+    control: OwnedFd,
+    /// The MTU when it was last read.
+    mtu: usize,
+}
+
+impl Interface {
+    /// Finds the interface `name` in the namespace of the calling thread.
+    pub fn open(name: &str) -> Result<Interface> {
+        check_name(name)?;
+        let control = control()?;
+        let index = netdevice::name_to_index(&control, name)
+            .map_err(|_| Error::NoInterface { name: name.to_string() })?;
+        let mut interface =
+            Interface { name: name.to_string(), index, mac: Address::default(), control, mtu: 0 };
+        let request = interface.get(libc::SIOCGIFHWADDR)?;
+        // SAFETY: the kernel filled in this member of the union of integers.
+        let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+        if address.sa_family != libc::ARPHRD_ETHER && address.sa_family != libc::ARPHRD_LOOPBACK {
+            let what = format!("carries no Ethernet frames (its hardware type is {})", address.sa_family);
+            return Err(Error::Unsupported { name: name.to_string(), what });
+        }
+        for (to, from) in interface.mac.0.iter_mut().zip(address.sa_data) {
+            *to = from as u8;
+        }
+        interface.mtu = interface.read_mtu()?;
+        Ok(interface)
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+    pub fn mac(&self) -> Address {
+        self.mac
+    }
+
+    /// The present MTU, or the last that is known.
+    pub fn mtu(&self) -> usize {
+        self.read_mtu().unwrap_or(self.mtu)
+    }
+
+    /// The length of the longest frame without a VLAN tag, as of when the MTU was last read.
+    pub fn max_frame(&self) -> usize {
+        self.mtu + MIN_FRAME
+    }
+
+    /// Checks that `frame` may be sent, by the MTU that the interface has now.
+    #[inline]
+    pub fn check_frame(&mut self, frame: &[u8]) -> Result<()> {
+        if (MIN_FRAME..=self.mtu + MIN_FRAME).contains(&frame.len()) {
+            return Ok(());
+        }
+        self.check_long_frame(frame)
+    }
+
+    #[cold]
+    fn check_long_frame(&mut self, frame: &[u8]) -> Result<()> {
+        if frame.len() > self.max_frame() {
+            self.mtu = self.read_mtu()?;
+        }
+        check_frame(&self.name, frame, self.mtu)
+    }
+
+    /// Refuses an interface that is down.
+    pub fn check_up(&self) -> Result<()> {
+        if self.is_up()? { Ok(()) } else { Err(Error::Down { name: self.name.clone() }) }
+    }
+
+    /// The error for a system call that failed with `source` on this interface: down, gone, or as it is.
+    pub fn failed(&self, doing: &str, source: std::io::Error) -> Error {
+        match source.raw_os_error() {
+            Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV | libc::EIO | libc::EBADFD) => {
+                match self.is_up() {
+                    Err(gone) => gone,
+                    Ok(false) => Error::Down { name: self.name.clone() },
+                    Ok(true) => Error::system(format!("{doing} on '{}'", self.name), source),
+                }
+            }
+            _ => Error::system(format!("{doing} on '{}'", self.name), source),
+        }
+    }
+
+    /// True if the interface is up; an error if it is gone.
+    pub fn is_up(&self) -> Result<bool> {
+        let request = self.get(libc::SIOCGIFFLAGS)?;
+        // SAFETY: the kernel filled in this member of the union of integers.
+        let flags = unsafe { request.ifr_ifru.ifru_flags };
+        Ok(i32::from(flags) & libc::IFF_UP != 0)
+    }
+
+    /// Brings the interface up.
+    pub fn set_up(&self) -> Result<()> {
+        let mut request = self.get(libc::SIOCGIFFLAGS)?;
+        // SAFETY: the kernel filled in this member of the union of integers.
+        let flags = unsafe { request.ifr_ifru.ifru_flags };
+        request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as i16;
+        self.set(libc::SIOCSIFFLAGS, request, "bringing up")
+    }
+
+    /// Sets the MTU.
+    pub fn set_mtu(&mut self, mtu: usize) -> Result<()> {
+        let mut request = sys::interface_request(&self.name);
+        request.ifr_ifru.ifru_mtu = i32::try_from(mtu).unwrap_or(i32::MAX);
+        self.set(libc::SIOCSIFMTU, request, &format!("setting the MTU to {mtu}"))?;
+        self.mtu = mtu;
+        Ok(())
+    }
+
+    /// Sets the hardware address.
+    pub fn set_mac(&mut self, mac: Address) -> Result<()> {
+        let mut request = sys::interface_request(&self.name);
+        let mut data = [0; 14];
+        for (to, from) in data.iter_mut().zip(mac.0) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_hwaddr = libc::sockaddr { sa_family: libc::ARPHRD_ETHER, sa_data: data };
+        self.set(libc::SIOCSIFHWADDR, request, &format!("setting the address to {mac}"))?;
+        self.mac = mac;
+        Ok(())
+    }
+
+    /// Asks the driver for `data` by an ethtool or timestamping request.
+    pub fn driver_request<T: sys::Plain>(&self, number: libc::c_ulong, data: &mut T) -> std::io::Result<()> {
+        sys::interface_ioctl_data(self.control.as_fd(), number, &self.name, data)
+    }
+
+    fn read_mtu(&self) -> Result<usize> {
+        let request = self.get(libc::SIOCGIFMTU)?;
+        // SAFETY: the kernel filled in this member of the union of integers.
+        let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+        Ok(usize::try_from(mtu).unwrap_or(0))
+    }
+
+    /// A request that reads, after a check that the name still means this interface.
+    fn get(&self, number: libc::c_ulong) -> Result<libc::ifreq> {
+        let gone = || Error::Gone { name: self.name.clone() };
+        if netdevice::name_to_index(&self.control, &self.name).ok() != Some(self.index) {
+            return Err(gone());
+        }
+        let mut request = sys::interface_request(&self.name);
+        match sys::interface_ioctl(self.control.as_fd(), number, &mut request) {
+            Ok(()) => Ok(request),
+            Err(e) if e.raw_os_error() == Some(libc::ENODEV) => Err(gone()),
+            Err(e) => Err(Error::system(format!("asking about interface '{}'", self.name), e)),
+        }
+    }
+
+    fn set(&self, number: libc::c_ulong, mut request: libc::ifreq, doing: &str) -> Result<()> {
+        sys::interface_ioctl(self.control.as_fd(), number, &mut request).map_err(|e| {
+            Error::privileged(format!("{doing} of interface '{}'", self.name), "CAP_NET_ADMIN", ROOT, e)
+        })
+    }
+}
+
+/// The remedy for a missing capability over interfaces.
+pub(crate) const ROOT: &str = "run as root, or in a user and network namespace of your own (`unshare -rn`)";
+
+/// Checks that `frame` may be sent by a port of that name and MTU.
+pub(crate) fn check_frame(name: &str, frame: &[u8], mtu: usize) -> Result<()> {
+    let tagged = frame.len() >= MIN_FRAME && matches!(frame[12..14], [0x81, 0x00] | [0x88, 0xa8]);
+    let max = mtu + MIN_FRAME + if tagged { VLAN_TAG } else { 0 };
+    if (MIN_FRAME..=max).contains(&frame.len()) {
+        return Ok(());
+    }
+    Err(Error::FrameSize { name: name.to_string(), len: frame.len(), min: MIN_FRAME, max })
+}
+
+/// True if an interface of that name exists in the namespace of the calling thread.
+pub(crate) fn exists(name: &str) -> Result<bool> {
+    Ok(netdevice::name_to_index(control()?, name).is_ok())
+}
+
+/// Checks a name by the kernel's rules (`dev_valid_name`; '%' makes it a pattern).
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let bad = |c: char| c == '/' || c == ':' || c == '%' || c == '\0' || c.is_whitespace();
+    if name.is_empty() || name.len() >= libc::IFNAMSIZ || name == "." || name == ".." || name.contains(bad) {
+        return Err(Error::BadName { name: name.to_string() });
+    }
+    Ok(())
+}
+
+fn control() -> Result<OwnedFd> {
+    sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)
+        .map_err(|e| Error::system("opening a socket to ask about interfaces", e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked_as_by_the_kernel() {
+        for name in ["", ".", "..", "a/b", "a b", "a:b", "eth%d", "sixteen-bytes-xx"] {
+            assert!(matches!(check_name(name), Err(Error::BadName { .. })), "{name}");
+        }
+        for name in ["lo", "fifteen-bytes-x", "x.1"] {
+            check_name(name).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_missing_interface_is_named() {
+        let error = Interface::open("bj-missing").unwrap_err();
+        assert!(matches!(error, Error::NoInterface { .. }), "{error}");
+        assert!(error.to_string().contains("'bj-missing'"), "{error}");
+    }
+
+    #[test]
+    fn a_tagged_frame_may_be_longer() {
+        let mut frame = vec![0; 1518];
+        assert!(check_frame("x", &frame, 1500).is_err());
+        frame[12] = 0x81;
+        check_frame("x", &frame, 1500).unwrap();
+        assert!(check_frame("x", &frame[..13], 1500).is_err());
+        assert!(check_frame("x", &[], 1500).is_err());
+    }
+}

@@ -1,0 +1,47 @@
+//! Frames in and out of real network interfaces.
+//!
+//! A [`Port`] receives batches of Ethernet frames without allocating, and sends frames in batches. Every port keeps
+//! one contract, so switches, gateways and delay lines run over any of them:
+//!
+//! | port | is | needs | frames per second, latency |
+//! |---|---|---|---|
+//! | [`Tap`] | a TAP interface of its own, whose far side is the kernel's stack | `CAP_NET_ADMIN`, `/dev/net/tun` | one system call a frame |
+//! | [`PacketRing`] | an existing interface, by an `AF_PACKET` socket with a receive ring | `CAP_NET_RAW` | no system call per frame received, one per batch sent |
+//! | [`Xdp`] | one queue of an existing interface, by an `AF_XDP` socket; the kernel's stack does not see its frames | `CAP_NET_ADMIN`, `CAP_BPF` | as the ring, without the stack's cost of a frame |
+//! | [`UnixPort`] | a UNIX socket whose messages are frames | nothing | one system call a batch |
+//!
+//! Frames are as on the wire, without preamble and frame check sequence: checksums that the sending stack left to the
+//! hardware are filled in, segments that it left to the hardware are cut, and a VLAN tag that the kernel keeps beside
+//! the frame stands in the frame again ([`Xdp`] states its limits).
+//!
+//! Layers, bottom-up: [`Error`]; [`Namespace`] opens anything inside a network namespace; an interface's name, index
+//! and MTU (`interface`); checksums and segments (`offload`); the ports. Nothing here knows what frames carry beyond
+//! that, reads a clock or starts a thread that outlives a call.
+//!
+//! Not supported: AF_XDP zero copy and multi-buffer frames, `PACKET_TX_RING`, segmentation of tunnelled packets (those
+//! frames are dropped and counted), hardware timestamps anywhere but on [`PacketRing`].
+
+mod error;
+mod filter;
+mod interface;
+mod namespace;
+mod offload;
+mod outgoing;
+mod packet;
+mod port;
+mod sys;
+mod tap;
+mod unix;
+mod xdp;
+
+pub use error::{Error, Result};
+pub use filter::Filter;
+pub use namespace::Namespace;
+pub use packet::{Fanout, FanoutMode, PacketOptions, PacketRing, RingKind};
+pub use port::{Count, Counters, Frame, Port, Sent, TimeSource, Timestamp, Timestamps};
+pub use tap::{Tap, TapOptions};
+pub use unix::{UnixListener, UnixOptions, UnixPort};
+pub use xdp::{Xdp, XdpMode, XdpOptions};
+
+/// Length of an Ethernet header: the shortest frame that a port takes.
+pub const MIN_FRAME: usize = belljar_wire::ethernet::HEADER_LEN;

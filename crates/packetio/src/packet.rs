@@ -1,0 +1,334 @@
+//! `AF_PACKET` sockets: frames of an existing interface, beside the kernel's stack.
+//!
+//! The kernel writes received frames into memory that is mapped here, so receiving makes no system call per frame;
+//! frames are sent many in one system call. [`RingKind`] chooses between latency and density.
+
+mod blocks;
+mod frames;
+mod ring;
+
+use crate::interface::{Interface, ROOT};
+use crate::offload::{Finisher, VNET_LEN};
+use crate::outgoing::Outgoing;
+use crate::{Counters, Error, Filter, Frame, Port, Result, Sent, Timestamps, sys};
+use belljar_wire::ethernet::Address;
+use blocks::BlockRing;
+use frames::FrameRing;
+use libc::c_int;
+use ring::Delivery;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Layout of the receive ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RingKind {
+    /// `TPACKET_V2`: a slot a frame, visible at once. Frames longer than a slot take a system call each.
+    #[default]
+    Frames,
+    /// `TPACKET_V3`: frames of any length packed into blocks. A block becomes visible when it is full or after a
+    /// timeout, which adds up to that much latency at low rates.
+    Blocks {
+        /// The timeout in milliseconds, at least 1; the kernel's timer may round it up.
+        timeout_ms: u32,
+    },
+}
+
+/// A group of packet sockets among which the kernel shares out an interface's frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fanout {
+    /// Number of the group, within the network namespace.
+    pub group: u16,
+    /// Rule by which a frame finds its socket.
+    pub mode: FanoutMode,
+}
+
+/// Rule by which the kernel shares out frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FanoutMode {
+    /// By a hash of addresses and ports: a flow keeps its order.
+    Hash,
+    /// To one after the other.
+    RoundRobin,
+    /// By the processor that received the frame.
+    Cpu,
+    /// To the next socket once the ring of the first is full.
+    Rollover,
+}
+
+/// Options of a [`PacketRing`].
+#[derive(Clone, Debug)]
+pub struct PacketOptions {
+    /// Layout of the receive ring.
+    pub ring: RingKind,
+    /// Size of the receive ring in bytes, rounded up to whole slots or blocks.
+    pub ring_bytes: usize,
+    /// Receive frames for other stations too.
+    pub promiscuous: bool,
+    /// Receive the frames that this machine sends through the interface too, but for the port's own.
+    pub outgoing: bool,
+    /// Frames to be received; all if none.
+    pub filter: Option<Filter>,
+    /// Group of sockets that share the frames.
+    pub fanout: Option<Fanout>,
+    /// Timestamps of received frames.
+    pub timestamps: Timestamps,
+    /// Send past the interface's queueing discipline: faster, but not shaped, and a frame that the driver has no room
+    /// for fails at once.
+    pub bypass_qdisc: bool,
+}
+
+impl Default for PacketOptions {
+    fn default() -> PacketOptions {
+        PacketOptions {
+            ring: RingKind::Frames,
+            ring_bytes: 8 << 20,
+            promiscuous: true,
+            outgoing: false,
+            filter: None,
+            fanout: None,
+            timestamps: Timestamps::Off,
+            bypass_qdisc: false,
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Ring {
+    Frames(FrameRing),
+    Blocks(BlockRing),
+}
+
+/// A packet socket on an existing interface.
+///
+/// The kernel's stack sees the frames too. To keep it from answering, give the interface no addresses, or use
+/// [`Xdp`](crate::Xdp).
+#[derive(Debug)]
+pub struct PacketRing {
+    interface: Interface,
+    // The ring is unmapped before the socket is closed.
+    ring: Ring,
+    socket: OwnedFd,
+    finisher: Finisher,
+    outgoing: Outgoing,
+    counters: Counters,
+    stamped: bool,
+    hardware: Option<HardwareClock>,
+    gone: bool,
+}
+
+/// The timestamping of a network card as it was before.
+#[derive(Debug)]
+struct HardwareClock {
+    before: libc::hwtstamp_config,
+}
+// SAFETY: integers alone.
+unsafe impl sys::Plain for libc::hwtstamp_config {}
+
+impl PacketRing {
+    /// Opens the interface `name` of the calling thread's network namespace.
+    pub fn open(name: &str, options: &PacketOptions) -> Result<PacketRing> {
+        let interface = Interface::open(name)?;
+        interface.check_up()?;
+        // Protocol 0: nothing is received before everything is set up.
+        let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(|e| {
+            Error::privileged(format!("opening a packet socket on '{name}'"), "CAP_NET_RAW", ROOT, e)
+        })?;
+        let fd = socket.as_fd();
+        let set = |option, value: c_int, what: &str| {
+            sys::set_option(fd, libc::SOL_PACKET, option, value)
+                .map_err(|e| Error::system(format!("setting {what} on a packet socket of '{name}'"), e))
+        };
+        set(libc::PACKET_VNET_HDR, 1, "PACKET_VNET_HDR")?;
+        let ring = match options.ring {
+            RingKind::Frames => Ring::Frames(FrameRing::map(&interface, fd, options.ring_bytes)?),
+            RingKind::Blocks { timeout_ms } => {
+                Ring::Blocks(BlockRing::map(&interface, fd, options.ring_bytes, timeout_ms)?)
+            }
+        };
+        if !options.outgoing {
+            set(libc::PACKET_IGNORE_OUTGOING, 1, "PACKET_IGNORE_OUTGOING")?;
+        }
+        if options.bypass_qdisc {
+            set(libc::PACKET_QDISC_BYPASS, 1, "PACKET_QDISC_BYPASS")?;
+        }
+        if let Some(filter) = &options.filter {
+            sys::attach_filter(fd, &mut filter.program())
+                .map_err(|e| Error::system(format!("attaching the filter of frames from '{name}'"), e))?;
+        }
+        let hardware = match options.timestamps {
+            Timestamps::Off => None,
+            kind => stamp(&interface, fd, kind)?,
+        };
+        let outgoing = Outgoing::new(VNET_LEN, interface.max_frame().min(1 << 16));
+        let port = PacketRing {
+            interface,
+            ring,
+            socket,
+            finisher: Finisher::default(),
+            outgoing,
+            counters: Counters::default(),
+            stamped: options.timestamps != Timestamps::Off,
+            hardware,
+            gone: false,
+        };
+        port.start(options)?;
+        Ok(port)
+    }
+
+    /// Binds the socket: frames arrive from here on.
+    fn start(&self, options: &PacketOptions) -> Result<()> {
+        let (fd, index) = (self.socket.as_fd(), self.interface.index());
+        let failed = |doing: &str, e| self.interface.failed(doing, e);
+        if options.promiscuous {
+            let membership = libc::packet_mreq {
+                mr_ifindex: index as c_int,
+                mr_type: libc::PACKET_MR_PROMISC as u16,
+                mr_alen: 0,
+                mr_address: [0; 8],
+            };
+            sys::set_option(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, membership)
+                .map_err(|e| failed("entering promiscuous mode", e))?;
+        }
+        sys::bind_packet(fd, index, libc::ETH_P_ALL as u16)
+            .map_err(|e| failed("binding a packet socket", e))?;
+        if let Some(e) = sys::take_error(fd) {
+            return Err(failed("binding a packet socket", e));
+        }
+        if let Some(fanout) = options.fanout {
+            let mode = match fanout.mode {
+                FanoutMode::Hash => libc::PACKET_FANOUT_HASH,
+                FanoutMode::RoundRobin => libc::PACKET_FANOUT_LB,
+                FanoutMode::Cpu => libc::PACKET_FANOUT_CPU,
+                FanoutMode::Rollover => libc::PACKET_FANOUT_ROLLOVER,
+            };
+            let value = (u32::from(fanout.group) | mode << 16) as c_int;
+            let doing = format!(
+                "joining fanout group {} (its sockets must have one mode and one interface)",
+                fanout.group
+            );
+            sys::set_option(fd, libc::SOL_PACKET, libc::PACKET_FANOUT, value)
+                .map_err(|e| failed(&doing, e))?;
+        }
+        Ok(())
+    }
+
+    /// The error that the socket met since the last call.
+    fn pending_error(&mut self) -> Result<()> {
+        let Some(e) = sys::take_error(self.socket.as_fd()) else { return Ok(()) };
+        self.note(e, "receiving")
+    }
+
+    fn note(&mut self, source: std::io::Error, doing: &str) -> Result<()> {
+        let error = self.interface.failed(doing, source);
+        self.gone |= error.is_fatal();
+        Err(error)
+    }
+
+    fn check_gone(&self) -> Result<()> {
+        if self.gone { Err(Error::Gone { name: self.interface.name().to_string() }) } else { Ok(()) }
+    }
+}
+
+/// Turns on timestamps. Returns the configuration to be restored, where one was changed.
+fn stamp(interface: &Interface, fd: BorrowedFd<'_>, kind: Timestamps) -> Result<Option<HardwareClock>> {
+    let failed = |e| interface.failed("turning on timestamps", e);
+    let mut flags = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+    let mut hardware = None;
+    if kind == Timestamps::Hardware {
+        flags |= libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
+        let unsupported = |e: std::io::Error| match e.raw_os_error() {
+            Some(libc::EPERM) => {
+                Error::privileged("turning on hardware timestamps", "CAP_NET_ADMIN", ROOT, e)
+            }
+            _ => Error::Unsupported {
+                name: interface.name().to_string(),
+                what: format!("the driver stamps no received frames ({e}): ask for timestamps by the kernel"),
+            },
+        };
+        let mut before = libc::hwtstamp_config { flags: 0, tx_type: 0, rx_filter: 0 };
+        interface.driver_request(SIOCGHWTSTAMP, &mut before).map_err(unsupported)?;
+        let mut config = libc::hwtstamp_config {
+            flags: 0,
+            tx_type: before.tx_type,
+            rx_filter: libc::HWTSTAMP_FILTER_ALL as c_int,
+        };
+        interface.driver_request(libc::SIOCSHWTSTAMP, &mut config).map_err(unsupported)?;
+        hardware = Some(HardwareClock { before });
+    }
+    sys::set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as c_int).map_err(failed)?;
+    sys::set_option(fd, libc::SOL_PACKET, libc::PACKET_TIMESTAMP, flags as c_int).map_err(failed)?;
+    Ok(hardware)
+}
+
+/// Absent from libc.
+const SIOCGHWTSTAMP: libc::c_ulong = 0x89b1;
+
+impl Port for PacketRing {
+    fn name(&self) -> &str {
+        self.interface.name()
+    }
+    fn mac(&self) -> Address {
+        self.interface.mac()
+    }
+    fn mtu(&self) -> usize {
+        self.interface.mtu()
+    }
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn receive(&mut self, limit: usize, each: &mut dyn FnMut(Frame<'_>)) -> Result<usize> {
+        let mut delivery = Delivery {
+            finisher: &mut self.finisher,
+            counters: &mut self.counters,
+            stamped: self.stamped,
+            each,
+        };
+        let received = match &mut self.ring {
+            Ring::Frames(ring) => ring.receive(self.socket.as_fd(), limit, &mut delivery),
+            Ring::Blocks(ring) => ring.receive(limit, &mut delivery),
+        };
+        if received == 0 {
+            self.check_gone()?;
+            self.pending_error()?;
+        }
+        Ok(received)
+    }
+
+    fn send(&mut self, frame: &[u8]) -> Result<Sent> {
+        self.check_gone()?;
+        self.interface.check_frame(frame)?;
+        if self.outgoing.is_full() && !self.flush()? && self.outgoing.is_full() {
+            self.counters.refused += 1;
+            return Ok(Sent::Full);
+        }
+        self.outgoing.push(frame);
+        Ok(Sent::Queued)
+    }
+
+    fn flush(&mut self) -> Result<bool> {
+        match self.outgoing.flush(self.socket.as_fd(), &mut self.counters) {
+            Ok(empty) => Ok(empty),
+            Err(e) => self.note(e, "sending").map(|()| true),
+        }
+    }
+
+    fn counters(&mut self) -> Counters {
+        // The kernel's counts start anew whenever they are read.
+        let statistics = sys::option::<libc::tpacket_stats_v3>(
+            self.socket.as_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+        );
+        self.counters.dropped_kernel += statistics.map_or(0, |s| u64::from(s.tp_drops));
+        self.counters
+    }
+}
+
+impl Drop for PacketRing {
+    fn drop(&mut self) {
+        if let Some(HardwareClock { mut before }) = self.hardware.take() {
+            // The interface may be gone, and its configuration with it.
+            let _ = self.interface.driver_request(libc::SIOCSHWTSTAMP, &mut before);
+        }
+    }
+}
