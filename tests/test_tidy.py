@@ -8,7 +8,7 @@ from conftest import ROOT
 
 CRATES = ROOT / "crates"
 LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "net", "p4", "models", "kernel", "channel", "shim", "platform", "packetio", "config",
-          "results", "sim", "cli"]
+          "cosim", "results", "sim", "cli"]
 SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "net", "p4", "models", "kernel", "config", "results", "sim"}
 SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "net", "p4", "models", "kernel"}
 UNSAFE = {"channel", "shim", "platform", "packetio"}

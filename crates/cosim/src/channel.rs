@@ -222,7 +222,7 @@ impl<L: Layer> Channel<L> {
         sent
     }
 
-    pub(crate) fn put_stamped(&mut self, stamp: u64, kind: u8, header: &[u8; HEADER], body: &[u8]) -> bool {
+    fn put_stamped(&mut self, stamp: u64, kind: u8, header: &[u8; HEADER], body: &[u8]) -> bool {
         let (ring, slot) = (&self.outgoing, self.next_out);
         if ring.owner(slot, OWNER) & CONSUMER != 0 {
             return false;
@@ -233,6 +233,12 @@ impl<L: Layer> Channel<L> {
         ring.give(slot, OWNER, kind | CONSUMER);
         self.next_out = (slot + 1) % ring.count();
         true
+    }
+
+    /// Fills the next slot with a type, a stamp in picoseconds and a header as they are, to try peers out. False if the queue
+    /// is full.
+    pub fn send_raw(&mut self, stamp: u64, kind: u8, header: &[u8; HEADER]) -> bool {
+        self.put_stamped(stamp, kind, header, &[])
     }
 
     /// Looks whether the peer is still there: a system call, for who has waited for a while. A peer that has gone

@@ -149,7 +149,7 @@ fn terminate_ends_a_channel_and_going_away_is_noticed_when_all_is_read() {
 fn a_stamp_that_falls_is_late_and_arrives_at_the_horizon() {
     let (mut left, mut right) = synchronised(500);
     left.sync(at(100));
-    assert!(left.put_stamped(at(300).as_picos(), 0x40, &[0; 48], &[]));
+    assert!(left.send_raw(at(300).as_picos(), 0x40, &[0; 48]));
     assert_eq!(right.poll(at(599)).unwrap(), None);
     let (time, _) = right.poll(at(600)).unwrap().unwrap();
     assert_eq!((time, right.counts().late), (at(600), 1));
@@ -164,7 +164,7 @@ fn messages_that_cannot_be_are_told_with_their_number() {
     ] {
         let (mut left, mut right) = synchronised(500);
         left.sync(at(0));
-        assert!(left.put_stamped(0, kind, &[header; 48], &[]));
+        assert!(left.send_raw(0, kind, &[header; 48]));
         let error = right.poll(SimTime::MAX).unwrap_err().to_string();
         assert!(error.starts_with("peer: ") && error.contains(reason), "{error}");
     }

@@ -175,7 +175,7 @@ fn garbage_makes_no_panic_and_no_endless_loop() {
         for _ in 0..stream.below(8) {
             let header: Vec<u8> = garbage(&mut stream, 48);
             let stamp = [stream.below(2_000_000), u64::MAX, 0][stream.below(3) as usize];
-            left.put_stamped(stamp, stream.below(128) as u8, header.as_slice().try_into().unwrap(), &[]);
+            left.send_raw(stamp, stream.below(128) as u8, header.as_slice().try_into().unwrap());
         }
         drop(left);
         let mut polled = 0;
