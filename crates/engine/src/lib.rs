@@ -19,9 +19,17 @@
 //! the next one begins. Nodes that are very close to each other can be put in one [`Group`], which a
 //! worker runs as one, with small windows of its own inside.
 //!
+//! A node that exchanges messages with another simulator over a *channel* is bounded by that simulator's clock. This is
+//! the same rule: something may come at the channel's horizon, so that is the node's next event, and by the
+//! lookaheads it bounds the others. What differs is that such a node cannot always go up to its limit. A worker
+//! that runs a unit with a pending node takes nothing more from it, goes on with other units and comes back; so a unit beside a channel makes many
+//! rounds with the other simulator within one window, in which units far from the channel run once. When nothing has moved
+//! for a while, the window is closed as if the unit had been run: where a window ends makes no difference.
+//!
 //! * [`plan`]: groups and lookaheads; [`unit`](unit::Unit): what one worker runs at a time
 //! * `footprints`: where the memory of units lies, to be fetched while others run
 //! * `partition`: the part of the units that is a worker's own: what they are sent; `agenda`: when they are due
+//! * `pending`: units that wait for a clock outside, and how workers wait with them
 //! * `window`: how a window opens and closes; `worker`: what a thread does; `idle`: how it waits
 //! * `cells`: several processes that run one simulation together
 //! * [`profile`]: where the time goes, and what more workers would make of it
@@ -34,6 +42,7 @@ mod cells_tests;
 mod footprints;
 mod idle;
 mod partition;
+mod pending;
 mod plan;
 mod profile;
 #[cfg(test)]
@@ -71,6 +80,11 @@ pub trait Node: Send {
     /// Takes a message that arrives at `key.time`, which lies ahead of everything that has run.
     fn deliver(&mut self, key: EventKey, message: Self::Message);
     /// Does everything that happens strictly before `limit`; what it sends goes to `out`.
+    ///
+    /// A node that something outside of the simulation can send to knows up to where it has heard everything, the
+    /// *horizon* of that channel. Where the horizon lies before the limit the node is *pending*: it does all that it can
+    /// and returns, and its [`next_event`](Self::next_event) is the horizon at the latest, since something may come then. It
+    /// is run again, also in the same window, until the horizon has moved on.
     fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Self::Message>>);
     /// When it will next do something without a further message; `None` if never.
     fn next_event(&self) -> Option<SimTime>;

@@ -2,6 +2,7 @@
 //! them. Any worker can do a partition's work; only one does at a time.
 
 use crate::agenda::Agenda;
+use crate::pending::Pending;
 use crate::plan::Plan;
 use crate::unit::Unit;
 use crate::{Node, Outgoing};
@@ -54,6 +55,8 @@ pub struct Partition<M> {
     due: Vec<AtomicU32>,
     /// `cursor << 32 | end`. A claim of an earlier window's state is as good: it holds in this one.
     claims: Apart<AtomicU64>,
+    /// Units that have been run in this window and could not go up to its end.
+    pub waiting: Pending,
 }
 
 struct Inner<M> {
@@ -87,6 +90,7 @@ impl<M: Send> Partition<M> {
             pending: Apart(AtomicBool::new(false)),
             due: (0..units).map(|_| AtomicU32::new(0)).collect(),
             claims: Apart(AtomicU64::new(0)),
+            waiting: Pending::default(),
         }
     }
 

@@ -48,16 +48,16 @@ impl<N: Node> Unit<N> {
         }
     }
 
-    /// Does everything before `limit`; what members send to others goes to `out`.
+    /// Does everything before `limit`; what members send to others goes to `out`. Its next event is before the limit
+    /// still if a member waits for a clock outside, see [`Node::run_until`].
     pub fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<N::Message>>) {
         self.hand_over();
         if let [node] = &mut self.nodes[..] {
             return node.run_until(limit, out);
         }
         let mut between = std::mem::take(&mut self.between);
-        while let first = self.next_event()
-            && first < limit
-        {
+        let mut first = self.next_event();
+        while first < limit {
             let end = limit.min(first + self.inner);
             for (node, next) in self.nodes.iter_mut().zip(&mut self.next).filter(|(_, next)| **next < end) {
                 node.run_until(end, &mut between);
@@ -71,6 +71,11 @@ impl<N: Node> Unit<N> {
                 assert_ahead(&message, end);
                 self.deliver(message);
             }
+            let next = self.next_event();
+            if next == first {
+                break;
+            }
+            first = next;
         }
         self.between = between;
     }

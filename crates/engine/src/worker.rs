@@ -2,6 +2,7 @@
 
 use crate::idle::Patience;
 use crate::partition::{Mail, Partition, lock};
+use crate::pending::{self, Waiting};
 use crate::unit::assert_ahead;
 use crate::window::{Done, Shared};
 use crate::{Node, Outgoing};
@@ -53,6 +54,8 @@ struct Worker<'s, 'a, N: Node> {
     felt: SimTime,
     /// How many units it has run.
     runs: u32,
+    /// For units that wait for another simulator.
+    pending: pending::Patience,
 }
 
 impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
@@ -69,6 +72,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
             first: SimTime::MAX,
             felt: SimTime::MAX,
             runs: 0,
+            pending: pending::Patience::default(),
         }
     }
 
@@ -89,7 +93,9 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
                 self.doing(Phase::Waiting);
                 return;
             }
-            if self.parts == 0 {
+            if let Some(waiting) = self.waiting() {
+                self.run_again(waiting);
+            } else if self.parts == 0 {
                 self.doing(Phase::Waiting);
                 self.shared.idle.wait(self.me, seen, &mut self.patience);
                 self.doing(Phase::Engine);
@@ -171,13 +177,61 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         }
     }
 
+    /// Takes a pending unit.
+    fn waiting(&self) -> Option<Waiting> {
+        let count = self.shared.partitions.len();
+        let reach = if self.shared.options.stealing { count } else { 1 };
+        (self.me..self.me + reach).find_map(|p| self.shared.partitions[p % count].waiting.take())
+    }
+
+    /// Runs a pending unit again. If nothing has moved for long, the window is closed without it, so that the
+    /// observer is asked and other cells are met.
+    fn run_again(&mut self, (unit, before): Waiting) {
+        match self.run_once(unit) {
+            Ok(()) => self.pending.renew(),
+            Err(next) if next > before => {
+                self.pending.renew();
+                if self.leave((unit, next)) > 1 && self.shared.options.stealing {
+                    self.shared.idle.announce(1);
+                }
+            }
+            Err(next) if self.pending.wait() => {
+                self.leave((unit, next));
+            }
+            Err(next) => {
+                let finished = lock(&self.shared.units[unit as usize]).just_finished();
+                self.done_with(unit, next, finished);
+            }
+        }
+    }
+
+    /// Leaves a pending unit for whoever has time; how many there are now.
+    fn leave(&self, waiting: Waiting) -> usize {
+        self.shared.partitions[self.shared.partition_of(waiting.0)].waiting.leave(waiting)
+    }
+
     fn run_unit(&mut self, unit: u32) {
+        if let Err(next) = self.run_once(unit) {
+            self.leave((unit, next));
+        }
+    }
+
+    /// A unit has been run in this window.
+    fn done_with(&mut self, unit: u32, next: SimTime, finished: Option<SimTime>) {
+        self.parts += 1;
+        self.looked_at(unit, next, finished);
+    }
+
+    /// Runs a unit. Done with it in this window, or its next event if it is pending.
+    fn run_once(&mut self, unit: u32) -> Result<(), SimTime> {
         let shared = self.shared;
         self.runs = self.runs.wrapping_add(1);
         let started = self.meter();
         let mut running = lock(&shared.units[unit as usize]);
-        running.run_until(shared.limit(shared.plan.class_of(unit)), &mut self.sent);
-        let (next, finished) = (running.next_event(), running.just_finished());
+        let limit = shared.limit(shared.plan.class_of(unit));
+        running.run_until(limit, &mut self.sent);
+        let next = running.next_event();
+        let finished = if next < limit { None } else { running.just_finished() };
         if let Some(footprints) = &shared.footprints {
             footprints.has_run(unit, self.runs, &shared.units[unit as usize], &running);
         }
@@ -186,7 +240,6 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         if let (Some(recorder), Some(started), Some(now)) = (&shared.recorder, started, self.meter()) {
             recorder.ran(now - started);
         }
-        self.parts += 1;
         self.messages += self.sent.len();
         for message in self.sent.drain(..) {
             let place = shared.plan.place(message.to);
@@ -202,7 +255,11 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         if !self.away.is_empty() {
             shared.send_away(&mut self.away);
         }
-        self.looked_at(unit, next, finished);
+        if next < limit {
+            return Err(next);
+        }
+        self.done_with(unit, next, finished);
+        Ok(())
     }
 
     fn looked_at(&mut self, unit: u32, next: SimTime, finished: Option<SimTime>) {

@@ -1,0 +1,80 @@
+//! Units that wait for the clock of another simulator, and how workers wait with them.
+
+use crate::partition::{Apart, lock};
+use belljar_base::SimTime;
+use std::collections::VecDeque;
+use std::hint;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::thread;
+use std::time::Duration;
+
+/// A unit, and its next event when it was run last.
+pub type Waiting = (u32, SimTime);
+
+/// The pending units of a partition.
+#[derive(Default)]
+pub struct Pending {
+    count: Apart<AtomicUsize>,
+    units: Mutex<VecDeque<Waiting>>,
+}
+
+impl Pending {
+    /// Leaves a unit for whoever has time; how many there are now.
+    pub fn leave(&self, waiting: Waiting) -> usize {
+        let mut units = lock(&self.units);
+        units.push_back(waiting);
+        self.count.0.store(units.len(), Release);
+        units.len()
+    }
+
+    /// Takes the unit that has been waiting longest: it is the caller's to run.
+    pub fn take(&self) -> Option<Waiting> {
+        if self.count.0.load(Acquire) == 0 {
+            return None;
+        }
+        let mut units = lock(&self.units);
+        let first = units.pop_front();
+        self.count.0.store(units.len(), Release);
+        first
+    }
+}
+
+/// Turns in which a worker spins, some microseconds: a simulator with a processor of its own answers within them.
+const SPINS: u32 = 200;
+/// Then turns in which it offers its processor to others, which the simulator may need.
+const YIELDS: u32 = 400;
+/// Then turns in which it sleeps, so that it leaves the processor alone; the longest of them.
+const SLEEPS: u32 = 30;
+const LONGEST: Duration = Duration::from_micros(500);
+
+/// How long a worker has been running pending units in vain.
+#[derive(Default)]
+pub struct Patience {
+    turns: u32,
+}
+
+impl Patience {
+    /// One of them has moved.
+    pub fn renew(&mut self) {
+        self.turns = 0;
+    }
+
+    /// Waits for a turn. False if that has been going on for some 10 ms, and when it has gone on as long again.
+    pub fn wait(&mut self) -> bool {
+        self.turns += 1;
+        match self.turns {
+            ..=SPINS => hint::spin_loop(),
+            turn if turn <= SPINS + YIELDS => thread::yield_now(),
+            turn => {
+                let slept = turn - SPINS - YIELDS;
+                if slept > SLEEPS {
+                    self.turns = SPINS + YIELDS;
+                    return false;
+                }
+                thread::park_timeout(LONGEST.min(Duration::from_micros(20) * slept));
+            }
+        }
+        true
+    }
+}
