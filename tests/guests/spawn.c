@@ -198,6 +198,17 @@ static void failing_exec(void) {
     CHECK(f >= 0 && write(f, "\1\2\3\4garbage", 11) == 11 && close(f) == 0);
     FAILS(execv("./garbage", argv), ENOEXEC);
     CHECK(unlink("garbage") == 0);
+    /* Arguments that together are more than a quarter of the stack, each of them short enough. */
+    struct rlimit stack = {8 << 20, RLIM_INFINITY};
+    static char part[100000], *many[64];
+    memset(part, 'x', sizeof part - 1);
+    for (int i = 0; i < 63; i++)
+        many[i] = part;
+    pid = fork();
+    if (pid == 0)
+        _exit(setrlimit(RLIMIT_STACK, &stack) == 0 && execv(self, many) == -1 && errno == E2BIG ? 0 : 1);
+    int st;
+    CHECK(pid > 0 && waitpid(pid, &st, 0) == pid && WIFEXITED(st) && WEXITSTATUS(st) == 0);
     SAME(posix_spawn(&pid, "/nonexistent", NULL, NULL, argv, environ), ENOENT);
 }
 

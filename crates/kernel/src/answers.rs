@@ -19,7 +19,7 @@ impl Host {
             || !self.debuggers.is_empty()
             || thread.trace.is_some()
             || self.processes[thread.process.0].signals.timers.count_processor_time;
-        let allowed = if is_watched { 0 } else { self.calls_left.min(self.clock.free_calls()) };
+        let allowed = if is_watched { 0 } else { self.scheduler.calls_left().min(self.clock.free_calls()) };
         if thread.asked_ids == OFTEN && allowed > 0 {
             self.tell_ids(key);
         }
@@ -37,9 +37,8 @@ impl Host {
             self.call_counts.add(number as u32, times);
         }
         self.clock.charge_free(clocks.made);
-        self.calls_left = self.calls_left.saturating_sub(clocks.made);
+        self.scheduler.calls_answered(clocks.made);
         self.threads[key.0].calls += u64::from(clocks.made);
-        self.progress += u64::from(clocks.made);
         true
     }
 

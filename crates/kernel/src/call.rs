@@ -127,8 +127,9 @@ pub enum CallState {
     Progress(u64),
     /// Bytes moved so far and the deadline (socket time-outs).
     ProgressUntil(u64, Option<SimTime>),
-    /// The same of a call that tells a name besides: see [`Host::tell_no_name`](crate::host::Host::tell_no_name).
-    ReceivingUntil(u64, Option<SimTime>, Nameless),
+    /// The same of a receiving call that also returns the sender's name: see
+    /// [`Host::clear_message_name`](crate::host::Host::clear_message_name).
+    ReceivingUntil(u64, Option<SimTime>, NameOutput),
     /// `sendmmsg` and `recvmmsg`: messages done, bytes of the present one and the deadline.
     Messages(u32, u64, Option<SimTime>),
     /// A wait for readiness or for time to pass.
@@ -155,13 +156,18 @@ pub enum CallState {
     TraceEvent(u64, Option<i32>),
 }
 
-/// Where a receiving call stores that nothing came besides bytes, when a signal ends it.
+/// Name output: the guest memory in which a receiving call returns the sender's name and control messages.
 #[derive(Clone, Copy, Debug)]
-pub enum Nameless {
-    /// The length of a name, of `recvfrom`.
+pub enum NameOutput {
+    /// The length of the name, of `recvfrom`, at this address.
     Length(u64),
-    /// A `struct msghdr`, of `recvmsg`; whether it has room for a name.
-    Header(u64, bool),
+    /// The `struct msghdr` of `recvmsg`.
+    Header {
+        /// Its address.
+        addr: u64,
+        /// True if it points to a buffer for the name.
+        has_name: bool,
+    },
 }
 
 /// A continued call's state and the reason of its continuation.

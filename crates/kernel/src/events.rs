@@ -28,7 +28,7 @@ impl Host {
     /// Handles the earliest due event: of those of the same time what comes from the graph first, then what comes by
     /// links, then timers.
     pub(crate) fn fire_next(&mut self) {
-        self.progress += 1;
+        self.scheduler.made_progress();
         let now = self.clock.now();
         let timer_at = self.timers.next().unwrap_or(SimTime::MAX);
         let by_link = self.inbox.next().unwrap_or(SimTime::MAX);

@@ -28,8 +28,7 @@ impl Host {
         footprint.object(&self.processes);
         footprint.object(&self.threads);
         footprint.object(&self.waits);
-        footprint.object(&self.run_queue);
-        footprint.start(self.run_queue.as_slices().0.as_ptr(), 1);
+        self.scheduler.footprint(footprint);
         for (_, thread) in self.threads.iter().take(THREADS) {
             self.thread_footprint(thread, footprint);
         }

@@ -11,6 +11,7 @@ use crate::mm::AddressSpace;
 use crate::model::{ModelSpec, Models};
 use crate::net::{Arrivals, InitialRoute, LinkConfig, NetStack, Resolver};
 use crate::process::{PidMap, Process, WaitStatus};
+use crate::scheduler::Scheduler;
 use crate::thread::Thread;
 use crate::timer::{TimerAction, TimerQueue};
 use crate::wait::WaitTable;
@@ -19,7 +20,6 @@ use belljar_base::{EventKey, HostId, Inbox, Map, Seed, SimTime, Stream};
 use belljar_net::Packet;
 use slab::Slab;
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -209,24 +209,18 @@ pub struct Departure {
 /// One simulated host.
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct Host {
-    pub(crate) run_queue: VecDeque<ThreadKey>,
+    pub(crate) scheduler: Scheduler,
     /// The descriptors that its call has looked up, and the open files behind them: see `Thread::held`.
     pub(crate) looked_up: RefCell<Vec<(i32, FileKey)>>,
-    /// Who has the processor and for how many more calls, where a limit of time has come between.
-    pub(crate) turn: Option<(ThreadKey, u32)>,
     /// The thread whose call is being made, and its process.
     pub(crate) caller: Option<(ThreadKey, ProcessKey)>,
     pub(crate) machine: Box<dyn Machine>,
-    /// Counts calls and events: what a thread that spins may wait for.
-    pub(crate) progress: u64,
     /// Counts calls of `run_until`.
     pub(crate) windows: u64,
     /// When a process last ended.
     pub(crate) last_end: SimTime,
     pub(crate) specs_started: usize,
     pub(crate) next_pid: i32,
-    /// How many calls more the thread whose turn it is may make in it.
-    pub(crate) calls_left: u32,
     /// Whether it has crashed and not been started again.
     pub(crate) is_down: bool,
     pub(crate) clock: Clock,
@@ -326,12 +320,9 @@ impl Host {
             pids: PidMap::new(),
             next_pid: FIRST_PID,
             slots_in_use: Default::default(),
-            run_queue: VecDeque::new(),
-            turn: None,
+            scheduler: Scheduler::default(),
             caller: None,
             looked_up: RefCell::default(),
-            progress: 0,
-            calls_left: 0,
             windows: 0,
             last_end: SimTime::ZERO,
             arrivals: Arrivals::default(),

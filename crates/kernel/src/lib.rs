@@ -1,8 +1,8 @@
 //! One host's Linux, in ordinary safe Rust.
 //!
 //! Bottom-up: [`machine`] is what runs guest code below the kernel. [`thread`] and [`process`] are
-//! what is run; `run` is the loop that resumes threads, turns their exits into [`call`]s and puts
-//! those that wait into [`wait`] queues; [`clock`] and [`timer`] are its time. `mm` keeps mappings,
+//! what is run; `run` is the loop that resumes threads, `scheduler` decides whose turn it is, exits become
+//! [`call`]s, and those that block stand in [`wait`] queues; [`clock`] and [`timer`] are its time. `mm` keeps mappings,
 //! `exec` starts programs, `signal` interrupts them, `files` and `net` are what calls work on, and
 //! `debug` serves debuggers outside, `trace` is guests that trace others, and
 //! `syscall` is the table of calls with one thin handler each.
@@ -27,14 +27,15 @@ mod guest;
 pub mod host;
 pub mod ids;
 mod ipc;
-mod lost;
 pub mod machine;
 mod mm;
 mod model;
 mod net;
 mod power;
 pub mod process;
+mod reaper;
 mod run;
+mod scheduler;
 mod signal;
 pub mod spin;
 mod strace;

@@ -59,8 +59,7 @@ impl Host {
             self.waits.destroy(zombie.signals.arrived);
         }
         self.pids.clear();
-        self.run_queue.clear();
-        self.turn = None;
+        self.scheduler.clear();
         self.debuggers.forget_threads();
         self.ended_tracees.clear();
         self.timers.clear();

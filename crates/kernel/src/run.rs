@@ -1,36 +1,27 @@
-//! The host's run loop: which thread runs, what its exits mean, and how calls end.
+//! The run loop of a host: events and turns of threads in their order, and for each step of a thread what its exit
+//! means and how its call ends.
 
-use crate::call::{Block, Call, IfInterrupted, Outcome, Resumed, SysResult, Wake};
+use crate::call::{Call, IfInterrupted, Outcome, Resumed, SysResult, Wake};
 use crate::debug::Entry;
 use crate::host::Host;
-use crate::ids::{ThreadKey, WaitQueueId};
+use crate::ids::ThreadKey;
 use crate::machine::Exit;
 use crate::signal::Delivery;
 use crate::syscall::{compat, table};
-use crate::thread::{Blocked, Continuation, ThreadState};
-use crate::timer::TimerAction;
-use crate::wait::Waiter;
+use crate::thread::Continuation;
 use belljar_base::SimTime;
 use belljar_base::activity::Phase;
 use belljar_linux_abi::Errno;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Calls that a thread may make before the next runnable one has its turn.
-const SLICE: u32 = 200;
-/// Preemption ticks that a thread may compute without a call, and without being seen to [spin](crate::spin),
-/// before it is taken to wait for something that only others, or time, can bring: from then on it is
-/// preempted at each tick until its next call. A process that has been taken so once is given a quarter of
-/// that from its next call on, and so forth: the run is no longer deterministic anyway.
-pub(crate) const PATIENCE: u32 = 60;
-
-/// How many windows pass between two looks for processes that somebody outside has killed: who is not
-/// resumed is not noticed otherwise.
-const LOOK_FOR_ENDED: u64 = 256;
+/// Windows between two searches for guests whose native process was killed: a guest that is not resumed is not
+/// noticed otherwise.
+const REAP_INTERVAL: u64 = 256;
 
 impl Host {
-    /// The simulation is over: who was killed from outside while nothing was expected of it has ended.
+    /// Ends the guests whose native process was killed and not missed until the end of the simulation.
     pub fn finish_processes(&mut self) {
-        for thread in self.look_for_ended() {
+        for thread in self.reap_killed() {
             if self.threads.contains(thread.0) {
                 let _ = self.step(thread);
             }
@@ -41,8 +32,8 @@ impl Host {
     /// Runs everything that happens strictly before `limit`.
     pub fn run_until(&mut self, limit: SimTime) {
         self.windows += 1;
-        if self.windows.is_multiple_of(LOOK_FOR_ENDED) {
-            self.look_for_ended();
+        if self.windows.is_multiple_of(REAP_INTERVAL) {
+            self.reap_killed();
         }
         self.run_events_until(limit);
         self.take_arrivals(limit);
@@ -55,7 +46,7 @@ impl Host {
             let due = self.next_due();
             match due {
                 Some(at) if at <= self.clock.now() => {
-                    self.end_turn();
+                    self.scheduler.end_turn();
                     self.fire_next();
                 }
                 _ if self.clock.now() >= limit => return,
@@ -71,33 +62,24 @@ impl Host {
         }
     }
 
-    /// Whether a thread can run.
-    pub(crate) fn is_runnable(&self) -> bool {
-        self.turn.is_some() || self.place_in_turn().is_some()
-    }
-
     /// Gives the next thread its turn, or lets the one go on whose turn it was when the last limit
     /// was reached: where the limits are must make no difference.
     fn run_next_thread(&mut self, limit: SimTime) {
-        let turn = self.turn.take().or_else(|| self.next_in_turn().map(|thread| (thread, SLICE)));
-        let Some((thread, calls)) = turn else { return };
+        let Some(thread) = self.scheduler.start_turn(&self.threads) else { return };
         if !self.debuggers.is_empty() && self.debug_keeps_waiting(thread) {
             return;
         }
-        self.calls_left = calls;
-        while self.calls_left > 0 {
-            self.calls_left -= 1;
+        while self.scheduler.take_call() {
             let step = self.step(thread);
-            let left = self.calls_left;
             if !matches!(step, Step::Waits | Step::Held) {
-                self.progress += 1;
+                self.scheduler.made_progress();
             }
             match step {
                 Step::Continue => {}
                 Step::Yield | Step::Waits => break,
                 Step::Left => return,
                 Step::Held => {
-                    self.turn = Some((thread, left + 1));
+                    self.scheduler.pause_turn_before_call(thread);
                     return;
                 }
             }
@@ -110,18 +92,11 @@ impl Host {
                 break;
             }
             if self.clock.now() >= limit || self.debuggers.stopped() {
-                self.turn = Some((thread, left));
+                self.scheduler.pause_turn(thread);
                 return;
             }
         }
-        self.run_queue.push_back(thread);
-    }
-
-    /// Something else comes first: the thread whose turn it was goes to the end of the queue.
-    fn end_turn(&mut self) {
-        if let Some((thread, _)) = self.turn.take() {
-            self.run_queue.push_back(thread);
-        }
+        self.scheduler.ready(thread);
     }
 
     /// Runs a thread up to the end of its next call.
@@ -395,71 +370,6 @@ impl Host {
         Step::Continue
     }
 
-    /// Puts a thread to sleep in its call. A signal that is already deliverable interrupts at once.
-    fn block(&mut self, key: ThreadKey, block: Block) {
-        let deadline = block.deadline.map(|at| self.timers.add(at, TimerAction::Deadline(key)));
-        for queue in &block.on {
-            self.waits.enter(*queue, Waiter::Thread(key));
-        }
-        self.threads[key.0].state = ThreadState::Blocked(Blocked {
-            on: block.on,
-            deadline,
-            state: block.state,
-            if_interrupted: block.if_interrupted,
-        });
-        if self.has_deliverable_signal(key) {
-            self.interrupt(key);
-        }
-    }
-
-    /// Takes a blocked thread out of everything it waits for and makes it runnable.
-    fn unblock(&mut self, key: ThreadKey) -> Option<Blocked> {
-        let thread = self.threads.get_mut(key.0)?;
-        if !matches!(thread.state, ThreadState::Blocked(_)) {
-            return None;
-        }
-        let ThreadState::Blocked(blocked) = std::mem::replace(&mut thread.state, ThreadState::Runnable)
-        else {
-            return None;
-        };
-        thread.signals.awaited = 0;
-        self.futex_wait_ended(key, &blocked.state);
-        for queue in &blocked.on {
-            self.waits.leave(*queue, Waiter::Thread(key));
-        }
-        if let Some(timer) = blocked.deadline {
-            self.timers.cancel(timer);
-        }
-        self.run_queue.push_back(key);
-        Some(blocked)
-    }
-
-    /// Continues a blocked call; nothing happens if the thread is not blocked.
-    pub(crate) fn continue_call(&mut self, key: ThreadKey, wake: Wake) {
-        if let Some(blocked) = self.unblock(key) {
-            self.threads[key.0].continuation =
-                Some(Continuation::Resume(Resumed { state: blocked.state, wake }));
-        }
-    }
-
-    /// Ends a blocked call because a signal is to be delivered; nothing happens if it runs.
-    pub(crate) fn interrupt(&mut self, key: ThreadKey) {
-        let thread = &self.threads[key.0];
-        if let ThreadState::Blocked(Blocked { if_interrupted: IfInterrupted::Killable, .. }) = thread.state
-            && self.processes[thread.process.0].signals.fatal.is_none()
-        {
-            return;
-        }
-        if let Some(blocked) = self.unblock(key) {
-            self.store_remaining_time(key, &blocked.state);
-            if matches!(blocked.if_interrupted, IfInterrupted::Value(_)) {
-                self.tell_no_name(key, &blocked.state);
-            }
-            self.threads[key.0].continuation =
-                Some(Continuation::Interrupted { how: blocked.if_interrupted, state: blocked.state });
-        }
-    }
-
     /// The answer that an interrupted call gives when a handler runs, which has `SA_RESTART` if
     /// `restarts`; `None` if the call is to be made again.
     pub(crate) fn interrupted_result(how: IfInterrupted, restarts: bool) -> Option<u64> {
@@ -469,17 +379,6 @@ impl Host {
             IfInterrupted::RestartAlways => None,
             _ => Some(Errno::EINTR.as_return()),
         }
-    }
-
-    /// Tells everyone in `queue` that its object has changed, in whatever way.
-    pub(crate) fn notify(&mut self, queue: WaitQueueId) {
-        self.notify_events(queue, u32::MAX);
-    }
-
-    /// Removes a thread that has ended from the scheduler.
-    pub(crate) fn unschedule(&mut self, key: ThreadKey) {
-        self.unblock(key);
-        self.run_queue.retain(|k| *k != key);
     }
 
     /// Runs a thread up to the end of its next call, for tests; false if it left the processor.

@@ -1,14 +1,33 @@
-//! Threads that wait without a call: they read a word of memory in a loop until another thread, or a
-//! signal's handler, has written it. On Linux other processors, or the scheduler, see to that; here a
-//! thread runs until it calls, so such a loop has to be noticed from outside.
+//! Spin detection: threads that wait in a loop without a system call.
 //!
-//! A native timer says when a thread has computed for long, but where it finds the thread is nothing
-//! that the experiment decides: stopped there, it might hold a lock that another one then waits for.
-//! So the thread is stepped, instruction by instruction. If its registers come round to the same
-//! values again and again, nothing that it does itself will ever end the loop. Of the states of one
-//! round it is left in the least, which is the same one wherever the timer struck, and waits there for
-//! anything else of its host to happen; then it is stepped through one more round. A thread whose
-//! registers don't repeat computes, and is left alone.
+//! **Problem.** A thread that reads a word of memory until another thread, or a signal handler, has written it makes
+//! no call. On Linux the other thread runs on another processor, or the scheduler takes this one away. Here a thread
+//! keeps the processor until it calls, so a spin lock would hang its host. A native timer (every 50 ms of processor
+//! time) says that a thread has computed for long, but the instruction at which it strikes is not part of the
+//! experiment: a thread preempted there may hold a lock for which the next one then waits, and the run would depend
+//! on the machine's load.
+//!
+//! **Insight.** A loop that only waits repeats its state. If all registers come round to the same values again and
+//! again, nothing that the thread itself does will end the loop, and it makes no difference how often it has gone
+//! round. So the thread can be left in a state of the round that is chosen by the round alone: the least one in a
+//! fixed order ([`rank`]). From then on the run is the same wherever the timer struck.
+//!
+//! **Algorithm.** At the first, fourth and sixteenth tick in a row the thread is single-stepped
+//! ([`find_loop`](Host::find_loop)). Brent's algorithm looks for a period of the general registers, of up to some
+//! 2,000, 10,000 and 40,000 instructions. A candidate is confirmed by at least 8 rounds and 256 instructions, with the
+//! same general registers and vector state at the end and the same hash of all states on the way. The thread is then
+//! stepped to the least state and leaves the processor ([`Step::Waits`]) with a [`Spin`]. The scheduler lets others go
+//! first: the loop is due again after 200 calls and events of its host, twice as many after each look in vain, 12,800
+//! at most; or as soon as anything has happened while all threads that can run wait in loops. A look
+//! ([`go_round`](Host::go_round)) steps through one more round. If the registers differ at its end the thread goes on
+//! at full speed from there. A thread whose registers do not repeat computes, and keeps the processor.
+//!
+//! **Limits.** A loop that counts in registers, has rounds of more than 40,000 instructions or polls a clock that is
+//! not simulated is taken for computation. After [`PATIENCE`] ticks without a call such a thread is preempted
+//! natively, the summary names its program and the run is not deterministic from there. Memory is not compared: a
+//! counter in memory is noticed only as it passes through registers or flags, within the rounds that are looked at.
+//! Clock readings through the vDSO count as calls, so a loop that polls the clock ends by the cost of its readings.
+//! A thread that waits for a timer of its own processor time is charged for each look and woken by that timer.
 
 use crate::host::Host;
 use crate::ids::ThreadKey;
@@ -16,8 +35,8 @@ use crate::machine::{ContextId, Exit, Regs};
 use crate::run::Step;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How many instructions a loop may have that is found out, by the number of the tick that finds
-/// the thread computing: the first ones must not take long, as most threads only compute.
+/// Longest period that is looked for, in instructions, by the number of the tick that finds the thread computing.
+/// The first searches must be short, as most threads only compute. `None`: no search.
 fn longest_round(tick: u32) -> Option<u32> {
     match tick {
         1 => Some(2_000),
@@ -26,38 +45,59 @@ fn longest_round(tick: u32) -> Option<u32> {
         _ => None,
     }
 }
-/// How often a round must repeat with everything in registers the same: counters in memory show
-/// in the flags long before.
+/// Rounds that confirm a period, at least: counters in memory show in the flags long before.
 const REPEATS: u32 = 8;
+/// Instructions that confirm a period, at least.
 const LEAST_STEPS: u32 = 256;
-/// Calls that other threads make before a loop is looked at again, while they make any: the first
-/// time and at most.
+/// Calls and events of the host before a loop is looked at for the first time.
 const BACKOFF: u64 = 200;
+/// Calls and events of the host between two looks, at most.
 const LONGEST_BACKOFF: u64 = 12_800;
 
-/// A thread's loop.
+/// Preemption ticks that a thread may compute without a call before it is taken to wait for something that only
+/// others, or time, can bring. From then on it is preempted at each tick until its next call. A process of which that
+/// has happened has a quarter of its patience from then on, and so forth: the run is no longer deterministic anyway.
+pub(crate) const PATIENCE: u32 = 60;
+
+/// Spin: the loop in which a thread waits.
 #[derive(Clone, Debug)]
 pub struct Spin {
-    /// The least state of a round, in which it is.
+    /// The least state of a round, in which the thread has been left.
     state: Regs,
     /// Instructions in a round.
     period: u32,
-    /// [`Host::progress`] when it was last seen to go round.
+    /// [`Scheduler::progress`](crate::scheduler::Scheduler::progress) when it was last seen to go round.
     seen: u64,
     backoff: u64,
 }
 
-/// What stepping a thread has shown.
+impl Spin {
+    /// A loop that was last seen to go round at `progress`, for tests.
+    #[cfg(test)]
+    pub(crate) fn seen_at(progress: u64) -> Spin {
+        Spin { state: Regs::default(), period: 1, seen: progress, backoff: BACKOFF }
+    }
+    /// True if enough has happened since it was last seen to go round for another look.
+    pub(crate) fn is_due(&self, progress: u64) -> bool {
+        progress - self.seen >= self.backoff
+    }
+    /// True if anything has happened since it was last seen to go round.
+    pub(crate) fn may_find_something_new(&self, progress: u64) -> bool {
+        progress > self.seen
+    }
+}
+
+/// Result of single-stepping a thread.
 enum Stepped {
-    /// It goes round in a loop.
+    /// It waits in a loop.
     Waits(Box<Spin>),
-    /// It does not, as far as that was tried.
+    /// It waits in no loop that was looked for.
     Computes,
-    /// It came back.
+    /// It left guest code.
     Left(Exit),
 }
 
-/// The order of states.
+/// The order of states: the least of a round is that with the least rank.
 fn rank(regs: &Regs) -> [u64; 18] {
     let r = regs;
     [
@@ -66,17 +106,18 @@ fn rank(regs: &Regs) -> [u64; 18] {
     ]
 }
 
-/// What stands for a way through states, one state further on.
-fn along(way: u64, regs: &Regs) -> u64 {
-    rank(regs).iter().fold(way, |way, word| (way.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+/// Adds a state to the hash of the states of a round.
+fn add_to_hash(hash: u64, regs: &Regs) -> u64 {
+    rank(regs)
+        .iter()
+        .fold(hash, |hash, word| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 impl Host {
-    /// Runs a thread's code until it comes back; `None` if it does nothing but wait.
+    /// Runs a thread until it leaves guest code; `None` if it only waits in a loop.
     ///
-    /// One that only computes is left to it for long enough that what programs do is hardly ever
-    /// disturbed; then it is preempted wherever it is, and what it does from there on is nothing that
-    /// the experiment decides.
+    /// A thread that computes for longer than [`PATIENCE`] is preempted wherever it is. From there on the run is not
+    /// deterministic.
     pub(crate) fn run_guest(&mut self, key: ThreadKey, context: ContextId) -> Option<Exit> {
         if self.threads[key.0].spin.is_some() {
             match self.go_round(key, context) {
@@ -138,15 +179,14 @@ impl Host {
         }
     }
 
-    /// Lets a thread run; how it came back, and whether it has read a clock meanwhile, which is as good as
-    /// a call.
+    /// Runs a thread; returns its exit, and true if it has read a clock meanwhile, which counts as a call.
     fn resume_with_clocks(&mut self, key: ThreadKey, context: ContextId) -> (Exit, bool) {
         let mut clocks = self.clocks_for(key);
         let exit = self.machine.resume_with_clocks(context, &mut clocks);
         (exit, self.clocks_read(key, &clocks))
     }
 
-    /// A thread has done nothing but wait. What it waits for may be its own processor time.
+    /// Charges a thread that only waits in a loop, if it may wait for its own processor time.
     #[cold]
     pub(crate) fn spun(&mut self, key: ThreadKey) -> Step {
         let process = self.threads[key.0].process;
@@ -165,33 +205,7 @@ impl Host {
         self.threads[key.0].calls += spent.as_nanos() / 1_000;
     }
 
-    /// The thread in the run queue whose turn it is, taken out of it.
-    pub(crate) fn next_in_turn(&mut self) -> Option<ThreadKey> {
-        match self.place_in_turn()? {
-            0 => self.run_queue.pop_front(),
-            at => self.run_queue.remove(at),
-        }
-    }
-
-    /// Where it stands: the first that does not wait in a loop, or whose loop is due to be looked at;
-    /// if all wait in loops, the first that may find something new.
-    pub(crate) fn place_in_turn(&self) -> Option<usize> {
-        // Hardly any thread waits in a loop.
-        let first = self.run_queue.front()?;
-        if self.threads[first.0].spin.is_none() {
-            return Some(0);
-        }
-        let since_seen = |key: &ThreadKey| {
-            let spin = self.threads[key.0].spin.as_ref()?;
-            Some((self.progress - spin.seen, spin.backoff))
-        };
-        let in_turn = |key| since_seen(key).is_none_or(|(progress, backoff)| progress >= backoff);
-        let queue = &self.run_queue;
-        let something_new = |key| since_seen(key).is_some_and(|(progress, _)| progress > 0);
-        queue.iter().position(in_turn).or_else(|| queue.iter().position(something_new))
-    }
-
-    /// Steps a thread that waited in a loop through one more round; `None` if it was in none.
+    /// Steps a thread that waits in a loop through one more round; `None` if it waits in none.
     fn go_round(&mut self, key: ThreadKey, context: ContextId) -> Option<Stepped> {
         let mut spin = self.threads[key.0].spin.take()?;
         if let Err(left) = self.step_round(context, spin.period, |_| {}) {
@@ -201,7 +215,7 @@ impl Host {
             return Some(Stepped::Computes);
         }
         spin.backoff = (spin.backoff * 2).min(LONGEST_BACKOFF);
-        spin.seen = self.progress;
+        spin.seen = self.scheduler.progress();
         Some(Stepped::Waits(spin))
     }
 
@@ -222,12 +236,12 @@ impl Host {
         self.machine.xstate(context, &mut vectors);
         let mut first = None;
         for _ in 0..REPEATS.max(LEAST_STEPS.div_ceil(period)) {
-            // Where it comes round everything may be the same, and what it counts by lie in memory: but on the
-            // way there that passes through a register, or shows in the flags.
-            let mut way = 0;
-            self.step_round(context, period, |regs| way = along(way, regs))?;
+            // Everything may be the same at the end of a round, and the counter lie in memory: but within the round
+            // the counter passes through a register, or shows in the flags.
+            let mut hash = 0;
+            self.step_round(context, period, |regs| hash = add_to_hash(hash, regs))?;
             self.machine.xstate(context, &mut now);
-            if *self.machine.regs(context) != state || now != vectors || *first.get_or_insert(way) != way {
+            if *self.machine.regs(context) != state || now != vectors || *first.get_or_insert(hash) != hash {
                 return Ok(None);
             }
         }
@@ -239,11 +253,11 @@ impl Host {
             }
         })?;
         self.step_round(context, least_at, |_| {})?;
-        Ok(Some(Box::new(Spin { state: least, period, seen: self.progress, backoff: BACKOFF })))
+        Ok(Some(Box::new(Spin { state: least, period, seen: self.scheduler.progress(), backoff: BACKOFF })))
     }
 
-    /// After how many instructions the registers repeat, by Brent's algorithm: the thread's state is
-    /// held against one that is taken anew after 1, 2, 4, ... steps.
+    /// The number of instructions after which the registers repeat, by Brent's algorithm: the thread's state is
+    /// compared with one that is taken anew after 1, 2, 4, ... steps.
     fn find_period(&mut self, context: ContextId, longest: u32) -> Result<Option<u32>, Stepped> {
         let mut power = 1;
         while power <= longest {

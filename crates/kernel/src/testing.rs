@@ -69,7 +69,7 @@ impl TestHost {
                 host.create_thread(process, context)
             })
             .collect();
-        host.run_queue.clear();
+        host.scheduler.clear();
         TestHost { host, process, threads }
     }
     /// Thread `n` makes a call.
@@ -99,12 +99,9 @@ impl TestHost {
     /// Continues thread `n`'s call if something has woken it.
     pub fn go_on(&mut self, n: usize) -> Answer {
         let key = self.threads[n];
-        match self.host.run_queue.iter().position(|k| *k == key) {
-            Some(at) => {
-                self.host.run_queue.remove(at);
-                self.step(n)
-            }
-            None => Answer::Blocked,
+        match self.host.scheduler.take(key) {
+            true => self.step(n),
+            false => Answer::Blocked,
         }
     }
     fn step(&mut self, n: usize) -> Answer {

@@ -1,15 +1,29 @@
-//! Wait queues: who is to be told when an object changes.
+//! Waiting: blocked calls, the queues in which they wait, and the notification that continues them.
 //!
-//! Every object that can be waited for owns a queue. Notifying it continues all blocked threads in
-//! it, first in first out, each of which tries its call again, and marks the epoll items that watch
-//! it. A thread may stand in several queues at once and leaves all of them when it is continued.
+//! Every object that can be waited for owns a queue. A call that cannot go on [blocks](Host::block): its thread
+//! enters the queues of what it waits for and leaves a [`CallState`](crate::call::CallState) behind. It is woken by
+//!
+//! * [`Host::notify_events`], when an object changes so that a bit of its readiness comes up; the bits that the event
+//!   brings decide which edge-triggered watchers see an edge, as the wake-up keys of Linux do;
+//! * [`Host::notify`], when any bit may have changed;
+//! * [`Host::continue_call`], at its deadline and by whoever waits for no queue (futexes, `vfork`, tracers);
+//! * [`Host::interrupt`], when a signal is to be delivered.
+//!
+//! A wake-up *continues* the blocked call from its state: it is no new call, and blocks again if what it waits for
+//! has not come. The thread leaves all of its queues at once and enters them again in the latter case, at the end.
+//! Waiters are woken in the order in which they entered, unless the scheduler's strategy has another.
 
+use crate::call::{Block, IfInterrupted, Resumed, Wake};
+use crate::host::Host;
 use crate::ids::{EpollKey, SocketKey, ThreadKey, WaitQueueId};
+use crate::thread::{Blocked, Continuation, ThreadState};
+use crate::timer::TimerAction;
 use belljar_base::Footprint;
 use slab::Slab;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 
-/// Who waits.
+/// Waiter: an entry of a wait queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiter {
     /// A blocked thread.
@@ -48,7 +62,7 @@ impl WaitTable {
     pub fn create(&mut self) -> WaitQueueId {
         WaitQueueId(self.queues.insert(VecDeque::new()))
     }
-    /// Forgets a queue; gives whoever still waited in it.
+    /// Removes a queue and returns the waiters that are still in it.
     pub fn destroy(&mut self, queue: WaitQueueId) -> VecDeque<Waiter> {
         self.queues.remove(queue.0)
     }
@@ -65,24 +79,126 @@ impl WaitTable {
             waiters.remove(at);
         }
     }
-    /// Who waits alone.
+    /// The waiter of a queue that has exactly one.
     pub fn only(&self, queue: WaitQueueId) -> Option<Waiter> {
         let queue = &self.queues[queue.0];
         if queue.len() == 1 { queue.front().copied() } else { None }
     }
-    /// Tells where a queue is.
+    /// Adds a queue to what is fetched ahead of its host's turn.
     pub fn footprint(&self, queue: WaitQueueId, footprint: &mut Footprint) {
         if let Some(waiters) = self.queues.get(queue.0) {
             footprint.object(waiters);
             footprint.start(waiters.as_slices().0.as_ptr(), 1);
         }
     }
-    /// Whether nobody waits.
+    /// True if a queue has no waiters.
     pub fn is_empty(&self, queue: WaitQueueId) -> bool {
         self.queues[queue.0].is_empty()
     }
     /// The waiters in order.
     pub fn waiters(&self, queue: WaitQueueId) -> impl Iterator<Item = Waiter> + '_ {
         self.queues[queue.0].iter().copied()
+    }
+}
+
+impl Host {
+    /// Puts a thread to sleep in its call. A signal that is already deliverable interrupts at once.
+    pub(crate) fn block(&mut self, key: ThreadKey, block: Block) {
+        let deadline = block.deadline.map(|at| self.timers.add(at, TimerAction::Deadline(key)));
+        for queue in &block.on {
+            self.waits.enter(*queue, Waiter::Thread(key));
+        }
+        self.threads[key.0].state = ThreadState::Blocked(Blocked {
+            on: block.on,
+            deadline,
+            state: block.state,
+            if_interrupted: block.if_interrupted,
+        });
+        if self.has_deliverable_signal(key) {
+            self.interrupt(key);
+        }
+    }
+
+    /// Takes a blocked thread out of everything it waits for and makes it runnable; `None` if it is not blocked.
+    pub(crate) fn unblock(&mut self, key: ThreadKey) -> Option<Blocked> {
+        let thread = self.threads.get_mut(key.0)?;
+        if !matches!(thread.state, ThreadState::Blocked(_)) {
+            return None;
+        }
+        let ThreadState::Blocked(blocked) = std::mem::replace(&mut thread.state, ThreadState::Runnable)
+        else {
+            return None;
+        };
+        thread.signals.awaited = 0;
+        self.futex_wait_ended(key, &blocked.state);
+        for queue in &blocked.on {
+            self.waits.leave(*queue, Waiter::Thread(key));
+        }
+        if let Some(timer) = blocked.deadline {
+            self.timers.cancel(timer);
+        }
+        self.scheduler.ready(key);
+        Some(blocked)
+    }
+
+    /// Continues a blocked call; nothing happens if the thread is not blocked.
+    pub(crate) fn continue_call(&mut self, key: ThreadKey, wake: Wake) {
+        if let Some(blocked) = self.unblock(key) {
+            self.threads[key.0].continuation =
+                Some(Continuation::Resume(Resumed { state: blocked.state, wake }));
+        }
+    }
+
+    /// Ends a blocked call because a signal is to be delivered; nothing happens if it runs.
+    pub(crate) fn interrupt(&mut self, key: ThreadKey) {
+        let thread = &self.threads[key.0];
+        if let ThreadState::Blocked(Blocked { if_interrupted: IfInterrupted::Killable, .. }) = thread.state
+            && self.processes[thread.process.0].signals.fatal.is_none()
+        {
+            return;
+        }
+        if let Some(blocked) = self.unblock(key) {
+            self.store_remaining_time(key, &blocked.state);
+            if matches!(blocked.if_interrupted, IfInterrupted::Value(_)) {
+                self.clear_message_name(key, &blocked.state);
+            }
+            self.threads[key.0].continuation =
+                Some(Continuation::Interrupted { how: blocked.if_interrupted, state: blocked.state });
+        }
+    }
+
+    /// Wakes the waiters of `queue` because its object has changed in a way that brings `events`. Blocked calls are
+    /// continued whatever they wait for; epoll items that did not ask for any of `events` are left alone. Of the
+    /// exclusive items only the first that has a thread to wake is told.
+    pub(crate) fn notify_events(&mut self, queue: WaitQueueId, events: u32) {
+        if self.waits.is_empty(queue) {
+            return;
+        }
+        if let Some(Waiter::Thread(thread)) = self.waits.only(queue) {
+            return self.continue_call(thread, Wake::Notified);
+        }
+        let mut waiters: SmallVec<[Waiter; 4]> = self.waits.waiters(queue).collect();
+        self.scheduler.order_waiters(&mut waiters);
+        let mut exclusive_told = false;
+        for waiter in waiters {
+            match waiter {
+                Waiter::Thread(thread) => self.continue_call(thread, Wake::Notified),
+                Waiter::Epoll { epoll, item } => {
+                    let exclusive = self.epoll_item_is_exclusive(epoll, item);
+                    if exclusive && exclusive_told {
+                        continue;
+                    }
+                    let woke = self.epoll_item_changed(epoll, item, events);
+                    exclusive_told |= exclusive && woke;
+                }
+                Waiter::Uring { instance, request } => self.request_changed(instance, request),
+                Waiter::Model { model, socket } => self.model_socket_changed(model, socket),
+            }
+        }
+    }
+
+    /// Wakes the waiters of `queue` because its object has changed in whatever way.
+    pub(crate) fn notify(&mut self, queue: WaitQueueId) {
+        self.notify_events(queue, u32::MAX);
     }
 }

@@ -223,7 +223,7 @@ mod tests {
         guest.attempt(0, c::SYS_pause, &[]);
         guest.host.crash(false);
         assert!(guest.host.threads.is_empty() && guest.host.processes.is_empty());
-        assert_eq!((guest.host.next_event(), guest.host.run_queue.len()), (None, 0));
+        assert_eq!((guest.host.next_event(), guest.host.scheduler.ready_count()), (None, 0));
         guest.host.advance(SimTime::from_secs(5));
         guest.host.restart();
         assert_eq!(guest.host.clock.monotonic_ns(), 3_600_000_000_000);

@@ -193,9 +193,7 @@ impl Host {
         let waiting = std::mem::take(&mut debugger.waiting);
         let stopped_by = debugger.signal.take();
         debugger.approved = how.signal;
-        for thread in waiting.into_iter().rev() {
-            self.run_queue.push_front(thread);
-        }
+        self.scheduler.ready_first(waiting);
         self.replace_signal(stopped_by, how.signal);
         self.debuggers.refresh();
     }

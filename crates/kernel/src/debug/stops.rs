@@ -160,7 +160,7 @@ impl Host {
         if debugger.only == Some(tid) {
             debugger.only = None;
             let waiting = std::mem::take(&mut debugger.waiting);
-            self.run_queue.extend(waiting);
+            waiting.into_iter().for_each(|thread| self.scheduler.ready(thread));
         }
     }
 }

@@ -73,8 +73,6 @@ pub struct Program {
     pub path: Vec<u8>,
 }
 
-/// The most that arguments and environment may take, a quarter of the stack, `execve(2)`.
-const MAX_STRINGS: usize = 2 << 20;
 const STACK_SIZE: u64 = 8 << 20;
 /// Unmapped pages below the stack, as Linux's `stack_guard_gap`.
 const STACK_GUARD: u64 = 1 << 20;
@@ -136,10 +134,6 @@ impl Host {
         process: ProcessKey,
         program: &Program,
     ) -> Result<(MmKey, Regs), ExecError> {
-        let strings = program.args.iter().chain(&program.environment).map(|s| s.len() + 9).sum::<usize>();
-        if strings > MAX_STRINGS {
-            return Err(ExecError::new(Errno::E2BIG, "its arguments and environment are too long"));
-        }
         let placement = if program.image.needs_linux_layout {
             Placement::Linux
         } else {

@@ -8,6 +8,10 @@ use crate::host::Host;
 use crate::ids::ProcessKey;
 use belljar_linux_abi::Errno;
 
+/// Bytes of the longest arguments and environment, a quarter of the stack: `execve(2)`, "Limits on size of arguments and
+/// environment".
+const MAX_STRINGS: usize = 2 << 20;
+
 impl Host {
     /// Finds and reads everything that running `path` needs.
     pub(super) fn prepare_program(
@@ -24,6 +28,7 @@ impl Host {
                 .map_err(|errno| not_opened(errno, &path, &current))?;
             let Some(shebang) = self.read_shebang(&file)? else {
                 let native = file.native;
+                check_strings(&args, &environment).inspect_err(|_| self.machine.close(native))?;
                 let images = self.read_images(process, file, &path);
                 let (image, interpreter) = images.inspect_err(|_| self.machine.close(native))?;
                 return Ok(Program { image, interpreter, args, environment, path });
@@ -67,6 +72,15 @@ impl Host {
         for image in [Some(&program.image), program.interpreter.as_ref()].into_iter().flatten() {
             self.machine.close(image.file.native);
         }
+    }
+}
+
+/// `E2BIG` if arguments and environment, with a pointer and an end each, are longer than `MAX_STRINGS`.
+fn check_strings(args: &[Vec<u8>], environment: &[Vec<u8>]) -> Result<(), ExecError> {
+    let len = args.iter().chain(environment).map(|string| string.len() + 9).sum::<usize>();
+    match len > MAX_STRINGS {
+        true => Err(ExecError::new(Errno::E2BIG, "its arguments and environment are too long")),
+        false => Ok(()),
     }
 }
 

@@ -192,7 +192,7 @@ impl Host {
 
     /// The object that an item watches has changed in a way that brings `events`; gives whether
     /// this woke somebody, for `EPOLLEXCLUSIVE`.
-    pub(super) fn epoll_item_changed(&mut self, epoll: EpollKey, item: usize, events: u32) -> bool {
+    pub(crate) fn epoll_item_changed(&mut self, epoll: EpollKey, item: usize, events: u32) -> bool {
         let instance = &self.files.epolls[epoll.0];
         let wanted = instance.items[item].events;
         if wanted & !PRIVATE == 0 || wanted & events == 0 {
@@ -203,7 +203,7 @@ impl Host {
         woke
     }
     /// Whether an item shares its wake-ups (`EPOLLEXCLUSIVE`).
-    pub(super) fn epoll_item_is_exclusive(&self, epoll: EpollKey, item: usize) -> bool {
+    pub(crate) fn epoll_item_is_exclusive(&self, epoll: EpollKey, item: usize) -> bool {
         self.files.epolls[epoll.0].items[item].events & EPOLLEXCLUSIVE != 0
     }
 

@@ -1,16 +1,12 @@
-//! What can be done with an open file without waiting, in the bits of `poll(2)` and `epoll(7)`.
+//! Readiness: what can be done with an open file without waiting, in the bits of `poll(2)` and `epoll(7)`.
 //!
-//! Whoever changes an object so that one of these bits comes up calls [`Host::notify_events`] on
-//! the object's queue with the bits that this event brings (or [`Host::notify`] when it may be any):
-//! they decide which edge-triggered watchers see an edge, as the wake-up keys of Linux do.
+//! A change of an object that brings one of these bits up is told to its waiters by
+//! [`Host::notify_events`]: see [`wait`](crate::wait).
 
 use super::FileKind;
-use crate::call::Wake;
 use crate::host::Host;
 use crate::ids::{FileKey, WaitQueueId};
-use crate::wait::Waiter;
 use belljar_linux_abi::c;
-use smallvec::SmallVec;
 
 pub(crate) const EPOLLIN: u32 = c::EPOLLIN as u32;
 pub(crate) const EPOLLPRI: u32 = c::EPOLLPRI as u32;
@@ -87,34 +83,6 @@ impl Host {
         matches!(self.files.open[file.0].kind, FileKind::NativeStream(_)) || self.wait_queue(file).is_some()
     }
 
-    /// Tells everyone in `queue` that its object has changed in a way that brings `events`.
-    /// Threads try their calls again whatever they wait for; epoll items that did not ask for any
-    /// of `events` sleep on. Of the exclusive items only the first that has somebody to wake is told.
-    pub(crate) fn notify_events(&mut self, queue: WaitQueueId, events: u32) {
-        if self.waits.is_empty(queue) {
-            return;
-        }
-        if let Some(Waiter::Thread(thread)) = self.waits.only(queue) {
-            return self.continue_call(thread, Wake::Notified);
-        }
-        let waiters: SmallVec<[Waiter; 4]> = self.waits.waiters(queue).collect();
-        let mut exclusive_told = false;
-        for waiter in waiters {
-            match waiter {
-                Waiter::Thread(thread) => self.continue_call(thread, Wake::Notified),
-                Waiter::Epoll { epoll, item } => {
-                    let exclusive = self.epoll_item_is_exclusive(epoll, item);
-                    if exclusive && exclusive_told {
-                        continue;
-                    }
-                    let woke = self.epoll_item_changed(epoll, item, events);
-                    exclusive_told |= exclusive && woke;
-                }
-                Waiter::Uring { instance, request } => self.request_changed(instance, request),
-                Waiter::Model { model, socket } => self.model_socket_changed(model, socket),
-            }
-        }
-    }
     /// What stands behind the last reference to an open file goes, if it is of the kinds that wait.
     pub(super) fn close_waitable(&mut self, kind: &FileKind) {
         match kind {

@@ -1,8 +1,8 @@
-//! Futexes: who sleeps on which word of memory, `futex(2)`.
+//! Futexes: the threads and requests that sleep on words of memory, `futex(2)`.
 //!
 //! A word of private memory is named by address space and address, a word of a shared mapping by
 //! what is mapped, so that processes meet that map it at different addresses. Waiters are woken
-//! first in, first out.
+//! first in, first out, unless the scheduler's strategy has another order.
 
 mod priority;
 mod robust;
@@ -14,6 +14,7 @@ use crate::call::CallState;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
 use crate::mm::{Access, VmaKind};
+use crate::scheduler::Scheduler;
 use belljar_base::{Map, SimTime};
 use belljar_linux_abi::Errno;
 use std::collections::VecDeque;
@@ -83,10 +84,10 @@ impl FutexTable {
     fn push(&mut self, key: FutexKey, waiter: Waiter) {
         self.waiters.entry(key).or_default().push_back(waiter);
     }
-    /// Removes the first waiter that `bitset` meets.
-    fn pop(&mut self, key: FutexKey, bitset: u32) -> Option<Waiter> {
+    /// Removes the waiter to wake next of those that `bitset` meets.
+    fn pop(&mut self, key: FutexKey, bitset: u32, scheduler: &mut Scheduler) -> Option<Waiter> {
         let queue = self.waiters.get_mut(&key)?;
-        let at = queue.iter().position(|waiter| waiter.bitset & bitset != 0)?;
+        let at = scheduler.choose_waiter(queue, |waiter| waiter.bitset & bitset != 0)?;
         let waiter = queue.remove(at);
         if queue.is_empty() {
             self.waiters.remove(&key);

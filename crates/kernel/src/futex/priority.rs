@@ -69,7 +69,7 @@ impl Host {
         mark: u32,
     ) -> Result<(), Errno> {
         let process = self.threads[from.0].process;
-        let Some(next) = self.futexes.pop(key, ANY) else {
+        let Some(next) = self.futexes.pop(key, ANY, &mut self.scheduler) else {
             return self.write_futex_word(process, addr, mark);
         };
         let waiters = if self.futexes.has_waiters(key) { WAITERS } else { 0 };

@@ -21,7 +21,7 @@ impl Host {
     pub(crate) fn wake_futex(&mut self, key: FutexKey, count: u32, bitset: u32) -> u64 {
         let mut woken = 0;
         while woken < u64::from(count) {
-            let Some(waiter) = self.futexes.pop(key, bitset) else { break };
+            let Some(waiter) = self.futexes.pop(key, bitset, &mut self.scheduler) else { break };
             self.wake_futex_waiter(waiter.sleeper, key);
             woken += 1;
         }
@@ -72,7 +72,7 @@ impl Host {
     pub(crate) fn requeue_futex(&mut self, from: FutexKey, to: FutexKey, count: u32) -> u64 {
         let mut moved = 0;
         while moved < u64::from(count) && from != to {
-            let Some(waiter) = self.futexes.pop(from, ANY) else { break };
+            let Some(waiter) = self.futexes.pop(from, ANY, &mut self.scheduler) else { break };
             match self.sleeper_state(waiter.sleeper) {
                 Some(CallState::Futex(wait)) => wait.key = to,
                 Some(CallState::FutexVector(wait)) => {
@@ -99,7 +99,7 @@ impl Host {
         let word = self.read_futex_word(process, addr)?;
         let mut woken = 0;
         if word & c::FUTEX_TID_MASK == 0 {
-            let Some(first) = self.futexes.pop(from, ANY) else { return Ok(0) };
+            let Some(first) = self.futexes.pop(from, ANY, &mut self.scheduler) else { return Ok(0) };
             let waiters = if self.futexes.has_waiters(from) { c::FUTEX_WAITERS } else { 0 };
             let owner = self.lock_owner(first.sleeper);
             self.write_futex_word(process, addr, owner | waiters | (word & c::FUTEX_OWNER_DIED))?;

@@ -148,7 +148,7 @@ impl Host {
             self.process(process).signals.action_mut(info.signo).handler = c::SIG_DFL as u64;
         }
         if self.push_frame(thread, action, info).is_err() {
-            if self.has_lost(process) {
+            if self.native_has_ended(process) {
                 return self.kill_process(process, c::SIGKILL);
             }
             // As Linux: if the signal was SIGSEGV itself its handler cannot run either.

@@ -5,7 +5,7 @@
 
 use super::state::STOPPING;
 use crate::host::Host;
-use crate::ids::{ProcessKey, ThreadKey};
+use crate::ids::ProcessKey;
 use crate::thread::ThreadState;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::{SigInfo, sig_bit};
@@ -67,12 +67,6 @@ impl Host {
             }
         }
         self.report_to_parent(process, c::CLD_CONTINUED, c::SIGCONT);
-    }
-
-    /// Makes a parked thread runnable.
-    pub(crate) fn unpark(&mut self, thread: ThreadKey) {
-        self.thread(thread).state = ThreadState::Runnable;
-        self.run_queue.push_back(thread);
     }
 
     fn report_to_parent(&mut self, process: ProcessKey, code: i32, status: i32) {

@@ -1,9 +1,9 @@
 //! Sending and receiving: `sendto`, `recvfrom`, `sendmsg`, `recvmsg` and their vectors, and reads and
 //! writes of descriptors that are sockets. Here attempts that cannot finish become blocked calls.
 
-use super::nameless::telling;
+use super::interrupted_receive::clearing_name;
 use super::socket::{Target, read_address, write_address};
-use crate::call::{Block, Call, CallState, IfInterrupted, Nameless, Outcome, SysResult, done};
+use crate::call::{Block, Call, CallState, IfInterrupted, NameOutput, Outcome, SysResult, done};
 use crate::guest::{Buffers, total_len};
 use crate::ids::{FileKey, SocketKey, WaitQueueId};
 use crate::net::message::{Attempt, ControlMessage, Incoming, Outgoing, Received};
@@ -275,7 +275,7 @@ pub fn sys_recvfrom(call: &mut Call<'_>) -> SysResult {
             }
             done(received.value as u64)
         }
-        Receipt::Ended(outcome) if want_name => Ok(telling(outcome, Nameless::Length(call.args[5]))),
+        Receipt::Ended(outcome) if want_name => Ok(clearing_name(outcome, NameOutput::Length(call.args[5]))),
         Receipt::Ended(outcome) => Ok(outcome),
     }
 }
@@ -403,7 +403,9 @@ pub fn sys_recvmsg(call: &mut Call<'_>) -> SysResult {
             write_header(call, addr, &header, &received)?;
             done(received.value as u64)
         }
-        Receipt::Ended(outcome) => Ok(telling(outcome, Nameless::Header(addr, header.name != 0))),
+        Receipt::Ended(outcome) => {
+            Ok(clearing_name(outcome, NameOutput::Header { addr, has_name: header.name != 0 }))
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use crate::host::Host;
 use crate::ids::{FdTableKey, MmKey, ProcessKey, ThreadKey};
 use crate::machine::ContextId;
 use crate::process::{Attributes, Process};
-use crate::run::PATIENCE;
 use crate::signal::{ProcessSignals, ThreadSignals};
+use crate::spin::PATIENCE;
 use crate::thread::{Thread, ThreadState};
 use belljar_linux_abi::c;
 use std::os::unix::ffi::OsStrExt;
@@ -140,7 +140,7 @@ impl Host {
         }));
         self.tids.insert(tid, key);
         self.process(process).threads.push(key);
-        self.run_queue.push_back(key);
+        self.scheduler.ready(key);
         key
     }
 }

@@ -173,7 +173,7 @@ impl Host {
         if let Some(file) = quick {
             self.open(file).flags &= !c::O_NONBLOCK;
         }
-        self.urings.reading = entry.kept.clone();
+        self.urings.reading = entry.snapshot.clone();
         self.urings.is_worker = matches!(made.number as i64, c::SYS_fallocate | c::SYS_ftruncate);
         let identity = self.urings.instances[n].personalities.get(&entry.personality).cloned();
         let own = identity.map(|as_whom| std::mem::replace(&mut self.process(process).credentials, as_whom));

@@ -42,7 +42,7 @@ impl Host {
         if !chain.is_empty() {
             self.admit(n, chain);
         }
-        self.keep_memory_of_waiting(n);
+        self.snapshot_waiting(n);
         for completion in self.urings.instances[n].late.take().into_iter().flatten() {
             self.tell_completion(n, completion);
         }

@@ -1,9 +1,9 @@
 //! Submission entries and the system calls that they stand for.
 
 use super::Submitter;
-use super::kept::Kept;
 use super::ring::SQE_LEN;
 use super::slots::ALLOC;
+use super::snapshot::Snapshot;
 use belljar_linux_abi::{Errno, c};
 use std::sync::Arc;
 
@@ -115,7 +115,7 @@ pub struct Entry {
     /// What was wrong with it when it was submitted.
     pub refused: Option<Errno>,
     /// What it names in memory, once it has to wait.
-    pub kept: Option<Arc<Kept>>,
+    pub snapshot: Option<Arc<Snapshot>>,
 }
 
 impl Entry {
@@ -140,7 +140,7 @@ impl Entry {
             personality: half(42),
             by,
             refused: None,
-            kept: None,
+            snapshot: None,
         }
     }
     /// Whether the next entry waits for this one.

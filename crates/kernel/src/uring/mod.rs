@@ -11,12 +11,12 @@ mod calls;
 mod chains;
 mod entry;
 mod futexes;
-mod kept;
 mod provided;
 mod registered;
 mod requests;
 mod ring;
 mod slots;
+mod snapshot;
 mod timeouts;
 mod waiting;
 
@@ -172,7 +172,7 @@ pub struct Urings {
     /// Requests that can go on: instance, number, serial number, whether its time is over.
     pub(crate) work: VecDeque<(usize, usize, u64, bool)>,
     /// Memory that the request which is being made named when it was submitted.
-    pub(crate) reading: Option<Arc<kept::Kept>>,
+    pub(crate) reading: Option<Arc<snapshot::Snapshot>>,
     pub(crate) serial: u64,
     /// Whether a request is being made that a thread of the kernel makes on Linux.
     pub(crate) is_worker: bool,

@@ -30,7 +30,7 @@ impl Host {
             self.urings.serial
         });
         let (user_data, count) = (entry.user_data, entry.counted_completions());
-        let is_fresh = entry.kept.is_none();
+        let is_fresh = entry.snapshot.is_none();
         let request = Request {
             entry,
             held,

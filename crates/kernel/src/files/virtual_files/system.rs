@@ -314,7 +314,7 @@ fn uptime(host: &mut Host) -> String {
 }
 
 fn load_average(host: &mut Host) -> String {
-    let (runnable, threads) = (host.run_queue.len() + 1, host.threads.len());
+    let (runnable, threads) = (host.scheduler.ready_count() + 1, host.threads.len());
     let last = host.next_pid - 1;
     format!("0.00 0.00 0.00 {runnable}/{threads} {last}\n")
 }

@@ -1,4 +1,4 @@
-//! Processes whose native one somebody outside has killed: they are told as killed.
+//! Reaper: ends guests whose native process was killed from outside the simulation, as `SIGKILL` would.
 
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
@@ -6,9 +6,9 @@ use crate::process::Process;
 use belljar_linux_abi::c;
 
 impl Host {
-    /// Kills the processes whose native one is no more; gives their threads.
+    /// Kills the guests whose native process has ended; returns their threads.
     #[cold]
-    pub(crate) fn look_for_ended(&mut self) -> Vec<ThreadKey> {
+    pub(crate) fn reap_killed(&mut self) -> Vec<ThreadKey> {
         let ended = self.machine.ended_spaces();
         let mut threads = Vec::new();
         for (_, mm) in self.spaces.iter().filter(|(_, mm)| ended.contains(&mm.space)) {
@@ -25,8 +25,8 @@ impl Host {
         threads
     }
 
-    /// Whether the native process that a process lives in is no more.
-    pub(crate) fn has_lost(&mut self, process: ProcessKey) -> bool {
+    /// True if the native process that a guest lives in has ended.
+    pub(crate) fn native_has_ended(&mut self, process: ProcessKey) -> bool {
         let space = self.processes[process.0].mm.map(|mm| self.spaces[mm.0].space);
         space.is_some_and(|space| self.machine.ended_spaces().contains(&space))
     }

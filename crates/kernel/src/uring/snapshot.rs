@@ -1,6 +1,6 @@
-//! What entries name in memory besides the bytes to be moved: addresses, names, vectors, points in time. It is of the
-//! kernel once an entry has been submitted (`IORING_FEAT_SUBMIT_STABLE`), so the program may use that memory for
-//! something else while the request waits.
+//! Snapshots of submitted entries: the memory that an entry names besides the bytes to be moved, such as addresses,
+//! names, vectors and time-outs. It belongs to the kernel once the entry has been submitted
+//! (`IORING_FEAT_SUBMIT_STABLE`), so the program may use it for something else while the request waits.
 
 use super::entry::{
     BIND, CONNECT, EPOLL_CTL, Entry, FUTEX_WAITV, LINK_TIMEOUT, OPENAT, OPENAT2, READV, RECVMSG, SEND,
@@ -12,19 +12,19 @@ use crate::ids::ProcessKey;
 use belljar_linux_abi::Errno;
 use std::sync::Arc;
 
-/// The most that one piece can be.
+/// Bytes of the largest piece.
 const MOST: u64 = 1 << 20;
 
-/// Pieces of a process's memory as they were.
+/// Snapshot: pieces of a process's memory as they were when an entry was submitted.
 #[derive(Debug)]
-pub struct Kept {
+pub struct Snapshot {
     process: ProcessKey,
     pieces: Vec<(u64, Vec<u8>)>,
 }
 
-impl Kept {
-    /// Puts what was kept of `addr` and behind into `out`; whether that was all of it.
-    fn lay_over(&self, addr: u64, out: &mut [u8]) -> bool {
+impl Snapshot {
+    /// Copies the part of the snapshot from `addr` on to `out`; true if that was all of `out`.
+    fn copy_to(&self, addr: u64, out: &mut [u8]) -> bool {
         let end = addr.saturating_add(out.len() as u64);
         let mut whole = false;
         for (start, bytes) in &self.pieces {
@@ -41,41 +41,42 @@ impl Kept {
 }
 
 impl Host {
-    /// What a request that is being made has kept of `process`'s memory at `addr`; whether that was all of `out`.
-    pub(crate) fn lay_kept_over(&self, process: ProcessKey, addr: u64, out: &mut [u8]) -> bool {
+    /// Copies the snapshot of the request that is being made, as far as it has `process`'s memory at `addr`, to `out`;
+    /// true if that was all of `out`.
+    pub(crate) fn read_snapshot(&self, process: ProcessKey, addr: u64, out: &mut [u8]) -> bool {
         match &self.urings.reading {
-            Some(kept) if kept.process == process => kept.lay_over(addr, out),
+            Some(snapshot) if snapshot.process == process => snapshot.copy_to(addr, out),
             _ => false,
         }
     }
     /// Reads memory that an entry names.
     pub(super) fn read_submitted(&self, entry: &Entry, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
-        match &entry.kept {
-            Some(kept) if kept.lay_over(addr, out) => Ok(()),
+        match &entry.snapshot {
+            Some(snapshot) if snapshot.copy_to(addr, out) => Ok(()),
             _ => self.read_guest(entry.by.process, addr, out),
         }
     }
 
-    /// Keeps what those name that have not started, or wait.
-    pub(super) fn keep_memory_of_waiting(&mut self, n: usize) {
+    /// Takes the snapshots of entries that have not started, or wait.
+    pub(super) fn snapshot_waiting(&mut self, n: usize) {
         let uring = &self.urings.instances[n];
         let waiting: Vec<usize> =
             uring.fresh.iter().filter_map(|serial| uring.by_serial.get(serial)).copied().collect();
         for number in waiting {
             let mut links = std::mem::take(&mut self.urings.instances[n].requests[number].links);
-            links.iter_mut().for_each(|entry| self.keep(entry));
+            links.iter_mut().for_each(|entry| self.take_snapshot(entry));
             let mut entry = self.urings.instances[n].requests[number].entry.clone();
-            self.keep(&mut entry);
+            self.take_snapshot(&mut entry);
             let request = &mut self.urings.instances[n].requests[number];
             (request.entry, request.links) = (entry, links);
         }
         self.urings.instances[n].fresh.clear();
         let mut deferred = std::mem::take(&mut self.urings.instances[n].deferred);
-        deferred.iter_mut().flatten().for_each(|entry| self.keep(entry));
+        deferred.iter_mut().flatten().for_each(|entry| self.take_snapshot(entry));
         self.urings.instances[n].deferred = deferred;
     }
-    fn keep(&self, entry: &mut Entry) {
-        if entry.kept.is_some() {
+    fn take_snapshot(&self, entry: &mut Entry) {
+        if entry.snapshot.is_some() {
             return;
         }
         let process = entry.by.process;
@@ -122,6 +123,6 @@ impl Host {
             let len = text.map_or(0, |text| text.len() as u64 + 1);
             piece(path, len);
         }
-        entry.kept = Some(Arc::new(Kept { process, pieces }));
+        entry.snapshot = Some(Arc::new(Snapshot { process, pieces }));
     }
 }
