@@ -1,7 +1,7 @@
-//! What each worker is doing, for somebody outside who looks from time to time: `belljar run --profile`.
+//! Activity of each worker, sampled from outside: `belljar run --profile`.
 //!
-//! Who works leaves a note of what comes next; no clock is read and nothing is waited for, so being watched changes
-//! nothing. Where nobody watches there is no [`Board`], and nothing is noted.
+//! A worker leaves a note of what it does next; no clock is read and nothing is waited for, so sampling changes no
+//! results. Without sampling there is no [`Board`], and nothing is noted.
 
 use std::cell::Cell;
 use std::fmt;
@@ -59,7 +59,7 @@ impl Phase {
         Phase::Waiting,
     ];
 
-    /// What people call it.
+    /// Its name as users see it.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Building => "building the world",
@@ -76,14 +76,14 @@ impl Phase {
     }
 }
 
-/// What a worker does.
+/// Activity: what a worker does at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Activity {
     /// The kind of work.
     pub phase: Phase,
     /// The index of the node that it is done for, if it is done for one.
     pub node: Option<u32>,
-    /// What [`Board::program`] has given, or 0.
+    /// The program's number from [`Board::program`], or 0.
     pub program: u32,
     /// The number of the system call, of [`Phase::Call`].
     pub call: u32,
@@ -121,7 +121,7 @@ impl Activity {
     }
 }
 
-/// Where workers leave their notes.
+/// Board: the activities of all workers.
 pub struct Board {
     workers: Vec<Seat>,
     programs: Mutex<Vec<Program>>,
@@ -132,11 +132,11 @@ pub struct Board {
 pub struct Program {
     /// Its name.
     pub name: String,
-    /// How its system calls came.
+    /// The ways by which its system calls came.
     pub ways: CallWays,
 }
 
-/// How many system calls came which way.
+/// Counts of system calls by the way in which they came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallWays {
     /// Through rewritten call sites.
@@ -182,7 +182,7 @@ impl Board {
             seat.0.store(activity.packed(), Relaxed);
         }
     }
-    /// What each worker does now.
+    /// The present activity of each worker.
     pub fn look(&self) -> impl Iterator<Item = Activity> + '_ {
         self.workers.iter().map(|seat| Activity::unpacked(seat.0.load(Relaxed)))
     }

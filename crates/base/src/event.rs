@@ -5,7 +5,7 @@ use crate::{HostId, SimTime};
 /// key; a tie is a bug of whoever made the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EventKey {
-    /// When it happens.
+    /// Time of the event.
     pub time: SimTime,
     /// Arrivals from other nodes come before a node's own timers.
     pub class: EventClass,

@@ -1,11 +1,11 @@
-//! What lies where, for fetching it ahead of time.
+//! Footprints: the cache lines that an object will read, for fetching them ahead of time.
 //!
 //! Large structures of which a host reads a little for each packet, call or window are `repr(C)` and have that first: by itself
 //! Rust orders fields mostly by alignment, and what is read lay one or two words in a cache line.
 
 /// Bytes of a cache line.
 pub const CACHE_LINE: usize = 64;
-/// Where no object lies.
+/// Bytes of the page at address 0, in which no object lies.
 const FIRST_PAGE: usize = 4096;
 
 /// Cache lines that lie in the same KiB, in one word: the KiB's number, and a bit for each of its lines. Most of what a host reads
@@ -14,12 +14,12 @@ const FIRST_PAGE: usize = 4096;
 pub struct LineGroup(usize);
 
 impl LineGroup {
-    /// How many lines it may have.
+    /// Lines of a group.
     const LINES: usize = 16;
     /// No lines.
     pub const NONE: LineGroup = LineGroup(0);
 
-    /// Those of some bytes from an address on.
+    /// The groups of `len` bytes from an address on.
     #[inline]
     pub fn of(address: usize, len: usize) -> impl Iterator<Item = LineGroup> {
         let (first, last) = (address / CACHE_LINE, address.saturating_add(len.max(1) - 1) / CACHE_LINE);
@@ -29,11 +29,11 @@ impl LineGroup {
             LineGroup((kib << Self::LINES) | ((2 << greatest) - (1 << least)))
         })
     }
-    /// What a word says.
+    /// The group that a word stands for.
     pub fn from_word(word: usize) -> LineGroup {
         LineGroup(word)
     }
-    /// It as a word: 0 if it has no lines.
+    /// The group as a word: 0 if it has no lines.
     pub fn word(self) -> usize {
         self.0
     }

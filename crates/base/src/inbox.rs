@@ -1,4 +1,4 @@
-//! What is on its way to a node and will arrive.
+//! Inbox: messages that are on their way to a node.
 
 use crate::{EventKey, Footprint, SimTime};
 use std::cmp::{Ordering, Reverse};
@@ -14,21 +14,21 @@ struct Arrival<T> {
 /// Up to so many at a time that come while others wait are kept in a heap.
 const FEW: usize = 16;
 
-/// What will arrive, in the order of its keys.
+/// Inbox: messages that will arrive, in the order of their keys.
 ///
 /// A node gets all that comes for it in a window at once, and takes it one by one while other things happen: so it is
 /// put in order at once, when the first is taken. What is put in order are times and places: arrivals themselves are long.
 #[derive(Debug)]
 pub struct Inbox<T> {
-    /// When the next one arrives.
+    /// Time of the next arrival.
     next: Option<SimTime>,
-    /// When those in `placed` arrive, and where they are, the next one last.
+    /// Arrival times of the messages in `placed`, and their positions there, the next one last.
     order: Vec<(SimTime, u32)>,
-    /// What came in windows before, or in this one; those that have been taken have left gaps.
+    /// Messages of former windows and of this one; those that were taken have left gaps.
     placed: Vec<Option<Arrival<T>>>,
-    /// What came while there was anything in `order`.
+    /// Messages that came while `order` was not empty.
     others: BinaryHeap<Reverse<Arrival<T>>>,
-    /// What has come since one was taken last.
+    /// Messages that have come since one was taken last.
     fresh: Vec<Arrival<T>>,
 }
 
@@ -40,7 +40,7 @@ impl<T> Default for Inbox<T> {
 }
 
 impl<T> Inbox<T> {
-    /// When the next one arrives.
+    /// Time of the next arrival.
     #[inline]
     pub fn next(&self) -> Option<SimTime> {
         self.next
@@ -71,14 +71,14 @@ impl<T> Inbox<T> {
         Some(content)
     }
 
-    /// What will be taken next, when one has just been taken.
+    /// The message that is taken next, if one has just been taken.
     #[inline]
     pub fn first(&self) -> Option<(EventKey, &T)> {
         debug_assert!(self.fresh.is_empty(), "what has come since is not in order");
         let first = if self.others.is_empty() { self.first_placed() } else { self.least() };
         first.map(|arrival| (arrival.key, &arrival.content))
     }
-    /// What will probably be taken next; what has come since the last was taken may come before it.
+    /// The message that is probably taken next; one that came since the last was taken may precede it.
     #[inline]
     pub fn following(&self) -> Option<&T> {
         self.first_placed().map(|arrival| &arrival.content)

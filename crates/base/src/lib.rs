@@ -1,4 +1,4 @@
-//! What every layer of Belljar shares: simulated time, the identity of hosts, seeded random
+//! Foundations that every layer of Belljar shares: simulated time, the identity of hosts, seeded random
 //! streams and the ordered collections that stand in for the unordered ones of `std`.
 //!
 //! Nothing in here knows of packets, guests or files.

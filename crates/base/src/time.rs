@@ -129,7 +129,7 @@ impl SimDuration {
     pub const fn div(self, n: u64) -> SimDuration {
         SimDuration(self.0 / n)
     }
-    /// Whether this is no time at all.
+    /// True if the duration is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }

@@ -45,7 +45,7 @@ impl Mapping {
         }
     }
 
-    /// Where it lies: at the start of a page.
+    /// Its address, the start of a page.
     pub fn at(&self) -> *mut u8 {
         self.at.as_ptr()
     }
@@ -60,7 +60,7 @@ impl Drop for Mapping {
 
 /// A `T` in memory that other processes can map as well, all zero bytes at first.
 ///
-/// What is reached through [`get`](Self::get) may change at any time by another process's hand:
+/// The memory behind [`get`](Self::get) may be changed by another process at any time:
 /// only a protocol between the processes makes more than raw reads and writes sound.
 pub struct SharedMemory<T> {
     memory: Mapping,
@@ -85,7 +85,7 @@ impl<T> SharedMemory<T> {
         Ok(SharedMemory { memory: Mapping::of(file, size_of::<T>())?, holds: PhantomData })
     }
 
-    /// Where it lies.
+    /// Its address.
     pub fn get(&self) -> *mut T {
         self.memory.at().cast()
     }

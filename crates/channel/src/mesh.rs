@@ -14,14 +14,14 @@ use std::time::Duration;
 /// Bytes that a ring holds.
 const CAPACITY: usize = 256 << 10;
 
-/// What belongs to one process, on cache lines of its own.
+/// Bell: the part of the mesh that belongs to one process, on cache lines of its own.
 #[repr(C, align(128))]
 struct Bell {
     rung: AtomicU32,
     asleep: AtomicU32,
 }
 
-/// What stands before the bells.
+/// Header of the mesh, before the bells.
 #[repr(C, align(128))]
 struct Head {
     flags: AtomicU32,
@@ -66,7 +66,7 @@ impl Mesh {
     pub fn me(&self) -> usize {
         self.me
     }
-    /// How many processes there are.
+    /// Number of processes.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -119,7 +119,7 @@ impl Mesh {
         len
     }
 
-    /// What [`wait`](Self::wait) compares with; to be asked before looking for what to do.
+    /// The count of rings that [`wait`](Self::wait) compares with; read it before looking for work.
     pub fn rung(&self) -> u32 {
         self.bell(self.me).rung.load(SeqCst)
     }
@@ -139,7 +139,7 @@ impl Mesh {
         self.head().flags.fetch_or(1 << n, SeqCst);
         (0..self.count).for_each(|whose| self.ring_bell(whose));
     }
-    /// Whether anyone has raised flag `n`.
+    /// True if any process has raised flag `n`.
     pub fn raised(&self, n: u32) -> bool {
         self.head().flags.load(Relaxed) & 1 << n != 0
     }
@@ -155,7 +155,7 @@ impl Mesh {
     fn size(count: usize) -> usize {
         Mesh::rings(count) + count * count * size_of::<Ring>()
     }
-    /// Where the rings begin: after the head and the bells.
+    /// Offset of the rings, after the header and the bells.
     fn rings(count: usize) -> usize {
         size_of::<Head>() + count * size_of::<Bell>()
     }

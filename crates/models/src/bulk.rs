@@ -15,7 +15,7 @@ pub struct Client {
 
 struct Transfer {
     flow: Flow,
-    /// What is sent up.
+    /// Data sent to the server.
     filler: Option<Filler>,
 }
 

@@ -5,7 +5,7 @@ use crate::spec::Datagrams;
 use crate::{Failure, Flow, Model, Network, Outcome, Socket};
 use belljar_base::{SimDuration, SimTime};
 
-/// How often the end of a stream is told until the receiver answers, and after which time: iperf's.
+/// Repetitions of a stream's end until the receiver answers, and the time between them: iperf's.
 const LAST_TRIES: u32 = 10;
 const LAST_INTERVAL: SimDuration = SimDuration::from_millis(250);
 

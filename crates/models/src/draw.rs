@@ -17,7 +17,7 @@ pub enum Draw {
         mean: u64,
         /// The tail index; above 1, or there is no mean.
         shape: f64,
-        /// What is larger becomes this.
+        /// Upper limit: a larger draw becomes this.
         max: u64,
     },
 }

@@ -27,11 +27,11 @@ pub struct Flow {
     pub lost: u64,
     /// The mean delay of the datagrams that a sink received, in nanoseconds.
     pub mean_delay_ns: Option<u64>,
-    /// How it ended.
+    /// Outcome of the flow.
     pub outcome: Outcome,
 }
 
-/// How a flow ended.
+/// Outcome of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// As it was meant to.

@@ -37,7 +37,7 @@ pub trait Model: Send {
     fn wake(&mut self, token: u64, net: &mut dyn Network) {
         let _ = (token, net);
     }
-    /// Whether it has done all that it was to do. Servers never are.
+    /// True if the model has done all that it was to do. Servers never have.
     fn is_finished(&self) -> bool;
     /// It is ended from outside: it records what is under way. Its sockets are closed by the caller.
     fn stop(&mut self, net: &mut dyn Network);

@@ -1,4 +1,4 @@
-//! What a model can do: the socket calls of a program that never blocks.
+//! Network: the socket calls of a model, which never block.
 
 use crate::Flow;
 use belljar_base::{SimTime, Stream};
@@ -10,7 +10,7 @@ use std::net::SocketAddrV4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Socket(pub usize);
 
-/// What a receiving call has given.
+/// Result of a receiving call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// So many bytes, at least one.
@@ -82,7 +82,7 @@ pub trait Network {
     fn accept(&mut self, listener: Socket) -> Option<(Socket, SocketAddrV4)>;
     /// Begins a TCP connection.
     fn connect(&mut self, to: SocketAddrV4) -> Result<Socket, Failure>;
-    /// Whether the connection that was begun stands.
+    /// True if the connection that was begun is established.
     fn is_connected(&mut self, socket: Socket) -> Result<bool, Failure>;
     /// Sends over a connection; how many bytes there was room for.
     fn send(&mut self, socket: Socket, data: &[u8]) -> Result<usize, Failure>;
@@ -114,7 +114,7 @@ static FILLER: [u8; 16_384] = [b'.'; 16_384];
 /// Bytes that mean nothing and are still to be sent on a connection, which is finished after them.
 pub(crate) struct Filler {
     left: u64,
-    /// Whether all is sent.
+    /// True if everything is sent.
     pub(crate) finished: bool,
 }
 

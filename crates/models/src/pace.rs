@@ -3,16 +3,16 @@
 use crate::{Draw, Network};
 use belljar_base::SimTime;
 
-/// How often a client does what it does, and when.
+/// Pace: number and times of a client's actions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
-    /// How many times; `None`: for ever.
+    /// Number of actions; `None`: without end.
     pub count: Option<u64>,
     /// The time between them, in picoseconds.
     pub spacing: Spacing,
 }
 
-/// What the time between two of a client's doings is counted from.
+/// Origin of the time between two actions of a client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spacing {
     /// From the end of one to the beginning of the next: there is one at a time.

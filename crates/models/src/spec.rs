@@ -1,4 +1,4 @@
-//! What an experiment says of a model.
+//! Specification of a model in an experiment.
 
 use crate::{Draw, Model, Pace, bulk, datagrams, dns, http, sink, source};
 use belljar_base::{SimDuration, Stream};
@@ -8,29 +8,29 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 /// A model of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// What its flows are called in the results.
+    /// Name of its flows in the results.
     pub name: String,
-    /// What it does.
+    /// Kind of model.
     pub kind: Kind,
 }
 
-/// What a model does.
+/// Kind of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// Transfers bytes over TCP.
     Bulk(Bulk),
     /// Receives what comes over TCP or UDP and throws it away.
     Sink {
-        /// Where.
+        /// Port to listen on.
         port: u16,
         /// Over UDP.
         udp: bool,
     },
     /// Sends bytes to everyone who connects over TCP.
     Source {
-        /// Where.
+        /// Port to listen on.
         port: u16,
-        /// How many bytes; `None`: until the peer goes.
+        /// Bytes sent to each client; `None`: until it closes.
         size: Option<Draw>,
     },
     /// Makes HTTP requests.
@@ -43,7 +43,7 @@ pub enum Kind {
     Dns(Dns),
     /// Answers DNS queries over UDP for the names of the network.
     DnsServer {
-        /// Where.
+        /// Port to listen on.
         port: u16,
         /// The time until it answers, in picoseconds.
         delay: Draw,
@@ -98,9 +98,9 @@ pub struct Bulk {
     pub to: Vec<Endpoint>,
     /// Which way.
     pub direction: Direction,
-    /// How many bytes are sent; `None`: without end, or what the peer decides.
+    /// Bytes sent; `None`: without end, or as the peer decides.
     pub size: Option<Draw>,
-    /// How many transfers, and when.
+    /// Number and times of transfers.
     pub pace: Pace,
 }
 
@@ -109,22 +109,22 @@ pub struct Bulk {
 pub struct Http {
     /// The servers, of which each request takes one.
     pub to: Vec<Endpoint>,
-    /// What is asked for.
+    /// Path of the request.
     pub path: String,
     /// Bytes of the request's body: with any, it is a POST.
     pub request_size: Draw,
-    /// Whether connections are used again.
+    /// True if connections are reused.
     pub keep_alive: bool,
     /// After which time without its end a request is given up.
     pub timeout: SimDuration,
-    /// How many requests, and when.
+    /// Number and times of requests.
     pub pace: Pace,
 }
 
 /// A server that answers every HTTP request with a body of some length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HttpServer {
-    /// Where.
+    /// Port to listen on.
     pub port: u16,
     /// Bytes of the body.
     pub response_size: Draw,
@@ -141,7 +141,7 @@ pub struct Datagrams {
     pub rate: u64,
     /// Bytes of payload of each datagram.
     pub datagram_size: u64,
-    /// How long it sends and how long it pauses, in picoseconds; `None`: it sends all the time.
+    /// Durations of bursts and of pauses, in picoseconds; `None`: it sends all the time.
     pub bursts: Option<(Draw, Draw)>,
     /// When it ends after its start; `None`: never.
     pub duration: Option<SimDuration>,
@@ -156,9 +156,9 @@ pub struct Dns {
     pub names: Vec<String>,
     /// After which time without an answer a query is repeated.
     pub timeout: SimDuration,
-    /// How often it is repeated.
+    /// Number of retries.
     pub retries: u32,
-    /// How many queries, and when.
+    /// Number and times of queries.
     pub pace: Pace,
 }
 
@@ -177,7 +177,7 @@ impl Spec {
             Kind::DnsServer { port, delay } => Box::new(dns::Server::new(*port, *delay)),
         }
     }
-    /// Whether it only answers others: it does not keep a simulation going.
+    /// True if it only answers others: it does not keep a simulation going.
     pub fn is_server(&self) -> bool {
         use Kind::{DnsServer, HttpServer, Sink, Source};
         matches!(self.kind, Sink { .. } | Source { .. } | HttpServer(_) | DnsServer { .. })

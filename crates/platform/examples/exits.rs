@@ -1,4 +1,4 @@
-//! What it costs to leave a guest and to come back: prints nanoseconds and ratios to a native
+//! Cost of leaving a guest and coming back: prints nanoseconds and ratios to a native
 //! system call, minima of several runs.
 //!
 //! `cargo run --release -p belljar-platform --example exits`

@@ -1,4 +1,4 @@
-//! What far guests cost: a system call against native futex hand-overs between two processes, guest
+//! Cost of far guests: a system call against native futex hand-overs between two processes, guest
 //! memory, a start, a fork. Minima of several runs.
 //!
 //! `cargo run --release -p belljar-platform --example far`

@@ -1,4 +1,4 @@
-//! How long a program takes from its loading to its end, its system calls made natively: prints the
+//! Start-up time: the time of a program from loading to end, with its system calls made natively. Prints the
 //! least of 100 runs in microseconds, and the same for a native process.
 //!
 //! `cargo run --release -p belljar-platform --example start -- /bin/true`

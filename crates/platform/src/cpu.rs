@@ -1,4 +1,4 @@
-//! What this CPU saves, and whether it has what switching guests needs.
+//! CPU features: the layout of saved state, and the features that switching guests needs.
 
 use crate::InitError;
 pub use belljar_shim::xstate::XsaveLayout;
@@ -47,7 +47,7 @@ unsafe fn read_xcr0() -> u64 {
     unsafe { _xgetbv(0) }
 }
 
-/// Those components of `of` that are in use after this thread has called the C library's functions for memory and strings, as
+/// Components of `of` that are in use after this thread has called the C library's functions for memory and strings, as
 /// compiled code does anywhere. Which registers these use depends on the CPU and on what the library was told; nothing else in
 /// this program uses those that `vzeroupper` does not clear, unless it is compiled to. Only after [`check`].
 pub fn left_by_library(of: u32) -> u32 {

@@ -1,4 +1,4 @@
-//! What guests are told of the CPU: the machine's own answers cut down to a baseline with AVX2,
+//! Answers to `cpuid` for guests: the machine's own cut down to a baseline with AVX2,
 //! without clocks and random numbers of its own, and with one logical processor. Where the CPU
 //! cannot make `cpuid` trap, or not without its hypervisor, images' instructions are replaced (see
 //! `rewrite`). What is not found there, JIT code above all, traps or sees the machine's own answers.
@@ -52,7 +52,7 @@ pub fn set_faulting(on: bool) -> bool {
     }
 }
 
-/// Whether images' `cpuid` instructions are better replaced: where the CPU cannot make them fault, and in
+/// True if images' `cpuid` instructions are better replaced: where the CPU cannot make them fault, and in
 /// virtual machines, where each leaves to the hypervisor before it faults (some 10 us).
 pub fn is_better_replaced() -> bool {
     static REPLACED: OnceLock<bool> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! What an exit from guest code means.
+//! Interpretation of exits from guest code.
 
 use crate::context::{Context, LOOK_UP};
 use crate::cpuid;
@@ -59,7 +59,7 @@ pub fn step(context: &mut Context, space: &mut Space) -> Exit {
     }
 }
 
-/// Whether the instruction at `rip` is a `pushf`, which stores the trap flag, or INT1, which is not told from a step.
+/// True if the instruction at `rip` is a `pushf`, which stores the trap flag, or INT1, which cannot be told from a step.
 fn shows_step(rip: u64, space: &Space) -> bool {
     let mut code = [0u8; 2];
     match space.bytes_at(rip, &mut code) {
@@ -68,8 +68,8 @@ fn shows_step(rip: u64, space: &Space) -> bool {
     }
 }
 
-/// What has happened to `context`, set right: under some hypervisors DR6 is now and then empty when Linux reads it after a step,
-/// and it then takes what happened for INT1. After that one RIP is behind it, on AMD's processors under KVM at it.
+/// The trap of `context`, corrected: under some hypervisors DR6 is now and then empty when Linux reads it after a step,
+/// and Linux then takes the step for INT1. After an INT1 RIP is behind it, on AMD's processors under KVM at it.
 fn set_right(trap: Trap, context: &Context, space: &Space) -> Trap {
     if trap.signal != libc::SIGTRAP || trap.trapno != DEBUG_EXCEPTION || trap.code == TRAP_TRACE {
         return trap;
@@ -196,7 +196,7 @@ fn fault(trap: Trap) -> Fault {
     }
 }
 
-/// What Linux says when a thread goes on at an address where it has no code: not canonical, or the
+/// The fault that Linux reports when a thread goes on at an address where it has no code: not canonical, or the
 /// simulator's, which a native process of its own would not have mapped.
 fn no_code_at(rip: u64) -> Fault {
     if rip >= 1 << 47 {

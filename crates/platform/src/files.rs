@@ -148,7 +148,7 @@ fn stat_of(found: &fs::Metadata) -> NativeStat {
 /// Descriptors that are left to everything but guests' files: libraries, channels, captures.
 const RESERVED: usize = 256;
 
-/// How many descriptors this process may have open: the soft limit, which has been raised to the
+/// Descriptors that this process may have open: the soft limit, which has been raised to the
 /// hard one.
 pub fn descriptor_limit() -> usize {
     static LIMIT: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
@@ -174,7 +174,7 @@ pub fn file_share(hosts: u32) -> usize {
     descriptor_limit().saturating_sub(RESERVED) / 2 / hosts.max(1) as usize
 }
 
-/// How many processes of far guests may keep a descriptor each.
+/// Processes of far guests that may keep a descriptor each.
 pub fn process_share() -> usize {
     descriptor_limit().saturating_sub(RESERVED).max(descriptor_limit() / 2) / 2
 }
@@ -359,7 +359,7 @@ fn own_stream(stream: u8) -> Result<ManuallyDrop<File>, Errno> {
     if stream > 2 { Err(Errno::EBADF) } else { Ok(borrowed(NativeFile(i32::from(stream)))) }
 }
 
-/// Whoever started the simulator may have made its streams non-blocking.
+/// Waits for a standard stream: the process that started the simulator may have made it non-blocking.
 fn wait_or_fail(stream: u8, events: i16, error: std::io::Error) -> Result<(), Errno> {
     match error.kind() {
         std::io::ErrorKind::Interrupted => Ok(()),

@@ -1,4 +1,4 @@
-//! What must hold before the first guest runs, checked once.
+//! Initialisation: the conditions of the first guest, checked and set up once.
 
 use crate::far;
 use crate::near::{patch_memory, signals, worker};
@@ -21,17 +21,17 @@ pub enum InitError {
          vm.legacy_va_layout or a personality flag is probably set"
     )]
     Layout {
-        /// What lies there.
+        /// The mapping that lies there.
         what: String,
-        /// Where.
+        /// Its address.
         address: u64,
     },
     /// A native call failed.
     #[error("{what}: {error}")]
     Native {
-        /// What was tried.
+        /// The operation that was tried.
         what: &'static str,
-        /// How it failed.
+        /// The system's error.
         error: std::io::Error,
     },
 }

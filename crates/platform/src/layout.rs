@@ -1,4 +1,4 @@
-//! Where things lie in the simulator's address space.
+//! Layout of the simulator's address space.
 //!
 //! ```text
 //! 0x1_0000 ..               fixed addresses of ET_EXEC images, claimed one by one
@@ -28,17 +28,17 @@ const GUARD: u64 = 1 << 20;
 const LARGEST_STAGGER: u64 = 2 << 20;
 /// Room for stubs at either end of a slot.
 pub const STUB_ROOM: u64 = 1 << 20;
-/// Where Linux puts position-independent programs when it does not randomise: `ELF_ET_DYN_BASE`.
+/// Address at which Linux puts position-independent programs when it does not randomise: `ELF_ET_DYN_BASE`.
 const LINUX_IMAGES: u64 = 0x5555_5555_4000;
 /// Room for stubs below them.
 const LINUX_LOW_STUBS: u64 = 0x5555_5500_0000;
-/// What does not fit into a slot goes there, in processes of their own.
+/// Addresses for mappings that do not fit into a slot, in processes of their own.
 pub const BEYOND_SLOTS: Range<u64> = SHIM_AREA.end..USER_END;
 
-/// Where a position-independent image starts in a slot, from what is usable of it.
+/// Offset of a position-independent image in the usable part of a slot.
 const IMAGE_OFFSET: u64 = 4 << 20;
 
-/// How the guest area is cut into slots: by the number of hosts alone, so that a guest's pointers
+/// Slots of the guest area: they follow from the number of hosts alone, so that a guest's pointers
 /// depend on nothing else.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots {
@@ -52,9 +52,9 @@ pub struct Slots {
 pub struct Slot {
     /// All of it.
     pub whole: Range<u64>,
-    /// What the kernel may hand out.
+    /// The addresses that the kernel may hand out.
     pub usable: Range<u64>,
-    /// Where position-independent programs lie.
+    /// Address of position-independent programs.
     pub images: u64,
     /// Its number among all slots; `None` for Linux's own layout.
     pub index: Option<u64>,
@@ -92,7 +92,7 @@ impl Slots {
         })
     }
 
-    /// How far what can be handed out of slot `index` lies from the slot's ends, differently in each slot.
+    /// Distance of slot `index`'s usable part from the slot's ends, differently in each slot.
     ///
     /// Slots are powers of two apart, and guests of the same program have their pages at the same places. Without
     /// this all their stacks, for instance, would compete for the few entries of one set of the TLB, and their page
@@ -117,7 +117,7 @@ impl Slot {
             low_stubs: LINUX_LOW_STUBS,
         }
     }
-    /// What such a process has besides.
+    /// Ranges that such a process has besides.
     pub fn linux_claims() -> Vec<Range<u64>> {
         vec![FIXED_AREA.start..LINUX_LOW_STUBS, LINUX_LOW_STUBS + STUB_ROOM..SHIM_AREA.start]
     }
@@ -132,12 +132,12 @@ fn area() -> u64 {
     GUEST_AREA.end - GUEST_AREA.start
 }
 
-/// Whether `inner` lies in `outer`.
+/// True if `inner` lies in `outer`.
 pub fn contains(outer: &Range<u64>, inner: &Range<u64>) -> bool {
     outer.start <= inner.start && inner.start <= inner.end && inner.end <= outer.end
 }
 
-/// Whether two ranges have an address in common.
+/// True if two ranges have an address in common.
 pub fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start < b.end && b.start < a.end
 }

@@ -53,9 +53,9 @@ fn fetch_line(at: *const u8) {
 
 /// Bytes of vector state that every program has: the legacy area and the header.
 const LEGACY_STATE: usize = 576;
-/// So many places are remembered where guests' memory was accessed.
+/// Addresses of recent accesses to guests' memory that are remembered.
 const ACCESSES: usize = 8;
-/// Whoever has told so often where its guests go is beyond its start.
+/// Footprints after which a host is beyond its start.
 const STARTED: u32 = 4;
 
 /// One host's guests, near and far.
@@ -68,15 +68,15 @@ pub struct HostMachine {
     contexts: Slab<Box<Context>>,
     /// Opened and not to be written.
     files_read: std::collections::BTreeSet<std::path::PathBuf>,
-    /// How many native files it may keep open.
+    /// Native files that it may keep open.
     file_share: usize,
     /// The far space whose guest came back last with a call, while what its process has read then is still so.
     staged: Option<SpaceId>,
-    /// How many contexts there have been.
+    /// Contexts that it has ever had.
     contexts_made: u64,
-    /// Where guests' memory was accessed last.
+    /// Addresses of the last accesses to guests' memory.
     accessed: [Cell<u64>; ACCESSES],
-    /// How often it has told where guests go.
+    /// Footprints that it has given.
     told: Cell<u32>,
     /// Finds out where one goes.
     follower: RefCell<Option<Box<Follower>>>,
@@ -241,8 +241,8 @@ impl GuestMemory for HostMachine {
     }
 }
 
-/// So many cache lines at most are asked for at once: a processor has few more on their way at a time and would wait, and
-/// whoever then reads them one after the other has the rest brought by the processor itself.
+/// Cache lines that are prefetched at once: a processor has few more on their way at a time and would wait, and
+/// fetches the rest itself when they are read one after the other.
 const MOST_PREFETCHED: usize = 8;
 
 impl Platform for HostMachine {

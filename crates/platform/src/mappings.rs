@@ -1,6 +1,6 @@
-//! How many mappings near spaces have. Linux lets a process have `vm.max_map_count`; who needs one more
-//! than that fails in the middle of anything, and the simulator itself needs some now and then. So near
-//! spaces are counted, and one that would go beyond the budget goes on far, at that call. What a far space has mapped
+//! Mappings of spaces, and the budget of near ones. Linux lets a process have `vm.max_map_count` mappings; one more
+//! fails in the middle of anything, and the simulator itself needs some now and then. So near spaces' mappings
+//! are counted, and a space that would exceed the budget becomes far at that call. What a far space has mapped
 //! says which of its memory may be written to later than it is asked for.
 
 use belljar_base::Map;
@@ -10,9 +10,9 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a program needs that starts: a small dynamic one maps 30 times, Python 120 times.
+/// Mappings that a starting program needs: a small dynamic one 30, Python 120.
 pub const OF_A_PROGRAM: u64 = 120;
-/// What one call adds at most.
+/// Mappings that one call adds, at most.
 pub const OF_A_CALL: u64 = 3;
 /// The usual limit, where it cannot be read.
 const USUAL_LIMIT: u64 = 65_530;
@@ -20,10 +20,10 @@ const USUAL_LIMIT: u64 = 65_530;
 const OWN_SHARE: u64 = 16;
 const OWN_LEAST: u64 = 600;
 
-/// Those of all near spaces together, and of the channels to far ones.
+/// Mappings of all near spaces together, and of the channels to far ones.
 static TOTAL: AtomicU64 = AtomicU64::new(0);
 
-/// Whether near spaces may have so many more.
+/// True if near spaces may have `more` mappings more.
 pub fn has_room(more: u64) -> bool {
     static BUDGET: OnceLock<u64> = OnceLock::new();
     let budget = BUDGET.get_or_init(|| {
@@ -52,7 +52,7 @@ impl Drop for Counted {
     }
 }
 
-/// What decides whether neighbours are one mapping.
+/// Kind of a mapping: neighbours of the same kind are one mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Private memory without a file.
@@ -75,7 +75,7 @@ struct Mapping {
 pub struct Mappings {
     by_start: Map<u64, Mapping>,
     files: u64,
-    /// Whether they are near.
+    /// True if they count against the budget of near spaces.
     counted: bool,
     /// The one that was asked for last, and where it starts.
     recent: Cell<Option<(u64, Mapping)>>,
@@ -101,7 +101,7 @@ impl Mappings {
         if shared { Kind::Shared(self.files) } else { Kind::File(self.files) }
     }
 
-    /// What `len` bytes at `addr` lie in, if it is one mapping.
+    /// The mapping that `len` bytes at `addr` lie in, if it is one.
     fn around(&self, addr: u64, len: u64) -> Option<Mapping> {
         let end = addr.checked_add(len)?;
         if let Some((start, mapping)) = self.recent.get()
@@ -115,29 +115,29 @@ impl Mappings {
         (end <= mapping.end).then_some(*mapping)
     }
 
-    /// Whether nobody but the space itself can change these bytes.
+    /// True if only the space itself can change these bytes.
     pub fn are_own(&self, addr: u64, len: u64) -> bool {
         self.around(addr, len).is_some_and(|mapping| !matches!(mapping.kind, Kind::Shared(_)))
     }
 
-    /// Whether besides these bytes can be written without fail: no file is behind them.
+    /// True if, besides, these bytes can be written without fail: no file is behind them.
     pub fn take_writes(&self, addr: u64, len: u64) -> bool {
         let takes = |mapping: Mapping| mapping.kind == Kind::Anonymous && mapping.prot.contains(Prot::WRITE);
         self.around(addr, len).is_some_and(takes)
     }
 
-    /// Whether nothing is mapped in `range`.
+    /// True if nothing is mapped in `range`.
     pub fn are_none(&self, range: &Range<u64>) -> bool {
         self.within(range).next().is_none()
     }
 
-    /// Whether what is mapped in `range` is of files, its own and not to be written to.
+    /// True if `range` has private, read-only mappings of files alone.
     pub fn are_files_read(&self, range: &Range<u64>) -> bool {
         self.within(range)
             .all(|mapping| matches!(mapping.kind, Kind::File(_)) && !mapping.prot.contains(Prot::WRITE))
     }
 
-    /// What has a part in `range`.
+    /// The mappings that overlap `range`.
     fn within(&self, range: &Range<u64>) -> impl Iterator<Item = &Mapping> {
         let before = self.by_start.range(..range.start).next_back().map(|(_, mapping)| mapping);
         let before = before.filter(|mapping| mapping.end > range.start);

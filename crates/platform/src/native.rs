@@ -1,5 +1,5 @@
-//! Where a space's memory is, and how it is reached: native calls of this process for near spaces,
-//! calls in a far guest's process for far ones.
+//! Native operations on a space's memory: system calls of this process for near spaces,
+//! system calls in a far guest's process for far ones.
 
 use crate::far::Shim;
 use crate::near::{copy, patch_memory};

@@ -1,4 +1,4 @@
-//! Which spaces hold which fixed addresses: the one thing that all machines of a process share,
+//! Registry of the fixed addresses that spaces hold: the one thing that all machines of a process share,
 //! because low addresses exist only once.
 
 use crate::layout::{self, FIXED_AREA, PAGE, SHIM_AREA, USER_END};

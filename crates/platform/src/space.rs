@@ -12,7 +12,7 @@ use belljar_kernel::machine::{Backing, Prot};
 use belljar_linux_abi::Errno;
 use std::ops::Range;
 
-/// Up to so many bytes of an image's data are taken to be written to, nearly all of them.
+/// Bytes of an image's data up to which nearly all of it is taken to be written to.
 const SMALL_DATA: u64 = 64 << 10;
 
 /// One address space.
@@ -23,11 +23,11 @@ pub struct Space {
     pub native: Native,
     /// Its slot.
     pub slot: Slot,
-    /// How its system calls came.
+    /// Counts of its system calls by the way in which they came.
     pub counts: CallWays,
     /// Granted ranges outside the slot.
     claims: Vec<Range<u64>>,
-    /// What is mapped in it.
+    /// Its mappings.
     mappings: Mappings,
     /// Its rewritten call sites.
     pub rewriter: Rewriter,
@@ -126,12 +126,12 @@ impl Space {
         self.claims.iter().cloned().chain([self.slot.whole.clone()]).chain(self.rewriter.low_chunks())
     }
 
-    /// Whether it lies in this process.
+    /// True if it lies in this process.
     pub fn is_near(&self) -> bool {
         matches!(self.native, Native::Near)
     }
 
-    /// Whether the process that it is in is no more.
+    /// True if its process has ended.
     pub fn has_ended(&self) -> bool {
         matches!(&self.native, Native::Far(shim) if shim.has_hung_up())
     }
@@ -146,7 +146,7 @@ impl Space {
         &buffer[..len]
     }
 
-    /// Whether `len` bytes at `addr` are this space's to use.
+    /// True if the space may use `len` bytes at `addr`.
     #[inline]
     pub fn owns(&self, addr: u64, len: u64) -> bool {
         let Some(end) = addr.checked_add(len) else { return false };
@@ -154,7 +154,7 @@ impl Space {
         layout::contains(&self.slot.usable, &range) || self.claims.iter().any(|c| layout::contains(c, &range))
     }
 
-    /// Whether guest code may run at `rip`: anywhere of its own, stubs included.
+    /// True if guest code may run at `rip`: anywhere of its own, stubs included.
     pub fn may_run_at(&self, rip: u64) -> bool {
         self.slot.whole.contains(&rip) || self.claims.iter().any(|c| c.contains(&rip))
     }

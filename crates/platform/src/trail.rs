@@ -13,17 +13,17 @@ use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, Register};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// So many places of a trail are remembered at most.
+/// Places of a trail that are remembered, at most.
 const PLACES: usize = 64;
 /// A trail is that of so many resumes, of so many instructions each at most.
 pub const RESUMES: u32 = 6;
 pub const STEPS: u32 = 500;
 /// Of so many places where guests wait something is known; those that wait at yet other places are not followed.
 const ORIGINS: usize = 1024;
-/// What lies so near to the stack pointer is on the stack.
+/// Distance below the stack pointer within which an address is on the stack.
 const STACK_BELOW: u64 = 16 << 10;
 const STACK_ABOVE: u64 = 64 << 10;
-/// What lies so far behind an image is its data.
+/// Distance behind an image within which an address is its data.
 const DATA: u64 = 16 << 20;
 
 /// An address that means the same in another guest of the kind: from what usually moves with it.
@@ -72,7 +72,7 @@ impl Place {
 /// Where a guest waits: what tells the trails of guests apart.
 type Origin = Place;
 
-/// What is known of where guests of one origin go.
+/// Knowledge of the trail of guests of one origin.
 enum Known {
     /// One waits there, in the slot that starts here. What it does nobody else may ever do.
     One(u64),

@@ -20,7 +20,7 @@ const FUNCTIONS: [(&str, i64); 5] = [
 ];
 const SONAME: &str = "linux-vdso.so.1";
 const VERSION: &str = "LINUX_2.6";
-/// Where the functions begin in the page, and how far they lie apart.
+/// Offset of the functions in the page.
 const TEXT: usize = 0x800;
 const FUNCTION_SIZE: usize = 64;
 
@@ -47,7 +47,7 @@ pub fn file() -> Result<i32, Errno> {
     })
 }
 
-/// Whether a file is the vDSO's.
+/// True if a file is the vDSO's.
 pub fn is(file: &FileKey) -> bool {
     static KEY: OnceLock<Option<FileKey>> = OnceLock::new();
     let key = KEY.get_or_init(|| self::file().ok().and_then(FileKey::of));

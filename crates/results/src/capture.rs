@@ -74,7 +74,7 @@ impl CaptureWriter {
         self.file.finish()
     }
 
-    /// What is in front of a packet of `len` bytes (draft-ietf-opsawg-pcap, section 5).
+    /// Record header of a packet of `len` bytes (draft-ietf-opsawg-pcap, section 5).
     fn header(&self, at: SimTime, len: usize) -> [u8; Self::HEADER] {
         let time = self.epoch + Duration::from_nanos(at.as_nanos());
         let words = [time.as_secs() as u32, time.subsec_nanos(), len.min(self.keep) as u32, len as u32];

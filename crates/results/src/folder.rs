@@ -31,21 +31,21 @@ pub enum ResultsError {
     /// The system refused.
     #[error("cannot write {path}: {}; {}", plain(error), remedy(error))]
     Write {
-        /// What was to be written.
+        /// The file or folder that was to be written.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
 }
 
-/// What the system said, without the number that Rust appends.
+/// The system's error message, without the number that Rust appends.
 pub(crate) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     let mut rest = text.split(" (os error").next().unwrap_or_default().chars();
     rest.next().into_iter().flat_map(char::to_lowercase).chain(rest).collect()
 }
 
-/// What the user can do about it.
+/// The remedy for the user.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "name a folder that you may write to with -o",

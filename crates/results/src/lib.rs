@@ -1,4 +1,4 @@
-//! What a run leaves behind, in Shadow's layout, and what is made of it.
+//! Results of a run, in Shadow's layout, and what is made of them: reports, tables, comparisons.
 //!
 //! Writing: the results `folder`, files that grow (`writer`), `capture`s, time series (`metrics`), the network as drawn
 //! (`topology`), `statistics` and the `summary` shown at the end. `read` opens results again; on top

@@ -1,7 +1,7 @@
 use belljar_base::Map;
 use serde::{Deserialize, Serialize};
 
-/// What `sim-stats.json` holds. Nothing in it depends on the machine or on real time, so that equal
+/// Statistics: the content of `sim-stats.json`. Nothing in it depends on the machine or on real time, so that equal
 /// runs give equal files.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Statistics {
@@ -20,7 +20,7 @@ pub struct Statistics {
     pub routers: Map<String, RouterStatistics>,
     /// System calls of all hosts by name.
     pub syscalls: Map<String, u64>,
-    /// What programs asked for and did not fully get, with how often.
+    /// Warnings: requests of programs that were not fully met, with their counts.
     pub warnings: Map<String, u64>,
     /// Programs that had to be preempted natively: from there on the run is not deterministic.
     pub preempted: Map<String, u64>,
@@ -88,9 +88,9 @@ pub struct ProcessStatistics {
     pub ended: Option<f64>,
     /// The exit status that a shell would report: the code, or 128 + the signal's number.
     pub shell_status: Option<u8>,
-    /// How it ended: `exited 0`, `signaled SIGTERM`, `running`, `not started`, `failed to start`.
+    /// Final state: `exited 0`, `signaled SIGTERM`, `running`, `not started`, `failed to start`.
     pub state: String,
-    /// Whether that is what the experiment expects.
+    /// True if the experiment expects that state.
     pub as_expected: bool,
     /// Why it could not start, or what was expected instead.
     pub problem: Option<String>,
@@ -99,10 +99,10 @@ pub struct ProcessStatistics {
     pub waits_in: Vec<String>,
 }
 
-/// What the models of one name have done. A flow is a transfer, a request, a query, a stream.
+/// Statistics of the models of one name. A flow is a transfer, a request, a query, a stream.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ModelStatistics {
-    /// How many there are.
+    /// Number of models.
     pub models: u64,
     /// Flows that came to their end.
     pub done: u64,
@@ -124,7 +124,7 @@ pub struct ModelStatistics {
     pub problems: Vec<String>,
 }
 
-/// What a set of times looks like, in seconds. A quantile is the least of them that so many are not
+/// Distribution of a set of times, in seconds. A quantile is the least of them that so many are not
 /// longer than.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {

@@ -3,11 +3,11 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-/// What a person is told at the end of a run.
+/// Summary that a user reads at the end of a run.
 pub struct Summary<'a> {
     /// The run's statistics.
     pub statistics: &'a Statistics,
-    /// How long it took.
+    /// Real time of the run.
     pub real_time: Duration,
     /// Where the results are.
     pub results: &'a Path,

@@ -4,7 +4,7 @@ use crate::read::{Results, series};
 use crate::summary::bytes_text;
 use std::fmt::Write;
 
-/// What a table is about.
+/// Subject of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
     /// The processes of the experiment and how they ended.
@@ -15,11 +15,11 @@ pub enum Section {
     Hosts,
     /// Links, what each direction carried and lost.
     Links,
-    /// What all hosts together have sent, over time.
+    /// Traffic of all hosts together, over time.
     Traffic,
     /// System calls by name, the most frequent first.
     Syscalls,
-    /// What fell short.
+    /// Warnings: requests of programs that were not fully met.
     Warnings,
 }
 

@@ -3,13 +3,13 @@ use serde::{Deserialize, Serialize};
 /// The network as it is drawn, and when its clocks start: `topology.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Topology {
-    /// What the hosts' clocks show at the start, in seconds since 1970.
+    /// The hosts' clock at the start, in seconds since 1970.
     pub epoch_secs: u64,
     /// The seed of the run.
     pub seed: u64,
     /// The places of the graph that have hosts, and those on the way between them if they are few.
     pub nodes: Vec<TopologyNode>,
-    /// What joins them.
+    /// The edges between the nodes.
     pub edges: Vec<TopologyEdge>,
     /// The hosts in the order of their names.
     pub hosts: Vec<TopologyHost>,

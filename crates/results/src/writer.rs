@@ -1,7 +1,7 @@
 //! Files that grow piece by piece while a run goes on.
 //!
-//! Whoever has a piece writes it, while it is in the cache. Where a processor has nothing else to do, a thread of its own writes
-//! as much as it can. What a file consists of is the same.
+//! A worker writes its pieces itself, while they are in the cache. Where a processor has nothing else to do, a thread of its own
+//! writes as much as it can. The content of a file is the same.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -33,14 +33,14 @@ pub struct Writer {
 }
 
 struct Shared {
-    /// Whether there is a thread that writes.
+    /// True if there is a thread that writes.
     has_thread: AtomicBool,
     queue: Mutex<Queue>,
     /// There is a file in the queue, or there will be none any more.
     work: Condvar,
     /// Fewer bytes wait than before.
     room: Condvar,
-    /// How many do.
+    /// Number of threads that wait.
     waiting: AtomicUsize,
     spare: Mutex<Vec<Vec<u8>>>,
     failed: AtomicBool,
@@ -70,11 +70,11 @@ enum To {
 
 #[derive(Default)]
 struct State {
-    /// What is to be written next.
+    /// Bytes to be written next.
     waiting: Vec<u8>,
-    /// Whether the thread writes it, whatever comes then too.
+    /// True if the thread writes it, and what is appended meanwhile.
     queued: bool,
-    /// How much of it counts as waiting for the thread.
+    /// Bytes of it that count as waiting for the thread.
     counted: usize,
     error: Option<io::Error>,
 }
@@ -110,7 +110,7 @@ impl Writer {
         Arc::new(Growing { shared: self.shared.clone(), to, state: Mutex::default() })
     }
 
-    /// Whether something could not be written.
+    /// True if a write has failed.
     pub fn has_failed(&self) -> bool {
         self.shared.failed.load(Relaxed)
     }
@@ -140,7 +140,7 @@ impl Drop for Writer {
 }
 
 impl Shared {
-    /// Whether the thread had better write what there is to write now.
+    /// True if the thread should write what there is to write now.
     fn leaves_it_to_thread(&self) -> bool {
         self.has_thread.load(Relaxed) && self.waiting.load(Relaxed) < BUSY
     }
@@ -157,7 +157,7 @@ impl Shared {
         self.work.notify_one();
     }
 
-    /// What the thread does.
+    /// Main loop of the writer thread.
     fn write_all(&self) {
         let _abandoned = Abandoned(self);
         let mut queue = lock(&self.queue);

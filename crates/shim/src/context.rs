@@ -46,22 +46,22 @@ pub struct Context {
     pub regs: Regs,
     /// RIP at the last exit if `resume_at` belongs to it, else [`LOOK_UP`].
     pub exit_rip: u64,
-    /// Where to go on natively while `regs.rip` is still `exit_rip`: in a stub, perhaps.
+    /// Native address to resume at while `regs.rip` is still `exit_rip`: it may be in a stub.
     pub resume_at: u64,
     /// The generation of the space's patches that `resume_at` comes from.
     pub generation: u32,
-    /// Where it runs.
+    /// Its address space.
     pub space: u32,
-    /// Which one it is of its host's, of all that there have ever been; 0 for none yet.
+    /// Its number among all contexts that its host has had; 0 before it has one.
     pub number: u64,
-    /// What stubs of calls that ask for ids answer, in the order of [`crate::worker::ANSWERED`] behind the clocks;
+    /// Ids that stubs answer with, in the order of [`crate::worker::ANSWERED`] behind the clocks;
     /// negative where the call has to be made.
     pub ids: [i64; IDS],
     /// Vector state in compacted form.
     pub xsave: Xsave,
 }
 
-/// How many kinds of ids stubs answer.
+/// Number of kinds of ids that stubs answer.
 pub const IDS: usize = 8;
 /// None of them.
 pub const NO_IDS: [i64; IDS] = [-1; IDS];
@@ -172,7 +172,7 @@ impl Xsave {
     }
 }
 
-/// Whether the x87 part of an image is what `fninit` leaves, with all registers zero.
+/// True if the x87 part of an image is in the state after `fninit`, with all registers zero.
 fn is_initial_x87(image: &[u8]) -> bool {
     image[..2] == DEFAULT_FCW.to_le_bytes()
         && image[2..offset::MXCSR].iter().all(|&b| b == 0)

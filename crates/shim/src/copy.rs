@@ -90,7 +90,7 @@ unsafe extern "C" {
     fn belljar_guest_access_failed();
 }
 
-/// Where a fault at `rip` continues, if it happened in one of this file's routines.
+/// Address at which a fault at `rip` continues, if it happened in one of this file's routines.
 pub fn fixup(rip: u64) -> Option<u64> {
     let start = belljar_guest_copy as *const () as u64;
     let end = belljar_guest_access_end as *const () as u64;

@@ -12,9 +12,9 @@ use crate::worker::{ARENA, ARENA_SIZE, ON_SIGNAL_ELSEWHERE, REGION, Worker};
 use crate::xstate::{DEFAULT_FCW, offset as xsave};
 use core::mem::offset_of;
 
-/// How [`enter`] ended: through a stub.
+/// Result of [`enter`]: the guest left through a stub.
 pub const CAME_BY_STUB: u32 = 0;
-/// How [`enter`] ended: by a signal, described in the worker's `trap`.
+/// Result of [`enter`]: a signal ended it, described in the worker's `trap`.
 pub const CAME_BY_SIGNAL: u32 = 1;
 
 /// The status flags, which SAHF and an addition restore faster than POPF: CF PF AF ZF SF OF.
@@ -489,7 +489,7 @@ unsafe extern "C" {
     /// vector image the CPU accepts.
     #[link_name = "belljar_enter"]
     pub fn enter(worker: *mut Worker, context: *mut Context) -> u32;
-    /// Where stubs jump to. Not to be called.
+    /// The target of stubs' jumps. Not to be called.
     #[link_name = "belljar_from_stub"]
     pub fn from_stub();
     /// The signal handler.
@@ -499,7 +499,7 @@ unsafe extern "C" {
     fn entry_end();
 }
 
-/// Whether `rip` lies in this file's code.
+/// True if `rip` lies in this file's code.
 pub fn is_entry_code(rip: u64) -> bool {
     (enter as *const () as u64..entry_end as *const () as u64).contains(&rip)
 }

@@ -23,7 +23,7 @@ const MAP_ANONYMOUS: u64 = 0x20;
 const SIGKILL: u64 = 9;
 const SIGTRAP: i32 = 5;
 const SIGSYS: i32 = 31;
-/// What a child's end is told by.
+/// The signal that tells of a child's end.
 pub const SIGCHLD: u64 = 17;
 const CLONE_PARENT: u64 = 0x8000;
 const FUTEX_WAIT: u64 = 0;
@@ -224,8 +224,8 @@ unsafe fn install_handlers() {
     unsafe { must(NO_SIGNALS, nr::RT_SIGPROCMASK, args) };
 }
 
-/// What a thread does not inherit by a fork: dying with the simulator, the preemption timer, system
-/// calls of guest code trapping.
+/// Sets up what a thread does not inherit by a fork: dying with the simulator, the preemption timer, traps of
+/// guest code's system calls.
 ///
 /// # Safety
 /// The handlers must be installed and the channel mapped.

@@ -1,4 +1,4 @@
-//! What a signal's frame says, `rt_sigaction(2)` and `struct ucontext` of x86-64.
+//! Signal frames, `rt_sigaction(2)` and `struct ucontext` of x86-64.
 
 use crate::context::LOOK_UP;
 use crate::worker::{Trap, Worker};
@@ -115,7 +115,7 @@ pub unsafe fn save(
     }
 }
 
-/// Whether the fault is that of fetching the instruction at RIP itself. Code beside the guest's
+/// True if the fault is that of fetching the instruction at RIP itself. Code beside the guest's
 /// never raises one while a guest counts as running. Async-signal-safe.
 ///
 /// # Safety

@@ -1,4 +1,4 @@
-//! Where things lie in an address space with guest code in it.
+//! Layout of an address space with guest code in it.
 //!
 //! ```text
 //! 0x1_0000 ..               fixed addresses of ET_EXEC images, the shadow memory of sanitizers
@@ -22,22 +22,22 @@ use core::ops::Range;
 pub const GUEST_AREA: Range<u64> = 0x1010_0000_0000..0x5000_0000_0000;
 /// The part of the simulator: image, heap, libraries and stacks.
 pub const HOST_AREA: Range<u64> = 0x5000_0000_0000..USER_END;
-/// Where user memory ends, and Linux's stacks begin.
+/// The end of user memory, below which Linux puts stacks.
 pub const USER_END: u64 = 0x7fff_ffff_f000;
-/// What a claim of fixed addresses must lie in near (below is `vm.mmap_min_addr`).
+/// The area in which near guests may claim fixed addresses (below it is `vm.mmap_min_addr`).
 pub const FIXED_AREA: Range<u64> = 0x1_0000..GUEST_AREA.start;
 /// The part of a far guest's shim.
 pub const SHIM_AREA: Range<u64> = CHANNEL..0x5680_0000_0000;
 /// The size of a page.
 pub const PAGE: u64 = 4096;
 
-/// Where a far guest's process maps its channel.
+/// Address of the channel in a far guest's process.
 pub const CHANNEL: u64 = 0x5670_0000_0000;
 /// The stack of a far guest's shim.
 pub const FAR_STACK: u64 = 0x5674_0000_0000;
 /// Its size in bytes.
 pub const FAR_STACK_SIZE: u64 = 64 << 10;
-/// Where a far guest's process has its worker block and signal stack.
+/// Address of the worker block and signal stack in a far guest's process.
 pub const FAR_WORKER: u64 = 0x5678_0000_0000;
-/// Where the far program is linked to.
+/// Link address of the far program.
 pub const FAR_IMAGE: u64 = 0x567c_0000_0000;

@@ -1,4 +1,4 @@
-//! What runs in the same address space as guest code, and nothing else: no standard library, no
+//! Code that runs in the same address space as guests, and nothing else: no standard library, no
 //! dependencies, no heap.
 //!
 //! * [`layout`]: where guests, the simulator and this code lie

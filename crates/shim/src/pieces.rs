@@ -1,15 +1,15 @@
 //! Pieces of guest memory that a channel holds: what the process has read before the simulator asks, and what
 //! the simulator has written before the process has it.
 
-/// How many pieces there may be.
+/// Number of pieces, at most.
 pub const MAX_PIECES: usize = 16;
-/// How many bytes they may have together: one of the greatest, and what a call has besides.
+/// Bytes of all pieces together, at most: one of the greatest and the smaller ones of the same call.
 pub const ROOM: usize = 80 << 10;
-/// The greatest piece. Up to here two copies by programs are cheaper than one by Linux, which has to find and
+/// Bytes of the greatest piece. Up to here two copies by programs are cheaper than one by Linux, which has to find and
 /// hold the other process's pages first.
 pub const LARGEST: usize = 64 << 10;
 
-/// Where a piece lies.
+/// Position of a piece.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 struct Piece {
@@ -46,7 +46,7 @@ impl Pieces {
         self.used = 0;
     }
 
-    /// Whether there are none.
+    /// True if there are no pieces.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -89,7 +89,7 @@ impl Pieces {
         self.known().iter().map(|piece| (piece.addr, self.bytes_of(piece)))
     }
 
-    /// Whether any piece has one of these bytes.
+    /// True if any piece has one of these bytes.
     pub fn overlaps(&self, addr: u64, len: usize) -> bool {
         self.known().iter().any(|piece| piece.overlaps(addr, len))
     }

@@ -1,5 +1,5 @@
-//! What the simulator and a far guest's process tell each other: a block in shared memory that
-//! belongs to whoever's turn it is, and a word to sleep on.
+//! Protocol between the simulator and a far guest's process: a block in shared memory that
+//! belongs to the side whose turn it is, and a word to sleep on.
 
 use crate::context::Context;
 use crate::pieces::Pieces;
@@ -30,9 +30,9 @@ pub const CALLS: u32 = 2;
 /// is passed, in this order; `results[0]` is its process id or a negative errno.
 pub const FORK: u32 = 3;
 
-/// How many calls one command makes at most.
+/// Calls of one command, at most.
 pub const MAX_CALLS: usize = 64;
-/// How many answers to `cpuid`, and places of it, the process knows at most.
+/// Answers to `cpuid`, and places of it, that the process knows, at most.
 pub const MAX_CPUID: usize = 256;
 /// Bytes of [`Channel::buffer`].
 pub const BUFFER: usize = 128 << 10;
@@ -64,7 +64,7 @@ pub struct CpuidAnswer {
     pub registers: [u32; 4],
 }
 
-/// Whether ECX makes a difference for a leaf of `cpuid`.
+/// True if a leaf of `cpuid` depends on ECX.
 pub fn has_subleaves(leaf: u32) -> bool {
     matches!(leaf, 4 | 7 | 0xb | 0xd)
 }
@@ -74,37 +74,37 @@ pub fn has_subleaves(leaf: u32) -> bool {
 pub struct Channel {
     /// Whose turn it is; a futex.
     pub turn: AtomicU32,
-    /// What is in `turn` when it is the process's: its thread, or [`STARTING`] if Linux would not look for it.
+    /// The value of `turn` while it is the process's: its thread, or [`STARTING`] if Linux would not look for it.
     pub thread: u32,
-    /// What the process is to do.
+    /// The command that the process is to carry out.
     pub command: u32,
-    /// How many of `calls` to make. The first one that fails is the last one made.
+    /// Number of `calls` to make. The first one that fails is the last one made.
     pub call_count: u32,
-    /// What [`crate::entry::enter`] gave.
+    /// The result of [`crate::entry::enter`].
     pub came: u32,
     /// The process that it must be a child of, else it ends.
     pub parent: u32,
-    /// What the signal said that ended the resume.
+    /// Description of the signal that ended the resume.
     pub trap: Trap,
-    /// What clocks the guest that is resumed may read.
+    /// The clocks that the resumed guest may read.
     pub clocks: Readings,
-    /// Which calls were answered there; whoever looks sets it to zero.
+    /// Calls that the guest's stubs have answered; the reader sets it to zero.
     pub answered: Answers,
     /// The guest thread to resume.
     pub context: Context,
-    /// What the process has read of the guest's memory when it came back with a call.
+    /// Guest memory that the process has read when it came back with a call.
     pub staged: Pieces,
-    /// What the process is to write to the guest's memory before it does anything else.
+    /// Guest memory that the process must write before it does anything else.
     pub answers: Pieces,
-    /// Where vector state lies; read once.
+    /// Layout of vector state; read once.
     pub layout: XsaveLayout,
-    /// How many of `cpuid_answers` and `cpuid_places` there are.
+    /// Number of valid `cpuid_answers`.
     pub cpuid_answer_count: u32,
     /// See `cpuid_answer_count`.
     pub cpuid_place_count: u32,
-    /// What the process answers a guest itself: a program that starts asks some 60 times.
+    /// Answers to `cpuid` that the process gives itself: a program that starts asks some 60 times.
     pub cpuid_answers: [CpuidAnswer; MAX_CPUID],
-    /// Where instructions have been replaced that stand for `cpuid`.
+    /// Addresses of replaced `cpuid` instructions.
     pub cpuid_places: [u64; MAX_CPUID],
     /// The calls to make.
     pub calls: [NativeCall; MAX_CALLS],

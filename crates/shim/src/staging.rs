@@ -1,15 +1,33 @@
-//! What the process reads for the simulator before it is asked: the memory that a system call is sure to look at,
-//! as far as the call's number and arguments tell. Nothing depends on it but time: what is not here, or not
-//! there, is read when it is wanted.
+//! Staging: guest memory that a far process reads into the channel before the simulator asks for it.
+//!
+//! **Problem.** A system call of a far guest is served in another process. Its registers are in the channel, but a
+//! path, a buffer or a `struct msghdr` is in the guest's memory, and each read of it by `process_vm_readv(2)` costs a
+//! native system call that has to find and pin the pages: more than the hand-over of the guest's call itself.
+//!
+//! **Insight.** The process that hands over the call has that memory mapped, and the number and the arguments of the
+//! call say most of what the kernel is going to read. A copy within one address space costs next to nothing.
+//!
+//! **Algorithm.** Before each hand-over [`stage`] looks the call's number up and copies what is sure to be read into
+//! [`Pieces`] of the channel: structures of a fixed size, structures and buffers whose length is an argument, the
+//! first 256 bytes of a path up to the end of its page. Vectors and message headers are followed to their first four
+//! parts when the call reads them. Copies tolerate faults: what is not mapped is not staged. The simulator serves a
+//! read from the pieces if one covers it, and else by `process_vm_readv`, or by commands through the channel where
+//! that is denied. Writes that are left to the process go over the pieces too, so a call that reads what it has
+//! written finds it; all other writes discard them. The pieces hold while no other guest of the host runs and no
+//! mapping changes, and stand only for memory that is mapped nowhere else.
+//!
+//! **Limits.** Staging changes time, never results: the same bytes would be read later. At most [`MAX_PIECES`](crate::pieces::MAX_PIECES) pieces,
+//! 80 KiB together and [`LARGEST`] bytes each, are staged; larger buffers, later parts of vectors and calls that are
+//! not in the table are read when they are wanted. A table entry that stages too much costs a copy per call.
 
 use crate::context::Regs;
 use crate::copy;
 use crate::layout::PAGE;
 use crate::pieces::{LARGEST, Pieces};
 
-/// How much of a path the simulator reads at a time, never across the end of a page.
+/// Bytes of a path that the simulator reads at a time, never across the end of a page.
 const PATH_PART: u64 = 256;
-/// Where sizes of structures end that are not buffers: addresses of sockets, options.
+/// Bytes of the largest structure whose length is an argument: socket addresses, options.
 const SMALL: u64 = 128;
 /// `struct msghdr`, `struct iovec`, `struct pollfd`, `struct timespec`, `sigset_t`.
 const MSGHDR: u64 = 56;
@@ -17,7 +35,7 @@ const IOVEC: u64 = 16;
 const POLLFD: u64 = 8;
 const TIMESPEC: u64 = 16;
 const SIGSET: u64 = 8;
-/// How many parts of a message are looked at.
+/// Parts of a message that are staged, at most.
 const MOST_PARTS: u64 = 4;
 
 /// The operations of futex that wait until a time that they are given, and what the operation is without flags.
@@ -182,7 +200,7 @@ impl Stage<'_> {
 mod tests {
     use super::*;
 
-    /// What is staged for a call.
+    /// The pieces that are staged for a call.
     fn staged(number: u64, args: [u64; 6]) -> Pieces {
         let [rdi, rsi, rdx, r10, r8, r9] = args;
         let regs = Regs { rax: number, rdi, rsi, rdx, r10, r8, r9, ..Regs::default() };

@@ -9,7 +9,7 @@ use core::sync::atomic::AtomicU64;
 /// Size and alignment of a worker's region: the block, a guard page, the alternate stack. The
 /// frame of a CPU with AVX-512 takes 3.4 KiB, one with AMX 11 KiB; frames nest at most twice.
 pub const REGION: u64 = 256 << 10;
-/// How many threads of a process may be workers at the same time.
+/// Workers that a process may have at the same time.
 pub const MAX_WORKERS: u64 = 1024;
 /// The region of addresses that all workers' blocks lie in, so that a signal handler can tell
 /// whether it runs on a worker's stack.
@@ -52,9 +52,9 @@ pub type OnSignalElsewhere = unsafe extern "C" fn(signal: i32, info: *mut SigInf
 /// The worker block. The entry code knows it by fixed offsets, stubs by `entry` at GS:0.
 #[repr(C, align(64))]
 pub struct Worker {
-    /// Where stubs jump to.
+    /// The target of stubs' jumps.
     pub entry: u64,
-    /// Where the guest goes on (or, on a stub's way in, would).
+    /// Address at which the guest goes on (or, while a stub enters the platform, would).
     pub target: u64,
     /// The context that runs.
     pub context: *mut Context,
@@ -64,21 +64,21 @@ pub struct Worker {
     pub host_fs: u64,
     /// 1 from just before guest code runs until it is left.
     pub in_guest: u64,
-    /// What decides about signals.
+    /// The function that decides about signals.
     pub on_signal: OnSignal,
     /// The vector components that are kept.
     pub xsave_mask: u32,
-    /// Those of them that only `xsavec` and `xrstor` save and load.
+    /// The kept components that only `xsavec` and `xrstor` save and load.
     pub not_by_hand: u32,
-    /// Those that `vzeroupper` does not clear and the entry code does not either.
+    /// The kept components that neither `vzeroupper` nor the entry code clears.
     pub not_cleared: u32,
-    /// Those of these that compiled code may leave in use.
+    /// The components in `not_cleared` that compiled code may leave in use.
     pub left_behind: u32,
-    /// Those of these that the last guest was using when it left by a stub.
+    /// The components in `not_cleared` that the last guest was using when it left by a stub.
     pub in_use: u32,
     /// The MXCSR of compiled code.
     pub mxcsr: u32,
-    /// Whether the simulator's own use of `rdtsc` on this thread made it native again.
+    /// True if the simulator's own use of `rdtsc` on this thread made it native again.
     pub tsc_is_native: bool,
     /// The same for `cpuid`.
     pub cpuid_is_native: bool,
@@ -86,39 +86,40 @@ pub struct Worker {
     pub resumes: u64,
     /// `resumes` at the last preemption tick that found guest code running.
     pub tick_resumes: u64,
-    /// Where vector state lies in signal frames and contexts.
+    /// Layout of vector state in signal frames and contexts.
     pub layout: XsaveLayout,
-    /// What the last signal that ended a resume said.
+    /// Description of the last signal that ended a resume.
     pub trap: Trap,
-    /// What the guest's own readings of clocks go by.
+    /// The clocks that stubs answer from.
     pub clocks: Clocks,
-    /// What they have come to, of a near guest.
+    /// Answers that a near guest's stubs have given.
     pub answers: Answers,
     /// An XSAVE image that brings x87 back to its initial state.
     pub initial_x87: InitialX87,
 }
 
-/// What stubs that answer without leaving the guest answer from, and count by. They know it by fixed offsets from GS.
+/// Clocks: the data that stubs answer calls from without leaving the guest, and the counts of answers. Stubs know it by
+/// fixed offsets from GS.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Clocks {
     /// Nanoseconds by number of the clock; 0 for one that has to be asked for.
     pub shown_ns: [u64; CLOCKS],
-    /// How many answers may still be given; negative once more were wanted.
+    /// Answers that may still be given; negative once more were wanted.
     pub left: i32,
-    /// How many were given since they were last taken.
+    /// Answers given since they were last taken.
     pub given: Answers,
 }
 
-/// How often each call was answered by its stub: `clock_gettime`, `gettimeofday`, `time`, then those that ask for ids
+/// Answers: how often each call was answered by its stub: `clock_gettime`, `gettimeofday`, `time`, then those that ask for ids
 /// in the order of [`Context::ids`].
 pub type Answers = [u32; ANSWERED];
-/// How many kinds of calls stubs answer.
+/// Number of kinds of calls that stubs answer.
 pub const ANSWERED: usize = CLOCK_CALLS + IDS;
-/// Those of them that read a clock.
+/// Number of those that read a clock.
 pub const CLOCK_CALLS: usize = 3;
 
-/// How many clocks' numbers are looked up.
+/// Clocks that are looked up by number.
 pub const CLOCKS: usize = 8;
 /// `CLOCK_REALTIME`.
 pub const REALTIME: usize = 0;
@@ -127,17 +128,17 @@ pub const MONOTONIC: usize = 1;
 /// `CLOCK_MONOTONIC_RAW` and `CLOCK_BOOTTIME`, which show the same.
 const LIKE_MONOTONIC: [usize; 2] = [4, 7];
 
-/// What the simulator gives a guest to read, and is given back.
+/// Readings: the clocks that the simulator lets a guest read, and the number of readings that it made.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Readings {
-    /// What `CLOCK_REALTIME` shows.
+    /// The time of `CLOCK_REALTIME`.
     pub realtime_ns: u64,
-    /// What `CLOCK_MONOTONIC` shows.
+    /// The time of `CLOCK_MONOTONIC`.
     pub monotonic_ns: u64,
-    /// How many calls may be answered by stubs.
+    /// Calls that stubs may answer.
     pub allowed: u32,
-    /// How many were.
+    /// Calls that stubs have answered.
     pub made: u32,
 }
 
@@ -174,7 +175,7 @@ impl Clocks {
 #[repr(C, align(64))]
 pub struct InitialX87([u8; offset::EXTENDED]);
 
-/// What a signal's frame says beyond the registers.
+/// Trap: the description of a signal in its frame, apart from the registers.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Trap {

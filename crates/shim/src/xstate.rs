@@ -1,4 +1,4 @@
-//! Where vector and floating-point state lies in memory.
+//! Layout of vector and floating-point state in memory.
 
 /// Offsets inside an XSAVE image (Intel SDM volume 1, 13.4).
 pub mod offset {
@@ -12,7 +12,7 @@ pub mod offset {
     pub const ST: usize = 32;
     /// XMM0 to XMM15.
     pub const XMM: usize = 160;
-    /// What FXSAVE leaves to software.
+    /// The bytes that FXSAVE leaves to software.
     pub const SOFTWARE: usize = 464;
     /// XSTATE_BV, the components that are not in their initial state.
     pub const XSTATE_BV: usize = 512;
@@ -38,8 +38,8 @@ pub const OPMASK: u64 = 1 << 5;
 pub const HI16_ZMM: u64 = 1 << 7;
 /// x87, SSE and AVX: what guests are shown.
 pub const SHOWN: u64 = X87 | SSE | AVX;
-/// The same and AVX-512: what is kept for guests that use it all the same, because not every CPU
-/// can be made to hide it.
+/// The same and AVX-512: the components that are saved for guests. Not every CPU can be made to hide AVX-512, so
+/// programs may use it all the same.
 pub const KEPT: u64 = 0b1110_0111;
 
 /// Size of the state that guests are shown, in bytes, in standard form.
@@ -66,13 +66,13 @@ pub struct Component {
     pub compacted: usize,
 }
 
-/// Where `xsavec` puts what.
+/// Layout of an image that `xsavec` writes.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct XsaveLayout {
     /// The components that are saved and restored.
     pub mask: u64,
-    /// Those beyond x87 and SSE; unused entries have `bit` 0.
+    /// Components beyond x87 and SSE; unused entries have `bit` 0.
     pub components: [Component; 6],
 }
 

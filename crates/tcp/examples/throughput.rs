@@ -1,4 +1,4 @@
-//! How fast the state machine is: one flow of 10 simulated seconds over 1 Gbit/s, its segments
+//! Throughput of the state machine: one flow of 10 simulated seconds over 1 Gbit/s, its segments
 //! handed over in virtual time with nothing else in between. Run with
 //! `perf stat -e task-clock cargo run --release -p belljar-tcp --example throughput`, or `time`.
 

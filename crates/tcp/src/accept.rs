@@ -6,7 +6,7 @@ use crate::{Config, Flags, Repr, State, TcpError, seq64};
 use belljar_base::SimTime;
 use std::net::SocketAddr;
 
-/// What SYN-RECEIVED makes of a segment.
+/// Disposition of a segment in SYN-RECEIVED.
 pub(crate) enum Handshake {
     /// It is dealt with.
     Done,

@@ -10,7 +10,7 @@ use crate::timers::Retransmit;
 use crate::{Events, Flags, Repr, seq64};
 use belljar_base::{SimDuration, SimTime};
 
-/// What is gathered while the scoreboard is gone through.
+/// Results of a pass over the scoreboard.
 #[derive(Default)]
 struct Delivery {
     segments: u32,

@@ -88,7 +88,7 @@ impl WindowedMax {
     }
 }
 
-/// Whether a policer drops what exceeds its rate: then sending faster is in vain.
+/// Policer detection (long-term sampling): a policer drops what exceeds its rate, so sending faster is in vain.
 #[derive(Clone, Copy, Debug, Default)]
 struct Policer {
     sampling: bool,
@@ -268,7 +268,7 @@ impl Bbr {
         self.sample_policer(sample);
     }
 
-    /// How much more than the rate explains was acknowledged of late.
+    /// Updates the estimate of ACK aggregation: the bytes acknowledged of late beyond what the rate explains.
     fn update_aggregation(&mut self, window: &Window, sample: &AckSample) {
         if sample.delivered == 0 || sample.interval.is_zero() {
             return;
@@ -327,7 +327,7 @@ impl Bbr {
         self.next_phase(now);
     }
 
-    /// What will be in the network when the next packet may leave.
+    /// Packets in the network when the next packet may leave.
     fn in_net(&self, in_flight: u32, sample: &AckSample) -> u64 {
         let mut in_flight = u64::from(in_flight);
         if self.pacing_gain > UNIT {

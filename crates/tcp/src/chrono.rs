@@ -1,9 +1,9 @@
-//! What has kept a connection from sending, and for how long: `tcpi_busy_time` and its parts.
+//! Limits of sending and the time that each took: `tcpi_busy_time` and its parts.
 
 use crate::connection::Connection;
 use belljar_base::{SimDuration, SimTime};
 
-/// What limits sending.
+/// Limit: the reason for which a connection does not send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Limit {
     /// There is nothing to send.
@@ -34,7 +34,7 @@ impl Chrono {
         }
     }
 
-    /// Whether there was nothing to send when that was last looked at.
+    /// True if there was nothing to send when that was last looked at.
     pub(crate) fn is_idle(&self) -> bool {
         self.limit == Limit::Idle
     }

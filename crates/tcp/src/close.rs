@@ -187,7 +187,7 @@ impl Connection {
     }
 
     /// ICMP "fragmentation needed": the path carries packets of `mtu` bytes, IP header included.
-    /// What is too large in flight is sent again in smaller pieces.
+    /// Takes a new path MTU: segments in flight that are too large are sent again in smaller pieces.
     pub fn on_path_mtu(&mut self, mtu: u16, now: SimTime) {
         let headers = if self.remote.is_ipv4() { 40 } else { 60 };
         let mss = mtu.saturating_sub(headers);

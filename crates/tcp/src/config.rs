@@ -7,13 +7,13 @@ use belljar_base::SimDuration;
 pub struct Config {
     /// The MSS that we announce: the interface's MTU less 40 for IPv4, less 60 for IPv6, or what the route or `TCP_MAXSEG` says.
     pub mss: u16,
-    /// What the path takes, where that is not what we announce: its MTU less as much.
+    /// MSS of the path, where it is not the one that we announce: its MTU less as much.
     pub path_mss: Option<u16>,
     /// `TCP_MAXSEG`: bounds what is sent.
     pub max_segment: Option<u16>,
     /// `net.ipv4.tcp_min_snd_mss`: no less than that, options included, is sent in a segment whatever peer and path say.
     pub min_send_mss: u32,
-    /// Whether the path's MTU is found out by segments.
+    /// Mode of path MTU probing by segments.
     pub mtu_probing: MtuProbing,
     /// `net.ipv4.tcp_rmem`: least, initial and greatest receive buffer in bytes.
     pub rmem: [u32; 3],
@@ -29,7 +29,7 @@ pub struct Config {
     pub timestamps: bool,
     /// `net.ipv4.tcp_sack`.
     pub sack: bool,
-    /// What is added to the clock of the timestamps option, in milliseconds: random per connection
+    /// Offset of the clock of the timestamps option, in milliseconds: random per connection
     /// on Linux, drawn by the caller.
     pub timestamp_offset: u32,
     /// `net.ipv4.tcp_congestion_control` or `TCP_CONGESTION`.
@@ -110,7 +110,7 @@ impl Default for Config {
     }
 }
 
-/// Whether explicit congestion notification (RFC 3168) is negotiated: `net.ipv4.tcp_ecn`.
+/// Negotiation of explicit congestion notification (RFC 3168): `net.ipv4.tcp_ecn`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EcnPolicy {
     /// 0: never.

@@ -1,4 +1,4 @@
-//! What a congestion control algorithm sees and decides. Windows count segments, as Linux's do.
+//! Congestion control: the interface of the algorithms. Windows count segments, as Linux's do.
 
 use crate::CongestionAlgorithm;
 use crate::bbr::Bbr;
@@ -30,7 +30,7 @@ impl Window {
         Window { cwnd: INITIAL_WINDOW, ssthresh: SSTHRESH_UNSET, acked_towards_increase: 0 }
     }
 
-    /// Whether `cwnd` is below the threshold.
+    /// True if `cwnd` is below the threshold.
     pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
@@ -57,7 +57,7 @@ impl Window {
     }
 }
 
-/// What one ACK tells an algorithm.
+/// Sample: the information of one ACK for an algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct AckSample {
     /// Segments that this ACK newly delivered, selectively acknowledged ones included.
@@ -87,7 +87,7 @@ pub struct AckSample {
     pub app_limited: bool,
     /// The ACK was delayed, as far as can be told.
     pub ack_was_delayed: bool,
-    /// What loss recovery is doing.
+    /// Phase of loss recovery.
     pub phase: Phase,
     /// Segments in flight before the ACK.
     pub prior_in_flight: u32,
@@ -97,7 +97,7 @@ pub struct AckSample {
     pub pacing_rate: u64,
     /// See `pacing_rate`.
     pub paced: bool,
-    /// How long pacing holds the next segment back.
+    /// Time for which pacing holds the next segment back.
     pub until_next_send: SimDuration,
     /// The payload of a full segment.
     pub mss: usize,
@@ -159,7 +159,7 @@ pub trait CongestionControl: Debug + Send {
     }
     /// Fast recovery begins.
     fn on_recovery(&mut self, _window: &mut Window) {}
-    /// Whether the algorithm sets the window itself with every sample, through loss recovery, too.
+    /// True if the algorithm sets the window itself with every sample, through loss recovery, too.
     fn rules_window(&self) -> bool {
         false
     }
@@ -171,25 +171,25 @@ pub trait CongestionControl: Debug + Send {
     fn min_packet_segments(&self) -> Option<u32> {
         None
     }
-    /// How many windows the send buffer is to hold.
+    /// Windows that the send buffer should hold.
     fn send_buffer_windows(&self) -> usize {
         2
     }
-    /// Whether the algorithm itself keeps what is in flight below what the path would take.
+    /// True if the algorithm itself keeps what is in flight below what the path would take.
     fn holds_back(&self) -> bool {
         false
     }
-    /// Whether every segment carries an ECN codepoint, ECN is asked for whatever the sysctl says, and
+    /// True if every segment carries an ECN codepoint, ECN is asked for whatever the sysctl says, and
     /// marks are echoed one for one (RFC 8257).
     fn needs_ecn(&self) -> bool {
         false
     }
 }
 
-/// How a pause in sending came about.
+/// A pause in sending.
 #[derive(Clone, Copy, Debug)]
 pub struct Restart {
-    /// How long nothing was in flight.
+    /// Time for which nothing was in flight.
     pub idle: SimDuration,
     /// The program had nothing to send.
     pub app_limited: bool,
@@ -197,7 +197,7 @@ pub struct Restart {
     pub mss: usize,
 }
 
-/// What an algorithm is begun with.
+/// Initial parameters of an algorithm.
 pub(crate) struct Start {
     pub random: u32,
     pub srtt: Option<SimDuration>,

@@ -21,7 +21,7 @@ use crate::{Config, Ecn, Events, Keepalive, Repr, State, TcpError, seq64};
 use belljar_base::{SimDuration, SimTime};
 use std::net::SocketAddr;
 
-/// What became of a segment.
+/// Disposition of a received segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Disposition {
@@ -32,7 +32,7 @@ pub enum Disposition {
     Reopen,
 }
 
-/// What the caller needs to know of a segment that it is to send.
+/// Description of a segment for the caller that sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentMeta {
     /// The bytes of payload.
@@ -52,7 +52,7 @@ pub(crate) enum Probe {
     Keepalive,
 }
 
-/// What waits to be transmitted besides data.
+/// Transmissions that are pending, apart from data.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pending {
     pub syn: bool,
@@ -68,7 +68,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Whether nothing waits.
+    /// True if nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         let Pending { syn, ack, reset, earlier_ack, probe, push: _, push_one: _ } = self;
         !ack && !syn && probe.is_none() && reset.is_none() && earlier_ack.is_none()
@@ -170,7 +170,7 @@ pub struct Connection {
     pub(crate) probes_sent: u8,
     pub(crate) probing_since: Option<SimTime>,
     pub(crate) error: Option<TcpError>,
-    /// What ICMP said; reported if the connection times out.
+    /// Soft error told by ICMP; reported if the connection times out.
     pub(crate) soft_error: Option<TcpError>,
     pub(crate) events: Events,
     /// `close` was called: nobody reads, nobody writes.

@@ -1,4 +1,4 @@
-//! What Linux counts of all connections together, for `/proc/net/netstat`.
+//! Counters that Linux keeps for all connections together, for `/proc/net/netstat`.
 
 use crate::connection::Connection;
 
@@ -54,10 +54,10 @@ counted! {
     TimeWait = "TW",
 }
 
-/// How many counters there are.
+/// Number of counters.
 pub const COUNTS: usize = COUNT_NAMES.len();
 
-/// What has happened since the last [`add_counts`](Connection::add_counts).
+/// Counts since the last [`add_counts`](Connection::add_counts).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     counts: [u32; COUNTS],

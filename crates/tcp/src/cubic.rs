@@ -23,8 +23,8 @@ const HYSTART_MIN_SAMPLES: u32 = 8;
 const HYSTART_ACK_GAP: SimDuration = SimDuration::from_millis(2);
 const HYSTART_DELAY_MIN: SimDuration = SimDuration::from_millis(4);
 const HYSTART_DELAY_MAX: SimDuration = SimDuration::from_millis(16);
-/// How much longer a train may be for what a sender with offloads holds together: as many bytes at the pacing rate, and at most
-/// so long.
+/// Extra length of a train for the bytes that a sender with offloads holds together: their time at the pacing rate,
+/// limited by [`HYSTART_HELD_MAX`].
 const HYSTART_HELD: u64 = 4 * 65536;
 const HYSTART_HELD_MAX: SimDuration = SimDuration::from_millis(1);
 
@@ -61,7 +61,7 @@ impl Cubic {
         Cubic::default()
     }
 
-    /// How many segments must be acknowledged for the window to grow by one.
+    /// Segments that must be acknowledged for the window to grow by one.
     fn acked_per_increase(&mut self, window: &Window, acked: u32, now: SimTime) -> u32 {
         let (cwnd, now) = (u64::from(window.cwnd), now.jiffies());
         if let Some(epoch) = &mut self.epoch {
@@ -88,7 +88,7 @@ impl Cubic {
         self.per_increase as u32
     }
 
-    /// What the curve says of a window at a time in jiffies.
+    /// The window that the curve gives at a time in jiffies.
     fn look(&mut self, cwnd: u64, acked: u32, now: u64) -> u64 {
         let w_max = self.w_max;
         let epoch = self.epoch.get_or_insert_with(|| {
@@ -360,7 +360,7 @@ mod tests {
         assert_eq!(window.ssthresh, 75);
     }
 
-    /// What is cut off of the curve's distance from the plateau leaves the target higher below it.
+    /// Truncating the curve's distance from the plateau leaves the target higher below it.
     #[test]
     fn distance_from_the_plateau_is_whole_segments() {
         let mut cubic = Cubic { w_max: 100, ..Cubic::new() };

@@ -1,5 +1,5 @@
-//! Whether the congestion window is what limits sending, and what happens to it when it is not:
-//! congestion window validation (RFC 2861, RFC 7661) as Linux does it; and the growth of the send
+//! Congestion window validation (RFC 2861, RFC 7661) as Linux does it: the window decays and does not grow while
+//! something else limits sending; and the growth of the send
 //! buffer with the window.
 
 use crate::Events;
@@ -7,7 +7,7 @@ use crate::congestion::INITIAL_WINDOW;
 use crate::connection::Connection;
 use belljar_base::SimTime;
 
-/// How much of the window was in use.
+/// Use of the congestion window.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WindowUse {
     /// The window was full at some time in the present round trip.
@@ -62,7 +62,7 @@ impl Connection {
         }
     }
 
-    /// Whether the window may grow: it was full, or in slow start at least half full.
+    /// True if the window may grow: it was full, or in slow start at least half full.
     pub(crate) fn is_window_limited(&self) -> bool {
         self.window_use.limited
             || (self.window.in_slow_start() && self.window.cwnd < 2 * self.window_use.max_in_flight)

@@ -12,14 +12,14 @@ const DELAY_LIMIT: SimDuration = SimDuration::from_millis(500);
 /// Linux's `TCP_MAX_QUICKACKS`.
 const QUICK_ACKS: u32 = 16;
 
-/// What decides how long an ACK may wait.
+/// Delayed ACK state: it decides the time for which an ACK may wait.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AckPolicy {
     /// Segments still to be acknowledged at once.
     quick: u32,
     /// Both sides are talking: ACKs ride on data.
     pub interactive: bool,
-    /// How long to wait for data to ride on; zero before the first data.
+    /// Time to wait for data to ride on; zero before the first data.
     pub ato: SimDuration,
     pub last_data_at: SimTime,
     /// Data was received that is not acknowledged.
@@ -136,7 +136,7 @@ impl AckPolicy {
         }
     }
 
-    /// How long the ACK for data that just arrived may wait (`tcp_send_delayed_ack`).
+    /// Time for which the ACK for data that just arrived may wait (`tcp_send_delayed_ack`).
     pub(crate) fn delay(&self, srtt: Option<SimDuration>) -> SimDuration {
         if self.ato <= DELAY_MIN {
             return DELAY_MIN;

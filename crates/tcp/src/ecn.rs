@@ -4,7 +4,7 @@ use crate::connection::Connection;
 use crate::recovery::Phase;
 use crate::{Ecn, EcnPolicy, Flags, Repr, State};
 
-/// What is known of marks in both directions.
+/// ECN state of a connection in both directions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EcnState {
     /// Both sides agreed.
@@ -90,7 +90,7 @@ impl Connection {
         self.ecn.echoing = marked;
     }
 
-    /// Whether an ACK says that our segments were marked.
+    /// True if an ACK says that our segments were marked.
     pub(crate) fn echoes_mark(&self, segment: &Repr) -> bool {
         self.ecn.enabled && segment.has(Flags::ECE) && !segment.has(Flags::SYN)
     }

@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-/// What ended or hurt a connection, as `SO_ERROR` reports it.
+/// Error of a connection, as `SO_ERROR` reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TcpError {
     /// A reset answered our SYN: `ECONNREFUSED`.

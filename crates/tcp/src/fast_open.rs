@@ -9,7 +9,7 @@ use belljar_base::SimTime;
 use belljar_wire::tcp::FastOpen;
 use std::net::SocketAddr;
 
-/// What a SYN with data leaves free for options that somebody on the way may add (Linux's `MAX_TCP_OPTION_SPACE`).
+/// Bytes that a SYN with data leaves free for options that somebody on the way may add (Linux's `MAX_TCP_OPTION_SPACE`).
 const OPTION_SPACE: usize = 40;
 /// Linux has one fragment of a page for the data of a SYN (`SKB_FRAG_PAGE_ORDER`).
 const SYN_DATA_MAX: usize = 32_768;
@@ -28,7 +28,7 @@ pub enum FastOpenFailure {
     SynRetransmitted,
 }
 
-/// What a server's SYN-ACK said to one who asked for Fast Open: to be kept for the next connection with it.
+/// Fast Open answer of a server's SYN-ACK, to be cached for the next connection with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FastOpenAnswer {
     /// The greatest segment that the server takes.
@@ -42,7 +42,7 @@ pub struct FastOpenAnswer {
 /// One connection's part of Fast Open.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FastOpening {
-    /// What our SYN or SYN-ACK carries.
+    /// The option that our SYN or SYN-ACK carries.
     pub option: Option<FastOpen>,
     /// The SYN waits for data to carry.
     pub deferred: bool,
@@ -69,7 +69,7 @@ impl Connection {
         self.fast_open.deferred = true;
     }
 
-    /// Whether the SYN is being held back.
+    /// True if the SYN is being held back.
     pub fn is_deferred(&self) -> bool {
         self.fast_open.deferred
     }
@@ -108,7 +108,7 @@ impl Connection {
         taken
     }
 
-    /// Whether timeouts have made it likely that somebody on the way drops connections with Fast Open; tells once.
+    /// True if timeouts have made it likely that somebody on the way drops connections with Fast Open; tells once.
     pub fn take_fast_open_black_hole(&mut self) -> bool {
         std::mem::take(&mut self.fast_open.black_hole)
     }
@@ -120,17 +120,17 @@ impl Connection {
         self.fast_open.black_hole |= used && (timeouts == 2 || (timeouts < 2 && exhausted));
     }
 
-    /// What became of data in the SYN.
+    /// Outcome of data in the SYN.
     pub fn fast_open_failure(&self) -> FastOpenFailure {
         self.fast_open.failure
     }
 
-    /// Whether data in the SYN, ours or the peer's, has arrived.
+    /// True if data in the SYN, ours or the peer's, has arrived.
     pub fn syn_data_taken(&self) -> bool {
         self.fast_open.data_taken
     }
 
-    /// What the server's SYN-ACK said, once.
+    /// The Fast Open answer of the server's SYN-ACK, given once.
     pub fn take_fast_open_answer(&mut self) -> Option<FastOpenAnswer> {
         self.fast_open.answer.take()
     }

@@ -1,7 +1,7 @@
 use belljar_base::{SimDuration, SimTime};
 use std::collections::VecDeque;
 
-/// What to do with a SYN that arrives at a listening socket.
+/// Admission: the answer to a SYN that arrives at a listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Start a connection for it: [`Connection::accept_syn`](crate::Connection::accept_syn), then
@@ -37,7 +37,7 @@ impl<K: Copy + PartialEq> Listener<K> {
         self.backlog = backlog;
     }
 
-    /// What to do with a SYN for no connection yet.
+    /// The answer to a SYN for no connection yet.
     pub fn on_syn(&self) -> Admission {
         // Linux's `sk_acceptq_is_full` and `inet_csk_reqsk_queue_is_full`.
         if !self.has_room() {
@@ -54,12 +54,12 @@ impl<K: Copy + PartialEq> Listener<K> {
         self.overflowed_at = Some(now);
     }
 
-    /// Whether that was so recently that an answer may come.
+    /// True if that was so recently that an answer may come.
     pub fn overflowed_since(&self, now: SimTime, recently: SimDuration) -> bool {
         self.overflowed_at.is_some_and(|at| now.since(at) <= recently)
     }
 
-    /// Whether one more connection may be established. Linux lets the accept queue grow to
+    /// True if one more connection may be established. Linux lets the accept queue grow to
     /// `backlog + 1`.
     pub fn has_room(&self) -> bool {
         self.ready.len() <= self.backlog
@@ -99,7 +99,7 @@ impl<K: Copy + PartialEq> Listener<K> {
         (self.handshaking.len(), self.ready.len())
     }
 
-    /// How many connections may wait: what was given to `listen(2)`.
+    /// Connections that may wait: the argument of `listen(2)`.
     pub fn backlog(&self) -> usize {
         self.backlog
     }

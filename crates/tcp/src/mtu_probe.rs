@@ -51,7 +51,7 @@ pub(crate) struct MtuSearch {
     asked: bool,
 }
 
-/// What comes of asking whether a probe should go.
+/// Decision whether the next segment is a probe.
 pub(crate) enum Probing {
     /// No.
     No,
@@ -105,7 +105,7 @@ impl Connection {
         self.mtu_search.asked = false;
     }
 
-    /// Whether the next segment is to be a probe (`tcp_mtu_probe`).
+    /// Decides whether the next segment is a probe (`tcp_mtu_probe`).
     pub(crate) fn ask_for_mtu_probe(&mut self, now: SimTime) -> Probing {
         if !self.mtu_search.enabled || std::mem::replace(&mut self.mtu_search.asked, true) {
             return Probing::No;
@@ -183,7 +183,7 @@ impl Connection {
         self.set_mss();
     }
 
-    /// What follows a probe has arrived and the probe has not: it was too large, and nothing is congested
+    /// Takes a lost probe whose successors have arrived as too large, and not as congestion
     /// (`tcp_mtup_probe_failed`). True if it was so.
     pub(crate) fn probe_has_failed(&mut self, now: SimTime) -> bool {
         let Some((size, start, _)) = self.mtu_search.probe else { return false };

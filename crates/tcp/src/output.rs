@@ -1,4 +1,4 @@
-//! What to send next, and the segment that carries it.
+//! Output: the choice of what to send next, and the segment that carries it.
 
 use crate::congestion::Restart;
 use crate::connection::{Connection, Probe, SegmentMeta};
@@ -20,7 +20,7 @@ const SACK_BLOCK_LEN: usize = 8;
 const MSS_MIN: usize = 48;
 
 impl Connection {
-    /// Whether [`poll_transmit`](Self::poll_transmit) may give a segment. Where it cannot it is to be called all the same:
+    /// True if [`poll_transmit`](Self::poll_transmit) may give a segment. Where it cannot it is to be called all the same:
     /// it notes that sending has stopped.
     pub fn may_transmit(&self, queued_bytes: usize) -> bool {
         if !self.pending.is_empty() {
@@ -35,13 +35,13 @@ impl Connection {
         something && windowed && !self.is_device_full(queued_bytes)
     }
 
-    /// Whether nothing waits to be sent or to be acknowledged, and [`poll_transmit`](Self::poll_transmit) has noted it: as long
+    /// True if nothing waits to be sent or to be acknowledged, and [`poll_transmit`](Self::poll_transmit) has noted it: as long
     /// as it [may not transmit](Self::may_transmit) there is no need to call it.
     pub fn is_idle(&self) -> bool {
         self.snd.queued() == 0 && self.chrono.is_idle()
     }
 
-    /// Whether neither a segment nor anything else has come of what was done since the caller last looked: no event and
+    /// True if neither a segment nor anything else has come of what was done since the caller last looked: no event and
     /// nothing to count. What is sent when other things happen does not matter here.
     pub fn is_settled(&self) -> bool {
         self.pending.is_empty() && self.events.is_empty() && self.tally.is_empty()
@@ -375,7 +375,7 @@ impl Connection {
         self.emit(repr, payload, ecn, now, out)
     }
 
-    /// Whether a segment up to `end` carries PSH: what was written up to there was meant to be seen by the peer, or it ends a packet for
+    /// True if a segment up to `end` carries PSH: what was written up to there was meant to be seen by the peer, or it ends a packet for
     /// the device that has several segments.
     fn is_pushed(&mut self, end: u64, new: bool) -> bool {
         let data_end = self.snd.data_end();

@@ -45,7 +45,7 @@ impl Connection {
         self.pacing.max_rate.is_some() || self.congestion.pacing_rate().is_some()
     }
 
-    /// Whether the next segment has to wait; the timer is set then.
+    /// True if the next segment has to wait; the timer is set then.
     pub(crate) fn must_pace(&mut self, now: SimTime) -> bool {
         if self.pacing.at <= now || !self.is_paced() {
             return false;
@@ -71,7 +71,7 @@ impl Connection {
         self.pacing.at += SimDuration::from_nanos(nanos - late.min(nanos / 2));
     }
 
-    /// How long pacing holds the next segment back.
+    /// Time for which pacing holds the next segment back.
     pub(crate) fn until_next_send(&self, now: SimTime) -> SimDuration {
         self.pacing.at.since(now)
     }

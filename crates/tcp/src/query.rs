@@ -1,4 +1,4 @@
-//! What the socket layer asks: readiness, errors, sizes, `TCP_INFO`.
+//! Queries of the socket layer: readiness, errors, sizes, `TCP_INFO`.
 
 use crate::chrono::Limit;
 use crate::connection::Connection;
@@ -8,7 +8,7 @@ use belljar_base::SimTime;
 use std::net::SocketAddr;
 
 impl Connection {
-    /// Whether `send` may ever take bytes: not after `shutdown_write`, `close` or an error.
+    /// True if `send` may ever take bytes: not after `shutdown_write`, `close` or an error.
     pub fn can_send(&self) -> bool {
         !self.write_shut && self.state.may_send()
     }
@@ -18,7 +18,7 @@ impl Connection {
         self.bytes_before_mark()
     }
 
-    /// What was written and never sent, as much as lies together in memory from the first byte on.
+    /// Bytes that were written and never sent, as many as lie together in memory from the first one on.
     pub fn next_bytes(&self) -> &[u8] {
         self.snd.next_bytes()
     }
@@ -53,18 +53,18 @@ impl Connection {
         self.snd.unsent()
     }
 
-    /// Whether a read with nothing readable is the end of the file: the peer's FIN,
+    /// True if a read with nothing readable is the end of the file: the peer's FIN,
     /// `shutdown_read`, or CLOSED.
     pub fn is_read_closed(&self) -> bool {
         self.rcv.finished || self.read_shut || matches!(self.state, State::Closed | State::TimeWait)
     }
 
-    /// Whether the peer's FIN has come: readers are at the end then, whatever error there is besides (`SOCK_DONE` of Linux).
+    /// True if the peer's FIN has come: readers are at the end then, whatever error there is besides (`SOCK_DONE` of Linux).
     pub fn is_ended_by_peer(&self) -> bool {
         self.rcv.finished
     }
 
-    /// Whether everything sent, FIN included, has been acknowledged.
+    /// True if everything sent, FIN included, has been acknowledged.
     pub fn all_sent_acknowledged(&self) -> bool {
         self.state == State::Closed || self.snd.is_drained()
     }
@@ -89,7 +89,7 @@ impl Connection {
         self.error.take().or_else(|| self.soft_error.take())
     }
 
-    /// Whether `seq` lies between the first unacknowledged number and the next to be sent.
+    /// True if `seq` lies between the first unacknowledged number and the next to be sent.
     pub fn is_in_flight(&self, seq: Seq) -> bool {
         let seq = seq64::unwrap(seq, self.snd.una);
         (self.snd.una..=self.snd.nxt).contains(&seq)
@@ -100,12 +100,12 @@ impl Connection {
         self.error
     }
 
-    /// What happened since the last call.
+    /// Events since the last call.
     pub fn take_events(&mut self) -> Events {
         std::mem::take(&mut self.events)
     }
 
-    /// What a poll would report. Notes that somebody waits for `WRITABLE` if it is not set.
+    /// Readiness as a poll reports it. Notes that somebody waits for `WRITABLE` if it is not set.
     pub fn readiness(&mut self) -> Readiness {
         let mut ready = Readiness::empty();
         let read_shut = self.rcv.finished || self.read_shut || self.state == State::Closed;
@@ -215,12 +215,12 @@ impl Connection {
         (self.stats.total_retransmitted, self.stats.timeouts)
     }
 
-    /// Whether the peer has acknowledged anything since the last call: the way there works.
+    /// True if the peer has acknowledged anything since the last call: the way there works.
     pub fn take_progress(&mut self) -> bool {
         std::mem::take(&mut self.progress)
     }
 
-    /// Whether the handshake was ever complete.
+    /// True if the handshake was ever complete.
     pub fn was_established(&self) -> bool {
         self.stats.established
     }

@@ -3,7 +3,7 @@
 use crate::scoreboard::RateStamp;
 use belljar_base::{SimDuration, SimTime};
 
-/// How much has been delivered, and since when.
+/// Delivery counters of a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeliveryRate {
     /// Segments delivered over the life of the connection.
@@ -19,10 +19,10 @@ pub(crate) struct DeliveryRate {
     pub latest_app_limited: bool,
 }
 
-/// What one ACK says about the rate of delivery.
+/// Rate sample of one ACK.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RateSample {
-    /// What it was measured over; zero if it says nothing.
+    /// Interval of the measurement; zero if there is no sample.
     pub interval: SimDuration,
     /// Segments delivered in that.
     pub delivered: u64,
@@ -100,7 +100,7 @@ impl DeliveryRate {
         self.delivered_at
     }
 
-    /// Whether the program is the limit at present.
+    /// True if the program is the limit at present.
     pub(crate) fn is_app_limited(&self) -> bool {
         self.app_limited_until > 0
     }

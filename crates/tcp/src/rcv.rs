@@ -6,7 +6,7 @@ use crate::seq64;
 use belljar_base::{Map, SimDuration, SimTime};
 use belljar_wire::tcp::SackBlocks;
 
-/// What one out-of-order range costs besides its bytes, so that many tiny ones stay bounded.
+/// Cost of an out-of-order range besides its bytes, so that many tiny ones stay bounded.
 const RANGE_OVERHEAD: usize = 256;
 
 /// The size of the buffers that Linux keeps for all that fits into them (`SKB_SMALL_HEAD_CACHE_SIZE`).
@@ -19,7 +19,7 @@ const CLAMP_MIN: u32 = 2_304 / 2;
 /// Before the first full segment half of the buffer counts (`TCP_DEFAULT_SCALING_RATIO`).
 const DEFAULT_RATIO: u32 = 128;
 
-/// What a segment with so much payload behind its headers takes of the receive buffer (`skb->truesize`) in a driver
+/// Cost of a segment with so much payload behind its headers in the receive buffer (`skb->truesize`) in a driver
 /// that receives into memory of its own: that and headroom, rounded up as the allocator does, and
 /// the kernel's description of it.
 fn truesize(payload: u32, headers: u32) -> u32 {
@@ -64,12 +64,12 @@ pub(crate) struct Receiver {
     pub limit: u32,
     pub limit_locked: bool,
     pub limit_max: u32,
-    /// How much of the buffer is payload, in 256ths: the rest is what Linux' own structures take.
+    /// Share of payload in the buffer, in 256ths: the rest is the overhead of Linux's structures.
     ratio: u32,
     /// FIN was received up to.
     pub finished: bool,
     data: Received,
-    /// What `data` takes of the buffer.
+    /// Cost of `data` in the buffer.
     data_cost: u64,
     out_of_order: Map<u64, Vec<u8>>,
     out_of_order_bytes: usize,
@@ -92,7 +92,7 @@ struct Autotuning {
     since: SimTime,
 }
 
-/// What became of a data segment.
+/// Disposition of a data segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// It extended the in-order data.
@@ -229,7 +229,7 @@ impl Receiver {
         self.nxt - self.data.len() as u64 - u64::from(self.finished)
     }
 
-    /// What is left of the window announced last (`tcp_receive_window`).
+    /// The rest of the window announced last (`tcp_receive_window`).
     pub(crate) fn window_left(&self) -> u32 {
         (self.acked + u64::from(self.window)).saturating_sub(self.nxt) as u32
     }
@@ -388,12 +388,12 @@ impl Receiver {
         self.duplicate = Some((start, end));
     }
 
-    /// Whether the next ACK has something to say besides its number.
+    /// True if the next ACK has something to say besides its number.
     pub(crate) fn has_sack_news(&self) -> bool {
         self.duplicate.is_some() || !self.recent.is_empty()
     }
 
-    /// How many blocks that would be.
+    /// Number of SACK blocks of the next ACK.
     pub(crate) fn sack_len(&self) -> usize {
         self.recent.len() + usize::from(self.duplicate.is_some())
     }

@@ -1,7 +1,7 @@
 use bitflags::bitflags;
 
 bitflags! {
-    /// What a connection is ready for now: see the table in the [crate's documentation](crate).
+    /// Readiness of a connection: see the table in the [crate's documentation](crate).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Readiness: u8 {
         /// `EPOLLIN`: a read would not block.
@@ -18,7 +18,7 @@ bitflags! {
         const URGENT = 32;
     }
 
-    /// What happened since the last [`take_events`](crate::Connection::take_events): the points at
+    /// Events since the last [`take_events`](crate::Connection::take_events): the points at
     /// which Linux wakes a socket's waiters, and so the edges of edge-triggered epoll.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Events: u16 {

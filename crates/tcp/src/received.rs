@@ -47,7 +47,7 @@ const SPENT_MAX: usize = 256;
 
 #[derive(Clone, Debug)]
 struct Piece {
-    /// What is left starts at `from`, which lies before the end.
+    /// The bytes; those that are left start at `from`, which lies before the end.
     bytes: Vec<u8>,
     from: usize,
 }
@@ -81,7 +81,7 @@ impl Received {
         }
     }
 
-    /// Whether so many bytes are better put behind the last ones.
+    /// True if `n` bytes are better put behind the last ones.
     fn has_room_for(&self, n: usize) -> bool {
         n <= SMALL && self.pieces.back().is_some_and(|last| last.bytes.capacity() - last.bytes.len() >= n)
     }

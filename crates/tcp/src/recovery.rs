@@ -56,7 +56,7 @@ pub(crate) struct Recovery {
     pub head_due: bool,
 }
 
-/// What it takes to call a reduction needless (Linux's `undo_marker` and `undo_retrans`).
+/// Undo state: the condition under which a reduction was needless (Linux's `undo_marker` and `undo_retrans`).
 #[derive(Clone, Copy, Debug)]
 struct Undo {
     /// SND.UNA when the window was reduced: only retransmissions behind it count.
@@ -72,7 +72,7 @@ pub(crate) struct Rack {
     latest: Option<(SimTime, u64)>,
     rtt: SimDuration,
     pub reordering_seen: bool,
-    /// How often it was.
+    /// Number of reorderings.
     pub reorderings: u32,
     /// The reordering window in quarters of the least round trip.
     window_steps: u32,
@@ -144,7 +144,7 @@ impl Recovery {
     }
 }
 
-/// What one ACK said, as loss recovery sees it.
+/// Information of one ACK for loss recovery.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AckSummary {
     /// SND.UNA moved.

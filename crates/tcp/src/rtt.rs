@@ -11,7 +11,7 @@ const RTO_FALLBACK: SimDuration = SimDuration::from_secs(3);
 pub(crate) const RTO_MIN: SimDuration = SimDuration::from_millis(200);
 /// Linux's `TCP_RTO_MAX`.
 pub(crate) const RTO_MAX: SimDuration = SimDuration::from_secs(120);
-/// How long a minimum of the round-trip time counts (`net.ipv4.tcp_min_rtt_wlen`).
+/// Lifetime of a minimum of the round-trip time (`net.ipv4.tcp_min_rtt_wlen`).
 const MIN_RTT_LIFE: SimDuration = SimDuration::from_secs(300);
 
 /// Estimates of the path's round-trip time. Variations are kept as four times the mean deviation.
@@ -131,7 +131,7 @@ impl RttEstimator {
     }
 }
 
-/// How long retransmissions go on: Linux turns a number of retries into the time that they would
+/// Time for which retransmissions go on: Linux turns a number of retries into the time that they would
 /// take with a first timeout of `base` and doubling up to the greatest (`tcp_model_timeout`).
 pub(crate) fn retries_to_time(retries: u8, base: SimDuration) -> SimDuration {
     let doublings = (RTO_MAX.as_picos() / base.as_picos()).ilog2();

@@ -17,7 +17,7 @@ impl Connection {
         self.settings.cork = on;
     }
 
-    /// Whether somebody waits for the handshake in order to write: the ACK that ends it then goes with the data.
+    /// Notes that a writer waits for the handshake: the ACK that ends it then goes with the data.
     pub fn set_write_pending(&mut self, pending: bool) {
         self.write_pending = pending;
     }

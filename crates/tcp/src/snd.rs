@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 /// Buffers that have shrunk below this part of their memory give it back when they run empty.
 const KEEP_CAPACITY: usize = 64 * 1024;
 
-/// What Linux counts for a buffer of written bytes besides those, on x86-64 as 6.18 shows it
+/// Overhead that Linux counts for a buffer of written bytes, on x86-64 as 6.18 shows it
 /// (`skb->truesize` of `tcp_stream_alloc_skb`).
 pub(crate) const BUFFER_COST: usize = 752;
 /// The most bytes of payload in a buffer: what a device without limits of its own takes as one packet
@@ -35,7 +35,7 @@ pub(crate) struct Sender {
     pub mss: usize,
     /// The same without deducting options: what the peer announced or the path limits.
     pub mss_limit: u16,
-    /// What the program wrote and the peer has not acknowledged.
+    /// Bytes that the program wrote and the peer has not acknowledged.
     data: VecDeque<u8>,
     /// The sequence number of the first byte of `data`.
     data_start: u64,
@@ -113,7 +113,7 @@ impl Sender {
         self.data.len()
     }
 
-    /// What the bytes count for against the limit (`sk_wmem_queued`).
+    /// Cost of the bytes against the limit (`sk_wmem_queued`).
     pub(crate) fn cost(&self) -> usize {
         self.data.len() + self.buffers.len() * BUFFER_COST
     }
@@ -139,7 +139,7 @@ impl Sender {
         }
     }
 
-    /// How much [`write`](Self::write) would take.
+    /// Bytes that [`write`](Self::write) would take.
     pub(crate) fn free(&self) -> usize {
         let room = self.room_in_last();
         match self.limit.saturating_sub(self.cost() + room) {
@@ -184,7 +184,7 @@ impl Sender {
         (len, index + 1 == self.buffers.len())
     }
 
-    /// What is sent up to `end` is a packet for the device. Linux cuts a buffer there (`tso_fragment`), and both parts count
+    /// Ends a packet for the device at `end`. Linux cuts a buffer there (`tso_fragment`), and both parts count
     /// for [`BUFFER_COST`].
     pub(crate) fn cut_buffer(&mut self, end: u64) {
         let index = self.buffers.partition_point(|&buffer_end| buffer_end < end);
@@ -231,7 +231,7 @@ impl Sender {
         n
     }
 
-    /// Whether all of the data and FIN, if there is one, is acknowledged.
+    /// True if all of the data and FIN, if there is one, is acknowledged.
     pub(crate) fn is_drained(&self) -> bool {
         self.una >= self.end()
     }

@@ -10,7 +10,7 @@ use belljar_base::{SimDuration, SimTime};
 /// The least time that a timer is set to ahead (Linux's `TCP_TIMEOUT_MIN`).
 const TIMEOUT_MIN: SimDuration = SimDuration::from_millis(2);
 
-/// What the retransmission timer stands for; Linux has one timer for all of them, too.
+/// Purpose of the retransmission timer; Linux has one timer for all of them, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retransmit {
     /// The SYN or the SYN-ACK.
@@ -174,7 +174,7 @@ impl Connection {
         self.timers.retransmit = Some((at, Retransmit::Timeout));
     }
 
-    /// What is left of the retransmission timeout of the oldest segment.
+    /// The rest of the retransmission timeout of the oldest segment.
     fn rto_left(&self, now: SimTime) -> SimDuration {
         let sent_at = self.snd.flight.front().map_or(now, |segment| segment.sent_at);
         (sent_at + self.rtt.rto()).since(now)
@@ -245,7 +245,7 @@ impl Connection {
         self.fail(self.soft_error.unwrap_or(TcpError::TimedOut));
     }
 
-    /// What the first timeout came upon.
+    /// Counts the first timeout by the state in which it came.
     fn count_first_timeout(&mut self) {
         let suspicious = self.recovery.phase == Phase::Disorder || self.snd.flight.sacked() > 0;
         let event = match (self.recovery.phase, self.sack_enabled) {

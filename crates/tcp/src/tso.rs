@@ -1,4 +1,4 @@
-//! What goes to the device as one packet that it cuts into segments (TCP segmentation offload): decided once for all of its segments, with
+//! TCP segmentation offload: data that goes to the device as one packet which it cuts into segments. Decided once for all of its segments, with
 //! the last of which comes PSH, and put off where the next ACK will soon let more of them go together.
 
 use crate::connection::Connection;
@@ -29,7 +29,7 @@ pub(crate) struct DevicePacket {
     pub several: bool,
 }
 
-/// Who asks for new data to be sent.
+/// Cause of an attempt to send new data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Push {
     /// An ACK, a program that has written, a timer: what can go may wait for more.
@@ -53,7 +53,7 @@ pub(crate) enum Held {
     Device,
 }
 
-/// What a packet is made of before it is decided upon.
+/// Candidate for a packet, before the decision.
 struct Candidate {
     /// Bytes in the first buffer that was not sent.
     len: u64,
@@ -70,7 +70,7 @@ struct Candidate {
 }
 
 impl Connection {
-    /// How many segments Linux hands to the device as one packet (`tcp_tso_autosize`).
+    /// Segments that Linux hands to the device as one packet (`tcp_tso_autosize`).
     fn packet_segments(&self) -> u32 {
         ((self.bytes_at_once() / self.snd.mss as u64) as u32).max(self.least_segments())
     }
@@ -107,7 +107,7 @@ impl Connection {
         queued_bytes > 0 && queued_bytes as u64 >= enough
     }
 
-    /// Whether some of a packet for the device is still to be sent.
+    /// True if some of a packet for the device is still to be sent.
     pub(crate) fn is_in_packet(&self) -> bool {
         self.snd.nxt < self.packet.end
     }
@@ -153,7 +153,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What is sent up to `end` is a packet for the device.
+    /// Begins a packet for the device that ends at `end`.
     pub(crate) fn begin_packet_until(&mut self, end: u64, several: bool, now: SimTime) {
         let payload = end.min(self.snd.data_end()).saturating_sub(self.snd.nxt);
         self.snd.cut_buffer(end);
@@ -184,7 +184,7 @@ impl Connection {
         if waits { needed - rest } else { needed }
     }
 
-    /// Whether what may be sent waits for an ACK that will let more of it go together (`tcp_tso_should_defer`).
+    /// Defers sending to an ACK that will let more go together (`tcp_tso_should_defer`): an error if so.
     fn wait_for_more(&self, candidate: &Candidate, now: SimTime) -> Result<(), Held> {
         let &Candidate { len, is_last, fin, window, free, mss, most } = candidate;
         if matches!(self.recovery.phase, Phase::Recovery | Phase::Loss)

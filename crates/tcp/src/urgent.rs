@@ -4,7 +4,7 @@
 use crate::connection::Connection;
 use crate::{Events, Flags, Repr};
 
-/// What became of the byte under the peer's urgent mark.
+/// State of the byte under the peer's urgent mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Byte {
     /// It was announced and has not arrived.
@@ -26,7 +26,7 @@ pub(crate) struct Urgent {
     pub inline: bool,
 }
 
-/// What asking for an urgent byte gives.
+/// Result of asking for an urgent byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UrgentByte {
     /// None was sent, or it was taken, or it is in line.
@@ -43,13 +43,13 @@ impl Connection {
         self.urgent.inline = inline;
     }
 
-    /// What was written last is urgent (`MSG_OOB`), the last byte of it above all.
+    /// Marks the end of the data written last as urgent (`MSG_OOB`).
     pub fn mark_urgent(&mut self) {
         self.urgent.up = self.snd.data_end();
         self.pending.push = true;
     }
 
-    /// Whether urgent data has not been acknowledged.
+    /// True if urgent data has not been acknowledged.
     pub(crate) fn is_urgent(&self) -> bool {
         self.urgent.up > self.snd.una
     }
@@ -95,17 +95,17 @@ impl Connection {
         self.events |= Events::URGENT_MARK;
     }
 
-    /// Whether reading has come to the mark (`SIOCATMARK`).
+    /// True if reading has come to the mark (`SIOCATMARK`).
     pub fn is_at_mark(&self) -> bool {
         self.urgent.mark.is_some_and(|(at, _)| at == self.rcv.read_seq())
     }
 
-    /// Whether urgent data was announced that has not been read past.
+    /// True if urgent data was announced that has not been read past.
     pub fn has_mark(&self) -> bool {
         self.urgent.mark.is_some()
     }
 
-    /// Whether an urgent byte waits to be taken (`EPOLLPRI`).
+    /// True if an urgent byte waits to be taken (`EPOLLPRI`).
     pub fn has_urgent(&self) -> bool {
         matches!(self.urgent.mark, Some((_, Byte::Here(_))))
     }

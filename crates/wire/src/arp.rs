@@ -21,10 +21,10 @@ pub const LEN: usize = 28;
 
 const HARDWARE_ETHERNET: u16 = 1;
 
-/// What the sender wants.
+/// Operation of an ARP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Who has the target's protocol address?
+    /// Request: asks who has the target's protocol address.
     Request,
     /// The sender has it.
     Reply,
@@ -76,7 +76,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
 /// An ARP packet as a plain value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
-    /// What the sender wants.
+    /// Operation of an ARP packet.
     pub operation: Operation,
     /// The sender's hardware address.
     pub sender_hardware: Address,

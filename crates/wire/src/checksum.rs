@@ -72,7 +72,7 @@ impl Checksum {
         !u16::from_be(sum as u16)
     }
 
-    /// Whether the bytes added, which include a checksum field, are intact.
+    /// True if the bytes added, which include a checksum field, are intact.
     pub fn is_valid(self) -> bool {
         self.finish() == 0
     }

@@ -34,7 +34,7 @@ impl Ecn {
         }
     }
 
-    /// Whether the sender said that it understands marks.
+    /// True if the transport is ECN-capable: ECT(0), ECT(1) or CE.
     pub const fn is_capable(self) -> bool {
         !matches!(self, Ecn::NotEct)
     }

@@ -31,7 +31,7 @@ impl Address {
     /// Every station.
     pub const BROADCAST: Address = Address([0xff; 6]);
 
-    /// Whether the frame goes to a group of stations, broadcast included.
+    /// True for a group address, broadcast included.
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
@@ -67,7 +67,7 @@ impl<T: AsRef<[u8]>> Frame<T> {
     pub fn src(&self) -> Address {
         address(self.bytes.as_ref(), field::SRC)
     }
-    /// What the payload is: see [`ethertype`]. Below 0x600 it is an IEEE 802.3 length.
+    /// EtherType of the payload: see [`ethertype`]. Below 0x600 it is an IEEE 802.3 length.
     pub fn ethertype(&self) -> u16 {
         be16(self.bytes.as_ref(), field::ETHERTYPE)
     }
@@ -91,7 +91,7 @@ pub struct Repr {
     pub dst: Address,
     /// The sender.
     pub src: Address,
-    /// What the payload is.
+    /// EtherType of the payload.
     pub ethertype: u16,
 }
 

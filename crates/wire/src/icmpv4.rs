@@ -21,7 +21,7 @@ mod kind {
 
 /// The length of the header of every message here.
 pub const HEADER_LEN: usize = 8;
-/// How much of a packet an error quotes. RFC 1812, section 4.3.2.3: "as much of the original
+/// Bytes of a packet that an error quotes, at most. RFC 1812, section 4.3.2.3: "as much of the original
 /// datagram as possible without the length of the ICMP datagram exceeding 576 bytes".
 pub const MAX_QUOTE: usize = ipv4::MIN_MTU - ipv4::HEADER_LEN - HEADER_LEN;
 
@@ -98,7 +98,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
     pub fn payload(&self) -> &[u8] {
         &self.bytes.as_ref()[HEADER_LEN..]
     }
-    /// Whether the checksum is right.
+    /// True if the checksum is right.
     pub fn verify_checksum(&self) -> bool {
         checksum::internet(self.bytes.as_ref()) == 0
     }

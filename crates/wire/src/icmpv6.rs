@@ -40,7 +40,7 @@ mod option {
 pub struct PrefixInformation {
     /// Its first address.
     pub prefix: Ipv6Addr,
-    /// How many leading bits its addresses share.
+    /// Prefix length: the leading bits that its addresses share.
     pub len: u8,
     /// Its addresses are on the link.
     pub on_link: bool,
@@ -62,7 +62,7 @@ pub enum Discovery {
     },
     /// A router announces itself.
     RouterAdvert {
-        /// What stations use as hop limit; 0 says nothing.
+        /// Hop limit that stations should use; 0 if unspecified.
         hop_limit: u8,
         /// The flags M and O: addresses, or other things, come by DHCPv6.
         flags: u8,
@@ -79,7 +79,7 @@ pub enum Discovery {
         /// The networks of the link.
         prefixes: Vec<PrefixInformation>,
     },
-    /// Who has an address?
+    /// Neighbour Solicitation: asks for the hardware address of a node.
     NeighbourSolicit {
         /// The address.
         target: Ipv6Addr,
@@ -94,7 +94,7 @@ pub enum Discovery {
         router: bool,
         /// It has been asked.
         solicited: bool,
-        /// What was known of its hardware address is wrong.
+        /// Override flag: replaces a cached hardware address.
         overrides: bool,
         /// Its hardware address.
         address: Option<Address>,

@@ -82,7 +82,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
     pub fn more_fragments(&self) -> bool {
         be16(self.bytes.as_ref(), field::FLAGS_OFFSET) & MORE_FRAGMENTS != 0
     }
-    /// Where in the original payload this one starts, in bytes.
+    /// Offset of this payload in the original one, in bytes.
     pub fn fragment_offset(&self) -> usize {
         usize::from(be16(self.bytes.as_ref(), field::FLAGS_OFFSET) & OFFSET_MASK) * 8
     }
@@ -90,7 +90,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
     pub fn ttl(&self) -> u8 {
         self.bytes.as_ref()[field::TTL]
     }
-    /// What the payload is: see [`protocol`](crate::protocol).
+    /// Protocol of the payload: see [`protocol`](crate::protocol).
     pub fn protocol(&self) -> u8 {
         self.bytes.as_ref()[field::PROTOCOL]
     }
@@ -110,7 +110,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
     pub fn payload(&self) -> &[u8] {
         &self.bytes.as_ref()[self.header_len()..self.total_len()]
     }
-    /// Whether the header's checksum is right.
+    /// True if the header's checksum is right.
     pub fn verify_checksum(&self) -> bool {
         Checksum::new().add_bytes(&self.bytes.as_ref()[..self.header_len()]).is_valid()
     }
@@ -128,7 +128,7 @@ pub struct Repr {
     pub src: Ipv4Addr,
     /// The receiver.
     pub dst: Ipv4Addr,
-    /// What the payload is: see [`protocol`](crate::protocol).
+    /// Protocol of the payload: see [`protocol`](crate::protocol).
     pub protocol: u8,
     /// The length of the payload in bytes.
     pub payload_len: usize,
@@ -142,7 +142,7 @@ pub struct Repr {
     pub dont_fragment: bool,
     /// This is not the last fragment.
     pub more_fragments: bool,
-    /// Where in the original payload this one starts: a multiple of 8.
+    /// Offset of this payload in the original one: a multiple of 8.
     pub fragment_offset: usize,
 }
 
@@ -179,7 +179,7 @@ impl Repr {
         }
     }
 
-    /// Whether the packet is a piece of a larger one.
+    /// True if the packet is a fragment.
     pub fn is_fragment(&self) -> bool {
         self.more_fragments || self.fragment_offset > 0
     }

@@ -41,7 +41,7 @@ pub struct Repr {
     pub src: Ipv6Addr,
     /// The receiver.
     pub dst: Ipv6Addr,
-    /// What follows the header: an extension header or a protocol.
+    /// Next header: the extension header or protocol that follows.
     pub next_header: u8,
     /// The bytes behind the header.
     pub payload_len: usize,
@@ -94,12 +94,12 @@ impl Repr {
     }
 }
 
-/// What a fragment header says.
+/// Fragment header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// What the whole payload begins with.
+    /// Next header of the whole payload.
     pub next_header: u8,
-    /// Where in the original payload this one starts: a multiple of 8.
+    /// Offset of this payload in the original one: a multiple of 8.
     pub offset: usize,
     /// This is not the last fragment.
     pub more: bool,
@@ -117,14 +117,14 @@ impl Fragment {
     }
 }
 
-/// What follows the extension headers of a packet.
+/// Upper-layer payload: what follows the extension headers of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upper {
     /// The protocol of the payload.
     pub protocol: u8,
-    /// Where the packet names that protocol.
+    /// Offset of the next-header field that names the protocol.
     pub named_at: usize,
-    /// Where in the packet the payload lies.
+    /// Range of the payload in the packet.
     pub payload: Range<usize>,
     /// Its fragment header, if it is a fragment.
     pub fragment: Option<Fragment>,
@@ -206,7 +206,7 @@ pub fn mark_congestion(packet: &mut [u8]) -> bool {
     true
 }
 
-/// Whether an address is that of one link only: link-local, or a group of that scope or a lesser one.
+/// True if an address is valid on one link only: link-local, or a group of that scope or a lesser one.
 pub fn is_link_scope(ip: Ipv6Addr) -> bool {
     match ip.is_multicast() {
         true => ip.octets()[1] & 0xf <= 2,
@@ -243,7 +243,7 @@ pub fn eui64(network: Ipv6Addr, mac: [u8; 6]) -> Ipv6Addr {
 /// The network of link-local addresses.
 pub const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
 
-/// Whether a packet carries an error of ICMPv6, as far as it can be read.
+/// True if a packet carries an error of ICMPv6, as far as it can be read.
 pub fn is_icmp_error(packet: &[u8]) -> bool {
     upper(packet).is_ok_and(|upper| {
         upper.protocol == protocol::ICMPV6

@@ -119,7 +119,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
     pub fn payload(&self) -> &[u8] {
         &self.bytes.as_ref()[self.header_len()..]
     }
-    /// Whether the checksum fits addresses and content.
+    /// True if the checksum fits addresses and content.
     pub fn verify_checksum(&self, src: IpAddr, dst: IpAddr) -> bool {
         let b = self.bytes.as_ref();
         Checksum::new().pseudo_header(src, dst, protocol::TCP, b.len() as u32).add_bytes(b).is_valid()
@@ -172,7 +172,7 @@ impl Repr {
         payload_len as u32 + u32::from(self.has(Flags::SYN)) + u32::from(self.has(Flags::FIN))
     }
 
-    /// Whether all of `flags` are set.
+    /// True if all of `flags` are set.
     pub fn has(&self, flags: Flags) -> bool {
         self.flags.contains(flags)
     }

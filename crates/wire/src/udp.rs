@@ -57,7 +57,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
     pub fn payload(&self) -> &[u8] {
         &self.bytes.as_ref()[HEADER_LEN..self.total_len()]
     }
-    /// Whether the checksum fits addresses and content. "An all zero transmitted checksum value
+    /// True if the checksum fits addresses and content. "An all zero transmitted checksum value
     /// means that the transmitter generated no checksum": fine over IPv4, wrong over IPv6 (RFC
     /// 8200, section 8.1).
     pub fn verify_checksum(&self, src: IpAddr, dst: IpAddr) -> bool {

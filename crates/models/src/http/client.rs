@@ -21,7 +21,7 @@ pub struct Client {
 struct Request {
     number: u64,
     flow: Flow,
-    /// What is left of the head and of the body to be sent.
+    /// The rest of the head and of the body to be sent.
     head: Vec<u8>,
     body: u64,
     connected: bool,

@@ -7,7 +7,7 @@ const LONGEST_HEAD: usize = 64 << 10;
 /// The most header fields.
 const MOST_FIELDS: usize = 100;
 
-/// How long a body is.
+/// Length of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     /// So many bytes.
@@ -18,7 +18,7 @@ pub enum Body {
     UntilClose,
 }
 
-/// What a head says that matters here.
+/// Head of a message, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// A response's status; 0 for requests.
@@ -38,7 +38,7 @@ pub struct Reader {
     buffer: Vec<u8>,
     /// It, once complete.
     head: Option<Head>,
-    /// What is left of the body, or of the chunk.
+    /// Bytes left of the body, or of the chunk.
     left: u64,
     chunk: Chunk,
 }
@@ -64,7 +64,7 @@ impl Reader {
     pub fn head(&self) -> Option<Head> {
         self.head
     }
-    /// Whether the message is complete.
+    /// True if the message is complete.
     pub fn is_complete(&self) -> bool {
         match self.head.map(|head| head.body) {
             None | Some(Body::UntilClose) => false,
@@ -72,7 +72,7 @@ impl Reader {
             Some(Body::Chunked) => self.chunk == Chunk::Done,
         }
     }
-    /// How many bytes of the body can be thrown away unread.
+    /// Bytes of the body that can be discarded unread.
     pub fn skippable(&self) -> u64 {
         match self.head.map(|head| head.body) {
             Some(Body::Length(_)) => self.left,

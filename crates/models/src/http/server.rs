@@ -19,12 +19,12 @@ pub struct Server {
 struct Peer {
     /// The request that is being read.
     request: Reader,
-    /// What has come of the requests behind it.
+    /// Bytes received of the requests behind it.
     ahead: Vec<u8>,
     flow: Option<Flow>,
     /// It waits until the answer has been thought about.
     thinks: bool,
-    /// What is left of the answer.
+    /// The rest of the response.
     head: Vec<u8>,
     body: u64,
     answering: bool,
@@ -92,7 +92,7 @@ impl Model for Server {
     }
 }
 
-/// What a peer waits for.
+/// State of a peer: what it waits for.
 enum Next {
     /// The network.
     Wait,

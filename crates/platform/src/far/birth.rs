@@ -22,7 +22,7 @@ use std::io::{Error, Result};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// What [`Image::entry`] is called with for a fork: see the program's `_start`.
+/// Signature of [`Image::entry`] for a fork: see the program's `_start`.
 type Fork = extern "C" fn(is_fork: u64, stack: u64, channel: u64, socket: u64) -> i64;
 
 /// The far program in this process.
@@ -171,7 +171,7 @@ fn advise(range: &Range<u64>, advice: i32) {
 /// is not there, in every child.
 pub fn leave_rseq() {
     const UNREGISTER: u64 = 1;
-    /// What the GNU C library registers with, on x86.
+    /// The `rseq` signature that the GNU C library registers with, on x86.
     const SIGNATURE: u64 = 0x5305_3053;
     // SAFETY: the name is a C string; the symbol, where there is one, is a `ptrdiff_t`. Only the block
     // that this thread has registered is ever unregistered, whatever its length is.

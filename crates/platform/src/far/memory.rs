@@ -82,7 +82,7 @@ impl Shim {
         Ok(self.no_calls()?)
     }
 
-    /// What has been answered comes before what is done to the same memory from here.
+    /// Writes pending answers first that overlap memory which is accessed from here.
     fn give_answers_at(&self, addr: u64, len: usize) -> Result<(), Errno> {
         self.wait()?;
         // SAFETY: it is the simulator's turn.
@@ -150,7 +150,7 @@ impl Shim {
         unsafe { (*self.channel.get()).staged.clear() };
     }
 
-    /// What `process_vm_readv` or `process_vm_writev` has come to; `None` if it is not allowed.
+    /// Result of `process_vm_readv` or `process_vm_writev`; `None` if it is not allowed.
     fn outcome(&self, moved: isize, wanted: usize) -> Option<Result<(), Errno>> {
         if moved == wanted as isize {
             return Some(Ok(()));

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 /// The program, an ELF image.
 pub const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/far"));
-/// What `ps` shows.
+/// The name that `ps` shows.
 const NAME: &str = "belljar-far";
 const MFD_EXEC: u32 = 0x10;
 

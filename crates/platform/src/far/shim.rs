@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// How long the simulator sleeps before it looks whether a process that has not been seen sleeping still lives.
+/// Time that the simulator sleeps before it checks whether a process that has not been seen sleeping still lives.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A process with guest memory in it. Killed when dropped.
@@ -53,7 +53,7 @@ impl From<Gone> for Errno {
     }
 }
 
-/// What a process is born with.
+/// Ends of the channel and the socket with which a process is born.
 struct Ends {
     channel: SharedMemory<Channel>,
     memory: OwnedFd,
@@ -61,7 +61,7 @@ struct Ends {
     theirs: OwnedFd,
 }
 
-/// How many processes there may be: each keeps a descriptor, and files must not want for any.
+/// Processes that there may be: each keeps a descriptor, and enough must be left for files.
 fn most() -> usize {
     static MOST: OnceLock<usize> = OnceLock::new();
     *MOST.get_or_init(crate::files::process_share)
@@ -105,7 +105,7 @@ fn idle() -> MutexGuard<'static, Vec<Shim>> {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How many of them are kept.
+/// Idle processes that are kept.
 const MOST_IDLE: usize = 16;
 
 fn socket_pair() -> IoResult<(OwnedFd, OwnedFd)> {
@@ -291,7 +291,7 @@ impl Shim {
         if self.gone.get() { Err(Gone) } else { Ok(()) }
     }
 
-    /// Whether the process is no more, at little cost: its end of the socket is closed.
+    /// True if the process has ended, found out at little cost: its end of the socket is closed.
     pub fn has_hung_up(&self) -> bool {
         let mut socket = libc::pollfd { fd: self.socket.as_raw_fd(), events: 0, revents: 0 };
         // SAFETY: `socket` outlives the call.
@@ -429,7 +429,7 @@ impl Shim {
         self.holds.get()
     }
 
-    /// That state.
+    /// The vector state that the channel holds.
     pub fn held_state(&self) -> &Xsave {
         // SAFETY: between two resumes nobody writes to it.
         unsafe { &(*self.channel.get()).context.xsave }

@@ -1,13 +1,13 @@
-//! Keeps a worker on its processor while it hands over to far guests. Linux puts whoever is woken on an idle
-//! processor, of which there is one when the other side of a hand-over is still on its way to sleep: so a worker and
-//! its guest would chase each other around the machine, and each hand-over would wake a processor.
+//! Affinity: keeps a worker on its processor while it hands over to far guests. Linux puts a thread that is woken on an
+//! idle processor, of which there is one when the other side of a hand-over is still on its way to sleep: so a worker
+//! and its guest would chase each other around the machine, and each hand-over would wake a processor.
 
 use std::cell::Cell;
 
-/// So many hand-overs in a row it stays: then it may move once, to where less is going on.
+/// Hand-overs for which a worker stays on its processor. Then it may move once, to a less busy one.
 const STAY: u32 = 1_000;
 
-/// Where a worker may run, and for how many hand-overs more it stays where it is.
+/// Placement of a worker: its original affinity, and the hand-overs for which it still stays.
 struct Place {
     left: Cell<u32>,
     own: Cell<Option<libc::cpu_set_t>>,

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 /// The vector of a general-protection exception.
 pub const GENERAL_PROTECTION: u64 = 13;
 
-/// What was installed before, to give a fault of the simulator's own its usual end.
+/// Handlers that were installed before, to give a fault of the simulator's own its usual end.
 struct Previous(UnsafeCell<[MaybeUninit<libc::sigaction>; EXCEPTIONS.len()]>);
 // SAFETY: written once by `install`, before any handler can run; only read after that.
 unsafe impl Sync for Previous {}
@@ -156,7 +156,7 @@ fn host_fault(signal: i32, registers: &mut [i64; 23], worker: &mut Worker) {
     end_as_usual(signal, false);
 }
 
-/// Whether the simulator's own code wanted `rdtsc`, `rdtscp` or `cpuid`.
+/// True if the simulator's own code was executing `rdtsc`, `rdtscp` or `cpuid`.
 fn is_trapping_instruction(signal: i32, registers: &[i64; 23]) -> bool {
     let rip = registers[libc::REG_RIP as usize] as u64;
     let protection = registers[libc::REG_TRAPNO as usize] as u64 == GENERAL_PROTECTION;

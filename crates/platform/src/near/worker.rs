@@ -1,5 +1,5 @@
-//! What a thread needs to run guests: a block that GS points to, an alternate signal stack below
-//! which that block lies, system calls of guest code trapping, a preemption timer.
+//! Workers: threads that run guests. Each has a block that GS points to, an alternate signal stack above that
+//! block, traps for guest code's system calls, and a preemption timer.
 
 use crate::InitError;
 use crate::init::native;
@@ -48,7 +48,7 @@ pub fn current() -> *mut Worker {
     if worker.is_null() { become_worker() } else { worker }
 }
 
-/// Which calls this thread's guests have answered since this was last asked.
+/// Calls that this thread's guests have answered themselves since the last call of this function.
 pub fn answers() -> Answers {
     // SAFETY: the block is this thread's, and no guest runs.
     unsafe { std::mem::take(&mut (*current()).answers) }
@@ -86,7 +86,7 @@ fn become_worker() -> *mut Worker {
     worker
 }
 
-/// What the simulator's own code leaves in use: as the CPU is, so for all workers.
+/// Vector components that the simulator's own code leaves in use: a property of the CPU, so the same for all workers.
 static LEFT_BY_LIBRARY: OnceLock<u32> = OnceLock::new();
 
 /// Undoes everything when the thread ends.

@@ -1,5 +1,5 @@
-//! Which form a site can take. The answer depends on the file's bytes alone, so it is kept for all
-//! guests of the process.
+//! Analysis of sites: the form in which each can be rewritten. It depends on the file's bytes alone, so it is kept for
+//! all guests of the process.
 
 use super::{LONGEST_INSTRUCTION, TRAP, cpuid_sites};
 use crate::layout::PAGE;
@@ -35,15 +35,15 @@ impl FileKey {
     }
 }
 
-/// How a site is rewritten.
+/// Form: the way in which a site is rewritten.
 #[derive(Clone, Debug)]
 pub enum Form {
-    /// By the `mov $nr` before it.
+    /// The `mov $nr` before the `syscall` becomes the jump.
     A {
         /// The bytes of that instruction: 5, or 7 with a 64-bit destination.
         mov: Vec<u8>,
     },
-    /// By itself and what follows.
+    /// The `syscall` and the instructions behind it become the jump.
     B {
         /// The instructions behind the `syscall` that go with it, relative to it: the first one's
         /// IP is 2.
@@ -60,7 +60,7 @@ struct Analysis {
     forms: Map<u64, Option<(Form, Option<u64>)>>,
 }
 
-/// What may be direct branches, by the places behind `syscall` instructions into which they lead: offsets into the mapping.
+/// Possible direct branches, by the places behind `syscall` instructions into which they lead: offsets into the mapping.
 type Branches = Map<u64, Vec<u64>>;
 
 /// `cpuid` instructions, as offsets into the mapping.
@@ -68,8 +68,8 @@ type Branches = Map<u64, Vec<u64>>;
 pub struct Cpuids {
     /// All of them, ascending.
     pub places: Vec<u64>,
-    /// What the mapping is to hold instead, from the first to the last in each page: with it nobody has to read the page,
-    /// which is mapped then, before it is written to.
+    /// Replacement bytes, from the first to the last place in each page. They are kept so that a page need not be read, and
+    /// so mapped, before it is written to.
     pub replaced: Vec<(u64, Vec<u8>)>,
 }
 
@@ -97,10 +97,10 @@ static ANALYSES: Mutex<Map<(FileKey, u64, u64), Analysis>> = Mutex::new(Map::new
 const LONGEST_TEXT: u64 = 128 << 20;
 /// The longest run of bytes that form B displaces: 4 bytes and an instruction.
 const LONGEST_DISPLACED: u64 = 4 + LONGEST_INSTRUCTION as u64;
-/// How far back decoding starts to find the instruction before a site.
+/// Distance before a site at which decoding starts, to find the instruction before the site.
 const FAR_BACK: u64 = 64;
 const NEAR_BACK: u64 = 20;
-/// So many readings of the code before a place must agree that it is no branch.
+/// Readings of the code before a place that must agree that it is no branch.
 const ENOUGH_READINGS: usize = 8;
 
 /// Longer images keep their `cpuid` instructions.
@@ -183,7 +183,7 @@ impl Analysis {
     }
 }
 
-/// Whether a branch may lead to one of `places`. `code` reads a part of the mapping.
+/// True if a branch may lead to one of `places`. `code` reads a part of the mapping.
 fn is_entered(
     branches: &Branches,
     places: Range<u64>,
@@ -203,9 +203,9 @@ fn is_entered(
 /// A site that is known without having trapped.
 #[derive(Debug)]
 pub struct Certain {
-    /// Where its `syscall` is in the code.
+    /// Offset of its `syscall` in the code.
     pub at: u64,
-    /// How it is rewritten.
+    /// Form in which it is rewritten.
     pub form: Form,
     /// The number that form A loads.
     pub nr: u64,
@@ -221,14 +221,14 @@ pub fn certain(code: &[u8], addr: u64) -> Vec<Certain> {
         .collect()
 }
 
-/// Where the bytes of a `syscall` are.
+/// Offsets of the bytes of a `syscall`.
 pub fn pairs(code: &[u8]) -> impl Iterator<Item = usize> {
     code.windows(2).enumerate().filter(|(_, pair)| *pair == [0x0f, 0x05]).map(|(at, _)| at)
 }
 
 /// No system call has a higher number.
 const HIGHEST_NR: u32 = 1023;
-/// So many readings must lead to a site, and so many may not.
+/// Readings that must lead to a site.
 const HITS: usize = 8;
 const MISSES: usize = 1;
 
@@ -264,7 +264,7 @@ fn certain_at(code: &[u8], at: usize, addr: u64, branches: &mut Option<Branches>
     free.then_some(Certain { at: at as u64, form: Form::B { displaced }, nr: 0 })
 }
 
-/// Whether an instruction lies at `start..end` by nearly all readings of the code before it.
+/// True if an instruction lies at `start..end` by nearly all readings of the code before it.
 fn leads_to(code: &[u8], start: usize, end: usize) -> bool {
     let (mut hits, mut misses) = (0, 0);
     let code = &code[..(end + LONGEST_INSTRUCTION).min(code.len())];
@@ -400,9 +400,9 @@ fn branches_behind_sites(code: &[u8]) -> Branches {
     branches
 }
 
-/// Whether the bytes at `source`, read as a branch to `target`, may be one, of `code`, which starts at `begin`. They are none
-/// if they lie in another instruction, as an operand for instance: however the code before them is begun to be read, after a few
-/// instructions one reads what the CPU does.
+/// True if the bytes at `source` of `code`, which starts at `begin`, may be a branch to `target`. They are none if they
+/// lie in another instruction, as an operand for instance: wherever decoding of the code before them starts, after a few
+/// instructions it agrees with the CPU.
 fn may_branch(code: &[u8], begin: u64, source: u64, target: u64) -> bool {
     let mut others = 0;
     for instruction in readings(code, begin, source) {

@@ -11,16 +11,16 @@ use iced_x86::{
     OpAccess, Register,
 };
 
-/// How far before a place decodings start.
+/// Distances before a place at which decodings start.
 const STARTS: std::ops::RangeInclusive<usize> = 40..=96;
-/// How many instructions before, of which one sets EAX, and behind a place are looked at.
+/// Instructions before a place, of which one sets EAX, that are looked at.
 const BEFORE: usize = 10;
 const BEHIND: usize = 6;
-/// How near another place of the certain kind must be, and how many of them.
+/// Distance within which other certain places must lie.
 const NEIGHBOURHOOD: u64 = 4096;
 const NEIGHBOURS: usize = 2;
 
-/// How a place looks.
+/// Appearance of a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Looks {
     /// Like nothing.
@@ -96,7 +96,7 @@ fn looks(code: &[u8], at: usize) -> Looks {
     }
 }
 
-/// Whether an instruction sets EAX to the number of a leaf that exists.
+/// True if an instruction sets EAX to the number of a leaf that exists.
 fn sets_leaf(instruction: &Instruction) -> bool {
     match instruction.code() {
         Code::Mov_r32_imm32 if instruction.op0_register() == Register::EAX => {
@@ -125,7 +125,7 @@ fn decode(code: &[u8], from: usize, to: usize) -> (Vec<Instruction>, Option<usiz
     (out, Some(end))
 }
 
-/// Whether a compiler or an assembly programmer would write it into ordinary integer code.
+/// True if a compiler or an assembly programmer would write it into ordinary integer code.
 fn is_plain(instruction: &Instruction) -> bool {
     const FEATURES: [CpuidFeature; 9] = [
         CpuidFeature::INTEL8086,
@@ -182,7 +182,7 @@ fn is_plain(instruction: &Instruction) -> bool {
 mod tests {
     use super::*;
 
-    /// What glibc's loader does, with room around it.
+    /// Code like that of glibc's loader, with room around it.
     fn function() -> Vec<u8> {
         let one: [&[u8]; 6] = [
             &[0x31, 0xc9],                   // xor %ecx, %ecx

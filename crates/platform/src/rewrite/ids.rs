@@ -1,7 +1,7 @@
 //! Stubs of calls that ask for ids, which answer without leaving the guest.
 //!
-//! What they answer is in the context that runs; they count by the worker block, as those of [clocks](super::clock) do, and
-//! like there all of it stands for the start of its site. Around them is any code, so they leave behind what the
+//! The ids are in the context that runs; answers are counted in the worker block, as those of [clocks](super::clock) are, and
+//! like there all of a stub stands for the start of its site. Around them is any code, so they leave behind what the
 //! instruction would: RCX has the address behind it, flags and stack are as they were, R11 has the flags. Of these only those that
 //! arithmetic sets are looked at: nothing but the stack could tell the others, which System V's ABI wants clear.
 

@@ -1,22 +1,36 @@
-//! Call sites that jump to the platform instead of trapping.
+//! Rewriting of call sites: `syscall` instructions that jump to the platform instead of trapping.
 //!
-//! A site in the private, file-backed text of an image is rewritten at its second trap (most sites
-//! of a program that starts run once, and a copied page costs more than a trap) in one of two forms:
+//! **Problem.** Syscall User Dispatch turns each `syscall` of a guest into a SIGSYS: Linux builds a signal frame and
+//! the platform takes it apart, which costs many times what the simulated call costs. The site has two bytes; a jump
+//! has five. Bytes that are overwritten may be a target of other branches, or no instruction at all.
 //!
-//! * **A**: the `mov $nr, %eax` before the `syscall` becomes a jump to a stub. Nothing is displaced,
-//!   and a jump straight to the `syscall` still traps.
-//! * **B**: the `syscall` and the instructions behind it become a jump to a stub, which ends with
-//!   the displaced instructions. Only where no direct branch of the image leads into them.
+//! **Insight.** Most sites leave room. In `mov $nr, %eax; syscall` the `mov` alone has five bytes, and a jump straight
+//! to the `syscall` still traps, which is correct if slow. Elsewhere the instructions behind the `syscall` can move to
+//! a stub, provided that no direct branch of the image leads into them. And nothing has to be guessed: a site that
+//! has trapped is an instruction, with a number in RAX that the `mov` must agree with.
 //!
-//! The kernel never sees a stub: an address in one is told as that of the unmodified code
-//! ([`Rewriter::visible`]) and translated back on the way in ([`Rewriter::native`]). Sites that
-//! return from signals stay as they are, because unwinders recognise them by their bytes.
+//! **Algorithm.** A site in private, file-backed text is considered at its second trap ([`Rewriter::trapped`]): most
+//! sites of a program that starts run once, and a copied page costs more than a trap. [`analyse`] finds its form, per
+//! file, offset and length, once for all guests of the process:
 //!
-//! The synthetic vDSO's sites answer from the worker block where they may ([`clock`]), those that ask for ids from the
-//! context ([`ids`]).
+//! * **A**: the `mov $nr` before the `syscall` becomes a jump to a stub. Nothing is displaced.
+//! * **B**: the `syscall` and the instructions behind it become a jump to a stub, which ends with the displaced
+//!   instructions and a jump back.
 //!
-//! Where the CPU cannot make `cpuid` trap, and in virtual machines, the instruction becomes one that does when
-//! an image is mapped; a trap costs a fifth of what `cpuid` costs in a virtual machine.
+//! [`stub`] makes the code, which enters the platform through GS and so serves near and far guests alike. Stubs lie in
+//! chunks at the ends of the slot, or near images with fixed addresses, within reach of a 32-bit jump. The kernel never
+//! sees a stub: an address in one is told as that of the unmodified code ([`Rewriter::visible`]) and translated back on
+//! the way in ([`Rewriter::native`]). Sites in pages that are mapped over or discarded are forgotten
+//! ([`Rewriter::content_gone`]); text that becomes writable is rewritten no further; a debugger gets the original code back ([`Rewriter::undo`]). Images that many guests
+//! map are rewritten once, before they run: see [`shared`]. The sites of the synthetic vDSO answer from the worker
+//! block where they may ([`clock`]), those that ask for ids from the context ([`ids`]). `cpuid` instructions become
+//! [`TRAP`] when an image is mapped, where the CPU cannot make them fault and in virtual machines, where a trap costs a
+//! fifth of what `cpuid` costs.
+//!
+//! **Limits.** Anonymous, shared and writable memory is never rewritten, so code of JIT compilers keeps trapping; so do
+//! sites without a free form, such as those with a branch into what would be displaced, form B in texts longer than
+//! 128 MiB, and `rt_sigreturn`, which unwinders recognise by its bytes. Indirect jumps into displaced instructions are
+//! not found: compilers make none behind a `syscall`. A program that reads its own text sees the jumps.
 
 mod analyse;
 mod clock;
@@ -47,7 +61,7 @@ pub(crate) const LONGEST_INSTRUCTION: usize = 15;
 const SYS_RT_SIGRETURN: u64 = 15;
 /// Bytes of stubs in one chunk; a stub takes 32 to 144.
 const CHUNK: u64 = 64 << 10;
-/// How far a 32-bit jump reaches from anywhere in a stub to anywhere in a site.
+/// Reach of a 32-bit jump from anywhere in a stub to anywhere in a site.
 const REACH: u64 = (1 << 31) - 2 * CHUNK;
 /// Where the search for a chunk near fixed addresses begins, downwards: above what images,
 /// and the heaps behind them, usually take, and within reach of all of it.
@@ -70,9 +84,9 @@ fn stub_of(form: &Form, at: u64, site: u64, nr: u64) -> Option<stub::Stub> {
 #[derive(Clone, Debug, Default)]
 pub struct Rewriter {
     text: Vec<Text>,
-    /// Those that are rewritten in this space alone.
+    /// Sites that are rewritten in this space alone.
     own: Sites,
-    /// Those that were rewritten before they were mapped.
+    /// Windows of shared images, whose sites were rewritten before they were mapped.
     windows: Vec<Window>,
     /// Addresses of `syscall` instructions: trapped once; never to be rewritten.
     seen: Set<u64>,
@@ -83,7 +97,7 @@ pub struct Rewriter {
     cpuids: Vec<(u64, Arc<Cpuids>)>,
     /// Counts changes that make remembered places in stubs stale.
     pub generation: u32,
-    /// Whether nothing is rewritten any more.
+    /// True if nothing is rewritten any more.
     retired: bool,
 }
 
@@ -102,7 +116,7 @@ struct Text {
 struct Chunk {
     start: u64,
     used: u64,
-    /// Whether it lies outside the slot and must be given back by itself.
+    /// True if it lies outside the slot and must be given back by itself.
     low: bool,
 }
 
@@ -116,18 +130,18 @@ impl Rewriter {
         self.text.push(Text { range, file, offset, changed: false });
     }
 
-    /// Whether code of the file that `fd` is open on is mapped.
+    /// True if code of the file that `fd` is open on is mapped.
     pub fn has_text_of(&self, fd: i32) -> bool {
         FileKey::of(fd).is_some_and(|file| self.text.iter().any(|text| text.file == file))
     }
 
-    /// Where the image in the file that `fd` is open on is best mapped in `slot`.
+    /// The best place in `slot` for the image in the file that `fd` is open on.
     pub fn room(fd: i32, slot: &Slot) -> ImageRoom {
         let known = slot.index.and_then(|index| shared::layout(fd, index));
         known.map_or(ImageRoom::ANY, |(_, layout)| layout.room)
     }
 
-    /// What may be mapped instead of `range` as the text of the image in a file that many have mapped.
+    /// The window of a shared image that may be mapped instead of `range`, the text of the file's image.
     pub fn window(&self, range: &Range<u64>, fd: i32, offset: u64, slot: &Slot) -> Option<Window> {
         if self.retired {
             return None;
@@ -148,7 +162,7 @@ impl Rewriter {
         self.windows.push(window);
     }
 
-    /// Whether `range` shows the file that `fd` is open on from `offset` on already, and has never been anything else.
+    /// True if `range` shows the file that `fd` is open on from `offset` on already, and has never been anything else.
     pub fn shows(&self, range: &Range<u64>, fd: i32, offset: u64) -> bool {
         let found = self.windows.iter().find(|window| window.shows(range, offset));
         found.is_some_and(|window| FileKey::of(fd) == Some(window.file))
@@ -204,7 +218,7 @@ impl Rewriter {
         self.cpuids.iter().flat_map(|(start, cpuids)| cpuids.places.iter().map(move |place| start + place))
     }
 
-    /// Whether the trap at `rip` stands for `cpuid`.
+    /// True if the trap at `rip` stands for `cpuid`.
     pub fn is_cpuid(&self, rip: u64) -> bool {
         let at = |start: &u64| rip.checked_sub(*start);
         self.cpuids
@@ -254,7 +268,7 @@ impl Rewriter {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// Where a thread that the kernel sees at `rip` goes on.
+    /// Native address at which a thread that the kernel sees at `rip` goes on.
     pub fn native(&self, rip: u64) -> u64 {
         self.own
             .native(rip)
@@ -262,7 +276,7 @@ impl Rewriter {
             .unwrap_or(rip)
     }
 
-    /// What the kernel is to see of a thread that left the guest at `rip`, if that is in a stub.
+    /// The place that the kernel sees of a thread that left the guest at `rip`, if that is in a stub.
     pub fn visible(&self, rip: u64) -> Option<Visible> {
         if self.chunks.iter().any(|c| (c.start..c.start + c.used).contains(&rip)) {
             return self.own.visible(rip);

@@ -1,14 +1,31 @@
-//! Images whose call sites are rewritten before anybody runs them.
+//! Shared images: programs and libraries that many guests map, with their call sites rewritten before anybody runs them.
 //!
-//! What many guests run is rewritten once, in a copy of the image's pages that are not written to. That is mapped instead of the
-//! file: nobody traps first, and what one guest runs is in the caches when the next one does. The stubs lie in the same *window*,
-//! below the image, and nearly all of it is whole huge pages, so that a guest's code takes one entry of the
-//! TLB and no page table of its own.
+//! **Problem.** Rewriting site by site copies a page of text for each guest, after two traps for each site. With
+//! thousands of guests that run the same libraries the copies cost memory, the same code lies in the caches under many
+//! physical addresses, and each guest takes page tables and TLB entries of its own.
 //!
-//! A window ends where the image's data begins. Data of all guests would meet in the same sets of the TLB and of the caches, were
-//! that always on the border of a huge page; so it may be some pages behind one, in different *phases* for different slots.
+//! **Insight.** The rewritten text depends on the file alone, if the distance between sites and stubs is fixed. So it
+//! can be made once, in shared memory, with the stubs at a fixed distance before it, and be mapped instead of the file.
+//! All guests map the same physical memory, which may lie in huge pages.
 //!
-//! Only sites that are certain ([`analyse::certain`]) are rewritten so; others trap and are rewritten in one space as usual.
+//! **Algorithm.** [`layout`] finds, from the program headers, the pages of an image that are never written to. They and
+//! the room for its stubs, which lies below them, are the *window*. When the kernel asks where an image is to be mapped
+//! ([`Rewriter::room`](super::Rewriter::room)) the answer keeps that room free and puts the end of the window near the
+//! border of a huge page. At the 17th mapping of the text [`Image::make`] copies the pages, rewrites all sites that are
+//! proven safe without having trapped ([`analyse::certain`]) and the `cpuid` instructions, and asks Linux to collapse
+//! the whole huge pages of the copy. From then on a mapping of the text maps the window ([`Window::over`]); the loader's
+//! mappings of the other read-only parts find it there ([`Window::shows`]). Sites are known by addresses relative to
+//! the window, and translated as those of one space are. When a part of a window is mapped over, its sites are given
+//! up: [`Window::outlives`].
+//!
+//! A window ends where the image's data begins. Were that always at the border of a huge page, the data of all guests
+//! would meet in the same sets of TLB and caches. So the end lies some pages behind the border, in eight *phases* that
+//! change every 16 slots; there is an image for each phase.
+//!
+//! **Limits.** Only position-independent images of up to 32 MiB with one executable segment and no larger alignment than
+//! a page are shared, 128 MiB of images in all, in slots and not at fixed addresses. Sites that are not certain trap
+//! and are rewritten in one space as usual, which copies their page; the vDSO is made where it is mapped. The choice
+//! depends on how often a file has been mapped in this process, so it changes time and never what guests see.
 
 use super::analyse::{self, Certain, Cpuids, FileKey};
 use super::sites::{Sites, Visible};
@@ -26,28 +43,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Images that are longer are left alone.
 const LONGEST: u64 = 32 << 20;
-/// An image is worth it that has been mapped so often.
+/// Mappings of an image's text before it is shared.
 const OFTEN: u32 = 16;
-/// So many slots in a row have the same phase: more than a set of the TLB has entries are there anyway.
+/// Consecutive slots with the same phase, more than a set of the TLB has entries.
 const SAME_PHASE: u64 = 16;
 const PHASES: u64 = 8;
 /// Pages from phase to phase.
 const PHASE_PAGES: u64 = 4;
-/// What a stub takes on average, and more.
+/// Bytes of a stub, more than the average.
 const ROOM_FOR_STUB: u64 = 64;
-/// No more than so many bytes of such images are made.
+/// Bytes of shared images, at most.
 const MOST: u64 = 128 << 20;
-/// Where a window lies while its sites are rewritten: they are known by addresses from there.
+/// Address of a window while its sites are rewritten: they are known by addresses relative to it.
 const NOWHERE: u64 = 1 << 40;
 
-/// Where the pages of an image lie that are not written to.
+/// Layout of the pages of an image that are not written to.
 #[derive(Debug)]
 pub struct Layout {
-    /// What is asked of where it lies.
+    /// The requirement on the image's address.
     pub room: ImageRoom,
-    /// How long they are, in a window of so many bytes.
+    /// Bytes of the window.
     window: u64,
-    /// Of the window, and where they are in the file.
+    /// Parts: their ranges in the window and their offsets in the file.
     parts: Vec<(Range<u64>, u64)>,
     /// The part with the code.
     text: (Range<u64>, u64),
@@ -112,7 +129,7 @@ impl Layout {
     }
 }
 
-/// What a part of an image has in the file, and zeroes behind its end.
+/// Bytes of a part of an image in the file, with zeroes behind the file's end.
 fn bytes(file: NativeFile, (range, offset): &(Range<u64>, u64)) -> Option<Vec<u8>> {
     let mut out = vec![0; (range.end - range.start) as usize];
     let mut filled = 0;
@@ -125,19 +142,19 @@ fn bytes(file: NativeFile, (range, offset): &(Range<u64>, u64)) -> Option<Vec<u8
     Some(out)
 }
 
-/// What is known of a file.
+/// Knowledge of a file.
 #[derive(Default)]
 struct Known {
-    /// How often its text was mapped.
+    /// Mappings of its text so far.
     mapped: u32,
-    /// How much room the stubs of its sites take, `None` until it is needed.
+    /// Bytes for the stubs of its sites, `None` until needed.
     stubs: Option<u64>,
     /// `None` until it is needed.
     found: Option<Found>,
     phases: Map<u64, Phase>,
 }
 
-/// What is known of a file's image in one phase.
+/// Knowledge of a file's image in one phase.
 struct Phase {
     /// `None` if it is none, or none that can be treated so.
     layout: Option<Arc<Layout>>,
@@ -148,7 +165,7 @@ struct Phase {
 /// The sites and `cpuid` instructions of a text, which are the same in all phases.
 type Found = Arc<(Vec<Certain>, Arc<Cpuids>)>;
 
-/// What there is in a text.
+/// Finds the certain sites and `cpuid` instructions of a text.
 fn found_in(text: &[u8]) -> Found {
     let certain = analyse::certain(text, NOWHERE).into_iter().filter(|site| site.nr != SYS_RT_SIGRETURN);
     Arc::new((certain.collect(), Arc::new(super::cpuids_to_replace(text))))
@@ -178,7 +195,7 @@ struct Image {
     /// It is in memory.
     file: NativeFile,
     layout: Arc<Layout>,
-    /// How much of the window's start is stubs.
+    /// Bytes of stubs at the start of the window.
     stubs: u64,
     sites: Sites,
     /// The `syscall` of each site.
@@ -187,7 +204,7 @@ struct Image {
 }
 
 impl Image {
-    /// That of the file, once it has been mapped often.
+    /// The image of the file, once it has been mapped often enough.
     fn of(fd: i32, slot: u64) -> Option<(FileKey, Arc<Image>)> {
         static MADE: Mutex<u64> = Mutex::new(0);
         let (file, layout) = layout(fd, slot)?;
@@ -257,10 +274,10 @@ impl Drop for Image {
 #[derive(Clone, Debug)]
 pub struct Window {
     start: u64,
-    /// Where its image is from.
+    /// The file of its image.
     pub file: FileKey,
     image: Arc<Image>,
-    /// Whether all of it has always been what it is.
+    /// True if no part of it has been changed since it was mapped.
     whole: bool,
     /// Parts of the text that are no more.
     cut: Vec<Range<u64>>,
@@ -279,15 +296,15 @@ impl Window {
         fits.then_some(Window { start, file, image, whole: true, cut: Vec::new() })
     }
 
-    /// Where it lies.
+    /// Its range.
     pub fn range(&self) -> Range<u64> {
         self.start..self.start + self.image.layout.window
     }
-    /// What of it is not the image.
+    /// The part below the image, with the stubs.
     pub fn below(&self) -> Range<u64> {
         self.start..self.start + self.image.layout.room.below
     }
-    /// What of it may be in huge pages, all that is ever run among it.
+    /// The part that may be in huge pages; all code is in it.
     pub fn huge(&self) -> Range<u64> {
         self.start..self.start + self.image.layout.window / HUGE * HUGE
     }
@@ -296,7 +313,7 @@ impl Window {
         let (text, _) = &self.image.layout.text;
         self.start + text.start..self.start + text.end
     }
-    /// Where that is in the file.
+    /// Offset of the text in the file.
     pub fn text_offset(&self) -> u64 {
         self.image.layout.text.1
     }
@@ -312,7 +329,7 @@ impl Window {
         native.mmap(start, len, libc::PROT_READ | libc::PROT_EXEC, flags, self.image.file.0, 0)
     }
 
-    /// Whether `range` has what is in the file at `offset`, as it has been from the beginning.
+    /// True if `range` shows the file from `offset` on and has not been changed.
     pub fn shows(&self, range: &Range<u64>, offset: u64) -> bool {
         let is = |(part, part_offset): &(Range<u64>, u64)| {
             let part = self.start + part.start..self.start + part.end;
@@ -351,7 +368,7 @@ impl Window {
         failed
     }
 
-    /// Whether the `syscall` at `at` is a site's.
+    /// True if the `syscall` at `at` is a site's.
     pub fn has(&self, at: u64) -> bool {
         self.text().contains(&at) && self.image.syscalls.contains(&self.there(at))
     }

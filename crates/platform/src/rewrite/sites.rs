@@ -1,4 +1,4 @@
-//! Sites that have been rewritten, and what the kernel sees of their stubs.
+//! Rewritten sites, and the translation between their stubs and the code that the kernel sees.
 
 use super::stub::Stub;
 use belljar_base::Map;
@@ -13,10 +13,10 @@ pub struct Sites {
     stubs: Map<u64, u64>,
 }
 
-/// One of them.
+/// Patch: a rewritten site.
 #[derive(Clone, Debug)]
 pub struct Patch {
-    /// What was there before.
+    /// The bytes that were there before.
     pub original: Vec<u8>,
     stub: u64,
     stub_len: u64,
@@ -32,9 +32,9 @@ pub struct Patch {
 pub struct Visible {
     /// The address in unmodified code.
     pub rip: u64,
-    /// Whether the call is still to be made (or, at a stub's end, the stub is just being left).
+    /// True if the call is still to be made (or, at a stub's end, the stub is just being left).
     pub before_call: bool,
-    /// Whether nothing of the site has been done yet.
+    /// True if nothing of the site has been done yet.
     pub at_start: bool,
 }
 
@@ -69,7 +69,7 @@ impl Sites {
         self.retain(|site, patch| site >= range.end || site + patch.len() <= range.start);
     }
 
-    /// Where a thread that the kernel sees at `rip` goes on, if that is in a stub.
+    /// Address at which a thread that the kernel sees at `rip` goes on, if that is in a stub.
     pub fn native(&self, rip: u64) -> Option<u64> {
         let (_, patch) = self.patches.range(..rip).next_back()?;
         if !patch.displaced.contains(&rip) {
@@ -80,7 +80,7 @@ impl Sites {
         Some(patch.stub + place.0)
     }
 
-    /// What the kernel is to see of a thread that left the guest at `rip`, if that is in a stub.
+    /// The place that the kernel sees of a thread that left the guest at `rip`, if that is in a stub.
     pub fn visible(&self, rip: u64) -> Option<Visible> {
         let (&stub, site) = self.stubs.range(..=rip).next_back()?;
         let patch = &self.patches[site];
@@ -94,7 +94,7 @@ impl Sites {
 }
 
 impl Patch {
-    /// How many bytes of the site are rewritten.
+    /// Bytes of the site that are rewritten.
     pub fn len(&self) -> u64 {
         self.original.len() as u64
     }

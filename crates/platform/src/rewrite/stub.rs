@@ -19,7 +19,7 @@ pub struct Stub {
     pub code: Vec<u8>,
     /// The first byte to be rewritten.
     pub site: u64,
-    /// How many bytes are rewritten, at least.
+    /// Bytes that are rewritten, at least.
     pub patched: u64,
     /// See `Patch::places`.
     pub places: Vec<(u64, u64)>,
@@ -28,7 +28,7 @@ pub struct Stub {
 }
 
 impl Stub {
-    /// What the site of this form becomes for the stub at `at`.
+    /// New bytes of the site of this form, which jump to the stub at `at`.
     pub fn jump_to(&self, at: u64, form: &Form) -> Option<Vec<u8>> {
         let mut code = jump(self.site, at)?.to_vec();
         match form {

@@ -14,7 +14,7 @@ use fixture::Guest;
 const BOTH: [Placement; 2] = [Placement::Near, Placement::Far];
 const READ_WRITE: Prot = Prot::READ.union(Prot::WRITE);
 
-/// Where a test may map what it likes.
+/// Address at which a test may map what it likes.
 fn room(guest: &Guest) -> u64 {
     guest.machine.space_range(guest.space).start + (1 << 20)
 }
@@ -273,7 +273,7 @@ fn descriptors(pid: i32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
-/// Where a process's mappings start: below the simulator's part, and in it.
+/// Start addresses of a process's mappings: below the simulator's part, and in it.
 fn mappings(pid: i32) -> (Vec<u64>, Vec<u64>) {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let start = |line: &str| u64::from_str_radix(line.split('-').next().unwrap(), 16).unwrap();

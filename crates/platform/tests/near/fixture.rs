@@ -43,7 +43,7 @@ pub const STACK: u64 = 64 << 10;
 pub struct Guest {
     pub machine: HostMachine,
     pub space: SpaceId,
-    /// Where the blob lies.
+    /// Address of the blob.
     pub text: u64,
     /// The end of a stack of [`STACK`] bytes.
     pub stack: u64,

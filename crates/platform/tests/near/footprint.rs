@@ -1,4 +1,4 @@
-//! Where guests go when they run next.
+//! Footprints: the memory that guests access when they run next.
 
 use crate::blob;
 use crate::fixture::Guest;

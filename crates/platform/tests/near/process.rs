@@ -1,4 +1,4 @@
-//! What the platform does to the process around it. Each test runs this program again, with one of
+//! Effects of the platform on the process around it. Each test runs this program again, with one of
 //! the ignored tests below, and looks at how that ends.
 
 use crate::blob;

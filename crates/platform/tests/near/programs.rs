@@ -86,7 +86,7 @@ fn programs_run_on_two_workers_at_once() {
     threads.into_iter().for_each(|t| t.join().unwrap());
 }
 
-/// What the loader reports of the CPU is the baseline, whether `cpuid` can fault here or its
+/// The loader reports the baseline CPU, whether `cpuid` can fault here or its
 /// instructions had to be replaced.
 #[test]
 fn the_loader_finds_the_baseline() {

@@ -48,7 +48,7 @@ struct Loaded {
     guest: Guest,
     file: NativeFile,
     room: ImageRoom,
-    /// Where the image lies.
+    /// Address of the image.
     base: u64,
 }
 
@@ -144,7 +144,7 @@ fn both_forms() -> &'static [u8] {
         "jmp 2b"
     )
 }
-/// Where their sites begin.
+/// Offset of the first site.
 const FORM_A: u64 = 80;
 const FORM_B: u64 = FORM_A + 5 + 2 + 3 + 3;
 

@@ -51,7 +51,7 @@ fn all_registers(avx512: bool) -> &'static [u8] {
     }
 }
 
-/// What the simulator may do to the registers between two resumes.
+/// Changes the registers as the simulator may between two resumes.
 fn spoil(avx512: bool) {
     // SAFETY: the features were checked for; everything is declared clobbered.
     unsafe {

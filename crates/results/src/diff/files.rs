@@ -19,7 +19,7 @@ const STEERING: [&str; 6] =
 /// One of the two folders.
 pub(super) struct Side {
     root: PathBuf,
-    /// How guests of this run saw the folder; different names of folders are no difference.
+    /// Path by which guests of this run saw the folder; different names of folders are no difference.
     own_path: String,
     epoch_secs: u64,
 }

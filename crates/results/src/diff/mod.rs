@@ -1,7 +1,7 @@
 //! Where two runs part: the files of their results compared, the differences ordered by simulated
 //! time, the first one shown with what stands around it in both.
 //!
-//! What a run was asked to do in another way (worker threads, the folder's name) is no difference.
+//! Options that change only how a run is done (worker threads, the folder's name) are no difference.
 
 mod files;
 mod show;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub struct Comparison {
     /// Sorted: the first in simulated time first, those without a time last.
     pub differences: Vec<Difference>,
-    /// How many files were compared.
+    /// Number of files compared.
     pub files: usize,
     pub(crate) names: [String; 2],
 }
@@ -28,16 +28,16 @@ pub struct Difference {
     pub file: PathBuf,
     /// When the run came to the first difference, where that is known.
     pub at: Option<SimTime>,
-    /// What differs there: `system call 7`, `packet 3`, `line 12`.
+    /// Place of the difference: `system call 7`, `packet 3`, `line 12`.
     pub place: String,
-    /// What stands before it in both.
+    /// Lines before it, equal in both.
     pub before: Vec<String>,
-    /// What stands there in each.
+    /// Lines at the place, of each run.
     pub sides: [Vec<String>; 2],
     pub(crate) kind: Kind,
 }
 
-/// What a file is; the order is the one in which differences at the same time are told.
+/// Kind of a file; differences at the same time are told in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// The experiment as it was run.

@@ -7,7 +7,7 @@ use std::fmt;
 const LIST: usize = 20;
 
 impl Comparison {
-    /// Whether the two runs are the same.
+    /// True if the two runs are the same.
     pub fn is_same(&self) -> bool {
         self.differences.is_empty()
     }

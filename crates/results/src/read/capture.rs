@@ -17,9 +17,9 @@ pub struct CapturedPacket {
     pub at: SimTime,
     /// Its length on the wire.
     pub len: u32,
-    /// What was kept of it.
+    /// Captured bytes.
     pub bytes: Vec<u8>,
-    /// Whether it is an Ethernet frame rather than an IP packet.
+    /// True for an Ethernet frame, false for an IP packet.
     pub ethernet: bool,
 }
 

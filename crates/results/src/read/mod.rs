@@ -17,7 +17,7 @@ pub use strace::{Call, calls, time_of_line, written_to};
 #[derive(Debug)]
 pub struct Results {
     path: PathBuf,
-    /// What `sim-stats.json` says.
+    /// Content of `sim-stats.json`.
     pub statistics: Statistics,
 }
 
@@ -35,7 +35,7 @@ pub enum ReadError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
 }

@@ -11,9 +11,9 @@ pub struct Call<'a> {
     pub thread: i32,
     /// Its name; that of the signal for `--- SIGTERM ---`.
     pub name: &'a str,
-    /// What stands between the parentheses.
+    /// Text between the parentheses.
     pub arguments: &'a str,
-    /// What stands behind ` = `; empty for a signal.
+    /// Text behind ` = `; empty for a signal.
     pub result: &'a str,
 }
 

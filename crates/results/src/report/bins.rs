@@ -6,9 +6,9 @@ const MOST: usize = 240;
 /// Equal stretches of time from 0 on. Each holds the same number of samples: where one held one and the next two,
 /// curves would go up and down with that.
 pub(super) struct Bins {
-    /// How many there are.
+    /// Number of bins.
     pub(super) count: usize,
-    /// How long each is, in seconds.
+    /// Width of a bin, in seconds.
     pub(super) width: f64,
 }
 
@@ -21,7 +21,7 @@ impl Bins {
         let each = (samples / MOST as f64).ceil();
         Bins { count: (samples / each).ceil() as usize, width: interval * each }
     }
-    /// How long they are together.
+    /// Span of all bins, in seconds.
     pub(super) fn span(&self) -> f64 {
         self.width * self.count as f64
     }

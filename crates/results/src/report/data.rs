@@ -1,4 +1,4 @@
-//! What the page shows, as data.
+//! Data of the report page.
 
 use super::bins::Bins;
 use super::links::{LinkCurves, link_curves};
@@ -29,7 +29,7 @@ pub(super) struct Data<'a> {
     topology: Topology,
     /// Until when curves go: the whole run, unless its end is silent for long.
     span: f64,
-    /// How long the equal stretches of time are that curves have a value for each of, in seconds.
+    /// Width of a bin of the curves, in seconds.
     width: f64,
     /// Per host, changes in each stretch.
     hosts: Vec<HostCurves>,
@@ -98,7 +98,7 @@ pub(super) fn data(results: &Results) -> Result<Data<'_>, ReadError> {
     })
 }
 
-/// How often samples were taken, in seconds.
+/// Sampling interval, in seconds.
 fn interval(config: &str) -> Option<f64> {
     let mut lines = config.lines().skip_while(|line| line.trim() != "metrics:");
     let written = lines.nth(1)?.trim().strip_prefix("interval: ")?;
@@ -209,7 +209,7 @@ fn connections(table: &Series) -> Vec<Connection> {
     all
 }
 
-/// How long the flows of each model took that are done.
+/// Completion times of the finished flows of each model.
 fn completions(flows: &Series) -> Map<String, Vec<f64>> {
     let columns = ["model", "started", "ended", "outcome"].map(|name| flows.column(name));
     let [Some(model), started, ended, Some(outcome)] = columns else { return Map::new() };

@@ -64,7 +64,7 @@ struct Direction {
     sums: [Vec<u64>; 2],
     before: [u64; 2],
     queue: Vec<u64>,
-    /// What waited at the last sample, and so until the next.
+    /// Queue length at the last sample, which holds until the next.
     waiting: u64,
     /// Stretches whose queue is known.
     filled: usize,

@@ -94,7 +94,7 @@ fn run(seed: u64) {
     }
 }
 
-/// What has arrived and waits for a slow program.
+/// True if bytes have arrived that a slow program has not read.
 fn has_unread(world: &World) -> bool {
     world.ends.iter().any(|end| end.tcp.readable_bytes() > 0)
 }

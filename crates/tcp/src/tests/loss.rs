@@ -37,7 +37,7 @@ fn retransmissions(world: &World) -> Vec<SimTime> {
     found
 }
 
-/// How long it took from the first transmission of what was sent again first.
+/// Time from the first transmission to the first retransmission of the same bytes.
 fn patience(world: &World) -> SimDuration {
     let again = retransmissions(world)[0];
     let is_data = |end: usize, len: usize| end == 0 && len > 0;

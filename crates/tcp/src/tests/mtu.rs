@@ -7,7 +7,7 @@ use belljar_base::{SimDuration, SimTime};
 /// The options of every segment and the header that they stand in.
 const HEADER: usize = 32;
 
-/// How far a transfer over such a path gets in a minute, and the size of segments that it ends with.
+/// Runs a transfer over such a path for a minute; returns its progress and the final size of segments.
 fn transfer(mode: u8, bytes: u64, longest: usize, base_mss: u32) -> (World, usize) {
     let mut link = Link::new(100_000_000, SimDuration::from_millis(10));
     link.swallows_above = longest;

@@ -12,7 +12,7 @@ pub(crate) const PEERS: u32 = 50_000;
 pub(crate) struct Solo {
     pub tcp: Connection,
     pub now: SimTime,
-    /// What the peer's timestamp clock shows; `None` when the peer sends no timestamps.
+    /// The peer's timestamp clock; `None` when the peer sends no timestamps.
     pub stamp: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! What goes to the device together: the segments of a packet, PSH at its end, and what waits for the next ACK.
+//! Segments that go to the device together: the segments of a packet, PSH at its end, and those that wait for the next ACK.
 
 use super::solo::{OURS, PEERS, Solo};
 use crate::Flags;
@@ -68,7 +68,7 @@ fn nothing_waits_for_an_ack_that_is_far_away() {
     }
 }
 
-/// Who has sent nothing for a millisecond does not wait for more.
+/// A sender that has sent nothing for a millisecond does not wait for more.
 #[test]
 fn a_pause_ends_the_waiting() {
     let mut solo = Solo::modern_after(SimDuration::from_millis(4));
@@ -79,7 +79,7 @@ fn a_pause_ends_the_waiting() {
     assert_eq!(solo.pushed(), packet(2));
 }
 
-/// What Nagle holds back does not leave at the end of a packet either.
+/// Segments that Nagle holds back do not leave at the end of a packet either.
 #[test]
 fn the_rest_of_a_packet_is_nagle_s() {
     for (nodelay, pushed) in [(false, packet(3)), (true, packet(4))] {

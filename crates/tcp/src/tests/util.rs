@@ -55,7 +55,7 @@ pub(crate) struct End {
     pub received: u64,
     /// The program reads whatever comes.
     pub reads: bool,
-    /// How much it reads at once, and how long it does something else afterwards.
+    /// Bytes that it reads at once, and the time for which it does something else afterwards.
     pub at_once: usize,
     pub pause: SimDuration,
     reads_again: SimTime,
@@ -112,7 +112,7 @@ fn pattern(seed: u64, end: usize) -> Vec<u8> {
     pattern
 }
 
-/// What a program reads or writes at once.
+/// Bytes that a program reads or writes at once.
 const CHUNK: usize = 16 * 1024;
 
 impl End {

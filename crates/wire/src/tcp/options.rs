@@ -57,7 +57,7 @@ impl SackBlocks {
         &self.blocks[..usize::from(self.len)]
     }
 
-    /// Whether there is no block.
+    /// True if there is no block.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -102,7 +102,7 @@ impl FastOpen {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// Whether it asks for a cookie.
+    /// True if the option asks for a cookie.
     pub fn is_request(&self) -> bool {
         self.len == 0
     }

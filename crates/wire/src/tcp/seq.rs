@@ -13,17 +13,17 @@ impl Seq {
         Seq(self.0.wrapping_add(n))
     }
 
-    /// How far `self` lies ahead of `other`; negative if it lies behind.
+    /// The distance from `other` to `self`; negative if `self` lies behind.
     pub const fn distance(self, other: Seq) -> i32 {
         self.0.wrapping_sub(other.0) as i32
     }
 
-    /// Whether `self` lies strictly before `other`.
+    /// True if `self` lies strictly before `other`.
     pub const fn before(self, other: Seq) -> bool {
         self.distance(other) < 0
     }
 
-    /// Whether `self` lies strictly after `other`.
+    /// True if `self` lies strictly after `other`.
     pub const fn after(self, other: Seq) -> bool {
         self.distance(other) > 0
     }
