@@ -1,0 +1,33 @@
+//! P4Runtime: the server by which controllers program a switch, as a state machine over byte streams. It is the same for
+//! a connection inside a simulation and for a socket.
+//!
+//! Layers, bottom-up.
+//! * [`proto`]: the messages of P4Runtime and P4Info, in binary and, for P4Info, as text.
+//! * [`bytestring`]: P4Runtime's integers.
+//! * [`grpc`]: calls over HTTP/2.
+//! * [`pipeline`]: the seam to the switch, two traits.
+//! * `objects`: a program's objects by their ids. `state`: what controllers have written, and carrying out what they ask for.
+//! * [`Server`]: connections, arbitration and the methods of the service.
+//!
+//! The version of the specification is 1.3, with the fields of later ones that change no meaning (`role` by name, `metadata`,
+//! `is_const`). Not supported: roles with a configuration, externs of other architectures, the colours that meters count,
+//! backup replicas, classes of service of clones, direct resources of default entries, values that are translated to strings,
+//! registers of structs, compression, TLS.
+//!
+//! Nothing in here reads a clock, opens a socket or knows whether the network is simulated.
+#![forbid(unsafe_code)]
+
+pub mod bytestring;
+pub mod grpc;
+mod objects;
+pub mod pipeline;
+pub mod proto;
+mod refusal;
+mod server;
+mod state;
+
+pub use refusal::Refusal;
+pub use server::Server;
+
+#[cfg(test)]
+mod tests;

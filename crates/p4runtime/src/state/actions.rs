@@ -1,0 +1,69 @@
+//! Actions of entries and members between `Action` and [`Call`].
+
+use crate::bytestring;
+use crate::grpc::Code;
+use crate::objects::{Objects, Table};
+use crate::pipeline::Call;
+use crate::proto::p4info::Scope;
+use crate::proto::{Action, Param};
+use crate::refusal::Refusal;
+
+/// Where an action is to be run from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Entry,
+    Default,
+}
+
+/// Checks that a table allows an action at a place.
+pub fn allowed(table: &Table, action: &Action, place: Place) -> Result<(), Refusal> {
+    match (table.actions.get(&action.action_id), place) {
+        (None, _) => {
+            Err(Refusal::invalid(format!("table '{}' has no action {:#010x}", table.name, action.action_id)))
+        }
+        (Some(Scope::TableOnly), Place::Default) => Err(Refusal::new(
+            Code::PermissionDenied,
+            format!("the action is for entries of '{}' only", table.name),
+        )),
+        (Some(Scope::DefaultOnly), Place::Entry) => Err(Refusal::new(
+            Code::PermissionDenied,
+            format!("the action is for the default entry of '{}' only", table.name),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Checks an action's arguments; gives it in canonical form and as a call.
+pub fn canonical(objects: &Objects, action: &Action) -> Result<(Action, Call), Refusal> {
+    let info = objects.action(action.action_id).map_err(|refusal| Refusal::invalid(refusal.message))?;
+    let at = |refusal: Refusal| Refusal::invalid(refusal.message).at(&format!("action '{}'", info.name));
+    if let Some(unknown) =
+        action.params.iter().find(|param| info.parameters.iter().all(|known| known.id != param.param_id))
+    {
+        return Err(at(Refusal::invalid(format!("there is no parameter {}", unknown.param_id))));
+    }
+    let (mut params, mut arguments) = (Vec::new(), Vec::new());
+    for parameter in &info.parameters {
+        let mut given = action.params.iter().filter(|param| param.param_id == parameter.id);
+        let (Some(param), None) = (given.next(), given.next()) else {
+            return Err(at(Refusal::invalid(format!("parameter '{}' must be given once", parameter.name))));
+        };
+        let value = bytestring::unsigned(&param.value, parameter.width);
+        let value = value.map_err(|refusal| at(refusal.at(&format!("parameter '{}'", parameter.name))))?;
+        params.push(Param { param_id: parameter.id, value: value.clone() });
+        arguments.push(value);
+    }
+    Ok((Action { action_id: action.action_id, params }, Call { action: info.name.clone(), arguments }))
+}
+
+/// The action of a call that the program or another interface has set.
+pub fn from_call(objects: &Objects, call: &Call) -> Option<Action> {
+    let action_id = objects.action_id(&call.action)?;
+    let info = objects.actions.get(&action_id)?;
+    let params = info.parameters.iter().zip(&call.arguments);
+    let params = params.map(|(parameter, value)| Param {
+        param_id: parameter.id,
+        value: bytestring::shortest(value).to_vec(),
+    });
+    Some(Action { action_id, params: params.collect() })
+}
