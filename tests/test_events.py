@@ -4,7 +4,7 @@ import re
 import sys
 
 import pytest
-from conftest import EXAMPLES, ROOT, experiment, graph
+from conftest import EXAMPLES, ROOT, execute, experiment, graph
 from determinism.test_determinism import contents
 
 
@@ -152,3 +152,12 @@ def test_drift_reaches_the_timers_of_tcp(run_experiment):
     slowed = 2.5 - 1
     expected = [at if at <= slowed else slowed + (at - slowed) / 0.9 for at in right]
     assert late[:5] == pytest.approx(expected[:5], abs=0.02)
+
+
+def test_a_plan_runs_to_the_results_of_its_seed(run_experiment, belljar, workdir):
+    text = (EXAMPLES / "faults.yaml").read_text().replace("programs/", f"{EXAMPLES}/programs/")
+    text += "- {every: 4 s, probability: 0.5, link_change: [{one_of: all}, store], latency: 90 ms, for: 1 s}\n"
+    drawn = contents(run_experiment(text, name="same", args=["--seed", "9"]))
+    planned = execute([belljar, "plan", workdir / "same.yaml", "--seed", "9"], timeout=20)
+    assert planned.status == 0 and "every" not in planned.out and "one_of" not in planned.out, planned
+    assert drawn == contents(run_experiment(planned.out, name="same"))

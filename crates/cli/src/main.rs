@@ -14,6 +14,7 @@ mod import;
 mod inspect;
 mod log;
 mod placement;
+mod plan;
 mod profile;
 mod progress;
 mod report;
@@ -59,6 +60,8 @@ enum Command {
     Gdb(gdb::Arguments),
     /// Check an experiment file without running it
     Validate(validate::Arguments),
+    /// Print an experiment with every event of its schedule drawn and fixed
+    Plan(plan::Arguments),
     /// Say what this machine offers, what limits it and what to do about it
     Doctor(doctor::Arguments),
     /// Compare two results folders and name the first divergence
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Command::Exec(arguments) => exec::main(&arguments),
         Command::Gdb(arguments) => gdb::main(&arguments),
         Command::Validate(arguments) => validate::main(&arguments),
+        Command::Plan(arguments) => plan::main(&arguments),
         Command::Doctor(arguments) => Ok(doctor::main(&arguments)),
         Command::Diff(arguments) => diff::main(&arguments),
         Command::Inspect(arguments) => inspect::main(&arguments),

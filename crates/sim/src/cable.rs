@@ -1,12 +1,12 @@
 //! One direction of a link, kept by the node that sends: what becomes of a frame once its last bit has left,
 //! as the link is at that time.
 
-use crate::faults::{NetChange, WayState, least_delay};
 use crate::message::Message;
-use belljar_base::{HostId, Map, Seed, SimDuration, SimTime, Stream};
+use belljar_base::{HostId, Map, Seed, SimTime, Stream};
 use belljar_config::topology::Line;
 use belljar_config::{Experiment, LineChange};
 use belljar_net::{DropReason, Fate, Flow, Impairments, Packet, Path, flip};
+use belljar_plan::{Direction, NetChange, PathState};
 use std::sync::Arc;
 
 /// See the [module](self).
@@ -22,7 +22,7 @@ pub struct Cable {
     stream: Stream,
     line: Line,
     impairments: Impairments,
-    state: WayState,
+    state: PathState,
     blocked: Option<DropReason>,
     /// The changes of this direction, in order.
     changes: Arc<[(SimTime, NetChange)]>,
@@ -44,22 +44,13 @@ pub struct Mishaps {
     pub corrupted: u64,
 }
 
-/// Which direction of which link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Direction {
-    /// The link's place among all.
-    pub link: usize,
-    /// The nodes that it leads from and to.
-    pub nodes: (HostId, HostId),
-}
-
 impl Cable {
     /// A direction of a link of the experiment; `changes` are those of the whole network.
     pub fn new(experiment: &Experiment, link: usize, end: usize, changes: &[(SimTime, NetChange)]) -> Cable {
         let ends = &experiment.topology.links[link].ends;
         let (near, far) = (&ends[end], &ends[1 - end]);
         let direction = Direction { link, nodes: (near.node, far.node) };
-        let own = changes.iter().filter(|(_, change)| WayState::default().apply_to_line(direction, change));
+        let own = changes.iter().filter(|(_, change)| PathState::default().apply_to_line(direction, change));
         let name = &experiment.topology.links[link].name;
         let usual = path(&near.line);
         let (seed, owner) = (Seed(experiment.general.seed), ["link", name, experiment.node_name(near.node)]);
@@ -74,7 +65,7 @@ impl Cable {
             stream: seed.stream(&owner),
             line: near.line.clone(),
             impairments,
-            state: WayState::default(),
+            state: PathState::default(),
             blocked: None,
             changes: own.cloned().collect(),
             seen: 0,
@@ -100,7 +91,7 @@ impl Cable {
             self.seen += 1;
         }
         if self.seen != before {
-            match self.state.way(Some(self.usual)) {
+            match self.state.path(Some(self.usual)) {
                 Ok(path) => {
                     self.blocked = None;
                     self.flow.set_path(path);
@@ -145,16 +136,4 @@ fn impair(impairments: &mut Impairments, line: &Line, change: &LineChange) {
 fn path(line: &Line) -> Path {
     let least_latency = line.latency.saturating_sub(line.jitter);
     Path { latency: line.latency, jitter: line.jitter, loss: 0.0, least_latency }
-}
-
-/// The least time that a frame takes in a direction at any time of the run.
-pub fn least_latency(line: &Line, direction: Direction, changes: &[(SimTime, NetChange)]) -> SimDuration {
-    let usual = path(line).least_latency;
-    let least = changes.iter().filter_map(|(_, change)| match change {
-        NetChange::Set(_, new) if WayState::default().apply_to_line(direction, change) => {
-            Some(least_delay(new, usual))
-        }
-        _ => None,
-    });
-    least.chain([usual]).min().unwrap_or(usual)
 }

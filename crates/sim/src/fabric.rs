@@ -1,16 +1,15 @@
 //! The network between hosts: who has which address, the paths between them, and how they change.
 
-use crate::cable::{Direction, least_latency};
-use crate::faults::WayState;
-use crate::faults::{NetChange, concerns_host, least_delay};
-use crate::plan;
-use crate::routing::State;
+use crate::grouping;
 use belljar_base::{HostId, Map, SimDuration, SimTime};
 use belljar_config::Experiment;
 use belljar_engine::{Group, Plan};
 use belljar_net::addresses::{automatic6, of_automatic6};
 use belljar_net::routes::Route;
 use belljar_net::{Addresses, Graph, InterfaceAddress, NodeIndex, Path, RouteTable};
+use belljar_plan::{
+    Direction, NetChange, PathState, RoutingState, concerns_host, least_delay, least_latency,
+};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -34,7 +33,7 @@ pub struct Fabric {
     owners: Map<IpAddr, HostId>,
     /// By link, its directions with the least time that a frame takes.
     lines: Vec<(HostId, HostId, SimDuration)>,
-    first: State,
+    first: RoutingState,
     splits: bool,
     node_count: usize,
     names: Vec<(String, Ipv4Addr)>,
@@ -46,7 +45,7 @@ impl Fabric {
         experiment: &Experiment,
         changes: Vec<(SimTime, NetChange)>,
         later: Vec<Arc<Graph>>,
-        first: State,
+        first: RoutingState,
     ) -> Fabric {
         let mut behind = RouteTable::default();
         let mut behind6 = RouteTable::default();
@@ -137,7 +136,7 @@ impl Fabric {
         })
     }
     /// What nodes know of their links at the start.
-    pub fn first(&self) -> &State {
+    pub fn first(&self) -> &RoutingState {
         &self.first
     }
     /// Whether there will be partitions.
@@ -146,7 +145,7 @@ impl Fabric {
     }
     /// Whether a partition holds two hosts apart at some time.
     pub fn apart(&self, from: HostId, to: HostId, at: SimTime) -> bool {
-        let mut state = WayState::default();
+        let mut state = PathState::default();
         let past = self.changes.iter().take_while(|(when, _)| *when <= at);
         for (_, change) in past.filter(|(_, c)| matches!(c, NetChange::Split(..) | NetChange::Heal(_))) {
             state.apply(from, to, change);
@@ -184,7 +183,7 @@ impl Fabric {
         if self.lines.is_empty() {
             return on_graph;
         }
-        plan::with_links(&on_graph, self.node_count, &self.lines, workers)
+        grouping::with_links(&on_graph, self.node_count, &self.lines, workers)
     }
 
     fn graph_plan(&self, workers: usize) -> Plan {
@@ -192,8 +191,8 @@ impl Fabric {
         let workers = if self.lines.is_empty() { workers } else { 1 };
         let first = &self.graphs[0];
         let plan = match &self.graphs[1..] {
-            [] => plan::plan(first, &self.nodes, workers),
-            later => plan::plan(&first.fastest(later.iter().map(|graph| &**graph)), &self.nodes, workers),
+            [] => grouping::plan(first, &self.nodes, workers),
+            later => grouping::plan(&first.fastest(later.iter().map(|graph| &**graph)), &self.nodes, workers),
         };
         let changes = || self.changes.iter().filter(|(_, change)| matches!(change, NetChange::Set(..)));
         if changes().next().is_none() {

@@ -1,10 +1,10 @@
 //! Puts a world together from an experiment, runs it and collects the results.
 //!
-//! `fabric` is the graph between hosts, `cable` a direction of a link, `routing` what the nodes of links know
-//! of each other, `device` what else is at the ends of links (switches, routers), `plan` says which of them a worker runs together, `node` is
-//! one host as the engine sees it, `world` builds them all, `run` runs them, `outcome` judges how the
-//! processes ended; `cells` are several processes that run one world together. `debug` lets gdb come to
-//! the processes of hosts.
+//! `belljar_plan` works out what is to happen; `world` builds the nodes of the engine from that: `node` is a host with
+//! its kernel (configured by `host_config`), `device` whatever else is at the ends of links. `fabric` is the graph between
+//! hosts, `cable` a direction of a link; `grouping` says which nodes a worker runs together, `run` runs them, `outcome`
+//! makes the statistics; `cells` are several processes that run one world together. `debug` lets gdb come to the
+//! processes of hosts.
 #![forbid(unsafe_code)]
 
 mod cable;
@@ -13,18 +13,16 @@ mod cells;
 mod debug;
 mod device;
 mod fabric;
-mod faults;
 mod flows;
+mod grouping;
+mod host_config;
 mod manifest;
 mod message;
 mod metrics;
 mod node;
 mod outcome;
 mod output;
-mod plan;
-mod routing;
 mod run;
-mod schedule;
 mod world;
 
 pub use belljar_kernel::{DebugProcess, Output};

@@ -3,16 +3,15 @@
 use crate::cable::Cable;
 use crate::debug::DebugState;
 use crate::fabric::Fabric;
-use crate::faults::WayState;
 use crate::message::Message;
 use crate::metrics::{Sampler, link_row};
 use crate::output::Output;
-use crate::schedule::{HostChange, LinkChange};
 use belljar_base::activity::Phase;
 use belljar_base::{EventClass, EventKey, Footprint, HostId, Map, Seed, SimDuration, SimTime};
 use belljar_engine::Outgoing;
 use belljar_kernel::{Departure, Host, Report};
 use belljar_net::{DropReason, Flow, FlowStreams, Packet, Path};
+use belljar_plan::{HostChange, LinkChange, PathState};
 use belljar_results::ResultsError;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -49,7 +48,7 @@ pub struct HostNode {
 struct Way {
     flow: Option<Flow>,
     streams: FlowStreams,
-    state: WayState,
+    state: PathState,
     /// How many of the network's changes the state has in it.
     seen: usize,
     blocked: Option<DropReason>,
@@ -182,7 +181,7 @@ impl HostNode {
         let way = self.ways.entry(to).or_insert_with(|| {
             fresh = true;
             let streams = FlowStreams::new(self.seed, fabric.name(id), fabric.name(to));
-            Way { flow: None, streams, state: WayState::default(), seen: 0, blocked: None }
+            Way { flow: None, streams, state: PathState::default(), seen: 0, blocked: None }
         });
         let mut changed = fresh;
         for (_, change) in &fabric.changes()[way.seen..self.network_changes] {
@@ -190,7 +189,7 @@ impl HostNode {
         }
         way.seen = self.network_changes;
         if changed {
-            let found = way.state.way(fabric.path(id, to, way.state.graph));
+            let found = way.state.path(fabric.path(id, to, way.state.graph));
             way.blocked = found.err();
             match (found, &mut way.flow) {
                 (Ok(path), Some(flow)) => flow.set_path(path),

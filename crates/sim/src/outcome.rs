@@ -1,14 +1,14 @@
-//! How the experiment's processes ended, held against what it expects of them.
+//! The statistics of a run: processes, hosts, links and devices.
 
 use crate::device::DeviceNode;
 use crate::node::HostNode;
-use crate::world::program_name;
 use belljar_base::SimTime;
-use belljar_config::{Experiment, FinalState, Host as HostSettings, Process, Signal};
+use belljar_config::{Experiment, Host as HostSettings};
 use belljar_kernel::syscall::table;
 use belljar_kernel::{Report, WaitStatus};
 use belljar_net::DropReason;
-use belljar_results::{DirectionStatistics, HostStatistics, ProcessStatistics, Statistics, add_counts};
+use belljar_plan::outcome::{self, End, Observation};
+use belljar_results::{DirectionStatistics, HostStatistics, Statistics, add_counts};
 
 /// Statistics of these hosts and devices of a run that has come to `now`.
 pub fn statistics(
@@ -85,7 +85,7 @@ fn host(settings: &HostSettings, node: &HostNode, now: SimTime) -> HostStatistic
         (reason.name().to_owned(), counters.dropped(*reason) + on_path)
     });
     let processes = settings.processes.iter().enumerate().map(|(n, p)| {
-        let mut process = process(p, n, &node.reports, now);
+        let mut process = outcome::judge(p, observed(&node.reports, n), now);
         if let (Some(pid), None) = (process.pid, process.ended) {
             process.waits_in = node.kernel.waits_of(pid).into_iter().map(str::to_owned).collect();
         }
@@ -102,80 +102,23 @@ fn host(settings: &HostSettings, node: &HostNode, now: SimTime) -> HostStatistic
     }
 }
 
-fn process(settings: &Process, number: usize, reports: &[Report], now: SimTime) -> ProcessStatistics {
-    let mut result = ProcessStatistics {
-        program: program_name(&settings.path),
-        pid: None,
-        started: None,
-        ended: None,
-        shell_status: None,
-        state: "not started".into(),
-        as_expected: false,
-        problem: None,
-        waits_in: Vec::new(),
-    };
-    let (mut status, mut crashed) = (None, false);
-    for report in reports {
-        match report {
-            Report::Started { spec, pid, at } if *spec == number => {
-                // Started again, it is judged by how it ends now.
-                (status, crashed, result.ended, result.shell_status) = (None, false, None, None);
-                (result.pid, result.started) = (Some(*pid), Some(at.as_secs_f64()));
-                result.state = "running".into();
+/// The reports of a kernel about the process of this number, as a backend's observations.
+fn observed(reports: &[Report], number: usize) -> impl Iterator<Item = Observation> {
+    reports.iter().filter_map(move |report| {
+        let (spec, observation) = match report {
+            Report::Started { spec, pid, at } => (spec, Observation::Started { pid: *pid, at: *at }),
+            Report::Failed { spec, reason, at } => {
+                (spec, Observation::Failed { reason: reason.clone(), at: *at })
             }
-            Report::Failed { spec, reason, at } if *spec == number => {
-                result.ended = Some(at.as_secs_f64());
-                (result.state, result.problem) = ("failed to start".into(), Some(reason.clone()));
-                return result;
+            Report::Ended { spec, status, at } => {
+                let how = match *status {
+                    WaitStatus::Exited(code) => End::Exited(code),
+                    WaitStatus::Signaled(signal) => End::Signaled(signal),
+                };
+                (spec, Observation::Ended { how, at: *at })
             }
-            Report::Ended { spec, status: how, at } if *spec == number => {
-                result.ended = Some(at.as_secs_f64());
-                result.state = state_name(*how);
-                result.shell_status = Some(match *how {
-                    WaitStatus::Exited(code) => code,
-                    WaitStatus::Signaled(signal) => 128 + signal as u8,
-                });
-                status = Some(*how);
-            }
-            Report::Crashed { spec, at } if *spec == number => {
-                (crashed, result.ended) = (true, Some(at.as_secs_f64()));
-                result.state = "crashed".into();
-            }
-            _ => {}
-        }
-    }
-    let expected = settings.expected_final_state;
-    result.as_expected = match (expected, status, result.pid) {
-        // A process whose time has not come by the end is nobody's failure.
-        (_, _, None) => settings.start_time >= now,
-        // The experiment itself has stopped its host.
-        _ if crashed => true,
-        (FinalState::Any, ..) | (FinalState::Running, None, _) => true,
-        (FinalState::Exited(code), Some(WaitStatus::Exited(got)), _) => code == i32::from(got),
-        (FinalState::Signaled(signal), Some(WaitStatus::Signaled(got)), _) => signal.number() == got,
-        _ => false,
-    };
-    if !result.as_expected {
-        result.problem = Some(format!("expected: {}", expected_name(expected)));
-    }
-    result
-}
-
-fn state_name(status: WaitStatus) -> String {
-    match status {
-        WaitStatus::Exited(code) => format!("exited {code}"),
-        WaitStatus::Signaled(number) => match Signal::from_number(number) {
-            Some(signal) => format!("signaled {}", signal.name()),
-            None => format!("signaled {number}"),
-        },
-    }
-}
-
-fn expected_name(state: FinalState) -> String {
-    match state {
-        FinalState::Exited(code) => format!("exited {code}"),
-        FinalState::Signaled(signal) => format!("signaled {}", signal.name()),
-        FinalState::Running => "running".into(),
-        FinalState::Any => "anything".into(),
-    }
+            Report::Crashed { spec, at } => (spec, Observation::Crashed { at: *at }),
+        };
+        (*spec == number).then_some(observation)
+    })
 }

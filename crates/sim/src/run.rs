@@ -8,13 +8,13 @@ use crate::manifest;
 use crate::message::WorldNode;
 use crate::metrics;
 use crate::outcome;
-use crate::schedule::Schedule;
 use crate::world;
 use belljar_base::activity::{Activity, Board, Phase};
 use belljar_base::{HostId, Set, SimTime};
 use belljar_config::Experiment;
 use belljar_engine::{Cell, Ending, Engine, Options, Profile, Verdict};
 use belljar_kernel::Output;
+use belljar_plan::Plan;
 use belljar_results::{ResultsError, ResultsFolder, Statistics, Writer};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -111,19 +111,20 @@ pub fn run_part(
     let writer = Arc::new(Writer::new(options.idle_processor));
     let doing = |phase| options.watched.iter().for_each(|board| board.doing(Activity::of_all(phase)));
     doing(Phase::Building);
-    let schedule = Schedule::new(experiment);
+    let Plan { processes, schedule } = Plan::new(experiment);
     let fabric = Arc::new(Fabric::new(experiment, schedule.network, schedule.graphs, schedule.first));
-    let plan = fabric.plan(engine.workers * meeting.map_or(1, Meeting::count));
-    let dealt = meeting.map(|meeting| (meeting, cells::deal(&plan, meeting.count())));
+    let grouping = fabric.plan(engine.workers * meeting.map_or(1, Meeting::count));
+    let dealt = meeting.map(|meeting| (meeting, cells::deal(&grouping, meeting.count())));
     let cell =
         dealt.as_ref().map(|(meeting, of_group)| Cell { me: meeting.me(), of_group, exchange: *meeting });
-    let mine = |id: HostId| cell.is_none_or(|cell| cell.of_group[plan.group_of(id)] == cell.me);
-    let mut nodes = world::build(experiment, schedule.hosts, &fabric, mine, folder, options, &writer);
+    let mine = |id: HostId| cell.is_none_or(|cell| cell.of_group[grouping.group_of(id)] == cell.me);
+    let mut nodes =
+        world::hosts(experiment, processes, schedule.hosts, &fabric, mine, folder, options, &writer);
     let mut devices = world::devices(experiment, schedule.devices, &fabric, mine, folder, options, &writer);
     metrics::begin(&mut nodes, &mut devices, experiment.belljar.metrics_interval);
     let hosts = nodes.into_iter().map(|node| (node.id(), WorldNode::Host(Box::new(node))));
     let devices = devices.into_iter().map(|device| (device.id(), WorldNode::Device(Box::new(device))));
-    let mut world = Engine::of_cell(hosts.chain(devices), plan);
+    let mut world = Engine::of_cell(hosts.chain(devices), grouping);
     let engine =
         &Options { watched: options.watched.as_deref(), fetch: Some(belljar_platform::fetch), ..*engine };
     let observe = |committed| match observe(committed) {

@@ -12,12 +12,12 @@ mod switch;
 pub use node::DeviceNode;
 
 use crate::fabric::Fabric;
-use crate::schedule::LinkChange;
 use belljar_base::{HostId, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::DeviceKind;
 use belljar_net::switch::Leaving;
 use belljar_net::{Counters, Packet};
+use belljar_plan::LinkChange;
 use belljar_results::Statistics;
 
 /// A device.

@@ -2,14 +2,14 @@
 
 use super::Device;
 use crate::fabric::Fabric;
-use crate::schedule::LinkChange;
-use crate::world::{mac, nic};
+use crate::world::nic;
 use belljar_base::{HostId, Seed, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::{self, Interface};
 use belljar_net::router::{Router, RouterInterface};
 use belljar_net::switch::Leaving;
 use belljar_net::{Counters, Packet};
+use belljar_plan::LinkChange;
 use belljar_results::{RouterStatistics, Statistics};
 use belljar_wire::ethernet::Address;
 
@@ -23,7 +23,7 @@ pub fn new(
 ) -> Box<dyn Device> {
     let seed = Seed(experiment.general.seed);
     let interface = |i: &Interface| RouterInterface {
-        mac: Address(mac(experiment, &device.name, i)),
+        mac: Address(belljar_plan::mac(experiment, &device.name, i)),
         mtu: experiment.topology.links[i.link].mtu,
         addresses: i.addresses.clone(),
         addresses6: i.addresses6.clone(),

@@ -2,12 +2,12 @@
 
 use super::Device;
 use crate::fabric::Fabric;
-use crate::schedule::LinkChange;
 use crate::world::nic;
 use belljar_base::{HostId, SimTime};
 use belljar_config::{Experiment, topology};
 use belljar_net::switch::{Leaving, Switch};
 use belljar_net::{Counters, NicConfig, Packet};
+use belljar_plan::LinkChange;
 
 /// Builds the switch that these settings describe.
 pub fn new(

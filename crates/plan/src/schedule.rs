@@ -1,16 +1,14 @@
-//! Section `events` worked out: what happens when, known to everyone before the run begins.
-//!
-//! Random schedules are drawn here, each from a stream of its own. Everything that happens at one
-//! time happens in the order of the file, and before anything else of that time.
+//! The schedule of a run: section `events` as changes of the network, of hosts and of devices, known before the run
+//! begins. The changes of one time happen in the order of the file, and before anything else of that time.
 
-use crate::faults::NetChange;
-use crate::routing::{self, State};
-use belljar_base::{HostId, Map, Seed, Set, SimTime, Stream};
+use crate::network::NetChange;
+use crate::occurrences::{self, Occurrence};
+use crate::routing::{self, PlannedRoute, RoutingState};
+use belljar_base::{HostId, Map, Set, SimTime};
 use belljar_config::topology::LinkEnd;
-use belljar_config::{Action, Event, Experiment, HostSet, LineChange, PathChange, ProcessRef, Target, When};
-use belljar_kernel::{InitialRoute, InitialRoute6};
-use belljar_net::routes::{Ip, Route};
-use belljar_net::{EdgeState, Graph, NicChange, NodeIndex, Prefix};
+use belljar_config::{Action, Experiment, LineChange, PathChange, ProcessRef, Target};
+use belljar_net::{EdgeState, Graph, NicChange, NodeIndex};
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 /// All changes of a run.
@@ -22,8 +20,8 @@ pub struct Schedule {
     pub hosts: Vec<Vec<(SimTime, HostChange)>>,
     /// Of each switch and router, in order.
     pub devices: Vec<Vec<(SimTime, LinkChange)>>,
-    /// What follows from the links at the start.
-    pub first: State,
+    /// The routes and blocked ports at the start.
+    pub first: RoutingState,
     /// The states that the graph has after the first.
     pub graphs: Vec<Arc<Graph>>,
 }
@@ -62,41 +60,29 @@ pub enum HostChange {
         /// Into the host.
         down: Option<Option<u64>>,
     },
-    /// Something about its links.
+    /// A change at one of its links.
     Link(LinkChange),
 }
 
 /// A change at a node that concerns its links, by their numbers there.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LinkChange {
-    /// Whether anything is at the other end.
+    /// The carrier of a link comes (true) or goes.
     Carrier(usize, bool),
-    /// How it sends.
+    /// Other sending properties of an interface.
     Nic(usize, NicChange),
     /// Other routes.
-    Routes(Vec<InitialRoute>),
+    Routes(Vec<PlannedRoute>),
     /// Other IPv6 routes.
-    Routes6(Vec<InitialRoute6>),
+    Routes6(Vec<PlannedRoute<Ipv6Addr>>),
     /// Other ports that are not used.
     Blocked(Vec<usize>),
-}
-
-/// Something to be done at a time: an event of the file, or what ends it.
-struct Occasion {
-    at: SimTime,
-    event: u32,
-    action: Action,
-    ends: bool,
 }
 
 impl Schedule {
     /// Works out what an experiment says.
     pub fn new(experiment: &Experiment) -> Schedule {
-        let mut occasions = Vec::new();
-        for (number, event) in experiment.events.iter().enumerate() {
-            occasions_of(experiment, number as u32, event, &mut occasions);
-        }
-        occasions.sort_by_key(|occasion| (occasion.at, occasion.event));
+        let occurrences = occurrences::all(experiment);
         let mut schedule = Schedule {
             hosts: vec![Vec::new(); experiment.hosts.len()],
             devices: vec![Vec::new(); experiment.node_count() - experiment.hosts.len()],
@@ -106,9 +92,9 @@ impl Schedule {
         let mut links = LinkStates { down: Set::new(), lines: Map::new(), now: schedule.first.clone() };
         schedule.limit_rates(experiment);
         let mut edges = Map::new();
-        for occasion in occasions.iter().filter(|o| o.at < experiment.general.stop_time) {
-            schedule.add(experiment, occasion, &mut edges);
-            schedule.change_links(experiment, occasion, &mut links);
+        for occurrence in occurrences.iter().filter(|o| o.at < experiment.general.stop_time) {
+            schedule.add(experiment, occurrence, &mut edges);
+            schedule.change_links(experiment, occurrence, &mut links);
         }
         // What is set at the end of the bootstrap phase comes in its place.
         schedule.hosts.iter_mut().for_each(|changes| changes.sort_by_key(|(at, _)| *at));
@@ -119,11 +105,11 @@ impl Schedule {
     fn add(
         &mut self,
         experiment: &Experiment,
-        occasion: &Occasion,
+        occurrence: &Occurrence,
         edges: &mut Map<(NodeIndex, NodeIndex), EdgeState>,
     ) {
-        let at = occasion.at;
-        let target = match &occasion.action {
+        let at = occurrence.at;
+        let target = match &occurrence.action {
             Action::LinkDown(target)
             | Action::LinkUp(target)
             | Action::Change(target, _)
@@ -136,25 +122,25 @@ impl Schedule {
             let (from, to) = (node(*from), node(*to));
             // One entry, whichever way round the file names the ends.
             let ends = if graph.is_directed() { (from, to) } else { (from.min(to), from.max(to)) };
-            change_edge(edges.entry(ends).or_default(), &occasion.action);
+            change_edge(edges.entry(ends).or_default(), &occurrence.action);
             let changed = Arc::new(graph.with_edges(edges));
             self.graphs.push(changed);
             return self.network.push((at, NetChange::Graph(self.graphs.len())));
         }
-        let network = match &occasion.action {
+        let network = match &occurrence.action {
             Action::LinkDown(target) => NetChange::Down(target.clone()),
             Action::LinkUp(target) => NetChange::Up(target.clone()),
             Action::Change(target, change) => NetChange::Set(target.clone(), change.clone()),
             Action::Reset(target) => NetChange::Reset(target.clone()),
-            Action::Partition(_) if occasion.ends => NetChange::Heal(Some(vec![occasion.event])),
-            Action::Partition(groups) => NetChange::Split(occasion.event, groups.clone()),
+            Action::Partition(_) if occurrence.ends => NetChange::Heal(Some(vec![occurrence.event])),
+            Action::Partition(groups) => NetChange::Split(occurrence.event, groups.clone()),
             Action::Heal(None) => NetChange::Heal(None),
             Action::Heal(Some(name)) => {
                 let named =
                     experiment.events.iter().enumerate().filter(|(_, e)| e.name.as_ref() == Some(name));
                 NetChange::Heal(Some(named.map(|(number, _)| number as u32).collect()))
             }
-            _ => return self.add_to_hosts(experiment, occasion),
+            _ => return self.add_to_hosts(experiment, occurrence),
         };
         self.network.push((at, network));
     }
@@ -182,7 +168,7 @@ impl Schedule {
         }
     }
 
-    /// Adds what changes about sending at an end of a link.
+    /// Adds the changes of sending at an end of a link.
     fn change_nic(&mut self, end: &LinkEnd, at: SimTime, line: &LineChange) {
         let changes = [
             line.rate.map(NicChange::Rate),
@@ -194,22 +180,22 @@ impl Schedule {
         }
     }
 
-    /// What an occasion changes at the ends of links, and what follows from that elsewhere.
-    fn change_links(&mut self, experiment: &Experiment, occasion: &Occasion, states: &mut LinkStates) {
-        let at = occasion.at;
+    /// Adds the changes at the ends of links, and the changed routes that follow from them elsewhere.
+    fn change_links(&mut self, experiment: &Experiment, occurrence: &Occurrence, states: &mut LinkStates) {
+        let at = occurrence.at;
         let (Action::LinkDown(Target::Links { links, from })
         | Action::LinkUp(Target::Links { links, from })
         | Action::Change(Target::Links { links, from }, _)
-        | Action::Reset(Target::Links { links, from })) = &occasion.action
+        | Action::Reset(Target::Links { links, from })) = &occurrence.action
         else {
             return;
         };
         for number in links {
             let link = &experiment.topology.links[*number];
             let meant = |end: &&LinkEnd| from.is_none_or(|from| from == end.node);
-            match &occasion.action {
+            match &occurrence.action {
                 Action::LinkDown(_) | Action::LinkUp(_) if from.is_none() => {
-                    let up = matches!(occasion.action, Action::LinkUp(_));
+                    let up = matches!(occurrence.action, Action::LinkUp(_));
                     let changed = if up { states.down.remove(number) } else { states.down.insert(*number) };
                     for end in link.ends.iter().filter(|_| changed) {
                         self.at_node(end.node, at, LinkChange::Carrier(end.port, up));
@@ -241,12 +227,10 @@ impl Schedule {
         for node in 0..experiment.node_count() {
             let id = HostId(node as u32);
             if after.routes[node] != states.now.routes[node] {
-                let routes = routes_for(experiment, id, &after.routes[node]);
-                self.at_node(id, at, LinkChange::Routes(routes));
+                self.at_node(id, at, LinkChange::Routes(after.routes[node].clone()));
             }
             if after.routes6[node] != states.now.routes6[node] {
-                let routes = routes_for(experiment, id, &after.routes6[node]);
-                self.at_node(id, at, LinkChange::Routes6(routes));
+                self.at_node(id, at, LinkChange::Routes6(after.routes6[node].clone()));
             }
             if after.blocked[node] != states.now.blocked[node] {
                 self.at_node(id, at, LinkChange::Blocked(after.blocked[node].clone()));
@@ -255,7 +239,7 @@ impl Schedule {
         states.now = after;
     }
 
-    fn add_to_hosts(&mut self, experiment: &Experiment, occasion: &Occasion) {
+    fn add_to_hosts(&mut self, experiment: &Experiment, occurrence: &Occurrence) {
         let (Action::Bandwidth { hosts, .. }
         | Action::Crash { hosts, .. }
         | Action::Restart(hosts)
@@ -263,7 +247,7 @@ impl Schedule {
         | Action::Start(hosts, _)
         | Action::Stop(hosts, _)
         | Action::Signal(hosts, ..)
-        | Action::Clock { hosts, .. }) = &occasion.action
+        | Action::Clock { hosts, .. }) = &occurrence.action
         else {
             return;
         };
@@ -272,14 +256,14 @@ impl Schedule {
                 continue;
             }
             let changes = &mut self.hosts[index];
-            let mut add = |change| changes.push((occasion.at, change));
-            match &occasion.action {
+            let mut add = |change| changes.push((occurrence.at, change));
+            match &occurrence.action {
                 Action::Crash { lose_files, .. } => add(HostChange::Crash { lose_files: *lose_files }),
                 Action::Restart(_) => add(HostChange::Restart),
                 Action::NameServer { down, .. } => add(HostChange::NameServer { down: *down }),
                 Action::Start(_, process) => {
                     // What ends a stop concerns models alone.
-                    if !occasion.ends {
+                    if !occurrence.ends {
                         settings.processes_like(process).map(HostChange::Start).for_each(&mut add);
                     }
                     if let ProcessRef::Program(name) = process {
@@ -293,12 +277,12 @@ impl Schedule {
                     let number = signal.number();
                     settings.processes_like(process).map(|n| HostChange::Signal(n, number)).for_each(add)
                 }
-                Action::Bandwidth { up, down, .. } if occasion.ends => add(HostChange::Bandwidth {
+                Action::Bandwidth { up, down, .. } if occurrence.ends => add(HostChange::Bandwidth {
                     up: up.map(|_| settings.bandwidth_up),
                     down: down.map(|_| settings.bandwidth_down),
                 }),
                 Action::Bandwidth { up, down, .. } => add(HostChange::Bandwidth { up: *up, down: *down }),
-                Action::Clock { .. } if occasion.ends => add(HostChange::Drift(settings.clock.drift_ppb)),
+                Action::Clock { .. } if occurrence.ends => add(HostChange::Drift(settings.clock.drift_ppb)),
                 Action::Clock { step_ns, drift_ppb, .. } => {
                     step_ns.map(HostChange::Step).into_iter().for_each(&mut add);
                     drift_ppb.map(HostChange::Drift).into_iter().for_each(&mut add);
@@ -309,105 +293,12 @@ impl Schedule {
     }
 }
 
-/// What has become of links, and what follows from that.
+/// The state of the links while the schedule is worked out.
 struct LinkStates {
     down: Set<usize>,
     /// What events have changed of directions, by link and the port where they begin.
     lines: Map<(usize, usize, HostId), LineChange>,
-    now: State,
-}
-
-/// Routes as a node's stack numbers its interfaces: on a host, `lo` and the graph's come first.
-pub fn routes_for<A: Ip>(
-    experiment: &Experiment,
-    id: HostId,
-    routes: &[(Prefix<A>, u32, Route<A>)],
-) -> Vec<(Prefix<A>, u32, Route<A>)> {
-    let base = experiment.hosts.get(id.index()).map_or(0, |host| 1 + usize::from(host.node.is_some()));
-    let mut routes = routes.to_vec();
-    for (_, _, route) in &mut routes {
-        route.hops.iter_mut().for_each(|hop| hop.interface += base);
-    }
-    routes
-}
-
-/// Draws when an event happens and whom it is about.
-fn occasions_of(experiment: &Experiment, number: u32, event: &Event, occasions: &mut Vec<Occasion>) {
-    let owner = event.name.clone().unwrap_or_else(|| number.to_string());
-    let mut stream = Seed(experiment.general.seed).stream(&["event", &owner]);
-    let mut add = |at: SimTime, stream: &mut Stream| {
-        let action = drawn(&event.action, experiment.hosts.len() as u32, stream);
-        let end = event.lasting.map(|lasting| (at + lasting, ending(&action)));
-        occasions.push(Occasion { at, event: number, action, ends: false });
-        if let Some((at, action)) = end {
-            occasions.push(Occasion { at, event: number, action, ends: true });
-        }
-    };
-    match event.when {
-        When::At(at) => add(at, &mut stream),
-        When::Every { interval, from, until, probability } => {
-            let mut at = from;
-            while at <= until && at < experiment.general.stop_time {
-                if stream.chance(probability) {
-                    add(at, &mut stream);
-                }
-                at += interval;
-            }
-        }
-    }
-}
-
-/// The action with each choice among hosts made.
-fn drawn(action: &Action, count: u32, stream: &mut Stream) -> Action {
-    let mut draw = |hosts: &mut HostSet| {
-        if let HostSet::OneOf(among) = hosts {
-            let one = among[stream.below(among.len() as u64) as usize];
-            *hosts = HostSet::Some(vec![one]);
-        }
-    };
-    let mut action = action.clone();
-    match &mut action {
-        Action::LinkDown(target)
-        | Action::LinkUp(target)
-        | Action::Change(target, _)
-        | Action::Reset(target) => {
-            if let Target::Paths { from, to, .. } = target {
-                draw(from);
-                draw(to);
-            }
-        }
-        Action::Partition(groups) => {
-            groups.iter_mut().for_each(&mut draw);
-            if let [HostSet::Some(alone)] = &groups[..] {
-                let others = (0..count).map(HostId).filter(|id| !alone.contains(id)).collect();
-                groups.push(HostSet::Some(others));
-            }
-        }
-        Action::Bandwidth { hosts, .. }
-        | Action::Crash { hosts, .. }
-        | Action::Restart(hosts)
-        | Action::NameServer { hosts, .. }
-        | Action::Start(hosts, _)
-        | Action::Stop(hosts, _)
-        | Action::Signal(hosts, ..)
-        | Action::Clock { hosts, .. } => draw(hosts),
-        Action::Heal(_) => {}
-    }
-    action
-}
-
-/// What ends an action that lasts for a time. Partitions, bandwidths and clocks know their end
-/// themselves.
-fn ending(action: &Action) -> Action {
-    match action {
-        Action::LinkDown(target) => Action::LinkUp(target.clone()),
-        Action::Change(target, _) => Action::Reset(target.clone()),
-        Action::Crash { hosts, .. } => Action::Restart(hosts.clone()),
-        Action::NameServer { hosts, .. } => Action::NameServer { hosts: hosts.clone(), down: false },
-        Action::Start(hosts, ProcessRef::Program(model)) => Action::Stop(hosts.clone(), model.clone()),
-        Action::Stop(hosts, model) => Action::Start(hosts.clone(), ProcessRef::Program(model.clone())),
-        other => other.clone(),
-    }
+    now: RoutingState,
 }
 
 fn change_edge(state: &mut EdgeState, action: &Action) {

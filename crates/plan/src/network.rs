@@ -1,7 +1,7 @@
-//! What the changes of a network come to for the way from one host to another.
+//! Changes of the network, and the state of one path or direction of a link after them.
 
-use crate::cable::Direction;
-use belljar_base::{HostId, SimDuration};
+use belljar_base::{HostId, SimDuration, SimTime};
+use belljar_config::topology::Line;
 use belljar_config::{HostSet, LineChange, PathChange, Target};
 use belljar_net::{DropReason, Path};
 
@@ -24,9 +24,9 @@ pub enum NetChange {
     Graph(usize),
 }
 
-/// How the way from one host to another differs from the graph's path.
+/// The state of a path between two hosts, or of a direction of a link: how it differs from that of the start.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct WayState {
+pub struct PathState {
     down: bool,
     /// The events that hold the two apart.
     splits: Vec<u32>,
@@ -37,7 +37,7 @@ pub struct WayState {
     pub graph: usize,
 }
 
-impl WayState {
+impl PathState {
     /// Takes a change into account; false if it is none of `from` and `to`'s business.
     pub fn apply(&mut self, from: HostId, to: HostId, change: &NetChange) -> bool {
         self.apply_where(change, (from, to), |target| concerns(target, from, to))
@@ -91,18 +91,18 @@ impl WayState {
         true
     }
 
-    /// What is different about a link.
+    /// The changed properties that only a link has.
     pub fn line(&self) -> &LineChange {
         &self.change.line
     }
 
-    /// Whether a partition lies between.
+    /// A partition lies between its ends.
     pub fn is_split(&self) -> bool {
         !self.splits.is_empty()
     }
 
-    /// The way, if there is one, where the graph has `path`.
-    pub fn way(&self, path: Option<Path>) -> Result<Path, DropReason> {
+    /// The path as it is in this state, where the graph or the link has `path` at the start.
+    pub fn path(&self, path: Option<Path>) -> Result<Path, DropReason> {
         if self.down {
             return Err(DropReason::LinkDown);
         }
@@ -131,7 +131,7 @@ fn most_jitter(latency: SimDuration, exact: bool) -> SimDuration {
     latency.saturating_sub(limit)
 }
 
-/// The least delay of a way that `change` is one of the changes of, where the graph's path takes at
+/// The least delay of a path that `change` is one of the changes of, where the graph's path takes at
 /// least `usual`. Another change may give other jitter to its latency.
 pub fn least_delay(change: &PathChange, usual: SimDuration) -> SimDuration {
     let least = |latency: SimDuration| latency.saturating_sub(most_jitter(latency, false));
@@ -145,8 +145,29 @@ pub fn least_delay(change: &PathChange, usual: SimDuration) -> SimDuration {
     }
 }
 
-/// Whether the way from one host to another is meant.
-pub fn concerns(target: &Target, from: HostId, to: HostId) -> bool {
+/// One direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Direction {
+    /// The link's place among all.
+    pub link: usize,
+    /// The nodes that it leads from and to.
+    pub nodes: (HostId, HostId),
+}
+
+/// The least time that a frame takes in a direction of a link at any time of the run.
+pub fn least_latency(line: &Line, direction: Direction, changes: &[(SimTime, NetChange)]) -> SimDuration {
+    let usual = line.latency.saturating_sub(line.jitter);
+    let least = changes.iter().filter_map(|(_, change)| match change {
+        NetChange::Set(_, new) if PathState::default().apply_to_line(direction, change) => {
+            Some(least_delay(new, usual))
+        }
+        _ => None,
+    });
+    least.chain([usual]).min().unwrap_or(usual)
+}
+
+/// True if the path from one host to another is meant.
+fn concerns(target: &Target, from: HostId, to: HostId) -> bool {
     match target {
         Target::Paths { from: a, to: b, both } => {
             (a.may_hold(from) && b.may_hold(to)) || (*both && a.may_hold(to) && b.may_hold(from))
@@ -155,7 +176,7 @@ pub fn concerns(target: &Target, from: HostId, to: HostId) -> bool {
     }
 }
 
-/// Whether a direction of a link is meant.
+/// True if a direction of a link is meant.
 fn concerns_line(target: &Target, direction: Direction) -> bool {
     match target {
         Target::Links { links, from } => {
@@ -165,7 +186,7 @@ fn concerns_line(target: &Target, direction: Direction) -> bool {
     }
 }
 
-/// Whether a host is at either end of what is meant.
+/// True if a host is at either end of what is meant.
 pub fn concerns_host(target: &Target, host: HostId) -> bool {
     match target {
         Target::Paths { from, to, .. } => from.may_hold(host) || to.may_hold(host),
@@ -191,11 +212,11 @@ mod tests {
     }
     /// The way from host 0 to host 1 after these changes.
     fn after(changes: &[NetChange]) -> Result<Path, DropReason> {
-        let mut state = WayState::default();
+        let mut state = PathState::default();
         for change in changes {
             state.apply(HostId(0), HostId(1), change);
         }
-        state.way(Some(usual()))
+        state.path(Some(usual()))
     }
 
     #[test]

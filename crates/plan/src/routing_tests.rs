@@ -6,7 +6,7 @@ fn experiment(text: &str) -> Experiment {
     Experiment::parse_in("test.yaml", &text, &Surroundings::default()).unwrap_or_else(|e| panic!("{e}"))
 }
 /// A node's routes as `prefix>gateway,...`, sorted.
-fn routes(experiment: &Experiment, state: &State, name: &str) -> Vec<String> {
+fn routes(experiment: &Experiment, state: &RoutingState, name: &str) -> Vec<String> {
     let id = (0..experiment.node_count()).find(|n| experiment.node_name(HostId(*n as u32)) == name);
     let hop = |hop: &NextHop| hop.gateway.map_or("link".to_owned(), |ip| ip.to_string());
     let shown = state.routes[id.unwrap()].iter().map(|(prefix, _, route)| {

@@ -1,31 +1,34 @@
-//! What the nodes of an explicit topology know of it: the routes of shortest paths, and the ports of
-//! switches that a spanning tree leaves out. Computed for each state that the links have during a run, since
-//! all of them are known before it.
+//! Routing in an explicit topology: the routes of shortest paths, and the ports of switches that a spanning tree
+//! leaves out. Computed for each state that the links have during a run, since all of them are known before it.
 
 use belljar_base::{HostId, Map, Set};
 use belljar_config::Experiment;
 use belljar_config::topology::{Bridging, Interface, LinkEnd, Routing, StaticRoute};
-use belljar_kernel::{InitialRoute, InitialRoute6};
 use belljar_net::routes::{Ip, NextHop, Route, RouteKind, protocol};
 use belljar_net::{InterfaceAddress, Prefix};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What follows from a state of the links.
+/// A route of a node: its destination, its metric and its next hops. Next hops count the interfaces that the node has
+/// on links.
+pub type PlannedRoute<A = Ipv4Addr> = (Prefix<A>, u32, Route<A>);
+
+/// The routes and blocked ports of all nodes in one state of the links.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct State {
+pub struct RoutingState {
     /// By node, its computed and static routes. Next hops count interfaces among those on links.
-    pub routes: Vec<Vec<InitialRoute>>,
+    pub routes: Vec<Vec<PlannedRoute>>,
     /// The same for IPv6.
-    pub routes6: Vec<Vec<InitialRoute6>>,
+    pub routes6: Vec<Vec<PlannedRoute<Ipv6Addr>>>,
     /// By node, the ports that are not used; of switches only.
     pub blocked: Vec<Vec<usize>>,
 }
 
 /// The state in which these links are down in both directions.
-pub fn state(experiment: &Experiment, down: &Set<usize>) -> State {
+pub fn state(experiment: &Experiment, down: &Set<usize>) -> RoutingState {
     let count = experiment.node_count();
-    let mut state = State {
+    let mut state = RoutingState {
         routes: vec![Vec::new(); count],
         routes6: vec![Vec::new(); count],
         blocked: blocked(experiment, down),
@@ -40,8 +43,8 @@ pub fn state(experiment: &Experiment, down: &Set<usize>) -> State {
     state
 }
 
-/// A node's routes with their metrics.
-type Table<A> = Vec<(Prefix<A>, u32, Route<A>)>;
+/// The routes of a node.
+type Table<A> = Vec<PlannedRoute<A>>;
 /// The shortest paths' next hops to networks.
 type Paths<A> = Vec<(Prefix<A>, Vec<NextHop<A>>)>;
 type Own<A> = fn(&Interface) -> &[InterfaceAddress<A>];

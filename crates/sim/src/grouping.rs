@@ -1,4 +1,4 @@
-//! Which hosts a worker runs together and how far ahead of the others it may run them.
+//! Grouping of nodes: which of them one worker runs together, and how far ahead of the others it may run them.
 
 use belljar_base::{HostId, SimDuration};
 use belljar_engine::{Group, Plan};

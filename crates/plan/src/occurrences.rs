@@ -1,0 +1,185 @@
+//! The occurrences of events: random schedules and choices among hosts, drawn from the seed.
+//!
+//! Each event draws from a stream of its own, named after the event, so that adding one disturbs no other.
+
+use belljar_base::{HostId, Seed, SimTime, Stream};
+use belljar_config::{Action, Event, Experiment, HostSet, ProcessRef, Target, When};
+
+/// An event at one time, or the end of an event that lasts, with every choice made.
+pub struct Occurrence {
+    /// When.
+    pub at: SimTime,
+    /// The event's place in the file.
+    pub event: u32,
+    /// The change.
+    pub action: Action,
+    /// It ends what an earlier occurrence began.
+    pub ends: bool,
+}
+
+/// All occurrences of an experiment, in the order in which they happen.
+pub fn all(experiment: &Experiment) -> Vec<Occurrence> {
+    let mut occurrences = Vec::new();
+    for (number, event) in experiment.events.iter().enumerate() {
+        draw(experiment, number as u32, event, &mut occurrences);
+    }
+    occurrences.sort_by_key(|occurrence| (occurrence.at, occurrence.event));
+    occurrences
+}
+
+/// The same experiment with every event at a fixed time, about named hosts: what the seed would decide is decided. It
+/// runs to the same results.
+pub fn with_fixed_events(experiment: &Experiment) -> Experiment {
+    let mut events = Vec::new();
+    for (number, event) in experiment.events.iter().enumerate() {
+        let mut drawn = Vec::new();
+        draw(experiment, number as u32, event, &mut drawn);
+        // A partition that is drawn again while it lasts is replaced, and ends with the first end: it is one event's.
+        let times: Vec<SimTime> = drawn.iter().map(|occurrence| occurrence.at).collect();
+        let cut = |at: SimTime| times.iter().filter(|other| **other > at).min().map(|end| end.since(at));
+        let starts = drawn.into_iter().filter(|start| !start.ends && start.at < experiment.general.stop_time);
+        events.extend(starts.map(|Occurrence { at, action, .. }| {
+            let lasting = if matches!(action, Action::Partition(_)) { cut(at) } else { event.lasting };
+            Event { name: event.name.clone(), when: When::At(at), lasting, action }
+        }));
+    }
+    Experiment { events, ..experiment.clone() }
+}
+
+/// Draws the times of an event and the hosts that it is about.
+fn draw(experiment: &Experiment, number: u32, event: &Event, occurrences: &mut Vec<Occurrence>) {
+    let owner = event.name.clone().unwrap_or_else(|| number.to_string());
+    let mut stream = Seed(experiment.general.seed).stream(&["event", &owner]);
+    let mut add = |at: SimTime, stream: &mut Stream| {
+        let action = drawn(&event.action, experiment.hosts.len() as u32, stream);
+        let end = event.lasting.map(|lasting| (at + lasting, ending(&action)));
+        occurrences.push(Occurrence { at, event: number, action, ends: false });
+        if let Some((at, action)) = end {
+            occurrences.push(Occurrence { at, event: number, action, ends: true });
+        }
+    };
+    match event.when {
+        When::At(at) => add(at, &mut stream),
+        When::Every { interval, from, until, probability } => {
+            let mut at = from;
+            while at <= until && at < experiment.general.stop_time {
+                if stream.chance(probability) {
+                    add(at, &mut stream);
+                }
+                at += interval;
+            }
+        }
+    }
+}
+
+/// The action with each choice among hosts made.
+fn drawn(action: &Action, count: u32, stream: &mut Stream) -> Action {
+    let mut draw = |hosts: &mut HostSet| {
+        if let HostSet::OneOf(among) = hosts {
+            let one = among[stream.below(among.len() as u64) as usize];
+            *hosts = HostSet::Some(vec![one]);
+        }
+    };
+    let mut action = action.clone();
+    match &mut action {
+        Action::LinkDown(target)
+        | Action::LinkUp(target)
+        | Action::Change(target, _)
+        | Action::Reset(target) => {
+            if let Target::Paths { from, to, .. } = target {
+                draw(from);
+                draw(to);
+            }
+        }
+        Action::Partition(groups) => {
+            groups.iter_mut().for_each(&mut draw);
+            if let [HostSet::Some(alone)] = &groups[..] {
+                let others = (0..count).map(HostId).filter(|id| !alone.contains(id)).collect();
+                groups.push(HostSet::Some(others));
+            }
+        }
+        Action::Bandwidth { hosts, .. }
+        | Action::Crash { hosts, .. }
+        | Action::Restart(hosts)
+        | Action::NameServer { hosts, .. }
+        | Action::Start(hosts, _)
+        | Action::Stop(hosts, _)
+        | Action::Signal(hosts, ..)
+        | Action::Clock { hosts, .. } => draw(hosts),
+        Action::Heal(_) => {}
+    }
+    action
+}
+
+/// The action that ends one which lasts for a time. Partitions, bandwidths and clocks know their end
+/// themselves.
+fn ending(action: &Action) -> Action {
+    match action {
+        Action::LinkDown(target) => Action::LinkUp(target.clone()),
+        Action::Change(target, _) => Action::Reset(target.clone()),
+        Action::Crash { hosts, .. } => Action::Restart(hosts.clone()),
+        Action::NameServer { hosts, .. } => Action::NameServer { hosts: hosts.clone(), down: false },
+        Action::Start(hosts, ProcessRef::Program(model)) => Action::Stop(hosts.clone(), model.clone()),
+        Action::Stop(hosts, model) => Action::Start(hosts.clone(), ProcessRef::Program(model.clone())),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Schedule;
+    use belljar_config::Surroundings;
+
+    const EVENTS: &str = "\
+        - { every: 7 s, probability: 0.5, crash: { one_of: all }, for: 9 s, name: monkey }\n\
+        - { every: 10 s, partition: { one_of: all }, for: 15 s, name: split }\n\
+        - { at: 60 s, heal: split }\n\
+        - { every: 11 s, link_down: [a, b], for: 30 s }\n\
+        - { at: 65 s, clock: { one_of: [b, c] }, drift_ppm: 3, for: 5 s }\n";
+
+    fn load(text: &str) -> Experiment {
+        let loaded = Experiment::parse_in("test.yaml", text, &Surroundings::default());
+        loaded.unwrap_or_else(|e| panic!("{e}\n{text}"))
+    }
+    fn experiment(seed: u64, events: &str) -> Experiment {
+        load(&format!(
+            "general: {{ stop_time: 100, seed: {seed} }}\nnetwork: {{ graph: {{ type: 1_gbit_switch }} }}\n\
+            hosts:\n  a: &h {{ network_node_id: 0, processes: [] }}\n  b: *h\n  c: *h\nevents:\n{events}"
+        ))
+    }
+    /// The changes of each host, and by time the pairs of hosts that do not reach each other.
+    fn effects(experiment: &Experiment) -> (String, Vec<(SimTime, Vec<bool>)>) {
+        let schedule = Schedule::new(experiment);
+        let mut states = vec![crate::PathState::default(); 9];
+        let reach = schedule.network.iter().map(|(at, change)| {
+            for (pair, state) in states.iter_mut().enumerate() {
+                state.apply(HostId(pair as u32 / 3), HostId(pair as u32 % 3), change);
+            }
+            let path = experiment.network.graph.path(belljar_net::NodeIndex(0), belljar_net::NodeIndex(0));
+            (*at, states.iter().map(|state| state.path(path).is_ok()).collect())
+        });
+        let mut reach: Vec<(SimTime, Vec<bool>)> = reach.collect();
+        // One time's last state is what is felt of it; a state that is there already is none.
+        reach.reverse();
+        reach.dedup_by_key(|(at, _)| *at);
+        reach.reverse();
+        reach.dedup_by(|later, first| later.1 == first.1);
+        (format!("{:?}", schedule.hosts), reach)
+    }
+
+    #[test]
+    fn fixed_events_have_the_effects_of_the_drawn_ones() {
+        for seed in 1..30 {
+            let drawn = experiment(seed, EVENTS);
+            let fixed = with_fixed_events(&drawn);
+            assert_ne!(fixed.events, drawn.events);
+            assert_eq!(effects(&fixed), effects(&drawn), "seed {seed}");
+            // What is printed says the same, and the seed decides nothing any more.
+            let printed = load(&fixed.to_yaml());
+            assert_eq!(printed.events, fixed.events);
+            let other = Experiment { general: experiment(seed + 1, EVENTS).general, ..printed };
+            assert_eq!(effects(&other), effects(&drawn));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The configuration of a host's kernel, as an experiment and its plan give it.
+
+use crate::fabric::Fabric;
+use crate::run::RunOptions;
+use crate::world::nic;
+use belljar_base::{HostId, Seed};
+use belljar_config::topology::Interface;
+use belljar_config::{Experiment, Host as HostSettings, Model, Placement, StraceMode};
+use belljar_kernel::clock::{CallLatency, CpuModel};
+use belljar_kernel::{Buffers, HostConfig, LinkConfig, ModelSpec, ProcessSpec, Resolver};
+use belljar_net::NicConfig;
+use belljar_net::dns::Zone;
+use belljar_net::routes::Ip;
+use belljar_plan::{HostChange, LinkChange, PlannedRoute, ProcessPlan};
+use belljar_results::ResultsFolder;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The names of the network, shared by all hosts.
+pub struct Names {
+    v4: Arc<Vec<(String, Ipv4Addr)>>,
+    v6: Arc<Vec<(String, Ipv6Addr)>>,
+    zone: Arc<Zone>,
+}
+
+impl Names {
+    /// The names of an experiment.
+    pub fn new(experiment: &Experiment, fabric: &Fabric) -> Names {
+        let v6 = experiment.names6().map(|(name, address)| (name.to_owned(), address));
+        Names { v4: Arc::new(fabric.names()), v6: Arc::new(v6.collect()), zone: Arc::new(experiment.zone()) }
+    }
+}
+
+/// The run that a host is part of.
+pub struct Context<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// The network between hosts.
+    pub fabric: &'a Fabric,
+    /// The folder of the results.
+    pub folder: &'a ResultsFolder,
+    /// The options of the run.
+    pub options: &'a RunOptions,
+    /// The names of the network.
+    pub names: &'a Names,
+}
+
+/// Routes with the interfaces numbered as the host's stack does: `lo` and the graph's interface come before those on
+/// links.
+fn numbered<A: Ip>(settings: &HostSettings, mut routes: Vec<PlannedRoute<A>>) -> Vec<PlannedRoute<A>> {
+    let base = 1 + usize::from(settings.node.is_some());
+    for (_, _, route) in &mut routes {
+        route.hops.iter_mut().for_each(|hop| hop.interface += base);
+    }
+    routes
+}
+
+/// Numbers the interfaces of a scheduled change as the host's stack does.
+pub fn number_interfaces(settings: &HostSettings, change: &mut HostChange) {
+    match change {
+        HostChange::Link(LinkChange::Routes(routes)) => *routes = numbered(settings, std::mem::take(routes)),
+        HostChange::Link(LinkChange::Routes6(routes)) => *routes = numbered(settings, std::mem::take(routes)),
+        _ => {}
+    }
+}
+
+/// The configuration of a host.
+pub fn host_config(
+    context: &Context<'_>,
+    settings: &HostSettings,
+    id: HostId,
+    processes: &[ProcessPlan],
+    attention: Arc<AtomicBool>,
+) -> HostConfig {
+    let Context { experiment, fabric, folder, options, names } = context;
+    let first = fabric.first();
+    let directory = folder.host(&settings.name);
+    HostConfig {
+        id,
+        name: settings.name.clone(),
+        seed: Seed(experiment.general.seed),
+        epoch_secs: experiment.belljar.start_date,
+        clock_error: (settings.clock.offset_ns, settings.clock.drift_ppb),
+        working_directory: options.working_directory.clone().unwrap_or_else(|| directory.clone()),
+        directory,
+        exposed: options.exposed.clone(),
+        shared: settings.options.shared.clone(),
+        interrupt: options.interrupt.clone(),
+        address: settings.address,
+        on_graph: settings.node.is_some(),
+        ipv6: settings.ipv6,
+        address6: settings.address6.filter(|_| settings.node.is_some()),
+        routes6: numbered(settings, first.routes6[id.index()].clone()),
+        names6: names.v6.clone(),
+        links: settings
+            .interfaces
+            .iter()
+            .map(|interface| link_config(experiment, settings, interface))
+            .collect(),
+        routes: numbered(settings, first.routes[id.index()].clone()),
+        forwarding: settings.forwarding,
+        sysctls: settings.options.sysctls.clone().into_iter().collect(),
+        nic: NicConfig {
+            bandwidth_up: settings.bandwidth_up,
+            bandwidth_down: settings.bandwidth_down,
+            queue: settings.options.queue.clone(),
+            seed: Seed(experiment.general.seed).stream(&["host", &settings.name, "queue"]).next_u64(),
+            ..NicConfig::default()
+        },
+        bootstrap_end: experiment.general.bootstrap_end_time,
+        buffers: buffers(experiment),
+        cpu: cpu_model(experiment),
+        names: names.v4.clone(),
+        resolver: Some(Resolver {
+            zone: names.zone.clone(),
+            latency: fabric.latency_to_services(id),
+            down: false,
+        }),
+        processes: processes.iter().map(|process| process_spec(process, &settings.name, options)).collect(),
+        models: settings.models.iter().map(model_spec).collect(),
+        capture: settings.options.pcap_enabled,
+        strace: experiment.experimental.strace_logging_mode != StraceMode::Off,
+        watched: options.watched.clone(),
+        attention,
+    }
+}
+
+/// Where buffers are not to grow, Shadow's sizes are theirs.
+fn buffers(experiment: &Experiment) -> Buffers {
+    const SHADOW_RECEIVE: u32 = 174_760;
+    const SHADOW_SEND: u32 = 131_072;
+    let e = &experiment.experimental;
+    let size = |given: Option<u32>, grows: bool, shadow| given.or((!grows).then_some(shadow));
+    Buffers {
+        receive: size(e.socket_recv_buffer, e.socket_recv_autotune, SHADOW_RECEIVE),
+        receive_fixed: !e.socket_recv_autotune,
+        send: size(e.socket_send_buffer, e.socket_send_autotune, SHADOW_SEND),
+        send_fixed: !e.socket_send_autotune,
+    }
+}
+
+fn link_config(experiment: &Experiment, settings: &HostSettings, interface: &Interface) -> LinkConfig {
+    LinkConfig {
+        name: interface.name.as_str().into(),
+        mac: belljar_plan::mac(experiment, &settings.name, interface),
+        mtu: experiment.topology.links[interface.link].mtu,
+        addresses: interface.addresses.clone(),
+        addresses6: interface.addresses6.clone(),
+        nic: nic(experiment, interface),
+        carrier: true,
+    }
+}
+
+fn cpu_model(experiment: &Experiment) -> CpuModel {
+    let settings = &experiment.experimental;
+    let calls = experiment.general.model_unblocked_syscall_latency.then_some(CallLatency {
+        syscall: settings.unblocked_syscall_latency,
+        vdso: settings.unblocked_vdso_latency,
+        max_unapplied: settings.max_unapplied_cpu_latency,
+    });
+    CpuModel { calls, preemption: settings.native_preemption_sim_interval }
+}
+
+fn process_spec(process: &ProcessPlan, host: &str, options: &RunOptions) -> ProcessSpec {
+    let waits = |(name, program): &(String, String)| *name == host && *program == process.program;
+    ProcessSpec {
+        wait_for_debugger: options.wait_for_debugger.iter().any(waits),
+        args: process.args.clone(),
+        path: process.path.clone(),
+        environment: process.environment.clone(),
+        user: process.user.clone(),
+        start: process.start,
+        shutdown: process.shutdown,
+        shutdown_signal: process.shutdown_signal.number(),
+        output: options.output,
+        placement: match process.placement {
+            Placement::Near => Some(belljar_kernel::machine::Placement::Near),
+            Placement::Far => Some(belljar_kernel::machine::Placement::Far),
+            Placement::Linux => Some(belljar_kernel::machine::Placement::Linux),
+            Placement::Auto => None,
+        },
+    }
+}
+
+fn model_spec(model: &Model) -> ModelSpec {
+    ModelSpec { spec: model.spec.clone(), start: model.start_time, stop: model.shutdown_time }
+}
