@@ -8,8 +8,8 @@ from conftest import ROOT
 
 CRATES = ROOT / "crates"
 LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "net", "p4", "p4runtime", "models", "kernel", "channel", "shim", "platform", "packetio", "config",
-          "cosim", "results", "sim", "cli"]
-SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "net", "p4", "p4runtime", "models", "kernel", "config", "results", "sim"}
+          "cosim", "results", "plan", "sim", "cli"]
+SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "net", "p4", "p4runtime", "models", "kernel", "config", "results", "plan", "sim"}
 SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "net", "p4", "p4runtime", "models", "kernel"}
 UNSAFE = {"channel", "shim", "platform", "packetio"}
 
