@@ -1,9 +1,9 @@
 //! `belljar capture`.
 
-use crate::cells::EXPERIMENT;
 use crate::failure::Failure;
 use belljar_config::Experiment;
 use belljar_net::Filter;
+use belljar_results::names;
 use belljar_results::read::Results;
 use belljar_results::{Topology, merge};
 use std::cell::LazyCell;
@@ -45,9 +45,9 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         )));
     }
     let topology =
-        results.text("topology.json").and_then(|text| Topology::from_json(&text)).unwrap_or_default();
+        results.text(names::TOPOLOGY).and_then(|text| Topology::from_json(&text)).unwrap_or_default();
     // Results whose experiment cannot be read any more (a program of it is gone, say) tell of one address each.
-    let experiment = LazyCell::new(|| Experiment::load(&arguments.results.join(EXPERIMENT)).ok());
+    let experiment = LazyCell::new(|| Experiment::load(&arguments.results.join(names::EXPERIMENT)).ok());
     let addresses = |name: &str| -> Vec<IpAddr> {
         let all = experiment.as_ref().map(|experiment| experiment.addresses_of(name)).unwrap_or_default();
         if !all.is_empty() {
@@ -59,7 +59,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     let filter = Filter::parse(&arguments.filter, &addresses)
         .map_err(|why| Failure::usage(format!("--filter '{}': {why}", arguments.filter)))?;
-    let path = arguments.output.clone().unwrap_or_else(|| arguments.results.join("all.pcapng"));
+    let path = arguments.output.clone().unwrap_or_else(|| arguments.results.join(names::ALL_CAPTURES));
     let failed = |error| Failure::run(format!("{} cannot be written: {error}", path.display()));
     let file = File::create(&path).map_err(failed)?;
     let wanted = |name: &str| arguments.host.is_empty() || arguments.host.iter().any(|host| host == name);

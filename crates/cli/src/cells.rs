@@ -20,8 +20,6 @@ use std::thread::{self, JoinHandle};
 
 /// The most cells there can be.
 pub const MOST: u32 = 64;
-/// The file of a run's resolved experiment within its results.
-pub const EXPERIMENT: &str = "processed-config.yaml";
 
 /// Which of a run's cells this process is.
 pub enum Cell {

@@ -1,6 +1,7 @@
 //! `belljar report`.
 
 use crate::failure::Failure;
+use belljar_results::names;
 use belljar_results::read::Results;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,7 +28,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         print!("{page}");
         return Ok(ExitCode::SUCCESS);
     }
-    let path = arguments.output.clone().unwrap_or_else(|| arguments.results.join("report.html"));
+    let path = arguments.output.clone().unwrap_or_else(|| arguments.results.join(names::REPORT));
     std::fs::write(&path, page)
         .map_err(|error| Failure::run(format!("{} cannot be written: {error}", path.display())))?;
     println!("{}", path.display());

@@ -8,6 +8,7 @@ use crate::{control, log, profile, progress, session, shadow_options, topology};
 use belljar_base::activity::Board;
 use belljar_config::{Experiment, Host, Overrides, Setting};
 use belljar_net::Filter;
+use belljar_results::names;
 use belljar_results::{ResultsFolder, Summary};
 use belljar_sim::{Output, RunOptions};
 use clap::builder::FalseyValueParser;
@@ -128,9 +129,9 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         folder.fill(template).map_err(Failure::run)?;
     }
     folder
-        .write("topology.json", topology::topology(&experiment).to_json().as_bytes())
+        .write(names::TOPOLOGY, topology::topology(&experiment).to_json().as_bytes())
         .map_err(Failure::run)?;
-    folder.write(cells::EXPERIMENT, experiment.to_yaml().as_bytes()).map_err(Failure::run)?;
+    folder.write(names::EXPERIMENT, experiment.to_yaml().as_bytes()).map_err(Failure::run)?;
 
     let start = progress::now();
     let cells = (arguments.cells as usize).min(experiment.hosts.len().max(1));
@@ -175,7 +176,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let engine = finished.profile.as_ref();
         let (text, json) =
             profile::report(&seen, &clock, workers.count, &experiment, &finished.statistics, engine);
-        folder.write("profile.json", json.as_bytes()).map_err(Failure::run)?;
+        folder.write(names::PROFILE, json.as_bytes()).map_err(Failure::run)?;
         print!("{text}");
     }
     let good = finished.as_expected() && summary.interrupted.is_none();

@@ -1,6 +1,7 @@
 //! `belljar trace`.
 
 use crate::failure::Failure;
+use belljar_results::names;
 use belljar_results::read::Results;
 use std::fs::File;
 use std::path::PathBuf;
@@ -30,7 +31,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         belljar_results::trace(&results, arguments.all, std::io::stdout().lock()).map_err(Failure::run)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let path = arguments.output.clone().unwrap_or_else(|| arguments.results.join("trace.json"));
+    let path = arguments.output.clone().unwrap_or_else(|| arguments.results.join(names::TRACE));
     let failed = |error| Failure::run(format!("{} cannot be written: {error}", path.display()));
     let file = File::create(&path).map_err(failed)?;
     belljar_results::trace(&results, arguments.all, file).map_err(Failure::run)?;

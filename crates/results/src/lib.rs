@@ -9,6 +9,7 @@ mod capture;
 mod diff;
 mod folder;
 mod merge;
+pub mod names;
 pub mod read;
 mod report;
 mod statistics;

@@ -1,5 +1,6 @@
 //! Results as tables for a terminal.
 
+use crate::names;
 use crate::read::{Results, series};
 use crate::summary::bytes_text;
 use std::fmt::Write;
@@ -159,7 +160,7 @@ fn links(results: &Results, rows: usize) -> String {
 
 /// By link and direction the most frames that were seen waiting; `None` without time series.
 fn longest_queues(results: &Results) -> Option<belljar_base::Map<(String, String), u64>> {
-    let table = series(&results.path().join("metrics/links.csv")).ok()?;
+    let table = series(&results.path().join(names::LINK_METRICS)).ok()?;
     let columns = ["link", "from", "to", "queue"].map(|name| table.column(name));
     let [Some(link), Some(from), Some(to), Some(queue)] = columns else { return None };
     let mut longest = belljar_base::Map::new();
@@ -175,7 +176,7 @@ fn longest_queues(results: &Results) -> Option<belljar_base::Map<(String, String
 fn traffic(results: &Results, rows: usize) -> String {
     const NONE: &str =
         "  no time series: run with belljar: {metrics: {interval: 100 ms}} in the experiment\n";
-    let Ok(table) = series(&results.path().join("metrics/hosts.csv")) else { return NONE.into() };
+    let Ok(table) = series(&results.path().join(names::HOST_METRICS)) else { return NONE.into() };
     let columns = ["time", "host", "bytes_out", "packets_out"].map(|name| table.column(name));
     let [Some(time), Some(host), Some(bytes), Some(packets)] = columns else { return NONE.into() };
     let end = results.statistics.simulated_seconds.max(1e-9);

@@ -3,6 +3,7 @@
 //! packets, and counters from the time series. Times are simulated microseconds.
 
 use crate::Topology;
+use crate::names;
 use crate::read::{ReadError, Results, calls, packets, series};
 use belljar_base::{Map, SimTime};
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ pub fn trace(results: &Results, all: bool, out: impl Write) -> Result<(), TraceE
     let mut out = Events { out: io::BufWriter::new(out), first: true };
     out.out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
     let topology =
-        results.text("topology.json").and_then(|text| Topology::from_json(&text)).unwrap_or_default();
+        results.text(names::TOPOLOGY).and_then(|text| Topology::from_json(&text)).unwrap_or_default();
     let end = SimTime::from_nanos((results.statistics.simulated_seconds * 1e9) as u64);
     for (index, (name, host)) in results.statistics.hosts.iter().enumerate() {
         let group = index as i32 + 1;
@@ -86,7 +87,7 @@ fn system_calls(
 }
 
 fn counters(out: &mut Events<impl Write>, results: &Results) -> Result<(), TraceError> {
-    let table = series(&results.path().join("metrics/hosts.csv"))?;
+    let table = series(&results.path().join(names::HOST_METRICS))?;
     let columns = ["time", "host", "bytes_in", "bytes_out", "egress_queue"].map(|name| table.column(name));
     let [Some(time), Some(host), Some(input), Some(output), Some(queue)] = columns else { return Ok(()) };
     let groups: Map<&str, i32> =
@@ -164,7 +165,7 @@ mod tests {
         std::fs::create_dir_all(&host).unwrap();
         let hosts = Map::from([("alice".to_owned(), HostStatistics::default())]);
         let statistics = Statistics { hosts, ..Statistics::default() };
-        std::fs::write(dir.path().join("sim-stats.json"), statistics.to_json()).unwrap();
+        std::fs::write(dir.path().join(names::STATISTICS), statistics.to_json()).unwrap();
         let log = "1.000000000 [7] getpid() = 7\n1.000000000 [7] getpid() = 7\n1.500000000 [7] read(0, \"\", 1) = 0\n";
         std::fs::write(host.join("p.7.strace"), log).unwrap();
         let results = Results::open(dir.path()).unwrap();

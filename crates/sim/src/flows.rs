@@ -4,6 +4,7 @@ use crate::node::HostNode;
 use belljar_base::{Map, SimDuration, SimTime};
 use belljar_config::Experiment;
 use belljar_models::{Flow, Outcome};
+use belljar_results::names;
 use belljar_results::{ModelStatistics, Quantiles, ResultsError, ResultsFolder};
 use serde::{Deserialize, Serialize};
 
@@ -111,7 +112,7 @@ pub fn write(
         flows.rows.sort_by_key(|(ended, host, _)| (*ended, *host));
         let rows = flows.rows.iter().map(|(.., row)| row.as_str());
         let text: String = [COLUMNS, "\n"].into_iter().chain(rows).collect();
-        folder.write("flows.csv", text.as_bytes())?;
+        folder.write(names::FLOWS, text.as_bytes())?;
     }
     let summed = flows.models.into_iter().map(|(name, mut sums)| {
         sums.statistics.problems.sort_unstable();

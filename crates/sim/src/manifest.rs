@@ -3,6 +3,7 @@
 
 use crate::node::HostNode;
 use belljar_base::Set;
+use belljar_results::names;
 use belljar_results::{ResultsError, ResultsFolder};
 use sha2::{Digest, Sha256};
 use std::ffi::OsString;
@@ -20,7 +21,7 @@ pub fn files_read(nodes: &[HostNode], folder: &ResultsFolder) -> Set<OsString> {
 pub fn write(files: &Set<OsString>, folder: &ResultsFolder) -> Result<(), ResultsError> {
     // One that has gone since cannot be told any more.
     let lines = files.iter().map(Path::new).filter_map(|path| Some(line(path, &hash(path).ok()?)));
-    folder.write("manifest.sha256", lines.collect::<String>().as_bytes())
+    folder.write(names::MANIFEST, lines.collect::<String>().as_bytes())
 }
 
 fn hash(path: &Path) -> io::Result<String> {

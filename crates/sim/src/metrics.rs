@@ -9,6 +9,7 @@ use belljar_base::{Footprint, HostId, Map, SimDuration, SimTime};
 use belljar_config::Experiment;
 use belljar_kernel::{Host, TcpSample};
 use belljar_net::{Counters, DropReason};
+use belljar_results::names;
 use belljar_results::{ResultsError, ResultsFolder};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -111,10 +112,10 @@ pub fn write(metrics: Metrics, experiment: &Experiment, folder: &ResultsFolder) 
     );
     if !experiment.topology.links.is_empty() {
         let columns = format!("time,link,from,to,frames,bytes,{reasons},queue");
-        folder.write("metrics/links.csv", links_table(&columns, metrics.links, experiment).as_bytes())?;
+        folder.write(names::LINK_METRICS, links_table(&columns, metrics.links, experiment).as_bytes())?;
     }
-    folder.write("metrics/hosts.csv", table(&columns, metrics.hosts, experiment).as_bytes())?;
-    folder.write("metrics/tcp.csv", table(TCP_COLUMNS, metrics.tcp, experiment).as_bytes())
+    folder.write(names::HOST_METRICS, table(&columns, metrics.hosts, experiment).as_bytes())?;
+    folder.write(names::TCP_METRICS, table(TCP_COLUMNS, metrics.tcp, experiment).as_bytes())
 }
 
 /// Rows of all hosts in the order of time, then of names.

@@ -15,6 +15,7 @@ use belljar_config::Experiment;
 use belljar_engine::{Cell, Ending, Engine, Options, Profile, Verdict};
 use belljar_kernel::Output;
 use belljar_plan::Plan;
+use belljar_results::names;
 use belljar_results::{ResultsError, ResultsFolder, Statistics, Writer};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -186,7 +187,7 @@ pub fn conclude(
         metrics::write(all.metrics, experiment, folder)?;
     }
     all.statistics.models = flows::write(all.flows, experiment, folder)?;
-    folder.write("sim-stats.json", all.statistics.to_json().as_bytes())?;
+    folder.write(names::STATISTICS, all.statistics.to_json().as_bytes())?;
     match all.failure {
         Some(error) => Err(SimError::Output(error)),
         None => Ok(Finished { statistics: all.statistics, ending: all.ending, profile: all.profile }),

@@ -2,6 +2,7 @@
 
 use super::{Difference, Kind};
 use crate::Topology;
+use crate::names;
 use crate::read::{ReadError, Results, packets, time_of_line, written_to};
 use belljar_base::SimTime;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ pub(super) struct Side {
 
 impl Side {
     pub(super) fn new(results: &Results) -> Side {
-        let topology = results.text("topology.json").and_then(|text| Topology::from_json(&text));
+        let topology = results.text(names::TOPOLOGY).and_then(|text| Topology::from_json(&text));
         let root = results.path().to_owned();
         let own_path = root.canonicalize().unwrap_or_else(|_| root.clone()).display().to_string();
         Side { root, own_path, epoch_secs: topology.unwrap_or_default().epoch_secs }

@@ -6,6 +6,7 @@
 mod files;
 mod show;
 
+use crate::names;
 use crate::read::{ReadError, Results};
 use belljar_base::{Set, SimTime};
 use std::fs;
@@ -59,9 +60,9 @@ impl Kind {
         let in_node = in_host || file.starts_with("switches") || file.starts_with("routers");
         let depth = file.components().count();
         match &*name {
-            "processed-config.yaml" if depth == 1 => Kind::Experiment,
-            "manifest.sha256" if depth == 1 => Kind::Manifest,
-            "sim-stats.json" if depth == 1 => Kind::Statistics,
+            names::EXPERIMENT if depth == 1 => Kind::Experiment,
+            names::MANIFEST if depth == 1 => Kind::Manifest,
+            names::STATISTICS if depth == 1 => Kind::Statistics,
             _ if file.starts_with("metrics") => Kind::Series,
             name if in_host && depth == 3 && name.ends_with(".strace") => Kind::Strace,
             name if in_node && depth == 3 && name.ends_with(".pcap") => Kind::Capture,
@@ -80,7 +81,7 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison, ReadError> {
         list(side.path(), side.path(), &mut names)?;
     }
     // These follow from others, or tell of the machine.
-    for derived in ["topology.json", "report.html", "trace.json", "all.pcapng", "profile.json"] {
+    for derived in [names::TOPOLOGY, names::REPORT, names::TRACE, names::ALL_CAPTURES, names::PROFILE] {
         names.remove(Path::new(derived));
     }
     let mut differences = Vec::new();

@@ -1,4 +1,5 @@
 use super::*;
+use crate::names;
 use crate::{CaptureWriter, Statistics, Writer};
 use std::path::Path;
 
@@ -14,9 +15,9 @@ fn folders() -> Folders {
     for path in &paths {
         let host = path.join("hosts/alice");
         fs::create_dir_all(&host).unwrap();
-        fs::write(path.join("sim-stats.json"), Statistics::default().to_json()).unwrap();
+        fs::write(path.join(names::STATISTICS), Statistics::default().to_json()).unwrap();
         let config = format!("general:\n  seed: 1\n  data_directory: {}\n", path.display());
-        fs::write(path.join("processed-config.yaml"), config).unwrap();
+        fs::write(path.join(names::EXPERIMENT), config).unwrap();
         let own = host.canonicalize().unwrap();
         let calls = ["a", "b", "c"].map(|n| format!("1.00000000{} [7] write(1, \"x\\n\", 2) = 2\n", n.len()));
         fs::write(host.join("p.7.strace"), format!("{}0.5\n{}", own.display(), calls.concat())).unwrap();
@@ -72,7 +73,7 @@ fn packets_that_look_alike_are_shown_by_their_bytes() {
 #[test]
 fn another_seed_is_said_before_everything_else() {
     let folders = folders();
-    fs::write(folders.paths[1].join("processed-config.yaml"), "general:\n  seed: 2\n").unwrap();
+    fs::write(folders.paths[1].join(names::EXPERIMENT), "general:\n  seed: 2\n").unwrap();
     fs::write(folders.paths[1].join("hosts/alice/more"), [0, 1]).unwrap();
     let text = compare(&folders.paths[0], &folders.paths[1]).unwrap().to_string();
     let asked = text.find("they were not asked to do the same").unwrap();

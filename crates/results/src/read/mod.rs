@@ -6,6 +6,7 @@ mod strace;
 
 use crate::Statistics;
 use crate::folder::plain;
+use crate::names;
 pub use capture::{CapturedPacket, packets};
 pub use series::{Series, series};
 use std::fs;
@@ -52,7 +53,7 @@ impl Results {
         if !path.is_dir() {
             return Err(ReadError::Missing(path.to_owned()));
         }
-        let file = path.join("sim-stats.json");
+        let file = path.join(names::STATISTICS);
         let text = match fs::read_to_string(&file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(ReadError::NotResults(path.to_owned()));

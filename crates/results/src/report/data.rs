@@ -2,6 +2,7 @@
 
 use super::bins::Bins;
 use super::links::{LinkCurves, link_curves};
+use crate::names;
 use crate::read::{ReadError, Results, Series, series};
 use crate::{Statistics, Topology};
 use belljar_base::Map;
@@ -74,23 +75,22 @@ struct Output {
 }
 
 pub(super) fn data(results: &Results) -> Result<Data<'_>, ReadError> {
-    let metrics = results.path().join("metrics");
-    let hosts = series(&metrics.join("hosts.csv"))?;
-    let tcp = series(&metrics.join("tcp.csv"))?;
-    let topology = results.text("topology.json").and_then(|text| Topology::from_json(&text));
+    let hosts = series(&results.path().join(names::HOST_METRICS))?;
+    let tcp = series(&results.path().join(names::TCP_METRICS))?;
+    let topology = results.text(names::TOPOLOGY).and_then(|text| Topology::from_json(&text));
     let (outputs, omitted_outputs) = outputs(results);
-    let config = results.text("processed-config.yaml");
+    let config = results.text(names::EXPERIMENT);
     let interval = config.as_deref().and_then(interval);
     let bins = Bins::new(span(&hosts, results.statistics.simulated_seconds), interval);
     Ok(Data {
         span: bins.span(),
         width: bins.width,
-        links: link_curves(&series(&metrics.join("links.csv"))?, &bins),
+        links: link_curves(&series(&results.path().join(names::LINK_METRICS))?, &bins),
         statistics: &results.statistics,
         topology: topology.unwrap_or_default(),
         hosts: host_curves(&hosts, &bins),
         connections: connections(&tcp),
-        completions: completions(&series(&results.path().join("flows.csv"))?),
+        completions: completions(&series(&results.path().join(names::FLOWS))?),
         events: config.and_then(|text| events(&text)),
         outputs,
         omitted_outputs,

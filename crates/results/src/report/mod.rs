@@ -37,6 +37,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names;
     use crate::{HostStatistics, Statistics};
     use belljar_base::Map;
 
@@ -47,7 +48,7 @@ mod tests {
         std::fs::create_dir_all(root.join("hosts/alice")).unwrap();
         let hosts = Map::from([("alice".to_owned(), HostStatistics::default())]);
         let statistics = Statistics { hosts, ..Statistics::default() };
-        std::fs::write(root.join("sim-stats.json"), statistics.to_json()).unwrap();
+        std::fs::write(root.join(names::STATISTICS), statistics.to_json()).unwrap();
         std::fs::write(root.join("hosts/alice/p.1.stdout"), "</script><script>alert(1)//{{style}}").unwrap();
         let page = report(&Results::open(&root).unwrap()).unwrap();
         assert_eq!(page.matches("</script>").count(), 2, "the page's own two");

@@ -1,6 +1,6 @@
 //! Section `links`: what each joins and what it is like.
 
-use super::{Kind, Station, queues, values};
+use super::{Kind, Station, impairments, queues, values};
 use crate::error::{Problem, Span};
 use crate::topology::Line;
 use crate::yaml::{Node, Section, section};
@@ -166,7 +166,7 @@ fn line(s: &Section, usual: &Line, mtu: usize) -> Result<Line, Problem> {
         let span = s.get("jitter").or(s.get("latency")).map_or(s.span, |node| node.span);
         return Err(Problem::at(span, "the jitter of a link must be less than its latency"));
     }
-    let change = queues::line_change(s)?;
+    let change = impairments::line_change(s)?;
     if let (Some(Some(bucket)), Some(node)) = (&change.token_bucket, s.get("token_bucket")) {
         queues::check_burst(node, bucket, mtu)?;
     }

@@ -1,12 +1,28 @@
-//! What a link does to frames: how it loses them, and `reordering`.
+//! Properties that a direction of a link and the event `link_change` have in common, and the impairments among them:
+//! loss, reordering, duplication, corruption.
 
+use super::{queues, values};
 use crate::error::Problem;
+use crate::events::LineChange;
 use crate::load::events_values::probability;
 use crate::yaml::{Node, Section, Value, section};
 use belljar_net::{GilbertElliott, Loss, Reordering};
 
+/// The properties of a direction that a section gives.
+pub(in crate::load) fn line_change(s: &Section) -> Result<LineChange, Problem> {
+    Ok(LineChange {
+        rate: s.read("rate", values::rate)?,
+        loss: s.read("packet_loss", loss)?,
+        reordering: s.read("reordering", reordering)?,
+        duplication: s.read("duplication", probability)?,
+        corruption: s.read("corruption", probability)?,
+        queue: s.read("queue", |node, _| queues::queue(node))?,
+        token_bucket: s.read("token_bucket", queues::token_bucket)?,
+    })
+}
+
 /// `0.01`, or `{ gilbert_elliott: { to_bad: 0.01, to_good: 0.3 } }`.
-pub(super) fn loss(node: &Node, key: &str) -> Result<Loss, Problem> {
+fn loss(node: &Node, key: &str) -> Result<Loss, Problem> {
     if !matches!(node.value, Value::Mapping(_)) {
         return probability(node, key).map(Loss::Independent);
     }
@@ -24,7 +40,7 @@ pub(super) fn loss(node: &Node, key: &str) -> Result<Loss, Problem> {
 }
 
 /// `{ probability: 0.01, delay: 1 ms }`, or `none`.
-pub(super) fn reordering(node: &Node, key: &str) -> Result<Option<Reordering>, Problem> {
+fn reordering(node: &Node, key: &str) -> Result<Option<Reordering>, Problem> {
     if section::string(node, key).is_ok_and(|text| text == "none") {
         return Ok(None);
     }

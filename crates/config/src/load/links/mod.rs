@@ -6,7 +6,8 @@ mod impairments;
 mod queues;
 mod values;
 
-pub(super) use queues::{check_burst, line_change, queue};
+pub(super) use impairments::line_change;
+pub(super) use queues::{check_burst, queue};
 
 use super::hosts::check_name;
 use crate::error::{Problem, Span};

@@ -1,8 +1,6 @@
-//! Keys that a direction of a link and the event `link_change` have in common; queues and token buckets.
+//! Queues and token buckets.
 
-use super::{impairments, values};
 use crate::error::Problem;
-use crate::events::LineChange;
 use crate::load::events_values::probability;
 use crate::yaml::section::mapping;
 use crate::yaml::{Node, Section, Value, section};
@@ -15,19 +13,6 @@ const KINDS: &[&str] = &["packets", "bytes", "codel", "fq_codel", "red", "priori
 const FORMS: &str =
     "write one of packets, bytes, codel, fq_codel, red and priority, such as { packets: 100 }";
 const MOST: u64 = 1_000_000_000;
-
-/// What this section says of a direction.
-pub(in crate::load) fn line_change(s: &Section) -> Result<LineChange, Problem> {
-    Ok(LineChange {
-        rate: s.read("rate", values::rate)?,
-        loss: s.read("packet_loss", impairments::loss)?,
-        reordering: s.read("reordering", impairments::reordering)?,
-        duplication: s.read("duplication", probability)?,
-        corruption: s.read("corruption", probability)?,
-        queue: s.read("queue", |node, _| queue(node))?,
-        token_bucket: s.read("token_bucket", token_bucket)?,
-    })
-}
 
 /// One of the kinds.
 pub(in crate::load) fn queue(node: &Node) -> Result<QueueConfig, Problem> {
@@ -193,7 +178,7 @@ fn priority(node: &Node) -> Result<PriorityConfig, Problem> {
 }
 
 /// `{ rate: 10 Mbit, burst: 32 KB }`, or `none`.
-pub(in crate::load) fn token_bucket(node: &Node, key: &str) -> Result<Option<TokenBucket>, Problem> {
+pub(super) fn token_bucket(node: &Node, key: &str) -> Result<Option<TokenBucket>, Problem> {
     if section::string(node, key).is_ok_and(|text| text == "none") {
         return Ok(None);
     }
