@@ -1,0 +1,52 @@
+use std::fmt;
+
+/// Kind of refusal of a control operation; the kinds are those of gRPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The table, entry, member, group, session or index does not exist.
+    NotFound,
+    /// There is one like it.
+    AlreadyExists,
+    /// A value is malformed, too wide or of the wrong kind.
+    InvalidArgument,
+    /// An index lies beyond the array's end.
+    OutOfRange,
+    /// The table or profile is full.
+    ResourceExhausted,
+    /// The table or default action is constant.
+    PermissionDenied,
+    /// The object is in use, or something must be done before.
+    FailedPrecondition,
+}
+
+/// Refusal of a control operation. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlError {
+    /// Kind.
+    pub kind: ErrorKind,
+    /// Reason, with the names of what was meant and a remedy where there is one.
+    pub message: String,
+}
+
+impl ControlError {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> ControlError {
+        ControlError { kind, message: message.into() }
+    }
+    pub(crate) fn not_found(message: impl Into<String>) -> ControlError {
+        ControlError::new(ErrorKind::NotFound, message)
+    }
+    pub(crate) fn invalid(message: impl Into<String>) -> ControlError {
+        ControlError::new(ErrorKind::InvalidArgument, message)
+    }
+}
+
+impl fmt::Display for ControlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ControlError {}
+
+/// Result of a control operation.
+pub type Result<T> = std::result::Result<T, ControlError>;

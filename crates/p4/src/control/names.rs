@@ -1,0 +1,246 @@
+//! Numbers of a program's objects by their names, and descriptions of them.
+
+use super::{ControlError, ErrorKind, Result};
+use crate::program::{Lookup, MatchKind, Program};
+
+/// Table of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableInfo {
+    /// Full name.
+    pub name: String,
+    /// Fields of the key.
+    pub key: Vec<KeyInfo>,
+    /// Numbers of its actions.
+    pub actions: Vec<u32>,
+    /// Most entries.
+    pub max_size: u64,
+    /// Number of its action profile.
+    pub profile: Option<u32>,
+    /// Entries have priorities.
+    pub priorities: bool,
+    /// Entries cannot be changed.
+    pub constant: bool,
+    /// Entries have counters.
+    pub counters: bool,
+    /// Entries have meters.
+    pub meters: bool,
+    /// Entries may have idle timeouts.
+    pub timeouts: bool,
+}
+
+/// Field of a table's key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyInfo {
+    /// Name.
+    pub name: String,
+    /// Kind of match.
+    pub kind: MatchKind,
+    /// Bits.
+    pub width: u32,
+}
+
+/// Action of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionInfo {
+    /// Full name.
+    pub name: String,
+    /// Parameters.
+    pub parameters: Vec<ParameterInfo>,
+}
+
+/// Parameter of an action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParameterInfo {
+    /// Name.
+    pub name: String,
+    /// Bits.
+    pub width: u32,
+}
+
+/// The number of the object that a name, or the end of a name after a dot, stands for.
+fn find<'a>(what: &str, name: &str, names: impl Iterator<Item = (u32, &'a str)> + Clone) -> Result<u32> {
+    if let Some((n, _)) = names.clone().find(|(_, full)| *full == name) {
+        return Ok(n);
+    }
+    let ends = |full: &str| full.strip_suffix(name).is_some_and(|before| before.ends_with('.'));
+    let mut found = names.clone().filter(|(_, full)| ends(full));
+    match (found.next(), found.next()) {
+        (Some((n, _)), None) => Ok(n),
+        (Some((_, first)), Some((_, second))) => Err(ControlError::invalid(format!(
+            "{what} '{name}' may be '{first}' or '{second}'; write the full name"
+        ))),
+        (None, _) => {
+            let hint = crate::suggest::nearest(name, names.map(|(_, full)| full));
+            let hint = hint.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
+            Err(ControlError::not_found(format!("the program has no {what} '{name}'{hint}")))
+        }
+    }
+}
+
+fn numbered<'a, T>(
+    all: &'a [T],
+    name: impl Fn(&'a T) -> &'a str + Clone,
+) -> impl Iterator<Item = (u32, &'a str)> + Clone {
+    all.iter().enumerate().map(move |(n, one)| (n as u32, name(one)))
+}
+
+impl Program {
+    /// Name of the program.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// Number of a table.
+    pub fn table(&self, name: &str) -> Result<u32> {
+        find("table", name, numbered(&self.tables, |table| &table.name))
+    }
+    /// Number of an action, of the one that the table has where several have the name.
+    pub fn action_of(&self, table: u32, name: &str) -> Result<u32> {
+        let actions = self.tables[table as usize].actions.iter();
+        let names = actions.map(|action| (action.action, self.actions[action.action as usize].name.as_str()));
+        find(&format!("action of table '{}' that is called", self.tables[table as usize].name), name, names)
+            .map_err(|error| self.explain_action(table, name, error))
+    }
+    fn explain_action(&self, table: u32, name: &str, error: ControlError) -> ControlError {
+        if error.kind != ErrorKind::NotFound {
+            return error;
+        }
+        let table = &self.tables[table as usize];
+        let names = table.actions.iter().map(|action| self.actions[action.action as usize].name.as_str());
+        let hint = crate::suggest::nearest(name, names.clone());
+        let hint = match hint {
+            Some(near) => format!("did you mean '{near}'?"),
+            None => format!("it has {}", names.collect::<Vec<_>>().join(", ")),
+        };
+        ControlError::not_found(format!("table '{}' has no action '{name}'; {hint}", table.name))
+    }
+    /// Number of an action, of the first with the name.
+    pub fn action(&self, name: &str) -> Result<u32> {
+        find("action", name, numbered(&self.actions, |action| &action.name))
+    }
+    /// Number of an action that a member of a profile may have.
+    pub fn action_of_profile(&self, profile: u32, name: &str) -> Result<u32> {
+        let tables = &self.profiles[profile as usize].tables;
+        match tables.first() {
+            Some(table) => self.action_of(*table, name),
+            None => self.action(name),
+        }
+    }
+    /// Number of an action profile.
+    pub fn profile(&self, name: &str) -> Result<u32> {
+        find("action profile", name, numbered(&self.profiles, |profile| &profile.name))
+    }
+    /// Number of an array of counters, indirect or direct.
+    pub fn counter(&self, name: &str) -> Result<u32> {
+        find("counter", name, numbered(&self.counters, |array| &array.name))
+    }
+    /// Number of an array of meters, indirect or direct.
+    pub fn meter(&self, name: &str) -> Result<u32> {
+        find("meter", name, numbered(&self.meters, |array| &array.name))
+    }
+    /// Number of an array of registers.
+    pub fn register(&self, name: &str) -> Result<u32> {
+        find("register", name, numbered(&self.registers, |array| &array.name))
+    }
+    /// Number of a parser value set.
+    pub fn value_set(&self, name: &str) -> Result<u32> {
+        find("value set", name, numbered(&self.vsets, |set| &set.name))
+    }
+    /// Number of a digest.
+    pub fn digest(&self, name: &str) -> Result<u32> {
+        find("digest", name, numbered(&self.learn_lists, |list| &list.name))
+    }
+    /// Number of a hash calculation.
+    pub fn calculation(&self, name: &str) -> Result<u32> {
+        find("calculation", name, numbered(&self.calculations, |calculation| &calculation.name))
+    }
+    /// The table of direct counters, `None` if they are not direct.
+    pub fn table_of_counter(&self, counter: u32) -> Option<u32> {
+        self.counters[counter as usize].table
+    }
+    /// The table of direct meters, `None` if they are not direct.
+    pub fn table_of_meter(&self, meter: u32) -> Option<u32> {
+        self.meters[meter as usize].table
+    }
+    /// Elements of an array of counters; 0 for direct ones.
+    pub fn counter_size(&self, counter: u32) -> u64 {
+        self.counters[counter as usize].size
+    }
+    /// Elements of an array of meters; 0 for direct ones.
+    pub fn meter_size(&self, meter: u32) -> u64 {
+        self.meters[meter as usize].size
+    }
+    /// Elements of an array of registers, and their bits.
+    pub fn register_size(&self, register: u32) -> (u64, u32) {
+        let array = &self.registers[register as usize];
+        (array.size, array.width)
+    }
+    /// Bits of a value set's values, and most values.
+    pub fn value_set_size(&self, set: u32) -> (u32, Option<u64>) {
+        (self.vsets[set as usize].bits, self.vsets[set as usize].max_size)
+    }
+    /// Bits of the fields of a digest.
+    pub fn digest_widths(&self, digest: u32) -> &[u32] {
+        &self.learn_lists[digest as usize].widths
+    }
+    /// Name of a table.
+    pub fn table_name(&self, table: u32) -> &str {
+        &self.tables[table as usize].name
+    }
+    /// Full names of all tables, in the order of their numbers.
+    pub fn table_names(&self) -> impl Iterator<Item = &str> {
+        self.tables.iter().map(|table| table.name.as_str())
+    }
+    /// Description of a table.
+    pub fn table_info(&self, table: u32) -> TableInfo {
+        let table = &self.tables[table as usize];
+        let key =
+            |key: &crate::program::Key| KeyInfo { name: key.name.clone(), kind: key.kind, width: key.width };
+        TableInfo {
+            name: table.name.clone(),
+            key: table.key.iter().map(key).collect(),
+            actions: table.actions.iter().map(|action| action.action).collect(),
+            max_size: table.max_size,
+            profile: table.profile,
+            priorities: table.lookup == Lookup::Ternary,
+            constant: table.constant,
+            counters: table.counters.is_some(),
+            meters: table.meters.is_some(),
+            timeouts: table.timeouts,
+        }
+    }
+    /// Description of an action.
+    pub fn action_info(&self, action: u32) -> ActionInfo {
+        let action = &self.actions[action as usize];
+        let parameters = action.parameters.iter();
+        let parameters =
+            parameters.map(|one| ParameterInfo { name: one.name.clone(), width: one.width }).collect();
+        ActionInfo { name: action.name.clone(), parameters }
+    }
+
+    /// The arguments of an action in the form in which entries keep them, if they fit.
+    pub(crate) fn pack_arguments(&self, action: u32, arguments: &[Vec<u8>]) -> Result<Vec<u8>> {
+        let Some(action) = self.actions.get(action as usize) else {
+            return Err(ControlError::not_found(format!("the program has no action number {action}")));
+        };
+        if action.parameters.len() != arguments.len() {
+            return Err(ControlError::invalid(format!(
+                "action '{}' takes {} arguments, not {}",
+                action.name,
+                action.parameters.len(),
+                arguments.len()
+            )));
+        }
+        for (parameter, argument) in action.parameters.iter().zip(arguments) {
+            let start = argument.iter().position(|byte| *byte != 0).unwrap_or(argument.len());
+            let value = &argument[start..];
+            let bits = value.first().map_or(0, |first| value.len() as u32 * 8 - first.leading_zeros());
+            if bits > parameter.width {
+                return Err(ControlError::invalid(format!(
+                    "argument '{}' of action '{}' has {bits} bits, the parameter {}",
+                    parameter.name, action.name, parameter.width
+                )));
+            }
+        }
+        Ok(action.pack(arguments))
+    }
+}

@@ -1,0 +1,327 @@
+//! Expressions, instructions and parser operations. Expressions refer to one another by their index.
+
+use super::{Expr, Field};
+use crate::number::Size;
+
+/// An expression with an integer value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Int {
+    Small(i64),
+    Const(i128),
+    /// Index among the wide constants.
+    Wide(u32),
+    Field(Field),
+    /// A header's validity as 0 or 1.
+    Valid(u32),
+    ValidUnion(u32),
+    /// The field of variable width of a header.
+    Variable(u32),
+    /// An argument of the action: place and width in bits.
+    Parameter {
+        offset: u32,
+        width: u32,
+    },
+    Register {
+        array: u32,
+        index: u32,
+        index_size: Size,
+    },
+    /// Field number of a header that is found at run time.
+    DynamicField {
+        header: u32,
+        field: u32,
+    },
+    /// Bits ahead of the parser: offset and width.
+    Lookahead {
+        offset: u32,
+        width: u32,
+    },
+    Add(u32, u32),
+    Sub(u32, u32),
+    Mul(u32, u32),
+    Shl(u32, u32),
+    Shr(u32, u32),
+    And(u32, u32),
+    Or(u32, u32),
+    Xor(u32, u32),
+    Not(u32),
+    FromBool(u32),
+    TwoCompMod(u32, u32),
+    SatCast(u32, u32),
+    UsatCast(u32, u32),
+    If {
+        condition: u32,
+        yes: u32,
+        no: u32,
+    },
+    /// Number of the last header of a stack.
+    LastIndex(u32),
+    StackSize(u32),
+    UnionStackLastIndex(u32),
+    UnionStackSize(u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relation {
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+}
+
+/// An expression with a truth value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bool {
+    Const(bool),
+    NotZero(Expr),
+    Compare {
+        relation: Relation,
+        left: u32,
+        right: u32,
+        size: Size,
+    },
+    Same {
+        left: u32,
+        right: u32,
+        equal: bool,
+    },
+    And(u32, u32),
+    Or(u32, u32),
+    Not(u32),
+    If {
+        condition: u32,
+        yes: u32,
+        no: u32,
+    },
+    /// A header is valid.
+    Valid(u32),
+    /// A header of a union is valid.
+    ValidUnion(u32),
+    SameHeader {
+        left: u32,
+        right: u32,
+        equal: bool,
+    },
+    SameUnion {
+        left: u32,
+        right: u32,
+        equal: bool,
+    },
+    SameStack {
+        left: u32,
+        right: u32,
+        equal: bool,
+    },
+}
+
+/// A header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Href {
+    Static(u32),
+    Stack {
+        stack: u32,
+        index: Expr,
+    },
+    /// Last header of a stack.
+    Last(u32),
+    /// Member of a union.
+    Member {
+        union: u32,
+        member: u32,
+    },
+}
+
+/// A header union.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Uref {
+    Static(u32),
+    Stack {
+        stack: u32,
+        index: Expr,
+    },
+    /// Last union of a stack.
+    Last(u32),
+}
+
+/// Destination of a value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    Field(Field),
+    /// Field number of a header that is found at run time.
+    Dynamic {
+        header: u32,
+        field: u32,
+    },
+    /// The field of variable width of a header, of whole bytes.
+    Variable(u32),
+    Register {
+        array: u32,
+        index: Expr,
+    },
+}
+
+/// One primitive of an action.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Instruction {
+    Nothing,
+    /// Unsigned fields of at most 64 bits.
+    CopyField {
+        to: Field,
+        from: Field,
+    },
+    SetConst {
+        to: Field,
+        value: u128,
+    },
+    SetParameter {
+        to: Field,
+        offset: u32,
+        width: u32,
+    },
+    Set {
+        to: Target,
+        value: Expr,
+    },
+    /// As `to & !mask | value & mask`.
+    SetMasked {
+        to: Target,
+        value: Expr,
+        mask: Expr,
+        old: Expr,
+    },
+    CopyVariable {
+        to: u32,
+        from: u32,
+    },
+    CopyHeader {
+        to: u32,
+        from: u32,
+    },
+    CopyUnion {
+        to: u32,
+        from: u32,
+    },
+    CopyStack {
+        to: u32,
+        from: u32,
+    },
+    CopyUnionStack {
+        to: u32,
+        from: u32,
+    },
+    Push {
+        stack: u32,
+        count: Expr,
+    },
+    Pop {
+        stack: u32,
+        count: Expr,
+    },
+    PushUnion {
+        stack: u32,
+        count: Expr,
+    },
+    PopUnion {
+        stack: u32,
+        count: Expr,
+    },
+    Jump(u32),
+    JumpIfZero {
+        condition: Expr,
+        to: u32,
+    },
+    Exit,
+    Assert {
+        condition: u32,
+        message: u32,
+    },
+    Log(u32),
+    AddHeader(u32),
+    RemoveHeader(u32),
+    Drop,
+    Digest {
+        list: Expr,
+    },
+    Clone {
+        session: Expr,
+        list: Expr,
+    },
+    Resubmit(Expr),
+    Recirculate(Expr),
+    Hash {
+        to: Target,
+        base: Expr,
+        calculation: u32,
+        max: Expr,
+    },
+    Random {
+        to: Target,
+        low: Expr,
+        high: Expr,
+    },
+    Meter {
+        array: u32,
+        index: Expr,
+        to: Target,
+    },
+    Count {
+        array: u32,
+        index: Expr,
+    },
+    ReadRegister {
+        to: Target,
+        array: u32,
+        index: Expr,
+    },
+    WriteRegister {
+        array: u32,
+        index: Expr,
+        value: Expr,
+    },
+    Truncate(Expr),
+}
+
+/// One operation of a parser state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operation {
+    Extract {
+        header: u32,
+        length: Option<Expr>,
+    },
+    ExtractStack {
+        stack: u32,
+        length: Option<Expr>,
+    },
+    ExtractUnionStack {
+        stack: u32,
+        member: u32,
+        length: Option<Expr>,
+    },
+    /// `ahead` bytes must not have been consumed.
+    Set {
+        to: Target,
+        value: Expr,
+        ahead: u32,
+    },
+    Verify {
+        condition: u32,
+        error: Expr,
+    },
+    /// Bits.
+    Advance(Expr),
+    Code {
+        start: u32,
+        end: u32,
+    },
+}
+
+/// A part of a parser state's key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyPart {
+    pub value: Expr,
+    pub width: u32,
+    /// Bytes that must not have been consumed.
+    pub ahead: u32,
+}

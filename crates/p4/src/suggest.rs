@@ -1,0 +1,8 @@
+/// The name most like the wrong one, if one is like it.
+pub(crate) fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let score = |name: &str| strsim::jaro_winkler(&wrong.to_lowercase(), &name.to_lowercase());
+    let tail = |name: &'a str| name.rsplit('.').next().unwrap_or(name);
+    let best =
+        names.map(|name| (score(name).max(score(tail(name))), name)).filter(|(score, _)| *score > 0.75);
+    best.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, name)| name)
+}

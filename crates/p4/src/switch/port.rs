@@ -1,0 +1,130 @@
+//! A port's egress queues: strict priorities, limits in packets and bytes, rates in bits and in packets per second.
+
+use crate::packet::Packet;
+use belljar_base::{SimDuration, SimTime};
+use std::collections::VecDeque;
+
+/// Limits of one egress queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLimits {
+    /// Most packets.
+    pub packets: u32,
+    /// Most bytes.
+    pub bytes: Option<u64>,
+    /// Packets per second at which it is served, besides the port's rate.
+    pub packets_per_second: Option<u64>,
+}
+
+/// Packets and bytes of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Packets that came in.
+    pub packets_in: u64,
+    /// Their bytes.
+    pub bytes_in: u64,
+    /// Packets that left.
+    pub packets_out: u64,
+    /// Their bytes.
+    pub bytes_out: u64,
+    /// Packets that found their queue full.
+    pub queue_full: u64,
+}
+
+#[derive(Debug)]
+struct Queue {
+    limits: QueueLimits,
+    packets: VecDeque<Box<Packet>>,
+    bytes: u64,
+    next: SimTime,
+}
+
+#[derive(Debug)]
+pub(super) struct Port {
+    /// Bits per second, `None` is infinite.
+    pub rate: Option<u64>,
+    /// Bytes that a packet takes on the wire besides its own.
+    pub overhead: u64,
+    pub carrier: bool,
+    /// The last bit of the packet that leaves goes then.
+    pub free_at: SimTime,
+    pub counters: PortCounters,
+    /// It stands among the busy ports under this time.
+    pub due: Option<SimTime>,
+    queues: Vec<Queue>,
+}
+
+impl Port {
+    pub fn new(rate: Option<u64>, overhead: u64, queues: usize, limits: QueueLimits) -> Port {
+        let queue = || Queue { limits, packets: VecDeque::new(), bytes: 0, next: SimTime::ZERO };
+        Port {
+            rate,
+            overhead,
+            carrier: true,
+            free_at: SimTime::ZERO,
+            counters: PortCounters::default(),
+            due: None,
+            queues: (0..queues).map(|_| queue()).collect(),
+        }
+    }
+    /// Packets that wait in a queue.
+    pub fn depth(&self, queue: usize) -> usize {
+        self.queues[queue].packets.len()
+    }
+    /// Packets that wait in all queues.
+    pub fn waiting(&self) -> usize {
+        self.queues.iter().map(|queue| queue.packets.len()).sum()
+    }
+    pub fn limits_mut(&mut self, queue: usize) -> Option<&mut QueueLimits> {
+        self.queues.get_mut(queue).map(|queue| &mut queue.limits)
+    }
+
+    /// Queues a packet, or gives it back if there is no room.
+    pub fn push(&mut self, queue: usize, packet: Box<Packet>) -> Result<(), Box<Packet>> {
+        let queue = &mut self.queues[queue];
+        let bytes = u64::from(packet.len);
+        let room = queue.limits.bytes.is_none_or(|limit| queue.bytes + bytes <= limit);
+        if queue.packets.len() >= queue.limits.packets as usize || !room {
+            return Err(packet);
+        }
+        queue.bytes += bytes;
+        queue.packets.push_back(packet);
+        Ok(())
+    }
+
+    /// When a packet can be taken, if one waits.
+    pub fn ready(&self) -> Option<SimTime> {
+        let waiting = self.queues.iter().filter(|queue| !queue.packets.is_empty());
+        waiting.map(|queue| queue.next).min().map(|next| next.max(self.free_at))
+    }
+    /// The packet whose turn it is, and its queue.
+    pub fn pop(&mut self, now: SimTime) -> Option<(usize, Box<Packet>)> {
+        let due = |queue: &Queue| !queue.packets.is_empty() && queue.next <= now;
+        let n = self.queues.iter().rposition(due)?;
+        let queue = &mut self.queues[n];
+        let packet = queue.packets.pop_front()?;
+        queue.bytes -= u64::from(packet.len);
+        if let Some(rate) = queue.limits.packets_per_second {
+            queue.next = now + SimDuration::from_picos(1_000_000_000_000u64.div_ceil(rate.max(1)));
+        }
+        Some((n, packet))
+    }
+    /// Takes away all that waits.
+    #[expect(clippy::vec_box, reason = "packets move between queues as boxes")]
+    pub fn drain(&mut self) -> Vec<Box<Packet>> {
+        let mut all = Vec::new();
+        for queue in &mut self.queues {
+            all.extend(queue.packets.drain(..));
+            queue.bytes = 0;
+        }
+        all
+    }
+    /// A packet of so many bytes begins to leave; gives the time at which its last bit does.
+    pub fn transmit(&mut self, now: SimTime, bytes: usize) -> SimTime {
+        self.counters.packets_out += 1;
+        self.counters.bytes_out += bytes as u64;
+        let wire = bytes as u64 + self.overhead;
+        let time = self.rate.map_or(SimDuration::ZERO, |rate| SimDuration::serialisation(wire, rate.max(1)));
+        self.free_at = now + time;
+        self.free_at
+    }
+}
