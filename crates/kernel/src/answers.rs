@@ -19,11 +19,11 @@ impl Host {
             || !self.debuggers.is_empty()
             || thread.trace.is_some()
             || self.processes[thread.process.0].signals.timers.count_processor_time;
-        let allowed = if is_watched { 0 } else { self.scheduler.calls_left().min(self.clock.free_calls()) };
+        let allowed = if is_watched { 0 } else { self.scheduler.calls_left().min(self.net.clock.free_calls()) };
         if thread.asked_ids == OFTEN && allowed > 0 {
             self.tell_ids(key);
         }
-        let (realtime_ns, monotonic_ns) = self.clock.shown();
+        let (realtime_ns, monotonic_ns) = self.net.clock.shown();
         Clocks { realtime_ns, monotonic_ns, allowed, made: 0 }
     }
 
@@ -36,7 +36,7 @@ impl Host {
         for (number, times) in ANSWERED.into_iter().zip(answered).filter(|(_, times)| *times != 0) {
             self.call_counts.add(number as u32, times);
         }
-        self.clock.charge_free(clocks.made);
+        self.net.clock.charge_free(clocks.made);
         self.scheduler.calls_answered(clocks.made);
         self.threads[key.0].calls += u64::from(clocks.made);
         true

@@ -217,10 +217,10 @@ impl Call<'_> {
     }
     /// When `time` will have passed by the host's own clock.
     pub fn after(&self, time: belljar_base::SimDuration) -> SimTime {
-        self.host.clock.after(time)
+        self.host.net.clock.after(time)
     }
     /// The host's clock.
     pub fn now(&self) -> SimTime {
-        self.host.clock.now()
+        self.host.net.clock.now()
     }
 }

@@ -1,8 +1,11 @@
 //! What happens on a host at a time: packets come in, timers fire.
 
 use crate::call::Wake;
+use crate::files::FilePlace;
 use crate::host::Host;
-use crate::timer::TimerAction;
+use crate::ids::WaitQueueId;
+use crate::net::{Effect, StackTimer};
+use crate::timer::{TimerAction, TimerId};
 use crate::watched::phase_of;
 use belljar_base::SimTime;
 use belljar_base::activity::Phase;
@@ -11,7 +14,7 @@ impl Host {
     /// When the host will next do something; `None` if nothing but a packet can wake it.
     pub fn next_event(&self) -> Option<SimTime> {
         match self.is_runnable() || self.has_model_work() || self.has_uring_work() {
-            true => Some(self.clock.now()),
+            true => Some(self.net.clock.now()),
             false => self.next_due(),
         }
     }
@@ -22,36 +25,91 @@ impl Host {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        sooner(sooner(self.arrivals.next(), self.inbox.next()), self.timers.next())
+        let timers = sooner(self.net.timers.next(), self.timers.next());
+        sooner(sooner(self.net.arrivals.next(), self.net.inbox.next()), timers)
     }
 
     /// Handles the earliest due event: of those of the same time what comes from the graph first, then what comes by
     /// links, then timers.
     pub(crate) fn fire_next(&mut self) {
         self.scheduler.made_progress();
-        let now = self.clock.now();
-        let timer_at = self.timers.next().unwrap_or(SimTime::MAX);
-        let by_link = self.inbox.next().unwrap_or(SimTime::MAX);
-        if let Some(at) = self.arrivals.next().filter(|at| *at <= by_link && *at <= timer_at) {
-            return self.receive_next(at);
+        let now = self.net.clock.now();
+        let (of_stack, of_host) = (self.net.timers.next_id(), self.timers.next_id());
+        let stack_is_first =
+            of_stack.is_some_and(|of_stack| of_host.is_none_or(|of_host| of_stack < of_host));
+        let timer_at = if stack_is_first { of_stack } else { of_host }.map_or(SimTime::MAX, TimerId::at);
+        let by_link = self.net.inbox.next().unwrap_or(SimTime::MAX);
+        if let Some(at) = self.net.arrivals.next().filter(|at| *at <= by_link && *at <= timer_at) {
+            self.doing(Phase::Network);
+            self.receive_next(at);
+            return self.carry_out_effects();
         }
         if by_link <= timer_at
-            && let Some((link, packet)) = self.inbox.pop()
+            && let Some((link, packet)) = self.net.inbox.pop()
         {
             self.doing(Phase::Network);
             // Its bytes have gone cold since they were sent: they come while this one is dealt with.
-            if let Some((_, next)) = self.inbox.following() {
+            if let Some((_, next)) = self.net.inbox.following() {
                 self.machine.prefetch(next.open_bytes());
             }
-            return self.packet_arrived(link, packet);
+            self.packet_arrived(link, packet);
+            return self.carry_out_effects();
+        }
+        if stack_is_first {
+            let Some(action) = self.net.timers.pop_due(now) else { return };
+            self.doing(Phase::Network);
+            match action {
+                StackTimer::Socket(socket) => self.socket_timer(socket),
+                StackTimer::Interface(n) => self.interface_timer(n),
+                rarer => self.fire_rarer_of_stack(rarer),
+            }
+            return self.carry_out_effects();
         }
         let Some(action) = self.timers.pop_due(now) else { return };
         self.doing(phase_of(&action));
         match action {
             TimerAction::Deadline(thread) => self.continue_call(thread, Wake::Deadline),
-            TimerAction::Socket(socket) => self.socket_timer(socket),
-            TimerAction::Interface(n) => self.interface_timer(n),
             rarer => self.fire_rarer(rarer),
+        }
+        self.carry_out_effects();
+    }
+
+    /// Does what the stack has left to be done: whoever waits for its sockets is told.
+    #[inline]
+    pub(crate) fn carry_out_effects(&mut self) {
+        if self.net.has_effects() {
+            self.take_effects();
+        }
+    }
+
+    fn take_effects(&mut self) {
+        let mut effects = std::mem::take(&mut self.spare_effects);
+        self.net.take_effects(&mut effects);
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Ready(socket, events) => self.wake_waiters(socket.into(), events),
+                Effect::ProgramReady(n, events) => self.wake_waiters(WaitQueueId::Tun(n as u32), events),
+                Effect::Closed(socket) => {
+                    self.files.unnamed.remove(&FilePlace::Socket(socket));
+                    self.waits.destroy(socket.into());
+                }
+            }
+        }
+        self.spare_effects = effects;
+    }
+
+    #[inline(never)]
+    fn fire_rarer_of_stack(&mut self, action: StackTimer) {
+        match action {
+            StackTimer::Socket(_) | StackTimer::Interface(_) => {
+                unreachable!("these are done where they are due")
+            }
+            StackTimer::Resolver => self.resolver_timer(),
+            StackTimer::Neighbours => self.neighbour_timer(),
+            StackTimer::Reassembly => self.reassembly_timer(),
+            StackTimer::Igmp => self.igmp_timer(),
+            StackTimer::Ipv6 => self.timer6(),
+            StackTimer::BootstrapEnd => self.limit_bandwidths(),
         }
     }
 
@@ -59,21 +117,13 @@ impl Host {
     #[inline(never)]
     fn fire_rarer(&mut self, action: TimerAction) {
         match action {
-            TimerAction::Deadline(_) | TimerAction::Socket(_) | TimerAction::Interface(_) => {
-                unreachable!("these are done where they are due")
-            }
+            TimerAction::Deadline(_) => unreachable!("it is done where it is due"),
             TimerAction::StartProcess(n) => self.start_process(n),
             TimerAction::ShutdownProcess(n) => self.shutdown_process(n),
             TimerAction::Uring { instance, request, serial } => self.request_due(instance, request, serial),
             TimerAction::TimerFd(n) => self.timerfd_expired(n),
             TimerAction::PosixTimer(process, n) => self.posix_timer_expired(process, n),
-            TimerAction::Resolver => self.resolver_timer(),
-            TimerAction::Neighbours => self.neighbour_timer(),
-            TimerAction::Reassembly => self.reassembly_timer(),
-            TimerAction::Igmp => self.igmp_timer(),
             TimerAction::PacketBlock(socket) => self.packet_block_timer(socket),
-            TimerAction::Ipv6 => self.timer6(),
-            TimerAction::BootstrapEnd => self.limit_bandwidths(),
             TimerAction::StartModel(n) => self.start_model(n),
             TimerAction::StopModel(n) => self.stop_model(n),
             TimerAction::WakeModel { model, generation, token } => {
@@ -86,9 +136,9 @@ impl Host {
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn fire_until(&mut self, until: SimTime) {
         while let Some(at) = self.next_due().filter(|at| *at <= until) {
-            self.clock.advance(at);
+            self.net.clock.advance(at);
             self.fire_next();
         }
-        self.clock.advance(until);
+        self.net.clock.advance(until);
     }
 }

@@ -18,11 +18,7 @@ impl Host {
         footprint.object(&self.windows);
         footprint.object(&self.config.attention);
         footprint.object(&*self.config.attention);
-        footprint.object(&self.arrivals);
-        self.arrivals.footprint(footprint);
-        footprint.object(&self.inbox);
         self.timers.footprint(footprint);
-        footprint.object(&self.clock);
         footprint.object(&self.machine);
         self.net.footprint(footprint);
         footprint.object(&self.processes);
@@ -41,11 +37,8 @@ impl Host {
         footprint.object(&self.urings.instances);
         footprint.object(&self.urings.work);
         footprint.object(&self.debuggers);
-        footprint.object(&self.departures);
-        footprint.start(self.departures.as_ptr(), 1);
         footprint.object(&self.reports);
         self.models.footprint(footprint);
-        self.captured.footprint(footprint);
         self.strace.footprint(footprint);
         footprint.object(&self.config.resolver);
         footprint.object(&self.config.processes);

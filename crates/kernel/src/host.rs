@@ -1,7 +1,7 @@
 //! One host: everything its kernel keeps.
 
 use crate::call_counts::CallCounts;
-use crate::captured::{Captured, CapturedRun};
+use crate::captured::CapturedRun;
 use crate::clock::{Clock, CpuModel};
 use crate::files::Files;
 use crate::futex::FutexTable;
@@ -9,14 +9,14 @@ use crate::ids::{FileKey, MmKey, ProcessKey, ThreadKey};
 use crate::machine::{Machine, Placement};
 use crate::mm::AddressSpace;
 use crate::model::{ModelSpec, Models};
-use crate::net::{Arrivals, InitialRoute, LinkConfig, NetStack, Resolver};
+use crate::net::{Effect, InitialRoute, LinkConfig, Resolver, Stack};
 use crate::process::{PidMap, Process, WaitStatus};
 use crate::scheduler::Scheduler;
 use crate::thread::Thread;
-use crate::timer::{TimerAction, TimerQueue};
+use crate::timer::{TimerAction, TimerId, TimerQueue};
 use crate::wait::WaitTable;
 use belljar_base::activity::Board;
-use belljar_base::{EventKey, HostId, Inbox, Map, Seed, SimTime, Stream};
+use belljar_base::{EventKey, HostId, Map, Seed, SimTime, Stream};
 use belljar_net::Packet;
 use slab::Slab;
 use std::cell::RefCell;
@@ -221,29 +221,20 @@ pub struct Host {
     pub(crate) last_end: SimTime,
     pub(crate) specs_started: usize,
     pub(crate) next_pid: i32,
-    /// Whether it has crashed and not been started again.
-    pub(crate) is_down: bool,
-    pub(crate) clock: Clock,
+    pub(crate) timers: TimerQueue<TimerAction>,
     pub(crate) threads: Slab<Thread>,
     pub(crate) processes: Slab<Process>,
     pub(crate) spaces: Slab<AddressSpace>,
     pub(crate) waits: WaitTable,
-    pub(crate) departures: Vec<Departure>,
     pub(crate) reports: Vec<Report>,
     /// System calls made, by number.
     pub(crate) call_counts: CallCounts,
-    /// What will come in from the graph.
-    pub(crate) arrivals: Arrivals,
-    /// What will arrive by which link.
-    pub(crate) inbox: Inbox<(usize, Packet)>,
-    pub(crate) timers: TimerQueue,
     pub(crate) urings: crate::uring::Urings,
     pub(crate) models: Models,
-    pub(crate) captured: Captured,
     pub(crate) strace: crate::strace::Strace,
     pub(crate) debuggers: crate::debug::Debuggers,
     pub(crate) files: Files,
-    pub(crate) net: NetStack,
+    pub(crate) net: Stack,
     pub(crate) config: HostConfig,
     pub(crate) tids: PidMap<ThreadKey>,
     pub(crate) pids: PidMap<ProcessKey>,
@@ -256,23 +247,12 @@ pub struct Host {
     pub(crate) set_names: [Option<Vec<u8>>; 2],
     /// `getrandom`, `/dev/random`, `AT_RANDOM`.
     pub(crate) random: Stream,
+    /// Room for what the stack leaves to be done.
+    pub(crate) spare_effects: Vec<Effect>,
     pub(crate) warnings: Map<String, u64>,
     pub(crate) preempted: Map<String, u64>,
     /// Traced threads that have ended, until their tracers have heard of it.
     pub(crate) ended_tracees: Vec<crate::trace::EndedTracee>,
-}
-
-/// Sets the timers of the experiment's processes, on a host that starts at `now`.
-pub(crate) fn schedule_processes(config: &HostConfig, now: SimTime, timers: &mut TimerQueue) {
-    for (n, spec) in config.processes.iter().enumerate() {
-        if spec.start == SimTime::MAX {
-            continue;
-        }
-        timers.add(spec.start.max(now), TimerAction::StartProcess(n));
-        if let Some(at) = spec.shutdown.filter(|at| *at > now) {
-            timers.add(at, TimerAction::ShutdownProcess(n));
-        }
-    }
 }
 
 /// How many processes never start by themselves.
@@ -286,20 +266,12 @@ const FIRST_PID: i32 = 1_000;
 impl Host {
     /// A host at the start of the simulation. Nothing has run yet.
     pub fn new(config: HostConfig, machine: Box<dyn Machine>) -> Host {
-        let mut timers = TimerQueue::default();
-        schedule_processes(&config, SimTime::ZERO, &mut timers);
         let unscheduled = unscheduled(&config);
         let mut clock = Clock::new(config.epoch_secs, config.cpu);
         clock.step(config.clock_error.0);
         clock.set_drift(config.clock_error.1);
-        let mut waits = WaitTable::default();
-        let mut net = NetStack::new(&config, &mut waits);
-        if config.bootstrap_end > SimTime::ZERO {
-            net.eth0.nic.set_bandwidths(SimTime::ZERO, None, None);
-            timers.add(config.bootstrap_end, TimerAction::BootstrapEnd);
-        }
+        let net = Stack::new(&config, clock);
         let mut host = Host {
-            clock,
             random: config.seed.stream(&["host", &config.name, "random"]),
             files: Files::new(&config),
             net,
@@ -311,8 +283,8 @@ impl Host {
             ended_tracees: Vec::new(),
             config,
             machine,
-            timers,
-            waits,
+            timers: TimerQueue::default(),
+            waits: WaitTable::default(),
             threads: Slab::new(),
             processes: Slab::new(),
             spaces: Slab::new(),
@@ -325,19 +297,17 @@ impl Host {
             looked_up: RefCell::default(),
             windows: 0,
             last_end: SimTime::ZERO,
-            arrivals: Arrivals::default(),
-            inbox: Inbox::default(),
             futexes: FutexTable::default(),
             ipc: Default::default(),
             reports: Vec::new(),
             specs_started: unscheduled,
-            is_down: false,
             warnings: Map::new(),
-            departures: Vec::new(),
-            captured: Captured::default(),
+            spare_effects: Vec::new(),
             preempted: Map::new(),
             call_counts: CallCounts::default(),
         };
+        host.schedule_processes(SimTime::ZERO);
+        host.net.begin_bootstrap();
         host.schedule_models(SimTime::ZERO);
         if host.has_files()
             && let Err(errno) = host.restore_files()
@@ -345,6 +315,27 @@ impl Host {
             host.warn(format!("the files in the host's folder could not be taken up: {errno:?}"));
         }
         host
+    }
+
+    /// Sets the timers of the experiment's processes, on a host that starts at `now`.
+    pub(crate) fn schedule_processes(&mut self, now: SimTime) {
+        for n in 0..self.config.processes.len() {
+            let spec = &self.config.processes[n];
+            let (start, shutdown) = (spec.start, spec.shutdown);
+            if start == SimTime::MAX {
+                continue;
+            }
+            self.add_timer(start.max(now), TimerAction::StartProcess(n));
+            if let Some(at) = shutdown.filter(|at| *at > now) {
+                self.add_timer(at, TimerAction::ShutdownProcess(n));
+            }
+        }
+    }
+    /// Sets a timer, which fires in turn with those of the stack.
+    #[inline]
+    pub(crate) fn add_timer(&mut self, at: SimTime, action: TimerAction) -> TimerId {
+        let id = self.net.timers.name(at);
+        self.timers.insert(id, action)
     }
 
     /// Its name.
@@ -363,22 +354,22 @@ impl Host {
     /// lies ahead.
     pub fn deliver(&mut self, key: EventKey, link: Option<usize>, packet: Packet) {
         match link {
-            Some(link) => self.inbox.push(key, (link, packet)),
+            Some(link) => self.net.inbox.push(key, (link, packet)),
             None => self.will_arrive(key, packet),
         }
     }
     /// Puts the packets that have left since the last call into `out`, which is empty, in order of
     /// departure.
     pub fn take_departures(&mut self, out: &mut Vec<Departure>) {
-        std::mem::swap(&mut self.departures, out);
+        std::mem::swap(&mut self.net.departures, out);
     }
     /// Hands out the packets captured since the last call.
     pub fn drain_captured(&mut self, sink: impl FnMut(CapturedRun)) {
-        self.captured.drain(sink);
+        self.net.captured.drain(sink);
     }
     /// Whether [`drain_captured`](Self::drain_captured) or [`drain_strace`](Self::drain_strace) has anything to give.
     pub fn has_logged(&self) -> bool {
-        !self.captured.is_empty() || self.has_strace()
+        !self.net.captured.is_empty() || self.has_strace()
     }
     /// What has happened to the experiment's processes since the last call.
     pub fn take_reports(&mut self) -> Vec<Report> {
@@ -426,7 +417,7 @@ impl Host {
     }
     /// Its clock.
     pub fn now(&self) -> SimTime {
-        self.clock.now()
+        self.net.clock.now()
     }
     /// When the last process of the experiment, or of those they left behind, ended; `None` while one
     /// runs or has not started.

@@ -22,12 +22,33 @@ keys! {
     FileKey;
     /// An inode of the tree of files.
     InodeKey;
-    /// A queue of waiters.
-    WaitQueueId;
     /// A pipe.
     PipeKey;
     /// An epoll instance.
     EpollKey;
     /// A socket.
     SocketKey;
+}
+
+/// A queue of waiters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WaitQueueId {
+    /// One that an object has made for itself.
+    Own(u32),
+    /// That of a socket.
+    Socket(u32),
+    /// That of a program's end of an interface (`/dev/net/tun`).
+    Tun(u32),
+}
+
+impl From<SocketKey> for WaitQueueId {
+    fn from(key: SocketKey) -> WaitQueueId {
+        WaitQueueId::Socket(key.0 as u32)
+    }
+}
+
+impl Default for WaitQueueId {
+    fn default() -> WaitQueueId {
+        WaitQueueId::Own(0)
+    }
 }

@@ -4,11 +4,10 @@
 use crate::files::Files;
 use crate::files::tree::{DirectorySource, Node, ROOT};
 use crate::futex::FutexTable;
-use crate::host::{Host, Report, schedule_processes, unscheduled};
+use crate::host::{Host, Report, unscheduled};
 use crate::ids::{InodeKey, ProcessKey};
-use crate::net::NetStack;
+use crate::net::Stack;
 use crate::process::WaitStatus;
-use crate::timer::TimerAction;
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
 use std::path::{Path, PathBuf};
@@ -23,24 +22,24 @@ const OUTPUT: [&str; 4] = ["stdout", "stderr", "strace", "pcap"];
 impl Host {
     /// Moves the clock on to `to`, before which everything has happened.
     pub fn advance(&mut self, to: SimTime) {
-        self.clock.advance(to);
+        self.net.clock.advance(to);
     }
 
     /// Stops at once, as by a loss of power: no process ends in an orderly way, no connection is
     /// closed, what is queued is lost. With `lose_files` what programs have written is gone too.
     pub fn crash(&mut self, lose_files: bool) {
-        if self.is_down {
+        if self.net.is_down {
             return;
         }
-        self.is_down = true;
+        self.net.is_down = true;
         let counters: Vec<belljar_net::Counters> = std::iter::once(&self.net.eth0.nic)
             .chain(self.net.links.iter().map(|link| &link.nic))
             .map(|nic| *nic.counters())
             .collect();
         let stack_counters = std::mem::take(&mut self.net.counters);
-        let before = (self.reports.len(), self.departures.len());
-        let captured = self.captured.len();
-        let at = self.clock.now();
+        let before = (self.reports.len(), self.net.departures.len());
+        let captured = self.net.captured.len();
+        let at = self.net.clock.now();
         self.crash_models();
         let running = self.running_specs();
         let processes: Vec<ProcessKey> = self.processes.iter().map(|(key, _)| ProcessKey(key)).collect();
@@ -51,8 +50,8 @@ impl Host {
         }
         // Nobody is left to see what closing everything has set off.
         self.reports.truncate(before.0);
-        self.departures.truncate(before.1);
-        self.captured.truncate(captured);
+        self.net.departures.truncate(before.1);
+        self.net.captured.truncate(captured);
         self.reports.extend(running.into_iter().map(|spec| Report::Crashed { spec, at }));
         for zombie in self.processes.drain() {
             self.waits.destroy(zombie.child_changed);
@@ -79,28 +78,25 @@ impl Host {
     /// passed at once.
     pub fn restart(&mut self) {
         self.set_names = [None, None];
-        if !self.is_down {
+        if !self.net.is_down {
             return;
         }
-        self.is_down = false;
-        let now = self.clock.now();
-        self.clock.boot();
+        self.net.is_down = false;
+        let now = self.net.clock.now();
+        self.net.clock.boot();
         if self.has_files() {
             VOLATILE.iter().for_each(|directory| self.empty_directory(directory));
         }
-        schedule_processes(&self.config, now, &mut self.timers);
+        self.schedule_processes(now);
         self.schedule_models(now);
         self.specs_started = unscheduled(&self.config);
-        if now < self.config.bootstrap_end {
-            self.net.eth0.nic.set_bandwidths(now, None, None);
-            self.timers.add(self.config.bootstrap_end, TimerAction::BootstrapEnd);
-        }
+        self.net.begin_bootstrap();
         self.plan_arrivals();
     }
 
     /// Starts the experiment's process number `spec`, unless it runs.
     pub fn start_again(&mut self, spec: usize) {
-        if !self.is_down && !self.running_specs().contains(&spec) {
+        if !self.net.is_down && !self.running_specs().contains(&spec) {
             self.start_program(spec);
         }
     }
@@ -108,14 +104,14 @@ impl Host {
     /// Sets the wall clock forward by so many nanoseconds, or back. Who waits for a point of the wall
     /// clock waits shorter or longer, as on Linux.
     pub fn step_clock(&mut self, ns: i64) {
-        self.clock.step(ns);
+        self.net.clock.step(ns);
         self.wall_clock_stepped(ns);
     }
 
     /// Lets the clock gain so many parts per billion from now on.
     pub fn set_clock_drift(&mut self, ppb: i64) {
-        let before = self.clock.clone();
-        self.clock.set_drift(ppb);
+        let before = self.net.clock.clone();
+        self.net.clock.set_drift(ppb);
         self.clock_rate_changed(before);
     }
 
@@ -124,22 +120,32 @@ impl Host {
         let nic = &mut self.config.nic;
         nic.bandwidth_up = up.unwrap_or(nic.bandwidth_up);
         nic.bandwidth_down = down.unwrap_or(nic.bandwidth_down);
-        if self.clock.now() >= self.config.bootstrap_end {
+        if self.net.clock.now() >= self.config.bootstrap_end {
             self.limit_bandwidths();
+            self.carry_out_effects();
         }
     }
 
     /// A network stack without sockets; ports and sequence numbers are drawn on, so that the new
     /// ones are not the old ones again.
     fn replace_network(&mut self, counters: &[belljar_net::Counters]) {
-        let fresh = NetStack::new(&self.config, &mut self.waits);
+        self.carry_out_effects();
+        self.waits.forget_sockets();
+        let fresh = Stack::new(&self.config, self.net.clock.clone());
         let old = std::mem::replace(&mut self.net, fresh);
+        self.net.timers = old.timers;
+        self.net.timers.clear();
+        self.net.is_down = old.is_down;
+        self.net.departures = old.departures;
+        self.net.captured = old.captured;
+        self.net.arrivals = old.arrivals;
+        self.net.inbox = old.inbox;
         self.net.ports = old.ports;
         self.net.isns = old.isns;
         self.net.next_serial = old.next_serial;
         self.net.resolved = old.resolved;
         self.net.eth0.nic.power_cycle(&self.config.nic, counters[0]);
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         for ((port, config), counters) in
             self.net.links.iter_mut().zip(&self.config.links).zip(&counters[1..])
         {

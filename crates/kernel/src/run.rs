@@ -45,18 +45,18 @@ impl Host {
         while !self.config.interrupt.load(Relaxed) && !self.is_held() {
             let due = self.next_due();
             match due {
-                Some(at) if at <= self.clock.now() => {
+                Some(at) if at <= self.net.clock.now() => {
                     self.scheduler.end_turn();
                     self.fire_next();
                 }
-                _ if self.clock.now() >= limit => return,
+                _ if self.net.clock.now() >= limit => return,
                 _ if self.has_uring_work() => self.run_next_request(),
                 _ if self.has_model_work() => {
                     self.doing(Phase::Model);
                     self.run_next_model();
                 }
                 _ if self.is_runnable() => self.run_next_thread(limit),
-                Some(at) if at < limit => self.clock.advance(at),
+                Some(at) if at < limit => self.net.clock.advance(at),
                 _ => return,
             }
         }
@@ -71,6 +71,7 @@ impl Host {
         }
         while self.scheduler.take_call() {
             let step = self.step(thread);
+            self.carry_out_effects();
             if !matches!(step, Step::Waits | Step::Held) {
                 self.scheduler.made_progress();
             }
@@ -88,10 +89,10 @@ impl Host {
                 self.run_next_request();
             }
             // Paying for calls has moved the clock past something: that comes first.
-            if self.next_due().is_some_and(|at| at <= self.clock.now()) {
+            if self.next_due().is_some_and(|at| at <= self.net.clock.now()) {
                 break;
             }
-            if self.clock.now() >= limit || self.debuggers.stopped() {
+            if self.net.clock.now() >= limit || self.debuggers.stopped() {
                 self.scheduler.pause_turn(thread);
                 return;
             }
@@ -163,9 +164,9 @@ impl Host {
             Exit::Syscall => self.call(key, None),
             Exit::CompatSyscall => self.compat_call(key),
             Exit::ReadTsc { aux } => {
-                self.clock.charge();
+                self.net.clock.charge();
                 // One tick a nanosecond, as CPUID says.
-                let ticks = self.clock.monotonic_ns();
+                let ticks = self.net.clock.monotonic_ns();
                 let regs = self.machine.regs_mut(self.threads[key.0].context);
                 (regs.rax, regs.rdx) = (ticks & 0xffff_ffff, ticks >> 32);
                 if aux {
@@ -266,7 +267,7 @@ impl Host {
         let (context, process) = (thread.context, thread.process);
         let regs = self.machine.regs(context);
         let number = u32::try_from(regs.rax).unwrap_or(u32::MAX);
-        self.clock.charge_call(number);
+        self.net.clock.charge_call(number);
         let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
         if resumed.is_none() {
             thread.calls += 1;
@@ -357,7 +358,7 @@ impl Host {
             self.machine.regs_mut(context).rax = Errno::ENOSYS.as_return();
             return Step::Continue;
         };
-        self.clock.charge_call(number);
+        self.net.clock.charge_call(number);
         self.count_call(number);
         let mut call = Call { host: self, thread: key, process, number, args, resumed: None, staged: None };
         let value = match table::dispatch(&mut call) {

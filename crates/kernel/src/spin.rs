@@ -162,7 +162,7 @@ impl Host {
                 tick += 1;
                 match longest_round(tick).map(|longest| self.find_loop(context, longest)) {
                     Some(Stepped::Waits(spin)) => {
-                        self.clock.charge();
+                        self.net.clock.charge();
                         self.threads[key.0].spin = Some(spin);
                         return None;
                     }
@@ -201,7 +201,7 @@ impl Host {
     /// Accounts for a tick of native time in a thread without a call.
     #[cold]
     pub(crate) fn charge_preemption(&mut self, key: ThreadKey) {
-        let spent = self.clock.charge_preemption();
+        let spent = self.net.clock.charge_preemption();
         self.threads[key.0].calls += spent.as_nanos() / 1_000;
     }
 

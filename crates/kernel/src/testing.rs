@@ -122,7 +122,7 @@ impl TestHost {
     }
     /// Lets time pass.
     pub fn pass(&mut self, time: SimDuration) {
-        let until = self.host.clock.now() + time;
+        let until = self.host.net.clock.now() + time;
         self.host.fire_until(until);
     }
     /// Writes to the process's memory at [`DATA`]` + offset` and gives that address.

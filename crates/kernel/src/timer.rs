@@ -33,24 +33,8 @@ pub enum TimerAction {
         /// Tells it from another one at the same place.
         serial: u64,
     },
-    /// A socket's protocol asked to be called again (`net/`).
-    Socket(SocketKey),
-    /// An interface has something to do (`net/`).
-    Interface(usize),
-    /// The name server has something to do (`net/`).
-    Resolver,
-    /// A neighbour must be asked again, or given up (`net/`).
-    Neighbours,
-    /// Fragments have waited for others long enough (`net/ip/`).
-    Reassembly,
-    /// A report of multicast groups is due (`net/`).
-    Igmp,
     /// A block of a packet socket's ring has waited long enough (`net/packet/`).
     PacketBlock(SocketKey),
-    /// IPv6 has something to do (`net/v6`).
-    Ipv6,
-    /// Bandwidths are limited from now on (`net/`).
-    BootstrapEnd,
     /// The experiment starts a traffic model (`model/`).
     StartModel(u32),
     /// The experiment stops it.
@@ -70,17 +54,23 @@ pub enum TimerAction {
 const NEAR: usize = 8;
 
 /// The pending timers of one host.
-#[derive(Debug, Default)]
-pub struct TimerQueue {
+#[derive(Debug)]
+pub struct TimerQueue<A> {
     /// The next ones, the very next last: most timers are set for soon, and fire or are taken back before any
     /// other. It is empty only if there is no timer at all.
-    near: SmallVec<[(TimerId, TimerAction); NEAR]>,
+    near: SmallVec<[(TimerId, A); NEAR]>,
     /// All that come after those.
-    later: Map<TimerId, TimerAction>,
+    later: Map<TimerId, A>,
     sequence: u64,
 }
 
-impl TimerQueue {
+impl<A> Default for TimerQueue<A> {
+    fn default() -> TimerQueue<A> {
+        TimerQueue { near: SmallVec::new(), later: Map::new(), sequence: 0 }
+    }
+}
+
+impl<A: Copy> TimerQueue<A> {
     /// Tells where the next one is.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.start(self.near.as_ptr(), 1);
@@ -88,9 +78,18 @@ impl TimerQueue {
         footprint.object(&self.later);
     }
     /// Fires `action` at `at`.
-    pub fn add(&mut self, at: SimTime, action: TimerAction) -> TimerId {
+    pub fn add(&mut self, at: SimTime, action: A) -> TimerId {
+        let id = self.name(at);
+        self.insert(id, action)
+    }
+    /// The name of a timer that is made now, in this queue or in another one that fires in turn with it: of the same time,
+    /// what was named first comes first.
+    pub fn name(&mut self, at: SimTime) -> TimerId {
         self.sequence += 1;
-        let id = TimerId { at, sequence: self.sequence };
+        TimerId { at, sequence: self.sequence }
+    }
+    /// Fires `action` when `id` says.
+    pub fn insert(&mut self, id: TimerId, action: A) -> TimerId {
         let is_full = self.near.len() == NEAR;
         if self.near.first().is_some_and(|(last, _)| *last < id) && (is_full || !self.later.is_empty()) {
             self.later.insert(id, action);
@@ -115,7 +114,7 @@ impl TimerQueue {
         }
     }
     /// Has `action` fire at `at` instead of when `slot` says, or not at all.
-    pub fn set(&mut self, slot: &mut Option<TimerId>, at: Option<SimTime>, action: TimerAction) {
+    pub fn set(&mut self, slot: &mut Option<TimerId>, at: Option<SimTime>, action: A) {
         if slot.map(TimerId::at) != at {
             if let Some(timer) = slot.take() {
                 self.cancel(timer);
@@ -128,13 +127,18 @@ impl TimerQueue {
         self.near.clear();
         self.later.clear();
     }
+    /// The name of the next one.
+    #[inline]
+    pub fn next_id(&self) -> Option<TimerId> {
+        self.near.last().map(|(id, _)| *id)
+    }
     /// When the next one fires.
     #[inline]
     pub fn next(&self) -> Option<SimTime> {
         self.near.last().map(|(id, _)| id.at)
     }
     /// The next one that is due at `now`, removed.
-    pub fn pop_due(&mut self, now: SimTime) -> Option<TimerAction> {
+    pub fn pop_due(&mut self, now: SimTime) -> Option<A> {
         let (id, action) = *self.near.last()?;
         if id.at > now {
             return None;

@@ -55,24 +55,51 @@ pub enum Waiter {
 #[derive(Debug, Default)]
 pub struct WaitTable {
     queues: Slab<VecDeque<Waiter>>,
+    /// Those of sockets, by their keys, as far as any has been waited for.
+    sockets: Vec<VecDeque<Waiter>>,
+    /// Those of programs' ends of interfaces.
+    tuns: Vec<VecDeque<Waiter>>,
 }
 
 impl WaitTable {
     /// A new, empty queue.
     pub fn create(&mut self) -> WaitQueueId {
-        WaitQueueId(self.queues.insert(VecDeque::new()))
+        WaitQueueId::Own(self.queues.insert(VecDeque::new()) as u32)
     }
     /// Removes a queue and returns the waiters that are still in it.
     pub fn destroy(&mut self, queue: WaitQueueId) -> VecDeque<Waiter> {
-        self.queues.remove(queue.0)
+        match queue {
+            WaitQueueId::Own(n) => self.queues.remove(n as usize),
+            WaitQueueId::Socket(n) => {
+                self.sockets.get_mut(n as usize).map(std::mem::take).unwrap_or_default()
+            }
+            WaitQueueId::Tun(n) => self.tuns.get_mut(n as usize).map(std::mem::take).unwrap_or_default(),
+        }
+    }
+    /// All sockets are gone.
+    pub fn forget_sockets(&mut self) {
+        self.sockets.iter_mut().chain(&mut self.tuns).for_each(VecDeque::clear);
     }
     /// Appends a waiter.
     pub fn enter(&mut self, queue: WaitQueueId, waiter: Waiter) {
-        self.queues[queue.0].push_back(waiter);
+        let (queues, n) = match queue {
+            WaitQueueId::Own(n) => return self.queues[n as usize].push_back(waiter),
+            WaitQueueId::Socket(n) => (&mut self.sockets, n as usize),
+            WaitQueueId::Tun(n) => (&mut self.tuns, n as usize),
+        };
+        if queues.len() <= n {
+            queues.resize_with(n + 1, VecDeque::new);
+        }
+        queues[n].push_back(waiter);
     }
     /// Removes a waiter; it is no error if the queue or the waiter is gone.
     pub fn leave(&mut self, queue: WaitQueueId, waiter: Waiter) {
-        let Some(waiters) = self.queues.get_mut(queue.0) else { return };
+        let waiters = match queue {
+            WaitQueueId::Own(n) => self.queues.get_mut(n as usize),
+            WaitQueueId::Socket(n) => self.sockets.get_mut(n as usize),
+            WaitQueueId::Tun(n) => self.tuns.get_mut(n as usize),
+        };
+        let Some(waiters) = waiters else { return };
         if waiters.front() == Some(&waiter) {
             waiters.pop_front();
         } else if let Some(at) = waiters.iter().position(|w| *w == waiter) {
@@ -81,30 +108,38 @@ impl WaitTable {
     }
     /// The waiter of a queue that has exactly one.
     pub fn only(&self, queue: WaitQueueId) -> Option<Waiter> {
-        let queue = &self.queues[queue.0];
+        let queue = self.queue(queue)?;
         if queue.len() == 1 { queue.front().copied() } else { None }
     }
     /// Adds a queue to what is fetched ahead of its host's turn.
     pub fn footprint(&self, queue: WaitQueueId, footprint: &mut Footprint) {
-        if let Some(waiters) = self.queues.get(queue.0) {
+        if let Some(waiters) = self.queue(queue) {
             footprint.object(waiters);
             footprint.start(waiters.as_slices().0.as_ptr(), 1);
         }
     }
     /// True if a queue has no waiters.
     pub fn is_empty(&self, queue: WaitQueueId) -> bool {
-        self.queues[queue.0].is_empty()
+        self.queue(queue).is_none_or(VecDeque::is_empty)
     }
     /// The waiters in order.
     pub fn waiters(&self, queue: WaitQueueId) -> impl Iterator<Item = Waiter> + '_ {
-        self.queues[queue.0].iter().copied()
+        self.queue(queue).into_iter().flatten().copied()
+    }
+    #[inline]
+    fn queue(&self, queue: WaitQueueId) -> Option<&VecDeque<Waiter>> {
+        match queue {
+            WaitQueueId::Own(n) => self.queues.get(n as usize),
+            WaitQueueId::Socket(n) => self.sockets.get(n as usize),
+            WaitQueueId::Tun(n) => self.tuns.get(n as usize),
+        }
     }
 }
 
 impl Host {
     /// Puts a thread to sleep in its call. A signal that is already deliverable interrupts at once.
     pub(crate) fn block(&mut self, key: ThreadKey, block: Block) {
-        let deadline = block.deadline.map(|at| self.timers.add(at, TimerAction::Deadline(key)));
+        let deadline = block.deadline.map(|at| self.add_timer(at, TimerAction::Deadline(key)));
         for queue in &block.on {
             self.waits.enter(*queue, Waiter::Thread(key));
         }
@@ -143,6 +178,7 @@ impl Host {
 
     /// Continues a blocked call; nothing happens if the thread is not blocked.
     pub(crate) fn continue_call(&mut self, key: ThreadKey, wake: Wake) {
+        self.carry_out_effects();
         if let Some(blocked) = self.unblock(key) {
             self.threads[key.0].continuation =
                 Some(Continuation::Resume(Resumed { state: blocked.state, wake }));
@@ -151,6 +187,7 @@ impl Host {
 
     /// Ends a blocked call because a signal is to be delivered; nothing happens if it runs.
     pub(crate) fn interrupt(&mut self, key: ThreadKey) {
+        self.carry_out_effects();
         let thread = &self.threads[key.0];
         if let ThreadState::Blocked(Blocked { if_interrupted: IfInterrupted::Killable, .. }) = thread.state
             && self.processes[thread.process.0].signals.fatal.is_none()
@@ -171,6 +208,13 @@ impl Host {
     /// continued whatever they wait for; epoll items that did not ask for any of `events` are left alone. Of the
     /// exclusive items only the first that has a thread to wake is told.
     pub(crate) fn notify_events(&mut self, queue: WaitQueueId, events: u32) {
+        // First who the stack has to wake.
+        self.carry_out_effects();
+        self.wake_waiters(queue, events);
+    }
+
+    /// The same when the stack has nothing left to be done.
+    pub(crate) fn wake_waiters(&mut self, queue: WaitQueueId, events: u32) {
         if self.waits.is_empty(queue) {
             return;
         }

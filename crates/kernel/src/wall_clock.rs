@@ -39,15 +39,15 @@ impl Shift {
 impl Host {
     /// The wall clock has been set forward by so many nanoseconds, or back.
     pub(crate) fn wall_clock_stepped(&mut self, ns: i64) {
-        let amount = self.clock.simulated(SimDuration::from_nanos(ns.unsigned_abs()));
-        self.shift_timers(&Shift::Step { amount, sooner: ns > 0, now: self.clock.now() });
+        let amount = self.net.clock.simulated(SimDuration::from_nanos(ns.unsigned_abs()));
+        self.shift_timers(&Shift::Step { amount, sooner: ns > 0, now: self.net.clock.now() });
         self.cancel_timerfds();
     }
 
     /// The clock goes at another rate than `before`: who waits for a time to pass by this clock waits
     /// shorter or longer.
     pub(crate) fn clock_rate_changed(&mut self, before: Clock) {
-        self.shift_timers(&Shift::Rate(Box::new(before), Box::new(self.clock.clone())));
+        self.shift_timers(&Shift::Rate(Box::new(before), Box::new(self.net.clock.clone())));
         self.tcp_set_timers_anew();
     }
 
@@ -104,7 +104,7 @@ impl Host {
             _ => {}
         }
         self.timers.cancel(timer);
-        blocked.deadline = Some(self.timers.add(at, TimerAction::Deadline(key)));
+        blocked.deadline = Some(self.timers.insert(self.net.timers.name(at), TimerAction::Deadline(key)));
     }
 }
 
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!((guest.host.next_event(), guest.host.scheduler.ready_count()), (None, 0));
         guest.host.advance(SimTime::from_secs(5));
         guest.host.restart();
-        assert_eq!(guest.host.clock.monotonic_ns(), 3_600_000_000_000);
-        assert_eq!(guest.host.clock.realtime_ns(), (DEFAULT_EPOCH_SECS + 5) * 1_000_000_000);
+        assert_eq!(guest.host.net.clock.monotonic_ns(), 3_600_000_000_000);
+        assert_eq!(guest.host.net.clock.realtime_ns(), (DEFAULT_EPOCH_SECS + 5) * 1_000_000_000);
     }
 }

@@ -82,11 +82,6 @@ impl Host {
 /// What a timer is about.
 pub(crate) fn phase_of(action: &TimerAction) -> Phase {
     match action {
-        TimerAction::Socket(_)
-        | TimerAction::Interface(_)
-        | TimerAction::Resolver
-        | TimerAction::Neighbours
-        | TimerAction::BootstrapEnd => Phase::Network,
         TimerAction::StartProcess(_) => Phase::Starting,
         TimerAction::StartModel(_) | TimerAction::StopModel(_) | TimerAction::WakeModel { .. } => {
             Phase::Model

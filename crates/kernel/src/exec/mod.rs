@@ -28,7 +28,7 @@ impl Host {
 
     /// Starts it without counting it among those that start by themselves.
     pub(crate) fn start_program(&mut self, spec: usize) {
-        let at = self.clock.now();
+        let at = self.net.clock.now();
         let process = self.create_process(spec);
         match self.launch(process, spec) {
             Ok(()) => {

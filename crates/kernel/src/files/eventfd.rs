@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn counts_up_to_the_last_value_but_one() {
-        let mut e = EventFd { queue: WaitQueueId(0), count: 0, semaphore: false };
+        let mut e = EventFd { queue: WaitQueueId::default(), count: 0, semaphore: false };
         assert_eq!((e.readiness(), e.take()), (EPOLLOUT, None));
         assert!(e.add(u64::MAX - 1) && !e.add(1));
         assert_eq!(e.readiness(), EPOLLIN);
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_semaphore_gives_one_at_a_time() {
-        let mut e = EventFd { queue: WaitQueueId(0), count: 2, semaphore: true };
+        let mut e = EventFd { queue: WaitQueueId::default(), count: 2, semaphore: true };
         assert_eq!([e.take(), e.take(), e.take()], [Some(1), Some(1), None]);
     }
 }

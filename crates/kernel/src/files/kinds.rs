@@ -60,7 +60,7 @@ pub enum FileKind {
         /// The pair.
         pty: usize,
     },
-    /// A program's end of an interface: its place in `NetStack::tuns`.
+    /// A program's end of an interface: its place in `Stack::tuns`.
     Tun {
         /// The inode of `/dev/net/tun`.
         inode: InodeKey,

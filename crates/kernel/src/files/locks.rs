@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn record_locks_split_join_and_conflict() {
-        let mut locks = FileLocks::new(WaitQueueId(0));
+        let mut locks = FileLocks::new(WaitQueueId::default());
         locks.set(lock(A, true, 0, 100));
         assert!(locks.clear(A, 40, 60));
         assert_eq!(locks.conflict(&lock(B, false, 40, 60)), None);
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn whole_locks_are_shared_or_exclusive() {
-        let mut locks = FileLocks::new(WaitQueueId(0));
+        let mut locks = FileLocks::new(WaitQueueId::default());
         let (a, b) = (FileKey(1), FileKey(2));
         assert!(locks.lock_whole(a, false) && locks.lock_whole(b, false));
         assert!(!locks.lock_whole(a, true));

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     fn pipe() -> Pipe {
-        Pipe::new(WaitQueueId(0))
+        Pipe::new(WaitQueueId::default())
     }
     fn write(pipe: &mut Pipe, data: &[u8]) -> usize {
         let room = pipe.room(data.len());

@@ -67,7 +67,7 @@ impl Host {
             FileKind::MessageQueue(n) => Some(self.files.mqueues[*n].queue),
             FileKind::PidFd(n) => Some(self.files.pidfds[*n].queue),
             FileKind::Uring(n) => Some(self.urings.instances[*n].queue),
-            FileKind::Tun { tun, .. } => Some(self.net.tuns[*tun].queue),
+            FileKind::Tun { tun, .. } => Some(WaitQueueId::Tun(*tun as u32)),
             FileKind::PtyMaster { pty, .. } | FileKind::Terminal { pty, .. } => {
                 Some(self.files.ptys[*pty].queue)
             }

@@ -424,14 +424,14 @@ impl Host {
     }
     /// The content of a file, or what a directory holds, has changed now.
     pub(crate) fn content_changed(&mut self, inode: InodeKey) {
-        let now = self.clock.realtime_ns() as i64;
+        let now = self.net.clock.realtime_ns() as i64;
         let inode = self.inode(inode);
         inode.changed = true;
         (inode.meta.times.modify, inode.meta.times.change) = (now, now);
     }
     /// An inode has changed now, its content apart.
     pub(crate) fn inode_changed(&mut self, inode: InodeKey) {
-        let now = self.clock.realtime_ns() as i64;
+        let now = self.net.clock.realtime_ns() as i64;
         let inode = self.inode(inode);
         inode.changed = true;
         inode.meta.times.change = now;

@@ -95,7 +95,7 @@ impl Host {
     /// `timerfd_gettime(2)`: the time left, zero if it is not set, and the interval.
     pub(crate) fn timerfd_left(&mut self, n: usize) -> (SimDuration, SimDuration) {
         self.catch_up_timerfd(n);
-        self.files.timerfds[n].state.left(self.clock.now())
+        self.files.timerfds[n].state.left(self.net.clock.now())
     }
     /// `timerfd_settime(2)`: expires at `next`, not at all if there is none, and then every
     /// `interval` unless that is zero. Gives what [`timerfd_left`](Self::timerfd_left) gave before.
@@ -157,7 +157,7 @@ impl Host {
     fn catch_up_timerfd(&mut self, n: usize) {
         let timer = &mut self.files.timerfds[n];
         if timer.state.expired {
-            timer.state.catch_up(&self.clock);
+            timer.state.catch_up(&self.net.clock);
             self.arm_timerfd(n);
         }
     }
@@ -167,11 +167,11 @@ impl Host {
             self.timers.cancel(id);
         }
         if let Some(next) = timer.state.next.filter(|_| !timer.state.expired) {
-            if next <= self.clock.now() {
+            if next <= self.net.clock.now() {
                 // The past is over at once: who polls without waiting must see it.
                 self.timerfd_expired(n);
             } else {
-                timer.timer = Some(self.timers.add(next, TimerAction::TimerFd(n)));
+                timer.timer = Some(self.timers.insert(self.net.timers.name(next), TimerAction::TimerFd(n)));
             }
         }
     }

@@ -81,6 +81,6 @@ impl Host {
     }
     /// The time of day in seconds.
     pub(crate) fn seconds(&self) -> i64 {
-        (self.clock.realtime_ns() / 1_000_000_000) as i64
+        (self.net.clock.realtime_ns() / 1_000_000_000) as i64
     }
 }

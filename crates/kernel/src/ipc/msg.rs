@@ -188,7 +188,7 @@ mod tests {
     fn messages_are_found_by_type() {
         let message = |kind| Message { kind, text: Vec::new() };
         let messages = [5, 3, 9, 3].map(message).into_iter().collect();
-        let queue = MessageQueue { state: MsqidDs::default(), messages, changed: WaitQueueId(0) };
+        let queue = MessageQueue { state: MsqidDs::default(), messages, changed: WaitQueueId::default() };
         let find = |kind, except| queue.find(&Wanted { kind, except, cut: false, room: 0 });
         assert_eq!([0, 3, 9, 4].map(|kind| find(kind, false)), [Some(0), Some(1), Some(2), None]);
         assert_eq!([-2, -3, -8, i64::MIN].map(|kind| find(kind, false)), [None, Some(1), Some(1), Some(1)]);

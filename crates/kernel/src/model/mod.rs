@@ -66,11 +66,11 @@ impl Host {
         for (n, model) in self.config.models.iter().enumerate() {
             let n = n as u32;
             if model.start != SimTime::MAX {
-                self.timers.add(model.start.max(now), TimerAction::StartModel(n));
+                self.timers.insert(self.net.timers.name(model.start.max(now)), TimerAction::StartModel(n));
                 self.models.pending += 1;
             }
             if let Some(stop) = model.stop.filter(|stop| *stop > now) {
-                self.timers.add(stop, TimerAction::StopModel(n));
+                self.timers.insert(self.net.timers.name(stop), TimerAction::StopModel(n));
             }
         }
     }
@@ -84,7 +84,7 @@ impl Host {
 
     /// Starts the experiment's model number `n`, unless it runs.
     pub fn start_model_again(&mut self, n: u32) {
-        if self.is_down || self.models.running.contains_key(&n) {
+        if self.net.is_down || self.models.running.contains_key(&n) {
             return;
         }
         let spec = self.config.models[n as usize].spec.clone();
@@ -114,15 +114,16 @@ impl Host {
 
     fn end_model(&mut self, n: u32) {
         let Some(running) = self.models.running.remove(&n) else { return };
-        self.models.last_end = self.clock.now();
+        self.models.last_end = self.net.clock.now();
         for socket in running.sockets.into_keys() {
             self.close_socket(socket);
         }
+        self.carry_out_effects();
     }
 
     pub(crate) fn wake_model(&mut self, n: u32, generation: u32, token: u64) {
         if self.models.running.get(&n).is_some_and(|running| running.generation == generation) {
-            self.clock.charge();
+            self.net.clock.charge();
             self.with_model(n, |model, sockets| model.wake(token, sockets));
         }
     }
@@ -149,7 +150,7 @@ impl Host {
         let running = self.models.running.get_mut(&n);
         let Some(told) = running.and_then(|running| running.sockets.get_mut(&socket)) else { return };
         *told = false;
-        self.clock.charge();
+        self.net.clock.charge();
         self.with_model(n, |model, sockets| model.ready(Socket(socket.0), sockets));
     }
 
@@ -158,6 +159,7 @@ impl Host {
         let Some(running) = self.models.running.get_mut(&n) else { return };
         let Some(mut model) = running.model.take() else { return };
         run(&mut *model, &mut Sockets { host: self, model: n });
+        self.carry_out_effects();
         let finished = model.is_finished();
         if let Some(running) = self.models.running.get_mut(&n) {
             running.model = Some(model);
@@ -175,7 +177,7 @@ impl Host {
         self.models.running.clear();
         self.models.changed.clear();
         self.models.pending = 0;
-        self.models.last_end = self.clock.now();
+        self.models.last_end = self.net.clock.now();
     }
 
     /// When the last model ended that does something of its own accord; `None` while one runs or will.

@@ -24,6 +24,7 @@ pub struct Sockets<'a> {
 impl Sockets<'_> {
     /// Lets the model own a socket: it is told of its changes.
     fn own(&mut self, key: SocketKey) -> Socket {
+        self.host.carry_out_effects();
         let queue = self.host.socket_queue(key);
         self.host.waits.enter(queue, Waiter::Model { model: self.model, socket: key });
         if let Some(running) = self.host.models.running.get_mut(&self.model) {
@@ -63,10 +64,10 @@ fn v4(address: SocketAddr) -> SocketAddrV4 {
 
 impl Network for Sockets<'_> {
     fn now(&self) -> SimTime {
-        self.host.clock.now()
+        self.host.net.clock.now()
     }
     fn wall_clock_ns(&self) -> u64 {
-        self.host.clock.realtime_ns()
+        self.host.net.clock.realtime_ns()
     }
     fn random(&mut self) -> &mut Stream {
         &mut self.host.models.running.get_mut(&self.model).expect("a model that is called runs").random
@@ -111,7 +112,7 @@ impl Network for Sockets<'_> {
         read.map(received).map_err(failure)
     }
     fn finish(&mut self, socket: Socket) {
-        let now = self.host.clock.now();
+        let now = self.host.net.clock.now();
         if let Some(connection) = self.host.tcp(SocketKey(socket.0)).connection() {
             connection.shutdown_write(now);
         }
@@ -144,7 +145,7 @@ impl Network for Sockets<'_> {
     fn wake_at(&mut self, at: SimTime, token: u64) {
         let Some(running) = self.host.models.running.get(&self.model) else { return };
         let action = TimerAction::WakeModel { model: self.model, generation: running.generation, token };
-        self.host.timers.add(at.max(self.host.clock.now()), action);
+        self.host.add_timer(at.max(self.host.net.clock.now()), action);
     }
     fn record(&mut self, flow: Flow) {
         self.host.models.flows.push((self.model, flow));

@@ -6,7 +6,6 @@
 use super::interface::GRAPH;
 use super::packet::Way;
 use crate::host::Host;
-use belljar_base::activity::Phase;
 use belljar_base::{EventKey, Footprint, Inbox, SimTime};
 use belljar_net::{DropReason, Packet};
 
@@ -48,7 +47,7 @@ impl Arrivals {
 impl Host {
     /// A packet reaches the last router before `eth0` at `key.time`, which lies ahead.
     pub(crate) fn will_arrive(&mut self, key: EventKey, packet: Packet) {
-        let arrivals = &mut self.arrivals;
+        let arrivals = &mut self.net.arrivals;
         let is_first = arrivals.first.is_none_or(|(first, _)| key < first);
         if is_first {
             arrivals.first = Some((key, packet.len()));
@@ -62,9 +61,9 @@ impl Host {
     /// Works out when the next packet is in: to be called whenever that may have changed.
     pub(crate) fn plan_arrivals(&mut self) {
         let nic = &mut self.net.eth0.nic;
-        self.arrivals.next = match (nic.next_received(), self.arrivals.first) {
+        self.net.arrivals.next = match (nic.next_received(), self.net.arrivals.first) {
             (Some(at), _) => Some(at),
-            (None, Some((key, _))) if self.is_down => Some(key.time),
+            (None, Some((key, _))) if self.net.is_down => Some(key.time),
             (None, Some((key, len))) => Some(nic.would_be_received(key.time, len)),
             (None, None) => None,
         };
@@ -72,10 +71,9 @@ impl Host {
 
     /// The time has come that [`Arrivals::next`] says.
     pub(crate) fn receive_next(&mut self, at: SimTime) {
-        self.doing(Phase::Network);
         if self.net.eth0.nic.next_received().is_none()
-            && let Some((key, _)) = self.arrivals.first
-            && let Some(packet) = self.arrivals.pop()
+            && let Some((key, _)) = self.net.arrivals.first
+            && let Some(packet) = self.net.arrivals.pop()
         {
             self.arrive(key.time, packet);
         }
@@ -84,7 +82,7 @@ impl Host {
         self.plan_arrivals();
         let Some((at, mut packet)) = received else { return };
         // The next one's bytes have gone cold since they were sent: they come while this one is dealt with.
-        if let Some(next) = self.net.eth0.nic.coming().or_else(|| self.arrivals.inbox.following()) {
+        if let Some(next) = self.net.eth0.nic.coming().or_else(|| self.net.arrivals.inbox.following()) {
             self.machine.prefetch(next.open_bytes());
         }
         self.seen(at, GRAPH, &mut packet, Way::In);
@@ -95,13 +93,13 @@ impl Host {
 
     /// Hands what reaches the router before `limit` to the interface.
     pub(crate) fn take_arrivals(&mut self, limit: SimTime) {
-        while let Some((at, packet)) = self.arrivals.pop_before(limit) {
+        while let Some((at, packet)) = self.net.arrivals.pop_before(limit) {
             self.arrive(at, packet);
         }
     }
 
     fn arrive(&mut self, at: SimTime, packet: Packet) {
-        match self.is_down {
+        match self.net.is_down {
             true => self.net.eth0.nic.count_drop(DropReason::HostDown),
             false => self.net.eth0.nic.receive(at, packet),
         }

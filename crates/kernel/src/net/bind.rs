@@ -1,7 +1,7 @@
 //! Local addresses and ports: what a bound socket receives, who may share a port, and the ports
 //! that the kernel chooses, ip(7).
 
-use super::NetStack;
+use super::Stack;
 use super::address;
 use crate::host::Host;
 use crate::ids::SocketKey;
@@ -70,7 +70,7 @@ impl Bound {
 
 /// Reads and checks the argument of `bind(2)`: an address of this host (`None`: any) and a port
 /// (0: to be chosen).
-pub fn parse_bind(net: &NetStack, key: SocketKey, raw: &[u8]) -> Result<(Option<IpAddr>, u16), Errno> {
+pub fn parse_bind(net: &Stack, key: SocketKey, raw: &[u8]) -> Result<(Option<IpAddr>, u16), Errno> {
     let socket = &net.sockets[key.0];
     let (domain, options) = (socket.domain, socket.ip_options().ok_or(Errno::EINVAL)?);
     let least = if domain == c::AF_INET6 { 24 } else { 16 };

@@ -165,7 +165,7 @@ pub fn receive(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<A
         socket.error = next;
     }
     let (domain, stamp) = (socket.domain, socket.options.timestamp);
-    let epoch = call.host.clock.realtime_ns() - call.now().as_nanos();
+    let epoch = call.host.net.clock.realtime_ns() - call.now().as_nanos();
     let stamped = |at| timestamp_message(stamp, at, epoch).into_iter();
     let error = match report {
         Report::Icmp(error) => error,
@@ -222,7 +222,7 @@ impl Host {
         let ignores = self.net.sockets[key.0].ip_options().is_some_and(|ip| !heeds_routers(ip.mtu_discover));
         match route.destination {
             IpAddr::V4(_) if ignores => self.net.mtu(route.interface),
-            _ => self.net.path_mtu(route, self.clock.now()),
+            _ => self.net.path_mtu(route, self.net.clock.now()),
         }
     }
 
@@ -230,7 +230,7 @@ impl Host {
     /// queue (`ip_local_error`). Over IPv4 it names the port of the socket's peer, which is 0 without one.
     #[cold]
     pub(super) fn queue_too_long(&mut self, key: SocketKey, mut to: SocketAddr, mtu: usize) {
-        let arrived = self.clock.now();
+        let arrived = self.net.clock.now();
         let socket = self.socket(key);
         let room = socket.options.receive_buffer;
         if to.is_ipv4() {
@@ -254,7 +254,7 @@ impl Host {
             SocketKind::Ping(ping) if ping.end.ip.receive_errors => ping.end.push_error(error, room),
             _ => return,
         }
-        self.notify_socket(key, EPOLLERR);
+        self.net.notify_socket(key, EPOLLERR);
     }
 }
 

@@ -6,9 +6,10 @@ use super::interface::Attachment;
 use super::ip::icmp;
 use super::ip::route::Route;
 use super::packet::Way;
-use super::{LO, NetStack};
+use super::{LO, Stack};
 use crate::host::{Departure, Host};
-use crate::timer::{TimerAction, TimerId};
+use crate::net::StackTimer;
+use crate::timer::TimerId;
 use belljar_base::SimTime;
 use belljar_net::forward::{self, Refusal};
 use belljar_net::neighbour::NeighbourEvent;
@@ -59,7 +60,7 @@ impl LinkPort {
     }
 }
 
-impl NetStack {
+impl Stack {
     /// The number of the interface at a link's end.
     pub fn link_interface(&self, link: usize) -> usize {
         self.first_link + link
@@ -78,7 +79,7 @@ fn group_address(group: Ipv4Addr) -> Address {
     Address([0x01, 0x00, 0x5e, b & 0x7f, c, d])
 }
 
-impl NetStack {
+impl Stack {
     /// A connection's peer has answered what went by a route: whoever it goes to first is there, and need not be asked.
     pub(super) fn confirm_neighbour(&mut self, route: &Route, now: SimTime) {
         if !self.interfaces[route.interface].is_link() {
@@ -109,7 +110,7 @@ impl Host {
         } else if self.net.is_broadcast_on(interface, next) {
             (Address::BROADCAST, packet)
         } else {
-            match self.net.neighbours.resolve(self.clock.now(), interface, next, packet) {
+            match self.net.neighbours.resolve(self.net.clock.now(), interface, next, packet) {
                 Some(known) => known,
                 None => return true,
             }
@@ -125,7 +126,7 @@ impl Host {
 
     /// The same for a whole frame.
     pub(super) fn send_framed(&mut self, interface: usize, frame: Packet) -> bool {
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         match self.net.interfaces[interface].attachment {
             Attachment::Link(link) => self.net.links[link].nic.send(now, frame).is_ok(),
             Attachment::Tap(n) => self.tun_output(n, frame),
@@ -188,19 +189,19 @@ impl Host {
             let interface = self.net.link_interface(link);
             let port = &mut self.net.links[link];
             let next = port.nic.next_event();
-            self.timers.set(&mut port.timer, next, TimerAction::Interface(interface));
+            self.net.timers.set(&mut port.timer, next, StackTimer::Interface(interface));
         }
         let next = self.net.neighbours.next_timeout();
-        self.timers.set(&mut self.net.neighbour_timer, next, TimerAction::Neighbours);
+        self.net.timers.set(&mut self.net.neighbour_timer, next, StackTimer::Neighbours);
     }
 
     fn flush_link(&mut self, link: usize) {
-        let (now, interface) = (self.clock.now(), self.net.link_interface(link));
+        let (now, interface) = (self.net.clock.now(), self.net.link_interface(link));
         while let Some((at, event)) = self.net.links[link].nic.poll(now) {
             match event {
                 NicEvent::Transmit { mut packet, departs } => {
                     self.seen(at, interface, &mut packet, Way::Out);
-                    self.departures.push(Departure { at: departs, link: Some(link), to: None, packet });
+                    self.net.departures.push(Departure { at: departs, link: Some(link), to: None, packet });
                 }
                 // The sender counts IP packets.
                 NicEvent::Sent { cookie, bytes } => self.packet_lost(cookie, bytes - ethernet::HEADER_LEN),
@@ -216,7 +217,7 @@ impl Host {
     /// A neighbour must be asked, or given up.
     pub(crate) fn neighbour_timer(&mut self) {
         self.net.neighbour_timer = None;
-        self.net.neighbours.on_timeout(self.clock.now());
+        self.net.neighbours.on_timeout(self.net.clock.now());
         self.flush_network();
     }
 
@@ -225,7 +226,7 @@ impl Host {
     pub(super) fn frame_arrived(&mut self, link: usize, packet: Packet) {
         let interface = self.net.link_interface(link);
         let nic = &mut self.net.links[link].nic;
-        if self.is_down {
+        if self.net.is_down {
             return nic.count_drop(DropReason::HostDown);
         }
         if !self.net.interfaces[interface].up {
@@ -238,7 +239,7 @@ impl Host {
 
     /// A frame is received by an interface that is up.
     pub(super) fn frame_input(&mut self, interface: usize, mut packet: Packet) {
-        self.seen(self.clock.now(), interface, &mut packet, Way::In);
+        self.seen(self.net.clock.now(), interface, &mut packet, Way::In);
         let Ok(frame) = Frame::new_checked(packet.bytes()) else {
             self.net.counters.malformed += 1;
             return;
@@ -273,7 +274,7 @@ impl Host {
         let (ip, mac) = (heard.sender_protocol, heard.sender_hardware);
         let for_us = self.net.interface_of(heard.target_protocol).is_some_and(|own| own != LO);
         let reply = heard.operation == arp::Operation::Reply;
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         if !ip.is_unspecified() {
             // A reply to all is said in passing.
             let solicited = reply && for_us;
@@ -364,31 +365,33 @@ impl Host {
     pub fn set_carrier(&mut self, link: usize, carrier: bool) {
         let interface = self.net.link_interface(link);
         self.config.links[link].carrier = carrier;
-        self.net.links[link].nic.set_carrier(self.clock.now(), carrier);
+        self.net.links[link].nic.set_carrier(self.net.clock.now(), carrier);
         self.net.interfaces[interface].carrier = carrier;
-        if !self.is_down {
+        if !self.net.is_down {
             if !carrier {
                 self.net.neighbours.flush(interface, false);
                 self.net.v6.neighbours.flush(interface, false);
             }
             self.link_changed(interface);
             self.flush_network();
+            self.carry_out_effects();
         }
     }
 
     /// Changes how a link sends.
     pub fn change_nic(&mut self, link: usize, change: &NicChange) {
         self.config.links[link].nic.change(change);
-        self.net.links[link].nic.change(self.clock.now(), change);
-        if !self.is_down {
+        self.net.links[link].nic.change(self.net.clock.now(), change);
+        if !self.net.is_down {
             self.flush_network();
+            self.carry_out_effects();
         }
     }
 
     /// Replaces the routes that the experiment has computed for this host.
     pub fn set_routes(&mut self, routes: Vec<super::InitialRoute>) {
         self.config.routes = routes;
-        if !self.is_down {
+        if !self.net.is_down {
             self.net.replace_computed(&self.config.routes);
         }
     }
@@ -396,7 +399,7 @@ impl Host {
     /// The same for IPv6.
     pub fn set_routes6(&mut self, routes: Vec<super::InitialRoute6>) {
         self.config.routes6 = routes;
-        if !self.is_down {
+        if !self.net.is_down {
             self.net.replace_computed6(&self.config.routes6);
         }
     }

@@ -1,7 +1,7 @@
 //! What is the same for IPv4 and IPv6 but for the addresses: tables of routes, rules, and the way through them.
 
 use super::netlink::group;
-use super::{LO, NetStack};
+use super::{LO, Stack};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::policy::{Action, Flow, Found, Policy};
 use belljar_net::routes::{Ip, NextHop, Route, RouteTable};
@@ -20,15 +20,15 @@ pub trait Family: Ip {
     /// An address of this family.
     fn of(ip: IpAddr) -> Option<Self>;
     /// The main table.
-    fn routes(net: &NetStack) -> &RouteTable<Self>;
+    fn routes(net: &Stack) -> &RouteTable<Self>;
     /// The same to change.
-    fn routes_mut(net: &mut NetStack) -> &mut RouteTable<Self>;
+    fn routes_mut(net: &mut Stack) -> &mut RouteTable<Self>;
     /// The rules and the other tables.
-    fn policy(net: &NetStack) -> &Policy<Self>;
+    fn policy(net: &Stack) -> &Policy<Self>;
     /// The same to change.
-    fn policy_mut(net: &mut NetStack) -> &mut Policy<Self>;
+    fn policy_mut(net: &mut Stack) -> &mut Policy<Self>;
     /// A next hop: a gateway must be on a link of this host, `fib_check_nh` and `ip6_route_check_nh` of Linux.
-    fn hop(net: &NetStack, gateway: Option<Self>, device: Option<usize>) -> Result<NextHop<Self>, Errno>;
+    fn hop(net: &Stack, gateway: Option<Self>, device: Option<usize>) -> Result<NextHop<Self>, Errno>;
 }
 
 impl Family for Ipv4Addr {
@@ -39,19 +39,19 @@ impl Family for Ipv4Addr {
     fn of(ip: IpAddr) -> Option<Ipv4Addr> {
         if let IpAddr::V4(ip) = ip { Some(ip) } else { None }
     }
-    fn routes(net: &NetStack) -> &RouteTable {
+    fn routes(net: &Stack) -> &RouteTable {
         &net.routes
     }
-    fn routes_mut(net: &mut NetStack) -> &mut RouteTable {
+    fn routes_mut(net: &mut Stack) -> &mut RouteTable {
         &mut net.routes
     }
-    fn policy(net: &NetStack) -> &Policy {
+    fn policy(net: &Stack) -> &Policy {
         &net.policy
     }
-    fn policy_mut(net: &mut NetStack) -> &mut Policy {
+    fn policy_mut(net: &mut Stack) -> &mut Policy {
         &mut net.policy
     }
-    fn hop(net: &NetStack, gateway: Option<Ipv4Addr>, device: Option<usize>) -> Result<NextHop, Errno> {
+    fn hop(net: &Stack, gateway: Option<Ipv4Addr>, device: Option<usize>) -> Result<NextHop, Errno> {
         net.hop(gateway, device)
     }
 }
@@ -64,20 +64,20 @@ impl Family for Ipv6Addr {
     fn of(ip: IpAddr) -> Option<Ipv6Addr> {
         if let IpAddr::V6(ip) = ip { Some(ip) } else { None }
     }
-    fn routes(net: &NetStack) -> &RouteTable<Ipv6Addr> {
+    fn routes(net: &Stack) -> &RouteTable<Ipv6Addr> {
         &net.v6.routes
     }
-    fn routes_mut(net: &mut NetStack) -> &mut RouteTable<Ipv6Addr> {
+    fn routes_mut(net: &mut Stack) -> &mut RouteTable<Ipv6Addr> {
         &mut net.v6.routes
     }
-    fn policy(net: &NetStack) -> &Policy<Ipv6Addr> {
+    fn policy(net: &Stack) -> &Policy<Ipv6Addr> {
         &net.v6.policy
     }
-    fn policy_mut(net: &mut NetStack) -> &mut Policy<Ipv6Addr> {
+    fn policy_mut(net: &mut Stack) -> &mut Policy<Ipv6Addr> {
         &mut net.v6.policy
     }
     fn hop(
-        net: &NetStack,
+        net: &Stack,
         gateway: Option<Ipv6Addr>,
         device: Option<usize>,
     ) -> Result<NextHop<Ipv6Addr>, Errno> {
@@ -135,7 +135,7 @@ impl<A> Asked<A> {
     }
 }
 
-impl NetStack {
+impl Stack {
     /// The best route for a packet, by interfaces that are up; what a rule makes of it instead, as an error.
     pub fn lookup<A: Family>(
         &self,

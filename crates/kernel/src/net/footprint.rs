@@ -1,7 +1,7 @@
 //! Which memory the network stack reads when a packet comes in and the answer leaves: see `crate::footprint`.
 
 use super::socket::{Socket, SocketKind};
-use super::{ETH0, NetStack};
+use super::{ETH0, Stack};
 use belljar_base::Footprint;
 
 impl Socket {
@@ -14,8 +14,19 @@ impl Socket {
     }
 }
 
-impl NetStack {
+impl Stack {
     pub(crate) fn footprint(&self, footprint: &mut Footprint) {
+        footprint.object(&self.clock);
+        footprint.object(&self.arrivals);
+        self.arrivals.footprint(footprint);
+        footprint.object(&self.inbox);
+        footprint.object(&self.timers);
+        self.timers.footprint(footprint);
+        footprint.object(&self.effects);
+        footprint.start(self.effects.as_ptr(), 1);
+        footprint.object(&self.departures);
+        footprint.start(self.departures.as_ptr(), 1);
+        self.captured.footprint(footprint);
         footprint.object(&self.eth0);
         self.eth0.nic.footprint(footprint);
         footprint.start(self.interfaces.as_ptr(), self.interfaces.len().min(ETH0 + 1));

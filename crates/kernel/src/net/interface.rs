@@ -9,11 +9,12 @@ use super::ethernet::LinkConfig;
 use super::ip::route::Route;
 use super::packet::Way;
 use super::resolver::SERVICE;
-use super::{LO, NetStack};
+use super::{LO, Stack};
 use crate::host::{Departure, Host};
 use crate::ids::SocketKey;
+use crate::net::StackTimer;
 use crate::net::socket::{Socket, SocketKind};
-use crate::timer::{TimerAction, TimerId};
+use crate::timer::TimerId;
 use belljar_base::SimTime;
 use belljar_net::{InterfaceAddress, Nic, NicEvent, Packet};
 use std::cell::RefCell;
@@ -88,7 +89,7 @@ pub enum Attachment {
     Graph,
     /// One of the experiment's links, by its number among the host's.
     Link(usize),
-    /// A program that takes IP packets, by its number in `NetStack::tuns`.
+    /// A program that takes IP packets, by its number in `Stack::tuns`.
     Tun(usize),
     /// A program that takes Ethernet frames.
     Tap(usize),
@@ -181,7 +182,7 @@ impl Interface {
     }
 }
 
-impl NetStack {
+impl Stack {
     /// The MTU of an interface.
     pub fn mtu(&self, interface: usize) -> usize {
         self.interfaces[interface].mtu
@@ -256,7 +257,7 @@ impl Host {
                 self.net.lo.queue.push_back((packet, LO));
                 true
             }
-            Attachment::Graph => self.net.eth0.nic.send(self.clock.now(), packet).is_ok(),
+            Attachment::Graph => self.net.eth0.nic.send(self.net.clock.now(), packet).is_ok(),
             Attachment::Link(_) | Attachment::Tap(_) => {
                 match packet.open_bytes().first().map(|first| first >> 4) {
                     Some(4) => {
@@ -284,7 +285,7 @@ impl Host {
 
     /// Moves queued packets on.
     pub(crate) fn flush_network(&mut self) {
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         while let Some((cookie, bytes)) = self.net.taken_over.pop_front() {
             self.packet_left(cookie, bytes);
         }
@@ -294,7 +295,7 @@ impl Host {
                     self.seen(at, GRAPH, &mut packet, Way::Out);
                     let to = destination(packet.open_bytes());
                     if !self.taken_by_resolver(departs, to, &mut packet) {
-                        self.departures.push(Departure { at: departs, link: None, to, packet });
+                        self.net.departures.push(Departure { at: departs, link: None, to, packet });
                     }
                 }
                 NicEvent::Sent { cookie, bytes } => self.packet_left(cookie, bytes),
@@ -306,13 +307,13 @@ impl Host {
         let next = self.net.eth0.nic.next_event();
         if self.net.eth0.timer.map(TimerId::at) != next {
             if let Some(timer) = self.net.eth0.timer.take() {
-                self.timers.cancel(timer);
+                self.net.timers.cancel(timer);
             }
-            self.net.eth0.timer = next.map(|at| self.timers.add(at, TimerAction::Interface(GRAPH)));
+            self.net.eth0.timer = next.map(|at| self.net.timers.add(at, StackTimer::Interface(GRAPH)));
         }
         if !self.net.lo.queue.is_empty() && !self.net.lo.scheduled {
             self.net.lo.scheduled = true;
-            self.timers.add(now, TimerAction::Interface(LO));
+            self.net.timers.add(now, StackTimer::Interface(LO));
         }
     }
 
@@ -320,7 +321,7 @@ impl Host {
     #[cold]
     pub(crate) fn limit_bandwidths(&mut self) {
         let (up, down) = (self.config.nic.bandwidth_up, self.config.nic.bandwidth_down);
-        self.net.eth0.nic.set_bandwidths(self.clock.now(), up, down);
+        self.net.eth0.nic.set_bandwidths(self.net.clock.now(), up, down);
         self.plan_arrivals();
         self.flush_network();
     }
@@ -328,8 +329,8 @@ impl Host {
     /// A frame reaches the end of a link, or a packet this host from its name server.
     pub(crate) fn packet_arrived(&mut self, link: usize, mut packet: Packet) {
         match link {
-            SERVICE if !self.is_down => {
-                self.seen(self.clock.now(), LO, &mut packet, Way::In);
+            SERVICE if !self.net.is_down => {
+                self.seen(self.net.clock.now(), LO, &mut packet, Way::In);
                 self.ip_input(LO, packet);
                 self.flush_network();
             }
@@ -352,7 +353,7 @@ impl Host {
     /// Receives what was on `lo` when this was called; answers are received next time.
     #[inline(never)]
     fn receive_looped(&mut self) {
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         self.net.lo.scheduled = false;
         if self.net.lo.instant != now {
             self.net.lo.instant = now;
@@ -362,7 +363,7 @@ impl Host {
             let Some((mut packet, interface)) = self.net.lo.queue.pop_front() else { break };
             self.net.lo.in_this_instant += 1;
             if self.net.lo.in_this_instant > LO_FREE_PACKETS {
-                self.clock.charge();
+                self.net.clock.charge();
             }
             self.net.arrived_as_one = interface == LO;
             if interface != LO {
@@ -425,7 +426,7 @@ impl Host {
         if self.config.capture {
             packet.fill_checksum();
             let interface = &self.net.interfaces[interface];
-            self.captured.push(at, &interface.name, interface.is_link(), packet.bytes());
+            self.net.captured.push(at, &interface.name, interface.is_link(), packet.bytes());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `ioctl(2)` requests that change interfaces, routes and neighbours, as `ifconfig`, `route` and `arp` make
 //! them, netdevice(7).
 
-use super::{LO, NetStack};
+use super::{LO, Stack};
 use crate::call::Call;
 use crate::host::Host;
 use belljar_linux_abi::{Errno, c};
@@ -222,7 +222,7 @@ fn change_route(call: &mut Call<'_>, add: bool, arg: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-impl NetStack {
+impl Stack {
     /// A next hop: a gateway must be on a link of this host (`fib_check_nh` of Linux).
     pub(in crate::net) fn hop(
         &self,
@@ -278,7 +278,7 @@ fn neighbour(call: &mut Call<'_>, number: u64, arg: u64) -> Result<(), Errno> {
         request::SARP => {
             let address = Address(entry[18..24].try_into().expect("six bytes"));
             let state = if flags & ATF_PERM != 0 { NeighbourState::Permanent } else { NeighbourState::Stale };
-            let (now, neighbours) = (call.host.clock.now(), &mut call.host.net.neighbours);
+            let (now, neighbours) = (call.host.net.clock.now(), &mut call.host.net.neighbours);
             neighbours.assign(now, interface, ip, Some(address), state).map_err(|NoAddress| Errno::EINVAL)
         }
         _ => call.host.net.neighbours.remove(interface, ip).then_some(()).ok_or(Errno::ENXIO),

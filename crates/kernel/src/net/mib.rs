@@ -1,6 +1,6 @@
 //! What IP and ICMP count, of each version (RFC 4293, RFC 5097): the numbers of `/proc/net/snmp`, `netstat` and `snmp6`.
 
-use super::NetStack;
+use super::Stack;
 use belljar_base::{Footprint, Map};
 use belljar_linux_abi::Errno;
 use belljar_net::icmp_limit::Exceeded;
@@ -129,7 +129,7 @@ impl IcmpCounters {
     }
 }
 
-impl NetStack {
+impl Stack {
     /// A packet was received, for whomever.
     pub(super) fn count_received(&mut self, version: usize, octets: usize, tos: u8) {
         let counters = &mut self.counters.ip[version];

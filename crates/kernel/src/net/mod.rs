@@ -8,6 +8,7 @@ mod address;
 mod arrivals;
 mod bind;
 mod configure;
+mod effects;
 mod error_queue;
 mod ethernet;
 mod family;
@@ -37,31 +38,35 @@ pub mod sysctl;
 pub mod tcp;
 #[cfg(test)]
 mod tests;
+mod timers;
 pub mod tun;
 pub mod udp;
 pub mod unix;
 mod v6;
 mod zero_copy;
 
+pub use effects::Effect;
 pub use ethernet::LinkConfig;
 pub use ioctl::socket_ioctl;
 pub use resolver::Resolver;
 pub use samples::TcpSample;
 pub use sockopt::{get_option, set_option};
+pub use timers::StackTimer;
 pub use v6::InitialRoute6;
 
-use crate::host::{Host, HostConfig};
+use crate::captured::Captured;
+use crate::clock::Clock;
+use crate::host::{Departure, Host, HostConfig};
 use crate::ids::SocketKey;
-use crate::timer::TimerId;
-use crate::wait::WaitTable;
-pub use arrivals::Arrivals;
-use belljar_base::Stream;
-use belljar_net::Nic;
+use crate::timer::{TimerId, TimerQueue};
+use arrivals::Arrivals;
+use belljar_base::{Inbox, SimTime, Stream};
 use belljar_net::icmp_limit::IcmpLimit;
 use belljar_net::igmp::Igmp;
 use belljar_net::neighbour::Neighbours;
 use belljar_net::policy::Policy;
 use belljar_net::routes::{Prefix, Route, RouteTable, protocol};
+use belljar_net::{Nic, Packet};
 use ethernet::LinkPort;
 use interface::{Attachment, Ethernet, Interface, Loopback};
 use ip::fragment::Reassembly;
@@ -131,7 +136,23 @@ pub type InitialRoute = (Prefix, u32, Route);
 
 /// Everything that a host keeps of its network.
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
-pub struct NetStack {
+pub struct Stack {
+    /// Its time.
+    pub(crate) clock: Clock,
+    /// What will come in from the graph.
+    pub(crate) arrivals: Arrivals,
+    /// What will arrive by which link.
+    pub(crate) inbox: Inbox<(usize, Packet)>,
+    /// What it will do, and when.
+    pub(crate) timers: TimerQueue<StackTimer>,
+    /// What its owner is to do.
+    effects: Vec<Effect>,
+    /// Packets that have left.
+    pub(crate) departures: Vec<Departure>,
+    /// The host has crashed and not been started again.
+    pub(crate) is_down: bool,
+    /// Packets that have passed its interfaces, where they are kept.
+    pub(crate) captured: Captured,
     /// The queues of the attachment to the graph.
     pub(crate) eth0: Ethernet,
     /// Whether the packet that has come in last was sent to this host alone.
@@ -207,13 +228,15 @@ pub struct NetStack {
     pub(crate) resolved: u64,
     /// The name server's ends of this host's connections with it.
     pub(crate) streams: resolver::Streams,
+    /// Until then `eth0` can send and receive whatever comes.
+    bootstrap_end: SimTime,
     /// What the socket that was closed last is to wait for (`SO_LINGER`), and for how long.
     pub(crate) lingering: Option<(SocketKey, (SocketAddr, SocketAddr), belljar_base::SimDuration)>,
 }
 
-impl NetStack {
+impl Stack {
     /// The stack of a host with `lo` and `eth0` up.
-    pub fn new(config: &HostConfig, _waits: &mut WaitTable) -> NetStack {
+    pub fn new(config: &HostConfig, clock: Clock) -> Stack {
         let stream = |what| config.seed.stream(&["host", &config.name, what]);
         let mut mac = [0; 6];
         stream("mac").fill(&mut mac);
@@ -231,7 +254,16 @@ impl NetStack {
         for (number, link) in config.links.iter().enumerate() {
             interfaces.push(Interface::link(number, link));
         }
-        let mut net = NetStack {
+        let mut net = Stack {
+            clock,
+            arrivals: Arrivals::default(),
+            inbox: Inbox::default(),
+            timers: TimerQueue::default(),
+            effects: Vec::new(),
+            departures: Vec::new(),
+            is_down: false,
+            captured: Captured::default(),
+            bootstrap_end: config.bootstrap_end,
             sockets: Slab::new(),
             next_serial: 0,
             lo: Loopback::default(),
@@ -281,6 +313,14 @@ impl NetStack {
         net.replace_computed(&config.routes);
         net.start_v6(config);
         net
+    }
+    /// The host starts: until the bootstrap phase is over `eth0` has no limits.
+    pub(crate) fn begin_bootstrap(&mut self) {
+        let now = self.clock.now();
+        if now < self.bootstrap_end {
+            self.eth0.nic.set_bandwidths(now, None, None);
+            self.timers.add(self.bootstrap_end, StackTimer::BootstrapEnd);
+        }
     }
     /// Adds routes to the networks of an interface's addresses.
     fn add_connected(&mut self, number: usize) {

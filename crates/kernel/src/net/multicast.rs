@@ -3,10 +3,10 @@
 
 use super::interface::Attachment;
 use super::message::Outgoing;
-use super::{LO, NetStack, interface_index};
+use super::{LO, Stack, interface_index};
 use crate::host::Host;
 use crate::ids::SocketKey;
-use crate::timer::TimerAction;
+use crate::net::StackTimer;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::igmp::{IgmpMessage, SourceFilter};
 use belljar_wire::checksum;
@@ -59,7 +59,7 @@ impl super::ip::IpOptions {
     }
 }
 
-impl NetStack {
+impl Stack {
     /// The interface that a membership is about (`ip_mc_find_dev`): by index, by one of its addresses, or
     /// the one that the group is routed by.
     pub fn multicast_interface(&self, index: u32, own: Ipv4Addr, group: Ipv4Addr) -> Result<usize, Errno> {
@@ -199,7 +199,7 @@ impl Host {
             .map(|m| &m.filter)
             .collect();
         let filter = SourceFilter::union(filters.into_iter());
-        self.net.igmp.set(self.clock.now(), interface, group, filter);
+        self.net.igmp.set(self.net.clock.now(), interface, group, filter);
         self.flush_igmp();
     }
 
@@ -212,7 +212,7 @@ impl Host {
             }
         }
         let next = self.net.igmp.next_timeout();
-        self.timers.set(&mut self.net.igmp_timer, next, TimerAction::Igmp);
+        self.net.timers.set(&mut self.net.igmp_timer, next, StackTimer::Igmp);
     }
 
     fn send_igmp(&mut self, message: IgmpMessage) {
@@ -236,14 +236,14 @@ impl Host {
     /// A report is due.
     pub(crate) fn igmp_timer(&mut self) {
         self.net.igmp_timer = None;
-        self.net.igmp.on_timeout(self.clock.now());
+        self.net.igmp.on_timeout(self.net.clock.now());
         self.flush_igmp();
         self.flush_network();
     }
 
     /// A message from a router, or another member.
     pub(super) fn igmp_input(&mut self, interface: usize, message: &[u8]) {
-        self.net.igmp.input(self.clock.now(), interface, message);
+        self.net.igmp.input(self.net.clock.now(), interface, message);
         self.flush_igmp();
     }
 

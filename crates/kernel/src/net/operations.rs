@@ -3,7 +3,7 @@
 
 use super::message::{Attempt, Incoming, Outgoing, RawAddress, Received};
 use super::socket::{Socket, SocketKind, SocketOptions};
-use super::{netlink, packet, ping, raw, tcp, udp, unix};
+use super::{Effect, netlink, packet, ping, raw, tcp, udp, unix};
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::{SocketKey, WaitQueueId};
@@ -33,25 +33,14 @@ impl Host {
         protocol: i32,
         kind: SocketKind,
     ) -> SocketKey {
-        let queue = self.waits.create();
         self.net.next_serial = self.net.next_serial.wrapping_add(1);
         let serial = self.net.next_serial;
         let [receive_buffer, _, send_buffer, _] = self.net.sysctls.core_buffers;
         let options = SocketOptions { receive_buffer, send_buffer, ..SocketOptions::default() };
         let is_packet = matches!(kind, SocketKind::Packet(_));
         self.net.raw_sockets += usize::from(matches!(kind, SocketKind::Raw(_)));
-        let mut socket = Socket {
-            domain,
-            type_,
-            protocol,
-            queue,
-            options,
-            error: None,
-            serial,
-            uid: 0,
-            zero_copy: None,
-            kind,
-        };
+        let mut socket =
+            Socket { domain, type_, protocol, options, error: None, serial, uid: 0, zero_copy: None, kind };
         if self.net.sysctls.bind_v6_only
             && let Some(ip) = socket.ip_options_mut()
         {
@@ -65,11 +54,10 @@ impl Host {
     }
     /// Removes a socket from the slab and its wait queue with it.
     pub(crate) fn remove_socket(&mut self, key: SocketKey) -> Socket {
-        self.files.unnamed.remove(&crate::files::FilePlace::Socket(key));
         let socket = self.net.sockets.remove(key.0);
         self.net.raw_sockets -= usize::from(matches!(socket.kind, SocketKind::Raw(_)));
         self.net.packet_sockets.retain(|other| *other != key);
-        self.waits.destroy(socket.queue);
+        self.net.effects.push(Effect::Closed(key));
         socket
     }
     /// A socket.
@@ -78,11 +66,7 @@ impl Host {
     }
     /// The queue that is notified whenever the readiness of a socket changes.
     pub(crate) fn socket_queue(&self, key: SocketKey) -> WaitQueueId {
-        self.net.sockets[key.0].queue
-    }
-    /// Notifies those who wait for a socket of `EPOLL*` bits that have come up.
-    pub(crate) fn notify_socket(&mut self, key: SocketKey, events: u32) {
-        self.notify_events(self.net.sockets[key.0].queue, events);
+        key.into()
     }
     /// The `EPOLL*` bits (the same as `POLL*`) that hold now.
     pub(crate) fn socket_readiness(&self, key: SocketKey) -> u32 {

@@ -1,6 +1,6 @@
 //! What IPv4 paths carry, where routers have said so (RFC 1191).
 
-use super::NetStack;
+use super::Stack;
 use super::ip::route::Route;
 use crate::ids::SocketKey;
 use belljar_base::{Map, SimDuration, SimTime};
@@ -52,7 +52,7 @@ impl PathMtus {
     }
 }
 
-impl NetStack {
+impl Stack {
     /// What the path to a destination is known to carry, if a router has said so.
     pub(super) fn known_path_mtu4(&self, to: Ipv4Addr, now: SimTime) -> Option<usize> {
         self.path_mtus.get(to, now).map(|known| known.mtu)

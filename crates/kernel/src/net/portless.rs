@@ -91,9 +91,9 @@ pub fn receive(
     if room.flags & c::MSG_ERRQUEUE != 0 {
         return error_queue::receive(call, key, room);
     }
-    let epoch = call.host.clock.realtime_ns() - call.now().as_nanos();
+    let epoch = call.host.net.clock.realtime_ns() - call.now().as_nanos();
     let socket = call.host.socket(key);
-    let (domain, queue, stamp) = (socket.domain, socket.queue, socket.options.timestamp);
+    let (domain, queue, stamp) = (socket.domain, key.into(), socket.options.timestamp);
     socket.take_error()?;
     let end = call.host.portless(key);
     let Some(message) = end.queue.pop_front() else {
@@ -162,7 +162,7 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
     end.read_closed |= how != c::SHUT_WR;
     end.write_closed |= how != c::SHUT_RD;
     let connected = end.peer.is_some();
-    call.host.notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
+    call.host.net.notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
     if connected { Ok(()) } else { Err(Errno::ENOTCONN) }
 }
 
@@ -215,7 +215,7 @@ impl Host {
 
     /// A socket gets `bytes` of a packet, if there is room.
     pub(in crate::net) fn portless_enqueue(&mut self, key: SocketKey, bytes: Vec<u8>, inbound: &Inbound) {
-        let arrived = self.clock.now();
+        let arrived = self.net.clock.now();
         let own = self.net.own_address(inbound.interface, inbound.header.dst);
         let room = self.socket(key).options.receive_buffer;
         let end = self.portless(key);
@@ -233,7 +233,7 @@ impl Host {
             tos: inbound.header.tos,
             arrived,
         });
-        self.notify_socket(key, READABLE);
+        self.net.notify_socket(key, READABLE);
     }
 
     /// A socket hears of an ICMP error: one that asked for all of them, or by its peer of a hard one.
@@ -247,6 +247,6 @@ impl Host {
             return;
         }
         self.socket(key).error = Some(errno);
-        self.notify_socket(key, EPOLLERR);
+        self.net.notify_socket(key, EPOLLERR);
     }
 }

@@ -25,7 +25,7 @@ pub struct TcpSample {
 impl Host {
     /// Every TCP connection that is not over, by its ends.
     pub fn tcp_samples(&self) -> Vec<TcpSample> {
-        let now = self.clock.local();
+        let now = self.net.clock.local();
         let connections = self.net.sockets.iter().filter_map(|(_, socket)| match &socket.kind {
             SocketKind::Tcp(tcp) => match &tcp.role {
                 Role::Connection(connection) if !connection.is_finished() => Some(connection),

@@ -8,7 +8,6 @@ use super::udp::UdpSocket;
 use super::unix::UnixSocket;
 use super::zero_copy::ZeroCopy;
 use super::{netlink::NetlinkSocket, packet::PacketSocket, ping::PingSocket, raw::RawSocket};
-use crate::ids::WaitQueueId;
 use belljar_base::SimDuration;
 use belljar_linux_abi::{Errno, c};
 use std::sync::Arc;
@@ -29,8 +28,6 @@ pub struct Socket {
     pub type_: i32,
     /// `SO_PROTOCOL`.
     pub protocol: i32,
-    /// Notified after every change of readiness.
-    pub queue: WaitQueueId,
     /// Options of level `SOL_SOCKET`.
     pub options: SocketOptions,
     /// The error that the next call, or `SO_ERROR`, reports once. A connected TCP socket keeps its

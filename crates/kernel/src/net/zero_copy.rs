@@ -210,7 +210,7 @@ impl Host {
             }
         }
         if told {
-            self.notify_socket(key, EPOLLERR);
+            self.net.notify_socket(key, EPOLLERR);
         }
     }
 }

@@ -192,7 +192,7 @@ impl Host {
         if let Some(timer) = old.timer {
             self.timers.cancel(timer);
         }
-        Alarm { timer: at.map(|at| self.timers.add(at, action)), interval }
+        Alarm { timer: at.map(|at| self.add_timer(at, action)), interval }
     }
 
     /// A timer of `timer_create`, `setitimer` or `alarm` expires.
@@ -244,9 +244,9 @@ impl Host {
 
     /// When a timer that fires now will fire next, and how many expirations lie before that.
     fn next_expiration(&self, alarm: Alarm) -> (Option<SimTime>, u64) {
-        let interval = self.clock.simulated(alarm.interval);
+        let interval = self.net.clock.simulated(alarm.interval);
         let Some(fired) = alarm.timer.filter(|_| !interval.is_zero()) else { return (None, 0) };
-        let skipped = self.clock.now().since(fired.at()).as_picos() / interval.as_picos();
+        let skipped = self.net.clock.now().since(fired.at()).as_picos() / interval.as_picos();
         (Some(fired.at() + interval.saturating_mul(skipped + 1)), skipped)
     }
 

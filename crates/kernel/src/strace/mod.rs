@@ -196,7 +196,7 @@ impl Host {
             Err(errno) => Some(errno.as_return()),
             Ok(Outcome::Replaced | Outcome::Gone) => None,
         };
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         let mut text = std::mem::take(&mut self.strace.logs[traced.log].text);
         if text.is_new() {
             text = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
@@ -232,7 +232,7 @@ impl Host {
         }
         let caller = &self.threads[thread.0];
         let (pid, tid) = (self.processes[caller.process.0].pid, caller.tid);
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         // A process that has not called yet has no name either.
         let Some(place) = self.strace.place(pid) else { return };
         let text = &mut self.strace.logs[place].text;

@@ -55,7 +55,7 @@ pub fn sys_timerfd_settime(call: &mut Call<'_>) -> SysResult {
     }
     let file = call.host.pollable_file(call.process, call.int(0))?;
     let n = call.host.timerfd_of(file)?;
-    let clock = &call.host.clock;
+    let clock = &call.host.net.clock;
     let at = match (flags & c::TFD_TIMER_ABSTIME != 0, call.host.files.timerfds[n].clock) {
         (false, _) => clock.after(SimDuration::from_nanos(value)),
         (true, c::CLOCK_REALTIME | c::CLOCK_REALTIME_ALARM) => clock.at_realtime(value),

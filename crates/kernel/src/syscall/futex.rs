@@ -96,8 +96,8 @@ impl Clock {
         let ns = call.read::<Timespec>(addr)?.to_nanos().ok_or(Errno::EINVAL)?;
         Ok(Some(match self {
             Clock::Relative => call.after(SimDuration::from_nanos(ns)),
-            Clock::Monotonic => call.host.clock.at_monotonic(ns),
-            Clock::Realtime => call.host.clock.at_realtime(ns),
+            Clock::Monotonic => call.host.net.clock.at_monotonic(ns),
+            Clock::Realtime => call.host.net.clock.at_realtime(ns),
         }))
     }
 }

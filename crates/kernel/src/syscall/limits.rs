@@ -45,7 +45,7 @@ pub fn sys_times(call: &mut Call<'_>) -> SysResult {
     if call.args[0] != 0 {
         call.write(call.args[0], &tms)?;
     }
-    done(call.host.clock.monotonic_ns() / TICK_NS)
+    done(call.host.net.clock.monotonic_ns() / TICK_NS)
 }
 
 /// getrlimit(2).

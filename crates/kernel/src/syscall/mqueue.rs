@@ -89,7 +89,7 @@ fn deadline(call: &mut Call<'_>, addr: u64) -> Result<Option<SimTime>, Errno> {
         return Ok(None);
     }
     let ns = call.read::<Timespec>(addr)?.to_nanos().ok_or(Errno::EINVAL)?;
-    Ok(Some(call.host.clock.at_realtime(ns)))
+    Ok(Some(call.host.net.clock.at_realtime(ns)))
 }
 
 /// Waits for a change of the queue, unless that is not wanted or its time has come.

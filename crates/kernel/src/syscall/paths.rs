@@ -381,7 +381,7 @@ fn set_times(call: &mut Call<'_>, target: Target, new: [NewTime; 2]) -> SysResul
     let inode = match target {
         Target::Inode(inode) => inode,
         Target::File(file) => {
-            let now = call.host.clock.realtime_ns() as i64;
+            let now = call.host.net.clock.realtime_ns() as i64;
             store_times(&mut unnamed_of_caller(call, file)?.times, new, now);
             return done(0);
         }
@@ -398,7 +398,7 @@ fn set_times(call: &mut Call<'_>, target: Target, new: [NewTime; 2]) -> SysResul
         call.host.check_permission(call.process, inode, WRITE)?;
     }
     call.host.inode(inode).changed = true;
-    let now = call.host.clock.realtime_ns() as i64;
+    let now = call.host.net.clock.realtime_ns() as i64;
     let event = match new {
         [NewTime::Omit, NewTime::Omit] => 0,
         [_, NewTime::Omit] => c::IN_ACCESS,

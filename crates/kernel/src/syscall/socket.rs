@@ -148,7 +148,7 @@ pub fn sys_connect(call: &mut Call<'_>) -> SysResult {
     let again = call.resumed.is_some();
     let (is_unix, queue, timeout) = {
         let socket = call.host.socket(target.key);
-        (socket.domain == c::AF_UNIX, socket.queue, socket.options.send_timeout)
+        (socket.domain == c::AF_UNIX, target.key.into(), socket.options.send_timeout)
     };
     let would_wait = if is_unix { Errno::EAGAIN } else { Errno::EINPROGRESS };
     let queue = match operations::connect(call, target.key, &name, again) {

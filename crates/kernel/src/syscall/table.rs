@@ -78,7 +78,7 @@ pub fn limit() -> u32 {
 
 /// Runs the handler of the call's number.
 pub fn dispatch(call: &mut Call<'_>) -> SysResult {
-    match entry(call.number) {
+    let outcome = match entry(call.number) {
         Some(entry) => (entry.handler)(call),
         // What a tracer makes of a call that is not to be made.
         None if call.number == u32::MAX => Err(Errno::ENOSYS),
@@ -86,7 +86,9 @@ pub fn dispatch(call: &mut Call<'_>) -> SysResult {
             call.host.warn(format!("unknown system call {}", call.number));
             Err(Errno::ENOSYS)
         }
-    }
+    };
+    call.host.carry_out_effects();
+    outcome
 }
 
 /// Fails loudly: the right errno to the guest, a counted warning for the summary.

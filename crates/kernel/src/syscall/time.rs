@@ -61,10 +61,10 @@ impl ClockId {
     /// What it shows, in nanoseconds.
     fn read(self, host: &Host) -> u64 {
         match self {
-            ClockId::Realtime => host.clock.realtime_ns(),
-            ClockId::Monotonic => host.clock.monotonic_ns(),
-            ClockId::RealtimeCoarse => host.clock.realtime_ns() - since_tick_ns(host),
-            ClockId::MonotonicCoarse => host.clock.monotonic_ns() - since_tick_ns(host),
+            ClockId::Realtime => host.net.clock.realtime_ns(),
+            ClockId::Monotonic => host.net.clock.monotonic_ns(),
+            ClockId::RealtimeCoarse => host.net.clock.realtime_ns() - since_tick_ns(host),
+            ClockId::MonotonicCoarse => host.net.clock.monotonic_ns() - since_tick_ns(host),
             ClockId::Process(process) => host.calls_of(process) * NS_PER_CALL,
             ClockId::Thread(thread) => host.threads[thread.0].calls * NS_PER_CALL,
         }
@@ -73,8 +73,8 @@ impl ClockId {
     /// The point at which it shows `ns`; `None` for clocks without timers.
     pub(super) fn reaches(self, host: &Host, ns: u64) -> Option<SimTime> {
         match self {
-            ClockId::Realtime => Some(host.clock.at_realtime(ns)),
-            ClockId::Monotonic => Some(host.clock.at_monotonic(ns)),
+            ClockId::Realtime => Some(host.net.clock.at_realtime(ns)),
+            ClockId::Monotonic => Some(host.net.clock.at_monotonic(ns)),
             _ => None,
         }
     }
@@ -82,7 +82,7 @@ impl ClockId {
 
 /// How long ago the coarse clocks' last tick was.
 fn since_tick_ns(host: &Host) -> u64 {
-    host.clock.local().as_nanos() % COARSE_TICK_NS
+    host.net.clock.local().as_nanos() % COARSE_TICK_NS
 }
 
 /// clock_gettime(2).
@@ -108,7 +108,7 @@ pub fn sys_clock_getres(call: &mut Call<'_>) -> SysResult {
 pub fn sys_gettimeofday(call: &mut Call<'_>) -> SysResult {
     let [time, zone, ..] = call.args;
     if time != 0 {
-        let now = call.host.clock.realtime_ns();
+        let now = call.host.net.clock.realtime_ns();
         call.write(time, &Timeval::from_nanos(now))?;
     }
     if zone != 0 {
@@ -119,7 +119,7 @@ pub fn sys_gettimeofday(call: &mut Call<'_>) -> SysResult {
 
 /// time(2).
 pub fn sys_time(call: &mut Call<'_>) -> SysResult {
-    let now = call.host.clock.realtime_ns() / 1_000_000_000;
+    let now = call.host.net.clock.realtime_ns() / 1_000_000_000;
     if call.args[0] != 0 {
         call.write(call.args[0], &now)?;
     }
@@ -151,7 +151,7 @@ fn adjust(call: &mut Call<'_>, addr: u64) -> SysResult {
     if asked.modes != 0 {
         return sys_clock_set(call);
     }
-    let time = Timeval::from_nanos(call.host.clock.realtime_ns());
+    let time = Timeval::from_nanos(call.host.net.clock.realtime_ns());
     let tick = Timex { time, tick: 10_000, precision: 1, tolerance: 32_768_000, ..Timex::default() };
     call.write(addr, &tick)?;
     done(c::TIME_OK as u64)

@@ -94,7 +94,7 @@ impl Host {
     /// Stores how much of a wait was left, where its call says.
     pub(crate) fn store_remaining_time(&mut self, thread: ThreadKey, state: &CallState) {
         let CallState::Timed { deadline: Some(deadline), remaining: Some(remaining) } = state else { return };
-        let left = deadline.since(self.clock.now()).as_nanos();
+        let left = deadline.since(self.net.clock.now()).as_nanos();
         let process = self.threads[thread.0].process;
         let words = if remaining.micros {
             let Timeval { sec, usec } = Timeval::from_nanos(left);

@@ -67,7 +67,7 @@ fn interval_timer(call: &Call<'_>, which: i32) -> Result<[Timeval; 2], Errno> {
     let timers = &call.host.processes[call.process.0].signals.timers;
     let (interval, left) = match which {
         c::ITIMER_REAL => {
-            let left = timers.real.left(call.host.clock.now()).map_or(0, SimDuration::as_nanos);
+            let left = timers.real.left(call.host.net.clock.now()).map_or(0, SimDuration::as_nanos);
             (timers.real.interval.as_nanos(), left)
         }
         c::ITIMER_VIRTUAL | c::ITIMER_PROF => {
@@ -179,7 +179,7 @@ fn posix_timer(call: &Call<'_>, id: i32) -> Result<Itimerspec, Errno> {
     }
     let alarm = timer.alarm;
     // A timer that is set never shows zero.
-    let left = alarm.left(call.host.clock.now()).map_or(0, |left| left.as_nanos().max(1));
+    let left = alarm.left(call.host.net.clock.now()).map_or(0, |left| left.as_nanos().max(1));
     Ok(Itimerspec {
         interval: Timespec::from_nanos(alarm.interval.as_nanos()),
         value: Timespec::from_nanos(left),

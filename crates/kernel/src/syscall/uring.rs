@@ -187,7 +187,7 @@ pub fn sys_io_uring_enter(call: &mut Call<'_>) -> SysResult {
     }
     let ends_at = |call: &Call<'_>, nanos: u64| match flags & ABS_TIMER {
         0 => call.after(SimDuration::from_nanos(nanos)),
-        _ => call.host.clock.at_monotonic(nanos),
+        _ => call.host.net.clock.at_monotonic(nanos),
     };
     let (submitted, deadline, timeouts) = match call.resumed.as_ref().map(|resumed| &resumed.state) {
         Some(CallState::Uring(submitted, deadline, timeouts)) => (*submitted, *deadline, *timeouts),

@@ -49,7 +49,7 @@ impl Host {
             spec: Some(spec),
             placement: self.config.processes.get(spec).and_then(|spec| spec.placement),
             has_executed: false,
-            started: self.clock.now(),
+            started: self.net.clock.now(),
             patience: PATIENCE,
             attributes: Attributes::default(),
         };
@@ -69,7 +69,7 @@ impl Host {
     ) -> ProcessKey {
         let pid = self.allocate_pid();
         let (arrived, child_changed) = (self.waits.create(), self.waits.create());
-        let started = self.clock.now();
+        let started = self.net.clock.now();
         let from = self.process(parent);
         let process = Process {
             pid,

@@ -47,7 +47,7 @@ impl Host {
         let (fds, mm) = (target.fds.take(), target.mm.take());
         target.ended = Some(status);
         target.signals.job = Default::default();
-        self.last_end = self.clock.now();
+        self.last_end = self.net.clock.now();
         self.debug_ended(process, status);
         if let Some(fds) = fds {
             self.release_fd_table(fds);
@@ -59,7 +59,7 @@ impl Host {
         self.orphan_children(process);
         self.hang_up_if_orphaned(process, self.processes[process.0].parent);
         if let Some(spec) = self.processes[process.0].spec {
-            self.reports.push(Report::Ended { spec, status, at: self.clock.now() });
+            self.reports.push(Report::Ended { spec, status, at: self.net.clock.now() });
         }
         self.announce_end(process, status);
     }

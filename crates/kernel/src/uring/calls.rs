@@ -200,6 +200,7 @@ impl Host {
         if let Some(file) = quick {
             self.open(file).flags |= c::O_NONBLOCK;
         }
+        self.carry_out_effects();
         outcome
     }
 

@@ -92,9 +92,9 @@ impl Host {
     fn point_in_time(&mut self, entry: &Entry, addr: u64) -> Result<SimTime, Errno> {
         let nanos = self.nanoseconds_at(entry, addr)?;
         Ok(match entry.op_flags & (ABSOLUTE | REALTIME) {
-            0 | REALTIME => self.clock.after(SimDuration::from_nanos(nanos)),
-            ABSOLUTE => self.clock.at_monotonic(nanos),
-            _ => self.clock.at_realtime(nanos),
+            0 | REALTIME => self.net.clock.after(SimDuration::from_nanos(nanos)),
+            ABSOLUTE => self.net.clock.at_monotonic(nanos),
+            _ => self.net.clock.at_realtime(nanos),
         })
     }
 
@@ -106,7 +106,7 @@ impl Host {
         let number = self.find_request(n, entry.addr, wanted).ok_or(Errno::ENOENT)?;
         let request = &self.urings.instances[n].requests[number];
         let action = TimerAction::Uring { instance: n, request: number, serial: request.serial };
-        let timer = self.timers.add(at, action);
+        let timer = self.add_timer(at, action);
         if let Some(old) = self.urings.instances[n].requests[number].deadline.replace(timer) {
             self.timers.cancel(old);
         }

@@ -55,9 +55,11 @@ impl Host {
         }
         let timer = block
             .deadline
-            .map(|at| self.timers.add(at, TimerAction::Uring { instance: n, request: number, serial }));
+            .map(|at| self.add_timer(at, TimerAction::Uring { instance: n, request: number, serial }));
         let request = &mut self.urings.instances[n].requests[number];
         request.deadline = timer;
+        self.carry_out_effects();
+        let request = &mut self.urings.instances[n].requests[number];
         for queue in request.on.clone() {
             self.waits.enter(queue, Waiter::Uring { instance: n, request: number });
         }

@@ -61,7 +61,7 @@ impl Host {
     }
     /// A new inode without a name, on the device of `near`.
     pub(crate) fn new_inode(&mut self, near: InodeKey, node: Node, mode: u32) -> InodeKey {
-        let now = self.clock.realtime_ns() as i64;
+        let now = self.net.clock.realtime_ns() as i64;
         let device = self.inode(near).device;
         let meta = Meta { mode: mode & 0o7777, uid: 0, gid: 0, times: Times::all(now) };
         self.files.add_inode(device, node, meta)

@@ -309,7 +309,7 @@ fn hundredths(ns: u64) -> String {
 }
 
 fn uptime(host: &mut Host) -> String {
-    let up = hundredths(host.clock.monotonic_ns());
+    let up = hundredths(host.net.clock.monotonic_ns());
     format!("{up} {up}\n")
 }
 
@@ -320,8 +320,8 @@ fn load_average(host: &mut Host) -> String {
 }
 
 fn stat(host: &mut Host) -> String {
-    let idle = host.clock.monotonic_ns() / TICK_NS;
-    let boot = (host.clock.realtime_ns() - host.clock.monotonic_ns()) / SECOND;
+    let idle = host.net.clock.monotonic_ns() / TICK_NS;
+    let boot = (host.net.clock.realtime_ns() - host.net.clock.monotonic_ns()) / SECOND;
     let processes = host.next_pid;
     format!(
         "cpu  0 0 0 {idle} 0 0 0 0 0 0\ncpu0 0 0 0 {idle} 0 0 0 0 0 0\nintr 0\nctxt 0\nbtime {boot}\n\

@@ -127,7 +127,7 @@ impl Host {
             about_loopback: about_lo,
             by_loopback: route.interface == LO,
         };
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         if let Err(why) = self.net.icmp_limit.take(now, &self.net.sysctls.icmp, &sent) {
             return self.net.counters.icmp[version(&dst)].count_limited(why);
         }
@@ -207,13 +207,13 @@ impl Host {
         // No path is narrower than that (RFC 8201, section 4): who says so is not believed.
         let too_small = dst.is_ipv6() && errno == Errno::EMSGSIZE && extra < ipv6::MIN_MTU as u32;
         if let (Errno::EMSGSIZE, IpAddr::V6(to), false) = (errno, dst.ip(), too_small) {
-            let now = self.clock.now();
+            let now = self.net.clock.now();
             self.net.learn_path_mtu(to, extra as usize, now);
         }
         if let (Errno::EMSGSIZE, IpAddr::V4(to)) = (errno, dst.ip())
             && self.path_concerns(number, src, dst, Seq(seq))
         {
-            let now = self.clock.now();
+            let now = self.net.clock.now();
             let Ok(route) = self.net.route(dst.ip(), Some(src.ip()), None) else { return };
             let usual = self.net.mtu(route.interface);
             self.net.path_mtus.learn(to, extra as usize, usual, now);
@@ -239,7 +239,7 @@ impl Host {
             }
             protocol::TCP if too_small => {}
             protocol::TCP => {
-                let now = self.clock.now();
+                let now = self.net.clock.now();
                 let next_mtu = match dst.ip() {
                     IpAddr::V4(to) => self.net.known_path_mtu4(to, now).unwrap_or(extra as usize),
                     IpAddr::V6(_) => extra as usize,

@@ -151,7 +151,7 @@ impl Host {
             (Ident::Own(ident), ..) => ident,
             (Ident::OfAll, ..) if uncut => 0,
             (_, IpAddr::V4(src), IpAddr::V4(dst)) => {
-                self.net.idents.next(self.clock.now(), src, dst, protocol)
+                self.net.idents.next(self.net.clock.now(), src, dst, protocol)
             }
             _ => 0,
         }

@@ -4,11 +4,11 @@ use super::IpHeader;
 use super::fragment::{Added, Expired};
 use crate::host::Host;
 use crate::net::LO;
+use crate::net::StackTimer;
 use crate::net::mib::{Cast, version};
 use crate::net::multicast::IGMP;
 use crate::net::udp::Protocol;
 use crate::net::v6::device_for;
-use crate::timer::TimerAction;
 use belljar_net::forward::Refusal;
 use belljar_net::{ChecksumState, Packet};
 use belljar_wire::{ParseError, protocol};
@@ -99,7 +99,7 @@ impl Host {
     #[inline(never)]
     fn fragment_input(&mut self, part: Inbound) {
         let Inbound { interface, header, packet, payload, .. } = part;
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         let version = version(&header.dst);
         let until = now + self.net.sysctls.fragment_times[version];
         self.net.counters.ip[version].fragments += 1;
@@ -144,13 +144,13 @@ impl Host {
     /// Sets the timer for the datagram that is to be given up next.
     fn set_reassembly_timer(&mut self) {
         let next = self.net.reassembly.next_timeout();
-        self.timers.set(&mut self.net.reassembly_timer, next, TimerAction::Reassembly);
+        self.net.timers.set(&mut self.net.reassembly_timer, next, StackTimer::Reassembly);
     }
 
     /// Datagrams whose fragments did not come in time are given up; their senders are told (RFC 792, RFC 4443 section 3.3).
     pub(crate) fn reassembly_timer(&mut self) {
         self.net.reassembly_timer = None;
-        while let Some(expired) = self.net.reassembly.expire(self.clock.now()) {
+        while let Some(expired) = self.net.reassembly.expire(self.net.clock.now()) {
             let Some(Expired { interface, first }) = expired else { continue };
             match first.first().map(|byte| byte >> 4) {
                 Some(4) => self.refuse(&first, Refusal::ReassemblyTimeExceeded),

@@ -54,7 +54,7 @@ impl Host {
         self.net.count_own(&header.dst, packet.len(), header.protocol, &packet[header.len()..]);
         let mtu = match header.dst {
             IpAddr::V4(_) if *probes => self.net.mtu(route.interface),
-            _ => self.net.path_mtu(route, self.clock.now()),
+            _ => self.net.path_mtu(route, self.net.clock.now()),
         };
         if header.dst.is_ipv4() {
             let (src, dst, protocol, uncut) = (header.src, header.dst, header.protocol, header.dont_fragment);

@@ -2,7 +2,7 @@
 
 use crate::net::family::{Asked, Sender, refused};
 use crate::net::socket::Socket;
-use crate::net::{LO, NetStack, interface_index};
+use crate::net::{LO, Stack, interface_index};
 use belljar_linux_abi::Errno;
 use belljar_net::policy::table;
 use belljar_net::routes::{self, Metrics, RouteKind};
@@ -82,7 +82,7 @@ fn no_way<A>(route: &routes::Route<A>) -> Errno {
     }
 }
 
-impl NetStack {
+impl Stack {
     /// Whether packets for `ip` are for this host.
     pub fn is_local(&self, ip: IpAddr) -> bool {
         match ip {

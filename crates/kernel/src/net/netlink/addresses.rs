@@ -122,7 +122,7 @@ impl Host {
         to: (u32, u16, u32),
     ) -> Vec<u8> {
         let (sequence, flags, port) = to;
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         let until = self.net.v6_valid_until(number, own.ip);
         let mut state = if until.is_some() { 0 } else { IFA_F_PERMANENT };
         if self.net.v6.is_tentative(number, own.ip) {

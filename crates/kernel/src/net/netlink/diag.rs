@@ -154,7 +154,7 @@ impl Host {
         let SocketKind::Tcp(tcp) = &self.net.sockets[key.0].kind else { return (0, 0, 0) };
         let Role::Connection(connection) = &tcp.role else { return (0, 0, 0) };
         let Some((timer, retries, at)) = connection.shown_timer() else { return (0, 0, 0) };
-        (timer, retries, at.since(self.clock.local()).as_millis() as u32)
+        (timer, retries, at.since(self.net.clock.local()).as_millis() as u32)
     }
 
     /// `struct inet_diag_msg` and the attributes that were asked for.

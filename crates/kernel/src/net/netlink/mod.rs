@@ -272,7 +272,7 @@ impl Host {
     fn netlink_enqueue(&mut self, key: SocketKey, message: &[u8]) {
         let Some(kept) = self.filtered(key, message, Metadata::default()) else { return };
         self.netlink(key).queue.push_back(message[..kept].to_vec());
-        self.notify_socket(key, READABLE);
+        self.net.notify_socket(key, READABLE);
     }
     fn netlink(&mut self, key: SocketKey) -> &mut NetlinkSocket {
         match &mut self.net.sockets[key.0].kind {

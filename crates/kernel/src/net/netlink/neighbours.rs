@@ -120,7 +120,7 @@ impl Host {
         }
         let state = state_of(u16::from_ne_bytes([*low, *high]))?;
         let flags = i32::from(request.flags);
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         let known = match ip {
             IpAddr::V4(ip) => self.net.neighbours.get(interface, ip).map(|n| n.address),
             IpAddr::V6(ip) => self.net.v6.neighbours.get(interface, ip).map(|n| n.address),
@@ -157,7 +157,7 @@ impl Host {
                 && all.remove(interface, ip)
         }
         let (interface, ip) = self.neighbour_named(request)?;
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         let removed = match ip {
             IpAddr::V4(ip) => remove(&mut self.net.neighbours, now, interface, ip),
             IpAddr::V6(ip) => remove(&mut self.net.v6.neighbours, now, interface, ip),

@@ -7,7 +7,7 @@ use super::route::{ip_bytes, parse_ip};
 use crate::host::Host;
 use crate::net::family::{Family, Sender};
 use crate::net::ip::route::Through;
-use crate::net::{LO, NetStack, interface_index};
+use crate::net::{LO, Stack, interface_index};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::Prefix;
 use belljar_net::policy::table;
@@ -244,7 +244,7 @@ impl Host {
     }
 }
 
-impl NetStack {
+impl Stack {
     /// The routes of all tables but that of the host's own addresses.
     fn shown_routes<A: Family>(&self, to: To) -> Vec<Vec<u8>> {
         let others = A::policy(self).tables();

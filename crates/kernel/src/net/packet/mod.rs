@@ -141,9 +141,9 @@ pub fn receive(
     if room.flags & c::MSG_ERRQUEUE != 0 {
         return Err(Errno::EAGAIN);
     }
-    let epoch = call.host.clock.realtime_ns() - call.now().as_nanos();
+    let epoch = call.host.net.clock.realtime_ns() - call.now().as_nanos();
     let socket = call.host.socket(key);
-    let (queue, stamp, cooked) = (socket.queue, socket.options.timestamp, socket.type_ == c::SOCK_DGRAM);
+    let (queue, stamp, cooked) = (key.into(), socket.options.timestamp, socket.type_ == c::SOCK_DGRAM);
     socket.take_error()?;
     let packet = call.host.packet(key);
     let offload = packet.offload;
@@ -263,7 +263,7 @@ impl Host {
         for key in self.net.packet_sockets.clone() {
             if self.packet(key).interface == Some(interface) {
                 self.socket(key).error = Some(Errno::ENETDOWN);
-                self.notify_socket(key, EPOLLERR);
+                self.net.notify_socket(key, EPOLLERR);
             }
         }
     }

@@ -329,7 +329,7 @@ impl Host {
         // The word that hands the frame over is written last.
         self.ring_write(memory, at + 8, &body[8..]);
         self.ring_write(memory, at, &body[..8]);
-        self.notify_socket(key, READABLE);
+        self.net.notify_socket(key, READABLE);
     }
 
     fn ring_dropped(&mut self, key: SocketKey) {
@@ -372,7 +372,7 @@ impl Host {
                 0 => DEFAULT_TIMEOUT,
                 ms => SimDuration::from_millis(ms.into()),
             };
-            let timer = self.timers.add(self.clock.now() + timeout, TimerAction::PacketBlock(key));
+            let timer = self.add_timer(self.net.clock.now() + timeout, TimerAction::PacketBlock(key));
             self.packet(key).rings.block.timer = Some(timer);
         }
     }
@@ -409,7 +409,7 @@ impl Host {
         }
         self.ring_write(memory, at + 12, &header);
         self.ring_write(memory, at + 8, &(status::USER | why).to_ne_bytes());
-        self.notify_socket(key, READABLE);
+        self.net.notify_socket(key, READABLE);
         self.open_block(key);
     }
 
@@ -474,7 +474,7 @@ impl Host {
             sent += len;
         }
         self.flush_network();
-        self.notify_socket(key, WRITABLE);
+        self.net.notify_socket(key, WRITABLE);
         Ok(sent)
     }
 }

@@ -8,7 +8,7 @@ use crate::net::filter::Metadata;
 use crate::net::interface::Attachment;
 use crate::net::socket::SocketKind;
 use crate::net::udp::charge;
-use crate::net::{NetStack, interface_index};
+use crate::net::{Stack, interface_index};
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
 use belljar_net::Packet;
@@ -132,7 +132,7 @@ impl Host {
     /// Everybody is on the graph's link: who asks there for a station by ARP, with a frame of its own, is
     /// answered for it.
     pub(super) fn answer_for_graph(&mut self, interface: usize, frame: &[u8]) {
-        let (now, own) = (self.clock.now(), self.net.interfaces[interface].mac);
+        let (now, own) = (self.net.clock.now(), self.net.interfaces[interface].mac);
         let Some((head, payload)) = frame.split_first_chunk::<{ ethernet::HEADER_LEN }>() else { return };
         self.tap_frame(now, interface, (*head, payload), Way::Out);
         let asked = arp::Packet::new_checked(payload).ok().and_then(|packet| arp::Repr::parse(&packet).ok());
@@ -177,7 +177,7 @@ impl Host {
         bytes.truncate(kept);
         let frame = Frame { bytes, len, network, from: seen.from, arrived: at };
         self.packet(key).packets += 1;
-        let stamp = self.clock.realtime_ns() - self.clock.now().as_nanos() + at.as_nanos();
+        let stamp = self.net.clock.realtime_ns() - self.net.clock.now().as_nanos() + at.as_nanos();
         if self.packet(key).rings.has_receiver() {
             return self.ring_receive(key, frame, stamp);
         }
@@ -190,11 +190,11 @@ impl Host {
         }
         packet.queued_charge += charge(frame.bytes.len());
         packet.queue.push_back(frame);
-        self.notify_socket(key, READABLE);
+        self.net.notify_socket(key, READABLE);
     }
 }
 
-impl NetStack {
+impl Stack {
     /// Whether a packet socket would not lose what it hears now.
     pub(super) fn packet_has_room(&self, key: SocketKey) -> bool {
         let socket = &self.sockets[key.0];

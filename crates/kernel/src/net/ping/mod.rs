@@ -128,7 +128,7 @@ impl Host {
         let ttl = if route.destination.is_ipv4() { ttl } else { Some(hop_limit.unwrap_or(usual)) };
         let discover = self.ping(key).end.ip.mtu_discover;
         let len = data.len() + header_len(route.destination);
-        let dont_fragment = self.net.must_not_fragment(discover, &route, len, self.clock.now());
+        let dont_fragment = self.net.must_not_fragment(discover, &route, len, self.net.clock.now());
         let header = IpHeader {
             tos,
             unlabelled,
@@ -184,7 +184,7 @@ impl Host {
         };
         let sockets = self.net.sockets.iter().filter(|(_, socket)| concerned(socket));
         let keys: SmallVec<[SocketKey; 2]> = sockets.map(|(key, _)| SocketKey(key)).collect();
-        let arrived = self.clock.now();
+        let arrived = self.net.clock.now();
         for key in keys {
             let error = QueuedError {
                 errno,

@@ -85,7 +85,7 @@ impl Host {
         };
         let sockets = self.net.sockets.iter().filter(|(_, socket)| concerned(socket));
         let keys: SmallVec<[SocketKey; 2]> = sockets.map(|(key, _)| SocketKey(key)).collect();
-        let arrived = self.clock.now();
+        let arrived = self.net.clock.now();
         for key in keys {
             let error = QueuedError {
                 errno: error.errno,

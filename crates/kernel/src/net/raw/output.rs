@@ -121,7 +121,7 @@ impl Host {
         let loops =
             if destination.is_ipv4() { raw.end.ip.multicast_loop } else { raw.end.ip.multicast_loop6 };
         let loop_back = multipoint && loops;
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         header.dont_fragment = self.net.must_not_fragment(discover, &route, data.len() + header.len(), now);
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);

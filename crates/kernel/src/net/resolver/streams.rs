@@ -2,8 +2,9 @@
 
 use super::Resolver;
 use crate::host::Host;
+use crate::net::StackTimer;
 use crate::net::ip::IpHeader;
-use crate::timer::{TimerAction, TimerId};
+use crate::timer::TimerId;
 use belljar_base::{Map, SimDuration, SimTime, Stream};
 use belljar_net::dns;
 use belljar_tcp::{Config, Connection, Disposition, Ecn, Flags, Repr, reset_for};
@@ -47,7 +48,7 @@ impl Host {
     /// The name server has something to do.
     pub(crate) fn resolver_timer(&mut self) {
         self.net.streams.timer = None;
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         while let Some(entry) = self.net.streams.inbox.first_entry().filter(|entry| entry.key().0 <= now) {
             let packet = entry.remove();
             self.resolver_received(now, &packet);
@@ -77,9 +78,9 @@ impl Host {
         let next = timers.flatten().chain(arrival).min();
         if streams.timer.map(TimerId::at) != next {
             if let Some(timer) = streams.timer.take() {
-                self.timers.cancel(timer);
+                self.net.timers.cancel(timer);
             }
-            streams.timer = next.map(|at| self.timers.add(at, TimerAction::Resolver));
+            streams.timer = next.map(|at| self.net.timers.add(at, StackTimer::Resolver));
         }
     }
 

@@ -282,6 +282,6 @@ impl Host {
             _ => None,
         };
         let route = peer.and_then(|peer| self.net.route(peer, None, socket.options.bound_device).ok());
-        route.map_or(ETH0_MTU, |route| self.net.path_mtu(&route, self.clock.now()))
+        route.map_or(ETH0_MTU, |route| self.net.path_mtu(&route, self.net.clock.now()))
     }
 }

@@ -18,7 +18,7 @@ const LISTEN: u8 = 10;
 const CLOSE: u8 = 7;
 
 pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
-    let now = host.clock.local();
+    let now = host.net.clock.local();
     if name == c::TCP_CONGESTION {
         set_congestion(host, key, value)?;
         return Ok(());
@@ -108,7 +108,7 @@ fn seconds(number: i32, allowed: std::ops::RangeInclusive<i32>) -> Result<SimDur
 }
 
 fn set_congestion(host: &mut Host, key: SocketKey, value: &[u8]) -> Result<(), Errno> {
-    let now = host.clock.local();
+    let now = host.net.clock.local();
     let value = &value[..value.len().min(NAME_MAX - 1)];
     let end = value.iter().position(|b| *b == 0).unwrap_or(value.len());
     if end == 0 {
@@ -127,7 +127,7 @@ fn set_congestion(host: &mut Host, key: SocketKey, value: &[u8]) -> Result<(), E
 }
 
 pub fn get(host: &mut Host, key: SocketKey, name: i32) -> Result<Value, Errno> {
-    let now = host.clock.local();
+    let now = host.net.clock.local();
     let pmtu = host.heeded_mtu(key);
     let tcp = host.tcp(key);
     let options = tcp.options.clone();

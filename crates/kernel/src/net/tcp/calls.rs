@@ -26,13 +26,13 @@ pub fn create(host: &mut Host, domain: i32) -> Result<SocketKey, Errno> {
 }
 
 pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
-    let now = call.host.clock.local();
+    let now = call.host.net.clock.local();
     match &mut call.host.tcp(key).role {
         Role::Idle => {
             let shut = &mut call.host.tcp(key).shut;
             shut.0 |= how != c::SHUT_WR;
             shut.1 |= how != c::SHUT_RD;
-            call.host.notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
+            call.host.net.notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
             return Err(Errno::ENOTCONN);
         }
         // Ends the listening; accept fails with EINVAL from then on.
@@ -55,7 +55,7 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
             let tcp = call.host.tcp(key);
             tcp.connecting &= opening;
             call.host.tcp_pump(key);
-            call.host.notify_socket(key, READABLE | WRITABLE | EPOLLHUP);
+            call.host.net.notify_socket(key, READABLE | WRITABLE | EPOLLHUP);
         }
     }
     call.host.flush_network();
@@ -189,7 +189,7 @@ pub fn is_at_mark(host: &mut Host, key: SocketKey) -> bool {
 
 /// The connection goes on as an orphan until it is finished. What `SO_LINGER` has to wait for is left to `close(2)`.
 pub fn close(host: &mut Host, key: SocketKey) {
-    let now = host.clock.local();
+    let now = host.net.clock.local();
     let linger = host.socket(key).options.linger;
     let abort = linger.is_some_and(|time| time.is_zero());
     host.tcp_stop_listening(key);

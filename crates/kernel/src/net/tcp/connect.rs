@@ -176,7 +176,7 @@ impl Host {
             self.net.tcp.add_bound(port, key);
         }
         let (isn, offset) = (self.net.isns.next_u32(), self.net.isns.next_u32());
-        let (now, path) = (self.clock.local(), self.net.tcp_path(&route, self.clock.now()));
+        let (now, path) = (self.net.clock.local(), self.net.tcp_path(&route, self.net.clock.now()));
         let socket = &mut self.net.sockets[key.0];
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return Err(Errno::EINVAL) };
         let settings = &self.net.sysctls.tcp;
@@ -216,7 +216,7 @@ impl Host {
 
     /// `connect` to `AF_UNSPEC`: a connection is reset, a listener closed.
     fn tcp_disconnect(&mut self, key: SocketKey) {
-        let now = self.clock.local();
+        let now = self.net.clock.local();
         self.tcp(key).shut = (false, false);
         self.tcp(key).disconnecting = false;
         if let Some(connection) = self.tcp(key).connection() {
@@ -245,7 +245,7 @@ impl Host {
         tcp.ready = 0;
         let timer = tcp.timer.take();
         if let Some(timer) = timer {
-            self.timers.cancel(timer);
+            self.net.timers.cancel(timer);
         }
         if let Role::Connection(connection) = role {
             self.net.tcp.remove_connection(connection.local(), connection.remote(), key);

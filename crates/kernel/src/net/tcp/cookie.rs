@@ -46,7 +46,7 @@ impl Host {
     }
 
     fn minute(&self) -> u64 {
-        self.clock.local().as_nanos() / MINUTE_NS
+        self.net.clock.local().as_nanos() / MINUTE_NS
     }
 
     /// `secure_tcp_syn_cookie`.
@@ -77,7 +77,7 @@ impl Host {
         interface: usize,
         ends: (SocketAddr, SocketAddr),
     ) -> Option<Config> {
-        let path = self.net.tcp_path_back(interface, ends, self.clock.now());
+        let path = self.net.tcp_path_back(interface, ends, self.net.clock.now());
         let socket = &self.net.sockets[listener.0];
         let SocketKind::Tcp(tcp) = &socket.kind else { return None };
         Some(tcp.options.config(&self.net.sysctls.tcp, &socket.options, path, ends.1.ip(), 0))
@@ -92,7 +92,7 @@ impl Host {
         remote: SocketAddr,
         syn: &Repr,
     ) {
-        let now = self.clock.local();
+        let now = self.net.clock.local();
         let Some(mut config) = self.cookie_config(listener, interface, (local, remote)) else { return };
         if let Role::Listening(queues) = &mut self.tcp(listener).role {
             queues.note_overflow(now);
@@ -149,7 +149,7 @@ impl Host {
         remote: SocketAddr,
         segment: &Repr,
     ) -> bool {
-        let now = self.clock.local();
+        let now = self.net.clock.local();
         let Role::Listening(queues) = &self.tcp(listener).role else { return false };
         let (recently, room) = (queues.overflowed_since(now, RECENTLY), queues.has_room());
         if self.net.sysctls.syncookies == 0 || !recently {

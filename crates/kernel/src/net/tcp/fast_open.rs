@@ -209,7 +209,7 @@ impl Host {
         const DOUBLINGS_MAX: u32 = 6;
         let Some((since, times)) = self.net.fast_open_servers.dropped else { return false };
         let seconds = u64::from(self.net.sysctls.fast_open_pause) << (times - 1).min(DOUBLINGS_MAX);
-        self.clock.now() < since + SimDuration::from_secs(seconds)
+        self.net.clock.now() < since + SimDuration::from_secs(seconds)
     }
 
     /// Whether a SYN may carry data to a server, what option it carries in either case, and what the server is known to take.
@@ -229,7 +229,7 @@ impl Host {
 
     /// Lets the SYN of a connection that has just been made carry `data`, or wait for it; how many bytes it takes.
     pub(super) fn tcp_prepare_fast_open(&mut self, key: SocketKey, data: Option<&[u8]>) -> usize {
-        let now = self.clock.local();
+        let now = self.net.clock.local();
         let wanted = data.is_some() || self.tcp(key).options.fast_open_connect;
         let pauses = self.fast_open_pauses();
         let Some(connection) = self.tcp(key).connection().filter(|_| wanted && !pauses) else { return 0 };
@@ -253,7 +253,7 @@ impl Host {
         let Some(connection) = tcp.connection() else { return };
         if connection.take_fast_open_black_hole() && self.net.sysctls.fast_open_pause > 0 {
             let times = self.net.fast_open_servers.dropped.map_or(0, |(_, times)| times);
-            self.net.fast_open_servers.dropped = Some((self.clock.now(), times + 1));
+            self.net.fast_open_servers.dropped = Some((self.net.clock.now(), times + 1));
             self.net.counters.fast_open.black_holes += 1;
         }
         let Some(connection) = self.tcp(key).connection() else { return };
@@ -278,7 +278,7 @@ impl Host {
         {
             let reset = connection.error() == Some(belljar_tcp::TcpError::Reset);
             self.tcp(key).fast_open_listener = None;
-            let until = (accepted && reset).then(|| self.clock.now() + RESET_COUNTS);
+            let until = (accepted && reset).then(|| self.net.clock.now() + RESET_COUNTS);
             if let Some(queue) = self.fast_open_queue(listener) {
                 queue.pending = queue.pending.saturating_sub(1);
                 queue.resets.extend(until);
@@ -305,7 +305,7 @@ impl Host {
 
     /// Whether one more may wait for its ACK (`tcp_fastopen_queue_check`).
     fn fast_open_has_room(&mut self, listener: SocketKey) -> bool {
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         let tcp: &mut TcpSocket = self.tcp(listener);
         let most = tcp.options.fast_open as usize;
         let queue = &mut tcp.fast_open_queue;

@@ -79,7 +79,7 @@ impl Host {
         ecn: Ecn,
         interface: usize,
     ) -> bool {
-        let now = self.clock.local();
+        let now = self.net.clock.local();
         let tcp = self.tcp(key);
         let (parent, queued) = (tcp.parent, tcp.queued_for_accept);
         let Some(connection) = tcp.connection() else { return false };
@@ -171,7 +171,7 @@ impl Host {
             return;
         }
         if let Some(mtu) = mtu {
-            let now = self.clock.local();
+            let now = self.net.clock.local();
             let discover = self.tcp(key).ip.mtu_discover;
             // `ip_sk_accept_pmtu`, and who does not want to know.
             if remote.is_ipv4() && (discover == c::IP_PMTUDISC_DONT || !heeds_routers(discover)) {

@@ -91,8 +91,8 @@ impl Host {
             self.socket(child).options.bound_device = Some(device);
         }
         let (isn, offset) = (self.net.isns.next_u32(), self.net.isns.next_u32());
-        let now = self.clock.local();
-        let path = self.net.tcp_path_back(interface, (local, remote), self.clock.now());
+        let now = self.net.clock.local();
+        let path = self.net.tcp_path_back(interface, (local, remote), self.net.clock.now());
         let socket = &mut self.net.sockets[child.0];
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
         let settings = &self.net.sysctls.tcp;
@@ -147,7 +147,7 @@ impl Host {
 
     /// Closes a listener: connections that nobody accepted are reset.
     pub(super) fn tcp_stop_listening(&mut self, key: SocketKey) {
-        let now = self.clock.local();
+        let now = self.net.clock.local();
         let tcp = self.tcp(key);
         if !matches!(tcp.role, Role::Listening(_)) {
             return;
@@ -163,6 +163,6 @@ impl Host {
             self.tcp_pump(child);
         }
         self.tcp_give_up_name(key);
-        self.notify_socket(key, READABLE | EPOLLHUP);
+        self.net.notify_socket(key, READABLE | EPOLLHUP);
     }
 }

@@ -4,7 +4,7 @@ use super::TcpSocket;
 use super::fast_open::Keys;
 use crate::host::Host;
 use crate::ids::SocketKey;
-use crate::net::NetStack;
+use crate::net::Stack;
 use crate::net::ip::header::header_len;
 use crate::net::ip::route::Route;
 use crate::net::socket::SocketOptions;
@@ -134,7 +134,7 @@ impl TcpOptions {
     }
 }
 
-impl NetStack {
+impl Stack {
     /// The path of a connection by its route.
     pub(super) fn tcp_path(&self, route: &Route, now: SimTime) -> Path {
         Path { mtu: self.path_mtu(route, now), advmss: route.metrics.advmss }
@@ -158,7 +158,7 @@ impl NetStack {
 impl Host {
     /// Hands the options that can change later to a new connection.
     pub(super) fn tcp_apply_options(&mut self, key: SocketKey) {
-        let now = self.clock.local();
+        let now = self.net.clock.local();
         let socket = self.socket(key);
         let (keep_alive, low_water) = (socket.options.keep_alive, socket.options.receive_low_water);
         let inline = socket.options.out_of_band_inline;

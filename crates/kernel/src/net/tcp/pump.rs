@@ -7,11 +7,12 @@ use crate::files::readiness::{
 };
 use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::StackTimer;
 use crate::net::interface::cookie;
 use crate::net::ip::IpHeader;
 use crate::net::ip::route::Through;
 use crate::net::socket::SocketKind;
-use crate::timer::{TimerAction, TimerId};
+use crate::timer::TimerId;
 use belljar_base::SimDuration;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
@@ -56,7 +57,7 @@ impl Host {
 
     /// The time for which the connection asked has come (or, harmlessly, an earlier one).
     pub(crate) fn socket_timer(&mut self, key: SocketKey) {
-        let now = self.clock.local();
+        let now = self.net.clock.local();
         let tcp = self.tcp(key);
         tcp.timer = None;
         let Some(connection) = tcp.connection() else { return };
@@ -71,7 +72,7 @@ impl Host {
 
     /// Queues all segments that may go now; whether any might have.
     fn tcp_transmit(&mut self, key: SocketKey) -> bool {
-        let now = self.clock.local();
+        let now = self.net.clock.local();
         let tcp = self.tcp(key);
         let in_device = tcp.in_device;
         let Some(connection) = tcp.connection() else { return true };
@@ -88,7 +89,7 @@ impl Host {
     }
 
     fn tcp_transmit_all(&mut self, key: SocketKey) {
-        let now = self.clock.local();
+        let now = self.net.clock.local();
         let default_ttl = self.net.sysctls.default_ttl as u8;
         let socket = &mut self.net.sockets[key.0];
         let through = Through::of(socket, socket.options.bound_device);
@@ -104,7 +105,7 @@ impl Host {
         let cookie = cookie(key, socket);
         let Ok(route) = self.net.route(remote, Some(local), through) else { return };
         // No segment is too long for the path: they are made to fit.
-        header.dont_fragment = self.net.must_not_fragment(discover, &route, 0, self.clock.now());
+        header.dont_fragment = self.net.must_not_fragment(discover, &route, 0, self.net.clock.now());
         if remote.is_ipv6() {
             header.ttl = hop_limit.unwrap_or_else(|| self.net.hop_limit(route.interface));
             header.flow_label =
@@ -127,7 +128,7 @@ impl Host {
             let (progress, answers_syn) =
                 (connection.take_progress(), connection.state() == State::SynReceived);
             if progress {
-                self.net.confirm_neighbour(&route, self.clock.now());
+                self.net.confirm_neighbour(&route, self.net.clock.now());
             }
             // There Linux answers without the socket.
             let socketless = is_remainder || of_listener && answers_syn && segment.payload_len == 0;
@@ -203,7 +204,7 @@ impl Host {
         let drained = if events.contains(Events::DRAINED) && self.tcp(key).orphan { WRITABLE } else { 0 };
         let woken = woken_by(events) | drained;
         if woken != 0 {
-            self.notify_socket(key, woken);
+            self.net.notify_socket(key, woken);
         }
         if finished {
             self.tcp_finished(key);
@@ -218,7 +219,7 @@ impl Host {
         if let Role::Listening(queues) = &mut self.tcp(parent).role {
             queues.established(key);
         }
-        self.notify_socket(parent, READABLE);
+        self.net.notify_socket(parent, READABLE);
     }
 
     /// `sk_send_sigurg`: whoever owns the socket is told of urgent data.
@@ -249,9 +250,9 @@ impl Host {
     /// A later time is not worth a new timer: the old one fires in vain and is set anew. `next` is a
     /// time of the host's own clock.
     fn tcp_set_timer(&mut self, key: SocketKey, next: Option<belljar_base::SimTime>) {
-        let next = next.map(|next| self.clock.at_local(next));
+        let next = next.map(|next| self.net.clock.at_local(next));
         let timer = self.tcp(key).timer;
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         let keep = match (timer.map(TimerId::at), next) {
             (Some(at), Some(next)) => at <= next,
             // The next segment will ask for another one, before that time.
@@ -263,9 +264,9 @@ impl Host {
             return;
         }
         if let Some(timer) = timer {
-            self.timers.cancel(timer);
+            self.net.timers.cancel(timer);
         }
-        let timer = next.map(|at| self.timers.add(at.max(self.clock.now()), TimerAction::Socket(key)));
+        let timer = next.map(|at| self.net.timers.add(at.max(self.net.clock.now()), StackTimer::Socket(key)));
         self.tcp(key).timer = timer;
     }
 
@@ -300,7 +301,7 @@ impl Host {
         let (timer, bound) = (tcp.timer.take(), tcp.bound);
         let ends = tcp.connection().map(|c| (c.local(), c.remote()));
         if let Some(timer) = timer {
-            self.timers.cancel(timer);
+            self.net.timers.cancel(timer);
         }
         if let Some((local, remote)) = ends {
             self.net.tcp.remove_connection(local, remote, key);

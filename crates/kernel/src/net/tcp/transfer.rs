@@ -57,7 +57,7 @@ fn send_part(
     if let Some(attempt) = fast_open::send(call, key, message, done)? {
         return Ok(attempt);
     }
-    let now = call.host.clock.local();
+    let now = call.host.net.clock.local();
     let queue = call.host.socket_queue(key);
     let tcp = call.host.tcp(key);
     let (cork, more) = (tcp.options.cork, message.flags & c::MSG_MORE != 0);
@@ -118,7 +118,7 @@ pub fn receive(
     room: &Incoming,
     done: usize,
 ) -> Result<Attempt<Received>, Errno> {
-    let now = call.host.clock.local();
+    let now = call.host.net.clock.local();
     if room.flags & c::MSG_ERRQUEUE != 0 {
         return error_queue::receive(call, key, room);
     }
@@ -126,7 +126,7 @@ pub fn receive(
         return receive_urgent(call, key, room);
     }
     let socket = call.host.socket(key);
-    let (queue, low_water) = (socket.queue, socket.options.receive_low_water.max(1) as usize);
+    let (queue, low_water) = (key.into(), socket.options.receive_low_water.max(1) as usize);
     let wanted = room.len - done;
     let tcp = call.host.tcp(key);
     let shut = tcp.shut.0;
@@ -236,7 +236,7 @@ impl Host {
 
     /// Puts what fits into the send buffer, transmitting in between; how much that is.
     fn tcp_put(&mut self, key: SocketKey, data: &[u8]) -> usize {
-        let now = self.clock.local();
+        let now = self.net.clock.local();
         let mut sent = 0;
         while sent < data.len() {
             let Some(connection) = self.tcp(key).connection() else { break };
@@ -259,7 +259,7 @@ impl Host {
         len: usize,
         take: impl FnOnce(&mut Connection, SimTime) -> usize,
     ) -> Result<Option<usize>, Errno> {
-        let now = self.clock.local();
+        let now = self.net.clock.local();
         let connection = self.tcp(key).connection().ok_or(Errno::ENOTCONN)?;
         if len.min(connection.readable_bytes()) == 0 {
             let error = if connection.is_ended_by_peer() { None } else { connection.take_error() };

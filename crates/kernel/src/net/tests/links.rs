@@ -30,7 +30,7 @@ fn linked(host: &mut Host, n: usize, addresses: &[(u8, u8)]) {
         nic: NicConfig::default(),
         carrier: true,
     }];
-    host.net = NetStack::new(&host.config, &mut host.waits);
+    host.net = Stack::new(&host.config, host.net.clock.clone());
 }
 
 fn on_link(host: usize, port: u16) -> SocketAddr {

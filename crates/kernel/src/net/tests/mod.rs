@@ -10,7 +10,7 @@ mod udp;
 mod zero_copy;
 
 use super::interface::Ethernet;
-use super::{ETH0, NetStack};
+use super::{ETH0, Stack};
 use crate::files::readiness::READABLE;
 use crate::host::Host;
 use crate::testing::{Answer, TestHost};
@@ -93,14 +93,14 @@ impl Wire {
         }
     }
     fn now(&self) -> SimTime {
-        self.hosts[A].host.clock.now()
+        self.hosts[A].host.net.clock.now()
     }
 }
 
 /// Gives the graph's interface of a host another address.
 fn set_graph_address(host: &mut Host, address: Ipv4Addr) {
     host.config.address = address;
-    host.net = NetStack::new(&host.config, &mut host.waits);
+    host.net = Stack::new(&host.config, host.net.clock.clone());
 }
 
 fn address(host: usize) -> Ipv4Addr {

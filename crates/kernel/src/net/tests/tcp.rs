@@ -226,7 +226,7 @@ fn a_host_talks_to_itself_within_an_instant() {
         test.pass(SimDuration::ZERO);
         assert_eq!(test.receive(server).unwrap(), b"hello");
         assert_eq!(test.name_of(c::SYS_getpeername, client), Ok(address));
-        assert_eq!(test.host.clock.now(), SimTime::ZERO);
+        assert_eq!(test.host.net.clock.now(), SimTime::ZERO);
     }
 }
 

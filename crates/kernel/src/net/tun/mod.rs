@@ -7,6 +7,7 @@
 mod ioctl;
 pub(in crate::net) mod offload;
 
+use super::Effect;
 use super::interface::{Attachment, Interface};
 use super::packet::Way;
 use crate::call::{Block, Call, SysResult, done};
@@ -43,8 +44,6 @@ pub mod flag {
 pub struct Tun {
     /// The number of its interface.
     pub(crate) interface: Option<usize>,
-    /// Notified when there is something to read.
-    pub(crate) queue: WaitQueueId,
     flags: u16,
     /// The length of the offload header: `TUNSETVNETHDRSZ`.
     header_len: usize,
@@ -81,10 +80,8 @@ impl Tun {
 impl Host {
     /// A new end, attached to nothing.
     pub(crate) fn open_tun(&mut self, inode: InodeKey) -> FileKind {
-        let queue = self.waits.create();
         let tun = self.net.tuns.insert(Tun {
             interface: None,
-            queue,
             flags: 0,
             header_len: offload::HEADER_LEN,
             persistent: false,
@@ -97,7 +94,7 @@ impl Host {
     /// The last reference to an end is gone, and with it its interface.
     pub(crate) fn close_tun(&mut self, n: usize) {
         let tun = self.net.tuns.remove(n);
-        self.waits.destroy(tun.queue);
+        self.waits.destroy(WaitQueueId::Tun(n as u32));
         let Some(interface) = tun.interface else { return };
         if tun.persistent {
             self.net.interfaces[interface].attachment = Attachment::Unplugged { tap: tun.is_tap() };
@@ -138,7 +135,7 @@ impl Host {
         // What was left stays so, whoever comes, until it is said otherwise.
         tun.persistent = there.is_some();
         self.link_changed(interface);
-        self.notify_events(self.net.tuns[n].queue, WRITABLE);
+        self.net.effects.push(Effect::ProgramReady(n, WRITABLE));
         Ok(())
     }
 
@@ -153,7 +150,7 @@ impl Host {
     /// Hands a packet (of a TAP interface a frame) to the program; false if it is lost.
     #[inline(never)]
     pub(in crate::net) fn tun_output(&mut self, n: usize, mut packet: Packet) -> bool {
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         let Some(interface) = self.net.tuns[n].interface else { return false };
         self.seen(now, interface, &mut packet, Way::Out);
         let (cookie, bytes) = (packet.cookie(), packet.into_bytes());
@@ -164,9 +161,9 @@ impl Host {
         }
         let (packets, octets) = tun.counters.sent;
         tun.counters.sent = (packets + 1, octets + bytes.len() as u64);
-        let (queue, len) = (tun.queue, bytes.len());
+        let len = bytes.len();
         tun.packets.push_back(bytes);
-        self.notify_events(queue, READABLE);
+        self.net.effects.push(Effect::ProgramReady(n, READABLE));
         if cookie != 0 {
             // Whoever sends must not be told within the call that sends.
             self.net.taken_over.push_back((cookie, len));
@@ -187,7 +184,7 @@ impl Host {
             self.frame_input(interface, Packet::new(bytes));
         } else {
             let mut packet = Packet::new(bytes);
-            self.seen(self.clock.now(), interface, &mut packet, Way::In);
+            self.seen(self.net.clock.now(), interface, &mut packet, Way::In);
             self.net.arrived_as_one = true;
             self.ip_input(interface, packet);
         }
@@ -203,14 +200,17 @@ impl Call<'_> {
         if tun.interface.is_none() {
             return Err(Errno::EBADFD);
         }
-        let queue = tun.queue;
         let room = total_len(buffers) as usize;
         let header_len = if tun.flags & flag::VNET_HDR != 0 { tun.header_len } else { 0 };
         if !tun.packets.is_empty() && room < header_len {
             return Err(Errno::EINVAL);
         }
         let Some(bytes) = tun.packets.pop_front() else {
-            return if nonblocking { Err(Errno::EAGAIN) } else { Block::on(queue).into() };
+            return if nonblocking {
+                Err(Errno::EAGAIN)
+            } else {
+                Block::on(WaitQueueId::Tun(n as u32)).into()
+            };
         };
         let mut whole = Vec::new();
         if tun.flags & flag::NO_PI == 0 {

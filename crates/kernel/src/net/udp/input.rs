@@ -160,7 +160,7 @@ impl Host {
         source: SocketAddr,
         (mut len, covered): (usize, usize),
     ) {
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         let payload = inbound.payload().get(HEADER_LEN..len).unwrap_or_default();
         if self.udp(key).encapsulation == UDP_ENCAP_ESPINUDP && is_for_ipsec(payload) {
             return self.recycle_buffer(inbound.packet);
@@ -212,7 +212,7 @@ impl Host {
             segment: inbound.segment,
             packet: inbound.packet,
         });
-        self.notify_socket(key, READABLE);
+        self.net.notify_socket(key, READABLE);
     }
 
     /// The socket that receives what comes from `source` for `destination`: the one that is bound
@@ -287,7 +287,7 @@ impl Host {
         offender: IpAddr,
         quoted: &[u8],
     ) {
-        let arrived = self.clock.now();
+        let arrived = self.net.clock.now();
         let Some(key) = self.udp_receiver(protocol, remote, local) else { return };
         // Whoever minds the path's MTU (`IP_PMTUDISC_DONT` does not) is told that it is less.
         let unheeded = errno == Errno::EMSGSIZE && self.ignores_path_mtu(key);
@@ -313,6 +313,6 @@ impl Host {
             return;
         }
         self.socket(key).error = Some(errno);
-        self.notify_socket(key, EPOLLERR);
+        self.net.notify_socket(key, EPOLLERR);
     }
 }

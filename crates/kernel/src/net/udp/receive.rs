@@ -26,7 +26,7 @@ pub fn receive(
         return error_queue::receive(call, key, room);
     }
     let socket = call.host.socket(key);
-    let (domain, queue, timestamp) = (socket.domain, socket.queue, socket.options.timestamp);
+    let (domain, queue, timestamp) = (socket.domain, key.into(), socket.options.timestamp);
     socket.take_error()?;
     let peek = room.flags & c::MSG_PEEK != 0;
     let udp = call.host.udp(key);
@@ -47,7 +47,7 @@ pub fn receive(
         received.name = address::emit_on(domain, datagram.source, Some(interface_index(datagram.interface)));
     }
     if room.control_room > 0 {
-        let epoch = call.host.clock.realtime_ns() - call.host.clock.now().as_nanos();
+        let epoch = call.host.net.clock.realtime_ns() - call.host.net.clock.now().as_nanos();
         let own = call.host.net.own_address(datagram.interface, datagram.destination);
         let udp = call.host.udp(key);
         received.control = control_messages(&datagram, udp, timestamp, epoch, own);

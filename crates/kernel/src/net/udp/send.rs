@@ -40,7 +40,7 @@ pub fn send(
         return Err(Errno::EOPNOTSUPP);
     }
     let socket = call.host.socket(key);
-    let (queue, send_buffer, domain) = (socket.queue, socket.options.send_buffer, socket.domain);
+    let (queue, send_buffer, domain) = (key.into(), socket.options.send_buffer, socket.domain);
     if domain == c::AF_INET && message.len > 0xffff {
         return Err(Errno::EMSGSIZE);
     }
@@ -304,7 +304,7 @@ impl Host {
             return self.udp_cut(key, route, port, packet, options);
         }
         let whole = options.segment.unwrap_or(0) == 0;
-        let in_fragments = whole && packet.len() > self.net.path_mtu(route, self.clock.now());
+        let in_fragments = whole && packet.len() > self.net.path_mtu(route, self.net.clock.now());
         let copied = in_fragments || self.zero_copy_is_copied(route.interface);
         let sent = self.udp_cut(key, route, port, packet, options);
         self.zero_copy_ends(key, copied, sent.is_err());
@@ -383,7 +383,7 @@ impl Host {
         let destination = route.destination;
         let ip_len = header_len(destination);
         let queue_len = self.net.queue_len(route.interface);
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         let (mtu, multicast) = (self.net.path_mtu(route, now), self.net.is_multipoint(destination));
         let protocol = self.udp(key).protocol;
         let socket = &self.net.sockets[key.0];
@@ -467,7 +467,7 @@ impl Host {
         udp.sending_charge = udp.sending_charge.saturating_sub(charge(bytes));
         udp.packets_left += 1;
         if udp.is_writable(send_buffer) {
-            self.notify_socket(key, WRITABLE);
+            self.net.notify_socket(key, WRITABLE);
         }
         self.zero_copy_settle(key);
     }

@@ -49,7 +49,7 @@ impl Host {
         let socket = self.unix_mut(sender);
         socket.charged -= message.charge.min(socket.charged);
         if self.unix_has_room(sender) {
-            self.notify_socket(sender, ROOM);
+            self.net.notify_socket(sender, ROOM);
         }
     }
 
@@ -71,7 +71,7 @@ impl Host {
     pub(super) fn wake_senders(&mut self, senders: &[PeerRef]) {
         for sender in senders {
             if let Some(key) = self.unix_alive(*sender) {
-                self.notify_socket(key, ROOM);
+                self.net.notify_socket(key, ROOM);
             }
         }
     }
@@ -81,7 +81,7 @@ impl Host {
         if was_full && !self.unix_inbox_full(key) {
             let senders = self.unix(key).connected_from.clone();
             self.wake_senders(&senders);
-            self.notify_socket(key, ROOM);
+            self.net.notify_socket(key, ROOM);
         }
     }
 }

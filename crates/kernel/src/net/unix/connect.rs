@@ -24,7 +24,7 @@ pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(),
     }
     socket.credentials = credentials;
     socket.peer_credentials = Some(credentials);
-    call.host.notify_socket(key, ROOM);
+    call.host.net.notify_socket(key, ROOM);
     Ok(())
 }
 
@@ -86,7 +86,7 @@ fn set_destination(host: &mut Host, key: SocketKey, target: Option<SocketKey>, a
         host.unix_mut(former).connected_from.retain(|from| *from != own);
         if any_lost && host.unix(former).peer == Some(own) {
             host.socket(former).error = Some(Errno::ECONNRESET);
-            host.notify_socket(former, u32::MAX);
+            host.net.notify_socket(former, u32::MAX);
         }
     }
     host.inbox_drained(key, was_full);
@@ -139,8 +139,8 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &Address) -> Res
         Role::Listening { waiting, .. } => waiting.push_back(child),
         _ => return Err(Errno::ECONNREFUSED),
     }
-    host.notify_socket(listener, ARRIVED);
-    host.notify_socket(key, ROOM);
+    host.net.notify_socket(listener, ARRIVED);
+    host.net.notify_socket(key, ROOM);
     Ok(Attempt::Done(()))
 }
 
@@ -156,7 +156,7 @@ pub fn accept(call: &mut Call<'_>, key: SocketKey, waits: bool) -> Result<Attemp
     match waiting.pop_front() {
         Some(child) => {
             // Those who found the backlog full.
-            call.host.notify_socket(key, ROOM);
+            call.host.net.notify_socket(key, ROOM);
             call.host.unix_mut(child).embryo = false;
             Ok(Attempt::Done(child))
         }

@@ -198,14 +198,14 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
     let socket = host.unix_mut(key);
     socket.shut_read |= read;
     socket.shut_write |= write;
-    host.notify_socket(key, u32::MAX);
+    host.net.notify_socket(key, u32::MAX);
     if host.socket(key).type_ != c::SOCK_DGRAM
         && let Some(peer) = host.unix_peer(key)
     {
         let other = host.unix_mut(peer);
         other.shut_read |= write;
         other.shut_write |= read;
-        host.notify_socket(peer, u32::MAX);
+        host.net.notify_socket(peer, u32::MAX);
     }
     Ok(())
 }
@@ -318,13 +318,13 @@ pub fn close(host: &mut Host, key: SocketKey) {
         if unread {
             host.socket(peer).error = Some(Errno::ECONNRESET);
         }
-        host.notify_socket(peer, u32::MAX);
+        host.net.notify_socket(peer, u32::MAX);
     }
     if let Some(peer) = peer {
         host.unix_mut(peer).connected_from.retain(|from| from.key != key);
     }
     // Whoever connects to a listener, or sends to a socket that is full, tries again and fails.
-    host.notify_socket(key, u32::MAX);
+    host.net.notify_socket(key, u32::MAX);
     host.remove_socket(key);
     // Others are not told that their receiver is gone before they send.
     if was_full {

@@ -3,7 +3,7 @@
 
 use super::{Ipv6, USER_METRIC, insert_address};
 use crate::host::Host;
-use crate::net::NetStack;
+use crate::net::Stack;
 use crate::net::sysctl::Sysctls;
 use belljar_base::{SimDuration, SimTime};
 use belljar_net::Prefix;
@@ -70,7 +70,7 @@ impl Host {
         }
         self.report_group(interface, ipv6::solicited_node(own.ip), true);
         if ask && self.net.interfaces[interface].is_link() {
-            let at = self.net.delay(self.clock.now());
+            let at = self.net.delay(self.net.clock.now());
             self.net.v6.tentative.push(Tentative { interface, ip: own.ip, at, asked: false });
         }
         self.set_timer6();
@@ -100,7 +100,7 @@ impl Host {
         self.net.replace_computed6(&self.config.routes6);
         if !self.net.sysctls.forwarding6 {
             // Once the address can be used.
-            let at = self.net.delay(self.clock.now() + PROBE_TIME + PROBE_TIME);
+            let at = self.net.delay(self.net.clock.now() + PROBE_TIME + PROBE_TIME);
             self.net.v6.solicits.insert(interface, (ROUTER_SOLICITS, at));
         }
         self.set_timer6();
@@ -166,7 +166,7 @@ impl Host {
         if !router.is_unicast_link_local() || !accepts(&self.net.sysctls) {
             return;
         }
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         self.net.v6.solicits.remove(&interface);
         if let Some(address) = source {
             self.net.v6.neighbours.learn(now, interface, router, address, false, true);
@@ -225,12 +225,12 @@ impl Host {
     fn announced(&mut self, interface: usize, what: What, seconds: u32) {
         let until = match seconds {
             FOREVER => SimTime::MAX,
-            seconds => self.clock.now() + SimDuration::from_secs(u64::from(seconds)),
+            seconds => self.net.clock.now() + SimDuration::from_secs(u64::from(seconds)),
         };
         self.net.v6.announced.retain(|a| (a.interface, a.what) != (interface, what));
         self.net.v6.announced.push(Announced { interface, what, until });
         if seconds == 0 {
-            self.forget_announced(self.clock.now());
+            self.forget_announced(self.net.clock.now());
         }
     }
 
@@ -304,7 +304,7 @@ impl Ipv6 {
     }
 }
 
-impl NetStack {
+impl Stack {
     /// Takes out the kernel's own route to a network by an interface.
     fn disconnect6(&mut self, interface: usize, network: Prefix<Ipv6Addr>) {
         self.v6.routes.retain(|prefix, _, route| {

@@ -27,7 +27,7 @@ impl Host {
         let (to, packet) = if next.is_multicast() {
             (ipv6::group_address(next), packet)
         } else {
-            match self.net.v6.neighbours.resolve(self.clock.now(), interface, next, packet) {
+            match self.net.v6.neighbours.resolve(self.net.clock.now(), interface, next, packet) {
                 Some(known) => known,
                 None => return true,
             }
@@ -116,7 +116,7 @@ impl Host {
             self.net.counters.malformed += 1;
             return;
         };
-        let (now, interface) = (self.clock.now(), inbound.interface);
+        let (now, interface) = (self.net.clock.now(), inbound.interface);
         match message {
             Discovery::NeighbourSolicit { target, source } => {
                 self.solicited(interface, (src, dst), target, source)
@@ -162,7 +162,7 @@ impl Host {
             }
             return;
         }
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         let own = Address(self.net.interfaces[interface].mac);
         let answer = |solicited| Discovery::NeighbourAdvert {
             target,

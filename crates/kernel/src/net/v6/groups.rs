@@ -2,7 +2,7 @@
 
 use crate::host::Host;
 use crate::net::interface::Attachment;
-use crate::net::{LO, NetStack};
+use crate::net::{LO, Stack};
 use belljar_base::{SimDuration, SimTime};
 use belljar_net::Packet;
 use belljar_wire::icmpv6::{self, kind};
@@ -41,7 +41,7 @@ pub struct Report {
     pub at: SimTime,
 }
 
-impl NetStack {
+impl Stack {
     /// Whether packets to a group are received by an interface.
     pub fn is_member6(&self, interface: usize, group: Ipv6Addr) -> bool {
         let all = matches!(group.segments(), [0xff01 | 0xff02, 0, 0, 0, 0, 0, 0, 1]);
@@ -92,7 +92,7 @@ impl Host {
         if !link || group == ipv6::ALL_NODES || group.octets()[1] & 0xf < 2 {
             return;
         }
-        let at = self.net.delay(self.clock.now());
+        let at = self.net.delay(self.net.clock.now());
         self.net.v6.reports.retain(|r| (r.interface, r.group) != (interface, group));
         let record = if joined { Record::Joined } else { Record::Left };
         self.net.v6.reports.push(Report { interface, group, record, left: ROBUSTNESS, at });
@@ -123,7 +123,7 @@ impl Host {
         groups.retain(|group| group.octets()[1] & 0xf >= 2 && *group != ipv6::ALL_NODES);
         groups.retain(|group| asked.is_unspecified() || *group == asked);
         let delay = SimDuration::from_millis(self.net.v6.stream.below(milliseconds.max(1)));
-        let at = self.clock.now() + delay;
+        let at = self.net.clock.now() + delay;
         for group in groups {
             // What is about to be told anyway is an answer.
             if !self.net.v6.reports.iter().any(|r| (r.interface, r.group) == (interface, group)) {

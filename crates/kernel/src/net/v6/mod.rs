@@ -15,9 +15,10 @@ mod source;
 use super::interface::Attachment;
 use super::ip::IpHeader;
 use super::ip::route::Route;
-use super::{LO, NetStack};
+use super::{LO, Stack};
 use crate::host::{Host, HostConfig};
-use crate::timer::{TimerAction, TimerId};
+use crate::net::StackTimer;
+use crate::timer::TimerId;
 use autoconf::{Announced, Tentative};
 use belljar_base::{Map, SimDuration, SimTime, Stream};
 use belljar_linux_abi::Errno;
@@ -109,7 +110,7 @@ impl Ipv6 {
     }
 }
 
-impl NetStack {
+impl Stack {
     /// What IPv6 has at the start: routes to the networks of addresses, and those of the experiment.
     pub(super) fn start_v6(&mut self, config: &HostConfig) {
         if !self.v6.on {
@@ -314,13 +315,13 @@ impl Host {
             v6.announced.iter().map(|announced| announced.until).min(),
         ];
         let next = next.into_iter().flatten().min().filter(|at| *at < SimTime::MAX);
-        let next = next.map(|at| at.max(self.clock.now()));
-        self.timers.set(&mut self.net.v6.timer, next, TimerAction::Ipv6);
+        let next = next.map(|at| at.max(self.net.clock.now()));
+        self.net.timers.set(&mut self.net.v6.timer, next, StackTimer::Ipv6);
     }
 
     /// What was due.
     pub(crate) fn timer6(&mut self) {
-        let now = self.clock.now();
+        let now = self.net.clock.now();
         self.net.v6.timer = None;
         self.net.v6.neighbours.on_timeout(now);
         self.send_reports(now);

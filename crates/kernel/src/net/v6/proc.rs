@@ -1,7 +1,7 @@
 //! `/proc/net/if_inet6`, `ipv6_route`, `igmp6` and `snmp6`, in the columns of Linux.
 
 use super::source::scope;
-use crate::net::{LO, NetStack, interface_index};
+use crate::net::{LO, Stack, interface_index};
 use belljar_net::routes::RouteKind;
 use belljar_wire::ipv6;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ fn hex(ip: Ipv6Addr) -> String {
     format!("{:032x}", ip.to_bits())
 }
 
-impl NetStack {
+impl Stack {
     pub(crate) fn proc_if_inet6(&self) -> String {
         let mut text = String::new();
         if !self.v6.on {

@@ -1,7 +1,7 @@
 //! Which of a host's addresses its packets come from: RFC 6724, section 5, as far as Linux follows it
 //! (`ipv6_dev_get_saddr`).
 
-use crate::net::{LO, NetStack};
+use crate::net::{LO, Stack};
 use belljar_net::Prefix;
 use belljar_wire::ipv6;
 use std::net::Ipv6Addr;
@@ -39,7 +39,7 @@ fn common(one: Ipv6Addr, other: Ipv6Addr) -> u8 {
 /// What rules 1, 2, 5, 6 and 8 say of an address, the greater the better.
 type Rank = (bool, i32, bool, bool, u8);
 
-impl NetStack {
+impl Stack {
     /// The address that packets to `to` come from which leave by `interface`.
     pub fn source_for(&self, to: Ipv6Addr, interface: usize) -> Option<Ipv6Addr> {
         let wanted = i32::from(scope(to));
