@@ -41,7 +41,7 @@ impl Host {
         let by_link = self.net.inbox.next().unwrap_or(SimTime::MAX);
         if let Some(at) = self.net.arrivals.next().filter(|at| *at <= by_link && *at <= timer_at) {
             self.doing(Phase::Network);
-            self.receive_next(at);
+            self.net.receive_next(at);
             return self.carry_out_effects();
         }
         if by_link <= timer_at
@@ -50,17 +50,17 @@ impl Host {
             self.doing(Phase::Network);
             // Its bytes have gone cold since they were sent: they come while this one is dealt with.
             if let Some((_, next)) = self.net.inbox.following() {
-                self.machine.prefetch(next.open_bytes());
+                self.net.prefetch(next.open_bytes());
             }
-            self.packet_arrived(link, packet);
+            self.net.packet_arrived(link, packet);
             return self.carry_out_effects();
         }
         if stack_is_first {
             let Some(action) = self.net.timers.pop_due(now) else { return };
             self.doing(Phase::Network);
             match action {
-                StackTimer::Socket(socket) => self.socket_timer(socket),
-                StackTimer::Interface(n) => self.interface_timer(n),
+                StackTimer::Socket(socket) => self.net.socket_timer(socket),
+                StackTimer::Interface(n) => self.net.interface_timer(n),
                 rarer => self.fire_rarer_of_stack(rarer),
             }
             return self.carry_out_effects();
@@ -89,6 +89,21 @@ impl Host {
             match effect {
                 Effect::Ready(socket, events) => self.wake_waiters(socket.into(), events),
                 Effect::ProgramReady(n, events) => self.wake_waiters(WaitQueueId::Tun(n as u32), events),
+                Effect::Urgent(socket) => self.tcp_signal_owner(socket),
+                Effect::Passed(frame) => {
+                    self.show_frame(&frame);
+                    // Before what came to be later: this is what that has set off.
+                    self.carry_out_effects();
+                }
+                Effect::Neighbour(neighbour, there) => {
+                    self.announce_neighbour(*neighbour, there);
+                    self.carry_out_effects();
+                }
+                Effect::Neighbour6(neighbour, there) => {
+                    self.announce_neighbour(*neighbour, there);
+                    self.carry_out_effects();
+                }
+                Effect::Note(what) => self.warn(what),
                 Effect::Closed(socket) => {
                     self.files.unnamed.remove(&FilePlace::Socket(socket));
                     self.waits.destroy(socket.into());
@@ -104,12 +119,12 @@ impl Host {
             StackTimer::Socket(_) | StackTimer::Interface(_) => {
                 unreachable!("these are done where they are due")
             }
-            StackTimer::Resolver => self.resolver_timer(),
-            StackTimer::Neighbours => self.neighbour_timer(),
-            StackTimer::Reassembly => self.reassembly_timer(),
-            StackTimer::Igmp => self.igmp_timer(),
-            StackTimer::Ipv6 => self.timer6(),
-            StackTimer::BootstrapEnd => self.limit_bandwidths(),
+            StackTimer::Resolver => self.net.resolver_timer(),
+            StackTimer::Neighbours => self.net.neighbour_timer(),
+            StackTimer::Reassembly => self.net.reassembly_timer(),
+            StackTimer::Igmp => self.net.igmp_timer(),
+            StackTimer::Ipv6 => self.net.timer6(),
+            StackTimer::BootstrapEnd => self.net.limit_bandwidths(),
         }
     }
 

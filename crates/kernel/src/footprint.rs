@@ -40,11 +40,9 @@ impl Host {
         footprint.object(&self.reports);
         self.models.footprint(footprint);
         self.strace.footprint(footprint);
-        footprint.object(&self.config.resolver);
         footprint.object(&self.config.processes);
         footprint.object(&self.config.interrupt);
         footprint.object(&self.config.watched);
-        footprint.object(&self.config.capture);
     }
 
     fn thread_footprint(&self, thread: &Thread, footprint: &mut Footprint) {

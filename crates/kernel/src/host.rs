@@ -9,18 +9,18 @@ use crate::ids::{FileKey, MmKey, ProcessKey, ThreadKey};
 use crate::machine::{Machine, Placement};
 use crate::mm::AddressSpace;
 use crate::model::{ModelSpec, Models};
-use crate::net::{Effect, InitialRoute, LinkConfig, Resolver, Stack};
+use crate::net::{Departure, Effect, Stack, StackConfig};
 use crate::process::{PidMap, Process, WaitStatus};
 use crate::scheduler::Scheduler;
 use crate::thread::Thread;
 use crate::timer::{TimerAction, TimerId, TimerQueue};
 use crate::wait::WaitTable;
 use belljar_base::activity::Board;
-use belljar_base::{EventKey, HostId, Map, Seed, SimTime, Stream};
+use belljar_base::{EventKey, Map, SimTime, Stream};
 use belljar_net::Packet;
 use slab::Slab;
 use std::cell::RefCell;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -29,8 +29,6 @@ use std::sync::atomic::AtomicBool;
 #[derive(Clone, Debug)]
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct HostConfig {
-    /// The name server, if there is one.
-    pub resolver: Option<Resolver>,
     /// What to run.
     pub processes: Vec<ProcessSpec>,
     /// Once set, [`Host::run_until`] returns early: the run is being given up.
@@ -40,16 +38,8 @@ pub struct HostConfig {
     pub attention: Arc<AtomicBool>,
     /// Where to say what is being done, for who looks on.
     pub watched: Option<Arc<Board>>,
-    /// Whether to keep the packets that pass `eth0` and `lo` for [`Host::drain_captured`].
-    pub capture: bool,
     /// Whether to write each process's system calls next to its output.
     pub strace: bool,
-    /// Its place among the experiment's hosts in name order.
-    pub id: HostId,
-    /// Its name, which is its host name too.
-    pub name: String,
-    /// The experiment's seed.
-    pub seed: Seed,
     /// What its clock shows at the start, in seconds since 1970.
     pub epoch_secs: u64,
     /// How far its clock is ahead of that, in nanoseconds, and how much faster than simulated time
@@ -66,32 +56,8 @@ pub struct HostConfig {
     /// Directories that the host shares with the machine, and so with other hosts: reads and writes
     /// below them pass through.
     pub shared: Vec<PathBuf>,
-    /// Its address on the graph, or that by which others know it.
-    pub address: Ipv4Addr,
-    /// Whether it has IPv6 besides `::1`.
-    pub ipv6: bool,
-    /// Its IPv6 address on the graph.
-    pub address6: Option<std::net::Ipv6Addr>,
-    /// IPv6 routes besides those to the networks of its addresses.
-    pub routes6: Vec<crate::net::InitialRoute6>,
     /// IPv6 names and addresses of all hosts, shown in `/etc/hosts`.
     pub names6: Arc<Vec<(String, std::net::Ipv6Addr)>>,
-    /// Whether it is attached to the graph, by `eth0`.
-    pub on_graph: bool,
-    /// Its interfaces at the ends of links.
-    pub links: Vec<LinkConfig>,
-    /// Routes besides those to the networks of its addresses.
-    pub routes: Vec<InitialRoute>,
-    /// Whether it passes packets of others on.
-    pub forwarding: bool,
-    /// Settings of `/proc/sys/net` by the names of sysctl(8), with their values.
-    pub sysctls: Vec<(String, String)>,
-    /// What `eth0` can send and receive.
-    pub nic: belljar_net::NicConfig,
-    /// Until then `eth0` can send and receive whatever comes.
-    pub bootstrap_end: SimTime,
-    /// How large the buffers of TCP sockets are at first, and whether they grow.
-    pub buffers: Buffers,
     /// What simulated time computation takes.
     pub cpu: CpuModel,
     /// Names and addresses of all hosts, shown in `/etc/hosts`.
@@ -105,19 +71,6 @@ impl HostConfig {
     pub fn has_files(&self) -> bool {
         self.models.is_empty() || !self.processes.is_empty()
     }
-}
-
-/// The buffers of TCP sockets, where they are not to be Linux's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Buffers {
-    /// Bytes of the receive buffer at first.
-    pub receive: Option<u32>,
-    /// It stays as it is.
-    pub receive_fixed: bool,
-    /// Bytes of the send buffer at first.
-    pub send: Option<u32>,
-    /// It stays as it is.
-    pub send_fixed: bool,
 }
 
 /// A process that the experiment starts.
@@ -193,19 +146,6 @@ pub enum Report {
     },
 }
 
-/// A packet on its way out of an interface.
-#[derive(Debug)]
-pub struct Departure {
-    /// When its last bit leaves.
-    pub at: SimTime,
-    /// The link that it leaves by, by its number among the host's; `None`: to the graph.
-    pub link: Option<usize>,
-    /// Where it is going, over the graph: its header has gone cold when that is asked for.
-    pub to: Option<IpAddr>,
-    /// The packet: an IP datagram, or on a link an Ethernet frame.
-    pub packet: Packet,
-}
-
 /// One simulated host.
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct Host {
@@ -265,16 +205,16 @@ const FIRST_PID: i32 = 1_000;
 
 impl Host {
     /// A host at the start of the simulation. Nothing has run yet.
-    pub fn new(config: HostConfig, machine: Box<dyn Machine>) -> Host {
+    pub fn new(config: HostConfig, mut network: StackConfig, machine: Box<dyn Machine>) -> Host {
+        network.prefetch = machine.prefetcher();
         let unscheduled = unscheduled(&config);
         let mut clock = Clock::new(config.epoch_secs, config.cpu);
         clock.step(config.clock_error.0);
         clock.set_drift(config.clock_error.1);
-        let net = Stack::new(&config, clock);
         let mut host = Host {
-            random: config.seed.stream(&["host", &config.name, "random"]),
-            files: Files::new(&config),
-            net,
+            random: network.seed.stream(&["host", &network.name, "random"]),
+            files: Files::new(&config, &network),
+            net: Stack::new(network, clock),
             models: Models::default(),
             urings: crate::uring::Urings::default(),
             set_names: [None, None],
@@ -340,11 +280,11 @@ impl Host {
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.config.name
+        &self.net.config.name
     }
     /// What `uname(2)` shows as its name: its own unless a program has set another one.
     pub(crate) fn node_name(&self) -> Vec<u8> {
-        self.set_names[0].clone().unwrap_or_else(|| self.config.name.clone().into_bytes())
+        self.set_names[0].clone().unwrap_or_else(|| self.net.config.name.clone().into_bytes())
     }
     /// What `uname(2)` shows as its domain.
     pub(crate) fn domain_name(&self) -> Vec<u8> {
@@ -353,15 +293,12 @@ impl Host {
     /// A packet that reaches `eth0` from the graph, or a frame that comes by a link, at `key.time`, which
     /// lies ahead.
     pub fn deliver(&mut self, key: EventKey, link: Option<usize>, packet: Packet) {
-        match link {
-            Some(link) => self.net.inbox.push(key, (link, packet)),
-            None => self.will_arrive(key, packet),
-        }
+        self.net.deliver(key, link, packet);
     }
     /// Puts the packets that have left since the last call into `out`, which is empty, in order of
     /// departure.
     pub fn take_departures(&mut self, out: &mut Vec<Departure>) {
-        std::mem::swap(&mut self.net.departures, out);
+        self.net.take_departures(out);
     }
     /// Hands out the packets captured since the last call.
     pub fn drain_captured(&mut self, sink: impl FnMut(CapturedRun)) {

@@ -229,7 +229,9 @@ pub trait Platform: GuestMemory + Send {
     /// Unmaps everything in `space` and forgets it. Its contexts must be gone.
     fn destroy_space(&mut self, space: SpaceId);
     /// The simulator will soon read `bytes` of its own: a hint to fetch them into the cache meanwhile.
-    fn prefetch(&self, _bytes: &[u8]) {}
+    fn prefetcher(&self) -> fn(&[u8]) {
+        |_| ()
+    }
     /// Spaces whose native process is no more, though nobody has asked for that: those that
     /// [`Exit::Killed`] would be told of if they were resumed.
     fn ended_spaces(&mut self) -> Vec<SpaceId> {

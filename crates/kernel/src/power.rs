@@ -65,7 +65,7 @@ impl Host {
         self.futexes = FutexTable::default();
         self.lose_ipc();
         self.replace_network(&counters);
-        self.plan_arrivals();
+        self.net.plan_arrivals();
         self.net.counters = stack_counters;
         self.specs_started = self.config.processes.len();
         self.last_end = at;
@@ -91,7 +91,7 @@ impl Host {
         self.schedule_models(now);
         self.specs_started = unscheduled(&self.config);
         self.net.begin_bootstrap();
-        self.plan_arrivals();
+        self.net.plan_arrivals();
     }
 
     /// Starts the experiment's process number `spec`, unless it runs.
@@ -117,11 +117,11 @@ impl Host {
 
     /// Changes what `eth0` can send and receive, in bits per second; the inner `None` is unlimited.
     pub fn set_bandwidths(&mut self, up: Option<Option<u64>>, down: Option<Option<u64>>) {
-        let nic = &mut self.config.nic;
+        let nic = &mut self.net.config.nic;
         nic.bandwidth_up = up.unwrap_or(nic.bandwidth_up);
         nic.bandwidth_down = down.unwrap_or(nic.bandwidth_down);
-        if self.net.clock.now() >= self.config.bootstrap_end {
-            self.limit_bandwidths();
+        if self.net.clock.now() >= self.net.config.bootstrap_end {
+            self.net.limit_bandwidths();
             self.carry_out_effects();
         }
     }
@@ -131,7 +131,7 @@ impl Host {
     fn replace_network(&mut self, counters: &[belljar_net::Counters]) {
         self.carry_out_effects();
         self.waits.forget_sockets();
-        let fresh = Stack::new(&self.config, self.net.clock.clone());
+        let fresh = Stack::new(self.net.config.clone(), self.net.clock.clone());
         let old = std::mem::replace(&mut self.net, fresh);
         self.net.timers = old.timers;
         self.net.timers.clear();
@@ -144,10 +144,10 @@ impl Host {
         self.net.isns = old.isns;
         self.net.next_serial = old.next_serial;
         self.net.resolved = old.resolved;
-        self.net.eth0.nic.power_cycle(&self.config.nic, counters[0]);
+        self.net.eth0.nic.power_cycle(&self.net.config.nic, counters[0]);
         let now = self.net.clock.now();
         for ((port, config), counters) in
-            self.net.links.iter_mut().zip(&self.config.links).zip(&counters[1..])
+            self.net.links.iter_mut().zip(&self.net.config.links).zip(&counters[1..])
         {
             port.nic.power_cycle(&config.nic, *counters);
             port.nic.set_carrier(now, config.carrier);
@@ -159,7 +159,7 @@ impl Host {
         if !self.has_files() {
             return;
         }
-        self.files = Files::new(&self.config);
+        self.files = Files::new(&self.config, &self.net.config);
         let directory = self.config.directory.clone();
         self.remove_natively(&directory.join("fs"));
         for entry in self.machine.read_dir(&directory).unwrap_or_default() {

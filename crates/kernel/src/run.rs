@@ -36,8 +36,8 @@ impl Host {
             self.reap_killed();
         }
         self.run_events_until(limit);
-        self.take_arrivals(limit);
-        self.plan_arrivals();
+        self.net.take_arrivals(limit);
+        self.net.plan_arrivals();
         self.rest_natives();
     }
 

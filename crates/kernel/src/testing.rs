@@ -5,6 +5,7 @@ use crate::host::{Host, HostConfig};
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
 use crate::machine::*;
 use crate::mm::{AddressSpace, Vma, VmaKind};
+use crate::net::StackConfig;
 use belljar_base::{HostId, Seed, SimDuration, SimTime};
 use belljar_linux_abi::Errno;
 use std::net::Ipv4Addr;
@@ -43,12 +44,15 @@ impl TestHost {
     /// The same, with an IPv6 address (`2001:db8::b00:1`) or without.
     pub fn speaking(v6: bool, threads: usize) -> TestHost {
         let address6 = v6.then_some(std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0xb00, 1));
-        TestHost::with(HostConfig { ipv6: v6, address6, ..config() }, Box::new(NoFiles), threads)
+        TestHost::of(config(), StackConfig { ipv6: v6, address6, ..network() }, Box::new(NoFiles), threads)
     }
     /// The same on a machine with these files.
     pub fn with(config: HostConfig, files: Box<dyn HostFiles>, threads: usize) -> TestHost {
+        TestHost::of(config, network(), files, threads)
+    }
+    fn of(config: HostConfig, network: StackConfig, files: Box<dyn HostFiles>, threads: usize) -> TestHost {
         let machine = FakeMachine { files, memory: Vec::new(), contexts: Vec::new() };
-        let mut host = Host::new(config, Box::new(machine));
+        let mut host = Host::new(config, network, Box::new(machine));
         let process = host.create_process(0);
         let space = host.machine.create_space(0, Placement::Near).expect("there is room");
         let mut mm = AddressSpace::new(space, 0, DATA..DATA + LEN);
@@ -146,35 +150,18 @@ impl TestHost {
 /// The host of tests that do not care.
 pub fn config() -> HostConfig {
     HostConfig {
-        id: HostId(0),
-        name: "test".into(),
-        seed: Seed(1),
         epoch_secs: crate::clock::DEFAULT_EPOCH_SECS,
         clock_error: (0, 0),
-        resolver: None,
         directory: "/results/hosts/test".into(),
         working_directory: "/tmp".into(),
         exposed: Vec::new(),
         shared: Vec::new(),
         interrupt: Default::default(),
-        address: Ipv4Addr::new(11, 0, 0, 1),
-        ipv6: false,
-        address6: None,
-        routes6: Vec::new(),
         names6: Arc::default(),
-        on_graph: true,
-        links: Vec::new(),
-        routes: Vec::new(),
-        forwarding: false,
-        sysctls: Vec::new(),
-        nic: belljar_net::NicConfig::default(),
-        bootstrap_end: belljar_base::SimTime::ZERO,
         cpu: Default::default(),
         names: Arc::default(),
         processes: Vec::new(),
         models: Vec::new(),
-        buffers: Default::default(),
-        capture: false,
         strace: false,
         watched: None,
         attention: Default::default(),
@@ -397,4 +384,10 @@ impl HostFiles for NoFiles {
     fn write_stream(&mut self, _: u8, _: &[u8]) -> Result<(), Errno> {
         Ok(())
     }
+}
+
+/// Its network.
+pub fn network() -> StackConfig {
+    let address = Ipv4Addr::new(11, 0, 0, 1);
+    StackConfig { address, on_graph: true, ..StackConfig::new(HostId(0), "test", Seed(1)) }
 }

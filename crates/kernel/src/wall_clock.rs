@@ -48,7 +48,7 @@ impl Host {
     /// shorter or longer.
     pub(crate) fn clock_rate_changed(&mut self, before: Clock) {
         self.shift_timers(&Shift::Rate(Box::new(before), Box::new(self.net.clock.clone())));
-        self.tcp_set_timers_anew();
+        self.net.tcp_set_timers_anew();
     }
 
     fn shift_timers(&mut self, shift: &Shift) {

@@ -12,7 +12,7 @@ impl Host {
     #[inline]
     pub fn doing(&self, phase: Phase) {
         if let Some(board) = &self.config.watched {
-            board.doing(Activity::of(phase, self.config.id.0));
+            board.doing(Activity::of(phase, self.net.config.id.0));
         }
     }
 
@@ -75,7 +75,7 @@ impl Host {
             let path = String::from_utf8_lossy(&process.exe);
             process.watched = board.program(path.rsplit('/').next().unwrap_or_default());
         }
-        board.doing(Activity { phase, node: Some(self.config.id.0), program: process.watched, call });
+        board.doing(Activity { phase, node: Some(self.net.config.id.0), program: process.watched, call });
     }
 }
 

@@ -246,10 +246,12 @@ impl GuestMemory for HostMachine {
 const MOST_PREFETCHED: usize = 8;
 
 impl Platform for HostMachine {
-    fn prefetch(&self, bytes: &[u8]) {
-        let lines = bytes.len().div_ceil(CACHE_LINE).min(MOST_PREFETCHED);
-        for line in 0..lines {
-            fetch_line(bytes.as_ptr().wrapping_add(line * CACHE_LINE));
+    fn prefetcher(&self) -> fn(&[u8]) {
+        |bytes| {
+            let lines = bytes.len().div_ceil(CACHE_LINE).min(MOST_PREFETCHED);
+            for line in 0..lines {
+                fetch_line(bytes.as_ptr().wrapping_add(line * CACHE_LINE));
+            }
         }
     }
     fn fork_space(&mut self, space: SpaceId) -> Result<SpaceId, Errno> {

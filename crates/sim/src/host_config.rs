@@ -7,7 +7,7 @@ use belljar_base::{HostId, Seed};
 use belljar_config::topology::Interface;
 use belljar_config::{Experiment, Host as HostSettings, Model, Placement, StraceMode};
 use belljar_kernel::clock::{CallLatency, CpuModel};
-use belljar_kernel::{Buffers, HostConfig, LinkConfig, ModelSpec, ProcessSpec, Resolver};
+use belljar_kernel::{Buffers, HostConfig, LinkConfig, ModelSpec, ProcessSpec, Resolver, StackConfig};
 use belljar_net::NicConfig;
 use belljar_net::dns::Zone;
 use belljar_net::routes::Ip;
@@ -65,21 +65,16 @@ pub fn number_interfaces(settings: &HostSettings, change: &mut HostChange) {
     }
 }
 
-/// The configuration of a host.
+/// The configuration of a host but for its network.
 pub fn host_config(
     context: &Context<'_>,
     settings: &HostSettings,
-    id: HostId,
     processes: &[ProcessPlan],
     attention: Arc<AtomicBool>,
 ) -> HostConfig {
-    let Context { experiment, fabric, folder, options, names } = context;
-    let first = fabric.first();
+    let Context { experiment, folder, options, names, .. } = context;
     let directory = folder.host(&settings.name);
     HostConfig {
-        id,
-        name: settings.name.clone(),
-        seed: Seed(experiment.general.seed),
         epoch_secs: experiment.belljar.start_date,
         clock_error: (settings.clock.offset_ns, settings.clock.drift_ppb),
         working_directory: options.working_directory.clone().unwrap_or_else(|| directory.clone()),
@@ -87,42 +82,48 @@ pub fn host_config(
         exposed: options.exposed.clone(),
         shared: settings.options.shared.clone(),
         interrupt: options.interrupt.clone(),
+        names6: names.v6.clone(),
+        cpu: cpu_model(experiment),
+        names: names.v4.clone(),
+        processes: processes.iter().map(|process| process_spec(process, &settings.name, options)).collect(),
+        models: settings.models.iter().map(model_spec).collect(),
+        strace: experiment.experimental.strace_logging_mode != StraceMode::Off,
+        watched: options.watched.clone(),
+        attention,
+    }
+}
+
+/// The configuration of a host's network.
+pub fn stack_config(context: &Context<'_>, settings: &HostSettings, id: HostId) -> StackConfig {
+    let Context { experiment, fabric, names, .. } = context;
+    let (seed, first) = (Seed(experiment.general.seed), fabric.first());
+    let latency = fabric.latency_to_services(id);
+    StackConfig {
         address: settings.address,
         on_graph: settings.node.is_some(),
         ipv6: settings.ipv6,
         address6: settings.address6.filter(|_| settings.node.is_some()),
+        routes: numbered(settings, first.routes[id.index()].clone()),
         routes6: numbered(settings, first.routes6[id.index()].clone()),
-        names6: names.v6.clone(),
+        resolver: Some(Resolver { zone: names.zone.clone(), latency, down: false }),
         links: settings
             .interfaces
             .iter()
             .map(|interface| link_config(experiment, settings, interface))
             .collect(),
-        routes: numbered(settings, first.routes[id.index()].clone()),
         forwarding: settings.forwarding,
         sysctls: settings.options.sysctls.clone().into_iter().collect(),
         nic: NicConfig {
             bandwidth_up: settings.bandwidth_up,
             bandwidth_down: settings.bandwidth_down,
             queue: settings.options.queue.clone(),
-            seed: Seed(experiment.general.seed).stream(&["host", &settings.name, "queue"]).next_u64(),
+            seed: seed.stream(&["host", &settings.name, "queue"]).next_u64(),
             ..NicConfig::default()
         },
         bootstrap_end: experiment.general.bootstrap_end_time,
         buffers: buffers(experiment),
-        cpu: cpu_model(experiment),
-        names: names.v4.clone(),
-        resolver: Some(Resolver {
-            zone: names.zone.clone(),
-            latency: fabric.latency_to_services(id),
-            down: false,
-        }),
-        processes: processes.iter().map(|process| process_spec(process, &settings.name, options)).collect(),
-        models: settings.models.iter().map(model_spec).collect(),
         capture: settings.options.pcap_enabled,
-        strace: experiment.experimental.strace_logging_mode != StraceMode::Off,
-        watched: options.watched.clone(),
-        attention,
+        ..StackConfig::new(id, &settings.name, seed)
     }
 }
 

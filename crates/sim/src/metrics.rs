@@ -190,7 +190,7 @@ impl Sampler {
             self.hosts.push((at, row));
         }
         let before = std::mem::take(&mut self.last_tcp);
-        for sample in host.tcp_samples() {
+        for sample in host.stack().tcp_samples() {
             let (ends, row) = ((sample.local, sample.remote), tcp_row(&sample));
             if before.get(&ends) != Some(&row) {
                 self.tcp.push((at, row.clone()));
@@ -213,7 +213,7 @@ fn host_row(host: &Host, path_drops: &Map<DropReason, u64>) -> String {
         counters.packets_out,
         counters.bytes_out,
         drops.join(","),
-        host.egress_queue_len(),
+        host.stack().egress_queue_len(),
         host.call_counts().values().sum::<u64>(),
         host.running_specs().len(),
     )

@@ -355,7 +355,7 @@ impl HostNode {
     /// What each link of this host has carried from here.
     pub fn link_rows(&self) -> impl Iterator<Item = String> + '_ {
         let row = |(port, cable)| {
-            link_row(&self.kernel.link_counters(port), cable, self.kernel.link_queue_len(port))
+            link_row(&self.kernel.link_counters(port), cable, self.kernel.stack().link_queue_len(port))
         };
         self.cables.iter().enumerate().map(row)
     }

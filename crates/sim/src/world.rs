@@ -5,7 +5,7 @@ use crate::captures::Captures;
 use crate::debug::DebugState;
 use crate::device::{self, DeviceNode};
 use crate::fabric::Fabric;
-use crate::host_config::{Context, Names, host_config, number_interfaces};
+use crate::host_config::{Context, Names, host_config, number_interfaces, stack_config};
 use crate::node::HostNode;
 use crate::output::Output;
 use crate::run::RunOptions;
@@ -49,10 +49,11 @@ pub fn hosts(
     let nodes = hosts.map(|(id, ((settings, processes), mut changes))| {
         let port = options.debug.connect(&settings.name);
         let context = Context { experiment, fabric, folder, options, names: &names };
-        let config = host_config(&context, settings, id, &processes, port.attention.clone());
+        let config = host_config(&context, settings, &processes, port.attention.clone());
+        let network = stack_config(&context, settings, id);
         changes.iter_mut().for_each(|(_, change)| number_interfaces(settings, change));
         let debug = DebugState::new(port, options.interrupt.clone());
-        let kernel = Host::new(config, Box::new(HostMachine::new(places[id.index()], programs)));
+        let kernel = Host::new(config, network, Box::new(HostMachine::new(places[id.index()], programs)));
         let interfaces = settings.interfaces.iter().map(|interface| interface.name.as_str());
         let wanted =
             Captures::new(experiment, &settings.options.pcap_filter, interfaces.chain(["lo", "eth0"]));

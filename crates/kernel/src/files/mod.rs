@@ -48,6 +48,7 @@ pub use place::{FilePlace, Unnamed};
 
 use crate::host::HostConfig;
 use crate::ids::{EpollKey, FileKey, InodeKey, PipeKey};
+use crate::net::StackConfig;
 use belljar_base::{Map, Set};
 use slab::Slab;
 use smallvec::SmallVec;
@@ -106,7 +107,7 @@ pub struct Files {
 
 impl Files {
     /// No open files.
-    pub fn new(config: &HostConfig) -> Files {
+    pub fn new(config: &HostConfig, network: &StackConfig) -> Files {
         let mut files = Files {
             open: Slab::new(),
             tables: Slab::new(),
@@ -136,7 +137,7 @@ impl Files {
         };
         // Of models alone nobody sees files.
         if config.has_files() {
-            tree::new_tree(&mut files, config);
+            tree::new_tree(&mut files, config, network);
         }
         files
     }

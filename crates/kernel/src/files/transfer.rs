@@ -215,7 +215,7 @@ impl Call<'_> {
     /// Whether `SPLICE_F_NONBLOCK` is for the input too: a stream of the UNIX family looks at it.
     fn splices_without_waiting(&mut self, input: FileKey) -> bool {
         let super::FileKind::Socket(key) = self.host.open(input).kind else { return false };
-        let socket = self.host.socket(key);
+        let socket = self.host.net.socket(key);
         socket.type_ == c::SOCK_STREAM && matches!(socket.kind, crate::net::socket::SocketKind::Unix(_))
     }
 

@@ -93,8 +93,8 @@ impl Host {
         let generation = self.models.generation;
         // A host that starts again does not do the same again.
         let started = generation.to_string();
-        let owner = ["host", &self.config.name, "model", &number, &started];
-        let random = self.config.seed.stream(&owner);
+        let owner = ["host", &self.net.config.name, "model", &number, &started];
+        let random = self.net.config.seed.stream(&owner);
         let model = Some(spec.build());
         self.models.running.insert(n, Running { model, random, generation, sockets: Map::new() });
         let mut failed = None;

@@ -73,51 +73,53 @@ impl Network for Sockets<'_> {
         &mut self.host.models.running.get_mut(&self.model).expect("a model that is called runs").random
     }
     fn zone(&self) -> Option<&Zone> {
-        self.host.config.resolver.as_ref().map(|resolver| &*resolver.zone)
+        self.host.net.config.resolver.as_ref().map(|resolver| &*resolver.zone)
     }
 
     fn listen(&mut self, port: u16) -> Result<Socket, Failure> {
-        let key = tcp::create(self.host, c::AF_INET).map_err(failure)?;
-        self.host.socket(key).options.reuse_address = true;
-        let listening = self.host.tcp_bind(key, None, port).and_then(|()| self.host.tcp_listen(key, BACKLOG));
+        let key = tcp::create(&mut self.host.net, c::AF_INET).map_err(failure)?;
+        self.host.net.socket(key).options.reuse_address = true;
+        let listening =
+            self.host.net.tcp_bind(key, None, port).and_then(|()| self.host.net.tcp_listen(key, BACKLOG));
         self.prepared(key, listening)
     }
     fn accept(&mut self, listener: Socket) -> Option<(Socket, SocketAddrV4)> {
-        let child = self.host.tcp_accept(SocketKey(listener.0)).ok()??;
-        let remote = self.host.tcp(child).connection().map(|connection| v4(connection.remote()));
+        let child = self.host.net.tcp_accept(SocketKey(listener.0)).ok()??;
+        let remote = self.host.net.tcp(child).connection().map(|connection| v4(connection.remote()));
         let nobody = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
         Some((self.own(child), remote.unwrap_or(nobody)))
     }
     fn connect(&mut self, to: SocketAddrV4) -> Result<Socket, Failure> {
-        let key = tcp::create(self.host, c::AF_INET).map_err(failure)?;
-        let begun = self.host.tcp_connect(key, to.into());
-        self.host.flush_network();
+        let key = tcp::create(&mut self.host.net, c::AF_INET).map_err(failure)?;
+        let begun = self.host.net.tcp_connect(key, to.into());
+        self.host.net.flush_network();
         self.prepared(key, begun)
     }
     fn is_connected(&mut self, socket: Socket) -> Result<bool, Failure> {
-        self.host.tcp_connected(SocketKey(socket.0)).map_err(failure)
+        self.host.net.tcp_connected(SocketKey(socket.0)).map_err(failure)
     }
     fn send(&mut self, socket: Socket, data: &[u8]) -> Result<usize, Failure> {
-        self.host.tcp_write(SocketKey(socket.0), data).map_err(failure)
+        self.host.net.tcp_write(SocketKey(socket.0), data).map_err(failure)
     }
     fn receive(&mut self, socket: Socket, out: &mut [u8]) -> Result<Received, Failure> {
         let len = out.len();
-        let read = self.host.tcp_read(SocketKey(socket.0), len, |connection, now| connection.recv(out, now));
+        let read =
+            self.host.net.tcp_read(SocketKey(socket.0), len, |connection, now| connection.recv(out, now));
         read.map(received).map_err(failure)
     }
     fn discard(&mut self, socket: Socket, most: u64) -> Result<Received, Failure> {
         let len = usize::try_from(most).unwrap_or(usize::MAX);
         let read =
-            self.host.tcp_read(SocketKey(socket.0), len, |connection, now| connection.discard(len, now));
+            self.host.net.tcp_read(SocketKey(socket.0), len, |connection, now| connection.discard(len, now));
         read.map(received).map_err(failure)
     }
     fn finish(&mut self, socket: Socket) {
         let now = self.host.net.clock.now();
-        if let Some(connection) = self.host.tcp(SocketKey(socket.0)).connection() {
+        if let Some(connection) = self.host.net.tcp(SocketKey(socket.0)).connection() {
             connection.shutdown_write(now);
         }
-        self.host.tcp_pump(SocketKey(socket.0));
-        self.host.flush_network();
+        self.host.net.tcp_pump(SocketKey(socket.0));
+        self.host.net.flush_network();
     }
     fn close(&mut self, socket: Socket) {
         let key = SocketKey(socket.0);
@@ -130,15 +132,15 @@ impl Network for Sockets<'_> {
     }
 
     fn bind_udp(&mut self, port: u16) -> Result<Socket, Failure> {
-        let key = crate::net::udp::create(self.host, c::AF_INET, Protocol::Udp).map_err(failure)?;
-        let bound = self.host.udp_bind(key, None, port, true);
+        let key = crate::net::udp::create(&mut self.host.net, c::AF_INET, Protocol::Udp).map_err(failure)?;
+        let bound = self.host.net.udp_bind(key, None, port, true);
         self.prepared(key, bound)
     }
     fn send_to(&mut self, socket: Socket, to: SocketAddrV4, payload: &[u8]) -> Result<bool, Failure> {
-        self.host.udp_send(SocketKey(socket.0), to.into(), payload).map_err(failure)
+        self.host.net.udp_send(SocketKey(socket.0), to.into(), payload).map_err(failure)
     }
     fn receive_from(&mut self, socket: Socket, out: &mut Vec<u8>) -> Result<Option<SocketAddrV4>, Failure> {
-        let source = self.host.udp_receive(SocketKey(socket.0), out).map_err(failure)?;
+        let source = self.host.net.udp_receive(SocketKey(socket.0), out).map_err(failure)?;
         Ok(source.map(v4))
     }
 

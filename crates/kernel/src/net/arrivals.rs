@@ -5,7 +5,7 @@
 
 use super::interface::GRAPH;
 use super::packet::Way;
-use crate::host::Host;
+use crate::net::Stack;
 use belljar_base::{EventKey, Footprint, Inbox, SimTime};
 use belljar_net::{DropReason, Packet};
 
@@ -44,10 +44,10 @@ impl Arrivals {
     }
 }
 
-impl Host {
+impl Stack {
     /// A packet reaches the last router before `eth0` at `key.time`, which lies ahead.
     pub(crate) fn will_arrive(&mut self, key: EventKey, packet: Packet) {
-        let arrivals = &mut self.net.arrivals;
+        let arrivals = &mut self.arrivals;
         let is_first = arrivals.first.is_none_or(|(first, _)| key < first);
         if is_first {
             arrivals.first = Some((key, packet.len()));
@@ -60,10 +60,10 @@ impl Host {
 
     /// Works out when the next packet is in: to be called whenever that may have changed.
     pub(crate) fn plan_arrivals(&mut self) {
-        let nic = &mut self.net.eth0.nic;
-        self.net.arrivals.next = match (nic.next_received(), self.net.arrivals.first) {
+        let nic = &mut self.eth0.nic;
+        self.arrivals.next = match (nic.next_received(), self.arrivals.first) {
             (Some(at), _) => Some(at),
-            (None, Some((key, _))) if self.net.is_down => Some(key.time),
+            (None, Some((key, _))) if self.is_down => Some(key.time),
             (None, Some((key, len))) => Some(nic.would_be_received(key.time, len)),
             (None, None) => None,
         };
@@ -71,37 +71,37 @@ impl Host {
 
     /// The time has come that [`Arrivals::next`] says.
     pub(crate) fn receive_next(&mut self, at: SimTime) {
-        if self.net.eth0.nic.next_received().is_none()
-            && let Some((key, _)) = self.net.arrivals.first
-            && let Some(packet) = self.net.arrivals.pop()
+        if self.eth0.nic.next_received().is_none()
+            && let Some((key, _)) = self.arrivals.first
+            && let Some(packet) = self.arrivals.pop()
         {
             self.arrive(key.time, packet);
         }
         self.take_arrivals(at);
-        let received = self.net.eth0.nic.received(at);
+        let received = self.eth0.nic.received(at);
         self.plan_arrivals();
         let Some((at, mut packet)) = received else { return };
         // The next one's bytes have gone cold since they were sent: they come while this one is dealt with.
-        if let Some(next) = self.net.eth0.nic.coming().or_else(|| self.net.arrivals.inbox.following()) {
-            self.machine.prefetch(next.open_bytes());
+        if let Some(next) = self.eth0.nic.coming().or_else(|| self.arrivals.inbox.following()) {
+            (self.prefetch)(next.open_bytes());
         }
         self.seen(at, GRAPH, &mut packet, Way::In);
-        self.net.arrived_as_one = true;
+        self.arrived_as_one = true;
         self.ip_input(GRAPH, packet);
         self.flush_network();
     }
 
     /// Hands what reaches the router before `limit` to the interface.
     pub(crate) fn take_arrivals(&mut self, limit: SimTime) {
-        while let Some((at, packet)) = self.net.arrivals.pop_before(limit) {
+        while let Some((at, packet)) = self.arrivals.pop_before(limit) {
             self.arrive(at, packet);
         }
     }
 
     fn arrive(&mut self, at: SimTime, packet: Packet) {
-        match self.net.is_down {
-            true => self.net.eth0.nic.count_drop(DropReason::HostDown),
-            false => self.net.eth0.nic.receive(at, packet),
+        match self.is_down {
+            true => self.eth0.nic.count_drop(DropReason::HostDown),
+            false => self.eth0.nic.receive(at, packet),
         }
     }
 }

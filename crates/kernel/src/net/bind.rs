@@ -3,7 +3,6 @@
 
 use super::Stack;
 use super::address;
-use crate::host::Host;
 use crate::ids::SocketKey;
 use belljar_linux_abi::{Errno, c};
 use belljar_wire::ipv6;
@@ -115,20 +114,20 @@ pub fn parse_bind(net: &Stack, key: SocketKey, raw: &[u8]) -> Result<(Option<IpA
 }
 
 /// A socket that is bound to an address of one link is bound to that link.
-pub fn bind_to_link(host: &mut Host, key: SocketKey, ip: Option<IpAddr>, raw: &[u8]) {
+pub fn bind_to_link(net: &mut Stack, key: SocketKey, ip: Option<IpAddr>, raw: &[u8]) {
     if let (Some(IpAddr::V6(v6)), Some(scope)) = (ip, address::scope(raw))
         && ipv6::is_link_scope(v6)
     {
-        host.socket(key).options.bound_device = Some(scope);
+        net.socket(key).options.bound_device = Some(scope);
     }
 }
 
-impl Host {
+impl Stack {
     /// A port of the ephemeral range for which `is_free` holds: a random one, or the next free one
     /// after it. `EADDRINUSE` if there is none.
-    pub(crate) fn choose_port(&mut self, is_free: impl Fn(&Host, u16) -> bool) -> Result<u16, Errno> {
+    pub(crate) fn choose_port(&mut self, is_free: impl Fn(&Stack, u16) -> bool) -> Result<u16, Errno> {
         let count = u64::from(EPHEMERAL.end() - EPHEMERAL.start()) + 1;
-        let start = self.net.ports.below(count);
+        let start = self.ports.below(count);
         (0..count)
             .map(|n| EPHEMERAL.start() + ((start + n) % count) as u16)
             .find(|port| is_free(self, *port))

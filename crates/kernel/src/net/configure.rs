@@ -20,9 +20,9 @@ impl Host {
         }
         self.net.interfaces[number].up = up;
         if up {
-            self.interface_is_up6(number);
+            self.net.interface_is_up6(number);
             let before = self.routes_of(number);
-            self.net.interface_is_up(number, &self.config.routes);
+            self.net.interface_is_up(number);
             let new: Vec<_> =
                 self.routes_of(number).into_iter().filter(|route| !before.contains(route)).collect();
             new.iter().for_each(|(prefix, metric, route)| self.announce_route(*prefix, *metric, route, true));

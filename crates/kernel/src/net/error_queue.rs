@@ -11,8 +11,8 @@ use super::udp::{charge, timestamp_message};
 use super::zero_copy::Told;
 use crate::call::Call;
 use crate::files::readiness::EPOLLERR;
-use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use belljar_base::SimTime;
 use belljar_linux_abi::{Errno, c};
 use std::collections::VecDeque;
@@ -151,7 +151,7 @@ pub fn receive(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<A
     const SO_EE_ORIGIN_LOCAL: u8 = 1;
     const SO_EE_ORIGIN_ICMP: u8 = 2;
     const SO_EE_ORIGIN_ICMP6: u8 = 3;
-    let popped = match &mut call.host.socket(key).kind {
+    let popped = match &mut call.host.net.socket(key).kind {
         SocketKind::Udp(udp) => udp.errors.pop(&mut udp.queued_charge),
         SocketKind::Tcp(tcp) => tcp.errors.pop(&mut 0),
         SocketKind::Raw(raw) => raw.end.pop_error(),
@@ -159,7 +159,7 @@ pub fn receive(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<A
         _ => None,
     };
     let (report, next) = popped.ok_or(Errno::EAGAIN)?;
-    let socket = call.host.socket(key);
+    let socket = call.host.net.socket(key);
     // The next one is told of when this one has been read.
     if next.is_some() || report.errno().is_some() {
         socket.error = next;
@@ -192,7 +192,7 @@ pub fn receive(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<A
     Ok(Attempt::Done(Received { value: taken, name, control, flags: c::MSG_ERRQUEUE | cut }))
 }
 
-impl Host {
+impl Stack {
     /// Sends a packet of a socket, to a port if it has one; that it is too long goes into the queue as well.
     #[inline]
     pub(super) fn socket_output(
@@ -219,10 +219,10 @@ impl Host {
 
     /// The longest packet of a socket that may go by a route uncut.
     pub(super) fn sending_mtu(&self, key: SocketKey, route: &Route) -> usize {
-        let ignores = self.net.sockets[key.0].ip_options().is_some_and(|ip| !heeds_routers(ip.mtu_discover));
+        let ignores = self.sockets[key.0].ip_options().is_some_and(|ip| !heeds_routers(ip.mtu_discover));
         match route.destination {
-            IpAddr::V4(_) if ignores => self.net.mtu(route.interface),
-            _ => self.net.path_mtu(route, self.net.clock.now()),
+            IpAddr::V4(_) if ignores => self.mtu(route.interface),
+            _ => self.path_mtu(route, self.clock.now()),
         }
     }
 
@@ -230,7 +230,7 @@ impl Host {
     /// queue (`ip_local_error`). Over IPv4 it names the port of the socket's peer, which is 0 without one.
     #[cold]
     pub(super) fn queue_too_long(&mut self, key: SocketKey, mut to: SocketAddr, mtu: usize) {
-        let arrived = self.net.clock.now();
+        let arrived = self.clock.now();
         let socket = self.socket(key);
         let room = socket.options.receive_buffer;
         if to.is_ipv4() {
@@ -254,7 +254,7 @@ impl Host {
             SocketKind::Ping(ping) if ping.end.ip.receive_errors => ping.end.push_error(error, room),
             _ => return,
         }
-        self.net.notify_socket(key, EPOLLERR);
+        self.notify_socket(key, EPOLLERR);
     }
 }
 

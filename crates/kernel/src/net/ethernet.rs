@@ -7,7 +7,7 @@ use super::ip::icmp;
 use super::ip::route::Route;
 use super::packet::Way;
 use super::{LO, Stack};
-use crate::host::{Departure, Host};
+use crate::net::Departure;
 use crate::net::StackTimer;
 use crate::timer::TimerId;
 use belljar_base::SimTime;
@@ -92,7 +92,7 @@ impl Stack {
     }
 }
 
-impl Host {
+impl Stack {
     /// Sends an IPv4 packet over a link to `gateway`, or where it goes to. False if it is lost now; it may
     /// have to wait for the answer of its neighbour.
     pub(super) fn link_output(
@@ -107,10 +107,10 @@ impl Host {
         let next = gateway.unwrap_or_else(|| forward::destination(packet.bytes()));
         let (to, packet) = if next.is_multicast() {
             (group_address(next), packet)
-        } else if self.net.is_broadcast_on(interface, next) {
+        } else if self.is_broadcast_on(interface, next) {
             (Address::BROADCAST, packet)
         } else {
-            match self.net.neighbours.resolve(self.net.clock.now(), interface, next, packet) {
+            match self.neighbours.resolve(self.clock.now(), interface, next, packet) {
                 Some(known) => known,
                 None => return true,
             }
@@ -120,15 +120,15 @@ impl Host {
 
     /// Queues a packet with its header; false if the queue is full.
     fn send_frame(&mut self, interface: usize, to: Address, packet: Packet) -> bool {
-        let own = Address(self.net.interfaces[interface].mac);
+        let own = Address(self.interfaces[interface].mac);
         self.send_framed(interface, framed(packet, to, own, ethertype::IPV4))
     }
 
     /// The same for a whole frame.
     pub(super) fn send_framed(&mut self, interface: usize, frame: Packet) -> bool {
-        let now = self.net.clock.now();
-        match self.net.interfaces[interface].attachment {
-            Attachment::Link(link) => self.net.links[link].nic.send(now, frame).is_ok(),
+        let now = self.clock.now();
+        match self.interfaces[interface].attachment {
+            Attachment::Link(link) => self.links[link].nic.send(now, frame).is_ok(),
             Attachment::Tap(n) => self.tun_output(n, frame),
             _ => false,
         }
@@ -136,7 +136,7 @@ impl Host {
 
     /// Does what the neighbour cache asks for.
     pub(super) fn neighbour_events(&mut self) {
-        while let Some(event) = self.net.neighbours.poll() {
+        while let Some(event) = self.neighbours.poll() {
             match event {
                 NeighbourEvent::Ask { interface, target, to, source } => {
                     self.ask(interface, target, to, source)
@@ -156,17 +156,17 @@ impl Host {
                     }
                 }
                 NeighbourEvent::Overflow { packet } => self.packet_lost(packet.cookie(), packet.len()),
-                NeighbourEvent::Changed(neighbour) => self.announce_neighbour(neighbour, true),
-                NeighbourEvent::Forgotten(neighbour) => self.announce_neighbour(neighbour, false),
+                NeighbourEvent::Changed(neighbour) => self.neighbour_changed(neighbour, true),
+                NeighbourEvent::Forgotten(neighbour) => self.neighbour_changed(neighbour, false),
             }
         }
     }
 
     /// Asks who has an address, from that of a packet that waits, or from one of the same network.
     fn ask(&mut self, interface: usize, target: Ipv4Addr, to: Option<Address>, source: Option<Ipv4Addr>) {
-        let source = source.filter(|source| self.net.interface_of(*source).is_some());
-        let Some(source) = source.or_else(|| self.net.source_on(interface, target)) else { return };
-        let own = Address(self.net.interfaces[interface].mac);
+        let source = source.filter(|source| self.interface_of(*source).is_some());
+        let Some(source) = source.or_else(|| self.source_on(interface, target)) else { return };
+        let own = Address(self.interfaces[interface].mac);
         let question = arp_request(own, source, target);
         let frame = arp_frame(to.unwrap_or(Address::BROADCAST), &question);
         self.send_framed(interface, Packet::new(frame));
@@ -177,31 +177,31 @@ impl Host {
     pub(super) fn flush_links(&mut self) {
         self.neighbour_events();
         self.neighbour_events6();
-        for link in 0..self.net.links.len() {
+        for link in 0..self.links.len() {
             self.flush_link(link);
         }
         self.neighbour_events();
         self.neighbour_events6();
-        if self.net.v6.on {
+        if self.v6.on {
             self.set_timer6();
         }
-        for link in 0..self.net.links.len() {
-            let interface = self.net.link_interface(link);
-            let port = &mut self.net.links[link];
+        for link in 0..self.links.len() {
+            let interface = self.link_interface(link);
+            let port = &mut self.links[link];
             let next = port.nic.next_event();
-            self.net.timers.set(&mut port.timer, next, StackTimer::Interface(interface));
+            self.timers.set(&mut port.timer, next, StackTimer::Interface(interface));
         }
-        let next = self.net.neighbours.next_timeout();
-        self.net.timers.set(&mut self.net.neighbour_timer, next, StackTimer::Neighbours);
+        let next = self.neighbours.next_timeout();
+        self.timers.set(&mut self.neighbour_timer, next, StackTimer::Neighbours);
     }
 
     fn flush_link(&mut self, link: usize) {
-        let (now, interface) = (self.net.clock.now(), self.net.link_interface(link));
-        while let Some((at, event)) = self.net.links[link].nic.poll(now) {
+        let (now, interface) = (self.clock.now(), self.link_interface(link));
+        while let Some((at, event)) = self.links[link].nic.poll(now) {
             match event {
                 NicEvent::Transmit { mut packet, departs } => {
                     self.seen(at, interface, &mut packet, Way::Out);
-                    self.net.departures.push(Departure { at: departs, link: Some(link), to: None, packet });
+                    self.departures.push(Departure { at: departs, link: Some(link), to: None, packet });
                 }
                 // The sender counts IP packets.
                 NicEvent::Sent { cookie, bytes } => self.packet_lost(cookie, bytes - ethernet::HEADER_LEN),
@@ -211,25 +211,25 @@ impl Host {
 
     /// The timer of a link's queue has fired.
     pub(super) fn link_timer(&mut self, link: usize) {
-        self.net.links[link].timer = None;
+        self.links[link].timer = None;
     }
 
     /// A neighbour must be asked, or given up.
     pub(crate) fn neighbour_timer(&mut self) {
-        self.net.neighbour_timer = None;
-        self.net.neighbours.on_timeout(self.net.clock.now());
+        self.neighbour_timer = None;
+        self.neighbours.on_timeout(self.clock.now());
         self.flush_network();
     }
 
     /// A frame has come in by a link.
     #[inline(never)]
     pub(super) fn frame_arrived(&mut self, link: usize, packet: Packet) {
-        let interface = self.net.link_interface(link);
-        let nic = &mut self.net.links[link].nic;
-        if self.net.is_down {
+        let interface = self.link_interface(link);
+        let nic = &mut self.links[link].nic;
+        if self.is_down {
             return nic.count_drop(DropReason::HostDown);
         }
-        if !self.net.interfaces[interface].up {
+        if !self.interfaces[interface].up {
             return nic.count_drop(DropReason::LinkDown);
         }
         nic.count_received(packet.len());
@@ -239,13 +239,13 @@ impl Host {
 
     /// A frame is received by an interface that is up.
     pub(super) fn frame_input(&mut self, interface: usize, mut packet: Packet) {
-        self.seen(self.net.clock.now(), interface, &mut packet, Way::In);
+        self.seen(self.clock.now(), interface, &mut packet, Way::In);
         let Ok(frame) = Frame::new_checked(packet.bytes()) else {
-            self.net.counters.malformed += 1;
+            self.counters.malformed += 1;
             return;
         };
         let to_many = frame.dst().is_multicast();
-        if !to_many && frame.dst().0 != self.net.interfaces[interface].mac {
+        if !to_many && frame.dst().0 != self.interfaces[interface].mac {
             return self.recycle_buffer(packet.into_bytes());
         }
         match frame.ethertype() {
@@ -257,7 +257,7 @@ impl Host {
                 let checksum = packet.checksum();
                 let mut bytes = packet.into_bytes();
                 bytes.drain(..ethernet::HEADER_LEN);
-                self.net.arrived_as_one = !to_many;
+                self.arrived_as_one = !to_many;
                 self.ip_input(interface, Packet::new(bytes).with_checksum(checksum));
             }
             _ => self.recycle_buffer(packet.into_bytes()),
@@ -268,20 +268,20 @@ impl Host {
     fn arp_input(&mut self, interface: usize, payload: &[u8]) {
         let heard = arp::Packet::new_checked(payload).ok().and_then(|packet| arp::Repr::parse(&packet).ok());
         let Some(heard) = heard else {
-            self.net.counters.malformed += 1;
+            self.counters.malformed += 1;
             return;
         };
         let (ip, mac) = (heard.sender_protocol, heard.sender_hardware);
-        let for_us = self.net.interface_of(heard.target_protocol).is_some_and(|own| own != LO);
+        let for_us = self.interface_of(heard.target_protocol).is_some_and(|own| own != LO);
         let reply = heard.operation == arp::Operation::Reply;
-        let now = self.net.clock.now();
+        let now = self.clock.now();
         if !ip.is_unspecified() {
             // A reply to all is said in passing.
             let solicited = reply && for_us;
-            self.net.neighbours.learn(now, interface, ip, mac, solicited, for_us && !reply);
+            self.neighbours.learn(now, interface, ip, mac, solicited, for_us && !reply);
         }
         if for_us && !reply {
-            let answer = arp_reply(&heard, Address(self.net.interfaces[interface].mac));
+            let answer = arp_reply(&heard, Address(self.interfaces[interface].mac));
             self.send_framed(interface, Packet::new(arp_frame(mac, &answer)));
         }
     }
@@ -293,43 +293,42 @@ impl Host {
         let (from, to) = (forward::source(&bytes), forward::destination(&bytes));
         let no_host =
             from.is_unspecified() || from.is_loopback() || from.is_multicast() || from.is_broadcast();
-        if no_host || to.is_loopback() || !self.net.arrived_as_one || self.net.is_broadcast_on(interface, to)
-        {
-            self.net.counters.not_for_us += 1;
-            self.net.counters.ip[0].in_address_errors += 1;
+        if no_host || to.is_loopback() || !self.arrived_as_one || self.is_broadcast_on(interface, to) {
+            self.counters.not_for_us += 1;
+            self.counters.ip[0].in_address_errors += 1;
             return self.recycle_buffer(bytes);
         }
         if bytes[8] <= 1 {
-            self.net.counters.ip[0].in_header_errors += 1;
+            self.counters.ip[0].in_header_errors += 1;
             self.refuse(&bytes, Refusal::TimeExceeded);
             return self.recycle_buffer(bytes);
         }
-        let hash = forward::flow_hash(self.net.flow_key, &bytes);
+        let hash = forward::flow_hash(self.flow_key, &bytes);
         let payload = bytes.get(usize::from(bytes[0] & 0xf) * 4..).unwrap_or_default();
         // Of a later fragment the ports are not known.
         let whole = u16::from_be_bytes([bytes[6], bytes[7]]) & 0x1fff == 0;
         let sender = Sender::of_forwarded(bytes[9], if whole { payload } else { &[] });
         let asked = Asked { arrived: interface, tos: bytes[1], sender, ..Asked::own(to, Some(from)) };
-        let found = self.net.lookup(&asked, || hash);
+        let found = self.lookup(&asked, || hash);
         let found = found.map(|f| f.map(|found| (found.hop, found.route.kind, found.route.metrics.mtu)));
         let refusal = match found {
             Ok(Some((Some(hop), _, of_route))) => {
                 // `ip_dst_mtu_maybe_forward`: what a route says counts for what passes by, too.
-                let mtu = self.net.mtu(hop.interface).min(of_route.map_or(usize::MAX, |mtu| mtu as usize));
+                let mtu = self.mtu(hop.interface).min(of_route.map_or(usize::MAX, |mtu| mtu as usize));
                 if bytes.len() <= mtu || forward::may_fragment(&bytes) {
                     forward::count_hop(&mut bytes);
-                    self.net.counters.ip[0].forwarded += 1;
-                    self.net.count_sent(&to.into(), bytes.len());
+                    self.counters.ip[0].forwarded += 1;
+                    self.count_sent(&to.into(), bytes.len());
                     return self.forward_by(hop.interface, hop.gateway, mtu, bytes);
                 }
-                self.net.counters.ip[0].not_cut += 1;
+                self.counters.ip[0].not_cut += 1;
                 Some(Refusal::FragmentationNeeded(mtu as u16))
             }
             Ok(Some((None, RouteKind::Blackhole, _))) | Err(Action::Blackhole) => None,
             Ok(Some((None, RouteKind::Prohibit, _))) | Err(Action::Prohibit) => Some(Refusal::Prohibited),
             Ok(Some((None, ..))) => Some(Refusal::HostUnreachable),
             Ok(None) | Err(_) => {
-                self.net.counters.ip[0].in_no_routes += 1;
+                self.counters.ip[0].in_no_routes += 1;
                 Some(Refusal::NetworkUnreachable)
             }
         };
@@ -346,8 +345,8 @@ impl Host {
         }
         let mut pieces = Vec::new();
         forward::fragment(&bytes, mtu, |piece| pieces.push(piece));
-        self.net.counters.ip[0].cut += 1;
-        self.net.counters.ip[0].fragments_created += pieces.len() as u64;
+        self.counters.ip[0].cut += 1;
+        self.counters.ip[0].fragments_created += pieces.len() as u64;
         for piece in pieces {
             self.transmit(interface, gateway.map(IpAddr::V4), piece, 0);
         }
@@ -357,50 +356,46 @@ impl Host {
     pub(super) fn refuse(&mut self, packet: &[u8], why: Refusal) {
         let Some(mut message) = forward::refusal_message(packet, why) else { return };
         let to = forward::source(packet).into();
-        let Ok(route) = self.net.route(to, None, None) else { return };
+        let Ok(route) = self.route(to, None, None) else { return };
         self.send_icmp_by(route, false, icmp::ERROR_TOS, &mut message);
     }
 
     /// A link loses its carrier, and with it its neighbours, or finds it.
     pub fn set_carrier(&mut self, link: usize, carrier: bool) {
-        let interface = self.net.link_interface(link);
+        let interface = self.link_interface(link);
         self.config.links[link].carrier = carrier;
-        self.net.links[link].nic.set_carrier(self.net.clock.now(), carrier);
-        self.net.interfaces[interface].carrier = carrier;
-        if !self.net.is_down {
+        self.links[link].nic.set_carrier(self.clock.now(), carrier);
+        self.interfaces[interface].carrier = carrier;
+        if !self.is_down {
             if !carrier {
-                self.net.neighbours.flush(interface, false);
-                self.net.v6.neighbours.flush(interface, false);
+                self.neighbours.flush(interface, false);
+                self.v6.neighbours.flush(interface, false);
             }
-            self.link_changed(interface);
-            self.flush_network();
-            self.carry_out_effects();
         }
     }
 
     /// Changes how a link sends.
     pub fn change_nic(&mut self, link: usize, change: &NicChange) {
         self.config.links[link].nic.change(change);
-        self.net.links[link].nic.change(self.net.clock.now(), change);
-        if !self.net.is_down {
+        self.links[link].nic.change(self.clock.now(), change);
+        if !self.is_down {
             self.flush_network();
-            self.carry_out_effects();
         }
     }
 
     /// Replaces the routes that the experiment has computed for this host.
     pub fn set_routes(&mut self, routes: Vec<super::InitialRoute>) {
         self.config.routes = routes;
-        if !self.net.is_down {
-            self.net.replace_computed(&self.config.routes);
+        if !self.is_down {
+            self.replace_computed();
         }
     }
 
     /// The same for IPv6.
     pub fn set_routes6(&mut self, routes: Vec<super::InitialRoute6>) {
         self.config.routes6 = routes;
-        if !self.net.is_down {
-            self.net.replace_computed6(&self.config.routes6);
+        if !self.is_down {
+            self.replace_computed6();
         }
     }
 }

@@ -54,5 +54,7 @@ impl Stack {
         footprint.object(&self.raw_sockets);
         footprint.object(&self.packet_sockets);
         footprint.object(&self.idents);
+        footprint.object(&self.config.resolver);
+        footprint.object(&self.config.capture);
     }
 }

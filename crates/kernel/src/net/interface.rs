@@ -10,8 +10,8 @@ use super::ip::route::Route;
 use super::packet::Way;
 use super::resolver::SERVICE;
 use super::{LO, Stack};
-use crate::host::{Departure, Host};
 use crate::ids::SocketKey;
+use crate::net::Departure;
 use crate::net::StackTimer;
 use crate::net::socket::{Socket, SocketKind};
 use crate::timer::TimerId;
@@ -226,7 +226,7 @@ pub fn cookie(key: SocketKey, socket: &Socket) -> u64 {
     u64::from(socket.serial) << 32 | (key.0 as u64 + 1)
 }
 
-impl Host {
+impl Stack {
     /// An empty buffer for a packet.
     pub(crate) fn packet_buffer(&mut self) -> Vec<u8> {
         let pooled = POOL.with_borrow_mut(Vec::pop);
@@ -252,12 +252,12 @@ impl Host {
         self.send_packet(interface, gateway, Packet::with_cookie(bytes, cookie))
     }
     fn send_packet(&mut self, interface: usize, gateway: Option<IpAddr>, packet: Packet) -> bool {
-        match self.net.interfaces[interface].attachment {
+        match self.interfaces[interface].attachment {
             Attachment::Loopback => {
-                self.net.lo.queue.push_back((packet, LO));
+                self.lo.queue.push_back((packet, LO));
                 true
             }
-            Attachment::Graph => self.net.eth0.nic.send(self.net.clock.now(), packet).is_ok(),
+            Attachment::Graph => self.eth0.nic.send(self.clock.now(), packet).is_ok(),
             Attachment::Link(_) | Attachment::Tap(_) => {
                 match packet.open_bytes().first().map(|first| first >> 4) {
                     Some(4) => {
@@ -280,40 +280,40 @@ impl Host {
 
     /// Sends a multicast or broadcast packet back to this host, as if it had come in by `interface`.
     pub(super) fn loop_back(&mut self, interface: usize, bytes: Vec<u8>) {
-        self.net.lo.queue.push_back((Packet::new(bytes), interface));
+        self.lo.queue.push_back((Packet::new(bytes), interface));
     }
 
     /// Moves queued packets on.
     pub(crate) fn flush_network(&mut self) {
-        let now = self.net.clock.now();
-        while let Some((cookie, bytes)) = self.net.taken_over.pop_front() {
+        let now = self.clock.now();
+        while let Some((cookie, bytes)) = self.taken_over.pop_front() {
             self.packet_left(cookie, bytes);
         }
-        while let Some((at, event)) = self.net.eth0.nic.poll(now) {
+        while let Some((at, event)) = self.eth0.nic.poll(now) {
             match event {
                 NicEvent::Transmit { mut packet, departs } => {
                     self.seen(at, GRAPH, &mut packet, Way::Out);
                     let to = destination(packet.open_bytes());
                     if !self.taken_by_resolver(departs, to, &mut packet) {
-                        self.net.departures.push(Departure { at: departs, link: None, to, packet });
+                        self.departures.push(Departure { at: departs, link: None, to, packet });
                     }
                 }
                 NicEvent::Sent { cookie, bytes } => self.packet_left(cookie, bytes),
             }
         }
-        if !self.net.links.is_empty() || !self.net.tuns.is_empty() {
+        if !self.links.is_empty() || !self.tuns.is_empty() {
             self.flush_links();
         }
-        let next = self.net.eth0.nic.next_event();
-        if self.net.eth0.timer.map(TimerId::at) != next {
-            if let Some(timer) = self.net.eth0.timer.take() {
-                self.net.timers.cancel(timer);
+        let next = self.eth0.nic.next_event();
+        if self.eth0.timer.map(TimerId::at) != next {
+            if let Some(timer) = self.eth0.timer.take() {
+                self.timers.cancel(timer);
             }
-            self.net.eth0.timer = next.map(|at| self.net.timers.add(at, StackTimer::Interface(GRAPH)));
+            self.eth0.timer = next.map(|at| self.timers.add(at, StackTimer::Interface(GRAPH)));
         }
-        if !self.net.lo.queue.is_empty() && !self.net.lo.scheduled {
-            self.net.lo.scheduled = true;
-            self.net.timers.add(now, StackTimer::Interface(LO));
+        if !self.lo.queue.is_empty() && !self.lo.scheduled {
+            self.lo.scheduled = true;
+            self.timers.add(now, StackTimer::Interface(LO));
         }
     }
 
@@ -321,7 +321,7 @@ impl Host {
     #[cold]
     pub(crate) fn limit_bandwidths(&mut self) {
         let (up, down) = (self.config.nic.bandwidth_up, self.config.nic.bandwidth_down);
-        self.net.eth0.nic.set_bandwidths(self.net.clock.now(), up, down);
+        self.eth0.nic.set_bandwidths(self.clock.now(), up, down);
         self.plan_arrivals();
         self.flush_network();
     }
@@ -329,8 +329,8 @@ impl Host {
     /// A frame reaches the end of a link, or a packet this host from its name server.
     pub(crate) fn packet_arrived(&mut self, link: usize, mut packet: Packet) {
         match link {
-            SERVICE if !self.net.is_down => {
-                self.seen(self.net.clock.now(), LO, &mut packet, Way::In);
+            SERVICE if !self.is_down => {
+                self.seen(self.clock.now(), LO, &mut packet, Way::In);
                 self.ip_input(LO, packet);
                 self.flush_network();
             }
@@ -341,9 +341,9 @@ impl Host {
 
     /// An interface has something to do.
     pub(crate) fn interface_timer(&mut self, interface: usize) {
-        match self.net.interfaces[interface].attachment {
+        match self.interfaces[interface].attachment {
             Attachment::Loopback => self.receive_looped(),
-            Attachment::Graph => self.net.eth0.timer = None,
+            Attachment::Graph => self.eth0.timer = None,
             Attachment::Link(link) => self.link_timer(link),
             _ => {}
         }
@@ -353,32 +353,32 @@ impl Host {
     /// Receives what was on `lo` when this was called; answers are received next time.
     #[inline(never)]
     fn receive_looped(&mut self) {
-        let now = self.net.clock.now();
-        self.net.lo.scheduled = false;
-        if self.net.lo.instant != now {
-            self.net.lo.instant = now;
-            self.net.lo.in_this_instant = 0;
+        let now = self.clock.now();
+        self.lo.scheduled = false;
+        if self.lo.instant != now {
+            self.lo.instant = now;
+            self.lo.in_this_instant = 0;
         }
-        for _ in 0..self.net.lo.queue.len() {
-            let Some((mut packet, interface)) = self.net.lo.queue.pop_front() else { break };
-            self.net.lo.in_this_instant += 1;
-            if self.net.lo.in_this_instant > LO_FREE_PACKETS {
-                self.net.clock.charge();
+        for _ in 0..self.lo.queue.len() {
+            let Some((mut packet, interface)) = self.lo.queue.pop_front() else { break };
+            self.lo.in_this_instant += 1;
+            if self.lo.in_this_instant > LO_FREE_PACKETS {
+                self.clock.charge();
             }
-            self.net.arrived_as_one = interface == LO;
+            self.arrived_as_one = interface == LO;
             if interface != LO {
                 // Nobody sees that the packet has not been there.
                 self.ip_input(interface, packet);
                 continue;
             }
-            self.net.lo.packets += 1;
-            self.net.lo.bytes += packet.len() as u64;
+            self.lo.packets += 1;
+            self.lo.bytes += packet.len() as u64;
             self.tap(now, LO, &mut packet, Way::Out);
             self.seen(now, LO, &mut packet, Way::In);
             if packet.cookie() != 0 {
                 self.packet_left(packet.cookie(), packet.len());
             }
-            if self.net.service.is_some() {
+            if self.service.is_some() {
                 let to = destination(packet.open_bytes());
                 if self.taken_by_resolver(now, to, &mut packet) {
                     continue;
@@ -391,7 +391,7 @@ impl Host {
     /// A packet of `bytes` bytes that a socket queued has left its interface.
     fn packet_left(&mut self, cookie: u64, bytes: usize) {
         let key = SocketKey((cookie & 0xffff_ffff) as usize - 1);
-        let Some(socket) = self.net.sockets.get(key.0) else { return };
+        let Some(socket) = self.sockets.get(key.0) else { return };
         if u64::from(socket.serial) != cookie >> 32 {
             return;
         }
@@ -414,10 +414,10 @@ impl Host {
     /// its way there knows of that.
     #[inline]
     pub(super) fn may_leave_open(&self, interface: usize) -> bool {
-        let attachment = self.net.interfaces[interface].attachment;
+        let attachment = self.interfaces[interface].attachment;
         matches!(attachment, Attachment::Graph | Attachment::Loopback)
             && !self.config.capture
-            && self.net.packet_sockets.is_empty()
+            && self.packet_sockets.is_empty()
     }
 
     /// A packet, or a frame, passes an interface.
@@ -425,8 +425,8 @@ impl Host {
         self.tap(at, interface, packet, way);
         if self.config.capture {
             packet.fill_checksum();
-            let interface = &self.net.interfaces[interface];
-            self.net.captured.push(at, &interface.name, interface.is_link(), packet.bytes());
+            let interface = &self.interfaces[interface];
+            self.captured.push(at, &interface.name, interface.is_link(), packet.bytes());
         }
     }
 }

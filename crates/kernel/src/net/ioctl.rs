@@ -62,15 +62,15 @@ pub fn socket_ioctl(call: &mut Call<'_>, key: SocketKey, request: u64, arg: u64)
             call.write(arg, &(n as i32))?;
         }
         SIOCOUTQNSD => {
-            let n = crate::net::tcp::never_sent_bytes(call.host, key)?;
+            let n = crate::net::tcp::never_sent_bytes(&mut call.host.net, key)?;
             call.write(arg, &(n as i32))?;
         }
-        SIOCATMARK if call.host.socket(key).type_ != c::SOCK_STREAM => {
-            let unix = call.host.socket(key).domain == c::AF_UNIX;
+        SIOCATMARK if call.host.net.socket(key).type_ != c::SOCK_STREAM => {
+            let unix = call.host.net.socket(key).domain == c::AF_UNIX;
             return Err(if unix { Errno::EOPNOTSUPP } else { Errno::ENOTTY });
         }
         SIOCATMARK => {
-            let at_mark = crate::net::tcp::is_at_mark(call.host, key);
+            let at_mark = crate::net::tcp::is_at_mark(&mut call.host.net, key);
             call.write(arg, &i32::from(at_mark))?;
         }
         FIOSETOWN | SIOCSPGRP => {
@@ -78,7 +78,7 @@ pub fn socket_ioctl(call: &mut Call<'_>, key: SocketKey, request: u64, arg: u64)
             call.host.set_socket_owner(key, owner)?;
         }
         FIOGETOWN | SIOCGPGRP => {
-            let owner = call.host.socket(key).options.owner;
+            let owner = call.host.net.socket(key).options.owner;
             call.write(arg, &owner)?;
         }
         SIOCGSTAMP => return Err(Errno::ENOENT),

@@ -69,7 +69,7 @@ pub fn change(call: &mut Call<'_>, number: u64, arg: u64) -> Result<(), Errno> {
         request::SARP | request::DARP | request::GARP => neighbour(call, number, arg)?,
         _ => change_interface(call, number, arg)?,
     }
-    call.host.flush_network();
+    call.host.net.flush_network();
     Ok(())
 }
 

@@ -7,6 +7,7 @@
 mod address;
 mod arrivals;
 mod bind;
+mod config;
 mod configure;
 mod effects;
 mod error_queue;
@@ -45,7 +46,8 @@ pub mod unix;
 mod v6;
 mod zero_copy;
 
-pub use effects::Effect;
+pub use config::{Buffers, Departure, StackConfig};
+pub use effects::{Effect, Passed};
 pub use ethernet::LinkConfig;
 pub use ioctl::socket_ioctl;
 pub use resolver::Resolver;
@@ -56,11 +58,10 @@ pub use v6::InitialRoute6;
 
 use crate::captured::Captured;
 use crate::clock::Clock;
-use crate::host::{Departure, Host, HostConfig};
 use crate::ids::SocketKey;
 use crate::timer::{TimerId, TimerQueue};
 use arrivals::Arrivals;
-use belljar_base::{Inbox, SimTime, Stream};
+use belljar_base::{EventKey, Inbox, Stream};
 use belljar_net::icmp_limit::IcmpLimit;
 use belljar_net::igmp::Igmp;
 use belljar_net::neighbour::Neighbours;
@@ -155,6 +156,8 @@ pub struct Stack {
     pub(crate) captured: Captured,
     /// The queues of the attachment to the graph.
     pub(crate) eth0: Ethernet,
+    /// Fetches bytes into the cache.
+    prefetch: fn(&[u8]),
     /// Whether the packet that has come in last was sent to this host alone.
     arrived_as_one: bool,
     /// The name server's address, on a host that cannot reach it over the graph.
@@ -228,15 +231,15 @@ pub struct Stack {
     pub(crate) resolved: u64,
     /// The name server's ends of this host's connections with it.
     pub(crate) streams: resolver::Streams,
-    /// Until then `eth0` can send and receive whatever comes.
-    bootstrap_end: SimTime,
     /// What the socket that was closed last is to wait for (`SO_LINGER`), and for how long.
     pub(crate) lingering: Option<(SocketKey, (SocketAddr, SocketAddr), belljar_base::SimDuration)>,
+    /// What it is made from.
+    pub(crate) config: StackConfig,
 }
 
 impl Stack {
     /// The stack of a host with `lo` and `eth0` up.
-    pub fn new(config: &HostConfig, clock: Clock) -> Stack {
+    pub fn new(config: StackConfig, clock: Clock) -> Stack {
         let stream = |what| config.seed.stream(&["host", &config.name, what]);
         let mut mac = [0; 6];
         stream("mac").fill(&mut mac);
@@ -263,7 +266,6 @@ impl Stack {
             departures: Vec::new(),
             is_down: false,
             captured: Captured::default(),
-            bootstrap_end: config.bootstrap_end,
             sockets: Slab::new(),
             next_serial: 0,
             lo: Loopback::default(),
@@ -280,7 +282,7 @@ impl Stack {
             interfaces,
             routes,
             policy: Policy::default(),
-            v6: v6::Ipv6::new(config),
+            v6: v6::Ipv6::new(&config),
             flow_key: stream("flow-hash").next_u64(),
             reassembly: Reassembly::default(),
             reassembly_timer: None,
@@ -301,25 +303,42 @@ impl Stack {
             fanouts: Vec::new(),
             resolved: 0,
             streams: resolver::Streams::default(),
-            sysctls: sysctl::Sysctls::of_host(config),
+            sysctls: sysctl::Sysctls::of_host(&config),
             lingering: None,
             counters: StackCounters::default(),
+            prefetch: config.prefetch,
+            config,
         };
         for number in 1..net.interfaces.len() {
             if net.interfaces[number].is_link() {
                 net.add_connected(number);
             }
         }
-        net.replace_computed(&config.routes);
-        net.start_v6(config);
+        net.replace_computed();
+        net.start_v6();
         net
+    }
+    /// A packet that reaches `eth0` from the graph, or a frame that comes by a link, at `key.time`, which lies ahead.
+    pub fn deliver(&mut self, key: EventKey, link: Option<usize>, packet: Packet) {
+        match link {
+            Some(link) => self.inbox.push(key, (link, packet)),
+            None => self.will_arrive(key, packet),
+        }
+    }
+    /// Puts the packets that have left since the last call into `out`, which is empty, in order of departure.
+    pub fn take_departures(&mut self, out: &mut Vec<Departure>) {
+        std::mem::swap(&mut self.departures, out);
+    }
+    /// Fetches bytes into the cache that are about to be read.
+    pub(crate) fn prefetch(&self, bytes: &[u8]) {
+        (self.prefetch)(bytes);
     }
     /// The host starts: until the bootstrap phase is over `eth0` has no limits.
     pub(crate) fn begin_bootstrap(&mut self) {
         let now = self.clock.now();
-        if now < self.bootstrap_end {
+        if now < self.config.bootstrap_end {
             self.eth0.nic.set_bandwidths(now, None, None);
-            self.timers.add(self.bootstrap_end, StackTimer::BootstrapEnd);
+            self.timers.add(self.config.bootstrap_end, StackTimer::BootstrapEnd);
         }
     }
     /// Adds routes to the networks of an interface's addresses.
@@ -332,7 +351,7 @@ impl Stack {
         }
     }
     /// An interface is used again.
-    fn interface_is_up(&mut self, number: usize, routes: &[InitialRoute]) {
+    fn interface_is_up(&mut self, number: usize) {
         match self.interfaces[number].attachment {
             Attachment::Graph => {
                 let source = self.interfaces[number].addresses.first().map(|own| own.ip);
@@ -342,14 +361,14 @@ impl Stack {
             Attachment::Loopback => {}
             _ => self.add_connected(number),
         }
-        self.replace_computed(routes);
+        self.replace_computed();
     }
     /// Takes out the routes that the experiment has computed before, and adds these.
-    fn replace_computed(&mut self, routes: &[InitialRoute]) {
+    fn replace_computed(&mut self) {
         let interfaces = &self.interfaces;
         let usable =
             |(_, _, route): &&InitialRoute| route.hops.iter().all(|hop| interfaces[hop.interface].up);
-        self.routes.replace_computed(routes.iter().filter(usable).cloned());
+        self.routes.replace_computed(self.config.routes.iter().filter(usable).cloned());
     }
 }
 
@@ -375,9 +394,9 @@ fn flow_hash_of6(key: u64, source: Ipv6Addr, destination: Ipv6Addr) -> u64 {
     hasher.finish()
 }
 
-impl Host {
+impl Stack {
     /// What the stack above the interfaces has seen and lost.
     pub fn stack_counters(&self) -> &StackCounters {
-        &self.net.counters
+        &self.counters
     }
 }

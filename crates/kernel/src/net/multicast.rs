@@ -4,7 +4,6 @@
 use super::interface::Attachment;
 use super::message::Outgoing;
 use super::{LO, Stack, interface_index};
-use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::StackTimer;
 use belljar_linux_abi::{Errno, c};
@@ -82,7 +81,7 @@ impl Stack {
     }
 }
 
-impl Host {
+impl Stack {
     /// `IP_ADD_MEMBERSHIP`.
     pub(super) fn join_group(
         &mut self,
@@ -90,9 +89,9 @@ impl Host {
         interface: usize,
         group: Ipv4Addr,
     ) -> Result<(), Errno> {
-        if self.net.interfaces[interface].attachment == Attachment::Graph {
-            self.warn(
-                "multicast groups reach the sockets of one host, and others over links: not over the graph",
+        if self.interfaces[interface].attachment == Attachment::Graph {
+            self.note(
+                "multicast groups reach the sockets of one net, and others over links: not over the graph",
             );
         }
         let groups = &mut self.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?.groups;
@@ -192,31 +191,31 @@ impl Host {
 
     /// What all sockets together want of a group has changed.
     fn group_changed(&mut self, interface: usize, group: Ipv4Addr) {
-        let members = self.net.sockets.iter().filter_map(|(_, socket)| socket.ip_options());
+        let members = self.sockets.iter().filter_map(|(_, socket)| socket.ip_options());
         let filters: Vec<&SourceFilter> = members
             .flat_map(|options| &options.groups)
             .filter(|m| m.interface == interface && m.group == group)
             .map(|m| &m.filter)
             .collect();
         let filter = SourceFilter::union(filters.into_iter());
-        self.net.igmp.set(self.net.clock.now(), interface, group, filter);
+        self.igmp.set(self.clock.now(), interface, group, filter);
         self.flush_igmp();
     }
 
     /// Sends what IGMP has to say, and sets its timer.
     pub(super) fn flush_igmp(&mut self) {
-        while let Some(message) = self.net.igmp.poll() {
+        while let Some(message) = self.igmp.poll() {
             // Nobody listens on `lo` and on the graph.
-            if self.net.interfaces[message.interface].is_link() {
+            if self.interfaces[message.interface].is_link() {
                 self.send_igmp(message);
             }
         }
-        let next = self.net.igmp.next_timeout();
-        self.net.timers.set(&mut self.net.igmp_timer, next, StackTimer::Igmp);
+        let next = self.igmp.next_timeout();
+        self.timers.set(&mut self.igmp_timer, next, StackTimer::Igmp);
     }
 
     fn send_igmp(&mut self, message: IgmpMessage) {
-        let own = self.net.interfaces[message.interface].addresses.first();
+        let own = self.interfaces[message.interface].addresses.first();
         let source = own.map_or(Ipv4Addr::UNSPECIFIED, |own| own.ip);
         let total = (24 + message.bytes.len()) as u16;
         let mut packet = vec![0x46, 0xc0];
@@ -229,21 +228,21 @@ impl Host {
         let sum = checksum::internet(&packet);
         packet[10..12].copy_from_slice(&sum.to_be_bytes());
         packet.extend_from_slice(&message.bytes);
-        self.net.count_own(&message.to.into(), packet.len(), IGMP, &[]);
+        self.count_own(&message.to.into(), packet.len(), IGMP, &[]);
         self.transmit(message.interface, None, packet, 0);
     }
 
     /// A report is due.
     pub(crate) fn igmp_timer(&mut self) {
-        self.net.igmp_timer = None;
-        self.net.igmp.on_timeout(self.net.clock.now());
+        self.igmp_timer = None;
+        self.igmp.on_timeout(self.clock.now());
         self.flush_igmp();
         self.flush_network();
     }
 
     /// A message from a router, or another member.
     pub(super) fn igmp_input(&mut self, interface: usize, message: &[u8]) {
-        self.net.igmp.input(self.net.clock.now(), interface, message);
+        self.igmp.input(self.clock.now(), interface, message);
         self.flush_igmp();
     }
 
@@ -251,9 +250,9 @@ impl Host {
     pub(crate) fn proc_net_igmp(&self) -> String {
         let mut text = String::from("Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n");
         let all = belljar_net::igmp::ALL_SYSTEMS;
-        for (number, interface) in self.net.interfaces.iter().enumerate().filter(|(_, i)| i.exists()) {
+        for (number, interface) in self.interfaces.iter().enumerate().filter(|(_, i)| i.exists()) {
             let mut groups: Vec<Ipv4Addr> =
-                self.net.igmp.iter().filter(|(i, _)| *i == number).map(|(_, group)| group).collect();
+                self.igmp.iter().filter(|(i, _)| *i == number).map(|(_, group)| group).collect();
             groups.push(all);
             let _ = writeln!(
                 text,
@@ -273,24 +272,23 @@ impl Host {
     }
 
     fn group_users(&self, interface: usize, group: Ipv4Addr) -> usize {
-        let sockets = self.net.sockets.iter().filter_map(|(_, socket)| socket.ip_options());
+        let sockets = self.sockets.iter().filter_map(|(_, socket)| socket.ip_options());
         sockets.flat_map(|o| &o.groups).filter(|m| m.interface == interface && m.group == group).count()
     }
 
     /// `/proc/net/dev_mcast`: hardware addresses of the groups.
     pub(crate) fn proc_net_dev_mcast(&self) -> String {
         let mut text = String::new();
-        for (number, interface) in
-            self.net.interfaces.iter().enumerate().filter(|(n, i)| *n != LO && i.exists())
+        for (number, interface) in self.interfaces.iter().enumerate().filter(|(n, i)| *n != LO && i.exists())
         {
-            let groups = self.net.igmp.iter().filter(|(i, _)| *i == number).map(|(_, group)| group);
+            let groups = self.igmp.iter().filter(|(i, _)| *i == number).map(|(_, group)| group);
             let v4 = groups.chain([belljar_net::igmp::ALL_SYSTEMS]).map(|group| {
                 let [_, b, c, d] = group.octets();
                 [1, 0, 0x5e, b & 0x7f, c, d]
             });
             let mut addresses: Vec<[u8; 6]> = v4.collect();
             // What differs in its first bytes alone has the same address of Ethernet.
-            for (group, _) in self.net.groups_on6(number) {
+            for (group, _) in self.groups_on6(number) {
                 let [.., a, b, c, d] = group.octets();
                 let address = [0x33, 0x33, a, b, c, d];
                 if !addresses.contains(&address) {

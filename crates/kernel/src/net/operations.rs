@@ -7,6 +7,7 @@ use super::{Effect, netlink, packet, ping, raw, tcp, udp, unix};
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::{SocketKey, WaitQueueId};
+use crate::net::Stack;
 use belljar_linux_abi::{Errno, c};
 
 /// Calls `$function` of the family's module.
@@ -24,7 +25,22 @@ macro_rules! by_family {
     };
 }
 
-impl Host {
+/// The same of functions that a family of the stack, or of this host, has.
+macro_rules! by_kind {
+    ($host:ident, $key:expr, $function:ident, $stack:expr) => {
+        match $host.net.sockets[$key.0].kind {
+            SocketKind::Udp(_) => udp::$function($stack, $key),
+            SocketKind::Tcp(_) => tcp::$function($stack, $key),
+            SocketKind::Ping(_) => ping::$function($stack, $key),
+            SocketKind::Raw(_) => raw::$function($stack, $key),
+            SocketKind::Packet(_) => packet::$function($host, $key),
+            SocketKind::Unix(_) => unix::$function($host, $key),
+            SocketKind::Netlink(_) => netlink::$function($host, $key),
+        }
+    };
+}
+
+impl Stack {
     /// Adds a socket to the slab, with a wait queue of its own.
     pub(crate) fn add_socket(
         &mut self,
@@ -33,71 +49,74 @@ impl Host {
         protocol: i32,
         kind: SocketKind,
     ) -> SocketKey {
-        self.net.next_serial = self.net.next_serial.wrapping_add(1);
-        let serial = self.net.next_serial;
-        let [receive_buffer, _, send_buffer, _] = self.net.sysctls.core_buffers;
+        self.next_serial = self.next_serial.wrapping_add(1);
+        let serial = self.next_serial;
+        let [receive_buffer, _, send_buffer, _] = self.sysctls.core_buffers;
         let options = SocketOptions { receive_buffer, send_buffer, ..SocketOptions::default() };
         let is_packet = matches!(kind, SocketKind::Packet(_));
-        self.net.raw_sockets += usize::from(matches!(kind, SocketKind::Raw(_)));
+        self.raw_sockets += usize::from(matches!(kind, SocketKind::Raw(_)));
         let mut socket =
             Socket { domain, type_, protocol, options, error: None, serial, uid: 0, zero_copy: None, kind };
-        if self.net.sysctls.bind_v6_only
+        if self.sysctls.bind_v6_only
             && let Some(ip) = socket.ip_options_mut()
         {
             ip.v6_only = true;
         }
-        let key = SocketKey(self.net.sockets.insert(socket));
+        let key = SocketKey(self.sockets.insert(socket));
         if is_packet {
-            self.net.packet_sockets.push(key);
+            self.packet_sockets.push(key);
         }
         key
     }
     /// Removes a socket from the slab and its wait queue with it.
     pub(crate) fn remove_socket(&mut self, key: SocketKey) -> Socket {
-        let socket = self.net.sockets.remove(key.0);
-        self.net.raw_sockets -= usize::from(matches!(socket.kind, SocketKind::Raw(_)));
-        self.net.packet_sockets.retain(|other| *other != key);
-        self.net.effects.push(Effect::Closed(key));
+        let socket = self.sockets.remove(key.0);
+        self.raw_sockets -= usize::from(matches!(socket.kind, SocketKind::Raw(_)));
+        self.packet_sockets.retain(|other| *other != key);
+        self.effects.push(Effect::Closed(key));
         socket
     }
     /// A socket.
     pub(crate) fn socket(&mut self, key: SocketKey) -> &mut Socket {
-        &mut self.net.sockets[key.0]
+        &mut self.sockets[key.0]
     }
+}
+
+impl Host {
     /// The queue that is notified whenever the readiness of a socket changes.
     pub(crate) fn socket_queue(&self, key: SocketKey) -> WaitQueueId {
         key.into()
     }
     /// The `EPOLL*` bits (the same as `POLL*`) that hold now.
     pub(crate) fn socket_readiness(&self, key: SocketKey) -> u32 {
-        by_family!(self, key, readiness(self, key))
+        by_kind!(self, key, readiness, &self.net)
     }
     /// The last open file of a socket is closed. The family removes the socket when it is done.
     pub(crate) fn close_socket(&mut self, key: SocketKey) {
-        by_family!(self, key, close(self, key))
+        by_kind!(self, key, close, &mut self.net)
     }
     /// The address that `getsockname` gives.
     pub(crate) fn socket_local_name(&mut self, key: SocketKey) -> Result<RawAddress, Errno> {
-        by_family!(self, key, local_name(self, key))
+        by_kind!(self, key, local_name, &mut self.net)
     }
     /// The address that `getpeername` gives: `ENOTCONN` if there is no peer.
     pub(crate) fn socket_peer_name(&mut self, key: SocketKey) -> Result<RawAddress, Errno> {
-        by_family!(self, key, peer_name(self, key))
+        by_kind!(self, key, peer_name, &mut self.net)
     }
     /// The peer's address of a socket that has just been accepted.
     pub(crate) fn socket_accepted_name(&mut self, key: SocketKey) -> Result<RawAddress, Errno> {
         match self.net.sockets[key.0].kind {
-            SocketKind::Tcp(_) => self.tcp_accepted_name(key).ok_or(Errno::ECONNABORTED),
+            SocketKind::Tcp(_) => self.net.tcp_accepted_name(key).ok_or(Errno::ECONNABORTED),
             _ => self.socket_peer_name(key),
         }
     }
     /// `FIONREAD`: bytes that can be read, or the length of the next datagram.
     pub(crate) fn socket_readable_bytes(&mut self, key: SocketKey) -> Result<usize, Errno> {
-        by_family!(self, key, readable_bytes(self, key))
+        by_kind!(self, key, readable_bytes, &mut self.net)
     }
     /// `SIOCOUTQ`: bytes that have not been sent (or acknowledged) yet.
     pub(crate) fn socket_unsent_bytes(&mut self, key: SocketKey) -> Result<usize, Errno> {
-        by_family!(self, key, unsent_bytes(self, key))
+        by_kind!(self, key, unsent_bytes, &mut self.net)
     }
 }
 
@@ -139,7 +158,7 @@ pub fn send(
     done: usize,
 ) -> Result<Attempt<usize>, Errno> {
     // UDP and UNIX sockets have more urgent things to say.
-    if !matches!(call.host.socket(key).kind, SocketKind::Udp(_) | SocketKind::Unix(_)) {
+    if !matches!(call.host.net.socket(key).kind, SocketKind::Udp(_) | SocketKind::Unix(_)) {
         message.check_control()?;
     }
     by_family!(call.host, key, send(call, key, message, done))
@@ -178,11 +197,11 @@ pub fn create(host: &mut Host, domain: i32, type_: i32, protocol: i32) -> Result
 fn create_inet(host: &mut Host, domain: i32, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
     let icmp = if domain == c::AF_INET { c::IPPROTO_ICMP } else { c::IPPROTO_ICMPV6 };
     match (type_, protocol) {
-        (c::SOCK_STREAM, 0 | c::IPPROTO_TCP) => tcp::create(host, domain),
-        (c::SOCK_DGRAM, 0 | c::IPPROTO_UDP) => udp::create(host, domain, udp::Protocol::Udp),
-        (c::SOCK_DGRAM, c::IPPROTO_UDPLITE) => udp::create(host, domain, udp::Protocol::Lite),
-        (c::SOCK_DGRAM, p) if p == icmp => ping::create(host, domain),
-        (c::SOCK_RAW, p) => raw::create(host, domain, p),
+        (c::SOCK_STREAM, 0 | c::IPPROTO_TCP) => tcp::create(&mut host.net, domain),
+        (c::SOCK_DGRAM, 0 | c::IPPROTO_UDP) => udp::create(&mut host.net, domain, udp::Protocol::Udp),
+        (c::SOCK_DGRAM, c::IPPROTO_UDPLITE) => udp::create(&mut host.net, domain, udp::Protocol::Lite),
+        (c::SOCK_DGRAM, p) if p == icmp => ping::create(&mut host.net, domain),
+        (c::SOCK_RAW, p) => raw::create(&mut host.net, domain, p),
         (c::SOCK_STREAM | c::SOCK_DGRAM, _) => Err(Errno::EPROTONOSUPPORT),
         (c::SOCK_SEQPACKET | c::SOCK_RDM | c::SOCK_DCCP | SOCK_PACKET | 0, _) => Err(Errno::ESOCKTNOSUPPORT),
         _ => Err(Errno::EINVAL),

@@ -80,7 +80,7 @@ pub fn heeds_routers(discover: i32) -> bool {
     discover < c::IP_PMTUDISC_PROBE
 }
 
-impl crate::host::Host {
+impl Stack {
     /// Whether an ICMP error about a path concerns a socket that asked not to be told (`IP_PMTUDISC_DONT`).
     pub(super) fn ignores_path_mtu(&mut self, key: SocketKey) -> bool {
         self.socket(key).ip_options().is_some_and(|ip| ip.mtu_discover == c::IP_PMTUDISC_DONT)

@@ -9,8 +9,8 @@ use super::udp::{charge, timestamp_message};
 use super::{address, interface_index};
 use crate::call::Call;
 use crate::files::readiness::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE};
-use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use belljar_base::SimTime;
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
 use belljar_linux_abi::{Errno, c};
@@ -92,10 +92,10 @@ pub fn receive(
         return error_queue::receive(call, key, room);
     }
     let epoch = call.host.net.clock.realtime_ns() - call.now().as_nanos();
-    let socket = call.host.socket(key);
+    let socket = call.host.net.socket(key);
     let (domain, queue, stamp) = (socket.domain, key.into(), socket.options.timestamp);
     socket.take_error()?;
-    let end = call.host.portless(key);
+    let end = call.host.net.portless(key);
     let Some(message) = end.queue.pop_front() else {
         // Without waiting, nothing finds out that it is shut.
         let ended = end.read_closed && room.flags & c::MSG_DONTWAIT == 0;
@@ -111,7 +111,7 @@ pub fn receive(
     };
     received.control.extend(control_messages(&end.ip, &message));
     let stored = call.scatter(&room.buffers, &message.bytes[..taken]);
-    let end = call.host.portless(key);
+    let end = call.host.net.portless(key);
     if room.flags & c::MSG_PEEK != 0 {
         end.queue.push_front(message);
     } else {
@@ -158,7 +158,7 @@ fn control_messages(options: &IpOptions, message: &Message) -> Vec<ControlMessag
 
 /// Takes effect on an unconnected socket too, but says `ENOTCONN`, as Linux does.
 pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
-    let end = call.host.portless(key);
+    let end = call.host.net.portless(key);
     end.read_closed |= how != c::SHUT_WR;
     end.write_closed |= how != c::SHUT_RD;
     let connected = end.peer.is_some();
@@ -167,15 +167,15 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
 }
 
 /// `getpeername(2)`: the peer has no port.
-pub fn peer_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
-    let domain = host.socket(key).domain;
-    let peer = host.portless(key).peer.ok_or(Errno::ENOTCONN)?;
+pub fn peer_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
+    let domain = net.socket(key).domain;
+    let peer = net.portless(key).peer.ok_or(Errno::ENOTCONN)?;
     Ok(address::emit(domain, SocketAddr::new(peer, 0)))
 }
 
 /// The `EPOLL*` bits that hold now: `datagram_poll` of Linux.
-pub fn readiness(host: &Host, key: SocketKey) -> u32 {
-    let socket = &host.net.sockets[key.0];
+pub fn readiness(net: &Stack, key: SocketKey) -> u32 {
+    let socket = &net.sockets[key.0];
     let Some(end) = Portless::of(socket) else { return 0 };
     let mut ready = WRITABLE;
     if !end.queue.is_empty() {
@@ -194,19 +194,19 @@ pub fn readiness(host: &Host, key: SocketKey) -> u32 {
 }
 
 /// `FIONREAD`: the length of the next message.
-pub fn readable_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
-    Ok(host.portless(key).queue.front().map_or(0, |message| message.bytes.len()))
+pub fn readable_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
+    Ok(net.portless(key).queue.front().map_or(0, |message| message.bytes.len()))
 }
 
 /// `SIOCOUTQ`: what is sent has left the socket at once.
-pub fn unsent_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
+pub fn unsent_bytes(_net: &mut Stack, _key: SocketKey) -> Result<usize, Errno> {
     Ok(0)
 }
 
-impl Host {
+impl Stack {
     /// The end of a socket that is known to be a raw or a ping socket.
     pub(in crate::net) fn portless(&mut self, key: SocketKey) -> &mut Portless {
-        match &mut self.net.sockets[key.0].kind {
+        match &mut self.sockets[key.0].kind {
             SocketKind::Raw(raw) => &mut raw.end,
             SocketKind::Ping(ping) => &mut ping.end,
             other => unreachable!("a socket with ports: {other:?}"),
@@ -215,8 +215,8 @@ impl Host {
 
     /// A socket gets `bytes` of a packet, if there is room.
     pub(in crate::net) fn portless_enqueue(&mut self, key: SocketKey, bytes: Vec<u8>, inbound: &Inbound) {
-        let arrived = self.net.clock.now();
-        let own = self.net.own_address(inbound.interface, inbound.header.dst);
+        let arrived = self.clock.now();
+        let own = self.own_address(inbound.interface, inbound.header.dst);
         let room = self.socket(key).options.receive_buffer;
         let end = self.portless(key);
         if end.queued_charge > room {
@@ -233,7 +233,7 @@ impl Host {
             tos: inbound.header.tos,
             arrived,
         });
-        self.net.notify_socket(key, READABLE);
+        self.notify_socket(key, READABLE);
     }
 
     /// A socket hears of an ICMP error: one that asked for all of them, or by its peer of a hard one.
@@ -247,6 +247,6 @@ impl Host {
             return;
         }
         self.socket(key).error = Some(errno);
-        self.net.notify_socket(key, EPOLLERR);
+        self.notify_socket(key, EPOLLERR);
     }
 }

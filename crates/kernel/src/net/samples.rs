@@ -2,7 +2,7 @@
 
 use super::socket::SocketKind;
 use super::tcp::Role;
-use crate::host::Host;
+use crate::net::Stack;
 use std::net::SocketAddr;
 
 /// A TCP connection at one moment.
@@ -22,11 +22,11 @@ pub struct TcpSample {
     pub unread: usize,
 }
 
-impl Host {
+impl Stack {
     /// Every TCP connection that is not over, by its ends.
     pub fn tcp_samples(&self) -> Vec<TcpSample> {
-        let now = self.net.clock.local();
-        let connections = self.net.sockets.iter().filter_map(|(_, socket)| match &socket.kind {
+        let now = self.clock.local();
+        let connections = self.sockets.iter().filter_map(|(_, socket)| match &socket.kind {
             SocketKind::Tcp(tcp) => match &tcp.role {
                 Role::Connection(connection) if !connection.is_finished() => Some(connection),
                 _ => None,
@@ -49,11 +49,11 @@ impl Host {
 
     /// Packets that wait to leave the host's interfaces but `lo`.
     pub fn egress_queue_len(&self) -> usize {
-        let links = self.net.links.iter().map(|link| link.nic.egress_queue_len());
-        self.net.eth0.nic.egress_queue_len() + links.sum::<usize>()
+        let links = self.links.iter().map(|link| link.nic.egress_queue_len());
+        self.eth0.nic.egress_queue_len() + links.sum::<usize>()
     }
     /// Frames that wait to leave by a link.
     pub fn link_queue_len(&self, link: usize) -> usize {
-        self.net.links[link].nic.egress_queue_len()
+        self.links[link].nic.egress_queue_len()
     }
 }

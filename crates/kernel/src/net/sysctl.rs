@@ -3,7 +3,8 @@
 
 use super::tcp::fast_open::{KEY_LEN, Keys};
 use crate::files::virtual_files::tunable;
-use crate::host::{Buffers, Host, HostConfig};
+use crate::host::Host;
+use crate::net::{Buffers, StackConfig};
 use belljar_base::SimDuration;
 use belljar_linux_abi::Errno;
 use belljar_net::icmp_limit::IcmpRates;
@@ -153,7 +154,7 @@ const LONGEST: u32 = LARGEST / 250;
 impl Sysctls {
     /// Those that a host starts with. A setting that there is not, or a value that it does not take, is left
     /// out: the experiment's loader has refused it.
-    pub fn of_host(config: &HostConfig) -> Sysctls {
+    pub fn of_host(config: &StackConfig) -> Sysctls {
         let buffers = Sysctls::with_buffers(&config.buffers);
         let mut sysctls =
             Sysctls { forwarding: config.forwarding, forwarding6: config.forwarding, ..buffers };

@@ -10,8 +10,8 @@ use super::ip::route::Through;
 use super::message::{ControlMessage, Outgoing};
 use super::socket::{Socket, SocketKind};
 use crate::files::readiness::EPOLLERR;
-use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use belljar_linux_abi::{Errno, c};
 use belljar_tcp::State;
 use std::collections::VecDeque;
@@ -102,7 +102,7 @@ pub fn check_option(socket: &Socket, number: i32) -> Result<(), Errno> {
     }
 }
 
-impl Host {
+impl Stack {
     /// Whether a send is to be told of: `ENOBUFS` if too much is to be told already.
     pub(super) fn zero_copies(&mut self, key: SocketKey, message: &Outgoing) -> Result<bool, Errno> {
         let socket = self.socket(key);
@@ -153,12 +153,12 @@ impl Host {
         first: bool,
         before: (u64, usize),
     ) {
-        let socket = &self.net.sockets[key.0];
+        let socket = &self.sockets[key.0];
         let through = Through::of(socket, socket.options.bound_device);
         let Some(connection) = self.tcp(key).connection() else { return };
         let (until, local, remote) =
             (connection.written_until(), connection.local().ip(), connection.remote().ip());
-        let route = self.net.route(remote, Some(local), through);
+        let route = self.route(remote, Some(local), through);
         let copied = route.is_ok_and(|route| self.zero_copy_is_copied(route.interface));
         let Some(state) = &mut self.socket(key).zero_copy else { return };
         let newest = state.sending.back_mut();
@@ -185,7 +185,7 @@ impl Host {
 
     /// Whether Linux copies what leaves by an interface: to the host itself, and to programs.
     pub(super) fn zero_copy_is_copied(&self, interface: usize) -> bool {
-        !matches!(self.net.interfaces[interface].attachment, Attachment::Graph | Attachment::Link(_))
+        !matches!(self.interfaces[interface].attachment, Attachment::Graph | Attachment::Link(_))
     }
 
     /// Tells of sends whose bytes have been acknowledged, or whose packets have left.
@@ -210,7 +210,7 @@ impl Host {
             }
         }
         if told {
-            self.net.notify_socket(key, EPOLLERR);
+            self.notify_socket(key, EPOLLERR);
         }
     }
 }

@@ -35,7 +35,7 @@ pub fn sys_close(call: &mut Call<'_>) -> SysResult {
     // `sk_stream_wait_close`: until what was sent has been acknowledged, the time is over, or a signal comes; the
     // descriptor is gone, and nothing of it is an error.
     match lingering {
-        Some((key, ends, until)) if !call.deadline_passed() && call.host.tcp_lingers(key, ends) => {
+        Some((key, ends, until)) if !call.deadline_passed() && call.host.net.tcp_lingers(key, ends) => {
             let block = Block::on(call.host.socket_queue(key)).with_deadline(Some(until));
             block
                 .with_state(CallState::Lingering(Box::new((key, ends, until))))
@@ -113,7 +113,7 @@ fn file_owner(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) -
             }
         }
         _ => {
-            let owner = socket.map_or(0, |socket| call.host.socket(socket).options.owner);
+            let owner = socket.map_or(0, |socket| call.host.net.socket(socket).options.owner);
             if command == c::F_GETOWN {
                 return done(i64::from(owner) as u64);
             }

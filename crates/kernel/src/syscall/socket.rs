@@ -60,7 +60,7 @@ fn split_type(type_: i32) -> Result<(i32, i32, bool), Errno> {
 /// A new socket as an open file; it belongs to the caller, as a file that it makes.
 fn open_own(call: &mut Call<'_>, key: SocketKey, flags: i32) -> FileKey {
     let uid = call.host.process(call.process).credentials.fsuid;
-    call.host.socket(key).uid = uid;
+    call.host.net.socket(key).uid = uid;
     let file = call.host.open_file(FileKind::Socket(key), flags);
     call.host.own_unnamed(call.process, file);
     file
@@ -147,7 +147,7 @@ pub fn sys_connect(call: &mut Call<'_>) -> SysResult {
     let name = read_address(call, call.args[1], call.int(2))?;
     let again = call.resumed.is_some();
     let (is_unix, queue, timeout) = {
-        let socket = call.host.socket(target.key);
+        let socket = call.host.net.socket(target.key);
         (socket.domain == c::AF_UNIX, target.key.into(), socket.options.send_timeout)
     };
     let would_wait = if is_unix { Errno::EAGAIN } else { Errno::EINPROGRESS };
@@ -194,7 +194,7 @@ fn accept(call: &mut Call<'_>, flags: i32) -> SysResult {
         Attempt::Done(key) => key,
         Attempt::Wait(_) if target.nonblocking => return Err(Errno::EAGAIN),
         Attempt::Wait(queue) => {
-            let timeout = call.host.socket(target.key).options.receive_timeout;
+            let timeout = call.host.net.socket(target.key).options.receive_timeout;
             return wait(call, queue, timeout, Errno::EAGAIN, CallState::Deadline);
         }
     };

@@ -6,6 +6,7 @@ use crate::files::devices::DEVICES;
 use crate::files::virtual_files::{ETC_FILES, InterfaceFile, LINKS, VirtualFile};
 use crate::host::HostConfig;
 use crate::ids::InodeKey;
+use crate::net::StackConfig;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -38,7 +39,7 @@ const DIRECTORIES: &[(&str, u64, u32)] = &[
 ];
 
 /// Fills the tree of a new host.
-pub fn new_tree(files: &mut Files, config: &HostConfig) {
+pub fn new_tree(files: &mut Files, config: &HostConfig, network: &StackConfig) {
     let mut tree = Seeds { files, now: config.epoch_secs as i64 * 1_000_000_000, hiding: false };
     tree.add(
         DISK,
@@ -64,12 +65,12 @@ pub fn new_tree(files: &mut Files, config: &HostConfig) {
     for (path, device) in DEVICES {
         tree.leaf(path, 0o666, Node::Device(*device));
     }
-    if !config.links.is_empty() || !config.on_graph {
+    if !network.links.is_empty() || !network.on_graph {
         let table = |path| Directory { source: DirectorySource::Table(path), ..Directory::default() };
         tree.mount(Path::new("/sys/class"), SYS, 0o755, table("/sys/class"));
         tree.mount(Path::new("/sys/class/net"), SYS, 0o755, Directory::default());
-        let graph = config.on_graph.then_some("eth0");
-        let links = config.links.iter().map(|link| &*link.name);
+        let graph = network.on_graph.then_some("eth0");
+        let links = network.links.iter().map(|link| &*link.name);
         for (number, name) in ["lo"].into_iter().chain(graph).chain(links).enumerate() {
             for (file, kind) in InterfaceFile::ALL {
                 let path = format!("/sys/class/net/{name}/{file}");

@@ -17,7 +17,7 @@ pub(super) fn hosts(host: &mut Host) -> String {
             let _ = writeln!(text, "{address}\t{name}");
         }
     }
-    if host.config.ipv6 {
+    if host.net.config.ipv6 {
         text += "::1\tlocalhost ip6-localhost ip6-loopback\nff02::1\tip6-allnodes\nff02::2\tip6-allrouters\n";
         for (name, address) in host.config.names6.iter().filter(|(name, _)| name != "localhost") {
             let _ = writeln!(text, "{address}\t{name}");
@@ -28,7 +28,7 @@ pub(super) fn hosts(host: &mut Host) -> String {
 
 /// `/etc/resolv.conf`: the simulated network's name server.
 pub(super) fn resolv_conf(host: &mut Host) -> String {
-    match &host.config.resolver {
+    match &host.net.config.resolver {
         Some(resolver) => format!("nameserver {}\n", resolver.zone.address),
         None => String::from("# Names of hosts are in /etc/hosts.\n"),
     }
@@ -81,12 +81,12 @@ pub(super) fn dev(host: &mut Host) -> String {
 
 /// `/proc/net/igmp`.
 pub(super) fn igmp(host: &mut Host) -> String {
-    host.proc_net_igmp()
+    host.net.proc_net_igmp()
 }
 
 /// `/proc/net/dev_mcast`.
 pub(super) fn dev_mcast(host: &mut Host) -> String {
-    host.proc_net_dev_mcast()
+    host.net.proc_net_dev_mcast()
 }
 
 /// `/proc/net/packet`.

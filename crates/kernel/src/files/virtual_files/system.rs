@@ -263,7 +263,7 @@ const MEMINFO: &str = "MemTotal:        4194304 kB\nMemFree:         3670016 kB\
     Hugepagesize:       2048 kB\nHugetlb:               0 kB\n";
 
 fn hostname(host: &mut Host) -> String {
-    format!("{}\n", host.config.name)
+    format!("{}\n", host.net.config.name)
 }
 
 fn node_name(host: &mut Host) -> String {
@@ -286,7 +286,7 @@ fn uuid(mut bytes: [u8; 16]) -> String {
 
 fn seeded(host: &Host, what: &str) -> [u8; 16] {
     let mut bytes = [0; 16];
-    host.config.seed.stream(&["host", &host.config.name, what]).fill(&mut bytes);
+    host.net.config.seed.stream(&["host", &host.net.config.name, what]).fill(&mut bytes);
     bytes
 }
 

@@ -7,8 +7,8 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use belljar_linux_abi::Errno;
 
 /// `BPF_MAXINSNS`.
@@ -153,7 +153,7 @@ impl Filter {
     }
 }
 
-impl Host {
+impl Stack {
     /// How many bytes of what is to be received by a socket its filter lets through; `None`: nothing.
     pub(in crate::net) fn filtered(
         &mut self,
@@ -161,9 +161,9 @@ impl Host {
         packet: &[u8],
         mut metadata: Metadata,
     ) -> Option<usize> {
-        let Some(filter) = self.net.sockets[key.0].options.filter.clone() else { return Some(packet.len()) };
+        let Some(filter) = self.sockets[key.0].options.filter.clone() else { return Some(packet.len()) };
         if filter.is_random {
-            metadata.random = self.net.filter_random.next_u32();
+            metadata.random = self.filter_random.next_u32();
         }
         let kept = filter.run(packet, &metadata).min(packet.len());
         (kept > 0).then_some(kept)

@@ -3,8 +3,8 @@
 use super::input::Inbound;
 use super::route::Route;
 use super::{IpHeader, Outbound};
-use crate::host::Host;
 use crate::net::LO;
+use crate::net::Stack;
 use crate::net::mib::version;
 use crate::net::raw::RawError;
 use crate::net::udp::Protocol;
@@ -61,10 +61,10 @@ pub fn fill_checksum(src: IpAddr, dst: IpAddr, message: &mut [u8]) {
     message[2..4].copy_from_slice(&sum.to_be_bytes());
 }
 
-impl Host {
+impl Stack {
     pub(crate) fn icmp_input(&mut self, inbound: Inbound) {
         let version = version(&inbound.header.dst);
-        self.net.counters.icmp[version].received += 1;
+        self.counters.icmp[version].received += 1;
         let (src, dst) = (inbound.header.src, inbound.header.dst);
         let message = inbound.payload();
         let intact = match dst {
@@ -72,14 +72,14 @@ impl Host {
             IpAddr::V6(_) => checksum::transport(src, dst, protocol::ICMPV6, message) == 0,
         };
         if message.len() < HEADER_LEN || !intact {
-            self.net.counters.malformed += 1;
-            let counters = &mut self.net.counters.icmp[version];
+            self.counters.malformed += 1;
+            let counters = &mut self.counters.icmp[version];
             counters.in_errors += 1;
             counters.in_wrong_checksums += u64::from(!intact);
             return self.recycle_buffer(inbound.packet);
         }
         let (kind, code) = (message[0], message[1]);
-        self.net.counters.icmp[version].count_received(kind);
+        self.counters.icmp[version].count_received(kind);
         self.ping_input(&inbound);
         match (kind, dst.is_ipv4()) {
             (kind::ECHO, true) | (kind::V6_ECHO, false) => self.echo_reply(&inbound),
@@ -101,7 +101,7 @@ impl Host {
     fn echo_reply(&mut self, request: &Inbound) {
         let header = &request.header;
         // Linux ignores broadcast pings (net.ipv4.icmp_echo_ignore_broadcasts), but not those to IPv6 groups.
-        let to_many = self.net.is_multipoint(header.dst);
+        let to_many = self.is_multipoint(header.dst);
         if to_many && header.dst.is_ipv4() {
             return;
         }
@@ -113,7 +113,7 @@ impl Host {
 
     /// Sends a message to one who has sent something by `interface`.
     fn send_icmp(&mut self, src: Option<IpAddr>, dst: IpAddr, interface: usize, tos: u8, message: &mut [u8]) {
-        let Ok(route) = self.net.route(dst, src, device_for(dst, interface)) else { return };
+        let Ok(route) = self.route(dst, src, device_for(dst, interface)) else { return };
         self.send_icmp_by(route, interface == LO, tos, message);
     }
 
@@ -127,13 +127,13 @@ impl Host {
             about_loopback: about_lo,
             by_loopback: route.interface == LO,
         };
-        let now = self.net.clock.now();
-        if let Err(why) = self.net.icmp_limit.take(now, &self.net.sysctls.icmp, &sent) {
-            return self.net.counters.icmp[version(&dst)].count_limited(why);
+        let now = self.clock.now();
+        if let Err(why) = self.icmp_limit.take(now, &self.sysctls.icmp, &sent) {
+            return self.counters.icmp[version(&dst)].count_limited(why);
         }
         fill_checksum(src, dst, message);
         let number = if dst.is_ipv4() { protocol::ICMP } else { protocol::ICMPV6 };
-        let ttl = if dst.is_ipv4() { 64 } else { self.net.hop_limit(route.interface) };
+        let ttl = if dst.is_ipv4() { 64 } else { self.hop_limit(route.interface) };
         let header = IpHeader { tos, ttl, ..IpHeader::new(src, dst, number) };
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
@@ -148,7 +148,7 @@ impl Host {
         refused.fill_checksum();
         let header = &refused.header;
         // RFC 1122, section 3.2.2: never for a packet to many, a later fragment or an ICMP error.
-        if self.net.is_multipoint(header.dst) {
+        if self.is_multipoint(header.dst) {
             return;
         }
         if header.dst.is_ipv6() {
@@ -207,16 +207,16 @@ impl Host {
         // No path is narrower than that (RFC 8201, section 4): who says so is not believed.
         let too_small = dst.is_ipv6() && errno == Errno::EMSGSIZE && extra < ipv6::MIN_MTU as u32;
         if let (Errno::EMSGSIZE, IpAddr::V6(to), false) = (errno, dst.ip(), too_small) {
-            let now = self.net.clock.now();
-            self.net.learn_path_mtu(to, extra as usize, now);
+            let now = self.clock.now();
+            self.learn_path_mtu(to, extra as usize, now);
         }
         if let (Errno::EMSGSIZE, IpAddr::V4(to)) = (errno, dst.ip())
             && self.path_concerns(number, src, dst, Seq(seq))
         {
-            let now = self.net.clock.now();
-            let Ok(route) = self.net.route(dst.ip(), Some(src.ip()), None) else { return };
-            let usual = self.net.mtu(route.interface);
-            self.net.path_mtus.learn(to, extra as usize, usual, now);
+            let now = self.clock.now();
+            let Ok(route) = self.route(dst.ip(), Some(src.ip()), None) else { return };
+            let usual = self.mtu(route.interface);
+            self.path_mtus.learn(to, extra as usize, usual, now);
         }
         self.raw_error(&RawError {
             protocol: number,
@@ -239,9 +239,9 @@ impl Host {
             }
             protocol::TCP if too_small => {}
             protocol::TCP => {
-                let now = self.net.clock.now();
+                let now = self.clock.now();
                 let next_mtu = match dst.ip() {
-                    IpAddr::V4(to) => self.net.known_path_mtu4(to, now).unwrap_or(extra as usize),
+                    IpAddr::V4(to) => self.known_path_mtu4(to, now).unwrap_or(extra as usize),
                     IpAddr::V6(_) => extra as usize,
                 };
                 let next_mtu = u16::try_from(next_mtu).unwrap_or(u16::MAX);
@@ -252,12 +252,12 @@ impl Host {
     }
 }
 
-impl Host {
+impl Stack {
     /// Whether a packet that a router found too long was one of a socket here: others could say anything of a path.
     fn path_concerns(&mut self, number: u8, local: SocketAddr, remote: SocketAddr, seq: Seq) -> bool {
         match number {
             protocol::TCP => {
-                let key = self.net.tcp.connection(local, remote);
+                let key = self.tcp.connection(local, remote);
                 key.and_then(|key| self.tcp(key).connection()).is_some_and(|c| c.is_in_flight(seq))
             }
             protocol::UDP => self.udp_receiver(Protocol::Udp, remote, local).is_some(),

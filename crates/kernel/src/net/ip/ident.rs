@@ -1,8 +1,8 @@
 //! Identifications of IPv4 packets (RFC 6864), as `ip_select_ident_segs` of Linux chooses them: a socket with a peer counts its own
 //! packets; what may not be cut needs none and has 0; others share counters that go on by chance, by who sends what to whom.
 
-use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use crate::net::socket::SocketKind;
 use belljar_base::{SimTime, Stream};
 use belljar_linux_abi::c;
@@ -110,10 +110,10 @@ impl Idents {
     }
 }
 
-impl Host {
+impl Stack {
     /// The identification of what a socket of UDP, or a raw one, sends next, in `packets` pieces.
     pub(in crate::net) fn socket_ident(&mut self, key: SocketKey, packets: usize) -> Ident {
-        let socket = &mut self.net.sockets[key.0];
+        let socket = &mut self.sockets[key.0];
         let (ip, to_peer) = match &mut socket.kind {
             SocketKind::Udp(udp) => (&mut udp.ip, udp.peer.is_some()),
             SocketKind::Raw(raw) => (&mut raw.end.ip, raw.end.peer.is_some()),
@@ -121,7 +121,7 @@ impl Host {
             _ => return Ident::OfAll,
         };
         if to_peer {
-            return Ident::Own(ip.next_ident(&mut self.net.idents, packets));
+            return Ident::Own(ip.next_ident(&mut self.idents, packets));
         }
         // `ip_sk_ignore_df`: what the socket has sent may be cut here all the same.
         let cut_here =
@@ -132,9 +132,9 @@ impl Host {
     /// A packet that shares a counter will soon be sent there.
     pub(in crate::net) fn prefetch_ident(&self, src: IpAddr, dst: IpAddr, protocol: u8) {
         if let (IpAddr::V4(src), IpAddr::V4(dst)) = (src, dst)
-            && let Some(place) = self.net.idents.place(src, dst, protocol)
+            && let Some(place) = self.idents.place(src, dst, protocol)
         {
-            self.machine.prefetch(place);
+            (self.prefetch)(place);
         }
     }
 
@@ -150,9 +150,7 @@ impl Host {
         match (which, src, dst) {
             (Ident::Own(ident), ..) => ident,
             (Ident::OfAll, ..) if uncut => 0,
-            (_, IpAddr::V4(src), IpAddr::V4(dst)) => {
-                self.net.idents.next(self.net.clock.now(), src, dst, protocol)
-            }
+            (_, IpAddr::V4(src), IpAddr::V4(dst)) => self.idents.next(self.clock.now(), src, dst, protocol),
             _ => 0,
         }
     }

@@ -2,8 +2,8 @@
 
 use super::IpHeader;
 use super::fragment::{Added, Expired};
-use crate::host::Host;
 use crate::net::LO;
+use crate::net::Stack;
 use crate::net::StackTimer;
 use crate::net::mib::{Cast, version};
 use crate::net::multicast::IGMP;
@@ -43,7 +43,7 @@ impl Inbound {
     }
 }
 
-impl Host {
+impl Stack {
     /// A packet was received on `interface`.
     pub(crate) fn ip_input(&mut self, interface: usize, packet: Packet) {
         let (checksum, segment) = (packet.checksum(), packet.segment());
@@ -51,9 +51,9 @@ impl Host {
         let (header, payload) = match IpHeader::parse(&packet) {
             Ok(parsed) => parsed,
             Err(why) => {
-                self.net.counters.malformed += 1;
+                self.counters.malformed += 1;
                 let counters =
-                    &mut self.net.counters.ip[usize::from(packet.first().is_some_and(|b| b >> 4 == 6))];
+                    &mut self.counters.ip[usize::from(packet.first().is_some_and(|b| b >> 4 == 6))];
                 counters.received.packets += 1;
                 counters.in_truncated += u64::from(why == ParseError::Truncated);
                 counters.in_header_errors += u64::from(why != ParseError::Truncated);
@@ -61,16 +61,16 @@ impl Host {
                 return self.recycle_buffer(packet);
             }
         };
-        if header.dst.is_ipv6() && interface != LO && !self.net.v6.on {
+        if header.dst.is_ipv6() && interface != LO && !self.v6.on {
             return self.recycle_buffer(packet);
         }
         let version = version(&header.dst);
-        self.net.count_received(version, payload.end, header.tos);
+        self.count_received(version, payload.end, header.tos);
         let Some(cast) = self.is_for_us(interface, header.dst, header.src) else {
             let packet = Packet::new(packet).with_checksum(checksum);
             return self.ip_pass_on(interface, header.dst, packet);
         };
-        self.net.count_cast(version, payload.end, cast);
+        self.count_cast(version, payload.end, cast);
         let inbound = Inbound { interface, checksum, segment, header, packet, payload };
         match inbound.header.more_fragments || inbound.header.fragment_offset > 0 {
             true => self.fragment_input(inbound),
@@ -82,16 +82,16 @@ impl Host {
     #[inline(never)]
     fn ip_pass_on(&mut self, interface: usize, to: IpAddr, packet: Packet) {
         let packet = packet.into_bytes();
-        let settings = &self.net.sysctls;
+        let settings = &self.sysctls;
         let forwards = if to.is_ipv4() { settings.forwarding } else { settings.forwarding6 };
-        if forwards && interface != LO && !self.net.is_multipoint(to) {
+        if forwards && interface != LO && !self.is_multipoint(to) {
             return match to {
                 IpAddr::V4(_) => self.ip_forward(interface, packet),
                 IpAddr::V6(_) => self.ip_forward6(interface, packet),
             };
         }
-        self.net.counters.not_for_us += 1;
-        self.net.counters.ip[version(&to)].in_address_errors += 1;
+        self.counters.not_for_us += 1;
+        self.counters.ip[version(&to)].in_address_errors += 1;
         self.recycle_buffer(packet);
     }
 
@@ -99,18 +99,18 @@ impl Host {
     #[inline(never)]
     fn fragment_input(&mut self, part: Inbound) {
         let Inbound { interface, header, packet, payload, .. } = part;
-        let now = self.net.clock.now();
+        let now = self.clock.now();
         let version = version(&header.dst);
-        let until = now + self.net.sysctls.fragment_times[version];
-        self.net.counters.ip[version].fragments += 1;
-        let added = self.net.reassembly.add(until, interface, &header, &packet, payload);
+        let until = now + self.sysctls.fragment_times[version];
+        self.counters.ip[version].fragments += 1;
+        let added = self.reassembly.add(until, interface, &header, &packet, payload);
         if let Added::Wrong(at) = added {
             self.refuse6(interface, &packet, Refusal::Malformed(at));
         }
         self.recycle_buffer(packet);
         self.set_reassembly_timer();
         let Added::Whole(header, packet) = added else { return };
-        self.net.counters.ip[version].reassembled += 1;
+        self.counters.ip[version].reassembled += 1;
         let payload = header.len()..packet.len();
         let checksum = ChecksumState::Untested;
         self.whole_input(Inbound { interface, checksum, segment: 0, header, packet, payload });
@@ -120,7 +120,7 @@ impl Host {
     #[inline(always)]
     fn whole_input(&mut self, mut inbound: Inbound) {
         let version = version(&inbound.header.dst);
-        self.net.counters.ip[version].whole += 1;
+        self.counters.ip[version].whole += 1;
         let taken = self.raw_input(&mut inbound);
         let (interface, header) = (inbound.interface, &inbound.header);
         match header.protocol {
@@ -135,7 +135,7 @@ impl Host {
             }
             _ if taken => self.recycle_buffer(inbound.packet),
             _ => {
-                self.net.counters.ip[version].in_unknown_protocols += 1;
+                self.counters.ip[version].in_unknown_protocols += 1;
                 self.send_unreachable(&mut inbound, super::icmp::Unreachable::Protocol);
             }
         }
@@ -143,14 +143,14 @@ impl Host {
 
     /// Sets the timer for the datagram that is to be given up next.
     fn set_reassembly_timer(&mut self) {
-        let next = self.net.reassembly.next_timeout();
-        self.net.timers.set(&mut self.net.reassembly_timer, next, StackTimer::Reassembly);
+        let next = self.reassembly.next_timeout();
+        self.timers.set(&mut self.reassembly_timer, next, StackTimer::Reassembly);
     }
 
     /// Datagrams whose fragments did not come in time are given up; their senders are told (RFC 792, RFC 4443 section 3.3).
     pub(crate) fn reassembly_timer(&mut self) {
-        self.net.reassembly_timer = None;
-        while let Some(expired) = self.net.reassembly.expire(self.net.clock.now()) {
+        self.reassembly_timer = None;
+        while let Some(expired) = self.reassembly.expire(self.clock.now()) {
             let Some(Expired { interface, first }) = expired else { continue };
             match first.first().map(|byte| byte >> 4) {
                 Some(4) => self.refuse(&first, Refusal::ReassemblyTimeExceeded),
@@ -166,22 +166,22 @@ impl Host {
         let (is_ours, cast) = match dst {
             // A packet for 127/8 from the network is a martian.
             IpAddr::V4(v4) if v4.is_loopback() => (interface == LO, Cast::One),
-            IpAddr::V4(v4) if self.net.interfaces[interface].addresses.iter().any(|own| own.ip == v4) => {
+            IpAddr::V4(v4) if self.interfaces[interface].addresses.iter().any(|own| own.ip == v4) => {
                 (true, Cast::One)
             }
             IpAddr::V4(v4) if v4.is_multicast() => {
-                let takes = matches!(src, IpAddr::V4(src) if self.net.igmp.takes(interface, v4, src));
+                let takes = matches!(src, IpAddr::V4(src) if self.igmp.takes(interface, v4, src));
                 (takes, Cast::Group)
             }
-            IpAddr::V4(v4) if self.net.is_broadcast(v4) => (true, Cast::All),
-            IpAddr::V6(v6) if v6.is_multicast() => (self.net.is_member6(interface, v6), Cast::Group),
+            IpAddr::V4(v4) if self.is_broadcast(v4) => (true, Cast::All),
+            IpAddr::V6(v6) if v6.is_multicast() => (self.is_member6(interface, v6), Cast::Group),
             IpAddr::V6(v6) if v6.is_loopback() => (interface == LO, Cast::One),
             // It is asked for before it is known to be free.
             IpAddr::V6(v6) if device_for(dst, interface).is_some() => {
-                let own = &self.net.interfaces[interface].addresses6;
+                let own = &self.interfaces[interface].addresses6;
                 (own.iter().any(|own| own.ip == v6), Cast::One)
             }
-            _ => (self.net.is_local(dst), Cast::One),
+            _ => (self.is_local(dst), Cast::One),
         };
         is_ours.then_some(cast)
     }

@@ -4,8 +4,8 @@ use super::IpHeader;
 use super::header::{V4_LEN, V6_LEN};
 use super::ident::Ident;
 use super::route::Route;
-use crate::host::Host;
 use crate::net::LO;
+use crate::net::Stack;
 use belljar_linux_abi::Errno;
 use belljar_net::{ChecksumState, Packet};
 use belljar_wire::ipv6;
@@ -44,33 +44,33 @@ impl<'a> Outbound<'a> {
     }
 }
 
-impl Host {
+impl Stack {
     /// Sends a datagram, in fragments if it is larger than the MTU and may be cut. `EMSGSIZE` if it
     /// may not.
     pub(crate) fn ip_output(&mut self, mut outbound: Outbound<'_>) -> Result<(), Errno> {
         let Outbound { route, header, packet, cookie, segment, checksum, probes, loop_back, ident } =
             &mut outbound;
         let (route, cookie, segment, ident) = (*route, *cookie, *segment, *ident);
-        self.net.count_own(&header.dst, packet.len(), header.protocol, &packet[header.len()..]);
+        self.count_own(&header.dst, packet.len(), header.protocol, &packet[header.len()..]);
         let mtu = match header.dst {
-            IpAddr::V4(_) if *probes => self.net.mtu(route.interface),
-            _ => self.net.path_mtu(route, self.net.clock.now()),
+            IpAddr::V4(_) if *probes => self.mtu(route.interface),
+            _ => self.path_mtu(route, self.clock.now()),
         };
         if header.dst.is_ipv4() {
             let (src, dst, protocol, uncut) = (header.src, header.dst, header.protocol, header.dont_fragment);
             header.id = self.ident_of(ident, src, dst, protocol, uncut).into();
         } else {
-            header.flow_label = if header.unlabelled { 0 } else { self.net.flow_label(header, packet) };
+            header.flow_label = if header.unlabelled { 0 } else { self.flow_label(header, packet) };
         }
         if *loop_back && header.dst.is_ipv4() && !header.dst.is_multicast() {
-            self.net.counters.ip[0].out_all.add(packet.len());
+            self.counters.ip[0].out_all.add(packet.len());
         }
         if *loop_back && self.is_looped(route, header.dst) {
             let mut copy = packet.clone();
             header.emit(&mut copy);
             self.loop_back(route.interface, copy);
         }
-        if header.ttl == 0 && self.net.is_multipoint(header.dst) {
+        if header.ttl == 0 && self.is_multipoint(header.dst) {
             // It is for this host alone.
             self.packet_lost(cookie, packet.len());
             return Ok(());
@@ -94,7 +94,7 @@ impl Host {
         let Outbound { route, mut header, packet, cookie, checksum, .. } = outbound;
         debug_assert!(checksum != ChecksumState::Open, "what is cut has its checksum");
         if header.dont_fragment {
-            self.net.counters.ip[0].not_cut += 1;
+            self.counters.ip[0].not_cut += 1;
             return Err(Errno::EMSGSIZE);
         }
         if matches!(header.dst, IpAddr::V6(_)) {
@@ -103,8 +103,8 @@ impl Host {
         let step = (mtu - V4_LEN) & !7;
         let payload = &packet[V4_LEN..];
         let pieces = payload.len().div_ceil(step);
-        self.net.counters.ip[0].cut += 1;
-        self.net.counters.ip[0].fragments_created += pieces as u64;
+        self.counters.ip[0].cut += 1;
+        self.counters.ip[0].fragments_created += pieces as u64;
         for n in 0..pieces {
             let piece = &packet[V4_LEN + n * step..packet.len().min(V4_LEN + (n + 1) * step)];
             let mut fragment = Vec::with_capacity(V4_LEN + piece.len());
@@ -124,19 +124,19 @@ impl Host {
     fn is_looped(&self, route: &Route, to: IpAddr) -> bool {
         match to {
             _ if route.interface == LO => false,
-            IpAddr::V4(v4) if v4.is_multicast() => self.net.igmp.is_member(route.interface, v4),
-            IpAddr::V6(v6) if v6.is_multicast() => self.net.is_member6(route.interface, v6),
-            _ => self.net.is_multipoint(to),
+            IpAddr::V4(v4) if v4.is_multicast() => self.igmp.is_member(route.interface, v4),
+            IpAddr::V6(v6) if v6.is_multicast() => self.is_member6(route.interface, v6),
+            _ => self.is_multipoint(to),
         }
     }
 
     /// Sends a packet whose header is complete and that fits into the interface's MTU.
     pub(crate) fn send_whole(&mut self, route: &Route, to: Ipv4Addr, packet: Vec<u8>, loop_back: bool) {
-        self.net.count_own(&to.into(), packet.len(), packet[9], packet.get(V4_LEN..).unwrap_or_default());
+        self.count_own(&to.into(), packet.len(), packet[9], packet.get(V4_LEN..).unwrap_or_default());
         if loop_back && self.is_looped(route, to.into()) {
             self.loop_back(route.interface, packet.clone());
         }
-        if packet[8] > 0 || !self.net.is_multipoint(to.into()) {
+        if packet[8] > 0 || !self.is_multipoint(to.into()) {
             self.queue_packet(route, Packet::new(packet));
         }
     }
@@ -150,13 +150,13 @@ impl Host {
         cookie: u64,
         mtu: usize,
     ) -> Result<(), Errno> {
-        let ident = self.net.v6.next_fragment_id();
+        let ident = self.v6.next_fragment_id();
         let step = (mtu - V6_LEN - ipv6::FRAGMENT_LEN) & !7;
         let payload = &packet[V6_LEN..];
         let pieces = payload.chunks(step);
         let count = pieces.len();
-        self.net.counters.ip[1].cut += 1;
-        self.net.counters.ip[1].fragments_created += count as u64;
+        self.counters.ip[1].cut += 1;
+        self.counters.ip[1].fragments_created += count as u64;
         for (n, piece) in pieces.enumerate() {
             let mut bytes = vec![0; V6_LEN + ipv6::FRAGMENT_LEN];
             bytes.extend_from_slice(piece);

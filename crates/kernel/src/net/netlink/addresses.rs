@@ -164,7 +164,7 @@ impl Host {
             request.number(IFADDRMSG, IFA_FLAGS)?.unwrap_or(request.body.get(2).map_or(0, |f| (*f).into()));
         let ask = flags & u32::from(IFA_F_NODAD) == 0;
         let link = self.net.interfaces[number].is_link();
-        self.new_address6(number, own, ask, link && self.net.interfaces[number].up);
+        self.net.new_address6(number, own, ask, link && self.net.interfaces[number].up);
         let message = self.address_message6(number, &own, c::RTM_NEWADDR, (0, 0, 0));
         self.netlink_announce(group::IPV6_ADDRESS, &message);
         Ok(())
@@ -176,7 +176,7 @@ impl Host {
             return Err(refusal(Errno::EADDRNOTAVAIL, "ipv6: address not found"));
         }
         let message = self.address_message6(number, &own, c::RTM_DELADDR, (0, 0, 0));
-        self.drop_address6(number, own);
+        self.net.drop_address6(number, own);
         self.netlink_announce(group::IPV6_ADDRESS, &message);
         Ok(())
     }

@@ -120,7 +120,7 @@ impl Host {
     }
 
     /// Tells who wants to know that an interface has changed.
-    pub(in crate::net) fn link_changed(&mut self, number: usize) {
+    pub(crate) fn link_changed(&mut self, number: usize) {
         let message = self.link(number, 0, 0, 0);
         self.netlink_announce(group::LINK, &message);
     }

@@ -107,7 +107,7 @@ pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, E
             return Err(Errno::EPROTONOSUPPORT);
         }
     }
-    Ok(host.add_socket(c::AF_NETLINK, type_, protocol, SocketKind::Netlink(Box::default())))
+    Ok(host.net.add_socket(c::AF_NETLINK, type_, protocol, SocketKind::Netlink(Box::default())))
 }
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
@@ -173,14 +173,14 @@ pub fn send(
     let asker = Asker { port: netlink.port, extended: netlink.extended, capped: netlink.capped };
     let who = &call.host.process(call.process).credentials;
     let may_change = who.has(CAP_NET_ADMIN);
-    let answers = match call.host.socket(key).protocol {
+    let answers = match call.host.net.socket(key).protocol {
         c::NETLINK_SOCK_DIAG => call.host.diag_answer(&requests, asker),
         protocol => call.host.netlink_answer(&requests, asker, may_change, protocol == c::NETLINK_GENERIC),
     };
     for answer in answers {
         call.host.netlink_enqueue(key, &answer);
     }
-    call.host.flush_network();
+    call.host.net.flush_network();
     Ok(Attempt::Done(message.len))
 }
 
@@ -239,7 +239,7 @@ pub fn unsent_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
 }
 
 pub fn close(host: &mut Host, key: SocketKey) {
-    host.remove_socket(key);
+    host.net.remove_socket(key);
 }
 
 /// Options of level `SOL_NETLINK`: membership in groups, and what refusals are like. `NETLINK_GET_STRICT_CHK` and
@@ -270,7 +270,7 @@ impl Host {
     }
     /// Gives a socket a datagram, as far as its filter lets it through.
     fn netlink_enqueue(&mut self, key: SocketKey, message: &[u8]) {
-        let Some(kept) = self.filtered(key, message, Metadata::default()) else { return };
+        let Some(kept) = self.net.filtered(key, message, Metadata::default()) else { return };
         self.netlink(key).queue.push_back(message[..kept].to_vec());
         self.net.notify_socket(key, READABLE);
     }

@@ -166,7 +166,7 @@ impl Host {
     }
 
     /// Tells who wants to know what is known of a neighbour, or that it is known no more.
-    pub(in crate::net) fn announce_neighbour<A: Ip>(&mut self, neighbour: Neighbour<A>, there: bool) {
+    pub(crate) fn announce_neighbour<A: Ip>(&mut self, neighbour: Neighbour<A>, there: bool) {
         let kind = if there { c::RTM_NEWNEIGH } else { c::RTM_DELNEIGH };
         self.netlink_announce(group::NEIGHBOUR, &message(neighbour, kind, (0, 0, 0)));
     }

@@ -93,7 +93,7 @@ pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, E
         return Err(Errno::ESOCKTNOSUPPORT);
     }
     let packet = PacketSocket { protocol: (protocol as u16).swap_bytes(), ..PacketSocket::default() };
-    Ok(host.add_socket(c::AF_PACKET, type_, protocol, SocketKind::Packet(Box::new(packet))))
+    Ok(host.net.add_socket(c::AF_PACKET, type_, protocol, SocketKind::Packet(Box::new(packet))))
 }
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
@@ -111,7 +111,7 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
         packet.protocol = name.protocol;
     }
     let up = interface.is_none_or(|interface| call.host.net.interfaces[interface].up);
-    call.host.socket(key).error = if up { None } else { Some(Errno::ENETDOWN) };
+    call.host.net.socket(key).error = if up { None } else { Some(Errno::ENETDOWN) };
     Ok(())
 }
 
@@ -142,7 +142,7 @@ pub fn receive(
         return Err(Errno::EAGAIN);
     }
     let epoch = call.host.net.clock.realtime_ns() - call.now().as_nanos();
-    let socket = call.host.socket(key);
+    let socket = call.host.net.socket(key);
     let (queue, stamp, cooked) = (key.into(), socket.options.timestamp, socket.type_ == c::SOCK_DGRAM);
     socket.take_error()?;
     let packet = call.host.packet(key);
@@ -222,7 +222,7 @@ pub fn unsent_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
 pub fn close(host: &mut Host, key: SocketKey) {
     host.drop_rings(key);
     host.leave_fanout(key);
-    host.remove_socket(key);
+    host.net.remove_socket(key);
 }
 
 impl PacketSocket {
@@ -262,7 +262,7 @@ impl Host {
     pub(in crate::net) fn packet_interface_down(&mut self, interface: usize) {
         for key in self.net.packet_sockets.clone() {
             if self.packet(key).interface == Some(interface) {
-                self.socket(key).error = Some(Errno::ENETDOWN);
+                self.net.socket(key).error = Some(Errno::ENETDOWN);
                 self.net.notify_socket(key, EPOLLERR);
             }
         }

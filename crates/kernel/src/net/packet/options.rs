@@ -82,7 +82,7 @@ pub fn set_option(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) 
                 return Err(Errno::EBUSY);
             }
             packet.offload = len;
-            if call.host.socket(key).type_ != c::SOCK_RAW {
+            if call.host.net.socket(key).type_ != c::SOCK_RAW {
                 call.host.packet(key).offload = 0;
                 return Err(Errno::EINVAL);
             }

@@ -16,7 +16,7 @@ const IPV6: u16 = 0x86dd;
 
 pub(super) fn send(call: &mut Call<'_>, key: SocketKey, message: &Outgoing) -> Result<usize, Errno> {
     let name = message.name.as_ref().map(|raw| LinkAddress::parse(raw)).transpose()?;
-    call.host.socket(key).take_error()?;
+    call.host.net.socket(key).take_error()?;
     if call.host.packet(key).rings.has_sender() {
         return call.host.ring_send(key, name);
     }
@@ -31,7 +31,7 @@ pub(super) fn send(call: &mut Call<'_>, key: SocketKey, message: &Outgoing) -> R
             }
         }
     }
-    call.host.flush_network();
+    call.host.net.flush_network();
     Ok(message.len)
 }
 
@@ -43,7 +43,7 @@ impl Host {
         name: Option<LinkAddress>,
         data: Vec<u8>,
     ) -> Result<(), Errno> {
-        let cooked = self.socket(key).type_ == c::SOCK_DGRAM;
+        let cooked = self.net.socket(key).type_ == c::SOCK_DGRAM;
         let packet = self.packet(key);
         let (interface, protocol) = match &name {
             None => (packet.interface, packet.protocol),
@@ -55,7 +55,7 @@ impl Host {
         }
         if let Attachment::Tun(_) = self.net.interfaces[interface].attachment {
             // There is no header, so there is no difference.
-            return match self.transmit(interface, None, data, 0) {
+            return match self.net.transmit(interface, None, data, 0) {
                 true => Ok(()),
                 false => Err(Errno::ENOBUFS),
             };
@@ -85,7 +85,7 @@ impl Host {
         let protocol = u16::from_be_bytes([frame[12], frame[13]]);
         let attachment = self.net.interfaces[interface].attachment;
         if self.net.interfaces[interface].is_link() {
-            return match self.send_framed(interface, Packet::new(frame)) {
+            return match self.net.send_framed(interface, Packet::new(frame)) {
                 true => Ok(()),
                 false => Err(Errno::ENOBUFS),
             };
@@ -101,7 +101,7 @@ impl Host {
             return Ok(());
         }
         frame.drain(..HEADER_LEN);
-        match self.transmit(interface, None, frame, 0) {
+        match self.net.transmit(interface, None, frame, 0) {
             true => Ok(()),
             false => Err(Errno::ENOBUFS),
         }

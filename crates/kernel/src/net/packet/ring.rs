@@ -473,7 +473,7 @@ impl Host {
             self.packet(key).rings.send_head = (head + 1) % ring.frames;
             sent += len;
         }
-        self.flush_network();
+        self.net.flush_network();
         self.net.notify_socket(key, WRITABLE);
         Ok(sent)
     }

@@ -8,10 +8,9 @@ use crate::net::filter::Metadata;
 use crate::net::interface::Attachment;
 use crate::net::socket::SocketKind;
 use crate::net::udp::charge;
-use crate::net::{Stack, interface_index};
+use crate::net::{Passed, Stack, interface_index};
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
-use belljar_net::Packet;
 use belljar_net::router::{arp_frame, arp_reply};
 use belljar_wire::arp;
 use belljar_wire::ethernet::{self, Address, ethertype};
@@ -44,13 +43,10 @@ pub(super) struct Seen<'a> {
 }
 
 impl Host {
-    /// Shows what passes an interface to packet sockets: a frame on links, a packet elsewhere.
-    pub(in crate::net) fn tap(&mut self, at: SimTime, interface: usize, packet: &mut Packet, way: Way) {
-        if self.net.packet_sockets.is_empty() {
-            return;
-        }
-        packet.fill_checksum();
-        let Some((header, payload)) = self.frame_of(interface, packet.bytes(), way) else { return };
+    /// Shows what passes an interface to packet sockets.
+    pub(crate) fn show_frame(&mut self, passed: &Passed) {
+        let Passed { at, interface, way, ref bytes } = *passed;
+        let Some((header, payload)) = self.frame_of(interface, bytes, way) else { return };
         self.tap_frame(at, interface, (header, payload), way);
     }
 
@@ -172,7 +168,7 @@ impl Host {
             network_offset: network,
             random: 0,
         };
-        let Some(kept) = self.filtered(key, &bytes, metadata) else { return };
+        let Some(kept) = self.net.filtered(key, &bytes, metadata) else { return };
         let len = bytes.len();
         bytes.truncate(kept);
         let frame = Frame { bytes, len, network, from: seen.from, arrived: at };
@@ -181,7 +177,7 @@ impl Host {
         if self.packet(key).rings.has_receiver() {
             return self.ring_receive(key, frame, stamp);
         }
-        let room = self.socket(key).options.receive_buffer;
+        let room = self.net.socket(key).options.receive_buffer;
         let packet = self.packet(key);
         if packet.queued_charge > room {
             packet.drops += 1;

@@ -14,8 +14,8 @@ pub use super::portless::{peer_name, readable_bytes, readiness, receive, shutdow
 use super::socket::{Socket, SocketKind};
 use super::{address, bind::bind_to_link, bind::parse_bind};
 use crate::call::Call;
-use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use belljar_linux_abi::{Errno, c};
 use smallvec::SmallVec;
 use std::net::{IpAddr, SocketAddr};
@@ -30,31 +30,31 @@ pub struct PingSocket {
 }
 
 /// A new ping socket.
-pub fn create(host: &mut Host, domain: i32) -> Result<SocketKey, Errno> {
+pub fn create(net: &mut Stack, domain: i32) -> Result<SocketKey, Errno> {
     let protocol = if domain == c::AF_INET { c::IPPROTO_ICMP } else { c::IPPROTO_ICMPV6 };
-    Ok(host.add_socket(domain, c::SOCK_DGRAM, protocol, SocketKind::Ping(Box::default())))
+    Ok(net.add_socket(domain, c::SOCK_DGRAM, protocol, SocketKind::Ping(Box::default())))
 }
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
-    let domain = call.host.socket(key).domain;
+    let domain = call.host.net.socket(key).domain;
     let (ip, port) = parse_bind(&call.host.net, key, raw)?;
-    bind_to_link(call.host, key, ip, raw);
-    call.host.ping(key).local = Some(SocketAddr::new(ip.unwrap_or(address::unspecified(domain)), port));
+    bind_to_link(&mut call.host.net, key, ip, raw);
+    call.host.net.ping(key).local = Some(SocketAddr::new(ip.unwrap_or(address::unspecified(domain)), port));
     Ok(())
 }
 
 pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) -> Result<Attempt<()>, Errno> {
     if address::family(raw)? == c::AF_UNSPEC {
-        call.host.portless(key).peer = None;
+        call.host.net.portless(key).peer = None;
         return Ok(Attempt::Done(()));
     }
-    let peer = call.host.inet_destination(key, raw)?;
-    let device = call.host.socket_device(key, peer.ip(), address::scope(raw))?;
+    let peer = call.host.net.inet_destination(key, raw)?;
+    let device = call.host.net.socket_device(key, peer.ip(), address::scope(raw))?;
     if matches!(peer.ip(), IpAddr::V6(ip) if ip.is_unicast_link_local()) {
-        call.host.socket(key).options.bound_device = device;
+        call.host.net.socket(key).options.bound_device = device;
     }
     let route = call.host.net.route(peer.ip(), None, device)?;
-    call.host.portless(key).peer = Some(route.destination);
+    call.host.net.portless(key).peer = Some(route.destination);
     Ok(Attempt::Done(()))
 }
 
@@ -65,11 +65,11 @@ pub fn send(
     _done: usize,
 ) -> Result<Attempt<usize>, Errno> {
     let destination = match &message.name {
-        Some(raw) => Some(call.host.inet_destination(key, raw)?.ip()),
-        None => call.host.portless(key).peer,
+        Some(raw) => Some(call.host.net.inet_destination(key, raw)?.ip()),
+        None => call.host.net.portless(key).peer,
     };
     let destination = destination.ok_or(Errno::EDESTADDRREQ)?;
-    if call.host.portless(key).is_write_closed() {
+    if call.host.net.portless(key).is_write_closed() {
         return Err(Errno::EPIPE);
     }
     if message.len > 0xffff {
@@ -77,24 +77,24 @@ pub fn send(
     }
     let data = call.gather(&message.buffers, 0, message.len)?;
     let scope = message.name.as_ref().and_then(|raw| address::scope(raw));
-    call.host.ping_output(key, destination, scope, data)?;
-    call.host.flush_network();
+    call.host.net.ping_output(key, destination, scope, data)?;
+    call.host.net.flush_network();
     Ok(Attempt::Done(message.len))
 }
 
-pub fn local_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
-    let domain = host.socket(key).domain;
-    let local = host.ping(key).local.unwrap_or(SocketAddr::new(address::unspecified(domain), 0));
+pub fn local_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
+    let domain = net.socket(key).domain;
+    let local = net.ping(key).local.unwrap_or(SocketAddr::new(address::unspecified(domain), 0));
     Ok(address::emit(domain, local))
 }
 
-pub fn close(host: &mut Host, key: SocketKey) {
-    host.remove_socket(key);
+pub fn close(net: &mut Stack, key: SocketKey) {
+    net.remove_socket(key);
 }
 
-impl Host {
+impl Stack {
     fn ping(&mut self, key: SocketKey) -> &mut PingSocket {
-        match &mut self.net.sockets[key.0].kind {
+        match &mut self.sockets[key.0].kind {
             SocketKind::Ping(ping) => ping,
             other => unreachable!("not an ICMP socket: {other:?}"),
         }
@@ -120,20 +120,20 @@ impl Host {
         let (ttl, hop_limit, tos) = (ping.end.ip.ttl, ping.end.ip.hop_limit, ping.end.ip.tos);
         let unlabelled = !ping.end.ip.flow_label;
         let device = self.socket_device(key, to, scope)?;
-        let route = self.net.route(to, source, Through::of(&self.net.sockets[key.0], device));
-        let route = self.net.count_no_route(&to, route)?;
+        let route = self.route(to, source, Through::of(&self.sockets[key.0], device));
+        let route = self.count_no_route(&to, route)?;
         icmp::fill_checksum(route.source, route.destination, &mut data);
         let protocol = self.socket(key).protocol as u8;
-        let usual = self.net.hop_limit(route.interface);
+        let usual = self.hop_limit(route.interface);
         let ttl = if route.destination.is_ipv4() { ttl } else { Some(hop_limit.unwrap_or(usual)) };
         let discover = self.ping(key).end.ip.mtu_discover;
         let len = data.len() + header_len(route.destination);
-        let dont_fragment = self.net.must_not_fragment(discover, &route, len, self.net.clock.now());
+        let dont_fragment = self.must_not_fragment(discover, &route, len, self.clock.now());
         let header = IpHeader {
             tos,
             unlabelled,
             dont_fragment,
-            ttl: ttl.unwrap_or(self.net.sysctls.default_ttl as u8),
+            ttl: ttl.unwrap_or(self.sysctls.default_ttl as u8),
             ..IpHeader::new(route.source, route.destination, protocol)
         };
         let mut packet = self.packet_buffer();
@@ -151,8 +151,8 @@ impl Host {
         {
             return Ok(local.port());
         }
-        let id = self.choose_port(|host, id| {
-            !host.net.sockets.iter().any(|(_, socket)| match &socket.kind {
+        let id = self.choose_port(|net, id| {
+            !net.sockets.iter().any(|(_, socket)| match &socket.kind {
                 SocketKind::Ping(ping) => ping.local.is_some_and(|local| local.port() == id),
                 _ => false,
             })
@@ -182,9 +182,9 @@ impl Host {
             let asked = ping.local.is_some_and(|own| own.port() == id);
             here && there && asked
         };
-        let sockets = self.net.sockets.iter().filter(|(_, socket)| concerned(socket));
+        let sockets = self.sockets.iter().filter(|(_, socket)| concerned(socket));
         let keys: SmallVec<[SocketKey; 2]> = sockets.map(|(key, _)| SocketKey(key)).collect();
-        let arrived = self.net.clock.now();
+        let arrived = self.clock.now();
         for key in keys {
             let error = QueuedError {
                 errno,
@@ -213,7 +213,6 @@ impl Host {
             from_peer && ping.local.is_some_and(|local| local.port() == id)
         };
         let keys: SmallVec<[SocketKey; 2]> = self
-            .net
             .sockets
             .iter()
             .filter(|(_, socket)| match &socket.kind {

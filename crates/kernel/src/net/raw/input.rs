@@ -1,8 +1,8 @@
 //! What raw sockets receive: a copy of each packet of their protocol.
 
 use super::{RawError, RawSocket};
-use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use crate::net::error_queue::QueuedError;
 use crate::net::filter::Metadata;
 use crate::net::interface_index;
@@ -32,10 +32,10 @@ impl RawSocket {
     }
 }
 
-impl Host {
+impl Stack {
     /// Gives a packet to the raw sockets of its protocol; whether there are any.
     pub(in crate::net) fn raw_input(&mut self, inbound: &mut Inbound) -> bool {
-        if self.net.raw_sockets == 0 {
+        if self.raw_sockets == 0 {
             return false;
         }
         inbound.fill_checksum();
@@ -51,7 +51,7 @@ impl Host {
             }
             _ => false,
         };
-        let sockets = self.net.sockets.iter().filter(|(_, socket)| wanted(socket));
+        let sockets = self.sockets.iter().filter(|(_, socket)| wanted(socket));
         let keys: SmallVec<[SocketKey; 4]> = sockets.map(|(key, _)| SocketKey(key)).collect();
         let any = !keys.is_empty();
         keys.into_iter().for_each(|key| self.raw_enqueue(key, inbound));
@@ -65,7 +65,7 @@ impl Host {
         let metadata = Metadata {
             protocol: if inbound.header.dst.is_ipv4() { 0x800 } else { 0x86dd },
             interface: interface_index(inbound.interface),
-            hardware_type: self.net.interfaces[inbound.interface].hardware_type(),
+            hardware_type: self.interfaces[inbound.interface].hardware_type(),
             ..Metadata::default()
         };
         let Some(kept) = self.filtered(key, &bytes, metadata) else { return };
@@ -83,9 +83,9 @@ impl Host {
             }
             _ => false,
         };
-        let sockets = self.net.sockets.iter().filter(|(_, socket)| concerned(socket));
+        let sockets = self.sockets.iter().filter(|(_, socket)| concerned(socket));
         let keys: SmallVec<[SocketKey; 2]> = sockets.map(|(key, _)| SocketKey(key)).collect();
-        let arrived = self.net.clock.now();
+        let arrived = self.clock.now();
         for key in keys {
             let error = QueuedError {
                 errno: error.errno,

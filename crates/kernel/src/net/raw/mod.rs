@@ -12,8 +12,8 @@ use super::portless::Portless;
 pub use super::portless::{peer_name, readable_bytes, readiness, receive, shutdown, unsent_bytes};
 use super::socket::SocketKind;
 use crate::call::Call;
-use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use belljar_linux_abi::{Errno, c};
 pub(crate) use output::RawError;
 use std::net::{IpAddr, SocketAddr};
@@ -43,7 +43,7 @@ pub struct RawSocket {
 }
 
 /// A new raw socket.
-pub fn create(host: &mut Host, domain: i32, protocol: i32) -> Result<SocketKey, Errno> {
+pub fn create(net: &mut Stack, domain: i32, protocol: i32) -> Result<SocketKey, Errno> {
     let number = u8::try_from(protocol).map_err(|_| Errno::EINVAL)?;
     if number == 0 {
         return Err(Errno::EPROTONOSUPPORT);
@@ -55,13 +55,13 @@ pub fn create(host: &mut Host, domain: i32, protocol: i32) -> Result<SocketKey, 
         checksum_at: (domain == c::AF_INET6 && protocol == c::IPPROTO_ICMPV6).then_some(2),
         ..RawSocket::default()
     };
-    Ok(host.add_socket(domain, c::SOCK_RAW, protocol, SocketKind::Raw(Box::new(raw))))
+    Ok(net.add_socket(domain, c::SOCK_RAW, protocol, SocketKind::Raw(Box::new(raw))))
 }
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, given: &[u8]) -> Result<(), Errno> {
     let (ip, _) = parse_bind(&call.host.net, key, given)?;
-    bind_to_link(call.host, key, ip, given);
-    let raw = call.host.raw(key);
+    bind_to_link(&mut call.host.net, key, ip, given);
+    let raw = call.host.net.raw(key);
     (raw.local, raw.address_chosen) = (ip, ip.is_some());
     Ok(())
 }
@@ -73,19 +73,19 @@ pub fn connect(
     _again: bool,
 ) -> Result<Attempt<()>, Errno> {
     if address::family(given)? == c::AF_UNSPEC {
-        let raw = call.host.raw(key);
+        let raw = call.host.net.raw(key);
         raw.end.peer = None;
         if !raw.address_chosen {
             raw.local = None;
         }
         return Ok(Attempt::Done(()));
     }
-    let peer = call.host.inet_destination(key, given)?;
-    let device = call.host.socket_device(key, peer.ip(), address::scope(given))?;
-    let local = call.host.raw(key).local;
+    let peer = call.host.net.inet_destination(key, given)?;
+    let device = call.host.net.socket_device(key, peer.ip(), address::scope(given))?;
+    let local = call.host.net.raw(key).local;
     let through = Through::of(&call.host.net.sockets[key.0], device);
     let route = call.host.net.route(peer.ip(), local, through)?;
-    let raw = call.host.raw(key);
+    let raw = call.host.net.raw(key);
     raw.end.peer = Some(route.destination);
     // As `ip4_datagram_connect`: programs ask for the address to compute checksums.
     raw.local = raw.local.or(Some(route.source));
@@ -101,23 +101,23 @@ pub fn send(
     output::send(call, key, message, done)
 }
 
-pub fn local_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
-    let domain = host.socket(key).domain;
-    let raw = host.raw(key);
+pub fn local_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
+    let domain = net.socket(key).domain;
+    let raw = net.raw(key);
     // Linux keeps the protocol where others have their port.
     let local = SocketAddr::new(raw.local.unwrap_or(address::unspecified(domain)), raw.protocol.into());
     Ok(address::emit(domain, local))
 }
 
-pub fn close(host: &mut Host, key: SocketKey) {
-    host.leave_all_groups(key);
-    host.remove_socket(key);
+pub fn close(net: &mut Stack, key: SocketKey) {
+    net.leave_all_groups(key);
+    net.remove_socket(key);
 }
 
-impl Host {
+impl Stack {
     /// The raw part of a socket that is known to be one.
     pub(in crate::net) fn raw(&mut self, key: SocketKey) -> &mut RawSocket {
-        match &mut self.net.sockets[key.0].kind {
+        match &mut self.sockets[key.0].kind {
             SocketKind::Raw(raw) => raw,
             other => unreachable!("not a raw socket: {other:?}"),
         }

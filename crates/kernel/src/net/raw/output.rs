@@ -1,8 +1,8 @@
 //! Sending by raw sockets.
 
 use crate::call::Call;
-use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use crate::net::address;
 use crate::net::ip::ident::Ident;
 use crate::net::ip::route::Route;
@@ -49,22 +49,22 @@ pub(super) fn send(
         return Err(Errno::EMSGSIZE);
     }
     let destination = match &message.name {
-        Some(raw) => Some(call.host.inet_destination(key, raw)?.ip()),
-        None => call.host.raw(key).end.peer,
+        Some(raw) => Some(call.host.net.inet_destination(key, raw)?.ip()),
+        None => call.host.net.raw(key).end.peer,
     };
     let destination = destination.ok_or(Errno::EDESTADDRREQ)?;
-    call.host.socket(key).take_error()?;
+    call.host.net.socket(key).take_error()?;
     // That its end is shut is nothing to a raw socket of Linux (`raw_sendmsg`).
-    let v6 = call.host.socket(key).domain == c::AF_INET6;
+    let v6 = call.host.net.socket(key).domain == c::AF_INET6;
     let mut options = SendOptions::read(message, Sender { v6, over_v4: destination.is_ipv4(), udp: false })?;
     options.interface = options.interface.or(message.name.as_ref().and_then(|raw| address::scope(raw)));
     let data = call.gather(&message.buffers, 0, message.len)?;
-    call.host.raw_output(key, destination, data, &options)?;
-    call.host.flush_network();
+    call.host.net.raw_output(key, destination, data, &options)?;
+    call.host.net.flush_network();
     Ok(Attempt::Done(message.len))
 }
 
-impl Host {
+impl Stack {
     fn raw_output(
         &mut self,
         key: SocketKey,
@@ -72,7 +72,7 @@ impl Host {
         data: Vec<u8>,
         options: &SendOptions,
     ) -> Result<(), Errno> {
-        let local = self.raw(key).local.filter(|ip| !self.net.is_multipoint(*ip));
+        let local = self.raw(key).local.filter(|ip| !self.is_multipoint(*ip));
         let source = options.source.or(local);
         let route = self.route_for(key, SocketAddr::new(to, 0), source, options.interface)?;
         if route.broadcast && !self.socket(key).options.broadcast {
@@ -93,10 +93,10 @@ impl Host {
         options: &SendOptions,
     ) -> Result<(), Errno> {
         let destination = route.destination;
-        let multipoint = self.net.is_multipoint(destination);
+        let multipoint = self.is_multipoint(destination);
         let multicast = matches!(destination, IpAddr::V4(v4) if v4.is_multicast());
-        let usual_hops = self.net.hop_limit(route.interface);
-        let default_ttl = self.net.sysctls.default_ttl as u8;
+        let usual_hops = self.hop_limit(route.interface);
+        let default_ttl = self.sysctls.default_ttl as u8;
         let raw = self.raw(key);
         let protocol = raw.protocol;
         if let (Some(at), IpAddr::V6(_)) = (raw.checksum_at, destination) {
@@ -121,8 +121,8 @@ impl Host {
         let loops =
             if destination.is_ipv4() { raw.end.ip.multicast_loop } else { raw.end.ip.multicast_loop6 };
         let loop_back = multipoint && loops;
-        let now = self.net.clock.now();
-        header.dont_fragment = self.net.must_not_fragment(discover, &route, data.len() + header.len(), now);
+        let now = self.clock.now();
+        header.dont_fragment = self.must_not_fragment(discover, &route, data.len() + header.len(), now);
         let mut packet = self.packet_buffer();
         packet.resize(header.len(), 0);
         packet.extend_from_slice(&data);
@@ -133,7 +133,7 @@ impl Host {
 
     /// `IP_HDRINCL`: length and checksum are always the kernel's; source and identification where they are 0.
     fn raw_whole_packet(&mut self, key: SocketKey, route: Route, mut data: Vec<u8>) -> Result<(), Errno> {
-        let mtu = self.net.mtu(route.interface);
+        let mtu = self.mtu(route.interface);
         if data.len() > mtu {
             self.queue_too_long(key, SocketAddr::new(route.destination, 0), mtu);
             return Err(Errno::EMSGSIZE);

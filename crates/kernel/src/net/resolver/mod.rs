@@ -3,7 +3,7 @@
 
 mod streams;
 
-use crate::host::Host;
+use crate::net::Stack;
 use belljar_base::{EventClass, EventKey, SimDuration, SimTime};
 use belljar_net::Packet;
 use belljar_net::dns::{self, Zone};
@@ -28,7 +28,7 @@ pub(super) const SERVICE: usize = usize::MAX;
 /// Keeps the name server's packets apart from those that come over the network.
 const SEQUENCE: u64 = 1 << 63;
 
-impl Host {
+impl Stack {
     /// Takes a packet to an address, whose last bit leaves at `departs`, if that is the name server's. What is no
     /// query over UDP and no segment of TCP is lost there.
     pub(super) fn taken_by_resolver(
@@ -57,12 +57,12 @@ impl Host {
 
     /// A packet of the name server will arrive at `time`.
     fn deliver_from_resolver(&mut self, time: SimTime, packet: Vec<u8>) {
-        let sequence = SEQUENCE | self.net.resolved;
-        self.net.resolved += 1;
+        let sequence = SEQUENCE | self.resolved;
+        self.resolved += 1;
         let key = EventKey { time, class: EventClass::Arrival, source: self.config.id, sequence };
         let packet = Packet::with_cookie(packet, 0);
         // On a host without the graph the name server is as near as the host itself.
-        self.deliver(key, self.net.service.map(|_| SERVICE), packet);
+        self.deliver(key, self.service.map(|_| SERVICE), packet);
     }
 
     /// The name server answers this host no longer, or again. What is on its way arrives.

@@ -1,7 +1,7 @@
 //! DNS over TCP (RFC 7766): the name server's ends of the connections that this host has with it.
 
 use super::Resolver;
-use crate::host::Host;
+use crate::net::Stack;
 use crate::net::StackTimer;
 use crate::net::ip::IpHeader;
 use crate::timer::TimerId;
@@ -36,10 +36,10 @@ struct Answering {
     idle_until: SimTime,
 }
 
-impl Host {
+impl Stack {
     /// A TCP segment will reach the name server at `at`.
     pub(super) fn segment_to_resolver(&mut self, at: SimTime, packet: &[u8]) {
-        let streams = &mut self.net.streams;
+        let streams = &mut self.streams;
         streams.sent += 1;
         streams.inbox.insert((at, streams.sent), packet.to_vec());
         self.set_resolver_timer();
@@ -47,15 +47,15 @@ impl Host {
 
     /// The name server has something to do.
     pub(crate) fn resolver_timer(&mut self) {
-        self.net.streams.timer = None;
-        let now = self.net.clock.now();
-        while let Some(entry) = self.net.streams.inbox.first_entry().filter(|entry| entry.key().0 <= now) {
+        self.streams.timer = None;
+        let now = self.clock.now();
+        while let Some(entry) = self.streams.inbox.first_entry().filter(|entry| entry.key().0 <= now) {
             let packet = entry.remove();
             self.resolver_received(now, &packet);
         }
-        let ends: Vec<SocketAddr> = self.net.streams.connections.keys().copied().collect();
+        let ends: Vec<SocketAddr> = self.streams.connections.keys().copied().collect();
         for client in ends {
-            let Some(answering) = self.net.streams.connections.get_mut(&client) else { continue };
+            let Some(answering) = self.streams.connections.get_mut(&client) else { continue };
             let connection = &mut answering.connection;
             if connection.next_timer().is_some_and(|at| at <= now) {
                 connection.on_timer(now);
@@ -70,7 +70,7 @@ impl Host {
     }
 
     fn set_resolver_timer(&mut self) {
-        let streams = &mut self.net.streams;
+        let streams = &mut self.streams;
         let arrival = streams.inbox.first_key_value().map(|((at, _), _)| *at);
         let timers = streams.connections.values().flat_map(|answering| {
             [answering.connection.next_timer(), Some(answering.idle_until).filter(|at| *at < SimTime::MAX)]
@@ -78,9 +78,9 @@ impl Host {
         let next = timers.flatten().chain(arrival).min();
         if streams.timer.map(TimerId::at) != next {
             if let Some(timer) = streams.timer.take() {
-                self.net.timers.cancel(timer);
+                self.timers.cancel(timer);
             }
-            streams.timer = next.map(|at| self.net.timers.add(at, StackTimer::Resolver));
+            streams.timer = next.map(|at| self.timers.add(at, StackTimer::Resolver));
         }
     }
 
@@ -94,25 +94,24 @@ impl Host {
         let (repr, payload) = (Repr::parse(&segment), segment.payload());
         let (client, server) =
             (SocketAddr::new(client, repr.src_port), SocketAddr::new(server, repr.dst_port));
-        if let Some(answering) = self.net.streams.connections.get_mut(&client)
+        if let Some(answering) = self.streams.connections.get_mut(&client)
             && server.port() == dns::PORT
         {
             let taken = answering.connection.on_segment(&repr, payload, Ecn::NotEct, now);
             if matches!(taken, Disposition::Consumed) {
                 return self.resolver_pump(now, client);
             }
-            self.net.streams.connections.remove(&client);
+            self.streams.connections.remove(&client);
         }
         let opens = repr.has(Flags::SYN) && !repr.flags.intersects(Flags::ACK | Flags::RST);
         if opens && server.port() == dns::PORT {
             let (seed, name) = (self.config.seed, &self.config.name);
-            let isns =
-                self.net.streams.isns.get_or_insert_with(|| seed.stream(&["host", name, "name server"]));
+            let isns = self.streams.isns.get_or_insert_with(|| seed.stream(&["net", name, "name server"]));
             let connection =
                 Connection::accept_syn(Config::default(), server, client, &repr, isns.next_u32(), now);
             let idle_until = now + PATIENCE;
             let answering = Answering { connection, received: Vec::new(), unsent: Vec::new(), idle_until };
-            self.net.streams.connections.insert(client, answering);
+            self.streams.connections.insert(client, answering);
             self.resolver_pump(now, client);
         } else if let Some(reset) = reset_for(&repr, payload.len()) {
             let header = IpHeader::new(server.ip(), client.ip(), protocol::TCP);
@@ -125,7 +124,7 @@ impl Host {
     /// Answers what is complete and sends what may be sent.
     fn resolver_pump(&mut self, now: SimTime, client: SocketAddr) {
         let Some(resolver) = &self.config.resolver else { return };
-        let Some(answering) = self.net.streams.connections.get_mut(&client) else { return };
+        let Some(answering) = self.streams.connections.get_mut(&client) else { return };
         answering.answer(resolver, now);
         let connection = &mut answering.connection;
         connection.take_events();
@@ -143,7 +142,7 @@ impl Host {
             packets.push(packet);
         }
         if connection.is_finished() {
-            self.net.streams.connections.remove(&client);
+            self.streams.connections.remove(&client);
         }
         packets.into_iter().for_each(|packet| self.resolver_send(now, header, packet));
     }

@@ -3,6 +3,7 @@
 use super::{Value, flag, int, multicast, to_int};
 use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use crate::net::interface::ETH0_MTU;
 use crate::net::ip::IpOptions;
 use crate::net::socket::SocketKind;
@@ -24,7 +25,7 @@ pub fn set(host: &mut Host, key: SocketKey, level: i32, name: i32, value: &[u8])
         return set_membership6(host, key, name == c::MCAST_JOIN_GROUP, index, group);
     }
     let groupless = matches!(name, c::IPV6_MULTICAST_IF | c::IPV6_MULTICAST_HOPS);
-    if level == c::IPPROTO_IPV6 && groupless && host.socket(key).type_ == c::SOCK_STREAM {
+    if level == c::IPPROTO_IPV6 && groupless && host.net.socket(key).type_ == c::SOCK_STREAM {
         return Err(Errno::ENOPROTOOPT);
     }
     if level == c::IPPROTO_IPV6 && name == c::IPV6_MULTICAST_IF {
@@ -33,7 +34,7 @@ pub fn set(host: &mut Host, key: SocketKey, level: i32, name: i32, value: &[u8])
         if index.is_some_and(|index| host.net.interface_by_index(index).is_none()) {
             return Err(Errno::ENODEV);
         }
-        host.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?.multicast_if6 = index;
+        host.net.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?.multicast_if6 = index;
         return Ok(());
     }
     // Options of this level may be given as a single byte.
@@ -56,16 +57,16 @@ pub fn set(host: &mut Host, key: SocketKey, level: i32, name: i32, value: &[u8])
         _ => to_int(value)?,
     };
     // A stream has one peer, which is no group.
-    if (level, name) == (c::IPPROTO_IP, c::IP_MULTICAST_TTL) && host.socket(key).type_ == c::SOCK_STREAM {
+    if (level, name) == (c::IPPROTO_IP, c::IP_MULTICAST_TTL) && host.net.socket(key).type_ == c::SOCK_STREAM {
         return Err(Errno::EINVAL);
     }
     let bound = is_bound(host, key);
     if level == c::IPPROTO_IP && name == c::IP_HDRINCL {
-        let SocketKind::Raw(raw) = &mut host.socket(key).kind else { return Err(Errno::ENOPROTOOPT) };
+        let SocketKind::Raw(raw) = &mut host.net.socket(key).kind else { return Err(Errno::ENOPROTOOPT) };
         raw.header_included = number != 0;
         return Ok(());
     }
-    let options = host.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?;
+    let options = host.net.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?;
     if level == c::IPPROTO_IP {
         set_v4(options, name, number)?;
     } else {
@@ -75,7 +76,7 @@ pub fn set(host: &mut Host, key: SocketKey, level: i32, name: i32, value: &[u8])
 }
 
 fn is_bound(host: &mut Host, key: SocketKey) -> bool {
-    match &host.socket(key).kind {
+    match &host.net.socket(key).kind {
         SocketKind::Udp(udp) => udp.bound.is_some(),
         SocketKind::Tcp(tcp) => tcp.bound.is_some(),
         SocketKind::Ping(ping) => ping.local.is_some_and(|local| local.port() != 0),
@@ -184,27 +185,27 @@ fn set_membership6(
         index => host.net.interface_by_index(index),
     };
     let interface = interface.ok_or(Errno::ENODEV)?;
-    let groups = &mut host.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?.groups6;
+    let groups = &mut host.net.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?.groups6;
     let member = groups.iter().position(|other| *other == (interface, group));
     match (join, member) {
         (true, Some(_)) => Err(Errno::EADDRINUSE),
         (true, None) => {
             groups.push((interface, group));
-            host.join_group6(interface, group);
+            host.net.join_group6(interface, group);
             Ok(())
         }
         (false, None) => Err(Errno::EADDRNOTAVAIL),
         (false, Some(at)) => {
             groups.remove(at);
-            host.leave_group6(interface, group);
+            host.net.leave_group6(interface, group);
             Ok(())
         }
     }
 }
 
 pub fn get(host: &mut Host, key: SocketKey, level: i32, name: i32) -> Result<Value, Errno> {
-    let mtu = host.socket_mtu(key);
-    let options = host.socket(key).ip_options().ok_or(Errno::ENOPROTOOPT)?;
+    let mtu = host.net.socket_mtu(key);
+    let options = host.net.socket(key).ip_options().ok_or(Errno::ENOPROTOOPT)?;
     let kept = |unset: i32| {
         let found = options.kept.iter().find(|(l, n, _)| (*l, *n) == (level, name));
         Ok(int(found.map_or(unset, |(_, _, value)| *value)))
@@ -228,7 +229,7 @@ pub fn get(host: &mut Host, key: SocketKey, level: i32, name: i32) -> Result<Val
             c::IP_OPTIONS => Value::new(),
             c::IP_MULTICAST_ALL => flag(options.multicast_all),
             c::IP_MULTICAST_IF => Value::from_slice(&options.multicast_interface.1.octets()),
-            c::IP_HDRINCL => match &host.socket(key).kind {
+            c::IP_HDRINCL => match &host.net.socket(key).kind {
                 SocketKind::Raw(raw) => flag(raw.header_included),
                 _ => return Err(Errno::ENOPROTOOPT),
             },
@@ -262,7 +263,7 @@ pub fn get(host: &mut Host, key: SocketKey, level: i32, name: i32) -> Result<Val
     })
 }
 
-impl Host {
+impl Stack {
     /// `tcpi_pmtu`: the same for a socket that hears of it.
     pub(super) fn heeded_mtu(&mut self, key: SocketKey) -> usize {
         if self.ignores_path_mtu(key) { ETH0_MTU.max(self.socket_mtu(key)) } else { self.socket_mtu(key) }
@@ -270,7 +271,7 @@ impl Host {
 
     /// The MTU of the interface by which a socket's peer is reached; without a peer that of Ethernet.
     fn socket_mtu(&self, key: SocketKey) -> usize {
-        let socket = &self.net.sockets[key.0];
+        let socket = &self.sockets[key.0];
         let peer = match &socket.kind {
             SocketKind::Udp(udp) => udp.peer.map(|peer| peer.ip()),
             SocketKind::Ping(ping) => ping.end.peer,
@@ -281,7 +282,7 @@ impl Host {
             },
             _ => None,
         };
-        let route = peer.and_then(|peer| self.net.route(peer, None, socket.options.bound_device).ok());
-        route.map_or(ETH0_MTU, |route| self.net.path_mtu(&route, self.net.clock.now()))
+        let route = peer.and_then(|peer| self.route(peer, None, socket.options.bound_device).ok());
+        route.map_or(ETH0_MTU, |route| self.path_mtu(&route, self.clock.now()))
     }
 }

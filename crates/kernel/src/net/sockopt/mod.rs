@@ -57,7 +57,7 @@ pub fn set_option(
     len: usize,
 ) -> Result<(), Errno> {
     let value = call.read_vec(addr, len.min(VALUE_MAX))?;
-    let Socket { kind, domain, .. } = call.host.socket(key);
+    let Socket { kind, domain, .. } = call.host.net.socket(key);
     match (level, &*kind) {
         (c::IPPROTO_IPV6, _) if *domain == c::AF_INET => Err(Errno::ENOPROTOOPT),
         (c::SOL_SOCKET, _) => socket::set(call, key, name, &value),
@@ -88,7 +88,7 @@ pub fn get_option(
     (level, name): (i32, i32),
     at: u64,
 ) -> Result<Value, Errno> {
-    let Socket { kind, domain, .. } = call.host.socket(key);
+    let Socket { kind, domain, .. } = call.host.net.socket(key);
     match (level, &*kind) {
         (c::SOL_SOCKET, _) => socket::get(call, key, name),
         (c::IPPROTO_IPV6, _) if *domain == c::AF_INET => Err(Errno::EOPNOTSUPP),

@@ -53,7 +53,7 @@ pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Option<R
 
 /// `IP_MULTICAST_IF` with an address, a `struct ip_mreq` or a `struct ip_mreqn`.
 fn set_interface(host: &mut Host, key: SocketKey, value: &[u8]) -> Result<(), Errno> {
-    if host.socket(key).is_stream() {
+    if host.net.socket(key).is_stream() {
         return Err(Errno::EINVAL);
     }
     let (own, number) = match value.len() {
@@ -66,7 +66,7 @@ fn set_interface(host: &mut Host, key: SocketKey, value: &[u8]) -> Result<(), Er
         (0, false) => Some(host.net.interface_of(own).ok_or(Errno::EADDRNOTAVAIL)?),
         (number, _) => Some(host.net.interface_by_index(number).ok_or(Errno::EADDRNOTAVAIL)?),
     };
-    let options = host.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?;
+    let options = host.net.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?;
     options.multicast_interface = (interface, own);
     Ok(())
 }
@@ -82,7 +82,7 @@ fn join_or_leave(
     group: Ipv4Addr,
     (own, number): (Ipv4Addr, u32),
 ) -> Result<(), Errno> {
-    if host.socket(key).is_stream() {
+    if host.net.socket(key).is_stream() {
         return Err(Errno::EPROTO);
     }
     if !join && !group.is_multicast() {
@@ -91,9 +91,9 @@ fn join_or_leave(
     let group = multicast(group)?;
     let interface = host.net.multicast_interface(number, own, group);
     match join {
-        true => host.join_group(key, interface?, group),
+        true => host.net.join_group(key, interface?, group),
         // Of a group on an interface that there is not nobody is a member.
-        false => host.leave_group(key, interface?, group),
+        false => host.net.leave_group(key, interface?, group),
     }
 }
 
@@ -141,7 +141,7 @@ fn source(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<()
     };
     let group = multicast(ip(value, 0)?)?;
     let interface = host.net.multicast_interface(0, ip(value, 4)?, group)?;
-    host.change_group_source(key, (interface, group), ip(value, 8)?, change)
+    host.net.change_group_source(key, (interface, group), ip(value, 8)?, change)
 }
 
 /// `struct group_source_req`.
@@ -157,7 +157,7 @@ fn group_source(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Res
     };
     let group = multicast(sockaddr(value, GROUP_AT)?)?;
     let interface = host.net.multicast_interface(index(value, 0), Ipv4Addr::UNSPECIFIED, group)?;
-    host.change_group_source(key, (interface, group), sockaddr(value, SOURCE_AT)?, change)
+    host.net.change_group_source(key, (interface, group), sockaddr(value, SOURCE_AT)?, change)
 }
 
 /// `struct ip_msfilter`: group, own address, mode, count, sources.
@@ -210,9 +210,9 @@ fn set_filter(
     let filter = SourceFilter { include: mode == 1, sources };
     // Nobody at all is heard by those who are no members.
     if filter.is_nobody() {
-        return host.leave_group(key, interface, group);
+        return host.net.leave_group(key, interface, group);
     }
-    host.set_group_filter(key, (interface, group), filter)
+    host.net.set_group_filter(key, (interface, group), filter)
 }
 
 /// `IP_MSFILTER` of `getsockopt(2)`, whose value names the group and the host's address, and has room for so many
@@ -223,7 +223,7 @@ pub fn get_filter(host: &mut Host, key: SocketKey, value: &[u8]) -> Result<Vec<u
     }
     let (group, own) = (multicast(ip(value, 0)?)?, ip(value, 4)?);
     let interface = host.net.multicast_interface(0, own, group)?;
-    let options = host.socket(key).ip_options().ok_or(Errno::ENOPROTOOPT)?;
+    let options = host.net.socket(key).ip_options().ok_or(Errno::ENOPROTOOPT)?;
     let member = options.groups.iter().find(|m| m.group == group && m.interface == interface);
     let filter = &member.ok_or(Errno::EADDRNOTAVAIL)?.filter;
     let room = index(value, 12) as usize;

@@ -11,8 +11,8 @@ const ICMP_FILTER: i32 = 1;
 const IPV6_CHECKSUM: i32 = 7;
 
 pub fn set(host: &mut Host, key: SocketKey, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
-    let domain = host.socket(key).domain;
-    let raw = host.raw(key);
+    let domain = host.net.socket(key).domain;
+    let raw = host.net.raw(key);
     match (level, name) {
         (c::SOL_RAW, ICMP_FILTER) if i32::from(raw.protocol) == c::IPPROTO_ICMP => {
             // As much of the mask as is given.
@@ -41,7 +41,7 @@ pub fn set(host: &mut Host, key: SocketKey, level: i32, name: i32, value: &[u8])
 }
 
 pub fn get(host: &mut Host, key: SocketKey, level: i32, name: i32) -> Result<Value, Errno> {
-    let raw = host.raw(key);
+    let raw = host.net.raw(key);
     match (level, name) {
         (c::SOL_RAW, ICMP_FILTER) if i32::from(raw.protocol) == c::IPPROTO_ICMP => {
             Ok(int(raw.icmp_filter as i32))

@@ -16,10 +16,10 @@ use zerocopy::FromBytes;
 pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
     match name {
         c::SO_BINDTODEVICE => return bind_to_device(call, key, value),
-        c::SO_LINGER => return set_linger(&mut call.host.socket(key).options, value),
+        c::SO_LINGER => return set_linger(&mut call.host.net.socket(key).options, value),
         c::SO_RCVTIMEO | c::SO_SNDTIMEO => {
             let timeout = parse_timeout(value)?;
-            let options = &mut call.host.socket(key).options;
+            let options = &mut call.host.net.socket(key).options;
             let slot =
                 if name == c::SO_RCVTIMEO { &mut options.receive_timeout } else { &mut options.send_timeout };
             *slot = timeout;
@@ -28,7 +28,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
         c::SO_ATTACH_FILTER => return attach_filter(call, key, value),
         c::SO_DETACH_FILTER => {
             to_int(value)?;
-            let options = &mut call.host.socket(key).options;
+            let options = &mut call.host.net.socket(key).options;
             if options.filter_locked {
                 return Err(Errno::EPERM);
             }
@@ -44,13 +44,13 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
     }
     let number = to_int(value)?;
     let on = number != 0;
-    let domain = call.host.socket(key).domain;
+    let domain = call.host.net.socket(key).domain;
     // Linux takes sizes as unsigned; `SO_RCVBUFFORCE` and its kin alone think of those below 0.
     let forced = matches!(name, c::SO_RCVBUFFORCE | c::SO_SNDBUFFORCE);
     let asked = |number: i32| if forced { number.max(0) as u32 } else { number as u32 };
-    let is_tcp = matches!(call.host.socket(key).kind, SocketKind::Tcp(_));
+    let is_tcp = matches!(call.host.net.socket(key).kind, SocketKind::Tcp(_));
     let [_, receive_max, _, send_max] = call.host.net.sysctls.core_buffers;
-    let options = &mut call.host.socket(key).options;
+    let options = &mut call.host.net.socket(key).options;
     match name {
         c::SO_REUSEADDR => options.reuse_address = on,
         c::SO_REUSEPORT if on && !matches!(domain, c::AF_INET | c::AF_INET6) => {
@@ -61,7 +61,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
         c::SO_DONTROUTE => options.dont_route = on,
         c::SO_OOBINLINE => {
             options.out_of_band_inline = on;
-            if is_tcp && let Some(connection) = call.host.tcp(key).connection() {
+            if is_tcp && let Some(connection) = call.host.net.tcp(key).connection() {
                 connection.set_urgent_inline(on);
             }
         }
@@ -78,34 +78,34 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
             // A negative number is the most, 0 is 1.
             let low_water = if number < 0 { i32::MAX } else { number.max(1) };
             options.receive_low_water = low_water;
-            if let SocketKind::Tcp(tcp) = &mut call.host.socket(key).kind
+            if let SocketKind::Tcp(tcp) = &mut call.host.net.socket(key).kind
                 && let Some(connection) = tcp.connection()
             {
                 connection.set_receive_low_water(low_water as usize);
-                call.host.tcp_pump(key);
+                call.host.net.tcp_pump(key);
             }
         }
         c::SO_RCVBUF | c::SO_RCVBUFFORCE => {
             let limit = if name == c::SO_RCVBUF { receive_max } else { i32::MAX as u32 / 2 };
             let bytes = (2 * asked(number).min(limit)).max(MIN_RECEIVE_BUFFER);
             (options.receive_buffer, options.receive_buffer_set) = (bytes, true);
-            if is_tcp && let Some(connection) = call.host.tcp(key).connection() {
+            if is_tcp && let Some(connection) = call.host.net.tcp(key).connection() {
                 connection.set_receive_buffer(bytes);
-                call.host.tcp_pump(key);
+                call.host.net.tcp_pump(key);
             }
         }
         c::SO_SNDBUF | c::SO_SNDBUFFORCE => {
             let limit = if name == c::SO_SNDBUF { send_max } else { i32::MAX as u32 / 2 };
             let bytes = (2 * asked(number).min(limit)).max(MIN_SEND_BUFFER);
             (options.send_buffer, options.send_buffer_set) = (bytes, true);
-            if is_tcp && let Some(connection) = call.host.tcp(key).connection() {
+            if is_tcp && let Some(connection) = call.host.net.tcp(key).connection() {
                 connection.set_send_buffer(bytes);
-                call.host.tcp_pump(key);
+                call.host.net.tcp_pump(key);
             }
         }
         c::SO_ZEROCOPY => {
-            zero_copy::check_option(call.host.socket(key), number)?;
-            keep(&mut call.host.socket(key).options, name, number);
+            zero_copy::check_option(call.host.net.socket(key), number)?;
+            keep(&mut call.host.net.socket(key).options, name, number);
         }
         c::SO_DEBUG | c::SO_NO_CHECK | c::SO_RXQ_OVFL | c::SO_PASSSEC | c::SO_SELECT_ERR_QUEUE => {
             keep(options, name, on.into());
@@ -118,17 +118,17 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
             // As an unsigned number, of which all ones is no limit.
             let rate = (number != -1).then_some(u64::from(number as u32));
             if is_tcp {
-                let tcp = call.host.tcp(key);
+                let tcp = call.host.net.tcp(key);
                 tcp.options.max_pacing_rate = rate;
                 if let Some(connection) = tcp.connection() {
                     connection.set_max_pacing_rate(rate);
-                    call.host.tcp_pump(key);
+                    call.host.net.tcp_pump(key);
                 }
             }
         }
         _ => return Err(Errno::ENOPROTOOPT),
     }
-    call.host.flush_network();
+    call.host.net.flush_network();
     Ok(())
 }
 
@@ -142,11 +142,11 @@ fn keep(options: &mut SocketOptions, name: i32, number: i32) {
 
 fn keep_alive(call: &mut Call<'_>, key: SocketKey, on: bool) {
     let now = call.host.net.clock.local();
-    let SocketKind::Tcp(tcp) = &mut call.host.socket(key).kind else { return };
+    let SocketKind::Tcp(tcp) = &mut call.host.net.socket(key).kind else { return };
     let times = tcp.options.keepalive;
     if let Some(connection) = tcp.connection() {
         connection.set_keepalive(on.then_some(times), now);
-        call.host.tcp_pump(key);
+        call.host.net.tcp_pump(key);
     }
 }
 
@@ -159,7 +159,7 @@ fn bind_to_device(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<(
             Some(interface_index(n))
         }
     };
-    call.host.socket(key).options.bound_device = device;
+    call.host.net.socket(key).options.bound_device = device;
     Ok(())
 }
 
@@ -170,7 +170,7 @@ fn attach_filter(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<()
     };
     let count = usize::from(u16::from_ne_bytes(*count));
     let at = u64::from_ne_bytes(at.try_into().expect("eight bytes"));
-    if call.host.socket(key).options.filter_locked {
+    if call.host.net.socket(key).options.filter_locked {
         return Err(Errno::EPERM);
     }
     if count == 0 || count > MAX_INSTRUCTIONS {
@@ -178,7 +178,7 @@ fn attach_filter(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<()
     }
     let bytes = call.read_vec(at, count * Instruction::LEN)?;
     let filter = Filter::new(bytes.chunks_exact(Instruction::LEN).map(Instruction::from_bytes).collect())?;
-    let socket = call.host.socket(key);
+    let socket = call.host.net.socket(key);
     socket.options.filter = Some(Arc::new(filter));
     if matches!(socket.kind, SocketKind::Tcp(_) | SocketKind::Unix(_)) {
         call.host.warn("filters on TCP and UNIX sockets are accepted without effect");
@@ -218,7 +218,7 @@ pub fn get(call: &mut Call<'_>, key: SocketKey, name: i32) -> Result<Value, Errn
         c::SO_PEERNAME => return call.host.socket_peer_name(key).map(|name| Value::from_slice(&name)),
         _ => {}
     }
-    let socket = call.host.socket(key);
+    let socket = call.host.net.socket(key);
     let options = &socket.options;
     Ok(match name {
         c::SO_TYPE => int(socket.type_),
@@ -283,21 +283,21 @@ pub fn get(call: &mut Call<'_>, key: SocketKey, name: i32) -> Result<Value, Errn
 }
 
 fn take_error(call: &mut Call<'_>, key: SocketKey) -> i32 {
-    let socket = call.host.socket(key);
+    let socket = call.host.net.socket(key);
     if let Err(errno) = socket.take_error() {
         return i32::from(errno.0);
     }
     let SocketKind::Tcp(tcp) = &mut socket.kind else { return 0 };
     let error = tcp.connection().and_then(|connection| connection.take_any_error());
     if error.is_some() {
-        call.host.tcp_pump(key);
+        call.host.net.tcp_pump(key);
     }
     error.map_or(0, |error| i32::from(errno(error).0))
 }
 
 /// Both autotuned on a connection, unless the program has set them.
 fn receive_buffer(call: &mut Call<'_>, key: SocketKey) -> u32 {
-    let socket = call.host.socket(key);
+    let socket = call.host.net.socket(key);
     match &mut socket.kind {
         SocketKind::Tcp(tcp) => {
             tcp.connection().map_or(socket.options.receive_buffer, |connection| connection.receive_buffer())
@@ -307,7 +307,7 @@ fn receive_buffer(call: &mut Call<'_>, key: SocketKey) -> u32 {
 }
 
 fn send_buffer(call: &mut Call<'_>, key: SocketKey) -> u32 {
-    let socket = call.host.socket(key);
+    let socket = call.host.net.socket(key);
     match &mut socket.kind {
         SocketKind::Tcp(tcp) => {
             tcp.connection().map_or(socket.options.send_buffer, |connection| connection.send_buffer())
@@ -319,7 +319,7 @@ fn send_buffer(call: &mut Call<'_>, key: SocketKey) -> u32 {
 /// `SO_PEERCRED`: nobody in particular for a socket that is not of the UNIX family.
 fn peer_credentials(call: &mut Call<'_>, key: SocketKey) -> Result<Value, Errno> {
     let nobody = Ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
-    if call.host.socket(key).domain != c::AF_UNIX {
+    if call.host.net.socket(key).domain != c::AF_UNIX {
         return Ok(structure(&nobody));
     }
     let (pid, uid, gid) = unix::peer_credentials(call.host, key)?;

@@ -25,15 +25,15 @@ pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(
     }
     if name == c::TCP_FASTOPEN_KEY {
         let keys = Keys::from_bytes(value).ok_or(Errno::EINVAL)?;
-        host.tcp(key).options.fast_open_keys = Some(keys);
+        host.net.tcp(key).options.fast_open_keys = Some(keys);
         return Ok(());
     }
     let number = to_int(value)?;
     let on = number != 0;
     let somaxconn = host.net.sysctls.somaxconn as i32;
     let fast_open_client = host.net.sysctls.fast_open & 1 != 0;
-    let keep_alive = host.socket(key).options.keep_alive;
-    let tcp = host.tcp(key);
+    let keep_alive = host.net.socket(key).options.keep_alive;
+    let tcp = host.net.tcp(key);
     let listening = matches!(tcp.role, Role::Listening(_));
     let connected = tcp.connection().is_some_and(|connection| connection.state() != State::Closed);
     let options = &mut tcp.options;
@@ -95,8 +95,8 @@ pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(
         c::TCP_SYNCNT => connection.set_syn_retries(options.syn_retries),
         _ => {}
     }
-    host.tcp_pump(key);
-    host.flush_network();
+    host.net.tcp_pump(key);
+    host.net.flush_network();
     Ok(())
 }
 
@@ -116,20 +116,20 @@ fn set_congestion(host: &mut Host, key: SocketKey, value: &[u8]) -> Result<(), E
     }
     let name = std::str::from_utf8(&value[..end]).map_err(|_| Errno::ENOENT)?;
     let algorithm = CongestionAlgorithm::from_name(name).ok_or(Errno::ENOENT)?;
-    let tcp = host.tcp(key);
+    let tcp = host.net.tcp(key);
     tcp.options.congestion = algorithm;
     if let Some(connection) = tcp.connection() {
         connection.set_congestion(algorithm, now);
-        host.tcp_pump(key);
-        host.flush_network();
+        host.net.tcp_pump(key);
+        host.net.flush_network();
     }
     Ok(())
 }
 
 pub fn get(host: &mut Host, key: SocketKey, name: i32) -> Result<Value, Errno> {
     let now = host.net.clock.local();
-    let pmtu = host.heeded_mtu(key);
-    let tcp = host.tcp(key);
+    let pmtu = host.net.heeded_mtu(key);
+    let tcp = host.net.tcp(key);
     let options = tcp.options.clone();
     let whole_seconds = |time: SimDuration| int((time.as_millis() / 1_000) as i32);
     Ok(match name {
@@ -152,7 +152,7 @@ pub fn get(host: &mut Host, key: SocketKey, name: i32) -> Result<Value, Errno> {
         c::TCP_FASTOPEN => int(options.fast_open),
         c::TCP_FASTOPEN_CONNECT => flag(options.fast_open_connect),
         c::TCP_FASTOPEN_NO_COOKIE => flag(options.fast_open_no_cookie),
-        c::TCP_FASTOPEN_KEY => Value::from_slice(&host.fast_open_keys(key).bytes()),
+        c::TCP_FASTOPEN_KEY => Value::from_slice(&host.net.fast_open_keys(key).bytes()),
         c::TCP_THIN_LINEAR_TIMEOUTS | c::TCP_THIN_DUPACK | c::TCP_INQ => int(0),
         c::TCP_NOTSENT_LOWAT => int(options.not_sent_low_water),
         c::TCP_CONGESTION => {

@@ -18,11 +18,11 @@ const UDP_ENCAP_L2TPINUDP: i32 = 3;
 
 pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
     let number = to_int(value)?;
-    let udp = host.udp(key);
+    let udp = host.net.udp(key);
     match name {
         c::UDP_CORK => {
             udp.cork = number != 0;
-            return if udp.cork { Ok(()) } else { host.udp_uncork(key) };
+            return if udp.cork { Ok(()) } else { host.net.udp_uncork(key) };
         }
         UDPLITE_SEND_CSCOV if udp.protocol == Protocol::Lite => {
             udp.coverage.send = Some(Coverage::from_option(number));

@@ -6,6 +6,7 @@ use crate::files::FileKind;
 use crate::files::readiness::{EPOLLERR, EPOLLHUP, EPOLLRDHUP, READABLE, WRITABLE};
 use crate::host::Host;
 use crate::ids::{FileKey, SocketKey};
+use crate::net::Stack;
 use crate::net::address;
 use crate::net::message::RawAddress;
 use crate::net::socket::SocketKind;
@@ -14,33 +15,33 @@ use belljar_tcp::State;
 use std::net::SocketAddr;
 
 /// A new TCP socket.
-pub fn create(host: &mut Host, domain: i32) -> Result<SocketKey, Errno> {
-    let settings = &host.net.sysctls.tcp;
+pub fn create(net: &mut Stack, domain: i32) -> Result<SocketKey, Errno> {
+    let settings = &net.sysctls.tcp;
     // What `SO_RCVBUF` and `SO_SNDBUF` show at first.
     let buffers = (settings.rmem[1], settings.wmem[1]);
     let socket = TcpSocket { options: TcpOptions::new(settings), ..TcpSocket::default() };
-    let key = host.add_socket(domain, c::SOCK_STREAM, c::IPPROTO_TCP, SocketKind::Tcp(Box::new(socket)));
-    let options = &mut host.socket(key).options;
+    let key = net.add_socket(domain, c::SOCK_STREAM, c::IPPROTO_TCP, SocketKind::Tcp(Box::new(socket)));
+    let options = &mut net.socket(key).options;
     (options.receive_buffer, options.send_buffer) = buffers;
     Ok(key)
 }
 
 pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
     let now = call.host.net.clock.local();
-    match &mut call.host.tcp(key).role {
+    match &mut call.host.net.tcp(key).role {
         Role::Idle => {
-            let shut = &mut call.host.tcp(key).shut;
+            let shut = &mut call.host.net.tcp(key).shut;
             shut.0 |= how != c::SHUT_WR;
             shut.1 |= how != c::SHUT_RD;
             call.host.net.notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
             return Err(Errno::ENOTCONN);
         }
         // Ends the listening; accept fails with EINVAL from then on.
-        Role::Listening(_) if how != c::SHUT_WR => call.host.tcp_stop_listening(key),
+        Role::Listening(_) if how != c::SHUT_WR => call.host.net.tcp_stop_listening(key),
         Role::Listening(_) => {}
         Role::Connection(connection) => {
             if connection.state() == State::Closed {
-                let tcp = call.host.tcp(key);
+                let tcp = call.host.net.tcp(key);
                 tcp.disconnecting |= tcp.connecting;
                 return Err(Errno::ENOTCONN);
             }
@@ -52,20 +53,20 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
             }
             // Whoever shuts a connection knows that it is one.
             let opening = matches!(connection.state(), State::SynSent | State::SynReceived);
-            let tcp = call.host.tcp(key);
+            let tcp = call.host.net.tcp(key);
             tcp.connecting &= opening;
-            call.host.tcp_pump(key);
+            call.host.net.tcp_pump(key);
             call.host.net.notify_socket(key, READABLE | WRITABLE | EPOLLHUP);
         }
     }
-    call.host.flush_network();
+    call.host.net.flush_network();
     Ok(())
 }
 
-pub fn local_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
-    let socket = host.socket(key);
+pub fn local_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
+    let socket = net.socket(key);
     let (domain, device) = (socket.domain, socket.options.bound_device);
-    let tcp = host.tcp(key);
+    let tcp = net.tcp(key);
     let bound = tcp.bound.map(|bound| bound.shown(domain));
     let renamed = bound.filter(|_| tcp.is_renamed);
     let connected = tcp.connection().map(|connection| connection.local());
@@ -73,20 +74,20 @@ pub fn local_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> 
     Ok(address::emit_on(domain, local.unwrap_or(SocketAddr::new(address::unspecified(domain), 0)), device))
 }
 
-pub fn peer_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
-    let socket = host.socket(key);
+pub fn peer_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
+    let socket = net.socket(key);
     let (domain, device) = (socket.domain, socket.options.bound_device);
-    let connection = host.tcp(key).connection().ok_or(Errno::ENOTCONN)?;
+    let connection = net.tcp(key).connection().ok_or(Errno::ENOTCONN)?;
     match connection.state() {
         State::Closed | State::SynSent => Err(Errno::ENOTCONN),
         _ => Ok(address::emit_on(domain, connection.remote(), device)),
     }
 }
 
-impl Host {
+impl Stack {
     /// Whether a closed socket still has a connection between these ends whose data, and FIN, are not acknowledged.
     pub(crate) fn tcp_lingers(&self, key: SocketKey, ends: (SocketAddr, SocketAddr)) -> bool {
-        let Some(SocketKind::Tcp(tcp)) = self.net.sockets.get(key.0).map(|socket| &socket.kind) else {
+        let Some(SocketKind::Tcp(tcp)) = self.sockets.get(key.0).map(|socket| &socket.kind) else {
             return false;
         };
         let Role::Connection(connection) = &tcp.role else { return false };
@@ -95,6 +96,15 @@ impl Host {
             && matches!(connection.state(), State::FinWait1 | State::Closing | State::LastAck)
     }
 
+    /// The peer of a socket that has just been accepted, which may have been reset already.
+    pub(crate) fn tcp_accepted_name(&mut self, key: SocketKey) -> Option<RawAddress> {
+        let socket = self.socket(key);
+        let (domain, device) = (socket.domain, socket.options.bound_device);
+        self.tcp(key).connection().map(|connection| address::emit_on(domain, connection.remote(), device))
+    }
+}
+
+impl Host {
     /// The socket that an open file is.
     pub(crate) fn socket_of(&self, file: FileKey) -> Option<SocketKey> {
         match self.files.open[file.0].kind {
@@ -114,21 +124,14 @@ impl Host {
         if !known {
             return Err(Errno::ESRCH);
         }
-        self.socket(key).options.owner = owner;
+        self.net.socket(key).options.owner = owner;
         Ok(())
-    }
-
-    /// The peer of a socket that has just been accepted, which may have been reset already.
-    pub(crate) fn tcp_accepted_name(&mut self, key: SocketKey) -> Option<RawAddress> {
-        let socket = self.socket(key);
-        let (domain, device) = (socket.domain, socket.options.bound_device);
-        self.tcp(key).connection().map(|connection| address::emit_on(domain, connection.remote(), device))
     }
 }
 
 /// `tcp_poll` of Linux.
-pub fn readiness(host: &Host, key: SocketKey) -> u32 {
-    let socket = &host.net.sockets[key.0];
+pub fn readiness(net: &Stack, key: SocketKey) -> u32 {
+    let socket = &net.sockets[key.0];
     let SocketKind::Tcp(tcp) = &socket.kind else { return 0 };
     let shut = match tcp.shut {
         (true, true) => READABLE | EPOLLRDHUP | EPOLLHUP | WRITABLE,
@@ -151,16 +154,16 @@ pub fn readiness(host: &Host, key: SocketKey) -> u32 {
     }
 }
 
-pub fn readable_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
-    match &host.tcp(key).role {
+pub fn readable_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
+    match &net.tcp(key).role {
         Role::Listening(_) => Err(Errno::EINVAL),
         Role::Idle => Ok(0),
         Role::Connection(connection) => Ok(connection.readable_bytes()),
     }
 }
 
-pub fn unsent_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
-    match &host.tcp(key).role {
+pub fn unsent_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
+    match &net.tcp(key).role {
         Role::Listening(_) => Err(Errno::EINVAL),
         Role::Idle => Ok(0),
         Role::Connection(connection) => Ok(connection.unacknowledged_bytes()),
@@ -168,11 +171,11 @@ pub fn unsent_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
 }
 
 /// `SIOCOUTQNSD`; `ENOTTY` for other sockets than those of TCP.
-pub fn never_sent_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
-    if !matches!(host.socket(key).kind, SocketKind::Tcp(_)) {
+pub fn never_sent_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
+    if !matches!(net.socket(key).kind, SocketKind::Tcp(_)) {
         return Err(Errno::ENOTTY);
     }
-    match &host.tcp(key).role {
+    match &net.tcp(key).role {
         Role::Listening(_) => Err(Errno::EINVAL),
         Role::Idle => Ok(0),
         Role::Connection(connection) => Ok(connection.unsent_bytes()),
@@ -180,33 +183,33 @@ pub fn never_sent_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno>
 }
 
 /// `SIOCATMARK`: whether reading has come to urgent data, which only TCP has.
-pub fn is_at_mark(host: &mut Host, key: SocketKey) -> bool {
-    match &mut host.socket(key).kind {
+pub fn is_at_mark(net: &mut Stack, key: SocketKey) -> bool {
+    match &mut net.socket(key).kind {
         SocketKind::Tcp(tcp) => tcp.connection().is_some_and(|connection| connection.is_at_mark()),
         _ => false,
     }
 }
 
 /// The connection goes on as an orphan until it is finished. What `SO_LINGER` has to wait for is left to `close(2)`.
-pub fn close(host: &mut Host, key: SocketKey) {
-    let now = host.net.clock.local();
-    let linger = host.socket(key).options.linger;
+pub fn close(net: &mut Stack, key: SocketKey) {
+    let now = net.clock.local();
+    let linger = net.socket(key).options.linger;
     let abort = linger.is_some_and(|time| time.is_zero());
-    host.tcp_stop_listening(key);
-    let tcp = host.tcp(key);
+    net.tcp_stop_listening(key);
+    let tcp = net.tcp(key);
     tcp.orphan = true;
     match tcp.connection() {
-        None => host.tcp_remove(key),
+        None => net.tcp_remove(key),
         Some(connection) => {
             if abort {
                 connection.abort(now);
             } else {
                 connection.close(now);
                 let ends = (connection.local(), connection.remote());
-                host.net.lingering = linger.map(|time| (key, ends, time));
+                net.lingering = linger.map(|time| (key, ends, time));
             }
-            host.tcp_pump(key);
+            net.tcp_pump(key);
         }
     }
-    host.flush_network();
+    net.flush_network();
 }

@@ -2,8 +2,8 @@
 
 use super::{Role, TcpSocket, errno};
 use crate::call::Call;
-use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use crate::net::address;
 use crate::net::bind::{Bound, Reach, bind_to_link, parse_bind};
 use crate::net::ip::route::{Route, Through};
@@ -15,23 +15,23 @@ use std::net::{IpAddr, SocketAddr};
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), Errno> {
     let (ip, port) = parse_bind(&call.host.net, key, address)?;
-    bind_to_link(call.host, key, ip, address);
+    bind_to_link(&mut call.host.net, key, ip, address);
     if ip.is_some_and(|ip| call.host.net.is_multipoint(ip)) {
         return Err(Errno::EADDRNOTAVAIL);
     }
-    let tcp = call.host.tcp(key);
+    let tcp = call.host.net.tcp(key);
     // A connection that has ended has left its port, unless that was chosen (`inet_put_port`).
     let ended = tcp.connection().is_some_and(|connection| connection.state() == State::Closed);
     if ended && !tcp.bound.is_some_and(|bound| bound.port_named) {
-        call.host.tcp_give_up_name(key);
-        call.host.tcp_bind(key, ip, port)?;
-        call.host.tcp(key).is_renamed = true;
+        call.host.net.tcp_give_up_name(key);
+        call.host.net.tcp_bind(key, ip, port)?;
+        call.host.net.tcp(key).is_renamed = true;
         return Ok(());
     }
     if tcp.bound.is_some() || !matches!(tcp.role, Role::Idle) {
         return Err(Errno::EINVAL);
     }
-    call.host.tcp_bind(key, ip, port)
+    call.host.net.tcp_bind(key, ip, port)
 }
 
 /// The states are those of `__inet_stream_connect` of Linux.
@@ -43,38 +43,39 @@ pub fn connect(
 ) -> Result<Attempt<()>, Errno> {
     let queue = call.host.socket_queue(key);
     let unspecified = address::family(address)? == c::AF_UNSPEC;
-    let tcp = call.host.tcp(key);
+    let tcp = call.host.net.tcp(key);
     match &mut tcp.role {
         _ if unspecified => {
-            call.host.tcp_disconnect(key);
+            call.host.net.tcp_disconnect(key);
             Ok(Attempt::Done(()))
         }
         _ if tcp.disconnecting => Err(Errno::EINVAL),
         Role::Listening(_) => Err(Errno::EISCONN),
         Role::Connection(connection) if !tcp.connecting || connection.is_deferred() => Err(Errno::EISCONN),
-        Role::Connection(_) => match call.host.tcp_connected(key)? {
+        Role::Connection(_) => match call.host.net.tcp_connected(key)? {
             true => Ok(Attempt::Done(())),
             false if again => Ok(Attempt::Wait(queue)),
             false => Err(Errno::EALREADY),
         },
         Role::Idle => {
-            let peer = call.host.tcp_peer(key, address)?;
+            let peer = call.host.net.tcp_peer(key, address)?;
             if let Some(scope) = address::scope(address) {
-                let device = call.host.socket_device(key, peer.ip(), Some(scope))?;
-                call.host.socket(key).options.bound_device = device;
+                let device = call.host.net.socket_device(key, peer.ip(), Some(scope))?;
+                call.host.net.socket(key).options.bound_device = device;
             }
-            call.host.tcp_connect(key, peer)?;
-            call.host.flush_network();
-            let deferred = call.host.tcp(key).connection().is_some_and(|connection| connection.is_deferred());
+            call.host.net.tcp_connect(key, peer)?;
+            call.host.net.flush_network();
+            let deferred =
+                call.host.net.tcp(key).connection().is_some_and(|connection| connection.is_deferred());
             Ok(if deferred { Attempt::Done(()) } else { Attempt::Wait(queue) })
         }
     }
 }
 
-impl Host {
+impl Stack {
     /// The TCP part of a socket that is known to be one.
     pub(crate) fn tcp(&mut self, key: SocketKey) -> &mut TcpSocket {
-        match &mut self.net.sockets[key.0].kind {
+        match &mut self.sockets[key.0].kind {
             SocketKind::Tcp(tcp) => tcp,
             other => unreachable!("not a TCP socket: {other:?}"),
         }
@@ -116,7 +117,7 @@ impl Host {
         let reach = Reach::new(domain, self.tcp(key).ip.v6_only, ip);
         let chosen = match port {
             // A port that the kernel chooses is nobody else's, whatever may be shared.
-            0 => self.choose_port(|host, port| host.net.tcp.at_port(port).next().is_none())?,
+            0 => self.choose_port(|net, port| net.tcp.at_port(port).next().is_none())?,
             port if self.tcp_port_is_free(key, &reach, port, false) => port,
             _ => return Err(Errno::EADDRINUSE),
         };
@@ -130,7 +131,7 @@ impl Host {
         });
         // Who has an address of IPv6 for its own is of IPv6 only (`__inet6_bind`).
         tcp.ip.v6_only |= matches!(ip, Some(IpAddr::V6(_)));
-        self.net.tcp.add_bound(chosen, key);
+        self.tcp.add_bound(chosen, key);
         Ok(())
     }
 
@@ -152,14 +153,14 @@ impl Host {
 
         let bound = self.tcp(key).bound;
         let bound_ip = bound.and_then(|bound| bound.reach.ip);
-        let through = Through::of(&self.net.sockets[key.0], device).to_port(peer.port());
-        let route = self.net.route(peer.ip(), bound_ip, through);
-        let mut route = self.net.count_no_route(&peer.ip(), route)?;
-        if bound_ip.is_none() && !self.net.is_plainly_routed() {
+        let through = Through::of(&self.sockets[key.0], device).to_port(peer.port());
+        let route = self.route(peer.ip(), bound_ip, through);
+        let mut route = self.count_no_route(&peer.ip(), route)?;
+        if bound_ip.is_none() && !self.is_plainly_routed() {
             // A rule may know the address that has been chosen, and another way for it.
-            route = self.net.route(peer.ip(), Some(route.source), through)?;
+            route = self.route(peer.ip(), Some(route.source), through)?;
         }
-        if self.net.is_multipoint(route.destination) {
+        if self.is_multipoint(route.destination) {
             return Err(Errno::ENETUNREACH);
         }
         let remote = SocketAddr::new(route.destination, peer.port());
@@ -168,24 +169,24 @@ impl Host {
             None => self.tcp_choose_port(&route, remote)?,
         };
         let local = SocketAddr::new(route.source, port);
-        if self.net.tcp.connection(local, remote).is_some() {
+        if self.tcp.connection(local, remote).is_some() {
             return Err(Errno::EADDRNOTAVAIL);
         }
         let v6_only = self.tcp(key).ip.v6_only;
         if bound.is_none() {
-            self.net.tcp.add_bound(port, key);
+            self.tcp.add_bound(port, key);
         }
-        let (isn, offset) = (self.net.isns.next_u32(), self.net.isns.next_u32());
-        let (now, path) = (self.net.clock.local(), self.net.tcp_path(&route, self.net.clock.now()));
-        let socket = &mut self.net.sockets[key.0];
+        let (isn, offset) = (self.isns.next_u32(), self.isns.next_u32());
+        let (now, path) = (self.clock.local(), self.tcp_path(&route, self.clock.now()));
+        let socket = &mut self.sockets[key.0];
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return Err(Errno::EINVAL) };
-        let settings = &self.net.sysctls.tcp;
+        let settings = &self.sysctls.tcp;
         let config = tcp.options.config(settings, &socket.options, path, route.destination, offset);
         let connection = Connection::connect(config, local, remote, isn, now);
         tcp.role = Role::Connection(Box::new(connection));
         tcp.connecting = true;
         socket.error = None;
-        self.net.counters.tcp_active_opens += 1;
+        self.counters.tcp_active_opens += 1;
         tcp.bound = Some(Bound {
             reach: Reach::new(domain, v6_only, Some(route.source)),
             port,
@@ -193,7 +194,7 @@ impl Host {
             port_chosen: bound.is_some_and(|bound| bound.port_chosen),
             port_named: bound.is_some_and(|bound| bound.port_named),
         });
-        self.net.tcp.add_connection(local, remote, key);
+        self.tcp.add_connection(local, remote, key);
         let taken = self.tcp_prepare_fast_open(key, data);
         self.tcp_apply_options(key);
         self.tcp_pump(key);
@@ -204,9 +205,9 @@ impl Host {
     /// with the same peer.
     fn tcp_choose_port(&mut self, route: &Route, remote: SocketAddr) -> Result<u16, Errno> {
         let source = route.source;
-        self.choose_port(|host, port| {
-            host.net.tcp.connection(SocketAddr::new(source, port), remote).is_none()
-                && !host.net.tcp.at_port(port).any(|other| match &host.net.sockets[other.0].kind {
+        self.choose_port(|net, port| {
+            net.tcp.connection(SocketAddr::new(source, port), remote).is_none()
+                && !net.tcp.at_port(port).any(|other| match &net.sockets[other.0].kind {
                     SocketKind::Tcp(tcp) => tcp.bound.is_some_and(|bound| bound.port_chosen),
                     _ => false,
                 })
@@ -216,7 +217,7 @@ impl Host {
 
     /// `connect` to `AF_UNSPEC`: a connection is reset, a listener closed.
     fn tcp_disconnect(&mut self, key: SocketKey) {
-        let now = self.net.clock.local();
+        let now = self.clock.local();
         self.tcp(key).shut = (false, false);
         self.tcp(key).disconnecting = false;
         if let Some(connection) = self.tcp(key).connection() {
@@ -245,10 +246,10 @@ impl Host {
         tcp.ready = 0;
         let timer = tcp.timer.take();
         if let Some(timer) = timer {
-            self.net.timers.cancel(timer);
+            self.timers.cancel(timer);
         }
         if let Role::Connection(connection) = role {
-            self.net.tcp.remove_connection(connection.local(), connection.remote(), key);
+            self.tcp.remove_connection(connection.local(), connection.remote(), key);
         }
         self.tcp_give_up_name(key);
     }
@@ -267,7 +268,7 @@ impl Host {
             tcp.bound = Some(bound);
         } else {
             (tcp.bound, tcp.former_name) = (None, Some(bound.shown(domain)));
-            self.net.tcp.remove_bound(bound.port, key);
+            self.tcp.remove_bound(bound.port, key);
         }
     }
 }

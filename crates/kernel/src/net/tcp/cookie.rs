@@ -5,8 +5,8 @@
 //! where the peer sends timestamps, the low bits of ours hold its options (`cookie_timestamp_decode` of Linux).
 
 use super::Role;
-use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use crate::net::ip::{IpHeader, Outbound};
 use crate::net::socket::SocketKind;
 use belljar_base::{Seed, SimDuration};
@@ -31,9 +31,9 @@ const OPTION_BITS: u32 = 6;
 /// For how long after an overflow cookies are believed.
 const RECENTLY: SimDuration = SimDuration::from_secs(120);
 
-impl Host {
+impl Stack {
     fn cookie_hash(&self, local: SocketAddr, remote: SocketAddr, count: u64) -> u32 {
-        let key = Seed(self.config.seed.0).stream(&["host", &self.config.name, "syn-cookies"]).next_u64();
+        let key = Seed(self.config.seed.0).stream(&["net", &self.config.name, "syn-cookies"]).next_u64();
         let mut hasher = SipHasher13::new_with_keys(key, count);
         for end in [local, remote] {
             match end.ip() {
@@ -46,7 +46,7 @@ impl Host {
     }
 
     fn minute(&self) -> u64 {
-        self.net.clock.local().as_nanos() / MINUTE_NS
+        self.clock.local().as_nanos() / MINUTE_NS
     }
 
     /// `secure_tcp_syn_cookie`.
@@ -77,10 +77,10 @@ impl Host {
         interface: usize,
         ends: (SocketAddr, SocketAddr),
     ) -> Option<Config> {
-        let path = self.net.tcp_path_back(interface, ends, self.net.clock.now());
-        let socket = &self.net.sockets[listener.0];
+        let path = self.tcp_path_back(interface, ends, self.clock.now());
+        let socket = &self.sockets[listener.0];
         let SocketKind::Tcp(tcp) = &socket.kind else { return None };
-        Some(tcp.options.config(&self.net.sysctls.tcp, &socket.options, path, ends.1.ip(), 0))
+        Some(tcp.options.config(&self.sysctls.tcp, &socket.options, path, ends.1.ip(), 0))
     }
 
     /// Answers a SYN without remembering it.
@@ -92,7 +92,7 @@ impl Host {
         remote: SocketAddr,
         syn: &Repr,
     ) {
-        let now = self.net.clock.local();
+        let now = self.clock.local();
         let Some(mut config) = self.cookie_config(listener, interface, (local, remote)) else { return };
         if let Role::Listening(queues) = &mut self.tcp(listener).role {
             queues.note_overflow(now);
@@ -124,7 +124,7 @@ impl Host {
         }
         let isn = self.cookie(local, remote, syn.seq, size);
         let mut connection = Connection::accept_syn(config, local, remote, &seen, isn, now);
-        let Ok(route) = self.net.route(remote.ip(), Some(local.ip()), None) else { return };
+        let Ok(route) = self.route(remote.ip(), Some(local.ip()), None) else { return };
         let header =
             IpHeader { dont_fragment: true, ..IpHeader::new(local.ip(), remote.ip(), protocol::TCP) };
         let mut packet = self.packet_buffer();
@@ -133,8 +133,8 @@ impl Host {
             return self.recycle_buffer(packet);
         }
         fill_checksum(local.ip(), remote.ip(), &mut packet[header.len()..]);
-        self.net.counters.cookies[0] += 1;
-        self.net.counters.tcp_out += 1;
+        self.counters.cookies[0] += 1;
+        self.counters.tcp_out += 1;
         let outbound = Outbound::new(&route, header, packet);
         let _ = self.ip_output(Outbound { checksum: ChecksumState::Intact, ..outbound });
     }
@@ -149,21 +149,21 @@ impl Host {
         remote: SocketAddr,
         segment: &Repr,
     ) -> bool {
-        let now = self.net.clock.local();
+        let now = self.clock.local();
         let Role::Listening(queues) = &self.tcp(listener).role else { return false };
         let (recently, room) = (queues.overflowed_since(now, RECENTLY), queues.has_room());
-        if self.net.sysctls.syncookies == 0 || !recently {
+        if self.sysctls.syncookies == 0 || !recently {
             return false;
         }
         let (isn, peer) = (segment.ack.0.wrapping_sub(1), segment.seq.wrapping_add(u32::MAX));
         let Some(size) = self.cookie_size(local, remote, peer, isn) else {
-            self.net.counters.cookies[2] += 1;
+            self.counters.cookies[2] += 1;
             return false;
         };
-        self.net.counters.cookies[1] += 1;
+        self.counters.cookies[1] += 1;
         if !room {
-            self.net.counters.listen_overflows += 1;
-            self.net.counters.listen_drops += 1;
+            self.counters.listen_overflows += 1;
+            self.counters.listen_drops += 1;
             return true;
         }
         let Some(mut config) = self.cookie_config(listener, interface, (local, remote)) else { return false };
@@ -184,8 +184,8 @@ impl Host {
         let child = self.tcp_child(listener, local);
         let connection = Connection::accept_cookie(config, local, remote, &syn, isn, now);
         self.tcp(child).role = Role::Connection(Box::new(connection));
-        self.net.counters.tcp_passive_opens += 1;
-        self.net.tcp.add_connection(local, remote, child);
+        self.counters.tcp_passive_opens += 1;
+        self.tcp.add_connection(local, remote, child);
         if let Role::Listening(queues) = &mut self.tcp(listener).role {
             queues.started(child);
         }

@@ -3,8 +3,8 @@
 
 use super::{Role, TcpSocket};
 use crate::call::Call;
-use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use crate::net::address;
 use crate::net::message::{Attempt, Outgoing};
 use crate::net::socket::SocketKind;
@@ -177,9 +177,9 @@ pub(super) struct Verdict {
     pub option: Option<FastOpen>,
 }
 
-impl Host {
+impl Stack {
     fn fast_open_bits(&self) -> u32 {
-        self.net.sysctls.fast_open
+        self.sysctls.fast_open
     }
 
     /// The keys of a listener, or else of the host, which draws one when it is first needed.
@@ -187,9 +187,9 @@ impl Host {
         let own = self.tcp(key).options.fast_open_keys;
         own.unwrap_or_else(|| {
             let (seed, name) = (self.config.seed, &self.config.name);
-            *self.net.sysctls.fast_open_keys.get_or_insert_with(|| {
+            *self.sysctls.fast_open_keys.get_or_insert_with(|| {
                 let mut primary = [0; KEY_LEN];
-                seed.stream(&["host", name, "fast-open-key"]).fill(&mut primary);
+                seed.stream(&["net", name, "fast-open-key"]).fill(&mut primary);
                 Keys { primary, backup: None }
             })
         })
@@ -207,9 +207,9 @@ impl Host {
     /// (`tcp_fastopen_active_should_disable`).
     fn fast_open_pauses(&self) -> bool {
         const DOUBLINGS_MAX: u32 = 6;
-        let Some((since, times)) = self.net.fast_open_servers.dropped else { return false };
-        let seconds = u64::from(self.net.sysctls.fast_open_pause) << (times - 1).min(DOUBLINGS_MAX);
-        self.net.clock.now() < since + SimDuration::from_secs(seconds)
+        let Some((since, times)) = self.fast_open_servers.dropped else { return false };
+        let seconds = u64::from(self.sysctls.fast_open_pause) << (times - 1).min(DOUBLINGS_MAX);
+        self.clock.now() < since + SimDuration::from_secs(seconds)
     }
 
     /// Whether a SYN may carry data to a server, what option it carries in either case, and what the server is known to take.
@@ -218,7 +218,7 @@ impl Host {
         key: SocketKey,
         ends: (IpAddr, IpAddr),
     ) -> (bool, Option<FastOpen>, Option<u16>) {
-        let server = self.net.fast_open_servers.known.get(&ends).copied().unwrap_or_default();
+        let server = self.fast_open_servers.known.get(&ends).copied().unwrap_or_default();
         let no_cookie = self.fast_open_bits() & bit::CLIENT_NO_COOKIE != 0;
         if no_cookie || self.tcp(key).options.fast_open_no_cookie {
             return (true, None, server.mss);
@@ -229,7 +229,7 @@ impl Host {
 
     /// Lets the SYN of a connection that has just been made carry `data`, or wait for it; how many bytes it takes.
     pub(super) fn tcp_prepare_fast_open(&mut self, key: SocketKey, data: Option<&[u8]>) -> usize {
-        let now = self.net.clock.local();
+        let now = self.clock.local();
         let wanted = data.is_some() || self.tcp(key).options.fast_open_connect;
         let pauses = self.fast_open_pauses();
         let Some(connection) = self.tcp(key).connection().filter(|_| wanted && !pauses) else { return 0 };
@@ -251,26 +251,26 @@ impl Host {
         let listener = tcp.fast_open_listener;
         let accepted = tcp.parent.is_none();
         let Some(connection) = tcp.connection() else { return };
-        if connection.take_fast_open_black_hole() && self.net.sysctls.fast_open_pause > 0 {
-            let times = self.net.fast_open_servers.dropped.map_or(0, |(_, times)| times);
-            self.net.fast_open_servers.dropped = Some((self.net.clock.now(), times + 1));
-            self.net.counters.fast_open.black_holes += 1;
+        if connection.take_fast_open_black_hole() && self.sysctls.fast_open_pause > 0 {
+            let times = self.fast_open_servers.dropped.map_or(0, |(_, times)| times);
+            self.fast_open_servers.dropped = Some((self.clock.now(), times + 1));
+            self.counters.fast_open.black_holes += 1;
         }
         let Some(connection) = self.tcp(key).connection() else { return };
         if let Some(answer) = connection.take_fast_open_answer() {
             let ends = (connection.local().ip(), connection.remote().ip());
             let taken = connection.syn_data_taken();
             let failed = connection.fast_open_failure();
-            let counters = &mut self.net.counters.fast_open;
+            let counters = &mut self.counters.fast_open;
             counters.active += u64::from(taken);
             if taken {
-                self.net.fast_open_servers.dropped = None;
+                self.fast_open_servers.dropped = None;
             }
             counters.active_fail += u64::from(matches!(
                 failed,
                 FastOpenFailure::DataNotAcknowledged | FastOpenFailure::SynRetransmitted
             ));
-            self.net.fast_open_servers.note(ends, &answer);
+            self.fast_open_servers.note(ends, &answer);
             return;
         }
         if let Some(listener) = listener
@@ -278,7 +278,7 @@ impl Host {
         {
             let reset = connection.error() == Some(belljar_tcp::TcpError::Reset);
             self.tcp(key).fast_open_listener = None;
-            let until = (accepted && reset).then(|| self.net.clock.now() + RESET_COUNTS);
+            let until = (accepted && reset).then(|| self.clock.now() + RESET_COUNTS);
             if let Some(queue) = self.fast_open_queue(listener) {
                 queue.pending = queue.pending.saturating_sub(1);
                 queue.resets.extend(until);
@@ -288,7 +288,7 @@ impl Host {
 
     /// The queue of a listener, if that still is the one with this serial number.
     fn fast_open_queue(&mut self, (listener, serial): (SocketKey, u32)) -> Option<&mut FastOpenQueue> {
-        let socket = self.net.sockets.get_mut(listener.0).filter(|socket| socket.serial == serial)?;
+        let socket = self.sockets.get_mut(listener.0).filter(|socket| socket.serial == serial)?;
         match &mut socket.kind {
             SocketKind::Tcp(tcp) if matches!(tcp.role, Role::Listening(_)) => Some(&mut tcp.fast_open_queue),
             _ => None,
@@ -300,12 +300,12 @@ impl Host {
         let serial = self.socket(listener).serial;
         self.tcp(listener).fast_open_queue.pending += 1;
         self.tcp(child).fast_open_listener = Some((listener, serial));
-        self.net.counters.fast_open.passive += 1;
+        self.counters.fast_open.passive += 1;
     }
 
     /// Whether one more may wait for its ACK (`tcp_fastopen_queue_check`).
     fn fast_open_has_room(&mut self, listener: SocketKey) -> bool {
-        let now = self.net.clock.now();
+        let now = self.clock.now();
         let tcp: &mut TcpSocket = self.tcp(listener);
         let most = tcp.options.fast_open as usize;
         let queue = &mut tcp.fast_open_queue;
@@ -316,7 +316,7 @@ impl Host {
             return true;
         }
         if queue.resets.front().is_none_or(|until| *until > now) {
-            self.net.counters.fast_open.listen_overflow += 1;
+            self.counters.fast_open.listen_overflow += 1;
             return false;
         }
         queue.resets.pop_front();
@@ -334,7 +334,7 @@ impl Host {
         let bits = self.fast_open_bits();
         let option = syn.options.fast_open;
         if option.is_some_and(|option| option.is_request()) {
-            self.net.counters.fast_open.cookie_requests += 1;
+            self.counters.fast_open.cookie_requests += 1;
         }
         let concerned = payload_len > 0 || option.is_some();
         if bits & bit::SERVER == 0 || !concerned || !self.fast_open_has_room(listener) {
@@ -353,10 +353,10 @@ impl Host {
         } else if same(present) {
             Verdict { take: true, option: None }
         } else if keys.backup.as_ref().is_some_and(|key| same(cookie(key))) {
-            self.net.counters.fast_open.alternate_key += 1;
+            self.counters.fast_open.alternate_key += 1;
             Verdict { take: true, option: present }
         } else {
-            self.net.counters.fast_open.passive_fail += 1;
+            self.counters.fast_open.passive_fail += 1;
             Verdict { take: false, option: present }
         }
     }
@@ -374,33 +374,33 @@ pub(super) fn send(
     let blocking = message.flags & c::MSG_DONTWAIT == 0;
     let begun = done > 0 || call.resumed.is_some();
     let queue = call.host.socket_queue(key);
-    let tcp = call.host.tcp(key);
+    let tcp = call.host.net.tcp(key);
     let deferred = tcp.connection().is_some_and(|connection| connection.is_deferred());
     if !asked && !deferred {
         return Ok(None);
     }
     if begun {
         // The handshake that this call began, or waits for.
-        let ended = !tcp.connecting || call.host.tcp_connected(key)?;
+        let ended = !tcp.connecting || call.host.net.tcp_connected(key)?;
         return Ok((!ended).then_some(Attempt::Wait(queue)));
     }
     let unspecified = match &message.name {
         Some(name) => address::family(name)? == c::AF_UNSPEC,
         None => false,
     };
-    if unspecified || call.host.fast_open_bits() & bit::CLIENT == 0 {
+    if unspecified || call.host.net.fast_open_bits() & bit::CLIENT == 0 {
         return Err(Errno::EOPNOTSUPP);
     }
     let data = call.gather(&message.buffers, 0, message.len.min(SYN_DATA_MAX))?;
-    let tcp = call.host.tcp(key);
+    let tcp = call.host.net.tcp(key);
     let taken = match &tcp.role {
         Role::Connection(_) if deferred => {
-            let taken = call.host.tcp_prepare_fast_open(key, Some(&data));
-            call.host.tcp_pump(key);
+            let taken = call.host.net.tcp_prepare_fast_open(key, Some(&data));
+            call.host.net.tcp_pump(key);
             taken
         }
         Role::Connection(_) if tcp.connecting => {
-            return match call.host.tcp_connected(key)? {
+            return match call.host.net.tcp_connected(key)? {
                 true => Ok(None),
                 false if blocking => Ok(Some(Attempt::Wait(queue))),
                 false => Err(Errno::EALREADY),
@@ -409,17 +409,17 @@ pub(super) fn send(
         Role::Listening(_) | Role::Connection(_) => return Err(Errno::EISCONN),
         Role::Idle => {
             let name = message.name.as_ref().ok_or(Errno::EINVAL)?;
-            let peer = call.host.tcp_peer(key, name)?;
-            call.host.tcp_connect_with(key, peer, Some(&data))?
+            let peer = call.host.net.tcp_peer(key, name)?;
+            call.host.net.tcp_connect_with(key, peer, Some(&data))?
         }
     };
     if blocking
         && taken < message.len
-        && let Some(connection) = call.host.tcp(key).connection()
+        && let Some(connection) = call.host.net.tcp(key).connection()
     {
         connection.set_write_pending(true);
     }
-    call.host.flush_network();
+    call.host.net.flush_network();
     match taken {
         0 if blocking => Ok(Some(Attempt::Wait(queue))),
         0 => Err(Errno::EINPROGRESS),

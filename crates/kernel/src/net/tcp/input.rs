@@ -1,9 +1,9 @@
 //! Segments and errors that come in.
 
 use super::Role;
-use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::LO;
+use crate::net::Stack;
 use crate::net::ip::{Inbound, IpHeader, Outbound};
 use crate::net::path_mtu::heeds_routers;
 use crate::net::v6::device_for;
@@ -13,7 +13,7 @@ use belljar_tcp::{Disposition, Ecn, Flags, Payload, Repr, Seq, State, TcpError, 
 use belljar_wire::{protocol, tcp};
 use std::net::SocketAddr;
 
-impl Host {
+impl Stack {
     /// A TCP packet was received.
     pub(crate) fn tcp_input(&mut self, mut inbound: Inbound) {
         self.tcp_segment(&mut inbound);
@@ -21,17 +21,17 @@ impl Host {
     }
 
     fn tcp_segment(&mut self, inbound: &mut Inbound) {
-        self.net.counters.tcp_in += 1;
+        self.counters.tcp_in += 1;
         let (src, dst) = (inbound.header.src, inbound.header.dst);
         let Ok(packet) = tcp::Packet::new_checked(inbound.payload()) else {
-            self.net.counters.malformed += 1;
+            self.counters.malformed += 1;
             return;
         };
         // What never left the host cannot be damaged.
         let tested = inbound.checksum != ChecksumState::Untested || inbound.interface == LO;
         let intact = tested || packet.verify_checksum(src, dst);
-        if !intact || self.net.is_multipoint(dst) {
-            self.net.counters.malformed += 1;
+        if !intact || self.is_multipoint(dst) {
+            self.counters.malformed += 1;
             return;
         }
         let segment = Repr::parse(&packet);
@@ -39,7 +39,7 @@ impl Host {
         let (ecn, interface) = (Ecn::from_tos(inbound.header.tos), inbound.interface);
         let local = SocketAddr::new(dst, segment.dst_port);
         let remote = SocketAddr::new(src, segment.src_port);
-        if let Some(key) = self.net.tcp.connection(local, remote)
+        if let Some(key) = self.tcp.connection(local, remote)
             && self.tcp_segment_for(
                 key,
                 &segment,
@@ -62,7 +62,7 @@ impl Host {
                     && !segment.flags.intersects(Flags::SYN | Flags::RST)
                     && self.tcp_take_cookie(listener, interface, local, remote, &segment) =>
             {
-                if let Some(key) = self.net.tcp.connection(local, remote) {
+                if let Some(key) = self.tcp.connection(local, remote) {
                     self.tcp_segment_for(key, &segment, payload.into(), ecn, interface);
                 }
             }
@@ -79,7 +79,7 @@ impl Host {
         ecn: Ecn,
         interface: usize,
     ) -> bool {
-        let now = self.net.clock.local();
+        let now = self.clock.local();
         let tcp = self.tcp(key);
         let (parent, queued) = (tcp.parent, tcp.queued_for_accept);
         let Some(connection) = tcp.connection() else { return false };
@@ -90,9 +90,9 @@ impl Host {
             && !self.tcp_has_accept_room(parent)
         {
             // The accept queue is full: the peer sends it again.
-            self.net.counters.listen_overflows += 1;
-            self.net.counters.listen_drops += 1;
-            if self.net.sysctls.abort_on_overflow {
+            self.counters.listen_overflows += 1;
+            self.counters.listen_drops += 1;
+            if self.sysctls.abort_on_overflow {
                 let connection = self.tcp(key).connection().expect("just used");
                 let (local, remote) = (connection.local(), connection.remote());
                 if let Role::Listening(queues) = &mut self.tcp(parent).role {
@@ -118,7 +118,7 @@ impl Host {
                         let connection = self.tcp(key).connection().expect("just used");
                         (connection.local(), connection.remote())
                     };
-                    self.net.tcp.remove_connection(local, remote, key);
+                    self.tcp.remove_connection(local, remote, key);
                 }
                 false
             }
@@ -143,8 +143,8 @@ impl Host {
     ) {
         let Some(reset) = reset_for(segment, payload_len) else { return };
         let device = device_for(remote.ip(), interface);
-        let Ok(route) = self.net.route(remote.ip(), Some(local.ip()), device) else { return };
-        self.net.counters.tcp_resets_sent += 1;
+        let Ok(route) = self.route(remote.ip(), Some(local.ip()), device) else { return };
+        self.counters.tcp_resets_sent += 1;
         let header =
             IpHeader { dont_fragment: true, ..IpHeader::new(local.ip(), remote.ip(), protocol::TCP) };
         let mut packet = self.packet_buffer();
@@ -166,12 +166,12 @@ impl Host {
         mtu: Option<u16>,
     ) {
         // RFC 5927, section 4.1: an error about something that is not in flight is not believed.
-        let Some(key) = self.net.tcp.connection(local, remote) else { return };
+        let Some(key) = self.tcp.connection(local, remote) else { return };
         if !self.tcp(key).connection().is_some_and(|connection| connection.is_in_flight(seq)) {
             return;
         }
         if let Some(mtu) = mtu {
-            let now = self.net.clock.local();
+            let now = self.clock.local();
             let discover = self.tcp(key).ip.mtu_discover;
             // `ip_sk_accept_pmtu`, and who does not want to know.
             if remote.is_ipv4() && (discover == c::IP_PMTUDISC_DONT || !heeds_routers(discover)) {

@@ -3,8 +3,8 @@
 use super::{Role, TcpSocket};
 use crate::call::Call;
 use crate::files::readiness::{EPOLLHUP, READABLE};
-use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use crate::net::bind::{Bound, Reach};
 use crate::net::ip::IpOptions;
 use crate::net::message::Attempt;
@@ -15,15 +15,15 @@ use belljar_tcp::{Admission, Connection, Listener, Repr};
 use std::net::SocketAddr;
 
 pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(), Errno> {
-    call.host.tcp_listen(key, backlog)
+    call.host.net.tcp_listen(key, backlog)
 }
 
 pub fn accept(call: &mut Call<'_>, key: SocketKey) -> Result<Attempt<SocketKey>, Errno> {
     let queue = call.host.socket_queue(key);
-    Ok(call.host.tcp_accept(key)?.map_or(Attempt::Wait(queue), Attempt::Done))
+    Ok(call.host.net.tcp_accept(key)?.map_or(Attempt::Wait(queue), Attempt::Done))
 }
 
-impl Host {
+impl Stack {
     /// Lets a socket listen.
     pub(crate) fn tcp_listen(&mut self, key: SocketKey, backlog: usize) -> Result<(), Errno> {
         let tcp = self.tcp(key);
@@ -67,16 +67,16 @@ impl Host {
         syn: &Repr,
         payload: &[u8],
     ) {
-        let mode = self.net.sysctls.syncookies;
+        let mode = self.sysctls.syncookies;
         let Role::Listening(queues) = &self.tcp(listener).role else { return };
         match queues.on_syn() {
             Admission::Drop => {
-                self.net.counters.listen_overflows += 1;
-                self.net.counters.listen_drops += 1;
+                self.counters.listen_overflows += 1;
+                self.counters.listen_drops += 1;
                 return;
             }
             Admission::Crowded if mode == 0 => {
-                self.net.counters.listen_drops += 1;
+                self.counters.listen_drops += 1;
                 return;
             }
             Admission::Crowded => return self.tcp_send_cookie(listener, interface, local, remote, syn),
@@ -90,12 +90,12 @@ impl Host {
         if let Some(device) = device_for(remote.ip(), interface) {
             self.socket(child).options.bound_device = Some(device);
         }
-        let (isn, offset) = (self.net.isns.next_u32(), self.net.isns.next_u32());
-        let now = self.net.clock.local();
-        let path = self.net.tcp_path_back(interface, (local, remote), self.net.clock.now());
-        let socket = &mut self.net.sockets[child.0];
+        let (isn, offset) = (self.isns.next_u32(), self.isns.next_u32());
+        let now = self.clock.local();
+        let path = self.tcp_path_back(interface, (local, remote), self.clock.now());
+        let socket = &mut self.sockets[child.0];
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
-        let settings = &self.net.sysctls.tcp;
+        let settings = &self.sysctls.tcp;
         let config = tcp.options.config(settings, &socket.options, path, remote.ip(), offset);
         let connection = if fast.take {
             Connection::accept_fast_open(config, local, remote, syn, payload, fast.option, isn, now)
@@ -107,8 +107,8 @@ impl Host {
             connection
         };
         tcp.role = Role::Connection(Box::new(connection));
-        self.net.counters.tcp_passive_opens += 1;
-        self.net.tcp.add_connection(local, remote, child);
+        self.counters.tcp_passive_opens += 1;
+        self.tcp.add_connection(local, remote, child);
         if let Role::Listening(queues) = &mut self.tcp(listener).role {
             queues.started(child);
         }
@@ -147,7 +147,7 @@ impl Host {
 
     /// Closes a listener: connections that nobody accepted are reset.
     pub(super) fn tcp_stop_listening(&mut self, key: SocketKey) {
-        let now = self.net.clock.local();
+        let now = self.clock.local();
         let tcp = self.tcp(key);
         if !matches!(tcp.role, Role::Listening(_)) {
             return;
@@ -163,6 +163,6 @@ impl Host {
             self.tcp_pump(child);
         }
         self.tcp_give_up_name(key);
-        self.net.notify_socket(key, READABLE | EPOLLHUP);
+        self.notify_socket(key, READABLE | EPOLLHUP);
     }
 }

@@ -2,7 +2,6 @@
 
 use super::TcpSocket;
 use super::fast_open::Keys;
-use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::Stack;
 use crate::net::ip::header::header_len;
@@ -155,10 +154,10 @@ impl Stack {
     }
 }
 
-impl Host {
+impl Stack {
     /// Hands the options that can change later to a new connection.
     pub(super) fn tcp_apply_options(&mut self, key: SocketKey) {
-        let now = self.net.clock.local();
+        let now = self.clock.local();
         let socket = self.socket(key);
         let (keep_alive, low_water) = (socket.options.keep_alive, socket.options.receive_low_water);
         let inline = socket.options.out_of_band_inline;

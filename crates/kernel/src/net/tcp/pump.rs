@@ -7,6 +7,8 @@ use crate::files::readiness::{
 };
 use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Effect;
+use crate::net::Stack;
 use crate::net::StackTimer;
 use crate::net::interface::cookie;
 use crate::net::ip::IpHeader;
@@ -24,7 +26,7 @@ use belljar_wire::tcp::fill_checksum;
 /// A timer of no use that goes off within this time is left alone: acknowledgments are delayed by up to so much.
 const SOON: SimDuration = SimDuration::from_millis(200);
 
-impl Host {
+impl Stack {
     /// Does what the contract of `belljar_tcp` asks for after every call into a connection. The
     /// socket may be gone afterwards.
     pub(crate) fn tcp_pump(&mut self, key: SocketKey) {
@@ -57,7 +59,7 @@ impl Host {
 
     /// The time for which the connection asked has come (or, harmlessly, an earlier one).
     pub(crate) fn socket_timer(&mut self, key: SocketKey) {
-        let now = self.net.clock.local();
+        let now = self.clock.local();
         let tcp = self.tcp(key);
         tcp.timer = None;
         let Some(connection) = tcp.connection() else { return };
@@ -72,7 +74,7 @@ impl Host {
 
     /// Queues all segments that may go now; whether any might have.
     fn tcp_transmit(&mut self, key: SocketKey) -> bool {
-        let now = self.net.clock.local();
+        let now = self.clock.local();
         let tcp = self.tcp(key);
         let in_device = tcp.in_device;
         let Some(connection) = tcp.connection() else { return true };
@@ -89,9 +91,9 @@ impl Host {
     }
 
     fn tcp_transmit_all(&mut self, key: SocketKey) {
-        let now = self.net.clock.local();
-        let default_ttl = self.net.sysctls.default_ttl as u8;
-        let socket = &mut self.net.sockets[key.0];
+        let now = self.clock.local();
+        let default_ttl = self.sysctls.default_ttl as u8;
+        let socket = &mut self.sockets[key.0];
         let through = Through::of(socket, socket.options.bound_device);
         let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
         let ip = &tcp.ip;
@@ -103,13 +105,12 @@ impl Host {
 
         let mut header = IpHeader { ttl, ..IpHeader::new(local, remote, protocol::TCP) };
         let cookie = cookie(key, socket);
-        let Ok(route) = self.net.route(remote, Some(local), through) else { return };
+        let Ok(route) = self.route(remote, Some(local), through) else { return };
         // No segment is too long for the path: they are made to fit.
-        header.dont_fragment = self.net.must_not_fragment(discover, &route, 0, self.net.clock.now());
+        header.dont_fragment = self.must_not_fragment(discover, &route, 0, self.clock.now());
         if remote.is_ipv6() {
-            header.ttl = hop_limit.unwrap_or_else(|| self.net.hop_limit(route.interface));
-            header.flow_label =
-                if labelled { self.net.flow_label_of(&header, ports.as_flattened()) } else { 0 };
+            header.ttl = hop_limit.unwrap_or_else(|| self.hop_limit(route.interface));
+            header.flow_label = if labelled { self.flow_label_of(&header, ports.as_flattened()) } else { 0 };
         }
         let checksum = match self.may_leave_open(route.interface) {
             true => ChecksumState::Open,
@@ -128,13 +129,13 @@ impl Host {
             let (progress, answers_syn) =
                 (connection.take_progress(), connection.state() == State::SynReceived);
             if progress {
-                self.net.confirm_neighbour(&route, self.net.clock.now());
+                self.confirm_neighbour(&route, self.clock.now());
             }
             // There Linux answers without the socket.
             let socketless = is_remainder || of_listener && answers_syn && segment.payload_len == 0;
             let id = if socketless || remote.is_ipv6() { 0 } else { self.tcp_ident(key) };
-            self.net.count_own(&remote, packet.len(), protocol::TCP, &[]);
-            self.net.counters.tcp_out += 1;
+            self.count_own(&remote, packet.len(), protocol::TCP, &[]);
+            self.counters.tcp_out += 1;
             if checksum == ChecksumState::Intact {
                 fill_checksum(local, remote, &mut packet[header.len()..]);
             }
@@ -154,22 +155,22 @@ impl Host {
 
     /// What is sent next was written long ago.
     fn tcp_prefetch(&self, key: SocketKey) {
-        if let SocketKind::Tcp(tcp) = &self.net.sockets[key.0].kind
+        if let SocketKind::Tcp(tcp) = &self.sockets[key.0].kind
             && let Role::Connection(connection) = &tcp.role
         {
-            self.machine.prefetch(connection.next_bytes());
+            (self.prefetch)(connection.next_bytes());
         }
     }
 
     /// The identification of a connection's next packet, of IPv4.
     fn tcp_ident(&mut self, key: SocketKey) -> u16 {
-        let SocketKind::Tcp(tcp) = &mut self.net.sockets[key.0].kind else { return 0 };
-        tcp.ip.next_ident(&mut self.net.idents, 1)
+        let SocketKind::Tcp(tcp) = &mut self.sockets[key.0].kind else { return 0 };
+        tcp.ip.next_ident(&mut self.idents, 1)
     }
 
     /// Wakes those who wait, sets the timer, forgets what is finished.
     fn tcp_settle(&mut self, key: SocketKey) {
-        let SocketKind::Tcp(tcp) = &mut self.net.sockets[key.0].kind else { return };
+        let SocketKind::Tcp(tcp) = &mut self.sockets[key.0].kind else { return };
         let Role::Connection(connection) = &mut tcp.role else { return };
         let (repeats, timeouts) = connection.retransmissions();
         let since = std::mem::replace(&mut tcp.counted, (repeats, timeouts));
@@ -183,7 +184,7 @@ impl Host {
         let (finished, next) = (connection.is_finished(), connection.next_timer());
         tcp.ready = ready;
         tcp.is_remainder = state == State::TimeWait || (state == State::FinWait2 && tcp.orphan);
-        let counters = &mut self.net.counters;
+        let counters = &mut self.counters;
         connection.add_counts(&mut counters.tcp_counts);
         counters.tcp_retransmitted += u64::from(repeats.wrapping_sub(since.0));
         counters.tcp_timeouts += u64::from(timeouts.wrapping_sub(since.1));
@@ -197,14 +198,14 @@ impl Host {
             self.tcp_offer(key);
         }
         if events.contains(Events::URGENT_MARK) {
-            self.tcp_signal_owner(key);
+            self.effects.push(Effect::Urgent(key));
         }
         self.zero_copy_settle(key);
         // A `close` that lingers.
         let drained = if events.contains(Events::DRAINED) && self.tcp(key).orphan { WRITABLE } else { 0 };
         let woken = woken_by(events) | drained;
         if woken != 0 {
-            self.net.notify_socket(key, woken);
+            self.notify_socket(key, woken);
         }
         if finished {
             self.tcp_finished(key);
@@ -219,25 +220,12 @@ impl Host {
         if let Role::Listening(queues) = &mut self.tcp(parent).role {
             queues.established(key);
         }
-        self.net.notify_socket(parent, READABLE);
-    }
-
-    /// `sk_send_sigurg`: whoever owns the socket is told of urgent data.
-    fn tcp_signal_owner(&mut self, key: SocketKey) {
-        let owner = self.socket(key).options.owner;
-        let targets = match owner {
-            0 => return,
-            group if group < 0 => self.group_members(group.saturating_neg()),
-            pid => self.pids.get(&pid).copied().into_iter().collect(),
-        };
-        for process in targets {
-            self.send_signal(process, SigInfo::kernel(c::SIGURG));
-        }
+        self.notify_socket(parent, READABLE);
     }
 
     /// The clock goes at another rate, and so do all timers.
     pub(crate) fn tcp_set_timers_anew(&mut self) {
-        let sockets = self.net.sockets.iter().filter(|(_, socket)| matches!(socket.kind, SocketKind::Tcp(_)));
+        let sockets = self.sockets.iter().filter(|(_, socket)| matches!(socket.kind, SocketKind::Tcp(_)));
         let keys: Vec<SocketKey> = sockets.map(|(key, _)| SocketKey(key)).collect();
         for key in keys {
             let tcp = self.tcp(key);
@@ -250,9 +238,9 @@ impl Host {
     /// A later time is not worth a new timer: the old one fires in vain and is set anew. `next` is a
     /// time of the host's own clock.
     fn tcp_set_timer(&mut self, key: SocketKey, next: Option<belljar_base::SimTime>) {
-        let next = next.map(|next| self.net.clock.at_local(next));
+        let next = next.map(|next| self.clock.at_local(next));
         let timer = self.tcp(key).timer;
-        let now = self.net.clock.now();
+        let now = self.clock.now();
         let keep = match (timer.map(TimerId::at), next) {
             (Some(at), Some(next)) => at <= next,
             // The next segment will ask for another one, before that time.
@@ -264,9 +252,9 @@ impl Host {
             return;
         }
         if let Some(timer) = timer {
-            self.net.timers.cancel(timer);
+            self.timers.cancel(timer);
         }
-        let timer = next.map(|at| self.net.timers.add(at.max(self.net.clock.now()), StackTimer::Socket(key)));
+        let timer = next.map(|at| self.timers.add(at.max(self.clock.now()), StackTimer::Socket(key)));
         self.tcp(key).timer = timer;
     }
 
@@ -289,7 +277,7 @@ impl Host {
             _ => {
                 if let Some(connection) = tcp.connection() {
                     let (local, remote) = (connection.local(), connection.remote());
-                    self.net.tcp.remove_connection(local, remote, key);
+                    self.tcp.remove_connection(local, remote, key);
                 }
             }
         }
@@ -301,15 +289,30 @@ impl Host {
         let (timer, bound) = (tcp.timer.take(), tcp.bound);
         let ends = tcp.connection().map(|c| (c.local(), c.remote()));
         if let Some(timer) = timer {
-            self.net.timers.cancel(timer);
+            self.timers.cancel(timer);
         }
         if let Some((local, remote)) = ends {
-            self.net.tcp.remove_connection(local, remote, key);
+            self.tcp.remove_connection(local, remote, key);
         }
         if let Some(bound) = bound {
-            self.net.tcp.remove_bound(bound.port, key);
+            self.tcp.remove_bound(bound.port, key);
         }
         self.remove_socket(key);
+    }
+}
+
+impl Host {
+    /// `sk_send_sigurg`: whoever owns the socket is told of urgent data.
+    pub(crate) fn tcp_signal_owner(&mut self, key: SocketKey) {
+        let owner = self.net.socket(key).options.owner;
+        let targets = match owner {
+            0 => return,
+            group if group < 0 => self.group_members(group.saturating_neg()),
+            pid => self.pids.get(&pid).copied().into_iter().collect(),
+        };
+        for process in targets {
+            self.send_signal(process, SigInfo::kernel(c::SIGURG));
+        }
     }
 }
 

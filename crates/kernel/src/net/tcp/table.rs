@@ -1,8 +1,8 @@
 //! Which socket a segment is for.
 
 use super::Role;
-use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use crate::net::bind::Reach;
 use crate::net::flow_hash;
 use crate::net::socket::SocketKind;
@@ -71,14 +71,14 @@ impl TcpTable {
     }
 }
 
-impl Host {
+impl Stack {
     /// The listener that a SYN from `remote` for `local` reaches: one bound to the address before one
     /// bound to any; within a group of `SO_REUSEPORT` by the flow.
     pub(super) fn tcp_listener(&self, local: SocketAddr, remote: SocketAddr) -> Option<SocketKey> {
         let mut best: Option<(bool, bool)> = None;
         let mut found: SmallVec<[SocketKey; 4]> = SmallVec::new();
-        for key in self.net.tcp.bound_at(local.port()) {
-            let socket = &self.net.sockets[key.0];
+        for key in self.tcp.bound_at(local.port()) {
+            let socket = &self.sockets[key.0];
             let SocketKind::Tcp(tcp) = &socket.kind else { continue };
             let (Role::Listening(_), Some(bound)) = (&tcp.role, &tcp.bound) else { continue };
             if !bound.reach.takes(local.ip()) {
@@ -102,9 +102,9 @@ impl Host {
 
     /// Whether a socket may bind (or listen at) `port`: `inet_csk_bind_conflict` of Linux.
     pub(super) fn tcp_port_is_free(&self, key: SocketKey, reach: &Reach, port: u16, listens: bool) -> bool {
-        let options = &self.net.sockets[key.0].options;
-        self.net.tcp.at_port(port).all(|other| {
-            let socket = &self.net.sockets[other.0];
+        let options = &self.sockets[key.0].options;
+        self.tcp.at_port(port).all(|other| {
+            let socket = &self.sockets[other.0];
             let SocketKind::Tcp(tcp) = &socket.kind else { return true };
             let Some(bound) = &tcp.bound else { return true };
             let other_listens = matches!(tcp.role, Role::Listening(_));

@@ -5,6 +5,7 @@ use crate::call::Call;
 use crate::guest::scatter_to;
 use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use crate::net::error_queue;
 use crate::net::interface::recycle;
 use crate::net::message::{Attempt, Incoming, Outgoing, Received};
@@ -31,16 +32,17 @@ pub fn send(
     // Only its first part asks for room.
     let told = match message.flags & c::MSG_ZEROCOPY {
         0 => false,
-        _ if done > 0 => call.host.socket(key).options.is_kept(c::SO_ZEROCOPY),
-        _ => message.len > 0 && call.host.zero_copies(key, message)?,
+        _ if done > 0 => call.host.net.socket(key).options.is_kept(c::SO_ZEROCOPY),
+        _ => message.len > 0 && call.host.net.zero_copies(key, message)?,
     };
     if !told {
         return send_part(call, key, message, done);
     }
-    let before = call.host.tcp(key).connection().map_or((0, 0), |c| (c.written_until(), c.unsent_bytes()));
+    let before =
+        call.host.net.tcp(key).connection().map_or((0, 0), |c| (c.written_until(), c.unsent_bytes()));
     let attempt = send_part(call, key, message, done)?;
     if matches!(attempt, Attempt::Done(n) if n > 0) {
-        call.host.zero_copy_written(key, message.len, done == 0, before);
+        call.host.net.zero_copy_written(key, message.len, done == 0, before);
     }
     Ok(attempt)
 }
@@ -59,11 +61,11 @@ fn send_part(
     }
     let now = call.host.net.clock.local();
     let queue = call.host.socket_queue(key);
-    let tcp = call.host.tcp(key);
+    let tcp = call.host.net.tcp(key);
     let (cork, more) = (tcp.options.cork, message.flags & c::MSG_MORE != 0);
     let shut = tcp.shut.1;
     let Some(connection) = tcp.connection() else {
-        call.host.socket(key).take_error()?;
+        call.host.net.socket(key).take_error()?;
         return Err(Errno::EPIPE);
     };
     if shut {
@@ -72,7 +74,7 @@ fn send_part(
     if !connection.can_send() || (done == 0 && connection.error().is_some()) {
         // What was sent before the error is reported first, the error next time.
         let error = if done == 0 { connection.take_error() } else { connection.error() };
-        call.host.tcp_pump(key);
+        call.host.net.tcp_pump(key);
         return Err(error.map_or(Errno::EPIPE, errno));
     }
     let opening = matches!(connection.state(), State::SynSent | State::SynReceived);
@@ -89,26 +91,26 @@ fn send_part(
     let len = call.gather_into(&message.buffers, done as u64, room, &mut data)?;
     if more
         && !cork
-        && let Some(connection) = call.host.tcp(key).connection()
+        && let Some(connection) = call.host.net.tcp(key).connection()
     {
         connection.set_cork(true, now);
     }
-    let sent = call.host.tcp_put(key, &data[..len]);
+    let sent = call.host.net.tcp_put(key, &data[..len]);
     SCRATCH.set(data);
     if message.flags & c::MSG_OOB != 0
         && sent > 0
-        && let Some(connection) = call.host.tcp(key).connection()
+        && let Some(connection) = call.host.net.tcp(key).connection()
     {
         connection.mark_urgent();
     }
     if !more
         && !cork
-        && let Some(connection) = call.host.tcp(key).connection()
+        && let Some(connection) = call.host.net.tcp(key).connection()
     {
         connection.set_cork(false, now);
     }
-    call.host.tcp_pump(key);
-    call.host.flush_network();
+    call.host.net.tcp_pump(key);
+    call.host.net.flush_network();
     Ok(if sent == 0 { Attempt::Wait(queue) } else { Attempt::Done(sent) })
 }
 
@@ -125,15 +127,15 @@ pub fn receive(
     if room.flags & c::MSG_OOB != 0 {
         return receive_urgent(call, key, room);
     }
-    let socket = call.host.socket(key);
+    let socket = call.host.net.socket(key);
     let (queue, low_water) = (key.into(), socket.options.receive_low_water.max(1) as usize);
     let wanted = room.len - done;
-    let tcp = call.host.tcp(key);
+    let tcp = call.host.net.tcp(key);
     let shut = tcp.shut.0;
     let Role::Connection(connection) = &mut tcp.role else {
         let idle = matches!(tcp.role, Role::Idle);
         if idle {
-            call.host.socket(key).take_error()?;
+            call.host.net.socket(key).take_error()?;
         }
         return if idle && shut { Ok(Attempt::Done(Received::default())) } else { Err(Errno::ENOTCONN) };
     };
@@ -146,7 +148,7 @@ pub fn receive(
     if readable == 0 {
         let error = if connection.is_ended_by_peer() { None } else { connection.take_error() };
         if let Some(error) = error {
-            call.host.tcp_pump(key);
+            call.host.net.tcp_pump(key);
             return Err(errno(error));
         }
         return Ok(if closed { Attempt::Done(Received::default()) } else { Attempt::Wait(queue) });
@@ -157,20 +159,20 @@ pub fn receive(
     let n = readable.min(wanted);
     if room.flags & c::MSG_TRUNC != 0 && room.flags & c::MSG_PEEK == 0 {
         let n = connection.discard(n, now);
-        call.host.tcp_was_read(key);
+        call.host.net.tcp_was_read(key);
         return Ok(Attempt::Done(Received { value: n, ..Received::default() }));
     }
     // Copied out before it is consumed, so that a bad buffer loses nothing.
     let n = n.min(CHUNK);
     copy_out(call, key, room, done, n)?;
     if room.flags & c::MSG_PEEK == 0 {
-        if let Role::Connection(connection) = &mut call.host.tcp(key).role {
+        if let Role::Connection(connection) = &mut call.host.net.tcp(key).role {
             connection.discard(n, now);
             while let Some(spent) = connection.take_spent() {
                 recycle(spent);
             }
         }
-        call.host.tcp_was_read(key);
+        call.host.net.tcp_was_read(key);
     }
     Ok(Attempt::Done(Received { value: n, ..Received::default() }))
 }
@@ -202,7 +204,7 @@ fn copy_out(
 /// `recv` with `MSG_OOB`, which never waits: the urgent byte (`tcp_recv_urg`).
 fn receive_urgent(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<Attempt<Received>, Errno> {
     let look = room.flags & c::MSG_PEEK != 0;
-    let Role::Connection(connection) = &mut call.host.tcp(key).role else { return Err(Errno::EINVAL) };
+    let Role::Connection(connection) = &mut call.host.net.tcp(key).role else { return Err(Errno::EINVAL) };
     let closed = connection.is_read_closed();
     match connection.take_urgent(look) {
         UrgentByte::None => Err(Errno::EINVAL),
@@ -215,13 +217,13 @@ fn receive_urgent(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Resul
             if room.flags & c::MSG_TRUNC == 0 {
                 call.scatter(&room.buffers, &[byte])?;
             }
-            call.host.tcp_pump(key);
+            call.host.net.tcp_pump(key);
             Ok(Attempt::Done(Received { value: 1, flags: c::MSG_OOB, ..Received::default() }))
         }
     }
 }
 
-impl Host {
+impl Stack {
     /// Sends over a connection; how many bytes there was room for.
     pub(crate) fn tcp_write(&mut self, key: SocketKey, data: &[u8]) -> Result<usize, Errno> {
         let connection = self.tcp(key).connection().ok_or(Errno::EPIPE)?;
@@ -236,7 +238,7 @@ impl Host {
 
     /// Puts what fits into the send buffer, transmitting in between; how much that is.
     fn tcp_put(&mut self, key: SocketKey, data: &[u8]) -> usize {
-        let now = self.net.clock.local();
+        let now = self.clock.local();
         let mut sent = 0;
         while sent < data.len() {
             let Some(connection) = self.tcp(key).connection() else { break };
@@ -259,7 +261,7 @@ impl Host {
         len: usize,
         take: impl FnOnce(&mut Connection, SimTime) -> usize,
     ) -> Result<Option<usize>, Errno> {
-        let now = self.net.clock.local();
+        let now = self.clock.local();
         let connection = self.tcp(key).connection().ok_or(Errno::ENOTCONN)?;
         if len.min(connection.readable_bytes()) == 0 {
             let error = if connection.is_ended_by_peer() { None } else { connection.take_error() };

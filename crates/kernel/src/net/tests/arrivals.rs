@@ -46,8 +46,8 @@ fn received(bandwidth_down: Option<u64>, window: u64) -> (Vec<(SimTime, u8)>, Ve
                 host.deliver(EventKey { time, class: EventClass::Arrival, source, sequence }, None, packet);
             }
             host.fire_until(SimTime::from_picos(limit.as_picos() - 1));
-            host.take_arrivals(limit);
-            host.plan_arrivals();
+            host.net.take_arrivals(limit);
+            host.net.plan_arrivals();
             assert!(host.next_event().is_none_or(|next| next >= limit));
             now = limit;
         }

@@ -70,11 +70,11 @@ fn what_nobody_looks_at_is_not_computed() {
 fn who_looks_at_what_is_sent_has_it_computed() {
     let mut wire = Wire::new();
     let (a, b) = talkers(&mut wire);
-    wire.hosts[A].host.config.capture = true;
+    wire.hosts[A].host.net.config.capture = true;
     assert_eq!(said(&mut wire, a, b), ChecksumState::Intact);
     let found = captured(&mut wire, A);
     assert!(found.len() == 1 && is_right(&found[0]));
-    wire.hosts[A].host.config.capture = false;
+    wire.hosts[A].host.net.config.capture = false;
     let tap = wire.hosts[A].call(c::SYS_socket, &[c::AF_PACKET as u64, RAW, ALL]).unwrap();
     assert_eq!(said(&mut wire, a, b), ChecksumState::Intact);
     assert!(is_right(&wire.hosts[A].receive(tap).unwrap()[14..]));
@@ -115,11 +115,11 @@ fn who_looks_at_what_has_come_has_it_computed() {
     assert_eq!(said(&mut wire, a, b), ChecksumState::Open);
     assert!(is_right(&wire.hosts[B].receive(tap).unwrap()[14..]));
     wire.hosts[B].close(tap);
-    wire.hosts[B].host.config.capture = true;
+    wire.hosts[B].host.net.config.capture = true;
     assert_eq!(said(&mut wire, a, b), ChecksumState::Open);
     let found = captured(&mut wire, B);
     assert!(found.len() == 1 && is_right(&found[0]));
-    wire.hosts[B].host.config.capture = false;
+    wire.hosts[B].host.net.config.capture = false;
     // A filter that takes just this checksum, which is the same for the same datagram: ldh [6]; jeq; ret; ret.
     let sum = u32::from(u16::from_be_bytes([heard[26], heard[27]]));
     let program = [(0x28u16, 0u8, 0u8, 6u32), (0x15, 0, 1, sum), (0x06, 0, 0, 0xffff), (0x06, 0, 0, 0)];
@@ -158,8 +158,8 @@ fn what_is_passed_on_has_it() {
     // B has another address by now, and forwards.
     wire.hosts[B].host.net.sysctls.forwarding = true;
     wire.hosts[B].host.net.interfaces[ETH0].addresses[0].ip = address(2);
-    wire.hosts[B].host.ip_input(ETH0, packet);
-    wire.hosts[B].host.flush_network();
+    wire.hosts[B].host.net.ip_input(ETH0, packet);
+    wire.hosts[B].host.net.flush_network();
     wire.hosts[B].host.take_departures(&mut departures);
     let passed: Vec<_> = departures.iter().filter(|d| d.packet.bytes()[9] == protocol::UDP).collect();
     assert_eq!(passed.len(), 1);
@@ -195,7 +195,7 @@ fn over_lo_it_is_the_same() {
     wire.pass(millis(1));
     assert_eq!(wire.hosts[A].receive(other), Ok(b"here".to_vec()));
     assert!(is_right(&wire.hosts[A].receive(raw).unwrap()));
-    wire.hosts[A].host.config.capture = true;
+    wire.hosts[A].host.net.config.capture = true;
     wire.hosts[A].send_to(one, b"there", loopback(7)).unwrap();
     assert_eq!(on_lo(&wire), [ChecksumState::Intact]);
     wire.pass(millis(1));

@@ -34,10 +34,10 @@ fn a_damaged_packet_is_dropped() {
     let mut packet = departures.remove(0).packet.into_bytes();
     let last = packet.len() - 1;
     packet[last] ^= 1;
-    wire.hosts[B].host.ip_input(ETH0, Packet::new(packet));
+    wire.hosts[B].host.net.ip_input(ETH0, Packet::new(packet));
     assert_eq!(wire.hosts[B].receive(b), Err(Errno::EAGAIN));
     assert_eq!(wire.hosts[B].host.net.counters.malformed, 1);
     // Nor is anything taken that is for somebody else.
-    wire.hosts[B].host.ip_input(ETH0, Packet::new(vec![0x45; 40]));
+    wire.hosts[B].host.net.ip_input(ETH0, Packet::new(vec![0x45; 40]));
     assert_eq!(wire.hosts[B].host.net.counters.malformed, 2);
 }

@@ -61,7 +61,7 @@ fn ioctls_describe_the_interfaces() {
 #[test]
 fn packets_are_captured_at_their_interface() {
     let mut wire = Wire::new();
-    wire.hosts.iter_mut().for_each(|test| test.host.config.capture = true);
+    wire.hosts.iter_mut().for_each(|test| test.host.net.config.capture = true);
     let (a, b) = (wire.hosts[A].udp4(), wire.hosts[B].udp4());
     wire.hosts[B].bind(b, "0.0.0.0:7".parse().unwrap()).unwrap();
     wire.hosts[A].send_to(a, b"x", at(B, 7)).unwrap();
@@ -89,7 +89,7 @@ fn what_a_crash_sets_off_is_in_no_capture() {
     wire.pass(millis(100));
     wire.hosts[B].accept(server).unwrap();
     let crashing = &mut wire.hosts[A];
-    crashing.host.config.capture = true;
+    crashing.host.net.config.capture = true;
     crashing.send(client, b"seen");
     crashing.host.crash(false);
     crashing.host.restart();

@@ -17,8 +17,8 @@ fn lan() -> Wire {
 
 /// Gives a host one link instead of the graph, with addresses 10.0.0.x.
 fn linked(host: &mut Host, n: usize, addresses: &[(u8, u8)]) {
-    host.config.on_graph = false;
-    host.config.links = vec![LinkConfig {
+    host.net.config.on_graph = false;
+    host.net.config.links = vec![LinkConfig {
         name: "eth0".into(),
         mac: [2, 0, 0, 0, 0, n as u8 + 1],
         mtu: 1_500,
@@ -30,7 +30,7 @@ fn linked(host: &mut Host, n: usize, addresses: &[(u8, u8)]) {
         nic: NicConfig::default(),
         carrier: true,
     }];
-    host.net = Stack::new(&host.config, host.net.clock.clone());
+    host.net = Stack::new(host.net.config.clone(), host.net.clock.clone());
 }
 
 fn on_link(host: usize, port: u16) -> SocketAddr {
@@ -95,12 +95,12 @@ fn routes_lead_by_gateways_and_nowhere_else() {
     assert_eq!(wire.hosts[A].send_to(a, b"x", far), Err(Errno::ENETUNREACH));
     let hops = vec![belljar_net::routes::NextHop::new(1, Some([10, 0, 0, 2].into()))];
     let route = belljar_net::routes::Route { hops, ..belljar_net::routes::Route::by(0, None, 188) };
-    wire.hosts[A].host.set_routes(vec![(belljar_net::Prefix::ALL, 20, route)]);
+    wire.hosts[A].host.net.set_routes(vec![(belljar_net::Prefix::ALL, 20, route)]);
     wire.hosts[A].send_to(a, b"x", far).unwrap();
     wire.pass(millis(30));
     // B passes nothing on: the packet is for somebody else.
     assert_eq!(frames(&wire).len(), 3);
-    assert_eq!(wire.hosts[B].host.stack_counters().not_for_us, 1);
+    assert_eq!(wire.hosts[B].host.net.stack_counters().not_for_us, 1);
     // Now it does, but has no route either, and says so.
     wire.hosts[B].host.net.sysctls.forwarding = true;
     wire.hosts[A].set(a, c::IPPROTO_IP, c::IP_RECVERR, 1).unwrap();
@@ -130,11 +130,11 @@ fn without_a_carrier_nothing_leaves_and_neighbours_are_forgotten() {
     wire.hosts[B].bind(b, "0.0.0.0:7".parse().unwrap()).unwrap();
     wire.hosts[A].send_to(a, b"x", on_link(B, 7)).unwrap();
     wire.pass(millis(50));
-    wire.hosts[A].host.set_carrier(0, false);
+    wire.hosts[A].host.net.set_carrier(0, false);
     wire.hosts[A].send_to(a, b"y", on_link(B, 7)).unwrap();
     wire.pass(millis(50));
     assert_eq!(frames(&wire).len(), 3);
-    wire.hosts[A].host.set_carrier(0, true);
+    wire.hosts[A].host.net.set_carrier(0, true);
     wire.pass(SimDuration::from_secs(1));
     let what: Vec<String> = frames(&wire)[3..].iter().map(|(_, _, what)| what.clone()).collect();
     assert_eq!(what, ["arp 1 10.0.0.2 all", "arp 2 10.0.0.1 one", "ip 29"], "asked for again");

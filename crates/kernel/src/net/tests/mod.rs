@@ -99,8 +99,8 @@ impl Wire {
 
 /// Gives the graph's interface of a host another address.
 fn set_graph_address(host: &mut Host, address: Ipv4Addr) {
-    host.config.address = address;
-    host.net = Stack::new(&host.config, host.net.clock.clone());
+    host.net.config.address = address;
+    host.net = Stack::new(host.net.config.clone(), host.net.clock.clone());
 }
 
 fn address(host: usize) -> Ipv4Addr {

@@ -16,6 +16,7 @@ use crate::files::readiness::{EPOLLERR, READABLE, WRITABLE};
 use crate::guest::{Buffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, WaitQueueId};
+use crate::net::Stack;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::Packet;
 use belljar_wire::ethernet;
@@ -77,6 +78,52 @@ impl Tun {
     }
 }
 
+impl Stack {
+    /// Hands a packet (of a TAP interface a frame) to the program; false if it is lost.
+    #[inline(never)]
+    pub(in crate::net) fn tun_output(&mut self, n: usize, mut packet: Packet) -> bool {
+        let now = self.clock.now();
+        let Some(interface) = self.tuns[n].interface else { return false };
+        self.seen(now, interface, &mut packet, Way::Out);
+        let (cookie, bytes) = (packet.cookie(), packet.into_bytes());
+        let tun = &mut self.tuns[n];
+        if tun.packets.len() >= QUEUE_PACKETS {
+            tun.counters.dropped += 1;
+            return false;
+        }
+        let (packets, octets) = tun.counters.sent;
+        tun.counters.sent = (packets + 1, octets + bytes.len() as u64);
+        let len = bytes.len();
+        tun.packets.push_back(bytes);
+        self.effects.push(Effect::ProgramReady(n, READABLE));
+        if cookie != 0 {
+            // Whoever sends must not be told within the call that sends.
+            self.taken_over.push_back((cookie, len));
+        }
+        true
+    }
+
+    /// What a program has written comes in by its interface.
+    fn tun_input(&mut self, n: usize, bytes: Vec<u8>) -> Result<(), Errno> {
+        let tun = &mut self.tuns[n];
+        let interface = tun.interface.ok_or(Errno::EBADFD)?;
+        let (packets, octets) = tun.counters.received;
+        tun.counters.received = (packets + 1, octets + bytes.len() as u64);
+        if tun.is_tap() {
+            if bytes.len() < ethernet::HEADER_LEN {
+                return Err(Errno::EINVAL);
+            }
+            self.frame_input(interface, Packet::new(bytes));
+        } else {
+            let mut packet = Packet::new(bytes);
+            self.seen(self.clock.now(), interface, &mut packet, Way::In);
+            self.arrived_as_one = true;
+            self.ip_input(interface, packet);
+        }
+        Ok(())
+    }
+}
+
 impl Host {
     /// A new end, attached to nothing.
     pub(crate) fn open_tun(&mut self, inode: InodeKey) -> FileKind {
@@ -102,7 +149,7 @@ impl Host {
             return self.link_changed(interface);
         }
         self.remove_interface(interface);
-        self.flush_network();
+        self.net.flush_network();
     }
 
     /// `TUNSETIFF`: makes an interface, or takes one over that a program has left.
@@ -145,50 +192,6 @@ impl Host {
         let taken = |n: &u32| self.net.interface_by_name(format!("{stem}{n}").as_bytes()).is_some();
         let n = (0..).find(|n| !taken(n)).unwrap_or(0);
         format!("{stem}{n}")
-    }
-
-    /// Hands a packet (of a TAP interface a frame) to the program; false if it is lost.
-    #[inline(never)]
-    pub(in crate::net) fn tun_output(&mut self, n: usize, mut packet: Packet) -> bool {
-        let now = self.net.clock.now();
-        let Some(interface) = self.net.tuns[n].interface else { return false };
-        self.seen(now, interface, &mut packet, Way::Out);
-        let (cookie, bytes) = (packet.cookie(), packet.into_bytes());
-        let tun = &mut self.net.tuns[n];
-        if tun.packets.len() >= QUEUE_PACKETS {
-            tun.counters.dropped += 1;
-            return false;
-        }
-        let (packets, octets) = tun.counters.sent;
-        tun.counters.sent = (packets + 1, octets + bytes.len() as u64);
-        let len = bytes.len();
-        tun.packets.push_back(bytes);
-        self.net.effects.push(Effect::ProgramReady(n, READABLE));
-        if cookie != 0 {
-            // Whoever sends must not be told within the call that sends.
-            self.net.taken_over.push_back((cookie, len));
-        }
-        true
-    }
-
-    /// What a program has written comes in by its interface.
-    fn tun_input(&mut self, n: usize, bytes: Vec<u8>) -> Result<(), Errno> {
-        let tun = &mut self.net.tuns[n];
-        let interface = tun.interface.ok_or(Errno::EBADFD)?;
-        let (packets, octets) = tun.counters.received;
-        tun.counters.received = (packets + 1, octets + bytes.len() as u64);
-        if tun.is_tap() {
-            if bytes.len() < ethernet::HEADER_LEN {
-                return Err(Errno::EINVAL);
-            }
-            self.frame_input(interface, Packet::new(bytes));
-        } else {
-            let mut packet = Packet::new(bytes);
-            self.seen(self.net.clock.now(), interface, &mut packet, Way::In);
-            self.net.arrived_as_one = true;
-            self.ip_input(interface, packet);
-        }
-        Ok(())
     }
 }
 
@@ -259,9 +262,9 @@ impl Call<'_> {
             Some(header) => header.packets(rest, link)?,
         };
         for packet in packets {
-            self.host.tun_input(n, packet)?;
+            self.host.net.tun_input(n, packet)?;
         }
-        self.host.flush_network();
+        self.host.net.flush_network();
         done(len as u64)
     }
 }

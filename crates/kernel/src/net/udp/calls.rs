@@ -5,8 +5,8 @@ use crate::call::Call;
 use crate::files::readiness::{
     EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLPRI, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE,
 };
-use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use crate::net::address;
 use crate::net::bind::{Bound, Reach, bind_to_link, parse_bind};
 use crate::net::ip::route::Through;
@@ -16,19 +16,19 @@ use belljar_linux_abi::{Errno, c};
 use std::net::{IpAddr, SocketAddr};
 
 /// A new socket of UDP or UDP-Lite.
-pub fn create(host: &mut Host, domain: i32, protocol: Protocol) -> Result<SocketKey, Errno> {
+pub fn create(net: &mut Stack, domain: i32, protocol: Protocol) -> Result<SocketKey, Errno> {
     let kind = SocketKind::Udp(Box::new(UdpSocket { protocol, ..UdpSocket::default() }));
-    Ok(host.add_socket(domain, c::SOCK_DGRAM, protocol.number().into(), kind))
+    Ok(net.add_socket(domain, c::SOCK_DGRAM, protocol.number().into(), kind))
 }
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), Errno> {
     let (ip, port) = parse_bind(&call.host.net, key, address)?;
-    bind_to_link(call.host, key, ip, address);
-    let udp = call.host.udp(key);
+    bind_to_link(&mut call.host.net, key, ip, address);
+    let udp = call.host.net.udp(key);
     if udp.bound.is_some() {
         return Err(Errno::EINVAL);
     }
-    call.host.udp_bind(key, ip, port, true)
+    call.host.net.udp_bind(key, ip, port, true)
 }
 
 pub fn connect(
@@ -37,12 +37,12 @@ pub fn connect(
     address: &[u8],
     _again: bool,
 ) -> Result<Attempt<()>, Errno> {
-    call.host.udp_connect(key, address).map(Attempt::Done)
+    call.host.net.udp_connect(key, address).map(Attempt::Done)
 }
 
 /// Takes effect on an unconnected socket too, but says `ENOTCONN`, as Linux does.
 pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
-    let udp = call.host.udp(key);
+    let udp = call.host.net.udp(key);
     udp.read_closed |= how != c::SHUT_WR;
     udp.write_closed |= how != c::SHUT_RD;
     let connected = udp.peer.is_some();
@@ -50,23 +50,23 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
     if connected { Ok(()) } else { Err(Errno::ENOTCONN) }
 }
 
-pub fn local_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
-    let domain = host.socket(key).domain;
-    let shown = host.udp(key).bound.map(|bound| bound.shown(domain));
+pub fn local_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
+    let domain = net.socket(key).domain;
+    let shown = net.udp(key).bound.map(|bound| bound.shown(domain));
     let shown = shown.unwrap_or(SocketAddr::new(address::unspecified(domain), 0));
-    Ok(address::emit_on(domain, shown, host.socket(key).options.bound_device))
+    Ok(address::emit_on(domain, shown, net.socket(key).options.bound_device))
 }
 
-pub fn peer_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
-    let domain = host.socket(key).domain;
-    let device = host.socket(key).options.bound_device;
+pub fn peer_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
+    let domain = net.socket(key).domain;
+    let device = net.socket(key).options.bound_device;
     // One that is connected to port 0 counts as not connected.
-    let peer = host.udp(key).peer.filter(|peer| peer.port() != 0);
+    let peer = net.udp(key).peer.filter(|peer| peer.port() != 0);
     peer.map(|peer| address::emit_on(domain, peer, device)).ok_or(Errno::ENOTCONN)
 }
 
-pub fn readiness(host: &Host, key: SocketKey) -> u32 {
-    let socket = &host.net.sockets[key.0];
+pub fn readiness(net: &Stack, key: SocketKey) -> u32 {
+    let socket = &net.sockets[key.0];
     let SocketKind::Udp(udp) = &socket.kind else { return 0 };
     let mut ready = 0;
     if !udp.queue.is_empty() {
@@ -91,22 +91,22 @@ pub fn readiness(host: &Host, key: SocketKey) -> u32 {
 }
 
 /// The length of the next datagram.
-pub fn readable_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
-    Ok(host.udp(key).queue.front().map_or(0, |datagram| datagram.payload.len()))
+pub fn readable_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
+    Ok(net.udp(key).queue.front().map_or(0, |datagram| datagram.payload.len()))
 }
 
-pub fn unsent_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
-    let udp = host.udp(key);
+pub fn unsent_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
+    let udp = net.udp(key);
     Ok((udp.sending_charge + udp.corked_charge) as usize)
 }
 
-pub fn close(host: &mut Host, key: SocketKey) {
-    let udp = host.udp(key);
+pub fn close(net: &mut Stack, key: SocketKey) {
+    let udp = net.udp(key);
     if let (Some(bound), table) = (udp.bound, udp.protocol.index()) {
-        host.net.udp_ports[table].remove(bound.port, key);
+        net.udp_ports[table].remove(bound.port, key);
     }
-    host.leave_all_groups(key);
-    host.remove_socket(key);
+    net.leave_all_groups(key);
+    net.remove_socket(key);
 }
 
 impl UdpSocket {
@@ -116,10 +116,10 @@ impl UdpSocket {
     }
 }
 
-impl Host {
+impl Stack {
     /// The UDP part of a socket that is known to be one.
     pub(crate) fn udp(&mut self, key: SocketKey) -> &mut UdpSocket {
-        match &mut self.net.sockets[key.0].kind {
+        match &mut self.sockets[key.0].kind {
             SocketKind::Udp(udp) => udp,
             other => unreachable!("not a UDP socket: {other:?}"),
         }
@@ -127,12 +127,12 @@ impl Host {
 
     /// Whether a socket may have `port` at `reach`: `udp_lib_lport_inuse` of Linux.
     fn udp_port_is_free(&self, key: SocketKey, reach: &Reach, port: u16) -> bool {
-        let Socket { options, kind: SocketKind::Udp(own), .. } = &self.net.sockets[key.0] else {
+        let Socket { options, kind: SocketKind::Udp(own), .. } = &self.sockets[key.0] else {
             return false;
         };
-        self.net.udp_ports[own.protocol.index()].0.get(&port).is_none_or(|others| {
+        self.udp_ports[own.protocol.index()].0.get(&port).is_none_or(|others| {
             others.iter().all(|other| {
-                let socket = &self.net.sockets[other.0];
+                let socket = &self.sockets[other.0];
                 let SocketKind::Udp(udp) = &socket.kind else { return true };
                 let theirs = &socket.options;
                 *other == key
@@ -155,7 +155,7 @@ impl Host {
         let domain = self.socket(key).domain;
         let reach = Reach::new(domain, self.udp(key).ip.v6_only, ip);
         let chosen = match port {
-            0 => self.choose_port(|host, port| host.udp_port_is_free(key, &reach, port))?,
+            0 => self.choose_port(|net, port| net.udp_port_is_free(key, &reach, port))?,
             port if self.udp_port_is_free(key, &reach, port) => port,
             _ => return Err(Errno::EADDRINUSE),
         };
@@ -170,7 +170,7 @@ impl Host {
         // As `inet6_bind`: whoever has an address of IPv6 has nothing to do with IPv4.
         udp.ip.v6_only |= by_program && matches!(ip, Some(IpAddr::V6(_)));
         let table = udp.protocol.index();
-        self.net.udp_ports[table].add(chosen, key);
+        self.udp_ports[table].add(chosen, key);
         Ok(())
     }
 
@@ -203,9 +203,9 @@ impl Host {
         }
         let own_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
         let own_ip = own_ip.filter(|ip| ip.is_ipv4() == peer.is_ipv4());
-        let through = Through::of(&self.net.sockets[key.0], device).to_port(peer.port());
-        let route = self.net.route(peer.ip(), own_ip, through);
-        let route = self.net.count_no_route(&peer.ip(), route)?;
+        let through = Through::of(&self.sockets[key.0], device).to_port(peer.port());
+        let route = self.route(peer.ip(), own_ip, through);
+        let route = self.count_no_route(&peer.ip(), route)?;
         if route.broadcast && !broadcast {
             return Err(Errno::EACCES);
         }
@@ -238,7 +238,7 @@ impl Host {
             let port = bound.port;
             udp.bound = None;
             let table = udp.protocol.index();
-            self.net.udp_ports[table].remove(port, key);
+            self.udp_ports[table].remove(port, key);
         }
     }
 }

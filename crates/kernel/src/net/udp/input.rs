@@ -2,8 +2,8 @@
 
 use super::{Datagram, HEADER_LEN, Protocol, charge, covered_bytes};
 use crate::files::readiness::{EPOLLERR, READABLE};
-use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use crate::net::error_queue::{QueuedError, is_hard};
 use crate::net::filter::Metadata;
 use crate::net::ip::Inbound;
@@ -45,7 +45,7 @@ fn is_for_ipsec(payload: &[u8]) -> bool {
     payload == [0xff] || payload.len() > ESP_HEADER && payload[..4] != [0; 4]
 }
 
-impl Host {
+impl Stack {
     /// A packet of UDP or UDP-Lite was received.
     pub(crate) fn udp_input(&mut self, protocol: Protocol, mut inbound: Inbound) {
         let segment = inbound.payload();
@@ -54,8 +54,8 @@ impl Host {
             Protocol::Lite => udp_lite_lengths(segment),
         };
         let Some((len, covered)) = lengths else {
-            self.net.counters.udp[protocol.index()][version(&inbound.header.dst)].wrong += 1;
-            self.net.counters.malformed += 1;
+            self.counters.udp[protocol.index()][version(&inbound.header.dst)].wrong += 1;
+            self.counters.malformed += 1;
             return self.recycle_buffer(inbound.packet);
         };
         let word = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
@@ -69,26 +69,26 @@ impl Host {
             && sum != 0
             && checksum::partial(src, dst, protocol.number(), &segment[..len], covered) != 0
         {
-            let counters = &mut self.net.counters.udp[protocol.index()][version(&dst)];
+            let counters = &mut self.counters.udp[protocol.index()][version(&dst)];
             counters.wrong += 1;
             counters.wrong_checksum += 1;
-            self.net.counters.malformed += 1;
+            self.counters.malformed += 1;
             return self.recycle_buffer(inbound.packet);
         }
         let (source, lengths) = (SocketAddr::new(src, src_port), (len, covered));
-        if self.net.is_multipoint(dst) {
+        if self.is_multipoint(dst) {
             return self.udp_input_to_many(protocol, inbound, source, (dst_port, unsummed), lengths);
         }
         let receiver = self.udp_receiver(protocol, source, SocketAddr::new(dst, dst_port));
         if unsummed && dst.is_ipv6() && !receiver.is_some_and(|key| self.udp(key).no_check6.1) {
             // RFC 8200, section 8.1: nobody hears of it, but who takes such datagrams.
-            let counters = &mut self.net.counters.udp[protocol.index()][version(&dst)];
+            let counters = &mut self.counters.udp[protocol.index()][version(&dst)];
             counters.wrong += 1;
             counters.wrong_checksum += 1;
             return self.recycle_buffer(inbound.packet);
         }
         let Some(key) = receiver else {
-            self.net.counters.udp[protocol.index()][version(&dst)].no_port += 1;
+            self.counters.udp[protocol.index()][version(&dst)].no_port += 1;
             self.send_unreachable(&mut inbound, Unreachable::Port);
             return self.recycle_buffer(inbound.packet);
         };
@@ -106,7 +106,7 @@ impl Host {
     ) {
         let dst = inbound.header.dst;
         let keys: SmallVec<[SocketKey; 4]> =
-            self.net.udp_ports[protocol.index()].0.get(&port).into_iter().flatten().copied().collect();
+            self.udp_ports[protocol.index()].0.get(&port).into_iter().flatten().copied().collect();
         let index = interface_index(inbound.interface);
         for key in keys {
             let device = self.socket(key).options.bound_device;
@@ -160,7 +160,7 @@ impl Host {
         source: SocketAddr,
         (mut len, covered): (usize, usize),
     ) {
-        let now = self.net.clock.now();
+        let now = self.clock.now();
         let payload = inbound.payload().get(HEADER_LEN..len).unwrap_or_default();
         if self.udp(key).encapsulation == UDP_ENCAP_ESPINUDP && is_for_ipsec(payload) {
             return self.recycle_buffer(inbound.packet);
@@ -169,7 +169,7 @@ impl Host {
         let (number, version) = (udp.protocol.index(), version(&inbound.header.dst));
         if !udp.coverage.takes(covered, len) {
             udp.drops += 1;
-            self.net.counters.udp[number][version].wrong += 1;
+            self.counters.udp[number][version].wrong += 1;
             return self.recycle_buffer(inbound.packet);
         }
         if self.socket(key).options.filter.is_some() {
@@ -194,10 +194,10 @@ impl Host {
         let charged = charge(inbound.packet.len());
         if udp.queued_charge != 0 && udp.queued_charge.saturating_add(charged) > receive_buffer {
             udp.drops += 1;
-            self.net.counters.udp[number][version].buffer_full += 1;
+            self.counters.udp[number][version].buffer_full += 1;
             return self.recycle_buffer(inbound.packet);
         }
-        self.net.counters.udp[number][version].received += 1;
+        self.counters.udp[number][version].received += 1;
         let udp = self.udp(key);
         udp.queued_charge += charged;
         let start = inbound.payload.start;
@@ -212,7 +212,7 @@ impl Host {
             segment: inbound.segment,
             packet: inbound.packet,
         });
-        self.net.notify_socket(key, READABLE);
+        self.notify_socket(key, READABLE);
     }
 
     /// The socket that receives what comes from `source` for `destination`: the one that is bound
@@ -224,7 +224,7 @@ impl Host {
         source: SocketAddr,
         destination: SocketAddr,
     ) -> Option<SocketKey> {
-        let keys = self.net.udp_ports[protocol.index()].0.get(&destination.port())?;
+        let keys = self.udp_ports[protocol.index()].0.get(&destination.port())?;
         if let [key] = keys[..] {
             return self.udp_score(key, source, destination.ip()).map(|_| key);
         }
@@ -232,7 +232,7 @@ impl Host {
         let mut group: SmallVec<[SocketKey; 4]> = SmallVec::new();
         for key in keys.iter().rev() {
             let Some(score) = self.udp_score(*key, source, destination.ip()) else { continue };
-            let grouped = self.net.sockets[key.0].options.reuse_port;
+            let grouped = self.sockets[key.0].options.reuse_port;
             match best {
                 Some((best, _)) if score < best => continue,
                 Some((best, _)) if score == best => {
@@ -258,7 +258,7 @@ impl Host {
     }
 
     fn udp_score(&self, key: SocketKey, source: SocketAddr, dst: IpAddr) -> Option<u32> {
-        let socket = &self.net.sockets[key.0];
+        let socket = &self.sockets[key.0];
         let SocketKind::Udp(udp) = &socket.kind else { return None };
         let bound = udp.bound.as_ref()?;
         if !bound.reach.takes(dst) {
@@ -287,7 +287,7 @@ impl Host {
         offender: IpAddr,
         quoted: &[u8],
     ) {
-        let arrived = self.net.clock.now();
+        let arrived = self.clock.now();
         let Some(key) = self.udp_receiver(protocol, remote, local) else { return };
         // Whoever minds the path's MTU (`IP_PMTUDISC_DONT` does not) is told that it is less.
         let unheeded = errno == Errno::EMSGSIZE && self.ignores_path_mtu(key);
@@ -313,6 +313,6 @@ impl Host {
             return;
         }
         self.socket(key).error = Some(errno);
-        self.net.notify_socket(key, EPOLLERR);
+        self.notify_socket(key, EPOLLERR);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{Datagram, UDP_GRO, UdpSocket, charge};
 use crate::call::Call;
-use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use crate::net::message::{Attempt, ControlMessage, Incoming, Received};
 use crate::net::socket::Timestamping;
 use crate::net::{address, error_queue, interface_index};
@@ -25,11 +25,11 @@ pub fn receive(
     if room.flags & c::MSG_ERRQUEUE != 0 {
         return error_queue::receive(call, key, room);
     }
-    let socket = call.host.socket(key);
+    let socket = call.host.net.socket(key);
     let (domain, queue, timestamp) = (socket.domain, key.into(), socket.options.timestamp);
     socket.take_error()?;
     let peek = room.flags & c::MSG_PEEK != 0;
-    let udp = call.host.udp(key);
+    let udp = call.host.net.udp(key);
     let Some(datagram) = udp.queue.pop_front() else {
         // Without waiting, nothing finds out that it is shut.
         let ended = udp.read_closed && room.flags & c::MSG_DONTWAIT == 0;
@@ -49,10 +49,10 @@ pub fn receive(
     if room.control_room > 0 {
         let epoch = call.host.net.clock.realtime_ns() - call.host.net.clock.now().as_nanos();
         let own = call.host.net.own_address(datagram.interface, datagram.destination);
-        let udp = call.host.udp(key);
+        let udp = call.host.net.udp(key);
         received.control = control_messages(&datagram, udp, timestamp, epoch, own);
     }
-    let udp = call.host.udp(key);
+    let udp = call.host.net.udp(key);
     if peek {
         udp.queue.push_front(datagram);
     } else {
@@ -61,7 +61,7 @@ pub fn receive(
             udp.queue.clear();
         }
         udp.queued_charge = udp.queued_charge.saturating_sub(charge(datagram.packet.len()));
-        call.host.recycle_buffer(datagram.packet);
+        call.host.net.recycle_buffer(datagram.packet);
     }
     stored.map(|()| Attempt::Done(received))
 }
@@ -141,7 +141,7 @@ fn control_messages(
     messages
 }
 
-impl Host {
+impl Stack {
     /// The next datagram's payload, in `out`, and who sent it; `None` if there is none.
     pub(crate) fn udp_receive(
         &mut self,

@@ -3,8 +3,8 @@
 use super::{HEADER_LEN, Protocol, SendOptions, Sender, charge};
 use crate::call::Call;
 use crate::files::readiness::WRITABLE;
-use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::Stack;
 use crate::net::ip::header::header_len;
 use crate::net::ip::route::{Route, Through};
 use crate::net::ip::{IpHeader, Outbound};
@@ -33,24 +33,24 @@ pub fn send(
     _done: usize,
 ) -> Result<Attempt<usize>, Errno> {
     // Whatever becomes of the message.
-    if call.host.udp(key).bound.is_none() {
-        call.host.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
+    if call.host.net.udp(key).bound.is_none() {
+        call.host.net.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
     }
     if message.flags & c::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    let socket = call.host.socket(key);
+    let socket = call.host.net.socket(key);
     let (queue, send_buffer, domain) = (key.into(), socket.options.send_buffer, socket.domain);
     if domain == c::AF_INET && message.len > 0xffff {
         return Err(Errno::EMSGSIZE);
     }
     // What is being collected goes where its first part was to go.
-    let collecting = call.host.udp(key).corked.is_some();
+    let collecting = call.host.net.udp(key).corked.is_some();
     let destination = match &message.name {
-        Some(raw) if !collecting => named_destination(call.host, key, raw)?,
+        Some(raw) if !collecting => named_destination(&mut call.host.net, key, raw)?,
         _ => None,
     };
-    let udp = call.host.udp(key);
+    let udp = call.host.net.udp(key);
     // Only an address that is given: one may be connected to port 0. What a socket of IPv6 sends to a peer of
     // IPv4 goes as if that were given.
     let given =
@@ -71,29 +71,29 @@ pub fn send(
     let scope = message.name.as_ref().and_then(|raw| address::scope(raw));
     options.interface = options.interface.or(scope);
     if more || collecting {
-        let to = call.host.udp(key).corked.as_ref().map(|(to, ..)| *to).or(to);
+        let to = call.host.net.udp(key).corked.as_ref().map(|(to, ..)| *to).or(to);
         check_length(to, message.len)?;
-        let told = call.host.zero_copies(key, message)?;
-        check_may_send(call.host, key)?;
+        let told = call.host.net.zero_copies(key, message)?;
+        check_may_send(&mut call.host.net, key)?;
         return send_corked(call, key, message, (to, options), (more, told));
     }
     let destination = to.ok_or(Errno::EDESTADDRREQ)?;
-    let route = call.host.udp_route(key, destination, &options)?;
+    let route = call.host.net.udp_route(key, destination, &options)?;
     if peer.is_none() {
-        call.host.prefetch_ident(route.source, route.destination, c::IPPROTO_UDP as u8);
+        call.host.net.prefetch_ident(route.source, route.destination, c::IPPROTO_UDP as u8);
     }
     if let Err(too_long) = check_length(to, message.len) {
-        let mtu = call.host.sending_mtu(key, &route);
-        call.host.queue_too_long(key, destination, mtu);
+        let mtu = call.host.net.sending_mtu(key, &route);
+        call.host.net.queue_too_long(key, destination, mtu);
         return Err(too_long);
     }
-    let told = call.host.zero_copies(key, message)?;
-    check_may_send(call.host, key)?;
-    if call.host.udp(key).sending_charge >= send_buffer {
+    let told = call.host.net.zero_copies(key, message)?;
+    check_may_send(&mut call.host.net, key)?;
+    if call.host.net.udp(key).sending_charge >= send_buffer {
         return Ok(Attempt::Wait(queue));
     }
     let start = header_len(route.destination) + HEADER_LEN;
-    let mut packet = call.host.packet_buffer();
+    let mut packet = call.host.net.packet_buffer();
     packet.resize(start + message.len, 0);
     let mut at = start;
     for (addr, len) in &message.buffers {
@@ -101,10 +101,10 @@ pub fn send(
         at += *len as usize;
     }
     if told {
-        call.host.zero_copy_begins(key);
+        call.host.net.zero_copy_begins(key);
     }
-    call.host.udp_transmit(key, &route, destination.port(), packet, &options)?;
-    call.host.flush_network();
+    call.host.net.udp_transmit(key, &route, destination.port(), packet, &options)?;
+    call.host.net.flush_network();
     Ok(Attempt::Done(message.len))
 }
 
@@ -115,23 +115,23 @@ fn check_length(to: Option<SocketAddr>, len: usize) -> Result<(), Errno> {
 }
 
 /// What is found out next: an error that happened before, that the socket is shut.
-fn check_may_send(host: &mut Host, key: SocketKey) -> Result<(), Errno> {
-    host.socket(key).take_error()?;
-    if host.udp(key).write_closed { Err(Errno::EPIPE) } else { Ok(()) }
+fn check_may_send(net: &mut Stack, key: SocketKey) -> Result<(), Errno> {
+    net.socket(key).take_error()?;
+    if net.udp(key).write_closed { Err(Errno::EPIPE) } else { Ok(()) }
 }
 
 /// The destination that a message names. To a socket of IPv6 an address without a family names none, and one
 /// of another family is not valid.
-fn named_destination(host: &mut Host, key: SocketKey, raw: &[u8]) -> Result<Option<SocketAddr>, Errno> {
-    if host.socket(key).domain == c::AF_INET6 {
+fn named_destination(net: &mut Stack, key: SocketKey, raw: &[u8]) -> Result<Option<SocketAddr>, Errno> {
+    if net.socket(key).domain == c::AF_INET6 {
         match address::family(raw)? {
             c::AF_UNSPEC => return Ok(None),
-            c::AF_INET if host.udp(key).ip.v6_only => return Err(Errno::ENETUNREACH),
+            c::AF_INET if net.udp(key).ip.v6_only => return Err(Errno::ENETUNREACH),
             c::AF_INET | c::AF_INET6 => {}
             _ => return Err(Errno::EINVAL),
         }
     }
-    host.inet_destination(key, raw).map(Some)
+    net.inet_destination(key, raw).map(Some)
 }
 
 /// Collects under `MSG_MORE` or `UDP_CORK`; sends what was collected with the first call without.
@@ -144,7 +144,7 @@ fn send_corked(
     (more, told): (bool, bool),
 ) -> Result<Attempt<usize>, Errno> {
     let data = call.gather(&message.buffers, 0, message.len)?;
-    let udp = call.host.udp(key);
+    let udp = call.host.net.udp(key);
     if udp.corked.is_none() {
         let destination = destination.ok_or(Errno::EDESTADDRREQ)?;
         udp.corked = Some((destination, options, Vec::new()));
@@ -160,15 +160,15 @@ fn send_corked(
         collected.extend_from_slice(&data);
     }
     if told {
-        call.host.zero_copy_begins(key);
+        call.host.net.zero_copy_begins(key);
     }
     if !more {
-        call.host.udp_uncork(key)?;
+        call.host.net.udp_uncork(key)?;
     }
     Ok(Attempt::Done(message.len))
 }
 
-impl Host {
+impl Stack {
     /// The destination that a socket is given by `connect` or `sendto`.
     pub(crate) fn inet_destination(&mut self, key: SocketKey, raw: &[u8]) -> Result<SocketAddr, Errno> {
         let socket = self.socket(key);
@@ -199,7 +199,7 @@ impl Host {
         to: IpAddr,
         named: Option<u32>,
     ) -> Result<Option<u32>, Errno> {
-        let socket = &self.net.sockets[key.0];
+        let socket = &self.sockets[key.0];
         let bound = socket.options.bound_device;
         if let (Some(bound), Some(named)) = (bound, named)
             && bound != named
@@ -210,7 +210,7 @@ impl Host {
         let of_group = socket.ip_options().and_then(|ip| ip.multicast_if6).filter(|_| v6.is_multicast());
         let device = bound.or(named).or(of_group);
         let own = socket.local_ip().filter(|ip| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local()));
-        if v6.is_unicast_link_local() && device.is_none() && own.is_none() && !self.net.is_local(to) {
+        if v6.is_unicast_link_local() && device.is_none() && own.is_none() && !self.is_local(to) {
             return Err(Errno::EINVAL);
         }
         Ok(device)
@@ -250,12 +250,12 @@ impl Host {
         interface: Option<u32>,
     ) -> Result<Route, Errno> {
         let (to, port) = (to.ip(), to.port());
-        let socket = &self.net.sockets[key.0];
+        let socket = &self.sockets[key.0];
         let mut device = match to {
             IpAddr::V4(_) => interface.or(socket.options.bound_device),
             IpAddr::V6(_) => self.socket_device(key, to, interface)?,
         };
-        let socket = &self.net.sockets[key.0];
+        let socket = &self.sockets[key.0];
         if let (IpAddr::V4(group), Some(options)) = (to, socket.ip_options())
             && group.is_multicast()
         {
@@ -263,7 +263,7 @@ impl Host {
             device = device.or(interface.map(interface_index));
             source = source.or(Some(own.into()).filter(|_| !own.is_unspecified()));
         }
-        self.net.route(to, source, Through::of(&self.net.sockets[key.0], device).to_port(port))
+        self.route(to, source, Through::of(&self.sockets[key.0], device).to_port(port))
     }
 
     #[inline(always)]
@@ -280,9 +280,9 @@ impl Host {
         let bound_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
         // An address of IPv6 that `connect` gave is none for what goes over IPv4.
         let bound_ip = bound_ip.filter(|ip| ip.is_ipv4() == destination.is_ipv4());
-        let source = options.source.or(bound_ip).filter(|ip| !self.net.is_multipoint(*ip));
+        let source = options.source.or(bound_ip).filter(|ip| !self.is_multipoint(*ip));
         let route = self.route_for(key, destination, source, options.interface);
-        let route = self.net.count_no_route(&destination.ip(), route)?;
+        let route = self.count_no_route(&destination.ip(), route)?;
         if route.broadcast && !broadcast_allowed {
             return Err(Errno::EACCES);
         }
@@ -304,7 +304,7 @@ impl Host {
             return self.udp_cut(key, route, port, packet, options);
         }
         let whole = options.segment.unwrap_or(0) == 0;
-        let in_fragments = whole && packet.len() > self.net.path_mtu(route, self.net.clock.now());
+        let in_fragments = whole && packet.len() > self.path_mtu(route, self.clock.now());
         let copied = in_fragments || self.zero_copy_is_copied(route.interface);
         let sent = self.udp_cut(key, route, port, packet, options);
         self.zero_copy_ends(key, copied, sent.is_err());
@@ -326,7 +326,7 @@ impl Host {
         if segment > 0 {
             return self.udp_cut_into(key, route, port, packet, options, (protocol, segment));
         }
-        self.net.counters.udp[protocol.index()][version(&route.destination)].sent += 1;
+        self.counters.udp[protocol.index()][version(&route.destination)].sent += 1;
         self.udp_output(key, route, port, packet, options, 0)
     }
 
@@ -353,7 +353,7 @@ impl Host {
         if protocol == Protocol::Lite {
             return Err(Errno::EIO);
         }
-        self.net.counters.udp[protocol.index()][version(&route.destination)].sent += 1;
+        self.counters.udp[protocol.index()][version(&route.destination)].sent += 1;
         if len <= size {
             return self.udp_output(key, route, port, packet, options, 0);
         }
@@ -382,26 +382,26 @@ impl Host {
     ) -> Result<(), Errno> {
         let destination = route.destination;
         let ip_len = header_len(destination);
-        let queue_len = self.net.queue_len(route.interface);
-        let now = self.net.clock.now();
-        let (mtu, multicast) = (self.net.path_mtu(route, now), self.net.is_multipoint(destination));
+        let queue_len = self.queue_len(route.interface);
+        let now = self.clock.now();
+        let (mtu, multicast) = (self.path_mtu(route, now), self.is_multipoint(destination));
         let protocol = self.udp(key).protocol;
-        let socket = &self.net.sockets[key.0];
+        let socket = &self.sockets[key.0];
         let Some(ip) = socket.ip_options() else { return Err(Errno::EINVAL) };
         let probes = !heeds_routers(ip.mtu_discover);
         let ttl = match (options.ttl, destination) {
             (Some(ttl), _) => ttl,
             (None, IpAddr::V4(v4)) if v4.is_multicast() => ip.multicast_ttl,
             (None, IpAddr::V6(v6)) if v6.is_multicast() => ip.multicast_hops,
-            (None, IpAddr::V4(_)) => ip.ttl.unwrap_or(self.net.sysctls.default_ttl as u8),
-            (None, IpAddr::V6(_)) => ip.hop_limit.unwrap_or_else(|| self.net.hop_limit(route.interface)),
+            (None, IpAddr::V4(_)) => ip.ttl.unwrap_or(self.sysctls.default_ttl as u8),
+            (None, IpAddr::V6(_)) => ip.hop_limit.unwrap_or_else(|| self.hop_limit(route.interface)),
         };
         let fits = packet.len() <= mtu;
         let header = IpHeader {
             tos: options.tos.unwrap_or(ip.tos),
             unlabelled: !ip.flow_label,
             ttl,
-            dont_fragment: self.net.must_not_fragment(ip.mtu_discover, route, packet.len(), now),
+            dont_fragment: self.must_not_fragment(ip.mtu_discover, route, packet.len(), now),
             ..IpHeader::new(route.source, destination, protocol.number())
         };
         let loop_back = multicast
@@ -411,7 +411,7 @@ impl Host {
             };
         let waits = queue_len >= UNCHARGED_QUEUE || self.zero_copy_holds(key);
         let charged = route.interface != LO && waits && fits;
-        let socket = &self.net.sockets[key.0];
+        let socket = &self.sockets[key.0];
         let cookie = if charged { interface::cookie(key, socket) } else { 0 };
         let charge = if charged { charge(packet.len()) } else { 0 };
         let udp = self.udp(key);
@@ -467,7 +467,7 @@ impl Host {
         udp.sending_charge = udp.sending_charge.saturating_sub(charge(bytes));
         udp.packets_left += 1;
         if udp.is_writable(send_buffer) {
-            self.net.notify_socket(key, WRITABLE);
+            self.notify_socket(key, WRITABLE);
         }
         self.zero_copy_settle(key);
     }

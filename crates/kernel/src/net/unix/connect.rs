@@ -9,7 +9,7 @@ use belljar_linux_abi::{Errno, c};
 
 /// `listen(2)`; again on a socket that listens, it changes the backlog.
 pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(), Errno> {
-    if call.host.socket(key).type_ == c::SOCK_DGRAM {
+    if call.host.net.socket(key).type_ == c::SOCK_DGRAM {
         return Err(Errno::EOPNOTSUPP);
     }
     let credentials = Credentials::of(call);
@@ -30,13 +30,13 @@ pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(),
 
 /// `connect(2)`. A connection is complete at once; one that finds the backlog full waits.
 pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) -> Result<Attempt<()>, Errno> {
-    let datagrams = call.host.socket(key).type_ == c::SOCK_DGRAM;
+    let datagrams = call.host.net.socket(key).type_ == c::SOCK_DGRAM;
     if datagrams && raw.len() >= 2 && raw[..2] == (c::AF_UNSPEC as u16).to_le_bytes() {
         set_destination(call.host, key, None, None);
         return Ok(Attempt::Done(()));
     }
     let address = Address::parse(raw)?.ok_or(Errno::EINVAL)?;
-    if call.host.socket(key).options.pass_credentials {
+    if call.host.net.socket(key).options.pass_credentials {
         call.host.autobind(key);
     }
     if datagrams { connect_datagrams(call, key, address) } else { connect_stream(call, key, &address) }
@@ -85,7 +85,7 @@ fn set_destination(host: &mut Host, key: SocketKey, target: Option<SocketKey>, a
     if let Some(former) = host.unix_alive(before) {
         host.unix_mut(former).connected_from.retain(|from| *from != own);
         if any_lost && host.unix(former).peer == Some(own) {
-            host.socket(former).error = Some(Errno::ECONNRESET);
+            host.net.socket(former).error = Some(Errno::ECONNRESET);
             host.net.notify_socket(former, u32::MAX);
         }
     }
@@ -93,7 +93,7 @@ fn set_destination(host: &mut Host, key: SocketKey, target: Option<SocketKey>, a
 }
 
 fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &Address) -> Result<Attempt<()>, Errno> {
-    let type_ = call.host.socket(key).type_;
+    let type_ = call.host.net.socket(key).type_;
     let listener = call.host.find_unix(call.process, address, type_)?;
     let listening = call.host.unix(listener);
     if !matches!(listening.role, Role::Listening { .. }) || listening.shut_read {
@@ -111,7 +111,7 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &Address) -> Res
     let credentials = Credentials::of(call);
     let host = &mut *call.host;
     let child = new_socket(host, type_);
-    host.socket(child).options = host.socket(listener).options.clone();
+    host.net.socket(child).options = host.net.socket(listener).options.clone();
     let (client_ref, child_ref) = (host.unix_ref(key), host.unix_ref(child));
     let listener_file = host.unix(listener).file;
     let (listener_address, listener_credentials) =
@@ -146,7 +146,7 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &Address) -> Res
 
 /// `accept(2)`. Only a call that waits finds out that the listener is shut.
 pub fn accept(call: &mut Call<'_>, key: SocketKey, waits: bool) -> Result<Attempt<SocketKey>, Errno> {
-    if call.host.socket(key).type_ == c::SOCK_DGRAM {
+    if call.host.net.socket(key).type_ == c::SOCK_DGRAM {
         return Err(Errno::EOPNOTSUPP);
     }
     let queue = call.host.socket_queue(key);

@@ -91,7 +91,7 @@ pub(super) fn hand_over(
     received: &mut Received,
 ) {
     let mut left = room.control_room;
-    if call.host.socket(key).options.pass_credentials {
+    if call.host.net.socket(key).options.pass_credentials {
         let Credentials { pid, uid, gid } = credentials;
         let data = [pid.to_le_bytes(), uid.to_le_bytes(), gid.to_le_bytes()].concat();
         left = left.saturating_sub((HEADER + data.len()).next_multiple_of(8));

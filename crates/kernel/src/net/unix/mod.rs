@@ -166,7 +166,7 @@ pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, E
 }
 
 fn new_socket(host: &mut Host, type_: i32) -> SocketKey {
-    host.add_socket(c::AF_UNIX, type_, 0, SocketKind::Unix(Box::default()))
+    host.net.add_socket(c::AF_UNIX, type_, 0, SocketKind::Unix(Box::default()))
 }
 
 /// `socketpair(2)`.
@@ -176,7 +176,7 @@ pub fn create_pair(call: &mut Call<'_>, type_: i32, protocol: i32) -> Result<(So
     let (a, b) = (create(host, type_, protocol)?, create(host, type_, protocol)?);
     for (own, other) in [(a, b), (b, a)] {
         let peer = host.unix_ref(other);
-        let connected = host.socket(own).type_ != c::SOCK_DGRAM;
+        let connected = host.net.socket(own).type_ != c::SOCK_DGRAM;
         let socket = host.unix_mut(own);
         socket.peer = Some(peer);
         socket.peer_credentials = Some(credentials);
@@ -199,7 +199,7 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
     socket.shut_read |= read;
     socket.shut_write |= write;
     host.net.notify_socket(key, u32::MAX);
-    if host.socket(key).type_ != c::SOCK_DGRAM
+    if host.net.socket(key).type_ != c::SOCK_DGRAM
         && let Some(peer) = host.unix_peer(key)
     {
         let other = host.unix_mut(peer);
@@ -289,7 +289,7 @@ pub fn unsent_bytes(host: &Host, key: SocketKey) -> Result<usize, Errno> {
 /// The last open file is closed: the peer of a connection sees its end, or `ECONNRESET` if
 /// something was left unread here.
 pub fn close(host: &mut Host, key: SocketKey) {
-    let type_ = host.socket(key).type_;
+    let type_ = host.net.socket(key).type_;
     host.forget_name(key);
     let was_full = host.unix_inbox_full(key);
     let socket = std::mem::take(host.unix_mut(key));
@@ -316,7 +316,7 @@ pub fn close(host: &mut Host, key: SocketKey) {
         other.shut_read = true;
         other.shut_write = true;
         if unread {
-            host.socket(peer).error = Some(Errno::ECONNRESET);
+            host.net.socket(peer).error = Some(Errno::ECONNRESET);
         }
         host.net.notify_socket(peer, u32::MAX);
     }
@@ -325,7 +325,7 @@ pub fn close(host: &mut Host, key: SocketKey) {
     }
     // Whoever connects to a listener, or sends to a socket that is full, tries again and fails.
     host.net.notify_socket(key, u32::MAX);
-    host.remove_socket(key);
+    host.net.remove_socket(key);
     // Others are not told that their receiver is gone before they send.
     if was_full {
         host.wake_senders(&socket.connected_from);
@@ -335,7 +335,7 @@ pub fn close(host: &mut Host, key: SocketKey) {
 /// Ends a connection that was made and never accepted.
 fn refuse(host: &mut Host, embryo: SocketKey) {
     if let Some(client) = host.unix_peer(embryo) {
-        host.socket(client).error = Some(Errno::ECONNRESET);
+        host.net.socket(client).error = Some(Errno::ECONNRESET);
     }
     close(host, embryo);
 }

@@ -33,7 +33,7 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
     match address {
         None => call.host.autobind(key),
         Some(Address::Abstract(name)) => {
-            let type_ = call.host.socket(key).type_;
+            let type_ = call.host.net.socket(key).type_;
             let names = &mut call.host.net.unix_names;
             if names.in_abstract.contains_key(&(type_, name.clone())) {
                 return Err(Errno::EADDRINUSE);
@@ -61,7 +61,7 @@ impl Host {
             return;
         }
         let own = self.unix_ref(key);
-        let type_ = self.socket(key).type_;
+        let type_ = self.net.socket(key).type_;
         let names = &mut self.net.unix_names;
         let name = loop {
             let name = format!("{:05x}", names.next_automatic & 0xf_ffff).into_bytes();
@@ -89,7 +89,7 @@ impl Host {
             }
         };
         let key = bound.and_then(|bound| self.unix_alive(bound)).ok_or(Errno::ECONNREFUSED)?;
-        if self.socket(key).type_ != type_ {
+        if self.net.socket(key).type_ != type_ {
             return Err(Errno::EPROTOTYPE);
         }
         Ok(key)
@@ -98,7 +98,7 @@ impl Host {
     pub(super) fn forget_name(&mut self, key: SocketKey) {
         let own = self.unix_ref(key);
         let (address, inode) = (self.unix(key).address.clone(), self.unix(key).inode);
-        let type_ = self.socket(key).type_;
+        let type_ = self.net.socket(key).type_;
         let names = &mut self.net.unix_names;
         // A connection accepted shares the name of its listener, which is not its own.
         if let Some(Address::Abstract(name)) = address {

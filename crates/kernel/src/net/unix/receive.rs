@@ -17,7 +17,7 @@ pub fn receive(
     if room.flags & c::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    let type_ = call.host.socket(key).type_;
+    let type_ = call.host.net.socket(key).type_;
     let socket = call.host.unix(key);
     match (type_, &socket.role) {
         (c::SOCK_DGRAM, _) | (_, Role::Connected) => {}
@@ -27,11 +27,11 @@ pub fn receive(
     let empty = socket.inbox.is_empty();
     if type_ != c::SOCK_STREAM {
         // An error goes before the packets that came earlier.
-        call.host.socket(key).take_error()?;
+        call.host.net.socket(key).take_error()?;
     }
     if empty {
         let shut = call.host.unix(key).shut_read;
-        if let Some(errno) = call.host.socket(key).error.take() {
+        if let Some(errno) = call.host.net.socket(key).error.take() {
             return Err(errno);
         }
         // Without waiting, a datagram socket does not find out that it is shut.
@@ -109,7 +109,7 @@ fn receive_stream(
     done: usize,
 ) -> Result<Received, Errno> {
     let peek = room.flags & c::MSG_PEEK != 0;
-    let pass_credentials = call.host.socket(key).options.pass_credentials;
+    let pass_credentials = call.host.net.socket(key).options.pass_credentials;
     let (data, whole) = collect(call, key, room.len.saturating_sub(done), pass_credentials);
     call.scatter_at(&room.buffers, done as u64, &data)?;
 

@@ -19,9 +19,9 @@ pub fn send(
     message: &Outgoing,
     done: usize,
 ) -> Result<Attempt<usize>, Errno> {
-    let packets = call.host.socket(key).type_ == c::SOCK_SEQPACKET;
+    let packets = call.host.net.socket(key).type_ == c::SOCK_SEQPACKET;
     if packets {
-        call.host.socket(key).take_error()?;
+        call.host.net.socket(key).take_error()?;
         if !matches!(call.host.unix(key).role, Role::Connected) {
             return Err(Errno::ENOTCONN);
         }
@@ -31,7 +31,7 @@ pub fn send(
     if message.flags & c::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    match call.host.socket(key).type_ {
+    match call.host.net.socket(key).type_ {
         c::SOCK_STREAM => send_stream(call, key, message, done, ancillary),
         _ => send_datagram(call, key, message, packets, &ancillary),
     }
@@ -72,7 +72,7 @@ fn send_stream(
         if call.host.unix_send_buffer_full(key) {
             break;
         }
-        let limit = piece_max(call.host.socket(key).options.send_buffer as usize);
+        let limit = piece_max(call.host.net.socket(key).options.send_buffer as usize);
         let data = call.gather(&message.buffers, (done + sent) as u64, limit)?;
         sent += data.len();
         deliver(call, key, peer, data, &ancillary);
@@ -127,7 +127,7 @@ fn send_datagram(
         Some(raw) if !packets => Some(Address::parse(raw)?.ok_or(Errno::EINVAL)?),
         _ => None,
     };
-    let options = &call.host.socket(key).options;
+    let options = &call.host.net.socket(key).options;
     let send_buffer = options.send_buffer as usize;
     if options.pass_credentials {
         call.host.autobind(key);
@@ -135,7 +135,7 @@ fn send_datagram(
     if message.len > send_buffer - DATAGRAM_OVERHEAD {
         return Err(Errno::EMSGSIZE);
     }
-    call.host.socket(key).take_error()?;
+    call.host.net.socket(key).take_error()?;
     if call.host.unix(key).shut_write {
         return Err(Errno::EPIPE);
     }
@@ -161,7 +161,7 @@ fn send_datagram(
 /// Puts a message into the receiver's inbox, charged to the sender.
 fn deliver(call: &mut Call<'_>, from: SocketKey, to: SocketKey, data: Vec<u8>, ancillary: &Ancillary) {
     // `maybe_add_creds` of Linux.
-    let asked = [from, to].iter().any(|key| call.host.socket(*key).options.pass_credentials);
+    let asked = [from, to].iter().any(|key| call.host.net.socket(*key).options.pass_credentials);
     let credentials = match ancillary.credentials {
         Some(claimed) => claimed,
         None if asked || call.host.unix(to).embryo => Credentials::of(call),
@@ -171,7 +171,7 @@ fn deliver(call: &mut Call<'_>, from: SocketKey, to: SocketKey, data: Vec<u8>, a
     for file in &ancillary.files {
         host.retain_file(*file);
     }
-    let charge = charge(data.len(), host.socket(from).is_stream());
+    let charge = charge(data.len(), host.net.socket(from).is_stream());
     let sender = host.unix_ref(from);
     let socket = host.unix_mut(from);
     socket.charged += charge;

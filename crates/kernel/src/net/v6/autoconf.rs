@@ -2,7 +2,6 @@
 //! routers announce (RFC 4862, `net/ipv6/addrconf.c` of Linux).
 
 use super::{Ipv6, USER_METRIC, insert_address};
-use crate::host::Host;
 use crate::net::Stack;
 use crate::net::sysctl::Sysctls;
 use belljar_base::{SimDuration, SimTime};
@@ -55,7 +54,7 @@ enum What {
     Address(Ipv6Addr),
 }
 
-impl Host {
+impl Stack {
     /// An interface gets an address; unless it is known to be free, it is asked for first.
     pub(in crate::net) fn new_address6(
         &mut self,
@@ -64,24 +63,24 @@ impl Host {
         ask: bool,
         route: bool,
     ) {
-        insert_address(&mut self.net.interfaces[interface].addresses6, own);
+        insert_address(&mut self.interfaces[interface].addresses6, own);
         if route {
-            self.net.add_connected6(interface);
+            self.add_connected6(interface);
         }
         self.report_group(interface, ipv6::solicited_node(own.ip), true);
-        if ask && self.net.interfaces[interface].is_link() {
-            let at = self.net.delay(self.net.clock.now());
-            self.net.v6.tentative.push(Tentative { interface, ip: own.ip, at, asked: false });
+        if ask && self.interfaces[interface].is_link() {
+            let at = self.delay(self.clock.now());
+            self.v6.tentative.push(Tentative { interface, ip: own.ip, at, asked: false });
         }
         self.set_timer6();
     }
 
     /// An interface is used again: it has its link-local address, and asks for routers.
     pub(in crate::net) fn interface_is_up6(&mut self, interface: usize) {
-        if !self.net.v6.on {
+        if !self.v6.on {
             return;
         }
-        if !self.net.interfaces[interface].is_link() {
+        if !self.interfaces[interface].is_link() {
             if let Some(ip) = self.config.address6.filter(|_| interface == crate::net::ETH0) {
                 self.new_address6(
                     interface,
@@ -89,26 +88,26 @@ impl Host {
                     false,
                     false,
                 );
-                self.net.add_everywhere6(interface);
+                self.add_everywhere6(interface);
             }
             // Addresses may have been given to it before it came up.
-            self.net.add_connected6(interface);
+            self.add_connected6(interface);
             return;
         }
-        let own = super::link_local(self.net.interfaces[interface].mac);
+        let own = super::link_local(self.interfaces[interface].mac);
         self.new_address6(interface, own, true, true);
-        self.net.replace_computed6(&self.config.routes6);
-        if !self.net.sysctls.forwarding6 {
+        self.replace_computed6();
+        if !self.sysctls.forwarding6 {
             // Once the address can be used.
-            let at = self.net.delay(self.net.clock.now() + PROBE_TIME + PROBE_TIME);
-            self.net.v6.solicits.insert(interface, (ROUTER_SOLICITS, at));
+            let at = self.delay(self.clock.now() + PROBE_TIME + PROBE_TIME);
+            self.v6.solicits.insert(interface, (ROUTER_SOLICITS, at));
         }
         self.set_timer6();
     }
 
     /// Asks for tentative addresses; those that were asked for are free.
     pub(super) fn probe_tentative(&mut self, now: SimTime) {
-        let mut tentative = std::mem::take(&mut self.net.v6.tentative);
+        let mut tentative = std::mem::take(&mut self.v6.tentative);
         let mut ask = Vec::new();
         tentative.retain_mut(|t| {
             if t.at > now {
@@ -121,7 +120,7 @@ impl Host {
             }
             first
         });
-        self.net.v6.tentative = tentative;
+        self.v6.tentative = tentative;
         for (interface, target) in ask {
             let question = Discovery::NeighbourSolicit { target, source: None };
             let to = ipv6::solicited_node(target);
@@ -131,28 +130,28 @@ impl Host {
 
     /// Somebody else has an address that this host wanted: it stays, but is never used.
     pub(super) fn address_is_taken(&mut self, interface: usize, ip: Ipv6Addr) {
-        if self.net.v6.is_duplicate(interface, ip) {
+        if self.v6.is_duplicate(interface, ip) {
             return;
         }
-        self.net.v6.tentative.retain(|t| (t.interface, t.ip) != (interface, ip));
-        self.net.v6.failed.push((interface, ip));
-        let name = self.net.interfaces[interface].name.clone();
-        self.warn(format!("IPv6 address {ip} of {name} is used by another host on the link"));
+        self.v6.tentative.retain(|t| (t.interface, t.ip) != (interface, ip));
+        self.v6.failed.push((interface, ip));
+        let name = self.interfaces[interface].name.clone();
+        self.note(format!("IPv6 address {ip} of {name} is used by another net on the link"));
     }
 
     /// Asks routers to announce themselves, three times.
     pub(super) fn solicit_routers(&mut self, now: SimTime) {
         let due = |(_, (_, at)): &(&usize, &(u8, SimTime))| *at <= now;
-        let due: Vec<usize> = self.net.v6.solicits.iter().filter(due).map(|(number, _)| *number).collect();
+        let due: Vec<usize> = self.v6.solicits.iter().filter(due).map(|(number, _)| *number).collect();
         for interface in due {
-            let Some((left, at)) = self.net.v6.solicits.get_mut(&interface) else { continue };
+            let Some((left, at)) = self.v6.solicits.get_mut(&interface) else { continue };
             *left -= 1;
             *at = now + SOLICIT_INTERVAL;
             if *left == 0 {
-                self.net.v6.solicits.remove(&interface);
+                self.v6.solicits.remove(&interface);
             }
-            let Some(src) = self.net.source_for(ipv6::ALL_ROUTERS, interface) else { continue };
-            let own = Address(self.net.interfaces[interface].mac);
+            let Some(src) = self.source_for(ipv6::ALL_ROUTERS, interface) else { continue };
+            let own = Address(self.interfaces[interface].mac);
             let question = Discovery::RouterSolicit { source: Some(own) };
             self.send_discovery(interface, src, ipv6::ALL_ROUTERS, None, &question);
         }
@@ -163,23 +162,23 @@ impl Host {
         let Discovery::RouterAdvert { hop_limit, lifetime, source, mtu, prefixes, .. } = advert else {
             return;
         };
-        if !router.is_unicast_link_local() || !accepts(&self.net.sysctls) {
+        if !router.is_unicast_link_local() || !accepts(&self.sysctls) {
             return;
         }
-        let now = self.net.clock.now();
-        self.net.v6.solicits.remove(&interface);
+        let now = self.clock.now();
+        self.v6.solicits.remove(&interface);
         if let Some(address) = source {
-            self.net.v6.neighbours.learn(now, interface, router, address, false, true);
+            self.v6.neighbours.learn(now, interface, router, address, false, true);
         }
         if hop_limit != 0 {
-            self.net.v6.hop_limits.insert(interface, hop_limit);
+            self.v6.hop_limits.insert(interface, hop_limit);
         }
         self.announced(interface, What::Router(router), u32::from(lifetime));
         self.choose_router();
         if let Some(mtu) = mtu.map(|mtu| mtu as usize)
-            && (ipv6::MIN_MTU..self.net.mtu(interface)).contains(&mtu)
+            && (ipv6::MIN_MTU..self.mtu(interface)).contains(&mtu)
         {
-            self.net.v6.link_mtus.insert(interface, mtu);
+            self.v6.link_mtus.insert(interface, mtu);
         }
         for prefix in prefixes {
             self.prefix_announced(interface, prefix);
@@ -196,23 +195,23 @@ impl Host {
             return;
         }
         if prefix.on_link {
-            let ours = self.net.v6.is_announced(interface, What::Network(network));
+            let ours = self.v6.is_announced(interface, What::Network(network));
             // A route that the administrator's address has made is not the router's to take away.
-            if ours || prefix.valid > 0 && self.net.connect6(interface, network) {
+            if ours || prefix.valid > 0 && self.connect6(interface, network) {
                 self.announced(interface, What::Network(network), prefix.valid);
             }
         }
         if prefix.autonomous && prefix.len == 64 {
-            let ip = ipv6::eui64(prefix.prefix, self.net.interfaces[interface].mac);
-            let there = self.net.interfaces[interface].addresses6.iter().any(|own| own.ip == ip);
-            let room = self.net.interfaces[interface].addresses6.len() < MAX_ADDRESSES;
+            let ip = ipv6::eui64(prefix.prefix, self.interfaces[interface].mac);
+            let there = self.interfaces[interface].addresses6.iter().any(|own| own.ip == ip);
+            let room = self.interfaces[interface].addresses6.len() < MAX_ADDRESSES;
             if !there && !room {
                 return;
             }
             if !there && prefix.valid > 0 {
                 self.new_address6(interface, InterfaceAddress { ip, len: 64 }, true, false);
             }
-            let ours = self.net.v6.is_announced(interface, What::Address(ip));
+            let ours = self.v6.is_announced(interface, What::Address(ip));
             // Two hours at least, lest a forged message takes addresses away (RFC 4862, section 5.5.3).
             let valid = if prefix.valid > 7_200 || !ours { prefix.valid } else { 7_200 };
             if !there || ours {
@@ -225,25 +224,24 @@ impl Host {
     fn announced(&mut self, interface: usize, what: What, seconds: u32) {
         let until = match seconds {
             FOREVER => SimTime::MAX,
-            seconds => self.net.clock.now() + SimDuration::from_secs(u64::from(seconds)),
+            seconds => self.clock.now() + SimDuration::from_secs(u64::from(seconds)),
         };
-        self.net.v6.announced.retain(|a| (a.interface, a.what) != (interface, what));
-        self.net.v6.announced.push(Announced { interface, what, until });
+        self.v6.announced.retain(|a| (a.interface, a.what) != (interface, what));
+        self.v6.announced.push(Announced { interface, what, until });
         if seconds == 0 {
-            self.forget_announced(self.net.clock.now());
+            self.forget_announced(self.clock.now());
         }
     }
 
     /// What holds no longer is forgotten.
     pub(super) fn forget_announced(&mut self, now: SimTime) {
-        let (gone, kept) =
-            std::mem::take(&mut self.net.v6.announced).into_iter().partition(|a| a.until <= now);
+        let (gone, kept) = std::mem::take(&mut self.v6.announced).into_iter().partition(|a| a.until <= now);
         let _: &Vec<Announced> = &gone;
-        self.net.v6.announced = kept;
+        self.v6.announced = kept;
         for Announced { interface, what, .. } in gone {
             match what {
                 What::Router(router) => {
-                    self.net.v6.routes.retain(|prefix, _, route| {
+                    self.v6.routes.retain(|prefix, _, route| {
                         let hop = NextHop::new(interface, Some(router));
                         !(prefix.is_all() && route.protocol == RTPROT_RA && route.hops.contains(&hop))
                     });
@@ -251,7 +249,7 @@ impl Host {
                 }
                 What::Network(network) => self.network_is_gone(interface, network),
                 What::Address(ip) => {
-                    self.net.interfaces[interface].addresses6.retain(|own| own.ip != ip);
+                    self.interfaces[interface].addresses6.retain(|own| own.ip != ip);
                     self.report_group(interface, ipv6::solicited_node(ip), false);
                 }
             }
@@ -260,38 +258,39 @@ impl Host {
 
     /// The first of the routers that have announced themselves is the default router, where there is none.
     fn choose_router(&mut self) {
-        if self.net.v6.routes.get(Prefix::ALL, USER_METRIC).is_some() {
+        if self.v6.routes.get(Prefix::ALL, USER_METRIC).is_some() {
             return;
         }
-        let router = self.net.v6.announced.iter().find_map(|a| match a.what {
+        let router = self.v6.announced.iter().find_map(|a| match a.what {
             What::Router(router) => Some((a.interface, router)),
             _ => None,
         });
         if let Some((interface, router)) = router {
             let route = Route::by(interface, Some(router), RTPROT_RA);
-            self.net.v6.routes.insert(Prefix::ALL, USER_METRIC, route);
+            self.v6.routes.insert(Prefix::ALL, USER_METRIC, route);
         }
     }
 
     /// A network that a router had announced is no longer on the link, unless an address says that it is.
     fn network_is_gone(&mut self, interface: usize, network: Prefix<Ipv6Addr>) {
-        let stays = self.net.interfaces[interface].addresses6.iter().any(|own| {
-            own.network() == network && !self.net.v6.is_announced(interface, What::Address(own.ip))
-        });
+        let stays = self.interfaces[interface]
+            .addresses6
+            .iter()
+            .any(|own| own.network() == network && !self.v6.is_announced(interface, What::Address(own.ip)));
         if !stays {
-            self.net.disconnect6(interface, network);
+            self.disconnect6(interface, network);
         }
     }
 
     /// An interface loses an address, and with it the route to a network that no other one is of.
     pub(in crate::net) fn drop_address6(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>) {
-        self.net.interfaces[interface].addresses6.retain(|other| *other != own);
-        self.net.v6.tentative.retain(|t| (t.interface, t.ip) != (interface, own.ip));
-        self.net.v6.failed.retain(|failed| *failed != (interface, own.ip));
-        self.net.v6.announced.retain(|a| a.what != What::Address(own.ip));
-        let others = &self.net.interfaces[interface].addresses6;
+        self.interfaces[interface].addresses6.retain(|other| *other != own);
+        self.v6.tentative.retain(|t| (t.interface, t.ip) != (interface, own.ip));
+        self.v6.failed.retain(|failed| *failed != (interface, own.ip));
+        self.v6.announced.retain(|a| a.what != What::Address(own.ip));
+        let others = &self.interfaces[interface].addresses6;
         if !others.iter().any(|other| other.network() == own.network()) {
-            self.net.disconnect6(interface, own.network());
+            self.disconnect6(interface, own.network());
         }
         self.report_group(interface, ipv6::solicited_node(own.ip), false);
     }

@@ -1,6 +1,6 @@
 //! Neighbour discovery on links (RFC 4861, `net/ipv6/ndisc.c` of Linux).
 
-use crate::host::Host;
+use crate::net::Stack;
 use crate::net::ip::Inbound;
 use belljar_net::forward::Refusal;
 use belljar_net::neighbour::NeighbourEvent;
@@ -11,7 +11,7 @@ use belljar_wire::icmpv6::{DISCOVERY_HOP_LIMIT, Discovery};
 use belljar_wire::{ipv6, protocol};
 use std::net::{IpAddr, Ipv6Addr};
 
-impl Host {
+impl Stack {
     /// Sends a packet over a link to `gateway`, or where it goes to. False if it is lost now; it may have to
     /// wait for the answer of its neighbour.
     pub(in crate::net) fn link_output6(
@@ -27,7 +27,7 @@ impl Host {
         let (to, packet) = if next.is_multicast() {
             (ipv6::group_address(next), packet)
         } else {
-            match self.net.v6.neighbours.resolve(self.net.clock.now(), interface, next, packet) {
+            match self.v6.neighbours.resolve(self.clock.now(), interface, next, packet) {
                 Some(known) => known,
                 None => return true,
             }
@@ -36,7 +36,7 @@ impl Host {
     }
 
     pub(super) fn send_frame6(&mut self, interface: usize, to: Address, packet: Packet) -> bool {
-        let own = Address(self.net.interfaces[interface].mac);
+        let own = Address(self.interfaces[interface].mac);
         self.send_framed(interface, framed(packet, to, own, ethertype::IPV6))
     }
 
@@ -62,7 +62,7 @@ impl Host {
         };
         header.emit(&mut packet);
         packet.extend(message);
-        self.net.count_own(&dst.into(), packet.len(), protocol::ICMPV6, &packet[ipv6::HEADER_LEN..]);
+        self.count_own(&dst.into(), packet.len(), protocol::ICMPV6, &packet[ipv6::HEADER_LEN..]);
         let packet = Packet::new(packet);
         match to {
             Some(to) => drop(self.send_frame6(interface, to, packet)),
@@ -72,14 +72,14 @@ impl Host {
 
     /// Does what the neighbour cache asks for.
     pub(in crate::net) fn neighbour_events6(&mut self) {
-        while let Some(event) = self.net.v6.neighbours.poll() {
+        while let Some(event) = self.v6.neighbours.poll() {
             match event {
                 NeighbourEvent::Ask { interface, target, to, source } => {
-                    let source = source.filter(|ip| self.net.interface_of6(*ip) == Some(interface));
-                    let Some(source) = source.or_else(|| self.net.source_for(target, interface)) else {
+                    let source = source.filter(|ip| self.interface_of6(*ip) == Some(interface));
+                    let Some(source) = source.or_else(|| self.source_for(target, interface)) else {
                         continue;
                     };
-                    let own = Address(self.net.interfaces[interface].mac);
+                    let own = Address(self.interfaces[interface].mac);
                     let question = Discovery::NeighbourSolicit { target, source: Some(own) };
                     let dst = if to.is_some() { target } else { ipv6::solicited_node(target) };
                     self.send_discovery(interface, source, dst, to, &question);
@@ -99,8 +99,8 @@ impl Host {
                     }
                 }
                 NeighbourEvent::Overflow { packet } => self.packet_lost(packet.cookie(), packet.len()),
-                NeighbourEvent::Changed(neighbour) => self.announce_neighbour(neighbour, true),
-                NeighbourEvent::Forgotten(neighbour) => self.announce_neighbour(neighbour, false),
+                NeighbourEvent::Changed(neighbour) => self.neighbour_changed6(neighbour, true),
+                NeighbourEvent::Forgotten(neighbour) => self.neighbour_changed6(neighbour, false),
             }
         }
     }
@@ -109,35 +109,35 @@ impl Host {
     pub(in crate::net) fn discovery_input(&mut self, inbound: &Inbound) {
         let (IpAddr::V6(src), IpAddr::V6(dst)) = (inbound.header.src, inbound.header.dst) else { return };
         // From beyond the link nobody is believed.
-        if inbound.header.ttl != DISCOVERY_HOP_LIMIT || !self.net.interfaces[inbound.interface].is_link() {
+        if inbound.header.ttl != DISCOVERY_HOP_LIMIT || !self.interfaces[inbound.interface].is_link() {
             return;
         }
         let Some(message) = Discovery::parse(inbound.payload()) else {
-            self.net.counters.malformed += 1;
+            self.counters.malformed += 1;
             return;
         };
-        let (now, interface) = (self.net.clock.now(), inbound.interface);
+        let (now, interface) = (self.clock.now(), inbound.interface);
         match message {
             Discovery::NeighbourSolicit { target, source } => {
                 self.solicited(interface, (src, dst), target, source)
             }
             Discovery::NeighbourAdvert { target, solicited, overrides, address, .. } => {
-                if self.net.v6.is_tentative(interface, target) {
+                if self.v6.is_tentative(interface, target) {
                     return self.address_is_taken(interface, target);
                 }
-                let Some(known) = self.net.v6.neighbours.get(interface, target) else { return };
+                let Some(known) = self.v6.neighbours.get(interface, target) else { return };
                 let Some(address) = address.or(known.address) else { return };
                 // RFC 4861, section 7.2.5: another address counts only with the override flag.
                 let differs = known.address.is_some_and(|known| known != address);
                 if differs && !overrides && known.state != NeighbourState::Failed {
                     return;
                 }
-                self.net.v6.neighbours.learn(now, interface, target, address, solicited, false);
+                self.v6.neighbours.learn(now, interface, target, address, solicited, false);
             }
             Discovery::RouterAdvert { .. } => self.router_advert(interface, src, message),
             // Hosts announce nothing; routing daemons that do have sockets of their own.
             Discovery::RouterSolicit { source: Some(address) } if !src.is_unspecified() => {
-                self.net.v6.neighbours.learn(now, interface, src, address, false, true);
+                self.v6.neighbours.learn(now, interface, src, address, false, true);
             }
             Discovery::RouterSolicit { .. } => {}
         }
@@ -151,22 +151,22 @@ impl Host {
         target: Ipv6Addr,
         source: Option<Address>,
     ) {
-        let ours = self.net.interfaces[interface].addresses6.iter().any(|own| own.ip == target);
+        let ours = self.interfaces[interface].addresses6.iter().any(|own| own.ip == target);
         if !ours {
             return;
         }
-        if self.net.v6.is_tentative(interface, target) {
+        if self.v6.is_tentative(interface, target) {
             // Two want it at once: neither may have it.
             if src.is_unspecified() {
                 self.address_is_taken(interface, target);
             }
             return;
         }
-        let now = self.net.clock.now();
-        let own = Address(self.net.interfaces[interface].mac);
+        let now = self.clock.now();
+        let own = Address(self.interfaces[interface].mac);
         let answer = |solicited| Discovery::NeighbourAdvert {
             target,
-            router: self.net.sysctls.forwarding6,
+            router: self.sysctls.forwarding6,
             solicited,
             overrides: true,
             address: Some(own),
@@ -177,7 +177,7 @@ impl Host {
         }
         let answer = answer(true);
         match source {
-            Some(address) => self.net.v6.neighbours.learn(now, interface, src, address, false, true),
+            Some(address) => self.v6.neighbours.learn(now, interface, src, address, false, true),
             None if dst.is_multicast() => return,
             None => {}
         }

@@ -1,6 +1,5 @@
 //! Groups: who is a member on which link, and telling routers of it (MLDv2, RFC 3810, as Linux does).
 
-use crate::host::Host;
 use crate::net::interface::Attachment;
 use crate::net::{LO, Stack};
 use belljar_base::{SimDuration, SimTime};
@@ -65,10 +64,10 @@ impl Stack {
     }
 }
 
-impl Host {
+impl Stack {
     /// One more socket is a member.
     pub(crate) fn join_group6(&mut self, interface: usize, group: Ipv6Addr) {
-        let members = self.net.v6.groups.entry((interface, group)).or_default();
+        let members = self.v6.groups.entry((interface, group)).or_default();
         *members += 1;
         if *members == 1 {
             self.report_group(interface, group, true);
@@ -77,25 +76,25 @@ impl Host {
     /// One socket is no longer a member.
     pub(crate) fn leave_group6(&mut self, interface: usize, group: Ipv6Addr) {
         let key = (interface, group);
-        let Some(members) = self.net.v6.groups.get_mut(&key) else { return };
+        let Some(members) = self.v6.groups.get_mut(&key) else { return };
         *members -= 1;
         if *members == 0 {
-            self.net.v6.groups.remove(&key);
+            self.v6.groups.remove(&key);
             self.report_group(interface, group, false);
         }
     }
 
     /// Routers are told up to a second later, and again after up to another one.
     pub(super) fn report_group(&mut self, interface: usize, group: Ipv6Addr, joined: bool) {
-        let link = matches!(self.net.interfaces[interface].attachment, Attachment::Link(_));
+        let link = matches!(self.interfaces[interface].attachment, Attachment::Link(_));
         // Nobody is told of all nodes, or of what does not leave the host (RFC 3810, section 6).
         if !link || group == ipv6::ALL_NODES || group.octets()[1] & 0xf < 2 {
             return;
         }
-        let at = self.net.delay(self.net.clock.now());
-        self.net.v6.reports.retain(|r| (r.interface, r.group) != (interface, group));
+        let at = self.delay(self.clock.now());
+        self.v6.reports.retain(|r| (r.interface, r.group) != (interface, group));
         let record = if joined { Record::Joined } else { Record::Left };
-        self.net.v6.reports.push(Report { interface, group, record, left: ROBUSTNESS, at });
+        self.v6.reports.push(Report { interface, group, record, left: ROBUSTNESS, at });
         self.set_timer6();
     }
 
@@ -115,19 +114,19 @@ impl Host {
         };
         let octets: [u8; 16] = message[8..24].try_into().expect("16 bytes");
         let asked = Ipv6Addr::from(octets);
-        let own = self.net.interfaces[interface].addresses6.iter().map(|own| ipv6::solicited_node(own.ip));
-        let joined = self.net.v6.groups.keys().filter(|(number, _)| *number == interface);
+        let own = self.interfaces[interface].addresses6.iter().map(|own| ipv6::solicited_node(own.ip));
+        let joined = self.v6.groups.keys().filter(|(number, _)| *number == interface);
         let mut groups: Vec<Ipv6Addr> = own.chain(joined.map(|(_, group)| *group)).collect();
         groups.sort();
         groups.dedup();
         groups.retain(|group| group.octets()[1] & 0xf >= 2 && *group != ipv6::ALL_NODES);
         groups.retain(|group| asked.is_unspecified() || *group == asked);
-        let delay = SimDuration::from_millis(self.net.v6.stream.below(milliseconds.max(1)));
-        let at = self.net.clock.now() + delay;
+        let delay = SimDuration::from_millis(self.v6.stream.below(milliseconds.max(1)));
+        let at = self.clock.now() + delay;
         for group in groups {
             // What is about to be told anyway is an answer.
-            if !self.net.v6.reports.iter().any(|r| (r.interface, r.group) == (interface, group)) {
-                self.net.v6.reports.push(Report { interface, group, record, left: 1, at });
+            if !self.v6.reports.iter().any(|r| (r.interface, r.group) == (interface, group)) {
+                self.v6.reports.push(Report { interface, group, record, left: 1, at });
             }
         }
         self.set_timer6();
@@ -135,16 +134,16 @@ impl Host {
 
     /// Sends the reports that are due, one for each interface.
     pub(super) fn send_reports(&mut self, now: SimTime) {
-        for interface in 0..self.net.interfaces.len() {
+        for interface in 0..self.interfaces.len() {
             let mut due: Vec<(Ipv6Addr, Record)> = Vec::new();
-            let mut reports = std::mem::take(&mut self.net.v6.reports);
+            let mut reports = std::mem::take(&mut self.v6.reports);
             for report in reports.iter_mut().filter(|r| r.interface == interface && r.at <= now) {
                 due.push((report.group, report.record));
                 report.left -= 1;
-                report.at = self.net.delay(now);
+                report.at = self.delay(now);
             }
             reports.retain(|report| report.left > 0);
-            self.net.v6.reports = reports;
+            self.v6.reports = reports;
             let (old, new): (Vec<_>, Vec<_>) =
                 due.into_iter().partition(|(_, record)| *record == Record::MemberV1);
             for (group, _) in old {
@@ -165,10 +164,10 @@ impl Host {
     }
 
     fn send_group_message(&mut self, interface: usize, dst: Ipv6Addr, mut message: Vec<u8>) {
-        let own = &self.net.interfaces[interface].addresses6;
+        let own = &self.interfaces[interface].addresses6;
         // RFC 3590: from no address while there is none.
         let local = own.iter().find(|own| own.ip.is_unicast_link_local());
-        let local = local.filter(|own| !self.net.v6.is_tentative(interface, own.ip));
+        let local = local.filter(|own| !self.v6.is_tentative(interface, own.ip));
         let src = local.map_or(Ipv6Addr::UNSPECIFIED, |own| own.ip);
         icmpv6::fill_checksum(src, dst, &mut message);
         // A hop-by-hop header with a router alert (RFC 2711), padded.
@@ -186,7 +185,7 @@ impl Host {
             flow_label: 0,
         };
         header.emit(&mut packet);
-        self.net.count_own(&dst.into(), packet.len(), protocol::ICMPV6, &packet[message_at..]);
+        self.count_own(&dst.into(), packet.len(), protocol::ICMPV6, &packet[message_at..]);
         self.send_frame6(interface, ipv6::group_address(dst), Packet::new(packet));
     }
 }

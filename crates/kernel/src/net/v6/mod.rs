@@ -16,7 +16,7 @@ use super::interface::Attachment;
 use super::ip::IpHeader;
 use super::ip::route::Route;
 use super::{LO, Stack};
-use crate::host::{Host, HostConfig};
+use crate::net::StackConfig;
 use crate::net::StackTimer;
 use crate::timer::TimerId;
 use autoconf::{Announced, Tentative};
@@ -75,7 +75,7 @@ pub struct Ipv6 {
 
 impl Ipv6 {
     /// That of a host at its start.
-    pub fn new(config: &HostConfig) -> Ipv6 {
+    pub fn new(config: &StackConfig) -> Ipv6 {
         let stream = |what| config.seed.stream(&["host", &config.name, what]);
         Ipv6 {
             on: config.ipv6,
@@ -112,7 +112,7 @@ impl Ipv6 {
 
 impl Stack {
     /// What IPv6 has at the start: routes to the networks of addresses, and those of the experiment.
-    pub(super) fn start_v6(&mut self, config: &HostConfig) {
+    pub(super) fn start_v6(&mut self) {
         if !self.v6.on {
             return;
         }
@@ -122,7 +122,7 @@ impl Stack {
                     let own = link_local(self.interfaces[number].mac);
                     insert_address(&mut self.interfaces[number].addresses6, own);
                     self.add_connected6(number);
-                    if !config.forwarding {
+                    if !self.config.forwarding {
                         let at = self.delay(SimTime::ZERO);
                         self.v6.solicits.insert(number, (autoconf::ROUTER_SOLICITS, at));
                     }
@@ -132,7 +132,7 @@ impl Stack {
                 _ => {}
             }
         }
-        self.replace_computed6(&config.routes6);
+        self.replace_computed6();
     }
 
     /// On the graph everybody is on the link.
@@ -165,11 +165,11 @@ impl Stack {
     }
 
     /// Takes out the routes that the experiment has computed before, and adds these.
-    pub(super) fn replace_computed6(&mut self, computed: &[InitialRoute6]) {
+    pub(super) fn replace_computed6(&mut self) {
         let interfaces = &self.interfaces;
         let usable =
             |(_, _, route): &&InitialRoute6| route.hops.iter().all(|hop| interfaces[hop.interface].up);
-        self.v6.routes.replace_computed(computed.iter().filter(usable).cloned());
+        self.v6.routes.replace_computed(self.config.routes6.iter().filter(usable).cloned());
     }
 
     /// An interface goes out of use: Linux forgets its addresses (`keep_addr_on_down` is 0).
@@ -303,10 +303,10 @@ pub fn device_for(ip: IpAddr, interface: usize) -> Option<u32> {
     }
 }
 
-impl Host {
+impl Stack {
     /// When IPv6 has something to do besides what comes in.
     pub(super) fn set_timer6(&mut self) {
-        let v6 = &self.net.v6;
+        let v6 = &self.v6;
         let next = [
             v6.neighbours.next_timeout(),
             v6.reports.iter().map(|report| report.at).min(),
@@ -315,15 +315,15 @@ impl Host {
             v6.announced.iter().map(|announced| announced.until).min(),
         ];
         let next = next.into_iter().flatten().min().filter(|at| *at < SimTime::MAX);
-        let next = next.map(|at| at.max(self.net.clock.now()));
-        self.net.timers.set(&mut self.net.v6.timer, next, StackTimer::Ipv6);
+        let next = next.map(|at| at.max(self.clock.now()));
+        self.timers.set(&mut self.v6.timer, next, StackTimer::Ipv6);
     }
 
     /// What was due.
     pub(crate) fn timer6(&mut self) {
-        let now = self.net.clock.now();
-        self.net.v6.timer = None;
-        self.net.v6.neighbours.on_timeout(now);
+        let now = self.clock.now();
+        self.v6.timer = None;
+        self.v6.neighbours.on_timeout(now);
         self.send_reports(now);
         self.probe_tentative(now);
         self.solicit_routers(now);
