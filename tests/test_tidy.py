@@ -7,10 +7,10 @@ import pytest
 from conftest import ROOT
 
 CRATES = ROOT / "crates"
-LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "net", "p4", "p4runtime", "models", "kernel", "channel", "shim", "platform", "packetio", "config",
+LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "net", "netstack", "p4", "p4runtime", "models", "kernel", "channel", "shim", "platform", "packetio", "config",
           "cosim", "results", "plan", "sim", "cli"]
-SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "net", "p4", "p4runtime", "models", "kernel", "config", "results", "plan", "sim"}
-SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "net", "p4", "p4runtime", "models", "kernel"}
+SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "net", "netstack", "p4", "p4runtime", "models", "kernel", "config", "results", "plan", "sim"}
+SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "net", "netstack", "p4", "p4runtime", "models", "kernel"}
 UNSAFE = {"channel", "shim", "platform", "packetio"}
 
 # name: (crates, what is banned, what to use instead, a line that is caught)
@@ -134,6 +134,18 @@ def test_layers():
         text = (CRATES / crate / "Cargo.toml").read_text().split("[dev-dependencies]")[0]
         for used in re.findall(r"^belljar-([a-z0-9-]+)", text, re.M):
             assert LAYERS.index(used) < LAYERS.index(crate), f"crates/{crate} uses crates/{used}, which lies above it"
+
+
+def test_the_stack_stands_alone():
+    """The TCP/IP stack knows no programs, files, system calls or descriptors: traffic models and devices use it as it is."""
+    text = (CRATES / "netstack/Cargo.toml").read_text()
+    used = set(re.findall(r"^belljar-([a-z0-9-]+)", text, re.M))
+    assert used <= {"base", "wire", "linux-abi", "tcp", "net"}, f"crates/netstack uses {used}"
+    pattern = r"\b(Host|Call|Machine|HostFiles|GuestMemory|WaitQueueId|ThreadKey|ProcessKey|FileKey)\b"
+    found = [f"{file.relative_to(ROOT)}:{number}: {line.strip()}" for file in sources("netstack")
+             for number, line in enumerate(file.read_text().splitlines(), 1) if re.search(pattern, code_of(line))]
+    assert not found, "that is the business of crates/kernel, which is told by an Effect:\n" + "\n".join(found)
+    assert re.search(pattern, code_of("fn send(call: &mut Call<'_>)"))
 
 
 def test_every_crate_is_placed():

@@ -19,7 +19,8 @@ impl Host {
             || !self.debuggers.is_empty()
             || thread.trace.is_some()
             || self.processes[thread.process.0].signals.timers.count_processor_time;
-        let allowed = if is_watched { 0 } else { self.scheduler.calls_left().min(self.net.clock.free_calls()) };
+        let allowed =
+            if is_watched { 0 } else { self.scheduler.calls_left().min(self.net.clock.free_calls()) };
         if thread.asked_ids == OFTEN && allowed > 0 {
             self.tell_ids(key);
         }

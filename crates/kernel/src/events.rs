@@ -4,7 +4,7 @@ use crate::call::Wake;
 use crate::files::FilePlace;
 use crate::host::Host;
 use crate::ids::WaitQueueId;
-use crate::net::{Effect, StackTimer};
+use crate::net::Effect;
 use crate::timer::{TimerAction, TimerId};
 use crate::watched::phase_of;
 use belljar_base::SimTime;
@@ -21,55 +21,31 @@ impl Host {
 
     /// When the next event is due.
     pub(crate) fn next_due(&self) -> Option<SimTime> {
-        let sooner = |a: Option<SimTime>, b: Option<SimTime>| match (a, b) {
+        match (self.net.next_event(), self.timers.next()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
-        };
-        let timers = sooner(self.net.timers.next(), self.timers.next());
-        sooner(sooner(self.net.arrivals.next(), self.net.inbox.next()), timers)
+        }
     }
 
-    /// Handles the earliest due event: of those of the same time what comes from the graph first, then what comes by
-    /// links, then timers.
+    /// Handles the earliest due event: of those of the same time what comes in first, then timers.
     pub(crate) fn fire_next(&mut self) {
         self.scheduler.made_progress();
-        let now = self.net.clock.now();
-        let (of_stack, of_host) = (self.net.timers.next_id(), self.timers.next_id());
+        let (of_stack, of_host) = (self.net.next_timer(), self.timers.next_id());
         let stack_is_first =
             of_stack.is_some_and(|of_stack| of_host.is_none_or(|of_host| of_stack < of_host));
         let timer_at = if stack_is_first { of_stack } else { of_host }.map_or(SimTime::MAX, TimerId::at);
-        let by_link = self.net.inbox.next().unwrap_or(SimTime::MAX);
-        if let Some(at) = self.net.arrivals.next().filter(|at| *at <= by_link && *at <= timer_at) {
+        if self.net.next_arrival().is_some_and(|at| at <= timer_at) {
             self.doing(Phase::Network);
-            self.net.receive_next(at);
-            return self.carry_out_effects();
-        }
-        if by_link <= timer_at
-            && let Some((link, packet)) = self.net.inbox.pop()
-        {
+            self.net.receive_arrival();
+        } else if stack_is_first {
             self.doing(Phase::Network);
-            // Its bytes have gone cold since they were sent: they come while this one is dealt with.
-            if let Some((_, next)) = self.net.inbox.following() {
-                self.net.prefetch(next.open_bytes());
-            }
-            self.net.packet_arrived(link, packet);
-            return self.carry_out_effects();
-        }
-        if stack_is_first {
-            let Some(action) = self.net.timers.pop_due(now) else { return };
-            self.doing(Phase::Network);
+            self.net.fire_timer();
+        } else if let Some(action) = self.timers.pop_due(self.net.clock.now()) {
+            self.doing(phase_of(&action));
             match action {
-                StackTimer::Socket(socket) => self.net.socket_timer(socket),
-                StackTimer::Interface(n) => self.net.interface_timer(n),
-                rarer => self.fire_rarer_of_stack(rarer),
+                TimerAction::Deadline(thread) => self.continue_call(thread, Wake::Deadline),
+                rarer => self.fire_rarer(rarer),
             }
-            return self.carry_out_effects();
-        }
-        let Some(action) = self.timers.pop_due(now) else { return };
-        self.doing(phase_of(&action));
-        match action {
-            TimerAction::Deadline(thread) => self.continue_call(thread, Wake::Deadline),
-            rarer => self.fire_rarer(rarer),
         }
         self.carry_out_effects();
     }
@@ -111,21 +87,6 @@ impl Host {
             }
         }
         self.spare_effects = effects;
-    }
-
-    #[inline(never)]
-    fn fire_rarer_of_stack(&mut self, action: StackTimer) {
-        match action {
-            StackTimer::Socket(_) | StackTimer::Interface(_) => {
-                unreachable!("these are done where they are due")
-            }
-            StackTimer::Resolver => self.net.resolver_timer(),
-            StackTimer::Neighbours => self.net.neighbour_timer(),
-            StackTimer::Reassembly => self.net.reassembly_timer(),
-            StackTimer::Igmp => self.net.igmp_timer(),
-            StackTimer::Ipv6 => self.net.timer6(),
-            StackTimer::BootstrapEnd => self.net.limit_bandwidths(),
-        }
     }
 
     /// Does what is not done for each packet, away from the code that is run for each.

@@ -1,15 +1,15 @@
 //! One host: everything its kernel keeps.
 
 use crate::call_counts::CallCounts;
-use crate::captured::CapturedRun;
 use crate::clock::{Clock, CpuModel};
 use crate::files::Files;
+use crate::files::virtual_files::tunable;
 use crate::futex::FutexTable;
 use crate::ids::{FileKey, MmKey, ProcessKey, ThreadKey};
 use crate::machine::{Machine, Placement};
 use crate::mm::AddressSpace;
 use crate::model::{ModelSpec, Models};
-use crate::net::{Departure, Effect, Stack, StackConfig};
+use crate::net::{Departure, Effect, OwnSockets, Stack, StackConfig};
 use crate::process::{PidMap, Process, WaitStatus};
 use crate::scheduler::Scheduler;
 use crate::thread::Thread;
@@ -18,6 +18,7 @@ use crate::wait::WaitTable;
 use belljar_base::activity::Board;
 use belljar_base::{EventKey, Map, SimTime, Stream};
 use belljar_net::Packet;
+use belljar_netstack::CapturedRun;
 use slab::Slab;
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
@@ -38,6 +39,9 @@ pub struct HostConfig {
     pub attention: Arc<AtomicBool>,
     /// Where to say what is being done, for who looks on.
     pub watched: Option<Arc<Board>>,
+    /// Settings of `/proc/sys/net` by the names of sysctl(8), with their values. One that there is not, or a value that it
+    /// does not take, is left out: the experiment's loader has refused it.
+    pub sysctls: Vec<(String, String)>,
     /// Whether to write each process's system calls next to its output.
     pub strace: bool,
     /// What its clock shows at the start, in seconds since 1970.
@@ -175,6 +179,8 @@ pub struct Host {
     pub(crate) debuggers: crate::debug::Debuggers,
     pub(crate) files: Files,
     pub(crate) net: Stack,
+    /// Sockets of families that are not the stack's.
+    pub(crate) own: OwnSockets,
     pub(crate) config: HostConfig,
     pub(crate) tids: PidMap<ThreadKey>,
     pub(crate) pids: PidMap<ProcessKey>,
@@ -207,6 +213,9 @@ impl Host {
     /// A host at the start of the simulation. Nothing has run yet.
     pub fn new(config: HostConfig, mut network: StackConfig, machine: Box<dyn Machine>) -> Host {
         network.prefetch = machine.prefetcher();
+        let settings = config.sysctls.iter();
+        network.sysctls =
+            settings.filter_map(|(name, value)| Some((tunable(name)?, value.clone()))).collect();
         let unscheduled = unscheduled(&config);
         let mut clock = Clock::new(config.epoch_secs, config.cpu);
         clock.step(config.clock_error.0);
@@ -215,6 +224,7 @@ impl Host {
             random: network.seed.stream(&["host", &network.name, "random"]),
             files: Files::new(&config, &network),
             net: Stack::new(network, clock),
+            own: OwnSockets::default(),
             models: Models::default(),
             urings: crate::uring::Urings::default(),
             set_names: [None, None],
@@ -302,7 +312,7 @@ impl Host {
     }
     /// Hands out the packets captured since the last call.
     pub fn drain_captured(&mut self, sink: impl FnMut(CapturedRun)) {
-        self.net.captured.drain(sink);
+        self.net.drain_captured(sink);
     }
     /// Whether [`drain_captured`](Self::drain_captured) or [`drain_strace`](Self::drain_strace) has anything to give.
     pub fn has_logged(&self) -> bool {

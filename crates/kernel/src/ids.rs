@@ -1,6 +1,8 @@
 //! Keys of the kernel's objects. They index slabs, are reused once free, and are never shown to
 //! guests.
 
+pub use belljar_netstack::SocketKey;
+
 macro_rules! keys {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
@@ -26,8 +28,6 @@ keys! {
     PipeKey;
     /// An epoll instance.
     EpollKey;
-    /// A socket.
-    SocketKey;
 }
 
 /// A queue of waiters.

@@ -14,8 +14,7 @@
 mod answers;
 pub mod call;
 mod call_counts;
-mod captured;
-pub mod clock;
+pub use belljar_netstack::clock;
 pub mod credentials;
 mod debug;
 mod events;
@@ -52,7 +51,7 @@ pub mod wait;
 mod wall_clock;
 mod watched;
 
-pub use captured::{CAPTURE_ROOM, CapturedRun};
+pub use belljar_netstack::{CAPTURE_ROOM, CapturedRun};
 pub use debug::{DebugProcess, DebugResume, DebugStop, DebugThread};
 pub use exec::elf;
 pub use host::{Host, HostConfig, Output, ProcessSpec, Report};

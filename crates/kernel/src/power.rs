@@ -6,7 +6,7 @@ use crate::files::tree::{DirectorySource, Node, ROOT};
 use crate::futex::FutexTable;
 use crate::host::{Host, Report, unscheduled};
 use crate::ids::{InodeKey, ProcessKey};
-use crate::net::Stack;
+use crate::net::{OwnSockets, Stack};
 use crate::process::WaitStatus;
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
@@ -133,6 +133,7 @@ impl Host {
         self.waits.forget_sockets();
         let fresh = Stack::new(self.net.config.clone(), self.net.clock.clone());
         let old = std::mem::replace(&mut self.net, fresh);
+        self.own = OwnSockets::default();
         self.net.timers = old.timers;
         self.net.timers.clear();
         self.net.is_down = old.is_down;

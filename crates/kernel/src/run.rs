@@ -11,7 +11,7 @@ use crate::syscall::{compat, table};
 use crate::thread::Continuation;
 use belljar_base::SimTime;
 use belljar_base::activity::Phase;
-use belljar_linux_abi::Errno;
+use belljar_linux_abi::{Errno, c};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Windows between two searches for guests whose native process was killed: a guest that is not resumed is not
@@ -267,7 +267,7 @@ impl Host {
         let (context, process) = (thread.context, thread.process);
         let regs = self.machine.regs(context);
         let number = u32::try_from(regs.rax).unwrap_or(u32::MAX);
-        self.net.clock.charge_call(number);
+        self.net.clock.charge_call(|| is_in_vdso(number));
         let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
         if resumed.is_none() {
             thread.calls += 1;
@@ -358,7 +358,7 @@ impl Host {
             self.machine.regs_mut(context).rax = Errno::ENOSYS.as_return();
             return Step::Continue;
         };
-        self.net.clock.charge_call(number);
+        self.net.clock.charge_call(|| is_in_vdso(number));
         self.count_call(number);
         let mut call = Call { host: self, thread: key, process, number, args, resumed: None, staged: None };
         let value = match table::dispatch(&mut call) {
@@ -405,4 +405,10 @@ pub(crate) enum Step {
     Left,
     /// The thread keeps its turn: its debugger has come between.
     Held,
+}
+
+/// Whether Linux answers a call in the vDSO.
+fn is_in_vdso(number: u32) -> bool {
+    let in_vdso = [c::SYS_clock_gettime, c::SYS_gettimeofday, c::SYS_time, c::SYS_getcpu];
+    in_vdso.contains(&i64::from(number))
 }

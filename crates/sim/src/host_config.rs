@@ -75,6 +75,7 @@ pub fn host_config(
     let Context { experiment, folder, options, names, .. } = context;
     let directory = folder.host(&settings.name);
     HostConfig {
+        sysctls: settings.options.sysctls.clone().into_iter().collect(),
         epoch_secs: experiment.belljar.start_date,
         clock_error: (settings.clock.offset_ns, settings.clock.drift_ppb),
         working_directory: options.working_directory.clone().unwrap_or_else(|| directory.clone()),
@@ -112,7 +113,6 @@ pub fn stack_config(context: &Context<'_>, settings: &HostSettings, id: HostId) 
             .map(|interface| link_config(experiment, settings, interface))
             .collect(),
         forwarding: settings.forwarding,
-        sysctls: settings.options.sysctls.clone().into_iter().collect(),
         nic: NicConfig {
             bandwidth_up: settings.bandwidth_up,
             bandwidth_down: settings.bandwidth_down,

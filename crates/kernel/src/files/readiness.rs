@@ -6,23 +6,8 @@
 use super::FileKind;
 use crate::host::Host;
 use crate::ids::{FileKey, WaitQueueId};
-use belljar_linux_abi::c;
+pub(crate) use belljar_netstack::readiness::*;
 
-pub(crate) const EPOLLIN: u32 = c::EPOLLIN as u32;
-pub(crate) const EPOLLPRI: u32 = c::EPOLLPRI as u32;
-pub(crate) const EPOLLOUT: u32 = c::EPOLLOUT as u32;
-pub(crate) const EPOLLERR: u32 = c::EPOLLERR as u32;
-pub(crate) const EPOLLHUP: u32 = c::EPOLLHUP as u32;
-pub(crate) const EPOLLRDNORM: u32 = c::EPOLLRDNORM as u32;
-pub(crate) const EPOLLRDBAND: u32 = c::EPOLLRDBAND as u32;
-pub(crate) const EPOLLWRNORM: u32 = c::EPOLLWRNORM as u32;
-pub(crate) const EPOLLWRBAND: u32 = c::EPOLLWRBAND as u32;
-pub(crate) const EPOLLRDHUP: u32 = c::EPOLLRDHUP as u32;
-
-/// Data can be read: what Linux reports together.
-pub(crate) const READABLE: u32 = EPOLLIN | EPOLLRDNORM;
-/// Data can be written: what Linux reports together.
-pub(crate) const WRITABLE: u32 = EPOLLOUT | EPOLLWRNORM;
 /// What a file says that has no notion of readiness.
 pub(crate) const ALWAYS: u32 = READABLE | WRITABLE;
 

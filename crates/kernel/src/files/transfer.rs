@@ -216,7 +216,7 @@ impl Call<'_> {
     fn splices_without_waiting(&mut self, input: FileKey) -> bool {
         let super::FileKind::Socket(key) = self.host.open(input).kind else { return false };
         let socket = self.host.net.socket(key);
-        socket.type_ == c::SOCK_STREAM && matches!(socket.kind, crate::net::socket::SocketKind::Unix(_))
+        socket.type_ == c::SOCK_STREAM && socket.domain == c::AF_UNIX
     }
 
     /// Unless a page of a pipe is free: waits for it, or `EAGAIN`; `EPIPE` and `SIGPIPE` if nobody is left

@@ -2,12 +2,10 @@
 
 use crate::host::Host;
 use crate::ids::SocketKey;
-use crate::net::tcp;
-use crate::net::udp::Protocol;
 use crate::timer::TimerAction;
 use crate::wait::Waiter;
 use belljar_base::{SimTime, Stream};
-use belljar_linux_abi::{Errno, c};
+use belljar_linux_abi::Errno;
 use belljar_models::{Failure, Flow, Network, Received, Socket};
 use belljar_net::dns::Zone;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -32,15 +30,9 @@ impl Sockets<'_> {
         }
         Socket(key.0)
     }
-    /// Makes a socket that `prepare` could not make use of go away.
-    fn prepared<T>(&mut self, key: SocketKey, prepared: Result<T, Errno>) -> Result<Socket, Failure> {
-        match prepared {
-            Ok(_) => Ok(self.own(key)),
-            Err(errno) => {
-                self.host.close_socket(key);
-                Err(failure(errno))
-            }
-        }
+    /// Lets the model own a socket that could be made.
+    fn owned(&mut self, made: Result<SocketKey, Errno>) -> Result<Socket, Failure> {
+        made.map(|key| self.own(key)).map_err(failure)
     }
 }
 
@@ -77,49 +69,33 @@ impl Network for Sockets<'_> {
     }
 
     fn listen(&mut self, port: u16) -> Result<Socket, Failure> {
-        let key = tcp::create(&mut self.host.net, c::AF_INET).map_err(failure)?;
-        self.host.net.socket(key).options.reuse_address = true;
-        let listening =
-            self.host.net.tcp_bind(key, None, port).and_then(|()| self.host.net.tcp_listen(key, BACKLOG));
-        self.prepared(key, listening)
+        let at = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
+        let made = self.host.net.listen(at, BACKLOG);
+        self.owned(made)
     }
     fn accept(&mut self, listener: Socket) -> Option<(Socket, SocketAddrV4)> {
-        let child = self.host.net.tcp_accept(SocketKey(listener.0)).ok()??;
-        let remote = self.host.net.tcp(child).connection().map(|connection| v4(connection.remote()));
-        let nobody = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-        Some((self.own(child), remote.unwrap_or(nobody)))
+        let (child, remote) = self.host.net.accept(SocketKey(listener.0)).ok()??;
+        Some((self.own(child), v4(remote)))
     }
     fn connect(&mut self, to: SocketAddrV4) -> Result<Socket, Failure> {
-        let key = tcp::create(&mut self.host.net, c::AF_INET).map_err(failure)?;
-        let begun = self.host.net.tcp_connect(key, to.into());
-        self.host.net.flush_network();
-        self.prepared(key, begun)
+        let made = self.host.net.connect(to.into());
+        self.owned(made)
     }
     fn is_connected(&mut self, socket: Socket) -> Result<bool, Failure> {
-        self.host.net.tcp_connected(SocketKey(socket.0)).map_err(failure)
+        self.host.net.is_connected(SocketKey(socket.0)).map_err(failure)
     }
     fn send(&mut self, socket: Socket, data: &[u8]) -> Result<usize, Failure> {
-        self.host.net.tcp_write(SocketKey(socket.0), data).map_err(failure)
+        self.host.net.write(SocketKey(socket.0), data).map_err(failure)
     }
     fn receive(&mut self, socket: Socket, out: &mut [u8]) -> Result<Received, Failure> {
-        let len = out.len();
-        let read =
-            self.host.net.tcp_read(SocketKey(socket.0), len, |connection, now| connection.recv(out, now));
-        read.map(received).map_err(failure)
+        self.host.net.read(SocketKey(socket.0), out).map(received).map_err(failure)
     }
     fn discard(&mut self, socket: Socket, most: u64) -> Result<Received, Failure> {
-        let len = usize::try_from(most).unwrap_or(usize::MAX);
-        let read =
-            self.host.net.tcp_read(SocketKey(socket.0), len, |connection, now| connection.discard(len, now));
-        read.map(received).map_err(failure)
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        self.host.net.discard(SocketKey(socket.0), most).map(received).map_err(failure)
     }
     fn finish(&mut self, socket: Socket) {
-        let now = self.host.net.clock.now();
-        if let Some(connection) = self.host.net.tcp(SocketKey(socket.0)).connection() {
-            connection.shutdown_write(now);
-        }
-        self.host.net.tcp_pump(SocketKey(socket.0));
-        self.host.net.flush_network();
+        self.host.net.finish(SocketKey(socket.0));
     }
     fn close(&mut self, socket: Socket) {
         let key = SocketKey(socket.0);
@@ -128,19 +104,18 @@ impl Network for Sockets<'_> {
         }
         let queue = self.host.socket_queue(key);
         self.host.waits.leave(queue, Waiter::Model { model: self.model, socket: key });
-        self.host.close_socket(key);
+        self.host.net.close(key);
     }
 
     fn bind_udp(&mut self, port: u16) -> Result<Socket, Failure> {
-        let key = crate::net::udp::create(&mut self.host.net, c::AF_INET, Protocol::Udp).map_err(failure)?;
-        let bound = self.host.net.udp_bind(key, None, port, true);
-        self.prepared(key, bound)
+        let made = self.host.net.bind_udp(port);
+        self.owned(made)
     }
     fn send_to(&mut self, socket: Socket, to: SocketAddrV4, payload: &[u8]) -> Result<bool, Failure> {
-        self.host.net.udp_send(SocketKey(socket.0), to.into(), payload).map_err(failure)
+        self.host.net.send_to(SocketKey(socket.0), to.into(), payload).map_err(failure)
     }
     fn receive_from(&mut self, socket: Socket, out: &mut Vec<u8>) -> Result<Option<SocketAddrV4>, Failure> {
-        let source = self.host.net.udp_receive(SocketKey(socket.0), out).map_err(failure)?;
+        let source = self.host.net.receive_from(SocketKey(socket.0), out).map_err(failure)?;
         Ok(source.map(v4))
     }
 

@@ -1,7 +1,7 @@
 //! `ioctl(2)` requests that change interfaces, routes and neighbours, as `ifconfig`, `route` and `arp` make
 //! them, netdevice(7).
 
-use super::{LO, Stack};
+use super::LO;
 use crate::call::Call;
 use crate::host::Host;
 use belljar_linux_abi::{Errno, c};
@@ -220,31 +220,6 @@ fn change_route(call: &mut Call<'_>, add: bool, arg: u64) -> Result<(), Errno> {
     host.announce_route(prefix, metric, &route, true);
     host.net.routes.insert(prefix, metric, route);
     Ok(())
-}
-
-impl Stack {
-    /// A next hop: a gateway must be on a link of this host (`fib_check_nh` of Linux).
-    pub(in crate::net) fn hop(
-        &self,
-        gateway: Option<Ipv4Addr>,
-        device: Option<usize>,
-    ) -> Result<NextHop, Errno> {
-        let interface = match (gateway, device) {
-            (None, None) => return Err(Errno::ENODEV),
-            (None, Some(device)) => device,
-            (Some(gateway), device) => {
-                let usable = |hop: &NextHop| device.is_none_or(|device| device == hop.interface);
-                match self.routes.lookup(gateway, || 0, usable) {
-                    Some((_, Some(hop))) if hop.gateway.is_none() => hop.interface,
-                    _ => return Err(Errno::ENETUNREACH),
-                }
-            }
-        };
-        if !self.interfaces[interface].up {
-            return Err(Errno::ENETDOWN);
-        }
-        Ok(NextHop::new(interface, gateway))
-    }
 }
 
 /// `struct arpreq`.

@@ -7,10 +7,8 @@
 use crate::guest::Buffers;
 use crate::ids::WaitQueueId;
 use belljar_linux_abi::{Errno, c};
-use smallvec::SmallVec;
 
-/// A socket address as the guest's memory holds it: a `struct sockaddr_*` of its true length.
-pub type RawAddress = SmallVec<[u8; 32]>;
+pub use belljar_netstack::address::RawAddress;
 
 /// How an attempt ends that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,12 +2,11 @@
 //! has the same functions, but that only streams and UNIX sockets listen.
 
 use super::message::{Attempt, Incoming, Outgoing, RawAddress, Received};
-use super::socket::{Socket, SocketKind, SocketOptions};
-use super::{Effect, netlink, packet, ping, raw, tcp, udp, unix};
+use super::socket::{Socket, SocketKind};
+use super::{netlink, packet, ping, raw, tcp, udp, unix};
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::{SocketKey, WaitQueueId};
-use crate::net::Stack;
 use belljar_linux_abi::{Errno, c};
 
 /// Calls `$function` of the family's module.
@@ -18,9 +17,11 @@ macro_rules! by_family {
             SocketKind::Tcp(_) => tcp::$function($($argument),*),
             SocketKind::Ping(_) => ping::$function($($argument),*),
             SocketKind::Raw(_) => raw::$function($($argument),*),
-            SocketKind::Packet(_) => packet::$function($($argument),*),
-            SocketKind::Unix(_) => unix::$function($($argument),*),
-            SocketKind::Netlink(_) => netlink::$function($($argument),*),
+            SocketKind::Other => match $host.net.sockets[$key.0].domain {
+                c::AF_UNIX => unix::$function($($argument),*),
+                c::AF_NETLINK => netlink::$function($($argument),*),
+                _ => packet::$function($($argument),*),
+            },
         }
     };
 }
@@ -33,53 +34,13 @@ macro_rules! by_kind {
             SocketKind::Tcp(_) => tcp::$function($stack, $key),
             SocketKind::Ping(_) => ping::$function($stack, $key),
             SocketKind::Raw(_) => raw::$function($stack, $key),
-            SocketKind::Packet(_) => packet::$function($host, $key),
-            SocketKind::Unix(_) => unix::$function($host, $key),
-            SocketKind::Netlink(_) => netlink::$function($host, $key),
+            SocketKind::Other => match $host.net.sockets[$key.0].domain {
+                c::AF_UNIX => unix::$function($host, $key),
+                c::AF_NETLINK => netlink::$function($host, $key),
+                _ => packet::$function($host, $key),
+            },
         }
     };
-}
-
-impl Stack {
-    /// Adds a socket to the slab, with a wait queue of its own.
-    pub(crate) fn add_socket(
-        &mut self,
-        domain: i32,
-        type_: i32,
-        protocol: i32,
-        kind: SocketKind,
-    ) -> SocketKey {
-        self.next_serial = self.next_serial.wrapping_add(1);
-        let serial = self.next_serial;
-        let [receive_buffer, _, send_buffer, _] = self.sysctls.core_buffers;
-        let options = SocketOptions { receive_buffer, send_buffer, ..SocketOptions::default() };
-        let is_packet = matches!(kind, SocketKind::Packet(_));
-        self.raw_sockets += usize::from(matches!(kind, SocketKind::Raw(_)));
-        let mut socket =
-            Socket { domain, type_, protocol, options, error: None, serial, uid: 0, zero_copy: None, kind };
-        if self.sysctls.bind_v6_only
-            && let Some(ip) = socket.ip_options_mut()
-        {
-            ip.v6_only = true;
-        }
-        let key = SocketKey(self.sockets.insert(socket));
-        if is_packet {
-            self.packet_sockets.push(key);
-        }
-        key
-    }
-    /// Removes a socket from the slab and its wait queue with it.
-    pub(crate) fn remove_socket(&mut self, key: SocketKey) -> Socket {
-        let socket = self.sockets.remove(key.0);
-        self.raw_sockets -= usize::from(matches!(socket.kind, SocketKind::Raw(_)));
-        self.packet_sockets.retain(|other| *other != key);
-        self.effects.push(Effect::Closed(key));
-        socket
-    }
-    /// A socket.
-    pub(crate) fn socket(&mut self, key: SocketKey) -> &mut Socket {
-        &mut self.sockets[key.0]
-    }
 }
 
 impl Host {
@@ -135,17 +96,19 @@ pub fn connect(
 }
 /// `listen(2)`; `backlog` is not negative and at most `SOMAXCONN`.
 pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(), Errno> {
-    match call.host.net.sockets[key.0].kind {
+    let Socket { domain, kind, .. } = &call.host.net.sockets[key.0];
+    match kind {
         SocketKind::Tcp(_) => tcp::listen(call, key, backlog),
-        SocketKind::Unix(_) => unix::listen(call, key, backlog),
+        SocketKind::Other if *domain == c::AF_UNIX => unix::listen(call, key, backlog),
         _ => Err(Errno::EOPNOTSUPP),
     }
 }
 /// `accept(2)`: the new socket, which has no open file yet. `waits`: the call does if it must.
 pub fn accept(call: &mut Call<'_>, key: SocketKey, waits: bool) -> Result<Attempt<SocketKey>, Errno> {
-    match call.host.net.sockets[key.0].kind {
+    let Socket { domain, kind, .. } = &call.host.net.sockets[key.0];
+    match kind {
         SocketKind::Tcp(_) => tcp::accept(call, key),
-        SocketKind::Unix(_) => unix::accept(call, key, waits),
+        SocketKind::Other if *domain == c::AF_UNIX => unix::accept(call, key, waits),
         _ => Err(Errno::EOPNOTSUPP),
     }
 }
@@ -158,7 +121,8 @@ pub fn send(
     done: usize,
 ) -> Result<Attempt<usize>, Errno> {
     // UDP and UNIX sockets have more urgent things to say.
-    if !matches!(call.host.net.socket(key).kind, SocketKind::Udp(_) | SocketKind::Unix(_)) {
+    let Socket { domain, kind, .. } = call.host.net.socket(key);
+    if !matches!(kind, SocketKind::Udp(_)) && *domain != c::AF_UNIX {
         message.check_control()?;
     }
     by_family!(call.host, key, send(call, key, message, done))

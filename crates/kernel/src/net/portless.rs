@@ -1,82 +1,19 @@
 //! What sockets of IP without ports have in common, raw(7) and icmp(7): a peer, a queue of messages, its charge, shut
 //! ends, errors.
 
-use super::error_queue::{self, ErrorQueue, QueuedError, Report, is_hard};
-use super::ip::{Inbound, IpOptions};
-use super::message::{Attempt, ControlMessage, Incoming, RawAddress, Received};
-use super::socket::{Socket, SocketKind};
+use super::error_queue;
+use super::ip::IpOptions;
+use super::message::{Attempt, ControlMessage, Incoming, Received};
 use super::udp::{charge, timestamp_message};
 use super::{address, interface_index};
 use crate::call::Call;
-use crate::files::readiness::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE};
+use crate::files::readiness::{EPOLLHUP, EPOLLRDHUP, READABLE, WRITABLE};
 use crate::ids::SocketKey;
-use crate::net::Stack;
-use belljar_base::SimTime;
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
 use belljar_linux_abi::{Errno, c};
-use std::collections::VecDeque;
+use belljar_netstack::portless::Message;
 use std::net::{IpAddr, SocketAddr};
 use zerocopy::IntoBytes;
-
-/// What such a socket keeps besides what its protocol wants.
-#[derive(Debug, Default)]
-pub struct Portless {
-    /// Its peer, if it is connected.
-    pub peer: Option<IpAddr>,
-    /// Options of the IP levels.
-    pub ip: IpOptions,
-    /// Errors that `MSG_ERRQUEUE` gives.
-    errors: ErrorQueue,
-    queue: VecDeque<Message>,
-    /// What messages and errors are charged against `SO_RCVBUF`.
-    queued_charge: u32,
-    read_closed: bool,
-    write_closed: bool,
-}
-
-/// A message that has been received.
-#[derive(Debug)]
-struct Message {
-    bytes: Vec<u8>,
-    source: IpAddr,
-    destination: IpAddr,
-    /// The host's address that stands for a destination of many.
-    own: IpAddr,
-    interface: usize,
-    ttl: u8,
-    tos: u8,
-    arrived: SimTime,
-}
-
-impl Portless {
-    /// What it has received is charged against its buffer, in bytes.
-    pub fn queued_bytes(&self) -> usize {
-        self.queued_charge as usize
-    }
-
-    /// Whether the program has shut the sending end.
-    pub fn is_write_closed(&self) -> bool {
-        self.write_closed
-    }
-
-    /// Adds to the queue of errors.
-    pub(in crate::net) fn push_error(&mut self, error: QueuedError, room: u32) {
-        self.errors.push(error, &mut self.queued_charge, room);
-    }
-    /// Takes the oldest error, and what the next one means.
-    pub fn pop_error(&mut self) -> Option<(Report, Option<Errno>)> {
-        self.errors.pop(&mut self.queued_charge)
-    }
-
-    /// That of a raw or a ping socket.
-    pub fn of(socket: &Socket) -> Option<&Portless> {
-        match &socket.kind {
-            SocketKind::Raw(raw) => Some(&raw.end),
-            SocketKind::Ping(ping) => Some(&ping.end),
-            _ => None,
-        }
-    }
-}
 
 /// `recvmsg(2)`.
 pub fn receive(
@@ -164,89 +101,4 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
     let connected = end.peer.is_some();
     call.host.net.notify_socket(key, READABLE | WRITABLE | EPOLLHUP | EPOLLRDHUP);
     if connected { Ok(()) } else { Err(Errno::ENOTCONN) }
-}
-
-/// `getpeername(2)`: the peer has no port.
-pub fn peer_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
-    let domain = net.socket(key).domain;
-    let peer = net.portless(key).peer.ok_or(Errno::ENOTCONN)?;
-    Ok(address::emit(domain, SocketAddr::new(peer, 0)))
-}
-
-/// The `EPOLL*` bits that hold now: `datagram_poll` of Linux.
-pub fn readiness(net: &Stack, key: SocketKey) -> u32 {
-    let socket = &net.sockets[key.0];
-    let Some(end) = Portless::of(socket) else { return 0 };
-    let mut ready = WRITABLE;
-    if !end.queue.is_empty() {
-        ready |= READABLE;
-    }
-    if end.read_closed {
-        ready |= EPOLLIN | EPOLLRDNORM | EPOLLRDHUP;
-    }
-    if end.read_closed && end.write_closed {
-        ready |= EPOLLHUP;
-    }
-    if socket.error.is_some() || !end.errors.is_empty() {
-        ready |= EPOLLERR;
-    }
-    ready
-}
-
-/// `FIONREAD`: the length of the next message.
-pub fn readable_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
-    Ok(net.portless(key).queue.front().map_or(0, |message| message.bytes.len()))
-}
-
-/// `SIOCOUTQ`: what is sent has left the socket at once.
-pub fn unsent_bytes(_net: &mut Stack, _key: SocketKey) -> Result<usize, Errno> {
-    Ok(0)
-}
-
-impl Stack {
-    /// The end of a socket that is known to be a raw or a ping socket.
-    pub(in crate::net) fn portless(&mut self, key: SocketKey) -> &mut Portless {
-        match &mut self.sockets[key.0].kind {
-            SocketKind::Raw(raw) => &mut raw.end,
-            SocketKind::Ping(ping) => &mut ping.end,
-            other => unreachable!("a socket with ports: {other:?}"),
-        }
-    }
-
-    /// A socket gets `bytes` of a packet, if there is room.
-    pub(in crate::net) fn portless_enqueue(&mut self, key: SocketKey, bytes: Vec<u8>, inbound: &Inbound) {
-        let arrived = self.clock.now();
-        let own = self.own_address(inbound.interface, inbound.header.dst);
-        let room = self.socket(key).options.receive_buffer;
-        let end = self.portless(key);
-        if end.queued_charge > room {
-            return;
-        }
-        end.queued_charge += charge(bytes.len());
-        end.queue.push_back(Message {
-            bytes,
-            source: inbound.header.src,
-            destination: inbound.header.dst,
-            own,
-            interface: inbound.interface,
-            ttl: inbound.header.ttl,
-            tos: inbound.header.tos,
-            arrived,
-        });
-        self.notify_socket(key, READABLE);
-    }
-
-    /// A socket hears of an ICMP error: one that asked for all of them, or by its peer of a hard one.
-    pub(in crate::net) fn portless_error(&mut self, key: SocketKey, error: QueuedError) {
-        let errno = error.errno;
-        let room = self.socket(key).options.receive_buffer;
-        let end = self.portless(key);
-        if end.ip.receive_errors {
-            end.push_error(error, room);
-        } else if end.peer.is_none() || !is_hard(errno, error.icmp, error.destination.is_ipv4()) {
-            return;
-        }
-        self.socket(key).error = Some(errno);
-        self.notify_socket(key, EPOLLERR);
-    }
 }

@@ -9,6 +9,7 @@ use super::tcp::Role;
 use super::udp::Protocol;
 use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::OwnKind;
 use belljar_linux_abi::c;
 use belljar_net::{Counters, DropReason};
 use std::fmt::Write;
@@ -206,9 +207,9 @@ impl Host {
     /// `/proc/net/packet`.
     pub(crate) fn proc_net_packet(&self) -> String {
         let mut text = String::from("sk               RefCnt Type Proto  Iface R Rmem   User   Inode\n");
-        for key in &self.net.packet_sockets {
+        for key in &self.own.packets {
             let socket = &self.net.sockets[key.0];
-            let SocketKind::Packet(packet) = &socket.kind else { continue };
+            let Some(OwnKind::Packet(packet)) = self.own.get(*key) else { continue };
             let index = packet.interface.map_or(0, super::interface_index);
             let _ = writeln!(
                 text,

@@ -2,6 +2,7 @@
 
 use crate::host::Host;
 use crate::net::udp::Protocol;
+use crate::net::v6;
 use crate::net::{LO, interface_index};
 use belljar_linux_abi::c;
 use belljar_net::neighbour::NeighbourState;
@@ -51,22 +52,22 @@ pub(super) fn netstat(host: &mut Host) -> String {
 
 /// `/proc/net/if_inet6`: address, index, length of the prefix, scope, flags, name.
 pub(super) fn if_inet6(host: &mut Host) -> String {
-    host.net.proc_if_inet6()
+    v6::proc_if_inet6(&host.net)
 }
 
 /// `/proc/net/ipv6_route`.
 pub(super) fn ipv6_route(host: &mut Host) -> String {
-    host.net.proc_ipv6_route()
+    v6::proc_ipv6_route(&host.net)
 }
 
 /// `/proc/net/igmp6`: who is in which group.
 pub(super) fn igmp6(host: &mut Host) -> String {
-    host.net.proc_igmp6()
+    v6::proc_igmp6(&host.net)
 }
 
 /// `/proc/net/snmp6`.
 pub(super) fn snmp6(host: &mut Host) -> String {
-    host.net.proc_snmp6()
+    v6::proc_snmp6(&host.net)
 }
 
 /// `net.ipv6.conf.all.disable_ipv6`.

@@ -15,15 +15,17 @@ mod routes;
 mod rules;
 mod unix_diag;
 
+use super::family::Family;
 use super::filter::Metadata;
 use super::message::{Attempt, Incoming, Outgoing, RawAddress, Received};
-use super::socket::SocketKind;
 use crate::call::Call;
 use crate::files::readiness::{READABLE, WRITABLE};
 use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::OwnKind;
 use belljar_linux_abi::{Errno, c};
 use std::collections::VecDeque;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// What changing the network takes.
 const CAP_NET_ADMIN: u32 = 12;
@@ -40,6 +42,24 @@ pub mod group {
     pub const IPV6_ROUTE: u32 = 11;
     pub const IPV6_RULE: u32 = 19;
 }
+/// A family of addresses whose routes and rules can be listened to.
+pub trait Announced: Family {
+    /// The group of those who are told of routes.
+    const ROUTE_GROUP: u32;
+    /// The group of those who are told of rules.
+    const RULE_GROUP: u32;
+}
+
+impl Announced for Ipv4Addr {
+    const ROUTE_GROUP: u32 = group::IPV4_ROUTE;
+    const RULE_GROUP: u32 = group::IPV4_RULE;
+}
+
+impl Announced for Ipv6Addr {
+    const ROUTE_GROUP: u32 = group::IPV6_ROUTE;
+    const RULE_GROUP: u32 = group::IPV6_RULE;
+}
+
 /// `NETLINK_ADD_MEMBERSHIP` and `NETLINK_DROP_MEMBERSHIP`.
 const ADD_MEMBERSHIP: i32 = 1;
 const DROP_MEMBERSHIP: i32 = 2;
@@ -107,7 +127,7 @@ pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, E
             return Err(Errno::EPROTONOSUPPORT);
         }
     }
-    Ok(host.net.add_socket(c::AF_NETLINK, type_, protocol, SocketKind::Netlink(Box::default())))
+    Ok(host.add_own_socket(c::AF_NETLINK, type_, protocol, OwnKind::Netlink(Box::default())))
 }
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
@@ -224,8 +244,8 @@ pub fn peer_name(_host: &mut Host, _key: SocketKey) -> Result<RawAddress, Errno>
 }
 
 pub fn readiness(host: &Host, key: SocketKey) -> u32 {
-    match &host.net.sockets[key.0].kind {
-        SocketKind::Netlink(netlink) if !netlink.queue.is_empty() => WRITABLE | READABLE,
+    match host.own.get(key) {
+        Some(OwnKind::Netlink(netlink)) if !netlink.queue.is_empty() => WRITABLE | READABLE,
         _ => WRITABLE,
     }
 }
@@ -239,7 +259,7 @@ pub fn unsent_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
 }
 
 pub fn close(host: &mut Host, key: SocketKey) {
-    host.net.remove_socket(key);
+    host.remove_own_socket(key);
 }
 
 /// Options of level `SOL_NETLINK`: membership in groups, and what refusals are like. `NETLINK_GET_STRICT_CHK` and
@@ -260,12 +280,12 @@ impl Host {
     /// Tells the members of a group.
     pub(super) fn netlink_announce(&mut self, group: u32, message: &[u8]) {
         let bit = 1 << (group - 1);
-        let member = |kind: &SocketKind| match kind {
-            SocketKind::Netlink(netlink) => netlink.groups & bit != 0 && netlink.queue.len() < QUEUE_LIMIT,
+        let member = |kind: &OwnKind| match kind {
+            OwnKind::Netlink(netlink) => netlink.groups & bit != 0 && netlink.queue.len() < QUEUE_LIMIT,
             _ => false,
         };
-        let sockets = self.net.sockets.iter().filter(|(_, socket)| member(&socket.kind));
-        let members: Vec<SocketKey> = sockets.map(|(key, _)| SocketKey(key)).collect();
+        let sockets = self.own.iter().filter(|(_, kind)| member(kind));
+        let members: Vec<SocketKey> = sockets.map(|(key, _)| key).collect();
         members.into_iter().for_each(|key| self.netlink_enqueue(key, message));
     }
     /// Gives a socket a datagram, as far as its filter lets it through.
@@ -275,14 +295,14 @@ impl Host {
         self.net.notify_socket(key, READABLE);
     }
     fn netlink(&mut self, key: SocketKey) -> &mut NetlinkSocket {
-        match &mut self.net.sockets[key.0].kind {
-            SocketKind::Netlink(netlink) => netlink,
+        match self.own.get_mut(key) {
+            Some(OwnKind::Netlink(netlink)) => netlink,
             other => unreachable!("not a netlink socket: {other:?}"),
         }
     }
     fn netlink_port_taken(&self, port: u32) -> bool {
-        self.net.sockets.iter().any(|(_, socket)| match &socket.kind {
-            SocketKind::Netlink(netlink) => netlink.port == port,
+        self.own.iter().any(|(_, kind)| match kind {
+            OwnKind::Netlink(netlink) => netlink.port == port,
             _ => false,
         })
     }

@@ -1,11 +1,12 @@
 //! Routes of both families in rtnetlink: `RTM_NEWROUTE`, `RTM_GETROUTE`.
 
+use super::Announced;
 use super::message::{MULTI, Message, Request, attribute};
 use super::metrics;
 use super::refusal::{Refusal, refusal};
 use super::route::{ip_bytes, parse_ip};
 use crate::host::Host;
-use crate::net::family::{Family, Sender};
+use crate::net::family::Sender;
 use crate::net::ip::route::Through;
 use crate::net::{LO, Stack, interface_index};
 use belljar_linux_abi::{Errno, c};
@@ -68,12 +69,12 @@ impl Host {
         let to = (sequence, MULTI, port);
         let mut all = Vec::new();
         if family != c::AF_INET6 {
-            all.extend(self.net.shown_routes::<Ipv4Addr>(to));
-            all.extend(self.net.local_routes(to));
+            all.extend(shown_routes::<Ipv4Addr>(&self.net, to));
+            all.extend(local_routes(&self.net, to));
         }
         if family != c::AF_INET {
-            all.extend(self.net.shown_routes::<Ipv6Addr>(to));
-            all.extend(self.net.local_routes6(to));
+            all.extend(shown_routes::<Ipv6Addr>(&self.net, to));
+            all.extend(local_routes6(&self.net, to));
         }
         all
     }
@@ -137,9 +138,9 @@ impl Host {
     }
 
     /// `ip route add`, `replace` and `change`.
-    pub(super) fn add_route<A: Family>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
+    pub(super) fn add_route<A: Announced>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let wanted = Wanted::<A>::read(request)?;
-        let hops = self.net.next_hops::<A>(request)?;
+        let hops = next_hops::<A>(&self.net, request)?;
         let found = KINDS.iter().find(|(_, rtn)| *rtn == wanted.kind).ok_or(Errno::EOPNOTSUPP);
         let Ok((kind, _)) = found else {
             self.warn(format!("netlink: routes of type {} are not supported", wanted.kind));
@@ -168,7 +169,8 @@ impl Host {
         let (prefix, metric) = (wanted.prefix, wanted.metric.unwrap_or(A::METRIC));
         let flags = i32::from(request.flags);
         let has = |flag: i32| flags & flag != 0;
-        let there = self.net.table::<A>(wanted.table).and_then(|routes| routes.get(prefix, metric));
+        let there =
+            routes_of_table::<A>(&self.net, wanted.table).and_then(|routes| routes.get(prefix, metric));
         match there {
             Some(_) if has(c::NLM_F_EXCL) => return Err(Errno::EEXIST.into()),
             Some(_) if has(c::NLM_F_REPLACE) => {}
@@ -189,13 +191,13 @@ impl Host {
         }
         let entry = Entry { table: wanted.table, prefix, metric, route };
         let message = message(&entry, c::RTM_NEWROUTE, (0, 0, 0));
-        self.net.change_table(wanted.table, |routes| routes.insert(prefix, metric, entry.route));
+        change_table(&mut self.net, wanted.table, |routes| routes.insert(prefix, metric, entry.route));
         self.netlink_announce(A::ROUTE_GROUP, &message);
         Ok(())
     }
 
     /// `ip route del`: the first route that is like what is given.
-    pub(super) fn remove_route<A: Family>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
+    pub(super) fn remove_route<A: Announced>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let wanted = Wanted::<A>::read(request)?;
         let gateway = request.attribute(RTMSG, c::RTA_GATEWAY).map(parse_ip).transpose()?;
         let device = request.number(RTMSG, c::RTA_OIF)?;
@@ -204,7 +206,7 @@ impl Host {
             device.is_none_or(|index| interface_index(hop.interface) == index)
                 && gateway.is_none_or(|gateway| hop.gateway.map(Into::into) == Some(gateway))
         };
-        let routes = self.net.table::<A>(wanted.table);
+        let routes = routes_of_table::<A>(&self.net, wanted.table);
         let routes = routes.ok_or(refusal(Errno::ESRCH, "FIB table does not exist"))?;
         let found = routes.iter().find(|(prefix, metric, route)| {
             *prefix == wanted.prefix
@@ -222,7 +224,7 @@ impl Host {
         let rest = Route { hops: kept, ..entry.route.clone() };
         entry.route.hops = gone;
         let message = message(&entry, c::RTM_DELROUTE, (0, 0, 0));
-        self.net.change_table(wanted.table, |routes| match rest.hops.is_empty() {
+        change_table(&mut self.net, wanted.table, |routes| match rest.hops.is_empty() {
             true => routes.remove(prefix, metric),
             false => routes.insert(prefix, metric, rest),
         });
@@ -231,7 +233,7 @@ impl Host {
     }
 
     /// Tells who wants to know of a route in the main table that it is there, or no more.
-    pub(in crate::net) fn announce_route<A: Family>(
+    pub(in crate::net) fn announce_route<A: Announced>(
         &mut self,
         prefix: Prefix<A>,
         metric: u32,
@@ -244,119 +246,121 @@ impl Host {
     }
 }
 
-impl Stack {
-    /// The routes of all tables but that of the host's own addresses.
-    fn shown_routes<A: Family>(&self, to: To) -> Vec<Vec<u8>> {
-        let others = A::policy(self).tables();
-        let tables = std::iter::once((table::MAIN, A::routes(self))).chain(others);
-        let entries = tables.flat_map(|(table, routes)| {
-            routes.iter().map(move |(prefix, metric, route)| Entry {
-                table,
-                prefix,
-                metric,
-                route: route.clone(),
-            })
-        });
-        entries.map(|entry| message(&entry, c::RTM_NEWROUTE, to)).collect()
-    }
+/// The routes of all tables but that of the host's own addresses.
+fn shown_routes<A: Announced>(net: &Stack, to: To) -> Vec<Vec<u8>> {
+    let others = A::policy(net).tables();
+    let tables = std::iter::once((table::MAIN, A::routes(net))).chain(others);
+    let entries = tables.flat_map(|(table, routes)| {
+        routes.iter().map(move |(prefix, metric, route)| Entry {
+            table,
+            prefix,
+            metric,
+            route: route.clone(),
+        })
+    });
+    entries.map(|entry| message(&entry, c::RTM_NEWROUTE, to)).collect()
+}
 
-    /// The host's own IPv4 addresses, and those that stand for all stations of their links.
-    fn local_routes(&self, to: To) -> Vec<Vec<u8>> {
-        let mut all = Vec::new();
-        for (number, interface) in self.interfaces.iter().enumerate().filter(|(_, i)| i.up) {
-            for own in &interface.addresses {
-                let mut add = |ip: Ipv4Addr, len, kind, scope| {
-                    let header = [c::AF_INET as u8, len, 0, 0, c::RT_TABLE_LOCAL, KERNEL, scope, kind];
-                    let message = local_message(&header, ip.into(), number, to);
-                    all.push(message.attribute(c::RTA_PREFSRC, &own.ip.octets()).finish());
-                };
-                if number == LO && own.len < 32 {
-                    add(own.network().address(), own.len, c::RTN_LOCAL, c::RT_SCOPE_HOST);
-                }
-                add(own.ip, 32, c::RTN_LOCAL, c::RT_SCOPE_HOST);
-                if let Some(broadcast) = own.network().broadcast() {
-                    add(broadcast, 32, c::RTN_BROADCAST, c::RT_SCOPE_LINK);
-                }
+/// The host's own IPv4 addresses, and those that stand for all stations of their links.
+fn local_routes(net: &Stack, to: To) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for (number, interface) in net.interfaces.iter().enumerate().filter(|(_, i)| i.up) {
+        for own in &interface.addresses {
+            let mut add = |ip: Ipv4Addr, len, kind, scope| {
+                let header = [c::AF_INET as u8, len, 0, 0, c::RT_TABLE_LOCAL, KERNEL, scope, kind];
+                let message = local_message(&header, ip.into(), number, to);
+                all.push(message.attribute(c::RTA_PREFSRC, &own.ip.octets()).finish());
+            };
+            if number == LO && own.len < 32 {
+                add(own.network().address(), own.len, c::RTN_LOCAL, c::RT_SCOPE_HOST);
+            }
+            add(own.ip, 32, c::RTN_LOCAL, c::RT_SCOPE_HOST);
+            if let Some(broadcast) = own.network().broadcast() {
+                add(broadcast, 32, c::RTN_BROADCAST, c::RT_SCOPE_LINK);
             }
         }
-        all
     }
+    all
+}
 
-    /// The host's own IPv6 addresses.
-    fn local_routes6(&self, to: To) -> Vec<Vec<u8>> {
-        let interfaces = self.interfaces.iter().enumerate();
-        let own = interfaces.flat_map(|(number, i)| i.addresses6.iter().map(move |own| (own.ip, number)));
-        let universe = c::RT_SCOPE_UNIVERSE;
-        let header = [c::AF_INET6 as u8, 128, 0, 0, c::RT_TABLE_LOCAL, KERNEL, universe, c::RTN_LOCAL];
-        own.map(|(ip, number)| {
-            let message = local_message(&header, ip.into(), number, to);
-            message.attribute(c::RTA_PRIORITY, &0u32.to_ne_bytes()).finish()
-        })
-        .collect()
-    }
+/// The host's own IPv6 addresses.
+fn local_routes6(net: &Stack, to: To) -> Vec<Vec<u8>> {
+    let interfaces = net.interfaces.iter().enumerate();
+    let own = interfaces.flat_map(|(number, i)| i.addresses6.iter().map(move |own| (own.ip, number)));
+    let universe = c::RT_SCOPE_UNIVERSE;
+    let header = [c::AF_INET6 as u8, 128, 0, 0, c::RT_TABLE_LOCAL, KERNEL, universe, c::RTN_LOCAL];
+    own.map(|(ip, number)| {
+        let message = local_message(&header, ip.into(), number, to);
+        message.attribute(c::RTA_PRIORITY, &0u32.to_ne_bytes()).finish()
+    })
+    .collect()
+}
 
-    /// A table by its number, if it has routes.
-    fn table<A: Family>(&self, number: u32) -> Option<&RouteTable<A>> {
-        A::policy(self).table(A::routes(self), number)
+/// A table by its number, if it has routes.
+fn routes_of_table<A: Announced>(net: &Stack, number: u32) -> Option<&RouteTable<A>> {
+    A::policy(net).table(A::routes(net), number)
+}
+/// Changes a table.
+fn change_table<A: Announced, T>(
+    net: &mut Stack,
+    number: u32,
+    change: impl FnOnce(&mut RouteTable<A>) -> T,
+) -> T {
+    match number {
+        table::MAIN => change(A::routes_mut(net)),
+        number => A::policy_mut(net).change(number, change),
     }
-    /// Changes a table.
-    fn change_table<A: Family, T>(&mut self, number: u32, change: impl FnOnce(&mut RouteTable<A>) -> T) -> T {
-        match number {
-            table::MAIN => change(A::routes_mut(self)),
-            number => A::policy_mut(self).change(number, change),
-        }
-    }
+}
 
-    /// The next hops that a request names.
-    fn next_hops<A: Family>(&self, request: &Request<'_>) -> Result<Vec<NextHop<A>>, Refusal> {
-        let on_link = *request.body.get(8).ok_or(Errno::EINVAL)? & RTNH_F_ONLINK != 0;
-        if let Some(mut several) = request.attribute(RTMSG, c::RTA_MULTIPATH) {
-            let mut hops = Vec::new();
-            while several.len() >= RTNEXTHOP {
-                let len = usize::from(u16::from_ne_bytes([several[0], several[1]]));
-                let index = u32::from_ne_bytes(several[4..8].try_into().expect("four bytes"));
-                let rest = several.get(RTNEXTHOP..len).ok_or(Errno::EINVAL)?;
-                let gateway = attribute(rest, c::RTA_GATEWAY);
-                let on_link = on_link || several[2] & RTNH_F_ONLINK != 0;
-                hops.push(self.next_hop(gateway, (index != 0).then_some(index), on_link)?);
-                several = several.get(len.next_multiple_of(4)..).unwrap_or_default();
-            }
-            return Ok(hops);
+/// The next hops that a request names.
+fn next_hops<A: Announced>(net: &Stack, request: &Request<'_>) -> Result<Vec<NextHop<A>>, Refusal> {
+    let on_link = *request.body.get(8).ok_or(Errno::EINVAL)? & RTNH_F_ONLINK != 0;
+    if let Some(mut several) = request.attribute(RTMSG, c::RTA_MULTIPATH) {
+        let mut hops = Vec::new();
+        while several.len() >= RTNEXTHOP {
+            let len = usize::from(u16::from_ne_bytes([several[0], several[1]]));
+            let index = u32::from_ne_bytes(several[4..8].try_into().expect("four bytes"));
+            let rest = several.get(RTNEXTHOP..len).ok_or(Errno::EINVAL)?;
+            let gateway = attribute(rest, c::RTA_GATEWAY);
+            let on_link = on_link || several[2] & RTNH_F_ONLINK != 0;
+            hops.push(next_hop(net, gateway, (index != 0).then_some(index), on_link)?);
+            several = several.get(len.next_multiple_of(4)..).unwrap_or_default();
         }
-        match (request.attribute(RTMSG, c::RTA_GATEWAY), request.number(RTMSG, c::RTA_OIF)?) {
-            (None, None) => Ok(Vec::new()),
-            (gateway, device) => Ok(vec![self.next_hop(gateway, device, on_link)?]),
-        }
+        return Ok(hops);
     }
+    match (request.attribute(RTMSG, c::RTA_GATEWAY), request.number(RTMSG, c::RTA_OIF)?) {
+        (None, None) => Ok(Vec::new()),
+        (gateway, device) => Ok(vec![next_hop(net, gateway, device, on_link)?]),
+    }
+}
 
-    fn next_hop<A: Family>(
-        &self,
-        gateway: Option<&[u8]>,
-        device: Option<u32>,
-        on_link: bool,
-    ) -> Result<NextHop<A>, Refusal> {
-        let device = device.map(|index| self.interface_by_index(index).ok_or(Errno::ENODEV)).transpose()?;
-        let gateway = match gateway.map(parse_ip).transpose()? {
-            None => None,
-            Some(ip) => Some(A::of(ip).ok_or(Errno::EINVAL)?),
-        };
-        if let (true, Some(_)) = (on_link, gateway) {
-            let interface = device.ok_or(Errno::ENODEV)?;
-            let hop = NextHop { interface, gateway, on_link };
-            let up = self.interfaces[interface].up;
-            return up.then_some(hop).ok_or(refusal(Errno::ENETDOWN, "Nexthop device is not up"));
-        }
-        let v4 = A::AF == c::AF_INET;
-        if gateway.is_some_and(|gateway| !v4 && self.is_local(gateway.into())) {
-            return Err(refusal(Errno::EINVAL, "Gateway can not be a local address"));
-        }
-        A::hop(self, gateway, device).map_err(|errno| match errno {
-            Errno::ENETUNREACH if v4 => refusal(errno, "Nexthop has invalid gateway"),
-            Errno::ENETDOWN if v4 && gateway.is_none() => refusal(errno, "Device for nexthop is not up"),
-            Errno::ENETDOWN => refusal(errno, "Nexthop device is not up"),
-            errno => errno.into(),
-        })
+fn next_hop<A: Announced>(
+    net: &Stack,
+    gateway: Option<&[u8]>,
+    device: Option<u32>,
+    on_link: bool,
+) -> Result<NextHop<A>, Refusal> {
+    let device = device.map(|index| net.interface_by_index(index).ok_or(Errno::ENODEV)).transpose()?;
+    let gateway = match gateway.map(parse_ip).transpose()? {
+        None => None,
+        Some(ip) => Some(A::of(ip).ok_or(Errno::EINVAL)?),
+    };
+    if let (true, Some(_)) = (on_link, gateway) {
+        let interface = device.ok_or(Errno::ENODEV)?;
+        let hop = NextHop { interface, gateway, on_link };
+        let up = net.interfaces[interface].up;
+        return up.then_some(hop).ok_or(refusal(Errno::ENETDOWN, "Nexthop device is not up"));
     }
+    let v4 = A::AF == c::AF_INET;
+    if gateway.is_some_and(|gateway| !v4 && net.is_local(gateway.into())) {
+        return Err(refusal(Errno::EINVAL, "Gateway can not be a local address"));
+    }
+    A::hop(net, gateway, device).map_err(|errno| match errno {
+        Errno::ENETUNREACH if v4 => refusal(errno, "Nexthop has invalid gateway"),
+        Errno::ENETDOWN if v4 && gateway.is_none() => refusal(errno, "Device for nexthop is not up"),
+        Errno::ENETDOWN => refusal(errno, "Nexthop device is not up"),
+        errno => errno.into(),
+    })
 }
 
 /// What a request to change routes says of all of them.
@@ -368,7 +372,7 @@ struct Wanted<A> {
     kind: u8,
 }
 
-impl<A: Family> Wanted<A> {
+impl<A: Announced> Wanted<A> {
     fn read(request: &Request<'_>) -> Result<Wanted<A>, Refusal> {
         let [_, len, _, _, table, protocol, _, kind, ..] = *request.body else {
             return Err(Errno::EINVAL.into());
@@ -398,7 +402,7 @@ impl<A: Family> Wanted<A> {
 }
 
 /// A message of `kind` about a route.
-fn message<A: Family>(entry: &Entry<A>, kind: u16, to: To) -> Vec<u8> {
+fn message<A: Announced>(entry: &Entry<A>, kind: u16, to: To) -> Vec<u8> {
     let (sequence, flags, port) = to;
     let Entry { table, prefix, metric, route } = entry;
     let v4 = A::AF == c::AF_INET;
@@ -452,12 +456,12 @@ fn local_message(header: &[u8; 8], ip: IpAddr, number: usize, to: To) -> Message
 }
 
 /// `RTNH_F_*` of a next hop.
-fn hop_flags<A: Family>(hop: &NextHop<A>) -> u8 {
+fn hop_flags<A: Announced>(hop: &NextHop<A>) -> u8 {
     if hop.on_link { RTNH_F_ONLINK } else { 0 }
 }
 
 /// A `struct rtnexthop` with its gateway.
-fn hop_bytes<A: Family>(hop: &NextHop<A>) -> Vec<u8> {
+fn hop_bytes<A: Announced>(hop: &NextHop<A>) -> Vec<u8> {
     let gateway = hop.gateway.map(|ip| ip_bytes(ip.into()));
     let attribute = gateway.as_ref().map_or(0, |gateway| 4 + gateway.len());
     let mut bytes = ((RTNEXTHOP + attribute) as u16).to_ne_bytes().to_vec();

@@ -1,11 +1,11 @@
 //! Rules of policy routing in rtnetlink: `RTM_NEWRULE`, `RTM_GETRULE` (`net/core/fib_rules.c` of Linux).
 
+use super::Announced;
 use super::message::{MULTI, Message, Request};
 use super::refusal::{Refusal, refusal};
 use super::route::{ip_bytes, parse_ip};
 use super::routes::short_table;
 use crate::host::Host;
-use crate::net::family::Family;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::Prefix;
 use belljar_net::policy::{Action, PortRange, Rule, table};
@@ -67,13 +67,13 @@ impl Host {
     }
 
     /// The rule for the host's own addresses, which is always the first, and the others.
-    fn shown_rules<A: Family>(&self, to: (u32, u16, u32)) -> Vec<Vec<u8>> {
+    fn shown_rules<A: Announced>(&self, to: (u32, u16, u32)) -> Vec<Vec<u8>> {
         let local = Rule::all(0, Action::Table(table::LOCAL));
         let rules = std::iter::once(&local).chain(A::policy(&self.net).rules());
         rules.map(|rule| self.rule_message::<A>(rule, c::RTM_NEWRULE, to)).collect()
     }
 
-    fn rule_message<A: Family>(&self, rule: &Rule<A>, kind: u16, to: (u32, u16, u32)) -> Vec<u8> {
+    fn rule_message<A: Announced>(&self, rule: &Rule<A>, kind: u16, to: (u32, u16, u32)) -> Vec<u8> {
         let (sequence, flags, port) = to;
         let (action, number) = match rule.action {
             Action::Table(number) => (TO_TABLE, number),
@@ -136,7 +136,7 @@ impl Host {
     }
 
     /// `ip rule add`.
-    pub(super) fn add_rule<A: Family>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
+    pub(super) fn add_rule<A: Announced>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let wanted = self.wanted_rule::<A>(request)?;
         let policy = A::policy(&self.net);
         let action = match wanted.action.ok_or(Errno::EINVAL)? {
@@ -178,7 +178,7 @@ impl Host {
     }
 
     /// `ip rule del`: the first rule that is like what is given.
-    pub(super) fn remove_rule<A: Family>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
+    pub(super) fn remove_rule<A: Announced>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let wanted = self.wanted_rule::<A>(request)?;
         let removed = A::policy_mut(&mut self.net).remove(|rule| wanted.means(rule)).ok_or(Errno::ENOENT)?;
         let message = self.rule_message::<A>(&removed, c::RTM_DELRULE, (0, 0, 0));
@@ -186,7 +186,7 @@ impl Host {
         Ok(())
     }
 
-    fn wanted_rule<A: Family>(&mut self, request: &Request<'_>) -> Result<Wanted<A>, Refusal> {
+    fn wanted_rule<A: Announced>(&mut self, request: &Request<'_>) -> Result<Wanted<A>, Refusal> {
         if let Some((_, what)) = UNKNOWN.iter().find(|(kind, _)| request.attribute(RULE, *kind).is_some()) {
             self.warn(format!("netlink: rules that tell packets by {what} are not supported"));
             return Err(Errno::EOPNOTSUPP.into());
@@ -214,7 +214,7 @@ struct Wanted<A> {
     protocol: Option<u8>,
 }
 
-impl<A: Family> Wanted<A> {
+impl<A: Announced> Wanted<A> {
     fn read(request: &Request<'_>) -> Result<Wanted<A>, Refusal> {
         let [_, to_len, from_len, tos, short, _, _, action, ..] = *request.body else {
             return Err(Errno::EINVAL.into());

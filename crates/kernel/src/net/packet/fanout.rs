@@ -2,7 +2,7 @@
 
 use super::tap::Seen;
 use super::{Host, SocketKey};
-use crate::net::socket::SocketKind;
+use crate::net::OwnKind;
 use belljar_linux_abi::{Errno, c};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
@@ -77,7 +77,7 @@ impl Host {
             if id != 0 {
                 return Err(Errno::EINVAL);
             }
-            let taken = |id: u16| self.net.fanouts.iter().any(|group| group.id == id);
+            let taken = |id: u16| self.own.fanouts.iter().any(|group| group.id == id);
             id = (0..=u16::MAX).find(|id| !taken(*id)).ok_or(Errno::ENOMEM)?;
         }
         // The flag is about how the group was made.
@@ -85,7 +85,7 @@ impl Host {
         if hears.0 == 0 {
             return Err(Errno::EINVAL);
         }
-        let at = match self.net.fanouts.iter().position(|group| group.id == id) {
+        let at = match self.own.fanouts.iter().position(|group| group.id == id) {
             Some(at) => at,
             None => {
                 let max = match max as usize {
@@ -93,11 +93,11 @@ impl Host {
                     max if max > MAX_MEMBERS => return Err(Errno::EINVAL),
                     max => max,
                 };
-                self.net.fanouts.push(Fanout { id, choice, flags, max, hears, members: Vec::new(), turn: 0 });
-                self.net.fanouts.len() - 1
+                self.own.fanouts.push(Fanout { id, choice, flags, max, hears, members: Vec::new(), turn: 0 });
+                self.own.fanouts.len() - 1
             }
         };
-        let group = &mut self.net.fanouts[at];
+        let group = &mut self.own.fanouts[at];
         if (group.choice, group.flags, group.hears) != (choice, flags, hears) {
             return Err(Errno::EINVAL);
         }
@@ -112,29 +112,29 @@ impl Host {
     /// The socket is closed.
     pub(super) fn leave_fanout(&mut self, key: SocketKey) {
         let Some(id) = self.packet(key).fanout.take() else { return };
-        for group in self.net.fanouts.iter_mut().filter(|group| group.id == id) {
+        for group in self.own.fanouts.iter_mut().filter(|group| group.id == id) {
             // As Linux does: the last one takes its place.
             if let Some(at) = group.members.iter().position(|member| *member == key) {
                 group.members.swap_remove(at);
             }
         }
-        self.net.fanouts.retain(|group| !group.members.is_empty());
+        self.own.fanouts.retain(|group| !group.members.is_empty());
     }
 
     /// What `getsockopt` says.
     pub(super) fn fanout_value(&mut self, key: SocketKey) -> u32 {
         let Some(id) = self.packet(key).fanout else { return 0 };
-        let group = self.net.fanouts.iter().find(|group| group.id == id);
+        let group = self.own.fanouts.iter().find(|group| group.id == id);
         group.map_or(0, |group| u32::from(group.id) | u32::from(group.choice as u16 | group.flags) << 16)
     }
 
     /// The sockets that hear a frame for their groups, one of each.
     pub(super) fn chosen_of_fanouts(&mut self, seen: &Seen<'_>) -> Vec<SocketKey> {
         let mut chosen = Vec::new();
-        for at in 0..self.net.fanouts.len() {
-            let group = &self.net.fanouts[at];
-            let first = group.members.first().map(|first| &self.net.sockets[first.0].kind);
-            let Some(SocketKind::Packet(packet)) = first else { continue };
+        for at in 0..self.own.fanouts.len() {
+            let group = &self.own.fanouts[at];
+            let first = group.members.first().and_then(|first| self.own.get(*first));
+            let Some(OwnKind::Packet(packet)) = first else { continue };
             let outgoing = seen.from.packet_type == c::PACKET_OUTGOING;
             if !packet.hears(seen) || outgoing && group.flags & FLAG_IGNORE_OUTGOING != 0 {
                 continue;
@@ -143,17 +143,17 @@ impl Host {
             let n = match choice {
                 Choice::Hash => (flow_hash(self.net.flow_key, seen.payload) * count) >> 32,
                 Choice::LoadBalance => {
-                    let group = &mut self.net.fanouts[at];
+                    let group = &mut self.own.fanouts[at];
                     group.turn = group.turn.wrapping_add(1);
                     u64::from(group.turn) % count
                 }
                 Choice::Random => self.net.filter_random.below(count),
                 Choice::Cpu | Choice::Queue | Choice::Rollover => 0,
             };
-            let members = &self.net.fanouts[at].members;
+            let members = &self.own.fanouts[at].members;
             let mut n = n as usize;
             if choice == Choice::Rollover || flags & FLAG_ROLLOVER != 0 {
-                let room = |n: &usize| self.net.packet_has_room(members[*n]);
+                let room = |n: &usize| self.packet_has_room(members[*n]);
                 n = (n..members.len()).chain(0..n).find(room).unwrap_or(n);
             }
             chosen.push(members[n]);

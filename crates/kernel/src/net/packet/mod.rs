@@ -12,12 +12,12 @@ pub mod ring;
 mod tap;
 
 use super::message::{Attempt, ControlMessage, Incoming, Outgoing, RawAddress, Received};
-use super::socket::SocketKind;
 use super::udp::{charge, timestamp_message};
 use crate::call::Call;
 use crate::files::readiness::{EPOLLERR, READABLE, WRITABLE};
 use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::OwnKind;
 use belljar_base::SimTime;
 use belljar_linux_abi::{Errno, c};
 pub use fanout::Fanout;
@@ -25,7 +25,6 @@ pub use link_address::LinkAddress;
 pub use options::{get_option, set_option};
 use ring::Rings;
 use std::collections::VecDeque;
-pub use tap::Way;
 
 /// `ETH_P_ALL`.
 pub const ALL_PROTOCOLS: u16 = 3;
@@ -93,7 +92,7 @@ pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, E
         return Err(Errno::ESOCKTNOSUPPORT);
     }
     let packet = PacketSocket { protocol: (protocol as u16).swap_bytes(), ..PacketSocket::default() };
-    Ok(host.net.add_socket(c::AF_PACKET, type_, protocol, SocketKind::Packet(Box::new(packet))))
+    Ok(host.add_own_socket(c::AF_PACKET, type_, protocol, OwnKind::Packet(Box::new(packet))))
 }
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
@@ -205,7 +204,7 @@ pub fn peer_name(_host: &mut Host, _key: SocketKey) -> Result<RawAddress, Errno>
 
 pub fn readiness(host: &Host, key: SocketKey) -> u32 {
     let socket = &host.net.sockets[key.0];
-    let SocketKind::Packet(packet) = &socket.kind else { return 0 };
+    let Some(OwnKind::Packet(packet)) = host.own.get(key) else { return 0 };
     let readable = !packet.queue.is_empty() || packet.rings.is_readable(&*host.machine);
     let error = if socket.error.is_some() { EPOLLERR } else { 0 };
     WRITABLE | error | if readable { READABLE } else { 0 }
@@ -222,7 +221,7 @@ pub fn unsent_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
 pub fn close(host: &mut Host, key: SocketKey) {
     host.drop_rings(key);
     host.leave_fanout(key);
-    host.net.remove_socket(key);
+    host.remove_own_socket(key);
 }
 
 impl PacketSocket {
@@ -235,17 +234,17 @@ impl PacketSocket {
 impl Host {
     /// The packet part of a socket that is known to be one.
     fn packet(&mut self, key: SocketKey) -> &mut PacketSocket {
-        match &mut self.net.sockets[key.0].kind {
-            SocketKind::Packet(packet) => packet,
+        match self.own.get_mut(key) {
+            Some(OwnKind::Packet(packet)) => packet,
             other => unreachable!("not a packet socket: {other:?}"),
         }
     }
 
     /// Whether somebody wants an interface to hear what is not for it, or all groups.
     pub(in crate::net) fn membership_flags(&self, interface: usize) -> u32 {
-        let sockets = self.net.packet_sockets.iter().map(|key| &self.net.sockets[key.0].kind);
+        let sockets = self.own.packets.iter().filter_map(|key| self.own.get(*key));
         let memberships = sockets.flat_map(|kind| match kind {
-            SocketKind::Packet(packet) => &packet.memberships[..],
+            OwnKind::Packet(packet) => &packet.memberships[..],
             _ => &[],
         });
         memberships.filter(|(number, ..)| *number == interface).fold(0, |flags, (_, kind, _)| {
@@ -260,7 +259,7 @@ impl Host {
 
     /// An interface goes down: sockets bound to it are told.
     pub(in crate::net) fn packet_interface_down(&mut self, interface: usize) {
-        for key in self.net.packet_sockets.clone() {
+        for key in self.own.packets.clone() {
             if self.packet(key).interface == Some(interface) {
                 self.net.socket(key).error = Some(Errno::ENETDOWN);
                 self.net.notify_socket(key, EPOLLERR);

@@ -3,7 +3,7 @@
 use super::ring::{Request, Version};
 use crate::call::Call;
 use crate::ids::SocketKey;
-use crate::net::socket::SocketKind;
+use crate::net::OwnKind;
 use crate::net::sockopt::{Value, int, to_int};
 use crate::net::tun::offload;
 use belljar_linux_abi::{Errno, c};
@@ -118,7 +118,7 @@ fn membership(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> R
 
 /// `getsockopt(2)`; `at` is where the program's value lies, which is an argument in one case.
 pub fn get_option(call: &mut Call<'_>, key: SocketKey, name: i32, at: u64) -> Result<Value, Errno> {
-    let SocketKind::Packet(packet) = &mut call.host.net.sockets[key.0].kind else {
+    let Some(OwnKind::Packet(packet)) = call.host.own.get_mut(key) else {
         return Err(Errno::ENOPROTOOPT);
     };
     Ok(match name {

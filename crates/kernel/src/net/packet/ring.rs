@@ -11,7 +11,7 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::machine::{HostFiles, Machine, NativeFile};
 use crate::mm::{MapSource, PAGE};
-use crate::net::socket::SocketKind;
+use crate::net::OwnKind;
 use crate::timer::{TimerAction, TimerId};
 use belljar_base::SimDuration;
 use belljar_linux_abi::Errno;
@@ -277,7 +277,7 @@ impl Host {
         offset: u64,
     ) -> Result<MapSource, Errno> {
         let inode = self.socket_inode(key);
-        let SocketKind::Packet(packet) = &mut self.net.sockets[key.0].kind else { return Err(Errno::ENODEV) };
+        let Some(OwnKind::Packet(packet)) = self.own.get_mut(key) else { return Err(Errno::ENODEV) };
         let rings = &mut packet.rings;
         let bytes = rings.send_offset() + rings.send.map_or(0, |ring| ring.bytes());
         let native = rings.memory.filter(|_| len == bytes && offset == 0).ok_or(Errno::EINVAL)?;

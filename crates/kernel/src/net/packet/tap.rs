@@ -4,11 +4,11 @@ use super::{ALL_PROTOCOLS, Frame, LinkAddress, PacketSocket, status};
 use crate::files::readiness::READABLE;
 use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::OwnKind;
 use crate::net::filter::Metadata;
 use crate::net::interface::Attachment;
-use crate::net::socket::SocketKind;
 use crate::net::udp::charge;
-use crate::net::{Passed, Stack, interface_index};
+use crate::net::{Passed, Way, interface_index};
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
 use belljar_net::router::{arp_frame, arp_reply};
@@ -21,15 +21,6 @@ pub const GRAPH_PEERS: [u8; 2] = [0x02, 0x42];
 
 /// `ARPHRD_NONE`.
 const NO_HARDWARE: u16 = 0xfffe;
-
-/// Which way a frame goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// It has been received.
-    In,
-    /// It is being sent.
-    Out,
-}
 
 /// A frame as sockets see it.
 pub(super) struct Seen<'a> {
@@ -79,12 +70,12 @@ impl Host {
         }
         let bare = matches!(self.net.interfaces[interface].attachment, Attachment::Tun(_));
         let seen = Seen { way, interface, header, payload, from, bare };
-        for key in self.net.packet_sockets.clone() {
+        for key in self.own.packets.clone() {
             if self.packet(key).fanout.is_none() {
                 self.tap_socket(at, key, &seen);
             }
         }
-        if !self.net.fanouts.is_empty() {
+        if !self.own.fanouts.is_empty() {
             for key in self.chosen_of_fanouts(&seen) {
                 self.tap_socket(at, key, &seen);
             }
@@ -148,7 +139,7 @@ impl Host {
 
     fn tap_socket(&mut self, at: SimTime, key: SocketKey, seen: &Seen<'_>) {
         let socket = &self.net.sockets[key.0];
-        let SocketKind::Packet(packet) = &socket.kind else { return };
+        let Some(OwnKind::Packet(packet)) = self.own.get(key) else { return };
         if !packet.hears(seen) {
             return;
         }
@@ -190,12 +181,13 @@ impl Host {
     }
 }
 
-impl Stack {
+impl Host {
     /// Whether a packet socket would not lose what it hears now.
     pub(super) fn packet_has_room(&self, key: SocketKey) -> bool {
-        let socket = &self.sockets[key.0];
-        match &socket.kind {
-            SocketKind::Packet(packet) => packet.queued_charge <= socket.options.receive_buffer,
+        match self.own.get(key) {
+            Some(OwnKind::Packet(packet)) => {
+                packet.queued_charge <= self.net.sockets[key.0].options.receive_buffer
+            }
             _ => false,
         }
     }

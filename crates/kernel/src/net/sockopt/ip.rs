@@ -3,11 +3,8 @@
 use super::{Value, flag, int, multicast, to_int};
 use crate::host::Host;
 use crate::ids::SocketKey;
-use crate::net::Stack;
-use crate::net::interface::ETH0_MTU;
 use crate::net::ip::IpOptions;
 use crate::net::socket::SocketKind;
-use crate::net::tcp::Role;
 use belljar_linux_abi::{Errno, c};
 use std::net::Ipv6Addr;
 
@@ -261,28 +258,4 @@ pub fn get(host: &mut Host, key: SocketKey, level: i32, name: i32) -> Result<Val
         }
         _ => return Err(Errno::ENOPROTOOPT),
     })
-}
-
-impl Stack {
-    /// `tcpi_pmtu`: the same for a socket that hears of it.
-    pub(super) fn heeded_mtu(&mut self, key: SocketKey) -> usize {
-        if self.ignores_path_mtu(key) { ETH0_MTU.max(self.socket_mtu(key)) } else { self.socket_mtu(key) }
-    }
-
-    /// The MTU of the interface by which a socket's peer is reached; without a peer that of Ethernet.
-    fn socket_mtu(&self, key: SocketKey) -> usize {
-        let socket = &self.sockets[key.0];
-        let peer = match &socket.kind {
-            SocketKind::Udp(udp) => udp.peer.map(|peer| peer.ip()),
-            SocketKind::Ping(ping) => ping.end.peer,
-            SocketKind::Raw(raw) => raw.end.peer,
-            SocketKind::Tcp(tcp) => match &tcp.role {
-                Role::Connection(connection) => Some(connection.remote().ip()),
-                _ => None,
-            },
-            _ => None,
-        };
-        let route = peer.and_then(|peer| self.route(peer, None, socket.options.bound_device).ok());
-        route.map_or(ETH0_MTU, |route| self.path_mtu(&route, self.clock.now()))
-    }
 }

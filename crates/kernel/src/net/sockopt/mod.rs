@@ -8,7 +8,6 @@ mod tcp;
 mod udp;
 
 pub use tcp::get as tcp_option;
-pub use udp::UDP_ENCAP_ESPINUDP;
 
 use super::packet;
 use super::socket::{Socket, SocketKind};
@@ -70,12 +69,14 @@ pub fn set_option(
         (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Raw(_)) => raw::set(call.host, key, level, name, &value),
         // As `icmp_filter` of a ping socket, which has none.
         (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Ping(_)) => Ok(()),
-        (c::SOL_PACKET, SocketKind::Packet(_)) => packet::set_option(call, key, name, &value),
-        (c::SOL_NETLINK, SocketKind::Netlink(_)) => {
+        (c::SOL_PACKET, SocketKind::Other) if *domain == c::AF_PACKET => {
+            packet::set_option(call, key, name, &value)
+        }
+        (c::SOL_NETLINK, SocketKind::Other) if *domain == c::AF_NETLINK => {
             crate::net::netlink::set_option(call.host, key, name, to_int(&value)? as u32);
             Ok(())
         }
-        (_, SocketKind::Unix(_)) => Err(Errno::EOPNOTSUPP),
+        (_, SocketKind::Other) if *domain == c::AF_UNIX => Err(Errno::EOPNOTSUPP),
         _ => Err(Errno::ENOPROTOOPT),
     }
 }
@@ -106,11 +107,14 @@ pub fn get_option(
             _ => ip::get(call.host, key, level, name),
         },
         (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Raw(_)) => raw::get(call.host, key, level, name),
-        (c::SOL_PACKET, SocketKind::Packet(_)) => packet::get_option(call, key, name, at),
+        (c::SOL_PACKET, SocketKind::Other) if *domain == c::AF_PACKET => {
+            packet::get_option(call, key, name, at)
+        }
         (SOL_UDP | SOL_UDPLITE, SocketKind::Udp(udp)) => udp::get(udp, name),
         // `ipv6_getsockopt` says otherwise than `ip_getsockopt`.
         (_, SocketKind::Udp(_) | SocketKind::Tcp(_)) if *domain == c::AF_INET6 => Err(Errno::ENOPROTOOPT),
-        (_, SocketKind::Unix(_) | SocketKind::Udp(_) | SocketKind::Tcp(_)) => Err(Errno::EOPNOTSUPP),
+        (_, SocketKind::Udp(_) | SocketKind::Tcp(_)) => Err(Errno::EOPNOTSUPP),
+        (_, SocketKind::Other) if *domain == c::AF_UNIX => Err(Errno::EOPNOTSUPP),
         _ => Err(Errno::ENOPROTOOPT),
     }
 }

@@ -180,7 +180,7 @@ fn attach_filter(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<()
     let filter = Filter::new(bytes.chunks_exact(Instruction::LEN).map(Instruction::from_bytes).collect())?;
     let socket = call.host.net.socket(key);
     socket.options.filter = Some(Arc::new(filter));
-    if matches!(socket.kind, SocketKind::Tcp(_) | SocketKind::Unix(_)) {
+    if matches!(socket.kind, SocketKind::Tcp(_)) || socket.domain == c::AF_UNIX {
         call.host.warn("filters on TCP and UNIX sockets are accepted without effect");
     }
     Ok(())
@@ -227,8 +227,7 @@ pub fn get(call: &mut Call<'_>, key: SocketKey, name: i32) -> Result<Value, Errn
         c::SO_ACCEPTCONN => {
             let listening = match &socket.kind {
                 SocketKind::Tcp(tcp) => matches!(tcp.role, Role::Listening(_)),
-                SocketKind::Unix(_) => unix::is_listening(call.host, key),
-                _ => false,
+                _ => unix::is_listening(call.host, key),
             };
             return Ok(flag(listening));
         }

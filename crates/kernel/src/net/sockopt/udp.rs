@@ -3,6 +3,7 @@
 use super::{Value, flag, int, to_int};
 use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::udp::UDP_ENCAP_ESPINUDP;
 use crate::net::udp::{Coverage, Protocol, UDP_GRO, UDP_SEGMENT, UdpSocket};
 use belljar_linux_abi::{Errno, c};
 
@@ -12,8 +13,6 @@ const UDP_ENCAP: i32 = 100;
 const UDP_NO_CHECK6_TX: i32 = 101;
 const UDP_NO_CHECK6_RX: i32 = 102;
 /// A value of `UDP_ENCAP`.
-pub const UDP_ENCAP_ESPINUDP: i32 = 2;
-/// Another.
 const UDP_ENCAP_L2TPINUDP: i32 = 3;
 
 pub fn set(host: &mut Host, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {

@@ -5,19 +5,15 @@ use crate::call::Call;
 use crate::guest::scatter_to;
 use crate::host::Host;
 use crate::ids::SocketKey;
-use crate::net::Stack;
 use crate::net::error_queue;
 use crate::net::interface::recycle;
 use crate::net::message::{Attempt, Incoming, Outgoing, Received};
 use crate::net::socket::SocketKind;
-use belljar_base::SimTime;
 use belljar_linux_abi::{Errno, c};
-use belljar_tcp::{Connection, State, UrgentByte};
+use belljar_tcp::{State, UrgentByte};
 use std::cell::Cell;
-
 /// The most that one attempt moves: bounds the scratch buffer.
 const CHUNK: usize = 256 * 1_024;
-
 thread_local! {
     /// Holds bytes of any host of the worker on their way from a guest to a connection.
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
@@ -33,7 +29,7 @@ pub fn send(
     let told = match message.flags & c::MSG_ZEROCOPY {
         0 => false,
         _ if done > 0 => call.host.net.socket(key).options.is_kept(c::SO_ZEROCOPY),
-        _ => message.len > 0 && call.host.net.zero_copies(key, message)?,
+        _ => message.len > 0 && call.host.net.zero_copies(key, message.flags)?,
     };
     if !told {
         return send_part(call, key, message, done);
@@ -220,58 +216,5 @@ fn receive_urgent(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Resul
             call.host.net.tcp_pump(key);
             Ok(Attempt::Done(Received { value: 1, flags: c::MSG_OOB, ..Received::default() }))
         }
-    }
-}
-
-impl Stack {
-    /// Sends over a connection; how many bytes there was room for.
-    pub(crate) fn tcp_write(&mut self, key: SocketKey, data: &[u8]) -> Result<usize, Errno> {
-        let connection = self.tcp(key).connection().ok_or(Errno::EPIPE)?;
-        if !connection.can_send() {
-            return Err(connection.take_error().map_or(Errno::EPIPE, errno));
-        }
-        let sent = self.tcp_put(key, data);
-        self.tcp_pump(key);
-        self.flush_network();
-        Ok(sent)
-    }
-
-    /// Puts what fits into the send buffer, transmitting in between; how much that is.
-    fn tcp_put(&mut self, key: SocketKey, data: &[u8]) -> usize {
-        let now = self.clock.local();
-        let mut sent = 0;
-        while sent < data.len() {
-            let Some(connection) = self.tcp(key).connection() else { break };
-            let n = connection.send(&data[sent..], now);
-            if n == 0 {
-                break;
-            }
-            sent += n;
-            if sent < data.len() {
-                self.tcp_pump(key);
-            }
-        }
-        sent
-    }
-
-    /// Lets `take` take up to `len` bytes from a connection; how many it took, `None` at the end.
-    pub(crate) fn tcp_read(
-        &mut self,
-        key: SocketKey,
-        len: usize,
-        take: impl FnOnce(&mut Connection, SimTime) -> usize,
-    ) -> Result<Option<usize>, Errno> {
-        let now = self.clock.local();
-        let connection = self.tcp(key).connection().ok_or(Errno::ENOTCONN)?;
-        if len.min(connection.readable_bytes()) == 0 {
-            let error = if connection.is_ended_by_peer() { None } else { connection.take_error() };
-            if let Some(error) = error {
-                return Err(errno(error));
-            }
-            return Ok(if connection.is_read_closed() { None } else { Some(0) });
-        }
-        let taken = take(connection, now);
-        self.tcp_was_read(key);
-        Ok(Some(taken))
     }
 }

@@ -7,32 +7,23 @@
 mod ioctl;
 pub(in crate::net) mod offload;
 
-use super::Effect;
 use super::interface::{Attachment, Interface};
-use super::packet::Way;
 use crate::call::{Block, Call, SysResult, done};
 use crate::files::FileKind;
-use crate::files::readiness::{EPOLLERR, READABLE, WRITABLE};
+use crate::files::readiness::WRITABLE;
 use crate::guest::{Buffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, WaitQueueId};
-use crate::net::Stack;
 use belljar_linux_abi::{Errno, c};
-use belljar_net::Packet;
+pub use belljar_netstack::tun::Tun;
+use belljar_netstack::tun::TunCounters;
 use belljar_wire::ethernet;
 use std::collections::VecDeque;
-
-/// `txqueuelen` of such interfaces: packets that wait for the program.
-const QUEUE_PACKETS: usize = 500;
-/// The length of `struct tun_pi`.
-const PI_LEN: usize = 4;
-/// `TUN_PKT_STRIP`.
-const STRIPPED: u16 = 1;
 
 /// Flags of `TUNSETIFF`.
 pub mod flag {
     pub const TUN: u16 = 0x0001;
-    pub const TAP: u16 = 0x0002;
+    pub use belljar_netstack::tun::TAP;
     pub const PERSIST: u16 = 0x0800;
     pub const NO_PI: u16 = 0x1000;
     pub const ONE_QUEUE: u16 = 0x2000;
@@ -40,89 +31,10 @@ pub mod flag {
     pub const TUN_EXCL: u16 = 0x8000;
 }
 
-/// A program's end.
-#[derive(Debug)]
-pub struct Tun {
-    /// The number of its interface.
-    pub(crate) interface: Option<usize>,
-    flags: u16,
-    /// The length of the offload header: `TUNSETVNETHDRSZ`.
-    header_len: usize,
-    persistent: bool,
-    packets: VecDeque<Vec<u8>>,
-    /// Packets and bytes to the program and from it, and those dropped.
-    pub(crate) counters: TunCounters,
-}
-
-/// What a program's end has seen.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TunCounters {
-    /// Packets and bytes that the host has sent.
-    pub sent: (u64, u64),
-    /// The same that the program has written.
-    pub received: (u64, u64),
-    /// Packets lost because the program did not read.
-    pub dropped: u64,
-}
-
-impl Tun {
-    /// What it is ready for.
-    pub fn readiness(&self) -> u32 {
-        match self.interface {
-            None => EPOLLERR,
-            Some(_) => WRITABLE | if self.packets.is_empty() { 0 } else { READABLE },
-        }
-    }
-    fn is_tap(&self) -> bool {
-        self.flags & flag::TAP != 0
-    }
-}
-
-impl Stack {
-    /// Hands a packet (of a TAP interface a frame) to the program; false if it is lost.
-    #[inline(never)]
-    pub(in crate::net) fn tun_output(&mut self, n: usize, mut packet: Packet) -> bool {
-        let now = self.clock.now();
-        let Some(interface) = self.tuns[n].interface else { return false };
-        self.seen(now, interface, &mut packet, Way::Out);
-        let (cookie, bytes) = (packet.cookie(), packet.into_bytes());
-        let tun = &mut self.tuns[n];
-        if tun.packets.len() >= QUEUE_PACKETS {
-            tun.counters.dropped += 1;
-            return false;
-        }
-        let (packets, octets) = tun.counters.sent;
-        tun.counters.sent = (packets + 1, octets + bytes.len() as u64);
-        let len = bytes.len();
-        tun.packets.push_back(bytes);
-        self.effects.push(Effect::ProgramReady(n, READABLE));
-        if cookie != 0 {
-            // Whoever sends must not be told within the call that sends.
-            self.taken_over.push_back((cookie, len));
-        }
-        true
-    }
-
-    /// What a program has written comes in by its interface.
-    fn tun_input(&mut self, n: usize, bytes: Vec<u8>) -> Result<(), Errno> {
-        let tun = &mut self.tuns[n];
-        let interface = tun.interface.ok_or(Errno::EBADFD)?;
-        let (packets, octets) = tun.counters.received;
-        tun.counters.received = (packets + 1, octets + bytes.len() as u64);
-        if tun.is_tap() {
-            if bytes.len() < ethernet::HEADER_LEN {
-                return Err(Errno::EINVAL);
-            }
-            self.frame_input(interface, Packet::new(bytes));
-        } else {
-            let mut packet = Packet::new(bytes);
-            self.seen(self.clock.now(), interface, &mut packet, Way::In);
-            self.arrived_as_one = true;
-            self.ip_input(interface, packet);
-        }
-        Ok(())
-    }
-}
+/// The length of `struct tun_pi`.
+const PI_LEN: usize = 4;
+/// `TUN_PKT_STRIP`.
+const STRIPPED: u16 = 1;
 
 impl Host {
     /// A new end, attached to nothing.
@@ -182,7 +94,7 @@ impl Host {
         // What was left stays so, whoever comes, until it is said otherwise.
         tun.persistent = there.is_some();
         self.link_changed(interface);
-        self.net.effects.push(Effect::ProgramReady(n, WRITABLE));
+        self.notify_events(WaitQueueId::Tun(n as u32), WRITABLE);
         Ok(())
     }
 
@@ -266,22 +178,6 @@ impl Call<'_> {
         }
         self.host.net.flush_network();
         done(len as u64)
-    }
-}
-
-impl Interface {
-    /// An interface whose other end is a program.
-    fn program(name: &str, mac: [u8; 6], attachment: Attachment) -> Interface {
-        Interface {
-            name: name.into(),
-            mac,
-            mtu: 1_500,
-            addresses: Vec::new(),
-            addresses6: Vec::new(),
-            up: false,
-            carrier: true,
-            attachment,
-        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! What control messages say of a datagram, ip(7), ipv6(7), udp(7). Those of a level that is not the sender's mean nothing.
 
 use super::UDP_SEGMENT;
+use super::{SendOptions, Sender};
 use crate::net::address;
 use crate::net::message::{ControlMessage, Outgoing};
-use crate::net::multicast::outgoing_interface;
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
 use belljar_linux_abi::{Errno, c};
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,32 +11,6 @@ use zerocopy::FromBytes;
 
 /// `IP_PROTOCOL`, of `include/uapi/linux/in.h`.
 const IP_PROTOCOL: i32 = 52;
-
-/// What control messages say of one datagram.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SendOptions {
-    /// The source address.
-    pub source: Option<IpAddr>,
-    /// The index of the interface that it leaves by.
-    pub interface: Option<u32>,
-    /// The TOS byte.
-    pub tos: Option<u8>,
-    /// The TTL.
-    pub ttl: Option<u8>,
-    /// The payload of each datagram that it is cut into, in bytes; 0 for one datagram.
-    pub segment: Option<u16>,
-}
-
-/// Who sends a datagram.
-#[derive(Clone, Copy, Debug)]
-pub struct Sender {
-    /// Whether the socket is one of IPv6.
-    pub v6: bool,
-    /// Whether the datagram is sent over IPv4.
-    pub over_v4: bool,
-    /// Whether it is one of UDP.
-    pub udp: bool,
-}
 
 /// A number that is exactly an `int`.
 fn number(control: &ControlMessage) -> Result<i32, Errno> {
@@ -51,76 +25,80 @@ fn byte_or_own(control: &ControlMessage) -> Result<Option<u8>, Errno> {
     }
 }
 
-impl SendOptions {
-    /// Reads them: `EINVAL` for what it does not know of a level that the sender has.
-    pub fn read(message: &Outgoing, by: Sender) -> Result<SendOptions, Errno> {
-        message.check_control()?;
-        let mut options = SendOptions::default();
-        for control in &message.control {
-            match (control.level, control.type_) {
-                (c::IPPROTO_UDP, UDP_SEGMENT) if by.udp => {
-                    let size = control.data[..].try_into().map_err(|_| Errno::EINVAL)?;
-                    options.segment = Some(u16::from_ne_bytes(size));
-                }
-                (c::IPPROTO_UDP, _) if by.udp => return Err(Errno::EINVAL),
-                (c::SOL_SOCKET, _) => control.check_socket_level()?,
-                (c::IPPROTO_IPV6, c::IPV6_PKTINFO) if by.v6 => options.read_pktinfo6(control, by.over_v4)?,
-                (c::IPPROTO_IP, _) if by.over_v4 => options.read_v4(control, message)?,
-                (c::IPPROTO_IPV6, _) if !by.over_v4 => options.read_v6(control)?,
-                _ => {}
+/// Reads them: `EINVAL` for what it does not know of a level that the sender has.
+pub fn read_options(message: &Outgoing, by: Sender) -> Result<SendOptions, Errno> {
+    message.check_control()?;
+    let mut options = SendOptions::default();
+    for control in &message.control {
+        match (control.level, control.type_) {
+            (c::IPPROTO_UDP, UDP_SEGMENT) if by.udp => {
+                let size = control.data[..].try_into().map_err(|_| Errno::EINVAL)?;
+                options.segment = Some(u16::from_ne_bytes(size));
             }
+            (c::IPPROTO_UDP, _) if by.udp => return Err(Errno::EINVAL),
+            (c::SOL_SOCKET, _) => control.check_socket_level()?,
+            (c::IPPROTO_IPV6, c::IPV6_PKTINFO) if by.v6 => read_pktinfo6(&mut options, control, by.over_v4)?,
+            (c::IPPROTO_IP, _) if by.over_v4 => read_v4(&mut options, control, message)?,
+            (c::IPPROTO_IPV6, _) if !by.over_v4 => read_v6(&mut options, control)?,
+            _ => {}
         }
-        Ok(options)
     }
+    Ok(options)
+}
 
-    /// `ip_cmsg_send` of Linux.
-    fn read_v4(&mut self, control: &ControlMessage, message: &Outgoing) -> Result<(), Errno> {
-        match control.type_ {
-            c::IP_PKTINFO => {
-                let info = InPktinfo::read_from_bytes(&control.data).map_err(|_| Errno::EINVAL)?;
-                self.source = Some(IpAddr::from(info.spec_dst)).filter(|ip| !ip.is_unspecified());
-                self.interface = outgoing_interface(message);
-            }
-            c::IP_TOS => {
-                let tos = match control.data[..] {
-                    [byte] => byte,
-                    _ => u8::try_from(number(control)?).map_err(|_| Errno::EINVAL)?,
-                };
-                self.tos = Some(tos);
-            }
-            c::IP_TTL => match u8::try_from(number(control)?) {
-                Ok(0) | Err(_) => return Err(Errno::EINVAL),
-                Ok(ttl) => self.ttl = Some(ttl),
-            },
-            // It is that of the socket, but where a program writes the header itself.
-            IP_PROTOCOL if (1..=255).contains(&number(control)?) => {}
-            _ => return Err(Errno::EINVAL),
+/// `ip_cmsg_send` of Linux.
+fn read_v4(options: &mut SendOptions, control: &ControlMessage, message: &Outgoing) -> Result<(), Errno> {
+    match control.type_ {
+        c::IP_PKTINFO => {
+            let info = InPktinfo::read_from_bytes(&control.data).map_err(|_| Errno::EINVAL)?;
+            options.source = Some(IpAddr::from(info.spec_dst)).filter(|ip| !ip.is_unspecified());
+            options.interface = outgoing_interface(message);
         }
-        Ok(())
+        c::IP_TOS => {
+            let tos = match control.data[..] {
+                [byte] => byte,
+                _ => u8::try_from(number(control)?).map_err(|_| Errno::EINVAL)?,
+            };
+            options.tos = Some(tos);
+        }
+        c::IP_TTL => match u8::try_from(number(control)?) {
+            Ok(0) | Err(_) => return Err(Errno::EINVAL),
+            Ok(ttl) => options.ttl = Some(ttl),
+        },
+        // It is that of the socket, but where a program writes the header itoptions.
+        IP_PROTOCOL if (1..=255).contains(&number(control)?) => {}
+        _ => return Err(Errno::EINVAL),
     }
+    Ok(())
+}
 
-    /// `ip6_datagram_send_ctl` of Linux, without extension headers.
-    fn read_v6(&mut self, control: &ControlMessage) -> Result<(), Errno> {
-        match control.type_ {
-            c::IPV6_TCLASS => self.tos = byte_or_own(control)?,
-            c::IPV6_HOPLIMIT => self.ttl = byte_or_own(control)?,
-            c::IPV6_DONTFRAG if matches!(number(control)?, 0 | 1) => {}
-            _ => return Err(Errno::EINVAL),
-        }
-        Ok(())
+/// `ip6_datagram_send_ctl` of Linux, without extension headers.
+fn read_v6(options: &mut SendOptions, control: &ControlMessage) -> Result<(), Errno> {
+    match control.type_ {
+        c::IPV6_TCLASS => options.tos = byte_or_own(control)?,
+        c::IPV6_HOPLIMIT => options.ttl = byte_or_own(control)?,
+        c::IPV6_DONTFRAG if matches!(number(control)?, 0 | 1) => {}
+        _ => return Err(Errno::EINVAL),
     }
+    Ok(())
+}
 
-    /// `IPV6_PKTINFO`; over IPv4 its address is one of IPv4, too.
-    fn read_pktinfo6(&mut self, control: &ControlMessage, over_v4: bool) -> Result<(), Errno> {
-        let (info, _) = In6Pktinfo::read_from_prefix(&control.data).map_err(|_| Errno::EINVAL)?;
-        let ip = address::canonical(Ipv6Addr::from(info.addr).into());
-        if over_v4 && ip.is_ipv6() {
-            return Err(Errno::EINVAL);
-        }
-        self.source = Some(ip).filter(|ip| !ip.is_unspecified());
-        self.interface = u32::try_from(info.ifindex).ok().filter(|index| *index != 0);
-        Ok(())
+/// `IPV6_PKTINFO`; over IPv4 its address is one of IPv4, too.
+fn read_pktinfo6(options: &mut SendOptions, control: &ControlMessage, over_v4: bool) -> Result<(), Errno> {
+    let (info, _) = In6Pktinfo::read_from_prefix(&control.data).map_err(|_| Errno::EINVAL)?;
+    let ip = address::canonical(Ipv6Addr::from(info.addr).into());
+    if over_v4 && ip.is_ipv6() {
+        return Err(Errno::EINVAL);
     }
+    options.source = Some(ip).filter(|ip| !ip.is_unspecified());
+    options.interface = u32::try_from(info.ifindex).ok().filter(|index| *index != 0);
+    Ok(())
+}
+/// The interface that a message is to leave by (`IP_PKTINFO`), of control messages.
+pub fn outgoing_interface(message: &Outgoing) -> Option<u32> {
+    let info = message.control.iter().find(|m| (m.level, m.type_) == (c::IPPROTO_IP, c::IP_PKTINFO))?;
+    let index = u32::from_ne_bytes(info.data.get(..4)?.try_into().ok()?);
+    (index != 0).then_some(index)
 }
 
 #[cfg(test)]
@@ -129,7 +107,7 @@ mod tests {
 
     fn read(by: Sender, level: i32, type_: i32, data: &[u8]) -> Result<SendOptions, Errno> {
         let control = vec![ControlMessage { level, type_, data: data.to_vec() }];
-        SendOptions::read(&Outgoing { control, ..Outgoing::default() }, by)
+        read_options(&Outgoing { control, ..Outgoing::default() }, by)
     }
 
     #[test]

@@ -3,14 +3,13 @@
 use super::{Datagram, UDP_GRO, UdpSocket, charge};
 use crate::call::Call;
 use crate::ids::SocketKey;
-use crate::net::Stack;
 use crate::net::message::{Attempt, ControlMessage, Incoming, Received};
 use crate::net::socket::Timestamping;
 use crate::net::{address, error_queue, interface_index};
 use belljar_base::SimTime;
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo, TimePair};
 use belljar_linux_abi::{Errno, c};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use zerocopy::IntoBytes;
 
 pub fn receive(
@@ -139,22 +138,4 @@ fn control_messages(
         push(c::IPPROTO_IP, c::IP_ORIGDSTADDR, &data);
     }
     messages
-}
-
-impl Stack {
-    /// The next datagram's payload, in `out`, and who sent it; `None` if there is none.
-    pub(crate) fn udp_receive(
-        &mut self,
-        key: SocketKey,
-        out: &mut Vec<u8>,
-    ) -> Result<Option<SocketAddr>, Errno> {
-        out.clear();
-        self.socket(key).take_error()?;
-        let udp = self.udp(key);
-        let Some(datagram) = udp.queue.pop_front() else { return Ok(None) };
-        udp.queued_charge = udp.queued_charge.saturating_sub(charge(datagram.packet.len()));
-        out.extend_from_slice(&datagram.packet[datagram.payload.clone()]);
-        self.recycle_buffer(datagram.packet);
-        Ok(Some(datagram.source))
-    }
 }

@@ -26,13 +26,14 @@ pub use send::send;
 pub use shown::ShownUnix;
 
 use super::message::RawAddress;
-use super::socket::{Socket, SocketKind};
+use super::socket::Socket;
 use crate::call::Call;
 use crate::files::readiness::{
     EPOLLERR, EPOLLHUP, EPOLLPRI, EPOLLRDBAND, EPOLLRDHUP, EPOLLWRBAND, READABLE, WRITABLE,
 };
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, SocketKey};
+use crate::net::OwnKind;
 use belljar_linux_abi::{Errno, c};
 use std::collections::VecDeque;
 
@@ -121,14 +122,14 @@ pub struct UnixSocket {
 
 impl Host {
     fn unix(&self, key: SocketKey) -> &UnixSocket {
-        match &self.net.sockets[key.0].kind {
-            SocketKind::Unix(socket) => socket,
+        match self.own.get(key) {
+            Some(OwnKind::Unix(socket)) => socket,
             other => unreachable!("not a UNIX socket: {other:?}"),
         }
     }
     fn unix_mut(&mut self, key: SocketKey) -> &mut UnixSocket {
-        match &mut self.net.sockets[key.0].kind {
-            SocketKind::Unix(socket) => socket,
+        match self.own.get_mut(key) {
+            Some(OwnKind::Unix(socket)) => socket,
             other => unreachable!("not a UNIX socket: {other:?}"),
         }
     }
@@ -166,7 +167,7 @@ pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, E
 }
 
 fn new_socket(host: &mut Host, type_: i32) -> SocketKey {
-    host.net.add_socket(c::AF_UNIX, type_, 0, SocketKind::Unix(Box::default()))
+    host.add_own_socket(c::AF_UNIX, type_, 0, OwnKind::Unix(Box::default()))
 }
 
 /// `socketpair(2)`.
@@ -228,8 +229,8 @@ pub fn peer_name(host: &Host, key: SocketKey) -> Result<RawAddress, Errno> {
 
 /// `SO_ACCEPTCONN`.
 pub fn is_listening(host: &Host, key: SocketKey) -> bool {
-    match &host.net.sockets[key.0].kind {
-        SocketKind::Unix(socket) => matches!(socket.role, Role::Listening { .. }),
+    match host.own.get(key) {
+        Some(OwnKind::Unix(socket)) => matches!(socket.role, Role::Listening { .. }),
         _ => false,
     }
 }
@@ -325,7 +326,7 @@ pub fn close(host: &mut Host, key: SocketKey) {
     }
     // Whoever connects to a listener, or sends to a socket that is full, tries again and fails.
     host.net.notify_socket(key, u32::MAX);
-    host.net.remove_socket(key);
+    host.remove_own_socket(key);
     // Others are not told that their receiver is gone before they send.
     if was_full {
         host.wake_senders(&socket.connected_from);

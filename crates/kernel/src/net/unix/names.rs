@@ -34,7 +34,7 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
         None => call.host.autobind(key),
         Some(Address::Abstract(name)) => {
             let type_ = call.host.net.socket(key).type_;
-            let names = &mut call.host.net.unix_names;
+            let names = &mut call.host.own.unix_names;
             if names.in_abstract.contains_key(&(type_, name.clone())) {
                 return Err(Errno::EADDRINUSE);
             }
@@ -43,7 +43,7 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
         }
         Some(Address::Path(path)) => {
             let inode = call.host.create_socket_node(call.process, &path)?;
-            call.host.net.unix_names.by_inode.insert(inode, own);
+            call.host.own.unix_names.by_inode.insert(inode, own);
             let made = &call.host.files.inodes[inode.0];
             let file = (made.number, made.device);
             let socket = call.host.unix_mut(key);
@@ -62,7 +62,7 @@ impl Host {
         }
         let own = self.unix_ref(key);
         let type_ = self.net.socket(key).type_;
-        let names = &mut self.net.unix_names;
+        let names = &mut self.own.unix_names;
         let name = loop {
             let name = format!("{:05x}", names.next_automatic & 0xf_ffff).into_bytes();
             names.next_automatic = names.next_automatic.wrapping_add(1);
@@ -82,10 +82,10 @@ impl Host {
         type_: i32,
     ) -> Result<SocketKey, Errno> {
         let bound = match address {
-            Address::Abstract(name) => self.net.unix_names.in_abstract.get(&(type_, name.clone())).copied(),
+            Address::Abstract(name) => self.own.unix_names.in_abstract.get(&(type_, name.clone())).copied(),
             Address::Path(path) => {
                 let inode = self.find_socket_node(process, path)?;
-                self.net.unix_names.by_inode.get(&inode).copied()
+                self.own.unix_names.by_inode.get(&inode).copied()
             }
         };
         let key = bound.and_then(|bound| self.unix_alive(bound)).ok_or(Errno::ECONNREFUSED)?;
@@ -99,7 +99,7 @@ impl Host {
         let own = self.unix_ref(key);
         let (address, inode) = (self.unix(key).address.clone(), self.unix(key).inode);
         let type_ = self.net.socket(key).type_;
-        let names = &mut self.net.unix_names;
+        let names = &mut self.own.unix_names;
         // A connection accepted shares the name of its listener, which is not its own.
         if let Some(Address::Abstract(name)) = address {
             let name = (type_, name);

@@ -3,8 +3,8 @@
 use super::{Address, Role};
 use crate::host::Host;
 use crate::ids::SocketKey;
+use crate::net::OwnKind;
 use crate::net::proc::{CLOSE, ESTABLISHED, LISTEN};
-use crate::net::socket::SocketKind;
 use belljar_linux_abi::c;
 use std::fmt::Write;
 
@@ -42,9 +42,8 @@ pub struct ShownUnix {
 impl Host {
     /// All UNIX sockets.
     pub(in crate::net) fn unix_shown(&self) -> Vec<ShownUnix> {
-        let sockets = self.net.sockets.iter();
-        let keys = sockets.filter(|(_, socket)| matches!(socket.kind, SocketKind::Unix(_)));
-        let keys: Vec<SocketKey> = keys.map(|(key, _)| SocketKey(key)).collect();
+        let keys = self.own.iter().filter(|(_, kind)| matches!(kind, OwnKind::Unix(_)));
+        let keys: Vec<SocketKey> = keys.map(|(key, _)| key).collect();
         let embryos: Vec<SocketKey> = keys.iter().flat_map(|key| self.unix_waiting(*key)).collect();
         keys.into_iter().map(|key| self.unix_shown_one(key, &embryos)).collect()
     }

@@ -1,0 +1,74 @@
+//! The calls on raw sockets, raw(7).
+
+use super::address;
+use super::bind::{bind_to_link, parse_bind};
+use super::ip::route::Through;
+use super::message::{Attempt, Outgoing};
+pub use super::portless::{receive, shutdown};
+use super::udp::{Sender, read_options};
+use crate::call::Call;
+use crate::ids::SocketKey;
+use belljar_linux_abi::{Errno, c};
+pub use belljar_netstack::raw::*;
+
+/// The largest packet.
+const MAX_PACKET: usize = 65_535;
+pub fn bind(call: &mut Call<'_>, key: SocketKey, given: &[u8]) -> Result<(), Errno> {
+    let (ip, _) = parse_bind(&call.host.net, key, given)?;
+    bind_to_link(&mut call.host.net, key, ip, given);
+    let raw = call.host.net.raw(key);
+    (raw.local, raw.address_chosen) = (ip, ip.is_some());
+    Ok(())
+}
+pub fn connect(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    given: &[u8],
+    _again: bool,
+) -> Result<Attempt<()>, Errno> {
+    if address::family(given)? == c::AF_UNSPEC {
+        let raw = call.host.net.raw(key);
+        raw.end.peer = None;
+        if !raw.address_chosen {
+            raw.local = None;
+        }
+        return Ok(Attempt::Done(()));
+    }
+    let peer = call.host.net.inet_destination(key, given)?;
+    let device = call.host.net.socket_device(key, peer.ip(), address::scope(given))?;
+    let local = call.host.net.raw(key).local;
+    let through = Through::of(&call.host.net.sockets[key.0], device);
+    let route = call.host.net.route(peer.ip(), local, through)?;
+    let raw = call.host.net.raw(key);
+    raw.end.peer = Some(route.destination);
+    // As `ip4_datagram_connect`: programs ask for the address to compute checksums.
+    raw.local = raw.local.or(Some(route.source));
+    Ok(Attempt::Done(()))
+}
+pub fn send(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    message: &Outgoing,
+    _done: usize,
+) -> Result<Attempt<usize>, Errno> {
+    if message.flags & c::MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    if message.len > MAX_PACKET {
+        return Err(Errno::EMSGSIZE);
+    }
+    let destination = match &message.name {
+        Some(raw) => Some(call.host.net.inet_destination(key, raw)?.ip()),
+        None => call.host.net.raw(key).end.peer,
+    };
+    let destination = destination.ok_or(Errno::EDESTADDRREQ)?;
+    call.host.net.socket(key).take_error()?;
+    // That its end is shut is nothing to a raw socket of Linux (`raw_sendmsg`).
+    let v6 = call.host.net.socket(key).domain == c::AF_INET6;
+    let mut options = read_options(message, Sender { v6, over_v4: destination.is_ipv4(), udp: false })?;
+    options.interface = options.interface.or(message.name.as_ref().and_then(|raw| address::scope(raw)));
+    let data = call.gather(&message.buffers, 0, message.len)?;
+    call.host.net.raw_output(key, destination, data, &options)?;
+    call.host.net.flush_network();
+    Ok(Attempt::Done(message.len))
+}

@@ -1,0 +1,324 @@
+//! A host's clock and the rule that time must not stand still.
+//!
+//! Computation is free by default, so a program that waits for time to pass by asking for it would
+//! wait for ever. Therefore the first [`FREE_CALLS`] calls and wake-ups since the clock last moved
+//! are free and each further one costs [`PENALTY`].
+
+use belljar_base::{SimDuration, SimTime};
+
+/// Calls and wake-ups that are free since the clock last moved.
+pub const FREE_CALLS: u32 = 1_000;
+/// What each further one costs.
+pub const PENALTY: SimDuration = SimDuration::from_micros(1);
+
+/// What simulated time computation takes besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuModel {
+    /// What each call and wake-up takes, if it takes anything.
+    pub calls: Option<CallLatency>,
+    /// What a program that never calls pays each time it is preempted.
+    pub preemption: SimDuration,
+}
+
+impl Default for CpuModel {
+    fn default() -> CpuModel {
+        CpuModel { calls: None, preemption: SimDuration::from_millis(10) }
+    }
+}
+
+/// Shadow's `model_unblocked_syscall_latency`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallLatency {
+    /// A system call.
+    pub syscall: SimDuration,
+    /// One that Linux answers in the vDSO.
+    pub vdso: SimDuration,
+    /// The clock stands still until more than this has added up.
+    pub max_unapplied: SimDuration,
+}
+
+/// 2000-01-01 00:00:00 UTC in seconds since 1970: where Shadow's clock starts, and ours.
+pub const DEFAULT_EPOCH_SECS: u64 = 946_684_800;
+
+/// One host's clock.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    now: SimTime,
+    calls_since_moved: u32,
+    /// What the wall clock would show at the start of the simulation.
+    epoch_ns: u64,
+    /// How much faster than simulated time the host's oscillator is, in parts per billion.
+    drift_ppb: i64,
+    /// A point of simulated time and what the oscillator had counted then.
+    anchor: (SimTime, SimDuration),
+    /// What it had counted when the host booted last.
+    booted: SimDuration,
+    cpu: CpuModel,
+    unapplied: SimDuration,
+    /// What the clocks showed when they were last asked for, and when that was.
+    shown: Option<(SimTime, [u64; 2])>,
+}
+
+impl Clock {
+    /// A clock at the start of the simulation, which is `epoch_secs` after 1970.
+    pub fn new(epoch_secs: u64, cpu: CpuModel) -> Clock {
+        let epoch_ns = epoch_secs * 1_000_000_000;
+        Clock {
+            now: SimTime::ZERO,
+            calls_since_moved: 0,
+            epoch_ns,
+            drift_ppb: 0,
+            anchor: (SimTime::ZERO, SimDuration::ZERO),
+            booted: SimDuration::ZERO,
+            cpu,
+            unapplied: SimDuration::ZERO,
+            shown: None,
+        }
+    }
+    /// The time since the simulation's start.
+    pub fn now(&self) -> SimTime {
+        self.now
+    }
+    /// The time since the simulation's start as this host has counted it: what protocols take for the
+    /// time, so that their timers drift as the rest of the host does.
+    pub fn local(&self) -> SimTime {
+        self.local_at(self.now)
+    }
+    /// What [`local`](Self::local) is at a point of simulated time that is not before the last change
+    /// of the drift, if nothing changes it again.
+    pub fn local_at(&self, at: SimTime) -> SimTime {
+        SimTime::ZERO + self.counted_at(at)
+    }
+    /// The simulated time at which [`local`](Self::local) is `local`; the past has no exact one.
+    pub fn at_local(&self, local: SimTime) -> SimTime {
+        self.at_count(local.since(SimTime::ZERO))
+    }
+    /// `CLOCK_MONOTONIC` and `CLOCK_BOOTTIME`: a host boots one hour before the simulation starts,
+    /// since programs take a clock near zero for one that was never set.
+    pub fn monotonic_ns(&self) -> u64 {
+        BOOT_BEFORE_START_NS + self.counted().saturating_sub(self.booted).as_nanos()
+    }
+    /// `CLOCK_REALTIME` in nanoseconds since 1970.
+    pub fn realtime_ns(&self) -> u64 {
+        self.epoch_ns.saturating_add(self.counted().as_nanos())
+    }
+    /// Both, `CLOCK_REALTIME` first; at little cost where neither has moved since.
+    pub fn shown(&mut self) -> (u64, u64) {
+        let [realtime, monotonic] = match self.shown {
+            Some((at, shown)) if at == self.now => shown,
+            _ => [self.realtime_ns(), self.monotonic_ns()],
+        };
+        self.shown = Some((self.now, [realtime, monotonic]));
+        (realtime, monotonic)
+    }
+    /// How many calls cost nothing, and do nothing else to the clock than to be counted
+    /// ([`charge_free`](Self::charge_free)), before one may.
+    pub fn free_calls(&self) -> u32 {
+        if self.cpu.calls.is_some() { 0 } else { FREE_CALLS - self.calls_since_moved }
+    }
+    /// Accounts for calls that are free.
+    pub fn charge_free(&mut self, calls: u32) {
+        self.calls_since_moved = self.calls_since_moved.saturating_add(calls).min(FREE_CALLS);
+    }
+    /// The simulated time at which `CLOCK_MONOTONIC` shows `ns`.
+    pub fn at_monotonic(&self, ns: u64) -> SimTime {
+        let since_boot = SimDuration::from_nanos(ns.saturating_sub(BOOT_BEFORE_START_NS));
+        self.at_count(since_boot + self.booted)
+    }
+    /// The simulated time at which `CLOCK_REALTIME` shows `ns`.
+    pub fn at_realtime(&self, ns: u64) -> SimTime {
+        self.at_count(SimDuration::from_nanos(ns.saturating_sub(self.epoch_ns)))
+    }
+    /// The simulated time at which `time` will have passed by this host's clock.
+    pub fn after(&self, time: SimDuration) -> SimTime {
+        self.now.saturating_add(self.simulated(time))
+    }
+    /// The simulated time in which this host's clock counts `time`.
+    pub fn simulated(&self, time: SimDuration) -> SimDuration {
+        if self.drift_ppb == 0 {
+            return time;
+        }
+        let picos = (u128::from(time.as_picos()) * 1_000_000_000).div_ceil(self.rate());
+        SimDuration::from_picos(u64::try_from(picos).unwrap_or(u64::MAX))
+    }
+
+    /// What the oscillator has counted since the start of the simulation.
+    fn counted(&self) -> SimDuration {
+        self.counted_at(self.now)
+    }
+    fn counted_at(&self, at: SimTime) -> SimDuration {
+        let (from, count) = self.anchor;
+        let passed = at.since(from);
+        if self.drift_ppb == 0 {
+            return count + passed;
+        }
+        let picos = u128::from(passed.as_picos()) * self.rate() / 1_000_000_000;
+        count + SimDuration::from_picos(u64::try_from(picos).unwrap_or(u64::MAX))
+    }
+    /// When it will have counted so much; a count of the past gives a time of the past.
+    fn at_count(&self, count: SimDuration) -> SimTime {
+        let (from, counted) = self.anchor;
+        if count < counted {
+            return SimTime::ZERO;
+        }
+        from.saturating_add(self.simulated(count.saturating_sub(counted)))
+    }
+    /// Its count per 10^9 of simulated time.
+    fn rate(&self) -> u128 {
+        1_000_000_000i64.saturating_add(self.drift_ppb).max(1) as u128
+    }
+
+    /// Lets the clock gain `ppb` parts per billion from now on.
+    pub fn set_drift(&mut self, ppb: i64) {
+        self.anchor = (self.now, self.counted());
+        self.drift_ppb = ppb;
+        self.shown = None;
+    }
+    /// Sets the wall clock forward, or back.
+    pub fn step(&mut self, ns: i64) {
+        self.epoch_ns = self.epoch_ns.saturating_add_signed(ns);
+        self.shown = None;
+    }
+    /// The host boots now: `CLOCK_MONOTONIC` begins anew.
+    pub fn boot(&mut self) {
+        self.booted = self.counted();
+        self.shown = None;
+    }
+    /// Moves on to `to`; an earlier point is ignored.
+    pub fn advance(&mut self, to: SimTime) {
+        if to > self.now {
+            self.now = to;
+            self.calls_since_moved = 0;
+        }
+    }
+    /// Accounts for a whole tick of native time that a program spent without a call: what an
+    /// unmodified clock would have shown it.
+    pub fn charge_preemption(&mut self) -> SimDuration {
+        self.now += self.cpu.preemption;
+        self.cpu.preemption
+    }
+    /// Accounts for a system call, or for continuing it; `in_vdso`: Linux answers it without one.
+    pub fn charge_call(&mut self, in_vdso: impl FnOnce() -> bool) {
+        let Some(latency) = self.cpu.calls else { return self.charge() };
+        let in_vdso = in_vdso();
+        self.unapplied += if in_vdso { latency.vdso } else { latency.syscall };
+        if self.unapplied > latency.max_unapplied {
+            self.now += std::mem::take(&mut self.unapplied);
+        }
+        // Were all latencies zero, time could stand still after all.
+        if latency.syscall.is_zero() || (in_vdso && latency.vdso.is_zero()) {
+            self.charge();
+        }
+    }
+    /// Accounts for one call or wake-up.
+    pub fn charge(&mut self) {
+        if self.calls_since_moved < FREE_CALLS {
+            self.calls_since_moved += 1;
+        } else {
+            // The count stays: only an event that moves the clock makes calls free again.
+            self.now += PENALTY;
+        }
+    }
+}
+
+const BOOT_BEFORE_START_NS: u64 = 3_600_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spinning_costs_time_after_the_free_calls() {
+        let mut clock = Clock::new(DEFAULT_EPOCH_SECS, CpuModel::default());
+        (0..FREE_CALLS).for_each(|_| clock.charge());
+        assert_eq!(clock.now(), SimTime::ZERO);
+        clock.charge();
+        assert_eq!(clock.now().as_nanos(), 1_000);
+        clock.advance(SimTime::from_nanos(5_000));
+        clock.charge();
+        assert_eq!(clock.now().as_nanos(), 5_000);
+    }
+
+    #[test]
+    fn modelled_calls_take_their_latency_once_enough_has_added_up() {
+        let calls = Some(CallLatency {
+            syscall: SimDuration::from_nanos(400),
+            vdso: SimDuration::from_nanos(10),
+            max_unapplied: SimDuration::from_micros(1),
+        });
+        let mut clock = Clock::new(DEFAULT_EPOCH_SECS, CpuModel { calls, ..CpuModel::default() });
+        let mut after = |in_vdso: bool| {
+            clock.charge_call(|| in_vdso);
+            clock.now().as_nanos()
+        };
+        assert_eq!([after(false), after(false)], [0, 0]);
+        assert_eq!(after(true), 0);
+        assert_eq!(after(false), 1_210);
+        assert_eq!((0..100).map(|_| after(true)).last(), Some(1_210));
+        assert_eq!(after(true), 2_220);
+    }
+
+    #[test]
+    fn what_is_shown_follows_every_change_of_the_clocks() {
+        let mut clock = Clock::new(1_000, CpuModel::default());
+        let mut agree = |change: fn(&mut Clock)| {
+            change(&mut clock);
+            assert_eq!(clock.shown(), (clock.realtime_ns(), clock.monotonic_ns()));
+        };
+        agree(|_| ());
+        agree(|clock| clock.advance(SimTime::from_secs(3)));
+        agree(|clock| clock.step(-5_000_000_000));
+        agree(|clock| clock.set_drift(1_000));
+        agree(|clock| clock.boot());
+        agree(|clock| (0..=FREE_CALLS).for_each(|_| clock.charge()));
+    }
+
+    #[test]
+    fn calls_that_are_free_are_counted_together_as_one_by_one() {
+        let mut clock = Clock::new(1_000, CpuModel::default());
+        clock.charge();
+        assert_eq!(clock.free_calls(), FREE_CALLS - 1);
+        clock.charge_free(FREE_CALLS - 1);
+        assert_eq!((clock.free_calls(), clock.now()), (0, SimTime::ZERO));
+        clock.charge();
+        assert_eq!(clock.now().as_nanos(), 1_000);
+        clock.advance(SimTime::from_secs(1));
+        assert_eq!(clock.free_calls(), FREE_CALLS);
+        let calls = CallLatency { syscall: PENALTY, vdso: PENALTY, max_unapplied: PENALTY };
+        let modelled = Clock::new(1_000, CpuModel { calls: Some(calls), ..CpuModel::default() });
+        assert_eq!(modelled.free_calls(), 0, "each one moves the clock");
+    }
+
+    #[test]
+    fn a_clock_that_drifts_counts_and_waits_at_its_own_rate() {
+        let mut clock = Clock::new(1_000, CpuModel::default());
+        clock.set_drift(100_000_000);
+        clock.advance(SimTime::from_secs(10));
+        let second = 1_000_000_000;
+        assert_eq!(clock.realtime_ns(), 1_011 * second);
+        assert_eq!(clock.monotonic_ns(), 3_611 * second);
+        // Eleven of its seconds are ten of ours.
+        assert_eq!(clock.after(SimDuration::from_secs(11)), SimTime::from_secs(20));
+        assert_eq!(clock.at_realtime(1_022 * second), SimTime::from_secs(20));
+        assert_eq!(clock.at_monotonic(3_622 * second), SimTime::from_secs(20));
+        // From here on it is right, but keeps what it has gained.
+        clock.set_drift(0);
+        clock.advance(SimTime::from_secs(20));
+        assert_eq!(clock.realtime_ns(), 1_021 * second);
+        clock.set_drift(-100_000_000);
+        clock.advance(SimTime::from_secs(30));
+        assert_eq!(clock.realtime_ns(), 1_030 * second);
+    }
+
+    #[test]
+    fn a_step_moves_the_wall_clock_only_and_a_boot_the_other_one() {
+        let mut clock = Clock::new(1_000, CpuModel::default());
+        clock.advance(SimTime::from_secs(10));
+        clock.step(-5_000_000_000);
+        assert_eq!((clock.realtime_ns(), clock.monotonic_ns()), (1_005_000_000_000, 3_610_000_000_000));
+        assert_eq!(clock.at_realtime(1_006_000_000_000), SimTime::from_secs(11));
+        clock.boot();
+        assert_eq!((clock.realtime_ns(), clock.monotonic_ns()), (1_005_000_000_000, 3_600_000_000_000));
+        assert_eq!(clock.at_monotonic(3_601_000_000_000), SimTime::from_secs(11));
+    }
+}

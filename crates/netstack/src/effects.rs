@@ -1,0 +1,88 @@
+//! What the stack asks its owner to do, in the order in which it came to be.
+
+use super::Stack;
+use crate::SocketKey;
+use belljar_base::SimTime;
+use belljar_net::Packet;
+use belljar_net::neighbour::Neighbour;
+use std::net::Ipv6Addr;
+
+/// Something that follows from what the stack has done and that only its owner can do.
+#[derive(Debug)]
+pub enum Effect {
+    /// A socket has changed in a way that brings these `EPOLL*` bits.
+    Ready(SocketKey, u32),
+    /// A program's end of an interface has changed in a way that brings these bits.
+    ProgramReady(usize, u32),
+    /// Urgent data has come for a socket: its owner (`F_SETOWN`) is told.
+    Urgent(SocketKey),
+    /// A frame has passed an interface while somebody looks on.
+    Passed(Box<Passed>),
+    /// What is known of a neighbour has changed, or is forgotten.
+    Neighbour(Box<Neighbour>, bool),
+    /// The same of IPv6.
+    Neighbour6(Box<Neighbour<Ipv6Addr>>, bool),
+    /// Something fell short, or is worth telling.
+    Note(Box<str>),
+    /// A socket is no more; its key may be given to another one.
+    Closed(SocketKey),
+}
+
+/// Which way a frame goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It has been received.
+    In,
+    /// It is being sent.
+    Out,
+}
+
+/// A frame, or on interfaces without frames a packet, as it passes.
+#[derive(Debug)]
+pub struct Passed {
+    /// When.
+    pub at: SimTime,
+    /// By which interface.
+    pub interface: usize,
+    /// Whether it comes in or goes out.
+    pub way: Way,
+    /// Its bytes, with their checksum.
+    pub bytes: Vec<u8>,
+}
+
+impl Stack {
+    /// Whether there is anything for its owner to do.
+    #[inline]
+    pub fn has_effects(&self) -> bool {
+        !self.effects.is_empty()
+    }
+    /// Puts what its owner is to do into `out`, which is empty, in order.
+    pub fn take_effects(&mut self, out: &mut Vec<Effect>) {
+        std::mem::swap(&mut self.effects, out);
+    }
+    /// Tells those who wait for a socket of `EPOLL*` bits that have come up.
+    pub fn notify_socket(&mut self, key: SocketKey, events: u32) {
+        self.effects.push(Effect::Ready(key, events));
+    }
+    /// Tells of something that fell short.
+    pub fn note(&mut self, what: impl Into<Box<str>>) {
+        self.effects.push(Effect::Note(what.into()));
+    }
+    /// Tells of an IPv4 neighbour that has changed, or is forgotten.
+    pub fn neighbour_changed(&mut self, neighbour: Neighbour, there: bool) {
+        self.effects.push(Effect::Neighbour(Box::new(neighbour), there));
+    }
+    /// Tells of an IPv6 neighbour that has changed, or is forgotten.
+    pub fn neighbour_changed6(&mut self, neighbour: Neighbour<Ipv6Addr>, there: bool) {
+        self.effects.push(Effect::Neighbour6(Box::new(neighbour), there));
+    }
+    /// Shows what passes an interface to whoever looks on: a frame on links, a packet elsewhere.
+    pub fn tap(&mut self, at: SimTime, interface: usize, packet: &mut Packet, way: Way) {
+        if self.watchers == 0 {
+            return;
+        }
+        packet.fill_checksum();
+        let bytes = packet.bytes().to_vec();
+        self.effects.push(Effect::Passed(Box::new(Passed { at, interface, way, bytes })));
+    }
+}

@@ -1,0 +1,227 @@
+//! What sockets are told of what they have sent, for `MSG_ERRQUEUE`: what ICMP said of it (`IP_RECVERR`), and that its
+//! memory is free again (`MSG_ZEROCOPY`).
+
+use super::ip::Outbound;
+use super::ip::route::Route;
+use super::path_mtu::heeds_routers;
+use super::socket::SocketKind;
+use super::udp::charge;
+use super::zero_copy::Told;
+use crate::SocketKey;
+use crate::Stack;
+use crate::readiness::EPOLLERR;
+use belljar_base::SimTime;
+use belljar_linux_abi::Errno;
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+/// No path's MTU is said to be more (`IP_MAX_MTU`).
+const MTU_MAX: usize = 65_535;
+/// The headers of IP and ICMP around what an error quotes, and those that it quotes.
+const HEADERS: usize = 56;
+
+/// An ICMP error, or one of this host itself.
+#[derive(Debug)]
+pub struct QueuedError {
+    /// What it means.
+    pub errno: Errno,
+    /// ICMP type and code.
+    pub icmp: (u8, u8),
+    /// The MTU that a router has told, or 0.
+    pub extra: u32,
+    /// When the error came.
+    pub arrived: SimTime,
+    /// Who sent it; `None`: this host finds that what a program sends is too long.
+    pub offender: Option<IpAddr>,
+    /// Where the datagram was to go.
+    pub destination: SocketAddr,
+    /// What the error quotes of what was sent, behind the protocol's header.
+    pub quoted: Vec<u8>,
+}
+
+impl QueuedError {
+    fn charge(&self) -> u32 {
+        charge(HEADERS + self.quoted.len())
+    }
+}
+
+/// Whether an error reaches the calls of a connected socket that did not ask for all of them (`icmp_err_convert` of Linux).
+pub fn is_hard(errno: Errno, (kind, code): (u8, u8), v4: bool) -> bool {
+    const UNREACHABLE: u8 = 3;
+    const PARAMETER_PROBLEM: u8 = 12;
+    match kind {
+        UNREACHABLE if v4 => matches!(code, 2..=4 | 6..=10 | 13..=15),
+        kind if v4 => kind == PARAMETER_PROBLEM,
+        _ => matches!(errno, Errno::ECONNREFUSED | Errno::EACCES | Errno::EPROTO | Errno::EMSGSIZE),
+    }
+}
+
+/// What a socket is told.
+#[derive(Debug)]
+pub enum Report {
+    /// An error.
+    Icmp(QueuedError),
+    /// Sends whose memory is free again.
+    Sent(Told),
+}
+
+impl Report {
+    /// The error that it reports; none for sends that are told of.
+    pub fn errno(&self) -> Option<Errno> {
+        match self {
+            Report::Icmp(error) if error.offender.is_some() => Some(error.errno),
+            _ => None,
+        }
+    }
+}
+
+/// What a socket is told, the oldest first. Errors take room in its receive buffer.
+#[derive(Debug, Default)]
+pub struct ErrorQueue(VecDeque<Report>);
+
+impl ErrorQueue {
+    /// Adds an error; it is dropped if with it, and the `charged` bytes that wait to be received, as much would be taken as
+    /// the receive buffer `room` has (`sock_queue_err_skb`).
+    pub fn push(&mut self, error: QueuedError, charged: &mut u32, room: u32) {
+        let cost = error.charge();
+        if charged.saturating_add(cost) < room {
+            *charged += cost;
+            self.0.push_back(Report::Icmp(error));
+        }
+    }
+
+    /// Tells of sends whose memory is free: with those that the newest report tells of, if they follow them, and then as
+    /// it says (`skb_zerocopy_notify_extend`).
+    pub fn tell(&mut self, told: Told) {
+        let follows = match self.0.back_mut() {
+            Some(Report::Sent(newest)) => newest.extend(&told),
+            _ => false,
+        };
+        if !follows {
+            self.0.push_back(Report::Sent(told));
+        }
+    }
+
+    /// Takes the oldest one, and what the next one means if it is an error.
+    pub fn pop(&mut self, charged: &mut u32) -> Option<(Report, Option<Errno>)> {
+        let report = self.0.pop_front()?;
+        if let Report::Icmp(error) = &report {
+            *charged = charged.saturating_sub(error.charge());
+        }
+        Some((report, self.0.front().and_then(Report::errno)))
+    }
+
+    /// How many reports tell of sends.
+    pub fn told(&self) -> usize {
+        self.0.iter().filter(|report| matches!(report, Report::Sent(_))).count()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Stack {
+    /// Sends a packet of a socket, to a port if it has one; that it is too long goes into the queue as well.
+    #[inline]
+    pub fn socket_output(
+        &mut self,
+        key: SocketKey,
+        port: u16,
+        mut outbound: Outbound<'_>,
+    ) -> Result<(), Errno> {
+        let route = outbound.route;
+        if route.destination.is_ipv4() {
+            let pieces = match usize::from(outbound.segment) {
+                0 => 1,
+                segment => (outbound.packet.len() - outbound.header.len()).div_ceil(segment),
+            };
+            outbound.ident = self.socket_ident(key, pieces);
+        }
+        let sent = self.ip_output(outbound);
+        if sent == Err(Errno::EMSGSIZE) {
+            let most = self.sending_mtu(key, route);
+            self.queue_too_long(key, SocketAddr::new(route.destination, port), most);
+        }
+        sent
+    }
+
+    /// The longest packet of a socket that may go by a route uncut.
+    pub fn sending_mtu(&self, key: SocketKey, route: &Route) -> usize {
+        let ignores = self.sockets[key.0].ip_options().is_some_and(|ip| !heeds_routers(ip.mtu_discover));
+        match route.destination {
+            IpAddr::V4(_) if ignores => self.mtu(route.interface),
+            _ => self.path_mtu(route, self.clock.now()),
+        }
+    }
+
+    /// A socket has sent to `to` what is longer than the `mtu` bytes that may go there: who asked for all errors finds it in the
+    /// queue (`ip_local_error`). Over IPv4 it names the port of the socket's peer, which is 0 without one.
+    #[cold]
+    pub fn queue_too_long(&mut self, key: SocketKey, mut to: SocketAddr, mtu: usize) {
+        let arrived = self.clock.now();
+        let socket = self.socket(key);
+        let room = socket.options.receive_buffer;
+        if to.is_ipv4() {
+            let peer = if let SocketKind::Udp(udp) = &socket.kind { udp.peer } else { None };
+            to.set_port(peer.map_or(0, |peer| peer.port()));
+        }
+        let error = QueuedError {
+            errno: Errno::EMSGSIZE,
+            icmp: (0, 0),
+            extra: if to.is_ipv4() { mtu.min(MTU_MAX) } else { mtu } as u32,
+            arrived,
+            offender: None,
+            destination: to,
+            quoted: Vec::new(),
+        };
+        match &mut socket.kind {
+            SocketKind::Udp(udp) if udp.ip.receive_errors => {
+                udp.errors.push(error, &mut udp.queued_charge, room);
+            }
+            SocketKind::Raw(raw) if raw.end.ip.receive_errors => raw.end.push_error(error, room),
+            SocketKind::Ping(ping) if ping.end.ip.receive_errors => ping.end.push_error(error, room),
+            _ => return,
+        }
+        self.notify_socket(key, EPOLLERR);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn error(errno: Errno) -> QueuedError {
+        let ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        QueuedError {
+            errno,
+            icmp: (3, 3),
+            extra: 0,
+            arrived: SimTime::ZERO,
+            offender: Some(ip),
+            destination: SocketAddr::new(ip, 9),
+            quoted: vec![0; 100],
+        }
+    }
+
+    #[test]
+    fn errors_take_room_until_they_are_read() {
+        let (mut queue, mut charged) = (ErrorQueue::default(), 500);
+        for _ in 0..1_000 {
+            queue.push(error(Errno::ECONNREFUSED), &mut charged, 10_000);
+        }
+        let held = queue.0.len();
+        assert!(charged < 10_000 && charged + error(Errno::EPERM).charge() >= 10_000, "{charged}");
+        assert_eq!(charged, 500 + held as u32 * error(Errno::EPERM).charge());
+        queue.pop(&mut charged).expect("one");
+        queue.push(error(Errno::EHOSTUNREACH), &mut charged, 10_000);
+        assert_eq!(queue.0.len(), held);
+        let mut next = None;
+        while let Some((_, follows)) = queue.pop(&mut charged) {
+            next = follows.or(next);
+        }
+        assert_eq!((charged, next, queue.is_empty()), (500, Some(Errno::EHOSTUNREACH), true));
+    }
+}

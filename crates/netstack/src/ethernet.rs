@@ -1,0 +1,395 @@
+//! Interfaces at the ends of links: frames out, with the hardware address of the next hop, and frames in;
+//! ARP; and passing packets of others on.
+
+use super::family::{Asked, Sender};
+use super::interface::Attachment;
+use super::ip::icmp;
+use super::ip::route::Route;
+use super::{LO, Stack};
+use crate::Departure;
+use crate::StackTimer;
+use crate::TimerId;
+use crate::Way;
+use belljar_base::SimTime;
+use belljar_net::forward::{self, Refusal};
+use belljar_net::neighbour::NeighbourEvent;
+use belljar_net::policy::Action;
+use belljar_net::router::{arp_frame, arp_reply, arp_request, framed};
+use belljar_net::routes::RouteKind;
+use belljar_net::{DropReason, Nic, NicChange, NicConfig, NicEvent, Packet};
+use belljar_wire::arp;
+use belljar_wire::ethernet::{self, Address, Frame, ethertype};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+/// An interface at the end of a link, as the experiment has it.
+#[derive(Clone, Debug)]
+pub struct LinkConfig {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its hardware address.
+    pub mac: [u8; 6],
+    /// The longest IP packet that it carries.
+    pub mtu: usize,
+    /// Its addresses.
+    pub addresses: Vec<belljar_net::InterfaceAddress>,
+    /// Its IPv6 addresses but for the link-local one.
+    pub addresses6: Vec<belljar_net::InterfaceAddress<std::net::Ipv6Addr>>,
+    /// Its queue and how fast it sends.
+    pub nic: NicConfig,
+    /// Whether the link is there at the start.
+    pub carrier: bool,
+}
+
+/// The queue before a link.
+#[derive(Debug)]
+pub struct LinkPort {
+    /// Packets on their way out.
+    pub nic: Nic,
+    timer: Option<TimerId>,
+}
+
+impl LinkPort {
+    /// An idle one.
+    pub fn new(config: &LinkConfig) -> LinkPort {
+        let mut nic = Nic::new(&config.nic);
+        if !config.carrier {
+            nic.set_carrier(SimTime::ZERO, false);
+        }
+        LinkPort { nic, timer: None }
+    }
+}
+
+impl Stack {
+    /// The number of the interface at a link's end.
+    pub fn link_interface(&self, link: usize) -> usize {
+        self.first_link + link
+    }
+
+    /// Whether an address stands for all stations on the link of an interface.
+    fn is_broadcast_on(&self, interface: usize, ip: Ipv4Addr) -> bool {
+        let own = &self.interfaces[interface].addresses;
+        ip.is_broadcast() || own.iter().any(|own| own.network().broadcast() == Some(ip))
+    }
+}
+
+/// The hardware address of an IPv4 multicast group (RFC 1112, section 6.4).
+fn group_address(group: Ipv4Addr) -> Address {
+    let [_, b, c, d] = group.octets();
+    Address([0x01, 0x00, 0x5e, b & 0x7f, c, d])
+}
+
+impl Stack {
+    /// A connection's peer has answered what went by a route: whoever it goes to first is there, and need not be asked.
+    pub fn confirm_neighbour(&mut self, route: &Route, now: SimTime) {
+        if !self.interfaces[route.interface].is_link() {
+            return;
+        }
+        match route.gateway.unwrap_or(route.destination) {
+            IpAddr::V4(next) => self.neighbours.confirm(now, route.interface, next),
+            IpAddr::V6(next) => self.v6.neighbours.confirm(now, route.interface, next),
+        }
+    }
+}
+
+impl Stack {
+    /// Sends an IPv4 packet over a link to `gateway`, or where it goes to. False if it is lost now; it may
+    /// have to wait for the answer of its neighbour.
+    pub fn link_output(&mut self, interface: usize, gateway: Option<Ipv4Addr>, packet: Packet) -> bool {
+        if packet.len() < 20 {
+            return false;
+        }
+        let next = gateway.unwrap_or_else(|| forward::destination(packet.bytes()));
+        let (to, packet) = if next.is_multicast() {
+            (group_address(next), packet)
+        } else if self.is_broadcast_on(interface, next) {
+            (Address::BROADCAST, packet)
+        } else {
+            match self.neighbours.resolve(self.clock.now(), interface, next, packet) {
+                Some(known) => known,
+                None => return true,
+            }
+        };
+        self.send_frame(interface, to, packet)
+    }
+
+    /// Queues a packet with its header; false if the queue is full.
+    fn send_frame(&mut self, interface: usize, to: Address, packet: Packet) -> bool {
+        let own = Address(self.interfaces[interface].mac);
+        self.send_framed(interface, framed(packet, to, own, ethertype::IPV4))
+    }
+
+    /// The same for a whole frame.
+    pub fn send_framed(&mut self, interface: usize, frame: Packet) -> bool {
+        let now = self.clock.now();
+        match self.interfaces[interface].attachment {
+            Attachment::Link(link) => self.links[link].nic.send(now, frame).is_ok(),
+            Attachment::Tap(n) => self.tun_output(n, frame),
+            _ => false,
+        }
+    }
+
+    /// Does what the neighbour cache asks for.
+    pub fn neighbour_events(&mut self) {
+        while let Some(event) = self.neighbours.poll() {
+            match event {
+                NeighbourEvent::Ask { interface, target, to, source } => {
+                    self.ask(interface, target, to, source)
+                }
+                NeighbourEvent::Send { interface, to, packets } => {
+                    for packet in packets {
+                        let (cookie, len) = (packet.cookie(), packet.len());
+                        if !self.send_frame(interface, to, packet) {
+                            self.packet_lost(cookie, len);
+                        }
+                    }
+                }
+                NeighbourEvent::Failed { packets, .. } => {
+                    for packet in packets {
+                        self.refuse(packet.bytes(), Refusal::HostUnreachable);
+                        self.packet_lost(packet.cookie(), packet.len());
+                    }
+                }
+                NeighbourEvent::Overflow { packet } => self.packet_lost(packet.cookie(), packet.len()),
+                NeighbourEvent::Changed(neighbour) => self.neighbour_changed(neighbour, true),
+                NeighbourEvent::Forgotten(neighbour) => self.neighbour_changed(neighbour, false),
+            }
+        }
+    }
+
+    /// Asks who has an address, from that of a packet that waits, or from one of the same network.
+    fn ask(&mut self, interface: usize, target: Ipv4Addr, to: Option<Address>, source: Option<Ipv4Addr>) {
+        let source = source.filter(|source| self.interface_of(*source).is_some());
+        let Some(source) = source.or_else(|| self.source_on(interface, target)) else { return };
+        let own = Address(self.interfaces[interface].mac);
+        let question = arp_request(own, source, target);
+        let frame = arp_frame(to.unwrap_or(Address::BROADCAST), &question);
+        self.send_framed(interface, Packet::new(frame));
+    }
+
+    /// The neighbours' next time-out and those of the links' queues.
+    #[inline(never)]
+    pub fn flush_links(&mut self) {
+        self.neighbour_events();
+        self.neighbour_events6();
+        for link in 0..self.links.len() {
+            self.flush_link(link);
+        }
+        self.neighbour_events();
+        self.neighbour_events6();
+        if self.v6.on {
+            self.set_timer6();
+        }
+        for link in 0..self.links.len() {
+            let interface = self.link_interface(link);
+            let port = &mut self.links[link];
+            let next = port.nic.next_event();
+            self.timers.set(&mut port.timer, next, StackTimer::Interface(interface));
+        }
+        let next = self.neighbours.next_timeout();
+        self.timers.set(&mut self.neighbour_timer, next, StackTimer::Neighbours);
+    }
+
+    fn flush_link(&mut self, link: usize) {
+        let (now, interface) = (self.clock.now(), self.link_interface(link));
+        while let Some((at, event)) = self.links[link].nic.poll(now) {
+            match event {
+                NicEvent::Transmit { mut packet, departs } => {
+                    self.seen(at, interface, &mut packet, Way::Out);
+                    self.departures.push(Departure { at: departs, link: Some(link), to: None, packet });
+                }
+                // The sender counts IP packets.
+                NicEvent::Sent { cookie, bytes } => self.packet_lost(cookie, bytes - ethernet::HEADER_LEN),
+            }
+        }
+    }
+
+    /// The timer of a link's queue has fired.
+    pub fn link_timer(&mut self, link: usize) {
+        self.links[link].timer = None;
+    }
+
+    /// A neighbour must be asked, or given up.
+    pub fn neighbour_timer(&mut self) {
+        self.neighbour_timer = None;
+        self.neighbours.on_timeout(self.clock.now());
+        self.flush_network();
+    }
+
+    /// A frame has come in by a link.
+    #[inline(never)]
+    pub fn frame_arrived(&mut self, link: usize, packet: Packet) {
+        let interface = self.link_interface(link);
+        let nic = &mut self.links[link].nic;
+        if self.is_down {
+            return nic.count_drop(DropReason::HostDown);
+        }
+        if !self.interfaces[interface].up {
+            return nic.count_drop(DropReason::LinkDown);
+        }
+        nic.count_received(packet.len());
+        self.frame_input(interface, packet);
+        self.flush_network();
+    }
+
+    /// A frame is received by an interface that is up.
+    pub fn frame_input(&mut self, interface: usize, mut packet: Packet) {
+        self.seen(self.clock.now(), interface, &mut packet, Way::In);
+        let Ok(frame) = Frame::new_checked(packet.bytes()) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let to_many = frame.dst().is_multicast();
+        if !to_many && frame.dst().0 != self.interfaces[interface].mac {
+            return self.recycle_buffer(packet.into_bytes());
+        }
+        match frame.ethertype() {
+            ethertype::ARP => {
+                self.arp_input(interface, frame.payload());
+                self.recycle_buffer(packet.into_bytes());
+            }
+            ethertype::IPV4 | ethertype::IPV6 => {
+                let checksum = packet.checksum();
+                let mut bytes = packet.into_bytes();
+                bytes.drain(..ethernet::HEADER_LEN);
+                self.arrived_as_one = !to_many;
+                self.ip_input(interface, Packet::new(bytes).with_checksum(checksum));
+            }
+            _ => self.recycle_buffer(packet.into_bytes()),
+        }
+    }
+
+    /// `arp_process` of Linux.
+    fn arp_input(&mut self, interface: usize, payload: &[u8]) {
+        let heard = arp::Packet::new_checked(payload).ok().and_then(|packet| arp::Repr::parse(&packet).ok());
+        let Some(heard) = heard else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let (ip, mac) = (heard.sender_protocol, heard.sender_hardware);
+        let for_us = self.interface_of(heard.target_protocol).is_some_and(|own| own != LO);
+        let reply = heard.operation == arp::Operation::Reply;
+        let now = self.clock.now();
+        if !ip.is_unspecified() {
+            // A reply to all is said in passing.
+            let solicited = reply && for_us;
+            self.neighbours.learn(now, interface, ip, mac, solicited, for_us && !reply);
+        }
+        if for_us && !reply {
+            let answer = arp_reply(&heard, Address(self.interfaces[interface].mac));
+            self.send_framed(interface, Packet::new(arp_frame(mac, &answer)));
+        }
+    }
+
+    /// Passes a packet on that is not for this host, as a router does.
+    pub fn ip_forward(&mut self, interface: usize, mut bytes: Vec<u8>) {
+        let total = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
+        bytes.truncate(total);
+        let (from, to) = (forward::source(&bytes), forward::destination(&bytes));
+        let no_host =
+            from.is_unspecified() || from.is_loopback() || from.is_multicast() || from.is_broadcast();
+        if no_host || to.is_loopback() || !self.arrived_as_one || self.is_broadcast_on(interface, to) {
+            self.counters.not_for_us += 1;
+            self.counters.ip[0].in_address_errors += 1;
+            return self.recycle_buffer(bytes);
+        }
+        if bytes[8] <= 1 {
+            self.counters.ip[0].in_header_errors += 1;
+            self.refuse(&bytes, Refusal::TimeExceeded);
+            return self.recycle_buffer(bytes);
+        }
+        let hash = forward::flow_hash(self.flow_key, &bytes);
+        let payload = bytes.get(usize::from(bytes[0] & 0xf) * 4..).unwrap_or_default();
+        // Of a later fragment the ports are not known.
+        let whole = u16::from_be_bytes([bytes[6], bytes[7]]) & 0x1fff == 0;
+        let sender = Sender::of_forwarded(bytes[9], if whole { payload } else { &[] });
+        let asked = Asked { arrived: interface, tos: bytes[1], sender, ..Asked::own(to, Some(from)) };
+        let found = self.lookup(&asked, || hash);
+        let found = found.map(|f| f.map(|found| (found.hop, found.route.kind, found.route.metrics.mtu)));
+        let refusal = match found {
+            Ok(Some((Some(hop), _, of_route))) => {
+                // `ip_dst_mtu_maybe_forward`: what a route says counts for what passes by, too.
+                let mtu = self.mtu(hop.interface).min(of_route.map_or(usize::MAX, |mtu| mtu as usize));
+                if bytes.len() <= mtu || forward::may_fragment(&bytes) {
+                    forward::count_hop(&mut bytes);
+                    self.counters.ip[0].forwarded += 1;
+                    self.count_sent(&to.into(), bytes.len());
+                    return self.forward_by(hop.interface, hop.gateway, mtu, bytes);
+                }
+                self.counters.ip[0].not_cut += 1;
+                Some(Refusal::FragmentationNeeded(mtu as u16))
+            }
+            Ok(Some((None, RouteKind::Blackhole, _))) | Err(Action::Blackhole) => None,
+            Ok(Some((None, RouteKind::Prohibit, _))) | Err(Action::Prohibit) => Some(Refusal::Prohibited),
+            Ok(Some((None, ..))) => Some(Refusal::HostUnreachable),
+            Ok(None) | Err(_) => {
+                self.counters.ip[0].in_no_routes += 1;
+                Some(Refusal::NetworkUnreachable)
+            }
+        };
+        if let Some(why) = refusal {
+            self.refuse(&bytes, why);
+        }
+        self.recycle_buffer(bytes);
+    }
+
+    fn forward_by(&mut self, interface: usize, gateway: Option<Ipv4Addr>, mtu: usize, bytes: Vec<u8>) {
+        if bytes.len() <= mtu {
+            self.transmit(interface, gateway.map(IpAddr::V4), bytes, 0);
+            return;
+        }
+        let mut pieces = Vec::new();
+        forward::fragment(&bytes, mtu, |piece| pieces.push(piece));
+        self.counters.ip[0].cut += 1;
+        self.counters.ip[0].fragments_created += pieces.len() as u64;
+        for piece in pieces {
+            self.transmit(interface, gateway.map(IpAddr::V4), piece, 0);
+        }
+    }
+
+    /// Tells the sender of a packet, this host perhaps, why it went no further.
+    pub fn refuse(&mut self, packet: &[u8], why: Refusal) {
+        let Some(mut message) = forward::refusal_message(packet, why) else { return };
+        let to = forward::source(packet).into();
+        let Ok(route) = self.route(to, None, None) else { return };
+        self.send_icmp_by(route, false, icmp::ERROR_TOS, &mut message);
+    }
+
+    /// A link loses its carrier, and with it its neighbours, or finds it. To be followed by
+    /// [`flush_network`](Self::flush_network).
+    pub fn set_carrier(&mut self, link: usize, carrier: bool) {
+        let interface = self.link_interface(link);
+        self.config.links[link].carrier = carrier;
+        self.links[link].nic.set_carrier(self.clock.now(), carrier);
+        self.interfaces[interface].carrier = carrier;
+        if !self.is_down && !carrier {
+            self.neighbours.flush(interface, false);
+            self.v6.neighbours.flush(interface, false);
+        }
+    }
+
+    /// Changes how a link sends.
+    pub fn change_nic(&mut self, link: usize, change: &NicChange) {
+        self.config.links[link].nic.change(change);
+        self.links[link].nic.change(self.clock.now(), change);
+        if !self.is_down {
+            self.flush_network();
+        }
+    }
+
+    /// Replaces the routes that the experiment has computed for this host.
+    pub fn set_routes(&mut self, routes: Vec<super::InitialRoute>) {
+        self.config.routes = routes;
+        if !self.is_down {
+            self.replace_computed();
+        }
+    }
+
+    /// The same for IPv6.
+    pub fn set_routes6(&mut self, routes: Vec<super::InitialRoute6>) {
+        self.config.routes6 = routes;
+        if !self.is_down {
+            self.replace_computed6();
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What the stack does as time passes: packets come in, timers fire.
+
+use crate::{Stack, StackTimer, TimerId};
+use belljar_base::{EventKey, SimTime};
+use belljar_net::Packet;
+
+impl Stack {
+    /// When something is due next; `None` if nothing but a packet or an operation can bring that about.
+    pub fn next_event(&self) -> Option<SimTime> {
+        sooner(self.next_arrival(), self.timers.next())
+    }
+    /// When the next packet that is on its way here is in.
+    #[inline]
+    pub fn next_arrival(&self) -> Option<SimTime> {
+        sooner(self.arrivals.next(), self.inbox.next())
+    }
+    /// The name of the next timer.
+    #[inline]
+    pub fn next_timer(&self) -> Option<TimerId> {
+        self.timers.next_id()
+    }
+
+    /// A packet that reaches `eth0` from the graph, or a frame that comes by a link, at `key.time`, which lies ahead.
+    pub fn deliver(&mut self, key: EventKey, link: Option<usize>, packet: Packet) {
+        match link {
+            Some(link) => self.inbox.push(key, (link, packet)),
+            None => self.will_arrive(key, packet),
+        }
+    }
+
+    /// Moves the clock on to `until` and handles everything that is due up to then: arrivals before timers of the same
+    /// time.
+    pub fn pass_until(&mut self, until: SimTime) {
+        while let Some(at) = self.next_event().filter(|at| *at <= until) {
+            self.clock.advance(at);
+            let timer_at = self.timers.next().unwrap_or(SimTime::MAX);
+            match self.next_arrival() {
+                Some(at) if at <= timer_at => self.receive_arrival(),
+                _ => self.fire_timer(),
+            }
+        }
+        self.clock.advance(until);
+    }
+
+    /// Receives the next packet, whose time has come: of those of the same time what comes from the graph first.
+    #[inline]
+    pub fn receive_arrival(&mut self) {
+        let by_link = self.inbox.next().unwrap_or(SimTime::MAX);
+        if let Some(at) = self.arrivals.next().filter(|at| *at <= by_link) {
+            return self.receive_next(at);
+        }
+        let Some((link, packet)) = self.inbox.pop() else { return };
+        // Its bytes have gone cold since they were sent: they come while this one is dealt with.
+        if let Some((_, next)) = self.inbox.following() {
+            self.prefetch(next.open_bytes());
+        }
+        self.packet_arrived(link, packet);
+    }
+
+    /// Fires the next timer, if its time has come.
+    #[inline]
+    pub fn fire_timer(&mut self) {
+        match self.timers.pop_due(self.clock.now()) {
+            Some(StackTimer::Socket(socket)) => self.socket_timer(socket),
+            Some(StackTimer::Interface(n)) => self.interface_timer(n),
+            Some(rarer) => self.fire_rarer(rarer),
+            None => {}
+        }
+    }
+
+    /// Does what is not done for each packet, away from the code that is run for each.
+    #[inline(never)]
+    fn fire_rarer(&mut self, timer: StackTimer) {
+        match timer {
+            StackTimer::Socket(_) | StackTimer::Interface(_) => {
+                unreachable!("these are done where they are due")
+            }
+            StackTimer::Resolver => self.resolver_timer(),
+            StackTimer::Neighbours => self.neighbour_timer(),
+            StackTimer::Reassembly => self.reassembly_timer(),
+            StackTimer::Igmp => self.igmp_timer(),
+            StackTimer::Ipv6 => self.timer6(),
+            StackTimer::BootstrapEnd => self.limit_bandwidths(),
+        }
+    }
+}
+
+fn sooner(a: Option<SimTime>, b: Option<SimTime>) -> Option<SimTime> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}

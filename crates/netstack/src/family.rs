@@ -1,0 +1,185 @@
+//! What is the same for IPv4 and IPv6 but for the addresses: tables of routes, rules, and the way through them.
+
+use super::{LO, Stack};
+use belljar_linux_abi::{Errno, c};
+use belljar_net::policy::{Action, Flow, Found, Policy};
+use belljar_net::routes::{Ip, NextHop, Route, RouteTable};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// A family of addresses that a host routes.
+pub trait Family: Ip {
+    /// `AF_INET` or `AF_INET6`.
+    const AF: i32;
+    /// The metric of routes whose maker names none.
+    const METRIC: u32;
+    /// An address of this family.
+    fn of(ip: IpAddr) -> Option<Self>;
+    /// The main table.
+    fn routes(net: &Stack) -> &RouteTable<Self>;
+    /// The same to change.
+    fn routes_mut(net: &mut Stack) -> &mut RouteTable<Self>;
+    /// The rules and the other tables.
+    fn policy(net: &Stack) -> &Policy<Self>;
+    /// The same to change.
+    fn policy_mut(net: &mut Stack) -> &mut Policy<Self>;
+    /// A next hop: a gateway must be on a link of this host, `fib_check_nh` and `ip6_route_check_nh` of Linux.
+    fn hop(net: &Stack, gateway: Option<Self>, device: Option<usize>) -> Result<NextHop<Self>, Errno>;
+}
+
+impl Family for Ipv4Addr {
+    const AF: i32 = c::AF_INET;
+    const METRIC: u32 = 0;
+    fn of(ip: IpAddr) -> Option<Ipv4Addr> {
+        if let IpAddr::V4(ip) = ip { Some(ip) } else { None }
+    }
+    fn routes(net: &Stack) -> &RouteTable {
+        &net.routes
+    }
+    fn routes_mut(net: &mut Stack) -> &mut RouteTable {
+        &mut net.routes
+    }
+    fn policy(net: &Stack) -> &Policy {
+        &net.policy
+    }
+    fn policy_mut(net: &mut Stack) -> &mut Policy {
+        &mut net.policy
+    }
+    fn hop(net: &Stack, gateway: Option<Ipv4Addr>, device: Option<usize>) -> Result<NextHop, Errno> {
+        net.hop(gateway, device)
+    }
+}
+
+impl Family for Ipv6Addr {
+    const AF: i32 = c::AF_INET6;
+    const METRIC: u32 = super::v6::USER_METRIC;
+    fn of(ip: IpAddr) -> Option<Ipv6Addr> {
+        if let IpAddr::V6(ip) = ip { Some(ip) } else { None }
+    }
+    fn routes(net: &Stack) -> &RouteTable<Ipv6Addr> {
+        &net.v6.routes
+    }
+    fn routes_mut(net: &mut Stack) -> &mut RouteTable<Ipv6Addr> {
+        &mut net.v6.routes
+    }
+    fn policy(net: &Stack) -> &Policy<Ipv6Addr> {
+        &net.v6.policy
+    }
+    fn policy_mut(net: &mut Stack) -> &mut Policy<Ipv6Addr> {
+        &mut net.v6.policy
+    }
+    fn hop(
+        net: &Stack,
+        gateway: Option<Ipv6Addr>,
+        device: Option<usize>,
+    ) -> Result<NextHop<Ipv6Addr>, Errno> {
+        net.hop6(gateway, device)
+    }
+}
+
+/// A packet whose way is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<A> {
+    /// Where it goes.
+    pub to: A,
+    /// Where it comes from, if that is settled.
+    pub source: Option<A>,
+    /// The number of the interface by which it has come in; [`LO`] for the host's own.
+    pub arrived: usize,
+    /// The number of the only interface by which it may leave.
+    pub device: Option<usize>,
+    /// Its socket's mark.
+    pub mark: u32,
+    /// Its type of service.
+    pub tos: u8,
+    /// Its protocol, its ports, and whose socket it is from.
+    pub sender: Sender,
+}
+
+/// What rules can tell the packets of one socket from those of another by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sender {
+    /// The protocol, of IP.
+    pub protocol: u8,
+    /// Source and destination port; 0 where there is none.
+    pub ports: (u16, u16),
+    /// The socket's owner; 0 for what no socket sends.
+    pub uid: u32,
+}
+
+impl Sender {
+    /// That of a packet of others, whose payload, of `protocol`, begins with `payload`.
+    pub fn of_forwarded(protocol: u8, payload: &[u8]) -> Sender {
+        let ports = match (i32::from(protocol), payload) {
+            (c::IPPROTO_TCP | c::IPPROTO_UDP | c::IPPROTO_UDPLITE, [a, b, x, y, ..]) => {
+                (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*x, *y]))
+            }
+            _ => (0, 0),
+        };
+        Sender { protocol, ports, uid: 0 }
+    }
+}
+
+impl<A> Asked<A> {
+    /// A packet of this host.
+    pub fn own(to: A, source: Option<A>) -> Asked<A> {
+        Asked { to, source, arrived: LO, device: None, mark: 0, tos: 0, sender: Sender::default() }
+    }
+}
+
+impl Stack {
+    /// The best route for a packet, by interfaces that are up; what a rule makes of it instead, as an error.
+    pub fn lookup<A: Family>(
+        &self,
+        asked: &Asked<A>,
+        hash: impl Fn() -> u64,
+    ) -> Result<Option<Found<'_, A>>, Action> {
+        let name = |number: usize| self.interfaces.get(number).map_or("", |interface| &*interface.name);
+        let flow = || Flow {
+            destination: asked.to,
+            source: asked.source,
+            arrived: name(asked.arrived),
+            device: asked.device.map(name),
+            mark: asked.mark,
+            tos: asked.tos,
+            protocol: asked.sender.protocol,
+            ports: asked.sender.ports,
+            uid: asked.sender.uid,
+        };
+        let usable = |hop: &NextHop<A>| {
+            self.interfaces.get(hop.interface).is_some_and(|i| i.up)
+                && asked.device.is_none_or(|device| device == hop.interface)
+        };
+        A::policy(self).lookup(A::routes(self), flow, asked.to, hash, usable)
+    }
+
+    /// Takes the routes out of all tables for which `keep` does not hold.
+    pub fn retain_routes<A: Family>(&mut self, mut keep: impl FnMut(&mut Route<A>) -> bool) {
+        A::routes_mut(self).retain(|_, _, route| keep(route));
+        if A::policy(self).tables().next().is_some() {
+            A::policy_mut(self).retain(keep);
+        }
+    }
+
+    /// Takes next hops, and routes that have none left, out of all tables.
+    pub fn drop_hops<A: Family>(&mut self, gone: impl Fn(&NextHop<A>) -> bool) {
+        self.retain_routes(|route: &mut Route<A>| {
+            let had = !route.hops.is_empty();
+            route.hops.retain(|hop| !gone(hop));
+            !had || !route.hops.is_empty()
+        });
+    }
+
+    /// Whether each family has its main table alone.
+    pub fn is_plainly_routed(&self) -> bool {
+        self.policy.is_plain() && self.v6.policy.is_plain()
+    }
+}
+
+/// How a program is told of what a rule makes of its packets.
+pub fn refused(action: Action) -> Errno {
+    match action {
+        Action::Blackhole => Errno::EINVAL,
+        Action::Prohibit => Errno::EACCES,
+        _ => Errno::ENETUNREACH,
+    }
+}

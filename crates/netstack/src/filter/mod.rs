@@ -1,0 +1,232 @@
+//! Socket filters: classic BPF programs (`SO_ATTACH_FILTER`), checked and run as Linux does
+//! (`net/core/filter.c`).
+//!
+//! A program looks at one packet and says how many of its bytes the socket gets: none drops it.
+
+mod run;
+#[cfg(test)]
+mod tests;
+
+use crate::SocketKey;
+use crate::Stack;
+use belljar_linux_abi::Errno;
+
+/// `BPF_MAXINSNS`.
+pub const MAX_INSTRUCTIONS: usize = 4_096;
+/// `BPF_MEMWORDS`: words of scratch memory.
+pub const MEMORY_WORDS: usize = 16;
+
+/// Instruction classes: the low three bits of a code.
+pub(crate) mod class {
+    pub const LD: u16 = 0;
+    pub const LDX: u16 = 1;
+    pub const ST: u16 = 2;
+    pub const STX: u16 = 3;
+    pub const ALU: u16 = 4;
+    pub const JMP: u16 = 5;
+    pub const RET: u16 = 6;
+    pub const MISC: u16 = 7;
+}
+/// Sizes of loads.
+pub(crate) mod size {
+    pub const W: u16 = 0x00;
+    pub const H: u16 = 0x08;
+    pub const B: u16 = 0x10;
+}
+/// Modes of loads.
+pub(crate) mod mode {
+    pub const IMM: u16 = 0x00;
+    pub const ABS: u16 = 0x20;
+    pub const IND: u16 = 0x40;
+    pub const MEM: u16 = 0x60;
+    pub const LEN: u16 = 0x80;
+    pub const MSH: u16 = 0xa0;
+}
+/// Operations on the accumulator.
+pub(crate) mod alu {
+    pub const ADD: u16 = 0x00;
+    pub const SUB: u16 = 0x10;
+    pub const MUL: u16 = 0x20;
+    pub const DIV: u16 = 0x30;
+    pub const OR: u16 = 0x40;
+    pub const AND: u16 = 0x50;
+    pub const LSH: u16 = 0x60;
+    pub const RSH: u16 = 0x70;
+    pub const NEG: u16 = 0x80;
+    pub const MOD: u16 = 0x90;
+    pub const XOR: u16 = 0xa0;
+}
+/// Conditions of jumps.
+pub(crate) mod jump {
+    pub const JA: u16 = 0x00;
+    pub const JEQ: u16 = 0x10;
+    pub const JGT: u16 = 0x20;
+    pub const JGE: u16 = 0x30;
+    pub const JSET: u16 = 0x40;
+}
+/// The operand is X, not K.
+pub const SOURCE_X: u16 = 0x08;
+/// `BPF_RET | BPF_A`.
+pub const RET_A: u16 = class::RET | 0x10;
+/// `BPF_MISC | BPF_TAX`.
+pub const TAX: u16 = class::MISC;
+/// `BPF_MISC | BPF_TXA`.
+pub const TXA: u16 = class::MISC | 0x80;
+
+/// One instruction, `struct sock_filter`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// What it does.
+    pub code: u16,
+    /// Instructions to skip if a condition holds.
+    pub jt: u8,
+    /// The same if it does not.
+    pub jf: u8,
+    /// Its operand.
+    pub k: u32,
+}
+
+impl Instruction {
+    /// The length of a `struct sock_filter`.
+    pub const LEN: usize = 8;
+
+    /// From the eight bytes of a `struct sock_filter`.
+    pub fn from_bytes(bytes: &[u8]) -> Instruction {
+        Instruction {
+            code: u16::from_ne_bytes([bytes[0], bytes[1]]),
+            jt: bytes[2],
+            jf: bytes[3],
+            k: u32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
+        }
+    }
+    fn class(self) -> u16 {
+        self.code & 7
+    }
+}
+
+/// What a filter can ask besides the packet's bytes: `SKF_AD_*`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Metadata {
+    /// The ethertype.
+    pub protocol: u16,
+    /// `PACKET_HOST` and its kin.
+    pub packet_type: u8,
+    /// The interface's index.
+    pub interface: u32,
+    /// `ARPHRD_*` of the interface.
+    pub hardware_type: u16,
+    /// Where the network header lies, counted from the first byte that the filter sees.
+    pub network_offset: usize,
+    /// A random number for `SKF_AD_RANDOM`.
+    pub random: u32,
+}
+
+/// A program that has been checked: it always ends with a `ret` and reads nothing that it has not written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    program: Vec<Instruction>,
+    /// It asks for random numbers.
+    is_random: bool,
+}
+
+impl Filter {
+    /// Checks a program as `bpf_check_classic` of Linux: `EINVAL` for what Linux refuses.
+    pub fn new(program: Vec<Instruction>) -> Result<Filter, Errno> {
+        if program.is_empty() || program.len() > MAX_INSTRUCTIONS {
+            return Err(Errno::EINVAL);
+        }
+        for (at, instruction) in program.iter().enumerate() {
+            check(instruction, program.len() - at - 1)?;
+        }
+        if program.last().map(|last| last.class()) != Some(class::RET) {
+            return Err(Errno::EINVAL);
+        }
+        check_memory(&program)?;
+        let random = Instruction { code: mode::ABS, jt: 0, jf: 0, k: run::RANDOM };
+        let is_random = program.iter().any(|i| (i.code & 0xe7, i.k) == (random.code, random.k));
+        Ok(Filter { program, is_random })
+    }
+
+    /// How many bytes of the packet are wanted; 0: none of it, not even its existence.
+    pub fn run(&self, packet: &[u8], metadata: &Metadata) -> usize {
+        run::run(&self.program, packet, metadata) as usize
+    }
+}
+
+impl Stack {
+    /// How many bytes of what is to be received by a socket its filter lets through; `None`: nothing.
+    pub fn filtered(&mut self, key: SocketKey, packet: &[u8], mut metadata: Metadata) -> Option<usize> {
+        let Some(filter) = self.sockets[key.0].options.filter.clone() else { return Some(packet.len()) };
+        if filter.is_random {
+            metadata.random = self.filter_random.next_u32();
+        }
+        let kept = filter.run(packet, &metadata).min(packet.len());
+        (kept > 0).then_some(kept)
+    }
+}
+
+/// Whether an instruction that `left` others follow is allowed.
+fn check(instruction: &Instruction, left: usize) -> Result<(), Errno> {
+    let Instruction { code, jt, jf, k } = *instruction;
+    let refuse = |bad: bool| if bad { Err(Errno::EINVAL) } else { Ok(()) };
+    match code & 7 {
+        class::LD => match (code & 0xe0, code & 0x18) {
+            (mode::IMM, size::W) | (mode::LEN, size::W) => Ok(()),
+            (mode::MEM, size::W) => refuse(k as usize >= MEMORY_WORDS),
+            (mode::ABS, width) => refuse(width == 0x18 || run::is_unknown_ancillary(k)),
+            (mode::IND, width) => refuse(width == 0x18),
+            _ => Err(Errno::EINVAL),
+        },
+        class::LDX => match (code & 0xe0, code & 0x18) {
+            (mode::IMM, size::W) | (mode::LEN, size::W) | (mode::MSH, size::B) => Ok(()),
+            (mode::MEM, size::W) => refuse(k as usize >= MEMORY_WORDS),
+            _ => Err(Errno::EINVAL),
+        },
+        class::ST | class::STX => refuse(code & !7 != 0 || k as usize >= MEMORY_WORDS),
+        class::ALU => {
+            let by_constant = code & SOURCE_X == 0;
+            match code & 0xf0 {
+                alu::DIV | alu::MOD => refuse(by_constant && k == 0),
+                alu::LSH | alu::RSH => refuse(by_constant && k >= 32),
+                alu::NEG => refuse(!by_constant),
+                operation => refuse(operation > alu::XOR),
+            }?;
+            refuse(code > 0xff)
+        }
+        class::JMP => match code & 0xf0 {
+            jump::JA => refuse(code & SOURCE_X != 0 || code > 0xff || k as usize >= left),
+            jump::JEQ | jump::JGT | jump::JGE | jump::JSET => {
+                refuse(code > 0xff || usize::from(jt) >= left || usize::from(jf) >= left)
+            }
+            _ => Err(Errno::EINVAL),
+        },
+        class::RET => refuse(code != class::RET && code != RET_A),
+        _ => refuse(code != TAX && code != TXA),
+    }
+}
+
+/// No word of the scratch memory is read before it is written, on whatever way: `check_load_and_stores`.
+fn check_memory(program: &[Instruction]) -> Result<(), Errno> {
+    // Which words are written for certain when an instruction is reached by a jump.
+    let mut reached = vec![u16::MAX; program.len()];
+    let mut valid: u16 = 0;
+    for (at, instruction) in program.iter().enumerate() {
+        valid &= reached[at];
+        let word = 1u16.checked_shl(instruction.k).unwrap_or(0);
+        match (instruction.class(), instruction.code & 0xe0) {
+            (class::ST | class::STX, _) => valid |= word,
+            (class::LD | class::LDX, mode::MEM) if valid & word == 0 => return Err(Errno::EINVAL),
+            (class::JMP, _) if instruction.code & 0xf0 == jump::JA => {
+                reached[at + 1 + instruction.k as usize] &= valid;
+                valid = u16::MAX;
+            }
+            (class::JMP, _) => {
+                reached[at + 1 + usize::from(instruction.jt)] &= valid;
+                reached[at + 1 + usize::from(instruction.jf)] &= valid;
+                valid = u16::MAX;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,451 @@
+//! The interfaces: queueing packets out and fetching what has come in over `lo`. `lo` is the first; a host that is
+//! attached to the graph has `eth0` next.
+//!
+//! Protocols only ever queue packets. [`Host::flush_network`], which ends every call, timer and
+//! arrival that may have queued some, moves them on; so the stack is never entered from within
+//! itself, and what a packet sets off is done in the order in which packets were queued.
+
+use super::ethernet::LinkConfig;
+use super::ip::route::Route;
+use super::resolver::SERVICE;
+use super::{LO, Stack};
+use crate::Departure;
+use crate::SocketKey;
+use crate::StackTimer;
+use crate::TimerId;
+use crate::Way;
+use crate::socket::{Socket, SocketKind};
+use belljar_base::SimTime;
+use belljar_net::{InterfaceAddress, Nic, NicEvent, Packet};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+/// The MTU of `lo`.
+pub const LO_MTU: usize = 65_536;
+/// The length of the netmask of the graph's `eth0` as programs see it. Routing does not depend on it: every
+/// host is on the link.
+pub const GRAPH_PREFIX: u8 = 24;
+/// The same for IPv6.
+pub const GRAPH_PREFIX6: u8 = 64;
+/// The MTU of the graph's `eth0`.
+pub const ETH0_MTU: usize = 1_500;
+/// The number of the interface that leads to the graph, if there is one.
+pub const GRAPH: usize = super::ETH0;
+/// Packets over `lo` within one instant after which each further one is charged for like a system
+/// call: two sockets of one host must not stop the clock.
+const LO_FREE_PACKETS: u32 = 10_000;
+/// Packet buffers that a worker keeps for reuse, as many as a fast flow over a long path has in flight.
+const POOL_BUFFERS: usize = 2_048;
+/// The room in a new one.
+const PACKET_CAPACITY: usize = 1_536;
+/// Larger buffers are given back to the allocator.
+const POOL_BUFFER_CAPACITY: usize = 4_096;
+
+thread_local! {
+    /// The packet buffers of the worker: most are made by one host and given back by another, and what was given back
+    /// last is still in the cache.
+    static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The interface `lo`: what is sent is received in the same instant, but never within the call
+/// that sends.
+#[derive(Debug, Default)]
+pub struct Loopback {
+    /// Packets, and by which interface they come in: `lo`, or one that has sent them to a group that this
+    /// host is a member of.
+    pub queue: VecDeque<(Packet, usize)>,
+    scheduled: bool,
+    instant: SimTime,
+    in_this_instant: u32,
+    /// Packets carried.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// The attachment to the graph, `eth0`.
+#[derive(Debug)]
+pub struct Ethernet {
+    /// Its queues.
+    pub nic: Nic,
+    timer: Option<TimerId>,
+}
+
+impl Ethernet {
+    /// An idle interface.
+    pub fn new(nic: Nic) -> Ethernet {
+        Ethernet { nic, timer: None }
+    }
+}
+
+/// What an interface leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attachment {
+    /// The host itself.
+    Loopback,
+    /// A node of the graph.
+    Graph,
+    /// One of the experiment's links, by its number among the host's.
+    Link(usize),
+    /// A program that takes IP packets, by its number in `Stack::tuns`.
+    Tun(usize),
+    /// A program that takes Ethernet frames.
+    Tap(usize),
+    /// A program that is gone, but may come back; whether it took Ethernet frames.
+    Unplugged {
+        /// It took Ethernet frames.
+        tap: bool,
+    },
+    /// Nothing: the interface is no more, and its number not given to another.
+    Gone,
+}
+
+/// What programs see of an interface.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its hardware address.
+    pub mac: [u8; 6],
+    /// The longest IP packet that it carries.
+    pub mtu: usize,
+    /// Its IPv4 addresses.
+    pub addresses: Vec<InterfaceAddress>,
+    /// Its IPv6 addresses, those of the widest scope first.
+    pub addresses6: Vec<InterfaceAddress<Ipv6Addr>>,
+    /// `IFF_UP`: it is used.
+    pub up: bool,
+    /// Whether anything is at the other end.
+    pub carrier: bool,
+    /// What it leads to.
+    pub attachment: Attachment,
+}
+
+impl Interface {
+    /// The interface `lo`.
+    pub fn loopback() -> Interface {
+        Interface {
+            name: "lo".into(),
+            mac: [0; 6],
+            mtu: LO_MTU,
+            addresses: vec![InterfaceAddress { ip: Ipv4Addr::LOCALHOST, len: 8 }],
+            addresses6: vec![InterfaceAddress { ip: Ipv6Addr::LOCALHOST, len: 128 }],
+            up: true,
+            carrier: true,
+            attachment: Attachment::Loopback,
+        }
+    }
+    /// The interface `eth0` of a host on the graph.
+    pub fn graph(mac: [u8; 6], address: Ipv4Addr, address6: Option<Ipv6Addr>) -> Interface {
+        Interface {
+            name: "eth0".into(),
+            mac,
+            mtu: ETH0_MTU,
+            addresses: vec![InterfaceAddress { ip: address, len: GRAPH_PREFIX }],
+            addresses6: address6.map(|ip| InterfaceAddress { ip, len: GRAPH_PREFIX6 }).into_iter().collect(),
+            up: true,
+            carrier: true,
+            attachment: Attachment::Graph,
+        }
+    }
+    /// The interface at the end of a link, by its number among the host's.
+    pub fn link(number: usize, config: &LinkConfig) -> Interface {
+        Interface {
+            name: config.name.clone(),
+            mac: config.mac,
+            mtu: config.mtu,
+            addresses: config.addresses.clone(),
+            addresses6: config.addresses6.clone(),
+            up: true,
+            carrier: config.carrier,
+            attachment: Attachment::Link(number),
+        }
+    }
+    /// `ARPHRD_LOOPBACK`, `ARPHRD_NONE` or `ARPHRD_ETHER`.
+    pub fn hardware_type(&self) -> u16 {
+        match self.attachment {
+            Attachment::Loopback => 772,
+            Attachment::Tun(_) | Attachment::Unplugged { tap: false } => 0xfffe,
+            _ => 1,
+        }
+    }
+    /// `IFF_RUNNING`: it is up and has a carrier.
+    pub fn is_running(&self) -> bool {
+        self.up && self.carrier
+    }
+    /// Whether it is at the end of a link that stations share.
+    pub fn is_link(&self) -> bool {
+        matches!(self.attachment, Attachment::Link(_) | Attachment::Tap(_))
+    }
+    /// Whether it is there.
+    pub fn exists(&self) -> bool {
+        self.attachment != Attachment::Gone
+    }
+}
+
+impl Stack {
+    /// The MTU of an interface.
+    pub fn mtu(&self, interface: usize) -> usize {
+        self.interfaces[interface].mtu
+    }
+    /// Packets that wait to leave an interface.
+    pub fn queue_len(&self, interface: usize) -> usize {
+        match self.interfaces[interface].attachment {
+            Attachment::Loopback => 0,
+            Attachment::Graph => self.eth0.nic.egress_queue_len(),
+            Attachment::Tun(_) | Attachment::Tap(_) | Attachment::Unplugged { .. } | Attachment::Gone => 0,
+            Attachment::Link(link) => self.links[link].nic.egress_queue_len(),
+        }
+    }
+}
+
+/// Takes a packet's buffer back that is no longer needed.
+pub fn recycle(mut buffer: Vec<u8>) {
+    if !(1..=POOL_BUFFER_CAPACITY).contains(&buffer.capacity()) {
+        return;
+    }
+    buffer.clear();
+    POOL.with_borrow_mut(|pool| {
+        if pool.len() < POOL_BUFFERS {
+            pool.push(buffer);
+        }
+    });
+}
+
+/// The destination address of a packet.
+fn destination(packet: &[u8]) -> Option<IpAddr> {
+    if packet.first()? >> 4 == 6 {
+        let octets: [u8; 16] = packet.get(24..40)?.try_into().ok()?;
+        return Some(octets.into());
+    }
+    let octets: [u8; 4] = packet.get(16..20)?.try_into().ok()?;
+    (packet[0] >> 4 == 4).then(|| octets.into())
+}
+
+/// The name by which an interface reports that a packet of a socket has left.
+pub fn cookie(key: SocketKey, socket: &Socket) -> u64 {
+    u64::from(socket.serial) << 32 | (key.0 as u64 + 1)
+}
+
+impl Stack {
+    /// An empty buffer for a packet.
+    pub fn packet_buffer(&mut self) -> Vec<u8> {
+        let pooled = POOL.with_borrow_mut(Vec::pop);
+        pooled.unwrap_or_else(|| Vec::with_capacity(PACKET_CAPACITY))
+    }
+    /// Takes a buffer back that is no longer needed.
+    pub fn recycle_buffer(&mut self, buffer: Vec<u8>) {
+        recycle(buffer);
+    }
+    /// Queues a packet on an interface; its cookie is told when it has left. False if the queue is
+    /// full and the packet lost.
+    pub fn queue_packet(&mut self, route: &Route, packet: Packet) -> bool {
+        self.send_packet(route.interface, route.gateway, packet)
+    }
+    /// The same with a packet of this content, by an interface and to a router.
+    pub fn transmit(
+        &mut self,
+        interface: usize,
+        gateway: Option<IpAddr>,
+        bytes: Vec<u8>,
+        cookie: u64,
+    ) -> bool {
+        self.send_packet(interface, gateway, Packet::with_cookie(bytes, cookie))
+    }
+    fn send_packet(&mut self, interface: usize, gateway: Option<IpAddr>, packet: Packet) -> bool {
+        match self.interfaces[interface].attachment {
+            Attachment::Loopback => {
+                self.lo.queue.push_back((packet, LO));
+                true
+            }
+            Attachment::Graph => self.eth0.nic.send(self.clock.now(), packet).is_ok(),
+            Attachment::Link(_) | Attachment::Tap(_) => {
+                match packet.open_bytes().first().map(|first| first >> 4) {
+                    Some(4) => {
+                        let gateway =
+                            gateway.and_then(|ip| if let IpAddr::V4(ip) = ip { Some(ip) } else { None });
+                        self.link_output(interface, gateway, packet)
+                    }
+                    Some(6) => {
+                        let gateway =
+                            gateway.and_then(|ip| if let IpAddr::V6(ip) = ip { Some(ip) } else { None });
+                        self.link_output6(interface, gateway, packet)
+                    }
+                    _ => false,
+                }
+            }
+            Attachment::Tun(n) => self.tun_output(n, packet),
+            Attachment::Unplugged { .. } | Attachment::Gone => false,
+        }
+    }
+
+    /// Sends a multicast or broadcast packet back to this host, as if it had come in by `interface`.
+    pub fn loop_back(&mut self, interface: usize, bytes: Vec<u8>) {
+        self.lo.queue.push_back((Packet::new(bytes), interface));
+    }
+
+    /// Moves queued packets on.
+    pub fn flush_network(&mut self) {
+        let now = self.clock.now();
+        while let Some((cookie, bytes)) = self.taken_over.pop_front() {
+            self.packet_left(cookie, bytes);
+        }
+        while let Some((at, event)) = self.eth0.nic.poll(now) {
+            match event {
+                NicEvent::Transmit { mut packet, departs } => {
+                    self.seen(at, GRAPH, &mut packet, Way::Out);
+                    let to = destination(packet.open_bytes());
+                    if !self.taken_by_resolver(departs, to, &mut packet) {
+                        self.departures.push(Departure { at: departs, link: None, to, packet });
+                    }
+                }
+                NicEvent::Sent { cookie, bytes } => self.packet_left(cookie, bytes),
+            }
+        }
+        if !self.links.is_empty() || !self.tuns.is_empty() {
+            self.flush_links();
+        }
+        let next = self.eth0.nic.next_event();
+        if self.eth0.timer.map(TimerId::at) != next {
+            if let Some(timer) = self.eth0.timer.take() {
+                self.timers.cancel(timer);
+            }
+            self.eth0.timer = next.map(|at| self.timers.add(at, StackTimer::Interface(GRAPH)));
+        }
+        if !self.lo.queue.is_empty() && !self.lo.scheduled {
+            self.lo.scheduled = true;
+            self.timers.add(now, StackTimer::Interface(LO));
+        }
+    }
+
+    /// The bootstrap phase is over: `eth0` is as fast as it is configured.
+    #[cold]
+    pub fn limit_bandwidths(&mut self) {
+        let (up, down) = (self.config.nic.bandwidth_up, self.config.nic.bandwidth_down);
+        self.eth0.nic.set_bandwidths(self.clock.now(), up, down);
+        self.plan_arrivals();
+        self.flush_network();
+    }
+
+    /// A frame reaches the end of a link, or a packet this host from its name server.
+    pub fn packet_arrived(&mut self, link: usize, mut packet: Packet) {
+        match link {
+            SERVICE if !self.is_down => {
+                self.seen(self.clock.now(), LO, &mut packet, Way::In);
+                self.ip_input(LO, packet);
+                self.flush_network();
+            }
+            SERVICE => {}
+            link => self.frame_arrived(link, packet),
+        }
+    }
+
+    /// An interface has something to do.
+    pub fn interface_timer(&mut self, interface: usize) {
+        match self.interfaces[interface].attachment {
+            Attachment::Loopback => self.receive_looped(),
+            Attachment::Graph => self.eth0.timer = None,
+            Attachment::Link(link) => self.link_timer(link),
+            _ => {}
+        }
+        self.flush_network();
+    }
+
+    /// Receives what was on `lo` when this was called; answers are received next time.
+    #[inline(never)]
+    fn receive_looped(&mut self) {
+        let now = self.clock.now();
+        self.lo.scheduled = false;
+        if self.lo.instant != now {
+            self.lo.instant = now;
+            self.lo.in_this_instant = 0;
+        }
+        for _ in 0..self.lo.queue.len() {
+            let Some((mut packet, interface)) = self.lo.queue.pop_front() else { break };
+            self.lo.in_this_instant += 1;
+            if self.lo.in_this_instant > LO_FREE_PACKETS {
+                self.clock.charge();
+            }
+            self.arrived_as_one = interface == LO;
+            if interface != LO {
+                // Nobody sees that the packet has not been there.
+                self.ip_input(interface, packet);
+                continue;
+            }
+            self.lo.packets += 1;
+            self.lo.bytes += packet.len() as u64;
+            self.tap(now, LO, &mut packet, Way::Out);
+            self.seen(now, LO, &mut packet, Way::In);
+            if packet.cookie() != 0 {
+                self.packet_left(packet.cookie(), packet.len());
+            }
+            if self.service.is_some() {
+                let to = destination(packet.open_bytes());
+                if self.taken_by_resolver(now, to, &mut packet) {
+                    continue;
+                }
+            }
+            self.ip_input(LO, packet);
+        }
+    }
+
+    /// A packet of `bytes` bytes that a socket queued has left its interface.
+    fn packet_left(&mut self, cookie: u64, bytes: usize) {
+        let key = SocketKey((cookie & 0xffff_ffff) as usize - 1);
+        let Some(socket) = self.sockets.get(key.0) else { return };
+        if u64::from(socket.serial) != cookie >> 32 {
+            return;
+        }
+        match socket.kind {
+            SocketKind::Udp(_) => self.udp_packet_left(key, bytes),
+            SocketKind::Tcp(_) => self.tcp_packet_left(key, bytes),
+            _ => {}
+        }
+    }
+
+    /// A packet will not leave: whoever waits for that goes on.
+    #[inline(never)]
+    pub fn packet_lost(&mut self, cookie: u64, bytes: usize) {
+        if cookie != 0 {
+            self.packet_left(cookie, bytes);
+        }
+    }
+
+    /// Whether a packet of TCP or UDP may leave by an interface with an open checksum: nobody here is to see its bytes, and
+    /// its way there knows of that.
+    #[inline]
+    pub fn may_leave_open(&self, interface: usize) -> bool {
+        let attachment = self.interfaces[interface].attachment;
+        matches!(attachment, Attachment::Graph | Attachment::Loopback)
+            && !self.config.capture
+            && self.watchers == 0
+    }
+
+    /// A packet, or a frame, passes an interface.
+    pub fn seen(&mut self, at: SimTime, interface: usize, packet: &mut Packet, way: Way) {
+        self.tap(at, interface, packet, way);
+        if self.config.capture {
+            packet.fill_checksum();
+            let interface = &self.interfaces[interface];
+            self.captured.push(at, &interface.name, interface.is_link(), packet.bytes());
+        }
+    }
+}
+
+impl Interface {
+    /// An interface whose other end is a program.
+    pub fn program(name: &str, mac: [u8; 6], attachment: Attachment) -> Interface {
+        Interface {
+            name: name.into(),
+            mac,
+            mtu: 1_500,
+            addresses: Vec::new(),
+            addresses6: Vec::new(),
+            up: false,
+            carrier: true,
+            attachment,
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Reassembly of datagrams (RFC 791, section 3.2; RFC 8200, section 4.5).
+
+use super::IpHeader;
+use crate::mib::version;
+use belljar_base::SimTime;
+use belljar_wire::ipv6;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::ops::Range;
+
+/// Where an IPv6 header says how long its packet is.
+const PAYLOAD_LENGTH_AT: u8 = 4;
+/// `net.ipv4.ipfrag_high_thresh`: while more than this many bytes wait, no other datagram is begun.
+const MAX_BYTES: usize = 4 << 20;
+/// The longest payload, headers of IPv4 included.
+const MAX_DATAGRAM: usize = 65_535;
+/// So much of a first fragment is kept for the one who is told that the others did not come.
+const QUOTED: usize = ipv6::MIN_MTU;
+
+/// A fragment of a datagram.
+#[derive(Debug)]
+struct Piece {
+    offset: usize,
+    data: Vec<u8>,
+    /// It does not go on where the one that was last when it came ended: what repeats pieces of one run is a copy, what
+    /// goes over the edge of one overlaps.
+    begins_run: bool,
+}
+
+impl Piece {
+    fn end(&self) -> usize {
+        self.offset + self.data.len()
+    }
+}
+
+#[derive(Debug)]
+struct Partial {
+    key: (IpAddr, IpAddr, u8, u32),
+    /// When it is given up.
+    until: SimTime,
+    /// The header of the first fragment, once it is here, and the beginning of that packet.
+    first: Option<(IpHeader, Vec<u8>)>,
+    /// By which interface the last one has come.
+    interface: usize,
+    /// In order of offset.
+    pieces: Vec<Piece>,
+    bytes: usize,
+    /// Behind the last byte that is known of, and whether it is the last of all.
+    end: usize,
+    complete: bool,
+}
+
+/// What one version of IP has counted: `ReasmFails`, `ReasmTimeout`, `ReasmOverlaps`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct ReassemblyCounters {
+    pub failed: u64,
+    pub timeouts: u64,
+    pub overlaps: u64,
+}
+
+/// What a fragment has led to.
+#[derive(Debug)]
+pub enum Added {
+    /// Others are missing, or it was of no use.
+    Waits,
+    /// It was the last one missing: the whole packet with its header.
+    Whole(IpHeader, Vec<u8>),
+    /// Its sender is told that it is wrong, at this byte of the packet (IPv6).
+    Wrong(u8),
+}
+
+/// A datagram that was given up for its age.
+#[derive(Debug)]
+pub struct Expired {
+    /// By which interface it came.
+    pub interface: usize,
+    /// The beginning of its first fragment, as it came.
+    pub first: Vec<u8>,
+}
+
+/// Datagrams of which some fragments are missing, the oldest first.
+#[derive(Debug, Default)]
+pub struct Reassembly {
+    waiting: VecDeque<Partial>,
+    bytes: usize,
+    /// By [`version`].
+    pub counters: [ReassemblyCounters; 2],
+}
+
+impl Reassembly {
+    /// Adds a fragment that has come by `interface` (`ip_frag_queue`, `ip6_frag_queue` of Linux); if it is the first of its
+    /// datagram to come, all must be here at `until`.
+    pub fn add(
+        &mut self,
+        until: SimTime,
+        interface: usize,
+        header: &IpHeader,
+        packet: &[u8],
+        payload: Range<usize>,
+    ) -> Added {
+        let v4 = header.dst.is_ipv4();
+        let offset = header.fragment_offset;
+        let mut len = payload.len();
+        if v4 && header.more_fragments {
+            len &= !7;
+        } else if !v4 {
+            if offset + len > MAX_DATAGRAM {
+                return Added::Wrong((payload.start - ipv6::FRAGMENT_LEN + 2) as u8);
+            }
+            if header.more_fragments && !len.is_multiple_of(8) {
+                return Added::Wrong(PAYLOAD_LENGTH_AT);
+            }
+        }
+        // The fragments of an IPv6 packet need not name one protocol: the first one counts.
+        let key = (header.src, header.dst, if v4 { header.protocol } else { 0 }, header.id);
+        let at = match self.waiting.iter().position(|partial| partial.key == key) {
+            Some(at) => at,
+            None if self.bytes > MAX_BYTES => {
+                self.counters[version(&header.dst)].failed += 1;
+                return Added::Waits;
+            }
+            None => {
+                self.waiting.push_back(Partial {
+                    key,
+                    until,
+                    first: None,
+                    interface,
+                    pieces: Vec::new(),
+                    bytes: 0,
+                    end: 0,
+                    complete: false,
+                });
+                self.waiting.len() - 1
+            }
+        };
+        let end = offset + len;
+        let partial = &mut self.waiting[at];
+        // There cannot be two ends, nor anything behind one.
+        let contradicts = match header.more_fragments {
+            false => end < partial.end || (partial.complete && end != partial.end),
+            true => end > partial.end && partial.complete,
+        };
+        if contradicts || len == 0 {
+            self.give_up(at);
+            return Added::Waits;
+        }
+        partial.end = partial.end.max(end);
+        partial.complete |= !header.more_fragments;
+        let Some((slot, begins_run)) = place(&partial.pieces, offset, end) else {
+            self.counters[version(&header.dst)].overlaps += 1;
+            self.give_up(at);
+            return Added::Waits;
+        };
+        let Some(slot) = slot else { return Added::Waits };
+        let data = packet[payload.start..payload.start + len].to_vec();
+        partial.pieces.insert(slot, Piece { offset, data, begins_run });
+        partial.bytes += len;
+        partial.interface = interface;
+        self.bytes += len;
+        if offset == 0 {
+            partial.first = Some((*header, packet[..payload.end.min(QUOTED)].to_vec()));
+        }
+        if partial.complete && partial.end == partial.bytes && partial.first.is_some() {
+            return self.complete(at);
+        }
+        Added::Waits
+    }
+
+    fn complete(&mut self, at: usize) -> Added {
+        let Some(Partial { first: Some((mut header, _)), bytes, pieces, key, .. }) = self.waiting.remove(at)
+        else {
+            return Added::Waits;
+        };
+        self.bytes -= bytes;
+        let len = header.len() + bytes;
+        if key.0.is_ipv4() && len > MAX_DATAGRAM {
+            self.counters[version(&key.0)].failed += 1;
+            return Added::Waits;
+        }
+        header.more_fragments = false;
+        header.fragment_offset = 0;
+        let mut packet = Vec::with_capacity(len);
+        packet.resize(header.len(), 0);
+        pieces.iter().for_each(|piece| packet.extend_from_slice(&piece.data));
+        header.emit(&mut packet);
+        Added::Whole(header, packet)
+    }
+
+    fn give_up(&mut self, at: usize) {
+        if let Some(partial) = self.waiting.remove(at) {
+            self.bytes -= partial.bytes;
+            self.counters[version(&partial.key.0)].failed += 1;
+        }
+    }
+
+    /// When the next datagram is given up for its age.
+    pub fn next_timeout(&self) -> Option<SimTime> {
+        self.waiting.iter().map(|partial| partial.until).min()
+    }
+
+    /// Gives up a datagram that has waited for too long; `None` if there is none. Whoever sent it hears of it if its first fragment came.
+    pub fn expire(&mut self, now: SimTime) -> Option<Option<Expired>> {
+        let at = self.waiting.iter().position(|partial| partial.until <= now)?;
+        let partial = self.waiting.remove(at)?;
+        self.bytes -= partial.bytes;
+        let counters = &mut self.counters[version(&partial.key.0)];
+        counters.failed += 1;
+        counters.timeouts += 1;
+        let interface = partial.interface;
+        Some(partial.first.map(|(_, first)| Expired { interface, first }))
+    }
+}
+
+/// Where a piece belongs, and whether it begins a run; `None` in place of that for a copy of what is there, and for all if it
+/// overlaps with something (RFC 5722, which Linux applies to IPv4 too; `inet_frag_queue_insert`).
+fn place(pieces: &[Piece], offset: usize, end: usize) -> Option<(Option<usize>, bool)> {
+    let Some(last) = pieces.last() else { return Some((Some(0), true)) };
+    if last.end() < end {
+        return (offset >= last.end()).then_some((Some(pieces.len()), offset != last.end()));
+    }
+    let mut from = 0;
+    for run in pieces.chunk_by(|_, next| !next.begins_run) {
+        let (start, run_end) = (run[0].offset, run[run.len() - 1].end());
+        if end <= start {
+            break;
+        }
+        if offset < run_end {
+            return (offset >= start && end <= run_end).then_some((None, false));
+        }
+        from += run.len();
+    }
+    Some((Some(from), true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::header::V4_LEN;
+    use super::*;
+    use belljar_base::SimDuration;
+
+    fn fragment(offset: usize, data: &[u8], more: bool) -> (IpHeader, Vec<u8>) {
+        let header = IpHeader {
+            id: 9,
+            more_fragments: more,
+            fragment_offset: offset,
+            ..IpHeader::new([1, 0, 0, 1].into(), [1, 0, 0, 2].into(), 17)
+        };
+        (header, data.to_vec())
+    }
+
+    fn add(
+        reassembly: &mut Reassembly,
+        at: SimTime,
+        offset: usize,
+        data: &[u8],
+        more: bool,
+    ) -> Option<Vec<u8>> {
+        let (header, bytes) = fragment(offset, data, more);
+        match reassembly.add(at + SimDuration::from_secs(30), 1, &header, &bytes, 0..bytes.len()) {
+            Added::Whole(header, packet) => {
+                assert!(!header.more_fragments && header.fragment_offset == 0);
+                Some(packet[V4_LEN..].to_vec())
+            }
+            Added::Waits => None,
+            Added::Wrong(at) => panic!("wrong at {at}"),
+        }
+    }
+
+    #[test]
+    fn pieces_in_any_order_make_the_whole() {
+        let mut reassembly = Reassembly::default();
+        let mut whole = None;
+        for (offset, data, more) in [(16, &[3u8; 3][..], false), (0, &[1; 8], true), (8, &[2; 8], true)] {
+            assert!(whole.is_none());
+            whole = add(&mut reassembly, SimTime::ZERO, offset, data, more);
+        }
+        assert_eq!(whole, Some([[1; 8].as_slice(), &[2; 8], &[3; 3]].concat()));
+        assert_eq!((reassembly.bytes, reassembly.counters, reassembly.next_timeout()), Default::default());
+    }
+
+    #[test]
+    fn pieces_of_ipv6_packets_fit_together() {
+        let header = IpHeader {
+            id: 0x1234_5678,
+            more_fragments: true,
+            ..IpHeader::new("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap(), 17)
+        };
+        let mut reassembly = Reassembly::default();
+        let last = IpHeader { more_fragments: false, fragment_offset: 8, protocol: 59, ..header };
+        assert!(matches!(reassembly.add(SimTime::ZERO, 1, &last, &[2; 3], 0..3), Added::Waits));
+        let Added::Whole(whole, packet) = reassembly.add(SimTime::ZERO, 1, &header, &[1; 8], 0..8) else {
+            panic!("nothing is missing")
+        };
+        assert_eq!((whole.protocol, whole.fragment_offset, packet.len()), (17, 0, 40 + 11));
+        assert_eq!(packet[40..], [[1; 8].as_slice(), &[2; 3]].concat());
+        assert_eq!(packet[4..7], [0, 11, 17]);
+        // One that is not the last must end at a multiple of eight.
+        assert!(matches!(reassembly.add(SimTime::ZERO, 1, &header, &[1; 9], 0..9), Added::Wrong(4)));
+    }
+
+    #[test]
+    fn what_stays_incomplete_is_given_up_and_told_of() {
+        let mut reassembly = Reassembly::default();
+        assert_eq!(add(&mut reassembly, SimTime::from_secs(1), 0, &[1; 8], true), None);
+        assert_eq!(reassembly.next_timeout(), Some(SimTime::from_secs(31)));
+        assert!(reassembly.expire(SimTime::from_secs(30)).is_none());
+        let told =
+            reassembly.expire(SimTime::from_secs(31)).expect("its time is up").expect("the first one came");
+        assert_eq!((told.interface, told.first), (1, vec![1; 8]));
+        assert_eq!(add(&mut reassembly, SimTime::from_secs(31), 8, &[2; 3], false), None);
+        assert!(
+            reassembly.expire(SimTime::from_secs(61)).expect("its time is up").is_none(),
+            "nobody is told"
+        );
+        let counted = ReassemblyCounters { failed: 2, timeouts: 2, overlaps: 0 };
+        assert_eq!((reassembly.counters[0], reassembly.bytes), (counted, 0));
+    }
+
+    #[test]
+    fn copies_are_ignored_and_overlaps_end_all() {
+        let mut reassembly = Reassembly::default();
+        let mut add = |offset, len: usize, more| {
+            add(&mut reassembly, SimTime::ZERO, offset, &vec![1; len], more).map(|whole| whole.len())
+        };
+        assert_eq!(add(0, 16, true), None);
+        assert_eq!(add(16, 16, true), None);
+        assert_eq!(add(8, 16, true), None, "a copy of parts of a run");
+        assert_eq!(add(0, 16, true), None);
+        assert_eq!(add(32, 4, false), Some(36));
+        assert_eq!(add(0, 16, true), None);
+        assert_eq!(add(8, 16, true), None, "it goes over the end");
+        assert_eq!(add(16, 8, false), None, "there is nothing left to complete");
+        assert_eq!(reassembly.counters[0], ReassemblyCounters { failed: 1, timeouts: 0, overlaps: 1 });
+    }
+
+    #[test]
+    fn there_is_one_end() {
+        let mut reassembly = Reassembly::default();
+        for (offset, more) in [(8, false), (16, true), (8, false), (0, false), (8, true)] {
+            assert_eq!(add(&mut reassembly, SimTime::ZERO, offset, &[1; 8], more), None);
+        }
+        // (16, true) lies behind the end, and (0, false) says another one.
+        assert_eq!(reassembly.counters[0].failed, 2);
+    }
+}

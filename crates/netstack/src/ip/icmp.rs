@@ -1,0 +1,308 @@
+//! ICMP and ICMPv6: echo, and the errors that reach sockets (RFC 792, RFC 4443).
+
+use super::input::Inbound;
+use super::route::Route;
+use super::{IpHeader, Outbound};
+use crate::LO;
+use crate::Stack;
+use crate::mib::version;
+use crate::raw::RawError;
+use crate::udp::Protocol;
+use crate::v6::device_for;
+use belljar_linux_abi::Errno;
+use belljar_net::forward::Refusal;
+use belljar_net::forward6;
+use belljar_net::icmp_limit::IcmpMessage;
+use belljar_tcp::Seq;
+use belljar_wire::{checksum, icmpv6, ipv6, protocol};
+use std::net::{IpAddr, SocketAddr};
+
+/// The length of an ICMP header.
+pub const HEADER_LEN: usize = 8;
+/// An error repeats as much of the packet as fits into so many bytes (RFC 1812, section 4.3.2.3).
+const MAX_ERROR_V4: usize = 576;
+
+/// The type of service of errors: internetwork control (RFC 1812, section 4.3.2.5).
+pub const ERROR_TOS: u8 = 0xc0;
+/// Linux gives those of ICMPv6 no class.
+pub const ERROR_TOS_V6: u8 = 0;
+
+/// Types of ICMP.
+pub(crate) mod kind {
+    pub const ECHO_REPLY: u8 = 0;
+    pub const UNREACHABLE: u8 = 3;
+    pub const ECHO: u8 = 8;
+    pub const TIME_EXCEEDED: u8 = 11;
+    pub const V6_UNREACHABLE: u8 = 1;
+    pub const V6_TOO_BIG: u8 = 2;
+    pub const V6_PARAMETER_PROBLEM: u8 = 4;
+    pub const V6_ROUTER_SOLICIT: u8 = 133;
+    pub const V6_REDIRECT: u8 = 137;
+    pub const V6_ECHO: u8 = 128;
+    pub const V6_ECHO_REPLY: u8 = 129;
+}
+
+/// Why a packet is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreachable {
+    /// Nothing speaks the protocol.
+    Protocol,
+    /// Nothing listens at the port.
+    Port,
+}
+
+/// Computes and stores the checksum of an ICMP message.
+pub fn fill_checksum(src: IpAddr, dst: IpAddr, message: &mut [u8]) {
+    message[2..4].fill(0);
+    let sum = match dst {
+        IpAddr::V4(_) => checksum::internet(message),
+        IpAddr::V6(_) => checksum::transport(src, dst, protocol::ICMPV6, message),
+    };
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+}
+
+impl Stack {
+    /// Takes an ICMP message for this node.
+    pub fn icmp_input(&mut self, inbound: Inbound) {
+        let version = version(&inbound.header.dst);
+        self.counters.icmp[version].received += 1;
+        let (src, dst) = (inbound.header.src, inbound.header.dst);
+        let message = inbound.payload();
+        let intact = match dst {
+            IpAddr::V4(_) => checksum::internet(message) == 0,
+            IpAddr::V6(_) => checksum::transport(src, dst, protocol::ICMPV6, message) == 0,
+        };
+        if message.len() < HEADER_LEN || !intact {
+            self.counters.malformed += 1;
+            let counters = &mut self.counters.icmp[version];
+            counters.in_errors += 1;
+            counters.in_wrong_checksums += u64::from(!intact);
+            return self.recycle_buffer(inbound.packet);
+        }
+        let (kind, code) = (message[0], message[1]);
+        self.counters.icmp[version].count_received(kind);
+        self.ping_input(&inbound);
+        match (kind, dst.is_ipv4()) {
+            (kind::ECHO, true) | (kind::V6_ECHO, false) => self.echo_reply(&inbound),
+            (kind::UNREACHABLE | kind::TIME_EXCEEDED, true)
+            | (kind::V6_UNREACHABLE..=kind::V6_PARAMETER_PROBLEM, false) => {
+                self.icmp_error(kind, code, &inbound);
+            }
+            (icmpv6::kind::MLD_QUERY, false) => {
+                if let IpAddr::V6(from) = src {
+                    self.group_query(inbound.interface, from, inbound.payload());
+                }
+            }
+            (kind::V6_ROUTER_SOLICIT..=kind::V6_REDIRECT, false) => self.discovery_input(&inbound),
+            _ => {}
+        }
+        self.recycle_buffer(inbound.packet);
+    }
+
+    fn echo_reply(&mut self, request: &Inbound) {
+        let header = &request.header;
+        // Linux ignores broadcast pings (net.ipv4.icmp_echo_ignore_broadcasts), but not those to IPv6 groups.
+        let to_many = self.is_multipoint(header.dst);
+        if to_many && header.dst.is_ipv4() {
+            return;
+        }
+        let mut message = request.payload().to_vec();
+        message[0] = if header.dst.is_ipv4() { kind::ECHO_REPLY } else { kind::V6_ECHO_REPLY };
+        let src = Some(header.dst).filter(|_| !to_many);
+        self.send_icmp(src, header.src, request.interface, header.tos, &mut message);
+    }
+
+    /// Sends a message to one who has sent something by `interface`.
+    fn send_icmp(&mut self, src: Option<IpAddr>, dst: IpAddr, interface: usize, tos: u8, message: &mut [u8]) {
+        let Ok(route) = self.route(dst, src, device_for(dst, interface)) else { return };
+        self.send_icmp_by(route, interface == LO, tos, message);
+    }
+
+    /// Sends a message, unless too many of its kind were sent of late; `about_lo`: it is about a packet that came by `lo`.
+    pub fn send_icmp_by(&mut self, route: Route, about_lo: bool, tos: u8, message: &mut [u8]) {
+        let (src, dst) = (route.source, route.destination);
+        let sent = IcmpMessage {
+            to: dst,
+            kind: message[0],
+            code: message[1],
+            about_loopback: about_lo,
+            by_loopback: route.interface == LO,
+        };
+        let now = self.clock.now();
+        if let Err(why) = self.icmp_limit.take(now, &self.sysctls.icmp, &sent) {
+            return self.counters.icmp[version(&dst)].count_limited(why);
+        }
+        fill_checksum(src, dst, message);
+        let number = if dst.is_ipv4() { protocol::ICMP } else { protocol::ICMPV6 };
+        let ttl = if dst.is_ipv4() { 64 } else { self.hop_limit(route.interface) };
+        let header = IpHeader { tos, ttl, ..IpHeader::new(src, dst, number) };
+        let mut packet = self.packet_buffer();
+        packet.resize(header.len(), 0);
+        packet.extend_from_slice(message);
+        let outbound = Outbound::new(&route, header, packet);
+        // An answer that does not fit is fragmented: there is no error.
+        let _ = self.ip_output(outbound);
+    }
+
+    /// Tells the sender of a packet that it cannot be delivered.
+    pub fn send_unreachable(&mut self, refused: &mut Inbound, why: Unreachable) {
+        refused.fill_checksum();
+        let header = &refused.header;
+        // RFC 1122, section 3.2.2: never for a packet to many, a later fragment or an ICMP error.
+        if self.is_multipoint(header.dst) {
+            return;
+        }
+        if header.dst.is_ipv6() {
+            let why = match why {
+                Unreachable::Protocol => Refusal::ProtocolUnreachable,
+                Unreachable::Port => Refusal::PortUnreachable,
+            };
+            let Some(mut message) = forward6::refusal_message(&refused.packet, why) else { return };
+            return self.send_icmp(
+                Some(header.dst),
+                header.src,
+                refused.interface,
+                ERROR_TOS_V6,
+                &mut message,
+            );
+        }
+        let (kind, code) = match why {
+            Unreachable::Protocol => (kind::UNREACHABLE, 2),
+            Unreachable::Port => (kind::UNREACHABLE, 3),
+        };
+        let room = MAX_ERROR_V4 - header.len() - HEADER_LEN;
+        let quoted = &refused.packet[..refused.payload.end.min(room)];
+        let mut message = vec![0; HEADER_LEN];
+        message[..2].copy_from_slice(&[kind, code]);
+        message.extend_from_slice(quoted);
+        self.send_icmp(Some(header.dst), header.src, refused.interface, ERROR_TOS, &mut message);
+    }
+
+    /// An error about a packet that this host sent.
+    fn icmp_error(&mut self, kind: u8, code: u8, inbound: &Inbound) {
+        let quoted = &inbound.payload()[HEADER_LEN..];
+        let Some((src, dst, number, seq)) = parse_quoted(quoted) else { return };
+        let errno = match (inbound.header.dst.is_ipv4(), kind, code) {
+            (true, kind::TIME_EXCEEDED, _) => Errno::EHOSTUNREACH,
+            (true, _, 0 | 6 | 9 | 11) => Errno::ENETUNREACH,
+            (true, _, 2) => Errno::ENOPROTOOPT,
+            (true, _, 3) => Errno::ECONNREFUSED,
+            (true, _, 4) => Errno::EMSGSIZE,
+            (true, ..) => Errno::EHOSTUNREACH,
+            // icmpv6_err_convert of Linux.
+            (false, kind::V6_UNREACHABLE, 0) => Errno::ENETUNREACH,
+            (false, kind::V6_UNREACHABLE, 1 | 5 | 6) => Errno::EACCES,
+            (false, kind::V6_UNREACHABLE, 4) => Errno::ECONNREFUSED,
+            (false, kind::V6_TOO_BIG, _) => Errno::EMSGSIZE,
+            (false, kind::V6_PARAMETER_PROBLEM, _) => Errno::EPROTO,
+            (false, ..) => Errno::EHOSTUNREACH,
+        };
+        let extra = match errno {
+            Errno::EMSGSIZE if inbound.header.dst.is_ipv4() => {
+                u32::from(u16::from_be_bytes([inbound.payload()[6], inbound.payload()[7]]))
+            }
+            _ if inbound.header.dst.is_ipv4() => 0,
+            // The MTU, or where the packet is wrong.
+            _ => u32::from_be_bytes(inbound.payload()[4..8].try_into().expect("four bytes")),
+        };
+        // No path is narrower than that (RFC 8201, section 4): who says so is not believed.
+        let too_small = dst.is_ipv6() && errno == Errno::EMSGSIZE && extra < ipv6::MIN_MTU as u32;
+        if let (Errno::EMSGSIZE, IpAddr::V6(to), false) = (errno, dst.ip(), too_small) {
+            let now = self.clock.now();
+            self.learn_path_mtu(to, extra as usize, now);
+        }
+        if let (Errno::EMSGSIZE, IpAddr::V4(to)) = (errno, dst.ip())
+            && self.path_concerns(number, src, dst, Seq(seq))
+        {
+            let now = self.clock.now();
+            let Ok(route) = self.route(dst.ip(), Some(src.ip()), None) else { return };
+            let usual = self.mtu(route.interface);
+            self.path_mtus.learn(to, extra as usize, usual, now);
+        }
+        self.raw_error(&RawError {
+            protocol: number,
+            local: src.ip(),
+            remote: dst.ip(),
+            errno,
+            icmp: (kind, code, extra),
+            offender: inbound.header.src,
+            quoted: &quoted[payload_start(quoted)..],
+        });
+        match number {
+            protocol::UDP | protocol::UDP_LITE => {
+                let spoken = if number == protocol::UDP { Protocol::Udp } else { Protocol::Lite };
+                let quoted = &quoted[payload_start(quoted)..];
+                self.udp_error(spoken, (src, dst), errno, (kind, code, extra), inbound.header.src, quoted);
+            }
+            protocol::ICMP | protocol::ICMPV6 => {
+                let quoted = &quoted[payload_start(quoted)..];
+                self.ping_error(src.ip(), dst.ip(), errno, (kind, code, extra), inbound.header.src, quoted);
+            }
+            protocol::TCP if too_small => {}
+            protocol::TCP => {
+                let now = self.clock.now();
+                let next_mtu = match dst.ip() {
+                    IpAddr::V4(to) => self.known_path_mtu4(to, now).unwrap_or(extra as usize),
+                    IpAddr::V6(_) => extra as usize,
+                };
+                let next_mtu = u16::try_from(next_mtu).unwrap_or(u16::MAX);
+                self.tcp_error(src, dst, Seq(seq), errno, (errno == Errno::EMSGSIZE).then_some(next_mtu));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Stack {
+    /// Whether a packet that a router found too long was one of a socket here: others could say anything of a path.
+    fn path_concerns(&mut self, number: u8, local: SocketAddr, remote: SocketAddr, seq: Seq) -> bool {
+        match number {
+            protocol::TCP => {
+                let key = self.tcp.connection(local, remote);
+                key.and_then(|key| self.tcp(key).connection()).is_some_and(|c| c.is_in_flight(seq))
+            }
+            protocol::UDP => self.udp_receiver(Protocol::Udp, remote, local).is_some(),
+            protocol::UDP_LITE => self.udp_receiver(Protocol::Lite, remote, local).is_some(),
+            _ => true,
+        }
+    }
+}
+
+/// Where the payload of a quoted packet begins, which is known to be long enough.
+fn payload_start(quoted: &[u8]) -> usize {
+    if quoted[0] >> 4 == 4 {
+        usize::from(quoted[0] & 0xf) * 4
+    } else {
+        quoted_upper(quoted).map_or(40, |(_, at)| at)
+    }
+}
+
+/// Protocol and payload of a quoted IPv6 packet behind a fragment header, if it has one.
+fn quoted_upper(quoted: &[u8]) -> Option<(u8, usize)> {
+    match *quoted.get(6)? {
+        ipv6::extension::FRAGMENT => Some((*quoted.get(40)?, 48)),
+        protocol => Some((protocol, 40)),
+    }
+}
+
+/// Source, destination and protocol of the packet that an error quotes, which may be cut short, and
+/// what TCP's sequence number would be.
+fn parse_quoted(quoted: &[u8]) -> Option<(SocketAddr, SocketAddr, u8, u32)> {
+    let (src, dst, number, payload): (IpAddr, IpAddr, u8, &[u8]) = match quoted.first()? >> 4 {
+        4 => {
+            let header_len = usize::from(quoted[0] & 0xf) * 4;
+            let octets = |at: usize| -> Option<[u8; 4]> { quoted.get(at..at + 4)?.try_into().ok() };
+            (octets(12)?.into(), octets(16)?.into(), *quoted.get(9)?, quoted.get(header_len..)?)
+        }
+        6 => {
+            let octets = |at: usize| -> Option<[u8; 16]> { quoted.get(at..at + 16)?.try_into().ok() };
+            let (protocol, at) = quoted_upper(quoted)?;
+            (octets(8)?.into(), octets(24)?.into(), protocol, quoted.get(at..)?)
+        }
+        _ => return None,
+    };
+    let port = |at: usize| Some(u16::from_be_bytes(payload.get(at..at + 2)?.try_into().ok()?));
+    // As Linux, which does not look at an error that quotes less than eight bytes.
+    let seq = u32::from_be_bytes(payload.get(4..8)?.try_into().ok()?);
+    Some((SocketAddr::new(src, port(0)?), SocketAddr::new(dst, port(2)?), number, seq))
+}

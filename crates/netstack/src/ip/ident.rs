@@ -1,0 +1,182 @@
+//! Identifications of IPv4 packets (RFC 6864), as `ip_select_ident_segs` of Linux chooses them: a socket with a peer counts its own
+//! packets; what may not be cut needs none and has 0; others share counters that go on by chance, by who sends what to whom.
+
+use crate::SocketKey;
+use crate::Stack;
+use crate::socket::SocketKind;
+use belljar_base::{SimTime, Stream};
+use belljar_linux_abi::c;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// 2,048 counters are shared.
+const COUNTER_BITS: u32 = 11;
+
+/// Which identification a packet gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ident {
+    /// The next one of a counter that it shares, or none if it may not be cut.
+    #[default]
+    OfAll,
+    /// The next one of a counter that it shares, even if it may not be cut.
+    Shared,
+    /// This one.
+    Own(u16),
+}
+
+/// The counters of a host.
+#[derive(Clone, Debug)]
+pub struct Idents {
+    stream: Stream,
+    key: u32,
+    /// By their number; blocks of them are there once one is in use.
+    counters: Vec<Block>,
+}
+
+/// Counters of numbers that follow each other.
+type Block = Option<Box<[Packed; BLOCK]>>;
+
+/// How many they are.
+const BLOCK: usize = 64;
+
+/// A counter in as few bytes as it takes: packets to many hosts each want another one, which has gone cold. Those that
+/// are not in use are zero.
+type Packed = [u8; 8];
+
+/// For each tick that goes by unused a counter gains up to one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counter {
+    next: u16,
+    /// The low bits of the tick of the last one.
+    since: u32,
+}
+
+impl Counter {
+    fn unpack(packed: Packed) -> Option<Counter> {
+        let bits = u64::from_le_bytes(packed);
+        (bits != 0).then_some(Counter { next: bits as u16, since: (bits >> 16) as u32 })
+    }
+    fn pack(self) -> Packed {
+        (1 << 48 | u64::from(self.since) << 16 | u64::from(self.next)).to_le_bytes()
+    }
+}
+
+/// The number of the counter that such packets share.
+fn number(key: u32, src: Ipv4Addr, dst: Ipv4Addr, protocol: u8) -> usize {
+    let mixed = src.to_bits().wrapping_mul(0x85eb_ca6b)
+        ^ dst.to_bits().wrapping_mul(0x9e37_79b1)
+        ^ u32::from(protocol).wrapping_mul(0xc2b2_ae35)
+        ^ key;
+    (mixed.wrapping_mul(0x9e37_79b1) >> (u32::BITS - COUNTER_BITS)) as usize
+}
+
+impl Idents {
+    /// Counters that begin anywhere.
+    pub fn new(mut stream: Stream) -> Idents {
+        Idents { key: stream.next_u32(), stream, counters: Vec::new() }
+    }
+
+    /// Where the counter of a socket begins.
+    pub fn random(&mut self) -> u16 {
+        self.stream.next_u32() as u16
+    }
+
+    /// The identification of a packet that shares a counter.
+    pub fn next(&mut self, now: SimTime, src: Ipv4Addr, dst: Ipv4Addr, protocol: u8) -> u16 {
+        let number = number(self.key, src, dst, protocol);
+        let now = now.jiffies() as u32;
+        let Idents { stream, counters, .. } = self;
+        if counters.is_empty() {
+            counters.resize(1 << COUNTER_BITS >> BLOCK.ilog2(), None);
+        }
+        let block = counters[number / BLOCK].get_or_insert_with(|| Box::new([Packed::default(); BLOCK]));
+        let place = &mut block[number % BLOCK];
+        let mut counter =
+            Counter::unpack(*place).unwrap_or_else(|| Counter { next: stream.next_u32() as u16, since: now });
+        if counter.since != now {
+            let unused = now.wrapping_sub(counter.since);
+            counter.next = counter.next.wrapping_add(stream.below(u64::from(unused)) as u16);
+            counter.since = now;
+        }
+        let ident = counter.next;
+        counter.next = ident.wrapping_add(1);
+        *place = counter.pack();
+        ident
+    }
+
+    /// Where [`next`](Self::next) will look, if it has been there before.
+    fn place(&self, src: Ipv4Addr, dst: Ipv4Addr, protocol: u8) -> Option<&Packed> {
+        let number = number(self.key, src, dst, protocol);
+        Some(&self.counters.get(number / BLOCK)?.as_ref()?[number % BLOCK])
+    }
+}
+
+impl Stack {
+    /// The identification of what a socket of UDP, or a raw one, sends next, in `packets` pieces.
+    pub fn socket_ident(&mut self, key: SocketKey, packets: usize) -> Ident {
+        let socket = &mut self.sockets[key.0];
+        let (ip, to_peer) = match &mut socket.kind {
+            SocketKind::Udp(udp) => (&mut udp.ip, udp.peer.is_some()),
+            SocketKind::Raw(raw) => (&mut raw.end.ip, raw.end.peer.is_some()),
+            SocketKind::Ping(ping) => (&mut ping.end.ip, ping.end.peer.is_some()),
+            _ => return Ident::OfAll,
+        };
+        if to_peer {
+            return Ident::Own(ip.next_ident(&mut self.idents, packets));
+        }
+        // `ip_sk_ignore_df`: what the socket has sent may be cut here all the same.
+        let cut_here =
+            matches!(ip.mtu_discover, c::IP_PMTUDISC_DONT | c::IP_PMTUDISC_WANT | c::IP_PMTUDISC_OMIT);
+        if cut_here { Ident::Shared } else { Ident::OfAll }
+    }
+
+    /// A packet that shares a counter will soon be sent there.
+    pub fn prefetch_ident(&self, src: IpAddr, dst: IpAddr, protocol: u8) {
+        if let (IpAddr::V4(src), IpAddr::V4(dst)) = (src, dst)
+            && let Some(place) = self.idents.place(src, dst, protocol)
+        {
+            (self.prefetch)(place);
+        }
+    }
+
+    /// The identification of a packet.
+    pub fn ident_of(&mut self, which: Ident, src: IpAddr, dst: IpAddr, protocol: u8, uncut: bool) -> u16 {
+        match (which, src, dst) {
+            (Ident::Own(ident), ..) => ident,
+            (Ident::OfAll, ..) if uncut => 0,
+            (_, IpAddr::V4(src), IpAddr::V4(dst)) => self.idents.next(self.clock.now(), src, dst, protocol),
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use belljar_base::Seed;
+
+    #[test]
+    fn packed_counters_are_the_same_again() {
+        assert_eq!(Counter::unpack(Packed::default()), None);
+        for counter in [
+            Counter { next: 0, since: 0 },
+            Counter { next: u16::MAX, since: u32::MAX },
+            Counter { next: 1, since: 2 },
+        ] {
+            assert_eq!(Counter::unpack(counter.pack()), Some(counter));
+        }
+    }
+
+    #[test]
+    fn shared_counters_go_on_by_one_at_a_time_and_by_chance_over_time() {
+        let mut idents = Idents::new(Seed(1).stream(&["host", "a", "ip-id"]));
+        let [a, b, c] = [1, 2, 3].map(|last| Ipv4Addr::new(10, 0, 0, last));
+        let second = SimTime::from_secs(1);
+        let first = idents.next(second, a, b, 17);
+        assert_eq!(idents.next(second, a, b, 17), first.wrapping_add(1));
+        assert_ne!(idents.next(second, a, c, 17), first.wrapping_add(2), "another receiver");
+        assert_ne!(idents.next(second, a, b, 1), first.wrapping_add(2), "another protocol");
+        // 250 ticks later by less than 250 more.
+        let later = idents.next(SimTime::from_secs(2), a, b, 17).wrapping_sub(first);
+        assert!((2..252).contains(&later), "{later}");
+    }
+}

@@ -1,0 +1,188 @@
+//! What comes in: checking headers, reassembling, handing to the protocol.
+
+use super::IpHeader;
+use super::fragment::{Added, Expired};
+use crate::LO;
+use crate::Stack;
+use crate::StackTimer;
+use crate::mib::{Cast, version};
+use crate::multicast::IGMP;
+use crate::udp::Protocol;
+use crate::v6::device_for;
+use belljar_net::forward::Refusal;
+use belljar_net::{ChecksumState, Packet};
+use belljar_wire::{ParseError, protocol};
+use std::net::IpAddr;
+use std::ops::Range;
+
+/// A packet that has been received, its header read.
+#[derive(Debug)]
+pub struct Inbound {
+    /// The interface that it came by.
+    pub interface: usize,
+    /// What is known of its transport checksum.
+    pub checksum: ChecksumState,
+    /// The payload of each datagram that it is made of, in bytes; 0 if it is one.
+    pub segment: u16,
+    /// Its IP header.
+    pub header: IpHeader,
+    /// All of it.
+    pub packet: Vec<u8>,
+    /// Where in it the IP payload lies.
+    pub payload: Range<usize>,
+}
+
+impl Inbound {
+    /// What follows the IP header.
+    pub fn payload(&self) -> &[u8] {
+        &self.packet[self.payload.clone()]
+    }
+    /// Computes the transport checksum, if it is open: before somebody sees it.
+    pub fn fill_checksum(&mut self) {
+        self.checksum.fill(&mut self.packet);
+    }
+}
+
+impl Stack {
+    /// A packet was received on `interface`.
+    pub fn ip_input(&mut self, interface: usize, packet: Packet) {
+        let (checksum, segment) = (packet.checksum(), packet.segment());
+        let packet = packet.into_open_bytes();
+        let (header, payload) = match IpHeader::parse(&packet) {
+            Ok(parsed) => parsed,
+            Err(why) => {
+                self.counters.malformed += 1;
+                let counters =
+                    &mut self.counters.ip[usize::from(packet.first().is_some_and(|b| b >> 4 == 6))];
+                counters.received.packets += 1;
+                counters.in_truncated += u64::from(why == ParseError::Truncated);
+                counters.in_header_errors += u64::from(why != ParseError::Truncated);
+                counters.in_wrong_checksums += u64::from(why == ParseError::Checksum);
+                return self.recycle_buffer(packet);
+            }
+        };
+        if header.dst.is_ipv6() && interface != LO && !self.v6.on {
+            return self.recycle_buffer(packet);
+        }
+        let version = version(&header.dst);
+        self.count_received(version, payload.end, header.tos);
+        let Some(cast) = self.is_for_us(interface, header.dst, header.src) else {
+            let packet = Packet::new(packet).with_checksum(checksum);
+            return self.ip_pass_on(interface, header.dst, packet);
+        };
+        self.count_cast(version, payload.end, cast);
+        let inbound = Inbound { interface, checksum, segment, header, packet, payload };
+        match inbound.header.more_fragments || inbound.header.fragment_offset > 0 {
+            true => self.fragment_input(inbound),
+            false => self.whole_input(inbound),
+        }
+    }
+
+    /// What is for others is forwarded, or dropped.
+    #[inline(never)]
+    fn ip_pass_on(&mut self, interface: usize, to: IpAddr, packet: Packet) {
+        let packet = packet.into_bytes();
+        let settings = &self.sysctls;
+        let forwards = if to.is_ipv4() { settings.forwarding } else { settings.forwarding6 };
+        if forwards && interface != LO && !self.is_multipoint(to) {
+            return match to {
+                IpAddr::V4(_) => self.ip_forward(interface, packet),
+                IpAddr::V6(_) => self.ip_forward6(interface, packet),
+            };
+        }
+        self.counters.not_for_us += 1;
+        self.counters.ip[version(&to)].in_address_errors += 1;
+        self.recycle_buffer(packet);
+    }
+
+    /// A part of a datagram goes on when the others are there.
+    #[inline(never)]
+    fn fragment_input(&mut self, part: Inbound) {
+        let Inbound { interface, header, packet, payload, .. } = part;
+        let now = self.clock.now();
+        let version = version(&header.dst);
+        let until = now + self.sysctls.fragment_times[version];
+        self.counters.ip[version].fragments += 1;
+        let added = self.reassembly.add(until, interface, &header, &packet, payload);
+        if let Added::Wrong(at) = added {
+            self.refuse6(interface, &packet, Refusal::Malformed(at));
+        }
+        self.recycle_buffer(packet);
+        self.set_reassembly_timer();
+        let Added::Whole(header, packet) = added else { return };
+        self.counters.ip[version].reassembled += 1;
+        let payload = header.len()..packet.len();
+        let checksum = ChecksumState::Untested;
+        self.whole_input(Inbound { interface, checksum, segment: 0, header, packet, payload });
+    }
+
+    /// A whole datagram goes to its protocol.
+    #[inline(always)]
+    fn whole_input(&mut self, mut inbound: Inbound) {
+        let version = version(&inbound.header.dst);
+        self.counters.ip[version].whole += 1;
+        let taken = self.raw_input(&mut inbound);
+        let (interface, header) = (inbound.interface, &inbound.header);
+        match header.protocol {
+            protocol::UDP => self.udp_input(Protocol::Udp, inbound),
+            protocol::UDP_LITE => self.udp_input(Protocol::Lite, inbound),
+            protocol::TCP => self.tcp_input(inbound),
+            protocol::ICMP if header.dst.is_ipv4() => self.icmp_input(inbound),
+            protocol::ICMPV6 if header.dst.is_ipv6() => self.icmp_input(inbound),
+            IGMP if header.dst.is_ipv4() => {
+                self.igmp_input(interface, inbound.payload());
+                self.recycle_buffer(inbound.packet);
+            }
+            _ if taken => self.recycle_buffer(inbound.packet),
+            _ => {
+                self.counters.ip[version].in_unknown_protocols += 1;
+                self.send_unreachable(&mut inbound, super::icmp::Unreachable::Protocol);
+            }
+        }
+    }
+
+    /// Sets the timer for the datagram that is to be given up next.
+    fn set_reassembly_timer(&mut self) {
+        let next = self.reassembly.next_timeout();
+        self.timers.set(&mut self.reassembly_timer, next, StackTimer::Reassembly);
+    }
+
+    /// Datagrams whose fragments did not come in time are given up; their senders are told (RFC 792, RFC 4443 section 3.3).
+    pub fn reassembly_timer(&mut self) {
+        self.reassembly_timer = None;
+        while let Some(expired) = self.reassembly.expire(self.clock.now()) {
+            let Some(Expired { interface, first }) = expired else { continue };
+            match first.first().map(|byte| byte >> 4) {
+                Some(4) => self.refuse(&first, Refusal::ReassemblyTimeExceeded),
+                _ => self.refuse6(interface, &first, Refusal::ReassemblyTimeExceeded),
+            }
+        }
+        self.set_reassembly_timer();
+        self.flush_network();
+    }
+
+    /// To whom the packet is, if this host is among them.
+    fn is_for_us(&self, interface: usize, dst: IpAddr, src: IpAddr) -> Option<Cast> {
+        let (is_ours, cast) = match dst {
+            // A packet for 127/8 from the network is a martian.
+            IpAddr::V4(v4) if v4.is_loopback() => (interface == LO, Cast::One),
+            IpAddr::V4(v4) if self.interfaces[interface].addresses.iter().any(|own| own.ip == v4) => {
+                (true, Cast::One)
+            }
+            IpAddr::V4(v4) if v4.is_multicast() => {
+                let takes = matches!(src, IpAddr::V4(src) if self.igmp.takes(interface, v4, src));
+                (takes, Cast::Group)
+            }
+            IpAddr::V4(v4) if self.is_broadcast(v4) => (true, Cast::All),
+            IpAddr::V6(v6) if v6.is_multicast() => (self.is_member6(interface, v6), Cast::Group),
+            IpAddr::V6(v6) if v6.is_loopback() => (interface == LO, Cast::One),
+            // It is asked for before it is known to be free.
+            IpAddr::V6(v6) if device_for(dst, interface).is_some() => {
+                let own = &self.interfaces[interface].addresses6;
+                (own.iter().any(|own| own.ip == v6), Cast::One)
+            }
+            _ => (self.is_local(dst), Cast::One),
+        };
+        is_ours.then_some(cast)
+    }
+}

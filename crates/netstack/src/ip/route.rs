@@ -1,0 +1,313 @@
+//! Routing of one host: its own addresses lead to `lo`, all others where its table says.
+
+use crate::family::{Asked, Sender, refused};
+use crate::socket::Socket;
+use crate::{LO, Stack, interface_index};
+use belljar_linux_abi::Errno;
+use belljar_net::policy::table;
+use belljar_net::routes::NextHop;
+use belljar_net::routes::{self, Metrics, RouteKind};
+use belljar_wire::ipv6;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Where packets to a destination go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The number of the interface.
+    pub interface: usize,
+    /// The source address unless the socket has one.
+    pub source: IpAddr,
+    /// The destination; no address stands for this host.
+    pub destination: IpAddr,
+    /// The router that the packet is handed to; `None`: the destination is on the link.
+    pub gateway: Option<IpAddr>,
+    /// Whether it goes to all stations of the link.
+    pub broadcast: bool,
+    /// The number of the table that says so.
+    pub table: u32,
+    /// What it says of the packets.
+    pub metrics: Metrics,
+}
+
+/// What besides the addresses decides on the way of a packet: its socket's options.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Through {
+    /// The index of the interface that it must leave by.
+    pub device: Option<u32>,
+    /// Its mark.
+    pub mark: u32,
+    /// Its protocol, its ports, and whose it is.
+    pub sender: Sender,
+}
+
+impl From<Option<u32>> for Through {
+    fn from(device: Option<u32>) -> Through {
+        Through { device, ..Through::default() }
+    }
+}
+
+impl Through {
+    /// That of a socket's packets which leave by `device`.
+    pub fn of(socket: &Socket, device: Option<u32>) -> Through {
+        let ports = socket.ports();
+        let sender = Sender { protocol: socket.protocol as u8, ports, uid: socket.uid };
+        Through { device, mark: socket.options.mark, sender }
+    }
+
+    /// The same to this port.
+    pub fn to_port(mut self, port: u16) -> Through {
+        self.sender.ports.1 = port;
+        self
+    }
+}
+
+/// Whether `ip` names no single host on any network.
+pub fn is_multipoint(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(v4) => v4.is_broadcast() || v4.is_multicast(),
+        IpAddr::V6(v6) => v6.is_multicast(),
+    }
+}
+
+/// The interface of this index; 0 is none in particular.
+fn interface_named(index: Option<u32>) -> Option<usize> {
+    index.filter(|index| *index != 0).map(|index| index as usize - 1)
+}
+
+/// How a program is told that a route leads nowhere.
+fn no_way<A>(route: &routes::Route<A>) -> Errno {
+    match route.kind {
+        RouteKind::Blackhole => Errno::EINVAL,
+        RouteKind::Prohibit => Errno::EACCES,
+        _ => Errno::EHOSTUNREACH,
+    }
+}
+
+impl Stack {
+    /// Whether packets for `ip` are for this host.
+    pub fn is_local(&self, ip: IpAddr) -> bool {
+        match ip {
+            IpAddr::V4(v4) => v4.is_loopback() || self.interface_of(v4).is_some(),
+            IpAddr::V6(v6) => v6 == Ipv6Addr::LOCALHOST || self.interface_of6(v6).is_some(),
+        }
+    }
+
+    /// Finds the route to `destination` for a socket bound to `source` (if it is), and with these options. `ENETUNREACH` for what no route leads to,
+    /// `EINVAL` for a loopback source on the way out.
+    pub fn route(
+        &self,
+        destination: IpAddr,
+        source: Option<IpAddr>,
+        through: impl Into<Through>,
+    ) -> Result<Route, Errno> {
+        let through = through.into();
+        let destination = match destination {
+            IpAddr::V4(v4) if v4.is_unspecified() => {
+                source.filter(IpAddr::is_ipv4).unwrap_or(Ipv4Addr::LOCALHOST.into())
+            }
+            IpAddr::V6(v6) if v6.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        let inside = |preferred: IpAddr| Route {
+            interface: LO,
+            source: source.unwrap_or(preferred),
+            destination,
+            gateway: None,
+            broadcast: false,
+            table: table::LOCAL,
+            metrics: Metrics::default(),
+        };
+        let route = match destination {
+            IpAddr::V4(v4) if v4.is_loopback() => inside(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V4(v4) if self.interface_of(v4).is_some() => inside(destination),
+            IpAddr::V4(v4) if self.service == Some(v4) => {
+                inside(self.source_on(LO + 1, v4).unwrap_or(Ipv4Addr::LOCALHOST).into())
+            }
+            IpAddr::V4(v4) => {
+                let own = match source {
+                    Some(IpAddr::V6(_)) => return Err(Errno::ENETUNREACH),
+                    Some(IpAddr::V4(own)) => Some(own),
+                    None => None,
+                };
+                self.route_out(v4, own, &through)?
+            }
+            IpAddr::V6(v6) if self.is_local(v6.into()) => inside(destination),
+            IpAddr::V6(v6) => {
+                let own = match source {
+                    Some(IpAddr::V4(_)) => return Err(Errno::ENETUNREACH),
+                    Some(IpAddr::V6(own)) => Some(own),
+                    None => None,
+                };
+                self.route_out6(v6, own, &through)?
+            }
+        };
+        if route.source.is_ipv4() != destination.is_ipv4() {
+            return Err(Errno::ENETUNREACH);
+        }
+        if route.interface != LO && route.source.is_loopback() {
+            return Err(Errno::EINVAL);
+        }
+        Ok(route)
+    }
+
+    /// The route to another host, `ip_route_output_key` of Linux.
+    #[inline]
+    fn route_out(&self, to: Ipv4Addr, source: Option<Ipv4Addr>, through: &Through) -> Result<Route, Errno> {
+        let to_many = to.is_broadcast() || to.is_multicast();
+        let given = interface_named(through.device);
+        let device =
+            given.or_else(|| source.filter(|_| to_many).and_then(|source| self.interface_of(source)));
+        let on_link = match device {
+            None => None,
+            Some(device) => {
+                let interface = self.interfaces.get(device).filter(|interface| interface.up);
+                let own = &interface.ok_or(Errno::ENETUNREACH)?.addresses;
+                let is_all = to_many || own.iter().any(|own| own.network().broadcast() == Some(to));
+                is_all.then_some(device)
+            }
+        };
+        let directly = |device| (device, None, None, table::MAIN, Metrics::default());
+        let (interface, gateway, preferred, table, metrics) = match on_link {
+            Some(device) => directly(device),
+            None => {
+                let from = source.unwrap_or(Ipv4Addr::UNSPECIFIED);
+                let hash = || crate::flow_hash_of(self.flow_key, from, to);
+                let Through { mark, sender, .. } = *through;
+                let asked = Asked { device, mark, sender, ..Asked::own(to, source) };
+                match self.lookup(&asked, hash).map_err(refused)? {
+                    Some(found) => {
+                        let hop = found.hop.ok_or_else(|| no_way(found.route))?;
+                        (hop.interface, hop.gateway, found.route.source, found.table, found.route.metrics)
+                    }
+                    // "Apparently, routing tables are wrong. Assume that the destination is on link."
+                    None => directly(device.ok_or(Errno::ENETUNREACH)?),
+                }
+            }
+        };
+        let own = source.or(preferred).or_else(|| self.source_on(interface, gateway.unwrap_or(to)));
+        Ok(Route {
+            interface,
+            source: own.unwrap_or(Ipv4Addr::UNSPECIFIED).into(),
+            destination: to.into(),
+            gateway: gateway.map(IpAddr::V4),
+            broadcast: self.is_broadcast(to),
+            table,
+            metrics,
+        })
+    }
+
+    /// The route to another host, `ip6_route_output` of Linux.
+    fn route_out6(&self, to: Ipv6Addr, source: Option<Ipv6Addr>, through: &Through) -> Result<Route, Errno> {
+        let device = interface_named(through.device);
+        let usable = |number: usize| {
+            self.interfaces.get(number).is_some_and(|i| i.up) && device.is_none_or(|device| device == number)
+        };
+        let on_link = to.is_multicast() || ipv6::is_link_scope(to);
+        let (interface, gateway, preferred, table, metrics) = if on_link {
+            // Of several links the first, or that of the source, unless one is named.
+            let own = source.filter(|ip| ipv6::is_link_scope(*ip)).and_then(|ip| self.interface_of6(ip));
+            let first = || self.group_interface().filter(|_| self.v6.on);
+            let interface = device.or(own).or_else(first).filter(|n| usable(*n));
+            (interface.ok_or(Errno::ENETUNREACH)?, None, None, table::MAIN, Metrics::default())
+        } else {
+            let from = source.unwrap_or(Ipv6Addr::UNSPECIFIED);
+            let hash = || crate::flow_hash_of6(self.flow_key, from, to);
+            let asked =
+                Asked { device, mark: through.mark, sender: through.sender, ..Asked::own(to, source) };
+            let found = self.lookup(&asked, hash).map_err(refused)?.ok_or(Errno::ENETUNREACH)?;
+            let hop = found.hop.ok_or_else(|| no_way(found.route))?;
+            (hop.interface, hop.gateway, found.route.source, found.table, found.route.metrics)
+        };
+        let own = source.or(preferred).or_else(|| self.source_for(to, interface));
+        Ok(Route {
+            interface,
+            source: own.ok_or(Errno::EADDRNOTAVAIL)?.into(),
+            destination: to.into(),
+            gateway: gateway.map(IpAddr::V6),
+            broadcast: false,
+            table,
+            metrics,
+        })
+    }
+
+    /// The interface that has an address.
+    pub fn interface_of(&self, ip: Ipv4Addr) -> Option<usize> {
+        self.interfaces.iter().position(|interface| interface.addresses.iter().any(|own| own.ip == ip))
+    }
+
+    /// The address of an interface that packets to `next` come from: one of the same network, or the
+    /// first, or that of another interface.
+    pub fn source_on(&self, interface: usize, next: Ipv4Addr) -> Option<Ipv4Addr> {
+        let own = &self.interfaces[interface].addresses;
+        let near = own.iter().find(|own| own.network().contains(next)).or(own.first());
+        let others = || self.interfaces.iter().skip(1).find_map(|other| other.addresses.first());
+        near.or_else(others).map(|own| own.ip)
+    }
+
+    /// Whether an address stands for all stations of a link that this host is on, or of any.
+    pub fn is_broadcast(&self, ip: Ipv4Addr) -> bool {
+        ip.is_broadcast()
+            || self.interfaces.iter().skip(1).any(|interface| {
+                interface.is_link()
+                    && interface.addresses.iter().any(|own| own.network().broadcast() == Some(ip))
+            })
+    }
+
+    /// Whether `ip` names no single host.
+    pub fn is_multipoint(&self, ip: IpAddr) -> bool {
+        is_multipoint(ip) || matches!(ip, IpAddr::V4(v4) if self.is_broadcast(v4))
+    }
+
+    /// The interface with an index that guests use.
+    pub fn interface_by_index(&self, index: u32) -> Option<usize> {
+        (0..self.interfaces.len()).find(|n| interface_index(*n) == index && self.interfaces[*n].exists())
+    }
+    /// The interface with a name.
+    pub fn interface_by_name(&self, name: &[u8]) -> Option<usize> {
+        self.interfaces.iter().position(|interface| interface.name.as_bytes() == name)
+    }
+}
+
+impl Stack {
+    /// A next hop: a gateway must be on a link of this host (`fib_check_nh` of Linux).
+    pub fn hop(&self, gateway: Option<Ipv4Addr>, device: Option<usize>) -> Result<NextHop, Errno> {
+        let interface = match (gateway, device) {
+            (None, None) => return Err(Errno::ENODEV),
+            (None, Some(device)) => device,
+            (Some(gateway), device) => {
+                let usable = |hop: &NextHop| device.is_none_or(|device| device == hop.interface);
+                match self.routes.lookup(gateway, || 0, usable) {
+                    Some((_, Some(hop))) if hop.gateway.is_none() => hop.interface,
+                    _ => return Err(Errno::ENETUNREACH),
+                }
+            }
+        };
+        if !self.interfaces[interface].up {
+            return Err(Errno::ENETDOWN);
+        }
+        Ok(NextHop::new(interface, gateway))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ETH0;
+    use crate::testing::stack;
+
+    #[test]
+    fn own_addresses_stay_inside() {
+        let stack = stack();
+        let to = |ip: &str| {
+            stack.route(ip.parse().unwrap(), None, None).map(|r| (r.interface, r.source.to_string()))
+        };
+        assert_eq!(to("127.0.0.5"), Ok((LO, "127.0.0.1".into())));
+        assert_eq!(to("11.0.0.1"), Ok((LO, "11.0.0.1".into())));
+        assert_eq!(to("0.0.0.0"), Ok((LO, "127.0.0.1".into())));
+        assert_eq!(to("11.0.0.2"), Ok((ETH0, "11.0.0.1".into())));
+        assert_eq!(to("::1"), Ok((LO, "::1".into())));
+        assert_eq!(to("2001:db8::1"), Err(Errno::ENETUNREACH));
+        let loopback = Some(Ipv4Addr::LOCALHOST.into());
+        assert_eq!(stack.route([11, 0, 0, 2].into(), loopback, None), Err(Errno::EINVAL));
+    }
+}

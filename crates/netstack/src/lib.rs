@@ -1,0 +1,421 @@
+//! A TCP/IP stack for one node, sans-IO, that behaves as Linux's does: packets, the time and operations on sockets go in;
+//! packets, wake-ups, timers and notes come out. It knows no programs, files, descriptors, guest memory or system calls.
+//! `belljar-kernel` puts Linux's face on it; traffic models and devices with an address of their own use it directly.
+//!
+//! # Contract
+//!
+//! A [`Stack`] is made from a [`StackConfig`] and a [`Clock`](clock::Clock). Its owner calls, by kinds:
+//!
+//! **Packets in.** [`deliver`](Stack::deliver), ahead of the time at which a packet is in. Arrivals are ordered by their
+//! keys.
+//!
+//! **Time.** [`next_event`](Stack::next_event) says when something is due: to be asked after every other call.
+//! [`pass_until`](Stack::pass_until) moves the clock on and handles what is due. An owner with timers of its own that must
+//! fire in turn with these draws their names by [`TimerQueue::name`] from the stack's queue, compares them with
+//! [`next_timer`](Stack::next_timer), and calls [`receive_arrival`](Stack::receive_arrival) or
+//! [`fire_timer`](Stack::fire_timer) once the clock is there.
+//!
+//! **Sockets.** Attempts that never wait: [`listen`](Stack::listen), [`accept`](Stack::accept),
+//! [`connect`](Stack::connect), [`read`](Stack::read), [`write`](Stack::write), [`finish`](Stack::finish),
+//! [`bind_udp`](Stack::bind_udp), [`send_to`](Stack::send_to), [`receive_from`](Stack::receive_from),
+//! [`close`](Stack::close). [`poll`](Stack::poll) gives the `EPOLL*` bits that hold. The modules [`tcp`], [`udp`], [`raw`]
+//! and [`ping`] have what Linux's calls need besides; whoever queues packets by those ends with
+//! [`flush_network`](Stack::flush_network).
+//!
+//! **Out.** After every call that may have changed something, [`take_departures`](Stack::take_departures) gives the packets
+//! that have left, and [`take_effects`](Stack::take_effects) what the owner is to do, in the order in which it came to be:
+//! [`Effect::Ready`] wakes those who wait for a socket, and must be carried out before anybody begins to wait.
+//! [`drain_captured`](Stack::drain_captured) gives the packets that passed, where they are kept.
+//!
+//! **Configuration.** Interfaces, addresses, routes, rules, neighbours and settings are public, as the administrator of a
+//! Linux host has them; [`set_carrier`](Stack::set_carrier), [`change_nic`](Stack::change_nic) and
+//! [`set_routes`](Stack::set_routes) are for the experiment.
+//!
+//! # Sockets of other families
+//!
+//! The owner may keep sockets of families that need no stack under the same keys ([`socket::SocketKind::Other`]): so keys
+//! and serial numbers are drawn from one row.
+//!
+//! # Layers
+//!
+//! [`interface`] carries packets between the protocols and the outside; links put Ethernet frames and neighbours between.
+//! [`ip`] routes, fragments and distributes; [`v6`] is what IPv6 needs besides. [`udp`], [`tcp`], [`raw`] and [`ping`] are
+//! the sockets over it, [`error_queue`], [`path_mtu`], [`multicast`] what they share.
+
+#![forbid(unsafe_code)]
+
+pub mod address;
+mod arrivals;
+pub mod bind;
+mod captured;
+pub mod clock;
+mod config;
+mod effects;
+pub mod error_queue;
+mod ethernet;
+mod events;
+pub mod family;
+pub mod filter;
+mod footprint;
+pub mod interface;
+pub mod ip;
+pub mod mib;
+pub mod multicast;
+mod operations;
+pub mod path_mtu;
+pub mod ping;
+pub mod portless;
+pub mod raw;
+pub mod readiness;
+mod resolver;
+mod samples;
+pub mod socket;
+pub mod sysctl;
+pub mod tcp;
+#[cfg(test)]
+mod testing;
+mod timer;
+mod timers;
+pub mod tun;
+pub mod udp;
+pub mod v6;
+pub mod zero_copy;
+
+pub use arrivals::Arrivals;
+pub use captured::{CAPTURE_ROOM, CapturedRun};
+pub use config::{Buffers, Departure, StackConfig};
+pub use effects::{Effect, Passed, Way};
+pub use ethernet::LinkConfig;
+pub use resolver::Resolver;
+pub use samples::TcpSample;
+pub use timer::{TimerId, TimerQueue};
+pub use timers::StackTimer;
+pub use v6::InitialRoute6;
+
+use belljar_base::{Inbox, Stream};
+use belljar_net::icmp_limit::IcmpLimit;
+use belljar_net::igmp::Igmp;
+use belljar_net::neighbour::Neighbours;
+use belljar_net::policy::Policy;
+use belljar_net::routes::{Prefix, Route, RouteTable, protocol};
+use belljar_net::{Nic, Packet};
+use captured::Captured;
+use clock::Clock;
+use ethernet::LinkPort;
+use interface::{Attachment, Ethernet, Interface, Loopback};
+use ip::fragment::Reassembly;
+use siphasher::sip::SipHasher13;
+use slab::Slab;
+use socket::Socket;
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// The key of a socket. Keys are given again once they are free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SocketKey(pub usize);
+
+/// The number of the interface `lo`.
+pub const LO: usize = 0;
+/// The number of the interface `eth0` on a host that is attached to the graph.
+pub const ETH0: usize = 1;
+/// The index by which guests know an interface.
+pub fn interface_index(interface: usize) -> u32 {
+    interface as u32 + 1
+}
+/// What the stack has seen and lost besides what the interfaces count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+pub struct StackCounters {
+    /// Of UDP and of UDP-Lite, by [`udp::Protocol::index`] and [`mib::version`].
+    pub udp: [[udp::UdpCounters; 2]; 2],
+    /// Of IP and of ICMP, by [`mib::version`].
+    pub ip: [mib::IpCounters; 2],
+    /// Packets that were cut short, malformed or damaged.
+    pub malformed: u64,
+    /// Packets for another host's address.
+    pub not_for_us: u64,
+    /// SYNs and handshakes dropped because a listener's queues were full.
+    pub listen_overflows: u64,
+    /// SYNs and handshakes that a listener dropped for any reason.
+    pub listen_drops: u64,
+    /// SYN cookies sent, returned, and returned that were none.
+    pub cookies: [u64; 3],
+    /// Of TCP Fast Open.
+    pub fast_open: tcp::fast_open::FastOpenCounters,
+    /// Resets sent for segments that belong to no connection.
+    pub tcp_resets_sent: u64,
+    /// See `ip`.
+    pub icmp: [mib::IcmpCounters; 2],
+    /// Connections begun by `connect(2)`.
+    pub tcp_active_opens: u64,
+    /// Connections begun by a SYN for a listener.
+    pub tcp_passive_opens: u64,
+    /// Connections that ended before their handshake was complete.
+    pub tcp_attempt_fails: u64,
+    /// Connections that a reset ended.
+    pub tcp_resets: u64,
+    /// TCP segments received, sent, and of those sent again.
+    pub tcp_in: u64,
+    /// See `tcp_in`.
+    pub tcp_out: u64,
+    /// See `tcp_in`.
+    pub tcp_retransmitted: u64,
+    /// Retransmission timeouts.
+    pub tcp_timeouts: u64,
+    /// What else connections have counted, by `belljar_tcp::COUNT_NAMES`.
+    pub tcp_counts: [u64; belljar_tcp::COUNTS],
+}
+/// A route that a host has from the start: where to, with which metric, how.
+pub type InitialRoute = (Prefix, u32, Route);
+/// Everything that a host keeps of its network.
+#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+pub struct Stack {
+    /// Its time.
+    pub clock: Clock,
+    /// What will come in from the graph.
+    pub arrivals: Arrivals,
+    /// What will arrive by which link.
+    pub inbox: Inbox<(usize, Packet)>,
+    /// What it will do, and when.
+    pub timers: TimerQueue<StackTimer>,
+    /// What its owner is to do.
+    effects: Vec<Effect>,
+    /// Packets that have left.
+    pub departures: Vec<Departure>,
+    /// The host has crashed and not been started again.
+    pub is_down: bool,
+    /// Packets that have passed its interfaces, where they are kept.
+    pub captured: Captured,
+    /// The queues of the attachment to the graph.
+    pub eth0: Ethernet,
+    /// Fetches bytes into the cache.
+    prefetch: fn(&[u8]),
+    /// Whether the packet that has come in last was sent to this host alone.
+    arrived_as_one: bool,
+    /// The name server's address, on a host that cannot reach it over the graph.
+    service: Option<Ipv4Addr>,
+    /// How many raw sockets there are: without any no packet asks for them.
+    pub raw_sockets: usize,
+    /// All sockets, those without an open file included.
+    pub sockets: Slab<Socket>,
+    /// All interfaces by number, `lo` first.
+    pub interfaces: Vec<Interface>,
+    /// The queues before links, by their number.
+    pub links: Vec<LinkPort>,
+    /// Programs' ends of interfaces.
+    pub tuns: Slab<tun::Tun>,
+    /// How many look on at what passes its interfaces.
+    pub watchers: usize,
+    /// What routers have said of IPv4 paths.
+    path_mtus: path_mtu::PathMtus,
+    /// Packets that programs have taken over, for those who wait for them to leave.
+    taken_over: VecDeque<(u64, usize)>,
+    /// The interface `lo`.
+    pub lo: Loopback,
+    /// The next identifications of IPv4.
+    pub idents: ip::ident::Idents,
+    /// Where packets for other hosts go.
+    pub routes: RouteTable,
+    /// Its other tables, and which is asked for what.
+    pub policy: Policy,
+    /// UDP sockets by port.
+    pub udp_ports: [udp::UdpPorts; 2],
+    /// Settings of `/proc/sys/net`.
+    pub sysctls: sysctl::Sysctls,
+    /// What was lost, and the like.
+    pub counters: StackCounters,
+    /// Counts sockets, see [`Socket::serial`].
+    pub next_serial: u32,
+    /// The number of the first interface at a link.
+    first_link: usize,
+    /// Hardware addresses of TAP interfaces.
+    pub tun_addresses: Stream,
+    /// Who is on the links, by hardware address.
+    pub neighbours: Neighbours,
+    neighbour_timer: Option<TimerId>,
+    /// What IPv6 has besides.
+    pub v6: v6::Ipv6,
+    /// Spreads flows over routes of equal cost, on each host differently.
+    pub flow_key: u64,
+    /// Fragments of datagrams that are not complete.
+    pub reassembly: Reassembly,
+    reassembly_timer: Option<TimerId>,
+    /// How often ICMP errors are sent.
+    pub icmp_limit: IcmpLimit,
+    /// Servers that were asked for TCP Fast Open.
+    pub fast_open_servers: tcp::fast_open::Servers,
+    /// TCP sockets by port and connection.
+    pub tcp: tcp::TcpTable,
+    /// Ephemeral ports.
+    pub ports: Stream,
+    /// Initial sequence numbers.
+    pub isns: Stream,
+    /// The multicast groups that the host is a member of.
+    pub igmp: Igmp,
+    igmp_timer: Option<TimerId>,
+    /// Random numbers for filters that ask for them.
+    pub filter_random: Stream,
+    /// Answers that have come from the name server.
+    pub resolved: u64,
+    /// The name server's ends of this host's connections with it.
+    pub streams: resolver::Streams,
+    /// What the socket that was closed last is to wait for (`SO_LINGER`), and for how long.
+    pub lingering: Option<(SocketKey, (SocketAddr, SocketAddr), belljar_base::SimDuration)>,
+    /// What it is made from.
+    pub config: StackConfig,
+}
+impl Stack {
+    /// The stack of a host with `lo` and `eth0` up.
+    pub fn new(config: StackConfig, clock: Clock) -> Stack {
+        let stream = |what| config.seed.stream(&["host", &config.name, what]);
+        let mut mac = [0; 6];
+        stream("mac").fill(&mut mac);
+        // Locally administered, not a group.
+        mac[0] = mac[0] & 0xfc | 0x02;
+        let mut routes = RouteTable::default();
+        let mut interfaces = vec![Interface::loopback()];
+        if config.on_graph {
+            interfaces.push(Interface::graph(mac, config.address, config.address6));
+            // Everybody is on the link.
+            let everywhere = Route { source: Some(config.address), ..Route::by(ETH0, None, protocol::BOOT) };
+            routes.insert(Prefix::ALL, 0, everywhere);
+        }
+        let first_link = interfaces.len();
+        for (number, link) in config.links.iter().enumerate() {
+            interfaces.push(Interface::link(number, link));
+        }
+        let mut net = Stack {
+            clock,
+            arrivals: Arrivals::default(),
+            inbox: Inbox::default(),
+            timers: TimerQueue::default(),
+            effects: Vec::new(),
+            departures: Vec::new(),
+            is_down: false,
+            captured: Captured::default(),
+            sockets: Slab::new(),
+            next_serial: 0,
+            lo: Loopback::default(),
+            eth0: Ethernet::new(Nic::new(&config.nic)),
+            links: config.links.iter().map(LinkPort::new).collect(),
+            first_link,
+            tuns: Slab::new(),
+            taken_over: VecDeque::new(),
+            tun_addresses: stream("tun-mac"),
+            neighbours: Neighbours::new(&mut stream("neighbours")),
+            neighbour_timer: None,
+            arrived_as_one: true,
+            service: config.resolver.as_ref().filter(|_| !config.on_graph).map(|r| r.zone.address),
+            interfaces,
+            routes,
+            policy: Policy::default(),
+            v6: v6::Ipv6::new(&config),
+            flow_key: stream("flow-hash").next_u64(),
+            reassembly: Reassembly::default(),
+            reassembly_timer: None,
+            idents: ip::ident::Idents::new(stream("ip-id")),
+            icmp_limit: IcmpLimit::new(stream("icmp-limit")),
+            udp_ports: Default::default(),
+            path_mtus: path_mtu::PathMtus::default(),
+            fast_open_servers: tcp::fast_open::Servers::default(),
+            tcp: tcp::TcpTable::default(),
+            ports: stream("ports"),
+            isns: stream("tcp-isn"),
+            igmp: Igmp::new(stream("igmp")),
+            igmp_timer: None,
+            filter_random: stream("socket-filter"),
+            raw_sockets: 0,
+            watchers: 0,
+            resolved: 0,
+            streams: resolver::Streams::default(),
+            sysctls: sysctl::Sysctls::of_host(&config),
+            lingering: None,
+            counters: StackCounters::default(),
+            prefetch: config.prefetch,
+            config,
+        };
+        for number in 1..net.interfaces.len() {
+            if net.interfaces[number].is_link() {
+                net.add_connected(number);
+            }
+        }
+        net.replace_computed();
+        net.start_v6();
+        net
+    }
+    /// Puts the packets that have left since the last call into `out`, which is empty, in order of departure.
+    pub fn take_departures(&mut self, out: &mut Vec<Departure>) {
+        std::mem::swap(&mut self.departures, out);
+    }
+    /// Hands out the packets captured since the last call.
+    pub fn drain_captured(&mut self, sink: impl FnMut(CapturedRun)) {
+        self.captured.drain(sink);
+    }
+    /// Fetches bytes into the cache that are about to be read.
+    pub fn prefetch(&self, bytes: &[u8]) {
+        (self.prefetch)(bytes);
+    }
+    /// The host starts: until the bootstrap phase is over `eth0` has no limits.
+    pub fn begin_bootstrap(&mut self) {
+        let now = self.clock.now();
+        if now < self.config.bootstrap_end {
+            self.eth0.nic.set_bandwidths(now, None, None);
+            self.timers.add(self.config.bootstrap_end, StackTimer::BootstrapEnd);
+        }
+    }
+    /// Adds routes to the networks of an interface's addresses.
+    pub fn add_connected(&mut self, number: usize) {
+        for own in self.interfaces[number].addresses.clone() {
+            let route = Route { source: Some(own.ip), ..Route::by(number, None, protocol::KERNEL) };
+            if own.len < 32 && self.routes.get(own.network(), 0).is_none() {
+                self.routes.insert(own.network(), 0, route);
+            }
+        }
+    }
+    /// An interface is used again.
+    pub fn interface_is_up(&mut self, number: usize) {
+        match self.interfaces[number].attachment {
+            Attachment::Graph => {
+                let source = self.interfaces[number].addresses.first().map(|own| own.ip);
+                let everywhere = Route { source, ..Route::by(number, None, protocol::BOOT) };
+                self.routes.insert(Prefix::ALL, 0, everywhere);
+            }
+            Attachment::Loopback => {}
+            _ => self.add_connected(number),
+        }
+        self.replace_computed();
+    }
+    /// Takes out the routes that the experiment has computed before, and adds these.
+    fn replace_computed(&mut self) {
+        let interfaces = &self.interfaces;
+        let usable =
+            |(_, _, route): &&InitialRoute| route.hops.iter().all(|hop| interfaces[hop.interface].up);
+        self.routes.replace_computed(self.config.routes.iter().filter(usable).cloned());
+    }
+}
+/// A number that spreads flows over the sockets that share a port.
+fn flow_hash(source: SocketAddr, destination: SocketAddr) -> u64 {
+    let mut hasher = SipHasher13::new();
+    (source, destination).hash(&mut hasher);
+    hasher.finish()
+}
+/// A number that spreads what goes from one host to another over paths of equal cost.
+fn flow_hash_of(key: u64, source: Ipv4Addr, destination: Ipv4Addr) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(key, 0);
+    (source, destination).hash(&mut hasher);
+    hasher.finish()
+}
+/// The same for IPv6.
+fn flow_hash_of6(key: u64, source: Ipv6Addr, destination: Ipv6Addr) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(key, 0);
+    hasher.write(&source.octets());
+    hasher.write(&destination.octets());
+    hasher.finish()
+}
+impl Stack {
+    /// What the stack above the interfaces has seen and lost.
+    pub fn stack_counters(&self) -> &StackCounters {
+        &self.counters
+    }
+}

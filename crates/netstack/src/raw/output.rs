@@ -1,0 +1,132 @@
+//! Sending by raw sockets.
+
+use crate::SocketKey;
+use crate::Stack;
+use crate::ip::ident::Ident;
+use crate::ip::route::Route;
+use crate::ip::{IpHeader, Outbound};
+use crate::path_mtu::heeds_routers;
+use crate::udp::SendOptions;
+use belljar_linux_abi::Errno;
+use belljar_net::forward;
+use belljar_wire::checksum;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// An ICMP error about what a raw socket has sent.
+pub struct RawError<'a> {
+    /// The protocol of the packet that it quotes.
+    pub protocol: u8,
+    /// Where that came from and went to.
+    pub local: IpAddr,
+    /// See `local`.
+    pub remote: IpAddr,
+    /// What the error means.
+    pub errno: Errno,
+    /// Type, code and what else it says.
+    pub icmp: (u8, u8, u32),
+    /// Who says so.
+    pub offender: IpAddr,
+    /// The packet, without its IP header.
+    pub quoted: &'a [u8],
+}
+
+impl Stack {
+    /// Sends what a raw socket is given, a payload or a whole packet.
+    pub fn raw_output(
+        &mut self,
+        key: SocketKey,
+        to: IpAddr,
+        data: Vec<u8>,
+        options: &SendOptions,
+    ) -> Result<(), Errno> {
+        let local = self.raw(key).local.filter(|ip| !self.is_multipoint(*ip));
+        let source = options.source.or(local);
+        let route = self.route_for(key, SocketAddr::new(to, 0), source, options.interface)?;
+        if route.broadcast && !self.socket(key).options.broadcast {
+            return Err(Errno::EACCES);
+        }
+        let raw = self.raw(key);
+        if raw.header_included && to.is_ipv4() {
+            return self.raw_whole_packet(key, route, data);
+        }
+        self.raw_payload(key, route, data, options)
+    }
+
+    fn raw_payload(
+        &mut self,
+        key: SocketKey,
+        route: Route,
+        mut data: Vec<u8>,
+        options: &SendOptions,
+    ) -> Result<(), Errno> {
+        let destination = route.destination;
+        let multipoint = self.is_multipoint(destination);
+        let multicast = matches!(destination, IpAddr::V4(v4) if v4.is_multicast());
+        let usual_hops = self.hop_limit(route.interface);
+        let default_ttl = self.sysctls.default_ttl as u8;
+        let raw = self.raw(key);
+        let protocol = raw.protocol;
+        if let (Some(at), IpAddr::V6(_)) = (raw.checksum_at, destination) {
+            let field = data.get_mut(at..at + 2).ok_or(Errno::EINVAL)?;
+            field.fill(0);
+            let sum = checksum::transport(route.source, destination, protocol, &data);
+            data[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        }
+        let ttl = match (options.ttl, destination) {
+            (Some(ttl), _) => ttl,
+            (None, _) if multicast => raw.end.ip.multicast_ttl,
+            (None, IpAddr::V4(_)) => raw.end.ip.ttl.unwrap_or(default_ttl),
+            (None, IpAddr::V6(v6)) if v6.is_multicast() => raw.end.ip.multicast_hops,
+            (None, IpAddr::V6(_)) => raw.end.ip.hop_limit.unwrap_or(usual_hops),
+        };
+        let mut header = IpHeader {
+            tos: options.tos.unwrap_or(raw.end.ip.tos),
+            ttl,
+            ..IpHeader::new(route.source, destination, protocol)
+        };
+        let discover = raw.end.ip.mtu_discover;
+        let loops =
+            if destination.is_ipv4() { raw.end.ip.multicast_loop } else { raw.end.ip.multicast_loop6 };
+        let loop_back = multipoint && loops;
+        let now = self.clock.now();
+        header.dont_fragment = self.must_not_fragment(discover, &route, data.len() + header.len(), now);
+        let mut packet = self.packet_buffer();
+        packet.resize(header.len(), 0);
+        packet.extend_from_slice(&data);
+        let probes = !heeds_routers(discover);
+        let outbound = Outbound { probes, loop_back, ..Outbound::new(&route, header, packet) };
+        self.socket_output(key, 0, outbound)
+    }
+
+    /// `IP_HDRINCL`: length and checksum are always the kernel's; source and identification where they are 0.
+    fn raw_whole_packet(&mut self, key: SocketKey, route: Route, mut data: Vec<u8>) -> Result<(), Errno> {
+        let mtu = self.mtu(route.interface);
+        if data.len() > mtu {
+            self.queue_too_long(key, SocketAddr::new(route.destination, 0), mtu);
+            return Err(Errno::EMSGSIZE);
+        }
+        let header_len = data.first().map_or(0, |first| usize::from(first & 0xf) * 4);
+        if data.len() < 20 || data[0] >> 4 != 4 || header_len < 20 || header_len > data.len() {
+            return Err(Errno::EINVAL);
+        }
+        let total = data.len() as u16;
+        data[2..4].copy_from_slice(&total.to_be_bytes());
+        if forward::source(&data).is_unspecified()
+            && let IpAddr::V4(own) = route.source
+        {
+            data[12..16].copy_from_slice(&own.octets());
+        }
+        if data[4..6] == [0, 0] {
+            let (src, dst) = (forward::source(&data).into(), forward::destination(&data).into());
+            let ident = self.ident_of(Ident::OfAll, src, dst, data[9], data[6] & 0x40 != 0);
+            data[4..6].copy_from_slice(&ident.to_be_bytes());
+        }
+        data[10..12].fill(0);
+        let sum = checksum::internet(&data[..header_len]);
+        data[10..12].copy_from_slice(&sum.to_be_bytes());
+        let to: Ipv4Addr = forward::destination(&data);
+        let loop_back = self.raw(key).end.ip.multicast_loop;
+        self.send_whole(&route, to, data, loop_back);
+        Ok(())
+    }
+}

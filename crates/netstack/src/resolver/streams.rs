@@ -1,0 +1,196 @@
+//! DNS over TCP (RFC 7766): the name server's ends of the connections that this host has with it.
+
+use super::Resolver;
+use crate::Stack;
+use crate::StackTimer;
+use crate::TimerId;
+use crate::ip::IpHeader;
+use belljar_base::{Map, SimDuration, SimTime, Stream};
+use belljar_net::dns;
+use belljar_tcp::{Config, Connection, Disposition, Ecn, Flags, Repr, reset_for};
+use belljar_wire::tcp::fill_checksum;
+use belljar_wire::{ipv4, protocol, tcp};
+use std::net::{IpAddr, SocketAddr};
+
+/// A client that has been silent for so long is left (RFC 7766 section 6.2.3 wants "a few seconds").
+const PATIENCE: SimDuration = SimDuration::from_secs(10);
+
+/// Everything at the name server's end.
+#[derive(Default)]
+pub struct Streams {
+    connections: Map<SocketAddr, Answering>,
+    /// What will arrive there, by time and order.
+    inbox: Map<(SimTime, u64), Vec<u8>>,
+    sent: u64,
+    timer: Option<TimerId>,
+    isns: Option<Stream>,
+}
+
+/// A connection and what it is about to say.
+struct Answering {
+    connection: Connection,
+    /// Bytes of queries that are not complete.
+    received: Vec<u8>,
+    /// Bytes of answers that the connection has not taken.
+    unsent: Vec<u8>,
+    idle_until: SimTime,
+}
+
+impl Stack {
+    /// A TCP segment will reach the name server at `at`.
+    pub fn segment_to_resolver(&mut self, at: SimTime, packet: &[u8]) {
+        let streams = &mut self.streams;
+        streams.sent += 1;
+        streams.inbox.insert((at, streams.sent), packet.to_vec());
+        self.set_resolver_timer();
+    }
+
+    /// The name server has something to do.
+    pub fn resolver_timer(&mut self) {
+        self.streams.timer = None;
+        let now = self.clock.now();
+        while let Some(entry) = self.streams.inbox.first_entry().filter(|entry| entry.key().0 <= now) {
+            let packet = entry.remove();
+            self.resolver_received(now, &packet);
+        }
+        let ends: Vec<SocketAddr> = self.streams.connections.keys().copied().collect();
+        for client in ends {
+            let Some(answering) = self.streams.connections.get_mut(&client) else { continue };
+            let connection = &mut answering.connection;
+            if connection.next_timer().is_some_and(|at| at <= now) {
+                connection.on_timer(now);
+                self.resolver_pump(now, client);
+            } else if answering.idle_until <= now {
+                answering.idle_until = SimTime::MAX;
+                connection.close(now);
+                self.resolver_pump(now, client);
+            }
+        }
+        self.set_resolver_timer();
+    }
+
+    fn set_resolver_timer(&mut self) {
+        let streams = &mut self.streams;
+        let arrival = streams.inbox.first_key_value().map(|((at, _), _)| *at);
+        let timers = streams.connections.values().flat_map(|answering| {
+            [answering.connection.next_timer(), Some(answering.idle_until).filter(|at| *at < SimTime::MAX)]
+        });
+        let next = timers.flatten().chain(arrival).min();
+        if streams.timer.map(TimerId::at) != next {
+            if let Some(timer) = streams.timer.take() {
+                self.timers.cancel(timer);
+            }
+            streams.timer = next.map(|at| self.timers.add(at, StackTimer::Resolver));
+        }
+    }
+
+    fn resolver_received(&mut self, now: SimTime, packet: &[u8]) {
+        let Ok(packet) = ipv4::Packet::new_checked(packet) else { return };
+        let (client, server) = (IpAddr::V4(packet.src()), IpAddr::V4(packet.dst()));
+        let Ok(segment) = tcp::Packet::new_checked(packet.payload()) else { return };
+        if !segment.verify_checksum(client, server) {
+            return;
+        }
+        let (repr, payload) = (Repr::parse(&segment), segment.payload());
+        let (client, server) =
+            (SocketAddr::new(client, repr.src_port), SocketAddr::new(server, repr.dst_port));
+        if let Some(answering) = self.streams.connections.get_mut(&client)
+            && server.port() == dns::PORT
+        {
+            let taken = answering.connection.on_segment(&repr, payload, Ecn::NotEct, now);
+            if matches!(taken, Disposition::Consumed) {
+                return self.resolver_pump(now, client);
+            }
+            self.streams.connections.remove(&client);
+        }
+        let opens = repr.has(Flags::SYN) && !repr.flags.intersects(Flags::ACK | Flags::RST);
+        if opens && server.port() == dns::PORT {
+            let (seed, name) = (self.config.seed, &self.config.name);
+            let isns = self.streams.isns.get_or_insert_with(|| seed.stream(&["net", name, "name server"]));
+            let connection =
+                Connection::accept_syn(Config::default(), server, client, &repr, isns.next_u32(), now);
+            let idle_until = now + PATIENCE;
+            let answering = Answering { connection, received: Vec::new(), unsent: Vec::new(), idle_until };
+            self.streams.connections.insert(client, answering);
+            self.resolver_pump(now, client);
+        } else if let Some(reset) = reset_for(&repr, payload.len()) {
+            let header = IpHeader::new(server.ip(), client.ip(), protocol::TCP);
+            let mut bytes = vec![0; header.len()];
+            reset.append(server.ip(), client.ip(), (&[], &[]), &mut bytes);
+            self.resolver_send(now, header, bytes);
+        }
+    }
+
+    /// Answers what is complete and sends what may be sent.
+    fn resolver_pump(&mut self, now: SimTime, client: SocketAddr) {
+        let Some(resolver) = &self.config.resolver else { return };
+        let Some(answering) = self.streams.connections.get_mut(&client) else { return };
+        answering.answer(resolver, now);
+        let connection = &mut answering.connection;
+        connection.take_events();
+        let header = IpHeader {
+            dont_fragment: true,
+            ..IpHeader::new(connection.local().ip(), client.ip(), protocol::TCP)
+        };
+        let mut packets = Vec::new();
+        loop {
+            let mut packet = vec![0; header.len()];
+            if connection.poll_transmit(now, 0, &mut packet).is_none() {
+                break;
+            }
+            fill_checksum(header.src, header.dst, &mut packet[header.len()..]);
+            packets.push(packet);
+        }
+        if connection.is_finished() {
+            self.streams.connections.remove(&client);
+        }
+        packets.into_iter().for_each(|packet| self.resolver_send(now, header, packet));
+    }
+
+    fn resolver_send(&mut self, now: SimTime, header: IpHeader, mut packet: Vec<u8>) {
+        let Some(resolver) = &self.config.resolver else { return };
+        let (latency, down) = (resolver.latency, resolver.down);
+        if !down {
+            header.emit(&mut packet);
+            self.deliver_from_resolver(now + latency, packet);
+        }
+    }
+}
+
+impl Answering {
+    fn answer(&mut self, resolver: &Resolver, now: SimTime) {
+        let mut chunk = [0; 2_048];
+        loop {
+            let count = self.connection.recv(&mut chunk, now);
+            if count == 0 {
+                break;
+            }
+            self.received.extend_from_slice(&chunk[..count]);
+            self.idle_until = now + PATIENCE;
+        }
+        while let Some((query, rest)) = split_query(&self.received) {
+            if let Some(answer) = resolver.zone.answer_over_tcp(query) {
+                self.unsent.extend_from_slice(&(answer.len() as u16).to_be_bytes());
+                self.unsent.extend_from_slice(&answer);
+            }
+            self.received = rest.to_vec();
+        }
+        while !self.unsent.is_empty() {
+            match self.connection.send(&self.unsent, now) {
+                0 => break,
+                sent => drop(self.unsent.drain(..sent)),
+            }
+        }
+        // Whoever has nothing more to ask is told that there is nothing more to say.
+        if self.connection.is_read_closed() && self.unsent.is_empty() && self.idle_until < SimTime::MAX {
+            self.idle_until = SimTime::MAX;
+            self.connection.close(now);
+        }
+    }
+}
+
+/// The first query of a stream, which its length precedes, and what follows it.
+fn split_query(stream: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = stream.split_first_chunk::<2>()?;
+    rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))
+}

@@ -1,0 +1,243 @@
+//! What every socket has, whatever its family: type, options of level `SOL_SOCKET`, pending error
+//! and wait queue, socket(7).
+
+use super::filter::Filter;
+use super::ip::IpOptions;
+use super::tcp::{Role, TcpSocket};
+use super::udp::UdpSocket;
+use super::zero_copy::ZeroCopy;
+use super::{ping::PingSocket, raw::RawSocket};
+use crate::{Effect, SocketKey, Stack};
+use belljar_base::SimDuration;
+use belljar_linux_abi::{Errno, c};
+use std::sync::Arc;
+
+/// `net.core.rmem_default` and `net.core.wmem_default`.
+pub const DEFAULT_BUFFER: u32 = 212_992;
+/// `SOCK_MIN_RCVBUF` of Linux.
+pub const MIN_RECEIVE_BUFFER: u32 = 2_304;
+/// `SOCK_MIN_SNDBUF` of Linux.
+pub const MIN_SEND_BUFFER: u32 = 4_608;
+
+/// A socket.
+#[derive(Debug)]
+pub struct Socket {
+    /// `AF_INET`, `AF_INET6`, `AF_UNIX`, `AF_NETLINK` or `AF_PACKET`.
+    pub domain: i32,
+    /// `SOCK_STREAM`, `SOCK_DGRAM`, `SOCK_SEQPACKET` or `SOCK_RAW`, without flags.
+    pub type_: i32,
+    /// `SO_PROTOCOL`.
+    pub protocol: i32,
+    /// Options of level `SOL_SOCKET`.
+    pub options: SocketOptions,
+    /// The error that the next call, or `SO_ERROR`, reports once. A connected TCP socket keeps its
+    /// own.
+    pub error: Option<Errno>,
+    /// Tells two sockets apart that had the same key one after the other.
+    pub serial: u32,
+    /// The user who made it, whom `ss` and `/proc/net` show and rules tell packets by.
+    pub uid: u32,
+    /// What it sends with `MSG_ZEROCOPY`, once it has.
+    pub zero_copy: Option<Box<ZeroCopy>>,
+    /// What the family keeps.
+    pub kind: SocketKind,
+}
+
+/// What a family keeps of a socket.
+#[derive(Debug)]
+pub enum SocketKind {
+    /// UDP over IPv4 or IPv6.
+    Udp(Box<UdpSocket>),
+    /// TCP over IPv4 or IPv6.
+    Tcp(Box<TcpSocket>),
+    /// ICMP: a ping socket.
+    Ping(Box<PingSocket>),
+    /// A protocol above IP, or IP itself.
+    Raw(Box<RawSocket>),
+    /// Of a family that is not the stack's: its owner keeps the rest.
+    Other,
+}
+
+/// Options of level `SOL_SOCKET` that every family keeps.
+#[derive(Clone, Debug)]
+pub struct SocketOptions {
+    /// `SO_REUSEADDR`.
+    pub reuse_address: bool,
+    /// `SO_REUSEPORT`.
+    pub reuse_port: bool,
+    /// `SO_KEEPALIVE`.
+    pub keep_alive: bool,
+    /// `SO_BROADCAST`.
+    pub broadcast: bool,
+    /// `F_SETOWN`: the process, or minus the group, that is told of urgent data by `SIGURG`.
+    pub owner: i32,
+    /// `SO_OOBINLINE`.
+    pub out_of_band_inline: bool,
+    /// `SO_DONTROUTE`.
+    pub dont_route: bool,
+    /// `SO_PASSCRED`.
+    pub pass_credentials: bool,
+    /// `SO_TIMESTAMP` and its kin.
+    pub timestamp: Timestamping,
+    /// `SO_RCVBUF` as `getsockopt` shows it.
+    pub receive_buffer: u32,
+    /// `SO_RCVBUF` was set by the program.
+    pub receive_buffer_set: bool,
+    /// `SO_SNDBUF` as `getsockopt` shows it.
+    pub send_buffer: u32,
+    /// `SO_SNDBUF` was set by the program.
+    pub send_buffer_set: bool,
+    /// `SO_RCVTIMEO`; `None` waits for ever.
+    pub receive_timeout: Option<SimDuration>,
+    /// `SO_SNDTIMEO`; `None` waits for ever.
+    pub send_timeout: Option<SimDuration>,
+    /// `SO_RCVLOWAT`.
+    pub receive_low_water: i32,
+    /// `SO_LINGER`.
+    pub linger: Option<SimDuration>,
+    /// `SO_PRIORITY`.
+    pub priority: i32,
+    /// `SO_MARK`.
+    pub mark: u32,
+    /// `SO_BINDTODEVICE`: the interface's index.
+    pub bound_device: Option<u32>,
+    /// `SO_ATTACH_FILTER`.
+    pub filter: Option<Arc<Filter>>,
+    /// `SO_LOCK_FILTER`.
+    pub filter_locked: bool,
+    /// `SO_INCOMING_CPU`, `SO_BUSY_POLL` and others that are only kept: by option.
+    pub kept: smallvec::SmallVec<[(i32, i32); 1]>,
+}
+
+/// Whether `recvmsg` tells when a packet arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timestamping {
+    /// It does not.
+    Off,
+    /// `SO_TIMESTAMP`: a `struct timeval`.
+    Micros,
+    /// `SO_TIMESTAMPNS`: a `struct timespec`.
+    Nanos,
+}
+
+impl Default for SocketOptions {
+    fn default() -> SocketOptions {
+        SocketOptions {
+            reuse_address: false,
+            reuse_port: false,
+            keep_alive: false,
+            broadcast: false,
+            owner: 0,
+            out_of_band_inline: false,
+            dont_route: false,
+            pass_credentials: false,
+            timestamp: Timestamping::Off,
+            receive_buffer: DEFAULT_BUFFER,
+            receive_buffer_set: false,
+            send_buffer: DEFAULT_BUFFER,
+            send_buffer_set: false,
+            receive_timeout: None,
+            send_timeout: None,
+            receive_low_water: 1,
+            linger: None,
+            priority: 0,
+            mark: 0,
+            bound_device: None,
+            filter: None,
+            filter_locked: false,
+            kept: smallvec::SmallVec::new(),
+        }
+    }
+}
+
+impl SocketOptions {
+    /// Whether an option that is only kept is on.
+    pub fn is_kept(&self, name: i32) -> bool {
+        self.kept.iter().any(|(kept, value)| *kept == name && *value != 0)
+    }
+}
+
+impl Socket {
+    /// Its own port and its peer's; 0 where there is none.
+    pub fn ports(&self) -> (u16, u16) {
+        match &self.kind {
+            SocketKind::Udp(udp) => {
+                (udp.bound.map_or(0, |bound| bound.port), udp.peer.map_or(0, |peer| peer.port()))
+            }
+            SocketKind::Tcp(tcp) => match &tcp.role {
+                Role::Connection(connection) => (connection.local().port(), connection.remote().port()),
+                _ => (tcp.bound.map_or(0, |bound| bound.port), 0),
+            },
+            _ => (0, 0),
+        }
+    }
+
+    /// Options of the IP levels, which the INET families keep.
+    pub fn ip_options(&self) -> Option<&IpOptions> {
+        match &self.kind {
+            SocketKind::Udp(udp) => Some(&udp.ip),
+            SocketKind::Tcp(tcp) => Some(&tcp.ip),
+            SocketKind::Ping(ping) => Some(&ping.end.ip),
+            SocketKind::Raw(raw) => Some(&raw.end.ip),
+            SocketKind::Other => None,
+        }
+    }
+    /// The same to change.
+    pub fn ip_options_mut(&mut self) -> Option<&mut IpOptions> {
+        match &mut self.kind {
+            SocketKind::Udp(udp) => Some(&mut udp.ip),
+            SocketKind::Tcp(tcp) => Some(&mut tcp.ip),
+            SocketKind::Ping(ping) => Some(&mut ping.end.ip),
+            SocketKind::Raw(raw) => Some(&mut raw.end.ip),
+            SocketKind::Other => None,
+        }
+    }
+    /// The address that it is bound to.
+    pub fn local_ip(&self) -> Option<std::net::IpAddr> {
+        match &self.kind {
+            SocketKind::Udp(udp) => udp.bound.and_then(|bound| bound.reach.ip),
+            SocketKind::Tcp(tcp) => tcp.bound.and_then(|bound| bound.reach.ip),
+            SocketKind::Ping(ping) => ping.local.map(|local| local.ip()),
+            SocketKind::Raw(raw) => raw.local,
+            SocketKind::Other => None,
+        }
+    }
+    /// Whether it carries a stream: partial sends are continued, `SIGPIPE` is raised.
+    pub fn is_stream(&self) -> bool {
+        self.type_ == c::SOCK_STREAM
+    }
+    /// The pending error, given once.
+    pub fn take_error(&mut self) -> Result<(), Errno> {
+        self.error.take().map_or(Ok(()), Err)
+    }
+}
+
+impl Stack {
+    /// Adds a socket to the slab, with a wait queue of its own.
+    pub fn add_socket(&mut self, domain: i32, type_: i32, protocol: i32, kind: SocketKind) -> SocketKey {
+        self.next_serial = self.next_serial.wrapping_add(1);
+        let serial = self.next_serial;
+        let [receive_buffer, _, send_buffer, _] = self.sysctls.core_buffers;
+        let options = SocketOptions { receive_buffer, send_buffer, ..SocketOptions::default() };
+        self.raw_sockets += usize::from(matches!(kind, SocketKind::Raw(_)));
+        let mut socket =
+            Socket { domain, type_, protocol, options, error: None, serial, uid: 0, zero_copy: None, kind };
+        if self.sysctls.bind_v6_only
+            && let Some(ip) = socket.ip_options_mut()
+        {
+            ip.v6_only = true;
+        }
+        SocketKey(self.sockets.insert(socket))
+    }
+    /// Removes a socket from the slab and its wait queue with it.
+    pub fn remove_socket(&mut self, key: SocketKey) -> Socket {
+        let socket = self.sockets.remove(key.0);
+        self.raw_sockets -= usize::from(matches!(socket.kind, SocketKind::Raw(_)));
+        self.effects.push(Effect::Closed(key));
+        socket
+    }
+    /// A socket.
+    pub fn socket(&mut self, key: SocketKey) -> &mut Socket {
+        &mut self.sockets[key.0]
+    }
+}

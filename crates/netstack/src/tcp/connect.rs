@@ -1,0 +1,214 @@
+//! `bind` and `connect`.
+
+use super::{Role, TcpSocket, errno};
+use crate::SocketKey;
+use crate::Stack;
+use crate::address;
+use crate::bind::{Bound, Reach};
+use crate::ip::route::{Route, Through};
+use crate::socket::SocketKind;
+use belljar_linux_abi::{Errno, c};
+use belljar_tcp::{Connection, State};
+use std::net::{IpAddr, SocketAddr};
+
+impl Stack {
+    /// The TCP part of a socket that is known to be one.
+    pub fn tcp(&mut self, key: SocketKey) -> &mut TcpSocket {
+        match &mut self.sockets[key.0].kind {
+            SocketKind::Tcp(tcp) => tcp,
+            other => unreachable!("not a TCP socket: {other:?}"),
+        }
+    }
+
+    /// Whether the handshake that `connect` began is complete; why it failed, once.
+    pub fn tcp_connected(&mut self, key: SocketKey) -> Result<bool, Errno> {
+        let tcp = self.tcp(key);
+        let Some(connection) = tcp.connection() else { return Err(Errno::ENOTCONN) };
+        match connection.state() {
+            State::SynSent | State::SynReceived => Ok(false),
+            State::Closed => {
+                let error = connection.take_error().map_or(Errno::ECONNABORTED, errno);
+                self.tcp_forget_connection(key);
+                Err(error)
+            }
+            _ => {
+                tcp.connecting = false;
+                Ok(true)
+            }
+        }
+    }
+
+    /// The peer that `connect` is given.
+    pub fn tcp_peer(&mut self, key: SocketKey, raw: &[u8]) -> Result<SocketAddr, Errno> {
+        let domain = self.socket(key).domain;
+        let least = if domain == c::AF_INET6 { address::SIN6_LEN_MIN } else { 16 };
+        if raw.len() < least {
+            return Err(Errno::EINVAL);
+        }
+        if address::family(raw)? != domain {
+            return Err(Errno::EAFNOSUPPORT);
+        }
+        self.inet_destination(key, raw)
+    }
+
+    /// Gives a socket a local end; `port` 0 lets the kernel choose.
+    pub fn tcp_bind(&mut self, key: SocketKey, ip: Option<IpAddr>, port: u16) -> Result<(), Errno> {
+        let domain = self.socket(key).domain;
+        let reach = Reach::new(domain, self.tcp(key).ip.v6_only, ip);
+        let chosen = match port {
+            // A port that the kernel chooses is nobody else's, whatever may be shared.
+            0 => self.choose_port(|net, port| net.tcp.at_port(port).next().is_none())?,
+            port if self.tcp_port_is_free(key, &reach, port, false) => port,
+            _ => return Err(Errno::EADDRINUSE),
+        };
+        let tcp = self.tcp(key);
+        tcp.bound = Some(Bound {
+            reach,
+            port: chosen,
+            address_chosen: ip.is_some(),
+            port_chosen: true,
+            port_named: port != 0,
+        });
+        // Who has an address of IPv6 for its own is of IPv6 only (`__inet6_bind`).
+        tcp.ip.v6_only |= matches!(ip, Some(IpAddr::V6(_)));
+        self.tcp.add_bound(chosen, key);
+        Ok(())
+    }
+
+    /// Begins the handshake with `peer`.
+    pub fn tcp_connect(&mut self, key: SocketKey, peer: SocketAddr) -> Result<(), Errno> {
+        self.tcp_connect_with(key, peer, None).map(|_| ())
+    }
+
+    /// The same with data that its SYN may carry (Fast Open); how many bytes it does.
+    pub fn tcp_connect_with(
+        &mut self,
+        key: SocketKey,
+        peer: SocketAddr,
+        data: Option<&[u8]>,
+    ) -> Result<usize, Errno> {
+        let socket = self.socket(key);
+        let domain = socket.domain;
+        let device = self.socket_device(key, peer.ip(), None)?;
+
+        let bound = self.tcp(key).bound;
+        let bound_ip = bound.and_then(|bound| bound.reach.ip);
+        let through = Through::of(&self.sockets[key.0], device).to_port(peer.port());
+        let route = self.route(peer.ip(), bound_ip, through);
+        let mut route = self.count_no_route(&peer.ip(), route)?;
+        if bound_ip.is_none() && !self.is_plainly_routed() {
+            // A rule may know the address that has been chosen, and another way for it.
+            route = self.route(peer.ip(), Some(route.source), through)?;
+        }
+        if self.is_multipoint(route.destination) {
+            return Err(Errno::ENETUNREACH);
+        }
+        let remote = SocketAddr::new(route.destination, peer.port());
+        let port = match bound {
+            Some(bound) => bound.port,
+            None => self.tcp_choose_port(&route, remote)?,
+        };
+        let local = SocketAddr::new(route.source, port);
+        if self.tcp.connection(local, remote).is_some() {
+            return Err(Errno::EADDRNOTAVAIL);
+        }
+        let v6_only = self.tcp(key).ip.v6_only;
+        if bound.is_none() {
+            self.tcp.add_bound(port, key);
+        }
+        let (isn, offset) = (self.isns.next_u32(), self.isns.next_u32());
+        let (now, path) = (self.clock.local(), self.tcp_path(&route, self.clock.now()));
+        let socket = &mut self.sockets[key.0];
+        let SocketKind::Tcp(tcp) = &mut socket.kind else { return Err(Errno::EINVAL) };
+        let settings = &self.sysctls.tcp;
+        let config = tcp.options.config(settings, &socket.options, path, route.destination, offset);
+        let connection = Connection::connect(config, local, remote, isn, now);
+        tcp.role = Role::Connection(Box::new(connection));
+        tcp.connecting = true;
+        socket.error = None;
+        self.counters.tcp_active_opens += 1;
+        tcp.bound = Some(Bound {
+            reach: Reach::new(domain, v6_only, Some(route.source)),
+            port,
+            address_chosen: bound.is_some_and(|bound| bound.address_chosen),
+            port_chosen: bound.is_some_and(|bound| bound.port_chosen),
+            port_named: bound.is_some_and(|bound| bound.port_named),
+        });
+        self.tcp.add_connection(local, remote, key);
+        let taken = self.tcp_prepare_fast_open(key, data);
+        self.tcp_apply_options(key);
+        self.tcp_pump(key);
+        Ok(taken)
+    }
+
+    /// An ephemeral port for a connection: one that no program has bound and that has no connection
+    /// with the same peer.
+    fn tcp_choose_port(&mut self, route: &Route, remote: SocketAddr) -> Result<u16, Errno> {
+        let source = route.source;
+        self.choose_port(|net, port| {
+            net.tcp.connection(SocketAddr::new(source, port), remote).is_none()
+                && !net.tcp.at_port(port).any(|other| match &net.sockets[other.0].kind {
+                    SocketKind::Tcp(tcp) => tcp.bound.is_some_and(|bound| bound.port_chosen),
+                    _ => false,
+                })
+        })
+        .map_err(|_| Errno::EADDRNOTAVAIL)
+    }
+
+    /// `connect` to `AF_UNSPEC`: a connection is reset, a listener closed.
+    pub fn tcp_disconnect(&mut self, key: SocketKey) {
+        let now = self.clock.local();
+        self.tcp(key).shut = (false, false);
+        self.tcp(key).disconnecting = false;
+        if let Some(connection) = self.tcp(key).connection() {
+            // Who gives up a connection is told of its end as if the peer had reset it.
+            let error = match connection.state() {
+                State::TimeWait | State::Closing | State::LastAck => None,
+                State::Closed => connection.error().map(errno),
+                _ => Some(Errno::ECONNRESET),
+            };
+            connection.abort(now);
+            self.tcp_pump(key);
+            self.tcp_forget_connection(key);
+            self.socket(key).error = error;
+        } else {
+            self.tcp_stop_listening(key);
+        }
+        self.flush_network();
+    }
+
+    /// Takes a connection out of the table and off its socket, which may connect again.
+    pub fn tcp_forget_connection(&mut self, key: SocketKey) {
+        let tcp = self.tcp(key);
+        let role = std::mem::take(&mut tcp.role);
+        tcp.connecting = false;
+        tcp.is_renamed = false;
+        tcp.ready = 0;
+        let timer = tcp.timer.take();
+        if let Some(timer) = timer {
+            self.timers.cancel(timer);
+        }
+        if let Role::Connection(connection) = role {
+            self.tcp.remove_connection(connection.local(), connection.remote(), key);
+        }
+        self.tcp_give_up_name(key);
+    }
+
+    /// A connection or a listener is no more: what the program did not name itself goes with it. `getsockname`
+    /// goes on telling the port (`inet_put_port`).
+    pub fn tcp_give_up_name(&mut self, key: SocketKey) {
+        let domain = self.socket(key).domain;
+        let tcp = self.tcp(key);
+        let v6_only = tcp.ip.v6_only;
+        let Some(mut bound) = tcp.bound else { return };
+        if !bound.address_chosen {
+            bound.reach = Reach::new(domain, v6_only, None);
+        }
+        if bound.port_named {
+            tcp.bound = Some(bound);
+        } else {
+            (tcp.bound, tcp.former_name) = (None, Some(bound.shown(domain)));
+            self.tcp.remove_bound(bound.port, key);
+        }
+    }
+}

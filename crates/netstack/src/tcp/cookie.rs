@@ -1,0 +1,199 @@
+//! SYN cookies: under a flood of SYNs a listener answers without keeping anything, and finds what it needs to know of
+//! the SYN in the acknowledgment of its answer.
+//!
+//! The initial sequence number is a hash of addresses and ports with the minute and one of four segment sizes in it;
+//! where the peer sends timestamps, the low bits of ours hold its options (`cookie_timestamp_decode` of Linux).
+
+use super::Role;
+use crate::SocketKey;
+use crate::Stack;
+use crate::ip::{IpHeader, Outbound};
+use crate::socket::SocketKind;
+use belljar_base::{Seed, SimDuration};
+use belljar_net::ChecksumState;
+use belljar_tcp::{Config, Connection, Repr, Seq};
+use belljar_wire::protocol;
+use belljar_wire::tcp::fill_checksum;
+use siphasher::sip::SipHasher13;
+use std::hash::Hasher;
+use std::net::{IpAddr, SocketAddr};
+
+/// `msstab` of Linux: what is announced in a cookie, the largest that is not more than the peer's.
+const SIZES: [u16; 4] = [536, 1_300, 1_440, 1_460];
+/// Cookies change once a minute (`TCP_SYNCOOKIE_PERIOD`), and are good for two (`MAX_SYNCOOKIE_AGE`).
+const MINUTE_NS: u64 = 60_000_000_000;
+const MAX_AGE: u64 = 2;
+/// `cookie_timestamp_decode`: the window scale, 15 for none; SACK; ECN.
+const SCALE_BITS: u32 = 0xf;
+const SACK_BIT: u32 = 0x10;
+const ECN_BIT: u32 = 0x20;
+const OPTION_BITS: u32 = 6;
+/// For how long after an overflow cookies are believed.
+const RECENTLY: SimDuration = SimDuration::from_secs(120);
+
+impl Stack {
+    fn cookie_hash(&self, local: SocketAddr, remote: SocketAddr, count: u64) -> u32 {
+        let key = Seed(self.config.seed.0).stream(&["net", &self.config.name, "syn-cookies"]).next_u64();
+        let mut hasher = SipHasher13::new_with_keys(key, count);
+        for end in [local, remote] {
+            match end.ip() {
+                IpAddr::V4(ip) => hasher.write(&ip.octets()),
+                IpAddr::V6(ip) => hasher.write(&ip.octets()),
+            }
+            hasher.write_u16(end.port());
+        }
+        hasher.finish() as u32
+    }
+
+    fn minute(&self) -> u64 {
+        self.clock.local().as_nanos() / MINUTE_NS
+    }
+
+    /// `secure_tcp_syn_cookie`.
+    fn cookie(&self, local: SocketAddr, remote: SocketAddr, peer: Seq, size: usize) -> u32 {
+        let count = self.minute();
+        let data = self.cookie_hash(local, remote, count + 1).wrapping_add(size as u32) & 0xff_ffff;
+        self.cookie_hash(local, remote, 0)
+            .wrapping_add(peer.0)
+            .wrapping_add((count as u32) << 24)
+            .wrapping_add(data)
+    }
+
+    /// `check_tcp_syn_cookie`: the segment size that is in it.
+    fn cookie_size(&self, local: SocketAddr, remote: SocketAddr, peer: Seq, cookie: u32) -> Option<u16> {
+        let count = self.minute();
+        let rest = cookie.wrapping_sub(self.cookie_hash(local, remote, 0)).wrapping_sub(peer.0);
+        let age = (count as u32).wrapping_sub(rest >> 24) & 0xff;
+        if u64::from(age) >= MAX_AGE || u64::from(age) > count {
+            return None;
+        }
+        let size = rest.wrapping_sub(self.cookie_hash(local, remote, count - u64::from(age) + 1)) & 0xff_ffff;
+        SIZES.get(size as usize).copied()
+    }
+
+    fn cookie_config(
+        &mut self,
+        listener: SocketKey,
+        interface: usize,
+        ends: (SocketAddr, SocketAddr),
+    ) -> Option<Config> {
+        let path = self.tcp_path_back(interface, ends, self.clock.now());
+        let socket = &self.sockets[listener.0];
+        let SocketKind::Tcp(tcp) = &socket.kind else { return None };
+        Some(tcp.options.config(&self.sysctls.tcp, &socket.options, path, ends.1.ip(), 0))
+    }
+
+    /// Answers a SYN without remembering it.
+    pub fn tcp_send_cookie(
+        &mut self,
+        listener: SocketKey,
+        interface: usize,
+        local: SocketAddr,
+        remote: SocketAddr,
+        syn: &Repr,
+    ) {
+        let now = self.clock.local();
+        let Some(mut config) = self.cookie_config(listener, interface, (local, remote)) else { return };
+        if let Role::Listening(queues) = &mut self.tcp(listener).role {
+            queues.note_overflow(now);
+        }
+        let peers = syn.options.mss.unwrap_or(536);
+        let size = SIZES.iter().rposition(|size| *size <= peers).unwrap_or(0);
+        let mut seen = *syn;
+        match (syn.options.timestamps, config.timestamps) {
+            (Some(_), true) => {
+                // The clock goes back to the last moment at which its low bits would be these.
+                let ms = (now.as_nanos() / 1_000_000) as u32;
+                let scale = syn.options.window_scale.filter(|_| config.window_scaling);
+                let mut bits = scale.map_or(SCALE_BITS, |scale| u32::from(scale) & SCALE_BITS);
+                bits |= if syn.options.sack_permitted && config.sack { SACK_BIT } else { 0 };
+                bits |= if asks_for_ecn(syn) { ECN_BIT } else { 0 };
+                let mut stamp = ms >> OPTION_BITS << OPTION_BITS | bits;
+                if stamp > ms {
+                    stamp = stamp.wrapping_sub(1 << OPTION_BITS);
+                }
+                config.timestamp_offset = stamp.wrapping_sub(ms);
+            }
+            // There is nowhere to keep them.
+            _ => {
+                seen.options.window_scale = None;
+                seen.options.sack_permitted = false;
+                seen.options.timestamps = None;
+                seen.flags.remove(belljar_tcp::Flags::ECE | belljar_tcp::Flags::CWR);
+            }
+        }
+        let isn = self.cookie(local, remote, syn.seq, size);
+        let mut connection = Connection::accept_syn(config, local, remote, &seen, isn, now);
+        let Ok(route) = self.route(remote.ip(), Some(local.ip()), None) else { return };
+        let header =
+            IpHeader { dont_fragment: true, ..IpHeader::new(local.ip(), remote.ip(), protocol::TCP) };
+        let mut packet = self.packet_buffer();
+        packet.resize(header.len(), 0);
+        if connection.poll_transmit(now, 0, &mut packet).is_none() {
+            return self.recycle_buffer(packet);
+        }
+        fill_checksum(local.ip(), remote.ip(), &mut packet[header.len()..]);
+        self.counters.cookies[0] += 1;
+        self.counters.tcp_out += 1;
+        let outbound = Outbound::new(&route, header, packet);
+        let _ = self.ip_output(Outbound { checksum: ChecksumState::Intact, ..outbound });
+    }
+
+    /// An ACK for a listener that may answer a cookie: makes the connection, which is in SYN-RECEIVED then and
+    /// takes the segment as any other. False if it is no such thing.
+    pub fn tcp_take_cookie(
+        &mut self,
+        listener: SocketKey,
+        interface: usize,
+        local: SocketAddr,
+        remote: SocketAddr,
+        segment: &Repr,
+    ) -> bool {
+        let now = self.clock.local();
+        let Role::Listening(queues) = &self.tcp(listener).role else { return false };
+        let (recently, room) = (queues.overflowed_since(now, RECENTLY), queues.has_room());
+        if self.sysctls.syncookies == 0 || !recently {
+            return false;
+        }
+        let (isn, peer) = (segment.ack.0.wrapping_sub(1), segment.seq.wrapping_add(u32::MAX));
+        let Some(size) = self.cookie_size(local, remote, peer, isn) else {
+            self.counters.cookies[2] += 1;
+            return false;
+        };
+        self.counters.cookies[1] += 1;
+        if !room {
+            self.counters.listen_overflows += 1;
+            self.counters.listen_drops += 1;
+            return true;
+        }
+        let Some(mut config) = self.cookie_config(listener, interface, (local, remote)) else { return false };
+        let mut syn = Repr { seq: peer, window: segment.window, ..Repr::default() };
+        (syn.src_port, syn.dst_port) = (segment.src_port, segment.dst_port);
+        syn.flags = belljar_tcp::Flags::SYN;
+        syn.options.mss = Some(size);
+        if let Some(stamps) = segment.options.timestamps.filter(|_| config.timestamps) {
+            let bits = stamps.echo;
+            syn.options.timestamps = Some(stamps);
+            syn.options.window_scale = (bits & SCALE_BITS != SCALE_BITS).then_some((bits & SCALE_BITS) as u8);
+            syn.options.sack_permitted = bits & SACK_BIT != 0;
+            if bits & ECN_BIT != 0 {
+                syn.flags |= belljar_tcp::Flags::ECE | belljar_tcp::Flags::CWR;
+            }
+        }
+        config.timestamp_offset = 0;
+        let child = self.tcp_child(listener, local);
+        let connection = Connection::accept_cookie(config, local, remote, &syn, isn, now);
+        self.tcp(child).role = Role::Connection(Box::new(connection));
+        self.counters.tcp_passive_opens += 1;
+        self.tcp.add_connection(local, remote, child);
+        if let Role::Listening(queues) = &mut self.tcp(listener).role {
+            queues.started(child);
+        }
+        self.tcp_apply_options(child);
+        true
+    }
+}
+
+fn asks_for_ecn(syn: &Repr) -> bool {
+    syn.flags.contains(belljar_tcp::Flags::ECE | belljar_tcp::Flags::CWR)
+}

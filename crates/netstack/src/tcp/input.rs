@@ -1,0 +1,198 @@
+//! Segments and errors that come in.
+
+use super::Role;
+use crate::LO;
+use crate::SocketKey;
+use crate::Stack;
+use crate::ip::{Inbound, IpHeader, Outbound};
+use crate::path_mtu::heeds_routers;
+use crate::v6::device_for;
+use belljar_linux_abi::{Errno, c};
+use belljar_net::ChecksumState;
+use belljar_tcp::{Disposition, Ecn, Flags, Payload, Repr, Seq, State, TcpError, reset_for};
+use belljar_wire::{protocol, tcp};
+use std::net::SocketAddr;
+
+impl Stack {
+    /// A TCP packet was received.
+    pub fn tcp_input(&mut self, mut inbound: Inbound) {
+        self.tcp_segment(&mut inbound);
+        self.recycle_buffer(inbound.packet);
+    }
+
+    fn tcp_segment(&mut self, inbound: &mut Inbound) {
+        self.counters.tcp_in += 1;
+        let (src, dst) = (inbound.header.src, inbound.header.dst);
+        let Ok(packet) = tcp::Packet::new_checked(inbound.payload()) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        // What never left the host cannot be damaged.
+        let tested = inbound.checksum != ChecksumState::Untested || inbound.interface == LO;
+        let intact = tested || packet.verify_checksum(src, dst);
+        if !intact || self.is_multipoint(dst) {
+            self.counters.malformed += 1;
+            return;
+        }
+        let segment = Repr::parse(&packet);
+        let text = inbound.payload.start + packet.header_len()..inbound.payload.end;
+        let (ecn, interface) = (Ecn::from_tos(inbound.header.tos), inbound.interface);
+        let local = SocketAddr::new(dst, segment.dst_port);
+        let remote = SocketAddr::new(src, segment.src_port);
+        if let Some(key) = self.tcp.connection(local, remote)
+            && self.tcp_segment_for(
+                key,
+                &segment,
+                Payload::Owned(&mut inbound.packet, text.clone()),
+                ecn,
+                interface,
+            )
+        {
+            return;
+        }
+        let payload = inbound.packet.get(text).unwrap_or_default();
+        let opens = segment.has(Flags::SYN) && !segment.flags.intersects(Flags::ACK | Flags::RST);
+        match self.tcp_listener(local, remote) {
+            Some(_) if opens && segment.has(Flags::FIN) => {}
+            Some(listener) if opens => {
+                self.tcp_admit(listener, interface, (local, remote), &segment, payload);
+            }
+            Some(listener)
+                if segment.has(Flags::ACK)
+                    && !segment.flags.intersects(Flags::SYN | Flags::RST)
+                    && self.tcp_take_cookie(listener, interface, local, remote, &segment) =>
+            {
+                if let Some(key) = self.tcp.connection(local, remote) {
+                    self.tcp_segment_for(key, &segment, payload.into(), ecn, interface);
+                }
+            }
+            _ => self.tcp_send_reset(&segment, payload.len(), local, remote, interface),
+        }
+    }
+
+    /// Hands a segment to its connection; false if the connection makes way for a new one.
+    fn tcp_segment_for(
+        &mut self,
+        key: SocketKey,
+        segment: &Repr,
+        payload: Payload<'_>,
+        ecn: Ecn,
+        interface: usize,
+    ) -> bool {
+        let now = self.clock.local();
+        let tcp = self.tcp(key);
+        let (parent, queued) = (tcp.parent, tcp.queued_for_accept);
+        let Some(connection) = tcp.connection() else { return false };
+        if connection.state() == State::SynReceived
+            && let Some(parent) = parent
+            && !queued
+            && !segment.has(Flags::RST)
+            && !self.tcp_has_accept_room(parent)
+        {
+            // The accept queue is full: the peer sends it again.
+            self.counters.listen_overflows += 1;
+            self.counters.listen_drops += 1;
+            if self.sysctls.abort_on_overflow {
+                let connection = self.tcp(key).connection().expect("just used");
+                let (local, remote) = (connection.local(), connection.remote());
+                if let Role::Listening(queues) = &mut self.tcp(parent).role {
+                    queues.abandoned(key);
+                }
+                self.tcp_remove(key);
+                self.tcp_send_reset(segment, payload.len(), local, remote, interface);
+            }
+            return true;
+        }
+        let Some(connection) = self.tcp(key).connection() else { return false };
+        match connection.on_segment(segment, payload, ecn, now) {
+            Disposition::Consumed => {
+                self.tcp_pump(key);
+                true
+            }
+            Disposition::Reopen => {
+                if self.tcp(key).orphan {
+                    self.tcp_remove(key);
+                } else {
+                    // The program still holds the socket: only the table forgets it.
+                    let (local, remote) = {
+                        let connection = self.tcp(key).connection().expect("just used");
+                        (connection.local(), connection.remote())
+                    };
+                    self.tcp.remove_connection(local, remote, key);
+                }
+                false
+            }
+        }
+    }
+
+    fn tcp_has_accept_room(&mut self, listener: SocketKey) -> bool {
+        match &self.tcp(listener).role {
+            Role::Listening(queues) => queues.has_room(),
+            _ => true,
+        }
+    }
+
+    /// Answers a segment that belongs to no connection.
+    fn tcp_send_reset(
+        &mut self,
+        segment: &Repr,
+        payload_len: usize,
+        local: SocketAddr,
+        remote: SocketAddr,
+        interface: usize,
+    ) {
+        let Some(reset) = reset_for(segment, payload_len) else { return };
+        let device = device_for(remote.ip(), interface);
+        let Ok(route) = self.route(remote.ip(), Some(local.ip()), device) else { return };
+        self.counters.tcp_resets_sent += 1;
+        let header =
+            IpHeader { dont_fragment: true, ..IpHeader::new(local.ip(), remote.ip(), protocol::TCP) };
+        let mut packet = self.packet_buffer();
+        packet.resize(header.len(), 0);
+        reset.append(local.ip(), remote.ip(), (&[], &[]), &mut packet);
+        let outbound = Outbound { checksum: ChecksumState::Intact, ..Outbound::new(&route, header, packet) };
+        // Too small to be refused.
+        let _ = self.ip_output(outbound);
+    }
+
+    /// An ICMP error says what became of a segment from `local` to `remote`; `mtu` is what a router
+    /// said that its next link carries.
+    pub fn tcp_error(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        seq: Seq,
+        errno: Errno,
+        mtu: Option<u16>,
+    ) {
+        // RFC 5927, section 4.1: an error about something that is not in flight is not believed.
+        let Some(key) = self.tcp.connection(local, remote) else { return };
+        if !self.tcp(key).connection().is_some_and(|connection| connection.is_in_flight(seq)) {
+            return;
+        }
+        if let Some(mtu) = mtu {
+            let now = self.clock.local();
+            let discover = self.tcp(key).ip.mtu_discover;
+            // `ip_sk_accept_pmtu`, and who does not want to know.
+            if remote.is_ipv4() && (discover == c::IP_PMTUDISC_DONT || !heeds_routers(discover)) {
+                return;
+            }
+            let Some(connection) = self.tcp(key).connection() else { return };
+            connection.on_path_mtu(mtu, now);
+            return self.tcp_pump(key);
+        }
+        let error = match errno {
+            Errno::ENETUNREACH => TcpError::NetworkUnreachable,
+            Errno::EHOSTUNREACH => TcpError::HostUnreachable,
+            Errno::ECONNREFUSED => TcpError::Refused,
+            Errno::ENOPROTOOPT => TcpError::NoProtocol,
+            Errno::EACCES => TcpError::Prohibited,
+            Errno::EPROTO => TcpError::Protocol,
+            _ => return,
+        };
+        let wanted = self.tcp(key).ip.receive_errors;
+        let Some(connection) = self.tcp(key).connection() else { return };
+        connection.on_unreachable(error, wanted);
+        self.tcp_pump(key);
+    }
+}

@@ -1,0 +1,348 @@
+//! After every change of a connection: send what it has to send, wake who waits, set its timer,
+//! forget it when it is finished.
+
+use super::{Role, TcpSocket};
+use crate::Effect;
+use crate::SocketKey;
+use crate::Stack;
+use crate::StackTimer;
+use crate::TimerId;
+use crate::interface::cookie;
+use crate::ip::IpHeader;
+use crate::ip::route::Through;
+use crate::readiness::{
+    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE,
+};
+use crate::socket::SocketKind;
+use belljar_base::SimDuration;
+use belljar_net::{ChecksumState, Packet};
+use belljar_tcp::{Connection, Events, Readiness, State};
+use belljar_wire::protocol;
+use belljar_wire::tcp::fill_checksum;
+
+/// A timer of no use that goes off within this time is left alone: acknowledgments are delayed by up to so much.
+const SOON: SimDuration = SimDuration::from_millis(200);
+
+impl Stack {
+    /// Does what the contract of `belljar_tcp` asks for after every call into a connection. The
+    /// socket may be gone afterwards.
+    pub fn tcp_pump(&mut self, key: SocketKey) {
+        self.tcp_transmit(key);
+        self.tcp_settle(key);
+    }
+
+    /// A program has read, which may be worth an announcement of room.
+    pub fn tcp_was_read(&mut self, key: SocketKey) {
+        let tcp = self.tcp(key);
+        if let Role::Connection(connection) = &mut tcp.role
+            && connection.is_settled()
+        {
+            tcp.ready = epoll_bits(connection.readiness());
+            return;
+        }
+        self.tcp_pump(key);
+        self.flush_network();
+    }
+
+    /// A packet of the connection has left the interface: it may hand down more.
+    pub fn tcp_packet_left(&mut self, key: SocketKey, bytes: usize) {
+        let tcp = self.tcp(key);
+        tcp.in_device = tcp.in_device.saturating_sub(bytes);
+        // Nothing has happened that anybody waits for, unless that lets another one go.
+        if self.tcp_transmit(key) {
+            self.tcp_settle(key);
+        }
+    }
+
+    /// The time for which the connection asked has come (or, harmlessly, an earlier one).
+    pub fn socket_timer(&mut self, key: SocketKey) {
+        let now = self.clock.local();
+        let tcp = self.tcp(key);
+        tcp.timer = None;
+        let Some(connection) = tcp.connection() else { return };
+        let next = connection.next_timer();
+        if next.is_none_or(|next| next > now) {
+            return self.tcp_set_timer(key, next);
+        }
+        connection.on_timer(now);
+        self.tcp_pump(key);
+        self.flush_network();
+    }
+
+    /// Queues all segments that may go now; whether any might have.
+    fn tcp_transmit(&mut self, key: SocketKey) -> bool {
+        let now = self.clock.local();
+        let tcp = self.tcp(key);
+        let in_device = tcp.in_device;
+        let Some(connection) = tcp.connection() else { return true };
+        if !connection.may_transmit(in_device) {
+            if connection.is_idle() {
+                return false;
+            }
+            let nothing = connection.poll_transmit(now, in_device, &mut Vec::new());
+            debug_assert!(nothing.is_none(), "it cannot give a segment");
+            return false;
+        }
+        self.tcp_transmit_all(key);
+        true
+    }
+
+    fn tcp_transmit_all(&mut self, key: SocketKey) {
+        let now = self.clock.local();
+        let default_ttl = self.sysctls.default_ttl as u8;
+        let socket = &mut self.sockets[key.0];
+        let through = Through::of(socket, socket.options.bound_device);
+        let SocketKind::Tcp(tcp) = &mut socket.kind else { return };
+        let ip = &tcp.ip;
+        let (tos, ttl, hop_limit) = (ip.tos, ip.ttl.unwrap_or(default_ttl), ip.hop_limit);
+        let (discover, labelled) = (ip.mtu_discover, ip.flow_label);
+        let Some(connection) = tcp.connection() else { return };
+        let ports = [connection.local().port().to_be_bytes(), connection.remote().port().to_be_bytes()];
+        let (local, remote) = (connection.local().ip(), connection.remote().ip());
+
+        let mut header = IpHeader { ttl, ..IpHeader::new(local, remote, protocol::TCP) };
+        let cookie = cookie(key, socket);
+        let Ok(route) = self.route(remote, Some(local), through) else { return };
+        // No segment is too long for the path: they are made to fit.
+        header.dont_fragment = self.must_not_fragment(discover, &route, 0, self.clock.now());
+        if remote.is_ipv6() {
+            header.ttl = hop_limit.unwrap_or_else(|| self.hop_limit(route.interface));
+            header.flow_label = if labelled { self.flow_label_of(&header, ports.as_flattened()) } else { 0 };
+        }
+        let checksum = match self.may_leave_open(route.interface) {
+            true => ChecksumState::Open,
+            false => ChecksumState::Intact,
+        };
+        loop {
+            let mut packet = self.packet_buffer();
+            packet.resize(header.len(), 0);
+            let tcp = self.tcp(key);
+            let (in_device, of_listener, is_remainder) =
+                (tcp.in_device, tcp.parent.is_some(), tcp.is_remainder);
+            let Some(connection) = tcp.connection() else { return self.recycle_buffer(packet) };
+            let Some(segment) = connection.poll_transmit(now, in_device, &mut packet) else {
+                return self.recycle_buffer(packet);
+            };
+            let (progress, answers_syn) =
+                (connection.take_progress(), connection.state() == State::SynReceived);
+            if progress {
+                self.confirm_neighbour(&route, self.clock.now());
+            }
+            // There Linux answers without the socket.
+            let socketless = is_remainder || of_listener && answers_syn && segment.payload_len == 0;
+            let id = if socketless || remote.is_ipv6() { 0 } else { self.tcp_ident(key) };
+            self.count_own(&remote, packet.len(), protocol::TCP, &[]);
+            self.counters.tcp_out += 1;
+            if checksum == ChecksumState::Intact {
+                fill_checksum(local, remote, &mut packet[header.len()..]);
+            }
+            let tos = (tos & !3) | segment.ecn.bits();
+            IpHeader { id: u32::from(id), tos, ..header }.emit(&mut packet);
+            let len = packet.len();
+            // Only data is held back while much is queued, so only data is waited for.
+            let counted = segment.payload_len > 0;
+            let cookie = if counted { cookie } else { 0 };
+            let packet = Packet::with_cookie(packet, cookie).with_checksum(checksum);
+            if self.queue_packet(&route, packet) && counted {
+                self.tcp(key).in_device += len;
+                self.tcp_prefetch(key);
+            }
+        }
+    }
+
+    /// What is sent next was written long ago.
+    fn tcp_prefetch(&self, key: SocketKey) {
+        if let SocketKind::Tcp(tcp) = &self.sockets[key.0].kind
+            && let Role::Connection(connection) = &tcp.role
+        {
+            (self.prefetch)(connection.next_bytes());
+        }
+    }
+
+    /// The identification of a connection's next packet, of IPv4.
+    fn tcp_ident(&mut self, key: SocketKey) -> u16 {
+        let SocketKind::Tcp(tcp) = &mut self.sockets[key.0].kind else { return 0 };
+        tcp.ip.next_ident(&mut self.idents, 1)
+    }
+
+    /// Wakes those who wait, sets the timer, forgets what is finished.
+    fn tcp_settle(&mut self, key: SocketKey) {
+        let SocketKind::Tcp(tcp) = &mut self.sockets[key.0].kind else { return };
+        let Role::Connection(connection) = &mut tcp.role else { return };
+        let (repeats, timeouts) = connection.retransmissions();
+        let since = std::mem::replace(&mut tcp.counted, (repeats, timeouts));
+        let state = connection.state();
+        let ended = state == State::Closed;
+        let failed = ended && connection.error().is_some() && !tcp.failure_counted;
+        tcp.failure_counted |= failed;
+        let opening = !connection.was_established();
+        let events = connection.take_events();
+        let ready = epoll_bits(connection.readiness());
+        let (finished, next) = (connection.is_finished(), connection.next_timer());
+        tcp.ready = ready;
+        tcp.is_remainder = state == State::TimeWait || (state == State::FinWait2 && tcp.orphan);
+        let counters = &mut self.counters;
+        connection.add_counts(&mut counters.tcp_counts);
+        counters.tcp_retransmitted += u64::from(repeats.wrapping_sub(since.0));
+        counters.tcp_timeouts += u64::from(timeouts.wrapping_sub(since.1));
+        counters.tcp_attempt_fails += u64::from(failed && opening);
+        counters.tcp_resets += u64::from(failed && !opening);
+        let tcp = self.tcp(key);
+        let established = is_acceptable(tcp);
+        self.tcp_settle_fast_open(key);
+        self.tcp_set_timer(key, next);
+        if established {
+            self.tcp_offer(key);
+        }
+        if events.contains(Events::URGENT_MARK) {
+            self.effects.push(Effect::Urgent(key));
+        }
+        self.zero_copy_settle(key);
+        // A `close` that lingers.
+        let drained = if events.contains(Events::DRAINED) && self.tcp(key).orphan { WRITABLE } else { 0 };
+        let woken = woken_by(events) | drained;
+        if woken != 0 {
+            self.notify_socket(key, woken);
+        }
+        if finished {
+            self.tcp_finished(key);
+        }
+    }
+
+    /// Puts a connection whose handshake is complete into the accept queue of its listener.
+    fn tcp_offer(&mut self, key: SocketKey) {
+        let tcp = self.tcp(key);
+        tcp.queued_for_accept = true;
+        let Some(parent) = tcp.parent else { return };
+        if let Role::Listening(queues) = &mut self.tcp(parent).role {
+            queues.established(key);
+        }
+        self.notify_socket(parent, READABLE);
+    }
+
+    /// The clock goes at another rate, and so do all timers.
+    pub fn tcp_set_timers_anew(&mut self) {
+        let sockets = self.sockets.iter().filter(|(_, socket)| matches!(socket.kind, SocketKind::Tcp(_)));
+        let keys: Vec<SocketKey> = sockets.map(|(key, _)| SocketKey(key)).collect();
+        for key in keys {
+            let tcp = self.tcp(key);
+            if let Some(next) = tcp.connection().map(|connection| connection.next_timer()) {
+                self.tcp_set_timer(key, next);
+            }
+        }
+    }
+
+    /// A later time is not worth a new timer: the old one fires in vain and is set anew. `next` is a
+    /// time of the host's own clock.
+    fn tcp_set_timer(&mut self, key: SocketKey, next: Option<belljar_base::SimTime>) {
+        let next = next.map(|next| self.clock.at_local(next));
+        let timer = self.tcp(key).timer;
+        let now = self.clock.now();
+        let keep = match (timer.map(TimerId::at), next) {
+            (Some(at), Some(next)) => at <= next,
+            // The next segment will ask for another one, before that time.
+            (Some(at), None) => at.since(now) <= SOON && self.tcp_is_open(key),
+            (None, None) => true,
+            _ => false,
+        };
+        if keep {
+            return;
+        }
+        if let Some(timer) = timer {
+            self.timers.cancel(timer);
+        }
+        let timer = next.map(|at| self.timers.add(at.max(self.clock.now()), StackTimer::Socket(key)));
+        self.tcp(key).timer = timer;
+    }
+
+    fn tcp_is_open(&mut self, key: SocketKey) -> bool {
+        self.tcp(key).connection().is_some_and(|connection| connection.state() == State::Established)
+    }
+
+    fn tcp_finished(&mut self, key: SocketKey) {
+        let tcp = self.tcp(key);
+        match tcp.parent {
+            // Reset before the handshake was complete. One in the accept queue stays there.
+            Some(parent) if !tcp.queued_for_accept => {
+                if let Role::Listening(queues) = &mut self.tcp(parent).role {
+                    queues.abandoned(key);
+                }
+                self.tcp_remove(key);
+            }
+            None if tcp.orphan => self.tcp_remove(key),
+            // The program still holds the socket; its addresses are free for others.
+            _ => {
+                if let Some(connection) = tcp.connection() {
+                    let (local, remote) = (connection.local(), connection.remote());
+                    self.tcp.remove_connection(local, remote, key);
+                }
+            }
+        }
+    }
+
+    /// Takes a socket out of all tables.
+    pub fn tcp_remove(&mut self, key: SocketKey) {
+        let tcp = self.tcp(key);
+        let (timer, bound) = (tcp.timer.take(), tcp.bound);
+        let ends = tcp.connection().map(|c| (c.local(), c.remote()));
+        if let Some(timer) = timer {
+            self.timers.cancel(timer);
+        }
+        if let Some((local, remote)) = ends {
+            self.tcp.remove_connection(local, remote, key);
+        }
+        if let Some(bound) = bound {
+            self.tcp.remove_bound(bound.port, key);
+        }
+        self.remove_socket(key);
+    }
+}
+
+/// Whether a connection started by a listener may be accepted now and is not queued for it.
+fn is_acceptable(tcp: &mut TcpSocket) -> bool {
+    if tcp.parent.is_none() || tcp.queued_for_accept {
+        return false;
+    }
+    let deferred = tcp.options.defer_accept > 0;
+    tcp.connection().is_some_and(|connection: &mut Connection| {
+        if connection.is_unconfirmed() {
+            return true;
+        }
+        connection.state().is_synchronised()
+            && (!deferred || connection.readable_bytes() > 0 || connection.is_read_closed())
+    })
+}
+
+fn epoll_bits(ready: Readiness) -> u32 {
+    [
+        (Readiness::READABLE, EPOLLIN | EPOLLRDNORM),
+        (Readiness::WRITABLE, WRITABLE),
+        (Readiness::READ_CLOSED, EPOLLRDHUP),
+        (Readiness::HANG_UP, EPOLLHUP),
+        (Readiness::ERROR, EPOLLERR),
+        (Readiness::URGENT, EPOLLPRI),
+    ]
+    .into_iter()
+    .filter(|(bit, _)| ready.contains(*bit))
+    .fold(0, |bits, (_, more)| bits | more)
+}
+
+/// The bits that Linux wakes waiters with at each event.
+fn woken_by(events: Events) -> u32 {
+    if events.is_empty() {
+        return 0;
+    }
+    [
+        (Events::READABLE, READABLE),
+        (Events::URGENT, READABLE | EPOLLPRI),
+        (Events::URGENT_MARK, EPOLLPRI),
+        (Events::WRITABLE, WRITABLE),
+        (Events::CONNECTED, WRITABLE),
+        (Events::READ_CLOSED, READABLE | EPOLLRDHUP),
+        (Events::ERROR, EPOLLERR),
+        (Events::CLOSED, READABLE | EPOLLOUT | EPOLLHUP | EPOLLRDHUP),
+    ]
+    .into_iter()
+    .filter(|(event, _)| events.contains(*event))
+    .fold(0, |bits, (_, more)| bits | more)
+}

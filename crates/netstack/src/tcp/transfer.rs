@@ -1,0 +1,61 @@
+//! Sending and receiving on a connection.
+
+use super::errno;
+use crate::SocketKey;
+use crate::Stack;
+use belljar_base::SimTime;
+use belljar_linux_abi::Errno;
+use belljar_tcp::Connection;
+
+impl Stack {
+    /// Sends over a connection; how many bytes there was room for.
+    pub fn tcp_write(&mut self, key: SocketKey, data: &[u8]) -> Result<usize, Errno> {
+        let connection = self.tcp(key).connection().ok_or(Errno::EPIPE)?;
+        if !connection.can_send() {
+            return Err(connection.take_error().map_or(Errno::EPIPE, errno));
+        }
+        let sent = self.tcp_put(key, data);
+        self.tcp_pump(key);
+        self.flush_network();
+        Ok(sent)
+    }
+
+    /// Puts what fits into the send buffer, transmitting in between; how much that is.
+    pub fn tcp_put(&mut self, key: SocketKey, data: &[u8]) -> usize {
+        let now = self.clock.local();
+        let mut sent = 0;
+        while sent < data.len() {
+            let Some(connection) = self.tcp(key).connection() else { break };
+            let n = connection.send(&data[sent..], now);
+            if n == 0 {
+                break;
+            }
+            sent += n;
+            if sent < data.len() {
+                self.tcp_pump(key);
+            }
+        }
+        sent
+    }
+
+    /// Lets `take` take up to `len` bytes from a connection; how many it took, `None` at the end.
+    pub fn tcp_read(
+        &mut self,
+        key: SocketKey,
+        len: usize,
+        take: impl FnOnce(&mut Connection, SimTime) -> usize,
+    ) -> Result<Option<usize>, Errno> {
+        let now = self.clock.local();
+        let connection = self.tcp(key).connection().ok_or(Errno::ENOTCONN)?;
+        if len.min(connection.readable_bytes()) == 0 {
+            let error = if connection.is_ended_by_peer() { None } else { connection.take_error() };
+            if let Some(error) = error {
+                return Err(errno(error));
+            }
+            return Ok(if connection.is_read_closed() { None } else { Some(0) });
+        }
+        let taken = take(connection, now);
+        self.tcp_was_read(key);
+        Ok(Some(taken))
+    }
+}

@@ -1,0 +1,104 @@
+//! Interfaces whose other end is a program. A TUN interface carries IP packets, a TAP interface Ethernet frames.
+
+use super::Effect;
+use super::Way;
+use crate::Stack;
+use crate::readiness::{EPOLLERR, READABLE, WRITABLE};
+use belljar_linux_abi::Errno;
+use belljar_net::Packet;
+use belljar_wire::ethernet;
+use std::collections::VecDeque;
+
+/// `txqueuelen` of such interfaces: packets that wait for the program.
+const QUEUE_PACKETS: usize = 500;
+
+/// `IFF_TAP` of `TUNSETIFF`.
+pub const TAP: u16 = 0x0002;
+
+/// A program's end.
+#[derive(Debug)]
+pub struct Tun {
+    /// The number of its interface.
+    pub interface: Option<usize>,
+    /// Flags of `TUNSETIFF`.
+    pub flags: u16,
+    /// The length of the offload header: `TUNSETVNETHDRSZ`.
+    pub header_len: usize,
+    /// Its interface stays when the program goes.
+    pub persistent: bool,
+    /// What the program has not read.
+    pub packets: VecDeque<Vec<u8>>,
+    /// Packets and bytes to the program and from it, and those dropped.
+    pub counters: TunCounters,
+}
+
+/// What a program's end has seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TunCounters {
+    /// Packets and bytes that the host has sent.
+    pub sent: (u64, u64),
+    /// The same that the program has written.
+    pub received: (u64, u64),
+    /// Packets lost because the program did not read.
+    pub dropped: u64,
+}
+
+impl Tun {
+    /// What it is ready for.
+    pub fn readiness(&self) -> u32 {
+        match self.interface {
+            None => EPOLLERR,
+            Some(_) => WRITABLE | if self.packets.is_empty() { 0 } else { READABLE },
+        }
+    }
+    /// Whether it takes Ethernet frames.
+    pub fn is_tap(&self) -> bool {
+        self.flags & TAP != 0
+    }
+}
+
+impl Stack {
+    /// Hands a packet (of a TAP interface a frame) to the program; false if it is lost.
+    #[inline(never)]
+    pub fn tun_output(&mut self, n: usize, mut packet: Packet) -> bool {
+        let now = self.clock.now();
+        let Some(interface) = self.tuns[n].interface else { return false };
+        self.seen(now, interface, &mut packet, Way::Out);
+        let (cookie, bytes) = (packet.cookie(), packet.into_bytes());
+        let tun = &mut self.tuns[n];
+        if tun.packets.len() >= QUEUE_PACKETS {
+            tun.counters.dropped += 1;
+            return false;
+        }
+        let (packets, octets) = tun.counters.sent;
+        tun.counters.sent = (packets + 1, octets + bytes.len() as u64);
+        let len = bytes.len();
+        tun.packets.push_back(bytes);
+        self.effects.push(Effect::ProgramReady(n, READABLE));
+        if cookie != 0 {
+            // Whoever sends must not be told within the call that sends.
+            self.taken_over.push_back((cookie, len));
+        }
+        true
+    }
+
+    /// What a program has written comes in by its interface.
+    pub fn tun_input(&mut self, n: usize, bytes: Vec<u8>) -> Result<(), Errno> {
+        let tun = &mut self.tuns[n];
+        let interface = tun.interface.ok_or(Errno::EBADFD)?;
+        let (packets, octets) = tun.counters.received;
+        tun.counters.received = (packets + 1, octets + bytes.len() as u64);
+        if tun.is_tap() {
+            if bytes.len() < ethernet::HEADER_LEN {
+                return Err(Errno::EINVAL);
+            }
+            self.frame_input(interface, Packet::new(bytes));
+        } else {
+            let mut packet = Packet::new(bytes);
+            self.seen(self.clock.now(), interface, &mut packet, Way::In);
+            self.arrived_as_one = true;
+            self.ip_input(interface, packet);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,232 @@
+//! The calls on UDP sockets but for sending and receiving.
+
+use super::{Protocol, UdpSocket, charge};
+use crate::SocketKey;
+use crate::Stack;
+use crate::address;
+use crate::address::RawAddress;
+use crate::bind::{Bound, Reach};
+use crate::ip::route::Through;
+use crate::readiness::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLPRI, EPOLLRDHUP, EPOLLRDNORM, READABLE, WRITABLE};
+use crate::socket::{Socket, SocketKind};
+use belljar_linux_abi::{Errno, c};
+use std::net::{IpAddr, SocketAddr};
+
+/// A new socket of UDP or UDP-Lite.
+pub fn create(net: &mut Stack, domain: i32, protocol: Protocol) -> Result<SocketKey, Errno> {
+    let kind = SocketKind::Udp(Box::new(UdpSocket { protocol, ..UdpSocket::default() }));
+    Ok(net.add_socket(domain, c::SOCK_DGRAM, protocol.number().into(), kind))
+}
+
+/// The address that `getsockname` gives.
+pub fn local_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
+    let domain = net.socket(key).domain;
+    let shown = net.udp(key).bound.map(|bound| bound.shown(domain));
+    let shown = shown.unwrap_or(SocketAddr::new(address::unspecified(domain), 0));
+    Ok(address::emit_on(domain, shown, net.socket(key).options.bound_device))
+}
+
+/// The address that `getpeername` gives: `ENOTCONN` if there is no peer.
+pub fn peer_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
+    let domain = net.socket(key).domain;
+    let device = net.socket(key).options.bound_device;
+    // One that is connected to port 0 counts as not connected.
+    let peer = net.udp(key).peer.filter(|peer| peer.port() != 0);
+    peer.map(|peer| address::emit_on(domain, peer, device)).ok_or(Errno::ENOTCONN)
+}
+
+/// The `EPOLL*` bits that hold now: `udp_poll` of Linux.
+pub fn readiness(net: &Stack, key: SocketKey) -> u32 {
+    let socket = &net.sockets[key.0];
+    let SocketKind::Udp(udp) = &socket.kind else { return 0 };
+    let mut ready = 0;
+    if !udp.queue.is_empty() {
+        ready |= READABLE;
+    }
+    if udp.read_closed {
+        ready |= EPOLLIN | EPOLLRDNORM | EPOLLRDHUP;
+    }
+    if udp.read_closed && udp.write_closed {
+        ready |= EPOLLHUP;
+    }
+    if socket.error.is_some() || !udp.errors.is_empty() {
+        ready |= EPOLLERR;
+        if socket.options.is_kept(c::SO_SELECT_ERR_QUEUE) {
+            ready |= EPOLLPRI;
+        }
+    }
+    if udp.is_writable(socket.options.send_buffer) {
+        ready |= WRITABLE;
+    }
+    ready
+}
+
+/// The length of the next datagram.
+pub fn readable_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
+    Ok(net.udp(key).queue.front().map_or(0, |datagram| datagram.payload.len()))
+}
+
+/// `SIOCOUTQ`: what waits in the interface's queue is charged.
+pub fn unsent_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
+    let udp = net.udp(key);
+    Ok((udp.sending_charge + udp.corked_charge) as usize)
+}
+
+/// The last open file of a socket is closed.
+pub fn close(net: &mut Stack, key: SocketKey) {
+    let udp = net.udp(key);
+    if let (Some(bound), table) = (udp.bound, udp.protocol.index()) {
+        net.udp_ports[table].remove(bound.port, key);
+    }
+    net.leave_all_groups(key);
+    net.remove_socket(key);
+}
+
+impl UdpSocket {
+    /// `sock_writeable` of Linux: at most half of the send buffer is taken.
+    pub fn is_writable(&self, send_buffer: u32) -> bool {
+        (self.sending_charge + self.corked_charge) * 2 <= send_buffer
+    }
+}
+
+impl Stack {
+    /// The UDP part of a socket that is known to be one.
+    pub fn udp(&mut self, key: SocketKey) -> &mut UdpSocket {
+        match &mut self.sockets[key.0].kind {
+            SocketKind::Udp(udp) => udp,
+            other => unreachable!("not a UDP socket: {other:?}"),
+        }
+    }
+
+    /// Whether a socket may have `port` at `reach`: `udp_lib_lport_inuse` of Linux.
+    fn udp_port_is_free(&self, key: SocketKey, reach: &Reach, port: u16) -> bool {
+        let Socket { options, kind: SocketKind::Udp(own), .. } = &self.sockets[key.0] else {
+            return false;
+        };
+        self.udp_ports[own.protocol.index()].0.get(&port).is_none_or(|others| {
+            others.iter().all(|other| {
+                let socket = &self.sockets[other.0];
+                let SocketKind::Udp(udp) = &socket.kind else { return true };
+                let theirs = &socket.options;
+                *other == key
+                    || (options.reuse_address && theirs.reuse_address)
+                    || (options.reuse_port && theirs.reuse_port)
+                    || !udp.bound.is_some_and(|bound| bound.reach.overlaps(reach))
+            })
+        })
+    }
+
+    /// Gives an unbound socket a local end; `port` 0 lets the kernel choose.
+    #[cold]
+    pub fn udp_bind(
+        &mut self,
+        key: SocketKey,
+        ip: Option<IpAddr>,
+        port: u16,
+        by_program: bool,
+    ) -> Result<(), Errno> {
+        let domain = self.socket(key).domain;
+        let reach = Reach::new(domain, self.udp(key).ip.v6_only, ip);
+        let chosen = match port {
+            0 => self.choose_port(|net, port| net.udp_port_is_free(key, &reach, port))?,
+            port if self.udp_port_is_free(key, &reach, port) => port,
+            _ => return Err(Errno::EADDRINUSE),
+        };
+        let udp = self.udp(key);
+        udp.bound = Some(Bound {
+            reach,
+            port: chosen,
+            address_chosen: by_program && ip.is_some(),
+            port_chosen: by_program && port != 0,
+            port_named: by_program && port != 0,
+        });
+        // As `inet6_bind`: whoever has an address of IPv6 has nothing to do with IPv4.
+        udp.ip.v6_only |= by_program && matches!(ip, Some(IpAddr::V6(_)));
+        let table = udp.protocol.index();
+        self.udp_ports[table].add(chosen, key);
+        Ok(())
+    }
+
+    /// `connect(2)` to a `struct sockaddr_*`.
+    pub fn udp_connect(&mut self, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
+        if address::family(raw)? == c::AF_UNSPEC {
+            self.udp_disconnect(key);
+            return Ok(());
+        }
+        // It gets its port whatever becomes of the call (`inet_dgram_connect`).
+        if self.udp(key).bound.is_none() {
+            self.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
+        }
+        let (v6, v6_only) = (self.socket(key).domain == c::AF_INET6, self.udp(key).ip.v6_only);
+        match address::family(raw)? {
+            c::AF_INET if v6 && v6_only => return Err(Errno::EAFNOSUPPORT),
+            // An address of IPv6 is measured before its family is looked at.
+            family if v6 && family != c::AF_INET && raw.len() < address::SIN6_LEN_MIN => {
+                return Err(Errno::EINVAL);
+            }
+            _ => {}
+        }
+        let peer = self.inet_destination(key, raw)?;
+        let (domain, broadcast) = {
+            let socket = self.socket(key);
+            (socket.domain, socket.options.broadcast)
+        };
+        let device = self.socket_device(key, peer.ip(), address::scope(raw))?;
+        if device.is_some() && matches!(peer.ip(), IpAddr::V6(ip) if ip.is_unicast_link_local()) {
+            self.socket(key).options.bound_device = device;
+        }
+        let own_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
+        let own_ip = own_ip.filter(|ip| ip.is_ipv4() == peer.is_ipv4());
+        let through = Through::of(&self.sockets[key.0], device).to_port(peer.port());
+        let route = self.route(peer.ip(), own_ip, through);
+        let route = self.count_no_route(&peer.ip(), route)?;
+        if route.broadcast && !broadcast {
+            return Err(Errno::EACCES);
+        }
+        let udp = self.udp(key);
+        let v6_only = udp.ip.v6_only;
+        if let Some(bound) = &mut udp.bound
+            && bound.reach.ip.is_none()
+        {
+            bound.reach = Reach::new(domain, v6_only, Some(route.source));
+        }
+        udp.peer = Some(SocketAddr::new(route.destination, peer.port()));
+        // What is being collected goes there as well.
+        if let Some((to, ..)) = &mut udp.corked {
+            *to = SocketAddr::new(route.destination, peer.port());
+        }
+        Ok(())
+    }
+
+    /// `connect` to `AF_UNSPEC`: what the program did not choose itself is given up.
+    fn udp_disconnect(&mut self, key: SocketKey) {
+        let domain = self.socket(key).domain;
+        let udp = self.udp(key);
+        udp.peer = None;
+        let v6_only = udp.ip.v6_only;
+        let Some(bound) = &mut udp.bound else { return };
+        if !bound.address_chosen {
+            bound.reach = Reach::new(domain, v6_only, None);
+        }
+        if !bound.port_chosen {
+            let port = bound.port;
+            udp.bound = None;
+            let table = udp.protocol.index();
+            self.udp_ports[table].remove(port, key);
+        }
+    }
+}
+
+impl Stack {
+    /// The next datagram's payload, in `out`, and who sent it; `None` if there is none.
+    pub fn udp_receive(&mut self, key: SocketKey, out: &mut Vec<u8>) -> Result<Option<SocketAddr>, Errno> {
+        out.clear();
+        self.socket(key).take_error()?;
+        let udp = self.udp(key);
+        let Some(datagram) = udp.queue.pop_front() else { return Ok(None) };
+        udp.queued_charge = udp.queued_charge.saturating_sub(charge(datagram.packet.len()));
+        out.extend_from_slice(&datagram.packet[datagram.payload.clone()]);
+        self.recycle_buffer(datagram.packet);
+        Ok(Some(datagram.source))
+    }
+}

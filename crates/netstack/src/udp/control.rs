@@ -1,0 +1,29 @@
+//! What control messages say of a datagram, ip(7), ipv6(7), udp(7). Those of a level that is not the sender's mean nothing.
+
+use std::net::IpAddr;
+
+/// What control messages say of one datagram.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SendOptions {
+    /// The source address.
+    pub source: Option<IpAddr>,
+    /// The index of the interface that it leaves by.
+    pub interface: Option<u32>,
+    /// The TOS byte.
+    pub tos: Option<u8>,
+    /// The TTL.
+    pub ttl: Option<u8>,
+    /// The payload of each datagram that it is cut into, in bytes; 0 for one datagram.
+    pub segment: Option<u16>,
+}
+
+/// Who sends a datagram.
+#[derive(Clone, Copy, Debug)]
+pub struct Sender {
+    /// Whether the socket is one of IPv6.
+    pub v6: bool,
+    /// Whether the datagram is sent over IPv4.
+    pub over_v4: bool,
+    /// Whether it is one of UDP.
+    pub udp: bool,
+}

@@ -1,0 +1,318 @@
+//! Datagrams and errors that come in.
+
+use super::UDP_ENCAP_ESPINUDP;
+use super::{Datagram, HEADER_LEN, Protocol, charge, covered_bytes};
+use crate::SocketKey;
+use crate::Stack;
+use crate::error_queue::{QueuedError, is_hard};
+use crate::filter::Metadata;
+use crate::ip::Inbound;
+use crate::ip::Unreachable;
+use crate::mib::version;
+use crate::readiness::{EPOLLERR, READABLE};
+use crate::socket::SocketKind;
+use crate::{LO, flow_hash, interface_index};
+use belljar_linux_abi::Errno;
+use belljar_net::ChecksumState;
+use belljar_wire::checksum;
+use smallvec::SmallVec;
+use std::net::{IpAddr, SocketAddr};
+
+/// Whether a socket that is connected to `peer` takes what `source` sent: connected to port 0, it looks at
+/// the address alone.
+fn comes_from(peer: SocketAddr, source: SocketAddr) -> bool {
+    peer.ip() == source.ip() && (peer.port() == 0 || peer.port() == source.port())
+}
+
+/// The length of a segment of UDP, and how much of it the checksum covers: everything.
+fn udp_lengths(segment: &[u8]) -> Option<(usize, usize)> {
+    let len = usize::from(u16::from_be_bytes(segment.get(4..6)?.try_into().ok()?));
+    (len >= HEADER_LEN && len <= segment.len()).then_some((len, len))
+}
+
+/// The same of UDP-Lite, whose length is that of the packet. There is always a checksum (RFC 3828, section 3.1).
+fn udp_lite_lengths(segment: &[u8]) -> Option<(usize, usize)> {
+    let header = segment.first_chunk::<HEADER_LEN>()?;
+    let (field, sum) = (u16::from_be_bytes([header[4], header[5]]), [header[6], header[7]]);
+    let covered = covered_bytes(field, segment.len()).filter(|_| sum != [0, 0])?;
+    Some((segment.len(), covered))
+}
+
+/// Whether a datagram to a socket of `UDP_ENCAP_ESPINUDP` is not for the program (`xfrm4_udp_encap_rcv`): an ESP
+/// packet, for which the host has no keys, or what keeps a translator's state alive, RFC 3948.
+fn is_for_ipsec(payload: &[u8]) -> bool {
+    const ESP_HEADER: usize = 8;
+    payload == [0xff] || payload.len() > ESP_HEADER && payload[..4] != [0; 4]
+}
+
+impl Stack {
+    /// A packet of UDP or UDP-Lite was received.
+    pub fn udp_input(&mut self, protocol: Protocol, mut inbound: Inbound) {
+        let segment = inbound.payload();
+        let lengths = match protocol {
+            Protocol::Udp => udp_lengths(segment),
+            Protocol::Lite => udp_lite_lengths(segment),
+        };
+        let Some((len, covered)) = lengths else {
+            self.counters.udp[protocol.index()][version(&inbound.header.dst)].wrong += 1;
+            self.counters.malformed += 1;
+            return self.recycle_buffer(inbound.packet);
+        };
+        let word = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
+        let (src, dst) = (inbound.header.src, inbound.header.dst);
+        let (src_port, dst_port, sum) = (word(0), word(2), word(6));
+        // One that is open is no zero.
+        let unsummed = sum == 0 && inbound.checksum != ChecksumState::Open;
+        // What never left the host cannot be damaged.
+        if inbound.interface != LO
+            && inbound.checksum == ChecksumState::Untested
+            && sum != 0
+            && checksum::partial(src, dst, protocol.number(), &segment[..len], covered) != 0
+        {
+            let counters = &mut self.counters.udp[protocol.index()][version(&dst)];
+            counters.wrong += 1;
+            counters.wrong_checksum += 1;
+            self.counters.malformed += 1;
+            return self.recycle_buffer(inbound.packet);
+        }
+        let (source, lengths) = (SocketAddr::new(src, src_port), (len, covered));
+        if self.is_multipoint(dst) {
+            return self.udp_input_to_many(protocol, inbound, source, (dst_port, unsummed), lengths);
+        }
+        let receiver = self.udp_receiver(protocol, source, SocketAddr::new(dst, dst_port));
+        if unsummed && dst.is_ipv6() && !receiver.is_some_and(|key| self.udp(key).no_check6.1) {
+            // RFC 8200, section 8.1: nobody hears of it, but who takes such datagrams.
+            let counters = &mut self.counters.udp[protocol.index()][version(&dst)];
+            counters.wrong += 1;
+            counters.wrong_checksum += 1;
+            return self.recycle_buffer(inbound.packet);
+        }
+        let Some(key) = receiver else {
+            self.counters.udp[protocol.index()][version(&dst)].no_port += 1;
+            self.send_unreachable(&mut inbound, Unreachable::Port);
+            return self.recycle_buffer(inbound.packet);
+        };
+        self.udp_enqueue(key, inbound, source, lengths);
+    }
+
+    /// A datagram for a group or for all: each socket that wants it gets a copy.
+    fn udp_input_to_many(
+        &mut self,
+        protocol: Protocol,
+        inbound: Inbound,
+        source: SocketAddr,
+        (port, unsummed): (u16, bool),
+        lengths: (usize, usize),
+    ) {
+        let dst = inbound.header.dst;
+        let keys: SmallVec<[SocketKey; 4]> =
+            self.udp_ports[protocol.index()].0.get(&port).into_iter().flatten().copied().collect();
+        let index = interface_index(inbound.interface);
+        for key in keys {
+            let device = self.socket(key).options.bound_device;
+            let udp = self.udp(key);
+            let member = udp.ip.takes_group(inbound.interface, dst, source.ip())
+                && device.is_none_or(|device| device == index);
+            let from_peer = udp.peer.is_none_or(|peer| comes_from(peer, source));
+            let checked = !unsummed || dst.is_ipv4() || udp.no_check6.1;
+            let takes = checked && udp.bound.is_some_and(|bound| bound.reach.takes(dst));
+            if member && from_peer && takes {
+                let copy = Inbound {
+                    interface: inbound.interface,
+                    checksum: inbound.checksum,
+                    segment: inbound.segment,
+                    header: inbound.header,
+                    packet: inbound.packet.clone(),
+                    payload: inbound.payload.clone(),
+                };
+                self.udp_enqueue(key, copy, source, lengths);
+            }
+        }
+        self.recycle_buffer(inbound.packet);
+    }
+
+    /// A socket gets a segment of so many bytes, of which its checksum covers so many: apart, if it is made of
+    /// several that the socket does not want joined (`UDP_GRO`).
+    fn udp_enqueue(&mut self, key: SocketKey, inbound: Inbound, source: SocketAddr, lengths: (usize, usize)) {
+        if inbound.segment == 0 || self.udp(key).joins {
+            return self.udp_enqueue_one(key, inbound, source, lengths);
+        }
+        let start = inbound.payload.start;
+        let (headers, data) = inbound.packet[..start + lengths.0].split_at(start + HEADER_LEN);
+        for piece in data.chunks(usize::from(inbound.segment)) {
+            let len = HEADER_LEN + piece.len();
+            let mut packet = self.packet_buffer();
+            packet.extend_from_slice(headers);
+            packet[start + 4..start + 6].copy_from_slice(&(len as u16).to_be_bytes());
+            packet.extend_from_slice(piece);
+            let payload = start..packet.len();
+            let Inbound { interface, checksum, header, .. } = inbound;
+            let apart = Inbound { interface, checksum, segment: 0, header, packet, payload };
+            self.udp_enqueue_one(key, apart, source, (len, len));
+        }
+        self.recycle_buffer(inbound.packet);
+    }
+
+    fn udp_enqueue_one(
+        &mut self,
+        key: SocketKey,
+        mut inbound: Inbound,
+        source: SocketAddr,
+        (mut len, covered): (usize, usize),
+    ) {
+        let now = self.clock.now();
+        let payload = inbound.payload().get(HEADER_LEN..len).unwrap_or_default();
+        if self.udp(key).encapsulation == UDP_ENCAP_ESPINUDP && is_for_ipsec(payload) {
+            return self.recycle_buffer(inbound.packet);
+        }
+        let udp = self.udp(key);
+        let (number, version) = (udp.protocol.index(), version(&inbound.header.dst));
+        if !udp.coverage.takes(covered, len) {
+            udp.drops += 1;
+            self.counters.udp[number][version].wrong += 1;
+            return self.recycle_buffer(inbound.packet);
+        }
+        if self.socket(key).options.filter.is_some() {
+            inbound.fill_checksum();
+            // A filter sees the header of UDP, and cannot cut into it.
+            let metadata = Metadata {
+                protocol: if inbound.header.dst.is_ipv4() { 0x800 } else { 0x86dd },
+                interface: interface_index(inbound.interface),
+                ..Metadata::default()
+            };
+            match self.filtered(key, &inbound.payload()[..len], metadata) {
+                Some(kept) => len = kept.max(HEADER_LEN),
+                None => {
+                    self.udp(key).drops += 1;
+                    return self.recycle_buffer(inbound.packet);
+                }
+            }
+        }
+        let receive_buffer = self.socket(key).options.receive_buffer;
+        let udp = self.udp(key);
+        // Whatever its length, one is taken.
+        let charged = charge(inbound.packet.len());
+        if udp.queued_charge != 0 && udp.queued_charge.saturating_add(charged) > receive_buffer {
+            udp.drops += 1;
+            self.counters.udp[number][version].buffer_full += 1;
+            return self.recycle_buffer(inbound.packet);
+        }
+        self.counters.udp[number][version].received += 1;
+        let udp = self.udp(key);
+        udp.queued_charge += charged;
+        let start = inbound.payload.start;
+        udp.queue.push_back(Datagram {
+            payload: start + HEADER_LEN..start + len,
+            source,
+            destination: inbound.header.dst,
+            interface: inbound.interface,
+            arrived: now,
+            tos: inbound.header.tos,
+            ttl: inbound.header.ttl,
+            segment: inbound.segment,
+            packet: inbound.packet,
+        });
+        self.notify_socket(key, READABLE);
+    }
+
+    /// The socket that receives what comes from `source` for `destination`: the one that is bound
+    /// most closely, then the one bound last (`udp4_lib_lookup2` of Linux); within a group of
+    /// `SO_REUSEPORT` by the flow.
+    pub fn udp_receiver(
+        &self,
+        protocol: Protocol,
+        source: SocketAddr,
+        destination: SocketAddr,
+    ) -> Option<SocketKey> {
+        let keys = self.udp_ports[protocol.index()].0.get(&destination.port())?;
+        if let [key] = keys[..] {
+            return self.udp_score(key, source, destination.ip()).map(|_| key);
+        }
+        let mut best: Option<(u32, SocketKey)> = None;
+        let mut group: SmallVec<[SocketKey; 4]> = SmallVec::new();
+        for key in keys.iter().rev() {
+            let Some(score) = self.udp_score(*key, source, destination.ip()) else { continue };
+            let grouped = self.sockets[key.0].options.reuse_port;
+            match best {
+                Some((best, _)) if score < best => continue,
+                Some((best, _)) if score == best => {
+                    if grouped && !group.is_empty() {
+                        group.push(*key);
+                    }
+                    continue;
+                }
+                _ => {}
+            }
+            best = Some((score, *key));
+            group.clear();
+            if grouped {
+                group.push(*key);
+            }
+        }
+        let (_, key) = best?;
+        if group.len() > 1 {
+            let n = flow_hash(source, destination) % group.len() as u64;
+            return Some(group[n as usize]);
+        }
+        Some(key)
+    }
+
+    fn udp_score(&self, key: SocketKey, source: SocketAddr, dst: IpAddr) -> Option<u32> {
+        let socket = &self.sockets[key.0];
+        let SocketKind::Udp(udp) = &socket.kind else { return None };
+        let bound = udp.bound.as_ref()?;
+        if !bound.reach.takes(dst) {
+            return None;
+        }
+        let mut score = u32::from(socket.domain == belljar_linux_abi::c::AF_INET);
+        if bound.reach.ip.is_some() {
+            score += 4;
+        }
+        if let Some(peer) = udp.peer {
+            if !comes_from(peer, source) {
+                return None;
+            }
+            score += if peer.port() == 0 { 4 } else { 8 };
+        }
+        Some(score)
+    }
+
+    /// An ICMP error says what became of a datagram from `local` to `remote`.
+    pub fn udp_error(
+        &mut self,
+        protocol: Protocol,
+        (local, remote): (SocketAddr, SocketAddr),
+        errno: Errno,
+        icmp: (u8, u8, u32),
+        offender: IpAddr,
+        quoted: &[u8],
+    ) {
+        let arrived = self.clock.now();
+        let Some(key) = self.udp_receiver(protocol, remote, local) else { return };
+        // Whoever minds the path's MTU (`IP_PMTUDISC_DONT` does not) is told that it is less.
+        let unheeded = errno == Errno::EMSGSIZE && self.ignores_path_mtu(key);
+        if unheeded && remote.is_ipv4() {
+            return;
+        }
+        let room = self.socket(key).options.receive_buffer;
+        let udp = self.udp(key);
+        let connected = udp.peer.is_some();
+        if udp.ip.receive_errors {
+            let error = QueuedError {
+                errno,
+                icmp: (icmp.0, icmp.1),
+                extra: icmp.2,
+                arrived,
+                offender: Some(offender),
+                destination: remote,
+                quoted: quoted.get(HEADER_LEN..).unwrap_or_default().to_vec(),
+            };
+            udp.errors.push(error, &mut udp.queued_charge, room);
+        } else if !connected || unheeded || !is_hard(errno, (icmp.0, icmp.1), remote.is_ipv4()) {
+            // Only hard errors reach a socket that did not ask for all, and only by its peer.
+            return;
+        }
+        self.socket(key).error = Some(errno);
+        self.notify_socket(key, EPOLLERR);
+    }
+}

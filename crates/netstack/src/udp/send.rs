@@ -1,0 +1,357 @@
+//! Sending datagrams.
+
+use super::{HEADER_LEN, Protocol, SendOptions, charge};
+use crate::SocketKey;
+use crate::Stack;
+use crate::ip::header::header_len;
+use crate::ip::route::{Route, Through};
+use crate::ip::{IpHeader, Outbound};
+use crate::mib::version;
+use crate::path_mtu::heeds_routers;
+use crate::readiness::WRITABLE;
+use crate::{LO, address, interface, interface_index};
+use belljar_linux_abi::{Errno, c};
+use belljar_net::ChecksumState;
+use belljar_wire::checksum;
+use std::net::{IpAddr, SocketAddr};
+
+/// The largest payload over IPv4 and over IPv6.
+const MAX_PAYLOAD: usize = 65_507;
+const MAX_PAYLOAD6: usize = 65_527;
+/// `UDP_MAX_SEGMENTS`: the most datagrams that one send makes.
+const MAX_SEGMENTS: usize = 128;
+/// Packets in the queue of `eth0` up to which a datagram is not charged against the send buffer:
+/// it will have left before that matters.
+const UNCHARGED_QUEUE: usize = 8;
+
+/// What is found out when the datagram is made: that it is too long.
+pub fn check_length(to: Option<SocketAddr>, len: usize) -> Result<(), Errno> {
+    let most = if to.is_some_and(|to| to.is_ipv6()) { MAX_PAYLOAD6 } else { MAX_PAYLOAD };
+    if len > most { Err(Errno::EMSGSIZE) } else { Ok(()) }
+}
+
+/// What is found out next: an error that happened before, that the socket is shut.
+pub fn check_may_send(net: &mut Stack, key: SocketKey) -> Result<(), Errno> {
+    net.socket(key).take_error()?;
+    if net.udp(key).write_closed { Err(Errno::EPIPE) } else { Ok(()) }
+}
+
+/// The destination that a message names. To a socket of IPv6 an address without a family names none, and one
+/// of another family is not valid.
+pub fn named_destination(net: &mut Stack, key: SocketKey, raw: &[u8]) -> Result<Option<SocketAddr>, Errno> {
+    if net.socket(key).domain == c::AF_INET6 {
+        match address::family(raw)? {
+            c::AF_UNSPEC => return Ok(None),
+            c::AF_INET if net.udp(key).ip.v6_only => return Err(Errno::ENETUNREACH),
+            c::AF_INET | c::AF_INET6 => {}
+            _ => return Err(Errno::EINVAL),
+        }
+    }
+    net.inet_destination(key, raw).map(Some)
+}
+
+impl Stack {
+    /// The destination that a socket is given by `connect` or `sendto`.
+    pub fn inet_destination(&mut self, key: SocketKey, raw: &[u8]) -> Result<SocketAddr, Errno> {
+        let socket = self.socket(key);
+        let domain = socket.domain;
+        let family = address::family(raw)?;
+        let destination = match (domain, family) {
+            (c::AF_INET, c::AF_INET) | (c::AF_INET6, c::AF_INET | c::AF_INET6) => address::parse(raw)?,
+            (c::AF_INET, c::AF_UNSPEC) if raw.len() >= 16 => {
+                let ip = IpAddr::from([raw[4], raw[5], raw[6], raw[7]]);
+                SocketAddr::new(ip, u16::from_be_bytes([raw[2], raw[3]]))
+            }
+            // The length is looked at before the family.
+            (c::AF_INET, _) if raw.len() < 16 => return Err(Errno::EINVAL),
+            _ => return Err(Errno::EAFNOSUPPORT),
+        };
+        if socket.ip_options().is_some_and(|ip| ip.v6_only) && destination.is_ipv4() {
+            return Err(Errno::ENETUNREACH);
+        }
+        Ok(destination)
+    }
+
+    /// The device that a packet of a socket to `to` must leave by: the one that it is bound to, the one that the
+    /// call names, or that of its multicast. `EINVAL` if these differ, or where an address of one link only is
+    /// to be reached on no link.
+    pub fn socket_device(
+        &mut self,
+        key: SocketKey,
+        to: IpAddr,
+        named: Option<u32>,
+    ) -> Result<Option<u32>, Errno> {
+        let socket = &self.sockets[key.0];
+        let bound = socket.options.bound_device;
+        if let (Some(bound), Some(named)) = (bound, named)
+            && bound != named
+        {
+            return Err(Errno::EINVAL);
+        }
+        let IpAddr::V6(v6) = to else { return Ok(bound.or(named)) };
+        let of_group = socket.ip_options().and_then(|ip| ip.multicast_if6).filter(|_| v6.is_multicast());
+        let device = bound.or(named).or(of_group);
+        let own = socket.local_ip().filter(|ip| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local()));
+        if v6.is_unicast_link_local() && device.is_none() && own.is_none() && !self.is_local(to) {
+            return Err(Errno::EINVAL);
+        }
+        Ok(device)
+    }
+
+    /// Sends a datagram; false if the send buffer is full.
+    pub fn udp_send(
+        &mut self,
+        key: SocketKey,
+        destination: SocketAddr,
+        payload: &[u8],
+    ) -> Result<bool, Errno> {
+        let socket = self.socket(key);
+        let send_buffer = socket.options.send_buffer;
+        socket.take_error()?;
+        check_length(Some(destination), payload.len())?;
+        if self.udp(key).sending_charge >= send_buffer {
+            return Ok(false);
+        }
+        let options = SendOptions::default();
+        let route = self.udp_route(key, destination, &options)?;
+        let mut packet = self.packet_buffer();
+        packet.resize(header_len(route.destination) + HEADER_LEN, 0);
+        packet.extend_from_slice(payload);
+        self.udp_transmit(key, &route, destination.port(), packet, &options)?;
+        self.flush_network();
+        Ok(true)
+    }
+
+    /// The route of what a socket sends: by the interface that it is bound to, the one that the message
+    /// names, or for multicast the one of `IP_MULTICAST_IF`.
+    pub fn route_for(
+        &mut self,
+        key: SocketKey,
+        to: SocketAddr,
+        mut source: Option<IpAddr>,
+        interface: Option<u32>,
+    ) -> Result<Route, Errno> {
+        let (to, port) = (to.ip(), to.port());
+        let socket = &self.sockets[key.0];
+        let mut device = match to {
+            IpAddr::V4(_) => interface.or(socket.options.bound_device),
+            IpAddr::V6(_) => self.socket_device(key, to, interface)?,
+        };
+        let socket = &self.sockets[key.0];
+        if let (IpAddr::V4(group), Some(options)) = (to, socket.ip_options())
+            && group.is_multicast()
+        {
+            let (interface, own) = options.multicast_interface;
+            device = device.or(interface.map(interface_index));
+            source = source.or(Some(own.into()).filter(|_| !own.is_unspecified()));
+        }
+        self.route(to, source, Through::of(&self.sockets[key.0], device).to_port(port))
+    }
+
+    /// The route of a datagram; `EACCES` for a broadcast that the socket has not asked for.
+    #[inline(always)]
+    pub fn udp_route(
+        &mut self,
+        key: SocketKey,
+        destination: SocketAddr,
+        options: &SendOptions,
+    ) -> Result<Route, Errno> {
+        let broadcast_allowed = self.socket(key).options.broadcast;
+        if self.udp(key).bound.is_none() {
+            self.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
+        }
+        let bound_ip = self.udp(key).bound.and_then(|bound| bound.reach.ip);
+        // An address of IPv6 that `connect` gave is none for what goes over IPv4.
+        let bound_ip = bound_ip.filter(|ip| ip.is_ipv4() == destination.is_ipv4());
+        let source = options.source.or(bound_ip).filter(|ip| !self.is_multipoint(*ip));
+        let route = self.route_for(key, destination, source, options.interface);
+        let route = self.count_no_route(&destination.ip(), route)?;
+        if route.broadcast && !broadcast_allowed {
+            return Err(Errno::EACCES);
+        }
+        Ok(route)
+    }
+
+    /// Sends what lies in `packet` behind room for the headers, and sees to it that who sent it with `MSG_ZEROCOPY` is
+    /// told when it has left.
+    #[inline]
+    pub fn udp_transmit(
+        &mut self,
+        key: SocketKey,
+        route: &Route,
+        port: u16,
+        packet: Vec<u8>,
+        options: &SendOptions,
+    ) -> Result<(), Errno> {
+        if !self.zero_copy_holds(key) {
+            return self.udp_cut(key, route, port, packet, options);
+        }
+        let whole = options.segment.unwrap_or(0) == 0;
+        let in_fragments = whole && packet.len() > self.path_mtu(route, self.clock.now());
+        let copied = in_fragments || self.zero_copy_is_copied(route.interface);
+        let sent = self.udp_cut(key, route, port, packet, options);
+        self.zero_copy_ends(key, copied, sent.is_err());
+        sent
+    }
+
+    /// Sends what lies in `packet` behind room for the headers, as one datagram or cut into several (`udp_send_skb`).
+    /// On `lo` these stay together, as they do in Linux, until a socket has them.
+    fn udp_cut(
+        &mut self,
+        key: SocketKey,
+        route: &Route,
+        port: u16,
+        packet: Vec<u8>,
+        options: &SendOptions,
+    ) -> Result<(), Errno> {
+        let protocol = self.udp(key).protocol;
+        let segment = options.segment.unwrap_or(0);
+        if segment > 0 {
+            return self.udp_cut_into(key, route, port, packet, options, (protocol, segment));
+        }
+        self.counters.udp[protocol.index()][version(&route.destination)].sent += 1;
+        self.udp_output(key, route, port, packet, options, 0)
+    }
+
+    /// The same by a size that is asked for.
+    #[inline(never)]
+    fn udp_cut_into(
+        &mut self,
+        key: SocketKey,
+        route: &Route,
+        port: u16,
+        packet: Vec<u8>,
+        options: &SendOptions,
+        (protocol, segment): (Protocol, u16),
+    ) -> Result<(), Errno> {
+        let start = header_len(route.destination) + HEADER_LEN;
+        let (size, len) = (usize::from(segment), packet.len() - start);
+        let mtu = self.sending_mtu(key, route);
+        if start + len.min(size) > mtu {
+            return Err(Errno::EMSGSIZE);
+        }
+        if len > size * MAX_SEGMENTS || self.is_unchecked(key, route.destination) {
+            return Err(Errno::EINVAL);
+        }
+        if protocol == Protocol::Lite {
+            return Err(Errno::EIO);
+        }
+        self.counters.udp[protocol.index()][version(&route.destination)].sent += 1;
+        if len <= size {
+            return self.udp_output(key, route, port, packet, options, 0);
+        }
+        if route.interface == LO {
+            return self.udp_output(key, route, port, packet, options, segment);
+        }
+        for piece in packet[start..].chunks(size) {
+            let mut one = self.packet_buffer();
+            one.resize(start, 0);
+            one.extend_from_slice(piece);
+            self.udp_output(key, route, port, one, options, 0)?;
+        }
+        self.recycle_buffer(packet);
+        Ok(())
+    }
+
+    /// Sends a datagram whose payload lies in `packet` behind room for the headers.
+    fn udp_output(
+        &mut self,
+        key: SocketKey,
+        route: &Route,
+        port: u16,
+        mut packet: Vec<u8>,
+        options: &SendOptions,
+        segment: u16,
+    ) -> Result<(), Errno> {
+        let destination = route.destination;
+        let ip_len = header_len(destination);
+        let queue_len = self.queue_len(route.interface);
+        let now = self.clock.now();
+        let (mtu, multicast) = (self.path_mtu(route, now), self.is_multipoint(destination));
+        let protocol = self.udp(key).protocol;
+        let socket = &self.sockets[key.0];
+        let Some(ip) = socket.ip_options() else { return Err(Errno::EINVAL) };
+        let probes = !heeds_routers(ip.mtu_discover);
+        let ttl = match (options.ttl, destination) {
+            (Some(ttl), _) => ttl,
+            (None, IpAddr::V4(v4)) if v4.is_multicast() => ip.multicast_ttl,
+            (None, IpAddr::V6(v6)) if v6.is_multicast() => ip.multicast_hops,
+            (None, IpAddr::V4(_)) => ip.ttl.unwrap_or(self.sysctls.default_ttl as u8),
+            (None, IpAddr::V6(_)) => ip.hop_limit.unwrap_or_else(|| self.hop_limit(route.interface)),
+        };
+        let fits = packet.len() <= mtu;
+        let header = IpHeader {
+            tos: options.tos.unwrap_or(ip.tos),
+            unlabelled: !ip.flow_label,
+            ttl,
+            dont_fragment: self.must_not_fragment(ip.mtu_discover, route, packet.len(), now),
+            ..IpHeader::new(route.source, destination, protocol.number())
+        };
+        let loop_back = multicast
+            && match destination {
+                IpAddr::V4(v4) => ip.multicast_loop || !v4.is_multicast(),
+                IpAddr::V6(_) => ip.multicast_loop6,
+            };
+        let waits = queue_len >= UNCHARGED_QUEUE || self.zero_copy_holds(key);
+        let charged = route.interface != LO && waits && fits;
+        let socket = &self.sockets[key.0];
+        let cookie = if charged { interface::cookie(key, socket) } else { 0 };
+        let charge = if charged { charge(packet.len()) } else { 0 };
+        let udp = self.udp(key);
+        udp.sending_charge += charge;
+        udp.packets_given += u64::from(charged);
+        let source_port = udp.bound.map_or(0, |bound| bound.port);
+        let coverage = udp.coverage;
+        let unchecked = self.is_unchecked(key, destination);
+        let whole = fits && segment == 0 && !multicast && protocol == Protocol::Udp;
+        let open = whole && !unchecked && self.may_leave_open(route.interface);
+        let body = &mut packet[ip_len..];
+        let (len, covered) = coverage.of_sent(body.len());
+        body[0..2].copy_from_slice(&source_port.to_be_bytes());
+        body[2..4].copy_from_slice(&port.to_be_bytes());
+        body[4..6].copy_from_slice(&len.to_be_bytes());
+        if !unchecked && !open {
+            let sum = match checksum::partial(route.source, destination, protocol.number(), body, covered) {
+                // Zero means none: RFC 768.
+                0 => 0xffff,
+                sum => sum,
+            };
+            body[6..8].copy_from_slice(&sum.to_be_bytes());
+        }
+        let own = Outbound::new(route, header, packet);
+        let checksum = if open { ChecksumState::Open } else { ChecksumState::Intact };
+        let outbound = Outbound { cookie, segment, checksum, probes, loop_back, ..own };
+        self.socket_output(key, port, outbound)
+    }
+
+    /// Whether a socket's datagrams have no checksum: `SO_NO_CHECK`, `UDP_NO_CHECK6_TX`. Those of UDP-Lite always have one.
+    fn is_unchecked(&mut self, key: SocketKey, to: IpAddr) -> bool {
+        let v4 = self.socket(key).options.is_kept(c::SO_NO_CHECK);
+        let udp = self.udp(key);
+        udp.protocol == Protocol::Udp && if to.is_ipv4() { v4 } else { udp.no_check6.0 }
+    }
+
+    /// Sends what `MSG_MORE` or `UDP_CORK` collected.
+    pub fn udp_uncork(&mut self, key: SocketKey) -> Result<(), Errno> {
+        let Some((destination, options, data)) = self.udp(key).corked.take() else { return Ok(()) };
+        self.udp(key).corked_charge = 0;
+        let route = self.udp_route(key, destination, &options)?;
+        let mut packet = vec![0; header_len(route.destination) + HEADER_LEN];
+        packet.extend_from_slice(&data);
+        self.udp_transmit(key, &route, destination.port(), packet, &options)?;
+        self.flush_network();
+        Ok(())
+    }
+
+    /// A datagram that was charged has left the interface.
+    pub fn udp_packet_left(&mut self, key: SocketKey, bytes: usize) {
+        let send_buffer = self.socket(key).options.send_buffer;
+        let udp = self.udp(key);
+        udp.sending_charge = udp.sending_charge.saturating_sub(charge(bytes));
+        udp.packets_left += 1;
+        if udp.is_writable(send_buffer) {
+            self.notify_socket(key, WRITABLE);
+        }
+        self.zero_copy_settle(key);
+    }
+}

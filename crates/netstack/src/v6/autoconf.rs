@@ -1,0 +1,327 @@
+//! Addresses that come while the host runs: whether they are free (duplicate address detection), and what
+//! routers announce (RFC 4862, `net/ipv6/addrconf.c` of Linux).
+
+use super::{Ipv6, USER_METRIC, insert_address};
+use crate::Stack;
+use crate::sysctl::Sysctls;
+use belljar_base::{SimDuration, SimTime};
+use belljar_net::Prefix;
+use belljar_net::routes::{InterfaceAddress, NextHop, Route, RouteKind, protocol};
+use belljar_wire::ethernet::Address;
+use belljar_wire::icmpv6::{Discovery, PrefixInformation};
+use belljar_wire::ipv6;
+use std::net::Ipv6Addr;
+
+/// `router_solicitations`.
+pub const ROUTER_SOLICITS: u8 = 3;
+/// `router_solicitation_interval`.
+const SOLICIT_INTERVAL: SimDuration = SimDuration::from_secs(4);
+/// After how long without an answer an address is free (`retrans_time`).
+const PROBE_TIME: SimDuration = SimDuration::from_secs(1);
+/// `RTPROT_RA`: a route that a router has announced.
+const RTPROT_RA: u8 = 9;
+/// `max_addresses`: with so many on an interface, no further ones are made.
+const MAX_ADDRESSES: usize = 16;
+/// Lifetimes of so many seconds never end.
+const FOREVER: u32 = u32::MAX;
+
+/// An address that is not known to be free.
+#[derive(Clone, Copy, Debug)]
+pub struct Tentative {
+    pub interface: usize,
+    pub ip: Ipv6Addr,
+    /// When it is asked for or, once it has been, when it is free.
+    pub at: SimTime,
+    asked: bool,
+}
+
+/// Something that a router has announced for a time.
+#[derive(Clone, Copy, Debug)]
+pub struct Announced {
+    pub interface: usize,
+    what: What,
+    /// Until when it holds.
+    pub until: SimTime,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// It is a default router.
+    Router(Ipv6Addr),
+    /// A network is on the link.
+    Network(Prefix<Ipv6Addr>),
+    /// An address made from one.
+    Address(Ipv6Addr),
+}
+
+impl Stack {
+    /// An interface gets an address; unless it is known to be free, it is asked for first.
+    pub fn new_address6(
+        &mut self,
+        interface: usize,
+        own: InterfaceAddress<Ipv6Addr>,
+        ask: bool,
+        route: bool,
+    ) {
+        insert_address(&mut self.interfaces[interface].addresses6, own);
+        if route {
+            self.add_connected6(interface);
+        }
+        self.report_group(interface, ipv6::solicited_node(own.ip), true);
+        if ask && self.interfaces[interface].is_link() {
+            let at = self.delay(self.clock.now());
+            self.v6.tentative.push(Tentative { interface, ip: own.ip, at, asked: false });
+        }
+        self.set_timer6();
+    }
+
+    /// An interface is used again: it has its link-local address, and asks for routers.
+    pub fn interface_is_up6(&mut self, interface: usize) {
+        if !self.v6.on {
+            return;
+        }
+        if !self.interfaces[interface].is_link() {
+            if let Some(ip) = self.config.address6.filter(|_| interface == crate::ETH0) {
+                self.new_address6(
+                    interface,
+                    InterfaceAddress { ip, len: super::super::interface::GRAPH_PREFIX6 },
+                    false,
+                    false,
+                );
+                self.add_everywhere6(interface);
+            }
+            // Addresses may have been given to it before it came up.
+            self.add_connected6(interface);
+            return;
+        }
+        let own = super::link_local(self.interfaces[interface].mac);
+        self.new_address6(interface, own, true, true);
+        self.replace_computed6();
+        if !self.sysctls.forwarding6 {
+            // Once the address can be used.
+            let at = self.delay(self.clock.now() + PROBE_TIME + PROBE_TIME);
+            self.v6.solicits.insert(interface, (ROUTER_SOLICITS, at));
+        }
+        self.set_timer6();
+    }
+
+    /// Asks for tentative addresses; those that were asked for are free.
+    pub fn probe_tentative(&mut self, now: SimTime) {
+        let mut tentative = std::mem::take(&mut self.v6.tentative);
+        let mut ask = Vec::new();
+        tentative.retain_mut(|t| {
+            if t.at > now {
+                return true;
+            }
+            let first = !std::mem::replace(&mut t.asked, true);
+            if first {
+                t.at = now + PROBE_TIME;
+                ask.push((t.interface, t.ip));
+            }
+            first
+        });
+        self.v6.tentative = tentative;
+        for (interface, target) in ask {
+            let question = Discovery::NeighbourSolicit { target, source: None };
+            let to = ipv6::solicited_node(target);
+            self.send_discovery(interface, Ipv6Addr::UNSPECIFIED, to, None, &question);
+        }
+    }
+
+    /// Somebody else has an address that this host wanted: it stays, but is never used.
+    pub fn address_is_taken(&mut self, interface: usize, ip: Ipv6Addr) {
+        if self.v6.is_duplicate(interface, ip) {
+            return;
+        }
+        self.v6.tentative.retain(|t| (t.interface, t.ip) != (interface, ip));
+        self.v6.failed.push((interface, ip));
+        let name = self.interfaces[interface].name.clone();
+        self.note(format!("IPv6 address {ip} of {name} is used by another net on the link"));
+    }
+
+    /// Asks routers to announce themselves, three times.
+    pub fn solicit_routers(&mut self, now: SimTime) {
+        let due = |(_, (_, at)): &(&usize, &(u8, SimTime))| *at <= now;
+        let due: Vec<usize> = self.v6.solicits.iter().filter(due).map(|(number, _)| *number).collect();
+        for interface in due {
+            let Some((left, at)) = self.v6.solicits.get_mut(&interface) else { continue };
+            *left -= 1;
+            *at = now + SOLICIT_INTERVAL;
+            if *left == 0 {
+                self.v6.solicits.remove(&interface);
+            }
+            let Some(src) = self.source_for(ipv6::ALL_ROUTERS, interface) else { continue };
+            let own = Address(self.interfaces[interface].mac);
+            let question = Discovery::RouterSolicit { source: Some(own) };
+            self.send_discovery(interface, src, ipv6::ALL_ROUTERS, None, &question);
+        }
+    }
+
+    /// A router has announced itself: `ndisc_router_discovery` of Linux.
+    pub fn router_advert(&mut self, interface: usize, router: Ipv6Addr, advert: Discovery) {
+        let Discovery::RouterAdvert { hop_limit, lifetime, source, mtu, prefixes, .. } = advert else {
+            return;
+        };
+        if !router.is_unicast_link_local() || !accepts(&self.sysctls) {
+            return;
+        }
+        let now = self.clock.now();
+        self.v6.solicits.remove(&interface);
+        if let Some(address) = source {
+            self.v6.neighbours.learn(now, interface, router, address, false, true);
+        }
+        if hop_limit != 0 {
+            self.v6.hop_limits.insert(interface, hop_limit);
+        }
+        self.announced(interface, What::Router(router), u32::from(lifetime));
+        self.choose_router();
+        if let Some(mtu) = mtu.map(|mtu| mtu as usize)
+            && (ipv6::MIN_MTU..self.mtu(interface)).contains(&mtu)
+        {
+            self.v6.link_mtus.insert(interface, mtu);
+        }
+        for prefix in prefixes {
+            self.prefix_announced(interface, prefix);
+        }
+        self.set_timer6();
+    }
+
+    fn prefix_announced(&mut self, interface: usize, prefix: PrefixInformation) {
+        let network = Prefix::new(prefix.prefix, prefix.len);
+        if prefix.prefix.is_multicast()
+            || prefix.prefix.is_unicast_link_local()
+            || prefix.preferred > prefix.valid
+        {
+            return;
+        }
+        if prefix.on_link {
+            let ours = self.v6.is_announced(interface, What::Network(network));
+            // A route that the administrator's address has made is not the router's to take away.
+            if ours || prefix.valid > 0 && self.connect6(interface, network) {
+                self.announced(interface, What::Network(network), prefix.valid);
+            }
+        }
+        if prefix.autonomous && prefix.len == 64 {
+            let ip = ipv6::eui64(prefix.prefix, self.interfaces[interface].mac);
+            let there = self.interfaces[interface].addresses6.iter().any(|own| own.ip == ip);
+            let room = self.interfaces[interface].addresses6.len() < MAX_ADDRESSES;
+            if !there && !room {
+                return;
+            }
+            if !there && prefix.valid > 0 {
+                self.new_address6(interface, InterfaceAddress { ip, len: 64 }, true, false);
+            }
+            let ours = self.v6.is_announced(interface, What::Address(ip));
+            // Two hours at least, lest a forged message takes addresses away (RFC 4862, section 5.5.3).
+            let valid = if prefix.valid > 7_200 || !ours { prefix.valid } else { 7_200 };
+            if !there || ours {
+                self.announced(interface, What::Address(ip), valid);
+            }
+        }
+    }
+
+    /// Keeps for how many seconds something holds; 0 ends it now.
+    fn announced(&mut self, interface: usize, what: What, seconds: u32) {
+        let until = match seconds {
+            FOREVER => SimTime::MAX,
+            seconds => self.clock.now() + SimDuration::from_secs(u64::from(seconds)),
+        };
+        self.v6.announced.retain(|a| (a.interface, a.what) != (interface, what));
+        self.v6.announced.push(Announced { interface, what, until });
+        if seconds == 0 {
+            self.forget_announced(self.clock.now());
+        }
+    }
+
+    /// What holds no longer is forgotten.
+    pub fn forget_announced(&mut self, now: SimTime) {
+        let (gone, kept) = std::mem::take(&mut self.v6.announced).into_iter().partition(|a| a.until <= now);
+        let _: &Vec<Announced> = &gone;
+        self.v6.announced = kept;
+        for Announced { interface, what, .. } in gone {
+            match what {
+                What::Router(router) => {
+                    self.v6.routes.retain(|prefix, _, route| {
+                        let hop = NextHop::new(interface, Some(router));
+                        !(prefix.is_all() && route.protocol == RTPROT_RA && route.hops.contains(&hop))
+                    });
+                    self.choose_router();
+                }
+                What::Network(network) => self.network_is_gone(interface, network),
+                What::Address(ip) => {
+                    self.interfaces[interface].addresses6.retain(|own| own.ip != ip);
+                    self.report_group(interface, ipv6::solicited_node(ip), false);
+                }
+            }
+        }
+    }
+
+    /// The first of the routers that have announced themselves is the default router, where there is none.
+    fn choose_router(&mut self) {
+        if self.v6.routes.get(Prefix::ALL, USER_METRIC).is_some() {
+            return;
+        }
+        let router = self.v6.announced.iter().find_map(|a| match a.what {
+            What::Router(router) => Some((a.interface, router)),
+            _ => None,
+        });
+        if let Some((interface, router)) = router {
+            let route = Route::by(interface, Some(router), RTPROT_RA);
+            self.v6.routes.insert(Prefix::ALL, USER_METRIC, route);
+        }
+    }
+
+    /// A network that a router had announced is no longer on the link, unless an address says that it is.
+    fn network_is_gone(&mut self, interface: usize, network: Prefix<Ipv6Addr>) {
+        let stays = self.interfaces[interface]
+            .addresses6
+            .iter()
+            .any(|own| own.network() == network && !self.v6.is_announced(interface, What::Address(own.ip)));
+        if !stays {
+            self.disconnect6(interface, network);
+        }
+    }
+
+    /// An interface loses an address, and with it the route to a network that no other one is of.
+    pub fn drop_address6(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>) {
+        self.interfaces[interface].addresses6.retain(|other| *other != own);
+        self.v6.tentative.retain(|t| (t.interface, t.ip) != (interface, own.ip));
+        self.v6.failed.retain(|failed| *failed != (interface, own.ip));
+        self.v6.announced.retain(|a| a.what != What::Address(own.ip));
+        let others = &self.interfaces[interface].addresses6;
+        if !others.iter().any(|other| other.network() == own.network()) {
+            self.disconnect6(interface, own.network());
+        }
+        self.report_group(interface, ipv6::solicited_node(own.ip), false);
+    }
+}
+
+impl Ipv6 {
+    /// Whether something is there because a router has announced it.
+    fn is_announced(&self, interface: usize, what: What) -> bool {
+        self.announced.iter().any(|a| (a.interface, a.what) == (interface, what))
+    }
+}
+
+impl Stack {
+    /// Takes out the kernel's own route to a network by an interface.
+    fn disconnect6(&mut self, interface: usize, network: Prefix<Ipv6Addr>) {
+        self.v6.routes.retain(|prefix, _, route| {
+            if prefix == network && route.protocol == protocol::KERNEL {
+                route.hops.retain(|hop| hop.interface != interface);
+            }
+            !route.hops.is_empty() || route.kind != RouteKind::Unicast
+        });
+    }
+
+    /// Until when an address holds that was made of what a router has announced.
+    pub fn v6_valid_until(&self, interface: usize, ip: Ipv6Addr) -> Option<SimTime> {
+        let about = |a: &&Announced| a.interface == interface && a.what == What::Address(ip);
+        self.v6.announced.iter().find(about).map(|a| a.until)
+    }
+}
+
+/// With `accept_ra` 1 a host that passes packets on believes nobody.
+fn accepts(sysctls: &Sysctls) -> bool {
+    sysctls.accept_ra == 2 || sysctls.accept_ra == 1 && !sysctls.forwarding6
+}

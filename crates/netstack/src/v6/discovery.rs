@@ -1,0 +1,182 @@
+//! Neighbour discovery on links (RFC 4861, `net/ipv6/ndisc.c` of Linux).
+
+use crate::Stack;
+use crate::ip::Inbound;
+use belljar_net::forward::Refusal;
+use belljar_net::neighbour::NeighbourEvent;
+use belljar_net::router::framed;
+use belljar_net::{Packet, neighbour::NeighbourState};
+use belljar_wire::ethernet::{Address, ethertype};
+use belljar_wire::icmpv6::{DISCOVERY_HOP_LIMIT, Discovery};
+use belljar_wire::{ipv6, protocol};
+use std::net::{IpAddr, Ipv6Addr};
+
+impl Stack {
+    /// Sends a packet over a link to `gateway`, or where it goes to. False if it is lost now; it may have to
+    /// wait for the answer of its neighbour.
+    pub fn link_output6(&mut self, interface: usize, gateway: Option<Ipv6Addr>, packet: Packet) -> bool {
+        if packet.len() < ipv6::HEADER_LEN {
+            return false;
+        }
+        let next = gateway.unwrap_or_else(|| ipv6::destination(packet.bytes()));
+        let (to, packet) = if next.is_multicast() {
+            (ipv6::group_address(next), packet)
+        } else {
+            match self.v6.neighbours.resolve(self.clock.now(), interface, next, packet) {
+                Some(known) => known,
+                None => return true,
+            }
+        };
+        self.send_frame6(interface, to, packet)
+    }
+
+    /// Queues an IPv6 packet with its Ethernet header; false if the queue is full.
+    pub fn send_frame6(&mut self, interface: usize, to: Address, packet: Packet) -> bool {
+        let own = Address(self.interfaces[interface].mac);
+        self.send_framed(interface, framed(packet, to, own, ethertype::IPV6))
+    }
+
+    /// Sends a message to a station, or to a group.
+    pub fn send_discovery(
+        &mut self,
+        interface: usize,
+        src: Ipv6Addr,
+        dst: Ipv6Addr,
+        to: Option<Address>,
+        message: &Discovery,
+    ) {
+        let message = message.emit(src, dst);
+        let mut packet = vec![0; ipv6::HEADER_LEN];
+        let header = ipv6::Repr {
+            src,
+            dst,
+            next_header: protocol::ICMPV6,
+            payload_len: message.len(),
+            hop_limit: DISCOVERY_HOP_LIMIT,
+            traffic_class: 0,
+            flow_label: 0,
+        };
+        header.emit(&mut packet);
+        packet.extend(message);
+        self.count_own(&dst.into(), packet.len(), protocol::ICMPV6, &packet[ipv6::HEADER_LEN..]);
+        let packet = Packet::new(packet);
+        match to {
+            Some(to) => drop(self.send_frame6(interface, to, packet)),
+            None => drop(self.link_output6(interface, None, packet)),
+        }
+    }
+
+    /// Does what the neighbour cache asks for.
+    pub fn neighbour_events6(&mut self) {
+        while let Some(event) = self.v6.neighbours.poll() {
+            match event {
+                NeighbourEvent::Ask { interface, target, to, source } => {
+                    let source = source.filter(|ip| self.interface_of6(*ip) == Some(interface));
+                    let Some(source) = source.or_else(|| self.source_for(target, interface)) else {
+                        continue;
+                    };
+                    let own = Address(self.interfaces[interface].mac);
+                    let question = Discovery::NeighbourSolicit { target, source: Some(own) };
+                    let dst = if to.is_some() { target } else { ipv6::solicited_node(target) };
+                    self.send_discovery(interface, source, dst, to, &question);
+                }
+                NeighbourEvent::Send { interface, to, packets } => {
+                    for packet in packets {
+                        let (cookie, len) = (packet.cookie(), packet.len());
+                        if !self.send_frame6(interface, to, packet) {
+                            self.packet_lost(cookie, len);
+                        }
+                    }
+                }
+                NeighbourEvent::Failed { packets, interface } => {
+                    for packet in packets {
+                        self.refuse6(interface, packet.bytes(), Refusal::HostUnreachable);
+                        self.packet_lost(packet.cookie(), packet.len());
+                    }
+                }
+                NeighbourEvent::Overflow { packet } => self.packet_lost(packet.cookie(), packet.len()),
+                NeighbourEvent::Changed(neighbour) => self.neighbour_changed6(neighbour, true),
+                NeighbourEvent::Forgotten(neighbour) => self.neighbour_changed6(neighbour, false),
+            }
+        }
+    }
+
+    /// A message of neighbour discovery whose checksum is right.
+    pub fn discovery_input(&mut self, inbound: &Inbound) {
+        let (IpAddr::V6(src), IpAddr::V6(dst)) = (inbound.header.src, inbound.header.dst) else { return };
+        // From beyond the link nobody is believed.
+        if inbound.header.ttl != DISCOVERY_HOP_LIMIT || !self.interfaces[inbound.interface].is_link() {
+            return;
+        }
+        let Some(message) = Discovery::parse(inbound.payload()) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let (now, interface) = (self.clock.now(), inbound.interface);
+        match message {
+            Discovery::NeighbourSolicit { target, source } => {
+                self.solicited(interface, (src, dst), target, source)
+            }
+            Discovery::NeighbourAdvert { target, solicited, overrides, address, .. } => {
+                if self.v6.is_tentative(interface, target) {
+                    return self.address_is_taken(interface, target);
+                }
+                let Some(known) = self.v6.neighbours.get(interface, target) else { return };
+                let Some(address) = address.or(known.address) else { return };
+                // RFC 4861, section 7.2.5: another address counts only with the override flag.
+                let differs = known.address.is_some_and(|known| known != address);
+                if differs && !overrides && known.state != NeighbourState::Failed {
+                    return;
+                }
+                self.v6.neighbours.learn(now, interface, target, address, solicited, false);
+            }
+            Discovery::RouterAdvert { .. } => self.router_advert(interface, src, message),
+            // Hosts announce nothing; routing daemons that do have sockets of their own.
+            Discovery::RouterSolicit { source: Some(address) } if !src.is_unspecified() => {
+                self.v6.neighbours.learn(now, interface, src, address, false, true);
+            }
+            Discovery::RouterSolicit { .. } => {}
+        }
+    }
+
+    /// Somebody asks for an address.
+    fn solicited(
+        &mut self,
+        interface: usize,
+        (src, dst): (Ipv6Addr, Ipv6Addr),
+        target: Ipv6Addr,
+        source: Option<Address>,
+    ) {
+        let ours = self.interfaces[interface].addresses6.iter().any(|own| own.ip == target);
+        if !ours {
+            return;
+        }
+        if self.v6.is_tentative(interface, target) {
+            // Two want it at once: neither may have it.
+            if src.is_unspecified() {
+                self.address_is_taken(interface, target);
+            }
+            return;
+        }
+        let now = self.clock.now();
+        let own = Address(self.interfaces[interface].mac);
+        let answer = |solicited| Discovery::NeighbourAdvert {
+            target,
+            router: self.sysctls.forwarding6,
+            solicited,
+            overrides: true,
+            address: Some(own),
+        };
+        if src.is_unspecified() {
+            let answer = answer(false);
+            return self.send_discovery(interface, target, ipv6::ALL_NODES, None, &answer);
+        }
+        let answer = answer(true);
+        match source {
+            Some(address) => self.v6.neighbours.learn(now, interface, src, address, false, true),
+            None if dst.is_multicast() => return,
+            None => {}
+        }
+        self.send_discovery(interface, target, src, None, &answer);
+    }
+}

@@ -1,0 +1,76 @@
+//! Passing packets of others on.
+
+use super::device_for;
+use crate::LO;
+use crate::Stack;
+use crate::family::{Asked, Sender};
+use crate::ip::icmp;
+use belljar_net::forward::Refusal;
+use belljar_net::forward6;
+use belljar_net::policy::Action;
+use belljar_net::routes::RouteKind;
+use belljar_wire::ipv6;
+use std::net::IpAddr;
+
+impl Stack {
+    /// Passes a packet on that is not for this host, as a router does.
+    pub fn ip_forward6(&mut self, interface: usize, mut bytes: Vec<u8>) {
+        let Ok(header) = ipv6::Repr::parse(&bytes) else { return self.recycle_buffer(bytes) };
+        bytes.truncate(ipv6::HEADER_LEN + header.payload_len);
+        let (from, to) = (header.src, header.dst);
+        let no_host = from.is_unspecified() || from.is_loopback() || from.is_multicast();
+        if no_host || to.is_loopback() || to.is_multicast() || !self.arrived_as_one {
+            self.counters.ip[1].in_address_errors += 1;
+            return self.recycle_buffer(bytes);
+        }
+        // Addresses of one link don't leave it.
+        let stays = ipv6::is_link_scope(from) || ipv6::is_link_scope(to);
+        let refusal = if header.hop_limit <= 1 {
+            self.counters.ip[1].in_header_errors += 1;
+            Some(Refusal::TimeExceeded)
+        } else if stays {
+            None
+        } else {
+            let hash = forward6::flow_hash(self.flow_key, &bytes);
+            let sender = match ipv6::upper(&bytes) {
+                Ok(upper) => Sender::of_forwarded(upper.protocol, &bytes[upper.payload]),
+                Err(_) => Sender::default(),
+            };
+            let tos = header.traffic_class;
+            let asked = Asked { arrived: interface, tos, sender, ..Asked::own(to, Some(from)) };
+            let found = self.lookup(&asked, || hash);
+            let found = found.map(|f| f.map(|found| (found.hop, found.route.kind, found.route.metrics)));
+            match found {
+                Ok(Some((Some(hop), _, metrics))) => {
+                    // `ip6_dst_mtu_maybe_forward`: unlike over IPv4 only a locked one counts.
+                    let of_route =
+                        metrics.mtu.filter(|_| metrics.mtu_locked).map_or(usize::MAX, |mtu| mtu as usize);
+                    let mtu = self.mtu(hop.interface).min(of_route);
+                    if bytes.len() <= mtu {
+                        ipv6::decrement_hop_limit(&mut bytes);
+                        self.counters.ip[1].forwarded += 1;
+                        self.count_sent(&to.into(), bytes.len());
+                        self.transmit(hop.interface, hop.gateway.map(IpAddr::V6), bytes, 0);
+                        return;
+                    }
+                    Some(Refusal::FragmentationNeeded(mtu as u16))
+                }
+                Ok(Some((None, RouteKind::Blackhole, _))) | Err(Action::Blackhole) => None,
+                Ok(Some((None, RouteKind::Prohibit, _))) | Err(Action::Prohibit) => Some(Refusal::Prohibited),
+                Ok(_) | Err(_) => Some(Refusal::NetworkUnreachable),
+            }
+        };
+        if let Some(why) = refusal {
+            self.refuse6(interface, &bytes, why);
+        }
+        self.recycle_buffer(bytes);
+    }
+
+    /// Tells the sender of a packet, this host perhaps, why it went no further.
+    pub fn refuse6(&mut self, interface: usize, packet: &[u8], why: Refusal) {
+        let Some(mut message) = forward6::refusal_message(packet, why) else { return };
+        let to: IpAddr = ipv6::source(packet).into();
+        let Ok(route) = self.route(to, None, device_for(to, interface)) else { return };
+        self.send_icmp_by(route, interface == LO, icmp::ERROR_TOS_V6, &mut message);
+    }
+}

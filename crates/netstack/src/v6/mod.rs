@@ -1,0 +1,329 @@
+//! What IPv6 adds to the stack: addresses of interfaces (RFC 4291), which of them packets come from (RFC 6724),
+//! neighbours (RFC 4861), addresses that hosts make themselves (RFC 4862), groups (RFC 3810), and the MTUs of
+//! paths (RFC 8201).
+//!
+//! A host that is there from the start has had its addresses for a while: nobody is asked whether they are free.
+//! Those that come later are tentative until nobody has claimed them, as on Linux.
+
+mod autoconf;
+mod discovery;
+mod forward;
+mod groups;
+pub mod source;
+
+use super::interface::Attachment;
+use super::ip::IpHeader;
+use super::ip::route::Route;
+use super::{LO, Stack};
+use crate::StackConfig;
+use crate::StackTimer;
+use crate::TimerId;
+use autoconf::{Announced, Tentative};
+use belljar_base::{Map, SimDuration, SimTime, Stream};
+use belljar_linux_abi::Errno;
+use belljar_net::neighbour::Neighbours;
+use belljar_net::policy::Policy;
+use belljar_net::routes::{self, InterfaceAddress, NextHop, Prefix, RouteTable, protocol};
+use belljar_wire::{ipv6, protocol as ip_protocol};
+pub use groups::ALL_NODES_HERE;
+use groups::Report;
+use siphasher::sip::SipHasher13;
+use std::hash::Hasher;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// An IPv6 route that a host has from the start: where to, with which metric, how.
+pub type InitialRoute6 = (Prefix<Ipv6Addr>, u32, routes::Route<Ipv6Addr>);
+
+/// `IP6_RT_PRIO_ADDRCONF`, the metric of routes to networks, and `IP6_RT_PRIO_USER`, that of others.
+pub const ADDRCONF_METRIC: u32 = 256;
+/// See [`ADDRCONF_METRIC`].
+pub const USER_METRIC: u32 = 1_024;
+/// `net.ipv6.route.mtu_expires`.
+const MTU_EXPIRES: SimDuration = SimDuration::from_secs(600);
+
+/// The IPv6 part of a host's network.
+pub struct Ipv6 {
+    /// Whether interfaces besides `lo` have it.
+    pub on: bool,
+    /// Where packets for other hosts go.
+    pub routes: RouteTable<Ipv6Addr>,
+    /// Its other tables, and which is asked for what.
+    pub policy: Policy<Ipv6Addr>,
+    /// Who is on the links, by hardware address.
+    pub neighbours: Neighbours<Ipv6Addr>,
+    timer: Option<TimerId>,
+    /// What paths carry, where routers have said so, and until when that holds.
+    path_mtus: Map<Ipv6Addr, (usize, SimTime)>,
+    /// Fragments' identifications, and delays.
+    stream: Stream,
+    /// How many sockets are members of groups, by interface.
+    groups: Map<(usize, Ipv6Addr), u32>,
+    /// Changes of membership that are to be told of.
+    reports: Vec<Report>,
+    /// Addresses that are not known to be free yet, and those that were not.
+    tentative: Vec<Tentative>,
+    failed: Vec<(usize, Ipv6Addr)>,
+    /// What routers have announced.
+    announced: Vec<Announced>,
+    /// By interface, questions for routers: how many are left, and when the next one goes.
+    solicits: Map<usize, (u8, SimTime)>,
+    /// The MTU of links, where a router has said a shorter one.
+    link_mtus: Map<usize, usize>,
+    /// The hop limit of packets by interface, where a router has said one.
+    hop_limits: Map<usize, u8>,
+}
+
+impl Ipv6 {
+    /// That of a host at its start.
+    pub fn new(config: &StackConfig) -> Ipv6 {
+        let stream = |what| config.seed.stream(&["host", &config.name, what]);
+        Ipv6 {
+            on: config.ipv6,
+            routes: RouteTable::default(),
+            policy: Policy::default(),
+            neighbours: Neighbours::new(&mut stream("neighbours6")),
+            timer: None,
+            path_mtus: Map::new(),
+            stream: stream("ipv6"),
+            groups: Map::new(),
+            reports: Vec::new(),
+            tentative: Vec::new(),
+            failed: Vec::new(),
+            announced: Vec::new(),
+            solicits: Map::new(),
+            link_mtus: Map::new(),
+            hop_limits: Map::new(),
+        }
+    }
+    /// The identification of the next packet that is cut.
+    pub fn next_fragment_id(&mut self) -> u32 {
+        self.stream.next_u32()
+    }
+    /// Whether an address is not known to be free.
+    pub fn is_tentative(&self, interface: usize, ip: Ipv6Addr) -> bool {
+        self.tentative.iter().any(|t| (t.interface, t.ip) == (interface, ip))
+            || self.is_duplicate(interface, ip)
+    }
+    /// Whether somebody else has an address.
+    pub fn is_duplicate(&self, interface: usize, ip: Ipv6Addr) -> bool {
+        self.failed.contains(&(interface, ip))
+    }
+}
+
+impl Stack {
+    /// What IPv6 has at the start: routes to the networks of addresses, and those of the experiment.
+    pub fn start_v6(&mut self) {
+        if !self.v6.on {
+            return;
+        }
+        for number in 1..self.interfaces.len() {
+            match self.interfaces[number].attachment {
+                Attachment::Link(_) => {
+                    let own = link_local(self.interfaces[number].mac);
+                    insert_address(&mut self.interfaces[number].addresses6, own);
+                    self.add_connected6(number);
+                    if !self.config.forwarding {
+                        let at = self.delay(SimTime::ZERO);
+                        self.v6.solicits.insert(number, (autoconf::ROUTER_SOLICITS, at));
+                    }
+                }
+                Attachment::Graph => self.add_everywhere6(number),
+                // Programs' interfaces are made later.
+                _ => {}
+            }
+        }
+        self.replace_computed6();
+    }
+
+    /// On the graph everybody is on the link.
+    pub fn add_everywhere6(&mut self, number: usize) {
+        let Some(own) = self.interfaces[number].addresses6.first() else { return };
+        let by = routes::Route::by(number, None, protocol::BOOT);
+        let everywhere = routes::Route { source: Some(own.ip), ..by };
+        self.v6.routes.insert(Prefix::ALL, USER_METRIC, everywhere);
+    }
+
+    /// Adds routes to the networks of an interface's addresses.
+    pub fn add_connected6(&mut self, number: usize) {
+        for own in self.interfaces[number].addresses6.clone() {
+            self.connect6(number, own.network());
+        }
+    }
+
+    /// Adds a route to a network on the link of an interface; false if there is one. The same network may be
+    /// on several interfaces, as that of link-local addresses is.
+    fn connect6(&mut self, number: usize, network: Prefix<Ipv6Addr>) -> bool {
+        let mut route = routes::Route::by(number, None, protocol::KERNEL);
+        if let Some(there) = self.v6.routes.get(network, ADDRCONF_METRIC) {
+            if there.hops.iter().any(|hop| hop.interface == number) {
+                return false;
+            }
+            route = routes::Route { hops: [&there.hops[..], &route.hops].concat(), ..there.clone() };
+        }
+        self.v6.routes.insert(network, ADDRCONF_METRIC, route);
+        true
+    }
+
+    /// Takes out the routes that the experiment has computed before, and adds these.
+    pub fn replace_computed6(&mut self) {
+        let interfaces = &self.interfaces;
+        let usable =
+            |(_, _, route): &&InitialRoute6| route.hops.iter().all(|hop| interfaces[hop.interface].up);
+        self.v6.routes.replace_computed(self.config.routes6.iter().filter(usable).cloned());
+    }
+
+    /// An interface goes out of use: Linux forgets its addresses (`keep_addr_on_down` is 0).
+    pub fn interface_is_down6(&mut self, number: usize) {
+        if number == LO {
+            return;
+        }
+        self.interfaces[number].addresses6.clear();
+        self.v6.tentative.retain(|t| t.interface != number);
+        self.v6.failed.retain(|(interface, _)| *interface != number);
+        self.v6.announced.retain(|a| a.interface != number);
+        self.v6.solicits.remove(&number);
+        self.v6.hop_limits.remove(&number);
+        self.v6.reports.retain(|report| report.interface != number);
+        self.drop_hops::<Ipv6Addr>(|hop| hop.interface == number);
+        self.v6.neighbours.flush(number, true);
+    }
+
+    /// A next hop: a gateway must be on a link of this host; for a link-local one the link must be named.
+    pub fn hop6(&self, gateway: Option<Ipv6Addr>, device: Option<usize>) -> Result<NextHop<Ipv6Addr>, Errno> {
+        let interface = match (gateway, device) {
+            (None, device) => device.ok_or(Errno::ENODEV)?,
+            (Some(gateway), Some(device)) if gateway.is_unicast_link_local() => device,
+            (Some(gateway), None) if gateway.is_unicast_link_local() => return Err(Errno::EINVAL),
+            (Some(gateway), device) => {
+                let usable = |hop: &NextHop<Ipv6Addr>| device.is_none_or(|device| device == hop.interface);
+                match self.v6.routes.lookup(gateway, || 0, usable) {
+                    Some((_, Some(hop))) if hop.gateway.is_none() => hop.interface,
+                    _ => return Err(Errno::EHOSTUNREACH),
+                }
+            }
+        };
+        if !self.interfaces[interface].up {
+            return Err(Errno::ENETDOWN);
+        }
+        Ok(NextHop::new(interface, gateway))
+    }
+
+    /// The interface that has an address, tentative ones left out.
+    pub fn interface_of6(&self, ip: Ipv6Addr) -> Option<usize> {
+        let has = |number: usize| {
+            self.interfaces[number].addresses6.iter().any(|own| own.ip == ip)
+                && !self.v6.is_tentative(number, ip)
+        };
+        (0..self.interfaces.len()).find(|number| has(*number))
+    }
+
+    /// The longest packet that goes by a route without being cut.
+    pub fn path_mtu(&self, route: &Route, now: SimTime) -> usize {
+        let mtu = self.mtu_to(route.interface, route.destination, now);
+        let Some(own) = route.metrics.mtu else { return mtu };
+        let own = (own as usize).min(self.mtu(route.interface));
+        if route.metrics.mtu_locked { own } else { own.min(mtu) }
+    }
+    /// The same by the interface and the destination.
+    pub fn mtu_to(&self, interface: usize, to: IpAddr, now: SimTime) -> usize {
+        let mtu = self.mtu(interface);
+        match to {
+            IpAddr::V4(ip) => self.known_path_mtu4(ip, now).map_or(mtu, |known| mtu.min(known)),
+            IpAddr::V6(_) if interface == LO => mtu,
+            IpAddr::V6(ip) => match self.v6.path_mtus.get(&ip) {
+                Some((known, until)) if now < *until => mtu.min(*known),
+                _ => self.v6.link_mtus.get(&interface).map_or(mtu, |own| mtu.min(*own)),
+            },
+        }
+    }
+    /// A router has said what a path carries.
+    pub fn learn_path_mtu(&mut self, to: Ipv6Addr, mtu: usize, now: SimTime) {
+        self.v6.path_mtus.retain(|_, (_, until)| now < *until);
+        self.v6.path_mtus.insert(to, (mtu.max(ipv6::MIN_MTU), now + MTU_EXPIRES));
+    }
+
+    /// The flow label of a packet, whose payload begins behind room for its header: Linux gives all flows one
+    /// (`net.ipv6.auto_flowlabels` is 1).
+    pub fn flow_label(&self, header: &IpHeader, packet: &[u8]) -> u32 {
+        let ports = match header.protocol {
+            ip_protocol::TCP | ip_protocol::UDP | ip_protocol::UDP_LITE => {
+                packet.get(ipv6::HEADER_LEN..ipv6::HEADER_LEN + 4)
+            }
+            _ => None,
+        };
+        self.flow_label_of(header, ports.unwrap_or_default())
+    }
+    /// The same from the ports.
+    pub fn flow_label_of(&self, header: &IpHeader, ports: &[u8]) -> u32 {
+        let mut hasher = SipHasher13::new_with_keys(self.flow_key, 6);
+        for ip in [header.src, header.dst] {
+            if let IpAddr::V6(ip) = ip {
+                hasher.write(&ip.octets());
+            }
+        }
+        hasher.write_u8(header.protocol);
+        hasher.write(ports);
+        hasher.finish() as u32 & 0xf_ffff
+    }
+
+    /// The hop limit of packets that leave by an interface.
+    pub fn hop_limit(&self, interface: usize) -> u8 {
+        self.v6.hop_limits.get(&interface).copied().unwrap_or(64)
+    }
+
+    /// Up to a second later: what many hosts do at once is spread (`MAX_RTR_SOLICITATION_DELAY`).
+    fn delay(&mut self, now: SimTime) -> SimTime {
+        now + SimDuration::from_millis(self.v6.stream.below(1_000))
+    }
+}
+
+/// The link-local address of an interface.
+pub fn link_local(mac: [u8; 6]) -> InterfaceAddress<Ipv6Addr> {
+    InterfaceAddress { ip: ipv6::eui64(ipv6::LINK_LOCAL, mac), len: 64 }
+}
+
+/// Adds an address where Linux does: before those whose scope is no wider.
+pub fn insert_address(addresses: &mut Vec<InterfaceAddress<Ipv6Addr>>, own: InterfaceAddress<Ipv6Addr>) {
+    let at = addresses.iter().position(|other| source::scope(own.ip) >= source::scope(other.ip));
+    addresses.insert(at.unwrap_or(addresses.len()), own);
+}
+
+/// The index of the device that a packet to `ip` must leave by, if it came by `interface`: an address of one link
+/// says nothing without it.
+pub fn device_for(ip: IpAddr, interface: usize) -> Option<u32> {
+    match ip {
+        IpAddr::V6(v6) if ipv6::is_link_scope(v6) && interface != LO => {
+            Some(super::interface_index(interface))
+        }
+        _ => None,
+    }
+}
+
+impl Stack {
+    /// When IPv6 has something to do besides what comes in.
+    pub fn set_timer6(&mut self) {
+        let v6 = &self.v6;
+        let next = [
+            v6.neighbours.next_timeout(),
+            v6.reports.iter().map(|report| report.at).min(),
+            v6.tentative.iter().map(|tentative| tentative.at).min(),
+            v6.solicits.values().map(|(_, at)| *at).min(),
+            v6.announced.iter().map(|announced| announced.until).min(),
+        ];
+        let next = next.into_iter().flatten().min().filter(|at| *at < SimTime::MAX);
+        let next = next.map(|at| at.max(self.clock.now()));
+        self.timers.set(&mut self.v6.timer, next, StackTimer::Ipv6);
+    }
+
+    /// What was due.
+    pub fn timer6(&mut self) {
+        let now = self.clock.now();
+        self.v6.timer = None;
+        self.v6.neighbours.on_timeout(now);
+        self.send_reports(now);
+        self.probe_tentative(now);
+        self.solicit_routers(now);
+        self.forget_announced(now);
+        self.flush_network();
+    }
+}
