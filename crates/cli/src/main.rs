@@ -13,6 +13,7 @@ mod gdb;
 mod import;
 mod inspect;
 mod log;
+mod p4;
 mod placement;
 mod plan;
 mod profile;
@@ -76,6 +77,8 @@ enum Command {
     Trace(trace::Arguments),
     /// Make an experiment of a topology file of another tool
     Import(import::Arguments),
+    /// Compile P4 programs
+    P4(p4::Arguments),
     /// Print the JSON Schema of experiment files
     Schema(schema::Arguments),
 }
@@ -99,6 +102,7 @@ fn main() -> ExitCode {
         Command::Capture(arguments) => capture::main(&arguments),
         Command::Trace(arguments) => trace::main(&arguments),
         Command::Import(arguments) => import::main(&arguments),
+        Command::P4(arguments) => p4::main(&arguments),
         Command::Schema(arguments) => Ok(schema::main(&arguments)),
     };
     result.unwrap_or_else(|failure| {

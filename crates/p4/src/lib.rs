@@ -14,6 +14,7 @@ pub mod control;
 mod error;
 mod eval;
 pub mod files;
+pub mod front;
 mod hash;
 pub mod json;
 mod lower;

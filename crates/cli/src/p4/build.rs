@@ -1,0 +1,117 @@
+//! `belljar p4 build`: a P4_16 program as BMv2's JSON and P4Info.
+
+use crate::failure::Failure;
+use belljar_p4::front::{self, Compiled, Options};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Compiles a P4_16 program for v1model.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  belljar p4 build router.p4 -o router.json --p4info router.p4info.txtpb\n  belljar p4 build router.p4 -I include -D PORTS=8 -W no-unused"
+)]
+pub struct Arguments {
+    /// The program
+    file: PathBuf,
+    /// The JSON for the switch; the program's name with .json if left out
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The P4Info for controllers, as protobuf text
+    #[arg(long, value_name = "FILE")]
+    p4info: Option<PathBuf>,
+    /// A folder that #include searches; may be repeated
+    #[arg(short = 'I', value_name = "DIR")]
+    include: Vec<PathBuf>,
+    /// A macro, NAME or NAME=VALUE; may be repeated
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    define: Vec<String>,
+    /// Switch a warning off: no-NAME, or 'none' for all; may be repeated
+    #[arg(short = 'W', value_name = "no-NAME")]
+    warnings: Vec<String>,
+    /// Say what the program became: tables, actions, parser states, storage
+    #[arg(long)]
+    explain: bool,
+}
+
+/// Reads, compiles and writes.
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let options = options(arguments)?;
+    let shown = arguments.file.display();
+    let bytes = std::fs::read(&arguments.file)
+        .map_err(|error| Failure::input(format!("error: {shown} cannot be read: {error}")))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let compiled = front::compile(&shown.to_string(), &text, &options).map_err(Failure::input)?;
+    if !compiled.warnings.list.is_empty() && !arguments.warnings.iter().any(|warning| warning == "none") {
+        eprintln!("{}", compiled.warnings);
+    }
+    let output = arguments.output.clone().unwrap_or_else(|| arguments.file.with_extension("json"));
+    let json = serde_json::to_string_pretty(&compiled.json)
+        .map_err(|error| Failure::run(format!("the JSON cannot be written: {error}")))?;
+    write(&output, &format!("{json}\n"))?;
+    if let Some(path) = &arguments.p4info {
+        write(path, &compiled.p4info)?;
+    }
+    if arguments.explain {
+        print!("{}", explain(&compiled));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn options(arguments: &Arguments) -> Result<Options, Failure> {
+    let mut silenced = Vec::new();
+    for warning in arguments.warnings.iter().filter(|warning| *warning != "none") {
+        let name =
+            warning.strip_prefix("no-").filter(|name| front::WARNINGS.contains(name)).ok_or_else(|| {
+                let known =
+                    front::WARNINGS.iter().map(|name| format!("no-{name}")).collect::<Vec<_>>().join(", ");
+                Failure::usage(format!("-W {warning}: write one of {known}, none"))
+            })?;
+        silenced.push(name.to_string());
+    }
+    let define = |text: &String| match text.split_once('=') {
+        Some((name, value)) => (name.to_string(), value.to_string()),
+        None => (text.clone(), "1".to_string()),
+    };
+    Ok(Options {
+        include_dirs: arguments.include.clone(),
+        defines: arguments.define.iter().map(define).collect(),
+        silenced,
+    })
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text)
+        .map_err(|error| Failure::input(format!("error: {} cannot be written: {error}", path.display())))
+}
+
+/// A summary of the compiled program.
+fn explain(compiled: &Compiled) -> String {
+    let json = &compiled.json;
+    let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+    let mut text = String::new();
+    for parser in list(&json["parsers"]) {
+        text += &format!("parser: {} states\n", list(&parser["parse_states"]).len());
+    }
+    for pipeline in list(&json["pipelines"]) {
+        let name = pipeline["name"].as_str().unwrap_or_default();
+        let (tables, conditionals) = (list(&pipeline["tables"]), list(&pipeline["conditionals"]));
+        text += &format!("{name}: {} nodes, {} conditionals\n", tables.len(), conditionals.len());
+        for table in tables {
+            let keys = list(&table["key"]);
+            let keys = keys.iter().map(|key| {
+                let name = key["name"].as_str().unwrap_or_default();
+                format!("{name}: {}", key["match_type"].as_str().unwrap_or_default())
+            });
+            let keys = keys.collect::<Vec<_>>().join(", ");
+            let actions = list(&table["actions"]);
+            let actions = actions.iter().filter_map(|action| action.as_str()).collect::<Vec<_>>().join(", ");
+            text += &format!("  {} [{keys}] -> {actions}\n", table["name"].as_str().unwrap_or_default());
+        }
+    }
+    let scalars = list(&json["header_types"][0]["fields"]);
+    let bits = scalars.iter().filter_map(|field| field[1].as_u64()).sum::<u64>();
+    text +=
+        &format!("variables: {} with {bits} bits, {} headers\n", scalars.len(), list(&json["headers"]).len());
+    text
+}

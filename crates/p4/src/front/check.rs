@@ -1,0 +1,295 @@
+//! The checker: resolves names, infers and checks types, folds constants. Its product is
+//! [`super::typed::Program`]; after an error it goes on with [`Type::Poison`], which agrees with
+//! everything, so that one mistake makes one message.
+
+use super::ast::{self, Annotations, Ident};
+use super::source::{Diagnostic, Span};
+use super::typed::{Decl, DeclKind, Expr, ExprKind, Program};
+use super::types::*;
+use belljar_base::{Map, Set};
+use std::rc::Rc;
+
+mod block;
+mod call;
+mod convert;
+mod declaration;
+mod expression;
+pub(super) mod fold;
+mod operator;
+mod resolve;
+mod statement;
+mod table;
+mod unify;
+
+/// The meaning of a name.
+#[derive(Clone, Debug)]
+enum Symbol {
+    Type(Type),
+    Generic(DefId),
+    Decl(DeclId),
+}
+
+/// The construct whose body is being checked; it decides which statements are allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Top,
+    Parser,
+    Control,
+    Action,
+    Function,
+    AbstractMethod,
+}
+
+struct Context {
+    place: Place,
+    /// Type of the result of the enclosing function or action.
+    result: Type,
+    /// Nesting of loops.
+    loops: usize,
+}
+
+/// More messages than this are not worth reading.
+const MAX_DIAGNOSTICS: usize = 50;
+
+pub(super) struct Checker {
+    program: Program,
+    scopes: Vec<Map<Rc<str>, Vec<Symbol>>>,
+    diagnostics: Vec<Diagnostic>,
+    inferred: Vec<Option<Type>>,
+    context: Context,
+    match_kinds: Vec<Rc<str>>,
+    /// Variables and parameters that cannot be assigned, with the reason.
+    read_only: Map<DeclId, &'static str>,
+    /// Parameters filled by the control plane or by a constructor.
+    directionless: Set<DeclId>,
+    /// Parameters of constructors.
+    constructor_params: Set<DeclId>,
+    /// Directions of parameters, to check that actions get what they ask for.
+    used: Set<DeclId>,
+    /// Tables by declaration and whether an `apply` names them.
+    applied: Set<DeclId>,
+}
+
+/// Checks a program. The diagnostics may be warnings only.
+pub fn check(program: &[ast::Decl]) -> (Program, Vec<Diagnostic>) {
+    let mut checker = Checker {
+        program: Program::default(),
+        scopes: vec![Map::new()],
+        diagnostics: Vec::new(),
+        inferred: Vec::new(),
+        context: Context { place: Place::Top, result: Type::Void, loops: 0 },
+        match_kinds: Vec::new(),
+        read_only: Map::new(),
+        directionless: Set::new(),
+        constructor_params: Set::new(),
+        used: Set::new(),
+        applied: Set::new(),
+    };
+    for decl in program {
+        checker.top_level(decl);
+        if checker.diagnostics.len() > MAX_DIAGNOSTICS {
+            break;
+        }
+    }
+    checker.finish();
+    (checker.program, checker.diagnostics)
+}
+
+impl Checker {
+    fn error(&mut self, span: Span, message: impl Into<String>) -> &mut Diagnostic {
+        self.report(Diagnostic::error(span, message))
+    }
+
+    fn warn(&mut self, name: &'static str, span: Span, message: impl Into<String>) -> &mut Diagnostic {
+        self.report(Diagnostic::warning(name, span, message))
+    }
+
+    fn report(&mut self, diagnostic: Diagnostic) -> &mut Diagnostic {
+        self.diagnostics.push(diagnostic);
+        let last = self.diagnostics.len() - 1;
+        &mut self.diagnostics[last]
+    }
+
+    fn poison(&self, span: Span) -> Expr {
+        Expr { kind: ExprKind::Poison, ty: Type::Poison, span }
+    }
+
+    fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        self.scopes.push(Map::new());
+        let result = f(self);
+        self.scopes.pop();
+        result
+    }
+
+    /// Runs `f` as the body of something; loops and results outside do not reach in.
+    fn within<T>(&mut self, place: Place, result: Type, f: impl FnOnce(&mut Self) -> T) -> T {
+        let context = Context { place, result, loops: 0 };
+        let outer = std::mem::replace(&mut self.context, context);
+        let value = f(self);
+        self.context = outer;
+        value
+    }
+
+    fn lookup(&self, name: &str, global: bool) -> &[Symbol] {
+        let scopes = if global { &self.scopes[..1] } else { &self.scopes[..] };
+        scopes.iter().rev().find_map(|scope| scope.get(name)).map_or(&[], Vec::as_slice)
+    }
+
+    fn symbol_span(&self, symbol: &Symbol) -> Option<Span> {
+        match symbol {
+            Symbol::Decl(decl) => Some(self.program.decls[*decl].name.span),
+            Symbol::Generic(def) | Symbol::Type(Type::Named(def, _) | Type::Var(def)) => {
+                Some(self.program.defs[*def].name.span)
+            }
+            Symbol::Type(_) => None,
+        }
+    }
+
+    fn arity(&self, symbol: &Symbol) -> Option<Vec<Rc<str>>> {
+        let Symbol::Decl(decl) = symbol else { return None };
+        match &self.program.decls[*decl].kind {
+            DeclKind::Function(signature, _) | DeclKind::Extern(signature) => {
+                Some(signature.params.iter().map(|param| param.name.name.clone()).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// Gives a name its meaning. Functions and extern functions may share one.
+    fn declare(&mut self, name: &Ident, symbol: Symbol) {
+        let arity = self.arity(&symbol);
+        let at_top = self.scopes.len() == 1;
+        if let (true, Symbol::Decl(decl)) = (at_top, &symbol) {
+            self.program.top_decls.insert(*decl);
+        }
+        let local = &self.scopes[self.scopes.len() - 1];
+        let previous = local.get(&name.name).cloned().unwrap_or_default();
+        for other in &previous {
+            let overload = arity.is_some() && self.arity(other).is_some_and(|names| Some(names) != arity);
+            if !overload {
+                let place = self.symbol_span(other);
+                let error = self.error(name.span, format!("'{}' is declared twice", name.name));
+                if let Some(place) = place {
+                    error.notes.push((place, "the first declaration".into()));
+                }
+                return;
+            }
+        }
+        if !at_top && previous.is_empty() && !self.lookup(&name.name, false).is_empty() {
+            let place = self.lookup(&name.name, false).first().and_then(|symbol| self.symbol_span(symbol));
+            let warning =
+                self.warn("shadow", name.span, format!("'{}' shadows another declaration", name.name));
+            if let Some(place) = place {
+                warning.notes.push((place, "hidden from here on".into()));
+            }
+        }
+        let last = self.scopes.len() - 1;
+        self.scopes[last].entry(name.name.clone()).or_default().push(symbol);
+    }
+
+    fn add_decl(&mut self, name: &Ident, annotations: &Annotations, ty: Type, kind: DeclKind) -> DeclId {
+        let decl = Decl { name: name.clone(), annotations: annotations.clone(), ty, kind };
+        self.program.decls.push(decl);
+        self.program.decls.len() - 1
+    }
+
+    fn add_def(&mut self, name: &Ident, annotations: &Annotations, kind: DefKind) -> DefId {
+        let def = Def { name: name.clone(), annotations: annotations.clone(), type_params: Vec::new(), kind };
+        self.program.defs.push(def);
+        self.program.defs.len() - 1
+    }
+
+    fn def(&self, id: DefId) -> &Def {
+        &self.program.defs[id]
+    }
+
+    /// The fields of a struct, header or union, type arguments filled in.
+    fn fields(&self, ty: &Type) -> Option<Fields> {
+        let Type::Named(id, args) = ty else { return None };
+        let def = self.def(*id);
+        let DefKind::Fields(kind, fields) = &def.kind else { return None };
+        let bound = |param: DefId| {
+            let index = def.type_params.iter().position(|other| *other == param)?;
+            args.get(index).cloned()
+        };
+        let list =
+            fields.iter().map(|field| (field.name.name.clone(), field.ty.substitute(&bound))).collect();
+        Some((*kind, list))
+    }
+
+    fn fields_kind(&self, ty: &Type) -> Option<FieldsKind> {
+        let Type::Named(id, _) = ty else { return None };
+        match self.def(*id).kind {
+            DefKind::Fields(kind, _) => Some(kind),
+            _ => None,
+        }
+    }
+
+    fn is_header(&self, ty: &Type) -> bool {
+        self.fields_kind(ty) == Some(FieldsKind::Header)
+    }
+
+    /// A type as a user would write it.
+    fn show(&self, ty: &Type) -> String {
+        let list = |types: &[Type]| types.iter().map(|ty| self.show(ty)).collect::<Vec<_>>().join(", ");
+        match ty {
+            Type::Void => "void".into(),
+            Type::Bool => "bool".into(),
+            Type::Str => "string".into(),
+            Type::Error => "error".into(),
+            Type::MatchKind => "match_kind".into(),
+            Type::Int => "int".into(),
+            Type::Bit(width) => format!("bit<{width}>"),
+            Type::Signed(width) => format!("int<{width}>"),
+            Type::Varbit(width) => format!("varbit<{width}>"),
+            Type::Stack(element, size) => format!("{}[{size}]", self.show(element)),
+            Type::Tuple(types) => format!("tuple<{}>", list(types)),
+            Type::List(element) => format!("list<{}>", self.show(element)),
+            Type::Named(id, args) if args.is_empty() => self.def(*id).name.name.to_string(),
+            Type::Named(id, args) => format!("{}<{}>", self.def(*id).name.name, list(args)),
+            Type::Var(id) => self.def(*id).name.name.to_string(),
+            Type::Infer(_) => match self.resolved(ty) {
+                Type::Infer(_) => "_".into(),
+                found => self.show(&found),
+            },
+            Type::Set(element) => format!("set<{}>", self.show(element)),
+            Type::Record(fields) => {
+                let fields = fields.iter().map(|(name, ty)| format!("{name}: {}", self.show(ty)));
+                format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
+            }
+            Type::Invalid => "{#}".into(),
+            Type::Dots => "...".into(),
+            Type::DontCare => "_".into(),
+            Type::Action => "action".into(),
+            Type::Table(_) => "table".into(),
+            Type::ApplyResult(_) => "the result of apply()".into(),
+            Type::ActionRun(_) => "action_run".into(),
+            Type::Function => "function".into(),
+            Type::Poison => "unknown".into(),
+        }
+    }
+}
+
+/// The closest of `names` to a misspelt one.
+fn closest<'a>(name: &str, names: impl Iterator<Item = &'a Rc<str>>) -> Option<Rc<str>> {
+    let best = names.map(|other| (distance(name, other), other)).min_by_key(|(distance, _)| *distance)?;
+    (best.0 <= 1 + name.len() / 4).then(|| best.1.clone())
+}
+
+/// Levenshtein distance.
+fn distance(a: &str, b: &str) -> usize {
+    if a.len() > 64 || b.len() > 64 {
+        return usize::MAX / 2;
+    }
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let cost = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = cost.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,237 @@
+//! Tokens of P4 and of its preprocessor.
+
+use super::source::{Diagnostic, Span};
+use num_bigint::BigInt;
+use std::rc::Rc;
+
+/// The kinds of token. Keywords are identifiers here; `>>` is two `>` that touch, because type
+/// arguments end with it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// An identifier or a keyword.
+    Ident(Rc<str>),
+    /// A number; width and signedness if it has a prefix such as `8w` or `4s`.
+    Int(BigInt, Option<(u32, bool)>),
+    /// A string literal, escapes resolved.
+    Str(Rc<str>),
+    /// An operator or a bracket.
+    Punct(&'static str),
+    /// The end of the input.
+    End,
+}
+
+/// A token.
+#[derive(Clone, Debug)]
+pub struct Token {
+    /// Its kind and value.
+    pub kind: Kind,
+    /// Its place.
+    pub span: Span,
+    /// It is the first on its line.
+    pub starts_line: bool,
+    /// White space or a comment precedes it.
+    pub spaced: bool,
+}
+
+impl Token {
+    /// The token is this operator or bracket.
+    pub fn is(&self, punct: &str) -> bool {
+        matches!(self.kind, Kind::Punct(p) if p == punct)
+    }
+    /// The token is this word.
+    pub fn is_word(&self, word: &str) -> bool {
+        matches!(&self.kind, Kind::Ident(name) if &**name == word)
+    }
+}
+
+/// Longest first, so that the first prefix is the token.
+const PUNCTS: &[&str] = &[
+    "|+|=", "|-|=", "&&&", "...", "|+|", "|-|", "<<=", "++=", "++", "<<", "&&", "||", "==", "!=", "<=", ">=",
+    "+:", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "..", "##", "+", "-", "*", "/", "%", "&", "|", "^",
+    "~", "!", "<", ">", "=", "?", ":", ";", ",", ".", "(", ")", "[", "]", "{", "}", "@", "#", "\\", "$", "`",
+    "'",
+];
+
+/// Reads the tokens of one file.
+pub struct Lexer<'a> {
+    text: &'a str,
+    file: u32,
+    at: usize,
+    starts_line: bool,
+    spaced: bool,
+}
+
+impl<'a> Lexer<'a> {
+    /// A reader at the start of `text`.
+    pub fn new(text: &'a str, file: u32) -> Lexer<'a> {
+        Lexer { text, file, at: 0, starts_line: true, spaced: false }
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn span(&self, start: usize) -> Span {
+        Span { file: self.file, start: start as u32, end: self.at as u32 }
+    }
+
+    /// Skips the rest of a line without making tokens of it; for the text of `#error` and for inactive groups.
+    pub fn skip_line(&mut self) -> &'a str {
+        let start = self.at;
+        while let Some(c) = self.rest().chars().next() {
+            if c == '\n' {
+                break;
+            }
+            if self.rest().starts_with("\\\n") {
+                self.at += 1;
+            } else if self.rest().starts_with("\\\r\n") {
+                self.at += 2;
+            } else if self.rest().starts_with("/*") {
+                self.at = self.rest().find("*/").map_or(self.text.len(), |end| self.at + end + 2);
+                continue;
+            }
+            self.at += self.rest().chars().next().map_or(0, char::len_utf8);
+        }
+        self.text[start..self.at].trim()
+    }
+
+    fn skip_space(&mut self) -> Result<(), Diagnostic> {
+        loop {
+            let rest = self.rest();
+            let Some(c) = rest.chars().next() else { return Ok(()) };
+            if c == '\n' {
+                (self.starts_line, self.spaced) = (true, true);
+                self.at += 1;
+            } else if c.is_whitespace() || c == '\u{feff}' {
+                self.spaced = true;
+                self.at += c.len_utf8();
+            } else if rest.starts_with("\\\n") || rest.starts_with("\\\r\n") {
+                self.spaced = true;
+                self.at += if rest.starts_with("\\\n") { 2 } else { 3 };
+            } else if rest.starts_with("//") {
+                self.spaced = true;
+                self.at += rest.find('\n').unwrap_or(rest.len());
+            } else if rest.starts_with("/*") {
+                let start = self.at;
+                let Some(end) = rest.find("*/") else {
+                    self.at += 2;
+                    let span = self.span(start);
+                    self.at = self.text.len();
+                    return Err(
+                        Diagnostic::error(span, "this comment is not closed").help("end it with '*/'")
+                    );
+                };
+                self.spaced = true;
+                self.at += end + 2;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The next token.
+    pub fn next(&mut self) -> Result<Token, Diagnostic> {
+        self.skip_space()?;
+        let (starts_line, spaced) = (self.starts_line, self.spaced);
+        (self.starts_line, self.spaced) = (false, false);
+        let start = self.at;
+        let kind = self.kind()?;
+        Ok(Token { kind, span: self.span(start), starts_line, spaced })
+    }
+
+    fn kind(&mut self) -> Result<Kind, Diagnostic> {
+        let rest = self.rest();
+        let Some(c) = rest.chars().next() else { return Ok(Kind::End) };
+        if c.is_ascii_alphabetic() || c == '_' {
+            let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+            self.at += end;
+            return Ok(Kind::Ident(rest[..end].into()));
+        }
+        if c.is_ascii_digit() {
+            return self.number();
+        }
+        if c == '"' {
+            return self.string();
+        }
+        if let Some(punct) = PUNCTS.iter().find(|punct| rest.starts_with(**punct)) {
+            self.at += punct.len();
+            return Ok(Kind::Punct(punct));
+        }
+        let start = self.at;
+        self.at += c.len_utf8();
+        Err(Diagnostic::error(self.span(start), format!("unexpected character '{}'", c.escape_default()))
+            .help("P4 programs are written in ASCII outside comments and strings"))
+    }
+
+    fn string(&mut self) -> Result<Kind, Diagnostic> {
+        let start = self.at;
+        let mut value = String::new();
+        let mut chars = self.rest().char_indices().skip(1);
+        while let Some((index, c)) = chars.next() {
+            match c {
+                '"' => {
+                    self.at += index + 1;
+                    return Ok(Kind::Str(value.into()));
+                }
+                '\\' => match chars.next() {
+                    Some((_, 'n')) => value.push('\n'),
+                    Some((_, 't')) => value.push('\t'),
+                    Some((_, 'r')) => value.push('\r'),
+                    Some((_, '\n')) => {}
+                    Some((_, c)) => value.push(c),
+                    None => break,
+                },
+                c => value.push(c),
+            }
+        }
+        self.at += 1;
+        let span = self.span(start);
+        self.at = self.text.len();
+        Err(Diagnostic::error(span, "this string is not closed").help("end it with '\"'"))
+    }
+
+    /// `0x2A`, `8w0b1010`, `4s7`, `1_000`.
+    fn number(&mut self) -> Result<Kind, Diagnostic> {
+        let start = self.at;
+        let rest = self.rest();
+        let digits = rest.find(|c: char| !(c.is_ascii_digit() || c == '_')).unwrap_or(rest.len());
+        let mut width = None;
+        let mut body = 0;
+        let follow = rest.as_bytes().get(digits).copied();
+        if matches!(follow, Some(b'w' | b's'))
+            && rest.as_bytes().get(digits + 1).is_some_and(u8::is_ascii_digit)
+        {
+            width = Some((rest[..digits].replace('_', ""), follow == Some(b's')));
+            body = digits + 1;
+        }
+        let (radix, skip) = match rest.as_bytes().get(body + 1).map(u8::to_ascii_lowercase) {
+            Some(b'x') if rest.as_bytes()[body] == b'0' => (16, 2),
+            Some(b'b') if rest.as_bytes()[body] == b'0' => (2, 2),
+            Some(b'o') if rest.as_bytes()[body] == b'0' => (8, 2),
+            Some(b'd') if rest.as_bytes()[body] == b'0' => (10, 2),
+            _ => (10, 0),
+        };
+        let tail = &rest[body + skip..];
+        let end = tail.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(tail.len());
+        let text = tail[..end].replace('_', "");
+        self.at += body + skip + end;
+        let span = self.span(start);
+        if text.len() > 20_000 {
+            return Err(Diagnostic::error(span, "this number has too many digits"));
+        }
+        let Some(value) = BigInt::parse_bytes(text.as_bytes(), radix) else {
+            return Err(Diagnostic::error(
+                span,
+                format!("'{}' is not a number in base {radix}", &rest[..body + skip + end]),
+            ));
+        };
+        let Some((text, signed)) = width else { return Ok(Kind::Int(value, None)) };
+        match text.parse::<u32>() {
+            Ok(width) if width <= super::types::MAX_WIDTH => Ok(Kind::Int(value, Some((width, signed)))),
+            _ => Err(Diagnostic::error(
+                span,
+                format!("{text} is too wide: the limit is {} bits", super::types::MAX_WIDTH),
+            )),
+        }
+    }
+}

@@ -1,0 +1,500 @@
+//! P4Info, as P4Runtime's clients read it.
+
+use super::ast::{Annotation, Annotations};
+use super::ir::{self, Array, Profile};
+use super::lex::Kind as Lexeme;
+use super::lower::{annotation_text, find_annotation, has_annotation, join, key_text};
+use super::typed::{DeclKind, Program, Stmt};
+use super::types::{DeclId, DefId, DefKind, Type};
+use belljar_base::{Map, Set};
+use ids::{Ids, Kind};
+use num_traits::ToPrimitive;
+use text::Text;
+use types::{Types, bytes, spec, type_name, width};
+
+mod ids;
+mod text;
+mod types;
+
+/// Facts about the objects of the control plane, gathered by lowering.
+#[derive(Debug, Default)]
+pub struct Info {
+    /// Names and definitions of the package's blocks.
+    pub blocks: Vec<(String, DefId)>,
+    /// Tables by name: declaration, index in the lowered program.
+    pub tables: Map<String, (DeclId, usize)>,
+    /// Names of the actions of tables and of those called directly.
+    pub actions: Set<String>,
+    /// Counters, meters and registers: kind, array, declaration, element type.
+    pub arrays: Vec<(&'static str, Array, DeclId, Option<Type>)>,
+    /// Action profiles and selectors.
+    pub profiles: Vec<(Profile, Annotations)>,
+    /// Value sets: name, declaration, element, size.
+    pub value_sets: Vec<(String, DeclId, Type, u64)>,
+    /// Digests.
+    pub digests: Vec<(String, Type)>,
+    /// Instances of controls: path and declaration to path and definition.
+    pub instances: Map<(String, DeclId), (String, DefId)>,
+    /// Instances made by a direct application: outer path, path, definition.
+    pub direct: Vec<(String, String, DefId)>,
+    /// An extern function is called in a control.
+    pub extern_functions: bool,
+    /// Actions of the top of the program, by the name of the block that uses them.
+    pub global_actions: Vec<(String, DeclId)>,
+}
+
+impl Info {
+    pub(super) fn array(&mut self, kind: &'static str, array: &Array, decl: DeclId, element: Option<Type>) {
+        self.arrays.push((kind, array.clone(), decl, element));
+    }
+
+    pub(super) fn value_set(&mut self, name: &str, decl: DeclId, element: Type, size: u64) {
+        self.value_sets.push((name.into(), decl, element, size));
+    }
+
+    pub(super) fn digest(&mut self, name: &str, ty: &Type) {
+        if !self.digests.iter().any(|(other, _)| other == name) {
+            self.digests.push((name.into(), ty.clone()));
+        }
+    }
+}
+
+struct Writer<'a> {
+    program: &'a Program,
+    lowered: &'a ir::Program,
+    info: &'a Info,
+    ids: Ids,
+    types: Types,
+    /// Tables and actions in the order of declaration.
+    tables: Vec<(String, DeclId)>,
+    actions: Vec<(String, DeclId)>,
+}
+
+/// The number in `@id(...)`.
+fn given_id(annotations: &[Annotation]) -> Option<u32> {
+    number(annotations, "id")
+}
+
+fn number(annotations: &[Annotation], name: &str) -> Option<u32> {
+    find_annotation(annotations, name)?.body.iter().find_map(|token| match &token.kind {
+        Lexeme::Int(value, _) => value.to_u32(),
+        _ => None,
+    })
+}
+
+/// Ids of a list of fields: as `@id` says, the others the smallest that are free.
+fn field_ids<'a>(list: impl Iterator<Item = &'a [Annotation]>) -> Vec<u32> {
+    let given = list.map(given_id).collect::<Vec<_>>();
+    let taken = given.iter().flatten().copied().collect::<Set<_>>();
+    let mut next = 1;
+    let assign = |id: Option<u32>| {
+        id.unwrap_or_else(|| {
+            while taken.contains(&next) {
+                next += 1;
+            }
+            next += 1;
+            next - 1
+        })
+    };
+    given.into_iter().map(assign).collect()
+}
+
+/// The P4Info of a program.
+pub fn p4info(program: &Program, lowered: &ir::Program, info: &Info) -> String {
+    let mut writer = Writer {
+        program,
+        lowered,
+        info,
+        ids: Ids::default(),
+        types: Types::default(),
+        tables: Vec::new(),
+        actions: Vec::new(),
+    };
+    writer.collect();
+    writer.write()
+}
+
+impl Writer<'_> {
+    fn collect(&mut self) {
+        for (path, def) in &self.info.blocks {
+            for (_, decl) in self.info.global_actions.iter().filter(|(block, _)| block == path) {
+                let name = self.global_name(*decl);
+                self.add_action(name, *decl);
+            }
+            self.walk(path, *def);
+        }
+        for (name, decl) in &self.tables {
+            self.ids.add(Kind::Table, name, given_id(&self.program.decls[*decl].annotations));
+        }
+        for (name, decl) in &self.actions {
+            self.ids.add(Kind::Action, name, given_id(&self.program.decls[*decl].annotations));
+        }
+        for (kind, array, decl, _) in &self.info.arrays {
+            if array.direct && self.attached(&array.name).is_none() {
+                continue;
+            }
+            self.ids.add(array_kind(kind), &array.name, given_id(&self.program.decls[*decl].annotations));
+        }
+        for (profile, annotations) in &self.info.profiles {
+            self.ids.add(Kind::ActionProfile, &profile.name, given_id(annotations));
+        }
+        for (name, decl, ..) in &self.info.value_sets {
+            self.ids.add(Kind::ValueSet, name, given_id(&self.program.decls[*decl].annotations));
+        }
+        for (name, _) in &self.info.digests {
+            self.ids.add(Kind::Digest, name, None);
+        }
+        for id in self.controller_headers() {
+            let annotations = &self.program.defs[id].annotations;
+            self.ids.add(Kind::ControllerHeader, &types::def_name(self.program, id), given_id(annotations));
+        }
+        self.ids.assign();
+    }
+
+    fn global_name(&self, decl: DeclId) -> String {
+        let decl = &self.program.decls[decl];
+        join("", &decl.name.name, &decl.annotations)
+    }
+
+    fn add_action(&mut self, name: String, decl: DeclId) {
+        let hidden = has_annotation(&self.program.decls[decl].annotations, "hidden");
+        if !hidden && !self.actions.iter().any(|(other, _)| *other == name) {
+            self.actions.push((name, decl));
+        }
+    }
+
+    /// Adds the tables and actions of a control and of those inside it.
+    fn walk(&mut self, path: &str, def: DefId) {
+        for (outer, inner, def) in &self.info.direct {
+            if outer == path {
+                self.walk(inner, *def);
+            }
+        }
+        let Some(block) = self.program.bodies.get(&def) else { return };
+        for local in &block.locals {
+            let Stmt::Declare(id) = local else { continue };
+            let decl = &self.program.decls[*id];
+            let name = join(path, &decl.name.name, &decl.annotations);
+            match &decl.kind {
+                DeclKind::Action(..) if self.info.actions.contains(&name) => self.add_action(name, *id),
+                DeclKind::Table(_)
+                    if self.info.tables.contains_key(&name)
+                        && !has_annotation(&decl.annotations, "hidden") =>
+                {
+                    self.tables.push((name, *id));
+                }
+                DeclKind::Instance(..) => {
+                    if let Some((inner, def)) = self.info.instances.get(&(path.to_string(), *id)) {
+                        let (inner, def) = (inner.clone(), *def);
+                        if matches!(self.program.defs[def].kind, DefKind::Block(..)) {
+                            self.walk(&inner, def);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The table that a direct counter or meter is attached to.
+    fn attached(&self, array: &str) -> Option<&str> {
+        let arrays = self.lowered.counters.iter().chain(&self.lowered.meters);
+        arrays.filter(|other| other.name == array).find_map(|other| other.table.as_deref())
+    }
+
+    fn controller_headers(&self) -> Vec<DefId> {
+        let defs = self.program.defs.iter().enumerate();
+        defs.filter(|(_, def)| has_annotation(&def.annotations, "controller_header"))
+            .map(|(id, _)| id)
+            .collect()
+    }
+
+    fn preamble(&self, kind: Kind, name: &str, annotations: &[Annotation], text: &mut Text) {
+        text.block("preamble", |text| {
+            text.plain("id", self.ids.id(kind, name));
+            text.string("name", name);
+            text.string("alias", &self.ids.alias(kind, name));
+            types::annotations(annotations, text);
+        });
+    }
+
+    fn write(mut self) -> String {
+        self.types.present = self.info.extern_functions;
+        let mut text = Text::default();
+        text.block("pkg_info", |text| {
+            let main = self.program.main.map(|main| &self.program.decls[main]);
+            let annotations = main.map(|main| main.annotations.clone());
+            for (field, annotation) in [("name", "pkginfo_name"), ("version", "pkginfo_version")] {
+                let value = annotations.as_ref().and_then(|list| annotation_text(list, annotation));
+                value.iter().for_each(|value| text.string(field, value));
+            }
+            text.string("arch", "v1model");
+        });
+        for (name, decl) in self.tables.clone() {
+            text.block("tables", |text| self.table(&name, decl, text));
+        }
+        for (name, decl) in self.actions.clone() {
+            text.block("actions", |text| self.action(&name, decl, text));
+        }
+        for (profile, annotations) in &self.info.profiles {
+            text.block("action_profiles", |text| self.profile(profile, annotations, text));
+        }
+        self.arrays("counter", "counters", &mut text);
+        self.arrays("direct_counter", "direct_counters", &mut text);
+        self.arrays("meter", "meters", &mut text);
+        self.arrays("direct_meter", "direct_meters", &mut text);
+        for id in self.controller_headers() {
+            text.block("controller_packet_metadata", |text| self.controller_header(id, text));
+        }
+        for (name, decl, element, size) in self.info.value_sets.clone() {
+            text.block("value_sets", |text| self.value_set(&name, decl, &element, size, text));
+        }
+        self.arrays("register", "registers", &mut text);
+        for (name, ty) in self.info.digests.clone() {
+            self.types.note(self.program, &ty);
+            text.block("digests", |text| {
+                self.preamble(Kind::Digest, &name, &[], text);
+                text.block("type_spec", |text| spec(self.program, &ty, text));
+            });
+        }
+        self.types.write(self.program, &mut text);
+        text.finish()
+    }
+
+    fn table(&mut self, name: &str, id: DeclId, text: &mut Text) {
+        let decl = &self.program.decls[id];
+        let (DeclKind::Table(table), Some((_, index))) = (&decl.kind, self.info.tables.get(name)) else {
+            return;
+        };
+        let lowered = &self.lowered.tables[*index];
+        self.types.present = true;
+        self.preamble(Kind::Table, name, &decl.annotations, text);
+        let keys = table.key.iter().filter(|(_, kind, _)| &**kind != "selector").collect::<Vec<_>>();
+        let numbers = field_ids(keys.iter().map(|(_, _, annotations)| &**annotations));
+        for ((key, kind, annotations), number) in keys.into_iter().zip(numbers) {
+            let ty = key.ty.clone();
+            self.types.note(self.program, &ty);
+            text.block("match_fields", |text| {
+                text.plain("id", number);
+                let name =
+                    annotation_text(annotations, "name").unwrap_or_else(|| key_text(self.program, key));
+                text.string("name", &name);
+                types::annotations(annotations, text);
+                let bits = width(self.program, &ty);
+                if bits > 0 {
+                    text.plain("bitwidth", bits);
+                }
+                text.plain("match_type", kind.to_uppercase());
+                if let Some(name) = type_name(self.program, &ty) {
+                    text.block("type_name", |text| text.string("name", &name));
+                }
+            });
+        }
+        let action_id = |position: usize| {
+            let name = &self.lowered.actions[lowered.actions[position]].name;
+            self.ids.id(Kind::Action, name)
+        };
+        for (position, action) in table.actions.iter().enumerate() {
+            text.block("action_refs", |text| {
+                text.plain("id", action_id(position));
+                types::annotations(&action.annotations, text);
+                if has_annotation(&action.annotations, "tableonly") {
+                    text.plain("scope", "TABLE_ONLY");
+                } else if has_annotation(&action.annotations, "defaultonly") {
+                    text.plain("scope", "DEFAULT_ONLY");
+                }
+            });
+        }
+        if let Some((position, args, is_const)) = &lowered.default {
+            if *is_const {
+                text.plain("const_default_action_id", action_id(*position));
+            }
+            text.block("initial_default_action", |text| {
+                text.plain("action_id", action_id(*position));
+                let params = &self.lowered.actions[lowered.actions[*position]].params;
+                let numbers = self.param_ids(table.actions[*position].decl);
+                for ((value, (_, scalar)), number) in args.iter().zip(params).zip(numbers) {
+                    text.block("arguments", |text| {
+                        text.plain("param_id", number);
+                        text.bytes("value", &bytes(value, scalar.width()));
+                    });
+                }
+            });
+        }
+        if let Some(profile) = lowered.profile {
+            text.plain(
+                "implementation_id",
+                self.ids.id(Kind::ActionProfile, &self.lowered.profiles[profile].name),
+            );
+        }
+        for (kind, array, ..) in &self.info.arrays {
+            if array.direct && self.attached(&array.name) == Some(name) {
+                text.plain("direct_resource_ids", self.ids.id(array_kind(kind), &array.name));
+            }
+        }
+        text.plain("size", lowered.size);
+        if lowered.timeout {
+            text.plain("idle_timeout_behavior", "NOTIFY_CONTROL");
+        }
+        if table.const_entries {
+            text.plain("is_const_table", true);
+        }
+        if !table.entries.is_empty() {
+            text.plain("has_initial_entries", true);
+        }
+    }
+
+    fn param_ids(&self, action: DeclId) -> Vec<u32> {
+        let DeclKind::Action(signature, _) = &self.program.decls[action].kind else { return Vec::new() };
+        let params = signature.params.iter().filter(|param| param.direction == super::ast::Direction::None);
+        field_ids(params.map(|param| &*param.annotations))
+    }
+
+    fn action(&mut self, name: &str, id: DeclId, text: &mut Text) {
+        let decl = &self.program.decls[id];
+        let DeclKind::Action(signature, _) = &decl.kind else { return };
+        self.preamble(Kind::Action, name, &decl.annotations, text);
+        let params = signature.params.iter().filter(|param| param.direction == super::ast::Direction::None);
+        for (param, number) in params.zip(self.param_ids(id)) {
+            self.types.note(self.program, &param.ty);
+            text.block("params", |text| {
+                text.plain("id", number);
+                let name = annotation_text(&param.annotations, "name").unwrap_or_else(|| param.name.name.to_string());
+                text.string("name", &name);
+                types::annotations(&param.annotations, text);
+                let is_enum = matches!(&param.ty, Type::Named(id, _) if matches!(self.program.defs[*id].kind, DefKind::Enum(_)));
+                if !is_enum {
+                    text.plain("bitwidth", width(self.program, &param.ty));
+                }
+                let named = type_name(self.program, &param.ty);
+                let named = match (&param.ty, named) {
+                    (Type::Named(id, _), None) if is_enum => Some(self.program.defs[*id].name.name.clone()),
+                    (_, named) => named,
+                };
+                if let Some(name) = named {
+                    text.block("type_name", |text| text.string("name", &name));
+                }
+            });
+        }
+    }
+
+    fn profile(&self, profile: &Profile, annotations: &[Annotation], text: &mut Text) {
+        self.preamble(Kind::ActionProfile, &profile.name, annotations, text);
+        for (name, _) in &self.tables {
+            let table = self.info.tables.get(name).map(|(_, index)| &self.lowered.tables[*index]);
+            let used = table.and_then(|table| table.profile).map(|index| &self.lowered.profiles[index].name);
+            if used == Some(&profile.name) {
+                text.plain("table_ids", self.ids.id(Kind::Table, name));
+            }
+        }
+        if profile.algorithm.is_some() {
+            text.plain("with_selector", true);
+        }
+        text.plain("size", profile.size);
+        if let Some(size) = number(annotations, "max_group_size") {
+            text.plain("max_group_size", size);
+        }
+    }
+
+    fn arrays(&mut self, kind: &str, field: &str, text: &mut Text) {
+        for (own, array, decl, element) in &self.info.arrays {
+            if *own != kind {
+                continue;
+            }
+            let table = self.attached(&array.name).map(str::to_string);
+            if array.direct && table.is_none() {
+                continue;
+            }
+            if let Some(element) = element {
+                self.types.note(self.program, element);
+            }
+            text.block(field, |text| {
+                self.preamble(array_kind(kind), &array.name, &self.program.decls[*decl].annotations, text);
+                match element {
+                    Some(element) => text.block("type_spec", |text| spec(self.program, element, text)),
+                    None => text.block("spec", |text| {
+                        text.plain(
+                            "unit",
+                            match &*array.unit {
+                                "packets" => "PACKETS",
+                                "bytes" => "BYTES",
+                                _ => "BOTH",
+                            },
+                        );
+                    }),
+                }
+                match table {
+                    Some(table) => text.plain("direct_table_id", self.ids.id(Kind::Table, &table)),
+                    None => text.plain("size", array.size),
+                }
+            });
+        }
+    }
+
+    fn controller_header(&mut self, id: DefId, text: &mut Text) {
+        let def = &self.program.defs[id];
+        let DefKind::Fields(_, fields) = &def.kind else { return };
+        let shown = annotation_text(&def.annotations, "controller_header").unwrap_or_default();
+        text.block("preamble", |text| {
+            text.plain("id", self.ids.id(Kind::ControllerHeader, &types::def_name(self.program, id)));
+            text.string("name", &shown);
+            text.string("alias", &shown);
+            types::annotations(&def.annotations, text);
+        });
+        let fields =
+            fields.iter().filter(|field| !has_annotation(&field.annotations, "hidden")).collect::<Vec<_>>();
+        let numbers = field_ids(fields.iter().map(|field| &*field.annotations));
+        for (field, number) in fields.into_iter().zip(numbers) {
+            self.types.note(self.program, &field.ty);
+            text.block("metadata", |text| {
+                text.plain("id", number);
+                let name = annotation_text(&field.annotations, "name")
+                    .unwrap_or_else(|| field.name.name.to_string());
+                text.string("name", &name);
+                types::annotations(&field.annotations, text);
+                text.plain("bitwidth", width(self.program, &field.ty));
+                if let Some(name) = type_name(self.program, &field.ty) {
+                    text.block("type_name", |text| text.string("name", &name));
+                }
+            });
+        }
+    }
+
+    fn value_set(&mut self, name: &str, decl: DeclId, element: &Type, size: u64, text: &mut Text) {
+        self.preamble(Kind::ValueSet, name, &self.program.decls[decl].annotations, text);
+        let kind_of = |annotations: &[Annotation]| {
+            annotation_text(annotations, "match").map_or("EXACT".to_string(), |kind| kind.to_uppercase())
+        };
+        match element {
+            Type::Named(id, _) if matches!(self.program.defs[*id].kind, DefKind::Fields(..)) => {
+                let DefKind::Fields(_, fields) = &self.program.defs[*id].kind else { return };
+                let numbers = field_ids(fields.iter().map(|field| &*field.annotations));
+                for (field, number) in fields.iter().zip(numbers) {
+                    text.block("match", |text| {
+                        text.plain("id", number);
+                        text.string("name", &field.name.name);
+                        types::annotations(&field.annotations, text);
+                        text.plain("bitwidth", width(self.program, &field.ty));
+                        text.plain("match_type", kind_of(&field.annotations));
+                    });
+                }
+            }
+            _ => text.block("match", |text| {
+                text.plain("id", 1);
+                text.plain("bitwidth", width(self.program, element));
+                text.plain("match_type", "EXACT");
+            }),
+        }
+        text.plain("size", size);
+    }
+}
+
+fn array_kind(kind: &str) -> Kind {
+    match kind {
+        "counter" => Kind::Counter,
+        "direct_counter" => Kind::DirectCounter,
+        "meter" => Kind::Meter,
+        "direct_meter" => Kind::DirectMeter,
+        _ => Kind::Register,
+    }
+}

@@ -1,0 +1,92 @@
+//! Ids and aliases of objects.
+//!
+//! An id is a byte for the kind and 24 bits of a hash of the name (Jenkins' one-at-a-time). Names are taken
+//! in order; one whose id is taken gets the next that is free.
+
+use belljar_base::{Map, Set};
+
+/// The kinds, by the byte that their ids begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Action = 0x01,
+    Table = 0x02,
+    ValueSet = 0x03,
+    ControllerHeader = 0x04,
+    ActionProfile = 0x11,
+    Counter = 0x12,
+    DirectCounter = 0x13,
+    Meter = 0x14,
+    DirectMeter = 0x15,
+    Register = 0x16,
+    Digest = 0x17,
+}
+
+/// Names with their ids.
+#[derive(Default)]
+pub struct Ids {
+    /// By kind and name; 0 until assigned, or as `@id` says.
+    ids: Map<Kind, Map<String, u32>>,
+}
+
+impl Ids {
+    /// Adds a name, with the id that `@id` gives.
+    pub fn add(&mut self, kind: Kind, name: &str, given: Option<u32>) {
+        let prefix = (kind as u32) << 24;
+        let given = given.map_or(0, |id| (id & 0x00ff_ffff) | prefix);
+        self.ids.entry(kind).or_default().entry(name.to_string()).or_insert(given);
+    }
+
+    /// Gives ids to all names without one.
+    pub fn assign(&mut self) {
+        for (kind, names) in &mut self.ids {
+            let mut taken = names.values().copied().filter(|id| *id != 0).collect::<Set<_>>();
+            for (name, id) in names.iter_mut().filter(|(_, id)| **id == 0) {
+                let mut hash = hash(name);
+                let mut candidate = identifier(*kind, hash);
+                while !taken.insert(candidate) {
+                    hash = hash.wrapping_add(1);
+                    candidate = identifier(*kind, hash);
+                }
+                *id = candidate;
+            }
+        }
+    }
+
+    /// The id of a name; 0 if unknown.
+    pub fn id(&self, kind: Kind, name: &str) -> u32 {
+        self.ids.get(&kind).and_then(|names| names.get(name)).copied().unwrap_or(0)
+    }
+
+    /// The shortest suffix of a name that no other name of its kind ends with.
+    pub fn alias(&self, kind: Kind, name: &str) -> String {
+        let Some(names) = self.ids.get(&kind) else { return name.to_string() };
+        let mut suffix = String::new();
+        for part in name.rsplit('.') {
+            suffix = if suffix.is_empty() { part.to_string() } else { format!("{part}.{suffix}") };
+            let ending = format!(".{suffix}");
+            let shared =
+                names.keys().any(|other| other != name && (*other == suffix || other.ends_with(&ending)));
+            if !shared {
+                return suffix;
+            }
+        }
+        name.to_string()
+    }
+}
+
+fn identifier(kind: Kind, hash: u32) -> u32 {
+    ((kind as u32) << 24) | (hash & 0x00ff_ffff)
+}
+
+/// Jenkins' one-at-a-time hash.
+fn hash(name: &str) -> u32 {
+    let mut hash = 0u32;
+    for byte in name.bytes() {
+        hash = hash.wrapping_add(u32::from(byte));
+        hash = hash.wrapping_add(hash << 10);
+        hash ^= hash >> 6;
+    }
+    hash = hash.wrapping_add(hash << 3);
+    hash ^= hash >> 11;
+    hash.wrapping_add(hash << 15)
+}

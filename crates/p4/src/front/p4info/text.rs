@@ -1,0 +1,58 @@
+//! Protobuf text.
+
+/// A message being written.
+#[derive(Default)]
+pub struct Text {
+    out: String,
+    depth: usize,
+}
+
+impl Text {
+    fn line(&mut self, text: &str) {
+        self.out.push_str(&"  ".repeat(self.depth));
+        self.out.push_str(text);
+        self.out.push('\n');
+    }
+
+    /// A message field.
+    pub fn block(&mut self, name: &str, body: impl FnOnce(&mut Text)) {
+        self.line(&format!("{name} {{"));
+        self.depth += 1;
+        body(self);
+        self.depth -= 1;
+        self.line("}");
+    }
+
+    /// A number, a truth value or an enum member.
+    pub fn plain(&mut self, name: &str, value: impl std::fmt::Display) {
+        self.line(&format!("{name}: {value}"));
+    }
+
+    /// A string.
+    pub fn string(&mut self, name: &str, value: &str) {
+        self.bytes(name, value.as_bytes());
+    }
+
+    /// Bytes.
+    pub fn bytes(&mut self, name: &str, value: &[u8]) {
+        let mut text = String::new();
+        for byte in value {
+            match byte {
+                b'\n' => text.push_str("\\n"),
+                b'\r' => text.push_str("\\r"),
+                b'\t' => text.push_str("\\t"),
+                b'"' => text.push_str("\\\""),
+                b'\'' => text.push_str("\\'"),
+                b'\\' => text.push_str("\\\\"),
+                0x20..=0x7e => text.push(char::from(*byte)),
+                other => text.push_str(&format!("\\{other:03o}")),
+            }
+        }
+        self.line(&format!("{name}: \"{text}\""));
+    }
+
+    /// The text.
+    pub fn finish(self) -> String {
+        self.out
+    }
+}

@@ -1,0 +1,449 @@
+//! The preprocessor: `#include`, `#define`, conditional groups, `#error`, `#line`, `#pragma`. It works
+//! on tokens, so that every position is one in the file as the user wrote it; a token out of a macro has
+//! the position of the macro's use.
+
+use super::lex::{Kind, Lexer, Token};
+use super::source::{Diagnostic, SourceFile, Sources, Span};
+use belljar_base::Map;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+mod condition;
+
+/// Nesting of `#include`.
+const MAX_DEPTH: usize = 64;
+/// Tokens of a program after expansion.
+const MAX_TOKENS: usize = 4_000_000;
+
+const CORE: &str = include_str!("include/core.p4");
+const V1MODEL: &str = include_str!("include/v1model.p4");
+
+/// The built-in file of this name.
+fn built_in(name: &str) -> Option<&'static str> {
+    match name {
+        "core.p4" => Some(CORE),
+        "v1model.p4" => Some(V1MODEL),
+        _ => None,
+    }
+}
+
+#[derive(Clone)]
+struct Macro {
+    /// `None` for a macro without parentheses.
+    parameters: Option<Vec<Rc<str>>>,
+    body: Rc<[Token]>,
+}
+
+/// One `#if` group: an arm was taken already, and this arm is active.
+struct Group {
+    span: Span,
+    taken: bool,
+    active: bool,
+    outer_active: bool,
+    else_seen: bool,
+}
+
+/// The state of preprocessing.
+pub struct Preprocessor<'a> {
+    sources: &'a mut Sources,
+    include_dirs: &'a [PathBuf],
+    macros: Map<Rc<str>, Macro>,
+    output: Vec<Token>,
+}
+
+/// Preprocesses the first file of `sources`.
+pub fn preprocess(
+    sources: &mut Sources,
+    include_dirs: &[PathBuf],
+    defines: &[(String, String)],
+) -> Result<Vec<Token>, Diagnostic> {
+    let mut state = Preprocessor { sources, include_dirs, macros: Map::new(), output: Vec::new() };
+    for (name, value) in defines {
+        let file = state.add_file(format!("-D {name}={value}"), value.clone(), false);
+        let body = state.all_tokens(value, file)?;
+        state.macros.insert(name.as_str().into(), Macro { parameters: None, body: body.into() });
+    }
+    state.file(0, 0)?;
+    let length = state.sources.files[0].text.len() as u32;
+    let span = Span { file: 0, start: length, end: length };
+    state.output.push(Token { kind: Kind::End, span, starts_line: true, spaced: true });
+    Ok(state.output)
+}
+
+impl Preprocessor<'_> {
+    fn add_file(&mut self, name: String, text: String, built_in: bool) -> u32 {
+        self.sources.files.push(SourceFile { name, text, built_in });
+        self.sources.files.len() as u32 - 1
+    }
+
+    fn all_tokens(&self, text: &str, file: u32) -> Result<Vec<Token>, Diagnostic> {
+        let mut lexer = Lexer::new(text, file);
+        let mut tokens = Vec::new();
+        loop {
+            let token = lexer.next()?;
+            if token.kind == Kind::End {
+                return Ok(tokens);
+            }
+            tokens.push(token);
+        }
+    }
+
+    fn file(&mut self, index: u32, depth: usize) -> Result<(), Diagnostic> {
+        let text = self.sources.files[index as usize].text.clone();
+        let mut lexer = Lexer::new(&text, index);
+        let mut groups: Vec<Group> = Vec::new();
+        // Tokens not yet expanded: a macro's arguments may span lines, not directives.
+        let mut pending: Vec<Token> = Vec::new();
+        let mut token = lexer.next()?;
+        loop {
+            if token.kind == Kind::End {
+                break;
+            }
+            if token.starts_line && token.is("#") {
+                self.flush(&mut pending)?;
+                token = self.directive(&mut lexer, token.span, &mut groups, index, depth)?;
+                continue;
+            }
+            if groups.last().is_some_and(|group| !group.active) {
+                lexer.skip_line();
+            } else {
+                pending.push(token);
+            }
+            token = lexer.next()?;
+        }
+        self.flush(&mut pending)?;
+        match groups.last() {
+            None => Ok(()),
+            Some(group) => Err(Diagnostic::error(group.span, "this conditional group is not closed")
+                .help("end it with a line '#endif'")),
+        }
+    }
+
+    fn flush(&mut self, pending: &mut Vec<Token>) -> Result<(), Diagnostic> {
+        let tokens = std::mem::take(pending);
+        let mut output = std::mem::take(&mut self.output);
+        let result = self.expand(&tokens, &mut Vec::new(), None, &mut output);
+        self.output = output;
+        result
+    }
+
+    /// Carries out one directive; returns the first token of the line after it.
+    fn directive(
+        &mut self,
+        lexer: &mut Lexer<'_>,
+        hash: Span,
+        groups: &mut Vec<Group>,
+        file: u32,
+        depth: usize,
+    ) -> Result<Token, Diagnostic> {
+        let name = lexer.next()?;
+        if name.starts_line || name.kind == Kind::End {
+            return Ok(name);
+        }
+        let active = groups.last().is_none_or(|group| group.active);
+        let Kind::Ident(word) = name.kind.clone() else {
+            lexer.skip_line();
+            return match name.kind {
+                Kind::Int(..) => lexer.next(),
+                _ if !active => lexer.next(),
+                _ => Err(Diagnostic::error(name.span, "expected a preprocessor directive after '#'")),
+            };
+        };
+        let conditional = matches!(&*word, "if" | "ifdef" | "ifndef" | "elif" | "else" | "endif");
+        if !active && !conditional || matches!(&*word, "line" | "pragma" | "warning" | "ident") {
+            lexer.skip_line();
+            return lexer.next();
+        }
+        if &*word == "error" {
+            let text = lexer.skip_line().to_string();
+            return Err(Diagnostic::error(hash.to(name.span), format!("#error {text}")));
+        }
+        let mut line = Vec::new();
+        let next = loop {
+            let token = lexer.next();
+            let token = match token {
+                Ok(token) => token,
+                Err(_) if !active => continue,
+                Err(error) => return Err(error),
+            };
+            if token.starts_line || token.kind == Kind::End {
+                break token;
+            }
+            line.push(token);
+        };
+        match &*word {
+            "include" => self.include(&line, name.span, file, depth)?,
+            "define" => self.define(&line, name.span)?,
+            "undef" => match line.first().map(|token| &token.kind) {
+                Some(Kind::Ident(name)) => drop(self.macros.remove(name)),
+                _ => return Err(Diagnostic::error(name.span, "#undef needs the name of a macro")),
+            },
+            "if" | "ifdef" | "ifndef" => {
+                let taken = active && self.group_condition(&word, &line, name.span)?;
+                groups.push(Group {
+                    span: hash.to(name.span),
+                    taken,
+                    active: taken,
+                    outer_active: active,
+                    else_seen: false,
+                });
+            }
+            "elif" | "else" => {
+                let (outer, taken, seen) = match groups.last() {
+                    Some(group) => (group.outer_active, group.taken, group.else_seen),
+                    None => return Err(Diagnostic::error(name.span, format!("#{word} without #if"))),
+                };
+                if seen {
+                    return Err(Diagnostic::error(name.span, format!("#{word} after #else")));
+                }
+                let active =
+                    outer && !taken && (&*word == "else" || self.group_condition("if", &line, name.span)?);
+                if let Some(group) = groups.last_mut() {
+                    group.active = active;
+                    group.taken |= active;
+                    group.else_seen = &*word == "else";
+                }
+            }
+            "endif" => {
+                if groups.pop().is_none() {
+                    return Err(Diagnostic::error(name.span, "#endif without #if"));
+                }
+            }
+            _ => {
+                return Err(Diagnostic::error(
+                    name.span,
+                    format!("unknown preprocessor directive '#{word}'"),
+                ));
+            }
+        }
+        Ok(next)
+    }
+
+    fn group_condition(&mut self, word: &str, line: &[Token], span: Span) -> Result<bool, Diagnostic> {
+        if word == "if" {
+            let mut prepared = Vec::new();
+            condition::resolve_defined(line, |name| self.macros.contains_key(name), &mut prepared);
+            let mut expanded = Vec::new();
+            self.expand(&prepared, &mut Vec::new(), None, &mut expanded)?;
+            return condition::evaluate(&expanded, span);
+        }
+        match line.first().map(|token| &token.kind) {
+            Some(Kind::Ident(name)) => Ok(self.macros.contains_key(name) == (word == "ifdef")),
+            _ => Err(Diagnostic::error(span, format!("#{word} needs the name of a macro"))),
+        }
+    }
+
+    fn define(&mut self, line: &[Token], span: Span) -> Result<(), Diagnostic> {
+        let Some(Token { kind: Kind::Ident(name), .. }) = line.first() else {
+            return Err(Diagnostic::error(span, "#define needs the name of a macro"));
+        };
+        let mut parameters = None;
+        let mut body = 1;
+        if line.get(1).is_some_and(|token| token.is("(") && !token.spaced) {
+            let close = line.iter().position(|token| token.is(")")).ok_or_else(|| {
+                Diagnostic::error(span, "the parameters of this macro are not closed")
+                    .help("write ')' on this line")
+            })?;
+            let names = line[2..close].iter().filter_map(|token| match &token.kind {
+                Kind::Ident(name) => Some(name.clone()),
+                _ => None,
+            });
+            parameters = Some(names.collect());
+            body = close + 1;
+        }
+        self.macros.insert(name.clone(), Macro { parameters, body: line[body..].into() });
+        Ok(())
+    }
+
+    fn include(&mut self, line: &[Token], span: Span, file: u32, depth: usize) -> Result<(), Diagnostic> {
+        let mut tokens = line.to_vec();
+        if tokens.first().is_some_and(|token| matches!(token.kind, Kind::Ident(_))) {
+            tokens.clear();
+            self.expand(line, &mut Vec::new(), None, &mut tokens)?;
+        }
+        let (name, quoted) = match tokens.first() {
+            Some(Token { kind: Kind::Str(name), .. }) => (name.to_string(), true),
+            Some(first) if first.is("<") && tokens.last().is_some_and(|last| last.is(">")) => {
+                let last = &tokens[tokens.len() - 1];
+                let inner = Span { file: first.span.file, start: first.span.end, end: last.span.start };
+                (self.sources.text(inner).trim().to_string(), false)
+            }
+            _ => {
+                return Err(Diagnostic::error(span, "#include needs a file").help("write #include <core.p4>"));
+            }
+        };
+        let place = line.first().map_or(span, |first| first.span.to(line[line.len() - 1].span));
+        if depth >= MAX_DEPTH {
+            return Err(Diagnostic::error(
+                place,
+                format!("files include one another more than {MAX_DEPTH} deep"),
+            ));
+        }
+        let own = PathBuf::from(&self.sources.files[file as usize].name);
+        let own = own.parent().unwrap_or(Path::new("")).to_path_buf();
+        let dirs = quoted.then_some(&own).into_iter().chain(self.include_dirs);
+        for dir in dirs {
+            let path = dir.join(&name);
+            if let Ok(bytes) = std::fs::read(&path) {
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                if text.len() > super::MAX_SOURCE {
+                    return Err(Diagnostic::error(place, format!("{} is too long", path.display())));
+                }
+                let index = self.add_file(path.display().to_string(), text, false);
+                return self.file(index, depth + 1);
+            }
+        }
+        if let Some(text) = built_in(&name) {
+            let index = self.add_file(format!("<{name}>"), text.to_string(), true);
+            return self.file(index, depth + 1);
+        }
+        let help = format!("name its folder with -I; built in are core.p4 and v1model.p4, not {name}");
+        Err(Diagnostic::error(place, format!("file {name} not found")).help(help))
+    }
+
+    /// Expands macros in `tokens`. `hidden` holds the macros being expanded; `place` replaces positions.
+    fn expand(
+        &self,
+        tokens: &[Token],
+        hidden: &mut Vec<Rc<str>>,
+        place: Option<Span>,
+        output: &mut Vec<Token>,
+    ) -> Result<(), Diagnostic> {
+        let mut at = 0;
+        while at < tokens.len() {
+            let token = &tokens[at];
+            at += 1;
+            let found = match &token.kind {
+                Kind::Ident(name) if !hidden.contains(name) => {
+                    self.macros.get(name).map(|found| (name, found))
+                }
+                _ => None,
+            };
+            let Some((name, found)) = found else {
+                if output.len() >= MAX_TOKENS || hidden.len() > 200 {
+                    return Err(Diagnostic::error(
+                        place.unwrap_or(token.span),
+                        "the macros expand to too much",
+                    ));
+                }
+                output.push(Token { span: place.unwrap_or(token.span), ..token.clone() });
+                continue;
+            };
+            let span = place.unwrap_or(token.span);
+            let body = match &found.parameters {
+                None => found.body.to_vec(),
+                Some(parameters) => {
+                    if !tokens.get(at).is_some_and(|next| next.is("(")) {
+                        output.push(Token { span, ..token.clone() });
+                        continue;
+                    }
+                    let (arguments, after) = arguments(tokens, at, span)?;
+                    at = after;
+                    let count = if arguments.len() == 1 && arguments[0].is_empty() && parameters.is_empty() {
+                        0
+                    } else {
+                        arguments.len()
+                    };
+                    if count != parameters.len() {
+                        let expected = parameters.len();
+                        return Err(Diagnostic::error(
+                            span,
+                            format!("macro {name} takes {expected} arguments, not {count}"),
+                        ));
+                    }
+                    self.substitute(&found.body, parameters, &arguments, hidden)?
+                }
+            };
+            hidden.push(name.clone());
+            self.expand(&body, hidden, Some(span), output)?;
+            hidden.pop();
+        }
+        Ok(())
+    }
+
+    fn substitute(
+        &self,
+        body: &[Token],
+        parameters: &[Rc<str>],
+        arguments: &[Vec<Token>],
+        hidden: &mut Vec<Rc<str>>,
+    ) -> Result<Vec<Token>, Diagnostic> {
+        let mut result: Vec<Token> = Vec::new();
+        for token in body {
+            let index = match &token.kind {
+                Kind::Ident(name) => parameters.iter().position(|parameter| parameter == name),
+                _ => None,
+            };
+            let Some(index) = index else {
+                result.push(token.clone());
+                continue;
+            };
+            if result.last().is_some_and(|last| last.is("#")) {
+                result.pop();
+                let text =
+                    arguments[index].iter().map(|token| self.sources.text(token.span)).collect::<Vec<_>>();
+                result.push(Token { kind: Kind::Str(text.join(" ").into()), ..token.clone() });
+            } else {
+                self.expand(&arguments[index], hidden, None, &mut result)?;
+            }
+        }
+        Ok(paste(result))
+    }
+}
+
+/// `a ## b` as one identifier.
+fn paste(tokens: Vec<Token>) -> Vec<Token> {
+    let mut result: Vec<Token> = Vec::new();
+    let mut tokens = tokens.into_iter();
+    while let Some(token) = tokens.next() {
+        if token.is("##") && !result.is_empty() {
+            if let (Some(left), Some(right)) = (result.pop(), tokens.next()) {
+                let text = format!("{}{}", spelling(&left), spelling(&right));
+                let mut lexer = Lexer::new(&text, left.span.file);
+                if let Ok(joined) = lexer.next() {
+                    result.push(Token { kind: joined.kind, ..left });
+                }
+            }
+        } else {
+            result.push(token);
+        }
+    }
+    result
+}
+
+fn spelling(token: &Token) -> String {
+    match &token.kind {
+        Kind::Ident(name) => name.to_string(),
+        Kind::Int(value, _) => value.to_string(),
+        Kind::Punct(text) => text.to_string(),
+        Kind::Str(text) => text.to_string(),
+        Kind::End => String::new(),
+    }
+}
+
+/// The arguments in parentheses from `at`, and the index after them.
+fn arguments(tokens: &[Token], mut at: usize, span: Span) -> Result<(Vec<Vec<Token>>, usize), Diagnostic> {
+    let mut depth = 0;
+    let mut arguments = vec![Vec::new()];
+    while let Some(token) = tokens.get(at) {
+        at += 1;
+        if token.is("(") {
+            depth += 1;
+            if depth == 1 {
+                continue;
+            }
+        } else if token.is(")") {
+            depth -= 1;
+            if depth == 0 {
+                return Ok((arguments, at));
+            }
+        } else if token.is(",") && depth == 1 {
+            arguments.push(Vec::new());
+            continue;
+        }
+        if let Some(last) = arguments.last_mut() {
+            last.push(token.clone());
+        }
+    }
+    Err(Diagnostic::error(span, "the arguments of this macro are not closed").help("write ')'"))
+}
