@@ -75,6 +75,8 @@ enum Command {
     Capture(capture::Arguments),
     /// Write a results folder as a trace for Perfetto or Chrome
     Trace(trace::Arguments),
+    /// P4 programs on the v1model switch
+    P4(p4::Arguments),
     /// Make an experiment of a topology file of another tool
     Import(import::Arguments),
     /// Compile P4 programs
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
         Command::Report(arguments) => report::main(&arguments),
         Command::Capture(arguments) => capture::main(&arguments),
         Command::Trace(arguments) => trace::main(&arguments),
+        Command::P4(arguments) => p4::main(&arguments),
         Command::Import(arguments) => import::main(&arguments),
         Command::P4(arguments) => p4::main(&arguments),
         Command::Schema(arguments) => Ok(schema::main(&arguments)),

@@ -8,6 +8,7 @@
 //! * [`pipeline`]: the seam to the switch, two traits.
 //! * `objects`: a program's objects by their ids. `state`: what controllers have written, and carrying out what they ask for.
 //! * [`Server`]: connections, arbitration and the methods of the service.
+//! * [`SwitchDevice`]: the v1model switch behind the seam.
 //!
 //! The version of the specification is 1.3, with the fields of later ones that change no meaning (`role` by name, `metadata`,
 //! `is_const`). Not supported: roles with a configuration, externs of other architectures, the colours that meters count,
@@ -25,9 +26,11 @@ pub mod proto;
 mod refusal;
 mod server;
 mod state;
+mod switch;
 
 pub use refusal::Refusal;
 pub use server::Server;
+pub use switch::{SwitchDevice, SwitchPipeline};
 
 #[cfg(test)]
 mod tests;

@@ -168,6 +168,11 @@ pub trait Pipeline {
     /// Deletes a group that no entry refers to.
     fn delete_group(&mut self, profile: &str, group: Handle) -> Result<(), Refusal>;
 
+    /// The members of an action profile.
+    fn members(&self, profile: &str) -> Vec<(Handle, Call)>;
+    /// The groups of an action profile.
+    fn groups(&self, profile: &str) -> Vec<(Handle, Vec<Share>)>;
+
     /// A counter.
     fn counter(&self, counter: &str, index: usize) -> Result<Count, Refusal>;
     /// Sets a counter.
@@ -195,6 +200,10 @@ pub trait Pipeline {
     fn set_multicast_group(&mut self, group: u32, copies: Option<&[Copy]>) -> Result<(), Refusal>;
     /// Sets the copies of a clone session and the bytes of a packet that they keep (0 for all), or deletes it.
     fn set_clone_session(&mut self, session: u32, copies: Option<(&[Copy], u32)>) -> Result<(), Refusal>;
+    /// All multicast groups with their copies.
+    fn multicast_groups(&self) -> Vec<(u32, Vec<Copy>)>;
+    /// All clone sessions with their copies and the bytes of a packet that they keep (0 for all).
+    fn clone_sessions(&self) -> Vec<(u32, Vec<Copy>, u32)>;
     /// Sets how a digest's samples are gathered into lists.
     fn set_digest(&mut self, digest: &str, gathering: Gathering) -> Result<(), Refusal>;
     /// A controller has a list of samples.

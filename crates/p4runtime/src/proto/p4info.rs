@@ -3,11 +3,22 @@
 use super::text::{text_enum, text_message, text_oneof};
 use super::{P4DataTypeSpec, P4NamedType, P4TypeInfo, SourceLocation, StructuredAnnotation, TextError};
 use super::{status::Any, text};
+use prost::Message;
 
 impl P4Info {
     /// Reads P4Info from its text form (`*.p4info.txtpb`).
     pub fn from_text(text: &str) -> Result<Self, TextError> {
         text::parse(text)
+    }
+
+    /// Reads P4Info from a file's content: text, or what is no text as binary.
+    pub fn from_file_content(content: &[u8]) -> Result<Self, String> {
+        match std::str::from_utf8(content) {
+            Ok(text) if !text.contains(|c: char| c.is_control() && !c.is_ascii_whitespace()) => {
+                Self::from_text(text).map_err(|error| error.to_string())
+            }
+            _ => Self::decode(content).map_err(|error| format!("neither text nor binary P4Info: {error}")),
+        }
     }
 }
 

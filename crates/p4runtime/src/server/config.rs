@@ -77,6 +77,13 @@ impl<D: Device> Server<D> {
         Ok(())
     }
 
+    /// Takes over what others than controllers have set up in the program that runs, as files at the start.
+    pub fn import(&mut self, device: &mut D) {
+        if let (Some(program), Some(pipeline)) = (&mut self.program, device.pipeline()) {
+            Forwarding { state: &mut program.state, pipeline }.import();
+        }
+    }
+
     fn commit(&mut self, device: &mut D, (program, pipeline): (Program, D::Pipeline)) {
         device.install(pipeline);
         self.staged = None;

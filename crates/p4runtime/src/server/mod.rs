@@ -8,7 +8,7 @@
 //!   switch.
 //! - *Events of the switch*: [`packet_in`](Server::packet_in), [`digest`](Server::digest),
 //!   [`idle_timeouts`](Server::idle_timeouts).
-//! - *Set-up*: [`install`](Server::install).
+//! - *Set-up*: [`install`](Server::install), [`import`](Server::import).
 //!
 //! Times are ns since the epoch, and never read here.
 

@@ -106,7 +106,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         Ok(shares)
     }
 
-    fn count_members(&mut self, group: &ActionProfileGroup, change: isize) {
+    pub(super) fn count_members(&mut self, group: &ActionProfileGroup, change: isize) {
         for member in &group.members {
             if let Some(member) = self.state.members.get_mut(&(group.action_profile_id, member.member_id)) {
                 member.users = member.users.saturating_add_signed(change);

@@ -214,7 +214,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
     }
 
     /// Counts the references of an entry to a member or a group.
-    fn count_users(&mut self, table: &Table, action: &TableAction, change: isize) {
+    pub(super) fn count_users(&mut self, table: &Table, action: &TableAction, change: isize) {
         let Some(profile) = table.profile else { return };
         let users = match action.r#type {
             Some(table_action::Type::ActionProfileMemberId(id)) => {

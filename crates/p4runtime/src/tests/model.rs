@@ -137,6 +137,16 @@ impl Pipeline for Model {
         self.groups.remove(&(profile.to_string(), group)).map(|_| ()).ok_or_else(absent)
     }
 
+    fn members(&self, profile: &str) -> Vec<(Handle, Call)> {
+        let of_profile = self.members.iter().filter(|((of, _), _)| of == profile);
+        of_profile.map(|((_, handle), call)| (*handle, call.clone())).collect()
+    }
+
+    fn groups(&self, profile: &str) -> Vec<(Handle, Vec<Share>)> {
+        let of_profile = self.groups.iter().filter(|((of, _), _)| of == profile);
+        of_profile.map(|((_, handle), shares)| (*handle, shares.clone())).collect()
+    }
+
     fn counter(&self, counter: &str, index: usize) -> Result<Count, Refusal> {
         Ok(self.counters.get(&(counter.to_string(), index as u64)).copied().unwrap_or_default())
     }
@@ -188,6 +198,15 @@ impl Pipeline for Model {
     fn set_clone_session(&mut self, session: u32, copies: Option<(&[Copy], u32)>) -> Result<(), Refusal> {
         set(&mut self.clone_sessions, session, copies.map(|(copies, length)| (copies.to_vec(), length)));
         Ok(())
+    }
+
+    fn multicast_groups(&self) -> Vec<(u32, Vec<Copy>)> {
+        self.multicast_groups.iter().map(|(group, copies)| (*group, copies.clone())).collect()
+    }
+
+    fn clone_sessions(&self) -> Vec<(u32, Vec<Copy>, u32)> {
+        let one = |(session, (copies, length)): (&u32, &(Vec<Copy>, u32))| (*session, copies.clone(), *length);
+        self.clone_sessions.iter().map(one).collect()
     }
 
     fn set_digest(&mut self, digest: &str, gathering: Gathering) -> Result<(), Refusal> {

@@ -1,13 +1,14 @@
-//! `belljar p4`: programs for P4 switches.
+//! `belljar p4`: P4 programs without an experiment.
 
 mod build;
+mod serve;
 
 use crate::failure::Failure;
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use std::process::ExitCode;
 
-/// Works with P4 programs.
-#[derive(Args)]
+/// Compiles P4 programs for the v1model switch, and runs them.
+#[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -17,11 +18,14 @@ pub struct Arguments {
 enum Command {
     /// Compile a P4_16 program for v1model
     Build(build::Arguments),
+    /// Run a switch on interfaces of this machine, in real time
+    Serve(serve::Arguments),
 }
 
-/// Runs the command of the group.
+/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     match &arguments.command {
         Command::Build(arguments) => build::main(arguments),
+        Command::Serve(arguments) => serve::main(arguments),
     }
 }

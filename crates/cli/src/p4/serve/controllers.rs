@@ -1,0 +1,123 @@
+//! Connections of controllers to the P4Runtime server.
+
+use crate::failure::Failure;
+use belljar_p4runtime::{Server, SwitchDevice};
+use rustix::event::{PollFd, PollFlags};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+
+/// Connections at a time; further ones are closed at once.
+const MAX_CONNECTIONS: usize = 256;
+
+struct Connection {
+    /// Its number at the server.
+    number: usize,
+    stream: TcpStream,
+    /// Bytes that the server has given and the socket has not taken.
+    rest: Vec<u8>,
+    input_ended: bool,
+    broken: bool,
+}
+
+/// The listening socket and the connections.
+pub struct Controllers {
+    listener: TcpListener,
+    address: SocketAddr,
+    connections: Vec<Connection>,
+}
+
+impl Controllers {
+    /// Listens on an address.
+    pub fn listen(address: SocketAddr) -> Result<Self, Failure> {
+        let failed = |error| Failure::run(format!("listening on {address} for controllers: {error}"));
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Self { listener, address, connections: Vec::new() })
+    }
+
+    /// The address, with the port that the system chose if none was given.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Adds what is to be waited for: the listener, then one descriptor a connection.
+    pub fn polled<'a>(&'a self, server: &Server<SwitchDevice>, polled: &mut Vec<PollFd<'a>>) {
+        polled.push(PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN));
+        polled.extend(self.connections.iter().map(|connection| {
+            let mut flags = PollFlags::empty();
+            flags.set(PollFlags::IN, !connection.input_ended && server.room(connection.number) > 0);
+            flags.set(PollFlags::OUT, !connection.rest.is_empty() || server.outgoing(connection.number) > 0);
+            PollFd::from_borrowed_fd(connection.stream.as_fd(), flags)
+        }));
+    }
+
+    /// Takes new connections, and gives the server what has come in the others.
+    pub fn receive(&mut self, ready: &[PollFlags], server: &mut Server<SwitchDevice>) {
+        for (connection, ready) in self.connections.iter_mut().zip(&ready[1..]) {
+            if !ready.is_empty() {
+                connection.receive(server);
+            }
+        }
+        while let Ok((stream, _)) = self.listener.accept() {
+            // Small messages go at once.
+            let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
+            if ready.is_ok() && self.connections.len() < MAX_CONNECTIONS {
+                let number = server.accept();
+                self.connections.push(Connection { number, stream, rest: Vec::new(), input_ended: false, broken: false });
+            }
+        }
+    }
+
+    /// Sends what the server has for controllers, and forgets connections that are over.
+    pub fn transmit(&mut self, server: &mut Server<SwitchDevice>) {
+        for connection in &mut self.connections {
+            connection.transmit(server);
+        }
+        self.connections.retain(|connection| {
+            let over = server.is_closed(connection.number) && server.outgoing(connection.number) == 0;
+            if connection.broken || over && connection.rest.is_empty() {
+                server.close(connection.number);
+                return false;
+            }
+            true
+        });
+    }
+}
+
+impl Connection {
+    fn receive(&mut self, server: &mut Server<SwitchDevice>) {
+        let mut buffer = [0; 64 * 1024];
+        let room = server.room(self.number).min(buffer.len());
+        if room == 0 || self.input_ended {
+            return;
+        }
+        match self.stream.read(&mut buffer[..room]) {
+            Ok(0) => {
+                self.input_ended = true;
+                server.end_input(self.number);
+            }
+            Ok(length) => server.receive(self.number, &buffer[..length]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(_) => self.broken = true,
+        }
+    }
+
+    fn transmit(&mut self, server: &mut Server<SwitchDevice>) {
+        loop {
+            if self.rest.is_empty() {
+                self.rest = server.transmit(self.number, 64 * 1024).to_vec();
+            }
+            if self.rest.is_empty() || self.broken {
+                return;
+            }
+            match self.stream.write(&self.rest) {
+                Ok(length) => drop(self.rest.drain(..length)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => self.broken = true,
+            }
+        }
+    }
+}

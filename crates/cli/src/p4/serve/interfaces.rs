@@ -1,0 +1,216 @@
+//! The interfaces at the switch's ports.
+
+use crate::failure::Failure;
+use belljar_base::{Set, SimTime};
+use belljar_p4runtime::SwitchDevice;
+use belljar_packetio::{
+    MIN_FRAME, PacketOptions, PacketRing, Port, Sent, Tap, TapOptions, UnixOptions, UnixPort,
+};
+use rustix::event::{PollFd, PollFlags};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Frames taken from an interface before the others have their turn.
+const BATCH: usize = 256;
+/// Frames that wait for an interface that takes none; further ones are dropped.
+const WAITING: usize = 1_024;
+
+/// `PORT@INTERFACE` of the command line.
+#[derive(Clone, Debug)]
+pub struct Attachment {
+    /// The port's number.
+    pub port: u16,
+    to: To,
+}
+
+#[derive(Clone, Debug)]
+enum To {
+    Interface(String),
+    Tap(String),
+    Unix(PathBuf),
+}
+
+impl FromStr for Attachment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (port, to) = text.split_once('@').ok_or("write PORT@INTERFACE, such as 1@eth0")?;
+        let port = port.parse().ok().filter(|port| *port < 511);
+        let port = port.ok_or_else(|| format!("'{}' is no port: ports are 0 to 510", text.split('@').next().unwrap_or("")))?;
+        let to = match to.split_once(':') {
+            Some(("tap", name)) => To::Tap(name.to_string()),
+            Some(("unix", path)) => To::Unix(path.into()),
+            _ => To::Interface(to.to_string()),
+        };
+        Ok(Self { port, to })
+    }
+}
+
+struct Interface {
+    number: u16,
+    port: Box<dyn Port>,
+    /// Where the kernel tells the carrier.
+    carrier: Option<PathBuf>,
+    waiting: VecDeque<Vec<u8>>,
+    blocked: bool,
+    dropped: u64,
+    /// The interface is gone for good.
+    lost: bool,
+}
+
+/// All interfaces.
+pub struct Interfaces(Vec<Interface>);
+
+impl Interfaces {
+    /// Opens the interfaces of the command line.
+    pub fn open(attachments: &[Attachment]) -> Result<Self, Failure> {
+        let mut numbers = Set::new();
+        let mut all = Vec::new();
+        for attachment in attachments {
+            let number = attachment.port;
+            if !numbers.insert(number) {
+                return Err(Failure::usage(format!("port {number} has two interfaces")));
+            }
+            let (port, carrier): (Box<dyn Port>, _) = match &attachment.to {
+                To::Interface(name) => {
+                    let port = PacketRing::open(name, &PacketOptions::default()).map_err(Failure::run)?;
+                    (Box::new(port), Some(Path::new("/sys/class/net").join(name).join("carrier")))
+                }
+                To::Tap(name) => (Box::new(Tap::create(name, &TapOptions::default()).map_err(Failure::run)?), None),
+                To::Unix(path) => {
+                    (Box::new(UnixPort::connect(path, &UnixOptions::default()).map_err(Failure::run)?), None)
+                }
+            };
+            all.push(Interface {
+                number,
+                port,
+                carrier,
+                waiting: VecDeque::new(),
+                blocked: false,
+                dropped: 0,
+                lost: false,
+            });
+        }
+        Ok(Self(all))
+    }
+
+    /// The number of interfaces.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Adds what is to be waited for, one descriptor an interface.
+    pub fn polled<'a>(&'a self, polled: &mut Vec<PollFd<'a>>) {
+        polled.extend(self.0.iter().map(|interface| {
+            let flags = if interface.blocked { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+            PollFd::from_borrowed_fd(interface.port.fd(), flags)
+        }));
+    }
+
+    /// Gives the switch the frames that have come.
+    pub fn receive(&mut self, ready: &[PollFlags], device: &mut SwitchDevice, now: SimTime) {
+        for (interface, ready) in self.0.iter_mut().zip(ready) {
+            if ready.is_empty() {
+                continue;
+            }
+            let number = interface.number;
+            let received = interface.port.receive(BATCH, &mut |frame| device.receive(now, number, frame.bytes.to_vec()));
+            if let Err(error) = received {
+                device.set_carrier(now, number, false);
+                if error.is_fatal() {
+                    interface.lost = true;
+                    eprintln!("warning: port {number} has no interface any more: {error}");
+                    interface.report();
+                }
+            }
+        }
+        self.0.retain(|interface| !interface.lost);
+    }
+
+    /// Takes the packets that leave the switch; whether there were any.
+    pub fn send(&mut self, device: &mut SwitchDevice, now: SimTime) -> bool {
+        let mut any = false;
+        while let Some(leaving) = device.poll(now) {
+            any = true;
+            let Some(interface) = self.0.iter_mut().find(|interface| interface.number == leaving.port) else { continue };
+            interface.send(leaving.packet);
+        }
+        any
+    }
+
+    /// Gives the kernel what is queued.
+    pub fn flush(&mut self) {
+        for interface in &mut self.0 {
+            interface.flush();
+        }
+    }
+
+    /// Tells the switch which interfaces have a carrier.
+    pub fn look_at_carriers(&self, device: &mut SwitchDevice, now: SimTime) {
+        for interface in &self.0 {
+            let up = match &interface.carrier {
+                // An interface that is down has no carrier to be read.
+                Some(path) => std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1"),
+                None => true,
+            };
+            device.set_carrier(now, interface.number, up);
+        }
+    }
+
+    /// Prints what has gone through.
+    pub fn report(&mut self) {
+        self.0.iter_mut().for_each(Interface::report);
+    }
+}
+
+impl Interface {
+    fn report(&mut self) {
+        let counters = self.port.counters();
+        eprintln!(
+            "port {} ({}): {} frames in, {} out, {} dropped",
+            self.number,
+            self.port.name(),
+            counters.received.frames,
+            counters.sent.frames,
+            self.dropped + counters.dropped_kernel + counters.dropped_port + counters.failed
+        );
+    }
+
+    fn send(&mut self, mut frame: Vec<u8>) {
+        if frame.len() < MIN_FRAME {
+            frame.resize(MIN_FRAME, 0);
+        }
+        if !self.waiting.is_empty() {
+            self.wait(frame);
+            return;
+        }
+        match self.port.send(&frame) {
+            Ok(Sent::Queued) => {}
+            Ok(Sent::Full) => self.wait(frame),
+            Err(_) => self.dropped += 1,
+        }
+    }
+
+    fn wait(&mut self, frame: Vec<u8>) {
+        self.blocked = true;
+        if self.waiting.len() < WAITING {
+            self.waiting.push_back(frame);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    fn flush(&mut self) {
+        while let Some(frame) = self.waiting.front() {
+            match self.port.send(frame) {
+                Ok(Sent::Queued) => {}
+                Ok(Sent::Full) => break,
+                Err(_) => self.dropped += 1,
+            }
+            self.waiting.pop_front();
+        }
+        let flushed = self.port.flush().unwrap_or(true);
+        self.blocked = !flushed || !self.waiting.is_empty();
+    }
+}

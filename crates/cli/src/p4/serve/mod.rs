@@ -1,0 +1,146 @@
+//! `belljar p4 serve`: the switch in real time, between interfaces and controllers.
+
+mod controllers;
+mod interfaces;
+mod real_time;
+mod set_up;
+
+use crate::failure::Failure;
+use belljar_p4runtime::{Server, SwitchDevice};
+use clap::builder::NonEmptyStringValueParser;
+use controllers::Controllers;
+use interfaces::{Attachment, Interfaces};
+use real_time::Clock;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Runs a P4 program as a switch between interfaces of this machine, in real time. Controllers program it over P4Runtime.
+/// Ctrl-C ends it.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  belljar p4 serve switch.json --p4info switch.p4info.txtpb -i 0@veth0 -i 1@veth1\n  belljar p4 serve -i 1@tap:p4port1 --cpu-port 510 --grpc 127.0.0.1:9559    controllers bring the program"
+)]
+pub struct Arguments {
+    /// The program, as BMv2 JSON; without it controllers bring one
+    #[arg(value_name = "PROGRAM.json")]
+    program: Option<PathBuf>,
+    /// P4Info of the program, as text (.txtpb, .txt) or binary; without it controllers bring it with the program
+    #[arg(long, value_name = "FILE", requires = "program")]
+    p4info: Option<PathBuf>,
+    /// A runtime file of the P4 tutorials: entries, multicast groups, clone sessions
+    #[arg(long, value_name = "FILE", requires = "program")]
+    runtime: Option<PathBuf>,
+    /// Commands of simple_switch_CLI
+    #[arg(long, value_name = "FILE", requires = "program")]
+    commands: Option<PathBuf>,
+    /// The address of the P4Runtime server
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9559")]
+    grpc: SocketAddr,
+    /// The device's number in P4Runtime
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    device_id: u64,
+    /// A port of the switch: N@INTERFACE, N@tap:NAME to make a TAP interface, N@unix:PATH to connect to a socket of frames
+    #[arg(short, long = "interface", value_name = "PORT@INTERFACE")]
+    interface: Vec<Attachment>,
+    /// The port by which packets go to controllers and come from them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..511))]
+    cpu_port: Option<u16>,
+    /// The switch's name, from which its program's random numbers follow
+    #[arg(long, default_value = "s1", value_parser = NonEmptyStringValueParser::new())]
+    name: String,
+}
+
+/// Time between two looks at the carriers of interfaces.
+const CARRIERS: Duration = Duration::from_secs(1);
+
+/// Runs the switch until it is interrupted.
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let (mut device, mut server) = set_up::switch(arguments)?;
+    let mut interfaces = Interfaces::open(&arguments.interface)?;
+    let mut controllers = Controllers::listen(arguments.grpc)?;
+    let stop = stop_signal()?;
+    let clock = Clock::start();
+    interfaces.look_at_carriers(&mut device, clock.now());
+    eprintln!("P4Runtime: device {} on {}", arguments.device_id, controllers.address());
+    serve(&mut device, &mut server, &mut interfaces, &mut controllers, &stop, &clock)?;
+    interfaces.report();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn serve(
+    device: &mut SwitchDevice,
+    server: &mut Server<SwitchDevice>,
+    interfaces: &mut Interfaces,
+    controllers: &mut Controllers,
+    stop: &UnixStream,
+    clock: &Clock,
+) -> Result<(), Failure> {
+    let mut next_look = clock.now() + real_time::duration(CARRIERS);
+    loop {
+        let wake = device.next_event().map_or(next_look, |event| event.min(next_look));
+        let ready = {
+            let mut polled = vec![PollFd::new(stop, PollFlags::IN)];
+            interfaces.polled(&mut polled);
+            controllers.polled(server, &mut polled);
+            wait(&mut polled, clock.until(wake))?;
+            polled.iter().map(PollFd::revents).collect::<Vec<_>>()
+        };
+        if !ready[0].is_empty() {
+            return Ok(());
+        }
+        let now = clock.now();
+        device.set_time(now);
+        if now >= next_look {
+            interfaces.look_at_carriers(device, now);
+            next_look = now + real_time::duration(CARRIERS);
+        }
+        let (of_interfaces, of_controllers) = ready[1..].split_at(interfaces.len());
+        interfaces.receive(of_interfaces, device, now);
+        controllers.receive(of_controllers, server);
+        // A request may send packets, and a packet may be told to a controller.
+        loop {
+            let moved = interfaces.send(device, clock.now());
+            for text in server.tell_notifications(device, clock.epoch_ns()) {
+                eprintln!("{}", text.trim_end());
+            }
+            server.poll(device);
+            if !moved && device.next_event().is_none_or(|event| event > clock.now()) {
+                break;
+            }
+        }
+        interfaces.flush();
+        controllers.transmit(server);
+        // A controller's bytes that found no room are taken now that its requests are carried out.
+        server.poll(device);
+    }
+}
+
+/// Waits for a descriptor or the end of a time.
+fn wait(polled: &mut [PollFd<'_>], time: Duration) -> Result<(), Failure> {
+    let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+    match rustix::event::poll(polled, Some(&time)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(Failure::run(format!("waiting for packets: {error}"))),
+    }
+}
+
+/// A stream that becomes readable at Ctrl-C, SIGTERM and SIGHUP. A second signal ends the process at once.
+fn stop_signal() -> Result<UnixStream, Failure> {
+    let (mut to, from) = UnixStream::pair().map_err(Failure::run)?;
+    let mut stopped = false;
+    ctrlc::set_handler(move || {
+        if stopped {
+            std::process::exit(130);
+        }
+        stopped = true;
+        // The reader may have gone already.
+        let _ = to.write_all(b".");
+    })
+    .map_err(Failure::run)?;
+    Ok(from)
+}

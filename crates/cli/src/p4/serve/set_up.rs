@@ -1,0 +1,62 @@
+//! The switch and its server as the command line describes them.
+
+use super::Arguments;
+use crate::failure::Failure;
+use belljar_p4::files::{commands, runtime};
+use belljar_p4::{Program, SwitchConfig};
+use belljar_p4runtime::pipeline::Device;
+use belljar_p4runtime::proto::ForwardingPipelineConfig;
+use belljar_p4runtime::proto::p4info::P4Info;
+use belljar_p4runtime::{Server, SwitchDevice};
+use std::fs;
+use std::path::Path;
+
+/// Makes the switch, loads its program and what its files set up.
+pub fn switch(arguments: &Arguments) -> Result<(SwitchDevice, Server<SwitchDevice>), Failure> {
+    let ports = arguments.interface.iter().map(|attachment| attachment.port + 1).max().unwrap_or(0);
+    let config = SwitchConfig {
+        name: arguments.name.clone(),
+        ports,
+        cpu_port: arguments.cpu_port,
+        ..SwitchConfig::default()
+    };
+    let mut device = SwitchDevice::new(config);
+    let mut server = Server::new(arguments.device_id);
+    let Some(path) = &arguments.program else { return Ok((device, server)) };
+    // The file is read as a file first, for errors that name it.
+    Program::from_file(path).map_err(|error| Failure::usage(&error))?;
+    let json = read(path)?;
+    match &arguments.p4info {
+        Some(path) => {
+            let p4info = Some(p4info(path)?);
+            let config = ForwardingPipelineConfig { p4info, p4_device_config: json, cookie: None };
+            let installed = server.install(&mut device, config);
+            installed.map_err(|refusal| Failure::usage(format!("{}: {refusal}", path.display())))?;
+        }
+        None => {
+            let pipeline = device.load(&json).map_err(Failure::usage)?;
+            device.install(pipeline);
+        }
+    }
+    if let Some(switch) = device.switch() {
+        if let Some(path) = &arguments.runtime {
+            runtime::apply_file(switch, path).map_err(Failure::usage)?;
+        }
+        if let Some(path) = &arguments.commands {
+            print!("{}", commands::apply_file(switch, path).map_err(Failure::usage)?);
+        }
+    }
+    server.import(&mut device);
+    Ok((device, server))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|error| Failure::usage(format!("{}: cannot be read: {error}", path.display())))
+}
+
+/// Reads P4Info: text, or what is no text as binary.
+fn p4info(path: &Path) -> Result<P4Info, Failure> {
+    let bytes = read(path)?;
+    let info = P4Info::from_file_content(&bytes);
+    info.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}

@@ -1,0 +1,556 @@
+//! The v1model switch as a [`Device`].
+//!
+//! [`SwitchDevice`] has the switch's ports, its clock and the program that runs. Packets and times go through it to the
+//! [`Switch`]; what the switch tells its control plane goes to a server by [`Server::tell_notifications`].
+
+use crate::bytestring;
+use crate::grpc::Code;
+use crate::pipeline::{Call, Copy, Count, Device, Entry, Gathering, Handle, Key, Object, Pipeline, Rates, Share, Target};
+use crate::{Refusal, Server};
+use belljar_base::{Map, Set, SimDuration, SimTime};
+use belljar_p4::control::{self, ActionSpec, ControlError, ErrorKind, KeyMatch, MatchKind};
+use belljar_p4::switch::{CloneSession, DigestConfig, Replica};
+use belljar_p4::{Leaving, Notification, Program, Switch, SwitchConfig};
+use std::sync::Arc;
+
+/// A switch with its program.
+pub struct SwitchPipeline {
+    switch: Switch,
+    /// The members of groups with watch ports; the switch has those of them whose ports have a carrier.
+    watched: Map<(u32, u32), Vec<Share>>,
+    /// Ports without a carrier.
+    down: Set<u32>,
+}
+
+impl From<ControlError> for Refusal {
+    fn from(error: ControlError) -> Self {
+        let code = match error.kind {
+            ErrorKind::NotFound => Code::NotFound,
+            ErrorKind::AlreadyExists => Code::AlreadyExists,
+            ErrorKind::InvalidArgument => Code::InvalidArgument,
+            ErrorKind::OutOfRange => Code::OutOfRange,
+            ErrorKind::ResourceExhausted => Code::ResourceExhausted,
+            ErrorKind::PermissionDenied => Code::PermissionDenied,
+            ErrorKind::FailedPrecondition => Code::FailedPrecondition,
+        };
+        Self::new(code, error.message)
+    }
+}
+
+impl SwitchPipeline {
+    fn program(&self) -> &Program {
+        self.switch.program()
+    }
+
+    fn table(&self, name: &str) -> Result<u32, Refusal> {
+        Ok(self.program().table(name)?)
+    }
+
+    fn profile(&self, name: &str) -> Result<u32, Refusal> {
+        Ok(self.program().profile(name)?)
+    }
+
+    /// The matches of a key as the switch takes them.
+    fn key(&self, table: u32, keys: &[Key]) -> Vec<KeyMatch> {
+        let optional = keys.iter().any(|key| matches!(key, Key::Optional(Some(_))));
+        let widths = if optional { self.program().table_info(table).key } else { Vec::new() };
+        let one = |(at, key): (usize, &Key)| match key {
+            Key::Exact(value) => KeyMatch::Exact(value.clone()),
+            Key::Lpm { length: 0, .. } | Key::Optional(None) => KeyMatch::Any,
+            Key::Lpm { value, length } => KeyMatch::Lpm { value: value.clone(), prefix: *length },
+            Key::Ternary { mask, .. } if bytestring::bits(mask) == 0 => KeyMatch::Any,
+            Key::Ternary { value, mask } => KeyMatch::Ternary { value: value.clone(), mask: mask.clone() },
+            Key::Range { low, high } => KeyMatch::Range { low: low.clone(), high: high.clone() },
+            Key::Optional(Some(value)) => {
+                let width = widths.get(at).map_or(1, |field| field.width);
+                KeyMatch::Ternary { value: value.clone(), mask: bytestring::maximum(width) }
+            }
+        };
+        keys.iter().enumerate().map(one).collect()
+    }
+
+    fn action(&self, table: u32, target: &Target) -> Result<ActionSpec, Refusal> {
+        Ok(match target {
+            Target::Action(call) => {
+                ActionSpec::Direct { action: self.program().action_of(table, &call.action)?, arguments: call.arguments.clone() }
+            }
+            Target::Member(member) => ActionSpec::Member(*member as u32),
+            Target::Group(group) => ActionSpec::Group(*group as u32),
+        })
+    }
+
+    fn target(&self, action: ActionSpec) -> Target {
+        match action {
+            ActionSpec::Direct { action, arguments } => {
+                Target::Action(Call { action: self.program().action_info(action).name, arguments })
+            }
+            ActionSpec::Member(member) => Target::Member(member.into()),
+            ActionSpec::Group(group) => Target::Group(group.into()),
+        }
+    }
+
+    /// Gives a group those of its members whose watch ports have a carrier.
+    fn set_shares(&mut self, profile: u32, group: u32, shares: &[Share]) -> Result<(), Refusal> {
+        let live = shares.iter().filter(|share| share.watch_port.is_none_or(|port| !self.down.contains(&port)));
+        let members: Vec<_> = live.map(|share| (share.member as u32, share.weight)).collect();
+        Ok(self.switch.set_group(profile, group, &members)?)
+    }
+
+    fn set_group(&mut self, profile: u32, group: u32, shares: &[Share]) -> Result<(), Refusal> {
+        self.set_shares(profile, group, shares)?;
+        if shares.iter().any(|share| share.watch_port.is_some()) {
+            self.watched.insert((profile, group), shares.to_vec());
+        } else {
+            self.watched.remove(&(profile, group));
+        }
+        Ok(())
+    }
+
+    /// A port has found or lost its carrier: groups that watch it change.
+    fn set_carrier(&mut self, now: SimTime, port: u16, carrier: bool) {
+        self.switch.set_carrier(now, port, carrier);
+        let port = u32::from(port);
+        let changed = if carrier { self.down.remove(&port) } else { self.down.insert(port) };
+        if !changed {
+            return;
+        }
+        let groups = self.watched.iter().filter(|(_, shares)| shares.iter().any(|share| share.watch_port == Some(port)));
+        let groups: Vec<_> = groups.map(|(group, shares)| (*group, shares.clone())).collect();
+        for ((profile, group), shares) in groups {
+            // The switch has taken the same members before, so it takes some of them.
+            let _ = self.set_shares(profile, group, &shares);
+        }
+    }
+}
+
+fn replicas(copies: &[Copy]) -> Result<Vec<Replica>, Refusal> {
+    let one = |copy: &Copy| {
+        let port = u16::try_from(copy.port).ok().filter(|port| *port < 511);
+        let port = port.ok_or_else(|| Refusal::invalid(format!("port {} is not between 0 and 510", copy.port)))?;
+        let instance = u16::try_from(copy.instance);
+        let instance = instance.map_err(|_| Refusal::invalid(format!("instance {} is above 65535", copy.instance)))?;
+        Ok(Replica { port, instance })
+    };
+    copies.iter().map(one).collect()
+}
+
+fn copies(replicas: &[Replica]) -> Vec<Copy> {
+    replicas.iter().map(|replica| Copy { port: replica.port.into(), instance: replica.instance.into() }).collect()
+}
+
+fn short(what: &str, id: u32) -> Result<u16, Refusal> {
+    u16::try_from(id).map_err(|_| Refusal::invalid(format!("{what} {id} is above 65535")))
+}
+
+/// Entries of P4Runtime with a greater priority win, those of the switch with a smaller one.
+fn reversed(priority: i32) -> i32 {
+    i32::MAX - priority
+}
+
+fn matched(kind: MatchKind, width: u32, key: KeyMatch) -> Key {
+    match (key, kind) {
+        (KeyMatch::Exact(value), _) => Key::Exact(value),
+        (KeyMatch::Lpm { value, prefix }, _) => Key::Lpm { value, length: prefix },
+        (KeyMatch::Ternary { value, .. }, MatchKind::Optional) => Key::Optional(Some(value)),
+        (KeyMatch::Ternary { value, mask }, _) => Key::Ternary { value, mask },
+        (KeyMatch::Range { low, high }, _) => Key::Range { low, high },
+        (KeyMatch::Any, MatchKind::Lpm) => Key::Lpm { value: vec![0], length: 0 },
+        (KeyMatch::Any, MatchKind::Range) => Key::Range { low: vec![0], high: bytestring::maximum(width) },
+        (KeyMatch::Any, MatchKind::Optional) => Key::Optional(None),
+        (KeyMatch::Any, _) => Key::Ternary { value: vec![0], mask: vec![0] },
+    }
+}
+
+impl Pipeline for SwitchPipeline {
+    fn has(&self, object: Object<'_>) -> bool {
+        let program = self.program();
+        match object {
+            Object::Table(name, fields) => {
+                program.table(name).is_ok_and(|table| program.table_name(table) == name && program.table_info(table).key.len() == fields)
+            }
+            Object::Action(name, parameters) => program.action(name).is_ok_and(|action| {
+                let info = program.action_info(action);
+                info.name == name && info.parameters.len() == parameters
+            }),
+            Object::Profile(name) => program.profile(name).is_ok(),
+            Object::Counter(name) => program.counter(name).is_ok(),
+            Object::Meter(name) => program.meter(name).is_ok(),
+            Object::Register(name) => program.register(name).is_ok(),
+            Object::Digest(name) => program.digest(name).is_ok(),
+            Object::ValueSet(name) => program.value_set(name).is_ok(),
+        }
+    }
+
+    fn entries(&self, table: &str) -> Vec<Entry> {
+        let Ok(number) = self.table(table) else { return Vec::new() };
+        let info = self.program().table_info(number);
+        let handles = self.switch.entries(number).unwrap_or_default();
+        let count = handles.len() as i32;
+        let one = |handle: u32| {
+            let entry = self.switch.entry(number, handle).ok()?;
+            let keys = info.key.iter().zip(entry.key).map(|(field, key)| matched(field.kind, field.width, key));
+            let priority = match (info.priorities, info.constant) {
+                (false, _) => 0,
+                // The first of N constant entries has priority N.
+                (true, true) if (1..=count).contains(&entry.priority) => count + 1 - entry.priority,
+                _ => reversed(entry.priority),
+            };
+            let target = self.target(entry.action);
+            Some(Entry { handle: handle.into(), keys: keys.collect(), priority, target, is_const: info.constant })
+        };
+        handles.into_iter().filter_map(one).collect()
+    }
+
+    fn insert(&mut self, table: &str, keys: &[Key], priority: i32, target: &Target) -> Result<Handle, Refusal> {
+        let number = self.table(table)?;
+        let priority = if priority == 0 { 0 } else { reversed(priority) };
+        let action = self.action(number, target)?;
+        let entry = control::Entry { key: self.key(number, keys), priority, action, idle_timeout: None };
+        Ok(self.switch.add_entry(number, &entry)?.into())
+    }
+
+    fn modify(&mut self, table: &str, handle: Handle, target: &Target) -> Result<(), Refusal> {
+        let number = self.table(table)?;
+        let action = self.action(number, target)?;
+        Ok(self.switch.modify_entry(number, handle as u32, &action)?)
+    }
+
+    fn delete(&mut self, table: &str, handle: Handle) -> Result<(), Refusal> {
+        let number = self.table(table)?;
+        Ok(self.switch.delete_entry(number, handle as u32)?)
+    }
+
+    fn default_action(&self, table: &str) -> Option<Call> {
+        let action = self.switch.default_of(self.table(table).ok()?).ok()??;
+        match self.target(action) {
+            Target::Action(call) => Some(call),
+            _ => None,
+        }
+    }
+
+    fn set_default_action(&mut self, table: &str, call: Option<&Call>) -> Result<(), Refusal> {
+        let number = self.table(table)?;
+        match call {
+            Some(call) => {
+                let action = self.action(number, &Target::Action(call.clone()))?;
+                Ok(self.switch.set_default(number, &action)?)
+            }
+            None => Ok(self.switch.reset_default(number)?),
+        }
+    }
+
+    fn set_idle_timeout(&mut self, table: &str, handle: Handle, timeout: u64) -> Result<(), Refusal> {
+        let number = self.table(table)?;
+        let timeout = (timeout > 0).then(|| SimDuration::from_nanos(timeout));
+        Ok(self.switch.set_idle_timeout(number, handle as u32, timeout)?)
+    }
+
+    fn idle_time(&self, table: &str, handle: Handle) -> Result<u64, Refusal> {
+        Ok(self.switch.idle_for(self.table(table)?, handle as u32)?.as_nanos())
+    }
+
+    fn add_member(&mut self, profile: &str, call: &Call) -> Result<Handle, Refusal> {
+        let profile = self.profile(profile)?;
+        let id = self.switch.free_member(profile)?;
+        let action = self.program().action_of_profile(profile, &call.action)?;
+        self.switch.add_member(profile, id, action, &call.arguments)?;
+        Ok(id.into())
+    }
+
+    fn modify_member(&mut self, profile: &str, member: Handle, call: &Call) -> Result<(), Refusal> {
+        let profile = self.profile(profile)?;
+        let action = self.program().action_of_profile(profile, &call.action)?;
+        Ok(self.switch.modify_member(profile, member as u32, action, &call.arguments)?)
+    }
+
+    fn delete_member(&mut self, profile: &str, member: Handle) -> Result<(), Refusal> {
+        let profile = self.profile(profile)?;
+        Ok(self.switch.delete_member(profile, member as u32)?)
+    }
+
+    fn add_group(&mut self, profile: &str, shares: &[Share]) -> Result<Handle, Refusal> {
+        let profile = self.profile(profile)?;
+        let id = self.switch.free_group(profile)?;
+        self.switch.add_group(profile, id, 0)?;
+        if let Err(refusal) = self.set_group(profile, id, shares) {
+            self.switch.delete_group(profile, id)?;
+            return Err(refusal);
+        }
+        Ok(id.into())
+    }
+
+    fn modify_group(&mut self, profile: &str, group: Handle, shares: &[Share]) -> Result<(), Refusal> {
+        let profile = self.profile(profile)?;
+        self.set_group(profile, group as u32, shares)
+    }
+
+    fn delete_group(&mut self, profile: &str, group: Handle) -> Result<(), Refusal> {
+        let profile = self.profile(profile)?;
+        self.switch.delete_group(profile, group as u32)?;
+        self.watched.remove(&(profile, group as u32));
+        Ok(())
+    }
+
+    fn members(&self, profile: &str) -> Vec<(Handle, Call)> {
+        let Ok(profile) = self.profile(profile) else { return Vec::new() };
+        let members = self.switch.members(profile).unwrap_or_default().into_iter();
+        members
+            .map(|(id, action, arguments)| (id.into(), Call { action: self.program().action_info(action).name, arguments }))
+            .collect()
+    }
+
+    fn groups(&self, profile: &str) -> Vec<(Handle, Vec<Share>)> {
+        let Ok(profile) = self.profile(profile) else { return Vec::new() };
+        let share = |(member, weight): (u32, u32)| Share { member: member.into(), weight, watch_port: None };
+        let groups = self.switch.groups(profile).unwrap_or_default().into_iter();
+        let shares = |id, members: Vec<(u32, u32)>| match self.watched.get(&(profile, id)) {
+            Some(watched) => watched.clone(),
+            None => members.into_iter().map(share).collect(),
+        };
+        groups.map(|(id, _, members)| (id.into(), shares(id, members))).collect()
+    }
+
+    fn counter(&self, counter: &str, index: usize) -> Result<Count, Refusal> {
+        let data = self.switch.counter(self.program().counter(counter)?, index as u64)?;
+        Ok(Count { bytes: data.bytes, packets: data.packets })
+    }
+
+    fn set_counter(&mut self, counter: &str, index: usize, count: Count) -> Result<(), Refusal> {
+        let counter = self.program().counter(counter)?;
+        let data = control::CounterData { packets: count.packets, bytes: count.bytes };
+        Ok(self.switch.set_counter(counter, index as u64, data)?)
+    }
+
+    fn entry_counter(&self, table: &str, handle: Handle) -> Result<Count, Refusal> {
+        let data = self.switch.entry_counter(self.table(table)?, handle as u32)?;
+        Ok(Count { bytes: data.bytes, packets: data.packets })
+    }
+
+    fn set_entry_counter(&mut self, table: &str, handle: Handle, count: Count) -> Result<(), Refusal> {
+        let number = self.table(table)?;
+        let data = control::CounterData { packets: count.packets, bytes: count.bytes };
+        Ok(self.switch.set_entry_counter(number, handle as u32, data)?)
+    }
+
+    fn meter(&self, meter: &str, index: usize) -> Result<Option<Rates>, Refusal> {
+        Ok(self.switch.meter(self.program().meter(meter)?, index as u64)?.map(from_meter))
+    }
+
+    fn set_meter(&mut self, meter: &str, index: usize, rates: Option<Rates>) -> Result<(), Refusal> {
+        let meter = self.program().meter(meter)?;
+        Ok(self.switch.set_meter(meter, index as u64, rates.map(to_meter))?)
+    }
+
+    fn entry_meter(&self, table: &str, handle: Handle) -> Result<Option<Rates>, Refusal> {
+        Ok(self.switch.entry_meter(self.table(table)?, handle as u32)?.map(from_meter))
+    }
+
+    fn set_entry_meter(&mut self, table: &str, handle: Handle, rates: Option<Rates>) -> Result<(), Refusal> {
+        let number = self.table(table)?;
+        Ok(self.switch.set_entry_meter(number, handle as u32, rates.map(to_meter))?)
+    }
+
+    fn register(&self, register: &str, index: usize) -> Result<Vec<u8>, Refusal> {
+        Ok(self.switch.register(self.program().register(register)?, index as u64)?)
+    }
+
+    fn set_register(&mut self, register: &str, index: usize, value: &[u8]) -> Result<(), Refusal> {
+        let register = self.program().register(register)?;
+        Ok(self.switch.set_register(register, index as u64, value)?)
+    }
+
+    fn set_multicast_group(&mut self, group: u32, copies: Option<&[Copy]>) -> Result<(), Refusal> {
+        let group = short("multicast group", group)?;
+        let Some(copies) = copies else { return Ok(self.switch.delete_multicast_group(group)?) };
+        let replicas = replicas(copies)?;
+        if self.switch.multicast_copies(group).is_none() {
+            self.switch.create_multicast_group(group)?;
+        }
+        Ok(self.switch.set_multicast_group(group, &replicas)?)
+    }
+
+    fn set_clone_session(&mut self, session: u32, copies: Option<(&[Copy], u32)>) -> Result<(), Refusal> {
+        let session = short("clone session", session)?;
+        let Some((copies, length)) = copies else { return Ok(self.switch.delete_clone_session(session)?) };
+        let length = Some(length).filter(|length| *length > 0);
+        let destination = CloneSession { replicas: replicas(copies)?, group: None, length };
+        Ok(self.switch.set_clone_session(session, destination)?)
+    }
+
+    fn multicast_groups(&self) -> Vec<(u32, Vec<Copy>)> {
+        let groups = self.switch.multicast_groups().into_iter();
+        groups.map(|group| (group.into(), copies(self.switch.multicast_copies(group).unwrap_or_default()))).collect()
+    }
+
+    fn clone_sessions(&self) -> Vec<(u32, Vec<Copy>, u32)> {
+        let sessions = self.switch.clone_sessions().into_iter();
+        sessions
+            .filter_map(|id| {
+                let session = self.switch.clone_session(id)?;
+                Some((id.into(), copies(&session.replicas), session.length.unwrap_or(0)))
+            })
+            .collect()
+    }
+
+    fn set_digest(&mut self, digest: &str, gathering: Gathering) -> Result<(), Refusal> {
+        let digest = self.program().digest(digest)?;
+        let config = DigestConfig {
+            max_list_size: gathering.size,
+            max_timeout: SimDuration::from_nanos(gathering.wait),
+            ack_timeout: SimDuration::from_nanos(gathering.silence),
+        };
+        Ok(self.switch.set_digest(digest, config)?)
+    }
+
+    fn acknowledge_digest(&mut self, digest: &str, list: u64) -> Result<(), Refusal> {
+        let digest = self.program().digest(digest)?;
+        Ok(self.switch.acknowledge_digest(digest, list)?)
+    }
+
+    fn set_value_set(&mut self, value_set: &str, members: &[Vec<Key>], widths: &[u32]) -> Result<(), Refusal> {
+        let set = self.program().value_set(value_set)?;
+        let values = members.iter().map(|member| joined(member, widths)).collect::<Result<Vec<_>, _>>()?;
+        self.switch.clear_value_set(set)?;
+        for value in values {
+            self.switch.add_value(set, &value)?;
+        }
+        Ok(())
+    }
+}
+
+/// The fields of a value set's member as one number.
+fn joined(member: &[Key], widths: &[u32]) -> Result<Vec<u8>, Refusal> {
+    let mut bits = Vec::new();
+    for (key, width) in member.iter().zip(widths) {
+        let Key::Exact(value) = key else {
+            return Err(Refusal::unimplemented("members of value sets are matched exactly in this switch"));
+        };
+        let value = bytestring::padded(value, *width);
+        let unused = 8 * value.len() - *width as usize;
+        bits.extend((unused..8 * value.len()).map(|bit| value[bit / 8] & 0x80 >> (bit % 8) != 0));
+    }
+    let unused = (8 - bits.len() % 8) % 8;
+    let mut joined = vec![0; (unused + bits.len()) / 8];
+    for (at, bit) in bits.into_iter().enumerate().map(|(at, bit)| (at + unused, bit)) {
+        joined[at / 8] |= u8::from(bit) << (7 - at % 8);
+    }
+    Ok(joined)
+}
+
+fn from_meter(rates: control::MeterRates) -> Rates {
+    Rates { committed: rates.committed, committed_burst: rates.committed_burst, peak: rates.peak, peak_burst: rates.peak_burst }
+}
+
+fn to_meter(rates: Rates) -> control::MeterRates {
+    control::MeterRates { committed: rates.committed, committed_burst: rates.committed_burst, peak: rates.peak, peak_burst: rates.peak_burst }
+}
+
+/// A switch whose program controllers can change. Its methods take times of the switch's own clock, which do not decrease.
+pub struct SwitchDevice {
+    config: SwitchConfig,
+    pipeline: Option<SwitchPipeline>,
+    now: SimTime,
+    down: Set<u32>,
+}
+
+impl SwitchDevice {
+    /// A switch without a program, which drops all packets.
+    pub fn new(config: SwitchConfig) -> Self {
+        Self { config, pipeline: None, now: SimTime::ZERO, down: Set::new() }
+    }
+
+    /// The switch, if it has a program.
+    pub fn switch(&mut self) -> Option<&mut Switch> {
+        self.pipeline.as_mut().map(|pipeline| &mut pipeline.switch)
+    }
+
+    /// Tells the time; controllers' requests are carried out at the time told last.
+    pub fn set_time(&mut self, now: SimTime) {
+        self.now = self.now.max(now);
+        if let Some(switch) = self.switch() {
+            switch.set_time(now);
+        }
+    }
+
+    /// Takes a packet that has come in.
+    pub fn receive(&mut self, now: SimTime, port: u16, packet: Vec<u8>) {
+        self.now = self.now.max(now);
+        if let Some(switch) = self.switch() {
+            switch.receive(now, port, packet);
+        }
+    }
+
+    /// The next packet that has begun to leave up to `now`.
+    pub fn poll(&mut self, now: SimTime) -> Option<Leaving> {
+        self.now = self.now.max(now);
+        self.switch()?.poll(now)
+    }
+
+    /// The time at which the switch does something by itself.
+    pub fn next_event(&self) -> Option<SimTime> {
+        self.pipeline.as_ref()?.switch.next_event()
+    }
+
+    /// A port loses or finds its carrier.
+    pub fn set_carrier(&mut self, now: SimTime, port: u16, carrier: bool) {
+        if carrier {
+            self.down.remove(&port.into());
+        } else {
+            self.down.insert(port.into());
+        }
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.set_carrier(now, port, carrier);
+        }
+    }
+}
+
+impl Device for SwitchDevice {
+    type Pipeline = SwitchPipeline;
+
+    fn load(&self, config: &[u8]) -> Result<SwitchPipeline, Refusal> {
+        let text = std::str::from_utf8(config).map_err(|_| Refusal::invalid("the device configuration is not text: it must be BMv2's JSON"))?;
+        let program = Program::from_text(text).map_err(|error| Refusal::invalid(format!("the device configuration: {error}")))?;
+        let mut switch = Switch::new(Arc::new(program), self.config.clone());
+        switch.set_time(self.now);
+        Ok(SwitchPipeline { switch, watched: Map::new(), down: Set::new() })
+    }
+
+    fn pipeline(&mut self) -> Option<&mut SwitchPipeline> {
+        self.pipeline.as_mut()
+    }
+
+    fn install(&mut self, mut pipeline: SwitchPipeline) {
+        pipeline.switch.set_time(self.now);
+        for port in &self.down {
+            pipeline.set_carrier(self.now, *port as u16, false);
+        }
+        self.pipeline = Some(pipeline);
+    }
+
+    fn packet_out(&mut self, frame: Vec<u8>) -> Result<(), Refusal> {
+        let port = self.config.cpu_port;
+        let port = port.ok_or_else(|| Refusal::new(Code::FailedPrecondition, "the switch has no CPU port"))?;
+        self.receive(self.now, port, frame);
+        Ok(())
+    }
+}
+
+impl Server<SwitchDevice> {
+    /// Tells controllers what the switch has told, at a time in ns since the epoch; gives what the program has logged.
+    pub fn tell_notifications(&mut self, device: &mut SwitchDevice, now: u64) -> Vec<String> {
+        let mut logs = Vec::new();
+        while let Some(notification) = device.switch().and_then(Switch::notification) {
+            match notification {
+                Notification::Digest { name, list, samples } => self.digest(&name, list, samples, now),
+                Notification::IdleTimeout { table, entries } => {
+                    let table = device.switch().map(|switch| switch.program().table_name(table).to_string()).unwrap_or_default();
+                    let handles: Vec<Handle> = entries.into_iter().map(Handle::from).collect();
+                    self.idle_timeouts(&table, &handles, device, now);
+                }
+                Notification::PacketIn(frame) => self.packet_in(&frame),
+                Notification::Log(text) => logs.push(text),
+            }
+        }
+        logs
+    }
+}
