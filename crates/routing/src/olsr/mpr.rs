@@ -1,0 +1,102 @@
+//! Selection of multipoint relays: the heuristic of RFC 3626, section 8.3.1.
+
+use super::packet::{WILL_ALWAYS, WILL_NEVER};
+use belljar_base::{Map, Set};
+use std::cmp::Reverse;
+use std::net::Ipv4Addr;
+
+/// A neighbour that may become a relay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    /// Its willingness.
+    pub willingness: u8,
+    /// The 2-hop neighbours that it reaches: those of `N2`, neither the node itself nor its symmetric neighbours.
+    pub reaches: Set<Ipv4Addr>,
+}
+
+/// The relays by which all of `N2` is reached, among the neighbours by one interface.
+pub(super) fn select(neighbors: &Map<Ipv4Addr, Candidate>) -> Set<Ipv4Addr> {
+    let able: Map<Ipv4Addr, &Candidate> =
+        neighbors.iter().filter(|(_, c)| c.willingness != WILL_NEVER).map(|(main, c)| (*main, c)).collect();
+    let mut ways: Map<Ipv4Addr, Vec<Ipv4Addr>> = Map::new();
+    for (main, candidate) in &able {
+        candidate.reaches.iter().for_each(|two_hop| ways.entry(*two_hop).or_default().push(*main));
+    }
+    // "1. Start with an MPR set made of all members of N with N_willingness equal to WILL_ALWAYS"
+    let mut relays: Set<Ipv4Addr> =
+        able.iter().filter(|(_, c)| c.willingness == WILL_ALWAYS).map(|(main, _)| *main).collect();
+    // "3. Add to the MPR set those nodes in N, which are the *only* nodes to provide reachability to a node in N2."
+    relays.extend(ways.values().filter(|by| by.len() == 1).map(|by| by[0]));
+    let mut left: Set<Ipv4Addr> = ways
+        .iter()
+        .filter(|(_, by)| !by.iter().any(|main| relays.contains(main)))
+        .map(|(two_hop, _)| *two_hop)
+        .collect();
+    // "4. While there exist nodes in N2 which are not covered [...]: select as a MPR the node with highest N_willingness
+    // among the nodes in N with non-zero reachability. In case of multiple choice select the node which provides
+    // reachability to the maximum number of nodes in N2. In case of multiple nodes providing the same amount of
+    // reachability, select the node as MPR whose D(y) is greater."
+    while !left.is_empty() {
+        let best = able
+            .iter()
+            .map(|(main, c)| (c.reaches.intersection(&left).count(), main, c))
+            .filter(|&(reach, ..)| reach > 0)
+            .max_by_key(|&(reach, main, c)| (c.willingness, reach, c.reaches.len(), Reverse(*main)));
+        let Some((_, main, candidate)) = best else { break };
+        relays.insert(*main);
+        left = left.difference(&candidate.reaches).copied().collect();
+    }
+    // "5. As an optimization, process each node y in the MPR set in increasing order of N_willingness. If all nodes in N2
+    // are still covered by at least one node in the MPR set excluding node y, and if N_willingness of node y is smaller
+    // than WILL_ALWAYS, then node y MAY be removed from the MPR set."
+    let mut order: Vec<Ipv4Addr> =
+        relays.iter().copied().filter(|main| able[main].willingness < WILL_ALWAYS).collect();
+    order.sort_by_key(|main| (able[main].willingness, *main));
+    for main in order {
+        let spare = able[&main]
+            .reaches
+            .iter()
+            .all(|two_hop| ways[two_hop].iter().any(|other| *other != main && relays.contains(other)));
+        if spare {
+            relays.remove(&main);
+        }
+    }
+    relays
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(n: u8) -> Ipv4Addr {
+        Ipv4Addr::new(10, 0, 0, n)
+    }
+
+    fn choose(neighbors: &[(u8, u8, &[u8])]) -> Vec<u8> {
+        let candidate = |&(main, willingness, reaches): &(u8, u8, &[u8])| {
+            (at(main), Candidate { willingness, reaches: reaches.iter().copied().map(at).collect() })
+        };
+        select(&neighbors.iter().map(candidate).collect()).into_iter().map(|main| main.octets()[3]).collect()
+    }
+
+    #[test]
+    fn only_ways_are_taken_first_and_then_the_widest() {
+        // 20 only by 1; of the rest, 3 reaches two, 2 one
+        assert_eq!(choose(&[(1, 3, &[20]), (2, 3, &[21]), (3, 3, &[21, 22])]), [1, 3]);
+        assert_eq!(choose(&[(1, 3, &[20, 21]), (2, 3, &[21, 22]), (3, 3, &[20, 22])]).len(), 2);
+    }
+
+    #[test]
+    fn willingness_comes_before_reach() {
+        assert_eq!(choose(&[(1, 3, &[20, 21]), (2, 6, &[20]), (3, 6, &[21])]), [2, 3]);
+        assert_eq!(choose(&[(1, 0, &[20, 21])]), [0u8; 0], "WILL_NEVER is never chosen");
+        assert_eq!(choose(&[(1, 7, &[]), (2, 3, &[20])]), [1, 2], "WILL_ALWAYS is always chosen");
+    }
+
+    #[test]
+    fn what_later_choices_made_needless_is_dropped() {
+        // 4 has the widest reach and is chosen first; then 1, 2 and 3 are the only ways to what is left
+        let chosen = choose(&[(1, 3, &[20, 21, 30]), (2, 3, &[22, 23, 31]), (4, 3, &[20, 21, 22, 23])]);
+        assert_eq!(chosen, [1, 2]);
+    }
+}

@@ -1,0 +1,107 @@
+//! The neighbour, 2-hop neighbour and MPR selector sets (RFC 3626, sections 4.3 and 8).
+
+use super::Olsr;
+use super::packet::{Hello, NeighborType};
+use crate::Time;
+use belljar_base::{Map, Set};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// 2-hop tuples that a node keeps.
+const MOST_TWO_HOP: usize = 65_536;
+
+/// A neighbour tuple.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Neighbor {
+    /// `N_status` is SYM.
+    pub symmetric: bool,
+    /// `N_willingness`.
+    pub willingness: u8,
+}
+
+impl Olsr {
+    /// Section 8.1.1 and 8.4.1: the sender's willingness and its choice of this node as MPR.
+    pub(super) fn note_neighbor(&mut self, now: Time, main: Ipv4Addr, validity: Duration, hello: &Hello) {
+        if let Some(known) = self.willingness.insert(main, hello.willingness)
+            && known != hello.willingness
+        {
+            self.dirty.neighborhood = true;
+        }
+        let own = |address| self.interfaces.values().any(|interface| interface.at.address == address);
+        let chosen =
+            hello.links.iter().any(|&(code, address)| code.neighbor == NeighborType::Mpr && own(address));
+        if chosen && self.neighbors.get(&main).is_some_and(|neighbor| neighbor.symmetric) {
+            self.dirty.advertised |= self.selectors.insert(main, now + validity).is_none();
+            self.expire_at = self.expire_at.min(now + validity);
+        }
+        // "MPR selector tuples are removed when they expire": a neighbour that lists this node otherwise takes its choice back.
+        let listed = hello.links.iter().any(|&(_, address)| own(address));
+        if listed && !chosen {
+            self.dirty.advertised |= self.selectors.remove(&main).is_some();
+        }
+    }
+
+    /// Section 8.2.1: the neighbours of a symmetric neighbour.
+    pub(super) fn note_two_hop(&mut self, now: Time, main: Ipv4Addr, validity: Duration, hello: &Hello) {
+        if !self.neighbors.get(&main).is_some_and(|neighbor| neighbor.symmetric) {
+            return;
+        }
+        for &(code, address) in &hello.links {
+            let two_hop = self.main_address_of(address);
+            match code.neighbor {
+                // "if the main address of the 2-hop neighbor address == main address of the receiving node: silently
+                // discard the 2-hop neighbor address"
+                NeighborType::Symmetric | NeighborType::Mpr if two_hop != self.config.main_address => {
+                    let key = (main, two_hop);
+                    if self.two_hop.len() >= MOST_TWO_HOP && !self.two_hop.contains_key(&key) {
+                        self.counts.refused += 1;
+                        continue;
+                    }
+                    self.dirty.relays |= self.two_hop.insert(key, now + validity).is_none();
+                    self.expire_at = self.expire_at.min(now + validity);
+                }
+                NeighborType::Symmetric | NeighborType::Mpr => {}
+                // "if the Neighbor Type is equal to NOT_NEIGH, all 2-hop tuples [...] are deleted"
+                NeighborType::Not => self.dirty.relays |= self.two_hop.remove(&(main, two_hop)).is_some(),
+            }
+        }
+    }
+
+    /// Brings the neighbour set up to date with the link set, and forgets what a lost neighbour said (section 8.5).
+    pub(super) fn update_neighbors(&mut self, now: Time) {
+        let mut next: Map<Ipv4Addr, Neighbor> = Map::new();
+        for link in self.links.values_mut() {
+            link.was_symmetric = link.is_symmetric(now);
+            let willingness = self.willingness.get(&link.main).copied().unwrap_or(3);
+            let neighbor = next.entry(link.main).or_insert(Neighbor { symmetric: false, willingness });
+            neighbor.symmetric |= link.was_symmetric;
+        }
+        if next == self.neighbors {
+            return;
+        }
+        self.willingness.retain(|main, _| next.contains_key(main));
+        let symmetric: Set<Ipv4Addr> =
+            next.iter().filter(|(_, n)| n.symmetric).map(|(main, _)| *main).collect();
+        self.two_hop.retain(|(main, _), _| symmetric.contains(main));
+        let before = self.selectors.len();
+        self.selectors.retain(|main, _| symmetric.contains(main));
+        self.dirty.advertised |= self.selectors.len() != before || self.config.tc_redundancy > 0;
+        self.neighbors = next;
+        (self.dirty.relays, self.dirty.hello) = (true, true);
+    }
+
+    /// Main addresses of the symmetric neighbours.
+    pub(super) fn symmetric_neighbors(&self) -> impl Iterator<Item = Ipv4Addr> + '_ {
+        self.neighbors.iter().filter(|(_, neighbor)| neighbor.symmetric).map(|(main, _)| *main)
+    }
+
+    /// Removes expired tuples. Returns the next time to look again.
+    pub(super) fn expire_neighbors(&mut self, now: Time) -> Time {
+        let before = (self.two_hop.len(), self.selectors.len());
+        self.two_hop.retain(|_, until| *until > now);
+        self.selectors.retain(|_, until| *until > now);
+        self.dirty.relays |= self.two_hop.len() != before.0;
+        self.dirty.advertised |= self.selectors.len() != before.1;
+        self.two_hop.values().chain(self.selectors.values()).copied().min().unwrap_or(Time::MAX)
+    }
+}

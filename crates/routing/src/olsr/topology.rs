@@ -1,0 +1,147 @@
+//! What messages of distant nodes say: topology (RFC 3626, section 9), interfaces (5) and networks (12).
+
+use super::packet::{self, Message, Tc};
+use super::{Olsr, is_node};
+use crate::contract::DecodeError;
+use crate::reader::Reader;
+use crate::{Prefix, Time};
+use std::net::Ipv4Addr;
+
+/// Topology tuples that a node keeps.
+const MOST_TOPOLOGY: usize = 131_072;
+/// Interface association tuples that a node keeps.
+const MOST_ASSOCIATIONS: usize = 65_536;
+/// HNA tuples that a node keeps.
+const MOST_NETWORKS: usize = 65_536;
+
+/// A topology tuple: `T_dest_addr` can be reached in one hop from `T_last_addr`, the keys of its set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Topology {
+    /// `T_seq`: the ANSN of the message.
+    pub seq: u16,
+    /// `T_time`.
+    pub until: Time,
+}
+
+/// Section 19: sequence number `a` is more recent than `b`, across the wrap.
+pub(super) fn newer(a: u16, b: u16) -> bool {
+    a != b && a.wrapping_sub(b) < 0x8000
+}
+
+impl Olsr {
+    /// Section 9.5.
+    pub(super) fn on_tc(&mut self, now: Time, message: &Message<'_>) -> Result<(), DecodeError> {
+        let tc = Tc::decode(message.body)?;
+        let last = message.originator;
+        let known = || (last, Ipv4Addr::UNSPECIFIED)..=(last, Ipv4Addr::BROADCAST);
+        // "2. If there exist some tuple in the topology set where T_last_addr == originator address AND T_seq > ANSN, then
+        // further processing of this TC message MUST NOT be performed"
+        if self.topology.range(known()).any(|(_, tuple)| newer(tuple.seq, tc.ansn)) {
+            return Ok(());
+        }
+        // "3. All tuples in the topology set where T_last_addr == originator address AND T_seq < ANSN MUST be removed"
+        let old: Vec<_> = self
+            .topology
+            .range(known())
+            .filter(|(_, tuple)| newer(tc.ansn, tuple.seq))
+            .map(|(key, _)| *key)
+            .collect();
+        for key in old {
+            self.topology.remove(&key);
+            self.dirty.routes = true;
+        }
+        let until = now + message.validity;
+        for destination in tc.neighbors {
+            let key = (last, destination);
+            if self.topology.len() >= MOST_TOPOLOGY && !self.topology.contains_key(&key) {
+                self.counts.refused += 1;
+                continue;
+            }
+            self.dirty.routes |= self.topology.insert(key, Topology { seq: tc.ansn, until }).is_none();
+        }
+        self.expire_at = self.expire_at.min(until);
+        Ok(())
+    }
+
+    /// Section 5.4.
+    pub(super) fn on_mid(&mut self, now: Time, message: &Message<'_>) -> Result<(), DecodeError> {
+        let until = now + message.validity;
+        for address in packet::decode_addresses(message.body)? {
+            // An interface of this node is none of another's.
+            let ours = self.interfaces.values().any(|interface| interface.at.address == address);
+            if ours
+                || address == self.config.main_address
+                || address == message.originator
+                || !is_node(address)
+            {
+                continue;
+            }
+            if self.associations.len() >= MOST_ASSOCIATIONS && !self.associations.contains_key(&address) {
+                self.counts.refused += 1;
+                continue;
+            }
+            let before = self.associations.insert(address, (message.originator, until));
+            if before.map(|(main, _)| main) != Some(message.originator) {
+                (self.dirty.routes, self.dirty.relays) = (true, true);
+                self.rename_two_hop(address, message.originator);
+            }
+        }
+        self.expire_at = self.expire_at.min(until);
+        Ok(())
+    }
+
+    /// 2-hop tuples hold main addresses: one that a HELLO gave before its MID came is renamed.
+    fn rename_two_hop(&mut self, address: Ipv4Addr, main: Ipv4Addr) {
+        let named: Vec<_> = self.two_hop.keys().filter(|key| key.1 == address).copied().collect();
+        for key in named {
+            if let Some(until) = self.two_hop.remove(&key)
+                && main != self.config.main_address
+            {
+                self.two_hop.insert((key.0, main), until);
+            }
+        }
+    }
+
+    /// Section 12.5.
+    pub(super) fn on_hna(&mut self, now: Time, message: &Message<'_>) -> Result<(), DecodeError> {
+        let mut reader = Reader::new(message.body);
+        let until = now + message.validity;
+        while !reader.is_empty() {
+            let (network, netmask) = (reader.ipv4()?, reader.ipv4()?);
+            let prefix = Prefix::from_netmask(network, netmask).ok_or(DecodeError::Value)?;
+            let key = (message.originator, prefix);
+            if self.networks.len() >= MOST_NETWORKS && !self.networks.contains_key(&key) {
+                self.counts.refused += 1;
+                continue;
+            }
+            self.dirty.routes |= self.networks.insert(key, until).is_none();
+        }
+        self.expire_at = self.expire_at.min(until);
+        Ok(())
+    }
+
+    /// The main address of the node that has an interface with this address (section 5.5).
+    pub(super) fn main_address_of(&self, address: Ipv4Addr) -> Ipv4Addr {
+        if self.interfaces.values().any(|interface| interface.at.address == address) {
+            return self.config.main_address;
+        }
+        if let Some((main, _)) = self.associations.get(&address) {
+            return *main;
+        }
+        // A neighbour's HELLO names its main address before its MID comes.
+        self.links.iter().find(|((_, at), _)| *at == address).map_or(address, |(_, link)| link.main)
+    }
+
+    /// Removes expired tuples. Returns the next time to look again.
+    pub(super) fn expire_topology(&mut self, now: Time) -> Time {
+        let sizes = |olsr: &Olsr| (olsr.topology.len(), olsr.associations.len(), olsr.networks.len());
+        let before = sizes(self);
+        self.topology.retain(|_, tuple| tuple.until > now);
+        self.associations.retain(|_, (_, until)| *until > now);
+        self.networks.retain(|_, until| *until > now);
+        self.dirty.routes |= sizes(self) != before;
+        let topology = self.topology.values().map(|tuple| tuple.until);
+        let associations = self.associations.values().map(|(_, until)| *until);
+        topology.chain(associations).chain(self.networks.values().copied()).min().unwrap_or(Time::MAX)
+    }
+}
