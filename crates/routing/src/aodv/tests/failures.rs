@@ -1,0 +1,167 @@
+//! Links that break, neighbours that do not hear, nodes that begin again, and partitions.
+
+use super::{at, config, deliver, line, nodes};
+use crate::aodv::{Aodv, Config, State};
+use crate::tests::{Medium, Network, ip_packet};
+use crate::{Protocol, Time};
+use belljar_base::Seed;
+use std::time::Duration;
+
+#[test]
+fn a_break_is_reported_to_the_source_which_finds_another_way() {
+    // 0 -- 1 -- 2 -- 3 without repair, and the longer way 0 -- 4 -- 5 -- 6 -- 3
+    let mut net = nodes(7, |config| Config { local_repair: false, ..config });
+    for (a, b) in [(0, 1), (1, 2), (2, 3), (0, 4), (4, 5), (5, 6), (6, 3)] {
+        net.join((a, 1), (b, 1), Medium::GOOD);
+    }
+    deliver(&mut net, 0, 3, Duration::from_secs(5)).expect("a route");
+    assert_eq!(net.trace(0, at(3)), Some(vec![0, 1, 2, 3]));
+    net.cut((2, 1), (3, 1));
+    assert!(!net.send(0, &ip_packet(at(0), at(3))), "it is lost where the link was");
+    net.run_for(Duration::from_millis(20));
+    assert!(net.nodes[0].table.keys().all(|to| to.address() != at(3)), "the RERR has come back");
+    deliver(&mut net, 0, 3, Duration::from_secs(5)).expect("another route");
+    assert_eq!(net.trace(0, at(3)), Some(vec![0, 4, 5, 6, 3]));
+}
+
+#[test]
+fn a_break_near_the_destination_is_repaired_there() {
+    // 0 -- 1 -- 2 -- 3, and 2 -- 4 -- 3: the source does not notice, but for the RERR that says that the way is longer
+    let mut net = line(4);
+    net.add(Aodv::new(Time::ZERO, config(4)), &[at(4)]);
+    net.join((2, 1), (4, 1), Medium::GOOD);
+    net.join((4, 1), (3, 1), Medium::GOOD);
+    deliver(&mut net, 0, 3, Duration::from_secs(5)).expect("a route");
+    assert_eq!(net.trace(0, at(3)), Some(vec![0, 1, 2, 3]));
+    let requests = net.nodes[0].protocol.counts().requests;
+    net.cut((2, 1), (3, 1));
+    net.send(0, &ip_packet(at(0), at(3)));
+    assert!(
+        net.nodes[2]
+            .protocol
+            .entries(net.now)
+            .iter()
+            .any(|e| e.destination == at(3) && e.state == State::Repairing)
+    );
+    // one more while the repair is under way is held there
+    net.send(0, &ip_packet(at(0), at(3)));
+    net.run_for(Duration::from_millis(500));
+    assert_eq!(net.send_released(2), 1);
+    assert_eq!(net.trace(0, at(3)), Some(vec![0, 1, 2, 4, 3]));
+    assert_eq!(net.nodes[0].protocol.counts().requests, requests);
+    assert!(net.nodes[2].protocol.counts().errors > 0, "an RERR with the N flag");
+}
+
+#[test]
+fn a_repair_that_fails_is_reported() {
+    let mut net = line(4);
+    deliver(&mut net, 0, 3, Duration::from_secs(5)).expect("a route");
+    net.cut((2, 1), (3, 1));
+    net.send(0, &ip_packet(at(0), at(3)));
+    net.send(0, &ip_packet(at(0), at(3)));
+    net.run_for(Duration::from_secs(2));
+    assert!(net.nodes[0].table.keys().all(|to| to.address() != at(3)), "{:?}", net.nodes[0].table);
+    assert_eq!(net.nodes[2].released.len(), 1, "the held packet is dropped");
+}
+
+#[test]
+fn silence_of_a_neighbour_counts_as_a_break() {
+    let mut net = nodes(3, |config| Config { local_repair: false, ..config });
+    (1..3).for_each(|n| net.join((n - 1, 1), (n, 1), Medium::GOOD));
+    deliver(&mut net, 0, 2, Duration::from_secs(5)).expect("a route");
+    for _ in 0..4 {
+        net.run_for(Duration::from_secs(1));
+        assert!(net.send(0, &ip_packet(at(0), at(2))));
+    }
+    net.cut((1, 1), (2, 1));
+    // nobody sends: only the missing Hello messages can tell, after ALLOWED_HELLO_LOSS * HELLO_INTERVAL
+    net.run_for(Duration::from_millis(2_500));
+    assert!(net.nodes[1].table.keys().all(|to| to.address() != at(2)));
+    assert!(net.nodes[0].table.keys().all(|to| to.address() != at(2)));
+}
+
+#[test]
+fn a_forwarded_miss_is_an_error_to_the_neighbours() {
+    let mut net = line(3);
+    deliver(&mut net, 0, 2, Duration::from_secs(5)).expect("a route");
+    // 1 begins again and knows nothing; 0 still sends to it
+    net.nodes[1].protocol = Aodv::new(net.now, Config { after_reboot: true, ..config(1) });
+    net.nodes[1].table.clear();
+    let interface = crate::Interface { id: crate::InterfaceId(1), address: at(1), mtu: 1500 };
+    net.call(1, |p, now| p.on_interface(now, crate::InterfaceEvent::Up(interface)));
+    assert!(!net.send(0, &ip_packet(at(0), at(2))));
+    net.run_for(Duration::from_millis(20));
+    assert!(net.nodes[0].table.keys().all(|to| to.address() != at(2)), "the RERR has come");
+    // 6.13: it takes no part for DELETE_PERIOD, and then does
+    assert_eq!(deliver(&mut net, 0, 2, Duration::from_secs(10)), None);
+    net.run_for(Duration::from_secs(15));
+    assert!(deliver(&mut net, 0, 2, Duration::from_secs(10)).is_some());
+}
+
+#[test]
+fn neighbours_that_do_not_hear_are_blacklisted() {
+    // 2 hears 0 directly, but 0 does not hear 2; by 1 both ways work
+    let mut net = nodes(3, |config| Config { acknowledge: true, ttl_start: 5, ..config });
+    net.join_one_way((0, 1), (2, 1), Medium::GOOD);
+    let slow = Medium { delay: Duration::from_millis(3), ..Medium::GOOD };
+    net.join((0, 1), (1, 1), slow);
+    net.join((1, 1), (2, 1), slow);
+    let packet = ip_packet(at(0), at(2));
+    net.send(0, &packet);
+    net.run_for(Duration::from_millis(80));
+    assert_eq!(net.nodes[2].protocol.blacklist().collect::<Vec<_>>(), [at(0)]);
+    net.run_for(Duration::from_secs(5));
+    assert_eq!(net.send_released(0), 1);
+    assert_eq!(net.trace(0, at(2)), Some(vec![0, 1, 2]));
+    net.run_for(Duration::from_secs(10));
+    assert_eq!(net.nodes[2].protocol.blacklist().count(), 0, "BLACKLIST_TIMEOUT is over");
+}
+
+#[test]
+fn partitions_and_merges() {
+    let mut net = line(6);
+    deliver(&mut net, 0, 5, Duration::from_secs(5)).expect("a route");
+    net.cut((2, 1), (3, 1));
+    assert_eq!(deliver(&mut net, 0, 5, Duration::from_secs(40)), None);
+    assert!(
+        deliver(&mut net, 0, 2, Duration::from_secs(5)).is_some()
+            && deliver(&mut net, 3, 5, Duration::from_secs(5)).is_some()
+    );
+    net.join((2, 1), (3, 1), Medium::GOOD);
+    assert!(deliver(&mut net, 0, 5, Duration::from_secs(5)).is_some());
+}
+
+#[test]
+fn nodes_on_the_move() {
+    let mut net = Network::new(1);
+    let mut dice = Seed(3).stream(&["mobility"]);
+    for n in 0..16 {
+        net.add(Aodv::new(Time::ZERO, config(n)), &[at(n)]);
+    }
+    let mut positions: Vec<(f64, f64)> =
+        (0..16).map(|n| (f64::from(n % 4) * 80.0, f64::from(n / 4) * 80.0)).collect();
+    let mut arrived = 0;
+    for second in 0..60 {
+        for position in &mut positions {
+            position.0 = (position.0 + dice.unit() * 8.0 - 4.0).clamp(0.0, 240.0);
+            position.1 = (position.1 + dice.unit() * 8.0 - 4.0).clamp(0.0, 240.0);
+        }
+        net.place(&positions, 130.0);
+        let (from, to) = (second % 16, (second * 7 + 3) % 16);
+        if from != to {
+            arrived += usize::from(deliver(&mut net, from, to, Duration::from_secs(1)).is_some());
+        }
+        net.run_for(Duration::from_millis(500));
+        for n in 0..16 {
+            for m in (0..16).filter(|m| *m != n) {
+                if let Some(path) = net.trace(n, at(m)) {
+                    let mut nodes = path.clone();
+                    nodes.sort();
+                    nodes.dedup();
+                    assert_eq!(nodes.len(), path.len(), "a loop: {path:?}");
+                }
+            }
+        }
+    }
+    assert!(arrived >= 40, "{arrived} packets arrived");
+}
