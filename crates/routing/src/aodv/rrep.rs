@@ -63,10 +63,13 @@ impl Aodv {
             interface,
             until: now + rrep.lifetime,
         };
-        let updated = self.learn(now, rrep.destination, offer);
+        self.learn(now, rrep.destination, offer);
         // "If the current node is not the node indicated by the Originator IP Address in the RREP message AND a forward
-        // route has been created or updated as described above, the node [...] forwards the RREP towards the originator"
-        if self.is_own(rrep.originator) || !updated || now < self.quiet_until {
+        // route has been created or updated as described above, the node [...] forwards the RREP towards the originator."
+        // A reply that only repeats what is known (the D flag leads to that) must go on too, or it would never arrive.
+        let known = self.valid(rrep.destination).filter(|entry| entry.sequence == rrep.destination_sequence);
+        let Some(hop_count) = known.map(|entry| entry.hop_count.min(255) as u8) else { return };
+        if self.is_own(rrep.originator) || now < self.quiet_until {
             return;
         }
         let Some(back) = self.table.get_mut(&rrep.originator).filter(|entry| entry.state == State::Valid)
