@@ -7,10 +7,10 @@ import pytest
 from conftest import ROOT
 
 CRATES = ROOT / "crates"
-LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "net", "netstack", "p4", "p4runtime", "models", "kernel", "channel", "shim", "platform", "packetio", "config",
+LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "netstack", "p4", "p4runtime", "models", "kernel", "channel", "shim", "platform", "packetio", "config",
           "cosim", "results", "plan", "sim", "cli"]
-SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "net", "netstack", "p4", "p4runtime", "models", "kernel", "config", "results", "plan", "sim"}
-SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "net", "netstack", "p4", "p4runtime", "models", "kernel"}
+SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "netstack", "p4", "p4runtime", "models", "kernel", "config", "results", "plan", "sim"}
+SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "netstack", "p4", "p4runtime", "models", "kernel"}
 UNSAFE = {"channel", "shim", "platform", "packetio"}
 
 # name: (crates, what is banned, what to use instead, a line that is caught)

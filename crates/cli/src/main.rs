@@ -75,12 +75,10 @@ enum Command {
     Capture(capture::Arguments),
     /// Write a results folder as a trace for Perfetto or Chrome
     Trace(trace::Arguments),
-    /// P4 programs on the v1model switch
+    /// Compile, test and run P4 programs
     P4(p4::Arguments),
     /// Make an experiment of a topology file of another tool
     Import(import::Arguments),
-    /// Compile P4 programs
-    P4(p4::Arguments),
     /// Print the JSON Schema of experiment files
     Schema(schema::Arguments),
 }
@@ -105,7 +103,6 @@ fn main() -> ExitCode {
         Command::Trace(arguments) => trace::main(&arguments),
         Command::P4(arguments) => p4::main(&arguments),
         Command::Import(arguments) => import::main(&arguments),
-        Command::P4(arguments) => p4::main(&arguments),
         Command::Schema(arguments) => Ok(schema::main(&arguments)),
     };
     result.unwrap_or_else(|failure| {

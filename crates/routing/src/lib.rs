@@ -15,8 +15,8 @@
 //!
 //! One value is one node. After **every** call of an `on_...` method the caller
 //!
-//! 1. calls [`poll_transmit`](Protocol::poll_transmit) until it gives `None` and sends what it gives,
-//! 2. calls [`poll_route`](Protocol::poll_route) until it gives `None` and changes its forwarding table in that order,
+//! 1. calls [`poll_route`](Protocol::poll_route) until it gives `None` and changes its forwarding table in that order,
+//! 2. calls [`poll_transmit`](Protocol::poll_transmit) until it gives `None` and sends what it gives,
 //! 3. calls [`poll_released`](Protocol::poll_released) until it gives `None` (only reactive protocols hold packets),
 //! 4. sets its timer to [`next_timer`](Protocol::next_timer) and calls [`on_timer`](Protocol::on_timer) then. Calling it
 //!    earlier does no harm.

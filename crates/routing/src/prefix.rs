@@ -52,7 +52,7 @@ impl Prefix {
         self.address
     }
     /// The number of network bits.
-    pub fn len(self) -> u8 {
+    pub fn bits(self) -> u8 {
         self.len
     }
     /// The network of all addresses.

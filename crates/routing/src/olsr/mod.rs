@@ -135,6 +135,11 @@ impl Olsr {
 
     fn interface_up(&mut self, now: Time, interface: Interface<Ipv4Addr>) {
         let hello_at = now + self.jitter();
+        if !self.interfaces.contains_key(&interface.id) {
+            // What was lost with it when it went is found anew.
+            self.links.retain(|(id, _), _| *id != interface.id);
+            self.dirty.neighborhood = true;
+        }
         if self.interfaces.is_empty() {
             (self.tc_at, self.mid_at, self.hna_at) = (hello_at, hello_at, hello_at);
         }
@@ -151,12 +156,20 @@ impl Olsr {
         self.dirty.routes = true;
     }
 
-    fn interface_down(&mut self, id: InterfaceId) {
-        if self.interfaces.remove(&id).is_some() {
-            self.links.retain(|(interface, _), _| *interface != id);
-            self.delayed.retain(|message| message.interface != id);
-            (self.dirty.neighborhood, self.dirty.relays) = (true, true);
+    /// The links of an interface that goes are lost, and told as lost on the others, so that neighbours forget at once whom
+    /// this node reached by it.
+    fn interface_down(&mut self, now: Time, id: InterfaceId) {
+        if self.interfaces.remove(&id).is_none() {
+            return;
         }
+        let until = now + self.config.neighbor_hold;
+        for (_, link) in self.links.range_mut((id, Ipv4Addr::UNSPECIFIED)..=(id, Ipv4Addr::BROADCAST)) {
+            (link.sym_until, link.asym_until, link.lost_until, link.until) =
+                (Time::ZERO, Time::ZERO, until, until);
+        }
+        self.expire_at = self.expire_at.min(until);
+        self.delayed.retain(|message| message.interface != id);
+        (self.dirty.neighborhood, self.dirty.relays, self.dirty.hello) = (true, true, true);
     }
 
     /// Section 3.4, for one message.
@@ -243,7 +256,7 @@ impl Protocol for Olsr {
         self.expire(now);
         match event {
             InterfaceEvent::Up(interface) => self.interface_up(now, interface),
-            InterfaceEvent::Down(id) => self.interface_down(id),
+            InterfaceEvent::Down(id) => self.interface_down(now, id),
         }
         self.turn(now);
     }

@@ -100,7 +100,7 @@ impl Olsr {
                 continue;
             };
             let nearer = table.get(network).is_none_or(|route| way.2 < route.distance);
-            if nearer && !(network.len() == 32 && self.is_own(network.address())) {
+            if nearer && !(network.bits() == 32 && self.is_own(network.address())) {
                 table.insert(*network, route(*network, way));
             }
         }

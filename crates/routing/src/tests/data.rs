@@ -22,7 +22,7 @@ impl<P: Protocol<Address = Ipv4Addr, Destination = Prefix>> Network<P> {
     /// The next hop's interface and address by longest prefix.
     fn lookup(&self, node: usize, to: Ipv4Addr) -> Option<(InterfaceId, Ipv4Addr)> {
         let fits = self.nodes[node].table.values().filter(|route| route.destination.contains(to));
-        fits.max_by_key(|route| route.destination.len()).map(|route| (route.interface, route.next_hop))
+        fits.max_by_key(|route| route.destination.bits()).map(|route| (route.interface, route.next_hop))
     }
     fn owns(&self, node: usize, address: Ipv4Addr) -> bool {
         self.nodes[node].addresses.values().any(|own| *own == address)

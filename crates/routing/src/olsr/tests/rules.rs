@@ -242,6 +242,25 @@ fn an_interface_that_goes_takes_its_routes_along() {
 }
 
 #[test]
+fn what_goes_with_an_interface_is_told_on_the_others() {
+    // 0 -- 1 -- 2 -- 3 -- 0, with an interface for each link
+    let mut net = Network::new(1);
+    for n in 0..4 {
+        net.add(Olsr::new(config(n, 1)), &[at(n), at(n + 10)]);
+    }
+    for n in 0..4 {
+        net.join((n, 2), ((n + 1) % 4, 1), Medium::GOOD);
+    }
+    net.run_for(Duration::from_secs(20));
+    net.cut((1, 2), (2, 1));
+    for (node, interface) in [(1, 2), (2, 1)] {
+        net.call(node, |olsr, now| olsr.on_interface(now, InterfaceEvent::Down(InterfaceId(interface))));
+    }
+    net.run_for(Duration::from_secs(1));
+    assert_eq!(net.trace(1, at(2)), Some(vec![1, 0, 3, 2]), "not after NEIGHB_HOLD_TIME only");
+}
+
+#[test]
 fn hello_and_tc_split_to_fit_the_mtu() {
     let mut solo = Solo::new(Config { tc_redundancy: 2, ..config(0, 1) });
     (1..500).for_each(|n| solo.hello(at(n), &[(SYM, at(0))]));

@@ -1,0 +1,195 @@
+//! The command line.
+
+use belljar_routing::Prefix;
+use clap::{Args, Parser, Subcommand};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The path of the control socket unless another is given.
+pub const CONTROL: &str = "/run/belljar-routed.sock";
+
+/// Runs a routing protocol on interfaces of this machine, or of a host simulated by Belljar.
+#[derive(Debug, Parser)]
+#[command(name = "belljar-routed", version)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// OLSR (RFC 3626): proactive; routes to all nodes, before they are needed
+    Olsr(Olsr),
+    /// AODV (RFC 3561): reactive; routes are found when packets need them
+    Aodv(Aodv),
+    /// Belljar's bridge protocol: Ethernet between client ports of many bridges, below IP
+    Bridge(Bridge),
+    /// Changes routes for daemons that may not
+    Updater(Updater),
+    /// Shows the neighbours and routes of a running daemon
+    Show(Show),
+}
+
+#[derive(Args, Debug)]
+pub struct Common {
+    /// An interface to speak on; once for each
+    #[arg(short, long = "interface", required = true, value_name = "NAME")]
+    pub interfaces: Vec<String>,
+    /// The socket that `belljar-routed show` asks at
+    #[arg(long, default_value = CONTROL, value_name = "PATH")]
+    pub control: PathBuf,
+    /// The seed of random delays [default: another in each run]
+    #[arg(long)]
+    pub seed: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+pub struct Network {
+    #[command(flatten)]
+    pub common: Common,
+    /// The address by which others know this node [default: that of the first interface]
+    #[arg(long, value_name = "ADDRESS")]
+    pub main_address: Option<Ipv4Addr>,
+    /// Let an updater change the routes, by its socket
+    #[arg(long, value_name = "PATH")]
+    pub updater: Option<PathBuf>,
+    /// The UDP port [default: 698 for OLSR, 654 for AODV]
+    #[arg(long)]
+    pub port: Option<u16>,
+    /// The metric of the routes that are set
+    #[arg(long, default_value_t = 20)]
+    pub metric: u32,
+    /// Write each change of a route to standard output
+    #[arg(long)]
+    pub log_routes: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Olsr {
+    #[command(flatten)]
+    pub network: Network,
+    /// A network that this node is a gateway to; once for each
+    #[arg(long, value_name = "ADDRESS/BITS")]
+    pub hna: Vec<Prefix>,
+    /// Time between HELLO messages; neighbours hold for three of them
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    pub hello_interval: Duration,
+    /// Time between TC messages, and MID and HNA; topology holds for three of them
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    pub tc_interval: Duration,
+    /// Willingness to forward for others, from 0 (never) to 7 (always)
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub willingness: u8,
+    /// What TC messages tell: 0 MPR selectors, 1 also MPRs, 2 all neighbours
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=2))]
+    pub tc_redundancy: u8,
+    /// Believe in links only after several HELLO messages (RFC 3626, section 14)
+    #[arg(long)]
+    pub hysteresis: bool,
+    /// Send nothing but at the intervals, even when something has changed
+    #[arg(long)]
+    pub no_triggered: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Aodv {
+    #[command(flatten)]
+    pub network: Network,
+    /// Time between Hello messages; 0s to rely on the link layer alone
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    pub hello_interval: Duration,
+    /// How long a route lives after its last use
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = duration)]
+    pub active_route_timeout: Duration,
+    /// An estimate of the time that a packet takes for one hop
+    #[arg(long, value_name = "TIME", default_value = "40ms", value_parser = duration)]
+    pub node_traversal_time: Duration,
+    /// The most hops between two nodes
+    #[arg(long, default_value_t = 35)]
+    pub net_diameter: u8,
+    /// Ask for acknowledgments of replies, to find neighbours that do not hear this node
+    #[arg(long)]
+    pub rrep_ack: bool,
+    /// Do not repair broken routes for others
+    #[arg(long)]
+    pub no_local_repair: bool,
+    /// The node was in this network before and may have lost its sequence number: be quiet for 15 seconds first
+    #[arg(long)]
+    pub after_reboot: bool,
+    /// The TUN interface that packets without a route arrive by
+    #[arg(long, default_value = "aodv0", value_name = "NAME")]
+    pub tun: String,
+}
+
+#[derive(Args, Debug)]
+pub struct Bridge {
+    #[command(flatten)]
+    pub common: Common,
+    /// An interface to which clients are attached; once for each
+    #[arg(short, long = "client", value_name = "NAME")]
+    pub clients: Vec<String>,
+    /// Time between HELLO messages; neighbours hold for three of them
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    pub hello_interval: Duration,
+}
+
+#[derive(Args, Debug)]
+pub struct Updater {
+    /// The socket to listen at
+    #[arg(long, value_name = "PATH")]
+    pub socket: PathBuf,
+    /// The user who may connect, by number [default: the user who runs the updater]
+    #[arg(long, value_name = "UID")]
+    pub owner: Option<u32>,
+}
+
+#[derive(Args, Debug)]
+pub struct Show {
+    /// The daemon's control socket
+    #[arg(long, default_value = CONTROL, value_name = "PATH")]
+    pub control: PathBuf,
+    /// Write JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Reads a time such as `2s`, `500ms` or `1.5s`, up to an hour.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is not a time: write a number with s or ms, for example 2s or 500ms");
+    let (number, scale) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(number), _) => (number, 1e-3),
+        (None, Some(number)) => (number, 1.0),
+        (None, None) => return Err(wrong()),
+    };
+    let seconds = number.trim().parse::<f64>().map_err(|_| wrong())? * scale;
+    if !(0.0..=3600.0).contains(&seconds) || (seconds > 0.0 && seconds < 0.01) {
+        return Err(format!("'{text}' is not between 10ms and 3600s"));
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(duration("2s"), Ok(Duration::from_secs(2)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert!(duration("2").unwrap_err().contains("write a number with s or ms"));
+        assert!(
+            duration("-1s").is_err()
+                && duration("1ms").is_err()
+                && duration("infs").is_err()
+                && duration("NaNs").is_err()
+        );
+    }
+}

@@ -1,0 +1,178 @@
+//! The data plane's part in a reactive protocol: packets without a route, the use of routes, and packets that go on.
+//!
+//! * A default route with the highest metric leads into a TUN interface: the kernel hands over what finds no other route.
+//! * Packet sockets show which addresses packets pass between.
+//! * Packets whose route was found are sent by a raw socket, from which the kernel routes them as any other.
+
+use super::interfaces::Interfaces;
+use crate::error::{Doing, Error, warn};
+use crate::netlink::{KernelRoute, Link, Netlink, links};
+use belljar_base::Set;
+use belljar_packetio::{Filter, PacketOptions, PacketRing, Port};
+use belljar_routing::{Released, Verdict};
+use belljar_wire::{ethernet, icmpv4, ipv4, protocol, udp};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket,
+};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use tappers::{Interface, Tun};
+
+/// The metric of the route into the TUN interface: behind all others.
+const LAST_RESORT: u32 = 9999;
+/// Memory for the headers of packets that pass an interface between two looks.
+const RING_BYTES: usize = 1 << 18;
+/// Frames that are looked at before the protocol is told.
+const BATCH: usize = 512;
+
+/// TUN interface, packet sockets and raw socket.
+pub struct DataPlane {
+    tun: Tun,
+    index: u32,
+    rings: Vec<PacketRing>,
+    raw: OwnedFd,
+}
+
+impl DataPlane {
+    pub fn open(name: &str, interfaces: &Interfaces) -> Result<DataPlane, Error> {
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::PermissionDenied => Error::Permission {
+                doing: format!("make the TUN interface '{name}'"),
+                capability: "CAP_NET_ADMIN",
+            },
+            _ => {
+                Error::Io { doing: format!("make the TUN interface '{name}' by /dev/net/tun"), source: error }
+            }
+        };
+        let mut tun = Interface::new(name).and_then(Tun::new_named).map_err(failed)?;
+        tun.set_nonblocking(true).and_then(|()| tun.set_up()).map_err(failed)?;
+        let links = Netlink::open()
+            .and_then(|mut netlink| links(&mut netlink))
+            .doing("read the list of interfaces")?;
+        let index = links.iter().find(|link| link.name == name).map(|link| link.index);
+        let index = index.ok_or_else(|| Error::NoInterface(name.to_owned()))?;
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let raw =
+            socket(AddressFamily::Inet, SockType::Raw, flags, SockProtocol::Raw).map_err(
+                |error| match error {
+                    Errno::EPERM => {
+                        Error::Permission { doing: "open a raw socket".to_owned(), capability: "CAP_NET_RAW" }
+                    }
+                    other => Error::Io { doing: "open a raw socket".to_owned(), source: other.into() },
+                },
+            )?;
+        let options = PacketOptions {
+            ring_bytes: RING_BYTES,
+            promiscuous: false,
+            outgoing: true,
+            filter: Some(Filter::ethertypes(&[ethernet::ethertype::IPV4])),
+            ..PacketOptions::default()
+        };
+        let open = |link: &Link| PacketRing::open(&link.name, &options);
+        let rings = interfaces.now.iter().flatten().map(open).collect::<Result<_, _>>()?;
+        if std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward").is_ok_and(|value| value.trim() == "0") {
+            warn("net.ipv4.ip_forward is 0: packets of others are not forwarded here");
+        }
+        Ok(DataPlane { tun, index, rings, raw })
+    }
+
+    /// The route by which packets without another come here.
+    pub fn route(&self, source: Option<Ipv4Addr>) -> KernelRoute {
+        let destination = Ipv4Addr::UNSPECIFIED;
+        KernelRoute {
+            destination,
+            bits: 0,
+            gateway: None,
+            interface: self.index,
+            metric: LAST_RESORT,
+            source,
+        }
+    }
+
+    /// Descriptors to wait for: the TUN interface's, then the packet sockets'.
+    pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        std::iter::once(self.tun.as_fd()).chain(self.rings.iter().map(Port::fd)).collect()
+    }
+
+    /// The next IPv4 packet without a route. The kernel sends IPv6's own business into any interface; that is passed over.
+    pub fn next_packet(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            match self.tun.recv(buffer) {
+                Ok(len) if len > 0 && buffer[0] >> 4 == 4 => return Ok(Some(len)),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Pairs of source and destination of packets that have passed, but for the protocol's own on UDP port `port`.
+    pub fn used(&mut self, port: u16) -> Set<(Ipv4Addr, Ipv4Addr)> {
+        let mut pairs = Set::new();
+        for ring in &mut self.rings {
+            // An interface that is down is noticed by its link.
+            let _ = ring.receive(BATCH, &mut |frame| pairs.extend(pair(frame.bytes, port)));
+        }
+        pairs
+    }
+
+    /// Sends a released packet, or tells its sender that its destination cannot be reached.
+    pub fn release(&self, released: &Released) {
+        let Ok(header) = ipv4::Packet::new_checked(&released.packet[..]) else { return };
+        let done = match released.verdict {
+            Verdict::Send => self.send(header.dst(), &released.packet),
+            Verdict::Unreachable if !header.src().is_unspecified() => {
+                self.send(header.src(), &unreachable(&released.packet))
+            }
+            Verdict::Unreachable | Verdict::Dropped => Ok(()),
+        };
+        if let Err(error) = done {
+            warn(format_args!("packet to {} not sent: {error}", header.dst()));
+        }
+    }
+
+    fn send(&self, to: Ipv4Addr, packet: &[u8]) -> Result<(), Error> {
+        let to = SockaddrIn::from(SocketAddrV4::new(to, 0));
+        sendto(self.raw.as_raw_fd(), packet, &to, MsgFlags::empty())
+            .map(|_| ())
+            .doing("send by the raw socket")
+    }
+}
+
+/// The addresses of a frame's packet; none for the protocol's own.
+fn pair(frame: &[u8], port: u16) -> Option<(Ipv4Addr, Ipv4Addr)> {
+    let frame = ethernet::Frame::new_checked(frame)
+        .ok()
+        .filter(|frame| frame.ethertype() == ethernet::ethertype::IPV4)?;
+    let packet = ipv4::Packet::new_checked(frame.payload()).ok()?;
+    let own = packet.protocol() == protocol::UDP
+        && udp::Packet::new_checked(packet.payload()).is_ok_and(|datagram| datagram.dst_port() == port);
+    (!own && !packet.dst().is_broadcast() && !packet.dst().is_multicast())
+        .then(|| (packet.src(), packet.dst()))
+}
+
+/// "Destination host unreachable" for a packet, as its sender's own machine says it.
+fn unreachable(packet: &[u8]) -> Vec<u8> {
+    let Ok(header) = ipv4::Packet::new_checked(packet) else { return Vec::new() };
+    let quote = &packet[..packet.len().min(548)];
+    let error = icmpv4::Repr::Unreachable { reason: icmpv4::Unreachable::Host, quote };
+    let payload_len = error.emitted_len();
+    let outer = ipv4::Repr {
+        src: header.src(),
+        dst: header.src(),
+        protocol: protocol::ICMP,
+        payload_len,
+        ttl: 64,
+        tos: 0xc0,
+        ident: 0,
+        dont_fragment: false,
+        more_fragments: false,
+        fragment_offset: 0,
+    };
+    let mut out = vec![0; ipv4::HEADER_LEN + payload_len];
+    outer.emit(&mut out);
+    error.emit(&mut out[ipv4::HEADER_LEN..]);
+    out
+}

@@ -1,0 +1,83 @@
+//! A daemon of a protocol over IPv4: sockets, routes and timers around its state machine.
+
+mod data_plane;
+mod interfaces;
+mod run;
+mod socket;
+mod status;
+
+use crate::cli;
+use crate::error::{Error, warn};
+use belljar_base::Seed;
+use belljar_routing::aodv::{self, Aodv};
+use belljar_routing::olsr::{self, Olsr};
+use data_plane::DataPlane;
+use interfaces::Interfaces;
+use run::{Daemon, Settings};
+use std::io::Read;
+
+/// The numbers that routes carry (`rtm_protocol`), by which each protocol knows its own. Nobody else's are near them.
+const OLSR_ROUTES: u8 = 150;
+const AODV_ROUTES: u8 = 151;
+
+/// The seed that was given, or one of the machine's.
+pub fn seed(given: Option<u64>) -> Seed {
+    let mut bytes = [0; 8];
+    let drawn = given
+        .is_none()
+        .then(|| std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes)));
+    if let Some(Err(error)) = drawn {
+        warn(format_args!(
+            "/dev/urandom cannot be read ({error}): the random delays are the same in each run"
+        ));
+    }
+    Seed(given.unwrap_or(u64::from_le_bytes(bytes)))
+}
+
+/// `belljar-routed olsr`.
+pub fn olsr(options: &cli::Olsr) -> Result<(), Error> {
+    let interfaces = Interfaces::find(&options.network.common.interfaces)?;
+    let main_address = interfaces.main_address(options.network.main_address)?;
+    let config = olsr::Config {
+        willingness: options.willingness,
+        tc_redundancy: options.tc_redundancy,
+        hysteresis: options.hysteresis.then(Default::default),
+        triggered: !options.no_triggered,
+        networks: options.hna.clone(),
+        ..olsr::Config::new(main_address, seed(options.network.common.seed))
+            .with_hello_interval(options.hello_interval)
+            .with_tc_interval(options.tc_interval)
+    };
+    let settings = Settings {
+        network: &options.network,
+        port: options.network.port.unwrap_or(olsr::PORT),
+        routes: OLSR_ROUTES,
+        source: None,
+        data_plane: None,
+    };
+    Daemon::start(settings, interfaces, |_| Olsr::new(config))?.run()
+}
+
+/// `belljar-routed aodv`.
+pub fn aodv(options: &cli::Aodv) -> Result<(), Error> {
+    let interfaces = Interfaces::find(&options.network.common.interfaces)?;
+    let main_address = interfaces.main_address(options.network.main_address)?;
+    let config = aodv::Config {
+        hello_interval: Some(options.hello_interval).filter(|interval| !interval.is_zero()),
+        active_route_timeout: options.active_route_timeout,
+        node_traversal_time: options.node_traversal_time,
+        net_diameter: options.net_diameter.max(1),
+        acknowledge: options.rrep_ack,
+        local_repair: !options.no_local_repair,
+        after_reboot: options.after_reboot,
+        ..aodv::Config::new(main_address, seed(options.network.common.seed))
+    };
+    let settings = Settings {
+        network: &options.network,
+        port: options.network.port.unwrap_or(aodv::PORT),
+        routes: AODV_ROUTES,
+        source: Some(main_address),
+        data_plane: Some(DataPlane::open(&options.tun, &interfaces)?),
+    };
+    Daemon::start(settings, interfaces, |now| Aodv::new(now, config))?.run()
+}

@@ -1,0 +1,295 @@
+//! The loop: what comes is handed to the protocol, and what it gives is carried out.
+
+use super::data_plane::DataPlane;
+use super::interfaces::Interfaces;
+use super::socket::PortSocket;
+use super::status::Status;
+use crate::cli;
+use crate::clock::Clock;
+use crate::control::{Listener, listen};
+use crate::error::{Doing, Error, warn};
+use crate::netlink::{KernelRoute, Link, Monitor, News};
+use crate::signals::Signals;
+use crate::updater::RouteSink;
+use belljar_base::Map;
+use belljar_routing::{
+    DataPlaneEvent, Interface, InterfaceEvent, InterfaceId, Prefix, Received, RouteChange, Time,
+};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use std::net::Ipv4Addr;
+
+/// Packets of one socket that are handled before the others get their turn.
+const BATCH: usize = 64;
+
+/// The difference between protocols.
+pub struct Settings<'a> {
+    pub network: &'a cli::Network,
+    pub port: u16,
+    /// The number that routes carry.
+    pub routes: u8,
+    /// The source address of routes.
+    pub source: Option<Ipv4Addr>,
+    pub data_plane: Option<DataPlane>,
+}
+
+/// An interface that the protocol uses.
+struct Active {
+    link: Link,
+    /// Why the last packet could not be sent; told once.
+    trouble: Option<String>,
+}
+
+/// A running daemon.
+pub struct Daemon<'a, P> {
+    protocol: P,
+    clock: Clock,
+    settings: Settings<'a>,
+    interfaces: Interfaces,
+    active: Map<u32, Active>,
+    socket: PortSocket,
+    sink: RouteSink,
+    monitor: Monitor,
+    signals: Signals,
+    control: Listener,
+    buffer: Vec<u8>,
+}
+
+impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
+    /// Opens all that the daemon needs. Nothing is left behind where something fails.
+    pub fn start(
+        settings: Settings<'a>,
+        interfaces: Interfaces,
+        protocol: impl FnOnce(Time) -> P,
+    ) -> Result<Daemon<'a, P>, Error> {
+        let signals = Signals::open()?;
+        let monitor = Monitor::open().doing("ask the kernel for news")?;
+        let sink = match &settings.network.updater {
+            Some(path) => RouteSink::updater(path)?,
+            None => RouteSink::kernel(settings.routes)?,
+        };
+        let socket = PortSocket::open(settings.port)?;
+        let control = listen(&settings.network.common.control, "--control")?;
+        let clock = Clock::start();
+        let protocol = protocol(clock.now());
+        let (active, buffer) = (Map::new(), vec![0; 65_536]);
+        let mut daemon = Daemon {
+            protocol,
+            clock,
+            settings,
+            interfaces,
+            active,
+            socket,
+            sink,
+            monitor,
+            signals,
+            control,
+            buffer,
+        };
+        let links: Vec<Link> =
+            daemon.interfaces.now.iter().flatten().filter(|link| link.running).cloned().collect();
+        for link in links {
+            daemon.bring_up(link);
+        }
+        if let Some(route) =
+            daemon.settings.data_plane.as_ref().map(|plane| plane.route(daemon.settings.source))
+        {
+            daemon.sink.set(route)?;
+        }
+        Ok(daemon)
+    }
+
+    /// Runs until a signal comes, and takes back the routes that were set.
+    pub fn run(mut self) -> Result<(), Error> {
+        let result = self.turns();
+        self.sink.clear();
+        result
+    }
+
+    fn turns(&mut self) -> Result<(), Error> {
+        loop {
+            self.carry_out()?;
+            let ready = self.wait()?;
+            if ready.signal {
+                return Ok(());
+            }
+            if ready.news {
+                self.take_news()?;
+            }
+            if ready.control {
+                let now = self.clock.now();
+                let state = || {
+                    let mut state = self.protocol.status(now, &self.interfaces);
+                    state["routes_set"] = self.sink.len().into();
+                    state
+                };
+                self.control.answer(state);
+            }
+            if ready.packets {
+                self.receive();
+            }
+            if ready.data_plane {
+                self.watch_data_plane()?;
+            }
+            let now = self.clock.now();
+            if self.protocol.next_timer().is_some_and(|at| at <= now) {
+                self.protocol.on_timer(now);
+            }
+        }
+    }
+
+    /// Waits for descriptors and the protocol's timer.
+    fn wait(&self) -> Result<Ready, Error> {
+        let fixed = [self.signals.fd(), self.monitor.fd(), self.control.fd(), self.socket.fd()];
+        let plane = self.settings.data_plane.iter().flat_map(DataPlane::fds);
+        let mut fds: Vec<_> =
+            fixed.into_iter().chain(plane).map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        let timeout = self.protocol.next_timer().map(|at| TimeSpec::from(self.clock.until(at)));
+        match ppoll(&mut fds, timeout, None) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error).doing("wait"),
+        }
+        let is = |n: usize| fds[n].any().unwrap_or(false);
+        let data_plane = (fixed.len()..fds.len()).any(is);
+        Ok(Ready { signal: is(0), news: is(1), control: is(2), packets: is(3), data_plane })
+    }
+
+    /// Carries out what the protocol asks for: routes first, so that packets find them.
+    fn carry_out(&mut self) -> Result<(), Error> {
+        while let Some(change) = self.protocol.poll_route() {
+            self.change_route(change)?;
+        }
+        while let Some(packet) = self.protocol.poll_transmit() {
+            let Some(active) = self.active.get_mut(&packet.interface.0) else { continue };
+            match self.socket.send(&packet) {
+                Ok(()) => active.trouble = None,
+                Err(error) => {
+                    let trouble = error.to_string();
+                    if active.trouble.as_ref() != Some(&trouble) {
+                        warn(format_args!("cannot send on '{}': {trouble}", active.link.name));
+                    }
+                    active.trouble = Some(trouble);
+                }
+            }
+        }
+        while let Some(released) = self.protocol.poll_released() {
+            if let Some(plane) = &self.settings.data_plane {
+                plane.release(&released);
+            }
+        }
+        Ok(())
+    }
+
+    fn change_route(&mut self, change: RouteChange<Prefix, Ipv4Addr>) -> Result<(), Error> {
+        let log = self.settings.network.log_routes;
+        match change {
+            RouteChange::Set(route) => {
+                let direct = route.destination == Prefix::host(route.next_hop);
+                if log {
+                    let (name, at) =
+                        (self.interfaces.name(route.interface.0), self.clock.now().as_nanos() as f64 / 1e9);
+                    println!(
+                        "{at:.6} route {} via {} dev {name} hops {}",
+                        route.destination, route.next_hop, route.distance
+                    );
+                }
+                self.sink.set(KernelRoute {
+                    destination: route.destination.address(),
+                    bits: route.destination.bits(),
+                    gateway: (!direct).then_some(route.next_hop),
+                    interface: route.interface.0,
+                    metric: self.settings.network.metric,
+                    source: self.settings.source,
+                })
+            }
+            RouteChange::Remove(destination) => {
+                if log {
+                    println!("{:.6} route {destination} gone", self.clock.now().as_nanos() as f64 / 1e9);
+                }
+                self.sink.remove(destination)
+            }
+        }
+    }
+
+    fn receive(&mut self) {
+        for _ in 0..BATCH {
+            let datagram = match self.socket.receive(&mut self.buffer) {
+                Ok(Some(datagram)) => datagram,
+                // An error that a packet of this socket met on its way says nothing of what comes.
+                Ok(None) | Err(_) => return,
+            };
+            let payload = &self.buffer[..datagram.len];
+            let (interface, source, ttl) = (InterfaceId(datagram.interface), datagram.source, datagram.ttl);
+            // What cannot be read is counted by the protocol.
+            let _ = self.protocol.on_packet(self.clock.now(), Received { interface, source, ttl, payload });
+        }
+    }
+
+    fn watch_data_plane(&mut self) -> Result<(), Error> {
+        let Some(plane) = &mut self.settings.data_plane else { return Ok(()) };
+        let now = self.clock.now();
+        for (source, destination) in plane.used(self.settings.port) {
+            self.protocol.on_data_plane(now, DataPlaneEvent::Used { source, destination });
+        }
+        for _ in 0..BATCH {
+            match plane.next_packet(&mut self.buffer).doing("read from the TUN interface")? {
+                Some(len) => {
+                    self.protocol.on_data_plane(now, DataPlaneEvent::NoRoute { packet: &self.buffer[..len] })
+                }
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn take_news(&mut self) -> Result<(), Error> {
+        let news = self.monitor.take().doing("read news of the kernel")?;
+        let now = self.clock.now();
+        for item in &news {
+            if let News::NeighborFailed { interface, address } = *item {
+                let event = DataPlaneEvent::LinkLost { interface: InterfaceId(interface), neighbor: address };
+                self.protocol.on_data_plane(now, event);
+            }
+        }
+        if !news.contains(&News::Links) {
+            return Ok(());
+        }
+        self.interfaces.look()?;
+        let usable = |link: &&Link| link.running && link.address.is_some();
+        let next: Vec<Link> = self.interfaces.now.iter().flatten().filter(usable).cloned().collect();
+        let gone: Vec<u32> = self
+            .active
+            .keys()
+            .filter(|index| !next.iter().any(|link| link.index == **index))
+            .copied()
+            .collect();
+        for index in gone {
+            self.active.remove(&index);
+            self.protocol.on_interface(now, InterfaceEvent::Down(InterfaceId(index)));
+        }
+        for link in next {
+            if self.active.get(&link.index).is_none_or(|active| active.link != link) {
+                self.bring_up(link);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes notice of an interface that can be used, or of its new address.
+    fn bring_up(&mut self, link: Link) {
+        let Some(address) = link.address else { return };
+        let interface = Interface { id: InterfaceId(link.index), address, mtu: link.mtu };
+        self.active.insert(link.index, Active { link, trouble: None });
+        self.protocol.on_interface(self.clock.now(), InterfaceEvent::Up(interface));
+    }
+}
+
+/// The descriptors that have something.
+struct Ready {
+    signal: bool,
+    news: bool,
+    control: bool,
+    packets: bool,
+    data_plane: bool,
+}

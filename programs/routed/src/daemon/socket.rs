@@ -1,0 +1,88 @@
+//! The protocol's UDP socket. One serves all interfaces: control messages tell, and say, by which one a packet goes.
+
+use crate::error::{Doing, Error};
+use belljar_routing::Transmit;
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::libc::{in_addr, in_pktinfo};
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrIn, bind,
+    recvmsg, sendmsg, setsockopt, socket, sockopt,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// A datagram that came.
+pub struct Datagram {
+    pub interface: u32,
+    pub source: Ipv4Addr,
+    pub ttl: u8,
+    pub len: usize,
+}
+
+/// The protocol's UDP socket.
+pub struct PortSocket {
+    fd: OwnedFd,
+    port: u16,
+}
+
+impl PortSocket {
+    pub fn open(port: u16) -> Result<PortSocket, Error> {
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let fd = socket(AddressFamily::Inet, SockType::Datagram, flags, None).doing("make a UDP socket")?;
+        setsockopt(&fd, sockopt::Broadcast, &true).doing("allow broadcasts")?;
+        setsockopt(&fd, sockopt::Ipv4RecvTtl, &true).doing("ask for the TTL of packets")?;
+        setsockopt(&fd, sockopt::Ipv4PacketInfo, &true).doing("ask for the interface of packets")?;
+        // Without SO_REUSEADDR, so that a second daemon is refused.
+        bind(fd.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port))).map_err(
+            |error| match error {
+                Errno::EADDRINUSE => Error::PortInUse { port },
+                Errno::EACCES => Error::Port { port },
+                other => Error::Io { doing: format!("bind UDP port {port}"), source: other.into() },
+            },
+        )?;
+        Ok(PortSocket { fd, port })
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// The next datagram that waits; none if there is none.
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Datagram>> {
+        let mut slices = [IoSliceMut::new(buffer)];
+        let mut control = cmsg_space!(i32, in_pktinfo);
+        let got =
+            recvmsg::<SockaddrIn>(self.fd.as_raw_fd(), &mut slices, Some(&mut control), MsgFlags::empty());
+        let message = match got {
+            Ok(message) => message,
+            Err(Errno::EAGAIN) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let (mut ttl, mut interface) = (255, 0);
+        for control in message.cmsgs()? {
+            match control {
+                ControlMessageOwned::Ipv4Ttl(value) => ttl = u8::try_from(value).unwrap_or(255),
+                ControlMessageOwned::Ipv4PacketInfo(info) => {
+                    interface = u32::try_from(info.ipi_ifindex).unwrap_or(0)
+                }
+                _ => {}
+            }
+        }
+        let source = message.address.map_or(Ipv4Addr::UNSPECIFIED, |address| address.ip());
+        Ok(Some(Datagram { interface, source, ttl, len: message.bytes }))
+    }
+
+    /// Sends a packet, to all neighbours or to one.
+    pub fn send(&self, packet: &Transmit<Ipv4Addr>) -> io::Result<()> {
+        setsockopt(&self.fd, sockopt::Ipv4Ttl, &i32::from(packet.ttl))?;
+        let to = SocketAddrV4::new(packet.destination.unwrap_or(Ipv4Addr::BROADCAST), self.port);
+        let any = in_addr { s_addr: 0 };
+        let info = in_pktinfo { ipi_ifindex: packet.interface.0 as i32, ipi_spec_dst: any, ipi_addr: any };
+        let control = [ControlMessage::Ipv4PacketInfo(&info)];
+        let payload = [IoSlice::new(&packet.payload)];
+        sendmsg(self.fd.as_raw_fd(), &payload, &control, MsgFlags::empty(), Some(&SockaddrIn::from(to)))?;
+        Ok(())
+    }
+}

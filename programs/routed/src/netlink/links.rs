@@ -1,0 +1,64 @@
+//! Interfaces with their addresses.
+
+use super::Netlink;
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// An interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    pub index: u32,
+    pub name: String,
+    pub mtu: usize,
+    /// It is up and has a carrier.
+    pub running: bool,
+    pub loopback: bool,
+    /// Its first IPv4 address.
+    pub address: Option<Ipv4Addr>,
+}
+
+/// All interfaces.
+pub fn links(netlink: &mut Netlink) -> io::Result<Vec<Link>> {
+    let mut all: Vec<Link> = netlink
+        .dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))?
+        .into_iter()
+        .filter_map(
+            |message| if let RouteNetlinkMessage::NewLink(link) = message { Some(of(&link)) } else { None },
+        )
+        .collect();
+    let mut request = AddressMessage::default();
+    request.header.family = AddressFamily::Inet;
+    for message in netlink.dump(RouteNetlinkMessage::GetAddress(request))? {
+        let RouteNetlinkMessage::NewAddress(message) = message else { continue };
+        let Some(link) = all.iter_mut().find(|link| link.index == message.header.index) else { continue };
+        // The local address comes second to the peer's on point-to-point interfaces only.
+        let local = message.attributes.iter().find_map(|attribute| match attribute {
+            AddressAttribute::Local(IpAddr::V4(address)) => Some(*address),
+            _ => None,
+        });
+        link.address = link.address.or(local);
+    }
+    Ok(all)
+}
+
+fn of(message: &LinkMessage) -> Link {
+    let mut link = Link {
+        index: message.header.index,
+        name: String::new(),
+        mtu: 1500,
+        running: message.header.flags.contains(LinkFlags::Up | LinkFlags::Running),
+        loopback: message.header.flags.contains(LinkFlags::Loopback),
+        address: None,
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => link.name.clone_from(name),
+            LinkAttribute::Mtu(mtu) => link.mtu = *mtu as usize,
+            _ => {}
+        }
+    }
+    link
+}

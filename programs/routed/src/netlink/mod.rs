@@ -1,0 +1,91 @@
+//! rtnetlink: interfaces, routes, and news of both.
+
+mod links;
+mod monitor;
+mod routes;
+
+pub use links::{Link, links};
+pub use monitor::{Monitor, News};
+pub use routes::{Kernel, KernelRoute};
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+use std::io;
+
+/// A connection to the kernel for requests.
+pub struct Netlink {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Netlink {
+    pub fn open() -> io::Result<Netlink> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Netlink { socket, sequence: 0 })
+    }
+
+    /// Makes a change and waits for the kernel's answer.
+    pub fn change(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.send(message, NLM_F_REQUEST | NLM_F_ACK | flags)?;
+        self.answers().map(|_| ())
+    }
+
+    /// Asks for all objects of a kind.
+    pub fn dump(&mut self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
+        self.send(message, NLM_F_REQUEST | NLM_F_DUMP)?;
+        self.answers()
+    }
+
+    fn send(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        (header.flags, header.sequence_number) = (flags, self.sequence);
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.socket.send(&bytes, 0).map(|_| ())
+    }
+
+    /// The answers to the last request, up to its end or error.
+    fn answers(&mut self) -> io::Result<Vec<RouteNetlinkMessage>> {
+        let mut out = Vec::new();
+        loop {
+            let (bytes, _) = self.socket.recv_from_full()?;
+            for message in messages(&bytes) {
+                if message.header.sequence_number != self.sequence {
+                    continue;
+                }
+                match message.payload {
+                    NetlinkPayload::Done(_) => return Ok(out),
+                    NetlinkPayload::Error(error) => {
+                        return if error.code.is_none() { Ok(out) } else { Err(error.to_io()) };
+                    }
+                    NetlinkPayload::InnerMessage(inner) => out.push(inner),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// The messages of a datagram. One that cannot be read is passed over: kernels newer than the library have more of them.
+fn messages(bytes: &[u8]) -> Vec<NetlinkMessage<RouteNetlinkMessage>> {
+    let mut out = Vec::new();
+    let mut rest = bytes;
+    while rest.len() >= 16 {
+        let len = u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]) as usize;
+        if !(16..=rest.len()).contains(&len) {
+            break;
+        }
+        out.extend(NetlinkMessage::deserialize(&rest[..len]));
+        rest = &rest[len.next_multiple_of(4).min(rest.len())..];
+    }
+    out
+}

@@ -1,0 +1,76 @@
+//! News of interfaces, addresses and neighbours, as the kernel tells them.
+
+use super::messages;
+use netlink_packet_core::NetlinkPayload;
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// `RTMGRP_LINK`, `RTMGRP_NEIGH` and `RTMGRP_IPV4_IFADDR`.
+const GROUPS: u32 = 0x1 | 0x4 | 0x10;
+
+/// A piece of news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// Interfaces or addresses are others than before.
+    Links,
+    /// ARP does not find a neighbour.
+    NeighborFailed { interface: u32, address: Ipv4Addr },
+}
+
+/// A connection on which the kernel tells news.
+pub struct Monitor(Socket);
+
+impl Monitor {
+    pub fn open() -> io::Result<Monitor> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind(&SocketAddr::new(0, GROUPS))?;
+        socket.set_non_blocking(true)?;
+        Ok(Monitor(socket))
+    }
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+    /// The news that have come.
+    pub fn take(&self) -> io::Result<Vec<News>> {
+        let mut out = Vec::new();
+        loop {
+            let bytes = match self.0.recv_from_full() {
+                Ok((bytes, _)) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(out),
+                // News were lost for want of room: look at everything.
+                Err(error) if error.raw_os_error() == Some(nix::errno::Errno::ENOBUFS as i32) => {
+                    out.push(News::Links);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            for message in messages(&bytes) {
+                let NetlinkPayload::InnerMessage(inner) = message.payload else { continue };
+                match inner {
+                    RouteNetlinkMessage::NewNeighbour(neighbour) => out.extend(failed(&neighbour)),
+                    RouteNetlinkMessage::NewLink(_)
+                    | RouteNetlinkMessage::DelLink(_)
+                    | RouteNetlinkMessage::NewAddress(_)
+                    | RouteNetlinkMessage::DelAddress(_) => out.push(News::Links),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+fn failed(neighbour: &NeighbourMessage) -> Option<News> {
+    let address = neighbour.attributes.iter().find_map(|attribute| match attribute {
+        NeighbourAttribute::Destination(NeighbourAddress::Inet(address)) => Some(*address),
+        _ => None,
+    })?;
+    (neighbour.header.state == NeighbourState::Failed)
+        .then_some(News::NeighborFailed { interface: neighbour.header.ifindex, address })
+}

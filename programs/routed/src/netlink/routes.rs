@@ -1,0 +1,135 @@
+//! Routes in the kernel's main table.
+
+use super::Netlink;
+use belljar_routing::Prefix;
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use nix::errno::Errno;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::net::Ipv4Addr;
+
+/// A route as the kernel takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelRoute {
+    pub destination: Ipv4Addr,
+    pub bits: u8,
+    /// None if the destination is a neighbour.
+    pub gateway: Option<Ipv4Addr>,
+    pub interface: u32,
+    pub metric: u32,
+    /// The source address of packets that this machine sends by it.
+    pub source: Option<Ipv4Addr>,
+}
+
+impl KernelRoute {
+    pub fn prefix(&self) -> Prefix {
+        Prefix::new(self.destination, self.bits)
+    }
+}
+
+/// The kernel's routes that carry one routing protocol's number, by which they are told from those of others.
+pub struct Kernel {
+    netlink: Netlink,
+    protocol: u8,
+}
+
+impl Kernel {
+    /// Opens a connection, and finds out whether routes may be changed.
+    pub fn open(protocol: u8) -> io::Result<Kernel> {
+        let mut kernel = Kernel { netlink: Netlink::open()?, protocol };
+        // Linux looks at the permission before the route, and nobody has a route into the reserved block.
+        let nowhere = KernelRoute {
+            destination: Ipv4Addr::new(240, 0, 0, 1),
+            bits: 32,
+            gateway: None,
+            interface: 1,
+            metric: 0,
+            source: None,
+        };
+        kernel.remove(&nowhere)?;
+        Ok(kernel)
+    }
+
+    /// Adds a route, or replaces the one with the same destination and metric.
+    pub fn set(&mut self, route: &KernelRoute) -> io::Result<()> {
+        let message = RouteNetlinkMessage::NewRoute(self.message(route));
+        self.netlink.change(message, NLM_F_CREATE | NLM_F_REPLACE)
+    }
+
+    /// Removes a route. One that is gone already (with its interface, say) is no error.
+    pub fn remove(&mut self, route: &KernelRoute) -> io::Result<()> {
+        let message = RouteNetlinkMessage::DelRoute(self.message(route));
+        match self.netlink.change(message, 0) {
+            Err(error) if error.raw_os_error() == Some(Errno::ESRCH as i32) => Ok(()),
+            Err(error) if error.raw_os_error() == Some(Errno::ENODEV as i32) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Removes all routes with this protocol's number: those that a daemon left behind that did not end in order.
+    pub fn remove_all(&mut self) -> io::Result<usize> {
+        let mut request = RouteMessage::default();
+        request.header.address_family = AddressFamily::Inet;
+        let mut removed = 0;
+        for message in self.netlink.dump(RouteNetlinkMessage::GetRoute(request))? {
+            let RouteNetlinkMessage::NewRoute(message) = message else { continue };
+            let ours = u8::from(message.header.protocol) == self.protocol;
+            if ours
+                && message.header.table == RouteHeader::RT_TABLE_MAIN
+                && message.header.kind == RouteType::Unicast
+            {
+                self.remove(&read(&message))?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
+    fn message(&self, route: &KernelRoute) -> RouteMessage {
+        let mut message = RouteMessage::default();
+        let scope = if route.gateway.is_some() { RouteScope::Universe } else { RouteScope::Link };
+        message.header = RouteHeader {
+            address_family: AddressFamily::Inet,
+            destination_prefix_length: route.bits,
+            table: RouteHeader::RT_TABLE_MAIN,
+            protocol: RouteProtocol::from(self.protocol),
+            scope,
+            kind: RouteType::Unicast,
+            ..RouteHeader::default()
+        };
+        let attributes = &mut message.attributes;
+        attributes.push(RouteAttribute::Oif(route.interface));
+        attributes.push(RouteAttribute::Priority(route.metric));
+        if route.bits > 0 {
+            attributes.push(RouteAttribute::Destination(RouteAddress::Inet(route.destination)));
+        }
+        attributes.extend(route.gateway.map(|gateway| RouteAttribute::Gateway(RouteAddress::Inet(gateway))));
+        attributes.extend(route.source.map(|source| RouteAttribute::PrefSource(RouteAddress::Inet(source))));
+        message
+    }
+}
+
+fn read(message: &RouteMessage) -> KernelRoute {
+    let mut route = KernelRoute {
+        destination: Ipv4Addr::UNSPECIFIED,
+        bits: message.header.destination_prefix_length,
+        gateway: None,
+        interface: 0,
+        metric: 0,
+        source: None,
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::Destination(RouteAddress::Inet(address)) => route.destination = *address,
+            RouteAttribute::Gateway(RouteAddress::Inet(address)) => route.gateway = Some(*address),
+            RouteAttribute::Oif(index) => route.interface = *index,
+            RouteAttribute::Priority(metric) => route.metric = *metric,
+            _ => {}
+        }
+    }
+    route
+}
