@@ -3,7 +3,7 @@
 use crate::{Error, MIN_FRAME, Result, sys};
 use belljar_wire::ethernet::Address;
 use rustix::net::netdevice;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 const VLAN_TAG: usize = 4;
 
@@ -105,6 +105,18 @@ impl Interface {
         Ok(i32::from(flags) & libc::IFF_UP != 0)
     }
 
+    /// Lets the interface receive frames for other stations for as long as the packet socket `fd` is open.
+    pub fn enter_promiscuous_mode(&self, fd: BorrowedFd<'_>) -> Result<()> {
+        let membership = libc::packet_mreq {
+            mr_ifindex: self.index as libc::c_int,
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        sys::set_option(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, membership)
+            .map_err(|e| self.failed("entering promiscuous mode", e))
+    }
+
     /// Brings the interface up.
     pub fn set_up(&self) -> Result<()> {
         let mut request = self.get(libc::SIOCGIFFLAGS)?;
@@ -148,17 +160,15 @@ impl Interface {
         Ok(usize::try_from(mtu).unwrap_or(0))
     }
 
-    /// A request that reads, after a check that the name still means this interface.
+    /// A request that reads. It goes by the interface's present name, which may have changed.
     fn get(&self, number: libc::c_ulong) -> Result<libc::ifreq> {
         let gone = || Error::Gone { name: self.name.clone() };
-        if netdevice::name_to_index(&self.control, &self.name).ok() != Some(self.index) {
-            return Err(gone());
-        }
-        let mut request = sys::interface_request(&self.name);
+        let name = netdevice::index_to_name(&self.control, self.index).map_err(|_| gone())?;
+        let mut request = sys::interface_request(&name);
         match sys::interface_ioctl(self.control.as_fd(), number, &mut request) {
             Ok(()) => Ok(request),
             Err(e) if e.raw_os_error() == Some(libc::ENODEV) => Err(gone()),
-            Err(e) => Err(Error::system(format!("asking about interface '{}'", self.name), e)),
+            Err(e) => Err(Error::system(format!("asking about interface '{name}'"), e)),
         }
     }
 

@@ -3,12 +3,12 @@
 //! A [`Port`] receives batches of Ethernet frames without allocating, and sends frames in batches. Every port keeps
 //! one contract, so switches, gateways and delay lines run over any of them:
 //!
-//! | port | is | needs | frames per second, latency |
+//! | port | attachment | needs | system calls |
 //! |---|---|---|---|
-//! | [`Tap`] | a TAP interface of its own, whose far side is the kernel's stack | `CAP_NET_ADMIN`, `/dev/net/tun` | one system call a frame |
-//! | [`PacketRing`] | an existing interface, by an `AF_PACKET` socket with a receive ring | `CAP_NET_RAW` | no system call per frame received, one per batch sent |
-//! | [`Xdp`] | one queue of an existing interface, by an `AF_XDP` socket; the kernel's stack does not see its frames | `CAP_NET_ADMIN`, `CAP_BPF` | as the ring, without the stack's cost of a frame |
-//! | [`UnixPort`] | a UNIX socket whose messages are frames | nothing | one system call a batch |
+//! | [`Tap`] | a TAP interface of its own, whose far side is the kernel's stack | `CAP_NET_ADMIN`, `/dev/net/tun` | one a frame |
+//! | [`PacketRing`] | an existing interface, by an `AF_PACKET` socket | `CAP_NET_RAW` | none a received frame, one a batch sent |
+//! | [`Xdp`] | one queue of an existing interface, by an `AF_XDP` socket; the kernel's stack does not see its frames | root | none a received frame, one for some 32 sent |
+//! | [`UnixPort`] | a UNIX socket whose messages are frames | nothing | one a batch |
 //!
 //! Frames are as on the wire, without preamble and frame check sequence: checksums that the sending stack left to the
 //! hardware are filled in, segments that it left to the hardware are cut, and a VLAN tag that the kernel keeps beside

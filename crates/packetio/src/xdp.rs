@@ -50,6 +50,8 @@ pub struct XdpOptions {
     pub queue: Option<u32>,
     /// Entries of each ring, a power of two.
     pub ring: u32,
+    /// Receive frames for other stations too.
+    pub promiscuous: bool,
     /// Fill in TCP and UDP checksums that a local sender left open. The kernel does not mark such frames for XDP; they
     /// are told by the sum that stands there instead.
     pub fill_checksums: bool,
@@ -57,7 +59,7 @@ pub struct XdpOptions {
 
 impl Default for XdpOptions {
     fn default() -> XdpOptions {
-        XdpOptions { mode: XdpMode::Auto, queue: None, ring: 2048, fill_checksums: true }
+        XdpOptions { mode: XdpMode::Auto, queue: None, ring: 2048, promiscuous: true, fill_checksums: true }
     }
 }
 
@@ -71,6 +73,8 @@ pub struct Xdp {
     interface: Interface,
     // Detached first, so that no frame comes to a socket that is being closed.
     _program: Program,
+    /// Keeps the interface in promiscuous mode.
+    _promiscuous: Option<OwnedFd>,
     native: bool,
     rings: Rings,
     socket: OwnedFd,
@@ -124,9 +128,11 @@ impl Xdp {
             assert!(rings.fill.push(umem.chunk_at(i)), "the fill ring holds all chunks for receiving");
         }
         rings.fill.publish();
+        let promiscuous = options.promiscuous.then(|| promiscuous(&interface)).transpose()?;
         let (program, native) = bind_and_divert(&interface, &socket, queue, options.mode)?;
         Ok(Xdp {
             _program: program,
+            _promiscuous: promiscuous,
             native,
             rings,
             free: (size..2 * size).rev().map(|i| umem.chunk_at(i)).collect(),
@@ -231,6 +237,13 @@ impl Rings {
             transmit: Ring::map(fd, &at.tx, size, XDP_PGOFF_TX_RING)?,
         })
     }
+}
+
+/// A socket that does nothing but keep the interface in promiscuous mode.
+fn promiscuous(interface: &Interface) -> Result<OwnedFd> {
+    let socket = crate::packet::open_socket(interface.name())?;
+    interface.enter_promiscuous_mode(socket.as_fd())?;
+    Ok(socket)
 }
 
 /// The queue to be used: the one asked for, or the only one.
