@@ -1,0 +1,306 @@
+//! One direction of an emulated link: a queue at a rate, then delay and impairments, of real frames.
+//!
+//! The machine's kernel may lack the disciplines that make delay and loss (netem and most queues), and its timers know
+//! one clock alone. So the line is here, of the parts that links are simulated with: [`Nic`] is the queue and the
+//! serialisation, [`Impairments`] decides loss, order, copies and wrong bits, [`Flow`] the delay. The same description
+//! and the same seed give the same decisions for the same frames as in a simulation.
+//!
+//! The line is sans-IO: frames and the time go in, frames come out when they are due. The time is of any clock, real
+//! or dilated, as long as it does not go back. Everything happens at its exact time, however late the line is polled;
+//! how late frames were handed out is measured ([`Lateness`]).
+
+use crate::Lateness;
+use belljar_base::{Seed, SimDuration, SimTime, Stream};
+use belljar_net::nic::{DropReason, Nic, NicConfig, NicEvent, QueueConfig, TokenBucket};
+use belljar_net::{Flow, Impairments, Loss, Packet, Path, Reordering};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Frames under way unless told otherwise: 1 Gbit/s of full frames over 0.8 s.
+const IN_FLIGHT: usize = 1 << 16;
+/// Buffers that are kept for frames to come.
+const SPARE: usize = 1 << 10;
+
+/// One direction of a link.
+#[derive(Clone, Debug)]
+pub struct LineConfig {
+    /// Time from the last bit's departure to its arrival.
+    pub latency: SimDuration,
+    /// The delay is uniform in `latency` ± this; frames do not overtake each other by it.
+    pub jitter: SimDuration,
+    /// Loss of frames on the way.
+    pub loss: Loss,
+    /// Frames that later ones overtake.
+    pub reordering: Option<Reordering>,
+    /// Probability that a frame arrives twice.
+    pub duplication: f64,
+    /// Probability that a bit of a frame arrives wrong.
+    pub corruption: f64,
+    /// Bits per second, not 0; infinite if none.
+    pub rate: Option<u64>,
+    /// Bytes that a frame takes on the wire besides its own.
+    pub overhead: u64,
+    /// The queue before the line.
+    pub queue: QueueConfig,
+    /// A limit of what leaves in the long run, besides the rate.
+    pub token_bucket: Option<TokenBucket>,
+    /// Longest frame, with its Ethernet header.
+    pub max_frame: usize,
+    /// Most frames under way: further ones are dropped. It bounds the memory of a line without a rate.
+    pub in_flight: usize,
+}
+
+impl Default for LineConfig {
+    fn default() -> LineConfig {
+        LineConfig {
+            latency: SimDuration::ZERO,
+            jitter: SimDuration::ZERO,
+            loss: Loss::Independent(0.0),
+            reordering: None,
+            duplication: 0.0,
+            corruption: 0.0,
+            rate: None,
+            overhead: 0,
+            queue: QueueConfig::default(),
+            token_bucket: None,
+            max_frame: 1_514,
+            in_flight: IN_FLIGHT,
+        }
+    }
+}
+
+impl LineConfig {
+    fn path(&self) -> Path {
+        let least_latency = self.latency.saturating_sub(self.jitter);
+        Path { latency: self.latency, jitter: self.jitter, loss: 0.0, least_latency }
+    }
+
+    fn nic(&self, seed: u64) -> NicConfig {
+        NicConfig {
+            bandwidth_up: self.rate,
+            overhead: self.overhead,
+            queue: self.queue.clone(),
+            token_bucket: self.token_bucket,
+            framed: true,
+            mtu: self.max_frame,
+            seed,
+            ..NicConfig::default()
+        }
+    }
+
+    fn impair(&self, impairments: &mut Impairments) {
+        impairments.loss = self.loss;
+        impairments.reordering = self.reordering;
+        impairments.duplication = self.duplication;
+        impairments.corruption = self.corruption;
+    }
+}
+
+/// Frames that a line counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LineCounters {
+    /// Frames offered to the queue.
+    pub offered: u64,
+    /// Frames that the queue dropped.
+    pub dropped: u64,
+    /// Frames that were lost on the way.
+    pub lost: u64,
+    /// Frames that were dropped because too many were under way.
+    pub overflowed: u64,
+    /// Frames that were held back, for later ones to overtake.
+    pub reordered: u64,
+    /// Copies made.
+    pub duplicated: u64,
+    /// Frames with a wrong bit.
+    pub corrupted: u64,
+    /// Frames handed out, copies included.
+    pub delivered: u64,
+}
+
+/// A frame under way.
+#[derive(Debug)]
+struct InFlight {
+    due: SimTime,
+    sequence: u64,
+    bytes: Vec<u8>,
+}
+
+impl InFlight {
+    fn key(&self) -> (SimTime, u64) {
+        (self.due, self.sequence)
+    }
+}
+impl PartialEq for InFlight {
+    fn eq(&self, other: &InFlight) -> bool {
+        self.key() == other.key()
+    }
+}
+impl Eq for InFlight {}
+impl PartialOrd for InFlight {
+    fn partial_cmp(&self, other: &InFlight) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for InFlight {
+    fn cmp(&self, other: &InFlight) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+/// One direction of an emulated link. See the [module](self).
+///
+/// *When a frame arrives*, [`offer`](Line::offer) it. *At [`next_event`](Line::next_event)*, and before, if one
+/// likes, call [`deliver`](Line::deliver), which hands out the frames that are due.
+#[derive(Debug)]
+pub struct Line {
+    nic: Nic,
+    impairments: Impairments,
+    flow: Flow,
+    jitter: Stream,
+    under_way: BinaryHeap<Reverse<InFlight>>,
+    limit: usize,
+    sequence: u64,
+    /// Buffers without a frame.
+    spare: Vec<Vec<u8>>,
+    now: SimTime,
+    counters: LineCounters,
+    lateness: Lateness,
+}
+
+impl Line {
+    /// A line without frames. Its draws follow from `seed` and the names of the ends: those of the simulator's link
+    /// between them.
+    pub fn new(config: &LineConfig, seed: Seed, from: &str, to: &str) -> Line {
+        let mut impairments = Impairments::new(config.loss, seed, ["line", from, to]);
+        config.impair(&mut impairments);
+        let mut queue = seed.stream(&["line", from, to, "queue"]);
+        Line {
+            nic: Nic::new(&config.nic(queue.next_u64())),
+            impairments,
+            flow: Flow::new(config.path()),
+            jitter: seed.stream(&["line", from, to, "jitter"]),
+            under_way: BinaryHeap::new(),
+            limit: config.in_flight,
+            sequence: 0,
+            spare: Vec::new(),
+            now: SimTime::ZERO,
+            counters: LineCounters::default(),
+            lateness: Lateness::default(),
+        }
+    }
+
+    /// Takes a frame that arrives at the near end at `now`.
+    pub fn offer(&mut self, now: SimTime, frame: &[u8]) {
+        self.advance(now);
+        self.counters.offered += 1;
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.extend_from_slice(frame);
+        if let Err(packet) = self.nic.send(self.now, Packet::new(bytes)) {
+            self.recycle(packet.into_bytes());
+        }
+        self.transmit();
+    }
+
+    /// Hands the frames that are due by `now` to `each`, with the time at which they were due. Returns their number.
+    pub fn deliver(&mut self, now: SimTime, mut each: impl FnMut(&[u8], SimTime)) -> usize {
+        self.advance(now);
+        let mut delivered = 0;
+        while self.under_way.peek().is_some_and(|Reverse(next)| next.due <= self.now) {
+            let Some(Reverse(frame)) = self.under_way.pop() else { break };
+            self.lateness.add(self.now.since(frame.due));
+            each(&frame.bytes, frame.due);
+            self.recycle(frame.bytes);
+            delivered += 1;
+        }
+        self.counters.delivered += delivered as u64;
+        delivered
+    }
+
+    /// The time at which [`deliver`](Line::deliver) is to be called next, if nothing is offered before.
+    pub fn next_event(&self) -> Option<SimTime> {
+        let due = self.under_way.peek().map(|Reverse(next)| next.due);
+        match (due, self.nic.next_event()) {
+            (Some(due), Some(event)) => Some(due.min(event)),
+            (due, event) => due.or(event),
+        }
+    }
+
+    /// Changes delay and impairments from `now` on, and the rate for frames whose first bit has not left. Frames under
+    /// way are not affected. `queue`, `token_bucket`, `overhead`, `max_frame` and `in_flight` stay as they are.
+    pub fn change(&mut self, now: SimTime, config: &LineConfig) {
+        self.advance(now);
+        config.impair(&mut self.impairments);
+        self.flow.set_path(config.path());
+        self.nic.set_bandwidths(self.now, config.rate, None);
+    }
+
+    /// The frames counted so far.
+    pub fn counters(&self) -> LineCounters {
+        let dropped = DropReason::ALL.iter().map(|reason| self.nic.counters().dropped(*reason)).sum();
+        LineCounters { dropped, ..self.counters }
+    }
+
+    /// How late frames were handed out.
+    pub fn lateness(&self) -> &Lateness {
+        &self.lateness
+    }
+
+    /// Lets the queue work until `now`; a time that went back counts as the last.
+    fn advance(&mut self, now: SimTime) {
+        self.now = self.now.max(now);
+        self.transmit();
+    }
+
+    fn transmit(&mut self) {
+        while let Some((_, event)) = self.nic.poll(self.now) {
+            if let NicEvent::Transmit { packet, departs } = event {
+                self.carry(packet, departs);
+            }
+        }
+    }
+
+    /// Puts a frame whose last bit leaves at `departs` on its way.
+    fn carry(&mut self, packet: Packet, departs: SimTime) {
+        let fate = self.impairments.fate();
+        if fate.lost || self.under_way.len() >= self.limit {
+            let counter = if fate.lost { &mut self.counters.lost } else { &mut self.counters.overflowed };
+            *counter += 1;
+            self.flow.pass_over(&mut self.jitter);
+            self.recycle(packet.into_bytes());
+            return;
+        }
+        let mut due = self.flow.carry_without_loss(departs, &mut self.jitter);
+        if let Some(delay) = fate.held_back {
+            due += delay;
+            self.counters.reordered += 1;
+        }
+        let mut bytes = packet.into_bytes();
+        if let Some(number) = fate.flipped {
+            let bit = number % (bytes.len() as u64 * 8);
+            bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+            self.counters.corrupted += 1;
+        }
+        if fate.doubled {
+            self.counters.duplicated += 1;
+            let mut copy = self.spare.pop().unwrap_or_default();
+            copy.extend_from_slice(&bytes);
+            self.put(due, copy);
+        }
+        self.put(due, bytes);
+    }
+
+    fn put(&mut self, due: SimTime, bytes: Vec<u8>) {
+        self.sequence += 1;
+        self.under_way.push(Reverse(InFlight { due, sequence: self.sequence, bytes }));
+    }
+
+    fn recycle(&mut self, mut bytes: Vec<u8>) {
+        if self.spare.len() < SPARE {
+            bytes.clear();
+            self.spare.push(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

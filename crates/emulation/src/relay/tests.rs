@@ -1,0 +1,122 @@
+use super::*;
+use crate::LineConfig;
+use belljar_base::Seed;
+use belljar_packetio::{Error, UnixOptions, UnixPort};
+
+/// A clock that is moved by hand.
+struct Still(SimTime);
+
+impl Clock for Still {
+    fn now(&mut self) -> SimTime {
+        self.0
+    }
+    fn real(&self, _: SimDuration) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// The machine's clock, slowed down.
+struct Dilated {
+    start: rustix::time::Timespec,
+    factor: u64,
+}
+
+impl Dilated {
+    fn new(factor: u64) -> Dilated {
+        Dilated { start: Dilated::monotonic(), factor }
+    }
+    fn monotonic() -> rustix::time::Timespec {
+        rustix::time::clock_gettime(rustix::time::ClockId::Monotonic)
+    }
+}
+
+impl Clock for Dilated {
+    fn now(&mut self) -> SimTime {
+        let now = Dilated::monotonic();
+        let ns = (now.tv_sec - self.start.tv_sec) * 1_000_000_000 + (now.tv_nsec - self.start.tv_nsec);
+        SimTime::from_nanos(ns as u64 / self.factor)
+    }
+    fn real(&self, span: SimDuration) -> Duration {
+        Duration::from_nanos(span.as_nanos().saturating_mul(self.factor))
+    }
+}
+
+fn ends(config: &LineConfig, spin: Duration) -> (UnixPort, UnixPort, Relay) {
+    let pair = |name| UnixPort::pair(name, &UnixOptions::default()).unwrap();
+    let ((a, near_a), (b, near_b)) = (pair("a"), pair("b"));
+    let line = |from, to| Line::new(config, Seed(1), from, to);
+    let relay = Relay::new((Box::new(near_a), line("a", "b")), (Box::new(near_b), line("b", "a")), spin);
+    (a, b, relay)
+}
+
+fn delayed(ms: u64) -> LineConfig {
+    LineConfig { latency: SimDuration::from_millis(ms), ..LineConfig::default() }
+}
+
+fn send(port: &mut UnixPort, byte: u8) {
+    assert_eq!(port.send(&[byte; 60]).unwrap(), Sent::Queued);
+    assert!(port.flush().unwrap());
+}
+
+fn received(port: &mut UnixPort) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    port.receive(100, &mut |f| bytes.push(f.bytes[0])).unwrap();
+    bytes
+}
+
+#[test]
+fn frames_cross_when_the_clock_says_so_and_not_before() {
+    let (mut a, mut b, mut relay) = ends(&delayed(10), Duration::ZERO);
+    let mut clock = Still(SimTime::ZERO);
+    send(&mut a, 1);
+    send(&mut b, 2);
+    assert_eq!(relay.turn(&mut clock, Duration::ZERO).unwrap(), 2);
+    clock.0 = SimTime::from_nanos(9_999_999);
+    assert_eq!(relay.turn(&mut clock, Duration::ZERO).unwrap(), 0);
+    assert_eq!((received(&mut a), received(&mut b)), (vec![], vec![]));
+    clock.0 = SimTime::from_nanos(10_000_000);
+    assert_eq!(relay.turn(&mut clock, Duration::ZERO).unwrap(), 2);
+    assert_eq!((received(&mut a), received(&mut b)), (vec![2], vec![1]));
+    assert_eq!(relay.line(0).lateness().max(), SimDuration::ZERO);
+}
+
+#[test]
+fn a_dilated_clock_stretches_the_delay() {
+    for (factor, spin) in [(1, Duration::from_micros(200)), (5, Duration::ZERO)] {
+        let (mut a, mut b, mut relay) = ends(&delayed(20), spin);
+        precise_waits().unwrap();
+        let mut clock = Dilated::new(factor);
+        send(&mut a, 1);
+        let start = clock.now();
+        let mut got = Vec::new();
+        while got.is_empty() {
+            relay.turn(&mut clock, Duration::from_secs(5)).unwrap();
+            got = received(&mut b);
+        }
+        let took = clock.now().since(start);
+        assert!(took >= SimDuration::from_millis(20), "{took}");
+        let lateness = relay.line(0).lateness();
+        assert_eq!(lateness.count(), 1);
+        // The machine may be busy, but it is not late by seconds.
+        assert!(lateness.max() < SimDuration::from_secs(2), "{}", lateness.max());
+    }
+}
+
+#[test]
+fn a_port_without_room_is_counted_and_a_lost_peer_is_an_error() {
+    let (mut a, b, mut relay) = ends(&delayed(0), Duration::ZERO);
+    let mut clock = Still(SimTime::ZERO);
+    for _ in 0..100 {
+        for _ in 0..50 {
+            let _ = a.send(&[7; 1000]).unwrap();
+        }
+        a.flush().unwrap();
+        relay.turn(&mut clock, Duration::ZERO).unwrap();
+        clock.0 += SimDuration::from_millis(1);
+    }
+    assert!(relay.refused(0) > 0);
+    assert!(relay.port(1).counters().sent.frames > 50);
+    drop(b);
+    let error = (0..10).find_map(|_| relay.turn(&mut clock, Duration::ZERO).err());
+    assert!(matches!(error, Some(Error::PeerClosed { .. })), "{error:?}");
+}
