@@ -8,7 +8,7 @@ from conftest import ROOT
 
 CRATES = ROOT / "crates"
 LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "netstack", "p4", "p4runtime", "models", "kernel", "channel", "shim", "platform", "packetio", "config",
-          "cosim", "results", "plan", "sim", "cli"]
+          "cosim", "results", "plan", "emulation", "sim", "cli"]
 SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "netstack", "p4", "p4runtime", "models", "kernel", "config", "results", "plan", "sim"}
 SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "netstack", "p4", "p4runtime", "models", "kernel"}
 UNSAFE = {"channel", "shim", "platform", "packetio"}

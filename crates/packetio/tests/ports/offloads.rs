@@ -24,8 +24,20 @@ fn check(bytes: &[u8], mtu: usize) {
     }
 }
 
+/// Tells the other threads to end when the one that holds it fails.
+struct StopOnFailure<'a>(&'a AtomicBool);
+
+impl Drop for StopOnFailure<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Carries frames between two ports until told to stop, checking each. Returns the number of frames.
 fn bridge(a: &mut dyn Port, b: &mut dyn Port, stop: &AtomicBool) -> u64 {
+    let _stop = StopOnFailure(stop);
     let mut carried = 0;
     while !stop.load(Ordering::Relaxed) {
         let mut moved = 0;
@@ -56,6 +68,22 @@ fn io<T: Send>(net: &Net, open: impl FnOnce() -> std::io::Result<T> + Send) -> T
     net.inside(|| Ok(open())).unwrap().unwrap()
 }
 
+/// A connection without progress for this long has failed.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// The first connection, unless all is to stop before.
+fn accept(listener: &TcpListener, stop: &AtomicBool) -> TcpStream {
+    listener.set_nonblocking(true).unwrap();
+    loop {
+        assert!(!stop.load(Ordering::Relaxed), "no connection has come");
+        if let Ok((stream, _)) = listener.accept() {
+            stream.set_nonblocking(false).unwrap();
+            return stream;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// Sends megabytes over TCP, both ways, between the stacks behind two ports.
 fn transfer(client: &Net, server: &Net, a: &mut dyn Port, b: &mut dyn Port) -> u64 {
     let data: Vec<u8> = (0..4_000_000u32).map(|i| (i ^ (i >> 9)) as u8).collect();
@@ -64,14 +92,19 @@ fn transfer(client: &Net, server: &Net, a: &mut dyn Port, b: &mut dyn Port) -> u
     std::thread::scope(|scope| {
         let carrier = scope.spawn(|| bridge(a, b, &stop));
         let echo = scope.spawn(|| {
-            let (mut stream, _) = listener.accept().unwrap();
+            let _stop = StopOnFailure(&stop);
+            let mut stream = accept(&listener, &stop);
+            stream.set_read_timeout(Some(SILENCE)).unwrap();
+            stream.set_write_timeout(Some(SILENCE)).unwrap();
             let mut got = Vec::new();
             stream.read_to_end(&mut got).unwrap();
             stream.write_all(&got).unwrap();
         });
+        let _stop = StopOnFailure(&stop);
         let address: SocketAddr = "10.9.0.2:7".parse().unwrap();
         let mut stream = io(client, || TcpStream::connect_timeout(&address, Duration::from_secs(10)));
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(SILENCE)).unwrap();
+        stream.set_write_timeout(Some(SILENCE)).unwrap();
         stream.write_all(&data).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let mut got = Vec::new();
