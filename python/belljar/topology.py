@@ -194,12 +194,44 @@ class Router(Station):
 End = Union[str, Switch, Router, Station]
 
 
+@dataclasses.dataclass
+class Simulator:
+    """Another simulator, with a channel at each of its ports. `exp.simulator(...)` makes one."""
+
+    name: str
+    command: str | Sequence[str] | None = None
+    ports: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+    sync: bool | None = None
+    latency: Time | None = None
+    sync_interval: Time | None = None
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    working_directory: str | None = None
+    start_timeout: Time | None = None
+
+    def port(self, name: str) -> str:
+        """A port, as the end of a link."""
+        return f"{self.name}:{name}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the experiment file has it."""
+        command = self.command if self.command is None or isinstance(self.command, str) else list(self.command)
+        entry = _given(
+            command=command, sync=self.sync, latency=self.latency, sync_interval=self.sync_interval,
+            working_directory=self.working_directory, start_timeout=self.start_timeout)
+        if self.ports:
+            entry["ports"] = {name: dict(port) for name, port in self.ports.items()}
+        if self.environment:
+            entry["environment"] = dict(self.environment)
+        return entry
+
+
 class Links:
     """The links of an experiment, its switches and its routers."""
 
     def __init__(self) -> None:
         self.switches: dict[str, Switch] = {}
         self.routers: dict[str, Router] = {}
+        self.simulators: dict[str, Simulator] = {}
         self.links: list[dict[str, Any]] = []
 
     def switch(self, name: str, *, ageing: Time | None = None) -> Switch:
@@ -216,13 +248,26 @@ class Links:
         self.routers[self._new(name)] = made
         return made
 
+    def simulator(
+        self, name: str, command: str | Sequence[str] | None = None, *, ports: Mapping[str, Mapping[str, str]] | None = None,
+        sync: bool | None = None, latency: Time | None = None, sync_interval: Time | None = None,
+        environment: Mapping[str, str] | None = None, working_directory: str | None = None, start_timeout: Time | None = None,
+    ) -> Simulator:
+        """Adds another simulator, with which frames are exchanged over channels. In its command `{PORT}` stands for the
+        adapter URL of a port, which a link to `"name:PORT"` makes; `ports` says which of them listen, {"left": {"role":
+        "listen"}}, or have a socket of their own."""
+        made = Simulator(
+            name, command, dict(ports or {}), sync, latency, sync_interval, dict(environment or {}), working_directory, start_timeout)
+        self.simulators[self._new(name)] = made
+        return made
+
     def _new(self, name: str) -> str:
-        if name in self.switches or name in self.routers:
-            raise ValueError(f"there is a switch or router '{name}' already")
+        if name in self.switches or name in self.routers or name in self.simulators:
+            raise ValueError(f"there is a switch, router or simulator '{name}' already")
         return name
 
     def link(self, first: End, second: End, **what: Unpack[LinkOptions]) -> Self:
-        """Adds a link between two interfaces of hosts, switches or routers. Gives the experiment back."""
+        """Adds a link between two interfaces of hosts, switches, routers or simulators. Gives the experiment back."""
         ends = [end if isinstance(end, str) else getattr(end, "name") for end in (first, second)]
         self.links.append({"between": ends, **what})
         return self
@@ -236,6 +281,7 @@ class Links:
         entry = {
             "switches": {name: switch.to_dict() for name, switch in self.switches.items()},
             "routers": {name: router.to_dict() for name, router in self.routers.items()},
+            "simulators": {name: simulator.to_dict() for name, simulator in self.simulators.items()},
             "links": self.links,
         }
         return {key: value for key, value in entry.items() if value}

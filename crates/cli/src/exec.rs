@@ -59,6 +59,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         working_directory: Some(working_directory),
         exposed: Vec::new(),
         interrupt: Default::default(),
+        simulator_launcher: Vec::new(),
         idle_processor: leave_one_idle(1),
         debug: control::hub(&folder, &experiment),
         wait_for_debugger: Vec::new(),

@@ -12,6 +12,7 @@ mod failure;
 mod gdb;
 mod import;
 mod inspect;
+mod launch;
 mod log;
 mod p4;
 mod placement;
@@ -81,6 +82,9 @@ enum Command {
     Import(import::Arguments),
     /// Print the JSON Schema of experiment files
     Schema(schema::Arguments),
+    /// Become a simulator that ends with its parent
+    #[command(hide = true)]
+    LaunchSimulator(launch::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -93,6 +97,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::main(&arguments),
         Command::Exec(arguments) => exec::main(&arguments),
         Command::Gdb(arguments) => gdb::main(&arguments),
+        Command::LaunchSimulator(arguments) => launch::main(&arguments),
         Command::Validate(arguments) => validate::main(&arguments),
         Command::Plan(arguments) => plan::main(&arguments),
         Command::Doctor(arguments) => Ok(doctor::main(&arguments)),

@@ -4,7 +4,7 @@ use crate::cells::{self, Cell, Cells};
 use crate::failure::Failure;
 use crate::placement::Placement;
 use crate::workers::{self, Workers};
-use crate::{control, log, profile, progress, session, shadow_options, topology};
+use crate::{control, launch, log, profile, progress, session, shadow_options, topology};
 use belljar_base::activity::Board;
 use belljar_config::{Experiment, Host, Overrides, Setting};
 use belljar_net::Filter;
@@ -144,6 +144,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         working_directory: None,
         exposed: folder_of(&arguments.file),
         interrupt: Default::default(),
+        simulator_launcher: launch::launcher(),
         idle_processor: workers::leave_one_idle(workers.count * cells),
         debug: control::hub(&folder, &experiment),
         wait_for_debugger: arguments.gdb.clone(),

@@ -1,15 +1,16 @@
 //! Explicit topologies: switches, routers, and the links between named interfaces.
 
 use crate::model::{CaptureFilter, Experiment};
-use belljar_base::{HostId, SimDuration};
+use belljar_base::{HostId, Map, SimDuration};
 use belljar_net::{InterfaceAddress, Loss, MssClamp, Prefix, QueueConfig, Reordering, TokenBucket};
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 
 /// Everything of the network that is not the graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Topology {
-    /// The devices: switches in the order of their names, then routers in the order of theirs. Their node ids
-    /// follow those of the hosts.
+    /// The devices: switches in the order of their names, then routers, then other simulators in the order of theirs. Their
+    /// node ids follow those of the hosts.
     pub devices: Vec<Device>,
     /// The links in the order of the file.
     pub links: Vec<Link>,
@@ -40,6 +41,8 @@ pub enum DeviceKind {
     Switch(Switch),
     /// A router.
     Router(Router),
+    /// Another simulator.
+    Simulator(Simulator),
 }
 
 /// The settings of a learning switch.
@@ -58,6 +61,62 @@ pub struct Router {
     pub clamp_mss: Option<MssClamp>,
 }
 
+/// Another simulator, with which frames are exchanged over channels: one for each of its ports.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Simulator {
+    /// The program and its arguments, in which [`place`](Self::place) puts the ports' addresses; empty: somebody else
+    /// starts it.
+    pub command: Vec<String>,
+    /// What is added to its environment.
+    pub environment: Map<String, String>,
+    /// Its working directory.
+    pub working_directory: PathBuf,
+    /// Whether its clock and that of the simulation are kept in step.
+    pub sync: bool,
+    /// What each side adds to the time of what it sends.
+    pub latency: SimDuration,
+    /// The most that passes without a message.
+    pub sync_interval: SimDuration,
+    /// How long it may take until all its channels are there, in real time.
+    pub start_timeout: SimDuration,
+    /// By the number of the interface.
+    pub ports: Vec<SimulatorPort>,
+}
+
+/// A port of another simulator.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SimulatorPort {
+    /// The simulator creates the socket and the shared memory.
+    pub listens: bool,
+    /// The path of the socket; `None`: one that is made for the run.
+    pub socket: Option<PathBuf>,
+}
+
+impl Simulator {
+    /// Puts what `value` gives for `NAME` or `NAME.socket` and the like in the place of `{NAME}` in an argument. The error is
+    /// the name that `value` does not know.
+    pub fn place(argument: &str, value: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+        let (mut out, mut rest) = (String::new(), argument);
+        while let Some((before, after)) = rest.split_once('{') {
+            let Some((name, behind)) = after.split_once('}') else { break };
+            let is_name =
+                !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+            out.push_str(before);
+            match is_name {
+                true => out.push_str(&value(name).ok_or_else(|| name.to_owned())?),
+                false => {
+                    out.push('{');
+                    rest = after;
+                    continue;
+                }
+            }
+            rest = behind;
+        }
+        out.push_str(rest);
+        Ok(out)
+    }
+}
+
 /// How a device treats the frames of the links that it joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bridging {
@@ -65,6 +124,8 @@ pub enum Bridging {
     Separate,
     /// Its links are one network, and it takes part in the spanning tree.
     SpanningTree,
+    /// Its links are one network, as far as is known here: what becomes of frames is for another simulator to say.
+    Unknown,
 }
 
 impl DeviceKind {
@@ -74,20 +135,26 @@ impl DeviceKind {
         match self {
             DeviceKind::Switch(_) => ("switch", "switches"),
             DeviceKind::Router(_) => ("router", "routers"),
+            DeviceKind::Simulator(_) => ("simulator", "simulators"),
         }
     }
     /// Where its IP routes come from; `None` if it does not route.
     pub fn routing(&self) -> Option<&Routing> {
         match self {
             DeviceKind::Router(router) => Some(&router.routing),
-            DeviceKind::Switch(_) => None,
+            DeviceKind::Switch(_) | DeviceKind::Simulator(_) => None,
         }
+    }
+    /// Whether it waits for a clock outside of the simulation.
+    pub fn waits_outside(&self) -> bool {
+        matches!(self, DeviceKind::Simulator(_))
     }
     /// Whether its links make one network.
     pub fn bridging(&self) -> Bridging {
         match self {
             DeviceKind::Switch(_) => Bridging::SpanningTree,
             DeviceKind::Router(_) => Bridging::Separate,
+            DeviceKind::Simulator(_) => Bridging::Unknown,
         }
     }
 }

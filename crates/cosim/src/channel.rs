@@ -260,6 +260,13 @@ impl<L: Layer> Channel<L> {
         Ok(())
     }
 
+    /// Ends it: the peer is told nothing and heard no more.
+    pub fn close(&mut self) {
+        self.end();
+        // It is closed for good when dropped; that it is closed already does no harm.
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+    }
+
     fn end(&mut self) {
         self.ended = true;
         self.horizon = SimTime::MAX;

@@ -88,6 +88,9 @@ pub enum Fault {
         /// The room in a slot.
         room: usize,
     },
+    /// It sends without end.
+    #[error("{0} frames of it wait: it sends, and the clock of another of its ports does not go on")]
+    Flood(usize),
     /// It has gone.
     #[error("it closed the channel without TERMINATE: has it ended, or crashed?")]
     Closed,

@@ -6,6 +6,7 @@
 //! * [`setup`]: the way from an address to a channel, without blocking; [`establish`] waits for it, within bounds
 //! * [`channel`]: sending, receiving and the promises of time, sans-IO in spirit: `now` is passed in, nothing blocks
 //! * [`layer`]: what a channel carries; [`net`]: Ethernet frames
+//! * [`process`]: simulators that are started and ended here
 //! * [`wait`]: how to wait for a peer that shares processors with us
 //!
 //! A message sent at T is stamped T + the latency that the sender gives its end. Stamps never fall, so one that has been
@@ -24,6 +25,7 @@ mod error;
 pub mod intro;
 pub mod layer;
 pub mod net;
+pub mod process;
 pub mod setup;
 #[cfg(test)]
 mod setup_tests;

@@ -33,6 +33,8 @@ pub struct Fabric {
     owners: Map<IpAddr, HostId>,
     /// By link, its directions with the least time that a frame takes.
     lines: Vec<(HostId, HostId, SimDuration)>,
+    /// Those that wait for clocks outside.
+    foreign: Vec<HostId>,
     first: RoutingState,
     splits: bool,
     node_count: usize,
@@ -87,8 +89,11 @@ impl Fabric {
             (automatic6(host.address) != own).then_some((own, HostId(index as u32)))
         });
         let own6 = own6.collect();
+        let devices = (experiment.hosts.len() as u32..).map(HostId).zip(&experiment.topology.devices);
+        let foreign = devices.filter(|(_, device)| device.kind.waits_outside()).map(|(id, _)| id);
         Fabric {
             lines: lines.collect(),
+            foreign: foreign.collect(),
             first,
             behind,
             behind6,
@@ -183,7 +188,7 @@ impl Fabric {
         if self.lines.is_empty() {
             return on_graph;
         }
-        grouping::with_links(&on_graph, self.node_count, &self.lines, workers)
+        grouping::with_links(&on_graph, self.node_count, &self.lines, &self.foreign, workers)
     }
 
     fn graph_plan(&self, workers: usize) -> Plan {

@@ -61,18 +61,23 @@ fn lookaheads(graph: &Graph, hosts: &[u32]) -> Vec<SimDuration> {
 
 /// The plan for all nodes, where `hosts` has each host alone with its lookahead over the graph, and `lines` are
 /// the directions of links with the least time that a frame takes: each node on its own, unless those that
-/// are close to each other can be grouped so that the groups are much further apart.
+/// are close to each other can be grouped so that the groups are much further apart. `foreign` are those that wait for clocks
+/// outside: each is in a group with its neighbours, which so make many rounds with it in one window.
 pub fn with_links(
     hosts: &Plan,
     count: usize,
     lines: &[(HostId, HostId, SimDuration)],
+    foreign: &[HostId],
     workers: usize,
 ) -> Plan {
     let mut over_graph = vec![SimDuration::MAX; count];
     hosts.groups().iter().for_each(|group| over_graph[group.members[0].index()] = group.lookahead);
     let groups_within = |width: SimDuration| {
         let mut group: Vec<usize> = (0..count).collect();
-        for (from, to, _) in lines.iter().filter(|(.., latency)| *latency <= width) {
+        let close = |(from, to, latency): &&(HostId, HostId, SimDuration)| {
+            *latency <= width || foreign.contains(from) || foreign.contains(to)
+        };
+        for (from, to, _) in lines.iter().filter(close) {
             let (a, b) = (root(&mut group, from.index()), root(&mut group, to.index()));
             group[a.max(b)] = a.min(b);
         }
@@ -109,7 +114,7 @@ pub fn with_links(
             .for_each(|group| group.inner = group.lookahead);
         groups
     };
-    let mut best = plan_of(&(0..count).collect::<Vec<usize>>());
+    let mut best = plan_of(&groups_within(SimDuration::ZERO));
     let least = |groups: &[Group]| groups.iter().map(|group| group.lookahead).min();
     let largest = (count / (workers.max(1) * GROUPS_PER_WORKER)).min(LARGEST_GROUP);
     let mut widths: Vec<SimDuration> = lines.iter().map(|(.., latency)| *latency).collect();
@@ -281,14 +286,33 @@ mod tests {
             .collect();
         (alone[3].inner, alone[3].lookahead) = (us(500), us(500));
         let hosts = Plan::new(alone);
-        let one = with_links(&hosts, 2 * pairs as usize, &lines, 1);
+        let one = with_links(&hosts, 2 * pairs as usize, &lines, &[], 1);
         assert!(one.groups().iter().all(|group| group.members.len() == 1 && group.lookahead == us(1)));
-        let two = with_links(&hosts, 2 * pairs as usize, &lines, 2);
+        let two = with_links(&hosts, 2 * pairs as usize, &lines, &[], 2);
         assert_eq!(two.groups().len(), 16);
         for (n, group) in two.groups().iter().enumerate() {
             assert_eq!(group.members, [HostId(n as u32), HostId(pairs + n as u32)]);
             let lookahead = if n == 3 { us(500) } else { us(10_000) };
             assert_eq!((group.inner, group.lookahead), (us(1), lookahead));
+        }
+    }
+
+    #[test]
+    fn what_waits_for_a_clock_outside_is_grouped_with_its_neighbours() {
+        let lines: Vec<_> = [(0, 2, 5), (2, 1, 5), (1, 3, 10_000)]
+            .iter()
+            .flat_map(|(a, b, latency)| {
+                [(HostId(*a), HostId(*b), us(*latency)), (HostId(*b), HostId(*a), us(*latency))]
+            })
+            .collect();
+        let alone =
+            |n| Group { members: vec![HostId(n)], inner: SimDuration::MAX, lookahead: SimDuration::MAX };
+        let hosts = Plan::new((0..2).map(alone).collect());
+        for workers in [1, 2] {
+            let plan = with_links(&hosts, 4, &lines, &[HostId(2)], workers);
+            let group = &plan.groups()[0];
+            assert_eq!(group.members, [HostId(0), HostId(1), HostId(2)]);
+            assert_eq!((group.inner, group.lookahead), (us(5), us(10_000)));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Puts a world together from an experiment, runs it and collects the results.
 //!
 //! `belljar_plan` works out what is to happen; `world` builds the nodes of the engine from that: `node` is a host with
-//! its kernel (configured by `host_config`), `device` whatever else is at the ends of links. `fabric` is the graph between
+//! its kernel (configured by `host_config`), `device` whatever else is at the ends of links; `simulators` starts and ends other simulators. `fabric` is the graph between
 //! hosts, `cable` a direction of a link; `grouping` says which nodes a worker runs together, `run` runs them, `outcome`
 //! makes the statistics; `cells` are several processes that run one world together. `debug` lets gdb come to the
 //! processes of hosts.
@@ -23,6 +23,7 @@ mod node;
 mod outcome;
 mod output;
 mod run;
+mod simulators;
 mod world;
 
 pub use belljar_kernel::{DebugProcess, Output};

@@ -8,6 +8,7 @@ use crate::manifest;
 use crate::message::WorldNode;
 use crate::metrics;
 use crate::outcome;
+use crate::simulators::Simulators;
 use crate::world;
 use belljar_base::activity::{Activity, Board, Phase};
 use belljar_base::{HostId, Set, SimTime};
@@ -40,6 +41,9 @@ pub struct RunOptions {
     pub debug: Arc<DebugHub>,
     /// Where workers say what they are doing, for who looks on.
     pub watched: Option<Arc<Board>>,
+    /// What starts other simulators: a program with its arguments, to which this process's id and the simulator's own command
+    /// are added. Empty: they are started as they are.
+    pub simulator_launcher: Vec<OsString>,
     /// Whether this machine has a processor that no worker uses.
     pub idle_processor: bool,
     /// Host and program (the name of its file) of processes that wait for a debugger
@@ -121,7 +125,18 @@ pub fn run_part(
     let mine = |id: HostId| cell.is_none_or(|cell| cell.of_group[grouping.group_of(id)] == cell.me);
     let mut nodes =
         world::hosts(experiment, processes, schedule.hosts, &fabric, mine, folder, options, &writer);
-    let mut devices = world::devices(experiment, schedule.devices, &fabric, mine, folder, options, &writer);
+    let mut simulators = Simulators::start(experiment, mine, folder, options);
+    let mut devices = world::devices(
+        experiment,
+        schedule.devices,
+        &fabric,
+        mine,
+        folder,
+        options,
+        &writer,
+        &mut simulators,
+    );
+    let foreign_failure = simulators.failure();
     metrics::begin(&mut nodes, &mut devices, experiment.belljar.metrics_interval);
     let hosts = nodes.into_iter().map(|node| (node.id(), WorldNode::Host(Box::new(node))));
     let devices = devices.into_iter().map(|device| (device.id(), WorldNode::Device(Box::new(device))));
@@ -129,7 +144,7 @@ pub fn run_part(
     let engine =
         &Options { watched: options.watched.as_deref(), fetch: Some(belljar_platform::fetch), ..*engine };
     let observe = |committed| match observe(committed) {
-        _ if writer.has_failed() => Verdict::Stop,
+        _ if writer.has_failed() || foreign_failure.get().is_some() => Verdict::Stop,
         Verdict::Continue if options.debug.take_wanted() => Verdict::Attend,
         verdict => verdict,
     };
@@ -159,10 +174,13 @@ pub fn run_part(
         metrics: metrics::collect(experiment, &mut nodes, &mut devices, committed),
         flows: flows::collect(experiment, &nodes),
         statistics: outcome::statistics(experiment, &nodes, &devices, committed),
-        failure: failure.map(|error| error.to_string()),
+        failure: foreign_failure.get().cloned().or(failure.map(|error| error.to_string())),
         ending,
         profile,
     };
+    // Their channels are closed with the devices.
+    drop(devices);
+    simulators.end();
     doing(Phase::Waiting);
     part
 }

@@ -9,6 +9,7 @@ use crate::host_config::{Context, Names, host_config, number_interfaces, stack_c
 use crate::node::HostNode;
 use crate::output::Output;
 use crate::run::RunOptions;
+use crate::simulators::Simulators;
 use belljar_base::{HostId, Map, Seed, SimTime};
 use belljar_config::topology::Interface;
 use belljar_config::{Experiment, Host as HostSettings};
@@ -67,6 +68,7 @@ pub fn hosts(
 }
 
 /// Builds those devices that are `mine`, in the order of their ids.
+#[allow(clippy::too_many_arguments)]
 pub fn devices(
     experiment: &Experiment,
     changes: Vec<Vec<(SimTime, LinkChange)>>,
@@ -75,6 +77,7 @@ pub fn devices(
     folder: &ResultsFolder,
     options: &RunOptions,
     writer: &Arc<Writer>,
+    simulators: &mut Simulators,
 ) -> Vec<DeviceNode> {
     let ids = (experiment.hosts.len() as u32..).map(HostId);
     let changes = ids.zip(&experiment.topology.devices).zip(changes);
@@ -90,7 +93,7 @@ pub fn devices(
             .then(|| (Path::new(in_results).join(&settings.name), interfaces().map(Arc::from).collect()));
         DeviceNode::new(
             id,
-            device::new(experiment, id, fabric),
+            device::new(experiment, id, fabric, simulators),
             cables(experiment, &settings.interfaces, fabric.changes()),
             changes,
             experiment.general.bootstrap_end_time,

@@ -1,9 +1,9 @@
-//! Sections `switches`, `routers` and `links` as YAML.
+//! Sections `switches`, `routers`, `simulators` and `links` as YAML.
 
 use super::line::line;
 use super::{Writer, quoted};
 use crate::model::Experiment;
-use crate::topology::{DeviceKind, Interface, Routing, StaticRoute};
+use crate::topology::{Device, DeviceKind, Interface, Routing, Simulator, StaticRoute};
 use belljar_net::MssClamp;
 use belljar_net::routes::Ip;
 use belljar_net::units::format_duration;
@@ -30,6 +30,7 @@ impl Experiment {
                         Some(MssClamp::To(bytes)) => out.plain(2, "clamp_mss", bytes),
                     }
                 }
+                DeviceKind::Simulator(settings) => simulator(out, device, settings),
             }
         }
         if !topology.links.is_empty() {
@@ -55,6 +56,34 @@ impl Experiment {
             }
             out.plain(1, "mtu", link.mtu);
             out.plain(1, "cost", link.cost);
+        }
+    }
+}
+
+fn simulator(out: &mut Writer, device: &Device, simulator: &Simulator) {
+    if !simulator.command.is_empty() {
+        let command: Vec<String> = simulator.command.iter().map(|argument| quoted(argument)).collect();
+        out.plain(2, "command", format_args!("[{}]", command.join(", ")));
+    }
+    if !simulator.environment.is_empty() {
+        out.section(2, "environment");
+    }
+    for (name, value) in &simulator.environment {
+        out.text(3, &quoted(name), value);
+    }
+    if !simulator.working_directory.as_os_str().is_empty() {
+        out.path(2, "working_directory", &simulator.working_directory);
+    }
+    out.plain(2, "sync", simulator.sync);
+    out.plain(2, "latency", format_duration(simulator.latency));
+    out.plain(2, "sync_interval", format_duration(simulator.sync_interval));
+    out.plain(2, "start_timeout", format_duration(simulator.start_timeout));
+    out.section(2, "ports");
+    for (interface, port) in device.interfaces.iter().zip(&simulator.ports) {
+        out.section(3, &quoted(&interface.name));
+        out.plain(4, "role", if port.listens { "listen" } else { "connect" });
+        if let Some(socket) = &port.socket {
+            out.path(4, "socket", socket);
         }
     }
 }

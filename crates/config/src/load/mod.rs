@@ -31,6 +31,7 @@ const KEYS: &[&str] = &[
     "hosts",
     "switches",
     "routers",
+    "simulators",
     "links",
     "experimental",
     "belljar",
@@ -188,7 +189,7 @@ fn experiment(source: &Source, around: &Surroundings, settings: &[Setting]) -> R
         file.required("hosts", "hosts: { alice: { network_node_id: 0, processes: [] } }")?,
         &context,
     )?;
-    let topology = links::read(&file, &mut hosts, &context.defaults, belljar.ipv6)?;
+    let topology = links::read(&file, &mut hosts, &context, belljar.ipv6)?;
     // Only now has every host its address.
     models::resolve(&mut hosts);
     if let Some(host) = hosts.iter().find(|host| host.address == belljar.dns_address) {
@@ -210,6 +211,7 @@ fn experiment(source: &Source, around: &Surroundings, settings: &[Setting]) -> R
         }
     }
     notes.extend(unreachable(&hosts, &network));
+    notes.extend(links::simulator_notes(&topology));
     let experiment = Experiment { general, network, hosts, topology, experimental, belljar, events, notes };
     captures::check(&file, &experiment)?;
     Ok(experiment)

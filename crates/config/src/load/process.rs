@@ -80,16 +80,17 @@ pub(super) fn start_time(node: &Node, key: &str) -> Result<SimTime, Problem> {
 }
 
 /// A list of arguments, or one string that is split as a shell would.
-fn args(node: &Node, key: &str) -> Result<Vec<String>, Problem> {
+pub(super) fn args(node: &Node, key: &str) -> Result<Vec<String>, Problem> {
     match &node.value {
         Value::Sequence(items) => {
-            items.iter().map(|item| text(item, "an item of 'args'")).collect::<Result<_, _>>()
+            items.iter().map(|item| text(item, &format!("an item of '{key}'"))).collect::<Result<_, _>>()
         }
         Value::Mapping(_) => {
             Err(node.problem(format!("'{key}' must be a string or a list of strings, but is a mapping")))
         }
         Value::Scalar(_) => shell_words::split(section::string(node, key)?).map_err(|_| {
-            node.problem("a quote in 'args' is not closed").help("close it, or write 'args' as a list")
+            node.problem(format!("a quote in '{key}' is not closed"))
+                .help(format!("close it, or write '{key}' as a list"))
         }),
     }
     .and_then(|args| match args.iter().any(|a| a.contains('\0')) {
@@ -106,7 +107,7 @@ fn text(node: &Node, name: &str) -> Result<String, Problem> {
     }
 }
 
-fn environment(node: &Node, key: &str) -> Result<Map<String, String>, Problem> {
+pub(super) fn environment(node: &Node, key: &str) -> Result<Map<String, String>, Problem> {
     let mut variables = Map::new();
     for entry in mapping(node, key)? {
         if entry.key.is_empty() || entry.key.contains(['=', '\0']) {

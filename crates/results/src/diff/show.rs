@@ -64,6 +64,7 @@ fn headline(difference: &Difference) -> String {
             let kind = match kind.as_str() {
                 "switches" => "switch",
                 "routers" => "router",
+                "simulators" => "simulator",
                 _ => "host",
             };
             format!("{kind} {node}, interface {}", file.trim_end_matches(".pcap"))

@@ -1,4 +1,4 @@
-//! Devices: the nodes at the ends of links that are no hosts. Switches and routers today.
+//! Devices: the nodes at the ends of links that are no hosts. Switches, routers and other simulators today.
 //!
 //! A [`Device`] is a state machine without a clock: frames and timers in, frames out. [`DeviceNode`] is what the
 //! engine runs: it keeps the device's inbox, its scheduled changes, the outgoing direction of each of its links, its
@@ -7,11 +7,14 @@
 
 mod node;
 mod router;
+mod simulator;
 mod switch;
 
 pub use node::DeviceNode;
+pub use simulator::ForeignSimulator;
 
 use crate::fabric::Fabric;
+use crate::simulators::Simulators;
 use belljar_base::{HostId, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::DeviceKind;
@@ -43,15 +46,39 @@ pub trait Device: Send {
     fn counters(&self, port: usize) -> Counters;
     /// The number of frames that wait to leave a port.
     fn queue_len(&self, port: usize) -> usize;
+    /// For a device that exchanges frames with something outside of the simulation: its way to there.
+    fn outside(&mut self) -> Option<&mut dyn Outside> {
+        None
+    }
     /// Adds what only its kind counts to the statistics of the run, under its name.
     fn add_statistics(&self, _name: &str, _statistics: &mut Statistics) {}
 }
 
-/// Builds the device `id` of an experiment, as it is at the start.
-pub fn new(experiment: &Experiment, id: HostId, fabric: &Fabric) -> Box<dyn Device> {
+/// The way of a device to something outside of the simulation, which has a clock of its own.
+///
+/// Whenever the device is run up to a limit, [`send`](Self::send) is called for all that arrives before it, then
+/// [`exchange`](Self::exchange); only then what happens up to the time that this gives. So what is to leave leaves as early as
+/// it is known, which is what the clock outside waits for.
+pub trait Outside {
+    /// Takes a frame that arrives at a port at `at`. Later [`receive`](Device::receive) is called for it, when that time has
+    /// come here too.
+    fn send(&mut self, at: SimTime, port: usize, frame: &Packet);
+    /// Promises that all that arrives before `limit` has been sent, and takes what has come from outside. Gives the time, at
+    /// most the limit, before which nothing comes from there any more.
+    fn exchange(&mut self, limit: SimTime) -> SimTime;
+}
+
+/// Builds the device `id` of an experiment, as it is at the start. `simulators` are those that have been started.
+pub fn new(
+    experiment: &Experiment,
+    id: HostId,
+    fabric: &Fabric,
+    simulators: &mut Simulators,
+) -> Box<dyn Device> {
     let settings = experiment.device(id).expect("the id of a device");
     match &settings.kind {
         DeviceKind::Switch(switch) => switch::new(experiment, id, settings, switch, fabric),
         DeviceKind::Router(router) => router::new(experiment, id, settings, router, fabric),
+        DeviceKind::Simulator(_) => Box::new(simulators.take(id)),
     }
 }

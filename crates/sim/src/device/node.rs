@@ -12,6 +12,7 @@ use belljar_net::switch::Leaving;
 use belljar_net::{Counters, Packet};
 use belljar_plan::LinkChange;
 use belljar_results::Statistics;
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ pub struct DeviceNode {
     device: Box<dyn Device>,
     cables: Vec<Cable>,
     inbox: Inbox<(usize, Packet)>,
+    /// What has been sent outside of the simulation before its time has come here.
+    ahead: VecDeque<(SimTime, usize, Packet)>,
     /// The changes that are to come, the next one last.
     changes: Vec<(SimTime, LinkChange)>,
     sequence: u64,
@@ -51,6 +54,7 @@ impl DeviceNode {
             device,
             cables,
             inbox: Inbox::default(),
+            ahead: VecDeque::new(),
             changes,
             sequence: 0,
             loss_free_until,
@@ -73,7 +77,29 @@ impl DeviceNode {
 
     pub fn next_event(&self) -> Option<SimTime> {
         let change = self.changes.last().map(|(at, _)| *at);
-        [change, self.inbox.next(), self.device.next_event()].into_iter().flatten().min()
+        [change, self.next_arrival(), self.device.next_event()].into_iter().flatten().min()
+    }
+
+    fn next_arrival(&self) -> Option<SimTime> {
+        let ahead = self.ahead.front().map(|(at, ..)| *at);
+        ahead.or(self.inbox.next())
+    }
+
+    fn pop_arrival(&mut self) -> Option<(usize, Packet)> {
+        let ahead = self.ahead.pop_front().map(|(_, port, packet)| (port, packet));
+        ahead.or_else(|| self.inbox.pop())
+    }
+
+    /// Sends what arrives before `limit` out of the simulation, if the device leads there, and gives the time up
+    /// to which it can be run.
+    fn exchange(&mut self, limit: SimTime) -> SimTime {
+        let Some(outside) = self.device.outside() else { return limit };
+        while let Some(at) = self.inbox.next().filter(|at| *at < limit) {
+            let Some((port, packet)) = self.inbox.pop() else { break };
+            outside.send(at, port, &packet);
+            self.ahead.push_back((at, port, packet));
+        }
+        outside.exchange(limit)
     }
 
     /// Runs up to `limit`, and stops on the way where it is to be sampled.
@@ -81,6 +107,7 @@ impl DeviceNode {
         if let Some(board) = &self.watched {
             board.doing(Activity::of(Phase::Network, self.id.0));
         }
+        let limit = self.exchange(limit);
         while let Some(at) = self.sampler.due(limit, self.next_event()) {
             self.advance(at, out);
             let rows: Vec<String> = self.link_rows().collect();
@@ -96,7 +123,7 @@ impl DeviceNode {
                 self.device.change(now, change);
             } else if self.device.next_event().is_some_and(|at| at <= now) {
                 self.device.on_timeout(now);
-            } else if let Some((port, packet)) = self.inbox.pop() {
+            } else if let Some((port, packet)) = self.pop_arrival() {
                 self.record(now, port, packet.bytes());
                 self.device.receive(now, port, packet);
             }

@@ -98,7 +98,7 @@ fn address(item: &Node, interface: &mut Interface, station: &Station, has_ipv6: 
     Ok(())
 }
 
-/// By link, the number of the network of cables and switches that it is part of.
+/// By link, the number of the network of cables, switches and other simulators that it is part of.
 fn segments(stations: &[Station], drafts: &[Draft]) -> Vec<usize> {
     let mut segment: Vec<usize> = (0..drafts.len()).collect();
     let mut of_switch: Map<usize, usize> = Map::new();
@@ -109,7 +109,7 @@ fn segments(stations: &[Station], drafts: &[Draft]) -> Vec<usize> {
         at
     };
     for (link, draft) in drafts.iter().enumerate() {
-        for end in draft.ends.iter().filter(|end| stations[end.station].kind == Kind::Switch) {
+        for end in draft.ends.iter().filter(|end| stations[end.station].kind.joins_links()) {
             let other = *of_switch.entry(end.station).or_insert(link);
             let (a, b) = (root(&segment, link), root(&segment, other));
             segment[a.max(b)] = a.min(b);
@@ -126,7 +126,7 @@ fn members(
 ) -> Map<usize, Vec<(usize, usize)>> {
     let mut members: Map<usize, Vec<(usize, usize)>> = Map::new();
     for (link, segment) in segments(stations, drafts).into_iter().enumerate() {
-        for end in drafts[link].ends.iter().filter(|end| stations[end.station].kind != Kind::Switch) {
+        for end in drafts[link].ends.iter().filter(|end| !stations[end.station].kind.joins_links()) {
             let at = interfaces[end.station].iter().position(|i| i.name == end.interface);
             members.entry(segment).or_default().push((end.station, at.expect("made from the link")));
         }

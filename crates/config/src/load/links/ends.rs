@@ -3,7 +3,7 @@
 use super::{Kind, Station, impairments, queues, values};
 use crate::error::{Problem, Span};
 use crate::topology::Line;
-use crate::yaml::{Node, Section, section};
+use crate::yaml::{Node, Section, Value, section};
 use belljar_base::{Map, Set};
 use belljar_net::suggest::nearest;
 use std::rc::Rc;
@@ -110,7 +110,10 @@ fn end(
     stations: &[Station],
     numbers: &Map<&str, usize>,
 ) -> Result<(usize, Option<String>, Span), Problem> {
-    let text = section::string(node, "between")?;
+    let text: &str = &match &node.value {
+        Value::Mapping(_) => simulator_port(node)?,
+        _ => section::string(node, "between")?.to_owned(),
+    };
     let (name, interface) = match text.split_once(':') {
         Some((name, interface)) => (name, Some(interface)),
         None => (text, None),
@@ -119,9 +122,11 @@ fn end(
         let known = stations.iter().map(|station| station.name.as_str());
         let help = match nearest(name, known) {
             Some(near) => format!("did you mean '{near}'?"),
-            None => "add it to hosts, switches or routers".to_owned(),
+            None => "add it to hosts, switches, routers or simulators".to_owned(),
         };
-        return Err(node.problem(format!("there is no host, switch or router '{name}'")).help(help));
+        return Err(node
+            .problem(format!("there is no host, switch, router or simulator '{name}'"))
+            .help(help));
     };
     if let Some(interface) = interface {
         let bad = |c: char| c.is_whitespace() || c.is_control() || "/:%,\"".contains(c);
@@ -145,10 +150,21 @@ fn end(
     Ok((station, interface.map(str::to_owned), node.span))
 }
 
+/// `{ simulator: NAME, port: PORT }`, another way to write `NAME:PORT`.
+fn simulator_port(node: &Node) -> Result<String, Problem> {
+    let s = Section::new(node, "an end of a link", &["simulator", "port"], false)?;
+    let simulator = s.required("simulator", "{ simulator: middlebox, port: left }")?;
+    let name = section::string(simulator, "simulator")?.to_owned();
+    Ok(match s.get("port") {
+        Some(port) => format!("{name}:{}", section::string(port, "port")?),
+        None => name,
+    })
+}
+
 /// The first name that no interface of a station has.
 fn free_name(station: &Station, taken: &mut Set<String>) -> String {
     let (stem, first) = match station.kind {
-        Kind::Switch => ("p", 1),
+        Kind::Switch | Kind::Simulator => ("p", 1),
         Kind::Host { on_graph: true } => ("eth", 1),
         _ => ("eth", 0),
     };

@@ -1,17 +1,19 @@
-//! Sections `switches`, `routers` and `links`, and what hosts say of their interfaces.
+//! Sections `switches`, `routers`, `simulators` and `links`, and what hosts say of their interfaces.
 
 mod addressing;
 mod ends;
 mod impairments;
 mod queues;
+mod simulators;
 mod values;
 
 pub(super) use impairments::line_change;
 pub(super) use queues::{check_burst, queue};
+pub(super) use simulators::notes as simulator_notes;
 
-use super::hosts::check_name;
+use super::hosts::{Context, check_name};
 use crate::error::{Problem, Span};
-use crate::model::{Host, HostOptions};
+use crate::model::Host;
 use crate::topology::{Device, DeviceKind, Interface, Link, LinkEnd, Router, Routing, Switch, Topology};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Entry, Node, Section, Value};
@@ -35,7 +37,7 @@ pub(super) fn linked_names(file: &Section) -> Set<String> {
     let mut names = Set::new();
     for ends in links.iter().filter_map(between) {
         for end in section::list(&ends, "between").unwrap_or_default() {
-            let text = section::string(end, "between").unwrap_or_default();
+            let Ok(text) = section::string(end, "between") else { continue };
             names.insert(text.split(':').next().unwrap_or_default().to_owned());
         }
     }
@@ -57,6 +59,14 @@ pub(super) enum Kind {
     Host { on_graph: bool },
     Switch,
     Router,
+    Simulator,
+}
+
+impl Kind {
+    /// Whether its links are one network, in which it has no address.
+    pub(super) fn joins_links(self) -> bool {
+        matches!(self, Kind::Switch | Kind::Simulator)
+    }
 }
 
 /// Reads the topology and gives hosts their interfaces, routes and, where they have no other, their
@@ -64,12 +74,12 @@ pub(super) enum Kind {
 pub(super) fn read(
     file: &Section,
     hosts: &mut [Host],
-    defaults: &HostOptions,
+    context: &Context,
     ipv6: bool,
 ) -> Result<Topology, Problem> {
-    let sections = (file.get("switches"), file.get("routers"), file.get("links"));
-    let stations = stations(sections.0, sections.1, file.get("hosts"), hosts)?;
-    let nodes = sections.2.map(|node| section::list(node, "links")).transpose()?.unwrap_or_default();
+    let defaults = &context.defaults;
+    let stations = stations(file, hosts)?;
+    let nodes = file.get("links").map(|node| section::list(node, "links")).transpose()?.unwrap_or_default();
     let drafts = ends::read(nodes, &stations)?;
     let mut interfaces = interfaces(&stations, &drafts)?;
     check_linked(&stations, &interfaces)?;
@@ -135,21 +145,20 @@ pub(super) fn read(
                 let kind = DeviceKind::Router(Router { routing, clamp_mss });
                 topology.devices.push(Device { name, interfaces, kind });
             }
+            Kind::Simulator => {
+                let simulator = simulators::read(station, &interfaces, context.around)?;
+                topology.devices.push(Device { name, interfaces, kind: DeviceKind::Simulator(simulator) });
+            }
         }
     }
     check_addresses(&stations, hosts)?;
     Ok(topology)
 }
 
-/// Hosts, switches and routers in the order of their ids.
-fn stations<'a>(
-    switches: Option<&'a Node>,
-    routers: Option<&'a Node>,
-    in_file: Option<&'a Node>,
-    hosts: &[Host],
-) -> Result<Vec<Station<'a>>, Problem> {
+/// Hosts, switches, routers and other simulators in the order of their ids.
+fn stations<'a>(file: &Section<'a>, hosts: &[Host]) -> Result<Vec<Station<'a>>, Problem> {
     let mut all = Vec::new();
-    let entries: Map<&str, &Entry> = match in_file {
+    let entries: Map<&str, &Entry> = match file.get("hosts") {
         Some(node) => mapping(node, "section 'hosts'")?.iter().map(|e| (e.key.as_str(), e)).collect(),
         None => Map::new(),
     };
@@ -165,10 +174,12 @@ fn stations<'a>(
         all.push(Station { name: host.name.clone(), kind: Kind::Host { on_graph }, span, section });
     }
     let mut taken: Set<String> = hosts.iter().map(|host| host.name.clone()).collect();
-    for (node, what, kind, keys) in
-        [(switches, "switch", Kind::Switch, SWITCH_KEYS), (routers, "router", Kind::Router, ROUTER_KEYS)]
-    {
-        let Some(node) = node else { continue };
+    for (section, what, kind, keys) in [
+        ("switches", "switch", Kind::Switch, SWITCH_KEYS),
+        ("routers", "router", Kind::Router, ROUTER_KEYS),
+        ("simulators", "simulator", Kind::Simulator, simulators::KEYS),
+    ] {
+        let Some(node) = file.get(section) else { continue };
         let mut found = Vec::new();
         for (name, span, value) in named(node, what)? {
             check_name(&name, span, what)?;

@@ -1,6 +1,6 @@
 use super::round_trip::round_trip;
 use super::*;
-use crate::topology::Line;
+use crate::topology::{DeviceKind, Line, Simulator};
 use belljar_net::nic::Limit;
 use belljar_net::{Loss, QueueConfig, Reordering, TokenBucket};
 
@@ -203,4 +203,43 @@ fn ipv6_addresses_given_and_assigned() {
             |e: &Experiment| e.node_interfaces(id).iter().map(|i| i.addresses.clone()).collect::<Vec<_>>();
         assert_eq!(v4(&on), v4(&off), "{}", on.node_name(id));
     }
+}
+
+#[test]
+fn other_simulators_are_read_and_written() {
+    let text = "general: { stop_time: 1 s }
+hosts: { a: { processes: [] }, b: { processes: [] } }
+simulators:
+  box:
+    command: [/bin/true, \"{left}\", \"{right.socket}\", \"{folder}/{}\", \"connect:x:sync=true:latency=7\"]
+    environment: { KEY: value }
+    working_directory: /
+    latency: 20 us
+    ports: { right: { role: listen, socket: /tmp/right.sock } }
+links:
+- { between: [a, \"box:left\"], latency: 1 ms }
+- { between: [b, { simulator: box, port: right }], latency: 1 ms }
+";
+    round_trip(text);
+    let experiment = parse(text);
+    let device = &experiment.topology.devices[0];
+    let DeviceKind::Simulator(simulator) = &device.kind else { panic!("a simulator") };
+    assert_eq!((device.interfaces[0].name.as_str(), device.interfaces[1].name.as_str()), ("left", "right"));
+    assert_eq!((simulator.ports[0].listens, simulator.ports[1].listens), (false, true));
+    assert!(simulator.sync && simulator.sync_interval == SimDuration::from_micros(20));
+    let place =
+        |argument: &str| Simulator::place(argument, |name| (name != "no").then(|| format!("<{name}>")));
+    let placed: Vec<String> =
+        simulator.command[1..4].iter().map(|argument| place(argument).unwrap()).collect();
+    assert_eq!(placed, ["<left>", "<right.socket>", "<folder>/{}"]);
+    assert_eq!(place("a{no}b"), Err("no".to_owned()));
+    // Its links are one network.
+    let network = |host: usize| experiment.hosts[host].interfaces[0].addresses[0].network();
+    assert_eq!(network(0), network(1));
+    assert_eq!(
+        experiment.notes,
+        [
+            "simulator 'box': 'connect:x:sync=true:latency=7' has a latency of 7 ns, and 'simulators' one of 20 us: the two directions differ"
+        ]
+    );
 }

@@ -22,13 +22,13 @@ fn ends_of_links() {
     links("links: [ { between: [a] } ]", "3:21 a link has two ends", "write between: [alice:eth1, bob:eth1]");
     links(
         "routers: [router]\nlinks: [ { between: [a, rooter] } ]",
-        "4:25 there is no host, switch or router 'rooter'",
+        "4:25 there is no host, switch, router or simulator 'rooter'",
         "did you mean 'router'?",
     );
     links(
         "links: [ { between: [a, nobody] } ]",
-        "3:25 there is no host, switch or router 'nobody'",
-        "add it to hosts, switches or routers",
+        "3:25 there is no host, switch, router or simulator 'nobody'",
+        "add it to hosts, switches, routers or simulators",
     );
     links(
         "links: [ { between: [\"a:eth0/1\", b] } ]",
@@ -397,4 +397,59 @@ fn kinds_of_queues() {
         "add to_good: 0.3",
     );
     link("reordering: { delay: 1 ms }", "3:41 'reordering' has no 'probability'", "add probability: 0.01");
+}
+
+/// What is said of a file with a simulator between a and b that has these keys.
+#[track_caller]
+fn simulator(keys: &str, expected: &str, help: &str) {
+    let links = "[ { between: [a, \"box:left\"] }, { between: [b, { simulator: box, port: right }] } ]";
+    let hosts = "{ a: { processes: [] }, b: { processes: [] } }";
+    let text = format!("{GENERAL}\nhosts: {hosts}\nsimulators: {{ box: {{ {keys} }} }}\nlinks: {links}\n");
+    let error = Experiment::parse_in("test.yaml", &text, &around()).err().expect("this is not valid");
+    assert!(error.message.contains(expected), "{}", error.message);
+    assert!(error.help.as_deref().unwrap_or_default().contains(help), "{:?}", error.help);
+    assert!(error.position.is_some());
+}
+
+#[test]
+fn other_simulators() {
+    links(
+        "simulators: { box: { command: /bin/true } }\nlinks: [ { between: [a, b] } ]",
+        "3:15 no channel reaches simulator 'box': it is at the end of no link",
+        "add it to one: links: [ { between: [alice, box:p1] } ]",
+    );
+    links(
+        "simulators: [box]\nlinks: [ { between: [a, box] } ]",
+        "3:14 nothing is said of simulator 'box'",
+        "write what starts it, command: [python3, middlebox.py, \"{left}\", \"{right}\"]",
+    );
+    simulator(
+        "command: /bin/true, sync_interval: 2 us, latency: 1 us",
+        "the 'sync_interval' (2 us) is longer than the 'latency' (1 us): the two clocks would wait for each other",
+        "leave 'sync_interval' out",
+    );
+    simulator(
+        "command: /bin/true, latency: 0",
+        "the latency of a channel cannot be 0",
+        "leave 'sync_interval' out",
+    );
+    simulator("command: /no/such/program", "there is no program '/no/such/program'", "looked for");
+    simulator("command: []", "'command' is empty", "write command:");
+    simulator(
+        "command: [/bin/true, \"{lft}\"]",
+        "'{lft}' in 'command' is no port at the end of a link",
+        "did you mean '{left}'?",
+    );
+    simulator(
+        "command: [/bin/true], ports: { lefd: {} }",
+        "no link ends at port 'lefd' of simulator 'box'",
+        "did you mean 'left'?",
+    );
+    simulator(
+        "ports: { left: { socket: /tmp/left } }",
+        "simulator 'box' has no 'command', and port 'right' no 'socket': they would never find each other",
+        "or the path of a socket for each port",
+    );
+    simulator("command: /bin/true, ports: { left: { role: server } }", "'role'", "");
+    simulator("command: /bin/true, working_directory: /no/such", "'working_directory' is no directory", "");
 }

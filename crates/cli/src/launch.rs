@@ -1,0 +1,35 @@
+//! What starts another simulator: this program, which then becomes it. SimBricks' simulators wait by spinning and notice no
+//! peer that has gone: without this they would spin for ever after a Belljar that was killed.
+
+use crate::failure::Failure;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+/// Becomes a simulator that ends with its parent.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The process that must still be there.
+    parent: i32,
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// The command that starts simulators: [`belljar_sim::RunOptions::simulator_launcher`].
+pub fn launcher() -> Vec<OsString> {
+    let own = std::env::current_exe().map(OsString::from);
+    own.map_or_else(|_| Vec::new(), |own| vec![own, "launch-simulator".into()])
+}
+
+/// Replaces this program.
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::run)?;
+    // It may have gone before that.
+    if getppid().is_none_or(|parent| parent.as_raw_nonzero().get() != arguments.parent) {
+        return Ok(ExitCode::FAILURE);
+    }
+    let (program, rest) = arguments.command.split_first().ok_or_else(|| Failure::usage("no command"))?;
+    Err(Failure::run(Command::new(program).args(rest).exec()))
+}

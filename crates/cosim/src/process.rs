@@ -1,0 +1,132 @@
+//! Simulators that are started here.
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Result;
+use std::ops::DerefMut;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// How long a simulator may take to end by itself when its channels are closed, then after SIGINT and after SIGTERM.
+const PATIENCE: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What is started, and with what.
+#[derive(Debug)]
+pub struct Launch {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// What is added to this process's environment.
+    pub environment: Vec<(String, String)>,
+    /// The working directory.
+    pub directory: PathBuf,
+    /// Where its output goes.
+    pub stdout: File,
+    /// Where its messages go.
+    pub stderr: File,
+}
+
+/// A simulator that has been started, in a process group of its own: Ctrl-C does not reach it.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    ended: Option<ExitStatus>,
+}
+
+impl Running {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// If there is no such program, or none can be started.
+    pub fn start(launch: Launch) -> Result<Running> {
+        let (program, arguments) = launch.command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
+        let mut command = Command::new(program);
+        command.args(arguments).envs(launch.environment).current_dir(launch.directory).process_group(0);
+        command.stdin(Stdio::null()).stdout(launch.stdout).stderr(launch.stderr);
+        Ok(Running { child: command.spawn()?, ended: None })
+    }
+
+    /// How it has ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.ended = self.ended.or(self.child.try_wait().ok().flatten());
+        self.ended
+    }
+
+    /// How it has ended, if it does so within `patience`.
+    pub fn ends_within(&mut self, patience: Duration) -> Option<ExitStatus> {
+        let mut waited = Duration::ZERO;
+        while self.ended().is_none() && waited < patience {
+            thread::sleep(LOOK);
+            waited += LOOK;
+        }
+        self.ended
+    }
+
+    fn kill(&self, signal: Signal) {
+        // It has not been waited for: its number is nobody else's. What it started is in its group.
+        if let Some(group) = Pid::from_raw(self.child.id().cast_signed()) {
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+/// Ends simulators whose channels have been closed, all at once: each may end by itself, then is asked to, at last
+/// made to.
+pub fn end(mut all: Vec<impl DerefMut<Target = Running>>) {
+    for signal in [None, Some(Signal::INT), Some(Signal::TERM), Some(Signal::KILL)] {
+        all.retain_mut(|running| running.ended().is_none());
+        if let Some(signal) = signal {
+            all.iter().for_each(|running| running.kill(signal));
+        }
+        let mut waited = Duration::ZERO;
+        while waited < PATIENCE && all.iter_mut().any(|running| running.ended().is_none()) {
+            thread::sleep(LOOK);
+            waited += LOOK;
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.ended().is_none() {
+            self.kill(Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(script: &str) -> Running {
+        let null = || File::options().write(true).open("/dev/null").unwrap();
+        Running::start(Launch {
+            command: ["sh", "-c", script].map(OsString::from).to_vec(),
+            environment: vec![("STATUS".into(), "7".into())],
+            directory: "/".into(),
+            stdout: null(),
+            stderr: null(),
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn how_it_ends_is_known() {
+        let mut running = start("exit $STATUS");
+        assert_eq!(running.ends_within(Duration::from_secs(10)).unwrap().code(), Some(7));
+        assert_eq!(running.ended().unwrap().code(), Some(7));
+    }
+
+    #[test]
+    fn what_does_not_end_by_itself_is_told_to() {
+        let mut running = start("trap 'exit 3' INT; while :; do sleep 0.05; done");
+        assert_eq!(running.ends_within(Duration::from_millis(200)), None);
+        end(vec![&mut running]);
+        assert_eq!(running.ended().unwrap().code(), Some(3));
+    }
+}

@@ -1,0 +1,225 @@
+//! Another simulator, with a channel at each of its ports.
+//!
+//! What it sends leaves when its stamp says, without a rate or a queue: those are its own business. Of one time, frames leave in the order
+//! of the ports, then of sending.
+
+use super::{Device, Outside};
+use crate::simulators::{Ended, Process};
+use belljar_base::{SimDuration, SimTime};
+use belljar_cosim::{Channel, Error, Fault, Frame, Net};
+use belljar_net::switch::Leaving;
+use belljar_net::{Counters, Packet};
+use belljar_plan::LinkChange;
+use belljar_results::Statistics;
+use belljar_wire::ethernet;
+use std::collections::VecDeque;
+
+/// So often in vain, it is looked whether the peer is still there.
+const LOOK: u32 = 128;
+/// A VLAN tag.
+const TAG: usize = 4;
+/// More frames than these don't wait for other ports: a clock outside has stopped.
+const MOST_WAITING: usize = 1_000_000;
+
+/// A frame from outside.
+struct Arrived {
+    at: SimTime,
+    bytes: Vec<u8>,
+    late: bool,
+}
+
+/// See the [module](self).
+pub struct ForeignSimulator {
+    ports: Vec<Port>,
+    process: Process,
+    /// How often nothing has come.
+    in_vain: u32,
+}
+
+struct Port {
+    channel: Channel<Net>,
+    /// What the queue has no room for.
+    backlog: VecDeque<(SimTime, Frame)>,
+    arrived: VecDeque<Arrived>,
+    counters: Counters,
+    /// Frames that are shorter than a header or longer than the link allows.
+    ignored: u64,
+    /// Frames that were stamped before one that came before them.
+    late: u64,
+    longest: usize,
+    /// When it is looked for frames next, without synchronisation.
+    tick: SimTime,
+    latency: SimDuration,
+}
+
+impl ForeignSimulator {
+    /// A simulator with these channels, each with the longest frame of its link.
+    pub fn new(
+        channels: impl IntoIterator<Item = (Channel<Net>, usize)>,
+        latency: SimDuration,
+        process: Process,
+    ) -> ForeignSimulator {
+        let port = |(channel, longest)| Port {
+            channel,
+            backlog: VecDeque::new(),
+            arrived: VecDeque::new(),
+            counters: Counters::default(),
+            ignored: 0,
+            late: 0,
+            longest,
+            tick: SimTime::ZERO,
+            latency,
+        };
+        ForeignSimulator { ports: channels.into_iter().map(port).collect(), process, in_vain: 0 }
+    }
+
+    /// Stops the run, unless the simulator has just ended as it should.
+    fn fail(&mut self, error: Error) {
+        self.ports.iter_mut().for_each(|port| port.channel.close());
+        match (&error.fault, self.process.how_it_ended()) {
+            (Fault::Closed, Ended::Well) => {}
+            (Fault::Closed, Ended::Badly(how)) => self.process.fail(how),
+            _ => self.process.fail(error.to_string()),
+        }
+    }
+
+    fn first_arrived(&self) -> Option<(SimTime, usize)> {
+        let first = |(number, port): (usize, &Port)| Some((port.arrived.front()?.at, number));
+        self.ports.iter().enumerate().filter_map(first).min()
+    }
+}
+
+impl Port {
+    /// Sends what is waiting. True if nothing is any more.
+    fn flush(&mut self) -> Result<bool, Error> {
+        while let Some((at, frame)) = self.backlog.front() {
+            if !self.channel.send(*at, frame)? {
+                return Ok(false);
+            }
+            self.backlog.pop_front();
+        }
+        Ok(true)
+    }
+
+    /// Whether anything has come.
+    fn exchange(&mut self, limit: SimTime) -> Result<bool, Error> {
+        let synchronised = self.channel.is_synchronised();
+        if self.flush()? {
+            self.channel.sync(limit);
+        }
+        let now = match synchronised {
+            true => SimTime::from_picos(limit.as_picos() - 1),
+            false if self.tick >= limit => return Ok(true),
+            false => self.tick,
+        };
+        let (before, mut came) = (self.channel.horizon(), false);
+        loop {
+            let late = self.channel.counts().late;
+            let Some((at, frame)) = self.channel.poll(now)? else { break };
+            let late = self.channel.counts().late > late;
+            self.arrived.push_back(Arrived { at, bytes: frame.bytes, late });
+            came = true;
+            if self.arrived.len() > MOST_WAITING {
+                return Err(Error {
+                    peer: self.channel.peer().to_owned(),
+                    fault: Fault::Flood(MOST_WAITING),
+                });
+            }
+            if !synchronised && self.arrived.len() >= LOOK as usize {
+                break;
+            }
+        }
+        if !synchronised {
+            self.tick = (self.tick + self.latency).max(limit);
+        }
+        Ok(came || self.channel.horizon() > before)
+    }
+
+    /// Before this time nothing comes any more.
+    fn horizon(&self) -> SimTime {
+        match self.channel.has_ended() || self.channel.is_synchronised() {
+            true => self.channel.horizon(),
+            false => self.tick,
+        }
+    }
+}
+
+impl Outside for ForeignSimulator {
+    fn send(&mut self, at: SimTime, port: usize, frame: &Packet) {
+        if let Some(port) = self.ports.get_mut(port).filter(|port| !port.channel.has_ended()) {
+            port.backlog.push_back((at, Frame { port: 0, bytes: frame.bytes().to_vec() }));
+        }
+    }
+
+    fn exchange(&mut self, limit: SimTime) -> SimTime {
+        let mut moved = false;
+        let exchanged = self.ports.iter_mut().try_for_each(|port| {
+            moved |= port.exchange(limit)?;
+            Ok(())
+        });
+        self.in_vain = if moved { 0 } else { self.in_vain + 1 };
+        let look = self.in_vain % LOOK == LOOK - 1;
+        let mut check = || match look {
+            true => self.ports.iter_mut().try_for_each(|port| port.channel.check_peer()),
+            false => Ok(()),
+        };
+        if let Err(error) = exchanged.and_then(|()| check()) {
+            self.fail(error);
+        }
+        self.ports.iter().map(Port::horizon).min().unwrap_or(limit).min(limit)
+    }
+}
+
+impl Device for ForeignSimulator {
+    /// It has been sent before.
+    fn receive(&mut self, _: SimTime, port: usize, frame: Packet) {
+        if let Some(port) = self.ports.get_mut(port) {
+            port.counters.packets_in += 1;
+            port.counters.bytes_in += frame.bytes().len() as u64;
+        }
+    }
+    /// What becomes of its links is for cables to say.
+    fn change(&mut self, _: SimTime, _: LinkChange) {}
+    fn poll(&mut self, now: SimTime) -> Option<Leaving> {
+        loop {
+            let (_, number) = self.first_arrived().filter(|(at, _)| *at <= now)?;
+            let port = &mut self.ports[number];
+            let Arrived { at, bytes, late } = port.arrived.pop_front()?;
+            port.late += u64::from(late);
+            if !(ethernet::HEADER_LEN..=port.longest + TAG).contains(&bytes.len()) {
+                port.ignored += 1;
+                continue;
+            }
+            port.counters.packets_out += 1;
+            port.counters.bytes_out += bytes.len() as u64;
+            return Some(Leaving { port: number, at, departs: at, packet: Packet::new(bytes) });
+        }
+    }
+    fn next_event(&self) -> Option<SimTime> {
+        let horizon = self.ports.iter().map(Port::horizon).min();
+        let arrived = self.first_arrived().map(|(at, _)| at);
+        horizon.into_iter().chain(arrived).min().filter(|at| *at < SimTime::MAX)
+    }
+    fn counters(&self, port: usize) -> Counters {
+        self.ports.get(port).map_or_else(Counters::default, |port| port.counters)
+    }
+    fn queue_len(&self, port: usize) -> usize {
+        self.ports.get(port).map_or(0, |port| port.backlog.len())
+    }
+    fn outside(&mut self) -> Option<&mut dyn Outside> {
+        Some(self)
+    }
+    fn add_statistics(&self, name: &str, statistics: &mut Statistics) {
+        let sum = |count: fn(&Port) -> u64| self.ports.iter().map(count).sum::<u64>();
+        let warnings = [
+            (sum(|port| port.late), "frames stamped before one that came before them: they arrive after it"),
+            (
+                sum(|port| port.ignored),
+                "frames shorter than a header or longer than the link allows: ignored",
+            ),
+        ];
+        for (count, what) in warnings.into_iter().filter(|(count, _)| *count > 0) {
+            *statistics.warnings.entry(format!("simulator '{name}': {what}")).or_default() += count;
+        }
+    }
+}
