@@ -407,8 +407,8 @@ def test_the_shell_of_p4runtime(switch):
         device.send(1, frame(B, A))
         assert device.receive(2) == frame(B, A)
         seen = []
-        shell.TableEntry("mac").read(lambda e: seen.append(str(e.match)))
-        assert len(seen) == 1 and "hdr.ethernet.dst" in seen[0]
+        shell.TableEntry("mac").read(lambda e: seen.append((e.match["hdr.ethernet.dst"].exact.value, e.action["port"].value)))
+        assert seen == [(B, b"\x02")]
         counter = shell.DirectCounterEntry("MyIngress.forwarded")
         counter.table_entry.match["hdr.ethernet.dst"] = "02:00:00:00:00:02"
         counts = []
@@ -428,7 +428,7 @@ def test_the_shell_of_p4runtime(switch):
         assert device.receive(3) == frame(A, B)
         received = []
         device.send(3, frame(A, B))
-        shell.PacketIn().sniff(lambda p: received.append(p.payload), timeout=2)
+        shell.PacketIn().sniff(lambda p: received.append(p.packet.payload), timeout=2)
         assert received == [frame(A, B)]
         with pytest.raises(Exception, match="ALREADY_EXISTS"):
             entry.insert()

@@ -5,7 +5,9 @@
 
 use crate::bytestring;
 use crate::grpc::Code;
-use crate::pipeline::{Call, Copy, Count, Device, Entry, Gathering, Handle, Key, Object, Pipeline, Rates, Share, Target};
+use crate::pipeline::{
+    Call, Copy, Count, Device, Entry, Gathering, Handle, Key, Object, Pipeline, Rates, Share, Target,
+};
 use crate::{Refusal, Server};
 use belljar_base::{Map, Set, SimDuration, SimTime};
 use belljar_p4::control::{self, ActionSpec, ControlError, ErrorKind, KeyMatch, MatchKind};
@@ -71,9 +73,10 @@ impl SwitchPipeline {
 
     fn action(&self, table: u32, target: &Target) -> Result<ActionSpec, Refusal> {
         Ok(match target {
-            Target::Action(call) => {
-                ActionSpec::Direct { action: self.program().action_of(table, &call.action)?, arguments: call.arguments.clone() }
-            }
+            Target::Action(call) => ActionSpec::Direct {
+                action: self.program().action_of(table, &call.action)?,
+                arguments: call.arguments.clone(),
+            },
             Target::Member(member) => ActionSpec::Member(*member as u32),
             Target::Group(group) => ActionSpec::Group(*group as u32),
         })
@@ -91,7 +94,8 @@ impl SwitchPipeline {
 
     /// Gives a group those of its members whose watch ports have a carrier.
     fn set_shares(&mut self, profile: u32, group: u32, shares: &[Share]) -> Result<(), Refusal> {
-        let live = shares.iter().filter(|share| share.watch_port.is_none_or(|port| !self.down.contains(&port)));
+        let live =
+            shares.iter().filter(|share| share.watch_port.is_none_or(|port| !self.down.contains(&port)));
         let members: Vec<_> = live.map(|share| (share.member as u32, share.weight)).collect();
         Ok(self.switch.set_group(profile, group, &members)?)
     }
@@ -114,7 +118,10 @@ impl SwitchPipeline {
         if !changed {
             return;
         }
-        let groups = self.watched.iter().filter(|(_, shares)| shares.iter().any(|share| share.watch_port == Some(port)));
+        let groups = self
+            .watched
+            .iter()
+            .filter(|(_, shares)| shares.iter().any(|share| share.watch_port == Some(port)));
         let groups: Vec<_> = groups.map(|(group, shares)| (*group, shares.clone())).collect();
         for ((profile, group), shares) in groups {
             // The switch has taken the same members before, so it takes some of them.
@@ -126,16 +133,21 @@ impl SwitchPipeline {
 fn replicas(copies: &[Copy]) -> Result<Vec<Replica>, Refusal> {
     let one = |copy: &Copy| {
         let port = u16::try_from(copy.port).ok().filter(|port| *port < 511);
-        let port = port.ok_or_else(|| Refusal::invalid(format!("port {} is not between 0 and 510", copy.port)))?;
+        let port =
+            port.ok_or_else(|| Refusal::invalid(format!("port {} is not between 0 and 510", copy.port)))?;
         let instance = u16::try_from(copy.instance);
-        let instance = instance.map_err(|_| Refusal::invalid(format!("instance {} is above 65535", copy.instance)))?;
+        let instance =
+            instance.map_err(|_| Refusal::invalid(format!("instance {} is above 65535", copy.instance)))?;
         Ok(Replica { port, instance })
     };
     copies.iter().map(one).collect()
 }
 
 fn copies(replicas: &[Replica]) -> Vec<Copy> {
-    replicas.iter().map(|replica| Copy { port: replica.port.into(), instance: replica.instance.into() }).collect()
+    replicas
+        .iter()
+        .map(|replica| Copy { port: replica.port.into(), instance: replica.instance.into() })
+        .collect()
 }
 
 fn short(what: &str, id: u32) -> Result<u16, Refusal> {
@@ -165,9 +177,9 @@ impl Pipeline for SwitchPipeline {
     fn has(&self, object: Object<'_>) -> bool {
         let program = self.program();
         match object {
-            Object::Table(name, fields) => {
-                program.table(name).is_ok_and(|table| program.table_name(table) == name && program.table_info(table).key.len() == fields)
-            }
+            Object::Table(name, fields) => program.table(name).is_ok_and(|table| {
+                program.table_name(table) == name && program.table_info(table).key.len() == fields
+            }),
             Object::Action(name, parameters) => program.action(name).is_ok_and(|action| {
                 let info = program.action_info(action);
                 info.name == name && info.parameters.len() == parameters
@@ -188,7 +200,8 @@ impl Pipeline for SwitchPipeline {
         let count = handles.len() as i32;
         let one = |handle: u32| {
             let entry = self.switch.entry(number, handle).ok()?;
-            let keys = info.key.iter().zip(entry.key).map(|(field, key)| matched(field.kind, field.width, key));
+            let keys =
+                info.key.iter().zip(entry.key).map(|(field, key)| matched(field.kind, field.width, key));
             let priority = match (info.priorities, info.constant) {
                 (false, _) => 0,
                 // The first of N constant entries has priority N.
@@ -196,12 +209,24 @@ impl Pipeline for SwitchPipeline {
                 _ => reversed(entry.priority),
             };
             let target = self.target(entry.action);
-            Some(Entry { handle: handle.into(), keys: keys.collect(), priority, target, is_const: info.constant })
+            Some(Entry {
+                handle: handle.into(),
+                keys: keys.collect(),
+                priority,
+                target,
+                is_const: info.constant,
+            })
         };
         handles.into_iter().filter_map(one).collect()
     }
 
-    fn insert(&mut self, table: &str, keys: &[Key], priority: i32, target: &Target) -> Result<Handle, Refusal> {
+    fn insert(
+        &mut self,
+        table: &str,
+        keys: &[Key],
+        priority: i32,
+        target: &Target,
+    ) -> Result<Handle, Refusal> {
         let number = self.table(table)?;
         let priority = if priority == 0 { 0 } else { reversed(priority) };
         let action = self.action(number, target)?;
@@ -295,7 +320,10 @@ impl Pipeline for SwitchPipeline {
         let Ok(profile) = self.profile(profile) else { return Vec::new() };
         let members = self.switch.members(profile).unwrap_or_default().into_iter();
         members
-            .map(|(id, action, arguments)| (id.into(), Call { action: self.program().action_info(action).name, arguments }))
+            .map(|member| {
+                let action = self.program().action_info(member.action).name;
+                (member.id.into(), Call { action, arguments: member.arguments })
+            })
             .collect()
     }
 
@@ -307,7 +335,7 @@ impl Pipeline for SwitchPipeline {
             Some(watched) => watched.clone(),
             None => members.into_iter().map(share).collect(),
         };
-        groups.map(|(id, _, members)| (id.into(), shares(id, members))).collect()
+        groups.map(|group| (group.id.into(), shares(group.id, group.members))).collect()
     }
 
     fn counter(&self, counter: &str, index: usize) -> Result<Count, Refusal> {
@@ -379,7 +407,9 @@ impl Pipeline for SwitchPipeline {
 
     fn multicast_groups(&self) -> Vec<(u32, Vec<Copy>)> {
         let groups = self.switch.multicast_groups().into_iter();
-        groups.map(|group| (group.into(), copies(self.switch.multicast_copies(group).unwrap_or_default()))).collect()
+        groups
+            .map(|group| (group.into(), copies(self.switch.multicast_copies(group).unwrap_or_default())))
+            .collect()
     }
 
     fn clone_sessions(&self) -> Vec<(u32, Vec<Copy>, u32)> {
@@ -407,7 +437,12 @@ impl Pipeline for SwitchPipeline {
         Ok(self.switch.acknowledge_digest(digest, list)?)
     }
 
-    fn set_value_set(&mut self, value_set: &str, members: &[Vec<Key>], widths: &[u32]) -> Result<(), Refusal> {
+    fn set_value_set(
+        &mut self,
+        value_set: &str,
+        members: &[Vec<Key>],
+        widths: &[u32],
+    ) -> Result<(), Refusal> {
         let set = self.program().value_set(value_set)?;
         let values = members.iter().map(|member| joined(member, widths)).collect::<Result<Vec<_>, _>>()?;
         self.switch.clear_value_set(set)?;
@@ -438,11 +473,21 @@ fn joined(member: &[Key], widths: &[u32]) -> Result<Vec<u8>, Refusal> {
 }
 
 fn from_meter(rates: control::MeterRates) -> Rates {
-    Rates { committed: rates.committed, committed_burst: rates.committed_burst, peak: rates.peak, peak_burst: rates.peak_burst }
+    Rates {
+        committed: rates.committed,
+        committed_burst: rates.committed_burst,
+        peak: rates.peak,
+        peak_burst: rates.peak_burst,
+    }
 }
 
 fn to_meter(rates: Rates) -> control::MeterRates {
-    control::MeterRates { committed: rates.committed, committed_burst: rates.committed_burst, peak: rates.peak, peak_burst: rates.peak_burst }
+    control::MeterRates {
+        committed: rates.committed,
+        committed_burst: rates.committed_burst,
+        peak: rates.peak,
+        peak_burst: rates.peak_burst,
+    }
 }
 
 /// A switch whose program controllers can change. Its methods take times of the switch's own clock, which do not decrease.
@@ -508,8 +553,10 @@ impl Device for SwitchDevice {
     type Pipeline = SwitchPipeline;
 
     fn load(&self, config: &[u8]) -> Result<SwitchPipeline, Refusal> {
-        let text = std::str::from_utf8(config).map_err(|_| Refusal::invalid("the device configuration is not text: it must be BMv2's JSON"))?;
-        let program = Program::from_text(text).map_err(|error| Refusal::invalid(format!("the device configuration: {error}")))?;
+        let text = std::str::from_utf8(config)
+            .map_err(|_| Refusal::invalid("the device configuration is not text: it must be BMv2's JSON"))?;
+        let program = Program::from_text(text)
+            .map_err(|error| Refusal::invalid(format!("the device configuration: {error}")))?;
         let mut switch = Switch::new(Arc::new(program), self.config.clone());
         switch.set_time(self.now);
         Ok(SwitchPipeline { switch, watched: Map::new(), down: Set::new() })
@@ -529,7 +576,8 @@ impl Device for SwitchDevice {
 
     fn packet_out(&mut self, frame: Vec<u8>) -> Result<(), Refusal> {
         let port = self.config.cpu_port;
-        let port = port.ok_or_else(|| Refusal::new(Code::FailedPrecondition, "the switch has no CPU port"))?;
+        let port =
+            port.ok_or_else(|| Refusal::new(Code::FailedPrecondition, "the switch has no CPU port"))?;
         self.receive(self.now, port, frame);
         Ok(())
     }
@@ -543,7 +591,10 @@ impl Server<SwitchDevice> {
             match notification {
                 Notification::Digest { name, list, samples } => self.digest(&name, list, samples, now),
                 Notification::IdleTimeout { table, entries } => {
-                    let table = device.switch().map(|switch| switch.program().table_name(table).to_string()).unwrap_or_default();
+                    let table = device
+                        .switch()
+                        .map(|switch| switch.program().table_name(table).to_string())
+                        .unwrap_or_default();
                     let handles: Vec<Handle> = entries.into_iter().map(Handle::from).collect();
                     self.idle_timeouts(&table, &handles, device, now);
                 }

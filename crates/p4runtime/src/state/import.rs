@@ -55,7 +55,8 @@ impl<P: Pipeline> Forwarding<'_, P> {
 
     /// Members and groups that neither controllers nor their one-shot action sets have added.
     fn import_members(&mut self, objects: &Objects, id: u32, profile: &Profile) {
-        let one_shots = self.state.tables.values().flat_map(Map::values).filter_map(|stored| stored.one_shot.as_ref());
+        let one_shots =
+            self.state.tables.values().flat_map(Map::values).filter_map(|stored| stored.one_shot.as_ref());
         let (mut members, mut groups) = (Set::new(), Set::new());
         for one_shot in one_shots {
             members.extend(one_shot.members.iter().copied());
@@ -78,8 +79,13 @@ impl<P: Pipeline> Forwarding<'_, P> {
                 continue;
             }
             let members = shares.iter().filter_map(|share| {
-                let watch_kind = share.watch_port.map(|port| WatchKind::WatchPort(bytestring::from_u32(port)));
-                Some(GroupMember { member_id: *known.get(&share.member)?, weight: share.weight as i32, watch_kind })
+                let watch_kind =
+                    share.watch_port.map(|port| WatchKind::WatchPort(bytestring::from_u32(port)));
+                Some(GroupMember {
+                    member_id: *known.get(&share.member)?,
+                    weight: share.weight as i32,
+                    watch_kind,
+                })
             });
             let entry = ActionProfileGroup {
                 action_profile_id: id,
@@ -122,9 +128,10 @@ impl<P: Pipeline> Forwarding<'_, P> {
         let profile = table.profile.unwrap_or(0);
         let kind = match &entry.target {
             Target::Action(call) => actions::from_call(objects, call).map(table_action::Type::Action),
-            Target::Member(handle) => {
-                self.known_members(profile).get(handle).map(|id| table_action::Type::ActionProfileMemberId(*id))
-            }
+            Target::Member(handle) => self
+                .known_members(profile)
+                .get(handle)
+                .map(|id| table_action::Type::ActionProfileMemberId(*id)),
             Target::Group(handle) => {
                 self.known_groups(profile).get(handle).map(|id| table_action::Type::ActionProfileGroupId(*id))
             }

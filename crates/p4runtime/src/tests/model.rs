@@ -205,7 +205,8 @@ impl Pipeline for Model {
     }
 
     fn clone_sessions(&self) -> Vec<(u32, Vec<Copy>, u32)> {
-        let one = |(session, (copies, length)): (&u32, &(Vec<Copy>, u32))| (*session, copies.clone(), *length);
+        let one =
+            |(session, (copies, length)): (&u32, &(Vec<Copy>, u32))| (*session, copies.clone(), *length);
         self.clone_sessions.iter().map(one).collect()
     }
 

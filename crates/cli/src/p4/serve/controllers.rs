@@ -65,7 +65,13 @@ impl Controllers {
             let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
             if ready.is_ok() && self.connections.len() < MAX_CONNECTIONS {
                 let number = server.accept();
-                self.connections.push(Connection { number, stream, rest: Vec::new(), input_ended: false, broken: false });
+                self.connections.push(Connection {
+                    number,
+                    stream,
+                    rest: Vec::new(),
+                    input_ended: false,
+                    broken: false,
+                });
             }
         }
     }

@@ -37,7 +37,9 @@ impl FromStr for Attachment {
     fn from_str(text: &str) -> Result<Self, String> {
         let (port, to) = text.split_once('@').ok_or("write PORT@INTERFACE, such as 1@eth0")?;
         let port = port.parse().ok().filter(|port| *port < 511);
-        let port = port.ok_or_else(|| format!("'{}' is no port: ports are 0 to 510", text.split('@').next().unwrap_or("")))?;
+        let port = port.ok_or_else(|| {
+            format!("'{}' is no port: ports are 0 to 510", text.split('@').next().unwrap_or(""))
+        })?;
         let to = match to.split_once(':') {
             Some(("tap", name)) => To::Tap(name.to_string()),
             Some(("unix", path)) => To::Unix(path.into()),
@@ -77,7 +79,9 @@ impl Interfaces {
                     let port = PacketRing::open(name, &PacketOptions::default()).map_err(Failure::run)?;
                     (Box::new(port), Some(Path::new("/sys/class/net").join(name).join("carrier")))
                 }
-                To::Tap(name) => (Box::new(Tap::create(name, &TapOptions::default()).map_err(Failure::run)?), None),
+                To::Tap(name) => {
+                    (Box::new(Tap::create(name, &TapOptions::default()).map_err(Failure::run)?), None)
+                }
                 To::Unix(path) => {
                     (Box::new(UnixPort::connect(path, &UnixOptions::default()).map_err(Failure::run)?), None)
                 }
@@ -115,7 +119,8 @@ impl Interfaces {
                 continue;
             }
             let number = interface.number;
-            let received = interface.port.receive(BATCH, &mut |frame| device.receive(now, number, frame.bytes.to_vec()));
+            let received =
+                interface.port.receive(BATCH, &mut |frame| device.receive(now, number, frame.bytes.to_vec()));
             if let Err(error) = received {
                 device.set_carrier(now, number, false);
                 if error.is_fatal() {
@@ -133,7 +138,9 @@ impl Interfaces {
         let mut any = false;
         while let Some(leaving) = device.poll(now) {
             any = true;
-            let Some(interface) = self.0.iter_mut().find(|interface| interface.number == leaving.port) else { continue };
+            let Some(interface) = self.0.iter_mut().find(|interface| interface.number == leaving.port) else {
+                continue;
+            };
             interface.send(leaving.packet);
         }
         any
