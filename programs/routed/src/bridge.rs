@@ -41,8 +41,7 @@ struct Daemon {
 /// Runs until a signal comes.
 pub fn run(options: &cli::Bridge) -> Result<(), Error> {
     let names = [&options.common.interfaces[..], &options.clients[..]].concat();
-    if let Some((n, name)) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
-        debug_assert!(n > 0);
+    if let Some((_, name)) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
         return Err(Error::Twice(name.clone()));
     }
     let signals = Signals::open()?;

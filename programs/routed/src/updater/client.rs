@@ -53,12 +53,6 @@ impl RouteSink {
 
     /// Sets a route. A kernel that refuses it is reported, and the daemon goes on.
     pub fn set(&mut self, route: KernelRoute) -> Result<(), Error> {
-        // A route with another metric or interface does not replace the old one in every case.
-        if let Some(old) = self.set.get(&route.prefix()).copied()
-            && old.metric != route.metric
-        {
-            self.remove(old.prefix())?;
-        }
         match self.change(&Request::Add(route)) {
             Ok(()) => {
                 self.set.insert(route.prefix(), route);

@@ -1,0 +1,368 @@
+"""belljar-routed: OLSR, AODV and the bridge, in network namespaces and as guests, from one binary."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import EXAMPLES
+from test_links import check_captures, world
+
+NOBODY = 65534
+
+
+class Namespaces:
+    """A line of network namespaces n0 - n1 - n2 ..., joined by veths: 10.9.K.1 and 10.9.K.2 are the ends of link K."""
+
+    def __init__(self, count, directory, binary, address=True):
+        self.prefix, self.count, self.directory, self.binary = f"routed{os.getpid()}-", count, directory, binary
+        self.processes = []
+        for n in range(count):
+            self.ip("netns", "add", self.name(n))
+            self.inside(n, "ip", "link", "set", "lo", "up")
+            self.inside(n, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+        for k in range(count - 1):
+            self.ip("link", "add", "right", "netns", self.name(k), "type", "veth", "peer", "name", "left", "netns", self.name(k + 1))
+            for n, interface, host in ((k, "right", 1), (k + 1, "left", 2)):
+                if address:
+                    self.inside(n, "ip", "address", "add", f"10.9.{k}.{host}/24", "dev", interface)
+                self.inside(n, "ip", "link", "set", interface, "up")
+
+    def name(self, n):
+        return f"{self.prefix}{n}"
+
+    def interfaces(self, n):
+        return [o for name, there in (("left", n > 0), ("right", n < self.count - 1)) if there for o in ("-i", name)]
+
+    def addresses(self, n):
+        return [f"10.9.{n - 1}.2"] * (n > 0) + [f"10.9.{n}.1"] * (n < self.count - 1)
+
+    def ip(self, *args):
+        subprocess.run(["ip", *args], check=True, capture_output=True, text=True)
+
+    def inside(self, n, *command, check=True, timeout=60):
+        done = subprocess.run(["ip", "netns", "exec", self.name(n), *map(str, command)], capture_output=True, text=True, timeout=timeout)
+        assert not check or done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        return done
+
+    def start(self, n, *args, program=None, user=()):
+        log = open(self.directory / f"log{n}", "ab")
+        command = ["ip", "netns", "exec", self.name(n), *user, program or self.binary, *map(str, args)]
+        self.processes.append(subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL))
+        return self.processes[-1]
+
+    def control(self, n):
+        return self.directory / f"control{n}"
+
+    def daemon(self, n, protocol, *args, **more):
+        return self.start(n, protocol, *self.interfaces(n), "--control", self.control(n), *args, **more)
+
+    def show(self, n):
+        shown = subprocess.run([self.binary, "show", "--json", "--control", self.control(n)], capture_output=True, text=True, timeout=20)
+        return json.loads(shown.stdout) if shown.returncode == 0 else {}
+
+    def routes(self, n):
+        """The kernel's routes that a daemon has set: destination to next hop."""
+        listed = json.loads(self.inside(n, "ip", "-j", "-4", "route").stdout)
+        return {route["dst"]: route.get("gateway", route["dst"]) for route in listed if route.get("protocol") not in ("kernel",)}
+
+    def expected(self, n):
+        """The routes of node n: all addresses but its own, by its neighbours."""
+        want = {}
+        for m in range(self.count):
+            for address in self.addresses(m):
+                if m != n:
+                    want[address] = f"10.9.{n}.2" if m > n else f"10.9.{n - 1}.1"
+        return want
+
+    def logs(self):
+        return "".join(f"--- {n}\n{(self.directory / f'log{n}').read_text()[-800:]}" for n in range(self.count) if (self.directory / f"log{n}").exists())
+
+    def wait(self, done, timeout=40):
+        end = time.monotonic() + timeout
+        while not done():
+            assert time.monotonic() < end, f"not done after {timeout} s\n{self.logs()}"
+            time.sleep(0.1)
+
+    def close(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        for n in range(self.count):
+            subprocess.run(["ip", "netns", "delete", self.name(n)], capture_output=True)
+
+
+@pytest.fixture
+def routed(programs):
+    binary = programs / "belljar-routed"
+    if not binary.exists():
+        pytest.skip("cargo is not installed, so belljar-routed is not built")
+    return binary
+
+
+@pytest.fixture
+def namespaces(routed, workdir):
+    if os.geteuid() != 0:
+        pytest.skip("only root makes network namespaces with veths between them")
+    for program in ("ip", "sysctl", "ping"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    probe = subprocess.run(["ip", "netns", "add", f"probe{os.getpid()}"], capture_output=True, text=True)
+    subprocess.run(["ip", "netns", "delete", f"probe{os.getpid()}"], capture_output=True)
+    if probe.returncode != 0:
+        pytest.skip(f"network namespaces cannot be made here: {probe.stderr.strip()}")
+    made = []
+
+    def make(count, **more):
+        made.append(Namespaces(count, workdir, routed, **more))
+        return made[-1]
+
+    yield make
+    for line in made:
+        line.close()
+
+
+FAST = ("--hello-interval", "500ms", "--tc-interval", "1s")
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_olsr_in_namespaces(namespaces, count):
+    line = namespaces(count)
+    daemons = [line.daemon(n, "olsr", *FAST) for n in range(count)]
+    line.wait(lambda: all(line.routes(n) == line.expected(n) for n in range(count)))
+    line.inside(0, "ping", "-n", "-c", "2", "-W", "5", line.addresses(count - 1)[-1])
+    shown = line.show(0)
+    assert shown["protocol"] == "olsr" and len(shown["routes"]) == len(line.expected(0)) == shown["routes_set"]
+    assert shown["neighbors"][0]["address"] == "10.9.0.2" and shown["neighbors"][0]["symmetric"]
+    for daemon, number in zip(daemons, [signal.SIGTERM, signal.SIGINT] * count):
+        daemon.send_signal(number)
+        assert daemon.wait(10) == 0, line.logs()
+    assert all(line.routes(n) == {} for n in range(count)), "the routes are gone with the daemons"
+    assert not any(line.control(n).exists() for n in range(count))
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_aodv_in_namespaces(namespaces, count):
+    line = namespaces(count)
+    daemons = [line.daemon(n, "aodv") for n in range(count)]
+    line.wait(lambda: all(line.show(n) for n in range(count)))
+    far = line.addresses(count - 1)[-1]
+    pinged = line.inside(0, "ping", "-n", "-c", "3", "-W", "10", far)
+    assert "3 received" in pinged.stdout, pinged.stdout
+    assert count == 2 or line.routes(0)[far] == "10.9.0.2", "a neighbour needs no route"
+    # who cannot be found is reported, not waited for
+    lost = line.inside(0, "ping", "-n", "-c", "1", "-W", "30", "10.77.0.1", check=False)
+    assert lost.returncode == 1 and "Destination Host Unreachable" in lost.stdout, lost.stdout
+    # nobody uses the route any more
+    line.wait(lambda: far not in line.routes(0))
+    for daemon in daemons:
+        daemon.terminate()
+        assert daemon.wait(10) == 0, line.logs()
+    assert all(line.routes(n) == {} for n in range(count))
+
+
+def test_routes_follow_links_and_gateways(namespaces):
+    line = namespaces(3)
+    for n in range(3):
+        line.daemon(n, "olsr", *FAST, *(("--hna", "192.168.77.0/24") if n == 2 else ()))
+    line.wait(lambda: line.routes(0).get("192.168.77.0/24") == "10.9.0.2")
+    line.inside(1, "ip", "link", "set", "right", "down")
+    line.wait(lambda: "10.9.1.2" not in line.routes(0) and "192.168.77.0/24" not in line.routes(0))
+    line.inside(1, "ip", "link", "set", "right", "up")
+    line.wait(lambda: "192.168.77.0/24" in line.routes(0))
+
+
+def test_an_updater_changes_routes_for_the_unprivileged(namespaces, workdir):
+    if shutil.which("setpriv") is None:
+        pytest.skip("setpriv is not installed")
+    line = namespaces(3)
+    user = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+    # a place that the unprivileged reach, with the binary in it
+    place = pathlib.Path(f"/tmp/belljar-routed-test-{os.getpid()}")
+    place.mkdir(mode=0o755)
+    try:
+        os.chown(place, NOBODY, NOBODY)
+        binary = shutil.copy(line.binary, place / "belljar-routed")
+        daemons = []
+        for n in range(3):
+            line.start(n, "updater", "--socket", place / f"updater{n}", "--owner", NOBODY)
+            line.wait((place / f"updater{n}").exists)
+            daemons.append(line.start(n, "olsr", *line.interfaces(n), *FAST, "--port", 10698, "--control", place / f"control{n}",
+                                      "--updater", place / f"updater{n}", program=binary, user=user))
+        line.wait(lambda: all(line.routes(n) == line.expected(n) for n in range(3)))
+        line.inside(0, "ping", "-n", "-c", "1", "-W", "5", "10.9.1.2")
+        daemons[0].kill()
+        line.wait(lambda: line.routes(0) == {})
+        # without the updater it says what it lacks
+        refused = line.inside(0, *user, binary, "olsr", "-i", "right", "--port", 10698, "--control", place / "other", check=False)
+        assert refused.returncode == 1 and "CAP_NET_ADMIN" in refused.stderr and "--updater" in refused.stderr, refused.stderr
+        for daemon in daemons[1:]:
+            daemon.terminate()
+            assert daemon.wait(10) == 0
+        line.wait(lambda: line.routes(1) == {} and line.routes(2) == {})
+    finally:
+        line.close()
+        shutil.rmtree(place)
+
+
+def test_errors_name_the_remedy(namespaces, workdir):
+    line = namespaces(2)
+    fails = lambda *args: line.inside(0, line.binary, *args, "--control", workdir / "other", check=False)
+    said = fails("olsr", "-i", "eth7")
+    assert said.returncode == 1 and said.stderr == "belljar-routed: there is no interface 'eth7': `ip link` lists those that there are\n"
+    assert "has no IPv4 address: give it one" in fails("aodv", "-i", "lo", "-i", "right", "-i", "lo").stderr + fails("olsr", "-i", "sit0").stderr \
+        or "is named twice" in fails("aodv", "-i", "right", "-i", "right").stderr
+    line.daemon(0, "olsr")
+    line.wait(lambda: line.show(0))
+    assert re.search(r"UDP port 698 is in use: .*--port", fails("olsr", "-i", "right").stderr)
+    assert "is in use by another process" in line.inside(0, line.binary, "aodv", "-i", "right", "--control", line.control(0), check=False).stderr
+    assert "not between 10ms and 3600s" in fails("olsr", "-i", "right", "--hello-interval", "1ms").stderr
+    assert "the network is 10.0.0.0/8" in fails("olsr", "-i", "right", "--hna", "10.1.0.0/8").stderr
+    assert "is the daemon running" in line.inside(0, line.binary, "show", "--control", workdir / "nobody", check=False).stderr
+
+
+def test_a_killed_daemon_leaves_nothing_to_its_successor(namespaces):
+    line = namespaces(2)
+    first = [line.daemon(n, "olsr", *FAST) for n in range(2)]
+    line.wait(lambda: line.routes(0) == line.expected(0))
+    # `ip netns exec` becomes the program, so this is the daemon itself
+    first[0].kill()
+    first[0].wait()
+    first[1].terminate()
+    first[1].wait(10)
+    assert line.routes(0) == line.expected(0), "nobody has removed them"
+    line.daemon(0, "olsr", *FAST)
+    line.wait(lambda: line.routes(0) == {})
+
+
+def test_olsrd_is_understood(namespaces, workdir):
+    """A line of three with olsrd in the middle and at the end. BELLJAR_OLSRD names its binary."""
+    olsrd = os.environ.get("BELLJAR_OLSRD")
+    if not olsrd:
+        pytest.skip("BELLJAR_OLSRD does not name an olsrd to speak with")
+    line = namespaces(3)
+    line.daemon(0, "olsr")
+    for n in (1, 2):
+        conf = workdir / f"olsrd{n}.conf"
+        interfaces = " ".join(f'"{name}"' for name in line.interfaces(n) if name != "-i")
+        conf.write_text(f'DebugLevel 0\nLinkQualityLevel 0\nUseHysteresis no\nLockFile "{workdir}/lock{n}"\nInterface {interfaces} {{ }}\n')
+        line.start(n, "-f", conf, "-nofork", program=olsrd)
+    line.wait(lambda: line.routes(0) == line.expected(0), 60)
+    line.wait(lambda: {"10.9.0.1"} <= set(line.routes(2)), 60)
+    line.inside(0, "ping", "-n", "-c", "2", "-W", "5", "10.9.1.2")
+
+
+def guests(count, binary, protocol, *args, stop="40 s", end="35 s"):
+    """The same line, simulated."""
+    hosts, links = {}, []
+    for n in range(count):
+        interfaces = {name: f"10.9.{k}.{host}/24" for name, k, host, there in (("left", n - 1, 2, n > 0), ("right", n, 1, n < count - 1)) if there}
+        options = [o for name in interfaces for o in ("-i", name)]
+        hosts[f"n{n}"] = {"forwarding": True, "routes": [], "interfaces": interfaces, "processes": [
+            {"path": str(binary), "args": [protocol, *options, *args], "expected_final_state": "running"},
+            {"path": str(binary), "args": ["show", "--json"], "start_time": end}]}
+        links += [{"between": [f"n{n - 1}:right", f"n{n}:left"], "latency": "1 ms"}] * (n > 0)
+    return world(hosts, links, stop)
+
+
+def final(shown):
+    return {route["destination"]: (route["next_hop"], route["interface"], route["hops"]) for route in shown["routes"]}
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_olsr_as_guests(run_experiment, routed, namespaces, count):
+    done = run_experiment(guests(count, routed, "olsr"), pcap=True)
+    simulated = [final(json.loads(done.streams(f"n{n}", "belljar-routed")[1].read_text())) for n in range(count)]
+    line = namespaces(count)
+    for n in range(count):
+        line.daemon(n, "olsr", *FAST)
+    line.wait(lambda: all(line.routes(n) == line.expected(n) for n in range(count)))
+    assert [final(line.show(n)) for n in range(count)] == simulated, "the same binary, the same routes"
+    check_captures(done)
+
+
+@pytest.mark.parametrize("protocol", ["olsr", "aodv"])
+def test_guests_give_the_same_bytes_for_any_number_of_workers(run_experiment, routed, protocol):
+    experiment = guests(5, routed, protocol)
+    experiment["hosts"]["n0"]["processes"].append(
+        {"path": "ping", "args": ["-n", "-c", "5", "10.9.3.2"], "start_time": "20 s", "expected_final_state": {"exited": 0}})
+    runs = []
+    for workers in (1, 2):
+        done = run_experiment(experiment, pcap=True, args=["--parallelism", str(workers)], name=f"with{workers}")
+        files = sorted(file for file in (done.path / "hosts").rglob("*") if file.is_file())
+        runs.append({str(file.relative_to(done.path)): file.read_bytes() for file in files})
+    assert runs[0].keys() == runs[1].keys() and not [name for name in runs[0] if runs[0][name] != runs[1][name]]
+    assert "5 received" in done.text("n0", "ping")
+    check_captures(done)
+
+
+def test_aodv_reports_what_it_does_not_find(run_experiment, routed):
+    experiment = guests(3, routed, "aodv", stop="60 s", end="50 s")
+    experiment["hosts"]["n0"]["processes"].append(
+        {"path": "ping", "args": ["-n", "-c", "1", "-W", "40", "10.77.0.1"], "start_time": "2 s", "expected_final_state": {"exited": 1}})
+    done = run_experiment(experiment)
+    assert "Destination Host Unreachable" in done.text("n0", "ping")
+    assert json.loads(done.streams("n1", "belljar-routed")[1].read_text())["routes"] == []
+
+
+def bridges(binary):
+    """alice - b0 - b1 - b2 - bob: three bridges between two stations of one network."""
+    station = lambda address, other: {"interfaces": {"eth0": f"{address}/24"}, "processes": [
+        {"path": "ping", "args": ["-n", "-c", "5", other], "start_time": "5 s"}]}
+    hosts = {"alice": station("10.1.0.1", "10.1.0.2"), "bob": station("10.1.0.2", "10.1.0.1")}
+    ports = {"b0": ["-c", "client", "-i", "right"], "b1": ["-i", "left", "-i", "right"], "b2": ["-c", "client", "-i", "left"]}
+    links = [["alice:eth0", "b0:client"], ["b0:right", "b1:left"], ["b1:right", "b2:left"], ["b2:client", "bob:eth0"]]
+    for k, (name, options) in enumerate(ports.items()):
+        interfaces = {option: f"10.20{k}.{n}.{k + 1}/24" for n, option in enumerate(options) if not option.startswith("-")}
+        hosts[name] = {"interfaces": interfaces, "routes": [], "processes": [
+            {"path": str(binary), "args": ["bridge", *options], "expected_final_state": "running"},
+            {"path": str(binary), "args": ["show", "--json"], "start_time": "15 s"}]}
+    return world(hosts, [{"between": pair, "latency": "1 ms"} for pair in links], "20 s")
+
+
+def test_bridges_as_guests(run_experiment, routed):
+    done = run_experiment(bridges(routed))
+    assert "5 received" in done.text("alice", "ping") and "5 received" in done.text("bob", "ping")
+    shown = json.loads(done.streams("b0", "belljar-routed")[1].read_text())
+    assert sorted(route["hops"] for route in shown["routes"]) == [1, 2] and len(shown["stations"]) >= 2, shown
+
+
+def test_bridges_in_namespaces(namespaces):
+    # n0 and n4 are stations; n1, n2 and n3 bridges, whose links have room for the header
+    line = namespaces(5, address=False)
+    for n, address in ((0, "10.1.0.1/24"), (4, "10.1.0.2/24")):
+        line.inside(n, "ip", "address", "add", address, "dev", "right" if n == 0 else "left")
+    for n, interface in ((1, "right"), (2, "left"), (2, "right"), (3, "left")):
+        line.inside(n, "ip", "link", "set", interface, "mtu", "1600")
+    line.start(1, "bridge", "-c", "left", "-i", "right", "--control", line.control(1))
+    line.start(2, "bridge", "-i", "left", "-i", "right", "--control", line.control(2))
+    line.start(3, "bridge", "-c", "right", "-i", "left", "--control", line.control(3))
+    line.wait(lambda: len(line.show(1).get("routes", ())) == 2)
+    pinged = line.inside(0, "ping", "-n", "-c", "3", "-s", "1472", "-W", "5", "10.1.0.2")
+    assert "3 received" in pinged.stdout, pinged.stdout + line.logs()
+
+
+@pytest.mark.needs("ping", "ip")
+def test_olsr_example(run_experiment, routed):
+    done = run_experiment(EXAMPLES / "olsr.yaml", pcap=True)
+    said = done.text("n1", "ping")
+    times = {int(n): float(ms) for n, ms in re.findall(r"icmp_seq=(\d+) .*time=([\d.]+)", said)}
+    # 8 ms by n2; 30 ms by n5 and n4 from the very next ping on when the carrier goes; back; and once more the long way, but
+    # only after some seconds, when nothing but silence tells of the failure
+    assert [times.get(n) for n in (5, 13, 30, 50, 75)] == [8, 30, 30, 8, 30], said
+    lost = [n for n in range(1, 76) if n not in times]
+    assert lost and min(lost) >= 51 and len(lost) <= 8, lost
+    shown, routes = done.text("n1", "belljar-routed.1002"), [file.read_text() for file in done.streams("n1", "ip")]
+    assert re.search(r"10\.0\.23\.3/32 +10\.0\.12\.2 +eth0 +2", shown), shown
+    assert "10.0.23.3 via 10.0.12.2 dev eth0" in routes[0] and "10.0.23.3 via 10.0.51.5 dev eth1" in routes[1]
+    check_captures(done)
