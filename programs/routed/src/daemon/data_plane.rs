@@ -1,19 +1,19 @@
 //! The data plane's part in a reactive protocol: packets without a route, the use of routes, and packets that go on.
 //!
 //! * A default route with the highest metric leads into a TUN interface: the kernel hands over what finds no other route.
-//! * Packet sockets show which addresses packets pass between.
+//! * A packet socket shows which addresses packets pass between. It has no ring: rings with `packetio`'s headers are not
+//!   to be had on every kernel that this daemon runs on.
 //! * Packets whose route was found are sent by a raw socket, from which the kernel routes them as any other.
 
 use super::interfaces::Interfaces;
 use crate::error::{Doing, Error, warn};
-use crate::netlink::{KernelRoute, Link, Netlink, links};
+use crate::netlink::{KernelRoute, Netlink, links};
 use belljar_base::Set;
-use belljar_packetio::{Filter, PacketOptions, PacketRing, Port};
 use belljar_routing::{Released, Verdict};
-use belljar_wire::{ethernet, icmpv4, ipv4, protocol, udp};
+use belljar_wire::{ethernet, icmpv4, ipv4, protocol};
 use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket,
+    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recvfrom, sendto, socket,
 };
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -22,16 +22,18 @@ use tappers::{Interface, Tun};
 
 /// The metric of the route into the TUN interface: behind all others.
 const LAST_RESORT: u32 = 9999;
-/// Memory for the headers of packets that pass an interface between two looks.
-const RING_BYTES: usize = 1 << 18;
-/// Frames that are looked at before the protocol is told.
+/// Bytes of a packet that are looked at: the longest IPv4 header, and UDP's.
+const LOOKED_AT: usize = 68;
+/// Packets that are looked at before the protocol is told.
 const BATCH: usize = 512;
 
-/// TUN interface, packet sockets and raw socket.
+/// TUN interface, packet socket and raw socket.
 pub struct DataPlane {
     tun: Tun,
     index: u32,
-    rings: Vec<PacketRing>,
+    watch: OwnedFd,
+    /// The interfaces that are watched.
+    watched: Set<usize>,
     raw: OwnedFd,
 }
 
@@ -63,19 +65,19 @@ impl DataPlane {
                     other => Error::Io { doing: "open a raw socket".to_owned(), source: other.into() },
                 },
             )?;
-        let options = PacketOptions {
-            ring_bytes: RING_BYTES,
-            promiscuous: false,
-            outgoing: true,
-            filter: Some(Filter::ethertypes(&[ethernet::ethertype::IPV4])),
-            ..PacketOptions::default()
-        };
-        let open = |link: &Link| PacketRing::open(&link.name, &options);
-        let rings = interfaces.now.iter().flatten().map(open).collect::<Result<_, _>>()?;
+        let all = SockProtocol::EthAll;
+        let watch =
+            socket(AddressFamily::Packet, SockType::Datagram, flags, all).map_err(|error| match error {
+                Errno::EPERM => {
+                    Error::Permission { doing: "open a packet socket".to_owned(), capability: "CAP_NET_RAW" }
+                }
+                other => Error::Io { doing: "open a packet socket".to_owned(), source: other.into() },
+            })?;
+        let watched = interfaces.now.iter().flatten().map(|link| link.index as usize).collect();
         if std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward").is_ok_and(|value| value.trim() == "0") {
             warn("net.ipv4.ip_forward is 0: packets of others are not forwarded here");
         }
-        Ok(DataPlane { tun, index, rings, raw })
+        Ok(DataPlane { tun, index, watch, watched, raw })
     }
 
     /// The route by which packets without another come here.
@@ -91,9 +93,9 @@ impl DataPlane {
         }
     }
 
-    /// Descriptors to wait for: the TUN interface's, then the packet sockets'.
-    pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        std::iter::once(self.tun.as_fd()).chain(self.rings.iter().map(Port::fd)).collect()
+    /// Descriptors to wait for.
+    pub fn fds(&self) -> [BorrowedFd<'_>; 2] {
+        [self.tun.as_fd(), self.watch.as_fd()]
     }
 
     /// The next IPv4 packet without a route. The kernel sends IPv6's own business into any interface; that is passed over.
@@ -111,9 +113,14 @@ impl DataPlane {
     /// Pairs of source and destination of packets that have passed, but for the protocol's own on UDP port `port`.
     pub fn used(&mut self, port: u16) -> Set<(Ipv4Addr, Ipv4Addr)> {
         let mut pairs = Set::new();
-        for ring in &mut self.rings {
-            // An interface that is down is noticed by its link.
-            let _ = ring.receive(BATCH, &mut |frame| pairs.extend(pair(frame.bytes, port)));
+        let mut head = [0; LOOKED_AT];
+        for _ in 0..BATCH {
+            // An interface that went down is noticed by its link.
+            let Ok((len, from)) = recvfrom::<LinkAddr>(self.watch.as_raw_fd(), &mut head) else { break };
+            let ipv4 = |from: &LinkAddr| from.protocol().to_be() == ethernet::ethertype::IPV4;
+            if from.is_some_and(|from| ipv4(&from) && self.watched.contains(&from.ifindex())) {
+                pairs.extend(pair(&head[..len], port));
+            }
         }
         pairs
     }
@@ -141,16 +148,16 @@ impl DataPlane {
     }
 }
 
-/// The addresses of a frame's packet; none for the protocol's own.
-fn pair(frame: &[u8], port: u16) -> Option<(Ipv4Addr, Ipv4Addr)> {
-    let frame = ethernet::Frame::new_checked(frame)
-        .ok()
-        .filter(|frame| frame.ethertype() == ethernet::ethertype::IPV4)?;
-    let packet = ipv4::Packet::new_checked(frame.payload()).ok()?;
-    let own = packet.protocol() == protocol::UDP
-        && udp::Packet::new_checked(packet.payload()).is_ok_and(|datagram| datagram.dst_port() == port);
-    (!own && !packet.dst().is_broadcast() && !packet.dst().is_multicast())
-        .then(|| (packet.src(), packet.dst()))
+/// The addresses of a packet of which there is at least the head; none for the protocol's own.
+fn pair(head: &[u8], port: u16) -> Option<(Ipv4Addr, Ipv4Addr)> {
+    if head.len() < ipv4::HEADER_LEN || head[0] >> 4 != 4 {
+        return None;
+    }
+    let address = |at: usize| Ipv4Addr::new(head[at], head[at + 1], head[at + 2], head[at + 3]);
+    let (source, destination) = (address(12), address(16));
+    let to = usize::from(head[0] & 15) * 4 + 2;
+    let own = head[9] == protocol::UDP && head.get(to..to + 2) == Some(&port.to_be_bytes());
+    (!own && !destination.is_broadcast() && !destination.is_multicast()).then_some((source, destination))
 }
 
 /// "Destination host unreachable" for a packet, as its sender's own machine says it.
