@@ -64,12 +64,11 @@ pub(super) fn read(
             Problem::at(span, message).help("leave 'sync_interval' out: it is as long as the latency then")
         );
     }
-    let command = s.read("command", process::args)?.unwrap_or_default();
-    let ports = ports(s, station, interfaces, !command.is_empty())?;
     let command = match s.get("command") {
-        Some(node) => check_command(node, command, interfaces, around)?,
-        None => command,
+        Some(node) => check_command(node, process::args(node, "command")?, interfaces, around)?,
+        None => Vec::new(),
     };
+    let ports = ports(s, station, interfaces, !command.is_empty())?;
     Ok(Simulator {
         command,
         environment: s.read("environment", process::environment)?.unwrap_or_default(),

@@ -185,7 +185,7 @@ fn ipv6_addresses_given_and_assigned() {
         "r eth0=2001:db8:1::fe/64! eth1=2001:db8:a00::1/64 -",
     ];
     assert_eq!(shown, expected);
-    let routing = e.topology.devices[0].kind.routing().unwrap();
+    let routing = e.topology.devices.iter().find_map(|device| device.kind.routing()).unwrap();
     assert_eq!((routing.routes.len(), routing.routes6.len(), routing.routes6[0].via.len()), (1, 2, 1));
     round_trip(DUAL);
     // Nothing of IPv4 depends on it.

@@ -405,7 +405,7 @@ fn simulator(keys: &str, expected: &str, help: &str) {
     let links = "[ { between: [a, \"box:left\"] }, { between: [b, { simulator: box, port: right }] } ]";
     let hosts = "{ a: { processes: [] }, b: { processes: [] } }";
     let text = format!("{GENERAL}\nhosts: {hosts}\nsimulators: {{ box: {{ {keys} }} }}\nlinks: {links}\n");
-    let error = Experiment::parse_in("test.yaml", &text, &around()).err().expect("this is not valid");
+    let error = Experiment::parse_in("test.yaml", &text, &around()).expect_err("this is not valid");
     assert!(error.message.contains(expected), "{}", error.message);
     assert!(error.help.as_deref().unwrap_or_default().contains(help), "{:?}", error.help);
     assert!(error.position.is_some());
@@ -419,7 +419,7 @@ fn other_simulators() {
         "add it to one: links: [ { between: [alice, box:p1] } ]",
     );
     links(
-        "simulators: [box]\nlinks: [ { between: [a, box] } ]",
+        "simulators: [box]\nlinks: [ { between: [a, box] }, { between: [b, box] } ]",
         "3:14 nothing is said of simulator 'box'",
         "write what starts it, command: [python3, middlebox.py, \"{left}\", \"{right}\"]",
     );
