@@ -106,8 +106,8 @@ fn main() -> ExitCode {
         Command::Report(arguments) => report::main(&arguments),
         Command::Capture(arguments) => capture::main(&arguments),
         Command::Trace(arguments) => trace::main(&arguments),
-        Command::P4(arguments) => p4::main(&arguments),
         Command::Import(arguments) => import::main(&arguments),
+        Command::P4(arguments) => p4::main(&arguments),
         Command::Schema(arguments) => Ok(schema::main(&arguments)),
     };
     result.unwrap_or_else(|failure| {

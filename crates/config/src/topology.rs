@@ -1,5 +1,9 @@
 //! Explicit topologies: switches, routers, and the links between named interfaces.
 
+mod p4;
+
+pub use p4::{P4Setup, P4Switch};
+
 use crate::model::{CaptureFilter, Experiment};
 use belljar_base::{HostId, Map, SimDuration};
 use belljar_net::{InterfaceAddress, Loss, MssClamp, Prefix, QueueConfig, Reordering, TokenBucket};
@@ -43,6 +47,8 @@ pub enum DeviceKind {
     Router(Router),
     /// Another simulator.
     Simulator(Simulator),
+    /// A switch that a P4 program makes.
+    P4(Box<P4Switch>),
 }
 
 /// The settings of a learning switch.
@@ -124,7 +130,7 @@ pub enum Bridging {
     Separate,
     /// Its links are one network, and it takes part in the spanning tree.
     SpanningTree,
-    /// Its links are one network, as far as is known here: what becomes of frames is for another simulator to say.
+    /// Its links are one network, as far as is known here: what becomes of frames is for another simulator or a program to say.
     Unknown,
 }
 
@@ -133,7 +139,7 @@ impl DeviceKind {
     /// in the results.
     pub fn noun(&self) -> (&'static str, &'static str) {
         match self {
-            DeviceKind::Switch(_) => ("switch", "switches"),
+            DeviceKind::Switch(_) | DeviceKind::P4(_) => ("switch", "switches"),
             DeviceKind::Router(_) => ("router", "routers"),
             DeviceKind::Simulator(_) => ("simulator", "simulators"),
         }
@@ -142,7 +148,7 @@ impl DeviceKind {
     pub fn routing(&self) -> Option<&Routing> {
         match self {
             DeviceKind::Router(router) => Some(&router.routing),
-            DeviceKind::Switch(_) | DeviceKind::Simulator(_) => None,
+            DeviceKind::Switch(_) | DeviceKind::P4(_) | DeviceKind::Simulator(_) => None,
         }
     }
     /// Whether it waits for a clock outside of the simulation.
@@ -154,7 +160,7 @@ impl DeviceKind {
         match self {
             DeviceKind::Switch(_) => Bridging::SpanningTree,
             DeviceKind::Router(_) => Bridging::Separate,
-            DeviceKind::Simulator(_) => Bridging::Unknown,
+            DeviceKind::P4(_) | DeviceKind::Simulator(_) => Bridging::Unknown,
         }
     }
 }

@@ -18,6 +18,9 @@ pub struct Statistics {
     /// Per router.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub routers: Map<String, RouterStatistics>,
+    /// Per P4 switch.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub p4_switches: Map<String, P4Statistics>,
     /// System calls of all hosts by name.
     pub syscalls: Map<String, u64>,
     /// Warnings: requests of programs that were not fully met, with their counts.
@@ -54,6 +57,17 @@ pub struct RouterStatistics {
     pub unanswered: u64,
     /// Packets cut short or damaged.
     pub malformed: u64,
+}
+
+/// One P4 switch.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct P4Statistics {
+    /// Frames received.
+    pub received: u64,
+    /// Packets dropped, by reason.
+    pub drops: Map<String, u64>,
+    /// Digests, messages and idle entries that were told while no controller listened.
+    pub notifications: u64,
 }
 
 /// One host.

@@ -1,13 +1,17 @@
 //! `belljar p4`: P4 programs without an experiment.
 
 mod build;
+mod junit;
+mod pcap;
+mod run;
 mod serve;
+mod test;
 
 use crate::failure::Failure;
 use clap::Subcommand;
 use std::process::ExitCode;
 
-/// Compiles P4 programs for the v1model switch, and runs them.
+/// Compiles P4 programs for the v1model switch, runs and tests them.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -18,6 +22,10 @@ pub struct Arguments {
 enum Command {
     /// Compile a P4_16 program for v1model
     Build(build::Arguments),
+    /// Send the packets of captures through a program
+    Run(run::Arguments),
+    /// Run packet tests in STF
+    Test(test::Arguments),
     /// Run a switch on interfaces of this machine, in real time
     Serve(serve::Arguments),
 }
@@ -26,6 +34,8 @@ enum Command {
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     match &arguments.command {
         Command::Build(arguments) => build::main(arguments),
+        Command::Run(arguments) => run::main(arguments),
+        Command::Test(arguments) => test::main(arguments),
         Command::Serve(arguments) => serve::main(arguments),
     }
 }

@@ -3,7 +3,7 @@
 use super::line::line;
 use super::{Writer, quoted};
 use crate::model::Experiment;
-use crate::topology::{Device, DeviceKind, Interface, Routing, Simulator, StaticRoute};
+use crate::topology::{Device, DeviceKind, Interface, P4Setup, P4Switch, Routing, Simulator, StaticRoute};
 use belljar_net::MssClamp;
 use belljar_net::routes::Ip;
 use belljar_net::units::format_duration;
@@ -21,6 +21,7 @@ impl Experiment {
             out.section(1, &quoted(&device.name));
             match &device.kind {
                 DeviceKind::Switch(switch) => out.plain(2, "ageing", format_duration(switch.ageing)),
+                DeviceKind::P4(p4) => p4_switch(out, p4),
                 DeviceKind::Router(router) => {
                     interfaces(out, &device.interfaces);
                     routing(out, &router.routing, &device.interfaces);
@@ -85,6 +86,24 @@ fn simulator(out: &mut Writer, device: &Device, simulator: &Simulator) {
         if let Some(socket) = &port.socket {
             out.path(4, "socket", socket);
         }
+    }
+}
+
+/// The settings of a P4 switch.
+fn p4_switch(out: &mut Writer, p4: &P4Switch) {
+    out.path(2, "p4", &p4.path);
+    for (key, commands) in [("runtime", false), ("commands", true)] {
+        let files = p4.setup.iter().filter(|setup| matches!(setup, P4Setup::Commands(..)) == commands);
+        let files: Vec<String> = files.map(|setup| quoted(&setup.path().to_string_lossy())).collect();
+        if !files.is_empty() {
+            out.plain(2, key, format_args!("[{}]", files.join(", ")));
+        }
+    }
+    out.plain(2, "queue_packets", p4.config.limits.packets);
+    out.plain(2, "queues", p4.config.queues);
+    out.plain(2, "latency", format_duration(p4.config.latency));
+    if let Some(rate) = p4.config.packets_per_second {
+        out.plain(2, "packets_per_second", rate);
     }
 }
 

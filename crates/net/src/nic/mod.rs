@@ -189,6 +189,10 @@ impl Counters {
         self.ecn_marked += other.ecn_marked;
         self.drops.iter_mut().zip(other.drops).for_each(|(sum, part)| *sum += part);
     }
+    /// Adds packets that a device has dropped by itself.
+    pub fn add_drops(&mut self, reason: DropReason, count: u64) {
+        self.drops[reason as usize] += count;
+    }
     fn drop_one(&mut self, reason: DropReason) {
         self.drops[reason as usize] += 1;
     }

@@ -2,7 +2,7 @@ use super::port::QueueLimits;
 use belljar_base::{Seed, SimDuration};
 
 /// Construction of a switch. The defaults are BMv2's where it has them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchConfig {
     /// Name, from which with the seed the random numbers of its program follow.
     pub name: String,

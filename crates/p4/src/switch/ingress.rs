@@ -98,6 +98,7 @@ impl Switch {
             return self.drop_packet(Drop::NoQueue, packet);
         }
         if !found.carrier {
+            found.counters.link_down += 1;
             return self.drop_packet(Drop::LinkDown, packet);
         }
         packet.enqueued = at;

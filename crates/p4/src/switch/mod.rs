@@ -36,7 +36,7 @@ pub(crate) const DROP_PORT: u64 = 511;
 /// Most notifications that wait; further ones are counted and dropped.
 const MAX_NOTIFICATIONS: usize = 65_536;
 /// Most copies that wait to be queued.
-const MAX_COPIES: usize = 4_096;
+const MAX_COPIES: usize = 1_024;
 
 /// A packet that leaves a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -296,6 +296,12 @@ impl Switch {
             port.rate = rate;
         }
     }
+    /// Sets a port's rate and the bytes that a packet takes on the wire besides its own, before the first packet.
+    pub fn set_port(&mut self, port: u16, rate: Option<u64>, overhead: u64) {
+        if let Some(port) = self.ports.get_mut(usize::from(port)) {
+            (port.rate, port.overhead) = (rate, overhead);
+        }
+    }
     /// A port loses its carrier, and with it the packets that wait to leave, or finds it again.
     pub fn set_carrier(&mut self, now: SimTime, port: u16, carrier: bool) {
         self.advance(now);
@@ -305,7 +311,9 @@ impl Switch {
             if let Some(due) = found.due.take() {
                 self.busy.remove(&(due, port));
             }
-            for packet in found.drain() {
+            let waiting = found.drain();
+            found.counters.link_down += waiting.len() as u64;
+            for packet in waiting {
                 self.drop_packet(Drop::LinkDown, packet);
             }
         }

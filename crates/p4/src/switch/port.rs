@@ -28,6 +28,8 @@ pub struct PortCounters {
     pub bytes_out: u64,
     /// Packets that found their queue full.
     pub queue_full: u64,
+    /// Packets that were lost because the port has no carrier.
+    pub link_down: u64,
 }
 
 #[derive(Debug)]

@@ -3,6 +3,8 @@
 mod entry;
 mod hash_index;
 mod lpm;
+#[cfg(test)]
+mod tests;
 mod tuples;
 
 use crate::LoadError;

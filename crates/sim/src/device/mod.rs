@@ -1,4 +1,4 @@
-//! Devices: the nodes at the ends of links that are no hosts. Switches, routers and other simulators today.
+//! Devices: the nodes at the ends of links that are no hosts. Switches, routers, P4 switches and other simulators.
 //!
 //! A [`Device`] is a state machine without a clock: frames and timers in, frames out. [`DeviceNode`] is what the
 //! engine runs: it keeps the device's inbox, its scheduled changes, the outgoing direction of each of its links, its
@@ -6,6 +6,7 @@
 //! `belljar_config::topology::DeviceKind`, and a line in [`new`].
 
 mod node;
+mod p4;
 mod router;
 mod simulator;
 mod switch;
@@ -78,6 +79,7 @@ pub fn new(
     let settings = experiment.device(id).expect("the id of a device");
     match &settings.kind {
         DeviceKind::Switch(switch) => switch::new(experiment, id, settings, switch, fabric),
+        DeviceKind::P4(p4) => p4::new(experiment, id, settings, p4, fabric),
         DeviceKind::Router(router) => router::new(experiment, id, settings, router, fabric),
         DeviceKind::Simulator(_) => Box::new(simulators.take(id)),
     }

@@ -3,6 +3,7 @@
 mod addressing;
 mod ends;
 mod impairments;
+mod p4;
 mod queues;
 mod simulators;
 mod values;
@@ -12,6 +13,7 @@ pub(super) use queues::{check_burst, queue};
 pub(super) use simulators::notes as simulator_notes;
 
 use super::hosts::{Context, check_name};
+use crate::Surroundings;
 use crate::error::{Problem, Span};
 use crate::model::Host;
 use crate::topology::{Device, DeviceKind, Interface, Link, LinkEnd, Router, Routing, Switch, Topology};
@@ -24,7 +26,8 @@ use std::rc::Rc;
 
 /// Keys of a host that concern its links.
 pub(super) const HOST_KEYS: &[&str] = &["interfaces", "routes", "routing", "forwarding"];
-const SWITCH_KEYS: &[&str] = &["ageing"];
+const SWITCH_KEYS: &[&str] =
+    &["ageing", "p4", "runtime", "commands", "queue_packets", "queues", "latency", "packets_per_second"];
 const ROUTER_KEYS: &[&str] = &["clamp_mss", "interfaces", "routes", "routing"];
 
 /// The names of all nodes at the ends of links, as far as they can be read: what is wrong is told later.
@@ -134,8 +137,7 @@ pub(super) fn read(
                 host.interfaces = interfaces;
             }
             Kind::Switch => {
-                let ageing = section.map(|s| s.read("ageing", section::duration)).transpose()?.flatten();
-                let kind = DeviceKind::Switch(Switch { ageing: ageing.unwrap_or(AGEING) });
+                let kind = switch(section, &name, &interfaces, context.around)?;
                 topology.devices.push(Device { name, interfaces, kind });
             }
             Kind::Router => {
@@ -153,6 +155,23 @@ pub(super) fn read(
     }
     check_addresses(&stations, hosts)?;
     Ok(topology)
+}
+
+/// A switch with a program, or one that learns.
+fn switch(
+    section: Option<&Section>,
+    name: &str,
+    interfaces: &[Interface],
+    around: &Surroundings,
+) -> Result<DeviceKind, Problem> {
+    let Some(s) = section else { return Ok(DeviceKind::Switch(Switch { ageing: AGEING })) };
+    if let Some(program) = s.get("p4") {
+        let p4 = p4::read(s, program, name, interfaces, around)?;
+        return Ok(DeviceKind::P4(Box::new(p4)));
+    }
+    p4::refuse(s)?;
+    let ageing = s.read("ageing", section::duration)?;
+    Ok(DeviceKind::Switch(Switch { ageing: ageing.unwrap_or(AGEING) }))
 }
 
 /// Hosts, switches, routers and other simulators in the order of their ids.

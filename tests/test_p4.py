@@ -1,0 +1,86 @@
+"""P4 switches in experiments, and `belljar p4`."""
+
+import json
+
+import pytest
+import yaml
+from conftest import EXAMPLES, contents_of, execute
+
+
+def statistics(done):
+    return json.loads((done.path / "sim-stats.json").read_text())
+
+
+@pytest.mark.needs("curl")
+def test_example(run_experiment):
+    done = run_experiment(EXAMPLES / "p4-switch.yaml", pcap=True)
+    for name in ("alice", "bob"):
+        connect, total = map(float, done.text(name, "curl").split())
+        # two links and back, and the switch, for ARP and for the handshake; 35 kB at 10 Mbit/s, shared
+        assert 0.0004 < connect < 0.002 and 0.028 < total < 1, done.text(name, "curl")
+    said = statistics(done)
+    assert said["links"]["server:eth0-s1:p1"]["server to s1"]["bytes"] > 70_000
+    # What was flooded does not go back to where it came from.
+    assert said["p4_switches"]["s1"]["drops"]["egress"] > 0
+    assert (done.path / "switches/s1/p3.pcap").stat().st_size > 35_000
+
+
+@pytest.mark.needs("curl")
+def test_runs_are_alike(belljar, workdir):
+    contents = []
+    for workers in ("1", "2"):
+        data = workdir / f"p4-{workers}.data"
+        command = [belljar, "run", EXAMPLES / "p4-switch.yaml", "-o", data, "--pcap", "--parallelism", workers]
+        done = execute(command, 120)
+        assert done.status == 0, done
+        contents.append(contents_of(data))
+    assert contents[0] == contents[1]
+
+
+@pytest.mark.parametrize("settings, said", [
+    ({"p4": "nowhere.json"}, "there is no file 'nowhere.json'"),
+    ({"p4": str(EXAMPLES / "p4-bridge-runtime.json")}, "does not say which version of BMv2 JSON"),
+    ({"p4": str(EXAMPLES / "p4-bridge.json"), "ageing": "3 s"}, "'ageing' is not valid with 'p4'"),
+    ({"queues": 3}, "'queues' is not valid without 'p4'"),
+    ({"p4": str(EXAMPLES / "p4-router.json"), "runtime": str(EXAMPLES / "p4-bridge-runtime.json")}, "no table 'ingress.stations'"),
+])
+def test_mistakes_are_named(belljar, workdir, settings, said):
+    experiment = {
+        "general": {"stop_time": "1 s"}, "switches": {"s1": settings},
+        "hosts": {name: {"processes": []} for name in ("a", "b")},
+        "links": [{"between": ["a", "s1"]}, {"between": ["b", "s1"]}],
+    }
+    file = workdir / "wrong.yaml"
+    file.write_text(yaml.safe_dump(experiment))
+    done = execute([belljar, "validate", file], 20)
+    assert done.status == 2 and said in done.err, done
+
+
+def test_packets_of_a_script(belljar, workdir):
+    script = workdir / "bridge.stf"
+    script.write_text(
+        "add stations ethernet.dst:0x020000000001 forward(port:1)\n"
+        "packet 2 020000000001 020000000002 9999\nexpect 1 020000000001 02000000000* 9999 $\n")
+    done = execute([belljar, "p4", "test", EXAMPLES / "p4-bridge.json", script, "--junit", workdir / "report.xml"], 20)
+    assert done.status == 0 and "1 passed, 0 failed, 0 errors" in done.out, done
+    assert 'failures="0"' in (workdir / "report.xml").read_text()
+    script.write_text("packet 2 020000000001 020000000002 9999\nexpect 1\n")
+    done = execute([belljar, "p4", "test", EXAMPLES / "p4-bridge.json", script], 20)
+    assert done.status == 1 and "line 2: the packet on port 1 did not come" in done.out, done
+    script.write_text("sned 1\n")
+    done = execute([belljar, "p4", "test", EXAMPLES / "p4-bridge.json", script], 20)
+    assert done.status == 4 and "the command 'sned' does not exist" in done.out, done
+    assert execute([belljar, "p4", "test", workdir / "empty.json"], 20).status == 5
+
+
+@pytest.mark.needs("curl")
+def test_captures_go_through_a_program(belljar, run_experiment, workdir):
+    done = run_experiment(EXAMPLES / "p4-switch.yaml", pcap=True, name="captured")
+    capture = done.path / "hosts/alice/eth0.pcap"
+    out = workdir / "out"
+    command = [belljar, "p4", "run", EXAMPLES / "p4-bridge.json", "--pcap", f"2={capture}", "-o", out,
+               "--runtime", EXAMPLES / "p4-bridge-runtime.json", "--trace"]
+    runs = [execute(command, 60) for _ in range(2)]
+    assert runs[0].status == 0 and runs[0].out == runs[1].out, runs[0]
+    assert "table ingress.stations ethernet.dst=0x020000000001: hit entry 0 -> ingress.forward(port=0x0001)" in runs[0].out
+    assert (out / "port1.pcap").stat().st_size > 1_000
