@@ -123,39 +123,6 @@ impl ErrorQueue {
 }
 
 impl Stack {
-    /// Sends a packet of a socket, to a port if it has one; that it is too long goes into the queue as well.
-    #[inline]
-    pub fn socket_output(
-        &mut self,
-        key: SocketKey,
-        port: u16,
-        mut outbound: Outbound<'_>,
-    ) -> Result<(), Errno> {
-        let route = outbound.route;
-        if route.destination.is_ipv4() {
-            let pieces = match usize::from(outbound.segment) {
-                0 => 1,
-                segment => (outbound.packet.len() - outbound.header.len()).div_ceil(segment),
-            };
-            outbound.ident = self.socket_ident(key, pieces);
-        }
-        let sent = self.ip_output(outbound);
-        if sent == Err(Errno::EMSGSIZE) {
-            let most = self.sending_mtu(key, route);
-            self.queue_too_long(key, SocketAddr::new(route.destination, port), most);
-        }
-        sent
-    }
-
-    /// The longest packet of a socket that may go by a route uncut.
-    pub fn sending_mtu(&self, key: SocketKey, route: &Route) -> usize {
-        let ignores = self.sockets[key.0].ip_options().is_some_and(|ip| !heeds_routers(ip.mtu_discover));
-        match route.destination {
-            IpAddr::V4(_) if ignores => self.mtu(route.interface),
-            _ => self.path_mtu(route, self.clock.now()),
-        }
-    }
-
     /// A socket has sent to `to` what is longer than the `mtu` bytes that may go there: who asked for all errors finds it in the
     /// queue (`ip_local_error`). Over IPv4 it names the port of the socket's peer, which is 0 without one.
     #[cold]

@@ -297,9 +297,7 @@ impl Stack {
                 NicEvent::Transmit { mut packet, departs } => {
                     self.seen(at, GRAPH, &mut packet, Way::Out);
                     let to = destination(packet.open_bytes());
-                    if !self.taken_by_resolver(departs, to, &mut packet) {
-                        self.departures.push(Departure { at: departs, link: None, to, packet });
-                    }
+                    self.depart(Departure { at: departs, link: None, to, packet });
                 }
                 NicEvent::Sent { cookie, bytes } => self.packet_left(cookie, bytes),
             }
@@ -317,6 +315,14 @@ impl Stack {
         if !self.lo.queue.is_empty() && !self.lo.scheduled {
             self.lo.scheduled = true;
             self.timers.add(now, StackTimer::Interface(LO));
+        }
+    }
+
+    /// A packet leaves for the graph: to the name server, which is no node of its own, or to another node.
+    fn depart(&mut self, mut departure: Departure) {
+        match self.is_for_resolver(departure.to, &mut departure.packet) {
+            true => self.resolver_input(departure.at, &departure.packet),
+            false => self.departures.push(departure),
         }
     }
 
@@ -383,7 +389,8 @@ impl Stack {
             }
             if self.service.is_some() {
                 let to = destination(packet.open_bytes());
-                if self.taken_by_resolver(now, to, &mut packet) {
+                if self.is_for_resolver(to, &mut packet) {
+                    self.resolver_input(now, &packet);
                     continue;
                 }
             }

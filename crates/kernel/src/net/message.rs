@@ -1,8 +1,8 @@
 //! Messages between the socket calls and the families, and how an attempt at a call ends.
 //!
-//! A family never waits: each of its operations is one *attempt*. `syscall/socket.rs` decides by
+//! A family never waits: each of its operations is one *attempt*. `syscall/socket.rs` and `socket_io.rs` decide by
 //! `O_NONBLOCK`, `MSG_DONTWAIT` and the socket's time-outs whether an attempt that must wait becomes
-//! `EAGAIN` or a blocked call, and attempts again when the queue named by the attempt is notified.
+//! `EAGAIN` or a blocked call, which makes its next attempt when the queue named by the attempt is notified.
 
 use crate::guest::Buffers;
 use crate::ids::WaitQueueId;

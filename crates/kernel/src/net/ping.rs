@@ -2,8 +2,8 @@
 
 use super::address;
 use super::bind::{bind_to_link, parse_bind};
+pub use super::ip_socket::{receive, shutdown};
 use super::message::{Attempt, Outgoing};
-pub use super::portless::{receive, shutdown};
 use crate::call::Call;
 use crate::ids::SocketKey;
 use belljar_linux_abi::{Errno, c};
@@ -18,7 +18,7 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
 }
 pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) -> Result<Attempt<()>, Errno> {
     if address::family(raw)? == c::AF_UNSPEC {
-        call.host.net.portless(key).peer = None;
+        call.host.net.ip_socket(key).peer = None;
         return Ok(Attempt::Done(()));
     }
     let peer = call.host.net.inet_destination(key, raw)?;
@@ -27,7 +27,7 @@ pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) ->
         call.host.net.socket(key).options.bound_device = device;
     }
     let route = call.host.net.route(peer.ip(), None, device)?;
-    call.host.net.portless(key).peer = Some(route.destination);
+    call.host.net.ip_socket(key).peer = Some(route.destination);
     Ok(Attempt::Done(()))
 }
 pub fn send(
@@ -38,10 +38,10 @@ pub fn send(
 ) -> Result<Attempt<usize>, Errno> {
     let destination = match &message.name {
         Some(raw) => Some(call.host.net.inet_destination(key, raw)?.ip()),
-        None => call.host.net.portless(key).peer,
+        None => call.host.net.ip_socket(key).peer,
     };
     let destination = destination.ok_or(Errno::EDESTADDRREQ)?;
-    if call.host.net.portless(key).is_write_closed() {
+    if call.host.net.ip_socket(key).is_write_closed() {
         return Err(Errno::EPIPE);
     }
     if message.len > 0xffff {

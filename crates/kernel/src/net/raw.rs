@@ -3,8 +3,8 @@
 use super::address;
 use super::bind::{bind_to_link, parse_bind};
 use super::ip::route::Through;
+pub use super::ip_socket::{receive, shutdown};
 use super::message::{Attempt, Outgoing};
-pub use super::portless::{receive, shutdown};
 use super::udp::{Sender, read_options};
 use crate::call::Call;
 use crate::ids::SocketKey;

@@ -8,9 +8,9 @@ use super::ip::header::header_len;
 use super::ip::icmp::{self, HEADER_LEN, kind};
 use super::ip::route::Through;
 use super::ip::{IpHeader, Outbound};
+use super::ip_socket::IpSocket;
+pub use super::ip_socket::{peer_name, readable_bytes, readiness, unsent_bytes};
 use super::path_mtu::heeds_routers;
-use super::portless::Portless;
-pub use super::portless::{peer_name, readable_bytes, readiness, unsent_bytes};
 use super::socket::{Socket, SocketKind};
 use crate::SocketKey;
 use crate::Stack;
@@ -25,7 +25,7 @@ pub struct PingSocket {
     /// Its local address and its identifier as port.
     pub local: Option<SocketAddr>,
     /// Peer, options, what it has received.
-    pub end: Portless,
+    pub end: IpSocket,
 }
 
 /// A new ping socket.
@@ -150,7 +150,7 @@ impl Stack {
                 destination: SocketAddr::new(remote, 0),
                 quoted: quoted.to_vec(),
             };
-            self.portless_error(key, error);
+            self.ip_socket_error(key, error);
         }
     }
 
@@ -180,7 +180,7 @@ impl Stack {
             let mut bytes = message.to_vec();
             let Some(kept) = self.filtered(key, &bytes, Metadata::default()) else { continue };
             bytes.truncate(kept);
-            self.portless_enqueue(key, bytes, inbound);
+            self.ip_socket_enqueue(key, bytes, inbound);
         }
     }
 }

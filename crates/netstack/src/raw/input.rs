@@ -70,7 +70,7 @@ impl Stack {
         };
         let Some(kept) = self.filtered(key, &bytes, metadata) else { return };
         bytes.truncate(kept);
-        self.portless_enqueue(key, bytes, inbound);
+        self.ip_socket_enqueue(key, bytes, inbound);
     }
 
     /// An ICMP error says what became of a packet: `raw_err` of Linux.
@@ -96,7 +96,7 @@ impl Stack {
                 destination: SocketAddr::new(error.remote, 0),
                 quoted: error.quoted.to_vec(),
             };
-            self.portless_error(key, error);
+            self.ip_socket_error(key, error);
         }
     }
 }

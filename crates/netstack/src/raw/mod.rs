@@ -5,8 +5,8 @@ mod input;
 mod output;
 
 use super::address;
-use super::portless::Portless;
-pub use super::portless::{peer_name, readable_bytes, readiness, unsent_bytes};
+use super::ip_socket::IpSocket;
+pub use super::ip_socket::{peer_name, readable_bytes, readiness, unsent_bytes};
 use super::socket::SocketKind;
 use crate::SocketKey;
 use crate::Stack;
@@ -28,7 +28,7 @@ pub struct RawSocket {
     /// The program chose the address: it outlives a disconnect.
     pub address_chosen: bool,
     /// Peer, options, what it has received.
-    pub end: Portless,
+    pub end: IpSocket,
     /// `IP_HDRINCL`: what is sent begins with an IP header.
     pub header_included: bool,
     /// `ICMP_FILTER`: a bit for each type of ICMP that is not wanted.

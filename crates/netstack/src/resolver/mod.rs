@@ -29,25 +29,28 @@ pub const SERVICE: usize = usize::MAX;
 const SEQUENCE: u64 = 1 << 63;
 
 impl Stack {
-    /// Takes a packet to an address, whose last bit leaves at `departs`, if that is the name server's. What is no
-    /// query over UDP and no segment of TCP is lost there.
-    pub fn taken_by_resolver(&mut self, departs: SimTime, to: Option<IpAddr>, packet: &mut Packet) -> bool {
+    /// True if a packet to an address is for the name server; then its checksum is filled in.
+    pub(crate) fn is_for_resolver(&self, to: Option<IpAddr>, packet: &mut Packet) -> bool {
         let Some(resolver) = &self.config.resolver else { return false };
         if to != Some(resolver.zone.address.into()) {
             return false;
         }
         packet.fill_checksum();
-        let Ok(query) = ipv4::Packet::new_checked(packet.bytes()) else { return false };
-        if resolver.down {
-            return true;
-        }
+        ipv4::Packet::new_checked(packet.bytes()).is_ok()
+    }
+
+    /// The name server gets a packet whose last bit leaves at `departs`. What is no query over UDP and no segment of TCP is
+    /// lost there.
+    pub(crate) fn resolver_input(&mut self, departs: SimTime, packet: &Packet) {
+        let Some(resolver) = self.config.resolver.as_ref().filter(|resolver| !resolver.down) else { return };
+        let Ok(query) = ipv4::Packet::new_checked(packet.bytes()) else { return };
         let arrives = departs + resolver.latency;
         if query.protocol() == protocol::TCP {
             self.segment_to_resolver(arrives, packet.bytes());
         } else if let Some(answer) = answer(&resolver.zone, &query) {
-            self.deliver_from_resolver(arrives + resolver.latency, answer);
+            let back = arrives + resolver.latency;
+            self.deliver_from_resolver(back, answer);
         }
-        true
     }
 
     /// A packet of the name server will arrive at `time`.

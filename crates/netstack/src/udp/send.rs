@@ -51,53 +51,6 @@ pub fn named_destination(net: &mut Stack, key: SocketKey, raw: &[u8]) -> Result<
 }
 
 impl Stack {
-    /// The destination that a socket is given by `connect` or `sendto`.
-    pub fn inet_destination(&mut self, key: SocketKey, raw: &[u8]) -> Result<SocketAddr, Errno> {
-        let socket = self.socket(key);
-        let domain = socket.domain;
-        let family = address::family(raw)?;
-        let destination = match (domain, family) {
-            (c::AF_INET, c::AF_INET) | (c::AF_INET6, c::AF_INET | c::AF_INET6) => address::parse(raw)?,
-            (c::AF_INET, c::AF_UNSPEC) if raw.len() >= 16 => {
-                let ip = IpAddr::from([raw[4], raw[5], raw[6], raw[7]]);
-                SocketAddr::new(ip, u16::from_be_bytes([raw[2], raw[3]]))
-            }
-            // The length is looked at before the family.
-            (c::AF_INET, _) if raw.len() < 16 => return Err(Errno::EINVAL),
-            _ => return Err(Errno::EAFNOSUPPORT),
-        };
-        if socket.ip_options().is_some_and(|ip| ip.v6_only) && destination.is_ipv4() {
-            return Err(Errno::ENETUNREACH);
-        }
-        Ok(destination)
-    }
-
-    /// The device that a packet of a socket to `to` must leave by: the one that it is bound to, the one that the
-    /// call names, or that of its multicast. `EINVAL` if these differ, or where an address of one link only is
-    /// to be reached on no link.
-    pub fn socket_device(
-        &mut self,
-        key: SocketKey,
-        to: IpAddr,
-        named: Option<u32>,
-    ) -> Result<Option<u32>, Errno> {
-        let socket = &self.sockets[key.0];
-        let bound = socket.options.bound_device;
-        if let (Some(bound), Some(named)) = (bound, named)
-            && bound != named
-        {
-            return Err(Errno::EINVAL);
-        }
-        let IpAddr::V6(v6) = to else { return Ok(bound.or(named)) };
-        let of_group = socket.ip_options().and_then(|ip| ip.multicast_if6).filter(|_| v6.is_multicast());
-        let device = bound.or(named).or(of_group);
-        let own = socket.local_ip().filter(|ip| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local()));
-        if v6.is_unicast_link_local() && device.is_none() && own.is_none() && !self.is_local(to) {
-            return Err(Errno::EINVAL);
-        }
-        Ok(device)
-    }
-
     /// Sends a datagram; false if the send buffer is full.
     pub fn udp_send(
         &mut self,
@@ -120,32 +73,6 @@ impl Stack {
         self.udp_transmit(key, &route, destination.port(), packet, &options)?;
         self.flush_network();
         Ok(true)
-    }
-
-    /// The route of what a socket sends: by the interface that it is bound to, the one that the message
-    /// names, or for multicast the one of `IP_MULTICAST_IF`.
-    pub fn route_for(
-        &mut self,
-        key: SocketKey,
-        to: SocketAddr,
-        mut source: Option<IpAddr>,
-        interface: Option<u32>,
-    ) -> Result<Route, Errno> {
-        let (to, port) = (to.ip(), to.port());
-        let socket = &self.sockets[key.0];
-        let mut device = match to {
-            IpAddr::V4(_) => interface.or(socket.options.bound_device),
-            IpAddr::V6(_) => self.socket_device(key, to, interface)?,
-        };
-        let socket = &self.sockets[key.0];
-        if let (IpAddr::V4(group), Some(options)) = (to, socket.ip_options())
-            && group.is_multicast()
-        {
-            let (interface, own) = options.multicast_interface;
-            device = device.or(interface.map(interface_index));
-            source = source.or(Some(own.into()).filter(|_| !own.is_unspecified()));
-        }
-        self.route(to, source, Through::of(&self.sockets[key.0], device).to_port(port))
     }
 
     /// The route of a datagram; `EACCES` for a broadcast that the socket has not asked for.

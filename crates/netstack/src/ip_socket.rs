@@ -1,5 +1,5 @@
-//! What sockets of IP without ports have in common, raw(7) and icmp(7): a peer, a queue of messages, its charge, shut
-//! ends, errors.
+//! What raw and ping sockets have in common, raw(7) and icmp(7): a peer, a queue of messages and its charge, shut ends,
+//! errors.
 
 use super::address;
 use super::error_queue::{ErrorQueue, QueuedError, Report, is_hard};
@@ -17,7 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// What such a socket keeps besides what its protocol wants.
 #[derive(Debug, Default)]
-pub struct Portless {
+pub struct IpSocket {
     /// Its peer, if it is connected.
     pub peer: Option<IpAddr>,
     /// Options of the IP levels.
@@ -55,7 +55,7 @@ pub struct Message {
     pub arrived: SimTime,
 }
 
-impl Portless {
+impl IpSocket {
     /// What it has received is charged against its buffer, in bytes.
     pub fn queued_bytes(&self) -> usize {
         self.queued_charge as usize
@@ -76,7 +76,7 @@ impl Portless {
     }
 
     /// That of a raw or a ping socket.
-    pub fn of(socket: &Socket) -> Option<&Portless> {
+    pub fn of(socket: &Socket) -> Option<&IpSocket> {
         match &socket.kind {
             SocketKind::Raw(raw) => Some(&raw.end),
             SocketKind::Ping(ping) => Some(&ping.end),
@@ -88,14 +88,14 @@ impl Portless {
 /// `getpeername(2)`: the peer has no port.
 pub fn peer_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
     let domain = net.socket(key).domain;
-    let peer = net.portless(key).peer.ok_or(Errno::ENOTCONN)?;
+    let peer = net.ip_socket(key).peer.ok_or(Errno::ENOTCONN)?;
     Ok(address::emit(domain, SocketAddr::new(peer, 0)))
 }
 
 /// The `EPOLL*` bits that hold now: `datagram_poll` of Linux.
 pub fn readiness(net: &Stack, key: SocketKey) -> u32 {
     let socket = &net.sockets[key.0];
-    let Some(end) = Portless::of(socket) else { return 0 };
+    let Some(end) = IpSocket::of(socket) else { return 0 };
     let mut ready = WRITABLE;
     if !end.queue.is_empty() {
         ready |= READABLE;
@@ -114,7 +114,7 @@ pub fn readiness(net: &Stack, key: SocketKey) -> u32 {
 
 /// `FIONREAD`: the length of the next message.
 pub fn readable_bytes(net: &mut Stack, key: SocketKey) -> Result<usize, Errno> {
-    Ok(net.portless(key).queue.front().map_or(0, |message| message.bytes.len()))
+    Ok(net.ip_socket(key).queue.front().map_or(0, |message| message.bytes.len()))
 }
 
 /// `SIOCOUTQ`: what is sent has left the socket at once.
@@ -124,7 +124,7 @@ pub fn unsent_bytes(_net: &mut Stack, _key: SocketKey) -> Result<usize, Errno> {
 
 impl Stack {
     /// The end of a socket that is known to be a raw or a ping socket.
-    pub fn portless(&mut self, key: SocketKey) -> &mut Portless {
+    pub fn ip_socket(&mut self, key: SocketKey) -> &mut IpSocket {
         match &mut self.sockets[key.0].kind {
             SocketKind::Raw(raw) => &mut raw.end,
             SocketKind::Ping(ping) => &mut ping.end,
@@ -133,11 +133,11 @@ impl Stack {
     }
 
     /// A socket gets `bytes` of a packet, if there is room.
-    pub fn portless_enqueue(&mut self, key: SocketKey, bytes: Vec<u8>, inbound: &Inbound) {
+    pub fn ip_socket_enqueue(&mut self, key: SocketKey, bytes: Vec<u8>, inbound: &Inbound) {
         let arrived = self.clock.now();
         let own = self.own_address(inbound.interface, inbound.header.dst);
         let room = self.socket(key).options.receive_buffer;
-        let end = self.portless(key);
+        let end = self.ip_socket(key);
         if end.queued_charge > room {
             return;
         }
@@ -156,10 +156,10 @@ impl Stack {
     }
 
     /// A socket hears of an ICMP error: one that asked for all of them, or by its peer of a hard one.
-    pub fn portless_error(&mut self, key: SocketKey, error: QueuedError) {
+    pub fn ip_socket_error(&mut self, key: SocketKey, error: QueuedError) {
         let errno = error.errno;
         let room = self.socket(key).options.receive_buffer;
-        let end = self.portless(key);
+        let end = self.ip_socket(key);
         if end.ip.receive_errors {
             end.push_error(error, room);
         } else if end.peer.is_none() || !is_hard(errno, error.icmp, error.destination.is_ipv4()) {

@@ -1,5 +1,5 @@
-//! What sockets of IP without ports have in common, raw(7) and icmp(7): a peer, a queue of messages, its charge, shut
-//! ends, errors.
+//! What raw and ping sockets have in common, raw(7) and icmp(7): a peer, a queue of messages and its charge, shut ends,
+//! errors.
 
 use super::error_queue;
 use super::ip::IpOptions;
@@ -11,7 +11,7 @@ use crate::files::readiness::{EPOLLHUP, EPOLLRDHUP, READABLE, WRITABLE};
 use crate::ids::SocketKey;
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
 use belljar_linux_abi::{Errno, c};
-use belljar_netstack::portless::Message;
+use belljar_netstack::ip_socket::Message;
 use std::net::{IpAddr, SocketAddr};
 use zerocopy::IntoBytes;
 
@@ -32,7 +32,7 @@ pub fn receive(
     let socket = call.host.net.socket(key);
     let (domain, queue, stamp) = (socket.domain, key.into(), socket.options.timestamp);
     socket.take_error()?;
-    let end = call.host.net.portless(key);
+    let end = call.host.net.ip_socket(key);
     let Some(message) = end.queue.pop_front() else {
         // Without waiting, nothing finds out that it is shut.
         let ended = end.read_closed && room.flags & c::MSG_DONTWAIT == 0;
@@ -48,7 +48,7 @@ pub fn receive(
     };
     received.control.extend(control_messages(&end.ip, &message));
     let stored = call.scatter(&room.buffers, &message.bytes[..taken]);
-    let end = call.host.net.portless(key);
+    let end = call.host.net.ip_socket(key);
     if room.flags & c::MSG_PEEK != 0 {
         end.queue.push_front(message);
     } else {
@@ -95,7 +95,7 @@ fn control_messages(options: &IpOptions, message: &Message) -> Vec<ControlMessag
 
 /// Takes effect on an unconnected socket too, but says `ENOTCONN`, as Linux does.
 pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
-    let end = call.host.net.portless(key);
+    let end = call.host.net.ip_socket(key);
     end.read_closed |= how != c::SHUT_WR;
     end.write_closed |= how != c::SHUT_RD;
     let connected = end.peer.is_some();

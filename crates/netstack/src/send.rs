@@ -1,0 +1,116 @@
+//! What sockets of UDP, raw and ping sockets share in sending: where a packet goes, by which interface, how long it may be.
+
+use crate::ip::Outbound;
+use crate::ip::route::{Route, Through};
+use crate::path_mtu::heeds_routers;
+use crate::{SocketKey, Stack, address, interface_index};
+use belljar_linux_abi::{Errno, c};
+use std::net::{IpAddr, SocketAddr};
+
+impl Stack {
+    /// The destination that a socket is given by `connect` or `sendto`.
+    pub fn inet_destination(&mut self, key: SocketKey, raw: &[u8]) -> Result<SocketAddr, Errno> {
+        let socket = self.socket(key);
+        let domain = socket.domain;
+        let family = address::family(raw)?;
+        let destination = match (domain, family) {
+            (c::AF_INET, c::AF_INET) | (c::AF_INET6, c::AF_INET | c::AF_INET6) => address::parse(raw)?,
+            (c::AF_INET, c::AF_UNSPEC) if raw.len() >= 16 => {
+                let ip = IpAddr::from([raw[4], raw[5], raw[6], raw[7]]);
+                SocketAddr::new(ip, u16::from_be_bytes([raw[2], raw[3]]))
+            }
+            // The length is looked at before the family.
+            (c::AF_INET, _) if raw.len() < 16 => return Err(Errno::EINVAL),
+            _ => return Err(Errno::EAFNOSUPPORT),
+        };
+        if socket.ip_options().is_some_and(|ip| ip.v6_only) && destination.is_ipv4() {
+            return Err(Errno::ENETUNREACH);
+        }
+        Ok(destination)
+    }
+
+    /// The device that a packet of a socket to `to` must leave by: the one that it is bound to, the one that the
+    /// call names, or that of its multicast. `EINVAL` if these differ, or where an address of one link only is
+    /// to be reached on no link.
+    pub fn socket_device(
+        &mut self,
+        key: SocketKey,
+        to: IpAddr,
+        named: Option<u32>,
+    ) -> Result<Option<u32>, Errno> {
+        let socket = &self.sockets[key.0];
+        let bound = socket.options.bound_device;
+        if let (Some(bound), Some(named)) = (bound, named)
+            && bound != named
+        {
+            return Err(Errno::EINVAL);
+        }
+        let IpAddr::V6(v6) = to else { return Ok(bound.or(named)) };
+        let of_group = socket.ip_options().and_then(|ip| ip.multicast_if6).filter(|_| v6.is_multicast());
+        let device = bound.or(named).or(of_group);
+        let own = socket.local_ip().filter(|ip| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local()));
+        if v6.is_unicast_link_local() && device.is_none() && own.is_none() && !self.is_local(to) {
+            return Err(Errno::EINVAL);
+        }
+        Ok(device)
+    }
+
+    /// The route of what a socket sends: by the interface that it is bound to, the one that the message
+    /// names, or for multicast the one of `IP_MULTICAST_IF`.
+    pub fn route_for(
+        &mut self,
+        key: SocketKey,
+        to: SocketAddr,
+        mut source: Option<IpAddr>,
+        interface: Option<u32>,
+    ) -> Result<Route, Errno> {
+        let (to, port) = (to.ip(), to.port());
+        let socket = &self.sockets[key.0];
+        let mut device = match to {
+            IpAddr::V4(_) => interface.or(socket.options.bound_device),
+            IpAddr::V6(_) => self.socket_device(key, to, interface)?,
+        };
+        let socket = &self.sockets[key.0];
+        if let (IpAddr::V4(group), Some(options)) = (to, socket.ip_options())
+            && group.is_multicast()
+        {
+            let (interface, own) = options.multicast_interface;
+            device = device.or(interface.map(interface_index));
+            source = source.or(Some(own.into()).filter(|_| !own.is_unspecified()));
+        }
+        self.route(to, source, Through::of(&self.sockets[key.0], device).to_port(port))
+    }
+
+    /// Sends a packet of a socket, to a port if it has one; that it is too long goes into the queue as well.
+    #[inline]
+    pub fn socket_output(
+        &mut self,
+        key: SocketKey,
+        port: u16,
+        mut outbound: Outbound<'_>,
+    ) -> Result<(), Errno> {
+        let route = outbound.route;
+        if route.destination.is_ipv4() {
+            let pieces = match usize::from(outbound.segment) {
+                0 => 1,
+                segment => (outbound.packet.len() - outbound.header.len()).div_ceil(segment),
+            };
+            outbound.ident = self.socket_ident(key, pieces);
+        }
+        let sent = self.ip_output(outbound);
+        if sent == Err(Errno::EMSGSIZE) {
+            let most = self.sending_mtu(key, route);
+            self.queue_too_long(key, SocketAddr::new(route.destination, port), most);
+        }
+        sent
+    }
+
+    /// The longest packet of a socket that may go by a route uncut.
+    pub fn sending_mtu(&self, key: SocketKey, route: &Route) -> usize {
+        let ignores = self.sockets[key.0].ip_options().is_some_and(|ip| !heeds_routers(ip.mtu_discover));
+        match route.destination {
+            IpAddr::V4(_) if ignores => self.mtu(route.interface),
+            _ => self.path_mtu(route, self.clock.now()),
+        }
+    }
+}
