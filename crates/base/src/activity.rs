@@ -45,7 +45,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// All, in the order in which they are shown.
+    /// All phases, in the order in which they are shown.
     pub const ALL: [Phase; 10] = [
         Phase::Building,
         Phase::Starting,
@@ -141,12 +141,12 @@ pub struct Program {
 pub struct CallWays {
     /// Through rewritten call sites.
     pub rewritten: u64,
-    /// By a trap, which costs some ten times as much.
+    /// Calls that trapped, which costs some ten times as much.
     pub trapped: u64,
 }
 
 impl CallWays {
-    /// Both together.
+    /// Calls of both ways together.
     pub fn all(self) -> u64 {
         self.rewritten + self.trapped
     }
@@ -164,7 +164,7 @@ impl AddAssign for CallWays {
 struct Seat(AtomicU64);
 
 impl Board {
-    /// A board for so many workers, who are waiting.
+    /// A board for so many workers, all of them waiting.
     pub fn new(workers: usize) -> Board {
         let waiting = Activity::of_all(Phase::Waiting).packed();
         Board {
@@ -172,11 +172,11 @@ impl Board {
             programs: Mutex::default(),
         }
     }
-    /// The calling thread is worker `worker` from now on.
+    /// Makes the calling thread worker `worker`.
     pub fn sit(worker: usize) {
         SEAT.set(worker);
     }
-    /// The calling worker does this from now on.
+    /// Sets the activity of the calling worker.
     pub fn doing(&self, activity: Activity) {
         if let Some(seat) = self.workers.get(SEAT.get()) {
             seat.0.store(activity.packed(), Relaxed);
@@ -196,7 +196,7 @@ impl Board {
         });
         place as u32 + 1
     }
-    /// More calls of a program came.
+    /// Adds calls of a program.
     pub fn called(&self, program: u32, more: CallWays) {
         let Some(place) = (program as usize).checked_sub(1) else { return };
         if let Some(program) = self.known().get_mut(place) {

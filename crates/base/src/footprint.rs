@@ -50,7 +50,7 @@ impl LineGroup {
     }
 }
 
-/// The memory that something reads when it runs next, by cache line, about in the order in which it does.
+/// Footprint: the memory that something reads when it runs next, by cache line, about in the order of reading.
 ///
 /// A simulation of many hosts visits each for a few microseconds at a time, and finds all of it in memory that has gone cold since.
 /// One after the other these lines take longer to come than all that is done with them; asked for together, while another host
@@ -61,15 +61,15 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// All of an object; not what it points to.
+    /// Adds all of an object, without what it points to.
     pub fn object<T: ?Sized>(&mut self, object: &T) {
         self.bytes(&raw const *object as *const u8 as usize, size_of_val(object));
     }
-    /// The first items of a buffer, whether there are any in it now or not.
+    /// Adds the first items of a buffer, even if it is empty now.
     pub fn start<T>(&mut self, buffer: *const T, items: usize) {
         self.bytes(buffer as usize, items * size_of::<T>());
     }
-    /// Some bytes from an address on.
+    /// Adds bytes from an address on.
     pub fn bytes(&mut self, address: usize, len: usize) {
         if address < FIRST_PAGE {
             return;

@@ -6,7 +6,7 @@ use std::fmt;
 pub struct HostId(pub u32);
 
 impl HostId {
-    /// As an index into a vector that has one entry per host.
+    /// The host's index into a vector that has one entry per host.
     pub fn index(self) -> usize {
         self.0 as usize
     }

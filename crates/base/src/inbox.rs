@@ -4,14 +4,14 @@ use crate::{EventKey, Footprint, SimTime};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// One that will arrive.
+/// A message that will arrive.
 #[derive(Debug)]
 struct Arrival<T> {
     key: EventKey,
     content: T,
 }
 
-/// Up to so many at a time that come while others wait are kept in a heap.
+/// Messages that come at a time while others wait, up to which they are kept in a heap.
 const FEW: usize = 16;
 
 /// Inbox: messages that will arrive, in the order of their keys.
@@ -45,18 +45,18 @@ impl<T> Inbox<T> {
     pub fn next(&self) -> Option<SimTime> {
         self.next
     }
-    /// Tells where it takes in what comes, and where it keeps it.
+    /// Adds its buffers to a footprint.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.start(self.fresh.as_ptr(), 1);
         footprint.start(self.order.as_ptr(), 2);
         footprint.start(self.placed.as_ptr(), 1);
     }
-    /// One more.
+    /// Adds a message.
     pub fn push(&mut self, key: EventKey, content: T) {
         self.next = Some(self.next.map_or(key.time, |next| next.min(key.time)));
         self.fresh.push(Arrival { key, content });
     }
-    /// Takes the next one out.
+    /// Takes the next message out.
     ///
     /// # Panics
     /// If another one has the same key.
@@ -127,7 +127,7 @@ impl<T> Inbox<T> {
     }
 }
 
-/// The order of two that arrive at the same time, the later one first.
+/// The order of two messages, the later one first.
 #[cold]
 fn in_full<T>(placed: &[Option<Arrival<T>>], a: u32, b: u32) -> Ordering {
     placed[b as usize].cmp(&placed[a as usize])

@@ -1,13 +1,13 @@
-//! Splitting a process in two.
+//! A native fork of this process.
 
 use std::fs;
 use std::io::{Error, Result};
 
-/// Splits this process in two, fork(2). Gives the new one's process id, and `None` in the new one.
+/// Forks this process, fork(2). Returns the child's process id, and `None` in the child.
 ///
 /// # Errors
-/// If this process has more than one thread: the new one would have none of the others, and what they hold would never be
-/// let go. Else those of fork(2).
+/// If this process has more than one thread: the child would have none of the others, and locks that they hold would never
+/// be released. Else those of fork(2).
 pub fn fork() -> Result<Option<i32>> {
     if fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(Error::other("a process with several threads cannot be split"));

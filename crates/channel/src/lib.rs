@@ -1,4 +1,4 @@
-//! Memory that processes share, sleeping on words of it, and making such processes.
+//! Shared memory between processes: futexes, rings and slots in it, and forking such processes.
 #![warn(missing_docs)]
 
 mod fork;

@@ -1,4 +1,4 @@
-//! Memory without a name: it goes with the last process that has it mapped or open.
+//! Anonymous shared memory: it is freed with the last process that has it mapped or open.
 
 use std::fs::File;
 use std::io::{Error, Result};

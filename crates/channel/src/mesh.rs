@@ -1,7 +1,7 @@
 //! Streams of bytes between all pairs of a few processes, in memory that they share.
 //!
 //! Each ordered pair has a ring with one writer and one reader: the writer alone moves `tail`, the reader
-//! alone `head`, both count bytes from the start. Whoever writes or makes room rings the other's bell,
+//! alone `head`, both count bytes from the start. A process that writes or makes room rings the other's bell,
 //! a futex word, if it sleeps.
 
 use crate::futex;
@@ -36,7 +36,7 @@ struct Ring {
     bytes: [u8; CAPACITY],
 }
 
-/// One process's end of it.
+/// Mesh: one process's end of the streams.
 #[derive(Debug)]
 pub struct Mesh {
     memory: Mapping,

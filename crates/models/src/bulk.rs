@@ -78,7 +78,7 @@ impl Model for Client {
 }
 
 impl Transfer {
-    /// Sends and receives what can be; whether that was all.
+    /// Sends and receives as much as possible; true if the transfer is complete.
     fn go_on(&mut self, socket: Socket, net: &mut dyn Network) -> Result<bool, Failure> {
         if self.flow.connected.is_none() {
             if !net.is_connected(socket)? {

@@ -14,7 +14,7 @@ const LAST_INTERVAL: SimDuration = SimDuration::from_millis(250);
 pub struct Header {
     /// Counts from 0.
     pub number: u64,
-    /// When it was sent, in nanoseconds since 1970.
+    /// Send time, in nanoseconds since 1970.
     pub sent_ns: u64,
     /// It tells the end of the stream; the number is that of a datagram that never was.
     pub is_last: bool,
@@ -44,7 +44,7 @@ pub struct Sender {
     socket: Option<Socket>,
     flow: Option<Flow>,
     payload: Vec<u8>,
-    /// When the present burst began, how many datagrams of it are sent, and when it ends.
+    /// The present burst: its start, the datagrams of it that are sent, and its end.
     burst: (SimTime, u64, SimTime),
     end: SimTime,
     last_tries: u32,
@@ -66,7 +66,7 @@ impl Sender {
         self.burst = (at, 0, end.min(self.end));
     }
 
-    /// When datagram `n` of the present burst is due.
+    /// Time at which datagram `n` of the present burst is due.
     fn due(&self, n: u64) -> SimTime {
         let picos = u128::from(n) * u128::from(self.spec.datagram_size) * 8 * 1_000_000_000_000
             / u128::from(self.spec.rate);

@@ -11,7 +11,7 @@ pub struct Client {
     spec: Dns,
     pacer: Pacer,
     socket: Option<Socket>,
-    /// By the id that the message carries.
+    /// Queries under way, by the id of their messages.
     queries: Map<u16, Query>,
 }
 

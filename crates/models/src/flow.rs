@@ -9,13 +9,13 @@ use std::net::SocketAddrV4;
 pub struct Flow {
     /// The other side.
     pub peer: SocketAddrV4,
-    /// When it was begun.
+    /// Start time.
     pub started: SimTime,
-    /// When its connection stood, if it had one of its own.
+    /// Time at which its connection was established, if it had one of its own.
     pub connected: Option<SimTime>,
-    /// When the first byte came from the peer.
+    /// Time of the first byte from the peer.
     pub first_byte: Option<SimTime>,
-    /// When it ended.
+    /// End time.
     pub ended: SimTime,
     /// Bytes handed to the host to be sent.
     pub bytes_out: u64,
@@ -34,7 +34,7 @@ pub struct Flow {
 /// Outcome of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// As it was meant to.
+    /// The flow was completed.
     Done,
     /// The model or the simulation was stopped before.
     Cut,
@@ -70,7 +70,7 @@ impl Flow {
             outcome: Outcome::Cut,
         }
     }
-    /// So many bytes have come.
+    /// Accounts for received bytes.
     pub(crate) fn received(&mut self, bytes: usize, net: &dyn Network) {
         self.first_byte.get_or_insert(net.now());
         self.bytes_in += bytes as u64;

@@ -13,7 +13,7 @@ pub struct Socket(pub usize);
 /// Result of a receiving call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// So many bytes, at least one.
+    /// Number of bytes received, at least one.
     Bytes(usize),
     /// Nothing now.
     Nothing,

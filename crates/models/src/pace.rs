@@ -1,4 +1,4 @@
-//! When a client does the next thing.
+//! Pace: the times of a client's actions.
 
 use crate::{Draw, Network};
 use belljar_base::SimTime;

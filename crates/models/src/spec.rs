@@ -62,7 +62,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Where that is.
+    /// The socket address of the endpoint.
     pub fn socket_address(&self) -> SocketAddrV4 {
         SocketAddrV4::new(self.address, self.port)
     }
@@ -82,7 +82,7 @@ pub(crate) fn pick<'a>(among: &'a [Endpoint], stream: &mut Stream) -> &'a Endpoi
     }
 }
 
-/// Which way a bulk transfer goes.
+/// Direction of a bulk transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the model to its peer.
@@ -96,7 +96,7 @@ pub enum Direction {
 pub struct Bulk {
     /// The servers, of which each transfer takes one.
     pub to: Vec<Endpoint>,
-    /// Which way.
+    /// Direction of the transfer.
     pub direction: Direction,
     /// Bytes sent; `None`: without end, or as the peer decides.
     pub size: Option<Draw>,
@@ -115,7 +115,7 @@ pub struct Http {
     pub request_size: Draw,
     /// True if connections are reused.
     pub keep_alive: bool,
-    /// After which time without its end a request is given up.
+    /// Time after which a request that has not ended is given up.
     pub timeout: SimDuration,
     /// Number and times of requests.
     pub pace: Pace,
@@ -135,7 +135,7 @@ pub struct HttpServer {
 /// A sender of UDP datagrams of one length at a constant rate, all the time or on and off.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Datagrams {
-    /// Where to.
+    /// Destination.
     pub to: Endpoint,
     /// Bits of payload per second while it sends.
     pub rate: u64,
@@ -143,7 +143,7 @@ pub struct Datagrams {
     pub datagram_size: u64,
     /// Durations of bursts and of pauses, in picoseconds; `None`: it sends all the time.
     pub bursts: Option<(Draw, Draw)>,
-    /// When it ends after its start; `None`: never.
+    /// Duration of the stream; `None`: without end.
     pub duration: Option<SimDuration>,
 }
 
@@ -154,7 +154,7 @@ pub struct Dns {
     pub to: Endpoint,
     /// The names, of which each query takes one.
     pub names: Vec<String>,
-    /// After which time without an answer a query is repeated.
+    /// Time without an answer after which a query is repeated.
     pub timeout: SimDuration,
     /// Number of retries.
     pub retries: u32,

@@ -1,5 +1,5 @@
-//! The saved state of a guest thread: see [`belljar_shim::context`]. Its registers, and those of signal frames, are
-//! described in several crates, which know nothing of each other; here they are held against each other.
+//! The saved state of a guest thread: see [`belljar_shim::context`]. Several crates that do not know each other
+//! describe its registers and those of signal frames; here these descriptions are checked against each other.
 
 use crate::cpu;
 use belljar_kernel::machine::{self, SpaceId};
@@ -43,12 +43,12 @@ as_in_frames!(
     rflags is eflags, selectors is cs, error_code is err, trapno is trapno, oldmask is oldmask, cr2 is cr2
 );
 
-/// A context's registers as the kernel has them.
+/// A context's registers as the kernel's type.
 pub fn kernel_regs(context: &Context) -> &machine::Regs {
     // SAFETY: both are the same plain words in the same places.
     unsafe { &*(&raw const context.regs).cast() }
 }
-/// The same to change.
+/// A context's registers as the kernel's type, mutable.
 pub fn kernel_regs_mut(context: &mut Context) -> &mut machine::Regs {
     // SAFETY: as above.
     unsafe { &mut *(&raw mut context.regs).cast() }

@@ -14,7 +14,7 @@ use belljar_shim::worker::Readings;
 /// The flags that guest code may set: CF PF AF ZF SF TF DF OF RF AC, as Linux's `FIX_EFLAGS`. ID
 /// is left out: it would differ between the ways out of the guest.
 const GUEST_FLAGS: u64 = 0x5_0dd5;
-/// RF, which no instruction that software sees the flags after leaves set.
+/// RF: never set after an instruction whose flags software sees.
 const RF: u64 = 0x1_0000;
 const TRAP_FLAG: u64 = 0x100;
 /// `si_code` of a SIGTRAP by the trap flag.

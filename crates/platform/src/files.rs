@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The file without taking over its descriptor.
+/// Borrows a file, whose descriptor stays open.
 fn borrowed(file: NativeFile) -> ManuallyDrop<File> {
     // SAFETY: `ManuallyDrop` leaves the descriptor open; the kernel passes only descriptors that
     // `open` or `shared_memory` gave and `close` has not taken.
@@ -31,8 +31,8 @@ impl AsRef<Path> for Reachable<'_> {
     }
 }
 
-/// Guests may work in directories that lie deeper than `PATH_MAX` reaches: from a descriptor of one
-/// further up it does.
+/// The path as system calls can name it, even if it is longer than `PATH_MAX`: guests may work in directories that deep, which are reached from a
+/// descriptor of a directory further up.
 fn reachable(path: &Path) -> Result<Reachable<'_>, Errno> {
     const LONGEST: usize = libc::PATH_MAX as usize - 64;
     if path.as_os_str().len() <= LONGEST {
@@ -314,7 +314,7 @@ pub fn shared_memory(len: u64) -> Result<NativeFile, Errno> {
     }
 }
 
-/// Has the first `len` bytes of a file in memory lie in huge pages, where the machine has them: whole ones.
+/// Asks Linux to put the whole huge pages among the first `len` bytes of a file in memory into huge pages.
 pub fn collapse(file: NativeFile, len: u64) {
     /// Since Linux 6.1.
     const MADV_COLLAPSE: i32 = 25;

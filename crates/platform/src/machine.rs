@@ -66,11 +66,11 @@ pub struct HostMachine {
     spaces: Slab<Space>,
     /// Boxed: the entry code holds a context's address while it runs.
     contexts: Slab<Box<Context>>,
-    /// Opened and not to be written.
+    /// Files of the machine that were opened for reading.
     files_read: std::collections::BTreeSet<std::path::PathBuf>,
     /// Native files that it may keep open.
     file_share: usize,
-    /// The far space whose guest came back last with a call, while what its process has read then is still so.
+    /// The far space whose guest came back last with a call, while the memory staged then is still valid.
     staged: Option<SpaceId>,
     /// Contexts that it has ever had.
     contexts_made: u64,
@@ -78,7 +78,7 @@ pub struct HostMachine {
     accessed: [Cell<u64>; ACCESSES],
     /// Footprints that it has given.
     told: Cell<u32>,
-    /// Finds out where one goes.
+    /// The recording of a trail that is under way.
     follower: RefCell<Option<Box<Follower>>>,
 }
 
@@ -105,7 +105,7 @@ impl HostMachine {
     fn space(&self, space: SpaceId) -> &Space {
         &self.spaces[space.0 as usize]
     }
-    /// A space to be changed.
+    /// A space that is about to be changed.
     fn space_mut(&mut self, space: SpaceId) -> &mut Space {
         self.staged = None;
         &mut self.spaces[space.0 as usize]
@@ -134,8 +134,8 @@ impl HostMachine {
         self.holder(context).map_or(&context.xsave, Shim::held_state)
     }
 
-    /// Before a context runs, or is made another, in a far process: the vector state of the one that ran there before
-    /// comes back to it.
+    /// Returns the vector state in a far process to the context that ran there last, before another context runs there
+    /// or is made.
     fn bring_back(&mut self, context: ContextId) {
         let (space, number) = {
             let context = &self.contexts[context.0 as usize];
@@ -153,13 +153,13 @@ impl HostMachine {
         shim.let_go();
     }
 
-    /// Notes where a guest's memory is accessed: what is accessed next time, perhaps.
+    /// Notes an address of a guest's memory that is accessed, and so perhaps next time too.
     #[inline]
     fn note_access(&self, addr: u64) {
         self.accessed[(addr >> 6) as usize % ACCESSES].set(addr);
     }
 
-    /// Runs a guest step by step up to its next call, to see where it goes. `None` if it has to go on without being followed.
+    /// Runs a guest step by step up to its next call and records its trail. `None` if it has to go on unrecorded.
     #[cold]
     #[inline(never)]
     fn follow(&mut self, id: ContextId) -> Option<Exit> {
@@ -184,7 +184,7 @@ impl HostMachine {
         (!matches!(exit, Exit::Stepped | Exit::Preempted)).then_some(exit)
     }
 
-    /// Notes that a guest has come back: what its process has read then is what there is now.
+    /// Notes that a guest has come back: the memory that its process has staged is valid.
     fn came_back(&mut self, context: ContextId, exit: Exit) {
         let space = self.contexts[context.0 as usize].space;
         let is_staged = exit == Exit::Syscall && !self.spaces[space as usize].is_near();

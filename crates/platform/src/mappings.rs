@@ -16,8 +16,9 @@ pub const OF_A_PROGRAM: u64 = 120;
 pub const OF_A_CALL: u64 = 3;
 /// The usual limit, where it cannot be read.
 const USUAL_LIMIT: u64 = 65_530;
-/// The share of the limit that is the simulator's own, and what it needs at least.
+/// Divisor of the limit for the simulator's own share.
 const OWN_SHARE: u64 = 16;
+/// Mappings of the simulator's own, at least.
 const OWN_LEAST: u64 = 600;
 
 /// Mappings of all near spaces together, and of the channels to far ones.
@@ -77,17 +78,17 @@ pub struct Mappings {
     files: u64,
     /// True if they count against the budget of near spaces.
     counted: bool,
-    /// The one that was asked for last, and where it starts.
+    /// The mapping that was asked for last, and its start.
     recent: Cell<Option<(u64, Mapping)>>,
 }
 
 impl Mappings {
-    /// None. They count if they are near.
+    /// No mappings; those of a near space count.
     pub fn none(counted: bool) -> Mappings {
         Mappings { by_start: Map::default(), files: 0, counted, recent: Cell::new(None) }
     }
 
-    /// The same ones of a far space.
+    /// The same mappings in a far space.
     pub fn copied_far(&self) -> Mappings {
         let mut copy = Mappings::none(false);
         copy.by_start.clone_from(&self.by_start);
@@ -95,7 +96,7 @@ impl Mappings {
         copy
     }
 
-    /// The kind of what a call maps of a file.
+    /// Kind of a mapping of a file by one call.
     pub fn of_file(&mut self, shared: bool) -> Kind {
         self.files += 1;
         if shared { Kind::Shared(self.files) } else { Kind::File(self.files) }
@@ -144,7 +145,7 @@ impl Mappings {
         before.into_iter().chain(self.by_start.range(range.clone()).map(|(_, mapping)| mapping))
     }
 
-    /// Notes that `range` is mapped so, whatever was there.
+    /// Notes a new mapping of `range`, over whatever was there.
     pub fn insert(&mut self, range: Range<u64>, prot: Prot, kind: Kind) {
         self.counting(|this| {
             this.cut(&range);
@@ -159,7 +160,7 @@ impl Mappings {
         });
     }
 
-    /// Notes another protection of what is mapped in `range`.
+    /// Notes a new protection of the mappings in `range`.
     pub fn protect(&mut self, range: &Range<u64>, prot: Prot) {
         self.counting(|this| {
             for (part, mapping) in this.cut(range) {
@@ -168,7 +169,7 @@ impl Mappings {
         });
     }
 
-    /// Notes that what is mapped in `from` is in `to` now.
+    /// Notes that the mappings in `from` have moved to `to`.
     pub fn relocate(&mut self, from: &Range<u64>, to: &Range<u64>) {
         self.counting(|this| {
             let moved = this.cut(from);
@@ -188,7 +189,7 @@ impl Mappings {
         }
     }
 
-    /// Takes out what lies in `range`.
+    /// Removes and returns the mappings in `range`, cut to it.
     fn cut(&mut self, range: &Range<u64>) -> Vec<(Range<u64>, Mapping)> {
         let first = self.by_start.range(..range.start).next_back().filter(|(_, m)| m.end > range.start);
         let first = first.map_or(range.start, |(start, _)| *start);
@@ -208,7 +209,7 @@ impl Mappings {
         taken
     }
 
-    /// Puts in what has nothing in its way, joined with neighbours like it.
+    /// Inserts a mapping into free addresses, joined with neighbours like it.
     fn join(&mut self, mut range: Range<u64>, prot: Prot, kind: Kind) {
         let alike = |m: &Mapping| m.prot == prot && m.kind == kind;
         if let Some((&start, before)) = self.by_start.range(..range.start).next_back()

@@ -19,7 +19,7 @@ const SMALL_DATA: u64 = 64 << 10;
 #[derive(Debug)]
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct Space {
-    /// Where its memory is.
+    /// The process that its memory is in.
     pub native: Native,
     /// Its slot.
     pub slot: Slot,
@@ -80,7 +80,7 @@ impl Space {
         Ok(copy)
     }
 
-    /// Goes on in a process of its own: the same content at the same addresses.
+    /// Moves a near space to a process of its own: the same content at the same addresses.
     fn become_far(&mut self) -> Result<(), Errno> {
         let shim = Shim::of_near(self.ranges().collect())?;
         let mappings = self.mappings.copied_far();
@@ -98,7 +98,7 @@ impl Space {
         }
     }
 
-    /// Does what a near space may have no room for any more, far if so.
+    /// Carries out an action for which a near space may have no room; if so, the space becomes far first.
     fn carry_out(&mut self, action: impl Fn(&Native) -> Result<(), Errno>) -> Result<(), Errno> {
         if self.is_near() && !mappings::has_room(mappings::OF_A_CALL) {
             // If that fails too, there may be room all the same.
@@ -121,7 +121,7 @@ impl Space {
         self.mappings = Mappings::none(true);
     }
 
-    /// Everything where it may have something mapped.
+    /// All ranges in which it may have mappings.
     fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
         self.claims.iter().cloned().chain([self.slot.whole.clone()]).chain(self.rewriter.low_chunks())
     }
@@ -135,7 +135,7 @@ impl Space {
     pub fn has_ended(&self) -> bool {
         matches!(&self.native, Native::Far(shim) if shim.has_hung_up())
     }
-    /// As much of `buffer` as the guest has memory for at `address`, filled with what is there.
+    /// The part of `buffer` for which the guest has memory at `address`, filled with that memory.
     pub fn bytes_at<'b>(&self, address: u64, buffer: &'b mut [u8]) -> &'b [u8] {
         let mut len = buffer.len();
         while len > 0
@@ -186,7 +186,7 @@ impl Space {
         Ok(())
     }
 
-    /// Copies from guest memory; what a far process has `staged` when it came back last still holds, or does not.
+    /// Copies from guest memory. `staged` says that the memory which a far process has staged is still valid.
     #[inline]
     pub fn read(&self, addr: u64, out: &mut [u8], staged: bool) -> Result<(), Errno> {
         if let Native::Far(shim) = &self.native
@@ -280,8 +280,8 @@ impl Space {
         Ok(())
     }
 
-    /// Maps a window instead of an image's text in `range`, if there is one, or leaves `range` as it is if that has
-    /// brought it already.
+    /// Maps a window instead of an image's text in `range`, if there is one, or leaves `range` as it is if a window
+    /// shows it already.
     fn map_shared_image(&mut self, range: &Range<u64>, prot: Prot, fd: i32, offset: u64) -> bool {
         if !self.is_near() {
             return false;
@@ -343,7 +343,7 @@ impl Space {
         Ok(())
     }
 
-    /// Notes that what was mapped in `range` is no more.
+    /// Notes that the mappings in `range` are gone.
     fn gone(&mut self, range: &Range<u64>) {
         for room in self.rewriter.text_gone(range, &self.native) {
             for rest in [room.start..room.end.min(range.start), room.start.max(range.end)..room.end] {

@@ -1,4 +1,4 @@
-//! Where a guest goes when it runs, for [`Footprint`]s: the pages of its code and the memory it uses.
+//! Trails: the pages of code and the memory that a guest uses when it runs, for [`Footprint`]s.
 //!
 //! Each guest has page tables of its own, also for the code that all of a kind share. A program that runs for a fraction of a
 //! microsecond at a time waits most of that for its first access to each page. Which pages these are shows when it is
@@ -15,22 +15,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Places of a trail that are remembered, at most.
 const PLACES: usize = 64;
-/// A trail is that of so many resumes, of so many instructions each at most.
+/// Resumes that are recorded for a trail.
 pub const RESUMES: u32 = 6;
+/// Instructions of each of them that are recorded, at most.
 pub const STEPS: u32 = 500;
-/// Of so many places where guests wait something is known; those that wait at yet other places are not followed.
+/// Origins whose trail is known, at most; guests that wait at other places are not followed.
 const ORIGINS: usize = 1024;
 /// Distance below the stack pointer within which an address is on the stack.
 const STACK_BELOW: u64 = 16 << 10;
+/// Distance above the stack pointer within which an address is on the stack.
 const STACK_ABOVE: u64 = 64 << 10;
 /// Distance behind an image within which an address is its data.
 const DATA: u64 = 16 << 20;
 
-/// An address that means the same in another guest of the kind: from what usually moves with it.
+/// Place: an address relative to what it moves with, so that it means the same in another guest of the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Stack(i64),
-    /// From where the image of a window starts.
+    /// Offset from the start of a window's image.
     Image(usize, i64),
     FromStart(u64),
     FromEnd(u64),
@@ -69,22 +71,22 @@ impl Place {
     }
 }
 
-/// Where a guest waits: what tells the trails of guests apart.
+/// Origin: the place at which a guest waits, by which trails are told apart.
 type Origin = Place;
 
 /// Knowledge of the trail of guests of one origin.
 enum Known {
-    /// One waits there, in the slot that starts here. What it does nobody else may ever do.
+    /// One guest waits there, in the slot with this start. No other may ever do the same, so it is not recorded.
     One(u64),
-    /// Somebody is being followed.
+    /// A trail is being recorded.
     BeingFollowed,
     Trail(Arc<[Place]>),
 }
 
 static KNOWN: Mutex<BTreeMap<Origin, Known>> = Mutex::new(BTreeMap::new());
 
-/// Tells where a guest that waits goes next. If nobody knows, and others wait there too, it had better be followed: that is
-/// begun.
+/// Adds the trail of a waiting guest to a footprint. If the trail is unknown and others wait at the same place, starts
+/// a recording.
 pub fn tell(regs: &Regs, space: &Space, may_follow: bool, footprint: &mut Footprint) -> Option<Follower> {
     let origin = Place::of(regs.rip, regs.rsp, space)?;
     let mut all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -114,7 +116,7 @@ pub fn tell(regs: &Regs, space: &Space, may_follow: bool, footprint: &mut Footpr
     })
 }
 
-/// Follows a guest.
+/// Follower: the recording of a guest's trail.
 pub struct Follower {
     origin: Origin,
     stack: u64,
@@ -124,7 +126,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// The guest is about to run the instruction that its registers point to, natively at `at`.
+    /// Records the instruction that the guest is about to run, natively at `at`.
     pub fn steps(&mut self, regs: &Regs, at: u64, space: &Space) {
         self.goes_to_page(regs.rip, space);
         self.goes_to_page(at, space);
@@ -150,12 +152,12 @@ impl Follower {
             self.places.push(place);
         }
     }
-    /// Of code a place in each page is enough: its lines are shared by all who run it, and warm.
+    /// Notes an address of code, one in each page: the lines of code are shared by all guests that run it, and warm.
     fn goes_to_page(&mut self, address: u64, space: &Space) {
         self.goes_to(address & !(PAGE - 1), space);
     }
 
-    /// The guest has come back. True if that was enough.
+    /// Notes that the guest has come back. True if the recording is complete.
     pub fn came_back(&mut self) -> bool {
         self.resumes -= 1;
         if self.resumes > 0 {

@@ -96,9 +96,9 @@ pub struct ProcessStatistics {
     pub program: String,
     /// Its process id; `None` if it never started.
     pub pid: Option<i32>,
-    /// When it started, in seconds.
+    /// Start time in seconds.
     pub started: Option<f64>,
-    /// When it ended, in seconds; `None` if it still ran at the end.
+    /// End time in seconds; `None` if it still ran at the end.
     pub ended: Option<f64>,
     /// The exit status that a shell would report: the code, or 128 + the signal's number.
     pub shell_status: Option<u8>,
@@ -171,7 +171,7 @@ impl ModelStatistics {
 }
 
 impl Quantiles {
-    /// Those of these times; `None` if there are none.
+    /// The quantiles of these times; `None` if there are none.
     pub fn of(mut seconds: Vec<f64>) -> Option<Quantiles> {
         seconds.sort_by(f64::total_cmp);
         let n = seconds.len();

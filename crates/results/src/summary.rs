@@ -9,7 +9,7 @@ pub struct Summary<'a> {
     pub statistics: &'a Statistics,
     /// Real time of the run.
     pub real_time: Duration,
-    /// Where the results are.
+    /// The results folder.
     pub results: &'a Path,
     /// Why it ended before its time, if it did.
     pub interrupted: Option<&'a str>,

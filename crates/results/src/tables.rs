@@ -158,7 +158,7 @@ fn links(results: &Results, rows: usize) -> String {
     table.text(rows)
 }
 
-/// By link and direction the most frames that were seen waiting; `None` without time series.
+/// Longest queues seen, in frames, by link and direction; `None` without time series.
 fn longest_queues(results: &Results) -> Option<belljar_base::Map<(String, String), u64>> {
     let table = series(&results.path().join(names::LINK_METRICS)).ok()?;
     let columns = ["link", "from", "to", "queue"].map(|name| table.column(name));

@@ -33,9 +33,9 @@ pub struct TopologyNode {
 /// A connection of two places.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopologyEdge {
-    /// Where it starts.
+    /// Its start: the id of a node.
     pub source: u32,
-    /// Where it ends.
+    /// Its end: the id of a node.
     pub target: u32,
     /// Latency in nanoseconds.
     pub latency_ns: u64,

@@ -14,16 +14,17 @@ use std::thread::{self, JoinHandle};
 
 /// Bytes that wait before they are written, at multiples of [`PAGE`]: file systems keep whole large blocks in half the time.
 const BLOCK: usize = 64 << 10;
-/// As many bytes at once do not wait: they are written from where they lie.
+/// Bytes of a piece that is written at once, from where it lies.
 const LARGE: usize = 16 << 10;
 const PAGE: usize = 4096;
 
 /// While so many bytes wait for the thread, it is given no other files: it has enough to do.
 const BUSY: usize = 8 << 20;
-/// So many bytes wait for it at most, of files that it has.
+/// Bytes that wait for the thread, at most.
 const MOST: usize = 64 << 20;
-/// So many buffers are kept for what is handed over next, each of so many bytes at most.
+/// Empty buffers that are kept for the next pieces.
 const SPARE: usize = 16;
+/// Bytes of the largest buffer that is kept.
 const LARGEST_SPARE: usize = 1 << 20;
 
 /// Writes pieces of files, see the [module](self). When it is dropped, what has been handed over is written.
@@ -80,7 +81,7 @@ struct State {
 }
 
 impl Writer {
-    /// With an idle processor a thread writes what it can. It runs where the caller may.
+    /// A writer; with an idle processor, a thread that may run where the caller may writes what it can.
     pub fn new(idle_processor: bool) -> Writer {
         let shared = Arc::new(Shared {
             has_thread: AtomicBool::new(false),
@@ -181,7 +182,7 @@ impl Shared {
             queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
     }
-    /// So many bytes do not wait any more.
+    /// Accounts for bytes that no longer wait.
     fn make_room(&self, bytes: usize) {
         let queue = lock(&self.queue);
         if self.waiting.fetch_sub(bytes, Relaxed) >= MOST {
@@ -223,7 +224,7 @@ impl Growing {
         }
     }
 
-    /// Of so many bytes, how many must wait for others.
+    /// The number of `bytes` that must wait for others.
     fn rest(&self, bytes: usize) -> usize {
         match self.to {
             To::File(_) => bytes % PAGE,

@@ -42,7 +42,7 @@ pub const LOOK_UP: u64 = u64::MAX;
 #[repr(C, align(64))]
 #[derive(Clone)]
 pub struct Context {
-    /// As the kernel sees them.
+    /// General registers as the kernel sees them.
     pub regs: Regs,
     /// RIP at the last exit if `resume_at` belongs to it, else [`LOOK_UP`].
     pub exit_rip: u64,

@@ -1,4 +1,4 @@
-//! Into the guest and out of it.
+//! Entry: the way into the guest and out of it, in assembly.
 //!
 //! Only general registers, FS, flags and vector state change hands; the guest's stack is never
 //! touched. GS always points to the worker block while this code runs. The guest goes on by a jump
@@ -482,7 +482,7 @@ core::arch::global_asm!(
 );
 
 unsafe extern "C" {
-    /// Runs `context` on the calling thread until it comes back; gives how it came.
+    /// Runs `context` on the calling thread until it comes back; returns the kind of exit.
     ///
     /// # Safety
     /// `worker` must be this thread's block with `target` set, and `context` a live context whose

@@ -1,4 +1,4 @@
-//! The program in a far guest's process: it does what the channel says, one command at a time.
+//! The program in a far guest's process: it carries out the channel's commands, one at a time.
 //!
 //! Everything of it lies in a part of the address space of its own. It has one thread, no heap
 //! and three descriptors: the channel's memory, the socket that passes it files to be mapped, and
@@ -39,13 +39,13 @@ const CLOCK_THREAD_CPUTIME_ID: u64 = 3;
 const TRAP_FLAG: u64 = 0x100;
 const GENERAL_PROTECTION: u64 = 13;
 
-/// Exit statuses that say what went wrong before the first command.
+/// Exit statuses for failures before the first command.
 const NO_CHANNEL: u8 = 101;
 const NO_WORKER: u8 = 102;
 const NO_SIGNALS: u8 = 103;
 const NO_DISPATCH: u8 = 104;
 const ORPHAN: u8 = 105;
-/// The status where an answer has no place: the simulator has taken it for memory that is always there.
+/// Exit status if an answer cannot be written: the simulator took its place for memory that is always there.
 const NO_PLACE: u8 = 106;
 
 fn channel() -> *mut Channel {
@@ -56,7 +56,7 @@ fn worker() -> *mut Worker {
     FAR_WORKER as *mut Worker
 }
 
-/// Makes a call whose failure means the end.
+/// Makes a call whose failure ends the process.
 ///
 /// # Safety
 /// As the call has it.
@@ -79,7 +79,7 @@ pub unsafe fn map_stack() -> u64 {
     FAR_STACK + FAR_STACK_SIZE
 }
 
-/// The whole life of the process that was started with the channel and the socket as descriptors 0
+/// Main function of a process that was started with the channel and the socket as descriptors 0
 /// and 1.
 ///
 /// # Safety
@@ -99,9 +99,9 @@ pub unsafe fn main() -> ! {
     }
 }
 
-/// The whole life of a process that was forked from the simulator, with these descriptors for the
+/// Main function of a process that was forked from the simulator, with these descriptors for the
 /// channel and the socket. Of the simulator nothing is there but its descriptors and the memory of
-/// one guest; what came along by accident the channel's calls unmap.
+/// one guest; calls through the channel unmap what came along by accident.
 ///
 /// # Safety
 /// To be called once, as the first thing in such a process, on a stack of its own.
@@ -115,7 +115,7 @@ pub unsafe fn born(memory: u64, socket: u64) -> ! {
     }
 }
 
-/// Makes a new process a place for guests.
+/// Sets up a new process for guests.
 ///
 /// # Safety
 /// To be called once, with the channel mapped.
@@ -280,8 +280,8 @@ unsafe fn mourn() {
     }
 }
 
-/// Has Linux give this thread the processor as soon as it is woken, before the one that woke it has gone to
-/// sleep: that one then need not, and not be woken. Where that is not allowed or not known, all is only slower.
+/// Has Linux give this thread the processor as soon as it is woken, before the thread that woke it has gone to
+/// sleep, which then need neither sleep nor be woken. Where that is not allowed or not known, all is only slower.
 fn hurry() {
     /// `struct sched_attr` as of `SCHED_ATTR_SIZE_VER0`.
     #[repr(C)]
@@ -296,7 +296,7 @@ fn hurry() {
         deadline: u64,
         period: u64,
     }
-    /// Less than others have, and as much as Linux allows.
+    /// The slice, shorter than that of others, as far as Linux allows.
     const SLICE_NS: u64 = 100_000;
     let mut attributes = Attributes::default();
     let size = size_of::<Attributes>() as u64;
@@ -311,7 +311,7 @@ fn hurry() {
     }
 }
 
-/// Gives the turn away, waits for it, does what the channel says, for ever.
+/// Main loop: gives the turn away, waits for it, carries out the channel's command.
 ///
 /// # Safety
 /// Everything else must be ready, and it must be this process's turn.
@@ -338,7 +338,7 @@ unsafe fn serve() -> ! {
     }
 }
 
-/// Writes what the simulator has answered.
+/// Writes the answers of the simulator to guest memory.
 ///
 /// # Safety
 /// It must be this process's turn.
@@ -493,8 +493,8 @@ unsafe extern "C" fn on_signal(
     }
 }
 
-/// Answers the question at RIP if it stands for a `cpuid` and the answer is known. One that is stepped over
-/// comes back, so that it is one step.
+/// Answers the instruction at RIP if it stands for a `cpuid` and the answer is known. One that is single-stepped
+/// exits to the simulator, so that it is one step.
 ///
 /// # Safety
 /// A guest must be running, whose registers these are.

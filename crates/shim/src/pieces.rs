@@ -1,5 +1,5 @@
-//! Pieces of guest memory that a channel holds: what the process has read before the simulator asks, and what
-//! the simulator has written before the process has it.
+//! Pieces of guest memory that a channel holds: reads that the process has staged for the simulator, and writes that
+//! the simulator has left to the process.
 
 /// Number of pieces, at most.
 pub const MAX_PIECES: usize = 16;
@@ -13,10 +13,10 @@ pub const LARGEST: usize = 64 << 10;
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 struct Piece {
-    /// In the guest.
+    /// Its address in the guest.
     addr: u64,
     len: u32,
-    /// In [`Pieces::bytes`].
+    /// Its offset in [`Pieces::bytes`].
     at: u32,
 }
 
@@ -51,8 +51,8 @@ impl Pieces {
         self.count == 0
     }
 
-    /// The room that another piece of `len` bytes at `addr` would have; it is none before [`keep`](Self::keep).
-    /// `None` if it is empty, too large, or what no guest has.
+    /// The room for another piece of `len` bytes at `addr`, which becomes a piece by [`keep`](Self::keep).
+    /// `None` if it is empty, too large, or at no guest's address.
     pub fn room(&mut self, addr: u64, len: usize) -> Option<&mut [u8]> {
         let is_address = addr.checked_add(len as u64).is_some_and(|end| end < 1 << 47);
         if len == 0 || len > LARGEST || !is_address || self.count as usize >= MAX_PIECES {
@@ -61,7 +61,7 @@ impl Pieces {
         self.bytes.get_mut(self.used as usize..self.used as usize + len)
     }
 
-    /// Keeps what [`room`](Self::room) has just been given for; gives its number.
+    /// Adds the piece for which [`room`](Self::room) has just been given; returns its number.
     pub fn keep(&mut self, addr: u64, len: usize) -> usize {
         let number = self.count as usize;
         self.list[number] = Piece { addr, len: len as u32, at: self.used };
@@ -101,7 +101,7 @@ impl Pieces {
         is_whole.then(|| &self.bytes_of(piece)[(addr - piece.addr) as usize..][..len])
     }
 
-    /// Changes what the pieces have of these bytes.
+    /// Overwrites these bytes in the pieces that have them.
     pub fn lay_over(&mut self, addr: u64, data: &[u8]) {
         for number in 0..(self.count as usize).min(MAX_PIECES) {
             let piece = self.list[number];

@@ -143,7 +143,7 @@ pub struct Readings {
 }
 
 impl Clocks {
-    /// Before a guest runs.
+    /// Gives a guest its readings, before it runs.
     #[inline]
     pub fn give(&mut self, readings: &Readings) {
         if (self.shown_ns[REALTIME], self.shown_ns[MONOTONIC])
@@ -156,7 +156,7 @@ impl Clocks {
         }
         self.left = readings.allowed as i32;
     }
-    /// After it has run; what was answered is added to `answers`.
+    /// Takes the readings back after the guest has run; the answers given are added to `answers`.
     #[inline]
     pub fn take(&mut self, readings: &mut Readings, answers: &mut Answers) {
         if self.left == readings.allowed as i32 {

@@ -175,7 +175,7 @@ impl Bbr {
         bbr
     }
 
-    /// Before anything is known: the initial window in a round trip, or in a millisecond.
+    /// Initial pacing rate: the initial window in a round trip, or in a millisecond.
     fn start_pacing(&mut self, srtt: Option<SimDuration>, cwnd: u32, mss: usize) {
         self.seen_rtt |= srtt.is_some();
         let rtt_us = srtt.map_or(1_000, |srtt| srtt.as_micros().max(1));

@@ -81,7 +81,7 @@ impl Connection {
         self.pending.reset = Some(reset);
     }
 
-    /// After an ACK: the transitions that wait for our FIN to be acknowledged.
+    /// Makes the transitions that wait for our FIN to be acknowledged, after an ACK.
     pub(crate) fn on_fin_acknowledged(&mut self, now: SimTime) {
         let acknowledged = self.snd.fin && self.snd.is_drained();
         if !acknowledged {

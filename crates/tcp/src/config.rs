@@ -122,7 +122,7 @@ pub enum EcnPolicy {
     Accept,
 }
 
-/// When a silent connection is probed, `tcp(7)`.
+/// Keepalive: the times at which a silent connection is probed, `tcp(7)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
     /// `TCP_KEEPIDLE`: silence before the first probe.

@@ -66,7 +66,7 @@ pub struct AckSample {
     pub total_delivered: u64,
     /// See `total_delivered`.
     pub total_marked: u64,
-    /// When something was last delivered.
+    /// Time of the last delivery.
     pub delivered_at: SimTime,
     /// Segments found lost with this ACK, and in all.
     pub losses: u32,
@@ -209,7 +209,7 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// Before the handshake.
+    /// Parameters before the handshake.
     pub(crate) fn unknown(next: u64, random: u32, now: SimTime) -> Start {
         Start { random, srtt: None, min_rtt: None, cwnd: INITIAL_WINDOW, mss: 536, next, now }
     }

@@ -8,7 +8,7 @@ use crate::{Config, Flags, Repr, State, TcpError, seq64};
 use belljar_base::{SimDuration, SimTime};
 use std::net::SocketAddr;
 
-/// After a SYN-ACK for another SYN (Linux's `TCP_TIMEOUT_MIN`, two jiffies at 250 Hz).
+/// Time until a SYN is repeated after a SYN-ACK for another SYN (Linux's `TCP_TIMEOUT_MIN`, two jiffies at 250 Hz).
 const SYN_AGAIN: SimDuration = SimDuration::from_millis(8);
 
 impl Connection {

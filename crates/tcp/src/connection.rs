@@ -122,7 +122,7 @@ pub(crate) struct Stats {
     /// Anything at all from the peer.
     pub heard_at: SimTime,
     pub challenged_at: Option<SimTime>,
-    /// When the SYN-ACK was last sent again because the SYN came again.
+    /// Time at which the SYN-ACK was last repeated because the SYN came again.
     pub answered_again_at: Option<SimTime>,
 }
 
@@ -138,7 +138,7 @@ pub struct Connection {
     /// Its SYN was answered with a cookie.
     pub(crate) from_cookie: bool,
     pub(crate) opened_at: SimTime,
-    /// When SYN or SYN-ACK was first transmitted.
+    /// Time of the first transmission of SYN or SYN-ACK.
     pub(crate) handshake_sent_at: SimTime,
     pub(crate) snd: Sender,
     pub(crate) rcv: Receiver,

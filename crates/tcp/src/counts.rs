@@ -61,7 +61,7 @@ pub const COUNTS: usize = COUNT_NAMES.len();
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     counts: [u32; COUNTS],
-    /// Which of them are not 0, a bit each.
+    /// Bits of the counters that are not 0.
     changed: u32,
 }
 

@@ -13,7 +13,8 @@ const BETA: u64 = 717;
 const C: u64 = 410;
 /// RFC 9438, section 4.3: eighths of a window that must be acknowledged for `W_est` to grow by one, 8 (1+beta)/(3 (1-beta)).
 const FRIENDLY: u64 = 8 * (1024 + BETA) / 3 / (1024 - BETA);
-/// Before the first loss the window grows by at least a twentieth a round trip.
+/// Acknowledged segments per segment of growth, at most, before the first loss: the window grows by at least a twentieth a
+/// round trip.
 const SLOWEST_BEFORE_LOSS: u64 = 20;
 /// HyStart is not trusted below this window.
 const HYSTART_LOW_WINDOW: u32 = 16;
@@ -33,8 +34,9 @@ pub(crate) struct Cubic {
     /// `W_max`: the window before the last reduction; 0 before the first.
     w_max: u64,
     epoch: Option<Epoch>,
-    /// When the curve was looked at last, and with which window.
+    /// Time of the last look at the curve, in jiffies.
     looked: u64,
+    /// Window at the last look.
     looked_at: u64,
     /// Segments to be acknowledged for the window to grow by one.
     per_increase: u64,
@@ -47,7 +49,7 @@ pub(crate) struct Cubic {
 struct Epoch {
     /// In jiffies.
     start: u64,
-    /// When the curve reaches its plateau, in 1024ths of a second after `start`.
+    /// K: time at which the curve reaches its plateau, in 1024ths of a second after `start`.
     k: u64,
     /// The height of the plateau.
     origin: u64,

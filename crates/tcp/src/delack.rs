@@ -1,4 +1,4 @@
-//! When to acknowledge: Linux's quick ACKs at the start of a flow, delayed ACKs afterwards.
+//! Delayed acknowledgements: Linux's quick ACKs at the start of a flow, delayed ACKs afterwards.
 
 use crate::recovery::DUP_THRESHOLD;
 use belljar_base::{SimDuration, SimTime};

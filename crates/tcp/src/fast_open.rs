@@ -54,7 +54,7 @@ pub(crate) struct FastOpening {
     pub data_taken: bool,
     /// Opened by a SYN with cookie.
     pub child: bool,
-    /// Such a one, whose SYN-ACK is not acknowledged yet.
+    /// True for a Fast Open connection whose SYN-ACK is not acknowledged yet.
     pub unconfirmed: bool,
     pub failure: FastOpenFailure,
     pub answer: Option<FastOpenAnswer>,

@@ -21,7 +21,7 @@ pub struct Listener<K> {
     backlog: usize,
     handshaking: Vec<K>,
     ready: VecDeque<K>,
-    /// When the SYN queue was full last.
+    /// Time at which the SYN queue was last full.
     overflowed_at: Option<SimTime>,
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct MtuSearch {
     high: usize,
     /// The size of the probe in flight and the numbers of its first byte and behind its last.
     probe: Option<(usize, u64, u64)>,
-    /// When the search began.
+    /// Start time of the search.
     since: SimTime,
     /// Linux asks once before each train of segments.
     asked: bool,

@@ -10,12 +10,12 @@ use belljar_base::{SimDuration, SimTime};
 /// A flow's first segments are not paced.
 const UNPACED_SEGMENTS: u32 = 10;
 
-/// Where pacing stands.
+/// Pacing state.
 #[derive(Clone, Debug)]
 pub(crate) struct Pacing {
     /// `SO_MAX_PACING_RATE` in bytes a second.
     pub max_rate: Option<u64>,
-    /// When something was last sent or, if later, when the next data may leave (`tcp_wstamp_ns`).
+    /// Time of the last transmission or, if later, of the next permitted one (`tcp_wstamp_ns`).
     at: SimTime,
     /// The rate in bytes a second that the window makes, and of which window, per cent and round trip.
     rate: u64,
@@ -29,7 +29,7 @@ impl Default for Pacing {
 }
 
 impl Pacing {
-    /// When something was last sent or, if later, when the next data may leave.
+    /// Time of the last transmission or, if later, of the next permitted one.
     pub(crate) fn last_sent(&self) -> SimTime {
         self.at
     }
@@ -54,7 +54,7 @@ impl Connection {
         true
     }
 
-    /// So many bytes go to the device as one packet (`tcp_update_skb_after_send`).
+    /// Accounts for `bytes` that go to the device as one packet (`tcp_update_skb_after_send`).
     pub(crate) fn note_paced(&mut self, bytes: usize, now: SimTime) {
         let late = now.since(self.pacing.at).as_nanos();
         self.pacing.note_sent(now);

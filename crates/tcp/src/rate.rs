@@ -8,7 +8,7 @@ use belljar_base::{SimDuration, SimTime};
 pub(crate) struct DeliveryRate {
     /// Segments delivered over the life of the connection.
     pub delivered: u64,
-    /// Those of them whose ACK echoed a congestion mark.
+    /// Delivered segments whose ACK echoed a congestion mark.
     pub marked: u64,
     delivered_at: SimTime,
     first_sent_at: SimTime,
@@ -95,7 +95,7 @@ impl DeliveryRate {
         sample
     }
 
-    /// When something was last delivered.
+    /// Time of the last delivery.
     pub(crate) fn delivered_at(&self) -> SimTime {
         self.delivered_at
     }

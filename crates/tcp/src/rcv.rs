@@ -16,7 +16,7 @@ const HEADERS: u32 = 40;
 /// The least window that the buffer is good for (`SOCK_MIN_RCVBUF` / 2).
 const CLAMP_MIN: u32 = 2_304 / 2;
 
-/// Before the first full segment half of the buffer counts (`TCP_DEFAULT_SCALING_RATIO`).
+/// Share of payload before the first full segment: half (`TCP_DEFAULT_SCALING_RATIO`).
 const DEFAULT_RATIO: u32 = 128;
 
 /// Cost of a segment with so much payload behind its headers in the receive buffer (`skb->truesize`) in a driver
@@ -271,7 +271,7 @@ impl Receiver {
         Arrival::InOrder
     }
 
-    /// So many bytes come behind those that are here.
+    /// Accounts for `bytes` that are appended.
     fn note_appended(&mut self, bytes: usize) {
         let len = bytes as u32;
         // Linux puts small segments together, so that they do not take a whole one's room each.
@@ -517,7 +517,7 @@ impl Receiver {
         0
     }
 
-    /// Behind a hole as much may be waiting as a whole round trip brings: room for that, too.
+    /// Grows the buffer for the data of a whole round trip that may wait behind a hole.
     pub(crate) fn grow_for_holes(&mut self) {
         self.grow_limit(u64::from(self.tuning.space), u64::from(self.tuning.space.max(1)));
     }

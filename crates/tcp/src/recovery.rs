@@ -21,7 +21,7 @@ pub enum Phase {
     Reduced,
     /// Fast recovery.
     Recovery,
-    /// After a retransmission timeout.
+    /// Loss: after a retransmission timeout.
     Loss,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Recovery {
     pub high: u64,
     /// Timeouts in a row.
     pub timeouts: u8,
-    /// When the first retransmission of this recovery was sent.
+    /// Time of the first retransmission of this recovery.
     pub retransmit_stamp: Option<SimTime>,
     prior_cwnd: u32,
     prior_ssthresh: u32,
@@ -68,7 +68,7 @@ struct Undo {
 /// RFC 8985, section 5.2.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rack {
-    /// When the most recently sent segment that was delivered was sent, and its end.
+    /// Send time and end of the most recently sent segment that was delivered.
     latest: Option<(SimTime, u64)>,
     rtt: SimDuration,
     pub reordering_seen: bool,

@@ -5,7 +5,7 @@ use belljar_base::{SimDuration, SimTime};
 
 /// RFC 6298, (2.1): before the first sample.
 pub(crate) const RTO_INITIAL: SimDuration = SimDuration::from_secs(1);
-/// After a handshake that gave none (Linux's `TCP_TIMEOUT_FALLBACK`).
+/// Retransmission timeout after a handshake that gave no round-trip time (Linux's `TCP_TIMEOUT_FALLBACK`).
 const RTO_FALLBACK: SimDuration = SimDuration::from_secs(3);
 /// Linux's `TCP_RTO_MIN`: the least **variation** term, so an RTO is at least this plus the SRTT.
 pub(crate) const RTO_MIN: SimDuration = SimDuration::from_millis(200);

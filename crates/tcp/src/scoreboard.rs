@@ -8,9 +8,9 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub start: u64,
-    /// Behind the last byte, or behind FIN.
+    /// End: the sequence number behind the last byte, or behind FIN.
     pub end: u64,
-    /// When it was last transmitted.
+    /// Time of its last transmission.
     pub sent_at: SimTime,
     /// The number of its last transmission: ties the entry in the order of transmission to it.
     pub transmission: u64,

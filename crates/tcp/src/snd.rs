@@ -39,7 +39,7 @@ pub(crate) struct Sender {
     data: VecDeque<u8>,
     /// The sequence number of the first byte of `data`.
     data_start: u64,
-    /// Where the buffers end that Linux would keep the bytes in: it allows another one as long as the
+    /// Ends of the buffers that Linux would keep the bytes in: it allows another one as long as the
     /// limit is not reached, and fills it whole. What is sent becomes a buffer of its own.
     buffers: VecDeque<u64>,
     /// The end of what the program has written at once, or of so much that the peer should see it: a
@@ -82,12 +82,12 @@ impl Sender {
         }
     }
 
-    /// Behind the last byte written.
+    /// Stream offset behind the last byte written.
     pub(crate) fn data_end(&self) -> u64 {
         self.data_start + self.data.len() as u64
     }
 
-    /// Behind everything to be sent, FIN included.
+    /// Stream offset behind everything to be sent, FIN included.
     pub(crate) fn end(&self) -> u64 {
         self.data_end() + u64::from(self.fin)
     }

@@ -72,7 +72,7 @@ impl Connection {
         self.timers.keepalive.map(|at| (KEEPALIVE, self.probes_sent, at))
     }
 
-    /// When [`on_timer`](Self::on_timer) must be called.
+    /// Time at which [`on_timer`](Self::on_timer) must be called.
     pub fn next_timer(&self) -> Option<SimTime> {
         self.timers.next()
     }

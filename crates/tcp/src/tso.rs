@@ -10,12 +10,12 @@ use belljar_base::{SimDuration, SimTime};
 const PACKET_SHIFT: u32 = 10;
 /// The most in a packet.
 const PACKET_MAX: u64 = BUFFER_MAX as u64;
-/// By how much more a packet may be where the round trip is short: half for each 512 us
+/// Growth of a packet where the round trip is short: half for each 512 us
 /// (`net.ipv4.tcp_tso_rtt_log`).
 const PACKET_RTT_SHIFT: u32 = 9;
 /// `net.ipv4.tcp_min_tso_segs`.
 const PACKET_SEGMENTS: u32 = 2;
-/// Such a part of the window goes without waiting for more (`net.ipv4.tcp_tso_win_divisor`).
+/// Divisor of the window: such a part of it is sent without waiting for more (`net.ipv4.tcp_tso_win_divisor`).
 const WINDOW_PART: u64 = 3;
 /// Nothing waits for an ACK that is further away, nor if nothing was sent for so long.
 const WAIT_MAX: SimDuration = SimDuration::from_millis(1);
@@ -23,7 +23,7 @@ const WAIT_MAX: SimDuration = SimDuration::from_millis(1);
 /// The packet that was begun last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DevicePacket {
-    /// Behind its last byte, or behind FIN: while SND.NXT is before that, nothing else is sent.
+    /// End: behind its last byte, or behind FIN. While SND.NXT is before that, nothing else is sent.
     pub end: u64,
     /// It has more than one segment.
     pub several: bool,
@@ -45,9 +45,9 @@ pub(crate) enum Push {
 pub(crate) enum Held {
     /// There is not enough to send.
     Program,
-    /// By the congestion window: an ACK is to open it by more soon.
+    /// The congestion window: an ACK is to open it by more soon.
     Congestion,
-    /// By the peer's window.
+    /// The peer's window.
     Window,
     /// Enough waits in the device's queue.
     Device,
@@ -170,7 +170,7 @@ impl Connection {
         }
     }
 
-    /// As many bytes as may go as one packet; what is left of a segment only if Nagle lets it (`tcp_mss_split_point`).
+    /// Bytes that may go as one packet; the rest of a segment only if Nagle lets it (`tcp_mss_split_point`).
     fn split_point(&self, candidate: &Candidate, quota: u64, push: Push) -> u64 {
         if quota <= candidate.window && !candidate.is_last {
             return quota;

@@ -70,7 +70,7 @@ pub enum Discovery {
         lifetime: u16,
         /// For how many milliseconds neighbours hold; 0 says nothing.
         reachable: u32,
-        /// After how many milliseconds neighbours are asked again; 0 says nothing.
+        /// Retransmission time of neighbour solicitations in milliseconds; 0 if unspecified.
         retransmit: u32,
         /// Its hardware address.
         source: Option<Address>,

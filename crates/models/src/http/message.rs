@@ -10,7 +10,7 @@ const MOST_FIELDS: usize = 100;
 /// Length of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// So many bytes.
+    /// Number of bytes, by `Content-Length`.
     Length(u64),
     /// In chunks that say how long they are.
     Chunked,
@@ -43,7 +43,7 @@ pub struct Reader {
     chunk: Chunk,
 }
 
-/// Where in a chunked body the reader is.
+/// Position of the reader in a chunked body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Chunk {
     /// In the line that says how long the chunk is.
@@ -55,7 +55,7 @@ enum Chunk {
     End,
     /// In the lines behind the last chunk.
     Trailer,
-    /// Behind everything.
+    /// The end of the body.
     Done,
 }
 
@@ -81,7 +81,7 @@ impl Reader {
             _ => 0,
         }
     }
-    /// So many of them have been.
+    /// Accounts for bytes that were discarded.
     pub fn skipped(&mut self, bytes: u64) {
         if self.head.is_some_and(|head| head.body == Body::UntilClose) {
             return;

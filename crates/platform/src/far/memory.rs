@@ -1,9 +1,9 @@
 //! Guest memory in a far guest's process: read and written from here where that is allowed, else
 //! copied through the channel.
 //!
-//! Each of these costs a native call at least, so the process reads by itself what a guest's call is sure to want
-//! before it hands over ([`belljar_shim::staging`]), and writes by itself what it is answered before it does anything
-//! else. Whatever else is done to the same memory here comes in between as if all of it were done at once.
+//! Each access costs at least one native call, so the process stages what a guest's call is sure to read before it
+//! hands over ([`belljar_shim::staging`]), and carries out answers, the writes left to it, before anything else. All
+//! other accesses to the same memory are ordered as if staging and answers had been done at once.
 
 use super::Shim;
 use belljar_linux_abi::Errno;
@@ -19,8 +19,8 @@ use std::os::unix::fs::FileExt;
 const BUFFER_OFFSET: u64 = offset_of!(Channel, buffer) as u64;
 
 impl Shim {
-    /// Copies what the process has read when its guest came back last, and has been written since; false if it is not
-    /// that. Only the caller knows that nobody else has changed the memory meanwhile.
+    /// Copies from staged memory, with what has been written since; false if it has not been staged. Only the caller knows
+    /// that nobody else has changed the memory meanwhile.
     pub fn read_staged(&self, addr: u64, out: &mut [u8]) -> bool {
         if self.wait().is_err() {
             return false;
@@ -187,7 +187,7 @@ thread_local! {
 }
 
 impl Shim {
-    /// Does something with the file that is the process's memory.
+    /// Calls a function with the file that is the process's memory.
     fn with_memory(&self, action: impl Fn(&File) -> IoResult<()>) -> IoResult<()> {
         LAST.with_borrow_mut(|last| {
             if last.as_ref().is_none_or(|(number, _)| *number != self.number) {
@@ -203,7 +203,7 @@ impl Shim {
 mod tests {
     use super::*;
 
-    /// Where reading another process's memory is forbidden.
+    /// Access where reading another process's memory is forbidden.
     #[test]
     fn memory_is_reached_through_the_channel_as_well() {
         crate::init().expect("this machine can run guests");
@@ -275,7 +275,7 @@ mod tests {
         assert!(shim.answer(at, b"again"));
     }
 
-    /// Nobody waits for one that has been killed, whoever's turn it was.
+    /// Nobody waits for a process that has been killed, whoever's turn it was.
     #[test]
     fn one_that_is_killed_is_noticed() {
         let (shim, at) = with_a_page();

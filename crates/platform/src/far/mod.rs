@@ -5,15 +5,15 @@
 //!
 //! * [`program`]: the binary; [`spawner`]: the thread that starts it, and that it dies with
 //! * [`shim`]: one such process and its channel; [`memory`]: the guest memory in it
-//! * [`stay`]: a worker and its guests on one processor
+//! * [`affinity`]: a worker and its guests on one processor
 //! * [`birth`]: a process with the content of a near space
 
+mod affinity;
 pub(crate) mod birth;
 pub(crate) mod memory;
 pub(crate) mod program;
 pub(crate) mod shim;
 pub(crate) mod spawner;
-mod stay;
 
+pub(crate) use affinity::move_freely;
 pub(crate) use shim::Shim;
-pub(crate) use stay::move_freely;

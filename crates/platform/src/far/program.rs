@@ -33,7 +33,7 @@ fn memfd(flags: u32) -> Result<File> {
     }
 }
 
-/// Starts it with the channel's memory and a socket; gives its process id. `posix_spawn` keeps this
+/// Starts the program with the channel's memory and a socket; returns its process id. `posix_spawn` keeps this
 /// process's pages out of it.
 pub fn start(program: &OwnedFd, channel: OwnedFd, socket: OwnedFd) -> Result<i32> {
     let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));

@@ -1,6 +1,6 @@
 //! One far guest's process, and the channel to it.
 
-use super::{spawner, stay};
+use super::{affinity, spawner};
 use crate::layout::{FIXED_AREA, SHIM_AREA, USER_END};
 use crate::mappings::Counted;
 use crate::near::worker;
@@ -27,13 +27,13 @@ pub struct Shim {
     pub(super) channel: SharedMemory<Channel>,
     socket: OwnedFd,
     pub(super) pid: i32,
-    /// No other one has it, before or after.
+    /// A number that no other process of the run has had or will have.
     pub(super) number: u64,
-    /// Somebody has killed it.
+    /// True if the process was killed from outside.
     gone: Cell<bool>,
     /// The processor that it may run on, -1 for any.
     cpu: Cell<i32>,
-    /// `process_vm_readv` and its sister are not allowed here.
+    /// True if `process_vm_readv` and `process_vm_writev` are not allowed here.
     pub(super) denied: Cell<bool>,
     /// The context whose vector state the channel has, and not the context itself; 0 if there is none.
     holds: Cell<u64>,
@@ -43,7 +43,7 @@ pub struct Shim {
 static LIVING: AtomicUsize = AtomicUsize::new(0);
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
-/// The process is no more.
+/// Error: the process has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Gone;
 
@@ -98,8 +98,8 @@ fn cpuid_answers() -> &'static [CpuidAnswer] {
     ANSWERS.get_or_init(|| cpuid::answers(unsafe { &mut *worker::current() }))
 }
 
-/// Processes whose guests have ended, and which have nothing in them any more. To empty one costs a fraction of
-/// what its end and another one's birth cost.
+/// Idle processes: their guests have ended and they are empty. To empty a process costs a fraction of ending it and
+/// starting another one.
 fn idle() -> MutexGuard<'static, Vec<Shim>> {
     static IDLE: Mutex<Vec<Shim>> = Mutex::new(Vec::new());
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -121,7 +121,7 @@ fn socket_pair() -> IoResult<(OwnedFd, OwnedFd)> {
 }
 
 impl Shim {
-    /// A process with nothing in it. It gets ready while the caller goes on.
+    /// An empty process. It gets ready while the caller goes on.
     ///
     /// It may be one that has been used before. The first one is kept to be forked: that is cheaper than to
     /// start the program again.
@@ -147,7 +147,7 @@ impl Shim {
         Ok(Shim::new(ends.channel, ends.ours, pid))
     }
 
-    /// A process with what this one has in `own`, which no guest may run in or change meanwhile.
+    /// A process with this one's memory in `own`, where no guest may run or change anything meanwhile.
     pub fn of_near(own: Vec<Range<u64>>) -> Result<Shim, Errno> {
         let ends = Ends::new()?;
         let pid = spawner::fork(own, ends.channel.get(), ends.memory, ends.theirs)?;
@@ -194,7 +194,7 @@ impl Shim {
         }
     }
 
-    /// Lets the process answer `cpuid` itself where it has been replaced. What it has no room to know comes back.
+    /// Lets the process answer `cpuid` itself where it has been replaced. Places for which it has no room exit to the simulator.
     pub fn answer_cpuids(&self, places: impl Iterator<Item = u64>) {
         if self.wait().is_err() {
             return;
@@ -249,7 +249,7 @@ impl Shim {
         }
     }
 
-    /// The same while a process has the turn that was there when it took it: Linux says if it ends.
+    /// Waits while a process has the turn that was alive when it took it: Linux tells if it ends.
     fn wait_told(&self) -> Result<(), Gone> {
         // SAFETY: as above.
         let turn = unsafe { &(*self.channel.get()).turn };
@@ -270,7 +270,7 @@ impl Shim {
         if self.gone.get() { Err(Gone) } else { Ok(()) }
     }
 
-    /// The same of a process that may be no more.
+    /// Waits for a process that may have ended already, and checks for that.
     #[cold]
     fn wait_looking(&self) -> Result<(), Gone> {
         // SAFETY: as above.
@@ -308,7 +308,7 @@ impl Shim {
         }
     }
 
-    /// Has the process do what it does before anything else.
+    /// Has the process carry out the pending answers and nothing else.
     pub(super) fn no_calls(&self) -> Result<(), Gone> {
         self.wait()?;
         // SAFETY: it is the simulator's turn.
@@ -396,8 +396,8 @@ impl Shim {
         if sent == 1 { Ok(()) } else { Err(Error::last_os_error().into()) }
     }
 
-    /// Runs a guest thread until it comes back; gives how it came. The channel keeps its vector state: most processes
-    /// have one thread, and what nobody looks at need not move.
+    /// Runs a guest thread until it comes back; returns the kind of exit. The channel keeps its vector state: most
+    /// processes have one thread, and state that nobody looks at need not move.
     pub fn resume(&self, context: &mut Context, clocks: &mut Readings) -> Result<(u32, Trap), Gone> {
         self.wait()?;
         self.follow();
@@ -418,7 +418,7 @@ impl Shim {
         }
     }
 
-    /// Which calls were answered in the process since this was last asked.
+    /// Calls that were answered in the process since the last call of this function.
     pub fn answers(&self) -> Answers {
         // SAFETY: between two resumes nobody else looks.
         unsafe { std::mem::take(&mut (*self.channel.get()).answered) }
@@ -435,19 +435,19 @@ impl Shim {
         unsafe { &(*self.channel.get()).context.xsave }
     }
 
-    /// It is not wanted there any more.
+    /// Forgets the vector state that the channel holds.
     pub fn let_go(&self) {
         self.holds.set(0);
     }
 
-    /// Keeps the process on the worker's own processor: of the two only one runs at a time, and a
+    /// Keeps the process on the worker's own processor: only one of the two runs at a time, and a
     /// hand-over to another processor has to wake that first.
     fn follow(&self) {
-        let cpu = stay::processor();
+        let cpu = affinity::processor();
         if cpu < 0 || cpu == self.cpu.get() {
             return;
         }
-        stay::put(self.pid, cpu);
+        affinity::put(self.pid, cpu);
         self.cpu.set(cpu);
     }
 }

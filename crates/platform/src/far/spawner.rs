@@ -29,7 +29,7 @@ enum Request {
     Bury(i32),
 }
 
-/// A channel that nobody uses meanwhile.
+/// The address of a channel that nobody uses meanwhile.
 struct ChannelAt(*mut Channel);
 // SAFETY: whoever sends it waits for the answer.
 unsafe impl Send for ChannelAt {}
@@ -75,14 +75,14 @@ fn request(request: Request) -> std::result::Result<(), Errno> {
     requests.as_ref().and_then(|sender| sender.send(request).ok()).ok_or(Errno::EAGAIN)
 }
 
-/// Starts a process with these descriptors; gives its process id.
+/// Starts a process with these descriptors; returns its process id.
 pub fn spawn(memory: OwnedFd, socket: OwnedFd) -> std::result::Result<i32, Errno> {
     let (reply, answer) = channel();
     request(Request::Start { memory, socket, reply })?;
     Ok(answer.recv().map_err(|_| Errno::EAGAIN)??)
 }
 
-/// Forks this process, of which only what lies in `own` goes along; gives the child's process id.
+/// Forks this process; the child has only the memory in `own`. Returns its process id.
 /// `channel` is the caller's own, mapped from `memory`. No guest may run in `own`.
 pub fn fork(
     own: Vec<Range<u64>>,
@@ -95,7 +95,7 @@ pub fn fork(
     Ok(answer.recv().map_err(|_| Errno::EAGAIN)??)
 }
 
-/// Whatever a signal's handler is, it is not in a child.
+/// Blocks all signals on this thread: a child is born with its mask, and has none of the simulator's handlers.
 fn block_signals() {
     // SAFETY: the set is initialised by sigfillset before use.
     unsafe {

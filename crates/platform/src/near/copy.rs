@@ -1,4 +1,4 @@
-//! Access to guest memory that may not be there.
+//! Access to guest memory that may be unmapped.
 
 use belljar_linux_abi::Errno;
 pub use belljar_shim::copy::fixup;

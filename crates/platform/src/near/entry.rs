@@ -1,4 +1,4 @@
-//! Into the guest and out of it: see [`belljar_shim::entry`].
+//! Entry: the way into the guest and out of it, see [`belljar_shim::entry`].
 
 use crate::layout::HOST_AREA;
 pub use belljar_shim::entry::*;

@@ -1,8 +1,8 @@
 //! Guests in the simulator's own address space.
 //!
-//! * [`worker`]: what a thread needs to run guests; [`entry`]: into the guest and out of it
-//! * [`signals`]: how guest code comes back
-//! * [`copy`]: guest memory that may not be there; [`patch_memory`]: code that is not writable
+//! * [`worker`]: threads that run guests; [`entry`]: the way into the guest and out of it
+//! * [`signals`]: exits from guest code by signals
+//! * [`copy`]: guest memory that may be unmapped; [`patch_memory`]: code that is not writable
 
 pub(crate) mod copy;
 pub(crate) mod entry;

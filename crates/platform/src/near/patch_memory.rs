@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 /// `/proc/self/mem`, or -1 where it cannot be opened.
 static MEM: AtomicI32 = AtomicI32::new(-1);
 
-/// Opens the way through which patches go. A process without /proc does without it.
+/// Opens `/proc/self/mem`, through which patches go. A process without /proc does without it.
 pub fn open() -> Result<(), InitError> {
     // SAFETY: the path is a C string.
     let fd = unsafe { libc::open(c"/proc/self/mem".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };

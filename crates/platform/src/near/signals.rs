@@ -1,4 +1,4 @@
-//! The signals by which guest code comes back: system calls (SIGSYS), CPU exceptions, preemption
+//! Signals that end a resume: system calls (SIGSYS), CPU exceptions, preemption
 //! ticks. The entry code calls [`on_signal`] on the worker's alternate stack with FS and GS already
 //! the simulator's; whatever ends a resume is copied out of the frame, which is then abandoned.
 
@@ -75,7 +75,7 @@ pub fn block_others() -> Result<(), InitError> {
     }
 }
 
-/// Gives 0 to go on where the signal interrupted, else how the resume ended.
+/// Handles a signal. Returns 0 to go on where the signal interrupted, else the end of the resume.
 ///
 /// # Safety
 /// Called by the entry code alone.
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn on_signal(
     }
 }
 
-/// A signal of the platform on a thread that is no worker.
+/// Handles a signal of the platform on a thread that is no worker.
 ///
 /// # Safety
 /// Called by the entry code alone.
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn on_signal_elsewhere(signal: i32, info: *mut SigInfo, fr
     }
 }
 
-/// A CPU exception in the simulator's own code: a copy to or from a guest that fails, the
+/// Handles a CPU exception in the simulator's own code: a copy to or from a guest that fails, the
 /// simulator's own use of a trapping instruction, or a bug.
 fn host_fault(signal: i32, registers: &mut [i64; 23], worker: &mut Worker) {
     if fix_copy(registers) {

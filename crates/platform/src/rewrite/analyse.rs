@@ -90,7 +90,7 @@ impl Cpuids {
     }
 }
 
-/// By file and by offset of the mapping in it.
+/// Analyses by file, and by offset and length of the mapping in it.
 static ANALYSES: Mutex<Map<(FileKey, u64, u64), Analysis>> = Mutex::new(Map::new());
 
 /// Longer images keep trapping where form A does not do.

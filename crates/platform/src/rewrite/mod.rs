@@ -63,8 +63,8 @@ const SYS_RT_SIGRETURN: u64 = 15;
 const CHUNK: u64 = 64 << 10;
 /// Reach of a 32-bit jump from anywhere in a stub to anywhere in a site.
 const REACH: u64 = (1 << 31) - 2 * CHUNK;
-/// Where the search for a chunk near fixed addresses begins, downwards: above what images,
-/// and the heaps behind them, usually take, and within reach of all of it.
+/// Addresses for chunks near fixed addresses, searched downwards: above what images, and the heaps behind them,
+/// usually take, and within reach of all of it.
 const LOW_CHUNKS: Range<u64> = 0x1000_0000..0x7ff0_0000;
 
 /// The `cpuid` instructions in `code` that are to be replaced.
@@ -92,7 +92,7 @@ pub struct Rewriter {
     seen: Set<u64>,
     refused: Set<u64>,
     chunks: Vec<Chunk>,
-    /// Where mappings with rewritten `cpuid` instructions started, and where these are in it.
+    /// Starts of mappings with rewritten `cpuid` instructions, and the offsets of these.
     /// Never forgotten: a program may copy its text, to huge pages for instance.
     cpuids: Vec<(u64, Arc<Cpuids>)>,
     /// Counts changes that make remembered places in stubs stale.
@@ -106,7 +106,7 @@ pub struct Rewriter {
 struct Text {
     range: Range<u64>,
     file: FileKey,
-    /// Where `range` starts in the file.
+    /// Offset of `range` in the file.
     offset: u64,
     /// It may not be what the file holds any more: nothing further is rewritten.
     changed: bool,

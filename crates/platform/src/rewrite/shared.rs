@@ -71,7 +71,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Of the image in a file; `stubs` is how much room its stubs take, once that is known.
+    /// The layout of the image in a file; `stubs` is the room that its stubs take, once that is known.
     fn of(file: NativeFile, phase: u64, stubs: &mut Option<u64>) -> Option<Layout> {
         let mut start = [0; HEADER_LEN];
         let got = files::read_at(file, 0, &mut start).ok()?;
@@ -284,7 +284,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// The one whose text would be `range`.
+    /// The window whose text would be `range`.
     pub fn over(range: &Range<u64>, fd: i32, offset: u64, slot: u64) -> Option<Window> {
         let (file, image) = Image::of(fd, slot)?;
         let (text, text_offset) = &image.layout.text;

@@ -7,7 +7,7 @@ use std::ops::Range;
 /// Rewritten sites and their stubs, by addresses that mean the same in both.
 #[derive(Clone, Debug, Default)]
 pub struct Sites {
-    /// By the first rewritten byte.
+    /// Patches by the address of the first rewritten byte.
     patches: Map<u64, Patch>,
     /// The start of each stub's site by the start of the stub.
     stubs: Map<u64, u64>,

@@ -128,7 +128,7 @@ fn time(line: &str, kind: Kind) -> Option<SimTime> {
     }
 }
 
-/// When a process wrote the byte at `offset` of its output, if its system calls were logged.
+/// Time at which a process wrote the byte at `offset` of its output, if its system calls were logged.
 fn time_of_output(side: &Side, file: &Path, offset: u64) -> Option<SimTime> {
     let fd = if file.extension()? == "stdout" { 1 } else { 2 };
     // The log has the name of the program that runs in the end: the pid is what both have.

@@ -1,5 +1,5 @@
-//! Where two runs part: the files of their results compared, the differences ordered by simulated
-//! time, the first one shown with what stands around it in both.
+//! Comparison of two runs: the files of their results compared, the differences ordered by simulated
+//! time, the first one shown with its context in both.
 //!
 //! Options that change only how a run is done (worker threads, the folder's name) are no difference.
 
@@ -27,7 +27,7 @@ pub struct Comparison {
 pub struct Difference {
     /// The file below the results folder.
     pub file: PathBuf,
-    /// When the run came to the first difference, where that is known.
+    /// Simulated time of the first difference, if known.
     pub at: Option<SimTime>,
     /// Place of the difference: `system call 7`, `packet 3`, `line 12`.
     pub place: String,

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// A packet as a capture has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturedPacket {
-    /// When, since the start of the simulation.
+    /// Time since the start of the simulation.
     pub at: SimTime,
     /// Its length on the wire.
     pub len: u32,

@@ -5,7 +5,7 @@ use belljar_base::SimTime;
 /// A system call as its line shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
-    /// When it ended.
+    /// Time of its end.
     pub at: SimTime,
     /// The thread that made it.
     pub thread: i32,
@@ -45,7 +45,7 @@ fn call(line: &str) -> Option<Call<'_>> {
     Some(Call { at, thread, name, arguments, result })
 }
 
-/// When the byte number `offset` was written to the file descriptor `fd` (1 or 2), as far as a log
+/// Time at which byte number `offset` was written to the file descriptor `fd` (1 or 2), as far as a log
 /// tells: by counting what `write` and `writev` returned.
 pub fn written_to(text: &str, fd: u8, offset: u64) -> Option<SimTime> {
     let first = format!("{fd}, ");

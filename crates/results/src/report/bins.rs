@@ -1,6 +1,6 @@
 //! The stretches of time that curves have values for.
 
-/// At most so many.
+/// Number of bins, at most.
 const MOST: usize = 240;
 
 /// Equal stretches of time from 0 on. Each holds the same number of samples: where one held one and the next two,
@@ -13,7 +13,7 @@ pub(super) struct Bins {
 }
 
 impl Bins {
-    /// Those of `span` seconds, in which samples were taken every `interval` seconds.
+    /// The bins of `span` seconds, in which samples were taken every `interval` seconds.
     pub(super) fn new(span: f64, interval: Option<f64>) -> Bins {
         let span = span.max(1e-9);
         let Some(interval) = interval else { return Bins { count: MOST, width: span / MOST as f64 } };

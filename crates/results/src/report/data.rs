@@ -37,7 +37,7 @@ pub(super) struct Data<'a> {
     /// Per direction of a link, likewise.
     links: Vec<LinkCurves>,
     connections: Vec<Connection>,
-    /// By the name of a model, the times of its flows that are done, in seconds: some quantiles in order.
+    /// Completion times of finished flows by the model's name, in seconds: some quantiles in order.
     completions: Map<String, Vec<f64>>,
     /// The experiment's `events:` as they were written.
     events: Option<String>,

@@ -23,7 +23,7 @@ pub(super) struct LinkCurves {
     queue: Vec<u64>,
 }
 
-/// Those of `metrics/links.csv`.
+/// Curves of `metrics/links.csv`.
 pub(super) fn link_curves(table: &Series, bins: &Bins) -> Vec<LinkCurves> {
     let columns = ["time", "link", "from", "to", "bytes", "queue"].map(|name| table.column(name));
     let [Some(time), Some(link), Some(from), Some(to), Some(bytes), Some(queue)] = columns else {

@@ -79,7 +79,7 @@ impl FastOpen {
     /// The request for a cookie.
     pub const REQUEST: FastOpen = FastOpen { bytes: [0; FastOpen::MAX], len: 0, experimental: false };
 
-    /// With this cookie; `None` if a cookie cannot be so long: 4 to 16 bytes, an even number of them (or none).
+    /// The option with this cookie; `None` unless that has 4 to 16 bytes, an even number of them (or none).
     pub fn new(cookie: &[u8]) -> Option<FastOpen> {
         let fits = cookie.is_empty()
             || (4..=FastOpen::MAX).contains(&cookie.len()) && cookie.len().is_multiple_of(2);

@@ -7,26 +7,26 @@ use std::cell::Cell;
 /// Hand-overs for which a worker stays on its processor. Then it may move once, to a less busy one.
 const STAY: u32 = 1_000;
 
-/// Placement of a worker: its original affinity, and the hand-overs for which it still stays.
-struct Place {
+/// Affinity of a worker: the original one, and the hand-overs for which it still stays.
+struct Affinity {
     left: Cell<u32>,
     own: Cell<Option<libc::cpu_set_t>>,
 }
 
 thread_local! {
-    static PLACE: Place = const { Place { left: Cell::new(0), own: Cell::new(None) } };
+    static AFFINITY: Affinity = const { Affinity { left: Cell::new(0), own: Cell::new(None) } };
 }
 
 /// The processor that the calling worker runs on, where it stays for the time being.
 pub fn processor() -> i32 {
-    PLACE.with(|place| {
+    AFFINITY.with(|affinity| {
         // SAFETY: no preconditions.
         let cpu = unsafe { libc::sched_getcpu() };
-        match place.left.get() {
-            0 if cpu >= 0 => hold(place, cpu),
+        match affinity.left.get() {
+            0 if cpu >= 0 => hold(affinity, cpu),
             0 => {}
-            1 => release(place),
-            left => place.left.set(left - 1),
+            1 => release(affinity),
+            left => affinity.left.set(left - 1),
         }
         cpu
     })
@@ -34,7 +34,7 @@ pub fn processor() -> i32 {
 
 /// Lets the calling thread run wherever it might before.
 pub fn move_freely() {
-    PLACE.with(release);
+    AFFINITY.with(release);
 }
 
 /// Puts a thread, 0 for the calling one, on a processor and nowhere else; whether that is allowed.
@@ -47,7 +47,7 @@ pub fn put(thread: i32, cpu: i32) -> bool {
     }
 }
 
-fn hold(place: &Place, cpu: i32) {
+fn hold(affinity: &Affinity, cpu: i32) {
     // SAFETY: all zero is a valid set, which the call fills.
     let (own, may_move) = unsafe {
         let mut own: libc::cpu_set_t = std::mem::zeroed();
@@ -55,14 +55,14 @@ fn hold(place: &Place, cpu: i32) {
         (own, known && libc::CPU_COUNT(&own) > 1)
     };
     if may_move && put(0, cpu) {
-        place.own.set(Some(own));
+        affinity.own.set(Some(own));
     }
-    place.left.set(STAY);
+    affinity.left.set(STAY);
 }
 
-fn release(place: &Place) {
-    place.left.set(0);
-    if let Some(own) = place.own.take() {
+fn release(affinity: &Affinity) {
+    affinity.left.set(0);
+    if let Some(own) = affinity.own.take() {
         // SAFETY: as above. One that may not be placed stays, and runs all the same.
         unsafe { libc::sched_setaffinity(0, size_of_val(&own), &own) };
     }
