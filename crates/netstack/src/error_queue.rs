@@ -1,9 +1,6 @@
 //! What sockets are told of what they have sent, for `MSG_ERRQUEUE`: what ICMP said of it (`IP_RECVERR`), and that its
 //! memory is free again (`MSG_ZEROCOPY`).
 
-use super::ip::Outbound;
-use super::ip::route::Route;
-use super::path_mtu::heeds_routers;
 use super::socket::SocketKind;
 use super::udp::charge;
 use super::zero_copy::Told;
