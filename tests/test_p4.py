@@ -1,6 +1,7 @@
 """P4 switches in experiments, and `belljar p4`."""
 
 import json
+import shutil
 
 import pytest
 import yaml
@@ -40,7 +41,7 @@ def test_runs_are_alike(belljar, workdir):
 @pytest.mark.parametrize("settings, said", [
     ({"p4": "nowhere.json"}, "there is no file 'nowhere.json'"),
     ({"p4": str(EXAMPLES / "p4-bridge-runtime.json")}, "does not say which version of BMv2 JSON"),
-    ({"p4": str(EXAMPLES / "p4-bridge.json"), "ageing": "3 s"}, "'ageing' is not valid with 'p4'"),
+    ({"p4": str(EXAMPLES / "p4-bridge.p4"), "ageing": "3 s"}, "'ageing' is not valid with 'p4'"),
     ({"queues": 3}, "'queues' is not valid without 'p4'"),
     ({"p4": str(EXAMPLES / "p4-router.json"), "runtime": str(EXAMPLES / "p4-bridge-runtime.json")}, "no table 'ingress.stations'"),
 ])
@@ -56,19 +57,49 @@ def test_mistakes_are_named(belljar, workdir, settings, said):
     assert done.status == 2 and said in done.err, done
 
 
+def test_mistakes_in_a_source_name_the_line(belljar, workdir):
+    program = workdir / "broken.p4"
+    program.write_text((EXAMPLES / "p4-bridge.p4").read_text().replace("mcast_grp", "mcast_gpr"))
+    experiment = {
+        "general": {"stop_time": "1 s"}, "switches": {"s1": {"p4": str(program)}},
+        "hosts": {name: {"processes": []} for name in ("a", "b")},
+        "links": [{"between": ["a", "s1"]}, {"between": ["b", "s1"]}],
+    }
+    file = workdir / "wrong.yaml"
+    file.write_text(yaml.safe_dump(experiment))
+    done = execute([belljar, "validate", file], 20)
+    assert done.status == 2 and "broken.p4:25:" in done.err and "mcast_gpr" in done.err, done
+    done = execute([belljar, "p4", "build", program, "-o", workdir / "broken.json"], 20)
+    assert done.status == 2 and "broken.p4:25:" in done.err and not (workdir / "broken.json").exists(), done
+
+
+@pytest.mark.needs("curl")
+def test_source_and_its_json_are_one_program(belljar, run_experiment, workdir):
+    built = execute([belljar, "p4", "build", EXAMPLES / "p4-bridge.p4", "-o", workdir / "bridge.json",
+                     "--p4info", workdir / "bridge.p4info.txtpb"], 20)
+    assert built.status == 0 and "ingress.stations" in (workdir / "bridge.p4info.txtpb").read_text(), built
+    text = (EXAMPLES / "p4-switch.yaml").read_text().replace("runtime: ", f"runtime: {EXAMPLES}/")
+    contents = []
+    for program in (EXAMPLES / "p4-bridge.p4", workdir / "bridge.json"):
+        done = run_experiment(text.replace("p4-bridge.p4", str(program)), pcap=True, name="same")
+        contents.append({name: data for name, data in contents_of(done.path).items() if name.endswith((".pcap", "stdout"))})
+        shutil.rmtree(done.path)
+    assert contents[0] == contents[1]
+
+
 def test_packets_of_a_script(belljar, workdir):
     script = workdir / "bridge.stf"
     script.write_text(
         "add stations ethernet.dst:0x020000000001 forward(port:1)\n"
         "packet 2 020000000001 020000000002 9999\nexpect 1 020000000001 02000000000* 9999 $\n")
-    done = execute([belljar, "p4", "test", EXAMPLES / "p4-bridge.json", script, "--junit", workdir / "report.xml"], 20)
+    done = execute([belljar, "p4", "test", EXAMPLES / "p4-bridge.p4", script, "--junit", workdir / "report.xml"], 20)
     assert done.status == 0 and "1 passed, 0 failed, 0 errors" in done.out, done
     assert 'failures="0"' in (workdir / "report.xml").read_text()
     script.write_text("packet 2 020000000001 020000000002 9999\nexpect 1\n")
-    done = execute([belljar, "p4", "test", EXAMPLES / "p4-bridge.json", script], 20)
+    done = execute([belljar, "p4", "test", EXAMPLES / "p4-bridge.p4", script], 20)
     assert done.status == 1 and "line 2: the packet on port 1 did not come" in done.out, done
     script.write_text("sned 1\n")
-    done = execute([belljar, "p4", "test", EXAMPLES / "p4-bridge.json", script], 20)
+    done = execute([belljar, "p4", "test", EXAMPLES / "p4-bridge.p4", script], 20)
     assert done.status == 4 and "the command 'sned' does not exist" in done.out, done
     assert execute([belljar, "p4", "test", workdir / "empty.json"], 20).status == 5
 
@@ -78,9 +109,9 @@ def test_captures_go_through_a_program(belljar, run_experiment, workdir):
     done = run_experiment(EXAMPLES / "p4-switch.yaml", pcap=True, name="captured")
     capture = done.path / "hosts/alice/eth0.pcap"
     out = workdir / "out"
-    command = [belljar, "p4", "run", EXAMPLES / "p4-bridge.json", "--pcap", f"2={capture}", "-o", out,
+    command = [belljar, "p4", "run", EXAMPLES / "p4-bridge.p4", "--pcap", f"2={capture}", "-o", out,
                "--runtime", EXAMPLES / "p4-bridge-runtime.json", "--trace"]
     runs = [execute(command, 60) for _ in range(2)]
     assert runs[0].status == 0 and runs[0].out == runs[1].out, runs[0]
-    assert "table ingress.stations ethernet.dst=0x020000000001: hit entry 0 -> ingress.forward(port=0x0001)" in runs[0].out
+    assert "table ingress.stations hdr.ethernet.dst=0x020000000001: hit entry 0 -> ingress.forward(port=0x0001)" in runs[0].out
     assert (out / "port1.pcap").stat().st_size > 1_000

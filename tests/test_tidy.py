@@ -10,7 +10,7 @@ CRATES = ROOT / "crates"
 LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "netstack", "p4", "p4runtime", "models", "kernel", "channel", "shim", "platform", "packetio", "config",
           "cosim", "results", "plan", "emulation", "sim", "cli"]
 SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "netstack", "p4", "p4runtime", "models", "kernel", "config", "results", "plan", "sim"}
-SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "netstack", "p4", "p4runtime", "models", "kernel"}
+SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "netstack", "p4runtime", "models", "kernel"}
 UNSAFE = {"channel", "shim", "platform", "packetio"}
 
 # name: (crates, what is banned, what to use instead, a line that is caught)

@@ -17,6 +17,7 @@ pub mod files;
 pub mod front;
 mod hash;
 pub mod json;
+mod load;
 mod lower;
 mod meter;
 mod number;
@@ -35,6 +36,7 @@ mod trace;
 
 pub use error::LoadError;
 pub use hash::CrcParameters;
+pub use load::ProgramFile;
 pub use meter::Colour;
 pub use program::Program;
 pub use switch::{Leaving, Notification, Switch, SwitchConfig};

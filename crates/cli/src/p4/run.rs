@@ -14,10 +14,10 @@ use std::time::Duration;
 /// Times are those of the captures, from the first packet on; the run is exact and the same every time.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  belljar p4 run forward.json --pcap 0=in.pcap --runtime s1-runtime.json -o out\n  out/port1.pcap then has what left by port 1"
+    after_help = "Example:\n  belljar p4 run forward.p4 --pcap 0=in.pcap --runtime s1-runtime.json -o out\n  out/port1.pcap then has what left by port 1"
 )]
 pub struct Arguments {
-    /// Program as BMv2 JSON, which p4c --target bmv2 --arch v1model writes
+    /// Program, as P4_16 source (.p4) or BMv2 JSON
     program: PathBuf,
     /// Packets that come in by a port: PORT=FILE
     #[arg(long = "pcap", value_name = "PORT=FILE")]

@@ -15,10 +15,10 @@ use std::sync::Arc;
 /// no script.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  belljar p4 test forward.json forward.stf\n  belljar p4 test tests/p4 --junit report.xml"
+    after_help = "Example:\n  belljar p4 test forward.p4 forward.stf\n  belljar p4 test tests/p4 --junit report.xml"
 )]
 pub struct Arguments {
-    /// Program as BMv2 JSON, or a folder of programs and scripts
+    /// Program, as P4_16 source (.p4) or BMv2 JSON, or a folder of programs and scripts
     program: PathBuf,
     /// Scripts, or folders of scripts
     scripts: Vec<PathBuf>,
@@ -98,12 +98,12 @@ fn pairs(arguments: &Arguments) -> Result<Vec<(PathBuf, PathBuf)>, Failure> {
     Ok(pairs)
 }
 
-/// The program of a script in a folder: `name.json`, or `name-bmv2.json` as the compiler's tests call it.
+/// The program of a script in a folder: `name.p4`, `name.json`, or `name-bmv2.json` as the compiler's tests call it.
 fn program_of(script: &Path) -> PathBuf {
-    let plain = script.with_extension("json");
     let stem = script.file_stem().unwrap_or_default().to_string_lossy();
-    let other = script.with_file_name(format!("{stem}-bmv2.json"));
-    if !plain.exists() && other.exists() { other } else { plain }
+    let plain = script.with_extension("p4");
+    let other = [script.with_extension("json"), script.with_file_name(format!("{stem}-bmv2.json"))];
+    if plain.exists() { plain } else { other.into_iter().find(|path| path.exists()).unwrap_or(plain) }
 }
 
 fn scripts_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {

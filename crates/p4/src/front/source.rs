@@ -141,6 +141,12 @@ impl fmt::Display for Diagnostics {
 }
 
 impl Diagnostics {
+    /// The errors alone, as a terminal shows them.
+    pub fn errors(&self) -> String {
+        let errors = self.list.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).cloned();
+        Diagnostics { sources: self.sources.clone(), list: errors.collect() }.to_string()
+    }
+
     fn show(&self, f: &mut fmt::Formatter<'_>, diagnostic: &Diagnostic) -> fmt::Result {
         let message = printable(&diagnostic.message);
         match diagnostic.severity {

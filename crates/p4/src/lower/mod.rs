@@ -18,7 +18,6 @@ use crate::LoadError;
 use crate::json::{Root, SourceInfo};
 use crate::program::{Errors, Field, NONE, Program, Standard};
 use belljar_base::Map;
-use std::path::Path;
 
 /// Most bytes that one program's headers, and one of its arrays, may take.
 const MAX_BYTES: u64 = 1 << 28;
@@ -28,10 +27,6 @@ const MAX_WIDTH: u64 = 1 << 16;
 type Result<T> = std::result::Result<T, LoadError>;
 
 impl Program {
-    /// Reads and lowers a program of BMv2 JSON.
-    pub fn from_file(path: &Path) -> Result<Program> {
-        Program::new(&Root::from_file(path)?).map_err(|error| error.in_file(path))
-    }
     /// Reads and lowers a program from its JSON text.
     pub fn from_text(text: &str) -> Result<Program> {
         Program::new(&Root::from_text(text)?)

@@ -23,13 +23,13 @@ use std::time::Duration;
 /// Ctrl-C ends it.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  belljar p4 serve switch.json --p4info switch.p4info.txtpb -i 0@veth0 -i 1@veth1\n  belljar p4 serve -i 1@tap:p4port1 --cpu-port 510 --grpc 127.0.0.1:9559    controllers bring the program"
+    after_help = "Examples:\n  belljar p4 serve switch.p4 -i 0@veth0 -i 1@veth1\n  belljar p4 serve -i 1@tap:p4port1 --cpu-port 510 --grpc 127.0.0.1:9559    controllers bring the program"
 )]
 pub struct Arguments {
-    /// The program, as BMv2 JSON; without it controllers bring one
-    #[arg(value_name = "PROGRAM.json")]
+    /// The program: P4_16 source (.p4), or BMv2 JSON; without it controllers bring one
+    #[arg(value_name = "PROGRAM")]
     program: Option<PathBuf>,
-    /// P4Info of the program, as text (.txtpb, .txt) or binary; without it controllers bring it with the program
+    /// P4Info of the program, as text (.txtpb, .txt) or binary; that of source is made, and without any controllers bring it
     #[arg(long, value_name = "FILE", requires = "program")]
     p4info: Option<PathBuf>,
     /// A runtime file of the P4 tutorials: entries, multicast groups, clone sessions

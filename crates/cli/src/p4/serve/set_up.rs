@@ -3,7 +3,7 @@
 use super::Arguments;
 use crate::failure::Failure;
 use belljar_p4::files::{commands, runtime};
-use belljar_p4::{Program, SwitchConfig};
+use belljar_p4::{Program, ProgramFile, SwitchConfig};
 use belljar_p4runtime::pipeline::Device;
 use belljar_p4runtime::proto::ForwardingPipelineConfig;
 use belljar_p4runtime::proto::p4info::P4Info;
@@ -23,12 +23,18 @@ pub fn switch(arguments: &Arguments) -> Result<(SwitchDevice, Server<SwitchDevic
     let mut device = SwitchDevice::new(config);
     let mut server = Server::new(arguments.device_id);
     let Some(path) = &arguments.program else { return Ok((device, server)) };
-    // The file is read as a file first, for errors that name it.
-    Program::from_file(path).map_err(|error| Failure::usage(&error))?;
-    let json = read(path)?;
-    match &arguments.p4info {
-        Some(path) => {
-            let p4info = Some(p4info(path)?);
+    let file = ProgramFile::read(path).map_err(Failure::usage)?;
+    // Loaded here first, for errors that name the file.
+    Program::from_text(&file.json).map_err(|error| Failure::usage(error.in_file(path)))?;
+    let json = file.json.into_bytes();
+    let given = match (&arguments.p4info, file.p4info) {
+        (Some(path), _) => Some((path, read(path)?)),
+        (None, Some(text)) => Some((path, text.into_bytes())),
+        (None, None) => None,
+    };
+    match given {
+        Some((path, bytes)) => {
+            let p4info = Some(p4info(path, &bytes)?);
             let config = ForwardingPipelineConfig { p4info, p4_device_config: json, cookie: None };
             let installed = server.install(&mut device, config);
             installed.map_err(|refusal| Failure::usage(format!("{}: {refusal}", path.display())))?;
@@ -55,8 +61,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 /// Reads P4Info: text, or what is no text as binary.
-fn p4info(path: &Path) -> Result<P4Info, Failure> {
-    let bytes = read(path)?;
-    let info = P4Info::from_file_content(&bytes);
+fn p4info(path: &Path, bytes: &[u8]) -> Result<P4Info, Failure> {
+    let info = P4Info::from_file_content(bytes);
     info.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }

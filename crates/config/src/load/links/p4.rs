@@ -19,7 +19,7 @@ pub(super) fn refuse(s: &Section) -> Result<(), Problem> {
         None => Ok(()),
         Some((key, node)) => Err(node
             .problem(format!("'{key}' is not valid without 'p4'"))
-            .help("give the switch a program: p4: program.json")),
+            .help("give the switch a program: p4: program.p4")),
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) fn read(
             .help("give each the number of one P4 port"));
     }
     let (path, text) = file(p4, "p4", around)?;
-    let program = Program::from_text(&text).map_err(|error| wrong(p4, error.in_file(&path)))?;
+    let program = Program::from_file_text(&path, text).map_err(|error| wrong(p4, error))?;
     let whole = |key: &str, most: u64| s.read(key, |node, key| section::whole(node, key, most));
     let defaults = SwitchConfig::default();
     let packets = whole("queue_packets", u64::from(u32::MAX))?
