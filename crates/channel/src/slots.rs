@@ -61,7 +61,7 @@ impl Region {
     pub fn len(&self) -> usize {
         self.len
     }
-    /// Whether there is nothing in it.
+    /// True if there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -90,7 +90,7 @@ impl SlotRing {
     pub fn slot_size(&self) -> usize {
         self.size
     }
-    /// How many slots there are.
+    /// Number of slots.
     pub fn count(&self) -> usize {
         self.count
     }

@@ -47,7 +47,7 @@ pub enum HostSet {
 }
 
 impl HostSet {
-    /// Whether a host is, or may be drawn to be, one of them.
+    /// True if a host is, or may be drawn to be, one of them.
     pub fn may_hold(&self, host: HostId) -> bool {
         match self {
             HostSet::All => true,
@@ -65,7 +65,7 @@ pub enum Target {
         from: HostSet,
         /// Where they end.
         to: HostSet,
-        /// Whether the way back is meant as well.
+        /// True if the way back is meant as well.
         both: bool,
     },
     /// The edge of the graph between two nodes, by their ids; in both directions unless the graph
@@ -163,7 +163,7 @@ pub enum Action {
     Crash {
         /// Which.
         hosts: HostSet,
-        /// Whether what its programs have written is gone as well.
+        /// True if what its programs have written is gone as well.
         lose_files: bool,
     },
     /// A crashed host starts again, and its processes with it.
@@ -172,7 +172,7 @@ pub enum Action {
     NameServer {
         /// Whom.
         hosts: HostSet,
-        /// Whether it is gone.
+        /// True if it is gone.
         down: bool,
     },
     /// Processes of the host's list, and models with that name, are started, be it again.

@@ -110,9 +110,9 @@ pub struct General {
     pub data_directory: PathBuf,
     /// A folder whose content is copied to the results folder first.
     pub template_directory: Option<PathBuf>,
-    /// Whether progress is shown on standard error.
+    /// True if progress is shown on standard error.
     pub progress: bool,
-    /// Whether calls that don't block take simulated time.
+    /// True if calls that don't block take simulated time.
     pub model_unblocked_syscall_latency: bool,
 }
 
@@ -147,7 +147,7 @@ impl LogLevel {
 pub struct Network {
     /// Where the graph came from.
     pub source: GraphSource,
-    /// Whether packets follow shortest paths or single edges only.
+    /// True if packets follow shortest paths or single edges only.
     pub use_shortest_path: bool,
     /// The graph itself.
     pub graph: Arc<Graph>,
@@ -178,7 +178,7 @@ pub struct Host {
     pub node: Option<NodeIndex>,
     /// The IPv4 address that others know it by, its own or assigned: that on the graph if it is there.
     pub address: Ipv4Addr,
-    /// Whether it has IPv6.
+    /// True if it has IPv6.
     pub ipv6: bool,
     /// The IPv6 address that others know it by, its own or assigned, if it has any.
     pub address6: Option<Ipv6Addr>,
@@ -198,7 +198,7 @@ pub struct Host {
     pub interfaces: Vec<Interface>,
     /// Where its routes over links come from.
     pub routing: Routing,
-    /// Whether it passes packets of others on.
+    /// True if it passes packets of others on.
     pub forwarding: bool,
 }
 
@@ -230,7 +230,7 @@ impl Host {
 pub struct HostOptions {
     /// Which messages of this host are logged, if not those of [`General::log_level`].
     pub log_level: Option<LogLevel>,
-    /// Whether its packets are captured.
+    /// True if its packets are captured.
     pub pcap_enabled: bool,
     /// How many bytes of each packet a capture keeps.
     pub pcap_capture_size: u64,
@@ -394,15 +394,15 @@ fn name_in<T: Copy + PartialEq>(names: &[(&'static str, T)], value: T) -> &'stat
 /// The options of section `experimental` that have a meaning here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Experimental {
-    /// Whether system calls are logged to `.strace` files.
+    /// Logging of system calls to `.strace` files.
     pub strace_logging_mode: StraceMode,
     /// A TCP socket's first send buffer in bytes, if not Linux's.
     pub socket_send_buffer: Option<u32>,
-    /// Whether it grows with the flow.
+    /// True if it grows with the flow.
     pub socket_send_autotune: bool,
     /// A TCP socket's first receive buffer in bytes, if not Linux's.
     pub socket_recv_buffer: Option<u32>,
-    /// Whether it grows with the flow.
+    /// True if it grows with the flow.
     pub socket_recv_autotune: bool,
     /// What a call that does not block takes under [`General::model_unblocked_syscall_latency`].
     pub unblocked_syscall_latency: SimDuration,
@@ -446,7 +446,7 @@ pub struct Extensions {
     pub dns_records: Vec<String>,
     /// How often time series are sampled, in simulated time; `None`: not at all.
     pub metrics_interval: Option<SimDuration>,
-    /// Whether hosts and routers have IPv6 besides IPv4.
+    /// True if hosts and routers have IPv6 besides IPv4.
     pub ipv6: bool,
 }
 

@@ -112,7 +112,7 @@ fn is_program(place: &Path) -> bool {
     std::fs::metadata(place).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether `program` is what its `name` stands for in the guest's `PATH`.
+/// True if `program` is what its `name` stands for in the guest's `PATH`.
 fn is_found_as(program: &Path, name: &str, guest_path: &str) -> bool {
     let found = std::env::split_paths(guest_path).find(|dir| is_program(&dir.join(name)));
     // Folders may be links (`/bin`). That programs are links to each other says nothing: those of Python's environments are.

@@ -77,7 +77,7 @@ pub struct Simulator {
     pub environment: Map<String, String>,
     /// Its working directory.
     pub working_directory: PathBuf,
-    /// Whether its clock and that of the simulation are kept in step.
+    /// True if its clock and that of the simulation are kept in step.
     pub sync: bool,
     /// What each side adds to the time of what it sends.
     pub latency: SimDuration,
@@ -151,11 +151,11 @@ impl DeviceKind {
             DeviceKind::Switch(_) | DeviceKind::P4(_) | DeviceKind::Simulator(_) => None,
         }
     }
-    /// Whether it waits for a clock outside of the simulation.
+    /// True if it waits for a clock outside of the simulation.
     pub fn waits_outside(&self) -> bool {
         matches!(self, DeviceKind::Simulator(_))
     }
-    /// Whether its links make one network.
+    /// The treatment of the frames of its links.
     pub fn bridging(&self) -> Bridging {
         match self {
             DeviceKind::Switch(_) => Bridging::SpanningTree,
@@ -168,7 +168,7 @@ impl DeviceKind {
 /// Where a host or router has its routes from, besides its own networks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Routing {
-    /// Whether shortest paths over the links give it routes.
+    /// True if shortest paths over the links give it routes.
     pub computed: bool,
     /// Routes of the experiment file.
     pub routes: Vec<StaticRoute>,

@@ -24,7 +24,7 @@ pub struct Address {
     pub socket: PathBuf,
     /// The file for the shared memory, of a listener. Belljar's own listeners need none: they use memory without a name.
     pub memory: Option<PathBuf>,
-    /// Whether to synchronise.
+    /// True if to synchronise.
     pub sync: bool,
     /// The latency that this end adds to what it sends; `None`: the simulator's default.
     pub latency: Option<SimDuration>,

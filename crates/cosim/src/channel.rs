@@ -273,11 +273,11 @@ impl<L: Layer> Channel<L> {
         self.sync = false;
     }
 
-    /// Whether the peer has ended, by TERMINATE or by going away.
+    /// True if the peer has ended, by TERMINATE or by going away.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
-    /// Whether both sides synchronise.
+    /// True if both sides synchronise.
     pub fn is_synchronised(&self) -> bool {
         self.sync
     }

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whether the clocks of a channel's two ends are kept in step.
+/// Synchronisation of the clocks of a channel's two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncMode {
     /// No; a peer that insists on it is an error.
@@ -42,7 +42,7 @@ pub struct Parameters {
     pub role: Role,
     /// The path of the socket.
     pub socket: PathBuf,
-    /// Whether to synchronise.
+    /// Synchronisation of this end.
     pub sync: SyncMode,
     /// What is added to the time of each message that is sent. Not zero.
     pub latency: SimDuration,

@@ -13,11 +13,11 @@ pub struct Standing {
     pub first: SimTime,
     /// The earliest time at which one can be felt by another group.
     pub felt: SimTime,
-    /// How many groups have not finished.
+    /// Number of groups that have not finished.
     pub unfinished: u64,
     /// When the last of the others did.
     pub last_finish: SimTime,
-    /// Whether to stop here.
+    /// True if to stop here.
     pub stop: bool,
 }
 

@@ -131,9 +131,9 @@ pub const LINGER: SimDuration = SimDuration::from_secs(1);
 pub struct Options<'a> {
     /// Threads that run nodes, the calling one included; at least one.
     pub workers: usize,
-    /// Whether a worker with nothing left to do takes over nodes of others.
+    /// True if a worker with nothing left to do takes over nodes of others.
     pub stealing: bool,
-    /// Whether each worker has a core to itself, so that it may spin for a moment before it sleeps.
+    /// True if each worker has a core to itself, so that it may spin for a moment before it sleeps.
     pub spinning: bool,
     /// Called first on each worker's thread, with its number.
     pub on_start: Option<&'a (dyn Fn(usize) + Sync)>,

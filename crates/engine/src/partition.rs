@@ -49,7 +49,7 @@ struct Mailbox<M> {
 pub struct Partition<M> {
     inner: Mutex<Inner<M>>,
     boxes: Vec<Apart<Mailbox<M>>>,
-    /// Whether the window's due units are still to be found.
+    /// True if the window's due units are still to be found.
     pub pending: Apart<AtomicBool>,
     /// The window's due units: those from `cursor` on are nobody's yet.
     due: Vec<AtomicU32>,
@@ -66,9 +66,9 @@ struct Inner<M> {
 
 /// What [`Partition::prepare`] has found.
 pub struct Prepared {
-    /// How many units are due.
+    /// Number of units that are due.
     pub due: usize,
-    /// How many messages were handed over.
+    /// Number of messages that were handed over.
     pub messages: usize,
     /// The earliest event of the units that are not due.
     pub first: SimTime,

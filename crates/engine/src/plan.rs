@@ -66,7 +66,7 @@ impl Plan {
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
-    /// How many nodes there are.
+    /// Number of nodes.
     pub fn node_count(&self) -> usize {
         self.places.len()
     }

@@ -52,7 +52,7 @@ struct Worker<'s, 'a, N: Node> {
     messages: usize,
     first: SimTime,
     felt: SimTime,
-    /// How many units it has run.
+    /// Number of units that it has run.
     runs: u32,
     /// For units that wait for another simulator.
     pending: pending::Patience,

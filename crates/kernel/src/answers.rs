@@ -8,7 +8,7 @@ use crate::host::Host;
 use crate::ids::ThreadKey;
 use crate::machine::{ANSWERED, Clocks, Ids};
 
-/// How many times a thread has to ask for ids before it is told them.
+/// Number of times that a thread has to ask for ids before it is told them.
 const OFTEN: u8 = 8;
 
 impl Host {

@@ -207,7 +207,7 @@ impl Call<'_> {
     pub fn uint(&self, n: usize) -> u32 {
         self.args[n] as u32
     }
-    /// Whether this is a continuation whose deadline has come.
+    /// True if this is a continuation whose deadline has come.
     pub fn deadline_passed(&self) -> bool {
         matches!(self.resumed, Some(Resumed { wake: Wake::Deadline, .. }))
     }

@@ -63,7 +63,7 @@ impl Default for Capabilities {
 }
 
 impl Capabilities {
-    /// Whether `PR_SET_KEEPCAPS` is on.
+    /// True if `PR_SET_KEEPCAPS` is on.
     pub fn kept(&self) -> bool {
         self.secure_bits & KEEP_CAPS != 0
     }
@@ -91,7 +91,7 @@ impl Credentials {
         own.uids_changed([0; 3]);
         own
     }
-    /// Whether capability number `capability` is in force.
+    /// True if capability number `capability` is in force.
     pub fn has(&self, capability: u32) -> bool {
         self.capabilities.effective >> capability & 1 != 0
     }

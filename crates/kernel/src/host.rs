@@ -42,7 +42,7 @@ pub struct HostConfig {
     /// Settings of `/proc/sys/net` by the names of sysctl(8), with their values. One that there is not, or a value that it
     /// does not take, is left out: the experiment's loader has refused it.
     pub sysctls: Vec<(String, String)>,
-    /// Whether to write each process's system calls next to its output.
+    /// True if to write each process's system calls next to its output.
     pub strace: bool,
     /// What its clock shows at the start, in seconds since 1970.
     pub epoch_secs: u64,
@@ -71,7 +71,7 @@ pub struct HostConfig {
 }
 
 impl HostConfig {
-    /// Whether anybody can see files there: models don't.
+    /// True if anybody can see files there: models don't.
     pub fn has_files(&self) -> bool {
         self.models.is_empty() || !self.processes.is_empty()
     }
@@ -98,7 +98,7 @@ pub struct ProcessSpec {
     pub output: Output,
     /// Where its code and that of its children runs; `None`: near where that is possible.
     pub placement: Option<Placement>,
-    /// Whether it stops before its first instruction until a debugger lets it go on.
+    /// True if it stops before its first instruction until a debugger lets it go on.
     pub wait_for_debugger: bool,
 }
 
@@ -201,7 +201,7 @@ pub struct Host {
     pub(crate) ended_tracees: Vec<crate::trace::EndedTracee>,
 }
 
-/// How many processes never start by themselves.
+/// Number of processes that never start by themselves.
 pub(crate) fn unscheduled(config: &HostConfig) -> usize {
     config.processes.iter().filter(|spec| spec.start == SimTime::MAX).count()
 }
@@ -314,7 +314,7 @@ impl Host {
     pub fn drain_captured(&mut self, sink: impl FnMut(CapturedRun)) {
         self.net.drain_captured(sink);
     }
-    /// Whether [`drain_captured`](Self::drain_captured) or [`drain_strace`](Self::drain_strace) has anything to give.
+    /// True if [`drain_captured`](Self::drain_captured) or [`drain_strace`](Self::drain_strace) has anything to give.
     pub fn has_logged(&self) -> bool {
         !self.net.captured.is_empty() || self.has_strace()
     }
@@ -358,7 +358,7 @@ impl Host {
     pub fn files_read(&self) -> Vec<PathBuf> {
         self.machine.files_read()
     }
-    /// Whether anybody can see files here.
+    /// True if anybody can see files here.
     pub(crate) fn has_files(&self) -> bool {
         self.config.has_files()
     }

@@ -54,7 +54,7 @@ pub struct Regs {
 }
 
 impl Regs {
-    /// Whether the processor takes the bases of FS and GS: one that is no address faults when it is loaded.
+    /// True if the processor takes the bases of FS and GS: one that is no address faults when it is loaded.
     pub(crate) fn has_proper_bases(&self) -> bool {
         self.fs_base < USER_END && self.gs_base < USER_END
     }
@@ -251,7 +251,7 @@ pub trait Platform: GuestMemory + Send {
     fn beyond_slots(&self) -> Range<u64> {
         0..0
     }
-    /// Whether `range`, which lies outside [`space_range`](Self::space_range), may be mapped in
+    /// Checks that `range`, which lies outside [`space_range`](Self::space_range), may be mapped in
     /// `space`: the fixed addresses of an `ET_EXEC` image. A granted range belongs to the space
     /// until it is destroyed.
     fn claim_fixed(&mut self, space: SpaceId, range: Range<u64>) -> Result<(), Errno>;
@@ -385,7 +385,7 @@ pub struct NativeStat {
     pub blocks: u64,
     /// Modification time in nanoseconds since 1970.
     pub mtime_ns: i64,
-    /// Whether it belongs to the user who runs the simulator.
+    /// True if it belongs to the user who runs the simulator.
     pub is_own: bool,
 }
 

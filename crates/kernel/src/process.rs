@@ -62,7 +62,7 @@ pub struct Process {
     pub spec: Option<usize>,
     /// Where its code is to run, as the experiment asks for; `None`: near where that is possible.
     pub placement: Option<Placement>,
-    /// Whether it has executed since it was forked (`setpgid` refuses then).
+    /// True if it has executed since it was forked (`setpgid` refuses then).
     pub has_executed: bool,
     /// When it started.
     pub started: SimTime,

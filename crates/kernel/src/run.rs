@@ -407,7 +407,7 @@ pub(crate) enum Step {
     Held,
 }
 
-/// Whether Linux answers a call in the vDSO.
+/// True if Linux answers a call in the vDSO.
 fn is_in_vdso(number: u32) -> bool {
     let in_vdso = [c::SYS_clock_gettime, c::SYS_gettimeofday, c::SYS_time, c::SYS_getcpu];
     in_vdso.contains(&i64::from(number))

@@ -17,7 +17,7 @@ pub struct Thread {
     pub process: ProcessKey,
     /// Its registers and vector state.
     pub context: ContextId,
-    /// Whether it can run.
+    /// Its state.
     pub state: ThreadState,
     /// The call to be continued when it runs next.
     pub continuation: Option<Continuation>,
@@ -40,7 +40,7 @@ pub struct Thread {
     pub comm: Vec<u8>,
     /// The loop without calls that it waits in.
     pub spin: Option<Box<crate::spin::Spin>>,
-    /// Whether it has computed for so long without a call that it is preempted at each tick.
+    /// True if it has computed for so long without a call that it is preempted at each tick.
     pub computes: bool,
     /// Its processor time in microseconds: the number of calls that it has made, and what it was preempted for.
     pub calls: u64,
@@ -58,7 +58,7 @@ impl Thread {
     }
 }
 
-/// Whether a thread can run.
+/// State of a thread.
 #[derive(Debug)]
 pub enum ThreadState {
     /// In the run queue, or running.

@@ -30,7 +30,7 @@ impl Shift {
             Shift::Rate(before, after) => after.at_local(before.local_at(deadline)).max(after.now()),
         }
     }
-    /// Whether it moves a timer of this clock that was set to a point of it if `absolute`.
+    /// True if it moves a timer of this clock that was set to a point of it if `absolute`.
     pub(crate) fn concerns(&self, clock: i32, absolute: bool) -> bool {
         matches!(self, Shift::Rate(..)) || (absolute && is_wall_clock(clock))
     }
@@ -69,7 +69,7 @@ impl Host {
         }
     }
 
-    /// Whether a thread is blocked in a call that names a point of the wall clock.
+    /// True if a thread is blocked in a call that names a point of the wall clock.
     fn waits_for_wall_clock(&self, thread: ThreadKey) -> bool {
         let thread = &self.threads[thread.0];
         if !matches!(&thread.state, ThreadState::Blocked(blocked) if blocked.deadline.is_some()) {
@@ -108,7 +108,7 @@ impl Host {
     }
 }
 
-/// Whether a `CLOCK_*` is set with the wall clock.
+/// True if a `CLOCK_*` is set with the wall clock.
 pub(crate) fn is_wall_clock(id: i32) -> bool {
     matches!(id, c::CLOCK_REALTIME | c::CLOCK_REALTIME_COARSE | c::CLOCK_REALTIME_ALARM | c::CLOCK_TAI)
 }
@@ -122,7 +122,7 @@ mod tests {
 
     const ABSOLUTE: u64 = 1;
 
-    /// Whether thread `n` sleeps on.
+    /// True if thread `n` sleeps on.
     fn sleeps(guest: &mut TestHost, n: usize) -> bool {
         guest.go_on(n) == Answer::Blocked
     }

@@ -156,7 +156,7 @@ impl SyscallInfo {
     /// It has made one.
     pub const EXIT: u8 = 2;
 
-    /// How many bytes its kind has.
+    /// Number of bytes that its kind has.
     pub fn size(&self) -> usize {
         match self.op {
             Self::ENTRY => 80,

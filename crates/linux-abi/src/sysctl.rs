@@ -71,7 +71,7 @@ pub const SETTINGS: &[(&str, Values)] = &[
 ];
 
 impl Values {
-    /// Whether a text is one of them.
+    /// True if a text is one of them.
     pub fn take(&self, text: &str) -> bool {
         let numbers =
             || text.split_whitespace().map(|word| word.parse::<u32>().ok().filter(|n| *n <= LARGEST));

@@ -67,15 +67,15 @@ impl Default for Termios {
 }
 
 impl Termios {
-    /// Whether an input flag is set.
+    /// True if an input flag is set.
     pub fn input(&self, flag: u32) -> bool {
         self.iflag & flag != 0
     }
-    /// Whether an output flag is set.
+    /// True if an output flag is set.
     pub fn output(&self, flag: u32) -> bool {
         self.oflag & flag != 0
     }
-    /// Whether a local flag is set.
+    /// True if a local flag is set.
     pub fn local(&self, flag: u32) -> bool {
         self.lflag & flag != 0
     }

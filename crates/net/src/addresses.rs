@@ -147,7 +147,7 @@ impl Addresses {
     pub fn len(&self) -> usize {
         self.by_host.len()
     }
-    /// Whether there are no hosts.
+    /// True if there are no hosts.
     pub fn is_empty(&self) -> bool {
         self.by_host.is_empty()
     }

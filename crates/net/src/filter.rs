@@ -65,7 +65,7 @@ impl Filter {
         }
     }
 
-    /// Whether an Ethernet frame is wanted; of its bytes some may be cut off.
+    /// True if an Ethernet frame is wanted; of its bytes some may be cut off.
     pub fn matches_frame(&self, frame: &[u8]) -> bool {
         let (header, payload) = frame.split_at(frame.len().min(ethernet::HEADER_LEN));
         let kind = header.get(12..14).map_or(0, |kind| u16::from_be_bytes([kind[0], kind[1]]));
@@ -79,7 +79,7 @@ impl Filter {
         }
     }
 
-    /// Whether an IP packet is wanted; of its bytes some may be cut off.
+    /// True if an IP packet is wanted; of its bytes some may be cut off.
     pub fn matches(&self, packet: &[u8]) -> bool {
         match self {
             Filter::All => true,

@@ -87,7 +87,7 @@ pub fn count_hop(packet: &mut [u8]) -> bool {
     true
 }
 
-/// Whether a packet may be cut into fragments.
+/// True if a packet may be cut into fragments.
 pub fn may_fragment(packet: &[u8]) -> bool {
     word(packet, 6) & DONT_FRAGMENT == 0
 }

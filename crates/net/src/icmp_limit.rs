@@ -48,7 +48,7 @@ impl Default for IcmpRates {
 }
 
 impl IcmpRates {
-    /// Whether messages like this are counted at all.
+    /// True if messages like this are counted at all.
     fn hold_for(&self, to: IpAddr, kind: u8, code: u8) -> bool {
         match to {
             IpAddr::V4(_) => kind <= LAST_KIND && (kind, code) != TOO_LONG && self.kinds >> kind & 1 == 1,

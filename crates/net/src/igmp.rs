@@ -64,7 +64,7 @@ impl SourceFilter {
     pub fn nobody() -> SourceFilter {
         SourceFilter { include: true, sources: BTreeSet::new() }
     }
-    /// Whether a sender is.
+    /// True if a sender is.
     pub fn takes(&self, source: Ipv4Addr) -> bool {
         self.sources.contains(&source) == self.include
     }
@@ -85,7 +85,7 @@ impl SourceFilter {
             }
         }
     }
-    /// Whether it asks for nothing.
+    /// True if it asks for nothing.
     pub fn is_nobody(&self) -> bool {
         self.include && self.sources.is_empty()
     }
@@ -175,11 +175,11 @@ impl Igmp {
         link.report = Some(link.report.map_or(at, |already| already.min(at)));
     }
 
-    /// Whether a packet from `source` to a group is wanted by anybody.
+    /// True if a packet from `source` to a group is wanted by anybody.
     pub fn takes(&self, interface: usize, group: Ipv4Addr, source: Ipv4Addr) -> bool {
         group == ALL_SYSTEMS || self.groups.get(&(interface, group)).is_some_and(|g| g.filter.takes(source))
     }
-    /// Whether the host is a member of a group.
+    /// True if the host is a member of a group.
     pub fn is_member(&self, interface: usize, group: Ipv4Addr) -> bool {
         group == ALL_SYSTEMS || self.groups.get(&(interface, group)).is_some_and(|g| !g.filter.is_nobody())
     }

@@ -49,11 +49,11 @@ pub enum NeighbourState {
 }
 
 impl NeighbourState {
-    /// Whether the hardware address is known in this state.
+    /// True if the hardware address is known in this state.
     pub fn is_valid(self) -> bool {
         !matches!(self, NeighbourState::Incomplete | NeighbourState::Failed)
     }
-    /// Whether what stations say of it changes nothing.
+    /// True if what stations say of it changes nothing.
     fn is_fixed(self) -> bool {
         matches!(self, NeighbourState::NoArp | NeighbourState::Permanent)
     }

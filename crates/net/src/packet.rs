@@ -112,7 +112,7 @@ impl Packet {
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
-    /// Whether it has no bytes at all.
+    /// True if it has no bytes at all.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

@@ -222,7 +222,7 @@ impl<A: Ip> Policy<A> {
         Ok(None)
     }
 
-    /// Whether the main table alone is asked.
+    /// True if the main table alone is asked.
     pub fn is_plain(&self) -> bool {
         self.plain
     }

@@ -38,7 +38,7 @@ pub struct RouterInterface {
     pub addresses: Vec<InterfaceAddress>,
     /// Its IPv6 addresses but for the link-local one.
     pub addresses6: Vec<InterfaceAddress<Ipv6Addr>>,
-    /// Whether it announces itself and its IPv6 networks.
+    /// True if it announces itself and its IPv6 networks.
     pub advertise: bool,
     /// Its way out.
     pub nic: NicConfig,

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 /// An address of one family.
 pub trait Ip: Copy + Ord + fmt::Debug + fmt::Display + FromStr + Into<IpAddr> + 'static {
-    /// How many bits it has.
+    /// Number of bits that it has.
     const BITS: u8;
     /// The least of all, which stands for none.
     const LEAST: Self;
@@ -72,15 +72,15 @@ impl<A: Ip> Prefix<A> {
     pub fn bits(&self) -> u8 {
         self.len
     }
-    /// Whether it holds every address.
+    /// True if it holds every address.
     pub fn is_all(&self) -> bool {
         self.len == 0
     }
-    /// Whether an address lies in it.
+    /// True if an address lies in it.
     pub fn contains(&self, address: A) -> bool {
         address.masked(self.len) == self.address
     }
-    /// Whether some address lies in both.
+    /// True if some address lies in both.
     pub fn overlaps(&self, other: &Prefix<A>) -> bool {
         self.contains(other.address) || other.contains(self.address)
     }
@@ -387,7 +387,7 @@ impl<A: Ip> RouteTable<A> {
         }
         None
     }
-    /// Whether there is no route.
+    /// True if there is no route.
     pub fn is_empty(&self) -> bool {
         self.routes.is_empty()
     }

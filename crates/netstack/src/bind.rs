@@ -30,14 +30,14 @@ impl Reach {
         };
         Reach { ip, v4, v6 }
     }
-    /// Whether packets to `dst` are taken.
+    /// True if packets to `dst` are taken.
     pub fn takes(&self, dst: IpAddr) -> bool {
         match self.ip {
             Some(ip) => ip == dst,
             None => (dst.is_ipv4() && self.v4) || (dst.is_ipv6() && self.v6),
         }
     }
-    /// Whether some destination is taken by both.
+    /// True if some destination is taken by both.
     pub fn overlaps(&self, other: &Reach) -> bool {
         let families = (self.v4 && other.v4) || (self.v6 && other.v6);
         families && (self.ip.is_none() || other.ip.is_none() || self.ip == other.ip)

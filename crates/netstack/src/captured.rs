@@ -38,7 +38,7 @@ struct Run {
 pub struct CapturedRun<'a> {
     /// The interface's name.
     pub interface: &'a Arc<str>,
-    /// Whether they are Ethernet frames rather than IP datagrams.
+    /// True if they are Ethernet frames rather than IP datagrams.
     pub ethernet: bool,
     /// When each passed, and its length in bytes.
     pub packets: &'a [(SimTime, usize)],
@@ -63,12 +63,12 @@ impl Captured {
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.object(&self.packets);
     }
-    /// Whether nothing has been captured.
+    /// True if nothing has been captured.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// How many packets have been.
+    /// Number of packets that have been.
     pub fn len(&self) -> usize {
         self.packets.len()
     }

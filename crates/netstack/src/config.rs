@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub struct StackConfig {
     /// The name server, if there is one.
     pub resolver: Option<Resolver>,
-    /// Whether to keep the packets that pass `eth0` and `lo` for [`Stack::drain_captured`](super::Stack::drain_captured).
+    /// True if to keep the packets that pass `eth0` and `lo` for [`Stack::drain_captured`](super::Stack::drain_captured).
     pub capture: bool,
     /// Fetches bytes into the cache that are about to be read.
     pub prefetch: fn(&[u8]),
@@ -23,19 +23,19 @@ pub struct StackConfig {
     pub seed: Seed,
     /// Its address on the graph, or that by which others know it.
     pub address: Ipv4Addr,
-    /// Whether it has IPv6 besides `::1`.
+    /// True if it has IPv6 besides `::1`.
     pub ipv6: bool,
     /// Its IPv6 address on the graph.
     pub address6: Option<Ipv6Addr>,
     /// IPv6 routes besides those to the networks of its addresses.
     pub routes6: Vec<InitialRoute6>,
-    /// Whether it is attached to the graph, by `eth0`.
+    /// True if it is attached to the graph, by `eth0`.
     pub on_graph: bool,
     /// Its interfaces at the ends of links.
     pub links: Vec<LinkConfig>,
     /// Routes besides those to the networks of its addresses.
     pub routes: Vec<InitialRoute>,
-    /// Whether it passes packets of others on.
+    /// True if it passes packets of others on.
     pub forwarding: bool,
     /// Settings, with their values as sysctl(8) writes them.
     pub sysctls: Vec<(crate::sysctl::Sysctl, String)>,

@@ -44,14 +44,14 @@ pub struct Passed {
     pub at: SimTime,
     /// By which interface.
     pub interface: usize,
-    /// Whether it comes in or goes out.
+    /// Its direction: in or out.
     pub way: Way,
     /// Its bytes, with their checksum.
     pub bytes: Vec<u8>,
 }
 
 impl Stack {
-    /// Whether there is anything for its owner to do.
+    /// True if there is anything for its owner to do.
     #[inline]
     pub fn has_effects(&self) -> bool {
         !self.effects.is_empty()

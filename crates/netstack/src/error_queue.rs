@@ -42,7 +42,7 @@ impl QueuedError {
     }
 }
 
-/// Whether an error reaches the calls of a connected socket that did not ask for all of them (`icmp_err_convert` of Linux).
+/// True if an error reaches the calls of a connected socket that did not ask for all of them (`icmp_err_convert` of Linux).
 pub fn is_hard(errno: Errno, (kind, code): (u8, u8), v4: bool) -> bool {
     const UNREACHABLE: u8 = 3;
     const PARAMETER_PROBLEM: u8 = 12;
@@ -108,12 +108,12 @@ impl ErrorQueue {
         Some((report, self.0.front().and_then(Report::errno)))
     }
 
-    /// How many reports tell of sends.
+    /// Number of reports that tell of sends.
     pub fn told(&self) -> usize {
         self.0.iter().filter(|report| matches!(report, Report::Sent(_))).count()
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -37,7 +37,7 @@ pub struct LinkConfig {
     pub addresses6: Vec<belljar_net::InterfaceAddress<std::net::Ipv6Addr>>,
     /// Its queue and how fast it sends.
     pub nic: NicConfig,
-    /// Whether the link is there at the start.
+    /// True if the link is there at the start.
     pub carrier: bool,
 }
 
@@ -66,7 +66,7 @@ impl Stack {
         self.first_link + link
     }
 
-    /// Whether an address stands for all stations on the link of an interface.
+    /// True if an address stands for all stations on the link of an interface.
     fn is_broadcast_on(&self, interface: usize, ip: Ipv4Addr) -> bool {
         let own = &self.interfaces[interface].addresses;
         ip.is_broadcast() || own.iter().any(|own| own.network().broadcast() == Some(ip))

@@ -169,7 +169,7 @@ impl Stack {
         });
     }
 
-    /// Whether each family has its main table alone.
+    /// True if each family has its main table alone.
     pub fn is_plainly_routed(&self) -> bool {
         self.policy.is_plain() && self.v6.policy.is_plain()
     }

@@ -117,7 +117,7 @@ pub struct Interface {
     pub addresses6: Vec<InterfaceAddress<Ipv6Addr>>,
     /// `IFF_UP`: it is used.
     pub up: bool,
-    /// Whether anything is at the other end.
+    /// True if anything is at the other end.
     pub carrier: bool,
     /// What it leads to.
     pub attachment: Attachment,
@@ -175,11 +175,11 @@ impl Interface {
     pub fn is_running(&self) -> bool {
         self.up && self.carrier
     }
-    /// Whether it is at the end of a link that stations share.
+    /// True if it is at the end of a link that stations share.
     pub fn is_link(&self) -> bool {
         matches!(self.attachment, Attachment::Link(_) | Attachment::Tap(_))
     }
-    /// Whether it is there.
+    /// True if it is there.
     pub fn exists(&self) -> bool {
         self.attachment != Attachment::Gone
     }
@@ -420,7 +420,7 @@ impl Stack {
         }
     }
 
-    /// Whether a packet of TCP or UDP may leave by an interface with an open checksum: nobody here is to see its bytes, and
+    /// True if a packet of TCP or UDP may leave by an interface with an open checksum: nobody here is to see its bytes, and
     /// its way there knows of that.
     #[inline]
     pub fn may_leave_open(&self, interface: usize) -> bool {

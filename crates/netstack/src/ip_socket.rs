@@ -61,7 +61,7 @@ impl IpSocket {
         self.queued_charge as usize
     }
 
-    /// Whether the program has shut the sending end.
+    /// True if the program has shut the sending end.
     pub fn is_write_closed(&self) -> bool {
         self.write_closed
     }

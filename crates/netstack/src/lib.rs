@@ -192,11 +192,11 @@ pub struct Stack {
     pub eth0: Ethernet,
     /// Fetches bytes into the cache.
     prefetch: fn(&[u8]),
-    /// Whether the packet that has come in last was sent to this host alone.
+    /// True if the packet that has come in last was sent to this host alone.
     arrived_as_one: bool,
     /// The name server's address, on a host that cannot reach it over the graph.
     service: Option<Ipv4Addr>,
-    /// How many raw sockets there are: without any no packet asks for them.
+    /// Number of raw sockets: without any no packet asks for them.
     pub raw_sockets: usize,
     /// All sockets, those without an open file included.
     pub sockets: Slab<Socket>,

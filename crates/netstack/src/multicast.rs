@@ -45,7 +45,7 @@ pub enum SourceChange {
 }
 
 impl super::ip::IpOptions {
-    /// Whether the socket wants what is sent from `source` to `destination`: `ip_mc_sf_allow` of Linux.
+    /// True if the socket wants what is sent from `source` to `destination`: `ip_mc_sf_allow` of Linux.
     /// Who is in no group hears all that the host hears, unless `IP_MULTICAST_ALL` is off.
     pub fn takes_group(&self, interface: usize, destination: IpAddr, source: IpAddr) -> bool {
         let (IpAddr::V4(group), IpAddr::V4(source)) = (destination, source) else { return true };

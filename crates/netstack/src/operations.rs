@@ -30,7 +30,7 @@ impl Stack {
         self.flush_network();
         self.kept_if(key, begun)
     }
-    /// Whether a connection has been made by now; an error if it cannot be.
+    /// True if a connection has been made by now; an error if it cannot be.
     pub fn is_connected(&mut self, key: SocketKey) -> Result<bool, Errno> {
         self.tcp_connected(key)
     }

@@ -15,7 +15,7 @@ const EXPIRES: SimDuration = SimDuration::from_secs(600);
 /// Less than that is not believed: such a path gets packets of so many bytes, which routers may cut
 /// (`net.ipv4.route.min_pmtu`).
 const LEAST: usize = 552;
-/// How many paths are remembered.
+/// Number of paths that are remembered.
 const PATHS_MAX: usize = 4_096;
 
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ impl Stack {
         self.path_mtus.get(to, now).map(|known| known.mtu)
     }
 
-    /// Whether a packet of `len` bytes must not be cut on its way, by a socket's `IP_MTU_DISCOVER`.
+    /// True if a packet of `len` bytes must not be cut on its way, by a socket's `IP_MTU_DISCOVER`.
     pub fn must_not_fragment(&self, discover: i32, route: &Route, len: usize, now: SimTime) -> bool {
         let locked = match route.destination {
             IpAddr::V4(to) => {
@@ -78,13 +78,13 @@ impl Stack {
     }
 }
 
-/// Whether a socket with this `IP_MTU_DISCOVER` goes by what routers say (`ip_sk_use_pmtu`), or by its interface alone.
+/// True if a socket with this `IP_MTU_DISCOVER` goes by what routers say (`ip_sk_use_pmtu`), or by its interface alone.
 pub fn heeds_routers(discover: i32) -> bool {
     discover < c::IP_PMTUDISC_PROBE
 }
 
 impl Stack {
-    /// Whether an ICMP error about a path concerns a socket that asked not to be told (`IP_PMTUDISC_DONT`).
+    /// True if an ICMP error about a path concerns a socket that asked not to be told (`IP_PMTUDISC_DONT`).
     pub fn ignores_path_mtu(&mut self, key: SocketKey) -> bool {
         self.socket(key).ip_options().is_some_and(|ip| ip.mtu_discover == c::IP_PMTUDISC_DONT)
     }

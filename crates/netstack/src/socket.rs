@@ -109,7 +109,7 @@ pub struct SocketOptions {
     pub kept: smallvec::SmallVec<[(i32, i32); 1]>,
 }
 
-/// Whether `recvmsg` tells when a packet arrived.
+/// Timestamps that `recvmsg` tells of a packet's arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timestamping {
     /// It does not.
@@ -151,7 +151,7 @@ impl Default for SocketOptions {
 }
 
 impl SocketOptions {
-    /// Whether an option that is only kept is on.
+    /// True if an option that is only kept is on.
     pub fn is_kept(&self, name: i32) -> bool {
         self.kept.iter().any(|(kept, value)| *kept == name && *value != 0)
     }
@@ -202,7 +202,7 @@ impl Socket {
             SocketKind::Other => None,
         }
     }
-    /// Whether it carries a stream: partial sends are continued, `SIGPIPE` is raised.
+    /// True if it carries a stream: partial sends are continued, `SIGPIPE` is raised.
     pub fn is_stream(&self) -> bool {
         self.type_ == c::SOCK_STREAM
     }

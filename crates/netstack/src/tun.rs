@@ -51,7 +51,7 @@ impl Tun {
             Some(_) => WRITABLE | if self.packets.is_empty() { 0 } else { READABLE },
         }
     }
-    /// Whether it takes Ethernet frames.
+    /// True if it takes Ethernet frames.
     pub fn is_tap(&self) -> bool {
         self.flags & TAP != 0
     }

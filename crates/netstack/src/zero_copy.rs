@@ -95,7 +95,7 @@ pub fn check_option(socket: &Socket, number: i32) -> Result<(), Errno> {
 }
 
 impl Stack {
-    /// Whether a send is to be told of: `ENOBUFS` if too much is to be told already.
+    /// True if a send is to be told of: `ENOBUFS` if too much is to be told already.
     pub fn zero_copies(&mut self, key: SocketKey, flags: i32) -> Result<bool, Errno> {
         let socket = self.socket(key);
         if flags & c::MSG_ZEROCOPY == 0 || !socket.options.is_kept(c::SO_ZEROCOPY) {
@@ -116,7 +116,7 @@ impl Stack {
         (state.next, state.held) = (state.next.wrapping_add(1), state.held + 1);
     }
 
-    /// Whether a datagram has parts that are to be told of.
+    /// True if a datagram has parts that are to be told of.
     pub fn zero_copy_holds(&mut self, key: SocketKey) -> bool {
         self.socket(key).zero_copy.as_ref().is_some_and(|state| state.held > 0)
     }
@@ -169,7 +169,7 @@ impl Stack {
         self.zero_copy_settle(key);
     }
 
-    /// Whether Linux copies what leaves by an interface: to the host itself, and to programs.
+    /// True if Linux copies what leaves by an interface: to the host itself, and to programs.
     pub fn zero_copy_is_copied(&self, interface: usize) -> bool {
         !matches!(self.interfaces[interface].attachment, Attachment::Graph | Attachment::Link(_))
     }

@@ -114,7 +114,7 @@ impl Phv {
         self.bytes.copy_within(source.at as usize..source.at as usize + bytes, place.at as usize);
         self.variable[to as usize] = self.variable[from as usize];
     }
-    /// Whether two headers of one type are equal: both invalid, or the same in all fields.
+    /// True if two headers of one type are equal: both invalid, or the same in all fields.
     pub fn same_header(&self, program: &Program, left: u32, right: u32) -> bool {
         let (a, b) = (self.valid[left as usize], self.valid[right as usize]);
         if !a || !b {

@@ -129,7 +129,7 @@ pub struct Gathering {
 
 /// A loaded program and its state.
 pub trait Pipeline {
-    /// Whether the program has such an object.
+    /// True if the program has such an object.
     fn has(&self, object: Object<'_>) -> bool;
 
     /// All entries of a table.

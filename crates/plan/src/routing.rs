@@ -102,11 +102,11 @@ struct Network<A> {
     arcs: Vec<Vec<Arc<A>>>,
     /// By node: the networks of its interfaces.
     networks: Vec<Set<Prefix<A>>>,
-    /// Whether a node passes packets on.
+    /// True if a node passes packets on.
     passes: Vec<bool>,
     /// Nodes that lead to everywhere: hosts that pass packets on to the graph.
     exits: Vec<usize>,
-    /// Whether a node takes one default route where that says all.
+    /// True if a node takes one default route where that says all.
     is_host: Vec<bool>,
     on_graph: Vec<bool>,
 }

@@ -27,7 +27,7 @@ impl Captures {
         }
     }
 
-    /// Whether a packet is captured.
+    /// True if a packet is captured.
     pub fn wants(&self, interface: &str, packet: &[u8], ethernet: bool) -> bool {
         match self.0.get(interface) {
             None => true,

@@ -58,7 +58,7 @@ impl Meeting {
     pub fn me(&self) -> u32 {
         self.mesh.me() as u32
     }
-    /// How many cells there are.
+    /// Number of cells.
     pub fn count(&self) -> usize {
         self.mesh.count()
     }
@@ -70,7 +70,7 @@ impl Meeting {
     pub fn part(&self) {
         self.mesh.raise(PARTED);
     }
-    /// Whether meetings have ended.
+    /// True if meetings have ended.
     pub fn parted(&self) -> bool {
         self.mesh.raised(PARTED)
     }
@@ -78,7 +78,7 @@ impl Meeting {
     pub fn interrupt(&self) {
         self.mesh.raise(INTERRUPTED);
     }
-    /// Whether they have been told.
+    /// True if they have been told.
     pub fn interrupted(&self) -> bool {
         self.mesh.raised(INTERRUPTED)
     }

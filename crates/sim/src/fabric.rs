@@ -144,11 +144,11 @@ impl Fabric {
     pub fn first(&self) -> &RoutingState {
         &self.first
     }
-    /// Whether there will be partitions.
+    /// True if there will be partitions.
     pub fn splits(&self) -> bool {
         self.splits
     }
-    /// Whether a partition holds two hosts apart at some time.
+    /// True if a partition holds two hosts apart at some time.
     pub fn apart(&self, from: HostId, to: HostId, at: SimTime) -> bool {
         let mut state = PathState::default();
         let past = self.changes.iter().take_while(|(when, _)| *when <= at);

@@ -306,7 +306,7 @@ impl HostNode {
         self.kernel.deliver(key, message.port, message.packet);
     }
 
-    /// Whether a frame comes from a host that a partition holds apart from this one.
+    /// True if a frame comes from a host that a partition holds apart from this one.
     fn is_kept_away(&self, frame: &Packet, at: SimTime) -> bool {
         let from = origin(frame.bytes()).and_then(|address| self.fabric.owner(address));
         from.is_some_and(|from| from != self.id && self.fabric.apart(from, self.id, at))

@@ -44,7 +44,7 @@ pub struct RunOptions {
     /// What starts other simulators: a program with its arguments, to which this process's id and the simulator's own command
     /// are added. Empty: they are started as they are.
     pub simulator_launcher: Vec<OsString>,
-    /// Whether this machine has a processor that no worker uses.
+    /// True if this machine has a processor that no worker uses.
     pub idle_processor: bool,
     /// Host and program (the name of its file) of processes that wait for a debugger
     /// before their first instruction.
@@ -93,7 +93,7 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Whether every process ended as the experiment expects.
+    /// True if every process ended as the experiment expects.
     pub fn as_expected(&self) -> bool {
         let processes = self.statistics.hosts.values().flat_map(|host| &host.processes);
         processes.into_iter().all(|process| process.as_expected)

@@ -75,7 +75,7 @@ fn named(node: &Node, key: &str, world: &World, count: usize) -> Result<Vec<Host
     Err(node.problem(format!("there is no host '{text}'")).help(help))
 }
 
-/// Whether `name` is like `pattern`, in which each `*` stands for any characters.
+/// True if `name` is like `pattern`, in which each `*` stands for any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -244,7 +244,7 @@ pub(super) fn model_ref(node: &Node, hosts: &HostSet, world: &World) -> Result<S
     Ok(name)
 }
 
-/// Whether any of these hosts has a program that is meant.
+/// True if any of these hosts has a program that is meant.
 pub(super) fn runs_programs(hosts: &HostSet, process: &ProcessRef, world: &World) -> bool {
     of(hosts, world).any(|(_, host)| host.processes_like(process).next().is_some())
 }

@@ -36,7 +36,7 @@ const TYPES: &[(&str, &[&str])] = &[
     ("dns_server", &["port", "delay"]),
 ];
 
-/// Whether an item of `processes` is a model.
+/// True if an item of `processes` is a model.
 pub(super) fn is_model(node: &Node) -> bool {
     matches!(&node.value, Value::Mapping(entries) if entries.iter().any(|entry| entry.key == "model"))
 }
@@ -57,7 +57,7 @@ pub(super) fn read(node: &Node, host: &str, hosts: &Hosts) -> Result<Model, Prob
 
 /// The hosts that a model can be a client of.
 pub(super) struct Hosts<'a> {
-    /// Whether there is one of this name.
+    /// True if there is one of this name.
     pub(super) has: &'a dyn Fn(&str) -> bool,
     /// All names.
     pub(super) names: &'a dyn Fn() -> Vec<&'a str>,

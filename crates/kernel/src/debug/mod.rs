@@ -63,7 +63,7 @@ pub struct DebugProcess {
 pub(crate) struct Debuggers {
     /// By the process ids of what they debug.
     by_pid: Map<i32, Debugger>,
-    /// Whether one of the processes is stopped.
+    /// True if one of the processes is stopped.
     stopped: bool,
 }
 
@@ -83,7 +83,7 @@ struct Debugger {
     approved: Option<(i32, i32)>,
     /// The stop that is to be told.
     stop: Option<DebugStop>,
-    /// Whether it has stopped and not been resumed.
+    /// True if it has stopped and not been resumed.
     stopped: bool,
 }
 
@@ -93,12 +93,12 @@ struct Step {
     tid: i32,
     start: u64,
     end: u64,
-    /// Whether its instruction has run, or is the call that is under way.
+    /// True if its instruction has run, or is the call that is under way.
     under_way: bool,
 }
 
 impl Host {
-    /// Whether [`run_until`](Host::run_until) has returned early, because somebody outside wants
+    /// True if [`run_until`](Host::run_until) has returned early, because somebody outside wants
     /// something of the host or a debugged process has stopped.
     pub fn is_held(&self) -> bool {
         self.debuggers.stopped || self.config.attention.load(std::sync::atomic::Ordering::Relaxed)
@@ -168,7 +168,7 @@ impl Host {
         self.debuggers.stopped = true;
     }
 
-    /// Whether a debugged process is stopped.
+    /// True if a debugged process is stopped.
     pub fn debug_is_stopped(&self, pid: i32) -> bool {
         self.debuggers.by_pid.get(&pid).is_some_and(|debugger| debugger.stopped)
     }
@@ -217,7 +217,7 @@ impl Host {
         }
     }
 
-    /// Whether a debugger looks after the process.
+    /// True if a debugger looks after the process.
     pub(crate) fn is_debugged(&self, process: ProcessKey) -> bool {
         self.debugger_of(process).is_some()
     }
@@ -234,11 +234,11 @@ impl Debuggers {
     fn refresh(&mut self) {
         self.stopped = self.by_pid.values().any(|debugger| debugger.stopped);
     }
-    /// Whether there is none.
+    /// True if there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_pid.is_empty()
     }
-    /// Whether the host must not run on.
+    /// True if the host must not run on.
     pub(crate) fn stopped(&self) -> bool {
         self.stopped
     }

@@ -119,7 +119,7 @@ impl Host {
         same.find_map(|debugger| debugger.breakpoints.get(&at).copied())
     }
 
-    /// Whether a thread must stop before it takes `info`, which it then finds again.
+    /// True if a thread must stop before it takes `info`, which it then finds again.
     pub(crate) fn debug_signal(&mut self, thread: ThreadKey, info: &SigInfo) -> bool {
         let Some((pid, tid, debugger)) = self.debugger_of_thread(thread) else { return false };
         if debugger.approved.take_if(|approved| *approved == (tid, info.signo)).is_some() {
@@ -166,7 +166,7 @@ impl Host {
 }
 
 impl Debugger {
-    /// Whether the step just made is to be followed by another one.
+    /// True if the step just made is to be followed by another one.
     fn step_goes_on(&self, rip: u64) -> bool {
         let within = self.step.is_some_and(|step| (step.start..step.end).contains(&rip));
         within && !self.breakpoints.contains_key(&rip)

@@ -62,7 +62,7 @@ impl std::fmt::Display for ElfError {
 /// What the kernel needs of an ELF64 header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Whether it must be mapped at the addresses that it names.
+    /// True if it must be mapped at the addresses that it names.
     pub fixed: bool,
     /// The address of its first instruction, before relocation.
     pub entry: u64,
@@ -139,7 +139,7 @@ impl Header {
         Ok(Header { fixed: kind == ET_EXEC, entry: u64_at(data, 24), program_headers: offset..end })
     }
 
-    /// How many program headers there are.
+    /// Number of program headers.
     pub fn count(&self) -> u64 {
         (self.program_headers.end - self.program_headers.start) / PROGRAM_HEADER_LEN as u64
     }

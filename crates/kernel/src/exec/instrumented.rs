@@ -61,7 +61,7 @@ struct Reader<'a> {
 }
 
 impl Host {
-    /// Whether the image in `file` that starts with `header` runs in Linux's own layout only.
+    /// True if the image in `file` that starts with `header` runs in Linux's own layout only.
     pub(super) fn needs_linux_layout(&mut self, file: NativeFile, header: &[u8], layout: &Layout) -> bool {
         let mut reader = Reader { host: self, file, layout };
         reader.needs_linux_layout(header).unwrap_or(false)
@@ -126,7 +126,7 @@ impl Reader<'_> {
         Some(found)
     }
 
-    /// Whether the image exports a definition of `name`, by the table of `DT_GNU_HASH`: a Bloom filter, then
+    /// True if the image exports a definition of `name`, by the table of `DT_GNU_HASH`: a Bloom filter, then
     /// buckets, then chains of hashes in the order of symbols, the lowest bit of which ends a chain.
     fn defines(&mut self, dynamic: &Dynamic, name: &[u8]) -> Option<bool> {
         let Some(table) = dynamic.hash else { return Some(false) };
@@ -177,7 +177,7 @@ impl Reader<'_> {
         Some(bytes.chunks_exact(64).map(section).collect())
     }
 
-    /// Whether the complete table of symbols names one of the entry points.
+    /// True if the complete table of symbols names one of the entry points.
     fn has_symbol(&mut self, header: &[u8]) -> Option<bool> {
         let sections = self.sections(header)?;
         let Some(table) = sections.iter().find(|section| section.kind == SHT_SYMTAB) else {
@@ -189,13 +189,13 @@ impl Reader<'_> {
         Some(ENTRY_POINTS.iter().any(|name| has(name)))
     }
 
-    /// Whether the first note is that of Go's linker: its build id.
+    /// True if the first note is that of Go's linker: its build id.
     fn is_of_go(&mut self) -> bool {
         let Some(notes) = self.layout.notes.clone() else { return false };
         self.exactly(notes.start, 16).is_some_and(|note| note[12..] == *b"Go\0\0")
     }
 
-    /// Whether the settings in the section `.go.buildinfo` say so. They are there in whatever is stripped.
+    /// True if the settings in the section `.go.buildinfo` say so. They are there in whatever is stripped.
     fn is_race_detector(&mut self, header: &[u8]) -> Option<bool> {
         let sections = self.sections(header)?;
         let names = sections.get(usize::from(u16_at(header, 62)))?.offset;

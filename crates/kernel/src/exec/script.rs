@@ -2,7 +2,7 @@
 
 /// The most of the first line that is read.
 pub const LINE_MAX: usize = 256;
-/// How many interpreters may be scripts themselves.
+/// Number of interpreters that may be scripts themselves.
 pub const MAX_DEPTH: u32 = 4;
 
 /// What a `#!` line says.

@@ -24,15 +24,15 @@ pub struct OpenFile {
 }
 
 impl OpenFile {
-    /// Whether calls on it must not wait.
+    /// True if calls on it must not wait.
     pub fn is_nonblocking(&self) -> bool {
         self.flags & c::O_NONBLOCK != 0
     }
-    /// Whether it may be read: a mere place (`O_PATH`) never.
+    /// True if it may be read: a mere place (`O_PATH`) never.
     pub fn is_readable(&self) -> bool {
         self.flags & c::O_PATH == 0 && matches!(self.flags & c::O_ACCMODE, c::O_RDONLY | c::O_RDWR)
     }
-    /// Whether it may be written.
+    /// True if it may be written.
     pub fn is_writable(&self) -> bool {
         self.flags & c::O_PATH == 0 && matches!(self.flags & c::O_ACCMODE, c::O_WRONLY | c::O_RDWR)
     }
@@ -50,7 +50,7 @@ pub struct FdEntry {
 /// The descriptors of a process, shared by its threads.
 #[derive(Clone, Debug, Default)]
 pub struct FdTable {
-    /// How many processes share it.
+    /// Number of processes that share it.
     pub users: u32,
     /// By descriptor.
     pub entries: Vec<Option<FdEntry>>,
@@ -118,7 +118,7 @@ impl Host {
         }
         Ok(file)
     }
-    /// Whether anybody else can close a descriptor of a process while one of its threads waits: another thread, who
+    /// True if anybody else can close a descriptor of a process while one of its threads waits: another thread, who
     /// shares the table, a request of io_uring.
     #[inline]
     pub(crate) fn shares_descriptors(&self, process: ProcessKey) -> bool {

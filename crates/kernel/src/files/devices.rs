@@ -60,7 +60,7 @@ impl Device {
             Device::Absent(number) => number,
         }
     }
-    /// Whether it can be opened: `ENXIO` if not.
+    /// Checks that it can be opened: `ENXIO` if not.
     pub fn open(self) -> Result<(), Errno> {
         match self {
             Device::Tty | Device::Absent(_) => Err(Errno::ENXIO),

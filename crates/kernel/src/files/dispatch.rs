@@ -120,7 +120,7 @@ impl Call<'_> {
 }
 
 impl FileKind {
-    /// Whether `lseek(2)` succeeds without an effect (`noop_llseek`).
+    /// True if `lseek(2)` succeeds without an effect (`noop_llseek`).
     pub fn has_idle_position(&self) -> bool {
         matches!(
             self,
@@ -131,11 +131,11 @@ impl FileKind {
                 | FileKind::Inotify(_)
         )
     }
-    /// Whether reads and writes happen at a position: files of the tree do, streams do not.
+    /// True if reads and writes happen at a position: files of the tree do, streams do not.
     pub fn has_position(&self) -> bool {
         self.inode().is_some() && !self.is_terminal() && !matches!(self, FileKind::Tun { .. })
     }
-    /// Whether `splice(2)` and `sendfile(2)` can take bytes from it, a pipe apart.
+    /// True if `splice(2)` and `sendfile(2)` can take bytes from it, a pipe apart.
     pub fn can_be_spliced_from(&self) -> bool {
         match self {
             FileKind::Device { device, .. } => {
@@ -150,7 +150,7 @@ impl FileKind {
             _ => false,
         }
     }
-    /// Whether they can give bytes to it.
+    /// True if they can give bytes to it.
     pub fn can_be_spliced_to(&self) -> bool {
         match self {
             FileKind::Device { device, .. } => {

@@ -26,7 +26,7 @@ const EPOLLWAKEUP: u32 = c::EPOLLWAKEUP as u32;
 const PRIVATE: u32 = EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP;
 /// What may go with `EPOLLEXCLUSIVE` (`EPOLLEXCLUSIVE_OK_BITS`).
 const EXCLUSIVE_MAY: u32 = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
-/// How many instances may watch one another in a row less one (`EP_MAX_NESTS`).
+/// Number of instances that may watch one another in a row less one (`EP_MAX_NESTS`).
 const MAX_NESTS: usize = 4;
 
 /// A watched open file, under one of its descriptors.
@@ -180,7 +180,7 @@ impl Host {
             instance.items[index].on_ready_list = false;
         }
     }
-    /// Whether an instance has something to report.
+    /// Readiness of an epoll instance: `EPOLLIN` if it has something to report.
     pub(crate) fn epoll_readiness(&self, epoll: EpollKey) -> u32 {
         let instance = &self.files.epolls[epoll.0];
         let reports = |index: &usize| {
@@ -202,7 +202,7 @@ impl Host {
         self.put_on_ready_list(epoll, item);
         woke
     }
-    /// Whether an item shares its wake-ups (`EPOLLEXCLUSIVE`).
+    /// True if an item shares its wake-ups (`EPOLLEXCLUSIVE`).
     pub(crate) fn epoll_item_is_exclusive(&self, epoll: EpollKey, item: usize) -> bool {
         self.files.epolls[epoll.0].items[item].events & EPOLLEXCLUSIVE != 0
     }
@@ -251,7 +251,7 @@ impl Host {
         self.waits.destroy(instance.queue);
     }
 
-    /// How many instances are below `from` in the longest row; `None` if `sought` is among them or
+    /// Number of instances that are below `from` in the longest row; `None` if `sought` is among them or
     /// is `from` itself, or if the row is longer than may be.
     fn depth_below(&self, from: EpollKey, sought: EpollKey, depth: usize) -> Option<usize> {
         if from == sought || depth > MAX_NESTS {
@@ -265,7 +265,7 @@ impl Host {
         }
         Some(deepest)
     }
-    /// How many instances are above `from` in the longest row.
+    /// Number of instances that are above `from` in the longest row.
     fn depth_above(&self, from: EpollKey, depth: usize) -> usize {
         let own =
             self.files.watchers.iter().filter(

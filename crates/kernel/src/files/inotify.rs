@@ -147,7 +147,7 @@ impl Host {
         });
     }
 
-    /// Whether somebody watches the file or the directory.
+    /// True if somebody watches the file or the directory.
     pub(crate) fn is_watched(&self, inode: InodeKey) -> bool {
         self.files.watched.contains_key(&inode)
     }

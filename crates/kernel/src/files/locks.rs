@@ -18,7 +18,7 @@ pub enum LockOwner {
 }
 
 impl LockOwner {
-    /// Whether both are one: a process may go by several ids.
+    /// True if both are one: a process may go by several ids.
     fn is_same(self, other: LockOwner) -> bool {
         match (self, other) {
             (LockOwner::Process(a, _), LockOwner::Process(b, _)) => a == b,
@@ -39,7 +39,7 @@ impl LockOwner {
 pub struct RecordLock {
     /// Who holds it.
     pub owner: LockOwner,
-    /// Whether it excludes all others (`F_WRLCK`).
+    /// True if it excludes all others (`F_WRLCK`).
     pub exclusive: bool,
     /// The first byte.
     pub start: u64,

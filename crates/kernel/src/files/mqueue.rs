@@ -41,7 +41,7 @@ impl MessageQueue {
         let writable = if self.messages.len() < self.limits.0 { EPOLLOUT } else { 0 };
         readable | writable
     }
-    /// How many messages it holds.
+    /// Number of messages that it holds.
     pub fn len(&self) -> usize {
         self.messages.len()
     }

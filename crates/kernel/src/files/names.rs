@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 const MADE_UP: [u64; 3] = [PROC, PTS, SYS];
 
 impl Host {
-    /// Whether a new name can be made where a path leads. `ENOENT` in a removed directory.
+    /// Checks that a new name can be made where a path leads. `ENOENT` in a removed directory.
     pub(crate) fn check_can_create(&mut self, found: &Found) -> Result<(), Errno> {
         if found.target.is_some() || found.name.is_empty() {
             return Err(Errno::EEXIST);

@@ -28,7 +28,7 @@ pub struct OpenRequest<'a> {
     pub mode: u32,
     /// Further conditions of `openat2(2)`.
     pub walk: Walk,
-    /// Whether this goes on after waiting for the other end of a FIFO.
+    /// True if this goes on after waiting for the other end of a FIFO.
     pub again: bool,
 }
 

@@ -26,7 +26,7 @@ const CHOWN: u32 = 0;
 const DAC_OVERRIDE: u32 = 1;
 const FOWNER: u32 = 3;
 
-/// Whether a capability puts its owner above the mode bits: not one of root's while it acts on files
+/// True if a capability puts its owner above the mode bits: not one of root's while it acts on files
 /// as somebody else, `setfsuid(2)`.
 fn overrides(who: &Credentials, capability: u32) -> bool {
     who.has(capability) && (who.euid != 0 || who.fsuid == 0)
@@ -67,7 +67,7 @@ impl Host {
         }
     }
 
-    /// Whether the mode bits let user `uid` of group `gid` or one of `groups` do with a file all that
+    /// True if the mode bits let user `uid` of group `gid` or one of `groups` do with a file all that
     /// `wanted` says.
     fn allows(&self, uid: u32, gid: u32, groups: &[u32], key: InodeKey, wanted: u32) -> bool {
         let mode = self.files.inodes[key.0].meta.mode;
@@ -128,12 +128,12 @@ impl Host {
     pub(crate) fn check_superuser(&self, process: ProcessKey) -> Result<(), Errno> {
         if overrides(&self.processes[process.0].credentials, CHOWN) { Ok(()) } else { Err(Errno::EPERM) }
     }
-    /// Whether a process is in a group.
+    /// True if a process is in a group.
     pub(crate) fn is_in_group(&self, process: ProcessKey, group: u32) -> bool {
         let who = &self.processes[process.0].credentials;
         who.fsgid == group || who.groups.contains(&group)
     }
-    /// Whether a process may remove or replace the name of `key` in a directory: `EACCES` without
+    /// Checks that a process may remove or replace the name of `key` in a directory: `EACCES` without
     /// the right to write there, `EPERM` where only owners may.
     pub(crate) fn check_may_remove(
         &self,

@@ -23,7 +23,7 @@ struct Page {
     len: usize,
     /// Where in the page they end.
     end: usize,
-    /// Whether more may be appended: what `splice(2)` brought refers to a page of something else.
+    /// True if more may be appended: what `splice(2)` brought refers to a page of something else.
     merges: bool,
     /// A packet of its own (`O_DIRECT`): a read takes no more than it.
     packet: bool,
@@ -86,16 +86,16 @@ impl Pipe {
     pub fn len(&self) -> usize {
         self.data.len()
     }
-    /// Whether nothing can be read.
+    /// True if nothing can be read.
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
     }
-    /// Whether every page is in use.
+    /// True if every page is in use.
     pub fn is_full(&self) -> bool {
         self.pages.len() >= self.max_pages
     }
 
-    /// How many pages are free.
+    /// Number of pages that are free.
     pub fn free_pages(&self) -> usize {
         self.max_pages.saturating_sub(self.pages.len())
     }

@@ -62,7 +62,7 @@ impl Host {
         }
     }
 
-    /// Whether an epoll instance takes the file: those that are always ready, such as regular files,
+    /// True if an epoll instance takes the file: those that are always ready, such as regular files,
     /// it refuses, but not the simulator's own standard streams, which are pipes or terminals.
     pub(crate) fn can_be_watched(&self, file: FileKey) -> bool {
         matches!(self.files.open[file.0].kind, FileKind::NativeStream(_)) || self.wait_queue(file).is_some()

@@ -196,7 +196,7 @@ pub(super) fn parsed(line: &str) -> Option<(Vec<Vec<u8>>, Words<'_>)> {
     Some((parts, words.filter_map(|word| word.split_once('=')).collect()))
 }
 
-/// Whether `path` is something that exists natively.
+/// True if `path` is something that exists natively.
 pub(super) fn exists(host: &mut Host, path: &Path) -> Result<bool, Errno> {
     match host.machine.stat(path) {
         Ok(_) => Ok(true),

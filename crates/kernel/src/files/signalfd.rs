@@ -46,7 +46,7 @@ impl Host {
         let arrived = self.processes[process.0].signals.arrived;
         self.notify_events(arrived, EPOLLIN);
     }
-    /// Whether one of its signals is pending for its owner or one of the owner's threads.
+    /// Readiness of a signalfd: `EPOLLIN` if one of its signals is pending for its owner or one of the owner's threads.
     pub(super) fn signalfd_readiness(&self, n: usize) -> u32 {
         let Some(process) = self.signalfd_owner(n) else { return 0 };
         let process = &self.processes[process.0];

@@ -22,9 +22,9 @@ pub struct TimerFd {
     pub queue: WaitQueueId,
     /// Its clock, a `CLOCK_*`.
     pub clock: i32,
-    /// Whether it was set to a point of its clock.
+    /// True if it was set to a point of its clock.
     pub absolute: bool,
-    /// Whether a step of the wall clock cancels it (`TFD_TIMER_CANCEL_ON_SET`).
+    /// True if a step of the wall clock cancels it (`TFD_TIMER_CANCEL_ON_SET`).
     pub cancel_on_set: bool,
     /// It was cancelled and nobody has been told.
     cancelled: bool,
@@ -131,7 +131,7 @@ impl Host {
         }
         told.into_iter().for_each(|queue| self.notify_events(queue, EPOLLIN));
     }
-    /// Whether it was cancelled since this was last asked.
+    /// True if it was cancelled since this was last asked.
     pub(crate) fn take_timerfd_cancelled(&mut self, n: usize) -> bool {
         let timer = &mut self.files.timerfds[n];
         timer.cancel_on_set && std::mem::take(&mut timer.cancelled)

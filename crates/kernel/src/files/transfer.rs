@@ -30,7 +30,7 @@ pub struct Transfer {
     pub to: Option<u64>,
     /// How many bytes at most.
     pub len: u64,
-    /// Whether the input is not waited for.
+    /// True if the input is not waited for.
     pub quick: bool,
 }
 
@@ -212,7 +212,7 @@ impl Call<'_> {
         }
         done(moved)
     }
-    /// Whether `SPLICE_F_NONBLOCK` is for the input too: a stream of the UNIX family looks at it.
+    /// True if `SPLICE_F_NONBLOCK` is for the input too: a stream of the UNIX family looks at it.
     fn splices_without_waiting(&mut self, input: FileKey) -> bool {
         let super::FileKind::Socket(key) = self.host.open(input).kind else { return false };
         let socket = self.host.net.socket(key);

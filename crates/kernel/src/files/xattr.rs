@@ -11,7 +11,7 @@ const USER: &[u8] = b"user.";
 const TRUSTED: &[u8] = b"trusted.";
 
 impl Host {
-    /// Whether a process may read (or, for `WRITE`, change) an attribute of this name: `EOPNOTSUPP`
+    /// Checks that a process may read (or, for `WRITE`, change) an attribute of this name: `EOPNOTSUPP`
     /// for a kind that files don't have.
     fn check_attribute(
         &mut self,

@@ -63,7 +63,7 @@ pub struct FutexTable {
 pub struct FutexWait {
     /// The futex; a requeue changes it.
     pub key: FutexKey,
-    /// Whether a wake has ended the wait (and taken the waiter out of the table).
+    /// True if a wake has ended the wait (and taken the waiter out of the table).
     pub woken: bool,
     /// When the wait ends at the latest.
     pub deadline: Option<SimTime>,

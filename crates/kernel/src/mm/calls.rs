@@ -199,7 +199,7 @@ impl Host {
         Ok(at)
     }
 
-    /// Whether every page of `range` is mapped already.
+    /// True if every page of `range` is mapped already.
     fn is_covered(&mut self, mm: MmKey, range: &Range<u64>) -> bool {
         let mut at = range.start;
         for vma in self.mm(mm).overlapping(range) {

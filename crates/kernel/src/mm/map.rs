@@ -35,7 +35,7 @@ pub struct MapSource {
     pub identity: (u64, u64),
     /// The open file, of which a shared mapping holds a reference.
     pub file: Option<FileKey>,
-    /// Whether a shared mapping can be made writable.
+    /// True if a shared mapping can be made writable.
     pub may_write: bool,
 }
 
@@ -212,7 +212,7 @@ impl Host {
         Ok(())
     }
 
-    /// Whether any process has mapped the file `identity`.
+    /// True if any process has mapped the file `identity`.
     pub(crate) fn is_file_mapped(&self, identity: (u64, u64)) -> bool {
         let is =
             |kind: &VmaKind| matches!(kind, VmaKind::File { identity: mapped, .. } if *mapped == identity);

@@ -40,7 +40,7 @@ pub struct Vma {
     pub prot: Prot,
     /// `MAP_SHARED`.
     pub shared: bool,
-    /// Whether `mprotect` can make it writable (`VM_MAYWRITE`).
+    /// True if `mprotect` can make it writable (`VM_MAYWRITE`).
     pub may_write: bool,
     /// What is behind it.
     pub kind: VmaKind,
@@ -74,9 +74,9 @@ pub struct AddressSpace {
     pub space: SpaceId,
     /// The slot it occupies on its host.
     pub slot: u32,
-    /// How many processes use it (two between `vfork` and `execve`).
+    /// Number of processes that use it (two between `vfork` and `execve`).
     pub users: u32,
-    /// Whether everything lies where Linux has it: see [`Placement::Linux`](crate::machine::Placement).
+    /// True if everything lies where Linux has it: see [`Placement::Linux`](crate::machine::Placement).
     pub as_on_linux: bool,
     /// The addresses that may be handed out.
     pub range: Range<u64>,
@@ -144,7 +144,7 @@ impl AddressSpace {
         let (_, vma) = self.vmas.range(..=addr).next_back()?;
         (addr < vma.end).then_some(vma)
     }
-    /// Whether nothing is mapped in `range`, nor kept free.
+    /// True if nothing is mapped in `range`, nor kept free.
     pub fn is_free(&self, range: &Range<u64>) -> bool {
         let next = self.vmas.range(range.end..).next();
         let is_kept = next.is_some_and(|(start, vma)| start - vma.kept_below < range.end);
@@ -162,7 +162,7 @@ impl AddressSpace {
         let end = range.end.max(first);
         self.vmas.range(first..end).map(|(_, vma)| vma)
     }
-    /// Whether the whole of `addr..addr+len` may be accessed so; `EFAULT` otherwise.
+    /// Checks that the whole of `addr..addr+len` may be accessed so; `EFAULT` otherwise.
     #[inline]
     pub fn check(&self, addr: u64, len: u64, access: Access) -> Result<(), Errno> {
         let need = if access == Access::Read { Prot::READ } else { Prot::WRITE };

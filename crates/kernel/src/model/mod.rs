@@ -138,7 +138,7 @@ impl Host {
         }
     }
 
-    /// Whether a model has something to do now.
+    /// True if a model has something to do now.
     pub(crate) fn has_model_work(&self) -> bool {
         !self.models.changed.is_empty()
     }

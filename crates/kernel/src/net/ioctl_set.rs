@@ -37,7 +37,7 @@ pub mod request {
     pub const SARP: u64 = 0x8955;
 }
 
-/// Whether a request is one of these.
+/// True if a request is one of these.
 pub fn is_change(number: u64) -> bool {
     use request::*;
     matches!(

@@ -78,7 +78,7 @@ pub struct Incoming {
     pub len: usize,
     /// `MSG_*` flags.
     pub flags: i32,
-    /// Whether the sender's address is asked for.
+    /// True if the sender's address is asked for.
     pub want_name: bool,
     /// How many bytes of control messages fit (`msg_controllen`).
     pub control_room: usize,

@@ -10,7 +10,7 @@ pub(super) const SS_AUTODISARM: i32 = 1 << 31;
 /// `MINSIGSTKSZ` of x86-64.
 const MIN_SIZE: u64 = 2_048;
 
-/// Whether `sp` lies on the alternate stack.
+/// True if `sp` lies on the alternate stack.
 pub(super) fn is_on_stack(stack: &SigStack, sp: u64) -> bool {
     sp > stack.sp && sp - stack.sp <= stack.size
 }

@@ -25,7 +25,7 @@ pub(crate) enum Delivery {
 }
 
 impl Host {
-    /// Whether something is pending for the thread that its mask lets through.
+    /// True if something is pending for the thread that its mask lets through.
     pub(crate) fn has_deliverable_signal(&self, thread: ThreadKey) -> bool {
         let signals = &self.threads[thread.0].signals;
         if !signals.attention {

@@ -64,7 +64,7 @@ impl Host {
         queued
     }
 
-    /// Whether the thread would take the signal now: it does not block it, or waits for it, and its
+    /// True if the thread would take the signal now: it does not block it, or waits for it, and its
     /// process is not stopped.
     fn wants_signal(&self, thread: ThreadKey, signal: i32) -> bool {
         let signals = &self.threads[thread.0].signals;

@@ -92,14 +92,14 @@ pub struct ThreadSignals {
     pub awaited: SigSet,
     /// The alternate stack; a size of 0 means none.
     pub alternate: SigStack,
-    /// Whether there may be something to deliver before the thread returns to guest code
+    /// True if there may be something to deliver before the thread returns to guest code
     /// (`TIF_SIGPENDING`).
     pub attention: bool,
     /// Trap number, error code and CR2 of the last CPU exception, for the frame.
     pub last_fault: (u64, u64, u64),
 }
 
-/// Whether a process is stopped and what `wait(2)` may still learn of that.
+/// Job control of a process: its stops, and what `wait(2)` may still learn of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobControl {
     /// The signal that stopped it, while it is stopped.
@@ -162,18 +162,18 @@ impl ProcessSignals {
     pub fn action_mut(&mut self, signal: i32) -> &mut KernelSigaction {
         &mut self.actions[(signal - 1) as usize]
     }
-    /// Whether the signal is thrown away: ignored explicitly or by default.
+    /// True if the signal is thrown away: ignored explicitly or by default.
     pub fn ignores(&self, signal: i32) -> bool {
         let handler = self.action(signal).handler;
         handler == c::SIG_IGN as u64
             || (handler == c::SIG_DFL as u64 && sig_bit(signal) & IGNORED_BY_DEFAULT != 0)
     }
-    /// Whether a handler runs for the signal.
+    /// True if a handler runs for the signal.
     pub fn catches(&self, signal: i32) -> bool {
         let handler = self.action(signal).handler;
         handler != c::SIG_IGN as u64 && handler != c::SIG_DFL as u64
     }
-    /// Whether its default action, which is in force, ends the process.
+    /// True if its default action, which is in force, ends the process.
     pub fn is_fatal(&self, signal: i32) -> bool {
         self.action(signal).handler == c::SIG_DFL as u64
             && sig_bit(signal) & (IGNORED_BY_DEFAULT | STOPPING) == 0

@@ -16,7 +16,7 @@ const REAL: u32 = u32::MAX;
 #[derive(Clone, Debug, Default)]
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct ProcessTimers {
-    /// Whether some timer or limit waits for processor time.
+    /// True if some timer or limit waits for processor time.
     pub count_processor_time: bool,
     /// `ITIMER_REAL`, which `alarm` sets too.
     pub real: Alarm,
@@ -58,7 +58,7 @@ pub enum TimerNotice {
 pub struct PosixTimer {
     /// The clock of absolute times.
     pub clock: i32,
-    /// Whether it was set to a point of its clock.
+    /// True if it was set to a point of its clock.
     pub absolute: bool,
     /// What it does when it fires.
     pub notice: TimerNotice,

@@ -137,7 +137,7 @@ impl Formatter<'_> {
         }
     }
 
-    /// Whether `out` could be filled.
+    /// True if `out` could be filled.
     #[inline]
     fn read(&self, addr: u64, out: &mut [u8]) -> bool {
         let Some(mm) = self.mm.filter(|_| !out.is_empty()) else { return out.is_empty() };

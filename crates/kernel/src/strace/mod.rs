@@ -27,7 +27,7 @@ use text::{Short, Text, push_signed, push_time};
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct Strace {
     enabled: bool,
-    /// Whether a log is worth being written out.
+    /// True if a log is worth being written out.
     full: bool,
     logs: Vec<Log>,
     /// Their places, by process id.
@@ -53,7 +53,7 @@ impl Strace {
         footprint.object(&self.full);
     }
 
-    /// Whether it keeps any.
+    /// True if it keeps any.
     pub fn is_enabled(&self) -> bool {
         self.enabled
     }
@@ -150,7 +150,7 @@ impl Host {
         }
     }
 
-    /// Whether there are lines that are worth being written out.
+    /// True if there are lines that are worth being written out.
     pub(crate) fn has_strace(&self) -> bool {
         self.strace.full
     }

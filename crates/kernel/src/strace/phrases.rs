@@ -66,7 +66,7 @@ fn place(number: u32, first: u64) -> usize {
 }
 
 impl Phrase {
-    /// Whether it describes this call.
+    /// True if it describes this call.
     #[inline]
     fn fits(&self, number: u32, args: &[u64; 6]) -> bool {
         let differs = (0..6).fold(0, |differs, n| differs | (args[n] & self.said[n]) ^ self.args[n]);
@@ -97,7 +97,7 @@ impl Phrase {
     }
 }
 
-/// Whether an argument is described by what it points to: all but those whose register is all that is looked at.
+/// True if an argument is described by what it points to: all but those whose register is all that is looked at.
 fn points_to_memory(arg: Arg) -> bool {
     !matches!(
         arg,

@@ -105,7 +105,7 @@ pub fn of(number: u32) -> std::option::Option<&'static Signature> {
     BY_NUMBER.get(number as usize)?.as_ref()
 }
 
-/// Whether the arguments of a call are shown in hexadecimal, as nothing more is known of them.
+/// True if the arguments of a call are shown in hexadecimal, as nothing more is known of them.
 #[cfg(test)]
 pub fn is_plain(name: &str) -> bool {
     described(name).is_none()

@@ -56,7 +56,7 @@ impl Text {
     pub fn len(&self) -> usize {
         self.0.len()
     }
-    /// Whether it has never had anything in it, so that it has no buffer either.
+    /// True if it has never had anything in it, so that it has no buffer either.
     pub fn is_new(&self) -> bool {
         self.0.capacity() == 0
     }
@@ -269,7 +269,7 @@ fn escaped_each(eight: [u8; 8], next: Option<u8>) -> [Piece; 8] {
     })
 }
 
-/// Whether a byte stands for itself.
+/// True if a byte stands for itself.
 const fn is_plain(byte: u8) -> bool {
     (byte >= 0x20) & (byte < 0x7f) & (byte != b'"') & (byte != b'\\')
 }

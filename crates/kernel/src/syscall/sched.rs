@@ -36,7 +36,7 @@ fn target(call: &Call<'_>) -> Result<ThreadKey, Errno> {
     call.host.find_thread(call.thread, call.int(0))
 }
 
-/// Whether the call is about pid 1, which schedules as everybody does and has no thread here.
+/// True if the call is about pid 1, which schedules as everybody does and has no thread here.
 fn is_init(call: &Call<'_>) -> bool {
     call.int(0) == 1
 }

@@ -16,7 +16,7 @@ const SOCKADDR_MAX: usize = 128;
 pub(super) struct Target {
     /// The socket.
     pub key: SocketKey,
-    /// Whether calls must not wait (`O_NONBLOCK`).
+    /// True if calls must not wait (`O_NONBLOCK`).
     pub nonblocking: bool,
 }
 

@@ -60,7 +60,7 @@ impl Timeout {
 pub(super) struct Attempt {
     deadline: Option<SimTime>,
     remaining: Option<RemainingTime>,
-    /// Whether the call must answer now, ready or not.
+    /// True if the call must answer now, ready or not.
     pub last: bool,
 }
 

@@ -62,7 +62,7 @@ fn uring_of(call: &Call<'_>, file: FileKey) -> Option<usize> {
         _ => None,
     }
 }
-/// Whether another thread alone may use the instance.
+/// True if another thread alone may use the instance.
 fn is_others(call: &Call<'_>, n: usize) -> bool {
     let tid = call.host.threads[call.thread.0].tid;
     call.host.urings.instances[n].issuer.is_some_and(|issuer| issuer != tid)

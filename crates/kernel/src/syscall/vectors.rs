@@ -81,7 +81,7 @@ fn move_bytes(
     if writes { call.file_write(file, buffers, offset) } else { call.file_read(file, buffers, offset) }
 }
 
-/// Whether Linux's driver takes one buffer at a time.
+/// True if Linux's driver takes one buffer at a time.
 fn knows_no_vectors(kind: &FileKind, writes: bool) -> bool {
     match kind {
         FileKind::EventFd(_) | FileKind::Device { device: Device::Full, .. } => writes,

@@ -26,7 +26,7 @@ impl Host {
         self.pids.values().copied().filter(|p| self.processes[p.0].pgid == pgid).collect()
     }
 
-    /// Whether no member's parent is in another group of the same session: nobody does job control
+    /// True if no member's parent is in another group of the same session: nobody does job control
     /// for it. Members that have ended do not count.
     pub(crate) fn is_orphaned_group(&self, pgid: i32) -> bool {
         self.group_members(pgid).into_iter().all(|member| {

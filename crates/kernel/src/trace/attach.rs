@@ -9,7 +9,7 @@ use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
 
 impl Host {
-    /// Whether `who` may look at `target`'s memory and trace it: its own user, or root. `EPERM` otherwise.
+    /// Checks that `who` may look at `target`'s memory and trace it: its own user, or root. `EPERM` otherwise.
     pub(crate) fn may_access(&self, who: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
         let (own, other) = (&self.processes[who.0].credentials, &self.processes[target.0].credentials);
         let same = |ids: [u32; 3], id: u32| ids.iter().all(|other| *other == id);
@@ -106,7 +106,7 @@ impl Host {
             .collect()
     }
 
-    /// Whether a thread of the process is traced.
+    /// True if a thread of the process is traced.
     pub(crate) fn is_traced(&self, process: ProcessKey) -> bool {
         self.processes[process.0].threads.iter().any(|thread| self.threads[thread.0].trace.is_some())
     }

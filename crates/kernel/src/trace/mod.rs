@@ -32,7 +32,7 @@ pub struct Tracee {
     pub resume: Resume,
     /// Where it is stopped.
     pub stop: Option<Stop>,
-    /// Whether the tracer has not waited for that stop yet.
+    /// True if the tracer has not waited for that stop yet.
     pub unreported: bool,
     /// `PTRACE_GETEVENTMSG`.
     pub message: u64,
@@ -42,7 +42,7 @@ pub struct Tracee {
     pub approved: Option<i32>,
     /// The number of the call that it makes.
     pub call: Option<u64>,
-    /// Whether the tracer has been shown that the call begins, and it has not run yet.
+    /// True if the tracer has been shown that the call begins, and it has not run yet.
     pub entering: bool,
     /// Stops to be made before it goes on, the last one first.
     pub next: Vec<Stop>,

@@ -135,7 +135,7 @@ impl Host {
         }
     }
 
-    /// Whether an end counts as a failure.
+    /// True if an end counts as a failure.
     fn has_failed(entry: &Entry, result: i32) -> bool {
         // A limit that is reached has done what it is for.
         if entry.op == LINK_TIMEOUT {

@@ -143,11 +143,11 @@ impl Entry {
             snapshot: None,
         }
     }
-    /// Whether the next entry waits for this one.
+    /// True if the next entry waits for this one.
     pub fn is_linked(&self) -> bool {
         self.flags & (IO_LINK | IO_HARDLINK) != 0
     }
-    /// Whether the descriptor is one that the call works on, which is held until it has ended.
+    /// True if the descriptor is one that the call works on, which is held until it has ended.
     pub fn holds_file(&self) -> bool {
         matches!(self.op, 1..=6 | 8..=10 | ACCEPT | 16 | 17 | READ..=24 | SEND | RECV | 29 | SPLICE | TEE | 34)
             || matches!(self.op, MSG_RING | 41 | 43 | SEND_ZC..=READ_MULTISHOT | FIXED_FD_INSTALL..=57 | EPOLL_WAIT)
@@ -157,11 +157,11 @@ impl Entry {
         const IN_FIXED: u32 = 1 << 31;
         matches!(self.op, SPLICE | TEE).then_some((self.file_index as i32, self.op_flags & IN_FIXED != 0))
     }
-    /// Whether it uses a registered buffer.
+    /// True if it uses a registered buffer.
     pub fn has_fixed_buffer(&self) -> bool {
         matches!(self.op, READ_FIXED | WRITE_FIXED) || self.op == SEND_ZC && self.ioprio & FIXED_BUFFER != 0
     }
-    /// Whether its call goes on after a completion.
+    /// True if its call goes on after a completion.
     pub fn is_multishot(&self) -> bool {
         match self.op {
             ACCEPT => self.ioprio & ACCEPT_MULTI != 0,
@@ -170,15 +170,15 @@ impl Entry {
             _ => false,
         }
     }
-    /// Whether the buffer is one that the program has provided.
+    /// True if the buffer is one that the program has provided.
     pub fn selects_buffer(&self) -> bool {
         self.flags & BUFFER_SELECT != 0
     }
-    /// Whether it may.
+    /// True if it may.
     pub fn can_select_buffer(&self) -> bool {
         matches!(self.op, READV | READ | RECV | RECVMSG | READ_MULTISHOT)
     }
-    /// Whether a second completion says that its buffers are free again.
+    /// True if a second completion says that its buffers are free again.
     pub fn is_zero_copy(&self) -> bool {
         matches!(self.op, SEND_ZC | SENDMSG_ZC)
     }
@@ -244,12 +244,12 @@ impl Entry {
         let unused = (!data && self.off != 0) || (!events && self.op_flags != 0);
         if wrong || unused { Err(Errno::EINVAL) } else { Ok(()) }
     }
-    /// Whether it can be submitted where completions are polled for (`IORING_SETUP_IOPOLL`).
+    /// True if it can be submitted where completions are polled for (`IORING_SETUP_IOPOLL`).
     pub fn can_poll_io(&self) -> bool {
         matches!(self.op, NOP | READV | WRITEV | READ_FIXED | WRITE_FIXED | FILES_UPDATE | READ | 23)
             || matches!(self.op, PROVIDE_BUFFERS | REMOVE_BUFFERS | MSG_RING)
     }
-    /// Whether it moves bytes of a file, which must be open for that where completions are polled for.
+    /// True if it moves bytes of a file, which must be open for that where completions are polled for.
     pub fn moves_bytes(&self) -> bool {
         matches!(self.op, READV | WRITEV | READ_FIXED | WRITE_FIXED | READ | 23)
     }
@@ -313,7 +313,7 @@ impl Entry {
         };
         Some(call)
     }
-    /// Whether `IORING_REGISTER_PROBE` names an operation as supported.
+    /// True if `IORING_REGISTER_PROBE` names an operation as supported.
     pub fn is_supported(op: u8) -> bool {
         let mut blank = [0; SQE_LEN as usize];
         blank[0] = op;

@@ -84,7 +84,7 @@ pub(crate) struct Request {
     pub(super) partner: Option<u64>,
     /// For `IORING_OP_TIMEOUT` with a count: completions that are still to come.
     pub(super) count: u32,
-    /// Whether it is in the list of what can go on.
+    /// True if it is in the list of what can go on.
     pub(super) queued: bool,
     pub(super) serial: u64,
 }
@@ -92,7 +92,7 @@ pub(crate) struct Request {
 /// How an instance was asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
-    /// Whether the ring of submissions is an array of places of entries.
+    /// True if the ring of submissions is an array of places of entries.
     pub has_array: bool,
     /// `IORING_SETUP_R_DISABLED`.
     pub disabled: bool,
@@ -123,7 +123,7 @@ pub struct Uring {
     pub process: ProcessKey,
     /// The thread that alone may submit (`IORING_SETUP_SINGLE_ISSUER`).
     pub(crate) issuer: Option<i32>,
-    /// Whether nothing can be submitted yet (`IORING_SETUP_R_DISABLED`).
+    /// True if nothing can be submitted yet (`IORING_SETUP_R_DISABLED`).
     pub disabled: bool,
     pub(crate) requests: Slab<Request>,
     /// Where the request of a serial number is.
@@ -138,13 +138,13 @@ pub struct Uring {
     pub(crate) postponed: VecDeque<(usize, u64, bool)>,
     /// Completions of what has been cancelled, which follow once all entries have been submitted.
     late: Option<Vec<Completion>>,
-    /// How many time-outs have run out: each ends waiting.
+    /// Number of time-outs that have run out: each ends waiting.
     pub(crate) timeouts: u32,
     /// Completions for which there was no room.
     pub(crate) backlog: VecDeque<Completion>,
     /// Entries that wait for those before them, chain by chain.
     pub(crate) deferred: VecDeque<VecDeque<Entry>>,
-    /// Whether what was started last has to end before others start.
+    /// True if what was started last has to end before others start.
     pub(crate) draining: bool,
     pub(crate) setup: Setup,
     /// `IORING_REGISTER_FILES`.
@@ -174,7 +174,7 @@ pub struct Urings {
     /// Memory that the request which is being made named when it was submitted.
     pub(crate) reading: Option<Arc<snapshot::Snapshot>>,
     pub(crate) serial: u64,
-    /// Whether a request is being made that a thread of the kernel makes on Linux.
+    /// True if a request is being made that a thread of the kernel makes on Linux.
     pub(crate) is_worker: bool,
     /// `IORING_REGISTER_RING_FDS`, by thread id.
     pub(crate) of_threads: BTreeMap<i32, registered::RingTable>,

@@ -49,7 +49,7 @@ pub struct Ring {
     pub sq_entries: u32,
     /// The same for completions.
     pub cq_entries: u32,
-    /// Whether the ring of submissions is an array of places of entries.
+    /// True if the ring of submissions is an array of places of entries.
     pub has_array: bool,
     /// Bytes of an entry and of a completion.
     pub sqe_len: u64,
@@ -81,11 +81,11 @@ impl Ring {
     pub fn set_word(&self, files: &mut (impl HostFiles + ?Sized), at: u32, value: u32) {
         let _ = files.write_at(self.memory, u64::from(at), &value.to_ne_bytes());
     }
-    /// How many completions lie unread.
+    /// Number of completions that lie unread.
     pub fn unread(&self, files: &(impl HostFiles + ?Sized)) -> u32 {
         self.word(files, CQ_TAIL).wrapping_sub(self.word(files, CQ_HEAD))
     }
-    /// Whether there is room for another entry.
+    /// True if there is room for another entry.
     pub fn can_submit(&self, files: &(impl HostFiles + ?Sized)) -> bool {
         self.word(files, SQ_TAIL).wrapping_sub(self.word(files, SQ_HEAD)) < self.sq_entries
     }

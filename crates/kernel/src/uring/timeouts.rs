@@ -26,7 +26,7 @@ fn check_clock(flags: u32) -> Result<(), Errno> {
 }
 
 impl Entry {
-    /// Whether a time-out goes on after its completion.
+    /// True if a time-out goes on after its completion.
     fn repeats(&self) -> bool {
         self.op == TIMEOUT && self.op_flags & MULTISHOT != 0
     }

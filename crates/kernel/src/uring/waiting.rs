@@ -229,7 +229,7 @@ impl Host {
             self.run_request(n, at, serial, due);
         }
     }
-    /// Whether requests can go on.
+    /// True if requests can go on.
     pub(crate) fn has_uring_work(&self) -> bool {
         !self.urings.work.is_empty()
     }

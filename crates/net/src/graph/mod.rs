@@ -121,7 +121,7 @@ impl Graph {
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
-    /// Whether its edges lead one way only.
+    /// True if its edges lead one way only.
     pub fn is_directed(&self) -> bool {
         self.directed
     }
@@ -167,7 +167,7 @@ impl Graph {
         self.direct(from, to).map(|e| path_of(e.latency, e.jitter, e.loss))
     }
 
-    /// Whether an edge leads from one node to another.
+    /// True if an edge leads from one node to another.
     pub fn has_edge(&self, from: NodeIndex, to: NodeIndex) -> bool {
         self.direct(from, to).is_some()
     }

@@ -25,7 +25,7 @@ impl Waiting {
         self.bytes = 0;
         self.packets.drain(..).collect()
     }
-    /// Whether another packet of so many bytes would make more than this wait.
+    /// True if another packet of so many bytes would make more than this wait.
     pub(super) fn exceeds(&self, limit: Limit, len: usize) -> bool {
         match limit {
             Limit::Packets(packets) => self.packets.len() >= packets,

@@ -25,9 +25,9 @@ pub struct FqCodelConfig {
     pub packets: usize,
     /// The most bytes, of all flows.
     pub bytes: usize,
-    /// How many queues there are for flows.
+    /// Number of queues for flows.
     pub flows: u32,
-    /// How many bytes a flow sends in its turn; without it, one packet of the longest kind.
+    /// Number of bytes that a flow sends in its turn; without it, one packet of the longest kind.
     pub quantum: Option<usize>,
     /// The constants of each flow's CoDel.
     pub codel: CodelConfig,
@@ -51,7 +51,7 @@ struct Flow {
     waiting: Waiting,
     controller: Controller,
     deficit: i64,
-    /// Whether it is in one of the two lists.
+    /// True if it is in one of the two lists.
     listed: bool,
 }
 

@@ -51,13 +51,13 @@ pub struct NicConfig {
     pub queue: QueueConfig,
     /// What limits how much leaves in the long run, besides the bandwidth.
     pub token_bucket: Option<TokenBucket>,
-    /// Whether packets have an Ethernet header.
+    /// True if packets have an Ethernet header.
     pub framed: bool,
     /// The longest packet out of the host, with that header.
     pub mtu: usize,
     /// What the queue's draws follow from.
     pub seed: u64,
-    /// How many packets wait before the downlink before further ones are dropped.
+    /// Number of packets that wait before the downlink before further ones are dropped.
     pub router_queue_packets: usize,
     /// The queue management before the downlink.
     pub codel: CodelConfig,
@@ -172,11 +172,11 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// How many packets were dropped for `reason`.
+    /// Number of packets that were dropped for `reason`.
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]
     }
-    /// How many packets were dropped for any reason.
+    /// Number of packets that were dropped for any reason.
     pub fn dropped_in_total(&self) -> u64 {
         self.drops.iter().sum()
     }
@@ -346,7 +346,7 @@ impl Nic {
         self.idle_until = SimTime::ZERO;
         self.egress.set_carrier(now, carrier, &mut self.counters);
     }
-    /// Whether it has a carrier.
+    /// True if it has a carrier.
     pub fn has_carrier(&self) -> bool {
         self.egress.has_carrier()
     }

@@ -200,7 +200,7 @@ impl Queue {
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Whether a packet that need not wait comes out as it went in: nothing waits before it, and nothing is remembered
+    /// True if a packet that need not wait comes out as it went in: nothing waits before it, and nothing is remembered
     /// of it.
     pub(super) fn is_transparent(&self) -> bool {
         matches!(&self.kind, Kind::Fifo(fifo) if fifo.waiting().len() == 0)

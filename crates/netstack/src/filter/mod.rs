@@ -165,7 +165,7 @@ impl Stack {
     }
 }
 
-/// Whether an instruction that `left` others follow is allowed.
+/// Checks that an instruction that `left` others follow is allowed.
 fn check(instruction: &Instruction, left: usize) -> Result<(), Errno> {
     let Instruction { code, jt, jf, k } = *instruction;
     let refuse = |bad: bool| if bad { Err(Errno::EINVAL) } else { Ok(()) };

@@ -23,7 +23,7 @@ mod ancillary {
     pub const MAX: i32 = 64;
 }
 
-/// Whether an absolute load names ancillary data that there is not.
+/// True if an absolute load names ancillary data that there is not.
 pub fn is_unknown_ancillary(k: u32) -> bool {
     let k = k as i32;
     (ANCILLARY..0).contains(&k) && k - ANCILLARY >= ancillary::MAX

@@ -254,7 +254,7 @@ impl Stack {
 }
 
 impl Stack {
-    /// Whether a packet that a router found too long was one of a socket here: others could say anything of a path.
+    /// True if a packet that a router found too long was one of a socket here: others could say anything of a path.
     fn path_concerns(&mut self, number: u8, local: SocketAddr, remote: SocketAddr, seq: Seq) -> bool {
         match number {
             protocol::TCP => {

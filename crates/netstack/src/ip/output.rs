@@ -29,7 +29,7 @@ pub struct Outbound<'a> {
     pub checksum: ChecksumState,
     /// What routers have said of the path does not count (`IP_PMTUDISC_PROBE` and its kin).
     pub probes: bool,
-    /// Whether a copy is delivered to this host too (`IP_MULTICAST_LOOP`, broadcasts).
+    /// True if a copy is delivered to this host too (`IP_MULTICAST_LOOP`, broadcasts).
     pub loop_back: bool,
     /// Its identification, of IPv4.
     pub ident: Ident,
@@ -120,7 +120,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Whether this host hears what it sends to a group, or to all.
+    /// True if this host hears what it sends to a group, or to all.
     fn is_looped(&self, route: &Route, to: IpAddr) -> bool {
         match to {
             _ if route.interface == LO => false,

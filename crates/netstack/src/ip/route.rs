@@ -21,7 +21,7 @@ pub struct Route {
     pub destination: IpAddr,
     /// The router that the packet is handed to; `None`: the destination is on the link.
     pub gateway: Option<IpAddr>,
-    /// Whether it goes to all stations of the link.
+    /// True if it goes to all stations of the link.
     pub broadcast: bool,
     /// The number of the table that says so.
     pub table: u32,
@@ -61,7 +61,7 @@ impl Through {
     }
 }
 
-/// Whether `ip` names no single host on any network.
+/// True if `ip` names no single host on any network.
 pub fn is_multipoint(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => v4.is_broadcast() || v4.is_multicast(),
@@ -84,7 +84,7 @@ fn no_way<A>(route: &routes::Route<A>) -> Errno {
 }
 
 impl Stack {
-    /// Whether packets for `ip` are for this host.
+    /// True if packets for `ip` are for this host.
     pub fn is_local(&self, ip: IpAddr) -> bool {
         match ip {
             IpAddr::V4(v4) => v4.is_loopback() || self.interface_of(v4).is_some(),
@@ -244,7 +244,7 @@ impl Stack {
         near.or_else(others).map(|own| own.ip)
     }
 
-    /// Whether an address stands for all stations of a link that this host is on, or of any.
+    /// True if an address stands for all stations of a link that this host is on, or of any.
     pub fn is_broadcast(&self, ip: Ipv4Addr) -> bool {
         ip.is_broadcast()
             || self.interfaces.iter().skip(1).any(|interface| {
@@ -253,7 +253,7 @@ impl Stack {
             })
     }
 
-    /// Whether `ip` names no single host.
+    /// True if `ip` names no single host.
     pub fn is_multipoint(&self, ip: IpAddr) -> bool {
         is_multipoint(ip) || matches!(ip, IpAddr::V4(v4) if self.is_broadcast(v4))
     }

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use std::net::SocketAddr;
 
 impl RawSocket {
-    /// Whether a packet's addresses and its type of ICMP are wanted.
+    /// True if a packet's addresses and its type of ICMP are wanted.
     fn wants(&self, inbound: &Inbound) -> bool {
         let header = &inbound.header;
         let here = self.local.is_none_or(|local| local == header.dst);

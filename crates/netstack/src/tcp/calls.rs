@@ -47,7 +47,7 @@ pub fn peer_name(net: &mut Stack, key: SocketKey) -> Result<RawAddress, Errno> {
 }
 
 impl Stack {
-    /// Whether a closed socket still has a connection between these ends whose data, and FIN, are not acknowledged.
+    /// True if a closed socket still has a connection between these ends whose data, and FIN, are not acknowledged.
     pub fn tcp_lingers(&self, key: SocketKey, ends: (SocketAddr, SocketAddr)) -> bool {
         let Some(SocketKind::Tcp(tcp)) = self.sockets.get(key.0).map(|socket| &socket.kind) else {
             return false;

@@ -20,7 +20,7 @@ impl Stack {
         }
     }
 
-    /// Whether the handshake that `connect` began is complete; why it failed, once.
+    /// True if the handshake that `connect` began is complete; why it failed, once.
     pub fn tcp_connected(&mut self, key: SocketKey) -> Result<bool, Errno> {
         let tcp = self.tcp(key);
         let Some(connection) = tcp.connection() else { return Err(Errno::ENOTCONN) };

@@ -29,7 +29,7 @@ pub mod bit {
 
 /// The bytes of a key.
 pub const KEY_LEN: usize = 16;
-/// How many servers are remembered.
+/// Number of servers that are remembered.
 const SERVERS_MAX: usize = 4_096;
 /// For how long a connection that was reset before its ACK counts against the queue's limit.
 const RESET_COUNTS: SimDuration = SimDuration::from_secs(60);
@@ -204,7 +204,7 @@ impl Stack {
         }
     }
 
-    /// Whether nobody asks for Fast Open now, for somebody dropped it: twice as long each time
+    /// True if nobody asks for Fast Open now, for somebody dropped it: twice as long each time
     /// (`tcp_fastopen_active_should_disable`).
     fn fast_open_pauses(&self) -> bool {
         const DOUBLINGS_MAX: u32 = 6;
@@ -213,7 +213,7 @@ impl Stack {
         self.clock.now() < since + SimDuration::from_secs(seconds)
     }
 
-    /// Whether a SYN may carry data to a server, what option it carries in either case, and what the server is known to take.
+    /// True if a SYN may carry data to a server, what option it carries in either case, and what the server is known to take.
     fn fast_open_to(
         &mut self,
         key: SocketKey,
@@ -304,7 +304,7 @@ impl Stack {
         self.counters.fast_open.passive += 1;
     }
 
-    /// Whether one more may wait for its ACK (`tcp_fastopen_queue_check`).
+    /// True if one more may wait for its ACK (`tcp_fastopen_queue_check`).
     fn fast_open_has_room(&mut self, listener: SocketKey) -> bool {
         let now = self.clock.now();
         let tcp: &mut TcpSocket = self.tcp(listener);

@@ -298,7 +298,7 @@ impl Stack {
     }
 }
 
-/// Whether a connection started by a listener may be accepted now and is not queued for it.
+/// True if a connection started by a listener may be accepted now and is not queued for it.
 fn is_acceptable(tcp: &mut TcpSocket) -> bool {
     if tcp.parent.is_none() || tcp.queued_for_accept {
         return false;

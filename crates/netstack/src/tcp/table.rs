@@ -100,7 +100,7 @@ impl Stack {
         }
     }
 
-    /// Whether a socket may bind (or listen at) `port`: `inet_csk_bind_conflict` of Linux.
+    /// True if a socket may bind (or listen at) `port`: `inet_csk_bind_conflict` of Linux.
     pub fn tcp_port_is_free(&self, key: SocketKey, reach: &Reach, port: u16, listens: bool) -> bool {
         let options = &self.sockets[key.0].options;
         self.tcp.at_port(port).all(|other| {

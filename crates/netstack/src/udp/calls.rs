@@ -98,7 +98,7 @@ impl Stack {
         }
     }
 
-    /// Whether a socket may have `port` at `reach`: `udp_lib_lport_inuse` of Linux.
+    /// True if a socket may have `port` at `reach`: `udp_lib_lport_inuse` of Linux.
     fn udp_port_is_free(&self, key: SocketKey, reach: &Reach, port: u16) -> bool {
         let Socket { options, kind: SocketKind::Udp(own), .. } = &self.sockets[key.0] else {
             return false;

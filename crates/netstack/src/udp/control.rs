@@ -20,10 +20,10 @@ pub struct SendOptions {
 /// Who sends a datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Sender {
-    /// Whether the socket is one of IPv6.
+    /// True if the socket is one of IPv6.
     pub v6: bool,
-    /// Whether the datagram is sent over IPv4.
+    /// True if the datagram is sent over IPv4.
     pub over_v4: bool,
-    /// Whether it is one of UDP.
+    /// True if it is one of UDP.
     pub udp: bool,
 }

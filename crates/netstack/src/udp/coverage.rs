@@ -29,7 +29,7 @@ impl Coverage {
         }
     }
 
-    /// Whether a socket takes a segment of which `covered` bytes are covered.
+    /// True if a socket takes a segment of which `covered` bytes are covered.
     pub fn takes(self, covered: usize, len: usize) -> bool {
         self.receive.is_none_or(|least| covered == len || (least != 0 && covered >= usize::from(least)))
     }

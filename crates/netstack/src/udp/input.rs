@@ -18,7 +18,7 @@ use belljar_wire::checksum;
 use smallvec::SmallVec;
 use std::net::{IpAddr, SocketAddr};
 
-/// Whether a socket that is connected to `peer` takes what `source` sent: connected to port 0, it looks at
+/// True if a socket that is connected to `peer` takes what `source` sent: connected to port 0, it looks at
 /// the address alone.
 fn comes_from(peer: SocketAddr, source: SocketAddr) -> bool {
     peer.ip() == source.ip() && (peer.port() == 0 || peer.port() == source.port())
@@ -38,7 +38,7 @@ fn udp_lite_lengths(segment: &[u8]) -> Option<(usize, usize)> {
     Some((segment.len(), covered))
 }
 
-/// Whether a datagram to a socket of `UDP_ENCAP_ESPINUDP` is not for the program (`xfrm4_udp_encap_rcv`): an ESP
+/// True if a datagram to a socket of `UDP_ENCAP_ESPINUDP` is not for the program (`xfrm4_udp_encap_rcv`): an ESP
 /// packet, for which the host has no keys, or what keeps a translator's state alive, RFC 3948.
 fn is_for_ipsec(payload: &[u8]) -> bool {
     const ESP_HEADER: usize = 8;

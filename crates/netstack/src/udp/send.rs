@@ -251,7 +251,7 @@ impl Stack {
         self.socket_output(key, port, outbound)
     }
 
-    /// Whether a socket's datagrams have no checksum: `SO_NO_CHECK`, `UDP_NO_CHECK6_TX`. Those of UDP-Lite always have one.
+    /// True if a socket's datagrams have no checksum: `SO_NO_CHECK`, `UDP_NO_CHECK6_TX`. Those of UDP-Lite always have one.
     fn is_unchecked(&mut self, key: SocketKey, to: IpAddr) -> bool {
         let v4 = self.socket(key).options.is_kept(c::SO_NO_CHECK);
         let udp = self.udp(key);

@@ -297,7 +297,7 @@ impl Stack {
 }
 
 impl Ipv6 {
-    /// Whether something is there because a router has announced it.
+    /// True if something is there because a router has announced it.
     fn is_announced(&self, interface: usize, what: What) -> bool {
         self.announced.iter().any(|a| (a.interface, a.what) == (interface, what))
     }

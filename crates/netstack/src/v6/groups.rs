@@ -41,7 +41,7 @@ pub struct Report {
 }
 
 impl Stack {
-    /// Whether packets to a group are received by an interface.
+    /// True if packets to a group are received by an interface.
     pub fn is_member6(&self, interface: usize, group: Ipv6Addr) -> bool {
         let all = matches!(group.segments(), [0xff01 | 0xff02, 0, 0, 0, 0, 0, 0, 1]);
         let routers = matches!(group.segments(), [0xff01 | 0xff02 | 0xff05, 0, 0, 0, 0, 0, 0, 2]);

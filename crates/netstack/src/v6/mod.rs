@@ -43,7 +43,7 @@ const MTU_EXPIRES: SimDuration = SimDuration::from_secs(600);
 
 /// The IPv6 part of a host's network.
 pub struct Ipv6 {
-    /// Whether interfaces besides `lo` have it.
+    /// True if interfaces besides `lo` have it.
     pub on: bool,
     /// Where packets for other hosts go.
     pub routes: RouteTable<Ipv6Addr>,
@@ -56,7 +56,7 @@ pub struct Ipv6 {
     path_mtus: Map<Ipv6Addr, (usize, SimTime)>,
     /// Fragments' identifications, and delays.
     stream: Stream,
-    /// How many sockets are members of groups, by interface.
+    /// Number of sockets that are members of groups, by interface.
     groups: Map<(usize, Ipv6Addr), u32>,
     /// Changes of membership that are to be told of.
     reports: Vec<Report>,
@@ -99,12 +99,12 @@ impl Ipv6 {
     pub fn next_fragment_id(&mut self) -> u32 {
         self.stream.next_u32()
     }
-    /// Whether an address is not known to be free.
+    /// True if an address is not known to be free.
     pub fn is_tentative(&self, interface: usize, ip: Ipv6Addr) -> bool {
         self.tentative.iter().any(|t| (t.interface, t.ip) == (interface, ip))
             || self.is_duplicate(interface, ip)
     }
-    /// Whether somebody else has an address.
+    /// True if somebody else has an address.
     pub fn is_duplicate(&self, interface: usize, ip: Ipv6Addr) -> bool {
         self.failed.contains(&(interface, ip))
     }

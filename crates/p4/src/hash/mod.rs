@@ -98,7 +98,7 @@ impl Hasher {
     pub fn set_crc(&mut self, parameters: CrcParameters) {
         self.crc = Some(Crc::new(parameters));
     }
-    /// Whether the key of a Toeplitz hash was set.
+    /// True if the key of a Toeplitz hash was set.
     pub fn set_toeplitz_key(&mut self, key: &[u8]) -> bool {
         let right = self.algorithm == Algorithm::Toeplitz && key.len() >= 4;
         if right {

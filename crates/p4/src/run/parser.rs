@@ -202,7 +202,7 @@ impl Run<'_> {
         Ok(state.otherwise)
     }
 
-    /// Whether a key, each part padded to bytes, is in a value set, whose values are not padded.
+    /// True if a key, each part padded to bytes, is in a value set, whose values are not padded.
     fn in_set(
         &self,
         set: u32,

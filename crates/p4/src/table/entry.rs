@@ -184,7 +184,7 @@ impl Canonical {
         table.key.iter().enumerate().map(|(n, key)| one(n, key)).collect()
     }
 
-    /// Whether a key's ranges hold.
+    /// True if a key's ranges hold.
     pub fn in_ranges(&self, table: &Table, key: &[u8]) -> bool {
         self.ranges.iter().all(|(n, low, high)| {
             let field = &table.key[*n as usize];

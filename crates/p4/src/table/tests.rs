@@ -68,7 +68,7 @@ fn random_match(stream: &mut Stream, kind: MatchKind, width: u32) -> KeyMatch {
     }
 }
 
-/// Whether an entry's field matches, and with how long a prefix.
+/// Length of the prefix with which an entry's field matches; `None` if it does not.
 fn matches(part: &KeyMatch, key: u128, width: u32) -> Option<u32> {
     let holds = match part {
         KeyMatch::Exact(value) => number(value) == key,

@@ -86,7 +86,7 @@ impl Call {
         self.queued
     }
 
-    /// Whether the peer has left more than `limit` bytes unread. A single long message is no reason to say so.
+    /// True if the peer has left more than `limit` bytes unread. A single long message is no reason to say so.
     pub fn is_stuck(&self, limit: usize) -> bool {
         self.queued > limit && self.output.len() > 1
     }
@@ -109,7 +109,7 @@ impl Call {
         self.finish(status);
     }
 
-    /// Whether a status was given.
+    /// True if a status was given.
     pub fn is_over(&self) -> bool {
         self.status.is_some()
     }

@@ -127,7 +127,7 @@ impl Connection {
         self.pipe.level().1
     }
 
-    /// Whether the connection is over. Bytes may still wait to be transmitted.
+    /// True if the connection is over. Bytes may still wait to be transmitted.
     pub fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed)
     }

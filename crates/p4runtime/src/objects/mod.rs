@@ -30,7 +30,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Whether entries need a priority.
+    /// True if entries need a priority.
     pub fn needs_priority(&self) -> bool {
         self.fields
             .iter()

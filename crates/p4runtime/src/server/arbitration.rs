@@ -153,7 +153,7 @@ impl Arbitration {
         }
     }
 
-    /// Whether a session is its role's primary.
+    /// True if a session is its role's primary.
     pub fn is_primary(&self, session: SessionId) -> bool {
         self.sessions.get(&session).and_then(|role| self.roles.get(role)).and_then(Role::primary)
             == Some(session)

@@ -98,7 +98,7 @@ impl<D: Device> Server<D> {
         self.peers[connection].connection.outgoing()
     }
 
-    /// Whether a connection is over, but for what waits to be transmitted.
+    /// True if a connection is over, but for what waits to be transmitted.
     pub fn is_closed(&self, connection: usize) -> bool {
         self.peers[connection].connection.is_closed()
     }

@@ -31,7 +31,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
     }
 }
 
-/// Whether a controller has written an entity.
+/// True if a controller has written an entity.
 fn is_written(entity: &Kind) -> bool {
     match entity {
         Kind::TableEntry(entry) => !entry.is_const,

@@ -87,7 +87,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
     }
 }
 
-/// Whether an entry is one of those that a request's other fields select.
+/// True if an entry is one of those that a request's other fields select.
 fn passes(entry: &TableEntry, request: &TableEntry) -> bool {
     let action_id =
         |action: &Option<TableAction>| match action.as_ref().and_then(|action| action.r#type.as_ref()) {

@@ -128,7 +128,7 @@ pub struct DebugHub {
     lines: Mutex<Map<String, Line>>,
     /// The names of all hosts of the experiment.
     hosts: Vec<String>,
-    /// Whether a host has requests that it may not see within its window.
+    /// True if a host has requests that it may not see within its window.
     wanted: AtomicBool,
     on_wait: Box<OnWait>,
 }
@@ -159,7 +159,7 @@ impl DebugHub {
         Port { attention, requests, hub: self.clone() }
     }
 
-    /// Whether hosts are to be asked between two windows; told once.
+    /// True if hosts are to be asked between two windows; told once.
     pub(crate) fn take_wanted(&self) -> bool {
         self.wanted.load(Relaxed) && self.wanted.swap(false, Relaxed)
     }

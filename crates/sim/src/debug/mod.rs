@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// What a node keeps for debuggers.
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub(crate) struct DebugState {
-    /// Whether the host is between two windows: nothing may happen to it then.
+    /// True if the host is between two windows: nothing may happen to it then.
     is_between_windows: bool,
     port: Port,
     interrupt: Arc<AtomicBool>,
@@ -45,7 +45,7 @@ pub(crate) struct DebugState {
     pid: i32,
     /// How it is to go on, as far as the debugger has said.
     resume: DebugResume,
-    /// Whether no thread but those it named is to run.
+    /// True if no thread but those it named is to run.
     is_locked: bool,
     /// Files of `/proc` that a debugger has open, by descriptor.
     files: Vec<Option<Vec<u8>>>,

@@ -101,7 +101,7 @@ impl Port {
         Ok(true)
     }
 
-    /// Whether anything has come.
+    /// True if anything has come.
     fn exchange(&mut self, limit: SimTime) -> Result<bool, Error> {
         let synchronised = self.channel.is_synchronised();
         if self.flush()? {

@@ -66,7 +66,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Whether its links are one network, in which it has no address.
+    /// True if its links are one network, in which it has no address.
     pub(super) fn joins_links(self) -> bool {
         matches!(self, Kind::Switch | Kind::Simulator)
     }

@@ -277,7 +277,7 @@ impl Call<'_> {
 }
 
 impl FileKind {
-    /// Whether it is a terminal or the master of one.
+    /// True if it is a terminal or the master of one.
     pub fn is_terminal(&self) -> bool {
         matches!(self, FileKind::PtyMaster { .. } | FileKind::Terminal { .. })
     }

@@ -50,7 +50,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// How many bytes a read could take now.
+    /// Number of bytes that a read could take now.
     pub fn available(&self, termios: &Termios) -> usize {
         if termios.local(c::ICANON) { self.complete } else { self.typed.len() }
     }

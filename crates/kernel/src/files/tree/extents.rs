@@ -95,7 +95,7 @@ impl Extents {
             _ => at,
         }
     }
-    /// How many bytes are set aside for a file of `size` bytes.
+    /// Number of bytes that are set aside for a file of `size` bytes.
     pub fn allocated(&self, size: u64) -> u64 {
         match self {
             Extents::Everything => size.div_ceil(BLOCK) * BLOCK,

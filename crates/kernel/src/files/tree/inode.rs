@@ -28,7 +28,7 @@ pub struct Inode {
     pub locks: Option<Box<FileLocks>>,
     /// Extended attributes, `xattr(7)`, if there are any.
     pub attributes: Option<Box<ExtendedAttributes>>,
-    /// Whether a program has made or changed it, so that the results must tell.
+    /// True if a program has made or changed it, so that the results must tell.
     pub changed: bool,
     /// A regular file of the machine that has other names there: its identity, and how many of its
     /// names have not been seen here.
@@ -63,7 +63,7 @@ pub enum Node {
     Symlink {
         /// Where it leads.
         target: Vec<u8>,
-        /// Whether it exists natively in the host's own layer.
+        /// True if it exists natively in the host's own layer.
         own: bool,
     },
     /// A FIFO.
@@ -89,7 +89,7 @@ pub struct Content {
     pub native: Option<Cached>,
     /// Which of them are data rather than holes.
     pub extents: Extents,
-    /// Whether other hosts and the machine may change it too: it is asked anew each time.
+    /// True if other hosts and the machine may change it too: it is asked anew each time.
     pub shared: bool,
     /// What a file of `memfd_create(2)` has more.
     pub memfd: Option<Box<Memfd>>,
@@ -127,7 +127,7 @@ pub enum Store {
 }
 
 impl Store {
-    /// Whether it is in the host's own layer, where it can be written.
+    /// True if it is in the host's own layer, where it can be written.
     pub fn is_upper(&self) -> bool {
         !matches!(self, Store::Lower(_))
     }
@@ -140,18 +140,18 @@ pub struct Directory {
     pub parent: InodeKey,
     /// Where entries come from that are not in `entries` yet.
     pub source: DirectorySource,
-    /// Whether it exists natively in the host's own layer.
+    /// True if it exists natively in the host's own layer.
     pub own: bool,
     /// The native directory that it *is*, for the root of a layer.
     pub own_root: Option<PathBuf>,
     /// The entries seen so far.
     pub entries: Map<Box<[u8]>, Child>,
-    /// Whether `entries` is all there is.
+    /// True if `entries` is all there is.
     pub complete: bool,
-    /// Whether it can be reached but is not listed: the way to the host's directory, whose names
+    /// True if it can be reached but is not listed: the way to the host's directory, whose names
     /// differ from run to run.
     pub hidden: bool,
-    /// Whether other hosts and the machine may change it too: entries are looked up anew each time.
+    /// True if other hosts and the machine may change it too: entries are looked up anew each time.
     pub shared: bool,
 }
 
@@ -177,7 +177,7 @@ pub enum DirectorySource {
     Descriptors {
         /// The process.
         pid: i32,
-        /// Whether this is `fdinfo`.
+        /// True if this is `fdinfo`.
         info: bool,
     },
     /// `/proc/<pid>/task`: one directory for each thread.
@@ -244,11 +244,11 @@ impl Node {
             Node::Device(_) => c::S_IFCHR,
         }
     }
-    /// Whether it is a directory.
+    /// True if it is a directory.
     pub fn is_directory(&self) -> bool {
         matches!(self, Node::Directory(_))
     }
-    /// Whether it is a symbolic link.
+    /// True if it is a symbolic link.
     pub fn is_symlink(&self) -> bool {
         matches!(self, Node::Symlink { .. } | Node::Magic(_))
     }

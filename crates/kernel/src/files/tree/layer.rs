@@ -208,7 +208,7 @@ impl Host {
         }
         Ok(())
     }
-    /// Whether a file has a native counterpart in the own layer that must go with its name.
+    /// True if a file has a native counterpart in the own layer that must go with its name.
     pub(crate) fn has_own_name(&self, key: InodeKey) -> bool {
         match &self.files.inodes[key.0].node {
             Node::Regular(content) => content.store == Store::Own,

@@ -331,7 +331,7 @@ impl Host {
         Ok(())
     }
 
-    /// Whether a directory has no entries.
+    /// True if a directory has no entries.
     pub(crate) fn is_empty_directory(&mut self, directory: InodeKey) -> Result<bool, Errno> {
         Ok(self.list(directory)?.is_empty())
     }

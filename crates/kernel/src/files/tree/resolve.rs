@@ -53,9 +53,9 @@ pub struct Found {
     pub name: Vec<u8>,
     /// What is there, if anything is.
     pub target: Option<Target>,
-    /// Whether the path ended with a slash: only a directory will do.
+    /// True if the path ended with a slash: only a directory will do.
     pub slash: bool,
-    /// Whether the last component was `.` (`rmdir` and `rename` tell it apart).
+    /// True if the last component was `.` (`rmdir` and `rename` tell it apart).
     pub dot: bool,
     /// User and group of the process that asks, who will own what it makes here.
     pub owner: (u32, u32),

@@ -116,7 +116,7 @@ pub fn new_tree(files: &mut Files, config: &HostConfig, network: &StackConfig) {
 struct Seeds<'a> {
     files: &'a mut Files,
     now: i64,
-    /// Whether directories that are made on the way are not to be listed.
+    /// True if directories that are made on the way are not to be listed.
     hiding: bool,
 }
 

@@ -52,7 +52,7 @@ impl Host {
             _ => None,
         }
     }
-    /// Whether `setns(2)` may move a process where it is already: `EINVAL` for what is no namespace or not of
+    /// Checks that `setns(2)` may move a process where it is already: `EINVAL` for what is no namespace or not of
     /// the kind that is asked for, and for the user namespace that the process is in.
     pub(crate) fn check_setns(&mut self, file: FileKey, kinds: i32) -> Result<(), Errno> {
         const ALL: i32 = c::CLONE_NEWCGROUP

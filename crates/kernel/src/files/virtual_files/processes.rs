@@ -84,7 +84,7 @@ impl Host {
         }
     }
 
-    /// Whether a file that the tree remembers still exists: processes and descriptors come and go.
+    /// True if a file that the tree remembers still exists: processes and descriptors come and go.
     pub(crate) fn still_there(&self, inode: InodeKey) -> bool {
         match &self.files.inodes[inode.0].node {
             Node::Directory(directory) => match directory.source {

@@ -29,7 +29,7 @@ const INFO: u16 = 2;
 const CONG: u16 = 4;
 const TOS: u16 = 5;
 const SKMEMINFO: u16 = 7;
-/// Whether a socket of IPv6 takes nothing of IPv4: always there where that can matter.
+/// The attribute that says that a socket of IPv6 takes nothing of IPv4: always there where that can matter.
 const SKV6ONLY: u16 = 11;
 /// Messages go together in datagrams of about so many bytes, which fit into what programs read at once.
 const DATAGRAM: usize = 8_192;
@@ -55,7 +55,7 @@ pub(in crate::net) struct Shown {
     pub inode: u64,
     /// Whose it is.
     pub uid: u32,
-    /// Whether the program chose the port.
+    /// True if the program chose the port.
     pub port_chosen: bool,
     /// Datagrams lost for want of room.
     pub drops: u64,
@@ -269,7 +269,7 @@ impl Ends {
             && self.source == octets(socket.domain, socket.local.ip())
             && self.destination == octets(socket.domain, socket.remote.ip())
     }
-    /// Whether what comes for these ends arrives at a socket without another end.
+    /// True if what comes for these ends arrives at a socket without another end.
     fn may_reach(&self, socket: &Shown) -> bool {
         let local = socket.local.ip();
         socket.remote.port() == 0

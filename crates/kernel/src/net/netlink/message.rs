@@ -57,7 +57,7 @@ impl<'a> Request<'a> {
         };
         Some((request, &bytes[len.next_multiple_of(4).min(bytes.len())..]))
     }
-    /// Whether everything of a kind is asked for.
+    /// True if everything of a kind is asked for.
     pub fn is_dump(&self) -> bool {
         // The same bits mean something else in requests for changes.
         self.kind & 3 == 2 && self.flags & DUMP == DUMP

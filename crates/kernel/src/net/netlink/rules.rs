@@ -287,7 +287,7 @@ impl<A: Announced> Wanted<A> {
         })
     }
 
-    /// Whether a rule is like this, as far as this says anything.
+    /// True if a rule is like this, as far as this says anything.
     fn means(&self, rule: &Rule<A>) -> bool {
         let mask = self.mask.or(self.mark.map(|_| u32::MAX));
         self.priority.is_none_or(|priority| priority == rule.priority)

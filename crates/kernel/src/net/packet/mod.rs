@@ -240,7 +240,7 @@ impl Host {
         }
     }
 
-    /// Whether somebody wants an interface to hear what is not for it, or all groups.
+    /// The `IFF_*` flags that packet sockets add to an interface: somebody wants it to hear what is not for it, or all groups.
     pub(in crate::net) fn membership_flags(&self, interface: usize) -> u32 {
         let sockets = self.own.packets.iter().filter_map(|key| self.own.get(*key));
         let memberships = sockets.flat_map(|kind| match kind {

@@ -182,18 +182,18 @@ impl Rings {
     pub fn take_freezes(&mut self) -> u32 {
         std::mem::take(&mut self.freezes)
     }
-    /// Whether what comes in goes to a ring.
+    /// True if what comes in goes to a ring.
     pub fn has_receiver(&self) -> bool {
         self.receive.is_some()
     }
-    /// Whether what is sent comes from a ring.
+    /// True if what is sent comes from a ring.
     pub fn has_sender(&self) -> bool {
         self.send.is_some()
     }
     fn send_offset(&self) -> u64 {
         self.receive.map_or(0, |receive| receive.bytes())
     }
-    /// Whether the frame or block before the one that is filled next has something for the program.
+    /// True if the frame or block before the one that is filled next has something for the program.
     pub fn is_readable(&self, machine: &dyn Machine) -> bool {
         let (Some(ring), Some(memory)) = (self.receive, self.memory) else { return false };
         let at = match self.version {

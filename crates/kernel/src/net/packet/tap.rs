@@ -182,7 +182,7 @@ impl Host {
 }
 
 impl Host {
-    /// Whether a packet socket would not lose what it hears now.
+    /// True if a packet socket would not lose what it hears now.
     pub(super) fn packet_has_room(&self, key: SocketKey) -> bool {
         match self.own.get(key) {
             Some(OwnKind::Packet(packet)) => {

@@ -8,7 +8,7 @@ use belljar_wire::{protocol, tcp, udp};
 const ALL: u64 = 0x0300;
 const RAW: u64 = c::SOCK_RAW as u64;
 
-/// Whether the transport checksum of an IP packet is right, and there.
+/// True if the transport checksum of an IP packet is right, and there.
 fn is_right(packet: &[u8]) -> bool {
     let (header, payload) = IpHeader::parse(packet).expect("a header");
     let segment = &packet[payload];

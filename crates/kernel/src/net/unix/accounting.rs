@@ -35,11 +35,11 @@ pub(super) fn piece_max(send_buffer: usize) -> usize {
 }
 
 impl Host {
-    /// Whether a socket is polled as writable: no more than a quarter of its send buffer is in use.
+    /// True if a socket is polled as writable: no more than a quarter of its send buffer is in use.
     pub(super) fn unix_has_room(&self, key: SocketKey) -> bool {
         self.unix(key).charged * 4 <= self.net.sockets[key.0].options.send_buffer as usize
     }
-    /// Whether a send must wait for earlier messages to be read.
+    /// True if a send must wait for earlier messages to be read.
     pub(super) fn unix_send_buffer_full(&self, key: SocketKey) -> bool {
         self.unix(key).charged >= self.net.sockets[key.0].options.send_buffer as usize
     }
@@ -53,14 +53,14 @@ impl Host {
         }
     }
 
-    /// Whether a receiver takes no more for now (`unix_recvq_full`).
+    /// True if a receiver takes no more for now (`unix_recvq_full`).
     pub(super) fn unix_inbox_full(&self, key: SocketKey) -> bool {
         match &self.unix(key).role {
             Role::Listening { backlog, waiting } => waiting.len() > *backlog,
             _ => self.unix(key).inbox.len() > INBOX_MAX,
         }
     }
-    /// Whether a datagram socket's peer takes no more. Two sockets connected to each other are
+    /// True if a datagram socket's peer takes no more. Two sockets connected to each other are
     /// limited by their send buffers alone.
     pub(super) fn unix_peer_full(&self, key: SocketKey) -> bool {
         self.unix_peer(key).is_some_and(|peer| {

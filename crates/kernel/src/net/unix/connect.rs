@@ -52,7 +52,7 @@ fn connect_datagrams(call: &mut Call<'_>, key: SocketKey, address: Address) -> R
     Ok(Attempt::Done(()))
 }
 
-/// Whether a datagram socket takes messages from another: one that is connected takes only its
+/// True if a datagram socket takes messages from another: one that is connected takes only its
 /// peer's.
 pub(super) fn may_send(host: &Host, from: SocketKey, to: SocketKey) -> bool {
     let own = host.unix_ref(from);

@@ -70,7 +70,7 @@ impl Ancillary {
     }
 }
 
-/// Whether the caller may say that it is this process, user and group: those that it is, without privilege,
+/// True if the caller may say that it is this process, user and group: those that it is, without privilege,
 /// `unix(7)` "SCM_CREDENTIALS".
 fn may_claim(call: &Call<'_>, pid: i32, uid: u32, gid: u32) -> bool {
     let process = &call.host.processes[call.process.0];

@@ -35,7 +35,7 @@ pub struct ShownUnix {
     pub shut: u8,
     /// Whose it is.
     pub uid: u32,
-    /// How many sockets have it as their peer.
+    /// Number of sockets that have it as their peer.
     peers: usize,
 }
 
