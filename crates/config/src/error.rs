@@ -8,9 +8,9 @@ pub struct ConfigError {
     pub file: String,
     /// Line and column from 1, in characters. `None` if the file as a whole is meant.
     pub position: Option<(u32, u32)>,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to write instead.
+    /// The remedy: what to write instead.
     pub help: Option<String>,
     /// The line, and how many characters of it are marked.
     shown: Option<Box<(String, usize)>>,

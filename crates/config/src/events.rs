@@ -1,4 +1,4 @@
-//! What the section `events` can say: how the world changes while it runs.
+//! Events: changes of the world while it runs.
 
 use crate::Signal;
 use belljar_base::{HostId, SimDuration, SimTime};
@@ -11,9 +11,9 @@ pub struct Event {
     pub name: Option<String>,
     /// When it happens.
     pub when: When,
-    /// How long it lasts; what it changed is then as at the start. `None`: for good.
+    /// Its duration; what it changed is then as at the start. `None`: for good.
     pub lasting: Option<SimDuration>,
-    /// What happens.
+    /// Action of an event.
     pub action: Action,
 }
 
@@ -30,7 +30,7 @@ pub enum When {
         from: SimTime,
         /// No occasion is later; [`SimTime::MAX`] is the end of the simulation.
         until: SimTime,
-        /// How likely each occasion is taken, from 0 to 1.
+        /// Probability of each occasion, from 0 to 1.
         probability: f64,
     },
 }
@@ -89,7 +89,7 @@ pub struct PathChange {
     pub jitter: Option<SimDuration>,
     /// The probability of loss.
     pub loss: Option<f64>,
-    /// What only links have.
+    /// Properties that only links have.
     pub line: Box<LineChange>,
 }
 
@@ -98,7 +98,7 @@ pub struct PathChange {
 pub struct LineChange {
     /// Bits per second; the inner `None` is unlimited.
     pub rate: Option<Option<u64>>,
-    /// How frames are lost.
+    /// Loss of frames.
     pub loss: Option<Loss>,
     /// Which frames are held back; the inner `None` is none.
     pub reordering: Option<Option<Reordering>>,
@@ -106,9 +106,9 @@ pub struct LineChange {
     pub duplication: Option<f64>,
     /// The probability that one bit of a frame arrives wrong.
     pub corruption: Option<f64>,
-    /// What waits to be sent.
+    /// The queue before it.
     pub queue: Option<QueueConfig>,
-    /// What limits how much is sent in the long run; the inner `None` is nothing.
+    /// Token bucket that limits the rate in the long run; the inner `None` is none.
     pub token_bucket: Option<Option<TokenBucket>>,
 }
 
@@ -135,7 +135,7 @@ pub enum ProcessRef {
     Program(String),
 }
 
-/// What happens.
+/// Action of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Nothing passes any more.
@@ -185,18 +185,18 @@ pub enum Action {
     Clock {
         /// Whose.
         hosts: HostSet,
-        /// How far the wall clock jumps, in nanoseconds.
+        /// Jump of the wall clock, in nanoseconds.
         step_ns: Option<i64>,
-        /// How much faster than simulated time it goes from now on, in parts per billion.
+        /// Drift from now on, in parts per billion faster than simulated time.
         drift_ppb: Option<i64>,
     },
 }
 
-/// How a host's clock differs from simulated time.
+/// Difference of a host's clock from simulated time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockSettings {
-    /// How far its wall clock is ahead at the start, in nanoseconds.
+    /// Offset of its wall clock at the start, in nanoseconds ahead.
     pub offset_ns: i64,
-    /// How much faster it goes, in parts per billion.
+    /// Drift, in parts per billion faster.
     pub drift_ppb: i64,
 }

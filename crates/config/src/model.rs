@@ -1,4 +1,4 @@
-//! What an experiment is once everything in its file is resolved.
+//! An experiment once everything in its file is resolved.
 
 use crate::Signal;
 use crate::events::{ClockSettings, Event, ProcessRef};
@@ -27,12 +27,12 @@ pub struct Experiment {
     pub belljar: Extensions,
     /// Section `events`, in the order of the file.
     pub events: Vec<Event>,
-    /// What the user should know about how the file was understood, one sentence each.
+    /// Notes for the user on how the file was understood, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl Experiment {
-    /// What the network's name server knows.
+    /// The zone of the network's name server.
     pub fn zone(&self) -> Zone {
         let mut zone = Zone::new(self.belljar.dns_address, self.names());
         zone.add_ipv6(self.names6());
@@ -104,7 +104,7 @@ pub struct General {
     pub bootstrap_end_time: SimTime,
     /// Which messages are logged unless a host says otherwise.
     pub log_level: LogLevel,
-    /// How often a line about the progress is logged, in simulated time.
+    /// Interval of log lines about the progress, in simulated time.
     pub heartbeat_interval: Option<SimDuration>,
     /// The results folder.
     pub data_directory: PathBuf,
@@ -188,7 +188,7 @@ pub struct Host {
     pub bandwidth_down: Option<u64>,
     /// Its options, the defaults of all hosts merged in.
     pub options: HostOptions,
-    /// How its clock differs from simulated time.
+    /// Offset and drift of its clock.
     pub clock: ClockSettings,
     /// Its processes in the order of the file.
     pub processes: Vec<Process>,
@@ -232,7 +232,7 @@ pub struct HostOptions {
     pub log_level: Option<LogLevel>,
     /// True if its packets are captured.
     pub pcap_enabled: bool,
-    /// How many bytes of each packet a capture keeps.
+    /// Bytes of each packet that a capture keeps.
     pub pcap_capture_size: u64,
     /// Which packets are captured.
     pub pcap_filter: CaptureFilter,
@@ -241,7 +241,7 @@ pub struct HostOptions {
     pub shared: Vec<PathBuf>,
     /// Settings of its kernel, as sysctl(8) names them, with their values.
     pub sysctls: Map<String, String>,
-    /// What waits to leave by its attachment to the graph.
+    /// The queue before its attachment to the graph.
     pub queue: QueueConfig,
 }
 
@@ -272,7 +272,7 @@ pub enum CaptureFilter {
 }
 
 impl CaptureFilter {
-    /// What is captured on an interface; empty is everything, `None` nothing.
+    /// Capture filter of an interface; empty is everything, `None` nothing.
     pub fn of(&self, interface: &str) -> Option<&str> {
         match self {
             CaptureFilter::All => Some(""),
@@ -285,7 +285,7 @@ impl CaptureFilter {
 /// Traffic that a host makes without a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
-    /// What it does.
+    /// The model and its parameters.
     pub spec: Arc<belljar_models::Spec>,
     /// When it starts; [`SimTime::MAX`] if only an event starts it.
     pub start_time: SimTime,
@@ -310,9 +310,9 @@ pub struct Process {
     pub start_time: SimTime,
     /// When it is sent [`shutdown_signal`](Self::shutdown_signal).
     pub shutdown_time: Option<SimTime>,
-    /// What it is sent at [`shutdown_time`](Self::shutdown_time).
+    /// Signal that it gets at [`shutdown_time`](Self::shutdown_time).
     pub shutdown_signal: Signal,
-    /// How it must have ended for the run to count as successful.
+    /// Final state that the run expects of it.
     pub expected_final_state: FinalState,
     /// Where its code runs.
     pub placement: Placement,
@@ -326,7 +326,7 @@ impl Process {
     }
 }
 
-/// How a process ends.
+/// Final state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinalState {
     /// It exits with this status.
@@ -404,15 +404,15 @@ pub struct Experimental {
     pub socket_recv_buffer: Option<u32>,
     /// True if it grows with the flow.
     pub socket_recv_autotune: bool,
-    /// What a call that does not block takes under [`General::model_unblocked_syscall_latency`].
+    /// Time of a call that does not block, under [`General::model_unblocked_syscall_latency`].
     pub unblocked_syscall_latency: SimDuration,
-    /// What reading the clock through the vDSO takes then.
+    /// Time of reading the clock through the vDSO then.
     pub unblocked_vdso_latency: SimDuration,
-    /// How much of it may add up before a host's clock is moved.
+    /// Most time that may add up before a host's clock is moved.
     pub max_unapplied_cpu_latency: SimDuration,
     /// Whether each worker stays on a CPU of its own; `None`: where that is good.
     pub use_cpu_pinning: Option<bool>,
-    /// How much simulated time passes when a guest that computes for long without a call is interrupted.
+    /// Simulated time that passes when a guest that computes for long without a call is interrupted.
     pub native_preemption_sim_interval: SimDuration,
 }
 
@@ -436,15 +436,15 @@ impl Default for Experimental {
 /// Belljar's own settings beyond Shadow's format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extensions {
-    /// What the hosts' wall clocks show at the start of the simulation, in seconds since 1970.
+    /// The hosts' wall clock at the start of the simulation, in seconds since 1970.
     pub start_date: u64,
     /// Where processes run that don't say so themselves.
     pub placement: Placement,
     /// Where the name server answers.
     pub dns_address: Ipv4Addr,
-    /// What it knows besides the hosts, as lines of a zone file.
+    /// Further records of the name server, as lines of a zone file.
     pub dns_records: Vec<String>,
-    /// How often time series are sampled, in simulated time; `None`: not at all.
+    /// Interval of time series, in simulated time; `None`: none are sampled.
     pub metrics_interval: Option<SimDuration>,
     /// True if hosts and routers have IPv6 besides IPv4.
     pub ipv6: bool,

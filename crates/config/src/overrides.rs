@@ -2,7 +2,7 @@ use crate::{CaptureFilter, Experiment, LogLevel, Placement, StraceMode};
 use belljar_base::{SimDuration, SimTime};
 use std::path::PathBuf;
 
-/// What the command line changes in an experiment: `Some` replaces what the file says.
+/// Changes of the command line to an experiment: `Some` replaces what the file says.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Overrides {

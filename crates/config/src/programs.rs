@@ -7,14 +7,14 @@ use std::path::{Component, Path, PathBuf};
 /// The `PATH` of programs for which an experiment sets none.
 pub const GUEST_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What names in an experiment are resolved against.
+/// Surroundings of an experiment file, against which names in it are resolved.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
     /// The folder of the experiment file: where relative paths are looked for first.
     pub base_dir: PathBuf,
     /// The current folder: where relative paths are looked for next.
     pub current_dir: PathBuf,
-    /// What `~/` stands for.
+    /// The directory that `~/` stands for.
     pub home: Option<PathBuf>,
     /// The folders in which programs are looked for that are named without a slash.
     pub search_path: Vec<PathBuf>,
@@ -88,7 +88,7 @@ impl Surroundings {
         })
     }
 
-    /// What `program`, which an experiment names as `written`, sees as `argv[0]` if nothing else is said: that name, or its whole
+    /// The `argv[0]` of `program`, which an experiment names as `written`, if nothing else is said: that name, or its whole
     /// path where the guest's `PATH` has another program for it. Python looks for itself by it, and for its packages beside it.
     pub(crate) fn arg0(&self, written: &str, program: &Path, guest_path: &str) -> String {
         let seen = match written.contains('/') || is_found_as(program, written, guest_path) {

@@ -20,7 +20,7 @@ pub struct Topology {
     pub links: Vec<Link>,
     /// The frames of devices are captured.
     pub pcap_enabled: bool,
-    /// How many bytes of each frame a capture keeps.
+    /// Bytes of each frame that a capture keeps.
     pub pcap_capture_size: u64,
     /// Which frames are captured.
     pub pcap_filter: CaptureFilter,
@@ -33,7 +33,7 @@ pub struct Device {
     pub name: String,
     /// Its interfaces; the ports of a switch.
     pub interfaces: Vec<Interface>,
-    /// What it is, with the settings that only its kind has.
+    /// Its kind, with the settings that only that has.
     pub kind: DeviceKind,
 }
 
@@ -61,9 +61,9 @@ pub struct Switch {
 /// The settings of a router.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Router {
-    /// How it finds its routes.
+    /// Source of its routes.
     pub routing: Routing,
-    /// What it holds the MSS option of passing SYNs to.
+    /// Limit of the MSS option of passing SYNs.
     pub clamp_mss: Option<MssClamp>,
 }
 
@@ -123,7 +123,7 @@ impl Simulator {
     }
 }
 
-/// How a device treats the frames of the links that it joins.
+/// Treatment of the frames of the links that a device joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bridging {
     /// It ends them: each of its links is a network of its own.
@@ -219,7 +219,7 @@ pub struct Link {
     pub ends: [LinkEnd; 2],
     /// The longest IP packet that it carries.
     pub mtu: usize,
-    /// What using it costs a shortest path.
+    /// Cost of using it, for shortest paths.
     pub cost: u32,
 }
 
@@ -239,11 +239,11 @@ pub struct LinkEnd {
 pub struct Line {
     /// Bits per second; `None` is unlimited.
     pub rate: Option<u64>,
-    /// How long the last bit travels.
+    /// Latency: the time that the last bit travels.
     pub latency: SimDuration,
-    /// How much more or less that may be.
+    /// Jitter: how much more or less that may be.
     pub jitter: SimDuration,
-    /// How frames are lost.
+    /// Loss of frames.
     pub loss: Loss,
     /// Which frames are held back.
     pub reordering: Option<Reordering>,
@@ -251,9 +251,9 @@ pub struct Line {
     pub duplication: f64,
     /// The probability that one bit of a frame arrives wrong.
     pub corruption: f64,
-    /// What waits to be sent.
+    /// The queue before it.
     pub queue: QueueConfig,
-    /// What limits how much is sent in the long run, besides the rate.
+    /// Token bucket that limits the rate in the long run.
     pub token_bucket: Option<TokenBucket>,
     /// Bytes that each frame takes on the wire besides its own.
     pub overhead: u64,
@@ -289,14 +289,14 @@ impl Experiment {
     pub fn node_interfaces(&self, id: HostId) -> &[Interface] {
         self.device(id).map_or_else(|| &*self.hosts[id.index()].interfaces, |device| &device.interfaces)
     }
-    /// How a node finds its IP routes; `None` for a device that does not route.
+    /// Source of a node's IP routes; `None` for a device that does not route.
     pub fn node_routing(&self, id: HostId) -> Option<&Routing> {
         match self.device(id) {
             Some(device) => device.kind.routing(),
             None => Some(&self.hosts[id.index()].routing),
         }
     }
-    /// How a node treats the frames of its links; a host ends them.
+    /// Treatment of the frames of a node's links; a host ends them.
     pub fn node_bridging(&self, id: HostId) -> Bridging {
         self.device(id).map_or(Bridging::Separate, |device| device.kind.bridging())
     }

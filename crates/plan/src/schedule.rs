@@ -31,7 +31,7 @@ pub struct Schedule {
 pub enum HostChange {
     /// Stops at once; with its files or without.
     Crash {
-        /// What programs have written is gone.
+        /// Files that programs have written are gone.
         lose_files: bool,
     },
     /// Starts again.
@@ -296,7 +296,7 @@ impl Schedule {
 /// The state of the links while the schedule is worked out.
 struct LinkStates {
     down: Set<usize>,
-    /// What events have changed of directions, by link and the port where they begin.
+    /// Changes that events have made to directions, by link and the port where they begin.
     lines: Map<(usize, usize, HostId), LineChange>,
     now: RoutingState,
 }

@@ -18,7 +18,7 @@ pub struct Cable {
     direction: Direction,
     usual: Path,
     flow: Flow,
-    /// What jitter is drawn from.
+    /// Random stream of the jitter.
     stream: Stream,
     line: Line,
     impairments: Impairments,
@@ -27,13 +27,13 @@ pub struct Cable {
     /// The changes of this direction, in order.
     changes: Arc<[(SimTime, NetChange)]>,
     seen: usize,
-    /// What was lost on it.
+    /// Frames lost on it, by reason.
     pub drops: Map<DropReason, u64>,
-    /// What else has happened to frames on it.
+    /// Other impairments of frames on it.
     pub mishaps: Mishaps,
 }
 
-/// How many frames something has happened to.
+/// Counts of impaired frames.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mishaps {
     /// They were held back.

@@ -5,11 +5,11 @@ use belljar_config::{CaptureFilter, Experiment};
 use belljar_net::Filter;
 use std::sync::Arc;
 
-/// What is wanted of each interface of a node.
+/// Filter of each interface of a node.
 pub struct Captures(Map<Arc<str>, Option<Filter>>);
 
 impl Captures {
-    /// What `settings` say of these interfaces.
+    /// The filters that `settings` give these interfaces.
     pub fn new<'a>(
         experiment: &Experiment,
         settings: &CaptureFilter,

@@ -1,4 +1,4 @@
-//! How the cells of a run, processes that simulate a part of its hosts each, meet: over shared memory.
+//! Cells of a run, processes that simulate a part of its hosts each: their exchange over shared memory.
 
 use crate::message::Message;
 use belljar_base::{EventClass, EventKey, HostId, SimTime};
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Flags of the mesh.
 const PARTED: u32 = 0;
 const INTERRUPTED: u32 = 1;
-/// How long a cell sleeps at most before it looks whether the others are still there.
+/// Longest sleep of a cell before it looks whether the others are still there.
 const LOOK: Duration = Duration::from_millis(50);
 /// Looks before sleeping: others are most often about to come.
 const LOOKS: u32 = 200;
@@ -38,12 +38,12 @@ pub struct Meeting {
     peers: Mutex<Vec<Peer>>,
 }
 
-/// What is under way between this cell and another.
+/// Data under way between this cell and another.
 #[derive(Debug, Default)]
 struct Peer {
     out: Vec<u8>,
     written: usize,
-    /// What has come; the next meeting's may follow this one's.
+    /// Bytes that have come; the next meeting's may follow this one's.
     input: Vec<u8>,
     standing: Option<Standing>,
 }
@@ -142,7 +142,7 @@ const LENGTH: usize = 4;
 const KEY: usize = 4 + 8 + 1 + 4 + 8 + 4;
 /// In place of a port, for what comes over the graph.
 const GRAPH: u32 = u32::MAX;
-/// What is known of a packet's checksum stands beside the class.
+/// State of a packet's checksum, which stands beside the class.
 const INTACT: u8 = 2;
 const OPEN: u8 = 4;
 /// First, felt, unfinished, last finish, stop.

@@ -13,7 +13,7 @@ use belljar_plan::{
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-/// What all hosts share of the network; never changes during a run, since what will change is
+/// The network as all hosts share it; never changes during a run, since what will change is
 /// known before.
 pub struct Fabric {
     /// The states of the graph, the first one first.
@@ -140,7 +140,7 @@ impl Fabric {
             IpAddr::V6(v6) => self.on_graph6(v6),
         })
     }
-    /// What nodes know of their links at the start.
+    /// Routes and blocked ports at the start.
     pub fn first(&self) -> &RoutingState {
         &self.first
     }
@@ -165,7 +165,7 @@ impl Fabric {
     pub fn path(&self, from: HostId, to: HostId, graph: usize) -> Option<Path> {
         self.graphs[graph].path(self.nodes[from.index()]?, self.nodes[to.index()]?)
     }
-    /// How far a host is from what answers without being a host: as far as from another host at its
+    /// Latency from a host to what answers without being a host: as far as from another host at its
     /// node, or where the node has no edge to itself, as far as from the nearest node.
     pub fn latency_to_services(&self, host: HostId) -> SimDuration {
         let near = SimDuration::from_millis(1);
@@ -182,7 +182,7 @@ impl Fabric {
         self.names.clone()
     }
 
-    /// How the engine runs the nodes: by the least latency that any packet can have at any time.
+    /// The engine's plan for the nodes: by the least latency that any packet can have at any time.
     pub fn plan(&self, workers: usize) -> Plan {
         let on_graph = self.graph_plan(workers);
         if self.lines.is_empty() {

@@ -1,4 +1,4 @@
-//! What the traffic models have done: a table of flows, and the sums of it.
+//! Flows of the traffic models: a table, and the sums of it.
 
 use crate::node::HostNode;
 use belljar_base::{Map, SimDuration, SimTime};
@@ -19,11 +19,11 @@ pub struct Flows {
     models: Map<String, Sums>,
 }
 
-/// What the models of one name have done.
+/// Sums of the models of one name.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Sums {
     statistics: ModelStatistics,
-    /// How long the flows that are done took, in picoseconds.
+    /// Durations of the flows that are done, in picoseconds.
     times: Vec<u64>,
 }
 
@@ -39,7 +39,7 @@ impl Flows {
     }
 }
 
-/// What the models on these hosts have done.
+/// The flows of the models on these hosts.
 pub fn collect(experiment: &Experiment, nodes: &[HostNode]) -> Flows {
     let mut flows = Flows::default();
     for node in nodes {

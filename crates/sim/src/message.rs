@@ -1,4 +1,4 @@
-//! What nodes send each other, and the nodes themselves as the engine has them.
+//! Messages between nodes, and the nodes themselves as the engine has them.
 
 use crate::device::DeviceNode;
 use crate::node::HostNode;

@@ -46,7 +46,7 @@ pub fn begin(nodes: &mut [HostNode], devices: &mut [DeviceNode], interval: Optio
     }
 }
 
-/// What has been sampled on the hosts of a run, or on some of them.
+/// Samples of the hosts of a run, or of some of them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Metrics {
     hosts: HostRows,
@@ -67,7 +67,7 @@ impl Metrics {
     }
 }
 
-/// What has been sampled until `end`.
+/// The samples until `end`.
 pub fn collect(
     experiment: &Experiment,
     nodes: &mut [HostNode],
@@ -142,7 +142,7 @@ fn links_table(columns: &str, mut rows: Vec<(u64, (u32, u32), String)>, experime
     text
 }
 
-/// What a direction of a link has carried and lost, and how many frames wait for it.
+/// Row of a direction of a link: frames carried, lost and waiting.
 pub fn link_row(counters: &Counters, cable: &Cable, queue: usize) -> String {
     let drops = DropReason::ALL.map(|reason| {
         let on_the_way = cable.drops.get(&reason).copied().unwrap_or_default();

@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub struct HostNode {
     id: HostId,
     fabric: Arc<Fabric>,
-    /// How many of the network's changes have come to pass.
+    /// Number of the network's changes that have come to pass.
     network_changes: usize,
     sequence: u64,
     loss_free_until: SimTime,
@@ -49,7 +49,7 @@ struct Way {
     flow: Option<Flow>,
     streams: FlowStreams,
     state: PathState,
-    /// How many of the network's changes the state has in it.
+    /// Number of the network's changes that the state has in it.
     seen: usize,
     blocked: Option<DropReason>,
 }
@@ -352,14 +352,14 @@ impl HostNode {
     pub fn cable(&self, link: usize) -> &Cable {
         &self.cables[link]
     }
-    /// What each link of this host has carried from here.
+    /// A row of samples for each link of this host: what it has carried from here.
     pub fn link_rows(&self) -> impl Iterator<Item = String> + '_ {
         let row = |(port, cable)| {
             link_row(&self.kernel.link_counters(port), cable, self.kernel.stack().link_queue_len(port))
         };
         self.cables.iter().enumerate().map(row)
     }
-    /// What was lost on the way from this host, over the graph and its links.
+    /// Packets lost on the way from this host, over the graph and its links, by reason.
     pub fn lost(&self) -> Map<DropReason, u64> {
         let mut lost = self.path_drops.clone();
         for (reason, count) in self.cables.iter().flat_map(|cable| &cable.drops) {

@@ -15,7 +15,7 @@ const _: () = assert!(CAPTURE_ROOM == CaptureWriter::HEADER);
 pub struct Output {
     /// The folder of the whole run.
     pub folder: ResultsFolder,
-    /// What the clock shows at the start.
+    /// The hosts' wall clock at the start, in seconds since 1970.
     pub epoch_secs: u64,
     /// Which packets are captured.
     pub wanted: Captures,

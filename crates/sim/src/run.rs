@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// How a run differs from what the experiment says.
+/// Options of a run, beyond the experiment.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// Where the standard streams of processes lead.
@@ -57,12 +57,12 @@ pub enum SimError {
     /// Results could not be written.
     #[error(transparent)]
     Results(#[from] ResultsError),
-    /// What hosts wrote could not be: the text of a [`ResultsError`].
+    /// Output of hosts could not be written: the text of a [`ResultsError`].
     #[error("{0}")]
     Output(String),
 }
 
-/// What one cell has of a run that has come to an end.
+/// Part of one cell in a run that has come to an end.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Part {
     statistics: Statistics,
@@ -84,7 +84,7 @@ fn stopped() -> Ending {
 /// A run that has come to an end.
 #[derive(Debug)]
 pub struct Finished {
-    /// What happened.
+    /// Statistics of the run.
     pub statistics: Statistics,
     /// Why it ended.
     pub ending: Ending,

@@ -1,4 +1,4 @@
-//! What a direction of a link is like, as YAML.
+//! Properties of a direction of a link, as YAML.
 
 use super::Writer;
 use crate::events::LineChange;
@@ -24,7 +24,7 @@ pub(super) fn line(out: &mut Writer, level: usize, line: &Line) {
     out.plain(level, "overhead", format_args!("{} B", line.overhead));
 }
 
-/// What changes of it.
+/// Changed properties of a direction.
 pub(super) fn change(out: &mut Writer, level: usize, change: &LineChange) {
     let none = || "none".to_owned();
     if let Some(rate) = change.rate {

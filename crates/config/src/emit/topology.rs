@@ -107,7 +107,7 @@ fn p4_switch(out: &mut Writer, p4: &P4Switch) {
     }
 }
 
-/// What a host or router says of its interfaces.
+/// The interfaces of a host or router.
 pub(super) fn interfaces(out: &mut Writer, interfaces: &[Interface]) {
     if !interfaces.is_empty() {
         out.section(2, "interfaces");

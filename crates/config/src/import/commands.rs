@@ -4,7 +4,7 @@ use super::{Kind, Member, interface_name};
 use belljar_net::InterfaceAddress;
 use std::net::Ipv4Addr;
 
-/// What routing daemons and their services are called.
+/// Names of routing daemons and their services.
 const DAEMONS: [&str; 7] = ["frr", "zebra", "quagga", "bird", "bird2", "ospfd", "bgpd"];
 
 /// Takes what a command says over; false if it says something else.

@@ -74,7 +74,7 @@ fn assignment(text: &str) -> Option<(&str, &str, &str)> {
     Some((machine, key.trim_matches(['"', '\'']), inner.unwrap_or(value)))
 }
 
-/// What a machine's startup script says of its network.
+/// Network settings in a machine's startup script.
 fn start(draft: &mut Draft, machine: &str, interfaces: usize, script: Option<String>) {
     let name = node_name(machine);
     let mut left_out = Vec::new();

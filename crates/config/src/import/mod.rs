@@ -36,7 +36,7 @@ impl Format {
 pub struct Imported {
     /// The experiment file.
     pub yaml: String,
-    /// What was left out or made up, one sentence each.
+    /// Notes on what was left out or made up, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ pub fn import_text(
     read.map(|draft| draft.finish(name)).map_err(|problem| problem.into_error(&source))
 }
 
-/// What a node becomes.
+/// Kind of node that a machine becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Host,

@@ -14,7 +14,7 @@ use belljar_base::{SimDuration, SimTime};
 use belljar_net::Loss;
 use std::rc::Rc;
 
-/// What happens and what else its entry may say.
+/// Names of actions, each with the further keys of its entry.
 const ACTIONS: &[(&str, &[&str])] = &[
     ("link_down", &[]),
     ("link_up", &[]),
@@ -47,7 +47,7 @@ const ACTIONS: &[(&str, &[&str])] = &[
 ];
 const WHEN: &[&str] = &["at", "every", "between", "probability", "for", "name"];
 
-/// What events can be about.
+/// The hosts and network that events can be about.
 pub(super) struct World<'a> {
     pub(super) hosts: &'a [Host],
     pub(super) network: &'a Network,

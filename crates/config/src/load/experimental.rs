@@ -5,7 +5,7 @@ use crate::error::Problem;
 use crate::model::{Experimental, StraceMode};
 use crate::yaml::{Node, Section, section};
 
-/// What a key without a meaning here must look like.
+/// Form of a key without a meaning here.
 #[derive(Clone, Copy)]
 enum Form {
     Boolean,

@@ -28,7 +28,7 @@ pub(super) const HOST_KEYS: &[&str] = &[
 const OPTION_KEYS: &[&str] =
     &["log_level", "pcap_enabled", "pcap_capture_size", "pcap_filter", "shared", "sysctls", "queue"];
 
-/// What reading a host needs to know besides its own text.
+/// Context of reading a host, besides its own text.
 pub(super) struct Context<'a> {
     /// The graph, unless the file has none.
     pub(super) network: Option<&'a Network>,

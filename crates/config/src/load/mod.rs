@@ -38,7 +38,7 @@ const KEYS: &[&str] = &[
     "events",
 ];
 
-/// How long `belljar exec` simulates at most: engine time ends after 213 days.
+/// Longest simulation of `belljar exec`: engine time ends after 213 days.
 const EXEC_STOP_TIME: SimTime = SimTime::from_secs(200 * 86_400);
 
 impl Experiment {

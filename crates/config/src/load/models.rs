@@ -222,7 +222,7 @@ fn dns(s: &Section, hosts: &Hosts) -> Result<Kind, Problem> {
     }))
 }
 
-/// How many times, and when: once without a pause, if nothing is said.
+/// Number and pace of repetitions: once without a pause, if nothing is said.
 fn pace(s: &Section) -> Result<Pace, Problem> {
     let [count, pause, interval] = [CLIENT[0], CLIENT[1], CLIENT[2]];
     let count = match s.get(count) {

@@ -49,7 +49,7 @@ pub(crate) struct Entry {
 }
 
 impl Node {
-    /// What it is, with its article.
+    /// The kind of value, with its article.
     pub(crate) fn kind(&self) -> &'static str {
         match &self.value {
             Value::Sequence(_) => "a list",

@@ -10,7 +10,7 @@ use belljar_net::units::{self, UnitError};
 /// A mapping whose keys are known to be valid.
 #[derive(Clone)]
 pub(crate) struct Section<'a> {
-    /// What it is, for messages: "section 'general'", "host 'alice'".
+    /// Its name in messages: "section 'general'", "host 'alice'".
     pub(crate) place: String,
     pub(crate) span: Span,
     entries: &'a [Entry],

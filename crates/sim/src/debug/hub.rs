@@ -11,11 +11,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long a host may take to answer: one whose guest computes answers at its next call, one that
+/// Time that a host may take to answer: one whose guest computes answers at its next call, one that
 /// is stopped for another debugger not at all.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What [`DebugError::Elsewhere`] says.
+/// Text of [`DebugError::Elsewhere`].
 pub const ELSEWHERE: &str = "the host belongs to another cell";
 
 /// A process that a debugger can attach to.
@@ -46,7 +46,7 @@ pub enum DebugError {
     NoProcess {
         /// The host.
         host: String,
-        /// What was given as the process.
+        /// The text given for the process.
         who: String,
         /// The host's processes.
         there_are: Vec<DebugProcess>,
@@ -88,7 +88,7 @@ fn no_process(host: &str, who: &str, there_are: &[DebugProcess]) -> String {
     text
 }
 
-/// What somebody outside wants of a host.
+/// A request from outside to a host.
 pub(crate) enum Request {
     /// The host's name and processes.
     List(Sender<(String, Vec<DebugProcess>)>),

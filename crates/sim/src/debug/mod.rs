@@ -29,10 +29,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-/// How often a stopped host looks whether the run is being given up.
+/// Interval at which a stopped host looks whether the run is being given up.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What a node keeps for debuggers.
+/// State of a node for debuggers.
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub(crate) struct DebugState {
     /// True if the host is between two windows: nothing may happen to it then.
@@ -43,19 +43,19 @@ pub(crate) struct DebugState {
     next_session: u64,
     /// The process that the protocol's questions are about.
     pid: i32,
-    /// How it is to go on, as far as the debugger has said.
+    /// The way in which it is to go on, as far as the debugger has said.
     resume: DebugResume,
     /// True if no thread but those it named is to run.
     is_locked: bool,
     /// Files of `/proc` that a debugger has open, by descriptor.
     files: Vec<Option<Vec<u8>>>,
-    /// What is to happen once it runs again.
+    /// Actions for when it runs again.
     deferred: Vec<Deferred>,
     /// Processes whose debugger has been called for.
     called: Vec<i32>,
 }
 
-/// What a debugger wants to happen to a process.
+/// Wish of a debugger about a process.
 #[derive(Clone, Copy, Debug)]
 enum Deferred {
     Kill(i32),

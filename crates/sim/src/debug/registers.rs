@@ -13,7 +13,7 @@ const X87_SSE_AVX: u8 = 7;
 /// The selectors that 64-bit code of Linux has.
 const CS: u32 = 0x33;
 const SS: u32 = 0x2b;
-/// What `orig_rax` is outside of system calls.
+/// Value of `orig_rax` outside of system calls.
 const NO_CALL: u64 = u64::MAX;
 
 /// x86-64 Linux.

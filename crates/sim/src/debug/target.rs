@@ -1,4 +1,4 @@
-//! What the protocol asks of a process, and does to it.
+//! The target of gdb's protocol: a process, its memory and registers.
 
 use super::registers::{ThreadRegisters, X86_64};
 use super::session::tid_of;

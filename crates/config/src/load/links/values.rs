@@ -122,7 +122,7 @@ pub(super) fn route(node: &Node, interfaces: &[Interface]) -> Result<AnyRoute, P
     })
 }
 
-/// What differs between the families.
+/// Differences between the families.
 struct Family<A: 'static> {
     example: &'static str,
     network: &'static str,
