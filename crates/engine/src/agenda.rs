@@ -18,12 +18,12 @@ pub struct Agenda {
     queues: Vec<Queue>,
 }
 
-/// What is not due yet in a class of lookahead. An entry whose time is not that of `next` is out of date.
+/// Units that are not due yet in a class of lookahead. An entry whose time is not that of `next` is out of date.
 #[derive(Default)]
 struct Queue {
-    /// What has come since the window before this one was prepared: most of it will be due in the next.
+    /// Entries that have come since the window before this one was prepared: most of them will be due in the next.
     soon: Vec<(SimTime, u32)>,
-    /// How many of them came before this window was prepared.
+    /// Number of them that came before this window was prepared.
     older: usize,
     later: BinaryHeap<Reverse<(SimTime, u32)>>,
 }

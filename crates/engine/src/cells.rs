@@ -6,7 +6,7 @@
 use crate::Outgoing;
 use belljar_base::SimTime;
 
-/// What the next window depends on, of one cell or of all that have met.
+/// State that the next window depends on, of one cell or of all that have met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The earliest event.
@@ -22,7 +22,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// What holds for both together.
+    /// The state of both together.
     pub fn with(self, other: Standing) -> Standing {
         Standing {
             first: self.first.min(other.first),
@@ -38,7 +38,7 @@ impl Standing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parted;
 
-/// How a cell meets the others.
+/// Exchange of a cell with the others.
 pub trait Exchange<M>: Sync {
     /// Takes over `sent`, messages with the cell that gets them at the next meeting. Called by any thread, while what it
     /// has sent is still in its cache.
@@ -55,7 +55,7 @@ pub struct Cell<'a, M> {
     pub me: u32,
     /// The cell of each group of the plan.
     pub of_group: &'a [u32],
-    /// How it meets the others.
+    /// Its exchange with the others.
     pub exchange: &'a dyn Exchange<M>,
 }
 

@@ -22,14 +22,14 @@ pub type Fetch = fn(&[AtomicUsize]);
 #[repr(align(64))]
 struct Groups([AtomicUsize; MOST]);
 
-/// How often a unit has run, and the last time at which run of its worker.
+/// Run count of a unit, and the last time at which run of its worker.
 #[derive(Default)]
 struct Use {
     runs: AtomicU32,
     last: AtomicU32,
 }
 
-/// What is known of all units.
+/// Footprints of all units.
 pub struct Footprints {
     groups: Vec<OnceLock<Box<Groups>>>,
     uses: Vec<Use>,

@@ -1,4 +1,4 @@
-//! How workers wait for each other: a moment spinning if they have cores to themselves, then asleep.
+//! Idle workers: waiting for each other, a moment spinning if they have cores to themselves, then asleep.
 
 use crate::partition::{Apart, lock};
 use std::hint;
@@ -25,7 +25,7 @@ struct Bed {
     thread: Mutex<Option<Thread>>,
 }
 
-/// What one worker remembers of its waiting.
+/// State of one worker's waiting.
 pub struct Patience {
     turns: u32,
     spinning: bool,
@@ -48,7 +48,7 @@ impl Idle {
         *lock(&self.beds[me].0.thread) = Some(thread::current());
     }
 
-    /// What [`wait`](Self::wait) compares with; to be read before looking for work.
+    /// Value that [`wait`](Self::wait) compares with; to be read before looking for work.
     pub fn version(&self) -> u64 {
         self.version.0.load(Acquire)
     }

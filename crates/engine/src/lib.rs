@@ -68,13 +68,13 @@ pub struct Outgoing<M> {
     pub to: HostId,
     /// When and in which order it arrives: at least the lookahead after it was sent.
     pub key: EventKey,
-    /// What arrives.
+    /// The message that arrives.
     pub message: M,
 }
 
 /// Something that is simulated sequentially.
 pub trait Node: Send {
-    /// What nodes send each other.
+    /// Messages that nodes send each other.
     type Message: Send;
 
     /// Takes a message that arrives at `key.time`, which lies ahead of everything that has run.
@@ -99,7 +99,7 @@ pub trait Node: Send {
     }
 }
 
-/// What the observer of [`Engine::run`] decides before each window.
+/// Decision of the observer of [`Engine::run`] before each window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Run the next window.
@@ -121,12 +121,12 @@ pub enum Ending {
     Stopped,
 }
 
-/// How long a simulation goes on after its last node has finished, so that what was sent last
+/// Time that a simulation goes on after its last node has finished, so that what was sent last
 /// arrives and connections are closed. No node ever runs further ahead of another than this, since
 /// the other's end may be the end of all.
 pub const LINGER: SimDuration = SimDuration::from_secs(1);
 
-/// How a simulation is run; nothing of it changes what happens.
+/// Options of running a simulation; nothing of them changes what happens.
 #[derive(Clone, Copy, Default)]
 pub struct Options<'a> {
     /// Threads that run nodes, the calling one included; at least one.

@@ -20,7 +20,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a worker has for a partition at the end of its part of a window.
+/// Mail of a worker for a partition at the end of its part of a window.
 pub struct Mail<M> {
     pub messages: Vec<Outgoing<M>>,
     /// Units that were run, with their next events.
@@ -64,7 +64,7 @@ struct Inner<M> {
     incoming: Vec<Mail<M>>,
 }
 
-/// What [`Partition::prepare`] has found.
+/// Findings of [`Partition::prepare`].
 pub struct Prepared {
     /// Number of units that are due.
     pub due: usize,

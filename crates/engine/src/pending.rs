@@ -48,7 +48,7 @@ const YIELDS: u32 = 400;
 const SLEEPS: u32 = 30;
 const LONGEST: Duration = Duration::from_micros(500);
 
-/// How long a worker has been running pending units in vain.
+/// Time that a worker has been running pending units in vain.
 #[derive(Default)]
 pub struct Patience {
     turns: u32,

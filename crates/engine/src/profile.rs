@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 /// The numbers of workers that [`Profile::estimates`] is for.
 const WORKERS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// What the windows of a run cost. Times are CPU time in nanoseconds.
+/// Costs of the windows of a run. Times are CPU time in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// Windows.
     pub windows: u64,
-    /// How often a unit was run.
+    /// Number of times that a unit was run.
     pub runs: u64,
     /// Messages handed over.
     pub messages: u64,
@@ -26,10 +26,10 @@ pub struct Profile {
     bounds_ns: [u64; WORKERS.len()],
 }
 
-/// What a number of workers would make of a run.
+/// Estimate of a run by a number of workers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// How many.
+    /// Number of workers.
     pub workers: usize,
     /// No schedule is faster: in each window the longest unit, or an even share of all work.
     pub at_least_ns: u64,
@@ -38,7 +38,7 @@ pub struct Estimate {
 }
 
 impl Profile {
-    /// What different numbers of workers would make of it, without what it costs to meet: see
+    /// Estimates for different numbers of workers, without what it costs to meet: see
     /// [`Profile::windows`].
     pub fn estimates(&self) -> impl Iterator<Item = Estimate> + '_ {
         let total = self.run_ns + self.prepare_ns;

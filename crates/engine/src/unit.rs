@@ -1,4 +1,4 @@
-//! What one worker runs at a time: a node, or a few that are close to each other.
+//! Unit: what one worker runs at a time, a node or a few that are close to each other.
 
 use crate::{Node, Outgoing};
 use belljar_base::{Footprint, HostId, SimDuration, SimTime};
@@ -13,7 +13,7 @@ pub struct Unit<N: Node> {
     next: Vec<SimTime>,
     inner: SimDuration,
     between: Vec<Outgoing<N::Message>>,
-    /// What a node that is alone will be given when it runs next: until then its memory is left alone.
+    /// Messages that a node that is alone will be given when it runs next: until then its memory is left alone.
     mail: Vec<Outgoing<N::Message>>,
     finished: bool,
 }

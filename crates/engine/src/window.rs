@@ -1,4 +1,4 @@
-//! How a window opens and closes.
+//! Windows: how one opens and closes.
 //!
 //! A window is closed by whoever does the last of its work, not by a meeting of all workers: one that
 //! sleeps, or is not given a core, keeps nobody waiting that has taken over its work. The work of a
@@ -40,14 +40,14 @@ impl Earliest {
     }
 }
 
-/// How a run ended.
+/// End of a run.
 pub struct Done {
     pub ending: Ending,
     pub committed: SimTime,
     pub profile: Option<Profile>,
 }
 
-/// What the workers of a run share.
+/// State that the workers of a run share.
 pub struct Shared<'a, N: Node> {
     pub units: &'a [Mutex<Unit<N>>],
     pub plan: &'a Plan,
@@ -129,7 +129,7 @@ impl<'a, N: Node> Shared<'a, N> {
         Some(cell.of_group[unit as usize]).filter(|of| *of != cell.me)
     }
 
-    /// How far units of a class may run in this window.
+    /// Limit of the units of a class in this window.
     pub fn limit(&self, class: usize) -> SimTime {
         SimTime::from_picos(self.limits.0[class].load(Relaxed))
     }
@@ -152,7 +152,7 @@ impl<'a, N: Node> Shared<'a, N> {
         self.outstanding.0.fetch_sub(parts, AcqRel) == parts
     }
 
-    /// What is known here of the window that has closed.
+    /// State of the window that has closed, as far as it is known here.
     fn standing(&self) -> Standing {
         Standing {
             first: self.first.0.take(),

@@ -1,4 +1,4 @@
-//! What a worker's thread does.
+//! Worker: the loop of one thread.
 
 use crate::idle::Patience;
 use crate::partition::{Mail, Partition, lock};
@@ -41,9 +41,9 @@ struct Worker<'s, 'a, N: Node> {
     shared: &'s Shared<'a, N>,
     me: usize,
     patience: Patience,
-    /// What is to be posted, by partition.
+    /// Messages to be posted, by partition.
     outbox: Vec<Mail<N::Message>>,
-    /// What a unit has sent to other cells.
+    /// Messages that a unit has sent to other cells.
     away: Vec<(u32, Outgoing<N::Message>)>,
     sent: Vec<Outgoing<N::Message>>,
     /// Not posted yet: parts of the window done, messages they sent, and what the next window

@@ -60,7 +60,7 @@ pub enum AddressError {
         host: String,
         /// The address.
         address: Ipv4Addr,
-        /// What is special about the address, with its article.
+        /// Kind of special address, with its article.
         kind: &'static str,
     },
     /// Two hosts have the same name.

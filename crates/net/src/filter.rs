@@ -130,7 +130,7 @@ struct Header {
     ports: Option<(u16, u16)>,
 }
 
-/// What filters look at; `None` if it is no IP. A capture may have kept the beginning only.
+/// View of a packet for filters; `None` if it is no IP. A capture may have kept the beginning only.
 fn header(packet: &[u8]) -> Option<Header> {
     const FRAGMENT_OFFSET: u16 = 0x1fff;
     if packet.first().is_some_and(|first| first >> 4 == 6) {
@@ -167,7 +167,7 @@ struct Parser<'a> {
     last: Option<(Option<u8>, End, Kind)>,
 }
 
-/// What a place is about.
+/// Subject of a place.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Host,
@@ -304,7 +304,7 @@ impl Parser<'_> {
     }
 }
 
-/// How many bits an address has.
+/// Length of an address in bits.
 fn bits_of(address: IpAddr) -> u32 {
     if address.is_ipv4() { 32 } else { 128 }
 }

@@ -1,12 +1,12 @@
 use crate::Path;
 use belljar_base::{Seed, SimDuration, SimTime, Stream};
 
-/// What a flow draws from.
+/// Random streams of a flow.
 #[derive(Clone, Debug)]
 pub struct FlowStreams {
     /// Which packets are lost.
     pub loss: Stream,
-    /// How much later or earlier than usual the others arrive.
+    /// Jitter: how much later or earlier than usual the others arrive.
     pub jitter: Stream,
 }
 

@@ -1,4 +1,4 @@
-//! How often ICMP messages are sent: a bucket of tokens for each address that gets them, and one for all together.
+//! Rate limits of ICMP messages: a bucket of tokens for each address that gets them, and one for all together.
 //!
 //! After `icmp_global_allow` and `inet_peer_xrlim_allow` of Linux: errors go to one address six at once and then one in
 //! each interval, and to all together so many a second. Time counts in ticks there ([`HZ`]).
@@ -15,7 +15,7 @@ const TOO_LONG: (u8, u8) = (3, 4);
 /// Types of ICMP above this one are never held back.
 const LAST_KIND: u8 = 18;
 
-/// What may be sent how often: the settings `icmp_*` of icmp(7), and their like of ICMPv6.
+/// Settings of the limits: `icmp_*` of icmp(7), and their like of ICMPv6.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IcmpRates {
     /// `net.ipv4.icmp_ratelimit`: milliseconds between two messages to one address.
@@ -75,17 +75,17 @@ pub struct IcmpMessage {
     pub kind: u8,
     /// Its code.
     pub code: u8,
-    /// What it is about came from this host itself, by `lo`.
+    /// True if the packet that it is about came from this host itself, by `lo`.
     pub about_loopback: bool,
     /// It leaves by `lo`.
     pub by_loopback: bool,
 }
 
-/// What one host has sent of late.
+/// Messages that one host has sent of late.
 #[derive(Clone, Debug)]
 pub struct IcmpLimit {
     stream: Stream,
-    /// How many may go to all together, and the tick of the last gain.
+    /// Number that may go to all together, and the tick of the last gain.
     credit: i64,
     gained: Option<u64>,
     /// Tokens by receiver, and the tick for which they hold.

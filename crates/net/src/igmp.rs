@@ -24,7 +24,7 @@ const ROBUSTNESS: u8 = 2;
 const FIRST_DELAY: SimDuration = SimDuration::from_millis(8);
 /// `igmpv3_unsolicited_report_interval`.
 const REPORT_INTERVAL: SimDuration = SimDuration::from_secs(1);
-/// How long a query of version 2 keeps a host at that version: robustness times 125 s and 10 s.
+/// Time that a query of version 2 keeps a host at that version: robustness times 125 s and 10 s.
 const OLDER_VERSION_PRESENT: SimDuration = SimDuration::from_secs(260);
 /// Records that fit into one report of an Ethernet's MTU with a few sources each.
 const RECORDS_PER_REPORT: usize = 60;
@@ -68,7 +68,7 @@ impl SourceFilter {
     pub fn takes(&self, source: Ipv4Addr) -> bool {
         self.sources.contains(&source) == self.include
     }
-    /// What several listeners want together (RFC 3376, section 3.2).
+    /// State that several listeners want together (RFC 3376, section 3.2).
     pub fn union<'a>(filters: impl Iterator<Item = &'a SourceFilter> + Clone) -> SourceFilter {
         let included: BTreeSet<Ipv4Addr> =
             filters.clone().filter(|f| f.include).flat_map(|f| f.sources.iter().copied()).collect();

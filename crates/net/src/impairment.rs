@@ -1,10 +1,10 @@
-//! What a direction of a link does to frames besides delaying them: it loses, holds back, doubles and corrupts
+//! Impairments of a direction of a link besides delay: it loses, holds back, doubles and corrupts
 //! some of them. Each of these draws from a stream of its own, so that turning one on, or another off, leaves
 //! what befalls frames by the others as it was.
 
 use belljar_base::{Seed, SimDuration, Stream};
 
-/// How frames are lost.
+/// Loss of frames.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Loss {
     /// Each with this probability, whatever became of others.
@@ -50,12 +50,12 @@ pub struct Reordering {
     pub delay: SimDuration,
 }
 
-/// What becomes of a frame.
+/// Verdict on a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fate {
     /// It is lost, whatever else would become of it.
     pub lost: bool,
-    /// How much later than others it arrives.
+    /// Delay behind the others.
     pub held_back: Option<SimDuration>,
     /// It arrives twice.
     pub doubled: bool,
@@ -66,7 +66,7 @@ pub struct Fate {
 /// The impairments of one direction, and how they have turned out so far.
 #[derive(Clone, Debug)]
 pub struct Impairments {
-    /// How frames are lost.
+    /// Loss of frames.
     pub loss: Loss,
     /// Which frames are held back.
     pub reordering: Option<Reordering>,
@@ -108,7 +108,7 @@ impl Impairments {
         }
     }
 
-    /// What becomes of the next frame.
+    /// Verdict on the next frame.
     pub fn fate(&mut self) -> Fate {
         let lost = match self.loss {
             Loss::Independent(probability) => self.streams.loss.chance(probability),

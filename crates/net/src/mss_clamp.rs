@@ -1,4 +1,4 @@
-//! What a router can do to the MSS option of SYNs that pass it, so that connections send nothing larger than a link
+//! MSS clamping: a router lowers the MSS option of SYNs that pass it, so that connections send nothing larger than a link
 //! further on carries even where nobody hears of "fragmentation needed": `iptables -j TCPMSS` with `--clamp-mss-to-pmtu` or
 //! `--set-mss`.
 
@@ -16,7 +16,7 @@ const OPTION_MSS_LEN: usize = 4;
 const DEFAULT_V4: u16 = 536;
 const DEFAULT_V6: u16 = 1220;
 
-/// What the MSS option of passing SYNs is held to.
+/// Limit of the MSS option of passing SYNs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MssClamp {
     /// The lesser of the MTUs of the links that the packet comes from and goes to, less the headers.
@@ -161,7 +161,7 @@ mod tests {
         bytes
     }
 
-    /// What the option says after all that a receiver checks.
+    /// Value of the option after all that a receiver checks.
     fn read(v6: bool, bytes: &[u8]) -> Option<u16> {
         let (src, dst) = ends(v6);
         let at = if v6 { 40 } else { 20 };

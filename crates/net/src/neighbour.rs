@@ -27,7 +27,7 @@ const SOLICIT: u8 = 3;
 /// `unres_qlen`: packets that wait for one neighbour.
 const UNRESOLVED_PACKETS: usize = 101;
 
-/// What is known of a neighbour, `NUD_*` of rtnetlink(7).
+/// State of a neighbour, `NUD_*` of rtnetlink(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NeighbourState {
     /// It is being asked for.
@@ -59,7 +59,7 @@ impl NeighbourState {
     }
 }
 
-/// What is to be done.
+/// Action to be taken.
 #[derive(Debug)]
 pub enum NeighbourEvent<A = Ipv4Addr> {
     /// Ask who has an address.
@@ -144,7 +144,7 @@ pub struct Neighbour<A = Ipv4Addr> {
     pub ip: A,
     /// Its hardware address, if it is known.
     pub address: Option<Address>,
-    /// What is known of it.
+    /// Its state.
     pub state: NeighbourState,
 }
 
@@ -424,7 +424,7 @@ impl<A: Ip> Neighbours<A> {
         }
         Ok(())
     }
-    /// What is known of a neighbour.
+    /// Entry of a neighbour.
     pub fn get(&self, interface: usize, ip: A) -> Option<Neighbour<A>> {
         self.entries.get(&(interface, ip)).map(|entry| entry.shown(interface, ip))
     }

@@ -17,7 +17,7 @@ fn packet(cookie: u64) -> Packet {
 fn neighbours() -> Neighbours {
     Neighbours::new(&mut Seed(1).stream(&["neighbours"]))
 }
-/// What is to be done, shortened.
+/// Actions to be taken, shortened.
 fn events(n: &mut Neighbours) -> Vec<String> {
     std::iter::from_fn(|| n.poll())
         .map(|event| match event {

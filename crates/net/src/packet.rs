@@ -1,6 +1,6 @@
 use belljar_wire::checksum;
 
-/// What is known of a packet's transport checksum.
+/// State of a packet's transport checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChecksumState {
     /// It is what its bytes say: right or wrong.
@@ -76,7 +76,7 @@ impl Packet {
     pub fn open_bytes(&self) -> &[u8] {
         &self.bytes
     }
-    /// What is known of its transport checksum.
+    /// State of its transport checksum.
     pub fn checksum(&self) -> ChecksumState {
         self.checksum
     }

@@ -24,7 +24,7 @@ const KERNEL: u8 = 2;
 const MAIN_PRIORITY: u32 = 32_766;
 const DEFAULT_PRIORITY: u32 = 32_767;
 
-/// What a rule can tell packets by.
+/// Selector: the packet attributes that a policy rule matches.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow<'a, A = Ipv4Addr> {
     /// Where it goes.
@@ -47,7 +47,7 @@ pub struct Flow<'a, A = Ipv4Addr> {
     pub uid: u32,
 }
 
-/// What becomes of a packet that a rule is for, `FR_ACT_*`.
+/// Action of a rule, `FR_ACT_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A table is asked; if it knows no route, the next rule.
@@ -96,7 +96,7 @@ pub struct Rule<A = Ipv4Addr> {
     pub inverted: bool,
     /// Routes to prefixes of at most so many bits do not count.
     pub suppressed: Option<u8>,
-    /// What becomes of them.
+    /// Its action.
     pub action: Action,
     /// Who made it, `RTPROT_*`.
     pub protocol: u8,
@@ -177,7 +177,7 @@ impl<A: Ip> Policy<A> {
     /// for where there is a choice; next hops must be usable.
     ///
     /// # Errors
-    /// What a rule makes of the packet instead.
+    /// Verdict of a rule on the packet.
     pub fn lookup<'a>(
         &'a self,
         main: &'a RouteTable<A>,

@@ -53,15 +53,15 @@ pub struct Router {
     neighbours: Neighbours,
     flow_key: u64,
     next_id: u16,
-    /// What it keeps of IPv6, if it has it.
+    /// State of IPv6, if it has it.
     v6: Option<Box<RouterV6>>,
     unused6: RouteTable<Ipv6Addr>,
-    /// What it makes of the MSS option of SYNs.
+    /// Clamping of the MSS option of SYNs.
     mss_clamp: Option<MssClamp>,
     counters: RouterCounters,
 }
 
-/// What became of packets that went no further.
+/// Counts of packets that went no further.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouterCounters {
     /// Packets passed on.
@@ -392,11 +392,11 @@ impl Router {
     pub fn queue_len(&self, port: usize) -> usize {
         self.nics[port].egress_queue_len()
     }
-    /// What a port has carried and dropped.
+    /// Counters of a port: frames carried and dropped.
     pub fn port_counters(&self, port: usize) -> &Counters {
         self.nics[port].counters()
     }
-    /// What it has forwarded and lost.
+    /// Counters of the router: packets forwarded and lost.
     pub fn counters(&self) -> RouterCounters {
         self.counters
     }

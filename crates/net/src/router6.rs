@@ -26,7 +26,7 @@ const LIFETIME: u16 = 1_800;
 const VALID: u32 = 2_592_000;
 const PREFERRED: u32 = 604_800;
 
-/// What a router keeps of IPv6.
+/// IPv6 state of a router.
 #[derive(Debug)]
 pub(super) struct RouterV6 {
     routes: RouteTable<Ipv6Addr>,

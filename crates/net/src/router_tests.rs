@@ -39,7 +39,7 @@ fn packet(from: &str, to: &str, ttl: u8, number: u8, payload: &[u8]) -> Vec<u8> 
 fn from_alice(bytes: Vec<u8>) -> Packet {
     framed(Packet::new(bytes), LEFT, ALICE, ethertype::IPV4)
 }
-/// What leaves up to `now`: port, receiver, and what follows the Ethernet header.
+/// Departures up to `now`: port, receiver, and what follows the Ethernet header.
 fn left(router: &mut Router, now: SimTime) -> Vec<(usize, Address, Vec<u8>)> {
     let shown = |l: Leaving| {
         let frame = Frame::new_checked(l.packet.bytes()).unwrap();

@@ -68,7 +68,7 @@ impl<A: Ip> Prefix<A> {
     pub fn address(&self) -> A {
         self.address
     }
-    /// How many leading bits its addresses share.
+    /// Number of leading bits that its addresses share.
     pub fn bits(&self) -> u8 {
         self.len
     }
@@ -119,7 +119,7 @@ impl<A: Ip> fmt::Display for Prefix<A> {
 pub struct InterfaceAddress<A = Ipv4Addr> {
     /// The address.
     pub ip: A,
-    /// How many leading bits the stations of its network share.
+    /// Number of leading bits that the stations of its network share.
     pub len: u8,
 }
 
@@ -166,7 +166,7 @@ impl<A> NextHop<A> {
     }
 }
 
-/// What becomes of packets that a route is for.
+/// Kind of a route: what becomes of its packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RouteKind {
     /// They go to a next hop.
@@ -185,7 +185,7 @@ pub enum RouteKind {
 /// A route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route<A = Ipv4Addr> {
-    /// What becomes of the packets.
+    /// Its kind.
     pub kind: RouteKind,
     /// The next hops, one of which is chosen by the flow; none only where `kind` is not unicast.
     pub hops: Vec<NextHop<A>>,
@@ -193,11 +193,11 @@ pub struct Route<A = Ipv4Addr> {
     pub source: Option<A>,
     /// Who made it: `RTPROT_*` of rtnetlink(7).
     pub protocol: u8,
-    /// What its packets are held to.
+    /// Metrics of its packets.
     pub metrics: Metrics,
 }
 
-/// What a route says of the packets that take it (`RTA_METRICS` of rtnetlink(7)).
+/// Metrics of a route (`RTA_METRICS` of rtnetlink(7)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// The longest packet in bytes, where that is not the interface's matter.
@@ -261,7 +261,7 @@ pub type Entry<'a, A> = (Prefix<A>, &'a Route<A>, Option<NextHop<A>>);
 pub struct RouteTable<A = Ipv4Addr> {
     /// By (bits that are not the prefix's, network, metric): the best one of a network comes first.
     routes: Map<(u8, A, u32), Route<A>>,
-    /// How many there are of each length, by the bits that are not the prefix's.
+    /// Number of routes of each length, by the bits that are not the prefix's.
     lengths: Vec<u32>,
     /// The lengths that there are but for that of no bits, a bit each: every packet asks.
     present: u128,
@@ -269,7 +269,7 @@ pub struct RouteTable<A = Ipv4Addr> {
     few: Vec<(Prefix<A>, Route<A>)>,
 }
 
-/// How many routes at most are few.
+/// Most routes that count as few.
 const FEW: usize = 8;
 
 impl<A> RouteTable<A> {

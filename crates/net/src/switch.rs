@@ -103,7 +103,7 @@ impl Switch {
     pub fn queue_len(&self, port: usize) -> usize {
         self.ports[port].egress_queue_len()
     }
-    /// What a port has carried and dropped.
+    /// Counters of a port: frames carried and dropped.
     pub fn counters(&self, port: usize) -> &Counters {
         self.ports[port].counters()
     }

@@ -11,9 +11,9 @@ use belljar_base::SimDuration;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct UnitError {
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to write instead.
+    /// The remedy: what to write instead.
     pub help: Option<String>,
 }
 

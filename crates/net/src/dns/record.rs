@@ -76,7 +76,7 @@ fn name(text: &str) -> Result<Name<'static>, String> {
     Ok(name.into_owned())
 }
 
-/// What follows the first `count` words of a line.
+/// Text that follows the first `count` words of a line.
 fn after_words(line: &str, count: usize) -> &str {
     (0..count)
         .fold(line.trim(), |rest, _| rest.split_once(char::is_whitespace).map_or("", |(_, r)| r.trim_start()))

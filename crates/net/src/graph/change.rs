@@ -4,7 +4,7 @@ use super::{Arc, Edge, Graph, NodeIndex};
 use belljar_base::{Map, SimDuration};
 use std::sync::OnceLock;
 
-/// How an edge differs from what the graph says; `None` leaves a property as it is.
+/// Changes of an edge; `None` leaves a property as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EdgeState {
     /// Nothing passes.

@@ -9,9 +9,9 @@ pub struct GraphError {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to write instead.
+    /// The remedy: what to write instead.
     pub help: Option<String>,
 }
 
@@ -35,7 +35,7 @@ pub(super) enum Token<'a> {
 }
 
 impl Token<'_> {
-    /// What it is, for messages.
+    /// Kind of value, for messages.
     pub(super) fn describe(&self) -> String {
         match self {
             Token::Key(key) => format!("the word '{key}'"),

@@ -51,7 +51,7 @@ pub struct Node {
     pub bandwidth_down: Option<u64>,
 }
 
-/// What a packet meets on its way from one node to another.
+/// Path of a packet from one node to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Path {
     /// The sum of the edges' latencies.
@@ -137,7 +137,7 @@ impl Graph {
     pub fn node(&self, index: NodeIndex) -> &Node {
         &self.nodes[index.index()]
     }
-    /// What was changed or ignored while reading, for the user to know.
+    /// Notes on what was changed or ignored while reading.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -162,7 +162,7 @@ impl Graph {
         self.arcs_of(from.0).iter().map(|a| self.edge(a).floor()).min().map(SimDuration::from_picos)
     }
 
-    /// What a packet meets on the edge from one node to another, shortest path or not.
+    /// Path of a packet on the edge from one node to another, shortest path or not.
     pub fn edge_path(&self, from: NodeIndex, to: NodeIndex) -> Option<Path> {
         self.direct(from, to).map(|e| path_of(e.latency, e.jitter, e.loss))
     }

@@ -25,7 +25,7 @@ impl Row {
     }
 }
 
-/// What is compared to find the best path, in the order of the fields.
+/// Key by which the best path is found, in the order of the fields.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     pub(super) latency: u64,

@@ -2,7 +2,7 @@
 
 use belljar_base::{SimDuration, SimTime};
 
-/// How fast a bucket fills and how much it holds.
+/// Rate and size of a token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
     /// Bits per second, not 0.
@@ -25,7 +25,7 @@ impl Bucket {
         Bucket { config, level: full(config), at: now }
     }
 
-    /// What it is.
+    /// Its rate and size.
     pub(super) fn config(&self) -> TokenBucket {
         self.config
     }

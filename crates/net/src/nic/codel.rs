@@ -9,7 +9,7 @@ use belljar_base::{SimDuration, SimTime};
 /// CoDel's constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodelConfig {
-    /// How long a packet may wait for good.
+    /// Time that a packet may wait for good.
     pub target: SimDuration,
     /// For how long it must have been too long before packets are dropped: a worst round trip.
     pub interval: SimDuration,
@@ -31,7 +31,7 @@ impl Default for CodelConfig {
     }
 }
 
-/// What a controller takes packets from.
+/// Source of a controller's packets.
 pub(super) trait Source {
     /// The next packet with the time at which it was queued.
     fn take(&mut self) -> Option<(SimTime, Packet)>;

@@ -26,7 +26,7 @@ pub(super) struct Egress {
     /// one only where the bandwidth is infinite or polls come late.
     leaving: VecDeque<(SimTime, u64, usize)>,
     around: Surroundings,
-    /// What the queue has just done.
+    /// The last actions of the queue.
     dealings: Dealings,
 }
 
@@ -206,7 +206,7 @@ impl Egress {
     }
 }
 
-/// What gets through in the long run.
+/// Rate that gets through in the long run.
 fn slower(bandwidth: Option<u64>, bucket: Option<TokenBucket>) -> Option<u64> {
     match (bandwidth, bucket) {
         (Some(bandwidth), Some(bucket)) => Some(bandwidth.min(bucket.rate)),

@@ -13,7 +13,7 @@ pub(super) struct Ingress {
     /// When the downlink is (or became) free for the next packet.
     free_at: SimTime,
     pace: Pace,
-    /// What the queue has just done.
+    /// The last actions of the queue.
     dealings: Dealings,
     queue: Codel,
 }

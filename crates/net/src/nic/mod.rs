@@ -38,7 +38,7 @@ pub use queue::{Limit, QueueConfig};
 pub use red::RedConfig;
 use std::collections::VecDeque;
 
-/// How an interface is built.
+/// Configuration of an interface.
 #[derive(Clone, Debug)]
 pub struct NicConfig {
     /// Bits per second out of the host, not 0; `None` is infinite.
@@ -47,15 +47,15 @@ pub struct NicConfig {
     pub bandwidth_down: Option<u64>,
     /// Bytes that a packet takes on the way out besides its own.
     pub overhead: u64,
-    /// What waits to leave.
+    /// The egress queue.
     pub queue: QueueConfig,
-    /// What limits how much leaves in the long run, besides the bandwidth.
+    /// Token bucket that limits the rate in the long run, besides the bandwidth.
     pub token_bucket: Option<TokenBucket>,
     /// True if packets have an Ethernet header.
     pub framed: bool,
     /// The longest packet out of the host, with that header.
     pub mtu: usize,
-    /// What the queue's draws follow from.
+    /// Seed of the queue's draws.
     pub seed: u64,
     /// Number of packets that wait before the downlink before further ones are dropped.
     pub router_queue_packets: usize,
@@ -155,7 +155,7 @@ impl DropReason {
     }
 }
 
-/// What an interface has seen since its start.
+/// Counters of an interface since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets handed to the host.
@@ -198,7 +198,7 @@ impl Counters {
     }
 }
 
-/// What came out of an interface.
+/// Event of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NicEvent {
     /// A packet has begun to go out and nothing can call it back. It is reported when its first bit
@@ -394,7 +394,7 @@ impl Nic {
         self.egress.queue_len()
     }
 
-    /// What the interface has seen so far.
+    /// Counters of the interface so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -410,7 +410,7 @@ impl Nic {
     }
 }
 
-/// How fast packets go over a wire.
+/// Rate of packets on a wire.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     /// Bits per second; `None` is infinite.
@@ -423,7 +423,7 @@ impl Pace {
     fn new(bandwidth: Option<u64>) -> Pace {
         Pace { bandwidth, last: (0, SimDuration::ZERO) }
     }
-    /// How long a packet of so many bytes takes.
+    /// Time that a packet of so many bytes takes.
     #[inline]
     fn of(&mut self, bytes: u64) -> SimDuration {
         if self.last.0 != bytes {

@@ -39,7 +39,7 @@ impl Priority {
         }
     }
 
-    /// What is not IP, ARP above all, goes first.
+    /// Class of packets that are not IP, ARP above all: it goes first.
     fn band(&self, packet: &Packet) -> usize {
         let Some(class) = traffic_class(packet.open_bytes(), self.framed) else { return 0 };
         match &self.dscp {

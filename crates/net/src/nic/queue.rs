@@ -62,16 +62,16 @@ impl Default for QueueConfig {
     }
 }
 
-/// What a queue knows of the interface that it is part of.
+/// Properties of the interface that a queue is part of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Surroundings {
     /// Packets have an Ethernet header.
     pub(super) framed: bool,
     /// The longest packet, with that header.
     pub(super) mtu: usize,
-    /// What the sender sends, in bits per second.
+    /// Rate of the sender, in bits per second.
     pub(super) rate: Option<u64>,
-    /// What its draws follow from.
+    /// Seed of its draws.
     pub(super) seed: u64,
 }
 
@@ -83,7 +83,7 @@ impl Surroundings {
     }
 }
 
-/// What a queue has done to packets.
+/// Actions of a queue on packets.
 #[derive(Debug, Default)]
 pub(super) struct Dealings {
     pub(super) lost: Vec<(DropReason, Packet)>,
@@ -170,7 +170,7 @@ impl Queue {
         }
     }
 
-    /// What the sender sends from now on.
+    /// Rate of the sender from now on.
     pub(super) fn set_rate(&mut self, rate: Option<u64>) {
         self.rate = rate;
         if let Kind::Priority(bands) = &mut self.kind {

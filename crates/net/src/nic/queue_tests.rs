@@ -16,7 +16,7 @@ fn packet(flow: u8, class: u8, len: usize) -> Packet {
 fn nic(queue: QueueConfig) -> Nic {
     Nic::new(&NicConfig { bandwidth_up: Some(SPEED), queue, seed: 3, ..NicConfig::default() })
 }
-/// What leaves up to a time: when its first bit does, its flow, its traffic class.
+/// Departures up to a time: when the first bit goes, flow, traffic class.
 fn left(nic: &mut Nic, until: SimTime) -> Vec<(u64, u64, u8)> {
     let mut all = Vec::new();
     while let Some((at, event)) = nic.poll(until) {

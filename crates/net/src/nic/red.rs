@@ -19,9 +19,9 @@ pub struct RedConfig {
     pub max: usize,
     /// The share of packets that this happens to just below `max`.
     pub probability: f64,
-    /// What one more packet's view of the queue counts in the average.
+    /// Weight of one more packet's view of the queue in the average.
     pub weight: f64,
-    /// How long packets are on average: an idle link is thought to have sent so many of them.
+    /// Mean length of packets: an idle link is thought to have sent so many of them.
     pub average_packet: usize,
     /// Packets whose senders understand that are marked instead of dropped.
     pub ecn: bool,
@@ -35,7 +35,7 @@ pub(super) struct Red {
     average: f64,
     /// Packets since the last one that was dropped or marked; `None` while the average is below `min`.
     count: Option<u64>,
-    /// What `count` times the probability must come to for the next one.
+    /// Value that `count` times the probability must come to for the next one.
     next: f64,
     stream: Stream,
 }
@@ -68,7 +68,7 @@ impl Red {
         Ok(())
     }
 
-    /// What is left of the average after so long without a packet: `(1 - weight) ^ packets`.
+    /// Remainder of the average after so long without a packet: `(1 - weight) ^ packets`.
     fn faded(&self, idle: SimDuration, rate: Option<u64>) -> f64 {
         let Some(rate) = rate else { return 0.0 };
         let each = SimDuration::serialisation(self.config.average_packet as u64, rate.max(1)).as_picos();

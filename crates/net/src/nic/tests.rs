@@ -32,7 +32,7 @@ fn drain(nic: &mut Nic, now: SimTime) -> Vec<(SimTime, &'static str, u64)> {
     seen
 }
 
-/// What has come in up to `now`: (when, cookie).
+/// Arrivals up to `now`: (when, cookie).
 fn received(nic: &mut Nic, now: SimTime) -> Vec<(SimTime, u64)> {
     std::iter::from_fn(|| nic.received(now)).map(|(at, packet)| (at, packet.cookie())).collect()
 }
