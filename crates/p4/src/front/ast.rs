@@ -316,6 +316,8 @@ pub struct SelectCase {
 pub struct Entry {
     /// `priority = value`.
     pub priority: Option<Expr>,
+    /// `@priority(value)`.
+    pub annotation: Option<BigInt>,
     /// The set of each key.
     pub keys: Vec<Expr>,
     /// The action, perhaps with arguments.

@@ -104,6 +104,8 @@ pub(super) struct Lower<'a> {
     lazy: bool,
     /// An action called from a control is being inlined.
     in_action: bool,
+    /// The value of the target of the update being lowered.
+    current: Option<Val>,
     /// Conditions around the checksum being lowered.
     conditions: Vec<Ex>,
 }
@@ -141,6 +143,7 @@ pub fn lower(program: &typed::Program) -> Result<(Program, super::p4info::Info)>
         kept_places: Map::new(),
         lazy: false,
         in_action: false,
+        current: None,
         conditions: Vec::new(),
     };
     lower.main()?;

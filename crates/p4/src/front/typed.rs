@@ -253,6 +253,8 @@ pub enum ExprKind {
     Call(Box<Call>),
     /// A type in the place of an expression.
     Type(Type),
+    /// The value of the target of the enclosing [`Stmt::Update`].
+    Current,
     /// A wrong expression that has been reported.
     Poison,
 }
@@ -262,6 +264,8 @@ pub enum ExprKind {
 pub enum Stmt {
     /// An assignment.
     Assign(Expr, Expr),
+    /// `a += b`: the value refers to the target by [`ExprKind::Current`].
+    Update(Expr, Expr),
     /// A call.
     Call(Expr),
     /// `if`.

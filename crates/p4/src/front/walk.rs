@@ -11,7 +11,7 @@ pub fn statements(list: &[Stmt], visit: &mut dyn FnMut(&Expr)) {
 
 fn statement(stmt: &Stmt, visit: &mut dyn FnMut(&Expr)) {
     match stmt {
-        Stmt::Assign(target, value) => {
+        Stmt::Assign(target, value) | Stmt::Update(target, value) => {
             expression(target, visit);
             expression(value, visit);
         }

@@ -5,6 +5,9 @@ use crate::bits;
 use crate::program::code::{Instruction, Target};
 use num_bigint::BigInt;
 
+/// Rounds of loops in one action: one that never ends must not stop the switch.
+const MAX_BACK_JUMPS: u32 = 1 << 20;
+
 impl Run<'_> {
     /// Runs an action, whose arguments are set.
     pub(super) fn action(&mut self, action: u32) {
@@ -12,7 +15,7 @@ impl Run<'_> {
         self.code(code.start, code.end);
     }
 
-    /// Runs instructions from `start` to `end`. Jumps that lead back are taken as often as there are instructions.
+    /// Runs instructions from `start` to `end`, with at most [`MAX_BACK_JUMPS`] jumps that lead back.
     pub(super) fn code(&mut self, start: u32, end: u32) {
         let (mut at, mut back) = (start, 0);
         while at < end {
@@ -28,7 +31,7 @@ impl Run<'_> {
             match target {
                 Some(target) if target <= at => {
                     back += 1;
-                    if back > end - start {
+                    if back > MAX_BACK_JUMPS {
                         return;
                     }
                     at = target;

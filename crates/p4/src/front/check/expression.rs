@@ -450,8 +450,13 @@ impl Checker {
             self.error(span, format!("'{op}' is not defined for {at} and {bt}"));
             return self.poison(span);
         }
+        // A member of an enum with a numeric mask.
+        let (a_number, b_number) = (self.underlying(&at), self.underlying(&bt));
         let (a, b) = if at == Type::Int && bt != Type::Int {
-            (self.coerce(a, &bt), b)
+            (self.coerce(a, &b_number), b)
+        } else if bt == Type::Int || (at != bt && a_number == b_number) {
+            let b = self.coerce(b, &a_number);
+            (a, b)
         } else {
             let b = self.coerce(b, &at);
             (a, b)

@@ -112,9 +112,13 @@ impl Checker {
             self.error(span, "an instance cannot be assigned");
             return;
         }
-        let right = if op.is_empty() { right } else { self.binary_checked(op, left.clone(), right, span) };
+        let right = if op.is_empty() {
+            right
+        } else {
+            self.binary_checked(op, Expr { kind: ExprKind::Current, ..left.clone() }, right, span)
+        };
         let right = self.coerce(right, &ty);
-        output.push(Stmt::Assign(left, right));
+        output.push(if op.is_empty() { Stmt::Assign(left, right) } else { Stmt::Update(left, right) });
     }
 
     fn return_statement(&mut self, value: Option<&ast::Expr>, span: Span, output: &mut Vec<Stmt>) {

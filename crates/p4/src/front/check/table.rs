@@ -382,7 +382,7 @@ impl Checker {
                 (Some(last), true) => last - &delta,
                 (Some(last), false) => last + &delta,
             };
-            let value = explicit.unwrap_or(next);
+            let value = entry.annotation.clone().or(explicit).unwrap_or(next);
             priority = Some(value.clone());
             self.check_keys(table, &keys);
             let (Some((action, args)), true) = (action, keys.len() == types.len()) else { continue };

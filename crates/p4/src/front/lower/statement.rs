@@ -26,6 +26,13 @@ impl Lower<'_> {
     fn statement(&mut self, stmt: &typed::Stmt, out: &mut Vec<Stmt>) -> Result<()> {
         match stmt {
             typed::Stmt::Assign(target, value) => self.assignment(target, value, out),
+            typed::Stmt::Update(target, value) => {
+                let place = self.target(target, true, out)?;
+                let outer = self.current.replace(self.read_target(&place));
+                let result = self.val(value, out);
+                self.current = outer;
+                self.assign_target(&place, result?, value.span, out)
+            }
             typed::Stmt::Call(expr) => match &expr.kind {
                 ExprKind::Call(call) => self.call(call, expr, out).map(drop),
                 _ => Ok(()),

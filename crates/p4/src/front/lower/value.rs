@@ -85,6 +85,10 @@ impl Lower<'_> {
             ExprKind::Mask(..) | ExprKind::Range(..) | ExprKind::Any => {
                 return self.error(expr.span, "a set is not a value");
             }
+            ExprKind::Current => match &self.current {
+                Some(value) => value.clone(),
+                None => return self.error(expr.span, "this has no value here"),
+            },
             ExprKind::Type(_) | ExprKind::Poison => return self.error(expr.span, "this is not a value"),
         })
     }

@@ -2,6 +2,7 @@
 
 use super::{Parser, Result};
 use crate::front::ast::*;
+use crate::front::lex::{Kind, Token};
 use crate::front::source::Diagnostic;
 
 impl Parser {
@@ -81,10 +82,15 @@ impl Parser {
             let keys = self.keyset_tuple()?;
             self.expect(":")?;
             let action = self.expression()?;
-            self.annotations()?;
+            let annotations = self.annotations()?;
+            let annotation = annotations.iter().find(|annotation| &*annotation.name.name == "priority");
+            let annotation = annotation.and_then(|annotation| match annotation.body.as_slice() {
+                [Token { kind: Kind::Int(value, _), .. }] => Some(value.clone()),
+                _ => None,
+            });
             let span = start.to(self.previous());
             self.expect(";")?;
-            entries.push(Entry { priority, keys, action, span });
+            entries.push(Entry { annotation, priority, keys, action, span });
         }
         Ok(entries)
     }
