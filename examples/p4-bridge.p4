@@ -19,7 +19,7 @@ parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout s
     }
 }
 
-control verify(inout headers_t hdr, inout metadata_t meta) { apply { } }
+control check(inout headers_t hdr, inout metadata_t meta) { apply { } }
 
 control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     action flood() { standard.mcast_grp = 1; }
@@ -53,4 +53,4 @@ control deparse(packet_out packet, in headers_t hdr) {
     apply { packet.emit(hdr.ethernet); }
 }
 
-V1Switch(parse(), verify(), ingress(), egress(), update(), deparse()) main;
+V1Switch(parse(), check(), ingress(), egress(), update(), deparse()) main;
