@@ -71,7 +71,7 @@ def test_mistakes_in_a_source_name_the_line(belljar, workdir):
     file = workdir / "wrong.yaml"
     file.write_text(yaml.safe_dump(experiment))
     done = execute([belljar, "validate", file], 20)
-    assert done.status == 2 and "broken.p4:25:" in done.err and "mcast_gpr" in done.err, done
+    assert done.status == 2 and "broken.p4: line 25, column " in done.err and "mcast_gpr" in done.err, done
     done = execute([belljar, "p4", "build", program, "-o", workdir / "broken.json"], 20)
     assert done.status == 2 and "broken.p4:25:" in done.err and not (workdir / "broken.json").exists(), done
 

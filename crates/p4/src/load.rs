@@ -30,9 +30,8 @@ impl ProgramFile {
             return Ok(ProgramFile { json: text, p4info: None });
         }
         let name = path.display().to_string();
-        // The compiler's messages name file, line and column themselves.
-        let compiled = front::compile(&name, &text, &Options::default())
-            .map_err(|diagnostics| LoadError::new("", diagnostics.errors(), ""))?;
+        let compiled =
+            front::compile(&name, &text, &Options::default()).map_err(|found| found.first_error())?;
         Ok(ProgramFile { json: compiled.json.to_string(), p4info: Some(compiled.p4info) })
     }
 }
@@ -60,7 +59,7 @@ mod tests {
         assert!(Program::from_text(&file.json).is_ok());
         let broken = text.replacen("apply", "aply", 1);
         let error = Program::from_file_text(Path::new("forward.p4"), broken).unwrap_err().to_string();
-        assert!(error.starts_with("error: ") && error.contains("forward.p4:"), "{error}");
+        assert!(error.starts_with("forward.p4: line ") && !error.contains('\n'), "{error}");
         let json = ProgramFile::of_text(Path::new("forward.json"), "{}".to_owned()).unwrap();
         assert_eq!((json.json.as_str(), json.p4info), ("{}", None));
     }

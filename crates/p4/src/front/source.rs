@@ -1,6 +1,8 @@
 //! Source files, positions in them, and diagnostics as a terminal shows them.
 
+use crate::error::LoadError;
 use std::fmt;
+use std::path::Path;
 
 /// A range of bytes in one source file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -141,10 +143,24 @@ impl fmt::Display for Diagnostics {
 }
 
 impl Diagnostics {
-    /// The errors alone, as a terminal shows them.
-    pub fn errors(&self) -> String {
-        let errors = self.list.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).cloned();
-        Diagnostics { sources: self.sources.clone(), list: errors.collect() }.to_string()
+    /// The first error in one line, for those to whom the program is one file among others.
+    pub fn first_error(&self) -> LoadError {
+        let errors = || self.list.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
+        let Some(first) = errors().next() else {
+            return LoadError::new("", "the program does not compile", "");
+        };
+        let (line, column) = self.sources.position(first.span);
+        let place = format!("line {line}, column {column}");
+        let more = errors().count() - 1;
+        let problem = match more {
+            0 => printable(&first.message).to_string(),
+            _ => format!("{} (and {more} more)", printable(&first.message)),
+        };
+        let error = LoadError::new(place, problem, "belljar p4 build shows the place and the remedy");
+        match self.sources.files.get(first.span.file as usize) {
+            Some(file) => error.in_file(Path::new(&file.name)),
+            None => error,
+        }
     }
 
     fn show(&self, f: &mut fmt::Formatter<'_>, diagnostic: &Diagnostic) -> fmt::Result {
