@@ -87,8 +87,11 @@ core::arch::global_asm!(
     "movaps xmm13, [rsi + {xmm} + 208]",
     "movaps xmm14, [rsi + {xmm} + 224]",
     "movaps xmm15, [rsi + {xmm} + 240]",
+    // The simulator's own arithmetic raises status flags in MXCSR, which the guest would see: the register is
+    // compared, not the value that it had at the simulator's start. Looking costs less than loading.
+    "stmxcsr [rsp - 8]",
     "mov eax, [rsi + {ctx_mxcsr}]",
-    "cmp eax, [rdi + {mxcsr}]",
+    "cmp eax, [rsp - 8]",
     "je 7f",
     "ldmxcsr [rsi + {ctx_mxcsr}]",
     "7:",
