@@ -9,22 +9,11 @@ mod tests;
 use crate::LoadError;
 pub use model::*;
 use serde::Deserialize;
-use std::path::Path;
 
 /// Deepest nesting of arrays and objects that is read.
 const MAX_DEPTH: usize = 400;
 
 impl Root {
-    /// Reads a program from a file.
-    pub fn from_file(path: &Path) -> Result<Root, LoadError> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            let remedy =
-                "name a JSON file that p4c --target bmv2 --arch v1model or belljar p4 build has written";
-            LoadError::new("", format!("cannot be read: {error}"), remedy).in_file(path)
-        })?;
-        Root::from_text(&text).map_err(|error| error.in_file(path))
-    }
-
     /// Reads a program from its text.
     pub fn from_text(text: &str) -> Result<Root, LoadError> {
         check_depth(text)?;
