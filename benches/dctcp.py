@@ -55,7 +55,7 @@ def measured(results, seconds):
     link = results.statistics["links"]["bottleneck"]["left to right"]
     return {
         "gbits": sum(rates), "first": rates[0], "second": rates[1], "waiting": middle["queue"].mean(),
-        "marked": link.get("mishaps", {}).get("ecn_marked", 0) / link["frames"], "drops": sum(link["drops"].values()),
+        "marked": link.get("impairments", {}).get("ecn_marked", 0) / link["frames"], "drops": sum(link["drops"].values()),
     }
 
 

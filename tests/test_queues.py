@@ -35,12 +35,12 @@ def sent(run_experiment, link, count=1000, size=94, gap=0.001, **more):
     return [n for n, _ in rows], [t for _, t in rows], stats(done)["links"]["l"]["a to b"], done
 
 
-def test_each_mishap_has_its_share_and_disturbs_no_other(run_experiment):
-    mishaps = {"packet_loss": 0.1, "reordering": {"probability": 0.2, "delay": "5.5 ms"}, "duplication": 0.15, "corruption": 0.05}
-    all_on, times, direction, _ = sent(run_experiment, mishaps)
-    counted = direction["mishaps"]
-    assert 70 < direction["drops"]["path_loss"] < 130 and 140 < counted["held_back"] < 220, direction
-    assert 100 < counted["doubled"] < 180 and 25 < counted["corrupted"] < 70, direction
+def test_each_impairment_has_its_share_and_disturbs_no_other(run_experiment):
+    impairments = {"packet_loss": 0.1, "reordering": {"probability": 0.2, "delay": "5.5 ms"}, "duplication": 0.15, "corruption": 0.05}
+    all_on, times, direction, _ = sent(run_experiment, impairments)
+    counted = direction["impairments"]
+    assert 70 < direction["drops"]["path_loss"] < 130 and 140 < counted["reordered"] < 220, direction
+    assert 100 < counted["duplicated"] < 180 and 25 < counted["corrupted"] < 70, direction
     # an Ethernet header that is wrong leads nowhere, and checksums find the rest
     whole = 1000 - direction["drops"]["path_loss"]
     assert whole - counted["corrupted"] <= len(set(all_on)) <= whole
@@ -48,12 +48,12 @@ def test_each_mishap_has_its_share_and_disturbs_no_other(run_experiment):
     ahead = [max(all_on[:all_on.index(n)]) - n for n in late if n > 20 and all_on.count(n) == 1]
     assert len(ahead) > 50 and set(ahead) <= {1, 2, 3, 4, 5} and ahead.count(5) > len(ahead) / 2
     lost_only, _, direction, _ = sent(run_experiment, {"packet_loss": 0.1})
-    assert lost_only == sorted(lost_only) and "mishaps" not in direction
+    assert lost_only == sorted(lost_only) and "impairments" not in direction
     assert set(all_on) <= set(lost_only) and len(lost_only) == whole, "the same ones are lost"
     doubled_only, _, direction, _ = sent(run_experiment, {"duplication": 0.15})
-    assert direction["mishaps"] == {"doubled": len(doubled_only) - 1000}
+    assert direction["impairments"] == {"duplicated": len(doubled_only) - 1000}
     twice = {n for n in range(1000) if doubled_only.count(n) == 2}
-    assert {n for n in lost_only if all_on.count(n) == 2} <= twice, "the same ones are doubled"
+    assert {n for n in lost_only if all_on.count(n) == 2} <= twice, "the same ones are duplicated"
 
 
 def test_losses_come_in_bursts(run_experiment):
@@ -81,7 +81,7 @@ def test_a_token_bucket_lets_a_burst_pass(run_experiment):
     assert gaps[:2] == [80, 80] and 80 < gaps[2] < 400 and gaps[3:] == [8000] * 6, gaps
 
 
-def test_events_change_queues_and_mishaps(run_experiment):
+def test_events_change_queues_and_impairments(run_experiment):
     events = [
         {"at": "1.25 s", "link_change": "l", "packet_loss": {"gilbert_elliott": {"to_bad": 1, "to_good": 0}}, "for": "0.25 s"},
         {"at": "1.5 s", "link_change": "l", "duplication": 1, "for": "0.1 s"},
@@ -93,7 +93,7 @@ def test_events_change_queues_and_mishaps(run_experiment):
     before = [n for n in came if n < 230]
     assert before == list(range(230)) and not [n for n in came if 255 < n < 480], "all of it is lost"
     assert all(came.count(n) == 2 for n in range(505, 560)) and came.count(620) == 1
-    assert direction["mishaps"]["doubled"] > 60 and direction["drops"]["egress_full"] > 150, direction
+    assert direction["impairments"]["duplicated"] > 60 and direction["drops"]["egress_full"] > 150, direction
     slow = [after - before for before, after in zip(times, times[1:]) if 610_000 < before - start < 680_000]
     assert slow and max(slow) <= 8 * 142 * 10 + 1
 
@@ -139,7 +139,7 @@ def test_red_keeps_a_queue_short(run_experiment):
     assert delay({"codel": {"packets": 1000}})["drops"]["codel"] > 0
 
 
-def test_the_same_seed_gives_the_same_mishaps_for_any_number_of_workers(run_experiment, belljar, workdir):
+def test_the_same_seed_gives_the_same_impairments_for_any_number_of_workers(run_experiment, belljar, workdir):
     link = {"packet_loss": {"gilbert_elliott": {"to_bad": 0.1, "to_good": 0.3}}, "corruption": 0.1, "duplication": 0.1,
             "reordering": {"probability": 0.3, "delay": "3 ms"}, "rate": "300 Kbit", "queue": {"red": {"min": "1 KB", "max": "3 KB", "limit": "9 KB"}}}
     *_, one = sent(run_experiment, link, count=300)

@@ -8,7 +8,7 @@ use crate::workers::Workers;
 use belljar_channel::{Mesh, fork};
 use belljar_config::Experiment;
 use belljar_results::ResultsFolder;
-use belljar_sim::{Meeting, Part, RunOptions};
+use belljar_sim::{CellExchange, Part, RunOptions};
 use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, getpid, getppid, set_parent_process_death_signal, setpgid, waitpid,
 };
@@ -32,13 +32,13 @@ pub enum Cell {
 /// The other cells of a run.
 pub struct Cells {
     /// How this process meets them.
-    pub meeting: Arc<Meeting>,
+    pub exchange: Arc<CellExchange>,
     others: Vec<JoinHandle<Result<Part, String>>>,
 }
 
 /// What a cell that has split off has of the first one.
 pub struct Other {
-    meeting: Meeting,
+    exchange: CellExchange,
     /// Takes what it has in the end.
     result: PipeWriter,
 }
@@ -60,19 +60,19 @@ pub fn split(count: usize) -> Result<Cell, Failure> {
             }
         }
     }
-    let meeting = Arc::new(Meeting::new(mesh));
+    let exchange = Arc::new(CellExchange::new(mesh));
     let watch = |(me, child, results)| {
-        let meeting = meeting.clone();
+        let exchange = exchange.clone();
         thread::spawn(move || {
             let part = part_of(me, child, results);
             if part.is_err() {
-                meeting.part();
+                exchange.part();
             }
             part
         })
     };
     let others = others.into_iter().map(watch).collect();
-    Ok(Cell::First(Cells { meeting, others }))
+    Ok(Cell::First(Cells { exchange, others }))
 }
 
 impl Cells {
@@ -130,8 +130,8 @@ impl Other {
         setpgid(None, None)?;
         rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
         let file = mesh.file().try_clone_to_owned()?;
-        let meeting = Meeting::new(Mesh::join(file, mesh.count(), me)?);
-        Ok(Other { meeting, result })
+        let exchange = CellExchange::new(Mesh::join(file, mesh.count(), me)?);
+        Ok(Other { exchange, result })
     }
 
     /// Runs this cell's hosts and says what it has in the end.
@@ -145,7 +145,7 @@ impl Other {
         let workers = Workers::some(workers.count, workers.stealing);
         let log = Log::new(false, experiment);
         let (part, _) =
-            session::run(experiment, folder, options, &workers, &log, false, Some(&self.meeting))?;
+            session::run(experiment, folder, options, &workers, &log, false, Some(&self.exchange))?;
         let text = serde_json::to_vec(&part).map_err(Failure::run)?;
         self.result.write_all(&text).map_err(Failure::run)?;
         Ok(ExitCode::SUCCESS)

@@ -3,7 +3,7 @@
 use crate::control;
 use crate::failure::Failure;
 use crate::log::Log;
-use crate::placement::Placement;
+use crate::placement::PlacementOption;
 use crate::session;
 use crate::workers::{Workers, leave_one_idle};
 use belljar_config::Experiment;
@@ -33,7 +33,7 @@ pub struct Arguments {
     strace: bool,
     /// Where the code of the command and its children runs
     #[arg(long, value_enum, env = "BELLJAR_PLACEMENT")]
-    placement: Option<Placement>,
+    placement: Option<PlacementOption>,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
@@ -45,7 +45,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     experiment.apply_overrides(&belljar_config::Overrides {
         seed: Some(arguments.seed),
         strace_logging_mode: arguments.strace.then_some(belljar_config::StraceMode::Standard),
-        placement: arguments.placement.map(Placement::setting),
+        placement: arguments.placement.map(PlacementOption::setting),
         ..Default::default()
     });
     let temporary = tempfile::Builder::new().prefix("belljar-").tempdir().map_err(Failure::run)?;

@@ -2,7 +2,7 @@
 
 /// Where the code of programs runs.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub enum Placement {
+pub enum PlacementOption {
     /// In the simulator's own address space: fastest
     Near,
     /// In a native process each: isolated from the simulator's memory
@@ -13,14 +13,14 @@ pub enum Placement {
     Auto,
 }
 
-impl Placement {
+impl PlacementOption {
     /// As experiments have it.
-    pub fn setting(self) -> belljar_config::Placement {
+    pub fn setting(self) -> belljar_config::PlacementSetting {
         match self {
-            Placement::Near => belljar_config::Placement::Near,
-            Placement::Far => belljar_config::Placement::Far,
-            Placement::Linux => belljar_config::Placement::Linux,
-            Placement::Auto => belljar_config::Placement::Auto,
+            PlacementOption::Near => belljar_config::PlacementSetting::Near,
+            PlacementOption::Far => belljar_config::PlacementSetting::Far,
+            PlacementOption::Linux => belljar_config::PlacementSetting::Linux,
+            PlacementOption::Auto => belljar_config::PlacementSetting::Auto,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cells::{self, Cell, Cells};
 use crate::failure::Failure;
-use crate::placement::Placement;
+use crate::placement::PlacementOption;
 use crate::workers::{self, Workers};
 use crate::{control, launch, log, profile, progress, session, shadow_options, topology};
 use belljar_base::activity::Board;
@@ -52,7 +52,7 @@ pub struct Arguments {
     strace: bool,
     /// Where the code of all processes runs
     #[arg(long, value_enum, env = "BELLJAR_PLACEMENT")]
-    placement: Option<Placement>,
+    placement: Option<PlacementOption>,
     /// Let a program wait for gdb before its first instruction; `belljar gdb` then attaches
     #[arg(long, value_name = "HOST:PROGRAM", env = "BELLJAR_GDB", value_parser = parse_debuggee)]
     gdb: Vec<(String, String)>,
@@ -108,7 +108,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         pcap_enabled: (arguments.pcap || arguments.pcap_filter.is_some()).then_some(true),
         pcap_filter: arguments.pcap_filter.clone(),
         strace_logging_mode: arguments.strace.then_some(belljar_config::StraceMode::Standard),
-        placement: arguments.placement.map(Placement::setting),
+        placement: arguments.placement.map(PlacementOption::setting),
         ..arguments.general.overrides()
     });
     if arguments.show_config {
@@ -157,8 +157,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
             Cell::Other(cell) => return cell.run(&experiment, &folder, &options, &workers),
         },
     };
-    let meeting = others.as_ref().map(|cells| &*cells.meeting);
-    let (part, seen) = session::run(&experiment, &folder, &options, &workers, &log, show_progress, meeting)?;
+    let exchange = others.as_ref().map(|cells| &*cells.exchange);
+    let (part, seen) = session::run(&experiment, &folder, &options, &workers, &log, show_progress, exchange)?;
     clock.simulated();
     let (parts, failure) = others.map_or((Vec::new(), None), Cells::finish);
     let finished = belljar_sim::conclude(&experiment, &folder, part, parts).map_err(Failure::run)?;

@@ -11,7 +11,7 @@ use belljar_base::SimTime;
 use belljar_config::Experiment;
 use belljar_engine::{Ending, Options, Verdict};
 use belljar_results::ResultsFolder;
-use belljar_sim::{Meeting, Part, RunOptions};
+use belljar_sim::{CellExchange, Part, RunOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -38,7 +38,7 @@ pub fn run(
     workers: &Workers,
     log: &Log,
     show_progress: bool,
-    meeting: Option<&Meeting>,
+    exchange: Option<&CellExchange>,
 ) -> Result<(Part, Option<Seen>), Failure> {
     belljar_platform::init().map_err(Failure::run)?;
     let shared = Arc::new(Shared::default());
@@ -63,27 +63,28 @@ pub fn run(
     };
     let options = RunOptions { interrupt: shared.stop.clone(), ..options.clone() };
     let _control =
-        control::Control::open(folder, meeting.map_or(0, |m| m.me() as usize), options.debug.clone());
+        control::Control::open(folder, exchange.map_or(0, |m| m.me() as usize), options.debug.clone());
     let watcher = thread::current();
     let over = &AtomicBool::new(false);
     thread::scope(|scope| {
         let simulation = thread::Builder::new().name("worker-0".into());
         let simulation = simulation.spawn_scoped(scope, || {
-            let result = belljar_sim::run_part(experiment, folder, &options, &engine, meeting, |committed| {
-                shared.committed_ps.store(committed.as_picos(), Relaxed);
-                log.heartbeat(committed);
-                if shared.stop.load(Relaxed) { Verdict::Stop } else { Verdict::Continue }
-            });
+            let result =
+                belljar_sim::run_part(experiment, folder, &options, &engine, exchange, |committed| {
+                    shared.committed_ps.store(committed.as_picos(), Relaxed);
+                    log.heartbeat(committed);
+                    if shared.stop.load(Relaxed) { Verdict::Stop } else { Verdict::Continue }
+                });
             watcher.unpark();
             result
         });
         let simulation = simulation.map_err(Failure::run)?;
         let watching = options.watched.as_deref().map(|board| scope.spawn(move || Seen::watch(board, over)));
         while !simulation.is_finished() {
-            if let Some(meeting) = meeting {
+            if let Some(exchange) = exchange {
                 if shared.stop.load(Relaxed) {
-                    meeting.interrupt();
-                } else if meeting.interrupted() {
+                    exchange.interrupt();
+                } else if exchange.interrupted() {
                     shared.stop.store(true, Relaxed);
                 }
             }

@@ -24,9 +24,9 @@ pub use error::ConfigError;
 pub use events::{Action, ClockSettings, Event, HostSet, LineChange, PathChange, ProcessRef, Target, When};
 pub use model::{
     CaptureFilter, Experiment, Experimental, Extensions, FinalState, General, GraphSource, Host, HostOptions,
-    LogLevel, Model, Network, Placement, Process, StraceMode,
+    LogLevel, Model, Network, PlacementSetting, Process, StraceMode,
 };
 pub use overrides::{Overrides, parse_time};
-pub use programs::{GUEST_PATH, Surroundings};
+pub use programs::{GUEST_PATH, PathContext};
 pub use signals::Signal;
 pub use yaml::Setting;

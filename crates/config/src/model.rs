@@ -315,7 +315,7 @@ pub struct Process {
     /// Final state that the run expects of it.
     pub expected_final_state: FinalState,
     /// Where its code runs.
-    pub placement: Placement,
+    pub placement: PlacementSetting,
 }
 
 impl Process {
@@ -341,7 +341,7 @@ pub enum FinalState {
 
 /// Where a process's code runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Placement {
+pub enum PlacementSetting {
     /// In the simulator's own address space.
     Near,
     /// In a native process of its own.
@@ -353,8 +353,8 @@ pub enum Placement {
     Auto,
 }
 
-impl Placement {
-    pub(crate) const NAMES: &'static [(&'static str, Placement)] =
+impl PlacementSetting {
+    pub(crate) const NAMES: &'static [(&'static str, PlacementSetting)] =
         &[("near", Self::Near), ("far", Self::Far), ("linux", Self::Linux), ("auto", Self::Auto)];
 
     /// The name in an experiment file.
@@ -439,7 +439,7 @@ pub struct Extensions {
     /// The hosts' wall clock at the start of the simulation, in seconds since 1970.
     pub start_date: u64,
     /// Where processes run that don't say so themselves.
-    pub placement: Placement,
+    pub placement: PlacementSetting,
     /// Where the name server answers.
     pub dns_address: Ipv4Addr,
     /// Further records of the name server, as lines of a zone file.
@@ -455,7 +455,7 @@ impl Default for Extensions {
         // 2000-01-01 00:00:00 UTC, as in Shadow.
         Extensions {
             start_date: 946_684_800,
-            placement: Placement::Auto,
+            placement: PlacementSetting::Auto,
             dns_address: belljar_net::dns::DEFAULT_ADDRESS,
             dns_records: Vec::new(),
             metrics_interval: None,

@@ -1,4 +1,4 @@
-use crate::{CaptureFilter, Experiment, LogLevel, Placement, StraceMode};
+use crate::{CaptureFilter, Experiment, LogLevel, PlacementSetting, StraceMode};
 use belljar_base::{SimDuration, SimTime};
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub struct Overrides {
     pub pcap_filter: Option<String>,
     pub strace_logging_mode: Option<StraceMode>,
     /// For every process, whatever it says itself.
-    pub placement: Option<Placement>,
+    pub placement: Option<PlacementSetting>,
 }
 
 /// A point on the simulation's time line as an experiment file and the command line write it, such

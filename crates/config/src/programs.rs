@@ -7,9 +7,9 @@ use std::path::{Component, Path, PathBuf};
 /// The `PATH` of programs for which an experiment sets none.
 pub const GUEST_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Surroundings of an experiment file, against which names in it are resolved.
+/// PathContext of an experiment file, against which names in it are resolved.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings {
+pub struct PathContext {
     /// The folder of the experiment file: where relative paths are looked for first.
     pub base_dir: PathBuf,
     /// The current folder: where relative paths are looked for next.
@@ -20,13 +20,13 @@ pub struct Surroundings {
     pub search_path: Vec<PathBuf>,
 }
 
-impl Surroundings {
+impl PathContext {
     /// Those of this process, with the experiment file in `base_dir`.
-    pub fn of_this_process(base_dir: &Path) -> Surroundings {
+    pub fn of_this_process(base_dir: &Path) -> PathContext {
         let current_dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let search: OsString =
             std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-        Surroundings {
+        PathContext {
             base_dir: current_dir.join(base_dir),
             home: std::env::var_os("HOME").filter(|h| !h.is_empty()).map(PathBuf::from),
             search_path: std::env::split_paths(&search).filter(|p| p.is_absolute()).collect(),

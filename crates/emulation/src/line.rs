@@ -261,26 +261,27 @@ impl Line {
 
     /// Puts a frame whose last bit leaves at `departs` on its way.
     fn carry(&mut self, packet: Packet, departs: SimTime) {
-        let fate = self.impairments.fate();
-        if fate.lost || self.under_way.len() >= self.limit {
-            let counter = if fate.lost { &mut self.counters.lost } else { &mut self.counters.overflowed };
+        let impairment = self.impairments.draw();
+        if impairment.lost || self.under_way.len() >= self.limit {
+            let counter =
+                if impairment.lost { &mut self.counters.lost } else { &mut self.counters.overflowed };
             *counter += 1;
             self.flow.pass_over(&mut self.jitter);
             self.recycle(packet.into_bytes());
             return;
         }
         let mut due = self.flow.carry_without_loss(departs, &mut self.jitter);
-        if let Some(delay) = fate.held_back {
+        if let Some(delay) = impairment.reordered {
             due += delay;
             self.counters.reordered += 1;
         }
         let mut bytes = packet.into_bytes();
-        if let Some(number) = fate.flipped {
+        if let Some(number) = impairment.corrupted_bit {
             let bit = number % (bytes.len() as u64 * 8);
             bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
             self.counters.corrupted += 1;
         }
-        if fate.doubled {
+        if impairment.duplicated {
             self.counters.duplicated += 1;
             let mut copy = self.spare.pop().unwrap_or_default();
             copy.extend_from_slice(&bytes);

@@ -8,11 +8,11 @@ use belljar_base::SimTime;
 
 /// State that the next window depends on, of one cell or of all that have met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct CellStatus {
     /// The earliest event.
     pub first: SimTime,
-    /// The earliest time at which one can be felt by another group.
-    pub felt: SimTime,
+    /// Lower bound on the timestamps of future messages to other groups (LBTS).
+    pub lbts: SimTime,
     /// Number of groups that have not finished.
     pub unfinished: u64,
     /// When the last of the others did.
@@ -21,12 +21,12 @@ pub struct Standing {
     pub stop: bool,
 }
 
-impl Standing {
+impl CellStatus {
     /// The state of both together.
-    pub fn with(self, other: Standing) -> Standing {
-        Standing {
+    pub fn with(self, other: CellStatus) -> CellStatus {
+        CellStatus {
             first: self.first.min(other.first),
-            felt: self.felt.min(other.felt),
+            lbts: self.lbts.min(other.lbts),
             unfinished: self.unfinished + other.unfinished,
             last_finish: self.last_finish.max(other.last_finish),
             stop: self.stop | other.stop,
@@ -36,17 +36,18 @@ impl Standing {
 
 /// The others have gone and will not be met again; why is for them or for who runs them to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parted;
+pub struct PeersGone;
 
 /// Exchange of a cell with the others.
 pub trait Exchange<M>: Sync {
-    /// Takes over `sent`, messages with the cell that gets them at the next meeting. Called by any thread, while what it
+    /// Takes over `sent`, messages with the cell that gets them at the next exchange. Called by any thread, while what it
     /// has sent is still in its cache.
     fn send(&self, sent: &mut Vec<(u32, Outgoing<M>)>);
 
     /// Hands over what has been sent, and appends to `received` what the others have for this cell. Returns when all
     /// cells have come, with what holds for all of them. Called by one thread at a time, when nobody sends.
-    fn meet(&self, mine: Standing, received: &mut Vec<Outgoing<M>>) -> Result<Standing, Parted>;
+    fn synchronize(&self, mine: CellStatus, received: &mut Vec<Outgoing<M>>)
+    -> Result<CellStatus, PeersGone>;
 }
 
 /// The part that one cell has in a simulation.

@@ -10,7 +10,7 @@ struct Table {
     left: Mutex<Left>,
 }
 
-type Left = (Vec<Standing>, Vec<(u32, Outgoing<u64>)>);
+type Left = (Vec<CellStatus>, Vec<(u32, Outgoing<u64>)>);
 
 struct Seat<'t> {
     table: &'t Table,
@@ -22,7 +22,11 @@ impl Exchange<u64> for Seat<'_> {
         self.table.left.lock().unwrap().1.append(sent);
     }
 
-    fn meet(&self, mine: Standing, received: &mut Vec<Outgoing<u64>>) -> Result<Standing, Parted> {
+    fn synchronize(
+        &self,
+        mine: CellStatus,
+        received: &mut Vec<Outgoing<u64>>,
+    ) -> Result<CellStatus, PeersGone> {
         self.table.left.lock().unwrap().0.push(mine);
         self.table.barrier.wait();
         let all = {
@@ -30,7 +34,7 @@ impl Exchange<u64> for Seat<'_> {
             let (mine, others) = left.1.drain(..).partition::<Vec<_>, _>(|(to, _)| *to == self.me);
             left.1 = others;
             received.extend(mine.into_iter().map(|(_, message)| message));
-            left.0.iter().copied().reduce(Standing::with).unwrap()
+            left.0.iter().copied().reduce(CellStatus::with).unwrap()
         };
         if self.table.barrier.wait().is_leader() {
             self.table.left.lock().unwrap().0.clear();

@@ -53,7 +53,7 @@ mod worker;
 
 use belljar_base::activity::Board;
 use belljar_base::{EventKey, Footprint, HostId, SimDuration, SimTime};
-pub use cells::{Cell, Exchange, Parted, Standing};
+pub use cells::{Cell, CellStatus, Exchange, PeersGone};
 pub use footprints::Fetch;
 pub use plan::{Group, Plan};
 pub use profile::{Estimate, Profile};

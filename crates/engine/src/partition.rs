@@ -72,8 +72,8 @@ pub struct Prepared {
     pub messages: usize,
     /// The earliest event of the units that are not due.
     pub first: SimTime,
-    /// The earliest time at which one of them can be felt.
-    pub felt: SimTime,
+    /// Lower bound on the timestamps of messages that they cause (LBTS).
+    pub lbts: SimTime,
 }
 
 impl<M: Send> Partition<M> {
@@ -129,15 +129,15 @@ impl<M: Send> Partition<M> {
         };
         let messages = inner.collect(&self.boxes, units, plan, &limit, &mut is_due);
         let mut first = SimTime::MAX;
-        let mut felt = SimTime::MAX;
+        let mut lbts = SimTime::MAX;
         for (class, lookahead) in plan.classes().iter().enumerate() {
             let at = inner.agenda.reach(class, limit(class), &mut is_due);
             first = first.min(at);
-            felt = felt.min(at + *lookahead);
+            lbts = lbts.min(at + *lookahead);
         }
         published(due);
         self.claims.0.store(due as u64, Release);
-        Prepared { due, messages, first, felt }
+        Prepared { due, messages, first, lbts }
     }
 
     /// Takes a due unit: it is the caller's to run in this window.

@@ -85,7 +85,7 @@ impl Plan {
         usize::from(self.group_classes[unit as usize])
     }
     /// The earliest time at which something that a unit does at `at` can reach another one.
-    pub(crate) fn felt(&self, unit: u32, at: SimTime) -> SimTime {
+    pub(crate) fn lbts(&self, unit: u32, at: SimTime) -> SimTime {
         at + self.classes[self.class_of(unit)]
     }
 }

@@ -1,11 +1,11 @@
 //! Windows: how one opens and closes.
 //!
-//! A window is closed by whoever does the last of its work, not by a meeting of all workers: one that
+//! A window is closed by whoever does the last of its work, not by a exchange of all workers: one that
 //! sleeps, or is not given a core, keeps nobody waiting that has taken over its work. The work of a
 //! window is counted in `outstanding`: its partitions, until their due units are found, and these,
 //! until they have run and what they sent is posted.
 
-use crate::cells::{Cell, Standing};
+use crate::cells::{Cell, CellStatus};
 use crate::footprints::Footprints;
 use crate::idle::Idle;
 use crate::partition::{Apart, Mail, Partition, lock};
@@ -54,9 +54,9 @@ pub struct Shared<'a, N: Node> {
     pub partitions: Vec<Partition<N::Message>>,
     pub options: Options<'a>,
     pub idle: Idle,
-    /// For the next window: the earliest event, and the earliest time at which one can be felt.
+    /// For the next window: the earliest event, and the lower bound on the timestamps of future messages (LBTS).
     pub first: Apart<Earliest>,
-    pub felt: Apart<Earliest>,
+    pub lbts: Apart<Earliest>,
     /// The window's limits by class of lookahead.
     limits: Apart<Vec<AtomicU64>>,
     outstanding: Apart<AtomicUsize>,
@@ -101,7 +101,7 @@ impl<'a, N: Node> Shared<'a, N> {
             options: Options { workers, ..*options },
             idle: Idle::new(workers),
             first: Apart(Earliest::never()),
-            felt: Apart(Earliest::never()),
+            lbts: Apart(Earliest::never()),
             limits: Apart((0..classes).map(|_| AtomicU64::new(0)).collect()),
             outstanding: Apart(AtomicUsize::new(0)),
             work: Apart(AtomicUsize::new(0)),
@@ -153,10 +153,10 @@ impl<'a, N: Node> Shared<'a, N> {
     }
 
     /// State of the window that has closed, as far as it is known here.
-    fn standing(&self) -> Standing {
-        Standing {
+    fn status(&self) -> CellStatus {
+        CellStatus {
             first: self.first.0.take(),
-            felt: self.felt.0.take(),
+            lbts: self.lbts.0.take(),
             unfinished: self.unfinished.load(Relaxed) as u64,
             last_finish: SimTime::from_picos(self.last_finish.load(Relaxed)),
             stop: false,
@@ -182,11 +182,11 @@ impl<'a, N: Node> Shared<'a, N> {
     }
 
     /// Meets the other cells, and posts what they have sent as worker `me`. `None` if they have gone.
-    fn meet(&self, me: usize, cell: &Cell<'_, N::Message>, mine: Standing) -> Option<Standing> {
+    fn synchronize(&self, me: usize, cell: &Cell<'_, N::Message>, mine: CellStatus) -> Option<CellStatus> {
         let observed = SimTime::from_picos(self.observed.load(Relaxed));
-        let mine = Standing { stop: self.observes_stop(observed), ..mine };
+        let mine = CellStatus { stop: self.observes_stop(observed), ..mine };
         let mut received = Vec::new();
-        let all = cell.exchange.meet(mine, &mut received).ok()?;
+        let all = cell.exchange.synchronize(mine, &mut received).ok()?;
         let mut mail: Vec<Mail<N::Message>> = self.partitions.iter().map(|_| Mail::default()).collect();
         for message in received {
             mail[self.partition_of(self.plan.place(message.to).unit)].messages.push(message);
@@ -200,14 +200,14 @@ impl<'a, N: Node> Shared<'a, N> {
 
     /// Opens the next window, or ends the run. Only between windows, by worker `me`.
     pub fn open(&self, me: usize) {
-        let mut all = self.standing();
+        let mut all = self.status();
         if let Some(cell) = &self.cell {
-            match self.meet(me, cell, all) {
+            match self.synchronize(me, cell, all) {
                 Some(met) => all = met,
                 None => return self.end(Ending::Stopped, SimTime::from_picos(self.observed.load(Relaxed))),
             }
         }
-        let Standing { first, felt, .. } = all;
+        let CellStatus { first, lbts, .. } = all;
         let (end, ending) = match all.unfinished {
             0 => (self.stop.min(all.last_finish + LINGER), Ending::AllFinished),
             _ => (self.stop, Ending::StopTime),
@@ -220,7 +220,7 @@ impl<'a, N: Node> Shared<'a, N> {
         }
         let end = end.min(first + LINGER);
         for (limit, lookahead) in self.limits.0.iter().zip(self.plan.classes()) {
-            limit.store(felt.max(first + *lookahead).min(end).as_picos(), Relaxed);
+            limit.store(lbts.max(first + *lookahead).min(end).as_picos(), Relaxed);
         }
         let expected = self.work.0.swap(0, Relaxed);
         if let Some(recorder) = &self.recorder {

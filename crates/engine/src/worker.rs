@@ -51,7 +51,7 @@ struct Worker<'s, 'a, N: Node> {
     parts: usize,
     messages: usize,
     first: SimTime,
-    felt: SimTime,
+    lbts: SimTime,
     /// Number of units that it has run.
     runs: u32,
     /// For units that wait for another simulator.
@@ -70,7 +70,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
             parts: 0,
             messages: 0,
             first: SimTime::MAX,
-            felt: SimTime::MAX,
+            lbts: SimTime::MAX,
             runs: 0,
             pending: pending::Patience::default(),
         }
@@ -160,7 +160,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         }
         self.parts += 1;
         self.first = self.first.min(prepared.first);
-        self.felt = self.felt.min(prepared.felt);
+        self.lbts = self.lbts.min(prepared.lbts);
         if prepared.due > 1 {
             shared.tell(prepared.due + prepared.messages);
         }
@@ -246,7 +246,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
             assert_ahead(&message, shared.limit(usize::from(place.class)));
             let at = message.key.time;
             self.first = self.first.min(at);
-            self.felt = self.felt.min(shared.plan.felt(place.unit, at));
+            self.lbts = self.lbts.min(shared.plan.lbts(place.unit, at));
             match shared.other_cell(place.unit) {
                 Some(cell) => self.away.push((cell, message)),
                 None => self.outbox[shared.partition_of(place.unit)].messages.push(message),
@@ -264,7 +264,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
 
     fn looked_at(&mut self, unit: u32, next: SimTime, finished: Option<SimTime>) {
         self.first = self.first.min(next);
-        self.felt = self.felt.min(self.shared.plan.felt(unit, next));
+        self.lbts = self.lbts.min(self.shared.plan.lbts(unit, next));
         self.outbox[self.shared.partition_of(unit)].looked_at.push((unit, next));
         if let Some(at) = finished {
             self.shared.finished(at);
@@ -277,7 +277,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
             partition.post(self.me, mail);
         }
         self.shared.first.0.lower(std::mem::replace(&mut self.first, SimTime::MAX));
-        self.shared.felt.0.lower(std::mem::replace(&mut self.felt, SimTime::MAX));
+        self.shared.lbts.0.lower(std::mem::replace(&mut self.lbts, SimTime::MAX));
         let (parts, messages) = (std::mem::take(&mut self.parts), std::mem::take(&mut self.messages));
         parts > 0 && self.shared.work_done(parts, messages)
     }

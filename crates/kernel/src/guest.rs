@@ -17,8 +17,8 @@ const IOV_MAX: u64 = 1_024;
 /// The most that one read or write moves, `MAX_RW_COUNT` of Linux.
 const MAX_RW_COUNT: u64 = 0x7fff_f000;
 
-/// Buffers in guest memory: address and length of each.
-pub type Buffers = SmallVec<[(u64, u64); 2]>;
+/// GuestBuffers in guest memory: address and length of each.
+pub type GuestBuffers = SmallVec<[(u64, u64); 2]>;
 
 impl Host {
     /// Copies from a process's memory. `EFAULT` where it has no readable mapping.
@@ -103,13 +103,13 @@ impl Call<'_> {
         self.host.read_guest_string(self.process, addr, PATH_MAX - 1, Errno::ENAMETOOLONG)
     }
     /// A vector of `count` `struct iovec`, cut to what one call may move.
-    pub fn read_iovecs(&self, addr: u64, count: u64) -> Result<Buffers, Errno> {
+    pub fn read_iovecs(&self, addr: u64, count: u64) -> Result<GuestBuffers, Errno> {
         if count > IOV_MAX {
             return Err(Errno::EINVAL);
         }
         let mut raw = vec![0u8; count as usize * 16];
         self.read_bytes(addr, &mut raw)?;
-        let mut buffers = Buffers::new();
+        let mut buffers = GuestBuffers::new();
         let mut room = MAX_RW_COUNT;
         for entry in raw.chunks_exact(16) {
             let word = |at: usize| u64::from_le_bytes(entry[at..at + 8].try_into().expect("eight bytes"));
@@ -124,11 +124,11 @@ impl Call<'_> {
         Ok(buffers)
     }
     /// One buffer as a vector of buffers, cut to what one call may move.
-    pub fn one_buffer(addr: u64, len: u64) -> Buffers {
+    pub fn one_buffer(addr: u64, len: u64) -> GuestBuffers {
         SmallVec::from_slice(&[(addr, len.min(MAX_RW_COUNT))])
     }
     /// Spreads `data` over `buffers`, which together hold at least as much.
-    pub fn scatter(&mut self, buffers: &Buffers, mut data: &[u8]) -> Result<(), Errno> {
+    pub fn scatter(&mut self, buffers: &GuestBuffers, mut data: &[u8]) -> Result<(), Errno> {
         if let Some(staged) = &mut self.staged {
             staged.extend_from_slice(data);
             return Ok(());
@@ -141,7 +141,7 @@ impl Call<'_> {
         Ok(())
     }
     /// Collects bytes `skip..skip + limit` of what `buffers` hold.
-    pub fn gather(&self, buffers: &Buffers, skip: u64, limit: usize) -> Result<Vec<u8>, Errno> {
+    pub fn gather(&self, buffers: &GuestBuffers, skip: u64, limit: usize) -> Result<Vec<u8>, Errno> {
         let mut data = Vec::new();
         let len = self.gather_into(buffers, skip, limit, &mut data)?;
         data.truncate(len);
@@ -150,7 +150,7 @@ impl Call<'_> {
     /// The same at the beginning of `out`, which grows to hold it, if it must; gives how much it is.
     pub fn gather_into(
         &self,
-        buffers: &Buffers,
+        buffers: &GuestBuffers,
         skip: u64,
         limit: usize,
         out: &mut Vec<u8>,
@@ -186,7 +186,7 @@ impl Call<'_> {
 pub fn scatter_to(
     machine: &mut dyn Machine,
     mm: &AddressSpace,
-    buffers: &Buffers,
+    buffers: &GuestBuffers,
     skip: usize,
     mut data: &[u8],
 ) -> Result<(), Errno> {
@@ -208,6 +208,6 @@ pub fn scatter_to(
 }
 
 /// How many bytes `buffers` hold together.
-pub fn total_len(buffers: &Buffers) -> u64 {
+pub fn total_len(buffers: &GuestBuffers) -> u64 {
     buffers.iter().map(|b| b.1).sum()
 }

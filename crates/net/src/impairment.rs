@@ -52,15 +52,15 @@ pub struct Reordering {
 
 /// Verdict on a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fate {
+pub struct FrameImpairment {
     /// It is lost, whatever else would become of it.
     pub lost: bool,
     /// Delay behind the others.
-    pub held_back: Option<SimDuration>,
+    pub reordered: Option<SimDuration>,
     /// It arrives twice.
-    pub doubled: bool,
+    pub duplicated: bool,
     /// Bits of it that arrive wrong: a number to be taken modulo their count.
-    pub flipped: Option<u64>,
+    pub corrupted_bit: Option<u64>,
 }
 
 /// The impairments of one direction, and how they have turned out so far.
@@ -109,7 +109,7 @@ impl Impairments {
     }
 
     /// Verdict on the next frame.
-    pub fn fate(&mut self) -> Fate {
+    pub fn draw(&mut self) -> FrameImpairment {
         let lost = match self.loss {
             Loss::Independent(probability) => self.streams.loss.chance(probability),
             Loss::GilbertElliott(model) => {
@@ -120,11 +120,11 @@ impl Impairments {
         };
         let reordering = self.reordering;
         let held = reordering.filter(|r| self.streams.reordering.chance(r.probability));
-        Fate {
+        FrameImpairment {
             lost,
-            held_back: held.map(|reordering| reordering.delay),
-            doubled: self.streams.duplication.chance(self.duplication),
-            flipped: self
+            reordered: held.map(|reordering| reordering.delay),
+            duplicated: self.streams.duplication.chance(self.duplication),
+            corrupted_bit: self
                 .streams
                 .corruption
                 .chance(self.corruption)
@@ -133,7 +133,7 @@ impl Impairments {
     }
 }
 
-/// Flips the bit that a [`Fate`] names.
+/// Flips the bit that a [`FrameImpairment`] names.
 pub fn flip(bytes: &mut [u8], number: u64) {
     let bits = bytes.len() as u64 * 8;
     if bits > 0 {
@@ -149,8 +149,8 @@ mod tests {
     fn some(loss: Loss) -> Impairments {
         Impairments::new(loss, Seed(5), ["link", "l", "a"])
     }
-    fn fates(impairments: &mut Impairments, count: usize) -> Vec<Fate> {
-        (0..count).map(|_| impairments.fate()).collect()
+    fn draws(impairments: &mut Impairments, count: usize) -> Vec<FrameImpairment> {
+        (0..count).map(|_| impairments.draw()).collect()
     }
 
     #[test]
@@ -161,15 +161,17 @@ mod tests {
             way.reordering = on[1].then_some(Reordering { probability: 0.2, delay });
             way.duplication = if on[2] { 0.3 } else { 0.0 };
             way.corruption = if on[3] { 0.4 } else { 0.0 };
-            fates(&mut way, 10_000)
+            draws(&mut way, 10_000)
         };
         let every = all([true; 4]);
-        let share = |is: fn(&Fate) -> bool| every.iter().filter(|fate| is(fate)).count() as f64 / 10_000.0;
+        let share = |is: fn(&FrameImpairment) -> bool| {
+            every.iter().filter(|impairment| is(impairment)).count() as f64 / 10_000.0
+        };
         for (share, probability) in [
-            (share(|fate| fate.lost), 0.1),
-            (share(|fate| fate.held_back.is_some()), 0.2),
-            (share(|fate| fate.doubled), 0.3),
-            (share(|fate| fate.flipped.is_some()), 0.4),
+            (share(|impairment| impairment.lost), 0.1),
+            (share(|impairment| impairment.reordered.is_some()), 0.2),
+            (share(|impairment| impairment.duplicated), 0.3),
+            (share(|impairment| impairment.corrupted_bit.is_some()), 0.4),
         ] {
             assert!((share - probability).abs() < 0.02, "{share} for {probability}");
         }
@@ -178,19 +180,19 @@ mod tests {
             on[off] = false;
             for (one, other) in every.iter().zip(all(on)) {
                 assert!(off == 0 || one.lost == other.lost);
-                assert!(off == 1 || one.held_back == other.held_back);
-                assert!(off == 2 || one.doubled == other.doubled);
-                assert!(off == 3 || one.flipped == other.flipped);
+                assert!(off == 1 || one.reordered == other.reordered);
+                assert!(off == 2 || one.duplicated == other.duplicated);
+                assert!(off == 3 || one.corrupted_bit == other.corrupted_bit);
             }
         }
-        assert_eq!(fates(&mut some(Loss::Independent(0.0)), 3), [Fate::default(); 3]);
+        assert_eq!(draws(&mut some(Loss::Independent(0.0)), 3), [FrameImpairment::default(); 3]);
     }
 
     #[test]
     fn bursts_are_as_long_and_as_frequent_as_the_model_says() {
         let model = GilbertElliott { to_bad: 0.01, to_good: 0.25, loss_bad: 1.0, loss_good: 0.0 };
         let lost: Vec<bool> =
-            fates(&mut some(Loss::GilbertElliott(model)), 200_000).iter().map(|f| f.lost).collect();
+            draws(&mut some(Loss::GilbertElliott(model)), 200_000).iter().map(|f| f.lost).collect();
         let bursts = lost.windows(2).filter(|pair| !pair[0] && pair[1]).count();
         let frames = lost.iter().filter(|lost| **lost).count();
         // In the long run p / (p + r) of the time is bad, and a bad time lasts for 1 / r frames.
@@ -198,7 +200,7 @@ mod tests {
         assert!((frames as f64 / 200_000.0 - 0.01 / 0.26).abs() < 0.003, "{frames}");
         assert!((frames as f64 / bursts as f64 - 4.0).abs() < 0.3, "{frames} in {bursts}");
         let both = GilbertElliott { loss_bad: 0.5, loss_good: 0.1, to_bad: 0.5, to_good: 0.5 };
-        let lost = fates(&mut some(Loss::GilbertElliott(both)), 20_000).iter().filter(|f| f.lost).count();
+        let lost = draws(&mut some(Loss::GilbertElliott(both)), 20_000).iter().filter(|f| f.lost).count();
         assert!((5_700..6_300).contains(&lost), "{lost}");
     }
 

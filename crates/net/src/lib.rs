@@ -47,7 +47,7 @@ pub use addresses::{AddressError, Addresses};
 pub use filter::Filter;
 pub use flow::{Flow, FlowStreams};
 pub use graph::{EdgeState, Graph, GraphError, NodeIndex, Path};
-pub use impairment::{Fate, GilbertElliott, Impairments, Loss, Reordering, flip};
+pub use impairment::{FrameImpairment, GilbertElliott, Impairments, Loss, Reordering, flip};
 pub use mss_clamp::MssClamp;
 pub use nic::{Counters, DropReason, Nic, NicChange, NicConfig, NicEvent, QueueConfig, TokenBucket};
 pub use packet::{ChecksumState, Packet};

@@ -4,8 +4,8 @@
 //! handed to the interface when the one before it is in, or when it is in itself.
 
 use super::interface::GRAPH;
+use crate::PacketDirection;
 use crate::Stack;
-use crate::Way;
 use belljar_base::{EventKey, Footprint, Inbox, SimTime};
 use belljar_net::{DropReason, Packet};
 
@@ -85,7 +85,7 @@ impl Stack {
         if let Some(next) = self.eth0.nic.coming().or_else(|| self.arrivals.inbox.following()) {
             (self.prefetch)(next.open_bytes());
         }
-        self.seen(at, GRAPH, &mut packet, Way::In);
+        self.seen(at, GRAPH, &mut packet, PacketDirection::In);
         self.arrived_as_one = true;
         self.ip_input(GRAPH, packet);
         self.flush_network();

@@ -44,7 +44,7 @@ pub struct StackConfig {
     /// Until then `eth0` can send and receive whatever comes.
     pub bootstrap_end: SimTime,
     /// How large the buffers of TCP sockets are at first, and whether they grow.
-    pub buffers: Buffers,
+    pub buffers: TcpBufferSizes,
 }
 
 impl StackConfig {
@@ -68,14 +68,14 @@ impl StackConfig {
             sysctls: Vec::new(),
             nic: NicConfig::default(),
             bootstrap_end: SimTime::ZERO,
-            buffers: Buffers::default(),
+            buffers: TcpBufferSizes::default(),
         }
     }
 }
 
 /// The buffers of TCP sockets, where they are not to be Linux's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Buffers {
+pub struct TcpBufferSizes {
     /// Bytes of the receive buffer at first.
     pub receive: Option<u32>,
     /// It stays as it is.

@@ -28,9 +28,9 @@ pub enum Effect {
     Closed(SocketKey),
 }
 
-/// Which way a frame goes.
+/// Direction of a frame at an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum PacketDirection {
     /// It has been received.
     In,
     /// It is being sent.
@@ -45,7 +45,7 @@ pub struct Passed {
     /// By which interface.
     pub interface: usize,
     /// Its direction: in or out.
-    pub way: Way,
+    pub direction: PacketDirection,
     /// Its bytes, with their checksum.
     pub bytes: Vec<u8>,
 }
@@ -77,12 +77,12 @@ impl Stack {
         self.effects.push(Effect::Neighbour6(Box::new(neighbour), there));
     }
     /// Shows what passes an interface to whoever looks on: a frame on links, a packet elsewhere.
-    pub fn tap(&mut self, at: SimTime, interface: usize, packet: &mut Packet, way: Way) {
+    pub fn tap(&mut self, at: SimTime, interface: usize, packet: &mut Packet, direction: PacketDirection) {
         if self.watchers == 0 {
             return;
         }
         packet.fill_checksum();
         let bytes = packet.bytes().to_vec();
-        self.effects.push(Effect::Passed(Box::new(Passed { at, interface, way, bytes })));
+        self.effects.push(Effect::Passed(Box::new(Passed { at, interface, direction, bytes })));
     }
 }

@@ -7,9 +7,9 @@ use super::ip::icmp;
 use super::ip::route::Route;
 use super::{LO, Stack};
 use crate::Departure;
+use crate::PacketDirection;
 use crate::StackTimer;
 use crate::TimerId;
-use crate::Way;
 use belljar_base::SimTime;
 use belljar_net::forward::{self, Refusal};
 use belljar_net::neighbour::NeighbourEvent;
@@ -195,7 +195,7 @@ impl Stack {
         while let Some((at, event)) = self.links[link].nic.poll(now) {
             match event {
                 NicEvent::Transmit { mut packet, departs } => {
-                    self.seen(at, interface, &mut packet, Way::Out);
+                    self.seen(at, interface, &mut packet, PacketDirection::Out);
                     self.departures.push(Departure { at: departs, link: Some(link), to: None, packet });
                 }
                 // The sender counts IP packets.
@@ -234,7 +234,7 @@ impl Stack {
 
     /// A frame is received by an interface that is up.
     pub fn frame_input(&mut self, interface: usize, mut packet: Packet) {
-        self.seen(self.clock.now(), interface, &mut packet, Way::In);
+        self.seen(self.clock.now(), interface, &mut packet, PacketDirection::In);
         let Ok(frame) = Frame::new_checked(packet.bytes()) else {
             self.counters.malformed += 1;
             return;

@@ -10,10 +10,10 @@ use super::ip::route::Route;
 use super::resolver::SERVICE;
 use super::{LO, Stack};
 use crate::Departure;
+use crate::PacketDirection;
 use crate::SocketKey;
 use crate::StackTimer;
 use crate::TimerId;
-use crate::Way;
 use crate::socket::{Socket, SocketKind};
 use belljar_base::SimTime;
 use belljar_net::{InterfaceAddress, Nic, NicEvent, Packet};
@@ -295,7 +295,7 @@ impl Stack {
         while let Some((at, event)) = self.eth0.nic.poll(now) {
             match event {
                 NicEvent::Transmit { mut packet, departs } => {
-                    self.seen(at, GRAPH, &mut packet, Way::Out);
+                    self.seen(at, GRAPH, &mut packet, PacketDirection::Out);
                     let to = destination(packet.open_bytes());
                     self.depart(Departure { at: departs, link: None, to, packet });
                 }
@@ -339,7 +339,7 @@ impl Stack {
     pub fn packet_arrived(&mut self, link: usize, mut packet: Packet) {
         match link {
             SERVICE if !self.is_down => {
-                self.seen(self.clock.now(), LO, &mut packet, Way::In);
+                self.seen(self.clock.now(), LO, &mut packet, PacketDirection::In);
                 self.ip_input(LO, packet);
                 self.flush_network();
             }
@@ -382,8 +382,8 @@ impl Stack {
             }
             self.lo.packets += 1;
             self.lo.bytes += packet.len() as u64;
-            self.tap(now, LO, &mut packet, Way::Out);
-            self.seen(now, LO, &mut packet, Way::In);
+            self.tap(now, LO, &mut packet, PacketDirection::Out);
+            self.seen(now, LO, &mut packet, PacketDirection::In);
             if packet.cookie() != 0 {
                 self.packet_left(packet.cookie(), packet.len());
             }
@@ -431,8 +431,8 @@ impl Stack {
     }
 
     /// A packet, or a frame, passes an interface.
-    pub fn seen(&mut self, at: SimTime, interface: usize, packet: &mut Packet, way: Way) {
-        self.tap(at, interface, packet, way);
+    pub fn seen(&mut self, at: SimTime, interface: usize, packet: &mut Packet, direction: PacketDirection) {
+        self.tap(at, interface, packet, direction);
         if self.config.capture {
             packet.fill_checksum();
             let interface = &self.interfaces[interface];

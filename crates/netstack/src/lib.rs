@@ -84,8 +84,8 @@ pub mod zero_copy;
 
 pub use arrivals::Arrivals;
 pub use captured::{CAPTURE_ROOM, CapturedRun};
-pub use config::{Buffers, Departure, StackConfig};
-pub use effects::{Effect, Passed, Way};
+pub use config::{Departure, StackConfig, TcpBufferSizes};
+pub use effects::{Effect, PacketDirection, Passed};
 pub use ethernet::LinkConfig;
 pub use resolver::Resolver;
 pub use samples::TcpSample;

@@ -2,7 +2,7 @@
 //! connections that are made after it was written.
 
 use super::tcp::fast_open::{KEY_LEN, Keys};
-use crate::{Buffers, StackConfig};
+use crate::{StackConfig, TcpBufferSizes};
 use belljar_base::SimDuration;
 use belljar_linux_abi::Errno;
 use belljar_net::icmp_limit::IcmpRates;
@@ -163,7 +163,7 @@ impl Sysctls {
     }
 
     /// Linux's settings but for the buffers of TCP.
-    pub fn with_buffers(buffers: &Buffers) -> Sysctls {
+    pub fn with_buffers(buffers: &TcpBufferSizes) -> Sysctls {
         let mut sysctls = Sysctls::default();
         let set = |sizes: &mut [u32; 3], first: Option<u32>, fixed: bool| {
             sizes[1] = first.unwrap_or(sizes[1]);

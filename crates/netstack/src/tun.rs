@@ -1,7 +1,7 @@
 //! Interfaces whose other end is a program. A TUN interface carries IP packets, a TAP interface Ethernet frames.
 
 use super::Effect;
-use super::Way;
+use super::PacketDirection;
 use crate::Stack;
 use crate::readiness::{EPOLLERR, READABLE, WRITABLE};
 use belljar_linux_abi::Errno;
@@ -63,7 +63,7 @@ impl Stack {
     pub fn tun_output(&mut self, n: usize, mut packet: Packet) -> bool {
         let now = self.clock.now();
         let Some(interface) = self.tuns[n].interface else { return false };
-        self.seen(now, interface, &mut packet, Way::Out);
+        self.seen(now, interface, &mut packet, PacketDirection::Out);
         let (cookie, bytes) = (packet.cookie(), packet.into_bytes());
         let tun = &mut self.tuns[n];
         if tun.packets.len() >= QUEUE_PACKETS {
@@ -95,7 +95,7 @@ impl Stack {
             self.frame_input(interface, Packet::new(bytes));
         } else {
             let mut packet = Packet::new(bytes);
-            self.seen(self.clock.now(), interface, &mut packet, Way::In);
+            self.seen(self.clock.now(), interface, &mut packet, PacketDirection::In);
             self.arrived_as_one = true;
             self.ip_input(interface, packet);
         }

@@ -129,7 +129,7 @@ fn ending(action: &Action) -> Action {
 mod tests {
     use super::*;
     use crate::Schedule;
-    use belljar_config::Surroundings;
+    use belljar_config::PathContext;
 
     const EVENTS: &str = "\
         - { every: 7 s, probability: 0.5, crash: { one_of: all }, for: 9 s, name: monkey }\n\
@@ -139,7 +139,7 @@ mod tests {
         - { at: 65 s, clock: { one_of: [b, c] }, drift_ppm: 3, for: 5 s }\n";
 
     fn load(text: &str) -> Experiment {
-        let loaded = Experiment::parse_in("test.yaml", text, &Surroundings::default());
+        let loaded = Experiment::parse_in("test.yaml", text, &PathContext::default());
         loaded.unwrap_or_else(|e| panic!("{e}\n{text}"))
     }
     fn experiment(seed: u64, events: &str) -> Experiment {

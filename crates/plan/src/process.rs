@@ -1,7 +1,7 @@
 //! The processes of an experiment, as they are started.
 
 use belljar_base::{Map, SimTime};
-use belljar_config::{GUEST_PATH, Placement, Process, Signal};
+use belljar_config::{GUEST_PATH, PlacementSetting, Process, Signal};
 use std::path::Path;
 
 /// The environment of every process, besides what the experiment sets.
@@ -28,7 +28,7 @@ pub struct ProcessPlan {
     /// The signal that it gets at `shutdown`.
     pub shutdown_signal: Signal,
     /// The memory that it runs in; of the simulator alone.
-    pub placement: Placement,
+    pub placement: PlacementSetting,
 }
 
 impl ProcessPlan {

@@ -1,9 +1,9 @@
 use super::*;
-use belljar_config::Surroundings;
+use belljar_config::PathContext;
 
 fn experiment(text: &str) -> Experiment {
     let text = format!("general: {{ stop_time: 1 }}\n{text}");
-    Experiment::parse_in("test.yaml", &text, &Surroundings::default()).unwrap_or_else(|e| panic!("{e}"))
+    Experiment::parse_in("test.yaml", &text, &PathContext::default()).unwrap_or_else(|e| panic!("{e}"))
 }
 /// A node's routes as `prefix>gateway,...`, sorted.
 fn routes(experiment: &Experiment, state: &RoutingState, name: &str) -> Vec<String> {

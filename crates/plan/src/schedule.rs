@@ -317,14 +317,14 @@ fn change_edge(state: &mut EdgeState, action: &Action) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use belljar_config::Surroundings;
+    use belljar_config::PathContext;
 
     fn schedule(seed: u64, events: &str) -> Schedule {
         let text = format!(
             "general: {{ stop_time: 100, seed: {seed} }}\nnetwork: {{ graph: {{ type: 1_gbit_switch }} }}\n\
             hosts:\n  a: &h {{ network_node_id: 0, processes: [] }}\n  b: *h\n  c: *h\nevents:\n{events}"
         );
-        let experiment = Experiment::parse_in("test.yaml", &text, &Surroundings::default());
+        let experiment = Experiment::parse_in("test.yaml", &text, &PathContext::default());
         Schedule::new(&experiment.unwrap_or_else(|e| panic!("{e}")))
     }
     fn times(schedule: &Schedule, host: usize) -> Vec<(u64, HostChange)> {

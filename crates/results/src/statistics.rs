@@ -38,10 +38,10 @@ pub struct DirectionStatistics {
     pub bytes: u64,
     /// Frames dropped, by reason.
     pub drops: Map<String, u64>,
-    /// Frames that something else has happened to: `ecn_marked` by the queue, `held_back`, `doubled` or
+    /// Frames that something else has happened to: `ecn_marked` by the queue, `reordered`, `duplicated` or
     /// `corrupted` on the way. What did not happen is left out.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub mishaps: Map<String, u64>,
+    #[serde(default, skip_serializing_if = "Map::is_empty", alias = "mishaps")]
+    pub impairments: Map<String, u64>,
 }
 
 /// One router.

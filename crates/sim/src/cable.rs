@@ -5,7 +5,7 @@ use crate::message::Message;
 use belljar_base::{HostId, Map, Seed, SimTime, Stream};
 use belljar_config::topology::Line;
 use belljar_config::{Experiment, LineChange};
-use belljar_net::{DropReason, Fate, Flow, Impairments, Packet, Path, flip};
+use belljar_net::{DropReason, Flow, FrameImpairment, Impairments, Packet, Path, flip};
 use belljar_plan::{Direction, NetChange, PathState};
 use std::sync::Arc;
 
@@ -29,18 +29,18 @@ pub struct Cable {
     seen: usize,
     /// Frames lost on it, by reason.
     pub drops: Map<DropReason, u64>,
-    /// Other impairments of frames on it.
-    pub mishaps: Mishaps,
+    /// Frames on it that were impaired otherwise.
+    pub impairment_counts: ImpairmentCounts,
 }
 
 /// Counts of impaired frames.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Mishaps {
-    /// They were held back.
-    pub held_back: u64,
-    /// They have arrived twice.
-    pub doubled: u64,
-    /// They have arrived with a wrong bit.
+pub struct ImpairmentCounts {
+    /// Number delayed behind later ones.
+    pub reordered: u64,
+    /// Number that arrived twice.
+    pub duplicated: u64,
+    /// Number that arrived with a wrong bit.
     pub corrupted: u64,
 }
 
@@ -70,7 +70,7 @@ impl Cable {
             changes: own.cloned().collect(),
             seen: 0,
             drops: Map::new(),
-            mishaps: Mishaps::default(),
+            impairment_counts: ImpairmentCounts::default(),
         }
     }
 
@@ -100,25 +100,25 @@ impl Cable {
             }
             impair(&mut self.impairments, &self.line, self.state.line());
         }
-        let fate = if loss_free { Fate::default() } else { self.impairments.fate() };
-        let lost = self.blocked.or(fate.lost.then_some(DropReason::PathLoss));
+        let impairment = if loss_free { FrameImpairment::default() } else { self.impairments.draw() };
+        let lost = self.blocked.or(impairment.lost.then_some(DropReason::PathLoss));
         if let Some(reason) = lost {
             *self.drops.entry(reason).or_default() += 1;
             self.flow.pass_over(&mut self.stream);
             return;
         }
         let mut time = self.flow.carry_without_loss(departs, &mut self.stream);
-        if let Some(delay) = fate.held_back {
+        if let Some(delay) = impairment.reordered {
             time += delay;
-            self.mishaps.held_back += 1;
+            self.impairment_counts.reordered += 1;
         }
-        if let Some(number) = fate.flipped {
+        if let Some(number) = impairment.corrupted_bit {
             flip(packet.bytes_mut(), number);
-            self.mishaps.corrupted += 1;
+            self.impairment_counts.corrupted += 1;
         }
         let message = |packet| Message { port: Some(self.port), packet };
-        if fate.doubled {
-            self.mishaps.doubled += 1;
+        if impairment.duplicated {
+            self.impairment_counts.duplicated += 1;
             deliver(self.to, time, message(packet.clone()));
         }
         deliver(self.to, time, message(packet));

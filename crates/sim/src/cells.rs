@@ -3,7 +3,7 @@
 use crate::message::Message;
 use belljar_base::{EventClass, EventKey, HostId, SimTime};
 use belljar_channel::Mesh;
-use belljar_engine::{Exchange, Outgoing, Parted, Plan, Standing};
+use belljar_engine::{CellStatus, Exchange, Outgoing, PeersGone, Plan};
 use belljar_net::{ChecksumState, Packet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub fn deal(plan: &Plan, cells: usize) -> Vec<u32> {
 
 /// One cell's way to the others.
 #[derive(Debug)]
-pub struct Meeting {
+pub struct CellExchange {
     mesh: Mesh,
     peers: Mutex<Vec<Peer>>,
 }
@@ -43,16 +43,16 @@ pub struct Meeting {
 struct Peer {
     out: Vec<u8>,
     written: usize,
-    /// Bytes that have come; the next meeting's may follow this one's.
+    /// Bytes that have come; the next exchange's may follow this one's.
     input: Vec<u8>,
-    standing: Option<Standing>,
+    status: Option<CellStatus>,
 }
 
-impl Meeting {
+impl CellExchange {
     /// Meets over `mesh`.
-    pub fn new(mesh: Mesh) -> Meeting {
+    pub fn new(mesh: Mesh) -> CellExchange {
         let peers = (0..mesh.count()).map(|_| Peer::default()).collect();
-        Meeting { mesh, peers: Mutex::new(peers) }
+        CellExchange { mesh, peers: Mutex::new(peers) }
     }
     /// This cell's number.
     pub fn me(&self) -> u32 {
@@ -66,11 +66,11 @@ impl Meeting {
     pub fn mesh(&self) -> &Mesh {
         &self.mesh
     }
-    /// Ends all meetings: one of the cells will not come any more.
+    /// Ends all exchanges: one of the cells will not come any more.
     pub fn part(&self) {
         self.mesh.raise(PARTED);
     }
-    /// True if meetings have ended.
+    /// True if exchanges have ended.
     pub fn parted(&self) -> bool {
         self.mesh.raised(PARTED)
     }
@@ -84,7 +84,7 @@ impl Meeting {
     }
 }
 
-impl Exchange<Message> for Meeting {
+impl Exchange<Message> for CellExchange {
     fn send(&self, sent: &mut Vec<(u32, Outgoing<Message>)>) {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         for (to, message) in sent.drain(..) {
@@ -92,7 +92,11 @@ impl Exchange<Message> for Meeting {
         }
     }
 
-    fn meet(&self, mine: Standing, received: &mut Vec<Outgoing<Message>>) -> Result<Standing, Parted> {
+    fn synchronize(
+        &self,
+        mine: CellStatus,
+        received: &mut Vec<Outgoing<Message>>,
+    ) -> Result<CellStatus, PeersGone> {
         let peers = &mut *self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         let me = self.mesh.me();
         for (_, peer) in peers.iter_mut().enumerate().filter(|(n, _)| *n != me) {
@@ -106,17 +110,17 @@ impl Exchange<Message> for Meeting {
                 let written = self.mesh.write(n, &peer.out[peer.written..]);
                 peer.written += written;
                 moved += written;
-                if peer.standing.is_none() {
+                if peer.status.is_none() {
                     moved += self.mesh.read(n, &mut peer.input);
-                    peer.standing = read_meeting(&mut peer.input, received);
+                    peer.status = read_exchange(&mut peer.input, received);
                 }
-                waiting |= peer.written < peer.out.len() || peer.standing.is_none();
+                waiting |= peer.written < peer.out.len() || peer.status.is_none();
             }
             if !waiting {
                 break;
             }
             if self.parted() {
-                return Err(Parted);
+                return Err(PeersGone);
             }
             idle = if moved > 0 { 0 } else { idle + 1 };
             if idle >= LOOKS {
@@ -129,14 +133,14 @@ impl Exchange<Message> for Meeting {
         for (_, peer) in peers.iter_mut().enumerate().filter(|(n, _)| *n != me) {
             peer.out.clear();
             peer.written = 0;
-            all = all.with(peer.standing.take().expect("it has come"));
+            all = all.with(peer.status.take().expect("it has come"));
         }
         Ok(all)
     }
 }
 
 /// Before each record stands its length in bytes, 32 bits; the record of 0 bytes is followed by the
-/// standing and ends the meeting. All numbers are little-endian.
+/// status and ends the exchange. All numbers are little-endian.
 const LENGTH: usize = 4;
 /// Receiver, time, class, source, sequence, port.
 const KEY: usize = 4 + 8 + 1 + 4 + 8 + 4;
@@ -145,7 +149,7 @@ const GRAPH: u32 = u32::MAX;
 /// State of a packet's checksum, which stands beside the class.
 const INTACT: u8 = 2;
 const OPEN: u8 = 4;
-/// First, felt, unfinished, last finish, stop.
+/// First, lbts, unfinished, last finish, stop.
 const STANDING: usize = 4 * 8 + 1;
 
 fn write_message(out: &mut Vec<u8>, message: &Outgoing<Message>) {
@@ -165,24 +169,24 @@ fn write_message(out: &mut Vec<u8>, message: &Outgoing<Message>) {
     out.extend(bytes);
 }
 
-fn write_standing(out: &mut Vec<u8>, standing: &Standing) {
+fn write_standing(out: &mut Vec<u8>, status: &CellStatus) {
     out.extend(0_u32.to_le_bytes());
-    out.extend(standing.first.as_picos().to_le_bytes());
-    out.extend(standing.felt.as_picos().to_le_bytes());
-    out.extend(standing.unfinished.to_le_bytes());
-    out.extend(standing.last_finish.as_picos().to_le_bytes());
-    out.push(u8::from(standing.stop));
+    out.extend(status.first.as_picos().to_le_bytes());
+    out.extend(status.lbts.as_picos().to_le_bytes());
+    out.extend(status.unfinished.to_le_bytes());
+    out.extend(status.last_finish.as_picos().to_le_bytes());
+    out.push(u8::from(status.stop));
 }
 
-/// Takes whole records from the front of `input`, up to a standing.
-fn read_meeting(input: &mut Vec<u8>, received: &mut Vec<Outgoing<Message>>) -> Option<Standing> {
+/// Takes whole records from the front of `input`, up to a status.
+fn read_exchange(input: &mut Vec<u8>, received: &mut Vec<Outgoing<Message>>) -> Option<CellStatus> {
     let mut rest = &input[..];
-    let mut standing = None;
+    let mut status = None;
     while let Some((length, after)) = rest.split_first_chunk::<LENGTH>() {
         let length = u32::from_le_bytes(*length) as usize;
         if length == 0 {
             let Some((record, after)) = after.split_at_checked(STANDING) else { break };
-            standing = Some(read_standing(record));
+            status = Some(read_standing(record));
             rest = after;
             break;
         }
@@ -192,7 +196,7 @@ fn read_meeting(input: &mut Vec<u8>, received: &mut Vec<Outgoing<Message>>) -> O
     }
     let used = input.len() - rest.len();
     input.drain(..used);
-    standing
+    status
 }
 
 fn read_message(record: &[u8]) -> Outgoing<Message> {
@@ -213,10 +217,10 @@ fn read_message(record: &[u8]) -> Outgoing<Message> {
     Outgoing { to: HostId(u32_at(record, 0)), key, message }
 }
 
-fn read_standing(record: &[u8]) -> Standing {
-    Standing {
+fn read_standing(record: &[u8]) -> CellStatus {
+    CellStatus {
         first: SimTime::from_picos(u64_at(record, 0)),
-        felt: SimTime::from_picos(u64_at(record, 8)),
+        lbts: SimTime::from_picos(u64_at(record, 8)),
         unfinished: u64_at(record, 16),
         last_finish: SimTime::from_picos(u64_at(record, 24)),
         stop: record[32] != 0,
@@ -250,9 +254,9 @@ mod tests {
         Outgoing { to: HostId(3), key, message }
     }
 
-    fn standing(first: u64) -> Standing {
+    fn status(first: u64) -> CellStatus {
         let at = SimTime::from_picos(first);
-        Standing { first: at, felt: at, unfinished: first, last_finish: at, stop: first == 2 }
+        CellStatus { first: at, lbts: at, unfinished: first, last_finish: at, stop: first == 2 }
     }
 
     #[test]
@@ -261,28 +265,28 @@ mod tests {
         for sequence in 0..3 {
             write_message(&mut stream, &message(sequence, 40 * sequence as usize));
         }
-        write_standing(&mut stream, &standing(2));
+        write_standing(&mut stream, &status(2));
         let end = stream.len();
         write_message(&mut stream, &message(9, 1));
         for cut in 0..end {
             let (mut input, mut received) = (stream[..cut].to_vec(), Vec::new());
-            assert_eq!(read_meeting(&mut input, &mut received), None, "{cut}");
+            assert_eq!(read_exchange(&mut input, &mut received), None, "{cut}");
             input.extend(&stream[cut..]);
-            assert_eq!(read_meeting(&mut input, &mut received), Some(standing(2)));
+            assert_eq!(read_exchange(&mut input, &mut received), Some(status(2)));
             let parts = |m: &Outgoing<Message>| (m.to, m.key, m.message.port, m.message.packet.clone());
             let sent = (0..3).map(|n| parts(&message(n, 40 * n as usize)));
             assert_eq!(received.iter().map(parts).collect::<Vec<_>>(), sent.collect::<Vec<_>>());
-            assert_eq!(read_meeting(&mut input, &mut received), None);
+            assert_eq!(read_exchange(&mut input, &mut received), None);
             assert_eq!(received.last().unwrap().key.sequence, 9);
         }
     }
 
     #[test]
     fn three_cells_meet_over_more_than_their_rings_hold() {
-        let first = Meeting::new(Mesh::create(3).unwrap());
+        let first = CellExchange::new(Mesh::create(3).unwrap());
         let join = |me| {
             let file = first.mesh().file().try_clone_to_owned().unwrap();
-            Meeting::new(Mesh::join(file, 3, me).unwrap())
+            CellExchange::new(Mesh::join(file, 3, me).unwrap())
         };
         let cells = [&join(1), &join(2), &first];
         std::thread::scope(|scope| {
@@ -295,8 +299,8 @@ mod tests {
                         }
                         cell.send(&mut sent);
                         let mut received = Vec::new();
-                        let mine = standing(round * 10 + u64::from(cell.me()));
-                        let all = cell.meet(mine, &mut received).unwrap();
+                        let mine = status(round * 10 + u64::from(cell.me()));
+                        let all = cell.synchronize(mine, &mut received).unwrap();
                         assert_eq!((all.first.as_picos(), all.unfinished), (round * 10, round * 30 + 3));
                         assert_eq!((received.len(), sent.len()), (800, 0));
                     }
@@ -307,9 +311,9 @@ mod tests {
 
     #[test]
     fn a_cell_that_is_told_so_waits_no_longer() {
-        let alone = Meeting::new(Mesh::create(2).unwrap());
+        let alone = CellExchange::new(Mesh::create(2).unwrap());
         alone.part();
-        assert_eq!(alone.meet(standing(1), &mut Vec::new()), Err(Parted));
+        assert_eq!(alone.synchronize(status(1), &mut Vec::new()), Err(PeersGone));
     }
 
     #[test]

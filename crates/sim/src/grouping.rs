@@ -16,10 +16,11 @@ const WORTH: u64 = 4;
 pub fn plan(graph: &Graph, nodes: &[Option<NodeIndex>], workers: usize) -> Plan {
     let mut hosts = vec![0; graph.nodes().len()];
     nodes.iter().flatten().for_each(|node| hosts[node.index()] += 1);
-    let towns = Towns { graph, hosts: &hosts, lookaheads: lookaheads(graph, &hosts) };
-    let town_of = (workers > 1).then(|| towns.join(nodes.len() / (workers * GROUPS_PER_WORKER))).flatten();
+    let clusters = Clusters { graph, hosts: &hosts, lookaheads: lookaheads(graph, &hosts) };
+    let cluster_of =
+        (workers > 1).then(|| clusters.join(nodes.len() / (workers * GROUPS_PER_WORKER))).flatten();
     let mut groups: Vec<Group> = Vec::new();
-    let mut group_of_town = vec![None; hosts.len()];
+    let mut group_of_cluster = vec![None; hosts.len()];
     for (host, node) in nodes.iter().enumerate() {
         let Some(node) = node else {
             // Nothing comes over the graph.
@@ -27,18 +28,18 @@ pub fn plan(graph: &Graph, nodes: &[Option<NodeIndex>], workers: usize) -> Plan 
             groups.push(Group { members: vec![HostId(host as u32)], inner, lookahead });
             continue;
         };
-        let town = town_of.as_ref().map_or(usize::MAX, |town_of| town_of[node.index()]);
-        if let Some(Some(group)) = group_of_town.get(town) {
+        let cluster = cluster_of.as_ref().map_or(usize::MAX, |cluster_of| cluster_of[node.index()]);
+        if let Some(Some(group)) = group_of_cluster.get(cluster) {
             let group: &mut Group = &mut groups[*group];
-            group.inner = group.inner.min(towns.lookaheads[node.index()]);
+            group.inner = group.inner.min(clusters.lookaheads[node.index()]);
             group.members.push(HostId(host as u32));
             continue;
         }
-        let lookahead = towns.lookaheads[node.index()];
+        let lookahead = clusters.lookaheads[node.index()];
         let mut group = Group { members: vec![HostId(host as u32)], inner: lookahead, lookahead };
-        if let Some(town_of) = town_of.as_ref().filter(|_| town != usize::MAX) {
-            group_of_town[town] = Some(groups.len());
-            group.lookahead = towns.lookahead_of(town_of, town);
+        if let Some(cluster_of) = cluster_of.as_ref().filter(|_| cluster != usize::MAX) {
+            group_of_cluster[cluster] = Some(groups.len());
+            group.lookahead = clusters.lookahead_of(cluster_of, cluster);
         }
         groups.push(group);
     }
@@ -146,14 +147,14 @@ fn root(group: &mut [usize], mut at: usize) -> usize {
     at
 }
 
-struct Towns<'a> {
+struct Clusters<'a> {
     graph: &'a Graph,
     hosts: &'a [u32],
     lookaheads: Vec<SimDuration>,
 }
 
-impl Towns<'_> {
-    /// By node the number of its town, for nodes without close ones [`usize::MAX`]. A town is as wide
+impl Clusters<'_> {
+    /// By node the number of its cluster, for nodes without close ones [`usize::MAX`]. A cluster is as wide
     /// as its size allows; `None` if that makes too little difference.
     fn join(&self, largest: usize) -> Option<Vec<usize>> {
         if self.graph.is_directed() || largest < 2 {
@@ -163,7 +164,7 @@ impl Towns<'_> {
         widths.sort_unstable();
         widths.dedup();
         let shortest = *widths.first()?;
-        // Wider and wider until a town is too large; each step at least doubles the width.
+        // Wider and wider until a cluster is too large; each step at least doubles the width.
         let mut best = None;
         let mut tried = SimDuration::ZERO;
         for width in widths {
@@ -171,13 +172,13 @@ impl Towns<'_> {
                 continue;
             }
             tried = width;
-            let Some(town_of) = self.towns(width, largest.min(LARGEST_GROUP)) else { break };
-            let apart = self.used().map(|node| match town_of[node] {
+            let Some(cluster_of) = self.clusters(width, largest.min(LARGEST_GROUP)) else { break };
+            let apart = self.used().map(|node| match cluster_of[node] {
                 usize::MAX => self.lookaheads[node],
-                town => self.lookahead_of(&town_of, town),
+                cluster => self.lookahead_of(&cluster_of, cluster),
             });
             if apart.min()? >= shortest.saturating_mul(WORTH) {
-                best = Some(town_of);
+                best = Some(cluster_of);
             }
         }
         best
@@ -187,38 +188,38 @@ impl Towns<'_> {
         (0..self.hosts.len()).filter(|node| self.hosts[*node] > 0)
     }
 
-    /// Joins nodes within `width` of each other, directly or by others; `None` if that gives a town
+    /// Joins nodes within `width` of each other, directly or by others; `None` if that gives a cluster
     /// of more than `largest` hosts.
-    fn towns(&self, width: SimDuration, largest: usize) -> Option<Vec<usize>> {
-        let mut town_of = vec![usize::MAX; self.hosts.len()];
+    fn clusters(&self, width: SimDuration, largest: usize) -> Option<Vec<usize>> {
+        let mut cluster_of = vec![usize::MAX; self.hosts.len()];
         for first in self.used() {
-            if town_of[first] != usize::MAX || self.lookaheads[first] > width {
+            if cluster_of[first] != usize::MAX || self.lookaheads[first] > width {
                 continue;
             }
             let mut open = vec![first];
             let mut size = 0;
-            town_of[first] = first;
+            cluster_of[first] = first;
             while let Some(node) = open.pop() {
                 size += self.hosts[node] as usize;
                 if size > largest {
                     return None;
                 }
                 for near in self.graph.hosts_within(NodeIndex(node as u32), self.hosts, width) {
-                    if town_of[near.index()] == usize::MAX {
-                        town_of[near.index()] = first;
+                    if cluster_of[near.index()] == usize::MAX {
+                        cluster_of[near.index()] = first;
                         open.push(near.index());
                     }
                 }
             }
         }
-        Some(town_of)
+        Some(cluster_of)
     }
 
-    /// The least time from the town's hosts to others'.
-    fn lookahead_of(&self, town_of: &[usize], town: usize) -> SimDuration {
-        let elsewhere = |node: usize| if town_of[node] == town { 0 } else { self.hosts[node] };
+    /// The least time from the cluster's hosts to others'.
+    fn lookahead_of(&self, cluster_of: &[usize], cluster: usize) -> SimDuration {
+        let elsewhere = |node: usize| if cluster_of[node] == cluster { 0 } else { self.hosts[node] };
         let elsewhere: Vec<u32> = (0..self.hosts.len()).map(elsewhere).collect();
-        let members = self.used().filter(|node| town_of[*node] == town);
+        let members = self.used().filter(|node| cluster_of[*node] == cluster);
         let out =
             members.filter_map(|node| self.graph.least_latency_to_hosts(NodeIndex(node as u32), &elsewhere));
         out.min().unwrap_or(SimDuration::MAX)

@@ -5,9 +5,9 @@ use crate::run::RunOptions;
 use crate::world::nic;
 use belljar_base::{HostId, Seed};
 use belljar_config::topology::Interface;
-use belljar_config::{Experiment, Host as HostSettings, Model, Placement, StraceMode};
+use belljar_config::{Experiment, Host as HostSettings, Model, PlacementSetting, StraceMode};
 use belljar_kernel::clock::{CallLatency, CpuModel};
-use belljar_kernel::{Buffers, HostConfig, LinkConfig, ModelSpec, ProcessSpec, Resolver, StackConfig};
+use belljar_kernel::{HostConfig, LinkConfig, ModelSpec, ProcessSpec, Resolver, StackConfig, TcpBufferSizes};
 use belljar_net::NicConfig;
 use belljar_net::dns::Zone;
 use belljar_net::routes::Ip;
@@ -128,12 +128,12 @@ pub fn stack_config(context: &Context<'_>, settings: &HostSettings, id: HostId) 
 }
 
 /// Where buffers are not to grow, Shadow's sizes are theirs.
-fn buffers(experiment: &Experiment) -> Buffers {
+fn buffers(experiment: &Experiment) -> TcpBufferSizes {
     const SHADOW_RECEIVE: u32 = 174_760;
     const SHADOW_SEND: u32 = 131_072;
     let e = &experiment.experimental;
     let size = |given: Option<u32>, grows: bool, shadow| given.or((!grows).then_some(shadow));
-    Buffers {
+    TcpBufferSizes {
         receive: size(e.socket_recv_buffer, e.socket_recv_autotune, SHADOW_RECEIVE),
         receive_fixed: !e.socket_recv_autotune,
         send: size(e.socket_send_buffer, e.socket_send_autotune, SHADOW_SEND),
@@ -176,10 +176,10 @@ fn process_spec(process: &ProcessPlan, host: &str, options: &RunOptions) -> Proc
         shutdown_signal: process.shutdown_signal.number(),
         output: options.output,
         placement: match process.placement {
-            Placement::Near => Some(belljar_kernel::machine::Placement::Near),
-            Placement::Far => Some(belljar_kernel::machine::Placement::Far),
-            Placement::Linux => Some(belljar_kernel::machine::Placement::Linux),
-            Placement::Auto => None,
+            PlacementSetting::Near => Some(belljar_kernel::machine::Placement::Near),
+            PlacementSetting::Far => Some(belljar_kernel::machine::Placement::Far),
+            PlacementSetting::Linux => Some(belljar_kernel::machine::Placement::Linux),
+            PlacementSetting::Auto => None,
         },
     }
 }

@@ -27,7 +27,7 @@ mod simulators;
 mod world;
 
 pub use belljar_kernel::{DebugProcess, Output};
-pub use cells::Meeting;
+pub use cells::CellExchange;
 pub use debug::{DebugError, DebugHub, Debuggee, ELSEWHERE};
 pub use outcome::call_name;
 pub use run::{Finished, Part, RunOptions, SimError, conclude, run_part};

@@ -36,7 +36,7 @@ pub struct HostNode {
     pub(crate) debug: DebugState,
     pub(crate) kernel: Host,
     seed: Seed,
-    ways: Map<HostId, Way>,
+    ways: Map<HostId, OutboundPath>,
     last_change: SimTime,
     pub(crate) path_drops: Map<DropReason, u64>,
     output: Output,
@@ -45,7 +45,7 @@ pub struct HostNode {
 }
 
 /// The way to another host.
-struct Way {
+struct OutboundPath {
     flow: Option<Flow>,
     streams: FlowStreams,
     state: PathState,
@@ -165,7 +165,7 @@ impl HostNode {
         });
     }
 
-    /// The path to a host, if nothing about it is drawn or ever changes. Such a path needs no [`Way`]: with
+    /// The path to a host, if nothing about it is drawn or ever changes. Such a path needs no [`OutboundPath`]: with
     /// a thousand peers each, finding theirs in cold memory was a seventh of what a message cost.
     fn way_without_state(&self, to: HostId) -> Option<Path> {
         if !self.fabric.changes().is_empty() {
@@ -181,7 +181,7 @@ impl HostNode {
         let way = self.ways.entry(to).or_insert_with(|| {
             fresh = true;
             let streams = FlowStreams::new(self.seed, fabric.name(id), fabric.name(to));
-            Way { flow: None, streams, state: PathState::default(), seen: 0, blocked: None }
+            OutboundPath { flow: None, streams, state: PathState::default(), seen: 0, blocked: None }
         });
         let mut changed = fresh;
         for (_, change) in &fabric.changes()[way.seen..self.network_changes] {

@@ -59,11 +59,11 @@ fn links(experiment: &Experiment, nodes: &[HostNode], devices: &[DeviceNode], st
             frames: counters.packets_out,
             bytes: counters.bytes_out,
             drops: drops.filter(|(_, count)| *count > 0).collect(),
-            mishaps: [
+            impairments: [
                 ("ecn_marked", counters.ecn_marked),
-                ("held_back", cable.mishaps.held_back),
-                ("doubled", cable.mishaps.doubled),
-                ("corrupted", cable.mishaps.corrupted),
+                ("reordered", cable.impairment_counts.reordered),
+                ("duplicated", cable.impairment_counts.duplicated),
+                ("corrupted", cable.impairment_counts.corrupted),
             ]
             .into_iter()
             .filter(|(_, count)| *count > 0)

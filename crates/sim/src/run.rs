@@ -1,6 +1,6 @@
 //! Running a world from its first event to its last.
 
-use crate::cells::{self, Meeting};
+use crate::cells::{self, CellExchange};
 use crate::debug::DebugHub;
 use crate::fabric::Fabric;
 use crate::flows;
@@ -101,7 +101,7 @@ impl Finished {
     }
 }
 
-/// Runs the part of `experiment` that falls to one cell, or without a meeting all of it, by workers as
+/// Runs the part of `experiment` that falls to one cell, or without a exchange all of it, by workers as
 /// `engine` says. `observe` is told before each window the simulated time that has passed and says
 /// whether to go on. [`conclude`] writes what came of it.
 pub fn run_part(
@@ -109,7 +109,7 @@ pub fn run_part(
     folder: &ResultsFolder,
     options: &RunOptions,
     engine: &Options<'_>,
-    meeting: Option<&Meeting>,
+    exchange: Option<&CellExchange>,
     observe: impl Fn(SimTime) -> Verdict + Sync,
 ) -> Part {
     // Before this worker is put on a CPU of its own, where the thread would have to stay too.
@@ -118,10 +118,10 @@ pub fn run_part(
     doing(Phase::Building);
     let Plan { processes, schedule } = Plan::new(experiment);
     let fabric = Arc::new(Fabric::new(experiment, schedule.network, schedule.graphs, schedule.first));
-    let grouping = fabric.plan(engine.workers * meeting.map_or(1, Meeting::count));
-    let dealt = meeting.map(|meeting| (meeting, cells::deal(&grouping, meeting.count())));
+    let grouping = fabric.plan(engine.workers * exchange.map_or(1, CellExchange::count));
+    let dealt = exchange.map(|exchange| (exchange, cells::deal(&grouping, exchange.count())));
     let cell =
-        dealt.as_ref().map(|(meeting, of_group)| Cell { me: meeting.me(), of_group, exchange: *meeting });
+        dealt.as_ref().map(|(exchange, of_group)| Cell { me: exchange.me(), of_group, exchange: *exchange });
     let mine = |id: HostId| cell.is_none_or(|cell| cell.of_group[grouping.group_of(id)] == cell.me);
     let mut nodes =
         world::hosts(experiment, processes, schedule.hosts, &fabric, mine, folder, options, &writer);

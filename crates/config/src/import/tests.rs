@@ -1,11 +1,11 @@
 use super::*;
-use crate::{Experiment, Surroundings};
+use crate::{Experiment, PathContext};
 
 fn take(format: Format, text: &str, scripts: &[(&str, &str)]) -> (Experiment, Vec<String>) {
     let script =
         |machine: &str| scripts.iter().find(|(m, _)| *m == machine).map(|(_, text)| text.to_string());
     let imported = import_text("lab", text, format, script).unwrap_or_else(|e| panic!("{e}"));
-    let loaded = Experiment::parse_in("out.yaml", &imported.yaml, &Surroundings::default());
+    let loaded = Experiment::parse_in("out.yaml", &imported.yaml, &PathContext::default());
     (loaded.unwrap_or_else(|e| panic!("{e}\n{}", imported.yaml)), imported.notes)
 }
 fn error(format: Format, text: &str) -> String {

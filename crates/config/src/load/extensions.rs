@@ -2,7 +2,7 @@
 
 use super::hosts;
 use crate::error::Problem;
-use crate::model::{Extensions, Placement};
+use crate::model::{Extensions, PlacementSetting};
 use crate::yaml::{Node, Section, section};
 use belljar_base::SimDuration;
 use belljar_net::addresses;
@@ -22,7 +22,8 @@ pub(super) fn read(node: &Node) -> Result<Extensions, Problem> {
     let s = Section::new(node, "section 'belljar'", KEYS, false)?;
     let mut result = Extensions::default();
     s.read("start_date", start_date)?.inspect(|v| result.start_date = *v);
-    s.read("placement", |n, k| section::choice(n, k, Placement::NAMES))?.inspect(|v| result.placement = *v);
+    s.read("placement", |n, k| section::choice(n, k, PlacementSetting::NAMES))?
+        .inspect(|v| result.placement = *v);
     s.read("ipv6", section::boolean)?.inspect(|v| result.ipv6 = *v);
     if let Some(node) = s.get("dns") {
         dns(node, &mut result)?;

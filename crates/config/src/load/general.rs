@@ -1,6 +1,6 @@
 //! Section `general`.
 
-use crate::Surroundings;
+use crate::PathContext;
 use crate::error::Problem;
 use crate::model::{General, LogLevel};
 use crate::yaml::{Node, Section, section};
@@ -35,7 +35,7 @@ pub(super) fn defaults(stop_time: SimTime) -> General {
     }
 }
 
-pub(super) fn read(node: &Node, around: &Surroundings) -> Result<General, Problem> {
+pub(super) fn read(node: &Node, around: &PathContext) -> Result<General, Problem> {
     let s = Section::new(node, "section 'general'", KEYS, false)?;
     let stop_node = s.required("stop_time", "stop_time: 10s")?;
     let stop_time = section::time(stop_node, "stop_time")?;
@@ -67,7 +67,7 @@ pub(super) fn read(node: &Node, around: &Surroundings) -> Result<General, Proble
     Ok(general)
 }
 
-fn path(node: &Node, key: &str, around: &Surroundings) -> Result<PathBuf, Problem> {
+fn path(node: &Node, key: &str, around: &PathContext) -> Result<PathBuf, Problem> {
     let text = section::string(node, key)?;
     if text.is_empty() {
         return Err(node.problem(format!("'{key}' is an empty path")));

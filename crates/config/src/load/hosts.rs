@@ -1,10 +1,10 @@
 //! Section `hosts` and the options of hosts.
 
 use super::{captures, events_values, links, models, process};
-use crate::Surroundings;
+use crate::PathContext;
 use crate::error::{Problem, Span};
 use crate::events::ClockSettings;
-use crate::model::{Host, HostOptions, LogLevel, Model, Network, Placement, Process};
+use crate::model::{Host, HostOptions, LogLevel, Model, Network, PlacementSetting, Process};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Entry, Node, Section};
 use belljar_base::{Map, Set};
@@ -35,10 +35,10 @@ pub(super) struct Context<'a> {
     /// The names of hosts, switches and routers at the ends of links.
     pub(super) linked: &'a Set<String>,
     pub(super) defaults: HostOptions,
-    pub(super) placement: Placement,
+    pub(super) placement: PlacementSetting,
     pub(super) ipv6: bool,
     pub(super) name_server: Ipv4Addr,
-    pub(super) around: &'a Surroundings,
+    pub(super) around: &'a PathContext,
 }
 
 /// A host before addresses are assigned.

@@ -17,7 +17,7 @@ mod tests;
 use crate::error::{ConfigError, Problem, Source};
 use crate::model::{Experiment, Experimental, Extensions, FinalState, Host, HostOptions, Network, Process};
 use crate::yaml::{self, Section, Setting};
-use crate::{GUEST_PATH, Signal, Surroundings};
+use crate::{GUEST_PATH, PathContext, Signal};
 use belljar_base::{Map, SimTime};
 use belljar_net::NodeIndex;
 use std::io::Read;
@@ -85,13 +85,13 @@ impl Experiment {
         settings: &[Setting],
     ) -> Result<Experiment, ConfigError> {
         let source = Source { name: name.to_owned(), text: text.to_owned() };
-        let around = Surroundings::of_this_process(base_dir);
+        let around = PathContext::of_this_process(base_dir);
         experiment(&source, &around, settings)
             .map_err(|problem| yaml::set::located(problem, settings).into_error(&source))
     }
 
     /// [`parse`](Self::parse) with everything given that it would ask this process for.
-    pub fn parse_in(name: &str, text: &str, around: &Surroundings) -> Result<Experiment, ConfigError> {
+    pub fn parse_in(name: &str, text: &str, around: &PathContext) -> Result<Experiment, ConfigError> {
         let source = Source { name: name.to_owned(), text: text.to_owned() };
         experiment(&source, around, &[]).map_err(|problem| problem.into_error(&source))
     }
@@ -99,7 +99,7 @@ impl Experiment {
     /// An experiment of one host, named `host`, that runs `command` (a program and its arguments) and
     /// may end in any way.
     pub fn single_host(command: &[String]) -> Result<Experiment, ConfigError> {
-        let around = Surroundings::of_this_process(Path::new(""));
+        let around = PathContext::of_this_process(Path::new(""));
         let source = Source { name: "command line".to_owned(), text: String::new() };
         let fail = |message, help| Problem::whole_file(message).maybe_help(help).into_error(&source);
         let Some((program, args)) = command.split_first() else {
@@ -148,7 +148,7 @@ impl Experiment {
     }
 }
 
-fn experiment(source: &Source, around: &Surroundings, settings: &[Setting]) -> Result<Experiment, Problem> {
+fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Result<Experiment, Problem> {
     let tree = yaml::parse(&source.text)?;
     let tree = tree.ok_or_else(|| {
         Problem::whole_file("this file is empty")

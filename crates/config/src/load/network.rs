@@ -1,7 +1,7 @@
 //! Section `network`.
 
 use super::plain;
-use crate::Surroundings;
+use crate::PathContext;
 use crate::error::{Problem, Source, Span};
 use crate::model::{GraphSource, Network};
 use crate::yaml::{Node, Section, Style, Value, section};
@@ -31,7 +31,7 @@ pub(super) fn one_gbit_switch(use_shortest_path: bool) -> Network {
     Network { source: GraphSource::OneGbitSwitch, use_shortest_path, graph }
 }
 
-pub(super) fn read(node: &Node, source: &Source, around: &Surroundings) -> Result<Network, Problem> {
+pub(super) fn read(node: &Node, source: &Source, around: &PathContext) -> Result<Network, Problem> {
     let s = Section::new(node, "section 'network'", KEYS, false)?;
     let use_shortest_path = s.read("use_shortest_path", section::boolean)?.unwrap_or(true);
     let graph_node = s.required("graph", "graph: { type: 1_gbit_switch }")?;
@@ -92,7 +92,7 @@ fn inline_problem(node: &Node, source: &Source, text: &str, error: GraphError) -
     }
 }
 
-fn read_file(node: &Node, around: &Surroundings) -> Result<Source, Problem> {
+fn read_file(node: &Node, around: &PathContext) -> Result<Source, Problem> {
     let s = Section::new(node, "the graph's file", FILE_KEYS, false)?;
     let path_node = s.required("path", "path: network.gml")?;
     let written = section::string(path_node, "path")?;

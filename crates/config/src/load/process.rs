@@ -1,10 +1,10 @@
 //! One process of a host.
 
 use crate::error::Problem;
-use crate::model::{FinalState, Placement, Process};
+use crate::model::{FinalState, PlacementSetting, Process};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Node, Section, Value};
-use crate::{GUEST_PATH, Signal, Surroundings};
+use crate::{GUEST_PATH, PathContext, Signal};
 use belljar_base::{Map, SimTime};
 use belljar_net::suggest::nearest;
 
@@ -38,8 +38,8 @@ pub(super) fn shutdown_time(s: &Section<'_>, start_time: SimTime) -> Result<Opti
 pub(super) fn read(
     node: &Node,
     host: &str,
-    placement: Placement,
-    around: &Surroundings,
+    placement: PlacementSetting,
+    around: &PathContext,
 ) -> Result<Process, Problem> {
     let s = Section::new(node, &format!("a process of host '{host}'"), KEYS, false)?;
     let path_node = s.required("path", "path: /bin/true")?;
@@ -67,7 +67,9 @@ pub(super) fn read(
         shutdown_time,
         shutdown_signal: s.read("shutdown_signal", signal)?.unwrap_or(Signal::TERM),
         expected_final_state: s.read("expected_final_state", final_state)?.unwrap_or(FinalState::Exited(0)),
-        placement: s.read("placement", |n, k| section::choice(n, k, Placement::NAMES))?.unwrap_or(placement),
+        placement: s
+            .read("placement", |n, k| section::choice(n, k, PlacementSetting::NAMES))?
+            .unwrap_or(placement),
     })
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{GraphSource, LogLevel, Placement, StraceMode};
+use crate::model::{GraphSource, LogLevel, PlacementSetting, StraceMode};
 use belljar_base::{HostId, SimDuration};
 use std::path::PathBuf;
 
@@ -31,8 +31,8 @@ impl Drop for Folder {
     }
 }
 
-pub(super) fn around() -> Surroundings {
-    Surroundings {
+pub(super) fn around() -> PathContext {
+    PathContext {
         base_dir: PathBuf::from("/nowhere/experiment"),
         current_dir: PathBuf::from("/nowhere"),
         home: Some(PathBuf::from("/bin")),
@@ -112,7 +112,7 @@ fn a_whole_experiment() {
     assert_eq!(zoe.processes[0].args, ["-c", "exit 0", "two words"]);
     assert_eq!(zoe.processes[0].path, Path::new("/bin/sh"));
     assert_eq!(zoe.processes[0].arg0, "sh");
-    assert_eq!(zoe.processes[0].placement, Placement::Far);
+    assert_eq!(zoe.processes[0].placement, PlacementSetting::Far);
     assert_eq!(zoe.processes[0].expected_final_state, FinalState::Exited(0));
     assert_eq!((adam.options.log_level, adam.options.pcap_capture_size), (None, 96));
     let first = &adam.processes[0];
@@ -124,7 +124,7 @@ fn a_whole_experiment() {
     assert_eq!(first.shutdown_time, Some(SimTime::from_nanos(3_500_000_000)));
     assert_eq!(first.shutdown_signal.name(), "SIGINT");
     assert_eq!(first.expected_final_state, FinalState::Signaled(Signal::from_number(2).unwrap()));
-    assert_eq!(first.placement, Placement::Near);
+    assert_eq!(first.placement, PlacementSetting::Near);
     assert_eq!(adam.processes[1].expected_final_state, FinalState::Running);
     assert_eq!(
         e.notes,

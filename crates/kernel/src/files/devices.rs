@@ -1,7 +1,7 @@
 //! The character devices of `/dev`, `null(4)`, `full(4)`, `random(4)`.
 
 use crate::call::{Call, SysResult, done};
-use crate::guest::{Buffers, total_len};
+use crate::guest::{GuestBuffers, total_len};
 use belljar_linux_abi::Errno;
 
 /// A character device.
@@ -68,7 +68,7 @@ impl Device {
         }
     }
     /// `read(2)`.
-    pub fn read(self, call: &mut Call<'_>, buffers: &Buffers) -> SysResult {
+    pub fn read(self, call: &mut Call<'_>, buffers: &GuestBuffers) -> SysResult {
         if self == Device::Null {
             return done(0);
         }
@@ -88,7 +88,7 @@ impl Device {
         done(moved)
     }
     /// `write(2)`.
-    pub fn write(self, buffers: &Buffers) -> SysResult {
+    pub fn write(self, buffers: &GuestBuffers) -> SysResult {
         if self == Device::Full { Err(Errno::ENOSPC) } else { done(total_len(buffers)) }
     }
 }

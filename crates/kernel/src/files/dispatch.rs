@@ -3,7 +3,7 @@
 use super::devices::Device;
 use super::{FileKind, regular, streams};
 use crate::call::{Call, SysResult, done};
-use crate::guest::Buffers;
+use crate::guest::GuestBuffers;
 use crate::ids::FileKey;
 use crate::syscall::socket_io;
 use belljar_linux_abi::{Errno, c};
@@ -11,7 +11,12 @@ use belljar_linux_abi::{Errno, c};
 impl Call<'_> {
     /// `read(2)` and its relatives; at `offset` for `pread(2)`. `EBADF` if not open for reading,
     /// `ESPIPE` for an offset in something without positions.
-    pub(crate) fn file_read(&mut self, file: FileKey, buffers: &Buffers, offset: Option<u64>) -> SysResult {
+    pub(crate) fn file_read(
+        &mut self,
+        file: FileKey,
+        buffers: &GuestBuffers,
+        offset: Option<u64>,
+    ) -> SysResult {
         let open = self.host.open(file);
         if open.flags & c::O_PATH != 0 {
             return Err(Errno::EBADF);
@@ -52,7 +57,12 @@ impl Call<'_> {
 
     /// `write(2)` and its relatives; at `offset` for `pwrite(2)`. Errors as for
     /// [`file_read`](Self::file_read).
-    pub(crate) fn file_write(&mut self, file: FileKey, buffers: &Buffers, offset: Option<u64>) -> SysResult {
+    pub(crate) fn file_write(
+        &mut self,
+        file: FileKey,
+        buffers: &GuestBuffers,
+        offset: Option<u64>,
+    ) -> SysResult {
         let open = self.host.open(file);
         if open.flags & c::O_PATH != 0 {
             return Err(Errno::EBADF);

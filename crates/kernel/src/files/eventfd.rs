@@ -3,7 +3,7 @@
 use super::FileKind;
 use super::readiness::{EPOLLERR, EPOLLIN, EPOLLOUT};
 use crate::call::{Block, Call, SysResult, done};
-use crate::guest::{Buffers, total_len};
+use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, WaitQueueId};
 use belljar_linux_abi::{Errno, c};
@@ -72,7 +72,7 @@ impl Host {
 
 impl Call<'_> {
     /// `read(2)`: eight bytes. `EINVAL` if there is no room for them.
-    pub(crate) fn read_eventfd(&mut self, file: FileKey, n: usize, buffers: &Buffers) -> SysResult {
+    pub(crate) fn read_eventfd(&mut self, file: FileKey, n: usize, buffers: &GuestBuffers) -> SysResult {
         if total_len(buffers) < 8 {
             return Err(Errno::EINVAL);
         }
@@ -87,7 +87,7 @@ impl Call<'_> {
         done(8)
     }
     /// `write(2)`: adds the value of exactly eight bytes, and waits while the sum would not fit.
-    pub(crate) fn write_eventfd(&mut self, file: FileKey, n: usize, buffers: &Buffers) -> SysResult {
+    pub(crate) fn write_eventfd(&mut self, file: FileKey, n: usize, buffers: &GuestBuffers) -> SysResult {
         if total_len(buffers) != 8 {
             return Err(Errno::EINVAL);
         }

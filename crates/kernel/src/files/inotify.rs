@@ -8,7 +8,7 @@ use super::FileKind;
 use super::readiness::READABLE;
 use super::tree::FormerEntry;
 use crate::call::{Block, Call, SysResult, done};
-use crate::guest::{Buffers, total_len};
+use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, WaitQueueId};
 use belljar_base::Map;
@@ -261,7 +261,7 @@ impl Host {
 
 impl Call<'_> {
     /// `read(2)`: as many whole events as fit. `EINVAL` if not even the first one does.
-    pub(crate) fn read_inotify(&mut self, file: FileKey, n: usize, buffers: &Buffers) -> SysResult {
+    pub(crate) fn read_inotify(&mut self, file: FileKey, n: usize, buffers: &GuestBuffers) -> SysResult {
         let nonblocking = self.host.open(file).is_nonblocking();
         let room = total_len(buffers) as usize;
         let instance = &mut self.host.files.inotifies[n];

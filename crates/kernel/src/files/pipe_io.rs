@@ -3,7 +3,7 @@
 use super::readiness::{READABLE, WRITABLE};
 use super::{FileKind, pipe::Pipe};
 use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
-use crate::guest::{Buffers, total_len};
+use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, PipeKey};
 use belljar_linux_abi::signal::SigInfo;
@@ -66,7 +66,7 @@ impl Call<'_> {
     }
 
     /// `read(2)` from a pipe: waits for the first byte, then takes what is there.
-    pub(crate) fn read_pipe(&mut self, file: FileKey, key: PipeKey, buffers: &Buffers) -> SysResult {
+    pub(crate) fn read_pipe(&mut self, file: FileKey, key: PipeKey, buffers: &GuestBuffers) -> SysResult {
         let open = self.host.open(file);
         if !open.is_readable() {
             return Err(Errno::EBADF);
@@ -94,7 +94,7 @@ impl Call<'_> {
     }
 
     /// `write(2)` to a pipe: waits until everything is written. A signal leaves it at what has been.
-    pub(crate) fn write_pipe(&mut self, file: FileKey, key: PipeKey, buffers: &Buffers) -> SysResult {
+    pub(crate) fn write_pipe(&mut self, file: FileKey, key: PipeKey, buffers: &GuestBuffers) -> SysResult {
         let open = self.host.open(file);
         if !open.is_writable() {
             return Err(Errno::EBADF);

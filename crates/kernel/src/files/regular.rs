@@ -4,7 +4,7 @@ use super::FileKind;
 use super::tree::Node;
 use super::tree::extents::Extents;
 use crate::call::{Call, SysResult, done};
-use crate::guest::{Buffers, total_len};
+use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey};
 use crate::machine::NativeFile;
@@ -24,7 +24,7 @@ pub fn read(
     call: &mut Call<'_>,
     file: FileKey,
     inode: InodeKey,
-    buffers: &Buffers,
+    buffers: &GuestBuffers,
     offset: Option<u64>,
 ) -> SysResult {
     let start = offset.unwrap_or(call.host.open(file).offset);
@@ -47,7 +47,7 @@ pub fn read(
 fn read_chunks(
     call: &mut Call<'_>,
     inode: InodeKey,
-    buffers: &Buffers,
+    buffers: &GuestBuffers,
     start: u64,
     wanted: u64,
     chunk: &mut Vec<u8>,
@@ -88,7 +88,7 @@ pub fn write(
     call: &mut Call<'_>,
     file: FileKey,
     inode: InodeKey,
-    buffers: &Buffers,
+    buffers: &GuestBuffers,
     offset: Option<u64>,
 ) -> SysResult {
     let open = call.host.open(file);
@@ -129,7 +129,7 @@ pub fn write(
 fn write_part(
     call: &mut Call<'_>,
     inode: InodeKey,
-    buffers: &Buffers,
+    buffers: &GuestBuffers,
     start: u64,
     moved: u64,
     wanted: u64,
@@ -153,7 +153,7 @@ impl Call<'_> {
     /// The part of `buffers` that byte `moved` lies in, as far as `wanted`, if a native file can be
     /// read into or written from it without a copy. `None` where bytes are staged, or memory is not
     /// the caller's: the slow way finds out how far it goes.
-    fn direct(&self, buffers: &Buffers, moved: u64, wanted: u64, access: Access) -> Option<(u64, u64)> {
+    fn direct(&self, buffers: &GuestBuffers, moved: u64, wanted: u64, access: Access) -> Option<(u64, u64)> {
         if self.staged.is_some() {
             return None;
         }
@@ -440,7 +440,7 @@ impl Host {
 
 impl Call<'_> {
     /// Stores `data` at byte `skip` of what `buffers` hold together.
-    pub fn scatter_at(&mut self, buffers: &Buffers, skip: u64, mut data: &[u8]) -> Result<(), Errno> {
+    pub fn scatter_at(&mut self, buffers: &GuestBuffers, skip: u64, mut data: &[u8]) -> Result<(), Errno> {
         if self.staged.is_some() {
             return self.scatter(buffers, data);
         }

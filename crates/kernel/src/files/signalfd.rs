@@ -3,7 +3,7 @@
 use super::FileKind;
 use super::readiness::EPOLLIN;
 use crate::call::{Block, Call, SysResult, done};
-use crate::guest::{Buffers, total_len};
+use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, WaitQueueId};
 use belljar_linux_abi::poll::SignalfdSiginfo;
@@ -62,7 +62,7 @@ impl Host {
 
 impl Call<'_> {
     /// `read(2)`: as many `struct signalfd_siginfo` as are pending and fit; waits for the first.
-    pub(crate) fn read_signalfd(&mut self, file: FileKey, n: usize, buffers: &Buffers) -> SysResult {
+    pub(crate) fn read_signalfd(&mut self, file: FileKey, n: usize, buffers: &GuestBuffers) -> SysResult {
         let room = total_len(buffers) as usize / size_of::<SignalfdSiginfo>();
         if room == 0 {
             return Err(Errno::EINVAL);

@@ -1,14 +1,14 @@
 //! The simulator's own standard streams, which `belljar exec` passes on to its program.
 
 use crate::call::{Call, SysResult, done};
-use crate::guest::{Buffers, total_len};
+use crate::guest::{GuestBuffers, total_len};
 use belljar_linux_abi::Errno;
 
 /// Bytes moved at a time.
 const CHUNK: u64 = 1 << 16;
 
 /// `read(2)`: waits natively until there is something.
-pub fn read(call: &mut Call<'_>, stream: u8, buffers: &Buffers) -> SysResult {
+pub fn read(call: &mut Call<'_>, stream: u8, buffers: &GuestBuffers) -> SysResult {
     let mut chunk = vec![0; CHUNK.min(total_len(buffers)) as usize];
     if chunk.is_empty() {
         return done(0);
@@ -19,7 +19,7 @@ pub fn read(call: &mut Call<'_>, stream: u8, buffers: &Buffers) -> SysResult {
 }
 
 /// `write(2)`: writes everything.
-pub fn write(call: &mut Call<'_>, stream: u8, buffers: &Buffers) -> SysResult {
+pub fn write(call: &mut Call<'_>, stream: u8, buffers: &GuestBuffers) -> SysResult {
     let wanted = total_len(buffers);
     let mut moved = 0;
     while moved < wanted {

@@ -7,7 +7,7 @@ use super::FileKind;
 use super::readiness::EPOLLIN;
 use crate::call::{Block, Call, SysResult, done};
 use crate::clock::Clock;
-use crate::guest::{Buffers, total_len};
+use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, WaitQueueId};
 use crate::timer::{TimerAction, TimerId};
@@ -179,7 +179,7 @@ impl Host {
 
 impl Call<'_> {
     /// `read(2)`: the number of expirations since the last one. `EINVAL` below eight bytes.
-    pub(crate) fn read_timerfd(&mut self, file: FileKey, n: usize, buffers: &Buffers) -> SysResult {
+    pub(crate) fn read_timerfd(&mut self, file: FileKey, n: usize, buffers: &GuestBuffers) -> SysResult {
         if total_len(buffers) < 8 {
             return Err(Errno::EINVAL);
         }

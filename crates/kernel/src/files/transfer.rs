@@ -9,7 +9,7 @@
 use super::pipe::PAGE;
 use super::readiness::{READABLE, WRITABLE};
 use crate::call::{Block, Call, CallState, IfInterrupted, Outcome, SysResult, done};
-use crate::guest::Buffers;
+use crate::guest::GuestBuffers;
 use crate::ids::{FileKey, PipeKey, WaitQueueId};
 use belljar_linux_abi::{Errno, c};
 use smallvec::SmallVec;
@@ -148,7 +148,7 @@ impl Call<'_> {
         if !self.host.open(what.output).kind.can_be_spliced_to() {
             return Err(Errno::EINVAL);
         }
-        let buffers: Buffers = SmallVec::from_slice(&[(0, data.len() as u64)]);
+        let buffers: GuestBuffers = SmallVec::from_slice(&[(0, data.len() as u64)]);
         self.staged = Some(data);
         let outcome =
             self.without_waiting(what.output, |call| call.file_write(what.output, &buffers, what.to));
@@ -277,7 +277,7 @@ impl Call<'_> {
 
     /// Up to `len` bytes of an open file. `EAGAIN` if it would have to be waited for.
     fn stage(&mut self, input: FileKey, at: Option<u64>, len: u64) -> Result<Vec<u8>, Errno> {
-        let buffers: Buffers = SmallVec::from_slice(&[(0, len)]);
+        let buffers: GuestBuffers = SmallVec::from_slice(&[(0, len)]);
         self.staged = Some(Vec::new());
         let outcome = self.without_waiting(input, |call| call.file_read(input, &buffers, at));
         let data = self.staged.take().unwrap_or_default();
@@ -296,7 +296,12 @@ impl Call<'_> {
     }
 
     /// `vmsplice(2)` into a pipe: pages of the caller's memory, as many as are free.
-    pub(crate) fn vmsplice_to_pipe(&mut self, key: PipeKey, buffers: &Buffers, quick: bool) -> SysResult {
+    pub(crate) fn vmsplice_to_pipe(
+        &mut self,
+        key: PipeKey,
+        buffers: &GuestBuffers,
+        quick: bool,
+    ) -> SysResult {
         if let Some(outcome) = self.wait_for_page(key, quick) {
             return outcome;
         }
@@ -306,7 +311,7 @@ impl Call<'_> {
             if len == 0 || room == 0 {
                 continue;
             }
-            let part: Buffers = SmallVec::from_slice(&[(addr, len.min(room))]);
+            let part: GuestBuffers = SmallVec::from_slice(&[(addr, len.min(room))]);
             let data = match self.gather(&part, 0, len.min(room) as usize) {
                 Ok(data) => data,
                 Err(errno) if moved == 0 => return Err(errno),
@@ -320,7 +325,12 @@ impl Call<'_> {
     }
 
     /// `vmsplice(2)` out of a pipe: what there is goes to the caller's memory.
-    pub(crate) fn vmsplice_from_pipe(&mut self, key: PipeKey, buffers: &Buffers, quick: bool) -> SysResult {
+    pub(crate) fn vmsplice_from_pipe(
+        &mut self,
+        key: PipeKey,
+        buffers: &GuestBuffers,
+        quick: bool,
+    ) -> SysResult {
         let pipe = &self.host.files.pipes[key.0];
         let queue = pipe.queue;
         if pipe.is_empty() {

@@ -4,7 +4,7 @@
 //! `O_NONBLOCK`, `MSG_DONTWAIT` and the socket's time-outs whether an attempt that must wait becomes
 //! `EAGAIN` or a blocked call, which makes its next attempt when the queue named by the attempt is notified.
 
-use crate::guest::Buffers;
+use crate::guest::GuestBuffers;
 use crate::ids::WaitQueueId;
 use belljar_linux_abi::{Errno, c};
 
@@ -49,7 +49,7 @@ impl ControlMessage {
 #[derive(Clone, Debug, Default)]
 pub struct Outgoing {
     /// Where the bytes are.
-    pub buffers: Buffers,
+    pub buffers: GuestBuffers,
     /// How many they are together.
     pub len: usize,
     /// `MSG_*` flags.
@@ -73,7 +73,7 @@ impl Outgoing {
 #[derive(Clone, Debug, Default)]
 pub struct Incoming {
     /// Where the bytes go.
-    pub buffers: Buffers,
+    pub buffers: GuestBuffers,
     /// How many fit.
     pub len: usize,
     /// `MSG_*` flags.

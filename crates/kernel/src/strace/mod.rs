@@ -106,7 +106,7 @@ const WORTH_WRITING: usize = 32 << 10;
 const MOST_SPARE: usize = 16;
 
 thread_local! {
-    /// Buffers of logs that have been written out, the last one on top: a worker's hosts, of which one runs at a time, use
+    /// GuestBuffers of logs that have been written out, the last one on top: a worker's hosts, of which one runs at a time, use
     /// the same again and again, and what they put there stays in the cache until it is written.
     static SPARE: RefCell<Vec<Text>> = const { RefCell::new(Vec::new()) };
 }

@@ -6,7 +6,7 @@ use crate::files::locks::F_SEAL_EXEC;
 use crate::files::permission::WRITE;
 use crate::files::tree::Walk;
 use crate::files::{FileKind, OpenRequest, Opened};
-use crate::guest::Buffers;
+use crate::guest::GuestBuffers;
 use crate::ids::InodeKey;
 use belljar_linux_abi::file::OpenHow;
 use belljar_linux_abi::{Errno, c};
@@ -122,12 +122,12 @@ pub(super) fn position(argument: u64) -> Result<u64, Errno> {
     if argument > i64::MAX as u64 { Err(Errno::EINVAL) } else { Ok(argument) }
 }
 
-fn read(call: &mut Call<'_>, buffers: Buffers, offset: Option<u64>) -> SysResult {
+fn read(call: &mut Call<'_>, buffers: GuestBuffers, offset: Option<u64>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
     call.file_read(file, &buffers, offset)
 }
 
-fn write(call: &mut Call<'_>, buffers: Buffers, offset: Option<u64>) -> SysResult {
+fn write(call: &mut Call<'_>, buffers: GuestBuffers, offset: Option<u64>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
     call.file_write(file, &buffers, offset)
 }

@@ -1,7 +1,7 @@
 //! ptrace(2), process_vm_readv(2), process_vm_writev(2).
 
 use crate::call::{Call, SysResult, done};
-use crate::guest::Buffers;
+use crate::guest::GuestBuffers;
 use crate::ids::{ProcessKey, ThreadKey};
 use crate::mm::PAGE;
 use crate::signal::UNBLOCKABLE;
@@ -257,7 +257,7 @@ pub fn sys_process_vm_writev(call: &mut Call<'_>) -> SysResult {
 }
 
 /// The other process and both sides' buffers.
-fn other_memory(call: &Call<'_>) -> Result<(ProcessKey, Buffers, Buffers), Errno> {
+fn other_memory(call: &Call<'_>) -> Result<(ProcessKey, GuestBuffers, GuestBuffers), Errno> {
     let [_, local, local_count, remote, remote_count, flags] = call.args;
     if flags != 0 {
         return Err(Errno::EINVAL);
@@ -272,8 +272,8 @@ fn other_memory(call: &Call<'_>) -> Result<(ProcessKey, Buffers, Buffers), Errno
 /// Moves bytes from one list of buffers to another, a page at a time: how many, if not none.
 fn copy(
     call: &mut Call<'_>,
-    from: &Buffers,
-    to: &Buffers,
+    from: &GuestBuffers,
+    to: &GuestBuffers,
     mut step: impl FnMut(&mut Call<'_>, u64, u64, &mut [u8]) -> Result<(), Errno>,
 ) -> SysResult {
     let (mut sources, mut targets) = (from.iter().copied(), to.iter().copied());

@@ -4,7 +4,7 @@
 use super::interrupted_receive::clearing_name;
 use super::socket::{Target, read_address, write_address};
 use crate::call::{Block, Call, CallState, IfInterrupted, NameOutput, Outcome, SysResult, done};
-use crate::guest::{Buffers, total_len};
+use crate::guest::{GuestBuffers, total_len};
 use crate::ids::{FileKey, SocketKey, WaitQueueId};
 use crate::net::message::{Attempt, ControlMessage, Incoming, Outgoing, Received};
 use crate::net::operations;
@@ -225,7 +225,7 @@ fn receive_message(
 }
 
 /// `read(2)` and `readv(2)` on a socket.
-pub fn read_socket(call: &mut Call<'_>, file: FileKey, key: SocketKey, buffers: &Buffers) -> SysResult {
+pub fn read_socket(call: &mut Call<'_>, file: FileKey, key: SocketKey, buffers: &GuestBuffers) -> SysResult {
     let len = total_len(buffers) as usize;
     if len == 0 {
         return done(0);
@@ -239,7 +239,7 @@ pub fn read_socket(call: &mut Call<'_>, file: FileKey, key: SocketKey, buffers: 
 }
 
 /// `write(2)` and `writev(2)` on a socket.
-pub fn write_socket(call: &mut Call<'_>, file: FileKey, key: SocketKey, buffers: &Buffers) -> SysResult {
+pub fn write_socket(call: &mut Call<'_>, file: FileKey, key: SocketKey, buffers: &GuestBuffers) -> SysResult {
     let nonblocking = call.host.open(file).is_nonblocking();
     let len = total_len(buffers) as usize;
     let flags = flags_of_call(0, nonblocking);
@@ -281,7 +281,7 @@ pub fn sys_recvfrom(call: &mut Call<'_>) -> SysResult {
 }
 
 /// A `struct msghdr` with its vector of buffers.
-fn read_header(call: &Call<'_>, addr: u64) -> Result<(MsgHdr, Buffers), Errno> {
+fn read_header(call: &Call<'_>, addr: u64) -> Result<(MsgHdr, GuestBuffers), Errno> {
     let header: MsgHdr = call.read(addr)?;
     if header.name != 0 && header.namelen < 0 {
         return Err(Errno::EINVAL);

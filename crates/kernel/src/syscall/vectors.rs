@@ -5,7 +5,7 @@ use crate::call::{Call, Outcome, SysResult, done};
 use crate::files::FileKind;
 use crate::files::devices::Device;
 use crate::files::tree::DISK;
-use crate::guest::{Buffers, total_len};
+use crate::guest::{GuestBuffers, total_len};
 use crate::ids::FileKey;
 use belljar_linux_abi::{Errno, c};
 
@@ -74,7 +74,7 @@ fn move_vector(call: &mut Call<'_>, offset: Option<u64>, flags: i32, writes: boo
 fn move_bytes(
     call: &mut Call<'_>,
     file: FileKey,
-    buffers: &Buffers,
+    buffers: &GuestBuffers,
     offset: Option<u64>,
     writes: bool,
 ) -> SysResult {
@@ -91,7 +91,7 @@ fn knows_no_vectors(kind: &FileKind, writes: bool) -> bool {
 }
 
 /// Goes on until a buffer is not moved whole.
-fn one_by_one(call: &mut Call<'_>, file: FileKey, buffers: &Buffers, writes: bool) -> SysResult {
+fn one_by_one(call: &mut Call<'_>, file: FileKey, buffers: &GuestBuffers, writes: bool) -> SysResult {
     let mut total = 0;
     for &(addr, len) in buffers {
         match move_bytes(call, file, &Call::one_buffer(addr, len), None, writes) {
@@ -156,7 +156,12 @@ fn flagged(call: &mut Call<'_>, file: FileKey, flags: i32, writes: bool) -> Resu
     Ok(during)
 }
 
-fn vector(call: &mut Call<'_>, file: FileKey, offset: Option<u64>, writes: bool) -> Result<Buffers, Errno> {
+fn vector(
+    call: &mut Call<'_>,
+    file: FileKey,
+    offset: Option<u64>,
+    writes: bool,
+) -> Result<GuestBuffers, Errno> {
     let open = call.host.open(file);
     if open.flags & c::O_PATH != 0 {
         return Err(Errno::EBADF);

@@ -149,7 +149,7 @@ pub struct Uring {
     pub(crate) setup: Setup,
     /// `IORING_REGISTER_FILES`.
     pub(crate) slots: slots::Slots,
-    /// Buffers to choose from, by group.
+    /// GuestBuffers to choose from, by group.
     pub(crate) groups: BTreeMap<u16, provided::Group>,
     /// `IORING_REGISTER_BUFFERS`: address and length of each.
     pub(crate) buffers: Vec<(u64, u64)>,

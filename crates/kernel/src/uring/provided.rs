@@ -1,4 +1,4 @@
-//! Buffers that a program provides for requests to choose from once there is something to put into them: one by one
+//! GuestBuffers that a program provides for requests to choose from once there is something to put into them: one by one
 //! (`IORING_OP_PROVIDE_BUFFERS`) or in a ring in memory (`IORING_REGISTER_PBUF_RING`).
 
 use super::Entry;
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 const ENTRY_LEN: u64 = 16;
 /// Where in the first of them the ring's tail lies, `struct io_uring_buf_ring`.
 const TAIL_AT: u64 = 14;
-/// Buffers that a group can have.
+/// GuestBuffers that a group can have.
 const MOST: u32 = 1 << 16;
 
 /// One buffer.

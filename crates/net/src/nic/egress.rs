@@ -1,5 +1,5 @@
 use super::bucket::{Bucket, TokenBucket};
-use super::queue::{Dealings, Queue, QueueConfig, Surroundings};
+use super::queue::{Dealings, Queue, QueueConfig, QueueContext};
 use super::{Counters, DropReason, NicConfig, NicEvent, Pace};
 use crate::Packet;
 use belljar_base::SimTime;
@@ -25,7 +25,7 @@ pub(super) struct Egress {
     /// Packets with a cookie whose last bit has not been reported: (when, cookie, bytes). More than
     /// one only where the bandwidth is infinite or polls come late.
     leaving: VecDeque<(SimTime, u64, usize)>,
-    around: Surroundings,
+    around: QueueContext,
     /// The last actions of the queue.
     dealings: Dealings,
 }
@@ -34,7 +34,7 @@ impl Egress {
     pub(super) fn new(config: &NicConfig) -> Egress {
         let (framed, mtu) = (config.framed, config.mtu);
         let rate = slower(config.bandwidth_up, config.token_bucket);
-        let around = Surroundings { framed, mtu, rate, seed: config.seed };
+        let around = QueueContext { framed, mtu, rate, seed: config.seed };
         Egress {
             pace: Pace::new(config.bandwidth_up),
             overhead: config.overhead,

@@ -1,7 +1,7 @@
 //! Strict priority bands: a packet leaves only when no band before its own has any. Linux's `prio`.
 
 use super::DropReason;
-use super::queue::{Dealings, Queue, QueueConfig, Surroundings};
+use super::queue::{Dealings, Queue, QueueConfig, QueueContext};
 use crate::Packet;
 use crate::ecn::traffic_class;
 use belljar_base::{Map, SimTime};
@@ -29,7 +29,7 @@ pub(super) struct Priority {
 }
 
 impl Priority {
-    pub(super) fn new(config: &PriorityConfig, around: &Surroundings) -> Priority {
+    pub(super) fn new(config: &PriorityConfig, around: &QueueContext) -> Priority {
         let band = |(n, queue)| Queue::new(queue, &around.of_band(n));
         Priority {
             bands: config.bands.iter().enumerate().map(band).collect(),

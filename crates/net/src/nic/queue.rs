@@ -64,7 +64,7 @@ impl Default for QueueConfig {
 
 /// Properties of the interface that a queue is part of.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Surroundings {
+pub(super) struct QueueContext {
     /// Packets have an Ethernet header.
     pub(super) framed: bool,
     /// The longest packet, with that header.
@@ -75,11 +75,11 @@ pub(super) struct Surroundings {
     pub(super) seed: u64,
 }
 
-impl Surroundings {
+impl QueueContext {
     /// Those of a queue within this one.
-    pub(super) fn of_band(&self, band: usize) -> Surroundings {
+    pub(super) fn of_band(&self, band: usize) -> QueueContext {
         let seed = Seed(self.seed).stream(&["band", &band.to_string()]).next_u64();
-        Surroundings { seed, ..*self }
+        QueueContext { seed, ..*self }
     }
 }
 
@@ -119,7 +119,7 @@ enum Kind {
 }
 
 impl Queue {
-    pub(super) fn new(config: &QueueConfig, around: &Surroundings) -> Queue {
+    pub(super) fn new(config: &QueueConfig, around: &QueueContext) -> Queue {
         let draws = |what| Seed(around.seed).stream(&[what]);
         let kind = match config {
             QueueConfig::Fifo { limit, ecn_threshold } => Kind::Fifo(Fifo::new(*limit, *ecn_threshold)),

@@ -8,7 +8,7 @@ use belljar_base::{Map, Set};
 use std::net::Ipv4Addr;
 
 /// The next hop, interface and distance of a node.
-type Way = (Ipv4Addr, InterfaceId, u32);
+type NextHop = (Ipv4Addr, InterfaceId, u32);
 
 impl Olsr {
     /// Section 8.3.1, for each interface; returns whether the set of relays is another.
@@ -40,7 +40,7 @@ impl Olsr {
 
     /// Section 10: all routes, from the neighbours outwards.
     pub(super) fn compute_routes(&mut self) {
-        let mut routes: Map<Ipv4Addr, Way> = Map::new();
+        let mut routes: Map<Ipv4Addr, NextHop> = Map::new();
         // "2. The new routing entries are added starting with the symmetric neighbors (h=1) as the destination nodes."
         for ((interface, address), link) in self.links.iter().filter(|(_, link)| link.was_symmetric) {
             routes.entry(*address).or_insert((*address, *interface, 1));
@@ -85,7 +85,7 @@ impl Olsr {
             }
         }
         let mut table: Map<Prefix, Route<Prefix, Ipv4Addr>> = Map::new();
-        let route = |destination, &(next_hop, interface, distance): &Way| Route {
+        let route = |destination, &(next_hop, interface, distance): &NextHop| Route {
             destination,
             next_hop,
             interface,
@@ -108,7 +108,13 @@ impl Olsr {
     }
 
     /// Records a route to `to` by the way to `last`, if there is a way to `last` and none to `to`.
-    fn extend(&self, routes: &mut Map<Ipv4Addr, Way>, last: Ipv4Addr, to: Ipv4Addr, distance: u32) -> bool {
+    fn extend(
+        &self,
+        routes: &mut Map<Ipv4Addr, NextHop>,
+        last: Ipv4Addr,
+        to: Ipv4Addr,
+        distance: u32,
+    ) -> bool {
         if routes.contains_key(&to) || self.is_own(to) || !is_node(to) {
             return false;
         }

@@ -13,7 +13,7 @@ pub(super) use queues::{check_burst, queue};
 pub(super) use simulators::notes as simulator_notes;
 
 use super::hosts::{Context, check_name};
-use crate::Surroundings;
+use crate::PathContext;
 use crate::error::{Problem, Span};
 use crate::model::Host;
 use crate::topology::{Device, DeviceKind, Interface, Link, LinkEnd, Router, Routing, Switch, Topology};
@@ -162,7 +162,7 @@ fn switch(
     section: Option<&Section>,
     name: &str,
     interfaces: &[Interface],
-    around: &Surroundings,
+    around: &PathContext,
 ) -> Result<DeviceKind, Problem> {
     let Some(s) = section else { return Ok(DeviceKind::Switch(Switch { ageing: AGEING })) };
     if let Some(program) = s.get("p4") {

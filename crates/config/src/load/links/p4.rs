@@ -1,6 +1,6 @@
 //! A switch with `p4`: its program and what sets it up.
 
-use crate::Surroundings;
+use crate::PathContext;
 use crate::error::Problem;
 use crate::topology::{Interface, P4Setup, P4Switch};
 use crate::yaml::{Node, Section, Value, section};
@@ -29,7 +29,7 @@ pub(super) fn read(
     p4: &Node,
     name: &str,
     interfaces: &[Interface],
-    around: &Surroundings,
+    around: &PathContext,
 ) -> Result<P4Switch, Problem> {
     if let Some(node) = s.get("ageing") {
         return Err(node
@@ -90,7 +90,7 @@ fn wrong(node: &Node, error: LoadError) -> Problem {
 }
 
 /// A file's path and text.
-fn file(node: &Node, key: &str, around: &Surroundings) -> Result<(PathBuf, String), Problem> {
+fn file(node: &Node, key: &str, around: &PathContext) -> Result<(PathBuf, String), Problem> {
     let written = section::string(node, key)?;
     let expanded = around.expand(written).map_err(|message| node.problem(message))?;
     let places = around.candidates(&expanded);

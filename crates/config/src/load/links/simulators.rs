@@ -1,7 +1,7 @@
 //! Section `simulators`: other simulators and the channels to them.
 
 use super::Station;
-use crate::Surroundings;
+use crate::PathContext;
 use crate::error::Problem;
 use crate::load::process;
 use crate::topology::{DeviceKind, Interface, Simulator, SimulatorPort, Topology};
@@ -33,7 +33,7 @@ const PARTS: [&str; 2] = ["socket", "memory"];
 pub(super) fn read(
     station: &Station,
     interfaces: &[Interface],
-    around: &Surroundings,
+    around: &PathContext,
 ) -> Result<Simulator, Problem> {
     let Some(s) = &station.section else {
         return Err(Problem::at(station.span, format!("nothing is said of simulator '{}'", station.name))
@@ -123,7 +123,7 @@ fn check_command(
     node: &Node,
     mut command: Vec<String>,
     interfaces: &[Interface],
-    around: &Surroundings,
+    around: &PathContext,
 ) -> Result<Vec<String>, Problem> {
     let Some(program) = command.first_mut().filter(|program| !program.is_empty()) else {
         return Err(node.problem("'command' is empty").help(format!("write {EXAMPLE}")));
@@ -152,7 +152,7 @@ fn check_command(
     Ok(command)
 }
 
-fn directory(node: &Node, key: &str, around: &Surroundings) -> Result<PathBuf, Problem> {
+fn directory(node: &Node, key: &str, around: &PathContext) -> Result<PathBuf, Problem> {
     let written = section::string(node, key)?;
     let path = around.expand(written).map_err(|message| node.problem(message))?;
     let found = around.candidates(&path).into_iter().find(|path| path.is_dir());

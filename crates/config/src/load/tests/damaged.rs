@@ -65,7 +65,7 @@ fn damaged_files_give_errors_with_a_place() {
         match Experiment::parse_in("test.yaml", &text, &around) {
             Ok(experiment) => {
                 good += 1;
-                let again = Experiment::parse_in("again", &experiment.to_yaml(), &Surroundings::default());
+                let again = Experiment::parse_in("again", &experiment.to_yaml(), &PathContext::default());
                 let mut again = again.unwrap_or_else(|e| panic!("seed {seed}: {e}\n{text}"));
                 again.notes.clone_from(&experiment.notes);
                 assert_eq!(again, experiment, "seed {seed}");

@@ -4,7 +4,7 @@ use super::*;
 pub(super) fn round_trip(text: &str) {
     let mut first = parse(text);
     let written = first.to_yaml();
-    let mut second = Experiment::parse_in("written.yaml", &written, &Surroundings::default())
+    let mut second = Experiment::parse_in("written.yaml", &written, &PathContext::default())
         .unwrap_or_else(|e| panic!("{e}\n{written}"));
     assert_eq!(second.to_yaml(), written);
     first.notes.clear();

@@ -2,7 +2,7 @@
 
 use super::{FLIGHT_LIMIT, LINE_LIMIT};
 use crate::call::{Block, Call, CallState, IfInterrupted, Resumed, SysResult, done};
-use crate::guest::{Buffers, total_len};
+use crate::guest::{GuestBuffers, total_len};
 use crate::ids::FileKey;
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::{Errno, c, terminal};
@@ -15,7 +15,7 @@ const TENTH_NS: u64 = 100_000_000;
 impl Call<'_> {
     /// `read(2)` from the master: what the slave's programs have written, or `EIO` once they have
     /// closed it.
-    pub(crate) fn read_master(&mut self, file: FileKey, key: usize, buffers: &Buffers) -> SysResult {
+    pub(crate) fn read_master(&mut self, file: FileKey, key: usize, buffers: &GuestBuffers) -> SysResult {
         let nonblocking = self.host.open(file).is_nonblocking();
         let room = total_len(buffers) as usize;
         let pty = &mut self.host.files.ptys[key];
@@ -45,7 +45,7 @@ impl Call<'_> {
     }
 
     /// `write(2)` to the master: typing at the terminal.
-    pub(crate) fn write_master(&mut self, file: FileKey, key: usize, buffers: &Buffers) -> SysResult {
+    pub(crate) fn write_master(&mut self, file: FileKey, key: usize, buffers: &GuestBuffers) -> SysResult {
         let nonblocking = self.host.open(file).is_nonblocking();
         let total = total_len(buffers);
         let mut written = match self.take_state() {
@@ -68,7 +68,7 @@ impl Call<'_> {
     }
 
     /// `read(2)` from a terminal: a line in canonical mode, otherwise what `VMIN` and `VTIME` say.
-    pub(crate) fn read_terminal(&mut self, file: FileKey, key: usize, buffers: &Buffers) -> SysResult {
+    pub(crate) fn read_terminal(&mut self, file: FileKey, key: usize, buffers: &GuestBuffers) -> SysResult {
         let nonblocking = self.host.open(file).is_nonblocking();
         let pty = &self.host.files.ptys[key];
         let queue = pty.queue;
@@ -127,7 +127,7 @@ impl Call<'_> {
     }
 
     /// `write(2)` to a terminal. `EIO` once its master is closed.
-    pub(crate) fn write_terminal(&mut self, file: FileKey, key: usize, buffers: &Buffers) -> SysResult {
+    pub(crate) fn write_terminal(&mut self, file: FileKey, key: usize, buffers: &GuestBuffers) -> SysResult {
         let nonblocking = self.host.open(file).is_nonblocking();
         let total = total_len(buffers);
         let mut written = match self.take_state() {

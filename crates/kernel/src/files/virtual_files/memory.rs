@@ -3,7 +3,7 @@
 use super::{ProcessFile, VirtualFile};
 use crate::call::{Call, SysResult, done};
 use crate::files::tree::Node;
-use crate::guest::{Buffers, total_len};
+use crate::guest::{GuestBuffers, total_len};
 use crate::ids::{FileKey, InodeKey, ProcessKey};
 use belljar_linux_abi::Errno;
 
@@ -29,7 +29,7 @@ impl Call<'_> {
         &mut self,
         file: FileKey,
         process: ProcessKey,
-        buffers: &Buffers,
+        buffers: &GuestBuffers,
         start: u64,
         moves: bool,
     ) -> SysResult {
@@ -52,7 +52,7 @@ impl Call<'_> {
         &mut self,
         file: FileKey,
         process: ProcessKey,
-        buffers: &Buffers,
+        buffers: &GuestBuffers,
         start: u64,
         moves: bool,
     ) -> SysResult {

@@ -14,7 +14,7 @@ pub use system::{ETC_FILES, LINKS, tunable};
 use super::FileKind;
 use super::tree::Node;
 use crate::call::{Call, SysResult, done};
-use crate::guest::{Buffers, total_len};
+use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
 use crate::net::sysctl::Sysctl;
@@ -120,7 +120,7 @@ impl Call<'_> {
         file: FileKey,
         inode: InodeKey,
         content: Option<Arc<[u8]>>,
-        buffers: &Buffers,
+        buffers: &GuestBuffers,
         offset: Option<u64>,
     ) -> SysResult {
         let start = offset.unwrap_or(self.host.open(file).offset);
@@ -153,7 +153,7 @@ impl Call<'_> {
         &mut self,
         file: FileKey,
         inode: InodeKey,
-        buffers: &Buffers,
+        buffers: &GuestBuffers,
         offset: Option<u64>,
     ) -> SysResult {
         if let Some(process) = self.memory_behind(inode)? {

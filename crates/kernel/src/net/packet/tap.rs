@@ -8,7 +8,7 @@ use crate::net::OwnKind;
 use crate::net::filter::Metadata;
 use crate::net::interface::Attachment;
 use crate::net::udp::charge;
-use crate::net::{Passed, Way, interface_index};
+use crate::net::{PacketDirection, Passed, interface_index};
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
 use belljar_net::router::{arp_frame, arp_reply};
@@ -24,7 +24,7 @@ const NO_HARDWARE: u16 = 0xfffe;
 
 /// A frame as sockets see it.
 pub(super) struct Seen<'a> {
-    way: Way,
+    direction: PacketDirection,
     interface: usize,
     header: [u8; ethernet::HEADER_LEN],
     pub(super) payload: &'a [u8],
@@ -36,9 +36,9 @@ pub(super) struct Seen<'a> {
 impl Host {
     /// Shows what passes an interface to packet sockets.
     pub(crate) fn show_frame(&mut self, passed: &Passed) {
-        let Passed { at, interface, way, ref bytes } = *passed;
-        let Some((header, payload)) = self.frame_of(interface, bytes, way) else { return };
-        self.tap_frame(at, interface, (header, payload), way);
+        let Passed { at, interface, direction, ref bytes } = *passed;
+        let Some((header, payload)) = self.frame_of(interface, bytes, direction) else { return };
+        self.tap_frame(at, interface, (header, payload), direction);
     }
 
     /// The same for a frame's header and what follows it.
@@ -47,12 +47,12 @@ impl Host {
         at: SimTime,
         interface: usize,
         (header, payload): ([u8; ethernet::HEADER_LEN], &[u8]),
-        way: Way,
+        direction: PacketDirection,
     ) {
         let destination: [u8; 6] = header[..6].try_into().expect("six bytes");
         let own = self.net.interfaces[interface].mac;
-        let packet_type = match (way, destination) {
-            (Way::Out, _) => c::PACKET_OUTGOING,
+        let packet_type = match (direction, destination) {
+            (PacketDirection::Out, _) => c::PACKET_OUTGOING,
             (_, [0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => c::PACKET_BROADCAST,
             (_, [first, ..]) if first & 1 != 0 => c::PACKET_MULTICAST,
             (_, to) if to != own => c::PACKET_OTHERHOST,
@@ -69,7 +69,7 @@ impl Host {
             from.set_address(&header[6..12]);
         }
         let bare = matches!(self.net.interfaces[interface].attachment, Attachment::Tun(_));
-        let seen = Seen { way, interface, header, payload, from, bare };
+        let seen = Seen { direction, interface, header, payload, from, bare };
         for key in self.own.packets.clone() {
             if self.packet(key).fanout.is_none() {
                 self.tap_socket(at, key, &seen);
@@ -87,7 +87,7 @@ impl Host {
         &self,
         interface: usize,
         bytes: &'a [u8],
-        way: Way,
+        direction: PacketDirection,
     ) -> Option<([u8; ethernet::HEADER_LEN], &'a [u8])> {
         let mut header = [0; ethernet::HEADER_LEN];
         let network = |payload: &[u8]| match payload.first().map(|first| first >> 4) {
@@ -102,11 +102,12 @@ impl Host {
             }
             Attachment::Graph => {
                 let own = self.net.interfaces[interface].mac;
-                let octets = if way == Way::Out { bytes.get(16..20)? } else { bytes.get(12..16)? };
+                let octets =
+                    if direction == PacketDirection::Out { bytes.get(16..20)? } else { bytes.get(12..16)? };
                 let mut peer = [0; 6];
                 peer[..2].copy_from_slice(&GRAPH_PEERS);
                 peer[2..].copy_from_slice(octets);
-                let (to, from) = if way == Way::Out { (peer, own) } else { (own, peer) };
+                let (to, from) = if direction == PacketDirection::Out { (peer, own) } else { (own, peer) };
                 header[..6].copy_from_slice(&to);
                 header[6..12].copy_from_slice(&from);
             }
@@ -121,7 +122,7 @@ impl Host {
     pub(super) fn answer_for_graph(&mut self, interface: usize, frame: &[u8]) {
         let (now, own) = (self.net.clock.now(), self.net.interfaces[interface].mac);
         let Some((head, payload)) = frame.split_first_chunk::<{ ethernet::HEADER_LEN }>() else { return };
-        self.tap_frame(now, interface, (*head, payload), Way::Out);
+        self.tap_frame(now, interface, (*head, payload), PacketDirection::Out);
         let asked = arp::Packet::new_checked(payload).ok().and_then(|packet| arp::Repr::parse(&packet).ok());
         let Some(asked) = asked.filter(|asked| asked.operation == arp::Operation::Request) else { return };
         let target = asked.target_protocol;
@@ -133,7 +134,7 @@ impl Host {
         mac[2..].copy_from_slice(&target.octets());
         let answer = arp_frame(Address(own), &arp_reply(&asked, Address(mac)));
         if let Some((head, payload)) = answer.split_first_chunk::<{ ethernet::HEADER_LEN }>() {
-            self.tap_frame(now, interface, (*head, payload), Way::In);
+            self.tap_frame(now, interface, (*head, payload), PacketDirection::In);
         }
     }
 
@@ -196,8 +197,10 @@ impl Host {
 impl PacketSocket {
     pub(super) fn hears(&self, seen: &Seen<'_>) -> bool {
         let protocol = match self.protocol {
-            ALL_PROTOCOLS => !(self.ignore_outgoing && seen.way == Way::Out),
-            protocol => seen.way == Way::In && protocol != 0 && protocol == seen.from.protocol,
+            ALL_PROTOCOLS => !(self.ignore_outgoing && seen.direction == PacketDirection::Out),
+            protocol => {
+                seen.direction == PacketDirection::In && protocol != 0 && protocol == seen.from.protocol
+            }
         };
         protocol && self.interface.is_none_or(|interface| interface == seen.interface)
     }

@@ -11,7 +11,7 @@ use super::interface::{Attachment, Interface};
 use crate::call::{Block, Call, SysResult, done};
 use crate::files::FileKind;
 use crate::files::readiness::WRITABLE;
-use crate::guest::{Buffers, total_len};
+use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, WaitQueueId};
 use belljar_linux_abi::{Errno, c};
@@ -109,7 +109,7 @@ impl Host {
 
 impl Call<'_> {
     /// `read(2)`: one packet, cut to the buffer.
-    pub(crate) fn read_tun(&mut self, file: FileKey, n: usize, buffers: &Buffers) -> SysResult {
+    pub(crate) fn read_tun(&mut self, file: FileKey, n: usize, buffers: &GuestBuffers) -> SysResult {
         let nonblocking = self.host.open(file).is_nonblocking();
         let tun = &mut self.host.net.tuns[n];
         if tun.interface.is_none() {
@@ -147,7 +147,7 @@ impl Call<'_> {
     }
 
     /// `write(2)`: one packet.
-    pub(crate) fn write_tun(&mut self, n: usize, buffers: &Buffers) -> SysResult {
+    pub(crate) fn write_tun(&mut self, n: usize, buffers: &GuestBuffers) -> SysResult {
         let len = total_len(buffers) as usize;
         let tun = &self.host.net.tuns[n];
         let interface = tun.interface.ok_or(Errno::EBADFD)?;

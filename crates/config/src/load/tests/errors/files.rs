@@ -51,7 +51,7 @@ fn graph_files_in_the_wrong_form() {
     folder.write("plain", "graph [ node [ id 0 ] ]");
     let message = |file: &str| {
         let text = format!("{GENERAL}\nnetwork: {{ graph: {{ type: gml, file: {{ {file} }} }} }}\n");
-        let around = Surroundings { base_dir: folder.0.clone(), ..around() };
+        let around = PathContext { base_dir: folder.0.clone(), ..around() };
         let error = Experiment::parse_in("e.yaml", &text, &around).unwrap_err();
         (error.message, error.help.unwrap_or_default())
     };

@@ -148,7 +148,7 @@ fn programs_beside_the_experiment_need_a_slash() {
 
 #[test]
 fn a_home_folder_that_is_not_known() {
-    let around = Surroundings { home: None, ..around() };
+    let around = PathContext { home: None, ..around() };
     let text = format!(
         "{GENERAL}\n{NETWORK}\nhosts: {{ a: {{ network_node_id: 0, processes: [ {{ path: ~/x }} ] }} }}\n"
     );
