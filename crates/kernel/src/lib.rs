@@ -56,6 +56,6 @@ pub use debug::{DebugProcess, DebugResume, DebugStop, DebugThread};
 pub use exec::elf;
 pub use host::{Host, HostConfig, Output, ProcessSpec, Report};
 pub use model::ModelSpec;
-pub use net::{Departure, GuestBuffers, InitialRoute, InitialRoute6, LinkConfig, Resolver};
+pub use net::{Departure, TcpBufferSizes, InitialRoute, InitialRoute6, LinkConfig, Resolver};
 pub use net::{StackConfig, StackCounters, TcpSample};
 pub use process::WaitStatus;
