@@ -8,7 +8,7 @@ use std::thread;
 /// The signal's number on x86-64.
 const SIGPIPE: i32 = 13;
 
-/// What the first panic since [`watch`] said.
+/// The message of the first panic since [`watch`].
 static FIRST: Mutex<Option<String>> = Mutex::new(None);
 
 /// From now on panics are kept for [`failure`] instead of shown, unless a backtrace is wanted.
@@ -38,7 +38,7 @@ pub fn allow_readers_to_leave() {
     }));
 }
 
-/// What to tell the user when a thread has panicked.
+/// The message for the user when a thread has panicked.
 pub fn failure() -> Failure {
     let first = FIRST.lock().unwrap_or_else(PoisonError::into_inner).take();
     Failure::run(format!(

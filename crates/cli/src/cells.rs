@@ -31,15 +31,15 @@ pub enum Cell {
 
 /// The other cells of a run.
 pub struct Cells {
-    /// How this process meets them.
+    /// The exchange by which this process meets them.
     pub exchange: Arc<CellExchange>,
     others: Vec<JoinHandle<Result<Part, String>>>,
 }
 
-/// What a cell that has split off has of the first one.
+/// The link of a cell that has split off to the first one.
 pub struct Other {
     exchange: CellExchange,
-    /// Takes what it has in the end.
+    /// The pipe for its results at the end.
     result: PipeWriter,
 }
 
@@ -76,7 +76,7 @@ pub fn split(count: usize) -> Result<Cell, Failure> {
 }
 
 impl Cells {
-    /// What the others have, once they have ended, and what went wrong with the first that failed.
+    /// Waits until the others have ended: their parts, and the error of the first that failed.
     pub fn finish(self) -> (Vec<Part>, Option<Failure>) {
         let (mut parts, mut failure) = (Vec::new(), None);
         for other in self.others {

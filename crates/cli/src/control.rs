@@ -24,7 +24,7 @@ fn socket_name(cell: usize) -> String {
         cell => format!("control-{cell}.sock"),
     }
 }
-/// What a line of a client may take.
+/// The greatest length of a client's line, in bytes.
 const LINE_MAX: u64 = 4_096;
 
 /// Where debuggers come to the hosts of the run that writes `folder`.
@@ -39,7 +39,7 @@ pub fn hub(folder: &ResultsFolder, experiment: &Experiment) -> Arc<DebugHub> {
     })
 }
 
-/// Whether each host has the program that is to wait for a debugger.
+/// Checks that each host has the program that is to wait for a debugger.
 pub fn check_debuggees(wanted: &[(String, String)], experiment: &Experiment) -> Result<(), Failure> {
     for (name, program) in wanted {
         let Some(host) = experiment.hosts.iter().find(|host| host.name == *name) else {

@@ -17,14 +17,14 @@ const SMALL_DYNAMIC_GUEST: u64 = 30;
 const PYTHON_GUEST: u64 = 120;
 /// Mappings that the simulator itself needs.
 const OWN_MAPPINGS: u64 = 530;
-/// What Linux gives by default.
+/// Linux's default of `vm.max_map_count`.
 const USUAL_MAPPINGS: u64 = 65_530;
 /// Open files beyond which nothing that fits into one simulation asks for more.
 const ENOUGH_FILES: u64 = 65_536;
 
 /// Far guests that one run may well have.
 const ENOUGH_PROCESSES: u64 = 4_096;
-/// What Linux gives by default.
+/// Linux's default of `kernel.pid_max`.
 const USUAL_PIDS: u64 = 32_768;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,5 +1,6 @@
-//! What starts another simulator: this program, which then becomes it. SimBricks' simulators wait by spinning and notice no
-//! peer that has gone: without this they would spin for ever after a Belljar that was killed.
+//! The launcher of other simulators: this program, which then becomes the simulator. SimBricks' simulators wait by
+//! spinning and do not notice that a peer has gone: without the launcher they would spin for ever after a Belljar that
+//! was killed.
 
 use crate::failure::Failure;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};

@@ -111,7 +111,7 @@ impl Log {
         }
     }
 
-    /// What the experiment's processes came to.
+    /// Logs the end of each of the experiment's processes.
     pub fn finished(&self, statistics: &Statistics) {
         let end = SimTime::from_nanos((statistics.simulated_seconds * 1e9) as u64);
         for (name, host) in &statistics.hosts {

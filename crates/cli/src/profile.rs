@@ -16,24 +16,24 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How often workers are looked at.
+/// Interval of real time between two samples of the workers.
 const EVERY: Duration = Duration::from_millis(1);
 /// Lines of each table.
 const LINES: usize = 10;
 
-/// Seconds of workers' time, by what they did.
+/// Samples of workers' activities: seconds by activity.
 #[derive(Default)]
-pub struct Seen {
+pub struct WorkerTimes {
     times: Map<Activity, f64>,
-    /// How often workers were looked at.
+    /// Number of samples.
     looks: u64,
     programs: Vec<Program>,
 }
 
-impl Seen {
+impl WorkerTimes {
     /// Looks at workers until there is nothing to see any more.
-    pub fn watch(board: &Board, over: &AtomicBool) -> Seen {
-        let mut seen = Seen::default();
+    pub fn watch(board: &Board, over: &AtomicBool) -> WorkerTimes {
+        let mut seen = WorkerTimes::default();
         let mut last = progress::now();
         while !over.load(Relaxed) {
             std::thread::sleep(EVERY);
@@ -67,22 +67,22 @@ impl Clock {
     }
 }
 
-/// What is written to `profile.json`. Times are seconds; those of workers are of all of them together.
+/// Content of `profile.json`. Times are seconds; those of workers are sums over all of them.
 #[derive(Serialize)]
 struct Report<'a> {
     /// Real time from the start of the command to its end.
     wall_seconds: f64,
     workers: usize,
-    /// How often workers were looked at.
+    /// Number of samples of workers' activities.
     looks: u64,
-    /// What the command did before and after the workers.
+    /// Real time of the command before and after the workers ran.
     loading_seconds: f64,
     concluding_seconds: f64,
     phases: Vec<Line>,
     hosts: Vec<Line>,
     programs: Vec<Line>,
     syscalls: Vec<Line>,
-    /// By program, how its system calls came.
+    /// Ways in which system calls came, by program.
     ways: Vec<Ways<'a>>,
     /// CPU time by windows.
     windows: Option<Windows<'a>>,
@@ -106,7 +106,7 @@ struct Ways<'a> {
     ways: CallWays,
 }
 
-/// How [`CallWays`] are written.
+/// The fields of [`CallWays`] as written.
 #[derive(Serialize)]
 #[serde(remote = "CallWays")]
 struct PlainWays {
@@ -121,14 +121,14 @@ struct Line {
     /// Of hosts, in guests, in their system calls, and in the network; of programs, in themselves and in their calls.
     #[serde(skip_serializing_if = "Map::is_empty")]
     parts: Map<&'static str, f64>,
-    /// How often, of system calls.
+    /// Number of calls, of a line about a system call.
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<u64>,
 }
 
 /// The tables for people, and the text of `profile.json`.
 pub fn report(
-    seen: &Seen,
+    seen: &WorkerTimes,
     clock: &Clock,
     workers: usize,
     experiment: &Experiment,
@@ -214,8 +214,8 @@ pub fn report(
     (text, json)
 }
 
-/// What was seen, summed up by a name, the longest first; with its parts where they are of interest.
-fn lines(seen: &Seen, name: impl Fn(&Activity) -> Option<String>, parts: bool) -> Vec<Line> {
+/// Samples summed up by a name, the longest first; with their parts where these are of interest.
+fn lines(seen: &WorkerTimes, name: impl Fn(&Activity) -> Option<String>, parts: bool) -> Vec<Line> {
     let mut sums: Map<String, (f64, Map<&'static str, f64>)> = Map::new();
     for (activity, seconds) in &seen.times {
         let Some(name) = name(activity) else { continue };
@@ -231,8 +231,8 @@ fn lines(seen: &Seen, name: impl Fn(&Activity) -> Option<String>, parts: bool) -
     lines
 }
 
-/// How programs' calls came, those that trapped most first.
-fn ways(seen: &Seen) -> Vec<Ways<'_>> {
+/// Ways in which programs' calls came, the program with the most traps first.
+fn ways(seen: &WorkerTimes) -> Vec<Ways<'_>> {
     let called = seen.programs.iter().filter(|program| program.ways.all() > 0);
     let mut ways: Vec<Ways> =
         called.map(|program| Ways { name: &program.name, ways: program.ways }).collect();
@@ -294,9 +294,9 @@ mod tests {
 
     #[test]
     fn times_are_summed_up_by_name_the_longest_first() {
-        let mut seen = Seen {
+        let mut seen = WorkerTimes {
             programs: vec![Program { name: "sh".into(), ways: CallWays { rewritten: 995, trapped: 5 } }],
-            ..Seen::default()
+            ..WorkerTimes::default()
         };
         let guest = Activity { phase: Phase::Guest, node: Some(0), program: 1, call: 0 };
         seen.times = Map::from([

@@ -85,7 +85,7 @@ fn parse_time(text: &str) -> Result<belljar_base::SimTime, String> {
     belljar_config::parse_time(text)
 }
 
-/// What `--gdb` is given: a host and a program.
+/// Parses the argument of `--gdb`: a host and a program.
 fn parse_debuggee(text: &str) -> Result<(String, String), String> {
     match text.split_once(':') {
         Some((host, program)) if !host.is_empty() && !program.is_empty() => Ok((host.into(), program.into())),

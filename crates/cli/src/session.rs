@@ -4,7 +4,7 @@ use crate::bug;
 use crate::control;
 use crate::failure::Failure;
 use crate::log::Log;
-use crate::profile::Seen;
+use crate::profile::WorkerTimes;
 use crate::progress::Progress;
 use crate::workers::{Workers, thread_time_ns};
 use belljar_base::SimTime;
@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-/// How often the progress display is brought up to date.
+/// Interval between updates of the progress display, in real time.
 const REFRESH: Duration = Duration::from_millis(100);
 /// Exit status after a second Ctrl-C, as shells report SIGINT.
 const INTERRUPTED: i32 = 130;
 
-/// What the simulating thread and this one tell each other.
+/// State shared by the simulating thread and the one that waits for it.
 #[derive(Default)]
 struct Shared {
     committed_ps: AtomicU64,
@@ -39,7 +39,7 @@ pub fn run(
     log: &Log,
     show_progress: bool,
     exchange: Option<&CellExchange>,
-) -> Result<(Part, Option<Seen>), Failure> {
+) -> Result<(Part, Option<WorkerTimes>), Failure> {
     belljar_platform::init().map_err(Failure::run)?;
     let shared = Arc::new(Shared::default());
     let of_handler = shared.clone();
@@ -79,7 +79,8 @@ pub fn run(
             result
         });
         let simulation = simulation.map_err(Failure::run)?;
-        let watching = options.watched.as_deref().map(|board| scope.spawn(move || Seen::watch(board, over)));
+        let watching =
+            options.watched.as_deref().map(|board| scope.spawn(move || WorkerTimes::watch(board, over)));
         while !simulation.is_finished() {
             if let Some(exchange) = exchange {
                 if shared.stop.load(Relaxed) {

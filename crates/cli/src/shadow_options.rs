@@ -12,16 +12,16 @@ pub struct Arguments {
     /// Until this time nothing is lost and bandwidth is infinite
     #[arg(long, value_name = "TIME", env = "BELLJAR_BOOTSTRAP_END_TIME", value_parser = parse_time)]
     bootstrap_end_time: Option<SimTime>,
-    /// How often a line about resources is logged, in simulated time; 0 turns it off
+    /// Interval between log lines about resources, in simulated time; 0 turns them off
     #[arg(long, value_name = "TIME", env = "BELLJAR_HEARTBEAT_INTERVAL", value_parser = parse_time)]
     heartbeat_interval: Option<SimTime>,
     /// The least severe messages that are logged
     #[arg(long, value_enum, env = "BELLJAR_LOG_LEVEL")]
     log_level: Option<Level>,
-    /// Whether calls that don't block take simulated time
+    /// True if calls that don't block take simulated time
     #[arg(long, value_name = "BOOL", env = "BELLJAR_MODEL_UNBLOCKED_SYSCALL_LATENCY", action = clap::ArgAction::Set)]
     model_unblocked_syscall_latency: Option<bool>,
-    /// Whether progress is shown, and the log written as with --log
+    /// True shows progress, and writes the log as --log does
     #[arg(long, value_name = "BOOL", env = "BELLJAR_PROGRESS", action = clap::ArgAction::Set)]
     progress: Option<bool>,
     /// A folder whose content is copied to the results folder first
@@ -39,7 +39,7 @@ enum Level {
 }
 
 impl Arguments {
-    /// What they change in an experiment.
+    /// The changes to an experiment that they ask for.
     pub fn overrides(&self) -> Overrides {
         let interval = |at: SimTime| (at > SimTime::ZERO).then(|| at.since(SimTime::ZERO));
         Overrides {

@@ -71,7 +71,7 @@ pub fn topology(experiment: &Experiment) -> Topology {
     }
 }
 
-/// What stands at the ends of links, each at a place of its own, numbered from `first`; and the links.
+/// Adds the stations at the ends of links, each at a place of its own, numbered from `first`; and the links.
 fn add_links(
     experiment: &Experiment,
     first: u32,

@@ -3,7 +3,7 @@
 use std::os::unix::process::CommandExt;
 
 const VARIABLE: &str = "GLIBC_TUNABLES";
-/// What glibc's string functions are chosen by (`glibc.cpu.hwcaps` in its manual).
+/// The tunable that glibc selects its string functions by (`glibc.cpu.hwcaps` in its manual).
 const TUNABLE: &str = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL";
 
 /// Starts this program over with string functions that do without AVX-512, once, where the CPU has it.

@@ -1,4 +1,4 @@
-//! How many threads run hosts, and on which CPUs.
+//! Worker threads: their number, and the CPUs that they run on.
 
 use crate::failure::Failure;
 use belljar_config::Experiment;
@@ -7,18 +7,18 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeSet;
 
-/// What the command line says about workers. None of it changes results.
+/// Options for workers. None of them changes results.
 #[derive(clap::Args, Default)]
 #[group(skip)]
 pub struct Arguments {
     /// Threads that run hosts; 0: one for each physical core [default: general.parallelism]
     #[arg(long, value_name = "N", env = "BELLJAR_PARALLELISM")]
     parallelism: Option<u32>,
-    /// Whether a thread without work takes over hosts of others
+    /// A thread without work takes over hosts of others
     #[arg(long, value_name = "BOOL", env = "BELLJAR_STEALING", default_value_t = true, action = clap::ArgAction::Set)]
     stealing: bool,
-    /// Whether each thread stays on a CPU of its own [default: experimental.use_cpu_pinning, or if the
-    /// machine has cores for all of them that nothing else uses]
+    /// Each thread stays on a CPU of its own [default: experimental.use_cpu_pinning, or if the machine has cores for
+    /// all of them that nothing else uses]
     #[arg(long, value_name = "BOOL", env = "BELLJAR_PINNING", action = clap::ArgAction::Set)]
     pinning: Option<bool>,
     /// Say at the end which hosts, programs, system calls and phases the real time went to, and what more threads
@@ -29,13 +29,13 @@ pub struct Arguments {
 
 /// Workers as they will run.
 pub struct Workers {
-    /// How many.
+    /// Their number.
     pub count: usize,
-    /// Whether they take over each other's hosts.
+    /// True if they take over each other's hosts.
     pub stealing: bool,
-    /// Whether each has a core to itself.
+    /// True if each has a core to itself, where it may spin.
     pub spinning: bool,
-    /// Whether what they do is measured.
+    /// True if their activities are measured.
     pub profile: bool,
     /// Where they stay, by number; empty if they may move.
     cpus: Vec<usize>,
@@ -52,8 +52,8 @@ impl Workers {
         Workers { count, stealing, ..Workers::one() }
     }
 
-    /// What the command line and the experiment ask for on this machine. More workers than hosts are
-    /// of no use.
+    /// The workers that the command line and the experiment ask for on this machine. More workers than hosts are of no
+    /// use.
     pub fn new(arguments: &Arguments, experiment: &Experiment) -> Workers {
         let (cpus, cores) = cpus();
         let wanted = arguments.parallelism.unwrap_or(experiment.general.parallelism) as usize;
@@ -92,17 +92,17 @@ impl Workers {
     }
 }
 
-/// Whether this machine has a processor for this process that so many threads leave alone.
+/// True if this process has a processor that so many threads leave idle.
 pub fn leave_one_idle(threads: usize) -> bool {
     threads < granted()
 }
 
-/// How many CPUs' time this process is granted: a container may see more of them.
+/// Number of CPUs whose time this process is granted: a container may see more of them.
 fn granted() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What a profile says, for people and for `benches/scaling.py`.
+/// The text of a profile, for people and for `benches/scaling.py`.
 pub fn profile_text(profile: &Profile) -> String {
     let ms = |ns: u64| ns as f64 / 1e6;
     let total = profile.run_ns + profile.prepare_ns;
@@ -147,14 +147,14 @@ fn cpus() -> (Vec<usize>, usize) {
     (firsts, cores)
 }
 
-/// How many CPUs have been busy in the last minute, rounded to the next whole one.
+/// Number of CPUs that were busy in the last minute, rounded to the next whole one.
 fn busy_cpus() -> usize {
     let load = std::fs::read_to_string("/proc/loadavg").ok();
     let load: Option<f64> = load.and_then(|text| text.split(' ').next()?.parse().ok());
     load.map_or(0, |load| load.round() as usize)
 }
 
-/// What names the core of a CPU: the list of its CPUs.
+/// The name of a CPU's core: the list of its CPUs.
 fn core_of(cpu: usize) -> String {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     std::fs::read_to_string(path).unwrap_or_else(|_| cpu.to_string())

@@ -363,7 +363,7 @@ impl PlacementSetting {
     }
 }
 
-/// Whether and how system calls are logged.
+/// Format of the log of system calls, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StraceMode {
     /// Not at all.
@@ -410,7 +410,7 @@ pub struct Experimental {
     pub unblocked_vdso_latency: SimDuration,
     /// Most time that may add up before a host's clock is moved.
     pub max_unapplied_cpu_latency: SimDuration,
-    /// Whether each worker stays on a CPU of its own; `None`: where that is good.
+    /// True: each worker stays on a CPU of its own; false: none does; `None`: where that is good.
     pub use_cpu_pinning: Option<bool>,
     /// Simulated time that passes when a guest that computes for long without a call is interrupted.
     pub native_preemption_sim_interval: SimDuration,

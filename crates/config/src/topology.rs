@@ -73,17 +73,17 @@ pub struct Simulator {
     /// The program and its arguments, in which [`place`](Self::place) puts the ports' addresses; empty: somebody else
     /// starts it.
     pub command: Vec<String>,
-    /// What is added to its environment.
+    /// Variables added to its environment.
     pub environment: Map<String, String>,
     /// Its working directory.
     pub working_directory: PathBuf,
     /// True if its clock and that of the simulation are kept in step.
     pub sync: bool,
-    /// What each side adds to the time of what it sends.
+    /// Latency of its channels: each side adds it to the time of what it sends.
     pub latency: SimDuration,
-    /// The most that passes without a message.
+    /// The longest time between two messages of a channel.
     pub sync_interval: SimDuration,
-    /// How long it may take until all its channels are there, in real time.
+    /// The longest real time until all its channels are set up.
     pub start_timeout: SimDuration,
     /// By the number of the interface.
     pub ports: Vec<SimulatorPort>,
@@ -300,7 +300,7 @@ impl Experiment {
     pub fn node_bridging(&self, id: HostId) -> Bridging {
         self.device(id).map_or(Bridging::Separate, |device| device.kind.bridging())
     }
-    /// How many hosts and devices there are.
+    /// Number of hosts and devices.
     pub fn node_count(&self) -> usize {
         self.hosts.len() + self.topology.devices.len()
     }

@@ -38,7 +38,7 @@ pub struct Address {
 pub struct AddressError {
     /// The text.
     pub url: String,
-    /// What is wrong with it.
+    /// The fault, as a phrase for messages.
     pub reason: String,
 }
 

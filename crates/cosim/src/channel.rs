@@ -20,7 +20,7 @@ const CONSUMER: u8 = 0x80;
 const SYNC: u8 = 0x00;
 const TERMINATE: u8 = 0x01;
 
-/// What a set-up has agreed on.
+/// The result of a set-up: rings, socket and agreed settings.
 pub(crate) struct Ends {
     pub incoming: SlotRing,
     pub outgoing: SlotRing,
@@ -58,7 +58,7 @@ pub struct Channel<L> {
     layer: PhantomData<L>,
 }
 
-/// What has gone through a channel.
+/// Counts of messages of a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Messages received, without those of the base protocol.
@@ -293,7 +293,7 @@ impl<L: Layer> Channel<L> {
     pub fn peer(&self) -> &str {
         &self.peer
     }
-    /// What has gone through.
+    /// Counts of its messages.
     pub fn counts(&self) -> Counts {
         self.counts
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with a peer.
+//! Errors of channels: faults of a peer, of addresses and of the system.
 
 use std::io;
 
@@ -21,7 +21,7 @@ pub enum Fault {
     NobodyConnected {
         /// The socket that was listened on.
         socket: String,
-        /// How long.
+        /// Time waited, in seconds.
         seconds: u64,
     },
     /// Nobody listened in time.
@@ -29,15 +29,15 @@ pub enum Fault {
     NobodyListens {
         /// The socket to connect to.
         socket: String,
-        /// How long.
+        /// Time waited, in seconds.
         seconds: u64,
     },
     /// It connected, and said nothing or too little.
     #[error("it sent {received} bytes of its intro within {seconds} s: is this a SimBricks simulator?")]
     NoIntro {
-        /// How much came.
+        /// Bytes of its intro that came.
         received: usize,
-        /// How long was waited.
+        /// Time waited, in seconds.
         seconds: u64,
     },
     /// It went away before it had said enough.
@@ -67,13 +67,13 @@ pub enum Fault {
         "it does not synchronise, which is required here: start it with synchronisation, or set sync to false"
     )]
     SyncMissing,
-    /// What it said at first cannot be.
+    /// Its intro is not valid.
     #[error("its intro is not valid: {0}")]
     Intro(String),
     /// A message that cannot be.
     #[error("message {number} is not valid: {reason}")]
     Message {
-        /// How many came before it, synchronisation included.
+        /// Number of messages before it, synchronisation included.
         number: u64,
         /// Why.
         reason: String,
@@ -97,9 +97,9 @@ pub enum Fault {
     /// The system refused something.
     #[error("{what}: {error}")]
     System {
-        /// What was asked of it.
+        /// The operation that failed.
         what: String,
-        /// What it said.
+        /// The system's error.
         error: io::Error,
     },
 }

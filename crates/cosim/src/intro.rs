@@ -25,7 +25,7 @@ pub struct Queue {
     pub offset: u64,
     /// Bytes of a slot.
     pub slot_size: u64,
-    /// How many slots.
+    /// Number of slots.
     pub slots: u64,
 }
 
@@ -44,7 +44,7 @@ pub struct Queues {
     pub to_listener: Queue,
 }
 
-/// What a side says.
+/// The intro of one side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intro {
     /// [`SYNC`] and [`SYNC_FORCE`].

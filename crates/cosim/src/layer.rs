@@ -15,7 +15,7 @@ pub trait Layer {
     const SLOT_SIZE: usize;
     /// The least length of its part of an intro.
     const INTRO_LEN: usize;
-    /// What it exchanges.
+    /// Messages that it exchanges.
     type Message;
 
     /// The length of a message's body, which follows the slot's header; why not, if the message cannot be.

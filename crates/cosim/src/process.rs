@@ -11,16 +11,16 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// How long a simulator may take to end by itself when its channels are closed, then after SIGINT and after SIGTERM.
+/// Time that a simulator has to end by itself when its channels are closed, then after SIGINT and after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What is started, and with what.
+/// Command and environment of a simulator to be started.
 #[derive(Debug)]
 pub struct Launch {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// What is added to this process's environment.
+    /// Variables added to this process's environment.
     pub environment: Vec<(String, String)>,
     /// The working directory.
     pub directory: PathBuf,
@@ -50,13 +50,13 @@ impl Running {
         Ok(Running { child: command.spawn()?, ended: None })
     }
 
-    /// How it has ended, if it has.
+    /// The exit status, if the process has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.ended = self.ended.or(self.child.try_wait().ok().flatten());
         self.ended
     }
 
-    /// How it has ended, if it does so within `patience`.
+    /// The exit status, if the process ends within `patience`.
     pub fn ends_within(&mut self, patience: Duration) -> Option<ExitStatus> {
         let mut waited = Duration::ZERO;
         while self.ended().is_none() && waited < patience {

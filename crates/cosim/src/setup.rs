@@ -44,7 +44,7 @@ pub struct Parameters {
     pub socket: PathBuf,
     /// Synchronisation of this end.
     pub sync: SyncMode,
-    /// What is added to the time of each message that is sent. Not zero.
+    /// Latency that is added to the time of each message sent. Not zero.
     pub latency: SimDuration,
     /// The most that passes without a message; at most the latency.
     pub sync_interval: SimDuration,
@@ -234,7 +234,7 @@ impl<L: Layer> Setup<L> {
         Ok(Channel::new(&self.parameters, ends))
     }
 
-    /// What to say if it has not come about in `seconds`.
+    /// The error to report if the set-up is not complete after `seconds`.
     pub fn late(&self, seconds: u64) -> Error {
         let socket = self.parameters.socket.display().to_string();
         let fault = match &self.state {
@@ -264,7 +264,7 @@ impl<L> Drop for Setup<L> {
     }
 }
 
-/// How often [`establish`] looks again where the system cannot wake it.
+/// Interval at which [`establish`] looks again where the system cannot wake it.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Sets channels up, all at once: peers differ in the order in which they want theirs. Asks `go_on` again and again whether

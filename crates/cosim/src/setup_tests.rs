@@ -17,7 +17,7 @@ fn establish_one(parameters: Parameters, patience: u64) -> Result<Channel<Net>, 
     made.map(|mut channels| channels.remove(0))
 }
 
-/// What a listener is told if a peer says `intro` and stays, or goes away.
+/// The result at a listener whose peer sends `intro` and then stays, or closes the connection.
 fn told(intro: &[u8], stays: bool) -> Result<Channel<Net>, Error> {
     let path = socket();
     let mut setup = Setup::<Net>::new(parameters(Role::Listen, &path, 500)).unwrap();

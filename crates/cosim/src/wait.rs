@@ -12,7 +12,7 @@ const YIELDS: u32 = 200;
 const FIRST_SLEEP: Duration = Duration::from_micros(20);
 const LAST_SLEEP: Duration = Duration::from_millis(1);
 
-/// How long one has been waiting, and so how to go on with it.
+/// Back-off of a wait: the longer it has lasted, the longer each turn.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Backoff {
     turns: u32,

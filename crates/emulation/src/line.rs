@@ -240,7 +240,7 @@ impl Line {
         LineCounters { dropped, ..self.counters }
     }
 
-    /// How late frames were handed out.
+    /// The lateness of frames handed out.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness
     }

@@ -15,7 +15,7 @@
 //! max( min over all nodes (next event + lookahead),  first + the node's own lookahead )
 //! ```
 //!
-//! What is sent in a window arrives after the windows' ends of whoever gets it and is handed over when
+//! A message sent in a window arrives after the end of its receiver's window and is handed over when
 //! the next one begins. Nodes that are very close to each other can be put in one [`Group`], which a
 //! worker runs as one, with small windows of its own inside.
 //!

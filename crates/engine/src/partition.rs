@@ -2,7 +2,7 @@
 //! them. Any worker can do a partition's work; only one does at a time.
 
 use crate::agenda::Agenda;
-use crate::pending::Pending;
+use crate::pending::PendingUnits;
 use crate::plan::Plan;
 use crate::unit::Unit;
 use crate::{Node, Outgoing};
@@ -56,7 +56,7 @@ pub struct Partition<M> {
     /// `cursor << 32 | end`. A claim of an earlier window's state is as good: it holds in this one.
     claims: Apart<AtomicU64>,
     /// Units that have been run in this window and could not go up to its end.
-    pub waiting: Pending,
+    pub waiting: PendingUnits,
 }
 
 struct Inner<M> {
@@ -90,7 +90,7 @@ impl<M: Send> Partition<M> {
             pending: Apart(AtomicBool::new(false)),
             due: (0..units).map(|_| AtomicU32::new(0)).collect(),
             claims: Apart(AtomicU64::new(0)),
-            waiting: Pending::default(),
+            waiting: PendingUnits::default(),
         }
     }
 

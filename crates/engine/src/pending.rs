@@ -14,12 +14,12 @@ pub type Waiting = (u32, SimTime);
 
 /// The pending units of a partition.
 #[derive(Default)]
-pub struct Pending {
+pub struct PendingUnits {
     count: Apart<AtomicUsize>,
     units: Mutex<VecDeque<Waiting>>,
 }
 
-impl Pending {
+impl PendingUnits {
     /// Leaves a unit for whoever has time; how many there are now.
     pub fn leave(&self, waiting: Waiting) -> usize {
         let mut units = lock(&self.units);
@@ -50,11 +50,11 @@ const LONGEST: Duration = Duration::from_micros(500);
 
 /// Time that a worker has been running pending units in vain.
 #[derive(Default)]
-pub struct Patience {
+pub struct PendingBackoff {
     turns: u32,
 }
 
-impl Patience {
+impl PendingBackoff {
     /// One of them has moved.
     pub fn renew(&mut self) {
         self.turns = 0;

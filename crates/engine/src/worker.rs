@@ -55,7 +55,7 @@ struct Worker<'s, 'a, N: Node> {
     /// Number of units that it has run.
     runs: u32,
     /// For units that wait for another simulator.
-    pending: pending::Patience,
+    pending: pending::PendingBackoff,
 }
 
 impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
@@ -72,7 +72,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
             first: SimTime::MAX,
             lbts: SimTime::MAX,
             runs: 0,
-            pending: pending::Patience::default(),
+            pending: pending::PendingBackoff::default(),
         }
     }
 

@@ -6,14 +6,14 @@
 
 use crate::host::Host;
 use crate::ids::ThreadKey;
-use crate::machine::{ANSWERED, Clocks, Ids};
+use crate::machine::{ANSWERED, Ids, VdsoData};
 
 /// Number of times that a thread has to ask for ids before it is told them.
 const OFTEN: u8 = 8;
 
 impl Host {
     /// What a thread that is about to run may find out without a call.
-    pub(crate) fn clocks_for(&mut self, key: ThreadKey) -> Clocks {
+    pub(crate) fn clocks_for(&mut self, key: ThreadKey) -> VdsoData {
         let thread = &self.threads[key.0];
         let is_watched = self.strace.is_enabled()
             || !self.debuggers.is_empty()
@@ -25,11 +25,11 @@ impl Host {
             self.tell_ids(key);
         }
         let (realtime_ns, monotonic_ns) = self.net.clock.shown();
-        Clocks { realtime_ns, monotonic_ns, allowed, made: 0 }
+        VdsoData { realtime_ns, monotonic_ns, allowed, made: 0 }
     }
 
     /// Accounts for what a thread has answered itself; whether that was anything.
-    pub(crate) fn clocks_read(&mut self, key: ThreadKey, clocks: &Clocks) -> bool {
+    pub(crate) fn clocks_read(&mut self, key: ThreadKey, clocks: &VdsoData) -> bool {
         if clocks.made == 0 {
             return false;
         }

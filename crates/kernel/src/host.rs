@@ -113,7 +113,7 @@ pub enum Output {
 
 /// Something that happened to a process of the experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Report {
+pub enum ProcessReport {
     /// It started with this process id.
     Started {
         /// Its number among the host's processes.
@@ -170,7 +170,7 @@ pub struct Host {
     pub(crate) processes: Slab<Process>,
     pub(crate) spaces: Slab<AddressSpace>,
     pub(crate) waits: WaitTable,
-    pub(crate) reports: Vec<Report>,
+    pub(crate) reports: Vec<ProcessReport>,
     /// System calls made, by number.
     pub(crate) call_counts: CallCounts,
     pub(crate) urings: crate::uring::Urings,
@@ -319,7 +319,7 @@ impl Host {
         !self.net.captured.is_empty() || self.has_strace()
     }
     /// What has happened to the experiment's processes since the last call.
-    pub fn take_reports(&mut self) -> Vec<Report> {
+    pub fn take_reports(&mut self) -> Vec<ProcessReport> {
         std::mem::take(&mut self.reports)
     }
     /// What fell short, with how often: calls that are not supported, for instance.

@@ -310,7 +310,7 @@ pub trait Platform: GuestMemory + Send {
     /// Runs the context until it comes back. The caller's thread becomes a worker on first use.
     fn resume(&mut self, context: ContextId) -> Exit;
     /// The same; meanwhile it may read clocks as `clocks` says without coming back.
-    fn resume_with_clocks(&mut self, context: ContextId, clocks: &mut Clocks) -> Exit {
+    fn resume_with_clocks(&mut self, context: ContextId, clocks: &mut VdsoData) -> Exit {
         let _ = clocks;
         self.resume(context)
     }
@@ -318,8 +318,8 @@ pub trait Platform: GuestMemory + Send {
     fn footprint(&self, context: ContextId, footprint: &mut Footprint) {
         let _ = (context, footprint);
     }
-    /// Which calls the context has answered itself when it last ran and did so ([`Clocks::made`]), by [`ANSWERED`].
-    fn answered(&mut self, context: ContextId) -> Answers {
+    /// Which calls the context has answered itself when it last ran and did so ([`VdsoData::made`]), by [`ANSWERED`].
+    fn answered(&mut self, context: ContextId) -> VdsoCounts {
         let _ = context;
         [0; ANSWERED.len()]
     }
@@ -338,7 +338,7 @@ pub trait Platform: GuestMemory + Send {
 
 /// What a guest that runs may find out without a call: the time, as Linux's vDSO tells it, and its ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Clocks {
+pub struct VdsoData {
     /// `CLOCK_REALTIME` in nanoseconds since 1970.
     pub realtime_ns: u64,
     /// `CLOCK_MONOTONIC`, `CLOCK_MONOTONIC_RAW` and `CLOCK_BOOTTIME` in nanoseconds.
@@ -364,7 +364,7 @@ pub const ANSWERED: [i64; 11] = [
     c::SYS_getegid,
 ];
 /// Numbers by [`ANSWERED`].
-pub type Answers = [u32; ANSWERED.len()];
+pub type VdsoCounts = [u32; ANSWERED.len()];
 /// Those that ask for ids.
 pub const ID_CALLS: &[i64] = ANSWERED.split_at(3).1;
 /// What they give.

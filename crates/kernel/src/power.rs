@@ -4,7 +4,7 @@
 use crate::files::Files;
 use crate::files::tree::{DirectorySource, Node, ROOT};
 use crate::futex::FutexTable;
-use crate::host::{Host, Report, unscheduled};
+use crate::host::{Host, ProcessReport, unscheduled};
 use crate::ids::{InodeKey, ProcessKey};
 use crate::net::{OwnSockets, Stack};
 use crate::process::WaitStatus;
@@ -52,7 +52,7 @@ impl Host {
         self.reports.truncate(before.0);
         self.net.departures.truncate(before.1);
         self.net.captured.truncate(captured);
-        self.reports.extend(running.into_iter().map(|spec| Report::Crashed { spec, at }));
+        self.reports.extend(running.into_iter().map(|spec| ProcessReport::Crashed { spec, at }));
         for zombie in self.processes.drain() {
             self.waits.destroy(zombie.child_changed);
             self.waits.destroy(zombie.signals.arrived);

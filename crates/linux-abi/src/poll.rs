@@ -1,4 +1,4 @@
-//! What the calls that wait for readiness pass through memory: poll(2), epoll_ctl(2), signalfd(2).
+//! Structures of the calls that wait for readiness: poll(2), epoll_ctl(2), signalfd(2).
 
 use crate::signal::SigInfo;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -23,7 +23,7 @@ pub struct PollFd {
 pub struct EpollEvent {
     /// `EPOLL*` bits.
     pub events: u32,
-    /// What the program gave with the descriptor.
+    /// The program's own value for the descriptor.
     pub data: u64,
 }
 

@@ -16,7 +16,7 @@ pub const fn sig_bit(signal: i32) -> SigSet {
     1 << (signal - 1)
 }
 
-/// What `rt_sigaction(2)` takes and gives.
+/// `struct sigaction` as `rt_sigaction(2)` takes and gives it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout)]
 pub struct KernelSigaction {
@@ -194,9 +194,9 @@ pub struct UContext {
 pub struct RtSigFrame {
     /// The handler's return address: the restorer.
     pub pretcode: u64,
-    /// What the handler's third argument points to.
+    /// The structure behind the handler's third argument.
     pub uc: UContext,
-    /// What the handler's second argument points to.
+    /// The structure behind the handler's second argument.
     pub info: SigInfo,
 }
 

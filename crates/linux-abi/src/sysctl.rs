@@ -1,6 +1,6 @@
 //! Settings of the kernel that an experiment can give a host, with the values that they take.
 
-/// What values a setting takes.
+/// The values that a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
     /// A whole number.

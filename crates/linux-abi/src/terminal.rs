@@ -30,11 +30,11 @@ pub struct Termios2 {
     pub ospeed: u32,
 }
 
-/// What the first byte of a packet of `TIOCPKT` says: data follows.
+/// First byte of a packet of `TIOCPKT`: data follows.
 pub const TIOCPKT_DATA: u8 = 0;
-/// What was typed is gone.
+/// The input queue was flushed.
 pub const TIOCPKT_FLUSHREAD: u8 = 1;
-/// What was to be shown is gone.
+/// The output queue was flushed.
 pub const TIOCPKT_FLUSHWRITE: u8 = 2;
 /// Output has stopped.
 pub const TIOCPKT_STOP: u8 = 4;
@@ -53,7 +53,7 @@ pub struct Winsize {
 }
 
 impl Default for Termios {
-    /// What a new terminal starts with, `tty_std_termios` of Linux.
+    /// The settings of a new terminal, `tty_std_termios` of Linux.
     fn default() -> Termios {
         Termios {
             iflag: c::ICRNL | c::IXON,

@@ -4,7 +4,7 @@
 use crate::network::Filler;
 use crate::pace::{NEXT, Pacer};
 use crate::spec::{Bulk, Direction, pick};
-use crate::{Failure, Flow, Model, Network, Outcome, Received, Socket};
+use crate::{Failure, Flow, FlowOutcome, Model, Network, Received, Socket};
 use belljar_base::Map;
 
 pub struct Client {
@@ -37,7 +37,7 @@ impl Client {
         match net.connect(to) {
             Ok(socket) => drop(self.transfers.insert(socket, Transfer { flow, filler })),
             Err(why) => {
-                flow.end(Outcome::Failed(why), net);
+                flow.end(FlowOutcome::Failed(why), net);
                 self.pacer.end(net);
             }
         }
@@ -72,7 +72,7 @@ impl Model for Client {
     }
     fn stop(&mut self, net: &mut dyn Network) {
         for transfer in std::mem::take(&mut self.transfers).into_values() {
-            transfer.flow.end(Outcome::Cut, net);
+            transfer.flow.end(FlowOutcome::Cut, net);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! that `iperf -s -u` understands them: number, and when it was sent.
 
 use crate::spec::Datagrams;
-use crate::{Failure, Flow, Model, Network, Outcome, Socket};
+use crate::{Failure, Flow, FlowOutcome, Model, Network, Socket};
 use belljar_base::{SimDuration, SimTime};
 
 /// Repetitions of a stream's end until the receiver answers, and the time between them: iperf's.
@@ -90,7 +90,7 @@ impl Sender {
         }
         if let Some(mut flow) = self.flow.take() {
             // What has been told after the end is no part of it.
-            flow.outcome = Outcome::Done;
+            flow.outcome = FlowOutcome::Done;
             flow.ended = self.end;
             net.record(flow);
         }
@@ -145,7 +145,7 @@ impl Model for Sender {
     }
     fn stop(&mut self, net: &mut dyn Network) {
         if let Some(flow) = self.flow.take() {
-            flow.end(Outcome::Cut, net);
+            flow.end(FlowOutcome::Cut, net);
         }
     }
 }

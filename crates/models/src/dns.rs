@@ -2,7 +2,7 @@
 
 use crate::pace::{NEXT, Pacer};
 use crate::spec::Dns;
-use crate::{Draw, Failure, Flow, Model, Network, Outcome, Socket};
+use crate::{Draw, Failure, Flow, FlowOutcome, Model, Network, Socket};
 use belljar_base::Map;
 use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE, TYPE};
 use std::net::SocketAddrV4;
@@ -121,7 +121,7 @@ impl Model for Client {
     }
     fn stop(&mut self, net: &mut dyn Network) {
         for query in std::mem::take(&mut self.queries).into_values() {
-            query.flow.end(Outcome::Cut, net);
+            query.flow.end(FlowOutcome::Cut, net);
         }
     }
 }

@@ -28,12 +28,12 @@ pub struct Flow {
     /// The mean delay of the datagrams that a sink received, in nanoseconds.
     pub mean_delay_ns: Option<u64>,
     /// Outcome of the flow.
-    pub outcome: Outcome,
+    pub outcome: FlowOutcome,
 }
 
 /// Outcome of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum FlowOutcome {
     /// The flow was completed.
     Done,
     /// The model or the simulation was stopped before.
@@ -42,12 +42,12 @@ pub enum Outcome {
     Failed(Failure),
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for FlowOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Outcome::Done => f.write_str("done"),
-            Outcome::Cut => f.write_str("cut"),
-            Outcome::Failed(why) => why.fmt(f),
+            FlowOutcome::Done => f.write_str("done"),
+            FlowOutcome::Cut => f.write_str("cut"),
+            FlowOutcome::Failed(why) => why.fmt(f),
         }
     }
 }
@@ -67,7 +67,7 @@ impl Flow {
             datagrams: 0,
             lost: 0,
             mean_delay_ns: None,
-            outcome: Outcome::Cut,
+            outcome: FlowOutcome::Cut,
         }
     }
     /// Accounts for received bytes.
@@ -76,18 +76,18 @@ impl Flow {
         self.bytes_in += bytes as u64;
     }
     /// It ends now, in the results.
-    pub(crate) fn end(mut self, outcome: Outcome, net: &mut dyn Network) {
+    pub(crate) fn end(mut self, outcome: FlowOutcome, net: &mut dyn Network) {
         self.ended = net.now();
         self.outcome = outcome;
         net.record(self);
     }
 }
 
-impl From<Result<(), Failure>> for Outcome {
-    fn from(result: Result<(), Failure>) -> Outcome {
+impl From<Result<(), Failure>> for FlowOutcome {
+    fn from(result: Result<(), Failure>) -> FlowOutcome {
         match result {
-            Ok(()) => Outcome::Done,
-            Err(why) => Outcome::Failed(why),
+            Ok(()) => FlowOutcome::Done,
+            Err(why) => FlowOutcome::Failed(why),
         }
     }
 }

@@ -22,7 +22,7 @@ mod source;
 mod spec;
 
 pub use draw::Draw;
-pub use flow::{Flow, Outcome};
+pub use flow::{Flow, FlowOutcome};
 pub use network::{Failure, Network, Received, Socket};
 pub use pace::{Pace, Spacing};
 pub use spec::{Bulk, Datagrams, Direction, Dns, Endpoint, Http, HttpServer, Kind, Spec};

@@ -1,7 +1,7 @@
 //! Receivers that throw away what comes: RFC 863's discard service, with numbers.
 
 use crate::datagrams::Header;
-use crate::{Failure, Flow, Model, Network, Outcome, Received, Socket};
+use crate::{Failure, Flow, FlowOutcome, Model, Network, Received, Socket};
 use belljar_base::Map;
 use std::net::SocketAddrV4;
 
@@ -50,7 +50,7 @@ impl Model for Tcp {
     }
     fn stop(&mut self, net: &mut dyn Network) {
         for flow in std::mem::take(&mut self.peers).into_values() {
-            flow.end(Outcome::Cut, net);
+            flow.end(FlowOutcome::Cut, net);
         }
     }
 }
@@ -99,7 +99,7 @@ impl Model for Udp {
                 if let Some(peer) = self.peers.remove(&from)
                     && peer.flow.datagrams > 0
                 {
-                    peer.end(Outcome::Done, net);
+                    peer.end(FlowOutcome::Done, net);
                 }
             }
         }
@@ -109,7 +109,7 @@ impl Model for Udp {
     }
     fn stop(&mut self, net: &mut dyn Network) {
         for peer in std::mem::take(&mut self.peers).into_values() {
-            peer.end(Outcome::Cut, net);
+            peer.end(FlowOutcome::Cut, net);
         }
     }
 }
@@ -136,7 +136,7 @@ impl Peer {
         self.flow.received(bytes, net);
         self.flow.datagrams += 1;
     }
-    fn end(mut self, outcome: Outcome, net: &mut dyn Network) {
+    fn end(mut self, outcome: FlowOutcome, net: &mut dyn Network) {
         self.flow.mean_delay_ns = self.delays_ns.checked_div(self.delays);
         self.flow.end(outcome, net);
     }

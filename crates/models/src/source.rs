@@ -1,7 +1,7 @@
 //! A server that sends bytes to everyone who connects, and closes.
 
 use crate::network::Filler;
-use crate::{Draw, Failure, Flow, Model, Network, Outcome, Received, Socket};
+use crate::{Draw, Failure, Flow, FlowOutcome, Model, Network, Received, Socket};
 use belljar_base::Map;
 
 pub struct Server {
@@ -52,7 +52,7 @@ impl Model for Server {
     }
     fn stop(&mut self, net: &mut dyn Network) {
         for peer in std::mem::take(&mut self.peers).into_values() {
-            peer.flow.end(Outcome::Cut, net);
+            peer.flow.end(FlowOutcome::Cut, net);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What queues look at in packets: the class of their traffic and explicit congestion notification (RFC 3168),
+//! Header fields of IP that queues read and write: the traffic class and explicit congestion notification (RFC 3168),
 //! in IPv4 and IPv6, behind an Ethernet header or not.
 
 use belljar_wire::ethernet::{self, ethertype};

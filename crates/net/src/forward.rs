@@ -1,5 +1,5 @@
-//! What a router does to IPv4 packets (RFC 1812), as functions of bytes: counting hops, cutting to
-//! size, telling senders why a packet went no further, and spreading flows.
+//! Forwarding of IPv4 (RFC 1812) as functions of bytes: decrementing the TTL, fragmenting, ICMP errors to senders, and
+//! spreading flows over routes.
 
 use belljar_wire::checksum;
 use siphasher::sip::SipHasher13;

@@ -1,5 +1,5 @@
-//! What a router does to IPv6 packets, as functions of bytes: telling senders why a packet went no further
-//! (RFC 4443), and spreading flows. Routers don't cut IPv6 packets.
+//! Forwarding of IPv6 as functions of bytes: ICMPv6 errors to senders (RFC 4443), and spreading flows over routes.
+//! Routers don't fragment IPv6 packets.
 
 use crate::forward::Refusal;
 use belljar_wire::icmpv6::kind;

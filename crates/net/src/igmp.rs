@@ -1,4 +1,4 @@
-//! What a host says of its multicast groups to the routers of a link: IGMP version 3 (RFC 3376), and
+//! The host's side of IGMP: it reports its multicast groups to the routers of a link by version 3 (RFC 3376), and by
 //! version 2 (RFC 2236) where a router asks so, with the times of Linux (`net/ipv4/igmp.c`).
 //!
 //! A change of a group is reported at once and, since reports can get lost, once more within a second. A

@@ -218,7 +218,7 @@ impl<A: Ip> Neighbours<A> {
         self.events.push_back(NeighbourEvent::Ask { interface: key.0, target: key.1, to: None, source });
     }
 
-    /// What went by this neighbour was answered by whom it was for, so the neighbour is there (`sk_dst_confirm`).
+    /// Confirms a neighbour: a packet that went by it was answered from beyond, so it is reachable (`sk_dst_confirm`).
     pub fn confirm(&mut self, now: SimTime, interface: usize, next: A) {
         if let Some(entry) = self.entries.get_mut(&(interface, next)) {
             entry.confirmed = now;

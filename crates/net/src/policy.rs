@@ -145,7 +145,7 @@ impl<A: Ip> Rule<A> {
 
 /// A route that was found, its table and the next hop for the flow.
 #[derive(Clone, Copy, Debug)]
-pub struct Found<'a, A = Ipv4Addr> {
+pub struct FoundRoute<'a, A = Ipv4Addr> {
     /// The route.
     pub route: &'a Route<A>,
     /// The next hop; none if packets don't go on.
@@ -185,11 +185,11 @@ impl<A: Ip> Policy<A> {
         destination: A,
         hash: impl Fn() -> u64,
         usable: impl Fn(&NextHop<A>) -> bool,
-    ) -> Result<Option<Found<'a, A>>, Action> {
+    ) -> Result<Option<FoundRoute<'a, A>>, Action> {
         if self.plain {
             let found = main.lookup(destination, hash, usable);
             let found = found.filter(|(route, _)| route.kind != RouteKind::Throw);
-            return Ok(found.map(|(route, hop)| Found { route, hop, table: table::MAIN }));
+            return Ok(found.map(|(route, hop)| FoundRoute { route, hop, table: table::MAIN }));
         }
         let flow = flow();
         let mut from = 0;
@@ -217,7 +217,7 @@ impl<A: Ip> Policy<A> {
             if route.kind == RouteKind::Throw || suppressed {
                 continue;
             }
-            return Ok(Some(Found { route, hop, table: number }));
+            return Ok(Some(FoundRoute { route, hop, table: number }));
         }
         Ok(None)
     }

@@ -11,7 +11,7 @@ use crate::forward::{self, Refusal};
 use crate::neighbour::{NeighbourEvent, Neighbours};
 use crate::nic::{Nic, NicChange, NicConfig};
 use crate::routes::{InterfaceAddress, NextHop, Route, RouteKind, RouteTable, protocol};
-use crate::switch::{Leaving, next_leaving};
+use crate::switch::{EgressFrame, next_leaving};
 use crate::{Counters, MssClamp, Packet};
 use belljar_base::{SimTime, Stream};
 use belljar_wire::ethernet::{self, Address, Frame, ethertype};
@@ -363,7 +363,7 @@ impl Router {
     }
 
     /// The next frame that has begun to leave up to `now`, in the order of time and then of ports.
-    pub fn poll(&mut self, now: SimTime) -> Option<Leaving> {
+    pub fn poll(&mut self, now: SimTime) -> Option<EgressFrame> {
         next_leaving(&mut self.nics, now)
     }
 

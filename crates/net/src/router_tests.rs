@@ -41,7 +41,7 @@ fn from_alice(bytes: Vec<u8>) -> Packet {
 }
 /// Departures up to `now`: port, receiver, and what follows the Ethernet header.
 fn left(router: &mut Router, now: SimTime) -> Vec<(usize, Address, Vec<u8>)> {
-    let shown = |l: Leaving| {
+    let shown = |l: EgressFrame| {
         let frame = Frame::new_checked(l.packet.bytes()).unwrap();
         (l.port, frame.dst(), frame.payload().to_vec())
     };

@@ -23,7 +23,7 @@ pub struct Switch {
 
 /// A frame that leaves a port.
 #[derive(Debug)]
-pub struct Leaving {
+pub struct EgressFrame {
     /// The port's number.
     pub port: usize,
     /// When its first bit goes.
@@ -74,7 +74,7 @@ impl Switch {
     }
 
     /// The next frame that has begun to leave up to `now`, in the order of time and then of ports.
-    pub fn poll(&mut self, now: SimTime) -> Option<Leaving> {
+    pub fn poll(&mut self, now: SimTime) -> Option<EgressFrame> {
         next_leaving(&mut self.ports, now)
     }
 
@@ -110,13 +110,13 @@ impl Switch {
 }
 
 /// The first frame that leaves any of these up to `now`.
-pub(crate) fn next_leaving(nics: &mut [Nic], now: SimTime) -> Option<Leaving> {
+pub(crate) fn next_leaving(nics: &mut [Nic], now: SimTime) -> Option<EgressFrame> {
     loop {
         let due = |nic: &Nic| nic.next_event().filter(|at| *at <= now);
         let (_, port) = nics.iter().enumerate().filter_map(|(n, nic)| Some((due(nic)?, n))).min()?;
         // Nobody waits for a frame of a switch or router, so nothing else can have happened.
         if let Some((at, NicEvent::Transmit { packet, departs })) = nics[port].poll(now) {
-            return Some(Leaving { port, at, departs, packet });
+            return Some(EgressFrame { port, at, departs, packet });
         }
     }
 }

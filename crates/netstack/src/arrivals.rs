@@ -1,7 +1,7 @@
-//! What comes in from the graph: packets on their way, until the last bit of each is in.
+//! Packets that come in over the graph, until the last bit of each is in.
 //!
-//! That a packet reaches the router before the host is no event of the host's: what it becomes follows from when it does. It is
-//! handed to the interface when the one before it is in, or when it is in itself.
+//! The router's reception of a packet, which precedes the host's, is no event of its own: its outcome follows from its
+//! time alone. It is processed when the packet before has been received, or else when the packet itself has.
 
 use super::interface::GRAPH;
 use crate::PacketDirection;

@@ -8,15 +8,15 @@ use belljar_base::{SimDuration, SimTime};
 
 /// Calls and wake-ups that are free since the clock last moved.
 pub const FREE_CALLS: u32 = 1_000;
-/// What each further one costs.
+/// Simulated time that each further one costs.
 pub const PENALTY: SimDuration = SimDuration::from_micros(1);
 
-/// What simulated time computation takes besides.
+/// Simulated time that computation takes in addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuModel {
-    /// What each call and wake-up takes, if it takes anything.
+    /// Time that each call and wake-up takes, if any.
     pub calls: Option<CallLatency>,
-    /// What a program that never calls pays each time it is preempted.
+    /// Time charged to a program that makes no calls, each time it is preempted.
     pub preemption: SimDuration,
 }
 
@@ -45,17 +45,17 @@ pub const DEFAULT_EPOCH_SECS: u64 = 946_684_800;
 pub struct Clock {
     now: SimTime,
     calls_since_moved: u32,
-    /// What the wall clock would show at the start of the simulation.
+    /// Wall-clock time at the start of the simulation, in nanoseconds since 1970.
     epoch_ns: u64,
-    /// How much faster than simulated time the host's oscillator is, in parts per billion.
+    /// Rate by which the host's oscillator runs faster than simulated time, in parts per billion.
     drift_ppb: i64,
-    /// A point of simulated time and what the oscillator had counted then.
+    /// A point of simulated time, and the oscillator's count at that point.
     anchor: (SimTime, SimDuration),
-    /// What it had counted when the host booted last.
+    /// The oscillator's count at the host's last boot.
     booted: SimDuration,
     cpu: CpuModel,
     unapplied: SimDuration,
-    /// What the clocks showed when they were last asked for, and when that was.
+    /// Simulated time of the last reading of the clocks, and the values that were shown.
     shown: Option<(SimTime, [u64; 2])>,
 }
 
@@ -84,8 +84,8 @@ impl Clock {
     pub fn local(&self) -> SimTime {
         self.local_at(self.now)
     }
-    /// What [`local`](Self::local) is at a point of simulated time that is not before the last change
-    /// of the drift, if nothing changes it again.
+    /// The value of [`local`](Self::local) at a point of simulated time that is not before the last change of the
+    /// drift, if nothing changes the drift again.
     pub fn local_at(&self, at: SimTime) -> SimTime {
         SimTime::ZERO + self.counted_at(at)
     }
@@ -111,8 +111,8 @@ impl Clock {
         self.shown = Some((self.now, [realtime, monotonic]));
         (realtime, monotonic)
     }
-    /// How many calls cost nothing, and do nothing else to the clock than to be counted
-    /// ([`charge_free`](Self::charge_free)), before one may.
+    /// Number of calls that are still free. Their only effect on the clock is to be counted by
+    /// [`charge_free`](Self::charge_free).
     pub fn free_calls(&self) -> u32 {
         if self.cpu.calls.is_some() { 0 } else { FREE_CALLS - self.calls_since_moved }
     }
@@ -142,7 +142,7 @@ impl Clock {
         SimDuration::from_picos(u64::try_from(picos).unwrap_or(u64::MAX))
     }
 
-    /// What the oscillator has counted since the start of the simulation.
+    /// The oscillator's count since the start of the simulation.
     fn counted(&self) -> SimDuration {
         self.counted_at(self.now)
     }

@@ -1,11 +1,11 @@
-//! What a stack is made from.
+//! Configuration that a stack is built from.
 
 use super::{InitialRoute, InitialRoute6, LinkConfig, Resolver};
 use belljar_base::{HostId, Seed, SimTime};
 use belljar_net::NicConfig;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What a stack is made from, and what the experiment changes of that while it runs.
+/// Configuration of a stack: its settings at the start, and those that the experiment changes while it runs.
 #[derive(Clone, Debug)]
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct StackConfig {
@@ -39,11 +39,11 @@ pub struct StackConfig {
     pub forwarding: bool,
     /// Settings, with their values as sysctl(8) writes them.
     pub sysctls: Vec<(crate::sysctl::Sysctl, String)>,
-    /// What `eth0` can send and receive.
+    /// Queues and bandwidths of `eth0`.
     pub nic: NicConfig,
     /// Until then `eth0` can send and receive whatever comes.
     pub bootstrap_end: SimTime,
-    /// How large the buffers of TCP sockets are at first, and whether they grow.
+    /// Initial sizes of the buffers of TCP sockets, and whether they are tuned automatically.
     pub buffers: TcpBufferSizes,
 }
 

@@ -1,4 +1,4 @@
-//! What the stack asks its owner to do, in the order in which it came to be.
+//! Effects: requests of the stack to its owner, in the order in which they arose.
 
 use super::Stack;
 use crate::SocketKey;
@@ -18,9 +18,9 @@ pub enum Effect {
     Urgent(SocketKey),
     /// A frame has passed an interface while somebody looks on.
     Passed(Box<Passed>),
-    /// What is known of a neighbour has changed, or is forgotten.
+    /// A neighbour's entry has changed (true) or is forgotten (false).
     Neighbour(Box<Neighbour>, bool),
-    /// The same of IPv6.
+    /// The same of an IPv6 neighbour.
     Neighbour6(Box<Neighbour<Ipv6Addr>>, bool),
     /// Something fell short, or is worth telling.
     Note(Box<str>),

@@ -1,9 +1,9 @@
-//! What sockets are told of what they have sent, for `MSG_ERRQUEUE`: what ICMP said of it (`IP_RECVERR`), and that its
-//! memory is free again (`MSG_ZEROCOPY`).
+//! Error queues (`MSG_ERRQUEUE`): ICMP errors about packets that a socket sent (`IP_RECVERR`), and notices that the
+//! memory of its sends is free again (`MSG_ZEROCOPY`).
 
 use super::socket::SocketKind;
 use super::udp::charge;
-use super::zero_copy::Told;
+use super::zero_copy::CompletedSends;
 use crate::SocketKey;
 use crate::Stack;
 use crate::readiness::EPOLLERR;
@@ -20,7 +20,7 @@ const HEADERS: usize = 56;
 /// An ICMP error, or one of this host itself.
 #[derive(Debug)]
 pub struct QueuedError {
-    /// What it means.
+    /// The error's errno.
     pub errno: Errno,
     /// ICMP type and code.
     pub icmp: (u8, u8),
@@ -32,7 +32,7 @@ pub struct QueuedError {
     pub offender: Option<IpAddr>,
     /// Where the datagram was to go.
     pub destination: SocketAddr,
-    /// What the error quotes of what was sent, behind the protocol's header.
+    /// The part of the packet that the error quotes behind the protocol's header.
     pub quoted: Vec<u8>,
 }
 
@@ -53,28 +53,28 @@ pub fn is_hard(errno: Errno, (kind, code): (u8, u8), v4: bool) -> bool {
     }
 }
 
-/// What a socket is told.
+/// An entry of an error queue.
 #[derive(Debug)]
-pub enum Report {
+pub enum ErrorReport {
     /// An error.
     Icmp(QueuedError),
     /// Sends whose memory is free again.
-    Sent(Told),
+    Sent(CompletedSends),
 }
 
-impl Report {
+impl ErrorReport {
     /// The error that it reports; none for sends that are told of.
     pub fn errno(&self) -> Option<Errno> {
         match self {
-            Report::Icmp(error) if error.offender.is_some() => Some(error.errno),
+            ErrorReport::Icmp(error) if error.offender.is_some() => Some(error.errno),
             _ => None,
         }
     }
 }
 
-/// What a socket is told, the oldest first. Errors take room in its receive buffer.
+/// A socket's error queue, the oldest entry first. ICMP errors are charged to its receive buffer.
 #[derive(Debug, Default)]
-pub struct ErrorQueue(VecDeque<Report>);
+pub struct ErrorQueue(VecDeque<ErrorReport>);
 
 impl ErrorQueue {
     /// Adds an error; it is dropped if with it, and the `charged` bytes that wait to be received, as much would be taken as
@@ -83,34 +83,34 @@ impl ErrorQueue {
         let cost = error.charge();
         if charged.saturating_add(cost) < room {
             *charged += cost;
-            self.0.push_back(Report::Icmp(error));
+            self.0.push_back(ErrorReport::Icmp(error));
         }
     }
 
     /// Tells of sends whose memory is free: with those that the newest report tells of, if they follow them, and then as
     /// it says (`skb_zerocopy_notify_extend`).
-    pub fn tell(&mut self, told: Told) {
+    pub fn tell(&mut self, told: CompletedSends) {
         let follows = match self.0.back_mut() {
-            Some(Report::Sent(newest)) => newest.extend(&told),
+            Some(ErrorReport::Sent(newest)) => newest.extend(&told),
             _ => false,
         };
         if !follows {
-            self.0.push_back(Report::Sent(told));
+            self.0.push_back(ErrorReport::Sent(told));
         }
     }
 
     /// Takes the oldest one, and what the next one means if it is an error.
-    pub fn pop(&mut self, charged: &mut u32) -> Option<(Report, Option<Errno>)> {
+    pub fn pop(&mut self, charged: &mut u32) -> Option<(ErrorReport, Option<Errno>)> {
         let report = self.0.pop_front()?;
-        if let Report::Icmp(error) = &report {
+        if let ErrorReport::Icmp(error) = &report {
             *charged = charged.saturating_sub(error.charge());
         }
-        Some((report, self.0.front().and_then(Report::errno)))
+        Some((report, self.0.front().and_then(ErrorReport::errno)))
     }
 
     /// Number of reports that tell of sends.
     pub fn told(&self) -> usize {
-        self.0.iter().filter(|report| matches!(report, Report::Sent(_))).count()
+        self.0.iter().filter(|report| matches!(report, ErrorReport::Sent(_))).count()
     }
 
     /// True if there is none.

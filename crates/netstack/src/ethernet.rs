@@ -1,7 +1,7 @@
 //! Interfaces at the ends of links: frames out, with the hardware address of the next hop, and frames in;
 //! ARP; and passing packets of others on.
 
-use super::family::{Asked, Sender};
+use super::family::{FlowKey, RouteQuery};
 use super::interface::Attachment;
 use super::ip::icmp;
 use super::ip::route::Route;
@@ -302,8 +302,9 @@ impl Stack {
         let payload = bytes.get(usize::from(bytes[0] & 0xf) * 4..).unwrap_or_default();
         // Of a later fragment the ports are not known.
         let whole = u16::from_be_bytes([bytes[6], bytes[7]]) & 0x1fff == 0;
-        let sender = Sender::of_forwarded(bytes[9], if whole { payload } else { &[] });
-        let asked = Asked { arrived: interface, tos: bytes[1], sender, ..Asked::own(to, Some(from)) };
+        let sender = FlowKey::of_forwarded(bytes[9], if whole { payload } else { &[] });
+        let asked =
+            RouteQuery { arrived: interface, tos: bytes[1], sender, ..RouteQuery::own(to, Some(from)) };
         let found = self.lookup(&asked, || hash);
         let found = found.map(|f| f.map(|found| (found.hop, found.route.kind, found.route.metrics.mtu)));
         let refusal = match found {

@@ -1,4 +1,4 @@
-//! What the stack does as time passes: packets come in, timers fire.
+//! Events of the stack: packets come in, timers fire.
 
 use crate::{Stack, StackTimer, TimerId};
 use belljar_base::{EventKey, SimTime};

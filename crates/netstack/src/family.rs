@@ -1,8 +1,8 @@
-//! What is the same for IPv4 and IPv6 but for the addresses: tables of routes, rules, and the way through them.
+//! Code shared by IPv4 and IPv6 that differs by addresses only: tables of routes, policy rules, and routing by them.
 
 use super::{LO, Stack};
 use belljar_linux_abi::{Errno, c};
-use belljar_net::policy::{Action, Flow, Found, Policy};
+use belljar_net::policy::{Action, Flow, FoundRoute, Policy};
 use belljar_net::routes::{Ip, NextHop, Route, RouteTable};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -76,9 +76,9 @@ impl Family for Ipv6Addr {
     }
 }
 
-/// A packet whose way is asked for.
+/// A routing query: a packet's attributes that decide on its route.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<A> {
+pub struct RouteQuery<A> {
     /// Where it goes.
     pub to: A,
     /// Where it comes from, if that is settled.
@@ -92,12 +92,12 @@ pub struct Asked<A> {
     /// Its type of service.
     pub tos: u8,
     /// Its protocol, its ports, and whose socket it is from.
-    pub sender: Sender,
+    pub sender: FlowKey,
 }
 
-/// What rules can tell the packets of one socket from those of another by.
+/// Selector: the packet attributes beside its addresses that a policy rule matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sender {
+pub struct FlowKey {
     /// The protocol, of IP.
     pub protocol: u8,
     /// Source and destination port; 0 where there is none.
@@ -106,23 +106,23 @@ pub struct Sender {
     pub uid: u32,
 }
 
-impl Sender {
-    /// That of a packet of others, whose payload, of `protocol`, begins with `payload`.
-    pub fn of_forwarded(protocol: u8, payload: &[u8]) -> Sender {
+impl FlowKey {
+    /// The selector of a forwarded packet; `payload` is the beginning of its IP payload, of `protocol`.
+    pub fn of_forwarded(protocol: u8, payload: &[u8]) -> FlowKey {
         let ports = match (i32::from(protocol), payload) {
             (c::IPPROTO_TCP | c::IPPROTO_UDP | c::IPPROTO_UDPLITE, [a, b, x, y, ..]) => {
                 (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*x, *y]))
             }
             _ => (0, 0),
         };
-        Sender { protocol, ports, uid: 0 }
+        FlowKey { protocol, ports, uid: 0 }
     }
 }
 
-impl<A> Asked<A> {
+impl<A> RouteQuery<A> {
     /// A packet of this host.
-    pub fn own(to: A, source: Option<A>) -> Asked<A> {
-        Asked { to, source, arrived: LO, device: None, mark: 0, tos: 0, sender: Sender::default() }
+    pub fn own(to: A, source: Option<A>) -> RouteQuery<A> {
+        RouteQuery { to, source, arrived: LO, device: None, mark: 0, tos: 0, sender: FlowKey::default() }
     }
 }
 
@@ -130,9 +130,9 @@ impl Stack {
     /// The best route for a packet, by interfaces that are up; what a rule makes of it instead, as an error.
     pub fn lookup<A: Family>(
         &self,
-        asked: &Asked<A>,
+        asked: &RouteQuery<A>,
         hash: impl Fn() -> u64,
-    ) -> Result<Option<Found<'_, A>>, Action> {
+    ) -> Result<Option<FoundRoute<'_, A>>, Action> {
         let name = |number: usize| self.interfaces.get(number).map_or("", |interface| &*interface.name);
         let flow = || Flow {
             destination: asked.to,
@@ -175,7 +175,7 @@ impl Stack {
     }
 }
 
-/// How a program is told of what a rule makes of its packets.
+/// The errno of a packet that a rule refuses.
 pub fn refused(action: Action) -> Errno {
     match action {
         Action::Blackhole => Errno::EINVAL,

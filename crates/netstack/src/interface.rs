@@ -80,7 +80,7 @@ impl Ethernet {
     }
 }
 
-/// What an interface leads to.
+/// The medium that an interface is attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attachment {
     /// The host itself.
@@ -102,7 +102,7 @@ pub enum Attachment {
     Gone,
 }
 
-/// What programs see of an interface.
+/// An interface as programs see it.
 #[derive(Clone, Debug)]
 pub struct Interface {
     /// Its name.
@@ -119,7 +119,7 @@ pub struct Interface {
     pub up: bool,
     /// True if anything is at the other end.
     pub carrier: bool,
-    /// What it leads to.
+    /// The medium that it is attached to.
     pub attachment: Attachment,
 }
 

@@ -1,8 +1,8 @@
-//! What raw and ping sockets have in common, raw(7) and icmp(7): a peer, a queue of messages and its charge, shut ends,
+//! Parts shared by raw and ping sockets, raw(7) and icmp(7): a peer, a queue of messages and its charge, shut ends,
 //! errors.
 
 use super::address;
-use super::error_queue::{ErrorQueue, QueuedError, Report, is_hard};
+use super::error_queue::{ErrorQueue, ErrorReport, QueuedError, is_hard};
 use super::ip::{Inbound, IpOptions};
 use super::socket::{Socket, SocketKind};
 use super::udp::charge;
@@ -15,7 +15,7 @@ use belljar_linux_abi::Errno;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-/// What such a socket keeps besides what its protocol wants.
+/// State of a raw or ping socket that does not depend on its protocol.
 #[derive(Debug, Default)]
 pub struct IpSocket {
     /// Its peer, if it is connected.
@@ -25,8 +25,8 @@ pub struct IpSocket {
     /// Errors that `MSG_ERRQUEUE` gives.
     errors: ErrorQueue,
     /// Messages to be received.
-    pub queue: VecDeque<Message>,
-    /// What messages and errors are charged against `SO_RCVBUF`.
+    pub queue: VecDeque<IpMessage>,
+    /// Charge of queued messages and errors against `SO_RCVBUF`, in bytes.
     pub queued_charge: u32,
     /// `shutdown(SHUT_RD)`.
     pub read_closed: bool,
@@ -34,10 +34,10 @@ pub struct IpSocket {
     pub write_closed: bool,
 }
 
-/// A message that has been received.
+/// A received message of a raw or ping socket.
 #[derive(Debug)]
-pub struct Message {
-    /// What the socket is given of the packet.
+pub struct IpMessage {
+    /// The bytes that the socket is given of the packet.
     pub bytes: Vec<u8>,
     /// Where it comes from.
     pub source: IpAddr,
@@ -56,7 +56,7 @@ pub struct Message {
 }
 
 impl IpSocket {
-    /// What it has received is charged against its buffer, in bytes.
+    /// Charge of the queue against the receive buffer, in bytes.
     pub fn queued_bytes(&self) -> usize {
         self.queued_charge as usize
     }
@@ -71,7 +71,7 @@ impl IpSocket {
         self.errors.push(error, &mut self.queued_charge, room);
     }
     /// Takes the oldest error, and what the next one means.
-    pub fn pop_error(&mut self) -> Option<(Report, Option<Errno>)> {
+    pub fn pop_error(&mut self) -> Option<(ErrorReport, Option<Errno>)> {
         self.errors.pop(&mut self.queued_charge)
     }
 
@@ -142,7 +142,7 @@ impl Stack {
             return;
         }
         end.queued_charge += charge(bytes.len());
-        end.queue.push_back(Message {
+        end.queue.push_back(IpMessage {
             bytes,
             source: inbound.header.src,
             destination: inbound.header.dst,

@@ -124,7 +124,7 @@ pub const ETH0: usize = 1;
 pub fn interface_index(interface: usize) -> u32 {
     interface as u32 + 1
 }
-/// What the stack has seen and lost besides what the interfaces count.
+/// Counters of the stack beside those of the interfaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct StackCounters {
@@ -164,7 +164,7 @@ pub struct StackCounters {
     pub tcp_retransmitted: u64,
     /// Retransmission timeouts.
     pub tcp_timeouts: u64,
-    /// What else connections have counted, by `belljar_tcp::COUNT_NAMES`.
+    /// Further counters of connections, by `belljar_tcp::COUNT_NAMES`.
     pub tcp_counts: [u64; belljar_tcp::COUNTS],
 }
 /// A route that a host has from the start: where to, with which metric, how.
@@ -174,13 +174,13 @@ pub type InitialRoute = (Prefix, u32, Route);
 pub struct Stack {
     /// Its time.
     pub clock: Clock,
-    /// What will come in from the graph.
+    /// Packets that are coming in from the graph.
     pub arrivals: Arrivals,
-    /// What will arrive by which link.
+    /// Packets that are coming in by links, each with its link.
     pub inbox: Inbox<(usize, Packet)>,
-    /// What it will do, and when.
+    /// Pending timers.
     pub timers: TimerQueue<StackTimer>,
-    /// What its owner is to do.
+    /// Effects for its owner, not yet taken.
     effects: Vec<Effect>,
     /// Packets that have left.
     pub departures: Vec<Departure>,
@@ -206,9 +206,9 @@ pub struct Stack {
     pub links: Vec<LinkPort>,
     /// Programs' ends of interfaces.
     pub tuns: Slab<tun::Tun>,
-    /// How many look on at what passes its interfaces.
+    /// Number of observers of the packets that pass its interfaces.
     pub watchers: usize,
-    /// What routers have said of IPv4 paths.
+    /// MTUs of IPv4 paths, learnt from routers.
     path_mtus: path_mtu::PathMtus,
     /// Packets that programs have taken over, for those who wait for them to leave.
     taken_over: VecDeque<(u64, usize)>,
@@ -224,7 +224,7 @@ pub struct Stack {
     pub udp_ports: [udp::UdpPorts; 2],
     /// Settings of `/proc/sys/net`.
     pub sysctls: sysctl::Sysctls,
-    /// What was lost, and the like.
+    /// Counters of lost packets and the like.
     pub counters: StackCounters,
     /// Counts sockets, see [`Socket::serial`].
     pub next_serial: u32,
@@ -235,14 +235,14 @@ pub struct Stack {
     /// Who is on the links, by hardware address.
     pub neighbours: Neighbours,
     neighbour_timer: Option<TimerId>,
-    /// What IPv6 has besides.
+    /// State of IPv6.
     pub v6: v6::Ipv6,
     /// Spreads flows over routes of equal cost, on each host differently.
     pub flow_key: u64,
     /// Fragments of datagrams that are not complete.
     pub reassembly: Reassembly,
     reassembly_timer: Option<TimerId>,
-    /// How often ICMP errors are sent.
+    /// Rate limit of ICMP errors.
     pub icmp_limit: IcmpLimit,
     /// Servers that were asked for TCP Fast Open.
     pub fast_open_servers: tcp::fast_open::Servers,
@@ -261,9 +261,9 @@ pub struct Stack {
     pub resolved: u64,
     /// The name server's ends of this host's connections with it.
     pub streams: resolver::Streams,
-    /// What the socket that was closed last is to wait for (`SO_LINGER`), and for how long.
+    /// The connection that the closing of the last socket waits for (`SO_LINGER`), and for how long.
     pub lingering: Option<(SocketKey, (SocketAddr, SocketAddr), belljar_base::SimDuration)>,
-    /// What it is made from.
+    /// Configuration.
     pub config: StackConfig,
 }
 impl Stack {
@@ -415,7 +415,7 @@ fn flow_hash_of6(key: u64, source: Ipv6Addr, destination: Ipv6Addr) -> u64 {
     hasher.finish()
 }
 impl Stack {
-    /// What the stack above the interfaces has seen and lost.
+    /// Counters of the stack above the interfaces.
     pub fn stack_counters(&self) -> &StackCounters {
         &self.counters
     }

@@ -1,4 +1,5 @@
-//! What IP and ICMP count, of each version (RFC 4293, RFC 5097): the numbers of `/proc/net/snmp`, `netstat` and `snmp6`.
+//! Counters of IP and ICMP, of each version (RFC 4293, RFC 5097): the numbers of `/proc/net/snmp`, `netstat` and
+//! `snmp6`.
 
 use super::Stack;
 use belljar_base::{Footprint, Map};
@@ -43,7 +44,7 @@ pub enum Cast {
     All,
 }
 
-/// What one version of IP has counted. The names are those of Linux, in full.
+/// Counters of one version of IP. The names are those of Linux, in full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
@@ -96,7 +97,7 @@ impl IpCounters {
     }
 }
 
-/// What one version of ICMP has counted.
+/// Counters of one version of ICMP.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct IcmpCounters {
@@ -146,7 +147,7 @@ impl Stack {
         }
     }
 
-    /// What was found for a packet of a socket to `to`.
+    /// Counts `OutNoRoutes` if the routing of a socket's packet to `to` failed by `ENETUNREACH`; passes the result on.
     pub fn count_no_route<T>(&mut self, to: &IpAddr, found: Result<T, Errno>) -> Result<T, Errno> {
         if let Err(Errno::ENETUNREACH) = found {
             self.counters.ip[version(to)].out_no_routes += 1;

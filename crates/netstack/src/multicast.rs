@@ -31,7 +31,7 @@ pub struct Membership {
     pub filter: SourceFilter,
 }
 
-/// What is changed about one sender to a group.
+/// A change of one source of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceChange {
     /// It is listened to: `IP_ADD_SOURCE_MEMBERSHIP`.
@@ -178,7 +178,7 @@ impl Stack {
         }
     }
 
-    /// What all sockets together want of a group has changed.
+    /// Recomputes the filter of a group over all sockets, and announces the change by IGMP.
     fn group_changed(&mut self, interface: usize, group: Ipv4Addr) {
         let members = self.sockets.iter().filter_map(|(_, socket)| socket.ip_options());
         let filters: Vec<&SourceFilter> = members

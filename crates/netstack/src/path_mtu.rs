@@ -1,4 +1,4 @@
-//! What IPv4 paths carry, where routers have said so (RFC 1191).
+//! MTUs of IPv4 paths, learnt from routers (RFC 1191).
 
 use super::Stack;
 use super::ip::route::Route;
@@ -56,7 +56,7 @@ impl PathMtus {
 }
 
 impl Stack {
-    /// What the path to a destination is known to carry, if a router has said so.
+    /// The MTU of the path to a destination, if a router has told it.
     pub fn known_path_mtu4(&self, to: Ipv4Addr, now: SimTime) -> Option<usize> {
         self.path_mtus.get(to, now).map(|known| known.mtu)
     }

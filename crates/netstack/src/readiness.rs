@@ -1,4 +1,4 @@
-//! What can be done with a socket without waiting, in the bits of `poll(2)` and `epoll(7)`.
+//! Readiness of sockets: the operations that would not wait, in the bits of `poll(2)` and `epoll(7)`.
 
 use belljar_linux_abi::c;
 

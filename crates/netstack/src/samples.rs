@@ -1,4 +1,4 @@
-//! What time series show of a host's network.
+//! Samples of a host's network for time series.
 
 use super::socket::SocketKind;
 use super::tcp::Role;

@@ -1,4 +1,4 @@
-//! What sockets of UDP, raw and ping sockets share in sending: where a packet goes, by which interface, how long it may be.
+//! Sending, as shared by UDP, raw and ping sockets: the destination, the interface, the greatest length.
 
 use crate::ip::Outbound;
 use crate::ip::route::{Route, Through};

@@ -1,5 +1,5 @@
-//! What every socket has, whatever its family: type, options of level `SOL_SOCKET`, pending error
-//! and wait queue, socket(7).
+//! Parts of every socket, whatever its family: type, options of level `SOL_SOCKET`, pending error and wait queue,
+//! socket(7).
 
 use super::filter::Filter;
 use super::ip::IpOptions;
@@ -37,13 +37,13 @@ pub struct Socket {
     pub serial: u32,
     /// The user who made it, whom `ss` and `/proc/net` show and rules tell packets by.
     pub uid: u32,
-    /// What it sends with `MSG_ZEROCOPY`, once it has.
+    /// Sends with `MSG_ZEROCOPY`, from the first one on.
     pub zero_copy: Option<Box<ZeroCopy>>,
-    /// What the family keeps.
+    /// The protocol's state.
     pub kind: SocketKind,
 }
 
-/// What a family keeps of a socket.
+/// A socket's state by protocol.
 #[derive(Debug)]
 pub enum SocketKind {
     /// UDP over IPv4 or IPv6.

@@ -14,7 +14,7 @@ use belljar_tcp::{Config, CongestionAlgorithm, EcnPolicy};
 pub struct Sysctls {
     /// `net.ipv4.ip_default_ttl`.
     pub default_ttl: u32,
-    /// What a new connection begins with.
+    /// Configuration of new connections.
     pub tcp: Config,
     /// `net.ipv4.tcp_keepalive_*` are in there, too; `net.core.somaxconn` bounds `listen(2)`.
     pub somaxconn: u32,
@@ -142,7 +142,7 @@ enum Place<'a> {
     Bits(&'a mut [u64; 4]),
 }
 
-/// What is shown before there is a key.
+/// The keys shown while none has been set.
 const NO_KEY: Keys = Keys { primary: [0; KEY_LEN], backup: None };
 
 const LARGEST: u32 = i32::MAX as u32;
@@ -235,7 +235,7 @@ impl Sysctls {
 }
 
 impl Sysctls {
-    /// What reading the setting gives.
+    /// The text of a setting, as reading it gives.
     pub fn show(&mut self, which: Sysctl) -> String {
         match self.place(which) {
             Place::Flag(value) => format!("{}\n", u8::from(*value)),

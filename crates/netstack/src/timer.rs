@@ -1,4 +1,4 @@
-//! What a host will do at points of simulated time, in order of time and then of creation.
+//! Timers of a host, in order of time and then of creation.
 
 use belljar_base::{Footprint, Map, SimTime};
 use smallvec::SmallVec;
@@ -10,7 +10,7 @@ pub struct TimerId {
     sequence: u64,
 }
 
-/// How many timers at most are kept apart from the others.
+/// Greatest number of timers that are kept apart from the others.
 const NEAR: usize = 8;
 
 /// The pending timers of one host.

@@ -1,8 +1,8 @@
-//! What the stack does at points of time.
+//! Timers of the stack.
 
 use crate::SocketKey;
 
-/// What happens when one of the stack's timers fires.
+/// The action of one of the stack's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StackTimer {
     /// A socket's protocol asked to be called again.

@@ -26,13 +26,13 @@ pub struct Tun {
     pub header_len: usize,
     /// Its interface stays when the program goes.
     pub persistent: bool,
-    /// What the program has not read.
+    /// Packets that the program has not read.
     pub packets: VecDeque<Vec<u8>>,
     /// Packets and bytes to the program and from it, and those dropped.
     pub counters: TunCounters,
 }
 
-/// What a program's end has seen.
+/// Counters of a program's end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TunCounters {
     /// Packets and bytes that the host has sent.
@@ -44,7 +44,7 @@ pub struct TunCounters {
 }
 
 impl Tun {
-    /// What it is ready for.
+    /// Its readiness.
     pub fn readiness(&self) -> u32 {
         match self.interface {
             None => EPOLLERR,
@@ -82,7 +82,8 @@ impl Stack {
         true
     }
 
-    /// What a program has written comes in by its interface.
+    /// Receives a packet that a program has written, by the device's interface: `EBADFD` if it has none, `EINVAL` if a
+    /// frame is shorter than its header.
     pub fn tun_input(&mut self, n: usize, bytes: Vec<u8>) -> Result<(), Errno> {
         let tun = &mut self.tuns[n];
         let interface = tun.interface.ok_or(Errno::EBADFD)?;

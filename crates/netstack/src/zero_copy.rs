@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 /// `net.core.optmem_max`: what the reports of one socket may take, in bytes.
 const OPTION_MEMORY: usize = 131_072;
-/// What Linux charges for a report (`skb->truesize`), and what it expects to charge when it asks whether there is room
+/// Charge of a report on Linux (`skb->truesize`), and the charge that Linux expects when it asks whether there is room
 /// (`SKB_TRUESIZE(0)`), in bytes.
 const REPORT: usize = 832;
 const REPORT_EXPECTED: usize = 576;
@@ -25,9 +25,9 @@ const REPORT_EXPECTED: usize = 576;
 const MAX_BYTES: usize = 1 << 19;
 const MAX_SENDS: u32 = 65_534;
 
-/// Sends of one socket that have numbers which follow each other.
+/// A range of consecutive sends of one socket that are complete (`SO_EE_ORIGIN_ZEROCOPY`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct CompletedSends {
     /// The number of the first one.
     pub first: u32,
     /// The number of the last one.
@@ -36,9 +36,9 @@ pub struct Told {
     pub copied: bool,
 }
 
-impl Told {
+impl CompletedSends {
     /// Takes others in that follow these; false if they do not.
-    pub fn extend(&mut self, others: &Told) -> bool {
+    pub fn extend(&mut self, others: &CompletedSends) -> bool {
         let follows = others.first == self.last.wrapping_add(1) && others.last != self.first.wrapping_sub(1);
         if follows {
             self.last = others.last;
@@ -58,12 +58,12 @@ struct Sending {
     until: u64,
 }
 
-/// What a socket knows of its sends with `MSG_ZEROCOPY`.
+/// A socket's sends with `MSG_ZEROCOPY`.
 #[derive(Debug, Default)]
 pub struct ZeroCopy {
     /// The number of the next one.
     next: u32,
-    /// How many of the last ones are in a datagram that is being made.
+    /// Number of the last ones that belong to a datagram being made.
     held: u32,
     sending: VecDeque<Sending>,
 }
@@ -75,7 +75,7 @@ impl ZeroCopy {
     }
 }
 
-/// What a socket of UDP or TCP is told by `MSG_ERRQUEUE`.
+/// The error queue of a socket of UDP or TCP.
 fn reports(kind: &mut SocketKind) -> Option<&mut ErrorQueue> {
     match kind {
         SocketKind::Udp(udp) => Some(&mut udp.errors),
@@ -191,7 +191,7 @@ impl Stack {
         for oldest in state.sending.drain(..done) {
             let last = oldest.first.wrapping_add(oldest.count - 1);
             if let Some(reports) = reports(&mut socket.kind) {
-                reports.tell(Told { first: oldest.first, last, copied: oldest.copied });
+                reports.tell(CompletedSends { first: oldest.first, last, copied: oldest.copied });
                 told = true;
             }
         }
@@ -207,10 +207,10 @@ mod tests {
 
     #[test]
     fn numbers_that_follow_are_told_together() {
-        let mut told = Told { first: u32::MAX - 1, last: u32::MAX, copied: true };
-        assert!(!told.extend(&Told { first: 1, last: 2, copied: true }));
-        assert!(told.extend(&Told { first: 0, last: 2, copied: false }));
-        assert_eq!(told, Told { first: u32::MAX - 1, last: 2, copied: true });
-        assert!(!told.extend(&Told { first: 3, last: u32::MAX - 2, copied: true }));
+        let mut told = CompletedSends { first: u32::MAX - 1, last: u32::MAX, copied: true };
+        assert!(!told.extend(&CompletedSends { first: 1, last: 2, copied: true }));
+        assert!(told.extend(&CompletedSends { first: 0, last: 2, copied: false }));
+        assert_eq!(told, CompletedSends { first: u32::MAX - 1, last: 2, copied: true });
+        assert!(!told.extend(&CompletedSends { first: 3, last: u32::MAX - 2, copied: true }));
     }
 }

@@ -1,6 +1,6 @@
 use crate::json::SourceInfo;
 
-/// What happened to packets, in plain text: parser states, tables with keys and actions, copies and drops.
+/// Trace of packets in plain text: parser states, tables with keys and actions, copies and drops.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace {
     text: String,

@@ -48,7 +48,7 @@ pub struct Call {
     pub arguments: Vec<Vec<u8>>,
 }
 
-/// What a table's entry runs.
+/// The action of a table's entry: direct, or by the table's action profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// An action.
@@ -68,7 +68,7 @@ pub struct Entry {
     pub keys: Vec<Key>,
     /// The entry with the greatest priority wins; 0 where the table's kinds of match need none.
     pub priority: i32,
-    /// What it runs.
+    /// Its action.
     pub target: Target,
     /// The program says that it can't be changed.
     pub is_const: bool,
@@ -116,7 +116,7 @@ pub struct Copy {
     pub instance: u32,
 }
 
-/// How a digest's samples are gathered into lists.
+/// Settings for gathering a digest's samples into lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gathering {
     /// Samples with which a list is full.

@@ -25,7 +25,7 @@ pub enum Observation {
     },
     /// It ended.
     Ended {
-        /// How.
+        /// Exit code or signal.
         how: End,
         /// When.
         at: SimTime,

@@ -12,8 +12,8 @@ use crate::{cpu, exits, files, vdso};
 use belljar_base::activity::CallWays;
 use belljar_base::{CACHE_LINE, Footprint, LineGroup};
 use belljar_kernel::machine::{
-    Answers, Backing, Clocks, ContextId, Exit, GuestMemory, HostFiles, Ids, ImageRoom, NativeDirEntry,
-    NativeFile, NativeStat, OpenHow, Placement, Platform, Prot, Regs, SpaceId,
+    Backing, ContextId, Exit, GuestMemory, HostFiles, Ids, ImageRoom, NativeDirEntry, NativeFile, NativeStat,
+    OpenHow, Placement, Platform, Prot, Regs, SpaceId, VdsoCounts, VdsoData,
 };
 use belljar_linux_abi::Errno;
 use belljar_shim::context::Xsave;
@@ -370,9 +370,9 @@ impl Platform for HostMachine {
         self.contexts[context.0 as usize].xsave.load_shown(state, cpu::xsave_layout());
     }
     fn resume(&mut self, context: ContextId) -> Exit {
-        self.resume_with_clocks(context, &mut Clocks::default())
+        self.resume_with_clocks(context, &mut VdsoData::default())
     }
-    fn resume_with_clocks(&mut self, id: ContextId, clocks: &mut Clocks) -> Exit {
+    fn resume_with_clocks(&mut self, id: ContextId, clocks: &mut VdsoData) -> Exit {
         if self.follower.get_mut().is_some()
             && let Some(exit) = self.follow(id)
         {
@@ -380,7 +380,7 @@ impl Platform for HostMachine {
         }
         self.bring_back(id);
         let context = &mut *self.contexts[id.0 as usize];
-        let Clocks { realtime_ns, monotonic_ns, allowed, made } = *clocks;
+        let VdsoData { realtime_ns, monotonic_ns, allowed, made } = *clocks;
         let mut readings = Readings { realtime_ns, monotonic_ns, allowed, made };
         let exit = exits::resume(context, &mut self.spaces[context.space as usize], &mut readings);
         (clocks.allowed, clocks.made) = (readings.allowed, readings.made);
@@ -421,7 +421,7 @@ impl Platform for HostMachine {
             *self.follower.borrow_mut() = Some(Box::new(follower));
         }
     }
-    fn answered(&mut self, id: ContextId) -> Answers {
+    fn answered(&mut self, id: ContextId) -> VdsoCounts {
         match &self.spaces[self.contexts[id.0 as usize].space as usize].native {
             Native::Far(shim) => shim.answers(),
             Native::Near => worker::answers(),

@@ -5,7 +5,7 @@
 //! stepped once, instruction by instruction; guests that wait at the same place of the same program go the same way.
 
 use crate::layout::{HUGE_PAGE, PAGE};
-use crate::rewrite::{LONGEST_INSTRUCTION, Window};
+use crate::rewrite::{LONGEST_INSTRUCTION, SharedText};
 use crate::space::Space;
 use belljar_base::{CACHE_LINE, Footprint};
 use belljar_shim::context::Regs;
@@ -48,7 +48,7 @@ impl Place {
         if !slot.whole.contains(&address) {
             return None;
         }
-        let near = |window: &Window| (window.range().start..window.range().end + DATA).contains(&address);
+        let near = |window: &SharedText| (window.range().start..window.range().end + DATA).contains(&address);
         let windows = space.rewriter.windows().iter().enumerate().filter(|(_, window)| near(window));
         if let Some((n, window)) = windows.max_by_key(|(_, window)| window.range().start) {
             return Some(Place::Image(n, address.wrapping_sub(window.below().end) as i64));

@@ -3,7 +3,7 @@
 use crate::node::HostNode;
 use belljar_base::{Map, SimDuration, SimTime};
 use belljar_config::Experiment;
-use belljar_models::{Flow, Outcome};
+use belljar_models::{Flow, FlowOutcome};
 use belljar_results::names;
 use belljar_results::{ModelStatistics, Quantiles, ResultsError, ResultsFolder};
 use serde::{Deserialize, Serialize};
@@ -68,12 +68,12 @@ impl Sums {
     fn count(&mut self, flow: &Flow) {
         let sum = &mut self.statistics;
         match flow.outcome {
-            Outcome::Done => {
+            FlowOutcome::Done => {
                 sum.done += 1;
                 self.times.push(flow.ended.since(flow.started).as_picos());
             }
-            Outcome::Cut => sum.cut += 1,
-            Outcome::Failed(why) => *sum.failed.entry(why.to_string()).or_default() += 1,
+            FlowOutcome::Cut => sum.cut += 1,
+            FlowOutcome::Failed(why) => *sum.failed.entry(why.to_string()).or_default() += 1,
         }
         sum.bytes_out += flow.bytes_out;
         sum.bytes_in += flow.bytes_in;

@@ -9,7 +9,7 @@ use crate::output::Output;
 use belljar_base::activity::Phase;
 use belljar_base::{EventClass, EventKey, Footprint, HostId, Map, Seed, SimDuration, SimTime};
 use belljar_engine::Outgoing;
-use belljar_kernel::{Departure, Host, Report};
+use belljar_kernel::{Departure, Host, ProcessReport};
 use belljar_net::{DropReason, Flow, FlowStreams, Packet, Path};
 use belljar_plan::{HostChange, LinkChange, PathState};
 use belljar_results::ResultsError;
@@ -28,7 +28,7 @@ pub struct HostNode {
     loss_free_until: SimTime,
     /// This host's own changes that are to come, the next one last.
     changes: Vec<(SimTime, HostChange)>,
-    pub(crate) reports: Vec<Report>,
+    pub(crate) reports: Vec<ProcessReport>,
     departures: Vec<Departure>,
     /// When how many frames are to arrive that a partition keeps away: lost then, not when they are handed over.
     kept_away: Map<SimTime, u64>,

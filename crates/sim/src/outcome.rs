@@ -5,7 +5,7 @@ use crate::node::HostNode;
 use belljar_base::SimTime;
 use belljar_config::{Experiment, Host as HostSettings};
 use belljar_kernel::syscall::table;
-use belljar_kernel::{Report, WaitStatus};
+use belljar_kernel::{ProcessReport, WaitStatus};
 use belljar_net::DropReason;
 use belljar_plan::outcome::{self, End, Observation};
 use belljar_results::{DirectionStatistics, HostStatistics, Statistics, add_counts};
@@ -103,21 +103,21 @@ fn host(settings: &HostSettings, node: &HostNode, now: SimTime) -> HostStatistic
 }
 
 /// The reports of a kernel about the process of this number, as a backend's observations.
-fn observed(reports: &[Report], number: usize) -> impl Iterator<Item = Observation> {
+fn observed(reports: &[ProcessReport], number: usize) -> impl Iterator<Item = Observation> {
     reports.iter().filter_map(move |report| {
         let (spec, observation) = match report {
-            Report::Started { spec, pid, at } => (spec, Observation::Started { pid: *pid, at: *at }),
-            Report::Failed { spec, reason, at } => {
+            ProcessReport::Started { spec, pid, at } => (spec, Observation::Started { pid: *pid, at: *at }),
+            ProcessReport::Failed { spec, reason, at } => {
                 (spec, Observation::Failed { reason: reason.clone(), at: *at })
             }
-            Report::Ended { spec, status, at } => {
+            ProcessReport::Ended { spec, status, at } => {
                 let how = match *status {
                     WaitStatus::Exited(code) => End::Exited(code),
                     WaitStatus::Signaled(signal) => End::Signaled(signal),
                 };
                 (spec, Observation::Ended { how, at: *at })
             }
-            Report::Crashed { spec, at } => (spec, Observation::Crashed { at: *at }),
+            ProcessReport::Crashed { spec, at } => (spec, Observation::Crashed { at: *at }),
         };
         (*spec == number).then_some(observation)
     })

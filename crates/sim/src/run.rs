@@ -41,8 +41,8 @@ pub struct RunOptions {
     pub debug: Arc<DebugHub>,
     /// Where workers say what they are doing, for who looks on.
     pub watched: Option<Arc<Board>>,
-    /// What starts other simulators: a program with its arguments, to which this process's id and the simulator's own command
-    /// are added. Empty: they are started as they are.
+    /// Launcher of other simulators: a program with its arguments, to which this process's id and the simulator's own
+    /// command are added. Empty: simulators are started directly.
     pub simulator_launcher: Vec<OsString>,
     /// True if this machine has a processor that no worker uses.
     pub idle_processor: bool,

@@ -20,13 +20,13 @@ use std::time::Duration;
 /// A slot's header and a VLAN tag.
 const SLOT_EXTRA: usize = 64 + 4;
 const SLOT_UNIT: usize = 64;
-/// How long a simulator that has closed a channel may take to say how it has ended.
+/// Time that a simulator has to end after it has closed a channel.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Why a run cannot go on: the first reason counts.
 pub type Failure = Arc<OnceLock<String>>;
 
-/// How a simulator that has closed its channels has ended.
+/// The end of a simulator that has closed its channels.
 pub enum Ended {
     /// As it should.
     Well,
@@ -51,7 +51,7 @@ impl Process {
         let _ = self.failure.set(reason);
     }
 
-    /// How it has ended, now that a channel to it is closed.
+    /// The end of the simulator, once a channel to it is closed.
     pub fn how_it_ended(&self) -> Ended {
         let gone = format!("simulator '{}': it has closed its channels in the middle of the run", self.name);
         let Some(running) = &self.running else { return Ended::Badly(gone) };
@@ -84,7 +84,7 @@ pub struct Simulators {
     failure: Failure,
 }
 
-/// What [`establish`] can fail by.
+/// Error of [`establish`], as a sentence.
 struct Reason(String);
 
 impl From<Error> for Reason {

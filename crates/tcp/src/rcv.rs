@@ -1,7 +1,7 @@
 //! The receiving half: in-order bytes for the program, the out-of-order queue with its SACK
 //! blocks, and the window to announce.
 
-use crate::received::{Payload, Received};
+use crate::received::{Payload, ReceiveQueue};
 use crate::seq64;
 use belljar_base::{Map, SimDuration, SimTime};
 use belljar_wire::tcp::SackBlocks;
@@ -68,7 +68,7 @@ pub(crate) struct Receiver {
     ratio: u32,
     /// FIN was received up to.
     pub finished: bool,
-    data: Received,
+    data: ReceiveQueue,
     /// Cost of `data` in the buffer.
     data_cost: u64,
     out_of_order: Map<u64, Vec<u8>>,
@@ -131,7 +131,7 @@ impl Receiver {
             limit_max: rmem[2],
             ratio: DEFAULT_RATIO,
             finished: false,
-            data: Received::default(),
+            data: ReceiveQueue::default(),
             data_cost: 0,
             out_of_order: Map::new(),
             out_of_order_bytes: 0,
@@ -432,7 +432,7 @@ impl Receiver {
     }
 
     pub(crate) fn clear(&mut self) {
-        self.data = Received::default();
+        self.data = ReceiveQueue::default();
         self.data_cost = 0;
         self.out_of_order.clear();
         self.out_of_order_bytes = 0;

@@ -42,7 +42,7 @@ const SMALL: usize = 512;
 const COPY_CAPACITY: usize = 1_024;
 /// A buffer is kept for its payload if that is at least this part of it.
 const WORTH_KEEPING: usize = 4;
-/// Buffers read empty that are kept for [`Received::spent`].
+/// Buffers read empty that are kept for [`ReceiveQueue::spent`].
 const SPENT_MAX: usize = 256;
 
 #[derive(Clone, Debug)]
@@ -54,14 +54,14 @@ struct Piece {
 
 /// The in-order data that was not read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Received {
+pub(crate) struct ReceiveQueue {
     pieces: VecDeque<Piece>,
     len: usize,
     /// Buffers of packets that have been read.
     spent: Vec<Vec<u8>>,
 }
 
-impl Received {
+impl ReceiveQueue {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -147,13 +147,13 @@ impl Received {
 mod tests {
     use super::*;
 
-    fn all(received: &Received) -> Vec<u8> {
+    fn all(received: &ReceiveQueue) -> Vec<u8> {
         received.slices(usize::MAX).flatten().copied().collect()
     }
 
     #[test]
     fn bytes_come_out_in_order_whoever_keeps_them() {
-        let (mut received, mut expected) = (Received::default(), VecDeque::new());
+        let (mut received, mut expected) = (ReceiveQueue::default(), VecDeque::new());
         let mut stream = belljar_base::Seed(3).stream(&["received"]);
         let mut byte = 0u8;
         for _ in 0..20_000 {
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn small_payloads_share_buffers() {
-        let mut received = Received::default();
+        let mut received = ReceiveQueue::default();
         for n in 0..10_000u32 {
             let mut packet = Vec::with_capacity(1_536);
             packet.extend_from_slice(&[0; 52]);
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn buffers_come_back_when_they_are_read() {
-        let mut received = Received::default();
+        let mut received = ReceiveQueue::default();
         let mut packet = vec![7; 1_500];
         received.push(&mut Payload::Owned(&mut packet, 52..1_500), 0..1_448);
         assert!(packet.is_empty());

@@ -81,7 +81,7 @@ pub struct Olsr {
     /// Willingness to forward for others, from 0 (never) to 7 (always)
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=7))]
     pub willingness: u8,
-    /// What TC messages tell: 0 MPR selectors, 1 also MPRs, 2 all neighbours
+    /// Neighbours told in TC messages: 0 MPR selectors, 1 also MPRs, 2 all
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=2))]
     pub tc_redundancy: u8,
     /// Believe in links only after several HELLO messages (RFC 3626, section 14)
@@ -99,7 +99,7 @@ pub struct Aodv {
     /// Time between Hello messages; 0s to rely on the link layer alone
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub hello_interval: Duration,
-    /// How long a route lives after its last use
+    /// Lifetime of a route after its last use
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = duration)]
     pub active_route_timeout: Duration,
     /// An estimate of the time that a packet takes for one hop

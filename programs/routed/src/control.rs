@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a client may take to read.
+/// Time that a client has to read.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A listening socket whose path goes with it.

@@ -12,7 +12,7 @@ pub struct P4Switch {
     pub path: PathBuf,
     /// The program.
     pub program: Arc<Program>,
-    /// What sets it up before the start, in order.
+    /// Its set-up before the start, in order.
     pub setup: Vec<P4Setup>,
     /// Its queues and its speed.
     pub config: SwitchConfig,

@@ -78,7 +78,7 @@ impl Peer {
     pub fn kill(&mut self) {
         self.0.as_mut().unwrap().kill().unwrap();
     }
-    /// What it has said when it has ended, which it does within a few seconds.
+    /// The output of the process, which has to end within a few seconds.
     pub fn ended(mut self) -> Output {
         let mut child = self.0.take().unwrap();
         for _ in 0..2_000 {

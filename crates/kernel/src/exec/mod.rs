@@ -12,7 +12,7 @@ mod stack;
 mod user;
 
 use crate::call::Call;
-use crate::host::{Host, Report};
+use crate::host::{Host, ProcessReport};
 use crate::ids::{MmKey, ProcessKey};
 use crate::machine::{Placement, Regs};
 use belljar_linux_abi::{Errno, c};
@@ -36,13 +36,13 @@ impl Host {
                 if self.config.processes[spec].wait_for_debugger {
                     self.debug_attach(pid);
                 }
-                self.reports.push(Report::Started { spec, pid, at });
+                self.reports.push(ProcessReport::Started { spec, pid, at });
             }
             Err(error) => {
                 self.discard_process(process);
                 let path = &self.config.processes[spec].path;
                 let reason = format!("cannot start {path}: {}", error.reason);
-                self.reports.push(Report::Failed { spec, reason, at });
+                self.reports.push(ProcessReport::Failed { spec, reason, at });
             }
         }
     }

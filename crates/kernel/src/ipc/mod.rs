@@ -8,9 +8,9 @@ mod shm;
 mod table;
 
 pub(crate) use msg::{
-    COPY, EXCEPT, MAX_BYTES, MAX_QUEUES, Message, MessageQueue, NOERROR, QUEUE_BYTES, Wanted,
+    COPY, EXCEPT, MAX_BYTES, MAX_QUEUES, NOERROR, QUEUE_BYTES, SysvMessage, SysvQueue, Wanted,
 };
-pub(crate) use sem::{Attempt, MAX_IN_SET, MAX_SETS, MAX_VALUE, SemSet, SemUndo};
+pub(crate) use sem::{MAX_IN_SET, MAX_SETS, MAX_VALUE, SemSet, SemUndo, SemopResult};
 pub(crate) use shm::{Attachment, MAX_SEGMENTS, Segment};
 pub(crate) use table::{IpcTable, Object};
 
@@ -33,7 +33,7 @@ pub(crate) struct Ipc {
     pub(crate) segments: IpcTable<Segment>,
     pub(crate) semaphores: IpcTable<SemSet>,
     pub(crate) undo: Vec<SemUndo>,
-    pub(crate) queues: IpcTable<MessageQueue>,
+    pub(crate) queues: IpcTable<SysvQueue>,
 }
 
 impl Host {

@@ -16,17 +16,17 @@ pub(crate) const MAX_QUEUES: usize = 32_000;
 
 /// One queue.
 #[derive(Debug)]
-pub(crate) struct MessageQueue {
+pub(crate) struct SysvQueue {
     /// All that guests see of it but messages.
     pub(crate) state: MsqidDs,
-    messages: VecDeque<Message>,
+    messages: VecDeque<SysvMessage>,
     /// Notified after every change.
     pub(crate) changed: WaitQueueId,
 }
 
 /// A message.
 #[derive(Clone, Debug)]
-pub(crate) struct Message {
+pub(crate) struct SysvMessage {
     /// Its type, a positive number.
     pub(crate) kind: i64,
     /// Its text.
@@ -46,7 +46,7 @@ pub(crate) struct Wanted {
     pub(crate) room: usize,
 }
 
-impl Object for MessageQueue {
+impl Object for SysvQueue {
     fn perm(&self) -> &IpcPerm {
         &self.state.perm
     }
@@ -55,7 +55,7 @@ impl Object for MessageQueue {
     }
 }
 
-impl MessageQueue {
+impl SysvQueue {
     /// The place of the message that is wanted.
     fn find(&self, wanted: &Wanted) -> Option<usize> {
         let kinds = self.messages.iter().map(|message| message.kind).enumerate();
@@ -81,7 +81,7 @@ impl Host {
         let perm = self.new_permissions(process, key, flags);
         let state = MsqidDs { perm, ctime: self.seconds(), qbytes: QUEUE_BYTES, ..MsqidDs::default() };
         let changed = self.waits.create();
-        let queue = MessageQueue { state, messages: VecDeque::new(), changed };
+        let queue = SysvQueue { state, messages: VecDeque::new(), changed };
         self.ipc.queues.insert(queue, MAX_QUEUES)
     }
 
@@ -90,7 +90,7 @@ impl Host {
         &mut self,
         process: ProcessKey,
         id: i32,
-        message: &Message,
+        message: &SysvMessage,
     ) -> Result<Option<WaitQueueId>, Errno> {
         let (pid, now) = (self.processes[process.0].pid, self.seconds());
         let perm = self.ipc.queues.get(id)?.state.perm;
@@ -117,7 +117,7 @@ impl Host {
         process: ProcessKey,
         id: i32,
         wanted: &Wanted,
-    ) -> Result<Result<Message, WaitQueueId>, Errno> {
+    ) -> Result<Result<SysvMessage, WaitQueueId>, Errno> {
         let (pid, now) = (self.processes[process.0].pid, self.seconds());
         let perm = self.ipc.queues.get(id)?.state.perm;
         self.ipc_check(process, perm, READ)?;
@@ -138,7 +138,7 @@ impl Host {
     }
 
     /// A copy of the message at a place: `MSG_COPY`. `ENOMSG` if there is none.
-    pub(crate) fn msg_copy(&mut self, id: i32, place: i64, wanted: &Wanted) -> Result<Message, Errno> {
+    pub(crate) fn msg_copy(&mut self, id: i32, place: i64, wanted: &Wanted) -> Result<SysvMessage, Errno> {
         let queue = self.ipc.queues.get(id)?;
         let found = usize::try_from(place).ok().and_then(|place| queue.messages.get(place));
         let mut message = found.ok_or(Errno::ENOMSG)?.clone();
@@ -186,9 +186,9 @@ mod tests {
 
     #[test]
     fn messages_are_found_by_type() {
-        let message = |kind| Message { kind, text: Vec::new() };
+        let message = |kind| SysvMessage { kind, text: Vec::new() };
         let messages = [5, 3, 9, 3].map(message).into_iter().collect();
-        let queue = MessageQueue { state: MsqidDs::default(), messages, changed: WaitQueueId::default() };
+        let queue = SysvQueue { state: MsqidDs::default(), messages, changed: WaitQueueId::default() };
         let find = |kind, except| queue.find(&Wanted { kind, except, cut: false, room: 0 });
         assert_eq!([0, 3, 9, 4].map(|kind| find(kind, false)), [Some(0), Some(1), Some(2), None]);
         assert_eq!([-2, -3, -8, i64::MIN].map(|kind| find(kind, false)), [None, Some(1), Some(1), Some(1)]);

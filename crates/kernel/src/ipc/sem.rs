@@ -54,7 +54,7 @@ pub(crate) struct SemUndo {
 
 /// How an attempt at `semop(2)` ended.
 #[derive(Debug)]
-pub(crate) enum Attempt {
+pub(crate) enum SemopResult {
     /// All operations are done.
     Done,
     /// It waits until this queue is notified.
@@ -126,7 +126,7 @@ impl Host {
         thread: ThreadKey,
         id: i32,
         operations: &[SemBuf],
-    ) -> Result<Attempt, Errno> {
+    ) -> Result<SemopResult, Errno> {
         let process = self.threads[thread.0].process;
         let (pid, now) = (self.processes[process.0].pid, self.seconds());
         let set = self.ipc.semaphores.get(id)?;
@@ -144,7 +144,7 @@ impl Host {
             Err(Ok((_, flags))) if i32::from(flags) & c::IPC_NOWAIT != 0 => return Err(Errno::EAGAIN),
             Err(Ok((waiting, _))) => {
                 set.waiting.push((thread, waiting));
-                return Ok(Attempt::Waits(set.changed));
+                return Ok(SemopResult::Waits(set.changed));
             }
         };
         for (semaphore, value) in set.semaphores.iter_mut().zip(values) {
@@ -162,7 +162,7 @@ impl Host {
         if alters {
             self.notify(changed);
         }
-        Ok(Attempt::Done)
+        Ok(SemopResult::Done)
     }
 
     fn add_undo(&mut self, new: SemUndo) {

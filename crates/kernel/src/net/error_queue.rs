@@ -2,14 +2,14 @@
 //! memory is free again (`MSG_ZEROCOPY`).
 
 use super::address;
-use super::message::{Attempt, ControlMessage, Incoming, RawAddress, Received};
+use super::message::{Attempt, ControlMessage, Incoming, RawAddress, ReceivedMessage};
 use super::socket::SocketKind;
 use super::udp::timestamp_message;
 use crate::call::Call;
 use crate::ids::SocketKey;
 use belljar_linux_abi::{Errno, c};
-use belljar_netstack::error_queue::Report;
-use belljar_netstack::zero_copy::Told;
+use belljar_netstack::error_queue::ErrorReport;
+use belljar_netstack::zero_copy::CompletedSends;
 use std::net::{IpAddr, SocketAddr};
 
 /// The control message with a `struct sock_extended_err`: the error, its origin, type and code, two words that depend on
@@ -34,7 +34,7 @@ pub fn extended_error(
 }
 
 /// The `struct sock_extended_err` that tells of them, without an offender.
-fn sends_told(told: &Told, domain: i32) -> ControlMessage {
+fn sends_told(told: &CompletedSends, domain: i32) -> ControlMessage {
     const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
     const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
     let code = if told.copied { SO_EE_CODE_ZEROCOPY_COPIED } else { 0 };
@@ -44,7 +44,11 @@ fn sends_told(told: &Told, domain: i32) -> ControlMessage {
 
 /// `recvmsg` with `MSG_ERRQUEUE`: what an error quotes, if it is one, with a `struct sock_extended_err` and the offender's
 /// address; never waits.
-pub fn receive(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<Attempt<Received>, Errno> {
+pub fn receive(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    room: &Incoming,
+) -> Result<Attempt<ReceivedMessage>, Errno> {
     const SO_EE_ORIGIN_LOCAL: u8 = 1;
     const SO_EE_ORIGIN_ICMP: u8 = 2;
     const SO_EE_ORIGIN_ICMP6: u8 = 3;
@@ -65,11 +69,11 @@ pub fn receive(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<A
     let epoch = call.host.net.clock.realtime_ns() - call.now().as_nanos();
     let stamped = |at| timestamp_message(stamp, at, epoch).into_iter();
     let error = match report {
-        Report::Icmp(error) => error,
-        Report::Sent(told) => {
+        ErrorReport::Icmp(error) => error,
+        ErrorReport::Sent(told) => {
             let control = stamped(call.now()).chain([sends_told(&told, domain)]).collect();
             let (value, name) = (0, RawAddress::new());
-            return Ok(Attempt::Done(Received { value, name, control, flags: c::MSG_ERRQUEUE }));
+            return Ok(Attempt::Done(ReceivedMessage { value, name, control, flags: c::MSG_ERRQUEUE }));
         }
     };
     let v4 = error.destination.is_ipv4();
@@ -86,5 +90,5 @@ pub fn receive(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<A
     let taken = error.quoted.len().min(room.len);
     call.scatter(&room.buffers, &error.quoted[..taken])?;
     let cut = if taken < error.quoted.len() { c::MSG_TRUNC } else { 0 };
-    Ok(Attempt::Done(Received { value: taken, name, control, flags: c::MSG_ERRQUEUE | cut }))
+    Ok(Attempt::Done(ReceivedMessage { value: taken, name, control, flags: c::MSG_ERRQUEUE | cut }))
 }

@@ -3,7 +3,7 @@
 
 use super::error_queue;
 use super::ip::IpOptions;
-use super::message::{Attempt, ControlMessage, Incoming, Received};
+use super::message::{Attempt, ControlMessage, Incoming, ReceivedMessage};
 use super::udp::{charge, timestamp_message};
 use super::{address, interface_index};
 use crate::call::Call;
@@ -11,7 +11,7 @@ use crate::files::readiness::{EPOLLHUP, EPOLLRDHUP, READABLE, WRITABLE};
 use crate::ids::SocketKey;
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
 use belljar_linux_abi::{Errno, c};
-use belljar_netstack::ip_socket::Message;
+use belljar_netstack::ip_socket::IpMessage;
 use std::net::{IpAddr, SocketAddr};
 use zerocopy::IntoBytes;
 
@@ -21,7 +21,7 @@ pub fn receive(
     key: SocketKey,
     room: &Incoming,
     _done: usize,
-) -> Result<Attempt<Received>, Errno> {
+) -> Result<Attempt<ReceivedMessage>, Errno> {
     if room.flags & c::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
@@ -36,11 +36,11 @@ pub fn receive(
     let Some(message) = end.queue.pop_front() else {
         // Without waiting, nothing finds out that it is shut.
         let ended = end.read_closed && room.flags & c::MSG_DONTWAIT == 0;
-        return Ok(if ended { Attempt::Done(Received::default()) } else { Attempt::Wait(queue) });
+        return Ok(if ended { Attempt::Done(ReceivedMessage::default()) } else { Attempt::Wait(queue) });
     };
     let taken = message.bytes.len().min(room.len);
     let device = Some(interface_index(message.interface));
-    let mut received = Received {
+    let mut received = ReceivedMessage {
         value: if room.flags & c::MSG_TRUNC != 0 { message.bytes.len() } else { taken },
         flags: if taken < message.bytes.len() { c::MSG_TRUNC } else { 0 },
         name: address::emit_on(domain, SocketAddr::new(message.source, 0), device),
@@ -58,7 +58,7 @@ pub fn receive(
 }
 
 /// What the options of a socket say that it wants to know of a packet.
-fn control_messages(options: &IpOptions, message: &Message) -> Vec<ControlMessage> {
+fn control_messages(options: &IpOptions, message: &IpMessage) -> Vec<ControlMessage> {
     let mut messages = Vec::new();
     let mut push =
         |level, type_, data: &[u8]| messages.push(ControlMessage { level, type_, data: data.to_vec() });

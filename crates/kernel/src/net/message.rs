@@ -47,7 +47,7 @@ impl ControlMessage {
 
 /// What is to be sent.
 #[derive(Clone, Debug, Default)]
-pub struct Outgoing {
+pub struct OutgoingMessage {
     /// Where the bytes are.
     pub buffers: GuestBuffers,
     /// How many they are together.
@@ -62,7 +62,7 @@ pub struct Outgoing {
     pub control_broken: bool,
 }
 
-impl Outgoing {
+impl OutgoingMessage {
     /// `EINVAL` unless the control messages are whole.
     pub fn check_control(&self) -> Result<(), Errno> {
         if self.control_broken { Err(Errno::EINVAL) } else { Ok(()) }
@@ -86,7 +86,7 @@ pub struct Incoming {
 
 /// What was received; the bytes are in the caller's buffers already.
 #[derive(Clone, Debug, Default)]
-pub struct Received {
+pub struct ReceivedMessage {
     /// The call's return value: bytes stored, or with `MSG_TRUNC` the datagram's true length.
     pub value: usize,
     /// The sender's address; empty if there is none to tell.

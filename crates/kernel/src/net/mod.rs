@@ -30,8 +30,8 @@ pub mod v6;
 
 pub use belljar_netstack::socket;
 pub use belljar_netstack::{
-    Departure, Effect, TcpBufferSizes, InitialRoute, InitialRoute6, LO, LinkConfig, PacketDirection, Passed,
-    Resolver, Stack, StackConfig, StackCounters, TcpSample, interface_index,
+    Departure, Effect, InitialRoute, InitialRoute6, LO, LinkConfig, PacketDirection, Passed, Resolver, Stack,
+    StackConfig, StackCounters, TcpBufferSizes, TcpSample, interface_index,
 };
 use belljar_netstack::{address, bind, family, filter, interface, ip, mib, multicast, zero_copy};
 pub use ioctl::socket_ioctl;

@@ -1,7 +1,7 @@
 //! The operations of sockets, handed to the family that a socket belongs to. Every family module
 //! has the same functions, but that only streams and UNIX sockets listen.
 
-use super::message::{Attempt, Incoming, Outgoing, RawAddress, Received};
+use super::message::{Attempt, Incoming, OutgoingMessage, RawAddress, ReceivedMessage};
 use super::socket::{Socket, SocketKind};
 use super::{netlink, packet, ping, raw, tcp, udp, unix};
 use crate::call::Call;
@@ -117,7 +117,7 @@ pub fn accept(call: &mut Call<'_>, key: SocketKey, waits: bool) -> Result<Attemp
 pub fn send(
     call: &mut Call<'_>,
     key: SocketKey,
-    message: &Outgoing,
+    message: &OutgoingMessage,
     done: usize,
 ) -> Result<Attempt<usize>, Errno> {
     // UDP and UNIX sockets have more urgent things to say.
@@ -134,7 +134,7 @@ pub fn receive(
     key: SocketKey,
     room: &Incoming,
     done: usize,
-) -> Result<Attempt<Received>, Errno> {
+) -> Result<Attempt<ReceivedMessage>, Errno> {
     by_family!(call.host, key, receive(call, key, room, done))
 }
 /// `shutdown(2)`; `how` is `SHUT_RD`, `SHUT_WR` or `SHUT_RDWR`.

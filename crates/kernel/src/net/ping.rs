@@ -3,7 +3,7 @@
 use super::address;
 use super::bind::{bind_to_link, parse_bind};
 pub use super::ip_socket::{receive, shutdown};
-use super::message::{Attempt, Outgoing};
+use super::message::{Attempt, OutgoingMessage};
 use crate::call::Call;
 use crate::ids::SocketKey;
 use belljar_linux_abi::{Errno, c};
@@ -33,7 +33,7 @@ pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) ->
 pub fn send(
     call: &mut Call<'_>,
     key: SocketKey,
-    message: &Outgoing,
+    message: &OutgoingMessage,
     _done: usize,
 ) -> Result<Attempt<usize>, Errno> {
     let destination = match &message.name {

@@ -4,8 +4,8 @@ use super::address;
 use super::bind::{bind_to_link, parse_bind};
 use super::ip::route::Through;
 pub use super::ip_socket::{receive, shutdown};
-use super::message::{Attempt, Outgoing};
-use super::udp::{Sender, read_options};
+use super::message::{Attempt, OutgoingMessage};
+use super::udp::{CmsgContext, read_options};
 use crate::call::Call;
 use crate::ids::SocketKey;
 use belljar_linux_abi::{Errno, c};
@@ -48,7 +48,7 @@ pub fn connect(
 pub fn send(
     call: &mut Call<'_>,
     key: SocketKey,
-    message: &Outgoing,
+    message: &OutgoingMessage,
     _done: usize,
 ) -> Result<Attempt<usize>, Errno> {
     if message.flags & c::MSG_OOB != 0 {
@@ -65,7 +65,7 @@ pub fn send(
     call.host.net.socket(key).take_error()?;
     // That its end is shut is nothing to a raw socket of Linux (`raw_sendmsg`).
     let v6 = call.host.net.socket(key).domain == c::AF_INET6;
-    let mut options = read_options(message, Sender { v6, over_v4: destination.is_ipv4(), udp: false })?;
+    let mut options = read_options(message, CmsgContext { v6, over_v4: destination.is_ipv4(), udp: false })?;
     options.interface = options.interface.or(message.name.as_ref().and_then(|raw| address::scope(raw)));
     let data = call.gather(&message.buffers, 0, message.len)?;
     call.host.net.raw_output(key, destination, data, &options)?;

@@ -27,13 +27,13 @@ const FIRST_REAL_TIME: i32 = 32;
 
 /// Signals that have been sent and not yet delivered.
 #[derive(Clone, Debug, Default)]
-pub struct Pending {
+pub struct PendingSignals {
     /// Which.
     pub set: SigSet,
     queue: VecDeque<SigInfo>,
 }
 
-impl Pending {
+impl PendingSignals {
     /// Appends a signal. A standard signal that is pending already is lost, as on Linux: false.
     pub fn push(&mut self, info: SigInfo) -> bool {
         let bit = sig_bit(info.signo);
@@ -84,7 +84,7 @@ pub struct ThreadSignals {
     /// Blocked signals.
     pub blocked: SigSet,
     /// Pending for this thread alone.
-    pub pending: Pending,
+    pub pending: PendingSignals,
     /// The mask to go back to when the call under way has ended (`rt_sigsuspend`, `ppoll`, ...);
     /// a handler's frame saves it instead of `blocked`. Set by `Host::set_temporary_mask`.
     pub saved_mask: Option<SigSet>,
@@ -119,7 +119,7 @@ pub struct ProcessSignals {
     /// By signal number - 1.
     pub actions: [KernelSigaction; NSIG as usize],
     /// Pending for any thread that does not block them.
-    pub pending: Pending,
+    pub pending: PendingSignals,
     /// Stopped or not.
     pub job: JobControl,
     /// The fatal signal that will end the process at its threads' next step.
@@ -133,7 +133,7 @@ impl ProcessSignals {
     pub fn new(arrived: WaitQueueId) -> ProcessSignals {
         ProcessSignals {
             actions: [KernelSigaction::default(); NSIG as usize],
-            pending: Pending::default(),
+            pending: PendingSignals::default(),
             job: JobControl::default(),
             fatal: None,
             arrived,
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn standard_signals_are_lost_and_real_time_ones_are_queued() {
-        let mut pending = Pending::default();
+        let mut pending = PendingSignals::default();
         for signal in [c::SIGUSR2, c::SIGUSR1, c::SIGUSR1, 40, 40, 34, c::SIGSEGV] {
             pending.push(SigInfo::kernel(signal));
         }
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn only_allowed_signals_are_taken() {
-        let mut pending = Pending::default();
+        let mut pending = PendingSignals::default();
         pending.push(SigInfo::kernel(c::SIGUSR1));
         pending.push(SigInfo::kernel(c::SIGTERM));
         assert_eq!(pending.take(!sig_bit(c::SIGUSR1)).map(|i| i.signo), Some(c::SIGTERM));

@@ -79,7 +79,7 @@ fn a_stack_that_cannot_hold_the_frame_kills() {
     assert!(matches!(t.host.deliver_signals(thread, None), Delivery::Gone));
     let ended = t.host.take_reports();
     assert!(
-        matches!(&ended[..], [crate::Report::Ended { status: WaitStatus::Signaled(c::SIGSEGV), .. }]),
+        matches!(&ended[..], [crate::ProcessReport::Ended { status: WaitStatus::Signaled(c::SIGSEGV), .. }]),
         "{ended:?}"
     );
 }

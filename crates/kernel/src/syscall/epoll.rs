@@ -1,6 +1,6 @@
 //! The epoll family.
 
-use super::timeout::{Attempt, Timeout, with_mask};
+use super::timeout::{TimedWait, Timeout, with_mask};
 use crate::call::{Call, IfInterrupted, SysResult, done};
 use belljar_linux_abi::poll::EpollEvent;
 use belljar_linux_abi::{Errno, c};
@@ -87,7 +87,7 @@ fn wait(call: &mut Call<'_>, timeout: Timeout) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let epoll = call.host.epoll_of(file)?;
-    let attempt = Attempt::of(call, timeout);
+    let attempt = TimedWait::of(call, timeout);
     let events = call.host.epoll_harvest(epoll, max as usize);
     if events.is_empty() && !attempt.last {
         let queue = call.host.files.epolls[epoll.0].queue;

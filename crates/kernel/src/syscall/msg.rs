@@ -1,7 +1,9 @@
 //! msgget(2), msgsnd(2), msgrcv(2) and msgctl(2).
 
 use crate::call::{Block, Call, IfInterrupted, SysResult, done};
-use crate::ipc::{COPY, EXCEPT, MAX_BYTES, MAX_QUEUES, Message, NOERROR, Object, QUEUE_BYTES, READ, Wanted};
+use crate::ipc::{
+    COPY, EXCEPT, MAX_BYTES, MAX_QUEUES, NOERROR, Object, QUEUE_BYTES, READ, SysvMessage, Wanted,
+};
 use belljar_linux_abi::ipc::{MsgInfo, MsqidDs};
 use belljar_linux_abi::{Errno, c};
 
@@ -26,7 +28,7 @@ pub fn sys_msgsnd(call: &mut Call<'_>) -> SysResult {
     if len > MAX_BYTES as u64 || call.int(0) < 0 || kind < 1 {
         return Err(Errno::EINVAL);
     }
-    let message = Message { kind, text: call.read_vec(addr + 8, len as usize)? };
+    let message = SysvMessage { kind, text: call.read_vec(addr + 8, len as usize)? };
     match call.host.msg_send(call.process, call.int(0), &message).map_err(|errno| removed(call, errno))? {
         None => done(0),
         Some(_) if call.int(3) & c::IPC_NOWAIT != 0 => Err(Errno::EAGAIN),
@@ -58,7 +60,7 @@ pub fn sys_msgrcv(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-fn store(call: &mut Call<'_>, addr: u64, message: &Message) -> SysResult {
+fn store(call: &mut Call<'_>, addr: u64, message: &SysvMessage) -> SysResult {
     call.write(addr, &message.kind)?;
     call.write_bytes(addr + 8, &message.text)?;
     done(message.text.len() as u64)

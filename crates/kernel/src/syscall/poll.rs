@@ -1,6 +1,6 @@
 //! `poll` and `ppoll`.
 
-use super::timeout::{Attempt, Timeout, with_mask};
+use super::timeout::{TimedWait, Timeout, with_mask};
 use crate::call::{Call, IfInterrupted, SysResult, done};
 use crate::files::FileKind;
 use crate::host::Host;
@@ -52,7 +52,7 @@ fn poll(call: &mut Call<'_>, timeout: Timeout) -> SysResult {
 
 /// Polls what was asked for when the call began: as in Linux, others may change the array meanwhile.
 fn poll_asked(call: &mut Call<'_>, timeout: Timeout, asked: &mut [u8]) -> SysResult {
-    let attempt = Attempt::of(call, timeout);
+    let attempt = TimedWait::of(call, timeout);
     let mut ready = 0;
     for raw in asked.chunks_exact_mut(size_of::<PollFd>()) {
         let mut entry = PollFd::read_from_bytes(raw).expect("the size of one entry");

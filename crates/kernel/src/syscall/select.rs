@@ -1,6 +1,6 @@
 //! `select` and `pselect6`.
 
-use super::timeout::{Attempt, Timeout, with_mask};
+use super::timeout::{TimedWait, Timeout, with_mask};
 use crate::call::{Call, IfInterrupted, SysResult, done};
 use crate::files::readiness::{
     EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDBAND, EPOLLRDNORM, EPOLLWRBAND, EPOLLWRNORM,
@@ -63,7 +63,7 @@ fn select(call: &mut Call<'_>, timeout: Timeout) -> SysResult {
 
 /// Looks at what was asked for when the call began: three sets behind each other.
 fn select_asked(call: &mut Call<'_>, timeout: Timeout, count: usize, asked: &[u8]) -> SysResult {
-    let attempt = Attempt::of(call, timeout);
+    let attempt = TimedWait::of(call, timeout);
     let len = asked.len() / 3;
     let count = count.min(len * 8);
     let sets = [call.args[1], call.args[2], call.args[3]];

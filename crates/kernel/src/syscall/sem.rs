@@ -2,7 +2,7 @@
 
 use super::timeout::Timeout;
 use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
-use crate::ipc::{Attempt, MAX_IN_SET, MAX_SETS, MAX_VALUE, Object, READ, WRITE};
+use crate::ipc::{MAX_IN_SET, MAX_SETS, MAX_VALUE, Object, READ, SemopResult, WRITE};
 use belljar_linux_abi::ipc::{SemBuf, SemInfo, SemidDs};
 use belljar_linux_abi::{Errno, c};
 use zerocopy::FromBytes;
@@ -46,9 +46,9 @@ fn operate(call: &mut Call<'_>, timeout: u64) -> SysResult {
         .map(|chunk| SemBuf::read_from_bytes(chunk).expect("a chunk has the size of the structure"))
         .collect();
     match call.host.sem_operate(call.thread, id, &operations) {
-        Ok(Attempt::Done) => done(0),
-        Ok(Attempt::Waits(_)) if call.deadline_passed() => Err(Errno::EAGAIN),
-        Ok(Attempt::Waits(queue)) => Block::on(queue)
+        Ok(SemopResult::Done) => done(0),
+        Ok(SemopResult::Waits(_)) if call.deadline_passed() => Err(Errno::EAGAIN),
+        Ok(SemopResult::Waits(queue)) => Block::on(queue)
             .with_deadline(deadline)
             .with_state(CallState::Deadline(deadline))
             .interrupted(IfInterrupted::Eintr)

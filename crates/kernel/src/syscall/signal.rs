@@ -1,6 +1,6 @@
 //! Signals: dispositions, masks, sending, waiting, the alternate stack and the return from handlers.
 
-use super::timeout::{Attempt, Timeout};
+use super::timeout::{TimedWait, Timeout};
 use crate::call::{Block, Call, IfInterrupted, Outcome, SysResult, done};
 use crate::ids::ProcessKey;
 use crate::signal::UNBLOCKABLE;
@@ -115,7 +115,7 @@ pub fn sys_rt_sigtimedwait(call: &mut Call<'_>) -> SysResult {
     let set: SigSet = call.read::<SigSet>(set)? & !UNBLOCKABLE;
     let mut timeout = Timeout::from_timespec(call, timeout)?;
     timeout.remaining = None;
-    let attempt = Attempt::of(call, timeout);
+    let attempt = TimedWait::of(call, timeout);
     if let Some(taken) = call.host.take_signal(call.thread, set) {
         if info != 0 {
             call.write(info, &taken)?;

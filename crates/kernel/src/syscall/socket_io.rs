@@ -6,7 +6,7 @@ use super::socket::{Target, read_address, write_address};
 use crate::call::{Block, Call, CallState, IfInterrupted, NameOutput, Outcome, SysResult, done};
 use crate::guest::{GuestBuffers, total_len};
 use crate::ids::{FileKey, SocketKey, WaitQueueId};
-use crate::net::message::{Attempt, ControlMessage, Incoming, Outgoing, Received};
+use crate::net::message::{Attempt, ControlMessage, Incoming, OutgoingMessage, ReceivedMessage};
 use crate::net::operations;
 use crate::net::socket::SocketKind;
 use belljar_base::{SimDuration, SimTime};
@@ -100,7 +100,7 @@ fn progress_of(state: &CallState) -> usize {
 fn send_on(
     call: &mut Call<'_>,
     key: SocketKey,
-    message: &Outgoing,
+    message: &OutgoingMessage,
     sent: &mut usize,
 ) -> Result<Attempt<usize>, Errno> {
     loop {
@@ -132,7 +132,7 @@ fn flags_of_call(flags: i32, nonblocking: bool) -> i32 {
 }
 
 /// Sends one message, waiting as the socket and the flags say.
-fn send_message(call: &mut Call<'_>, key: SocketKey, message: &Outgoing) -> SysResult {
+fn send_message(call: &mut Call<'_>, key: SocketKey, message: &OutgoingMessage) -> SysResult {
     let state = call.take_state();
     let mut sent = progress_of(&state);
     match send_on(call, key, message, &mut sent)? {
@@ -155,7 +155,7 @@ fn receive_on(
     key: SocketKey,
     room: &Incoming,
     got: &mut usize,
-) -> Result<Attempt<Received>, Errno> {
+) -> Result<Attempt<ReceivedMessage>, Errno> {
     let all = room.flags & c::MSG_WAITALL != 0
         && room.flags & (c::MSG_PEEK | c::MSG_DONTWAIT) == 0
         && call.host.net.socket(key).is_stream();
@@ -171,7 +171,9 @@ fn receive_on(
                 }
             }
             Ok(Attempt::Wait(queue)) => return Ok(Attempt::Wait(queue)),
-            Err(_) if *got > 0 => return Ok(Attempt::Done(Received { value: *got, ..Received::default() })),
+            Err(_) if *got > 0 => {
+                return Ok(Attempt::Done(ReceivedMessage { value: *got, ..ReceivedMessage::default() }));
+            }
             Err(errno) => return Err(errno),
         }
     }
@@ -179,7 +181,7 @@ fn receive_on(
 
 /// What one receiving call has come to.
 enum Receipt {
-    Message(Received),
+    Message(ReceivedMessage),
     Ended(Outcome),
 }
 
@@ -206,14 +208,14 @@ fn receive_message(
             if room.flags & c::MSG_DONTWAIT != 0 {
                 return match got {
                     0 => Err(Errno::EAGAIN),
-                    n => Ok(Receipt::Message(Received { value: n, ..Received::default() })),
+                    n => Ok(Receipt::Message(ReceivedMessage { value: n, ..ReceivedMessage::default() })),
                 };
             }
             let timeout = call.host.net.socket(key).options.receive_timeout;
             // Who waits for no bytes has them however the wait ends (`tcp_recvmsg_locked`).
             let nothing = room.len == 0 && matches!(call.host.net.socket(key).kind, SocketKind::Tcp(_));
             if nothing && call.deadline_passed() {
-                return Ok(Receipt::Message(Received::default()));
+                return Ok(Receipt::Message(ReceivedMessage::default()));
             }
             match wait_with_progress(call, queue, timeout, got, &state)? {
                 Outcome::Block(block) if nothing => block.interrupted(IfInterrupted::Value(0)).into(),
@@ -243,7 +245,7 @@ pub fn write_socket(call: &mut Call<'_>, file: FileKey, key: SocketKey, buffers:
     let nonblocking = call.host.open(file).is_nonblocking();
     let len = total_len(buffers) as usize;
     let flags = flags_of_call(0, nonblocking);
-    let message = Outgoing { buffers: buffers.clone(), len, flags, ..Outgoing::default() };
+    let message = OutgoingMessage { buffers: buffers.clone(), len, flags, ..OutgoingMessage::default() };
     send_message(call, key, &message)
 }
 
@@ -257,7 +259,7 @@ pub fn sys_sendto(call: &mut Call<'_>) -> SysResult {
         addr => Some(read_address(call, addr, call.int(5))?),
     };
     let flags = flags_of_call(call.int(3), target.nonblocking);
-    let message = Outgoing { buffers, len, flags, name, ..Outgoing::default() };
+    let message = OutgoingMessage { buffers, len, flags, name, ..OutgoingMessage::default() };
     send_message(call, target.key, &message)
 }
 
@@ -293,7 +295,7 @@ fn read_header(call: &Call<'_>, addr: u64) -> Result<(MsgHdr, GuestBuffers), Err
     Ok((header, buffers))
 }
 
-fn read_outgoing(call: &Call<'_>, addr: u64, flags: i32) -> Result<Outgoing, Errno> {
+fn read_outgoing(call: &Call<'_>, addr: u64, flags: i32) -> Result<OutgoingMessage, Errno> {
     let (header, buffers) = read_header(call, addr)?;
     let name = match header.name {
         0 => None,
@@ -301,7 +303,7 @@ fn read_outgoing(call: &Call<'_>, addr: u64, flags: i32) -> Result<Outgoing, Err
         name => Some(read_address(call, name, header.namelen.min(SOCKADDR_MAX))?),
     };
     let (control, control_broken) = read_control(call, header.control, header.controllen)?;
-    Ok(Outgoing { len: total_len(&buffers) as usize, buffers, flags, name, control, control_broken })
+    Ok(OutgoingMessage { len: total_len(&buffers) as usize, buffers, flags, name, control, control_broken })
 }
 
 /// The control messages of a `struct msghdr`, cmsg(3), and whether one of a wrong length follows.
@@ -373,7 +375,12 @@ fn read_incoming(call: &Call<'_>, addr: u64, flags: i32) -> Result<(MsgHdr, Inco
 }
 
 /// Completes the `struct msghdr` at `addr` after a receipt.
-fn write_header(call: &mut Call<'_>, addr: u64, header: &MsgHdr, received: &Received) -> Result<(), Errno> {
+fn write_header(
+    call: &mut Call<'_>,
+    addr: u64,
+    header: &MsgHdr,
+    received: &ReceivedMessage,
+) -> Result<(), Errno> {
     if header.name != 0 {
         let room = (header.namelen as usize).min(received.name.len());
         call.write_bytes(header.name, &received.name[..room])?;

@@ -57,24 +57,24 @@ impl Timeout {
 
 /// The attempt at a wait that a call is in.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Attempt {
+pub(super) struct TimedWait {
     deadline: Option<SimTime>,
     remaining: Option<RemainingTime>,
     /// True if the call must answer now, ready or not.
     pub last: bool,
 }
 
-impl Attempt {
+impl TimedWait {
     /// Begins a wait or goes on with it.
-    pub fn of(call: &mut Call<'_>, timeout: Timeout) -> Attempt {
+    pub fn of(call: &mut Call<'_>, timeout: Timeout) -> TimedWait {
         let last = call.deadline_passed() || timeout.limit.is_some_and(SimDuration::is_zero);
         match call.take_state() {
-            CallState::Timed { deadline, remaining } => Attempt { deadline, remaining, last },
+            CallState::Timed { deadline, remaining } => TimedWait { deadline, remaining, last },
             _ => {
                 // What lies beyond the end of simulated time is never.
                 let end = timeout.limit.map(|limit| call.after(limit)).filter(|end| *end < SimTime::MAX);
                 let remaining = timeout.remaining.filter(|_| !last);
-                Attempt { deadline: end, remaining, last }
+                TimedWait { deadline: end, remaining, last }
             }
         }
     }

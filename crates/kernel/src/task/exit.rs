@@ -1,7 +1,7 @@
 //! The end of threads and processes.
 
 use crate::call::{CallState, Wake};
-use crate::host::{Host, Report};
+use crate::host::{Host, ProcessReport};
 use crate::ids::{ProcessKey, ThreadKey};
 use crate::process::WaitStatus;
 use crate::thread::{Blocked, ThreadState};
@@ -59,7 +59,7 @@ impl Host {
         self.orphan_children(process);
         self.hang_up_if_orphaned(process, self.processes[process.0].parent);
         if let Some(spec) = self.processes[process.0].spec {
-            self.reports.push(Report::Ended { spec, status, at: self.net.clock.now() });
+            self.reports.push(ProcessReport::Ended { spec, status, at: self.net.clock.now() });
         }
         self.announce_end(process, status);
     }

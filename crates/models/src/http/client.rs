@@ -4,7 +4,7 @@ use super::message::Reader;
 use crate::network::send_filler;
 use crate::pace::{NEXT, Pacer};
 use crate::spec::{Http, pick};
-use crate::{Failure, Flow, Model, Network, Outcome, Received, Socket};
+use crate::{Failure, Flow, FlowOutcome, Model, Network, Received, Socket};
 use belljar_base::Map;
 use std::net::SocketAddrV4;
 
@@ -55,7 +55,7 @@ impl Client {
         let socket = match reused.map_or_else(|| net.connect(address), Ok) {
             Ok(socket) => socket,
             Err(why) => {
-                flow.end(Outcome::Failed(why), net);
+                flow.end(FlowOutcome::Failed(why), net);
                 return self.pacer.end(net);
             }
         };
@@ -119,7 +119,7 @@ impl Model for Client {
     }
     fn stop(&mut self, net: &mut dyn Network) {
         for request in std::mem::take(&mut self.requests).into_values() {
-            request.flow.end(Outcome::Cut, net);
+            request.flow.end(FlowOutcome::Cut, net);
         }
     }
 }

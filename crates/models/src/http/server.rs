@@ -3,7 +3,7 @@
 use super::message::Reader;
 use crate::network::send_filler;
 use crate::spec::HttpServer;
-use crate::{Failure, Flow, Model, Network, Outcome, Received, Socket};
+use crate::{Failure, Flow, FlowOutcome, Model, Network, Received, Socket};
 use belljar_base::Map;
 
 pub struct Server {
@@ -45,12 +45,12 @@ impl Server {
                 self.thinking.insert(self.tokens, socket);
                 net.wake_at(net.now().saturating_add(delay), self.tokens);
             }
-            Ok(Next::Close) => self.drop_peer(socket, Outcome::Cut, net),
-            Err(why) => self.drop_peer(socket, Outcome::Failed(why), net),
+            Ok(Next::Close) => self.drop_peer(socket, FlowOutcome::Cut, net),
+            Err(why) => self.drop_peer(socket, FlowOutcome::Failed(why), net),
         }
     }
 
-    fn drop_peer(&mut self, socket: Socket, outcome: Outcome, net: &mut dyn Network) {
+    fn drop_peer(&mut self, socket: Socket, outcome: FlowOutcome, net: &mut dyn Network) {
         net.close(socket);
         self.thinking.retain(|_, thinking| *thinking != socket);
         if let Some(flow) = self.peers.remove(&socket).and_then(|peer| peer.flow)
@@ -87,7 +87,7 @@ impl Model for Server {
     }
     fn stop(&mut self, net: &mut dyn Network) {
         for socket in self.peers.keys().copied().collect::<Vec<_>>() {
-            self.drop_peer(socket, Outcome::Cut, net);
+            self.drop_peer(socket, FlowOutcome::Cut, net);
         }
     }
 }
@@ -193,7 +193,7 @@ impl Peer {
         self.answering = false;
         let next = Flow::new(flow.peer, net);
         if let Some(done) = self.flow.replace(next) {
-            done.end(Outcome::Done, net);
+            done.end(FlowOutcome::Done, net);
         }
         Ok(true)
     }

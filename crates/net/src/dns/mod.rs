@@ -37,7 +37,7 @@ pub struct Zone {
     hosts6: Map<String, Ipv6Addr>,
     names: Map<IpAddr, String>,
     records: Map<String, Vec<ResourceRecord<'static>>>,
-    /// What names with records end with: such names exist (RFC 8020).
+    /// Parent domains of names with records: such names exist (RFC 8020).
     parents: Set<String>,
 }
 

@@ -1,7 +1,7 @@
 //! CoDel, the controlled-delay queue of RFC 8289 (section 5 has the pseudocode that names and structure
 //! follow), with the marks of Linux's `sch_codel`.
 
-use super::queue::Dealings;
+use super::queue::QueueActions;
 use super::{DropReason, fifo::Waiting};
 use crate::Packet;
 use belljar_base::{SimDuration, SimTime};
@@ -58,7 +58,7 @@ impl Controller {
         mtu: usize,
         now: SimTime,
         source: &mut impl Source,
-        dealings: &mut Dealings,
+        dealings: &mut QueueActions,
     ) -> Option<Packet> {
         let mut head = self.take(config, mtu, now, source);
         if self.dropping {
@@ -111,7 +111,7 @@ impl Controller {
     }
 
     /// Marks a packet (and gives it back, with true) or drops it.
-    fn cut(&self, config: &CodelConfig, head: Head, dealings: &mut Dealings) -> (Head, bool) {
+    fn cut(&self, config: &CodelConfig, head: Head, dealings: &mut QueueActions) -> (Head, bool) {
         let Some((queued, mut packet)) = head.0 else { return ((None, false), false) };
         if config.ecn && dealings.mark(&mut packet) {
             return ((Some((queued, packet)), head.1), true);
@@ -173,7 +173,7 @@ impl Codel {
         Ok(())
     }
 
-    pub(super) fn pop(&mut self, now: SimTime, dealings: &mut Dealings) -> Option<Packet> {
+    pub(super) fn pop(&mut self, now: SimTime, dealings: &mut QueueActions) -> Option<Packet> {
         self.controller.serve(&self.config, self.mtu, now, &mut self.waiting, dealings)
     }
 

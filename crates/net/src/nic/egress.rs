@@ -1,5 +1,5 @@
 use super::bucket::{Bucket, TokenBucket};
-use super::queue::{Dealings, Queue, QueueConfig, QueueContext};
+use super::queue::{Queue, QueueActions, QueueConfig, QueueContext};
 use super::{Counters, DropReason, NicConfig, NicEvent, Pace};
 use crate::Packet;
 use belljar_base::SimTime;
@@ -27,7 +27,7 @@ pub(super) struct Egress {
     leaving: VecDeque<(SimTime, u64, usize)>,
     around: QueueContext,
     /// The last actions of the queue.
-    dealings: Dealings,
+    dealings: QueueActions,
 }
 
 impl Egress {
@@ -45,7 +45,7 @@ impl Egress {
             free_at: SimTime::ZERO,
             leaving: VecDeque::new(),
             carrier: true,
-            dealings: Dealings::new(framed),
+            dealings: QueueActions::new(framed),
         }
     }
 

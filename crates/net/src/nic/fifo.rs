@@ -1,7 +1,7 @@
 //! Packets in the order in which they came.
 
 use super::codel::Source;
-use super::queue::{Dealings, Limit};
+use super::queue::{Limit, QueueActions};
 use crate::Packet;
 use belljar_base::SimTime;
 use std::collections::VecDeque;
@@ -63,7 +63,7 @@ impl Fifo {
         now: SimTime,
         mut packet: Packet,
         idle: bool,
-        dealings: &mut Dealings,
+        dealings: &mut QueueActions,
     ) -> Result<(), Packet> {
         if !idle && self.waiting.exceeds(self.limit, packet.len()) {
             return Err(packet);

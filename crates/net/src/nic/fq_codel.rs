@@ -4,7 +4,7 @@
 use super::DropReason;
 use super::codel::{CodelConfig, Controller, Source};
 use super::fifo::Waiting;
-use super::queue::Dealings;
+use super::queue::QueueActions;
 use crate::Packet;
 use crate::ecn::{Version, ip_header};
 use belljar_base::{Map, SimTime};
@@ -105,7 +105,7 @@ impl FqCodel {
     }
 
     /// Takes a packet. What an overflow costs, this packet perhaps, goes to `dealings`.
-    pub(super) fn push(&mut self, now: SimTime, packet: Packet, dealings: &mut Dealings) {
+    pub(super) fn push(&mut self, now: SimTime, packet: Packet, dealings: &mut QueueActions) {
         let number =
             (flow_hash(self.key, packet.open_bytes(), self.framed) % u64::from(self.config.flows)) as u32;
         let flow = self.flows.entry(number).or_default();
@@ -123,7 +123,7 @@ impl FqCodel {
     }
 
     /// `fq_codel_drop`: up to half of the longest flow goes, from its head.
-    fn overflow(&mut self, dealings: &mut Dealings) {
+    fn overflow(&mut self, dealings: &mut QueueActions) {
         let mut longest: Option<(&u32, &mut Flow)> = None;
         for (number, flow) in &mut self.flows {
             if longest.as_ref().is_none_or(|(_, most)| flow.waiting.bytes() > most.waiting.bytes()) {
@@ -146,7 +146,7 @@ impl FqCodel {
         flow.controller.overflowed(dropped);
     }
 
-    pub(super) fn pop(&mut self, now: SimTime, dealings: &mut Dealings) -> Option<Packet> {
+    pub(super) fn pop(&mut self, now: SimTime, dealings: &mut QueueActions) -> Option<Packet> {
         loop {
             let is_new = !self.new_flows.is_empty();
             let list = if is_new { &mut self.new_flows } else { &mut self.old_flows };

@@ -1,5 +1,5 @@
 use super::codel::{Codel, CodelConfig};
-use super::queue::Dealings;
+use super::queue::QueueActions;
 use super::{Counters, DropReason, Pace};
 use crate::Packet;
 use belljar_base::SimTime;
@@ -14,7 +14,7 @@ pub(super) struct Ingress {
     free_at: SimTime,
     pace: Pace,
     /// The last actions of the queue.
-    dealings: Dealings,
+    dealings: QueueActions,
     queue: Codel,
 }
 
@@ -25,7 +25,7 @@ impl Ingress {
     pub(super) fn new(bandwidth: Option<u64>, limit: usize, codel: CodelConfig) -> Ingress {
         let queue = Codel::new(codel, limit, MTU);
         let pace = Pace::new(bandwidth);
-        Ingress { pace, queue, on_wire: None, free_at: SimTime::ZERO, dealings: Dealings::new(false) }
+        Ingress { pace, queue, on_wire: None, free_at: SimTime::ZERO, dealings: QueueActions::new(false) }
     }
 
     pub(super) fn enqueue(&mut self, now: SimTime, packet: Packet, counters: &mut Counters) {

@@ -225,10 +225,10 @@ pub enum NicEvent {
 pub struct Nic {
     /// The way out has nothing to do before this.
     idle_until: SimTime,
-    /// What happened before the last `send` and has not been polled: with it, what a
-    /// queue holds at some time does not depend on when the interface is polled.
+    /// Events before the last `send` that have not been polled: with it, the content of a queue at some time does not
+    /// depend on when the interface is polled.
     overdue: VecDeque<(SimTime, NicEvent)>,
-    /// The same of what has been received.
+    /// Received packets that have not been polled, for the same reason.
     waiting: VecDeque<(SimTime, Packet)>,
     ingress: Ingress,
     counters: Counters,

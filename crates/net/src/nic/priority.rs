@@ -1,7 +1,7 @@
 //! Strict priority bands: a packet leaves only when no band before its own has any. Linux's `prio`.
 
 use super::DropReason;
-use super::queue::{Dealings, Queue, QueueConfig, QueueContext};
+use super::queue::{Queue, QueueActions, QueueConfig, QueueContext};
 use crate::Packet;
 use crate::ecn::traffic_class;
 use belljar_base::{Map, SimTime};
@@ -53,13 +53,13 @@ impl Priority {
         now: SimTime,
         packet: Packet,
         idle_since: Option<SimTime>,
-        dealings: &mut Dealings,
+        dealings: &mut QueueActions,
     ) -> Result<(), (DropReason, Packet)> {
         let band = self.band(&packet);
         self.bands[band].push(now, packet, idle_since, dealings)
     }
 
-    pub(super) fn pop(&mut self, now: SimTime, dealings: &mut Dealings) -> Option<Packet> {
+    pub(super) fn pop(&mut self, now: SimTime, dealings: &mut QueueActions) -> Option<Packet> {
         self.bands.iter_mut().find_map(|band| band.pop(now, dealings))
     }
 

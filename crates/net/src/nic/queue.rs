@@ -85,15 +85,15 @@ impl QueueContext {
 
 /// Actions of a queue on packets.
 #[derive(Debug, Default)]
-pub(super) struct Dealings {
+pub(super) struct QueueActions {
     pub(super) lost: Vec<(DropReason, Packet)>,
     pub(super) marked: u64,
     framed: bool,
 }
 
-impl Dealings {
-    pub(super) fn new(framed: bool) -> Dealings {
-        Dealings { framed, ..Dealings::default() }
+impl QueueActions {
+    pub(super) fn new(framed: bool) -> QueueActions {
+        QueueActions { framed, ..QueueActions::default() }
     }
     /// Marks a packet, if its sender understands that.
     pub(super) fn mark(&mut self, packet: &mut Packet) -> bool {
@@ -143,7 +143,7 @@ impl Queue {
         now: SimTime,
         packet: Packet,
         idle_since: Option<SimTime>,
-        dealings: &mut Dealings,
+        dealings: &mut QueueActions,
     ) -> Result<(), (DropReason, Packet)> {
         let (full, idle) = (|packet| (DropReason::EgressFull, packet), idle_since.is_some());
         match &mut self.kind {
@@ -159,7 +159,7 @@ impl Queue {
     }
 
     /// The packet to send at `now`; what is dropped at its sight goes to `dealings`.
-    pub(super) fn pop(&mut self, now: SimTime, dealings: &mut Dealings) -> Option<Packet> {
+    pub(super) fn pop(&mut self, now: SimTime, dealings: &mut QueueActions) -> Option<Packet> {
         let next = |(_, packet)| packet;
         match &mut self.kind {
             Kind::Fifo(fifo) => fifo.waiting_mut().take().map(next),

@@ -4,7 +4,7 @@
 use super::DropReason;
 use super::codel::Source;
 use super::fifo::Waiting;
-use super::queue::Dealings;
+use super::queue::QueueActions;
 use crate::Packet;
 use belljar_base::{SimDuration, SimTime, Stream};
 
@@ -52,7 +52,7 @@ impl Red {
         mut packet: Packet,
         idle_since: Option<SimTime>,
         rate: Option<u64>,
-        dealings: &mut Dealings,
+        dealings: &mut QueueActions,
     ) -> Result<(), (DropReason, Packet)> {
         self.average = match idle_since {
             Some(since) => self.average * self.faded(now.since(since), rate),

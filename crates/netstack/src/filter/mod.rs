@@ -76,7 +76,7 @@ pub const TXA: u16 = class::MISC | 0x80;
 /// One instruction, `struct sock_filter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// What it does.
+    /// The operation.
     pub code: u16,
     /// Instructions to skip if a condition holds.
     pub jt: u8,
@@ -104,7 +104,7 @@ impl Instruction {
     }
 }
 
-/// What a filter can ask besides the packet's bytes: `SKF_AD_*`.
+/// Metadata that a filter can load in addition to the packet's bytes: `SKF_AD_*`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Metadata {
     /// The ethertype.
@@ -147,14 +147,14 @@ impl Filter {
         Ok(Filter { program, is_random })
     }
 
-    /// How many bytes of the packet are wanted; 0: none of it, not even its existence.
+    /// Runs the filter and returns the number of bytes to keep of the packet; 0 means that it is dropped.
     pub fn run(&self, packet: &[u8], metadata: &Metadata) -> usize {
         run::run(&self.program, packet, metadata) as usize
     }
 }
 
 impl Stack {
-    /// How many bytes of what is to be received by a socket its filter lets through; `None`: nothing.
+    /// Runs a socket's filter on a packet and returns the number of bytes that it may receive; `None` drops the packet.
     pub fn filtered(&mut self, key: SocketKey, packet: &[u8], mut metadata: Metadata) -> Option<usize> {
         let Some(filter) = self.sockets[key.0].options.filter.clone() else { return Some(packet.len()) };
         if filter.is_random {

@@ -9,7 +9,7 @@ fn filter(program: &[(u16, u8, u8, u32)]) -> Result<Filter, Errno> {
     )
 }
 
-/// What tcpdump makes of "udp port 53" over Ethernet (IPv4 only).
+/// The program that tcpdump makes of "udp port 53" over Ethernet (IPv4 only).
 const PORT_53: &[(u16, u8, u8, u32)] = &[
     (0x28, 0, 0, 12),
     (0x15, 0, 10, 0x800),

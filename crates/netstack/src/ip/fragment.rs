@@ -50,7 +50,7 @@ struct Partial {
     complete: bool,
 }
 
-/// What one version of IP has counted: `ReasmFails`, `ReasmTimeout`, `ReasmOverlaps`.
+/// Counters of one version of IP: `ReasmFails`, `ReasmTimeout`, `ReasmOverlaps`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct ReassemblyCounters {
@@ -59,7 +59,7 @@ pub struct ReassemblyCounters {
     pub overlaps: u64,
 }
 
-/// What a fragment has led to.
+/// The result of adding a fragment.
 #[derive(Debug)]
 pub enum Added {
     /// Others are missing, or it was of no use.

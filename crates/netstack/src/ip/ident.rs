@@ -35,7 +35,7 @@ pub struct Idents {
 /// Counters of numbers that follow each other.
 type Block = Option<Box<[Packed; BLOCK]>>;
 
-/// How many they are.
+/// Counters in a block.
 const BLOCK: usize = 64;
 
 /// A counter in as few bytes as it takes: packets to many hosts each want another one, which has gone cold. Those that

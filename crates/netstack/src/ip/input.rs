@@ -1,4 +1,4 @@
-//! What comes in: checking headers, reassembling, handing to the protocol.
+//! Input of IP: checks headers, reassembles, and hands packets to the protocol.
 
 use super::IpHeader;
 use super::fragment::{Added, Expired};
@@ -20,7 +20,7 @@ use std::ops::Range;
 pub struct Inbound {
     /// The interface that it came by.
     pub interface: usize,
-    /// What is known of its transport checksum.
+    /// State of the transport checksum.
     pub checksum: ChecksumState,
     /// The payload of each datagram that it is made of, in bytes; 0 if it is one.
     pub segment: u16,
@@ -33,7 +33,7 @@ pub struct Inbound {
 }
 
 impl Inbound {
-    /// What follows the IP header.
+    /// The payload, behind the IP header.
     pub fn payload(&self) -> &[u8] {
         &self.packet[self.payload.clone()]
     }
@@ -78,7 +78,7 @@ impl Stack {
         }
     }
 
-    /// What is for others is forwarded, or dropped.
+    /// Forwards a packet that is not for this host, or drops it.
     #[inline(never)]
     fn ip_pass_on(&mut self, interface: usize, to: IpAddr, packet: Packet) {
         let packet = packet.into_bytes();

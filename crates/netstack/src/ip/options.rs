@@ -4,7 +4,7 @@ use super::ident::Idents;
 use crate::multicast::Membership;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What a socket's IP packets look like and what it wants to be told of those received.
+/// A socket's options of the IP level: header fields of its packets, and the notices it wants with those received.
 #[derive(Clone, Debug)]
 pub struct IpOptions {
     /// The identification of its next packet over IPv4, once it has sent one to a peer.

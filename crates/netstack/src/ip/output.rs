@@ -1,4 +1,4 @@
-//! What goes out: finishing headers, fragmenting, queueing.
+//! Output of IP: finishes headers, fragments, and queues packets.
 
 use super::IpHeader;
 use super::header::{V4_LEN, V6_LEN};
@@ -25,9 +25,9 @@ pub struct Outbound<'a> {
     pub cookie: u64,
     /// The payload of each datagram that it is made of, in bytes; 0 if it is one, as all are that leave the host.
     pub segment: u16,
-    /// What is known of its transport checksum; open only if it is not cut.
+    /// State of the transport checksum; open only if the packet is not fragmented.
     pub checksum: ChecksumState,
-    /// What routers have said of the path does not count (`IP_PMTUDISC_PROBE` and its kin).
+    /// True if the path MTU that routers have told is ignored (`IP_PMTUDISC_PROBE` and its kin).
     pub probes: bool,
     /// True if a copy is delivered to this host too (`IP_MULTICAST_LOOP`, broadcasts).
     pub loop_back: bool,

@@ -1,6 +1,6 @@
 //! Routing of one host: its own addresses lead to `lo`, all others where its table says.
 
-use crate::family::{Asked, Sender, refused};
+use crate::family::{FlowKey, RouteQuery, refused};
 use crate::socket::Socket;
 use crate::{LO, Stack, interface_index};
 use belljar_linux_abi::Errno;
@@ -25,11 +25,11 @@ pub struct Route {
     pub broadcast: bool,
     /// The number of the table that says so.
     pub table: u32,
-    /// What it says of the packets.
+    /// The route's metrics.
     pub metrics: Metrics,
 }
 
-/// What besides the addresses decides on the way of a packet: its socket's options.
+/// Routing options of a socket: attributes beside the addresses that decide on a packet's route.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Through {
     /// The index of the interface that it must leave by.
@@ -37,7 +37,7 @@ pub struct Through {
     /// Its mark.
     pub mark: u32,
     /// Its protocol, its ports, and whose it is.
-    pub sender: Sender,
+    pub sender: FlowKey,
 }
 
 impl From<Option<u32>> for Through {
@@ -50,7 +50,7 @@ impl Through {
     /// That of a socket's packets which leave by `device`.
     pub fn of(socket: &Socket, device: Option<u32>) -> Through {
         let ports = socket.ports();
-        let sender = Sender { protocol: socket.protocol as u8, ports, uid: socket.uid };
+        let sender = FlowKey { protocol: socket.protocol as u8, ports, uid: socket.uid };
         Through { device, mark: socket.options.mark, sender }
     }
 
@@ -74,7 +74,7 @@ fn interface_named(index: Option<u32>) -> Option<usize> {
     index.filter(|index| *index != 0).map(|index| index as usize - 1)
 }
 
-/// How a program is told that a route leads nowhere.
+/// The errno of a send to a destination that a route rejects.
 fn no_way<A>(route: &routes::Route<A>) -> Errno {
     match route.kind {
         RouteKind::Blackhole => Errno::EINVAL,
@@ -173,7 +173,7 @@ impl Stack {
                 let from = source.unwrap_or(Ipv4Addr::UNSPECIFIED);
                 let hash = || crate::flow_hash_of(self.flow_key, from, to);
                 let Through { mark, sender, .. } = *through;
-                let asked = Asked { device, mark, sender, ..Asked::own(to, source) };
+                let asked = RouteQuery { device, mark, sender, ..RouteQuery::own(to, source) };
                 match self.lookup(&asked, hash).map_err(refused)? {
                     Some(found) => {
                         let hop = found.hop.ok_or_else(|| no_way(found.route))?;
@@ -212,8 +212,12 @@ impl Stack {
         } else {
             let from = source.unwrap_or(Ipv6Addr::UNSPECIFIED);
             let hash = || crate::flow_hash_of6(self.flow_key, from, to);
-            let asked =
-                Asked { device, mark: through.mark, sender: through.sender, ..Asked::own(to, source) };
+            let asked = RouteQuery {
+                device,
+                mark: through.mark,
+                sender: through.sender,
+                ..RouteQuery::own(to, source)
+            };
             let found = self.lookup(&asked, hash).map_err(refused)?.ok_or(Errno::ENETUNREACH)?;
             let hop = found.hop.ok_or_else(|| no_way(found.route))?;
             (hop.interface, hop.gateway, found.route.source, found.table, found.route.metrics)

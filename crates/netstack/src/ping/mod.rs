@@ -19,7 +19,7 @@ use belljar_linux_abi::{Errno, c};
 use smallvec::SmallVec;
 use std::net::{IpAddr, SocketAddr};
 
-/// What a ping socket keeps.
+/// State of a ping socket.
 #[derive(Debug, Default)]
 pub struct PingSocket {
     /// Its local address and its identifier as port.

@@ -1,4 +1,4 @@
-//! What raw sockets receive: a copy of each packet of their protocol.
+//! Input of raw sockets: each receives a copy of every packet of its protocol.
 
 use super::{RawError, RawSocket};
 use crate::SocketKey;

@@ -15,10 +15,10 @@ use belljar_linux_abi::{Errno, c};
 pub use output::RawError;
 use std::net::{IpAddr, SocketAddr};
 
-/// What opening raw and packet sockets takes.
+/// The capability that raw and packet sockets need.
 pub const CAP_NET_RAW: u32 = 13;
 
-/// What a raw socket keeps.
+/// State of a raw socket.
 #[derive(Debug, Default)]
 pub struct RawSocket {
     /// The protocol that it speaks.

@@ -20,11 +20,11 @@ pub struct RawError<'a> {
     pub local: IpAddr,
     /// See `local`.
     pub remote: IpAddr,
-    /// What the error means.
+    /// The error's errno.
     pub errno: Errno,
-    /// Type, code and what else it says.
+    /// Type, code, and the value that comes with them (the MTU).
     pub icmp: (u8, u8, u32),
-    /// Who says so.
+    /// The node that sent the error.
     pub offender: IpAddr,
     /// The packet, without its IP header.
     pub quoted: &'a [u8],

@@ -19,7 +19,7 @@ const PATIENCE: SimDuration = SimDuration::from_secs(10);
 #[derive(Default)]
 pub struct Streams {
     connections: Map<SocketAddr, Answering>,
-    /// What will arrive there, by time and order.
+    /// Packets on their way to the name server, by time of arrival and order.
     inbox: Map<(SimTime, u64), Vec<u8>>,
     sent: u64,
     timer: Option<TimerId>,

@@ -100,7 +100,7 @@ impl std::fmt::Display for Keys {
     }
 }
 
-/// What is known of a server (Linux's `tcp_metrics`).
+/// Cached knowledge of a server (Linux's `tcp_metrics`).
 #[derive(Clone, Copy, Debug, Default)]
 struct Server {
     mss: Option<u16>,
@@ -110,7 +110,7 @@ struct Server {
     used: u64,
 }
 
-/// What the servers said that this host has asked.
+/// Cache of the answers of servers that this host has asked.
 #[derive(Debug, Default)]
 pub struct Servers {
     /// By the address here and the server's.
@@ -138,7 +138,7 @@ impl Servers {
     }
 }
 
-/// What `/proc/net/netstat` counts of it.
+/// Counters of `/proc/net/netstat` for Fast Open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FastOpenCounters {
     /// Data in our SYNs that was acknowledged, and that was not.
@@ -159,7 +159,7 @@ pub struct FastOpenCounters {
     pub black_holes: u64,
 }
 
-/// What a listener keeps.
+/// A listener's state of Fast Open.
 #[derive(Debug, Default)]
 pub struct FastOpenQueue {
     /// Connections that wait for their ACK.
@@ -168,12 +168,12 @@ pub struct FastOpenQueue {
     resets: VecDeque<SimTime>,
 }
 
-/// What becomes of a SYN.
+/// The decision on a SYN.
 #[derive(Debug, Default)]
 pub struct Verdict {
     /// It opens a connection at once.
     pub take: bool,
-    /// What the SYN-ACK carries.
+    /// The option that the SYN-ACK carries.
     pub option: Option<FastOpen>,
 }
 
@@ -246,7 +246,7 @@ impl Stack {
         }
     }
 
-    /// What a connection has learnt, and what it has become, after every change of it.
+    /// Records a connection's results of Fast Open (cookie, failure, black hole) after a change of it.
     pub fn tcp_settle_fast_open(&mut self, key: SocketKey) {
         let tcp = self.tcp(key);
         let listener = tcp.fast_open_listener;

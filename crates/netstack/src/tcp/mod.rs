@@ -31,16 +31,16 @@ use belljar_linux_abi::Errno;
 use belljar_tcp::{Connection, Listener, TcpError};
 use std::net::SocketAddr;
 
-/// What a TCP socket keeps.
+/// State of a TCP socket.
 #[derive(Default)]
 pub struct TcpSocket {
     /// Its local end, once it has one.
     pub bound: Option<Bound>,
-    /// What its local end was, while it has none again.
+    /// The local end that it had before, while it has none.
     pub former_name: Option<SocketAddr>,
     /// Its local end was bound when its connection had ended.
     pub is_renamed: bool,
-    /// What it is.
+    /// Its role.
     pub role: Role,
     /// Options of level `IPPROTO_TCP`.
     pub options: TcpOptions,
@@ -60,13 +60,13 @@ pub struct TcpSocket {
     pub queued_for_accept: bool,
     /// It was opened by a SYN with a Fast Open cookie at this listener, by its serial number, and waits for its ACK.
     pub fast_open_listener: Option<(SocketKey, u32)>,
-    /// What a listener knows of such connections.
+    /// A listener's state of such connections.
     pub fast_open_queue: FastOpenQueue,
     /// Retransmissions and timeouts of its connection that the host's counters have.
     pub counted: (u32, u32),
     /// The failure of its connection is counted.
     pub failure_counted: bool,
-    /// What `shutdown(2)` has shut while there was no connection: reading, writing.
+    /// Directions that `shutdown(2)` has shut while there was no connection: reading, writing.
     pub shut: (bool, bool),
     /// `shutdown(2)` came when its handshake had failed and nobody had asked: it connects no more (`SS_DISCONNECTING`).
     pub disconnecting: bool,
@@ -75,11 +75,11 @@ pub struct TcpSocket {
     /// Linux would have replaced its socket by a smaller one (`inet_timewait_sock`): it was in TIME-WAIT when it was last looked at, or
     /// without a file in FIN-WAIT-2.
     pub is_remainder: bool,
-    /// What `MSG_ERRQUEUE` gives.
+    /// The error queue (`MSG_ERRQUEUE`).
     pub errors: ErrorQueue,
 }
 
-/// What a TCP socket is.
+/// The role of a TCP socket.
 #[derive(Default)]
 pub enum Role {
     /// Neither of the others yet, or no longer.

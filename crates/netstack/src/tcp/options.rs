@@ -18,16 +18,16 @@ const HEADER_LEN: usize = 20;
 /// The most that a route can have connections announce (`ip_metrics_convert` of Linux).
 const ADVMSS_MAX: u32 = 65_535 - 40;
 
-/// What a connection needs to know of its path.
+/// The attributes of a path that a connection needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
     /// The longest packet that it carries.
     pub mtu: usize,
-    /// What the route says that connections announce.
+    /// The MSS that connections are to announce by the route's metric.
     pub advmss: Option<u32>,
 }
 
-/// What `setsockopt` has set, in force for connections to come and passed on to a present one.
+/// Socket options of TCP: in force for later connections, and passed on to a present one.
 #[derive(Clone, Debug)]
 pub struct TcpOptions {
     /// `TCP_NODELAY`.

@@ -150,7 +150,7 @@ impl Stack {
         }
     }
 
-    /// What is sent next was written long ago.
+    /// Prefetches the bytes to be sent next: they were written long ago.
     fn tcp_prefetch(&self, key: SocketKey) {
         if let SocketKind::Tcp(tcp) = &self.sockets[key.0].kind
             && let Role::Connection(connection) = &tcp.role

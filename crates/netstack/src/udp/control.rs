@@ -1,8 +1,8 @@
-//! What control messages say of a datagram, ip(7), ipv6(7), udp(7). Those of a level that is not the sender's mean nothing.
+//! Control messages of one datagram, ip(7), ipv6(7), udp(7). Those of a level that is not the socket's are ignored.
 
 use std::net::IpAddr;
 
-/// What control messages say of one datagram.
+/// The settings of one datagram, from control messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SendOptions {
     /// The source address.
@@ -17,9 +17,9 @@ pub struct SendOptions {
     pub segment: Option<u16>,
 }
 
-/// Who sends a datagram.
+/// Context of control messages: it decides which levels are read.
 #[derive(Clone, Copy, Debug)]
-pub struct Sender {
+pub struct CmsgContext {
     /// True if the socket is one of IPv6.
     pub v6: bool,
     /// True if the datagram is sent over IPv4.

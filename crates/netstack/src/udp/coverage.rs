@@ -1,8 +1,8 @@
-//! How much of a datagram its checksum covers: RFC 3828, udplite(7).
+//! Checksum coverage of UDP-Lite: RFC 3828, udplite(7).
 
 use super::HEADER_LEN;
 
-/// What a socket was told about checksums.
+/// A socket's options for checksum coverage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     /// `UDPLITE_SEND_CSCOV`: bytes of what is sent that are covered, with the header; 0 is all of them.
@@ -35,8 +35,8 @@ impl Coverage {
     }
 }
 
-/// How many bytes of a received segment of UDP-Lite are covered, by its length field; `None` if that cannot be.
-/// 0 is all of them (RFC 3828, section 3.1).
+/// Number of covered bytes of a received segment of UDP-Lite, by its length field, where 0 means all (RFC 3828, section
+/// 3.1); `None` if the field is not valid.
 pub fn covered_bytes(field: u16, len: usize) -> Option<usize> {
     match usize::from(field) {
         0 => Some(len),

@@ -8,7 +8,7 @@ mod send;
 pub use send::{check_length, check_may_send, named_destination};
 
 pub use calls::*;
-pub use control::{SendOptions, Sender};
+pub use control::{CmsgContext, SendOptions};
 pub use coverage::{Coverage, covered_bytes};
 
 use super::bind::Bound;
@@ -55,7 +55,7 @@ impl Protocol {
     }
 }
 
-/// What the sockets of a protocol have received, sent and lost.
+/// Counters of a protocol's sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UdpCounters {
     /// Datagrams received by a socket.
@@ -89,7 +89,7 @@ impl UdpCounters {
     }
 }
 
-/// What a UDP socket keeps.
+/// State of a UDP socket.
 #[derive(Debug, Default)]
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct UdpSocket {
@@ -97,17 +97,17 @@ pub struct UdpSocket {
     pub queue: VecDeque<Datagram>,
     /// Its local end, once it has one.
     pub bound: Option<Bound>,
-    /// What they are charged against `SO_RCVBUF`.
+    /// Their charge against `SO_RCVBUF`.
     pub queued_charge: u32,
-    /// What datagrams in the interface's queue are charged against `SO_SNDBUF`.
+    /// Charge of datagrams in the interface's queue against `SO_SNDBUF`.
     pub sending_charge: u32,
     /// Datagrams that were given to an interface which tells when they have left.
     pub packets_given: u64,
     /// Those of them that have.
     pub packets_left: u64,
-    /// What it speaks.
+    /// Its protocol.
     pub protocol: Protocol,
-    /// How much its checksums cover; of UDP-Lite alone.
+    /// Its checksum coverage; of UDP-Lite alone.
     pub coverage: Coverage,
     /// `shutdown(SHUT_RD)`.
     pub read_closed: bool,
@@ -129,7 +129,7 @@ pub struct UdpSocket {
     pub errors: ErrorQueue,
     /// Options of the IP levels.
     pub ip: IpOptions,
-    /// What is being collected is charged to `SO_SNDBUF`.
+    /// Charge of the data being collected against `SO_SNDBUF`.
     pub corked_charge: u32,
     /// Datagrams lost because the receive buffer was full.
     pub drops: u64,
@@ -178,8 +178,8 @@ impl UdpPorts {
     }
 }
 
-/// What Linux charges a socket for a packet that it has made (`skb->truesize`): `struct sk_buff` and its buffer, which the
-/// allocator rounds up; most of a long one lies in pages, byte for byte. Measured by `/proc/net/udp` on Linux 6.18.
+/// The charge of a packet that a socket has made, in bytes (`skb->truesize`): `struct sk_buff` and its buffer, which
+/// the allocator rounds up; most of a long one lies in pages, byte for byte. Measured by `/proc/net/udp` on Linux 6.18.
 pub fn charge(packet_len: usize) -> u32 {
     const SK_BUFF: usize = 256;
     const HEADROOM: usize = 31;

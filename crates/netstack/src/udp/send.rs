@@ -24,13 +24,13 @@ const MAX_SEGMENTS: usize = 128;
 /// it will have left before that matters.
 const UNCHARGED_QUEUE: usize = 8;
 
-/// What is found out when the datagram is made: that it is too long.
+/// First check of a datagram: `EMSGSIZE` if it is too long.
 pub fn check_length(to: Option<SocketAddr>, len: usize) -> Result<(), Errno> {
     let most = if to.is_some_and(|to| to.is_ipv6()) { MAX_PAYLOAD6 } else { MAX_PAYLOAD };
     if len > most { Err(Errno::EMSGSIZE) } else { Ok(()) }
 }
 
-/// What is found out next: an error that happened before, that the socket is shut.
+/// Second check: an error that is pending, or `EPIPE` if the socket is shut for writing.
 pub fn check_may_send(net: &mut Stack, key: SocketKey) -> Result<(), Errno> {
     net.socket(key).take_error()?;
     if net.udp(key).write_closed { Err(Errno::EPIPE) } else { Ok(()) }

@@ -35,9 +35,9 @@ pub struct Tentative {
     asked: bool,
 }
 
-/// Something that a router has announced for a time.
+/// A router's advertisement of a router, prefix or address, valid for a time.
 #[derive(Clone, Copy, Debug)]
-pub struct Announced {
+pub struct Advertised {
     pub interface: usize,
     what: What,
     /// Until when it holds.
@@ -227,18 +227,18 @@ impl Stack {
             seconds => self.clock.now() + SimDuration::from_secs(u64::from(seconds)),
         };
         self.v6.announced.retain(|a| (a.interface, a.what) != (interface, what));
-        self.v6.announced.push(Announced { interface, what, until });
+        self.v6.announced.push(Advertised { interface, what, until });
         if seconds == 0 {
             self.forget_announced(self.clock.now());
         }
     }
 
-    /// What holds no longer is forgotten.
+    /// Removes advertised entries whose lifetime is over.
     pub fn forget_announced(&mut self, now: SimTime) {
         let (gone, kept) = std::mem::take(&mut self.v6.announced).into_iter().partition(|a| a.until <= now);
-        let _: &Vec<Announced> = &gone;
+        let _: &Vec<Advertised> = &gone;
         self.v6.announced = kept;
-        for Announced { interface, what, .. } in gone {
+        for Advertised { interface, what, .. } in gone {
             match what {
                 What::Router(router) => {
                     self.v6.routes.retain(|prefix, _, route| {
@@ -316,7 +316,7 @@ impl Stack {
 
     /// Until when an address holds that was made of what a router has announced.
     pub fn v6_valid_until(&self, interface: usize, ip: Ipv6Addr) -> Option<SimTime> {
-        let about = |a: &&Announced| a.interface == interface && a.what == What::Address(ip);
+        let about = |a: &&Advertised| a.interface == interface && a.what == What::Address(ip);
         self.v6.announced.iter().find(about).map(|a| a.until)
     }
 }

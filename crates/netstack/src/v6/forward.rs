@@ -3,7 +3,7 @@
 use super::device_for;
 use crate::LO;
 use crate::Stack;
-use crate::family::{Asked, Sender};
+use crate::family::{FlowKey, RouteQuery};
 use crate::ip::icmp;
 use belljar_net::forward::Refusal;
 use belljar_net::forward6;
@@ -33,11 +33,11 @@ impl Stack {
         } else {
             let hash = forward6::flow_hash(self.flow_key, &bytes);
             let sender = match ipv6::upper(&bytes) {
-                Ok(upper) => Sender::of_forwarded(upper.protocol, &bytes[upper.payload]),
-                Err(_) => Sender::default(),
+                Ok(upper) => FlowKey::of_forwarded(upper.protocol, &bytes[upper.payload]),
+                Err(_) => FlowKey::default(),
             };
             let tos = header.traffic_class;
-            let asked = Asked { arrived: interface, tos, sender, ..Asked::own(to, Some(from)) };
+            let asked = RouteQuery { arrived: interface, tos, sender, ..RouteQuery::own(to, Some(from)) };
             let found = self.lookup(&asked, || hash);
             let found = found.map(|f| f.map(|found| (found.hop, found.route.kind, found.route.metrics)));
             match found {

@@ -8,7 +8,7 @@ use belljar_wire::icmpv6::{self, kind};
 use belljar_wire::{ipv6, protocol};
 use std::net::Ipv6Addr;
 
-/// What a record says of a group (RFC 3810, section 5.2.12).
+/// Type of a multicast address record (RFC 3810, section 5.2.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Record {
     /// `MODE_IS_EXCLUDE`: there are members.
@@ -24,17 +24,17 @@ enum Record {
 /// The lengths of queries of the two versions.
 const QUERY_V1_LEN: usize = 24;
 const QUERY_V2_LEN: usize = 28;
-/// How often a change is told of (`MLD_QRV_DEFAULT`).
+/// Number of reports of a change (`MLD_QRV_DEFAULT`).
 const ROBUSTNESS: u8 = 2;
 
-/// Something about a group that is to be told.
+/// A report about a group that is still to be sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Report {
+pub struct GroupReport {
     /// Where.
     pub interface: usize,
     group: Ipv6Addr,
     record: Record,
-    /// How often it is told of yet.
+    /// Number of times that it is still to be sent.
     left: u8,
     /// When.
     pub at: SimTime,
@@ -94,7 +94,7 @@ impl Stack {
         let at = self.delay(self.clock.now());
         self.v6.reports.retain(|r| (r.interface, r.group) != (interface, group));
         let record = if joined { Record::Joined } else { Record::Left };
-        self.v6.reports.push(Report { interface, group, record, left: ROBUSTNESS, at });
+        self.v6.reports.push(GroupReport { interface, group, record, left: ROBUSTNESS, at });
         self.set_timer6();
     }
 
@@ -126,7 +126,7 @@ impl Stack {
         for group in groups {
             // What is about to be told anyway is an answer.
             if !self.v6.reports.iter().any(|r| (r.interface, r.group) == (interface, group)) {
-                self.v6.reports.push(Report { interface, group, record, left: 1, at });
+                self.v6.reports.push(GroupReport { interface, group, record, left: 1, at });
             }
         }
         self.set_timer6();

@@ -1,6 +1,5 @@
-//! What IPv6 adds to the stack: addresses of interfaces (RFC 4291), which of them packets come from (RFC 6724),
-//! neighbours (RFC 4861), addresses that hosts make themselves (RFC 4862), groups (RFC 3810), and the MTUs of
-//! paths (RFC 8201).
+//! The parts of the stack that only IPv6 has: addresses of interfaces (RFC 4291), selection of the source address (RFC
+//! 6724), neighbours (RFC 4861), autoconfiguration (RFC 4862), groups (RFC 3810), and path MTUs (RFC 8201).
 //!
 //! A host that is there from the start has had its addresses for a while: nobody is asked whether they are free.
 //! Those that come later are tentative until nobody has claimed them, as on Linux.
@@ -18,7 +17,7 @@ use super::{LO, Stack};
 use crate::StackConfig;
 use crate::StackTimer;
 use crate::TimerId;
-use autoconf::{Announced, Tentative};
+use autoconf::{Advertised, Tentative};
 use belljar_base::{Map, SimDuration, SimTime, Stream};
 use belljar_linux_abi::Errno;
 use belljar_net::neighbour::Neighbours;
@@ -26,7 +25,7 @@ use belljar_net::policy::Policy;
 use belljar_net::routes::{self, InterfaceAddress, NextHop, Prefix, RouteTable, protocol};
 use belljar_wire::{ipv6, protocol as ip_protocol};
 pub use groups::ALL_NODES_HERE;
-use groups::Report;
+use groups::GroupReport;
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::net::{IpAddr, Ipv6Addr};
@@ -52,19 +51,19 @@ pub struct Ipv6 {
     /// Who is on the links, by hardware address.
     pub neighbours: Neighbours<Ipv6Addr>,
     timer: Option<TimerId>,
-    /// What paths carry, where routers have said so, and until when that holds.
+    /// Path MTUs told by routers, and until when each is valid.
     path_mtus: Map<Ipv6Addr, (usize, SimTime)>,
     /// Fragments' identifications, and delays.
     stream: Stream,
     /// Number of sockets that are members of groups, by interface.
     groups: Map<(usize, Ipv6Addr), u32>,
     /// Changes of membership that are to be told of.
-    reports: Vec<Report>,
+    reports: Vec<GroupReport>,
     /// Addresses that are not known to be free yet, and those that were not.
     tentative: Vec<Tentative>,
     failed: Vec<(usize, Ipv6Addr)>,
-    /// What routers have announced.
-    announced: Vec<Announced>,
+    /// Advertisements of routers that are valid.
+    announced: Vec<Advertised>,
     /// By interface, questions for routers: how many are left, and when the next one goes.
     solicits: Map<usize, (u8, SimTime)>,
     /// The MTU of links, where a router has said a shorter one.
@@ -111,7 +110,7 @@ impl Ipv6 {
 }
 
 impl Stack {
-    /// What IPv6 has at the start: routes to the networks of addresses, and those of the experiment.
+    /// Starts IPv6: adds the routes to the networks of its addresses, and those of the experiment.
     pub fn start_v6(&mut self) {
         if !self.v6.on {
             return;
@@ -315,7 +314,7 @@ impl Stack {
         self.timers.set(&mut self.v6.timer, next, StackTimer::Ipv6);
     }
 
-    /// What was due.
+    /// Handles the timer of IPv6: carries out all that is due.
     pub fn timer6(&mut self) {
         let now = self.clock.now();
         self.v6.timer = None;

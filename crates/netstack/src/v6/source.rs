@@ -6,7 +6,7 @@ use belljar_net::Prefix;
 use belljar_wire::ipv6;
 use std::net::Ipv6Addr;
 
-/// How far an address reaches (RFC 4007): 2 is a link, 14 everywhere.
+/// Scope of an address (RFC 4007): 2 is link-local, 14 global.
 pub fn scope(ip: Ipv6Addr) -> u8 {
     match ip {
         ip if ip.is_multicast() => ip.octets()[1] & 0xf,
@@ -31,12 +31,12 @@ fn label(ip: Ipv6Addr) -> u8 {
     }
 }
 
-/// How many leading bits two addresses share.
+/// Length of the common prefix of two addresses, in bits.
 fn common(one: Ipv6Addr, other: Ipv6Addr) -> u8 {
     ((one.to_bits() ^ other.to_bits()).leading_zeros() as u8).min(Ipv6Addr::BITS as u8)
 }
 
-/// What rules 1, 2, 5, 6 and 8 say of an address, the greater the better.
+/// Rank of an address by rules 1, 2, 5, 6 and 8; the greater is preferred.
 type Rank = (bool, i32, bool, bool, u8);
 
 impl Stack {

@@ -173,7 +173,7 @@ pub enum Builtin {
 /// A call.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// What is called.
+    /// The callee.
     pub callee: Callee,
     /// Its signature.
     pub signature: Rc<Signature>,

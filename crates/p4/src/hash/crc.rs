@@ -7,7 +7,7 @@ pub struct CrcParameters {
     pub polynomial: u64,
     /// Register before the first byte.
     pub initial: u64,
-    /// What the register is combined with at the end.
+    /// Value that the register is combined with at the end (XOR).
     pub xor_out: u64,
     /// Each byte's lowest bit comes first.
     pub reflect_in: bool,

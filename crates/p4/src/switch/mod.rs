@@ -322,7 +322,7 @@ impl Switch {
     pub fn set_trace(&mut self, on: bool) {
         self.trace = on.then(Trace::default);
     }
-    /// What was written down since the last call.
+    /// Takes the trace since the last call.
     pub fn take_trace(&mut self) -> String {
         self.trace.as_mut().map_or_else(String::new, Trace::take)
     }

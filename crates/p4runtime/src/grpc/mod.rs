@@ -38,7 +38,7 @@ const OUTPUT_HIGH: usize = 1 << 20;
 /// A call whose peer leaves this much unread is ended.
 const OUTPUT_MAX: usize = 8 << 20;
 
-/// What happened on a connection.
+/// An event on a connection.
 #[derive(Debug)]
 pub enum Event {
     /// A call began. It is not read before [`Connection::admit`].

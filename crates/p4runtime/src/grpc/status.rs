@@ -38,7 +38,7 @@ pub enum Code {
     Internal = 13,
 }
 
-/// How a call ends.
+/// The status that a call ends with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
     /// The canonical code.

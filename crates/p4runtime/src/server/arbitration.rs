@@ -114,7 +114,7 @@ impl Arbitration {
         if was_primary { self.notices(device_id, &role_id, None) } else { Notices::new() }
     }
 
-    /// What a role's controllers, or one of them, are told: the primary last.
+    /// The arbitration notices for a role's controllers, or for one of them; the primary's comes last.
     fn notices(&self, device_id: u64, role_id: &RoleId, to: Option<SessionId>) -> Notices {
         let Some(role) = self.roles.get(role_id) else { return Notices::new() };
         let primary = role.primary();

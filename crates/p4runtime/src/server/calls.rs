@@ -150,7 +150,7 @@ impl<D: Device> Server<D> {
         }
     }
 
-    /// What a `Read` asks for, and the status to end it with.
+    /// The entities that a `Read` asks for, and the status to end it with.
     fn read(&mut self, device: &mut D, request: &ReadRequest) -> Result<(Vec<Entity>, Status), Status> {
         self.check_device(request.device_id)?;
         let forwarding = self.forwarding(device)?;

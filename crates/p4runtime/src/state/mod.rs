@@ -66,7 +66,7 @@ struct Group {
     users: usize,
 }
 
-/// What controllers have written to one program.
+/// The entities that controllers have written to one program.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// The program's objects.
@@ -86,9 +86,9 @@ pub struct State {
 
 /// The state and the switch's program while a request is carried out.
 pub struct Forwarding<'a, P> {
-    /// What was written.
+    /// The entities written.
     pub state: &'a mut State,
-    /// What runs.
+    /// The switch's program.
     pub pipeline: &'a mut P,
 }
 

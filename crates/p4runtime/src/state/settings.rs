@@ -110,7 +110,8 @@ impl<P: Pipeline> Forwarding<'_, P> {
     }
 }
 
-/// How the switch is to gather samples. Without a size for lists, the time alone ends them, or this many samples.
+/// The settings for gathering samples. Without a size for lists, a list ends by the time alone, or with this many
+/// samples.
 fn gathering(config: &DigestConfig) -> Gathering {
     const LIST: usize = 1_000;
     Gathering {

@@ -128,7 +128,7 @@ impl World {
         self.say(controller, stream, stream_message_request::Update::Arbitration(update));
     }
 
-    /// What a stream has told and nobody has looked at.
+    /// Messages of a stream that no test has looked at.
     pub fn told(&mut self, controller: usize, stream: usize) -> Vec<Told> {
         let client = self.client(controller);
         std::iter::from_fn(|| client.message::<StreamMessageResponse>(stream))

@@ -1,4 +1,4 @@
-//! What remains of a port, and what a port makes of an interface that goes.
+//! Clean-up of ports, and ports whose interface disappears.
 
 use crate::fixture::*;
 use belljar_packetio::{Error, Namespace, PacketOptions, PacketRing, Port, Tap, TapOptions};

@@ -202,7 +202,7 @@ fn is_entered(
 
 /// A site that is known without having trapped.
 #[derive(Debug)]
-pub struct Certain {
+pub struct ProvenSite {
     /// Offset of its `syscall` in the code.
     pub at: u64,
     /// Form in which it is rewritten.
@@ -213,7 +213,7 @@ pub struct Certain {
 
 /// The sites in `code`, all of a mapping at an address like `addr`, that are no data by chance: where the number is loaded just
 /// before, or the result compared with the errors just behind, and nearly all readings of what is before lead there.
-pub fn certain(code: &[u8], addr: u64) -> Vec<Certain> {
+pub fn certain(code: &[u8], addr: u64) -> Vec<ProvenSite> {
     let mut branches = None;
     pairs(code)
         .filter(|&at| at >= FAR_BACK as usize)
@@ -232,7 +232,7 @@ const HIGHEST_NR: u32 = 1023;
 const HITS: usize = 8;
 const MISSES: usize = 1;
 
-fn certain_at(code: &[u8], at: usize, addr: u64, branches: &mut Option<Branches>) -> Option<Certain> {
+fn certain_at(code: &[u8], at: usize, addr: u64, branches: &mut Option<Branches>) -> Option<ProvenSite> {
     let number = |from: usize| {
         let nr = u32::from_le_bytes(code[from..at].try_into().ok()?);
         (nr <= HIGHEST_NR).then_some(u64::from(nr))
@@ -245,7 +245,7 @@ fn certain_at(code: &[u8], at: usize, addr: u64, branches: &mut Option<Branches>
     if let Some((len, nr)) = loads
         && leads_to(code, at - len, at)
     {
-        return Some(Certain { at: at as u64, form: Form::A { mov: code[at - len..at].to_vec() }, nr });
+        return Some(ProvenSite { at: at as u64, form: Form::A { mov: code[at - len..at].to_vec() }, nr });
     }
     // cmp $-4095 or $-4096, %rax or %eax
     let compares = matches!(
@@ -261,7 +261,7 @@ fn certain_at(code: &[u8], at: usize, addr: u64, branches: &mut Option<Branches>
     let branches = branches.get_or_insert_with(|| branches_behind_sites(code));
     let part = |begin: u64, end: u64| Some(code[begin as usize..(end as usize).min(code.len())].to_vec());
     let free = !is_entered(branches, at as u64 + 1..at as u64 + len, part)?;
-    free.then_some(Certain { at: at as u64, form: Form::B { displaced }, nr: 0 })
+    free.then_some(ProvenSite { at: at as u64, form: Form::B { displaced }, nr: 0 })
 }
 
 /// True if an instruction lies at `start..end` by nearly all readings of the code before it.

@@ -48,7 +48,7 @@ use analyse::{Cpuids, Form};
 use belljar_base::Set;
 use belljar_kernel::machine::ImageRoom;
 use belljar_linux_abi::Errno;
-pub use shared::Window;
+pub use shared::SharedText;
 use sites::{Sites, Visible};
 use std::ops::Range;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ pub struct Rewriter {
     /// Sites that are rewritten in this space alone.
     own: Sites,
     /// Windows of shared images, whose sites were rewritten before they were mapped.
-    windows: Vec<Window>,
+    windows: Vec<SharedText>,
     /// Addresses of `syscall` instructions: trapped once; never to be rewritten.
     seen: Set<u64>,
     refused: Set<u64>,
@@ -142,16 +142,16 @@ impl Rewriter {
     }
 
     /// The window of a shared image that may be mapped instead of `range`, the text of the file's image.
-    pub fn window(&self, range: &Range<u64>, fd: i32, offset: u64, slot: &Slot) -> Option<Window> {
+    pub fn window(&self, range: &Range<u64>, fd: i32, offset: u64, slot: &Slot) -> Option<SharedText> {
         if self.retired {
             return None;
         }
-        let window = Window::over(range, fd, offset, slot.index?)?;
+        let window = SharedText::over(range, fd, offset, slot.index?)?;
         layout::contains(&slot.usable, &window.range()).then_some(window)
     }
 
     /// Notes that a window is mapped now.
-    pub fn window_mapped(&mut self, window: Window) {
+    pub fn window_mapped(&mut self, window: SharedText) {
         self.cpuids.push((window.text().start, window.cpuids()));
         self.text.push(Text {
             range: window.text(),
@@ -169,7 +169,7 @@ impl Rewriter {
     }
 
     /// Windows and how much of them is in huge pages, where they can be.
-    pub fn windows(&self) -> &[Window] {
+    pub fn windows(&self) -> &[SharedText] {
         &self.windows
     }
 

@@ -13,10 +13,10 @@
 //! ([`Rewriter::room`](super::Rewriter::room)) the answer keeps that room free and puts the end of the window near the
 //! border of a huge page. At the 17th mapping of the text [`Image::make`] copies the pages, rewrites all sites that are
 //! proven safe without having trapped ([`analyse::certain`]) and the `cpuid` instructions, and asks Linux to collapse
-//! the whole huge pages of the copy. From then on a mapping of the text maps the window ([`Window::over`]); the loader's
-//! mappings of the other read-only parts find it there ([`Window::shows`]). Sites are known by addresses relative to
+//! the whole huge pages of the copy. From then on a mapping of the text maps the window ([`SharedText::over`]); the loader's
+//! mappings of the other read-only parts find it there ([`SharedText::shows`]). Sites are known by addresses relative to
 //! the window, and translated as those of one space are. When a part of a window is mapped over, its sites are given
-//! up: [`Window::outlives`].
+//! up: [`SharedText::outlives`].
 //!
 //! A window ends where the image's data begins. Were that always at the border of a huge page, the data of all guests
 //! would meet in the same sets of TLB and caches. So the end lies some pages behind the border, in eight *phases* that
@@ -27,7 +27,7 @@
 //! and are rewritten in one space as usual, which copies their page; the vDSO is made where it is mapped. The choice
 //! depends on how often a file has been mapped in this process, so it changes time and never what guests see.
 
-use super::analyse::{self, Certain, Cpuids, FileKey};
+use super::analyse::{self, Cpuids, FileKey, ProvenSite};
 use super::sites::{Sites, Visible};
 use super::{SYS_RT_SIGRETURN, stub};
 use crate::files;
@@ -163,7 +163,7 @@ struct Phase {
 }
 
 /// The sites and `cpuid` instructions of a text, which are the same in all phases.
-type Found = Arc<(Vec<Certain>, Arc<Cpuids>)>;
+type Found = Arc<(Vec<ProvenSite>, Arc<Cpuids>)>;
 
 /// Finds the certain sites and `cpuid` instructions of a text.
 fn found_in(text: &[u8]) -> Found {
@@ -272,7 +272,7 @@ impl Drop for Image {
 
 /// An [`Image`] in a space.
 #[derive(Clone, Debug)]
-pub struct Window {
+pub struct SharedText {
     start: u64,
     /// The file of its image.
     pub file: FileKey,
@@ -283,9 +283,9 @@ pub struct Window {
     cut: Vec<Range<u64>>,
 }
 
-impl Window {
+impl SharedText {
     /// The window whose text would be `range`.
-    pub fn over(range: &Range<u64>, fd: i32, offset: u64, slot: u64) -> Option<Window> {
+    pub fn over(range: &Range<u64>, fd: i32, offset: u64, slot: u64) -> Option<SharedText> {
         let (file, image) = Image::of(fd, slot)?;
         let (text, text_offset) = &image.layout.text;
         let start = range.start.checked_sub(text.start)?;
@@ -293,7 +293,7 @@ impl Window {
         let fits = *text_offset == offset
             && text.end - text.start == range.end - range.start
             && (start + room.below) % room.align == room.remainder;
-        fits.then_some(Window { start, file, image, whole: true, cut: Vec::new() })
+        fits.then_some(SharedText { start, file, image, whole: true, cut: Vec::new() })
     }
 
     /// Its range.

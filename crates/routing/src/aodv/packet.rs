@@ -61,7 +61,7 @@ pub struct Rrep {
     pub destination_sequence: u32,
     /// The node that asked.
     pub originator: Ipv4Addr,
-    /// How long the route is valid.
+    /// Time for which the route is valid.
     pub lifetime: Duration,
     /// The extension with which Hello messages may tell their interval.
     pub hello_interval: Option<Duration>,

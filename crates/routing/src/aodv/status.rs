@@ -35,7 +35,7 @@ pub struct RouteStatus {
     pub next_hop: Ipv4Addr,
     /// The interface to it.
     pub interface: InterfaceId,
-    /// How long the entry stays as it is.
+    /// Time until the entry changes its state.
     pub lifetime: Duration,
     /// Neighbours that forward by it.
     pub precursors: Vec<Ipv4Addr>,

@@ -51,7 +51,7 @@ impl Bridge {
         }
     }
 
-    /// What this bridge tells of its neighbours is another.
+    /// Schedules an announcement: the set of neighbours that this bridge announces has changed.
     pub(super) fn adjacency_changed(&mut self, now: Time) {
         self.hurry_link_state(now);
         self.dirty = true;

@@ -47,7 +47,7 @@ pub struct Config {
     pub refresh_interval: Duration,
     /// The validity of link state.
     pub lifetime: Duration,
-    /// How long a station is known that does not send.
+    /// Time for which a silent station stays known.
     pub station_lifetime: Duration,
     /// The seed of the jitter.
     pub seed: Seed,

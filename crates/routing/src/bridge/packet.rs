@@ -33,7 +33,7 @@ const LINK_STATE: u8 = 2;
 const UNICAST: u8 = 3;
 const FLOOD: u8 = 4;
 
-/// What a bridge says of itself to its neighbours.
+/// A bridge's announcement of itself to its neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// The bridge's address.
@@ -51,7 +51,7 @@ pub struct LinkState {
     pub originator: Address,
     /// The sequence number of this part; a higher one replaces it.
     pub sequence: u32,
-    /// How long it is valid.
+    /// Time for which it is valid.
     pub lifetime: Duration,
     /// The number of the part.
     pub part: u8,

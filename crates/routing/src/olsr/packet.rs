@@ -56,7 +56,7 @@ pub fn decode_time(code: u8) -> Duration {
 pub struct Message<'a> {
     /// The message type, see [`kind`].
     pub kind: u8,
-    /// How long its content is valid.
+    /// Validity time of its content.
     pub validity: Duration,
     /// The main address of the node that made it.
     pub originator: Ipv4Addr,
@@ -118,7 +118,7 @@ fn decode_message<'a>(packet: &mut Reader<'a>) -> Result<Message<'a>, DecodeErro
 pub struct Head {
     /// The message type.
     pub kind: u8,
-    /// How long the content is valid.
+    /// Validity time of the content.
     pub validity: Duration,
     /// The node's main address.
     pub originator: Ipv4Addr,

@@ -1,4 +1,4 @@
-//! What messages of distant nodes say: topology (RFC 3626, section 9), interfaces (5) and networks (12).
+//! Information from messages of distant nodes: topology (RFC 3626, section 9), interfaces (5) and networks (12).
 
 use super::packet::{self, Message, Tc};
 use super::{Olsr, is_node};

@@ -19,7 +19,7 @@ use crate::simulators::Simulators;
 use belljar_base::{HostId, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::DeviceKind;
-use belljar_net::switch::Leaving;
+use belljar_net::switch::EgressFrame;
 use belljar_net::{Counters, Packet};
 use belljar_plan::LinkChange;
 use belljar_results::Statistics;
@@ -40,7 +40,7 @@ pub trait Device: Send {
     /// Takes a scheduled change of its links; one that does not concern its kind has no effect.
     fn change(&mut self, now: SimTime, change: LinkChange);
     /// Gives the next frame that begins to leave up to `now`, in the order of time and then of ports.
-    fn poll(&mut self, now: SimTime) -> Option<Leaving>;
+    fn poll(&mut self, now: SimTime) -> Option<EgressFrame>;
     /// The time of its next timer or departure, if no frame arrives before.
     fn next_event(&self) -> Option<SimTime>;
     /// The frames and bytes that a port has carried and dropped.

@@ -8,7 +8,7 @@ use crate::output::Output;
 use belljar_base::activity::{Activity, Board, Phase};
 use belljar_base::{EventClass, EventKey, HostId, Inbox, SimTime};
 use belljar_engine::Outgoing;
-use belljar_net::switch::Leaving;
+use belljar_net::switch::EgressFrame;
 use belljar_net::{Counters, Packet};
 use belljar_plan::LinkChange;
 use belljar_results::Statistics;
@@ -22,7 +22,7 @@ pub struct DeviceNode {
     device: Box<dyn Device>,
     cables: Vec<Cable>,
     inbox: Inbox<(usize, Packet)>,
-    /// What has been sent outside of the simulation before its time has come here.
+    /// Packets sent from outside of the simulation that arrive here at a later time.
     ahead: VecDeque<(SimTime, usize, Packet)>,
     /// The changes that are to come, the next one last.
     changes: Vec<(SimTime, LinkChange)>,
@@ -133,7 +133,7 @@ impl DeviceNode {
         }
     }
 
-    fn send(&mut self, leaving: Leaving, out: &mut Vec<Outgoing<Message>>) {
+    fn send(&mut self, leaving: EgressFrame, out: &mut Vec<Outgoing<Message>>) {
         self.record(leaving.at, leaving.port, leaving.packet.bytes());
         let cable = &mut self.cables[leaving.port];
         let loss_free = leaving.departs < self.loss_free_until;

@@ -5,7 +5,7 @@ use crate::fabric::Fabric;
 use crate::world::nic;
 use belljar_base::{HostId, Seed, SimTime};
 use belljar_config::{Experiment, topology};
-use belljar_net::switch::Leaving;
+use belljar_net::switch::EgressFrame;
 use belljar_net::{Counters, DropReason, NicChange, Packet};
 use belljar_p4::switch::Drop;
 use belljar_p4::{Switch, SwitchConfig};
@@ -81,14 +81,14 @@ impl Device for P4Switch {
             }
         }
     }
-    fn poll(&mut self, now: SimTime) -> Option<Leaving> {
+    fn poll(&mut self, now: SimTime) -> Option<EgressFrame> {
         let leaving = self.switch.poll(now)?;
         while self.switch.notification().is_some() {
             self.told += 1;
         }
         let port = self.interfaces.get(usize::from(leaving.port)).copied().flatten()?;
         let packet = Packet::new(leaving.packet);
-        Some(Leaving { port, at: leaving.at, departs: leaving.departs, packet })
+        Some(EgressFrame { port, at: leaving.at, departs: leaving.departs, packet })
     }
     fn next_event(&self) -> Option<SimTime> {
         self.switch.next_event()

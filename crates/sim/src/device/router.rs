@@ -7,7 +7,7 @@ use belljar_base::{HostId, Seed, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::{self, Interface};
 use belljar_net::router::{Router, RouterInterface};
-use belljar_net::switch::Leaving;
+use belljar_net::switch::EgressFrame;
 use belljar_net::{Counters, Packet};
 use belljar_plan::LinkChange;
 use belljar_results::{RouterStatistics, Statistics};
@@ -61,7 +61,7 @@ impl Device for Router {
             LinkChange::Blocked(_) => {}
         }
     }
-    fn poll(&mut self, now: SimTime) -> Option<Leaving> {
+    fn poll(&mut self, now: SimTime) -> Option<EgressFrame> {
         self.poll(now)
     }
     fn next_event(&self) -> Option<SimTime> {

@@ -1,13 +1,13 @@
 //! Another simulator, with a channel at each of its ports.
 //!
-//! What it sends leaves when its stamp says, without a rate or a queue: those are its own business. Of one time, frames leave in the order
-//! of the ports, then of sending.
+//! Its frames leave at the times of their stamps, without a rate or a queue, which are the simulator's own business.
+//! Frames of one time leave in the order of the ports, then of sending.
 
 use super::{Device, Outside};
 use crate::simulators::{Ended, Process};
 use belljar_base::{SimDuration, SimTime};
 use belljar_cosim::{Channel, Error, Fault, Frame, Net};
-use belljar_net::switch::Leaving;
+use belljar_net::switch::EgressFrame;
 use belljar_net::{Counters, Packet};
 use belljar_plan::LinkChange;
 use belljar_results::Statistics;
@@ -32,13 +32,13 @@ struct Arrived {
 pub struct ForeignSimulator {
     ports: Vec<Port>,
     process: Process,
-    /// How often nothing has come.
+    /// Number of polls in a row that brought nothing.
     in_vain: u32,
 }
 
 struct Port {
     channel: Channel<Net>,
-    /// What the queue has no room for.
+    /// Frames that the queue has no room for.
     backlog: VecDeque<(SimTime, Frame)>,
     arrived: VecDeque<Arrived>,
     counters: Counters,
@@ -178,9 +178,9 @@ impl Device for ForeignSimulator {
             port.counters.bytes_in += frame.bytes().len() as u64;
         }
     }
-    /// What becomes of its links is for cables to say.
+    /// Ignores changes of its links: they act in cables.
     fn change(&mut self, _: SimTime, _: LinkChange) {}
-    fn poll(&mut self, now: SimTime) -> Option<Leaving> {
+    fn poll(&mut self, now: SimTime) -> Option<EgressFrame> {
         loop {
             let (_, number) = self.first_arrived().filter(|(at, _)| *at <= now)?;
             let port = &mut self.ports[number];
@@ -192,7 +192,7 @@ impl Device for ForeignSimulator {
             }
             port.counters.packets_out += 1;
             port.counters.bytes_out += bytes.len() as u64;
-            return Some(Leaving { port: number, at, departs: at, packet: Packet::new(bytes) });
+            return Some(EgressFrame { port: number, at, departs: at, packet: Packet::new(bytes) });
         }
     }
     fn next_event(&self) -> Option<SimTime> {

@@ -5,7 +5,7 @@ use crate::fabric::Fabric;
 use crate::world::nic;
 use belljar_base::{HostId, SimTime};
 use belljar_config::{Experiment, topology};
-use belljar_net::switch::{Leaving, Switch};
+use belljar_net::switch::{EgressFrame, Switch};
 use belljar_net::{Counters, NicConfig, Packet};
 use belljar_plan::LinkChange;
 
@@ -35,7 +35,7 @@ impl Device for Switch {
             LinkChange::Routes(_) | LinkChange::Routes6(_) => {}
         }
     }
-    fn poll(&mut self, now: SimTime) -> Option<Leaving> {
+    fn poll(&mut self, now: SimTime) -> Option<EgressFrame> {
         self.poll(now)
     }
     fn next_event(&self) -> Option<SimTime> {

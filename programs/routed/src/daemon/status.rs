@@ -1,4 +1,4 @@
-//! What `belljar-routed show` shows of each protocol.
+//! Content of `belljar-routed show`, by protocol.
 
 use super::interfaces::Interfaces;
 use belljar_routing::aodv::{Aodv, State};

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long an updater may take to answer.
+/// The longest wait for an updater's answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 enum Way {

@@ -26,7 +26,7 @@ pub(super) const KEYS: &[&str] = &[
 const LATENCY: SimDuration = SimDuration::from_nanos(500);
 const START_TIMEOUT: SimDuration = SimDuration::from_secs(30);
 const EXAMPLE: &str = "command: [python3, middlebox.py, \"{left}\", \"{right}\"]";
-/// What an argument can have of a port, besides its adapter URL.
+/// Values of a port that an argument can contain, beside its adapter URL.
 const PARTS: [&str; 2] = ["socket", "memory"];
 
 /// Reads a simulator, whose ports are the interfaces that links give it.
@@ -159,7 +159,8 @@ fn directory(node: &Node, key: &str, around: &PathContext) -> Result<PathBuf, Pr
     found.ok_or_else(|| node.problem(format!("'{key}' is no directory: '{written}'")))
 }
 
-/// What is odd in simulators' commands: addresses with a latency that is not the simulator's, and ports that no argument names.
+/// Notes on simulators' commands: addresses with a latency that is not the simulator's, and ports that no argument
+/// names.
 pub(in crate::load) fn notes(topology: &Topology) -> Vec<String> {
     let mut notes = Vec::new();
     for device in &topology.devices {

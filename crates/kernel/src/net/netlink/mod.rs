@@ -17,7 +17,7 @@ mod unix_diag;
 
 use super::family::Family;
 use super::filter::Metadata;
-use super::message::{Attempt, Incoming, Outgoing, RawAddress, Received};
+use super::message::{Attempt, Incoming, OutgoingMessage, RawAddress, ReceivedMessage};
 use crate::call::Call;
 use crate::files::readiness::{READABLE, WRITABLE};
 use crate::host::Host;
@@ -176,7 +176,7 @@ pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) ->
 pub fn send(
     call: &mut Call<'_>,
     key: SocketKey,
-    message: &Outgoing,
+    message: &OutgoingMessage,
     _done: usize,
 ) -> Result<Attempt<usize>, Errno> {
     if message.flags & c::MSG_OOB != 0 {
@@ -209,7 +209,7 @@ pub fn receive(
     key: SocketKey,
     room: &Incoming,
     _done: usize,
-) -> Result<Attempt<Received>, Errno> {
+) -> Result<Attempt<ReceivedMessage>, Errno> {
     if room.flags & c::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
@@ -217,7 +217,7 @@ pub fn receive(
     let Some(data) = call.host.netlink(key).queue.pop_front() else { return Ok(Attempt::Wait(queue)) };
     let taken = data.len().min(room.len);
     let stored = call.scatter(&room.buffers, &data[..taken]);
-    let received = Received {
+    let received = ReceivedMessage {
         value: if room.flags & c::MSG_TRUNC != 0 { data.len() } else { taken },
         name: sockaddr(0, 0),
         control: Vec::new(),

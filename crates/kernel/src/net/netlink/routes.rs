@@ -6,7 +6,7 @@ use super::metrics;
 use super::refusal::{Refusal, refusal};
 use super::route::{ip_bytes, parse_ip};
 use crate::host::Host;
-use crate::net::family::Sender;
+use crate::net::family::FlowKey;
 use crate::net::ip::route::Through;
 use crate::net::{LO, Stack, interface_index};
 use belljar_linux_abi::{Errno, c};
@@ -88,7 +88,7 @@ impl Host {
         let mark = request.number(RTMSG, RTA_MARK)?.unwrap_or(0);
         let ends_at =
             |kind: u16| request.attribute(RTMSG, kind).and_then(|bytes| bytes.first_chunk::<2>().copied());
-        let sender = Sender {
+        let sender = FlowKey {
             protocol: request
                 .attribute(RTMSG, RTA_IP_PROTO)
                 .and_then(|bytes| bytes.first().copied())

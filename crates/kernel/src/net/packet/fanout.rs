@@ -1,6 +1,6 @@
 //! `PACKET_FANOUT`: sockets that share what passes an interface, each packet going to one of them (packet(7)).
 
-use super::tap::Seen;
+use super::tap::TappedFrame;
 use super::{Host, SocketKey};
 use crate::net::OwnKind;
 use belljar_linux_abi::{Errno, c};
@@ -129,7 +129,7 @@ impl Host {
     }
 
     /// The sockets that hear a frame for their groups, one of each.
-    pub(super) fn chosen_of_fanouts(&mut self, seen: &Seen<'_>) -> Vec<SocketKey> {
+    pub(super) fn chosen_of_fanouts(&mut self, seen: &TappedFrame<'_>) -> Vec<SocketKey> {
         let mut chosen = Vec::new();
         for at in 0..self.own.fanouts.len() {
             let group = &self.own.fanouts[at];

@@ -11,7 +11,7 @@ mod output;
 pub mod ring;
 mod tap;
 
-use super::message::{Attempt, ControlMessage, Incoming, Outgoing, RawAddress, Received};
+use super::message::{Attempt, ControlMessage, Incoming, OutgoingMessage, RawAddress, ReceivedMessage};
 use super::udp::{charge, timestamp_message};
 use crate::call::Call;
 use crate::files::readiness::{EPOLLERR, READABLE, WRITABLE};
@@ -121,7 +121,7 @@ pub fn connect(_: &mut Call<'_>, _: SocketKey, _: &[u8], _again: bool) -> Result
 pub fn send(
     call: &mut Call<'_>,
     key: SocketKey,
-    message: &Outgoing,
+    message: &OutgoingMessage,
     _done: usize,
 ) -> Result<Attempt<usize>, Errno> {
     output::send(call, key, message).map(Attempt::Done)
@@ -132,7 +132,7 @@ pub fn receive(
     key: SocketKey,
     room: &Incoming,
     _done: usize,
-) -> Result<Attempt<Received>, Errno> {
+) -> Result<Attempt<ReceivedMessage>, Errno> {
     let known = c::MSG_PEEK | c::MSG_DONTWAIT | c::MSG_TRUNC | c::MSG_CMSG_CLOEXEC | c::MSG_ERRQUEUE;
     if room.flags & !known != 0 {
         return Err(Errno::EINVAL);
@@ -151,7 +151,7 @@ pub fn receive(
     }
     let Some(frame) = packet.queue.pop_front() else { return Ok(Attempt::Wait(queue)) };
     let taken = frame.bytes.len().min(room.len - offload.min(room.len));
-    let mut received = Received {
+    let mut received = ReceivedMessage {
         value: offload + if room.flags & c::MSG_TRUNC != 0 { frame.len } else { taken },
         name: frame.from.emit(),
         control: timestamp_message(stamp, frame.arrived, epoch).into_iter().collect(),

@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::interface::Attachment;
-use crate::net::message::Outgoing;
+use crate::net::message::OutgoingMessage;
 use crate::net::tun::offload;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::Packet;
@@ -14,7 +14,7 @@ use belljar_wire::ethernet::{HEADER_LEN, ethertype};
 /// Ethertype of IPv6.
 const IPV6: u16 = 0x86dd;
 
-pub(super) fn send(call: &mut Call<'_>, key: SocketKey, message: &Outgoing) -> Result<usize, Errno> {
+pub(super) fn send(call: &mut Call<'_>, key: SocketKey, message: &OutgoingMessage) -> Result<usize, Errno> {
     let name = message.name.as_ref().map(|raw| LinkAddress::parse(raw)).transpose()?;
     call.host.net.socket(key).take_error()?;
     if call.host.packet(key).rings.has_sender() {

@@ -23,7 +23,7 @@ pub const GRAPH_PEERS: [u8; 2] = [0x02, 0x42];
 const NO_HARDWARE: u16 = 0xfffe;
 
 /// A frame as sockets see it.
-pub(super) struct Seen<'a> {
+pub(super) struct TappedFrame<'a> {
     direction: PacketDirection,
     interface: usize,
     header: [u8; ethernet::HEADER_LEN],
@@ -69,7 +69,7 @@ impl Host {
             from.set_address(&header[6..12]);
         }
         let bare = matches!(self.net.interfaces[interface].attachment, Attachment::Tun(_));
-        let seen = Seen { direction, interface, header, payload, from, bare };
+        let seen = TappedFrame { direction, interface, header, payload, from, bare };
         for key in self.own.packets.clone() {
             if self.packet(key).fanout.is_none() {
                 self.tap_socket(at, key, &seen);
@@ -138,7 +138,7 @@ impl Host {
         }
     }
 
-    fn tap_socket(&mut self, at: SimTime, key: SocketKey, seen: &Seen<'_>) {
+    fn tap_socket(&mut self, at: SimTime, key: SocketKey, seen: &TappedFrame<'_>) {
         let socket = &self.net.sockets[key.0];
         let Some(OwnKind::Packet(packet)) = self.own.get(key) else { return };
         if !packet.hears(seen) {
@@ -195,7 +195,7 @@ impl Host {
 }
 
 impl PacketSocket {
-    pub(super) fn hears(&self, seen: &Seen<'_>) -> bool {
+    pub(super) fn hears(&self, seen: &TappedFrame<'_>) -> bool {
         let protocol = match self.protocol {
             ALL_PROTOCOLS => !(self.ignore_outgoing && seen.direction == PacketDirection::Out),
             protocol => {

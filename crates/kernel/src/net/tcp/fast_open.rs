@@ -5,7 +5,7 @@ use super::Role;
 use crate::call::Call;
 use crate::ids::SocketKey;
 use crate::net::address;
-use crate::net::message::{Attempt, Outgoing};
+use crate::net::message::{Attempt, OutgoingMessage};
 use belljar_linux_abi::{Errno, c};
 pub use belljar_netstack::tcp::fast_open::{Keys, bit};
 
@@ -17,7 +17,7 @@ const SYN_DATA_MAX: usize = 32_768;
 pub(super) fn send(
     call: &mut Call<'_>,
     key: SocketKey,
-    message: &Outgoing,
+    message: &OutgoingMessage,
     done: usize,
 ) -> Result<Option<Attempt<usize>>, Errno> {
     let asked = message.flags & c::MSG_FASTOPEN != 0;

@@ -7,7 +7,7 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::error_queue;
 use crate::net::interface::recycle;
-use crate::net::message::{Attempt, Incoming, Outgoing, Received};
+use crate::net::message::{Attempt, Incoming, OutgoingMessage, ReceivedMessage};
 use crate::net::socket::SocketKind;
 use belljar_linux_abi::{Errno, c};
 use belljar_tcp::{State, UrgentByte};
@@ -22,7 +22,7 @@ thread_local! {
 pub fn send(
     call: &mut Call<'_>,
     key: SocketKey,
-    message: &Outgoing,
+    message: &OutgoingMessage,
     done: usize,
 ) -> Result<Attempt<usize>, Errno> {
     // Only its first part asks for room.
@@ -46,7 +46,7 @@ pub fn send(
 fn send_part(
     call: &mut Call<'_>,
     key: SocketKey,
-    message: &Outgoing,
+    message: &OutgoingMessage,
     done: usize,
 ) -> Result<Attempt<usize>, Errno> {
     for control in message.control.iter().filter(|control| control.level == c::SOL_SOCKET) {
@@ -115,7 +115,7 @@ pub fn receive(
     key: SocketKey,
     room: &Incoming,
     done: usize,
-) -> Result<Attempt<Received>, Errno> {
+) -> Result<Attempt<ReceivedMessage>, Errno> {
     let now = call.host.net.clock.local();
     if room.flags & c::MSG_ERRQUEUE != 0 {
         return error_queue::receive(call, key, room);
@@ -133,12 +133,16 @@ pub fn receive(
         if idle {
             call.host.net.socket(key).take_error()?;
         }
-        return if idle && shut { Ok(Attempt::Done(Received::default())) } else { Err(Errno::ENOTCONN) };
+        return if idle && shut {
+            Ok(Attempt::Done(ReceivedMessage::default()))
+        } else {
+            Err(Errno::ENOTCONN)
+        };
     };
     let at_mark = done > 0 && connection.is_at_mark();
     let readable = connection.readable_to_mark(done > 0);
     if at_mark {
-        return Ok(Attempt::Done(Received::default()));
+        return Ok(Attempt::Done(ReceivedMessage::default()));
     }
     let closed = connection.is_read_closed() || shut;
     if readable == 0 {
@@ -147,7 +151,7 @@ pub fn receive(
             call.host.net.tcp_pump(key);
             return Err(errno(error));
         }
-        return Ok(if closed { Attempt::Done(Received::default()) } else { Attempt::Wait(queue) });
+        return Ok(if closed { Attempt::Done(ReceivedMessage::default()) } else { Attempt::Wait(queue) });
     }
     if readable < low_water.min(wanted) && !closed && !connection.has_mark() {
         return Ok(Attempt::Wait(queue));
@@ -156,7 +160,7 @@ pub fn receive(
     if room.flags & c::MSG_TRUNC != 0 && room.flags & c::MSG_PEEK == 0 {
         let n = connection.discard(n, now);
         call.host.net.tcp_was_read(key);
-        return Ok(Attempt::Done(Received { value: n, ..Received::default() }));
+        return Ok(Attempt::Done(ReceivedMessage { value: n, ..ReceivedMessage::default() }));
     }
     // Copied out before it is consumed, so that a bad buffer loses nothing.
     let n = n.min(CHUNK);
@@ -170,7 +174,7 @@ pub fn receive(
         }
         call.host.net.tcp_was_read(key);
     }
-    Ok(Attempt::Done(Received { value: n, ..Received::default() }))
+    Ok(Attempt::Done(ReceivedMessage { value: n, ..ReceivedMessage::default() }))
 }
 
 /// Stores the first `n` bytes that have been received in the buffers of a call, behind the `done` that it has stored.
@@ -198,23 +202,28 @@ fn copy_out(
 }
 
 /// `recv` with `MSG_OOB`, which never waits: the urgent byte (`tcp_recv_urg`).
-fn receive_urgent(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<Attempt<Received>, Errno> {
+fn receive_urgent(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    room: &Incoming,
+) -> Result<Attempt<ReceivedMessage>, Errno> {
     let look = room.flags & c::MSG_PEEK != 0;
     let Role::Connection(connection) = &mut call.host.net.tcp(key).role else { return Err(Errno::EINVAL) };
     let closed = connection.is_read_closed();
     match connection.take_urgent(look) {
         UrgentByte::None => Err(Errno::EINVAL),
-        UrgentByte::Awaited if closed => Ok(Attempt::Done(Received::default())),
+        UrgentByte::Awaited if closed => Ok(Attempt::Done(ReceivedMessage::default())),
         UrgentByte::Awaited => Err(Errno::EAGAIN),
-        UrgentByte::Byte(_) if room.len == 0 => {
-            Ok(Attempt::Done(Received { flags: c::MSG_OOB | c::MSG_TRUNC, ..Received::default() }))
-        }
+        UrgentByte::Byte(_) if room.len == 0 => Ok(Attempt::Done(ReceivedMessage {
+            flags: c::MSG_OOB | c::MSG_TRUNC,
+            ..ReceivedMessage::default()
+        })),
         UrgentByte::Byte(byte) => {
             if room.flags & c::MSG_TRUNC == 0 {
                 call.scatter(&room.buffers, &[byte])?;
             }
             call.host.net.tcp_pump(key);
-            Ok(Attempt::Done(Received { value: 1, flags: c::MSG_OOB, ..Received::default() }))
+            Ok(Attempt::Done(ReceivedMessage { value: 1, flags: c::MSG_OOB, ..ReceivedMessage::default() }))
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What control messages say of a datagram, ip(7), ipv6(7), udp(7). Those of a level that is not the sender's mean nothing.
 
 use super::UDP_SEGMENT;
-use super::{SendOptions, Sender};
+use super::{CmsgContext, SendOptions};
 use crate::net::address;
-use crate::net::message::{ControlMessage, Outgoing};
+use crate::net::message::{ControlMessage, OutgoingMessage};
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
 use belljar_linux_abi::{Errno, c};
 use std::net::{IpAddr, Ipv6Addr};
@@ -26,7 +26,7 @@ fn byte_or_own(control: &ControlMessage) -> Result<Option<u8>, Errno> {
 }
 
 /// Reads them: `EINVAL` for what it does not know of a level that the sender has.
-pub fn read_options(message: &Outgoing, by: Sender) -> Result<SendOptions, Errno> {
+pub fn read_options(message: &OutgoingMessage, by: CmsgContext) -> Result<SendOptions, Errno> {
     message.check_control()?;
     let mut options = SendOptions::default();
     for control in &message.control {
@@ -47,7 +47,11 @@ pub fn read_options(message: &Outgoing, by: Sender) -> Result<SendOptions, Errno
 }
 
 /// `ip_cmsg_send` of Linux.
-fn read_v4(options: &mut SendOptions, control: &ControlMessage, message: &Outgoing) -> Result<(), Errno> {
+fn read_v4(
+    options: &mut SendOptions,
+    control: &ControlMessage,
+    message: &OutgoingMessage,
+) -> Result<(), Errno> {
     match control.type_ {
         c::IP_PKTINFO => {
             let info = InPktinfo::read_from_bytes(&control.data).map_err(|_| Errno::EINVAL)?;
@@ -95,7 +99,7 @@ fn read_pktinfo6(options: &mut SendOptions, control: &ControlMessage, over_v4: b
     Ok(())
 }
 /// The interface that a message is to leave by (`IP_PKTINFO`), of control messages.
-pub fn outgoing_interface(message: &Outgoing) -> Option<u32> {
+pub fn outgoing_interface(message: &OutgoingMessage) -> Option<u32> {
     let info = message.control.iter().find(|m| (m.level, m.type_) == (c::IPPROTO_IP, c::IP_PKTINFO))?;
     let index = u32::from_ne_bytes(info.data.get(..4)?.try_into().ok()?);
     (index != 0).then_some(index)
@@ -105,15 +109,15 @@ pub fn outgoing_interface(message: &Outgoing) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn read(by: Sender, level: i32, type_: i32, data: &[u8]) -> Result<SendOptions, Errno> {
+    fn read(by: CmsgContext, level: i32, type_: i32, data: &[u8]) -> Result<SendOptions, Errno> {
         let control = vec![ControlMessage { level, type_, data: data.to_vec() }];
-        read_options(&Outgoing { control, ..Outgoing::default() }, by)
+        read_options(&OutgoingMessage { control, ..OutgoingMessage::default() }, by)
     }
 
     #[test]
     fn each_sender_knows_its_own_levels() {
-        let v4 = Sender { v6: false, over_v4: true, udp: true };
-        let v6 = Sender { v6: true, over_v4: false, udp: true };
+        let v4 = CmsgContext { v6: false, over_v4: true, udp: true };
+        let v6 = CmsgContext { v6: true, over_v4: false, udp: true };
         let word = 7i32.to_ne_bytes();
         assert_eq!(read(v4, c::IPPROTO_IP, c::IP_TTL, &word).unwrap().ttl, Some(7));
         assert_eq!(read(v6, c::IPPROTO_IP, c::IP_TTL, &word).unwrap().ttl, None);
@@ -128,12 +132,12 @@ mod tests {
             read(v4, level, 99, &word).expect("nobody's");
         }
         assert_eq!(read(v4, c::IPPROTO_UDP, 99, &word).unwrap_err(), Errno::EINVAL);
-        read(Sender { udp: false, ..v4 }, c::IPPROTO_UDP, 99, &word).expect("nobody's");
+        read(CmsgContext { udp: false, ..v4 }, c::IPPROTO_UDP, 99, &word).expect("nobody's");
     }
 
     #[test]
     fn numbers_have_their_sizes_and_ranges() {
-        let v4 = Sender { v6: false, over_v4: true, udp: true };
+        let v4 = CmsgContext { v6: false, over_v4: true, udp: true };
         assert_eq!(read(v4, c::IPPROTO_IP, c::IP_TOS, &[9]).unwrap().tos, Some(9));
         for (type_, data) in [
             (c::IP_TOS, &[0, 0][..]),
@@ -146,7 +150,7 @@ mod tests {
         }
         let mapped: Ipv6Addr = "::ffff:11.0.0.1".parse().unwrap();
         let info = |ip: Ipv6Addr| [&ip.octets()[..], &[0; 4]].concat();
-        let over_v4 = Sender { v6: true, ..v4 };
+        let over_v4 = CmsgContext { v6: true, ..v4 };
         let source = read(over_v4, c::IPPROTO_IPV6, c::IPV6_PKTINFO, &info(mapped)).unwrap().source;
         assert_eq!(source, Some(IpAddr::from([11, 0, 0, 1])));
         let refused = read(over_v4, c::IPPROTO_IPV6, c::IPV6_PKTINFO, &info(Ipv6Addr::LOCALHOST));

@@ -3,7 +3,7 @@
 use super::{Datagram, UDP_GRO, UdpSocket, charge};
 use crate::call::Call;
 use crate::ids::SocketKey;
-use crate::net::message::{Attempt, ControlMessage, Incoming, Received};
+use crate::net::message::{Attempt, ControlMessage, Incoming, ReceivedMessage};
 use crate::net::socket::Timestamping;
 use crate::net::{address, error_queue, interface_index};
 use belljar_base::SimTime;
@@ -17,7 +17,7 @@ pub fn receive(
     key: SocketKey,
     room: &Incoming,
     _done: usize,
-) -> Result<Attempt<Received>, Errno> {
+) -> Result<Attempt<ReceivedMessage>, Errno> {
     if room.flags & c::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
@@ -32,13 +32,13 @@ pub fn receive(
     let Some(datagram) = udp.queue.pop_front() else {
         // Without waiting, nothing finds out that it is shut.
         let ended = udp.read_closed && room.flags & c::MSG_DONTWAIT == 0;
-        return Ok(if ended { Attempt::Done(Received::default()) } else { Attempt::Wait(queue) });
+        return Ok(if ended { Attempt::Done(ReceivedMessage::default()) } else { Attempt::Wait(queue) });
     };
     let payload = &datagram.packet[datagram.payload.clone()];
     let taken = payload.len().min(room.len);
     let stored = call.scatter(&room.buffers, &payload[..taken]);
     let value = if room.flags & c::MSG_TRUNC != 0 { payload.len() } else { taken };
-    let mut received = Received { value, ..Received::default() };
+    let mut received = ReceivedMessage { value, ..ReceivedMessage::default() };
     if taken < payload.len() {
         received.flags |= c::MSG_TRUNC;
     }

@@ -1,19 +1,19 @@
 //! Sending datagrams.
 
-use super::{HEADER_LEN, SendOptions, Sender, charge};
+use super::{CmsgContext, HEADER_LEN, SendOptions, charge};
 use super::{check_length, check_may_send, named_destination, read_options};
 use crate::call::Call;
 use crate::ids::SocketKey;
 use crate::net::address;
 use crate::net::ip::header::header_len;
-use crate::net::message::{Attempt, Outgoing};
+use crate::net::message::{Attempt, OutgoingMessage};
 use belljar_linux_abi::{Errno, c};
 use std::net::SocketAddr;
 
 pub fn send(
     call: &mut Call<'_>,
     key: SocketKey,
-    message: &Outgoing,
+    message: &OutgoingMessage,
     _done: usize,
 ) -> Result<Attempt<usize>, Errno> {
     // Whatever becomes of the message.
@@ -49,7 +49,7 @@ pub fn send(
     let (peer, segment) = (udp.peer, udp.segment);
     let to = destination.or(peer);
     let over_v4 = to.is_none_or(|to| to.is_ipv4());
-    let by = Sender { v6: domain == c::AF_INET6, over_v4, udp: true };
+    let by = CmsgContext { v6: domain == c::AF_INET6, over_v4, udp: true };
     let mut options = if collecting { SendOptions::default() } else { read_options(message, by)? };
     options.segment.get_or_insert(segment);
     let scope = message.name.as_ref().and_then(|raw| address::scope(raw));
@@ -97,7 +97,7 @@ pub fn send(
 fn send_corked(
     call: &mut Call<'_>,
     key: SocketKey,
-    message: &Outgoing,
+    message: &OutgoingMessage,
     (destination, options): (Option<SocketAddr>, SendOptions),
     (more, told): (bool, bool),
 ) -> Result<Attempt<usize>, Errno> {

@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::credentials::{SETGID, SETUID};
 use crate::files::FileKind;
 use crate::ids::{FileKey, SocketKey};
-use crate::net::message::{ControlMessage, Incoming, Outgoing, Received};
+use crate::net::message::{ControlMessage, Incoming, OutgoingMessage, ReceivedMessage};
 use belljar_linux_abi::{Errno, c};
 
 /// `SCM_MAX_FD`.
@@ -32,7 +32,7 @@ impl Ancillary {
     /// Reads the control messages of a call. `EINVAL` for too many descriptors or a message that
     /// is not understood, `EBADF` for one that is not open, `EPERM` for credentials of
     /// somebody else and `ESRCH` for those of nobody.
-    pub(super) fn read(call: &Call<'_>, outgoing: &Outgoing) -> Result<Ancillary, Errno> {
+    pub(super) fn read(call: &Call<'_>, outgoing: &OutgoingMessage) -> Result<Ancillary, Errno> {
         outgoing.check_control()?;
         let mut ancillary = Ancillary::default();
         for message in outgoing.control.iter().filter(|message| message.level == c::SOL_SOCKET) {
@@ -88,7 +88,7 @@ pub(super) fn hand_over(
     room: &Incoming,
     credentials: Credentials,
     files: Vec<FileKey>,
-    received: &mut Received,
+    received: &mut ReceivedMessage,
 ) {
     let mut left = room.control_room;
     if call.host.net.socket(key).options.pass_credentials {

@@ -4,7 +4,7 @@ use super::control::hand_over;
 use super::{Address, Credentials, Role};
 use crate::call::Call;
 use crate::ids::SocketKey;
-use crate::net::message::{Attempt, Incoming, RawAddress, Received};
+use crate::net::message::{Attempt, Incoming, RawAddress, ReceivedMessage};
 use belljar_linux_abi::{Errno, c};
 
 /// `recv(2)` and its kin.
@@ -13,7 +13,7 @@ pub fn receive(
     key: SocketKey,
     room: &Incoming,
     done: usize,
-) -> Result<Attempt<Received>, Errno> {
+) -> Result<Attempt<ReceivedMessage>, Errno> {
     if room.flags & c::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
@@ -39,7 +39,7 @@ pub fn receive(
         if !(shut && looks) {
             return Ok(Attempt::Wait(call.host.socket_queue(key)));
         }
-        let mut received = Received::default();
+        let mut received = ReceivedMessage::default();
         if type_ == c::SOCK_STREAM {
             // Who wants credentials has them with the end too: nobody's.
             hand_over(call, key, room, Credentials::default(), Vec::new(), &mut received);
@@ -62,7 +62,7 @@ fn name_of(room: &Incoming, source: Option<&Address>) -> RawAddress {
 }
 
 /// Takes one message; what does not fit is lost.
-fn receive_message(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<Received, Errno> {
+fn receive_message(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<ReceivedMessage, Errno> {
     let was_full = call.host.unix_inbox_full(key);
     let message = call.host.unix_mut(key).inbox.pop_front().expect("the inbox is not empty");
     let stored = message.data.len().min(room.len);
@@ -80,7 +80,8 @@ fn receive_message(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Resu
         return Err(errno);
     }
     let source = message.source.clone().or_else(|| call.host.unix_name_of(message.sender));
-    let mut received = Received { value: stored, name: name_of(room, source.as_ref()), ..Default::default() };
+    let mut received =
+        ReceivedMessage { value: stored, name: name_of(room, source.as_ref()), ..Default::default() };
     if stored < message.data.len() {
         received.flags |= c::MSG_TRUNC;
         if room.flags & c::MSG_TRUNC != 0 {
@@ -107,7 +108,7 @@ fn receive_stream(
     key: SocketKey,
     room: &Incoming,
     done: usize,
-) -> Result<Received, Errno> {
+) -> Result<ReceivedMessage, Errno> {
     let peek = room.flags & c::MSG_PEEK != 0;
     let pass_credentials = call.host.net.socket(key).options.pass_credentials;
     let (data, whole) = collect(call, key, room.len.saturating_sub(done), pass_credentials);
@@ -117,7 +118,7 @@ fn receive_stream(
     let (credentials, source): (Credentials, _) =
         (first.credentials, first.source.clone().or_else(|| call.host.unix_name_of(first.sender)));
     let mut received =
-        Received { value: data.len(), name: name_of(room, source.as_ref()), ..Default::default() };
+        ReceivedMessage { value: data.len(), name: name_of(room, source.as_ref()), ..Default::default() };
     let mut files = Vec::new();
     let mut left = data.len();
     for at in 0..whole {

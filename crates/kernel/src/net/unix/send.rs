@@ -6,7 +6,7 @@ use super::control::Ancillary;
 use super::{ARRIVED, Address, Credentials, Message, ROOM, Role};
 use crate::call::Call;
 use crate::ids::SocketKey;
-use crate::net::message::{Attempt, Outgoing};
+use crate::net::message::{Attempt, OutgoingMessage};
 use belljar_linux_abi::{Errno, c};
 
 /// What of `SO_SNDBUF` a single datagram cannot use.
@@ -16,7 +16,7 @@ const DATAGRAM_OVERHEAD: usize = 32;
 pub fn send(
     call: &mut Call<'_>,
     key: SocketKey,
-    message: &Outgoing,
+    message: &OutgoingMessage,
     done: usize,
 ) -> Result<Attempt<usize>, Errno> {
     let packets = call.host.net.socket(key).type_ == c::SOCK_SEQPACKET;
@@ -54,7 +54,7 @@ fn connected_peer(call: &mut Call<'_>, key: SocketKey) -> Result<SocketKey, Errn
 fn send_stream(
     call: &mut Call<'_>,
     key: SocketKey,
-    message: &Outgoing,
+    message: &OutgoingMessage,
     done: usize,
     mut ancillary: Ancillary,
 ) -> Result<Attempt<usize>, Errno> {
@@ -119,7 +119,7 @@ fn destination(call: &mut Call<'_>, key: SocketKey, named: Option<Address>) -> R
 fn send_datagram(
     call: &mut Call<'_>,
     key: SocketKey,
-    message: &Outgoing,
+    message: &OutgoingMessage,
     packets: bool,
     ancillary: &Ancillary,
 ) -> Result<Attempt<usize>, Errno> {

@@ -1,4 +1,4 @@
-//! What expressions denote as storage: the targets of assignments and of `out` arguments.
+//! Lowering of expressions to storage: the targets of assignments and of `out` arguments.
 
 use super::build;
 use super::{Bound, Lower, Result, Val};

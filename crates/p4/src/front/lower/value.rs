@@ -1,4 +1,4 @@
-//! What expressions denote as values.
+//! Lowering of expressions to values.
 
 use super::{Bound, Lower, Result, Val, build};
 use crate::front::ir::*;

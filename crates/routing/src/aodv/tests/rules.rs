@@ -54,7 +54,7 @@ impl Solo {
         let received = Received { interface: InterfaceId(1), source: at(from), ttl, payload: &payload };
         self.aodv.on_packet(self.now, received).expect("a sound message");
     }
-    /// What was sent within the next 10 ms: destination, TTL, message.
+    /// The packets sent within the next 10 ms: destination, TTL, message.
     fn sent(&mut self) -> Vec<(Option<Ipv4Addr>, u8, Message)> {
         self.now = self.now + Duration::from_millis(10);
         self.aodv.on_timer(self.now);

@@ -399,7 +399,7 @@ fn kinds_of_queues() {
     link("reordering: { delay: 1 ms }", "3:41 'reordering' has no 'probability'", "add probability: 0.01");
 }
 
-/// What is said of a file with a simulator between a and b that has these keys.
+/// Asserts the message for a file with a simulator between a and b that has these keys.
 #[track_caller]
 fn simulator(keys: &str, expected: &str, help: &str) {
     let links = "[ { between: [a, \"box:left\"] }, { between: [b, { simulator: box, port: right }] } ]";
