@@ -1,6 +1,7 @@
 //! Calls that a guest's own stubs answer, near and far: what the time is, and who one is.
 //!
-//! What they give is told before the guest is resumed, so it is what the kernel would say: nothing of the host changes while a
+//! Their values are told before the guest is resumed and are those that the kernel would give: nothing of the host
+//! changes while a
 //! guest runs. Each answer counts as the call that it stands for; where a call does more than to be counted, it has
 //! to be made. Ids are told to threads only that have asked for some, so the others pay nothing for them.
 
@@ -12,7 +13,7 @@ use crate::machine::{ANSWERED, Ids, VdsoData};
 const OFTEN: u8 = 8;
 
 impl Host {
-    /// What a thread that is about to run may find out without a call.
+    /// The data by which a thread that is about to run may answer calls itself.
     pub(crate) fn clocks_for(&mut self, key: ThreadKey) -> VdsoData {
         let thread = &self.threads[key.0];
         let is_watched = self.strace.is_enabled()

@@ -11,7 +11,7 @@ use belljar_linux_abi::Errno;
 use smallvec::SmallVec;
 use std::net::SocketAddr;
 
-/// How a system call ends for now.
+/// The outcome of a system call, for now.
 #[derive(Debug)]
 pub enum Outcome {
     /// Its return value.
@@ -25,7 +25,7 @@ pub enum Outcome {
     Gone,
 }
 
-/// What every handler returns.
+/// The result of every handler.
 pub type SysResult = Result<Outcome, Errno>;
 
 // Handlers hand on what others answer. What is larger than this is returned in memory, and a processor waits before it copies
@@ -45,9 +45,9 @@ pub struct Block {
     pub on: SmallVec<[WaitQueueId; 2]>,
     /// When it continues at the latest.
     pub deadline: Option<SimTime>,
-    /// What it is continued from.
+    /// The state that it is continued from.
     pub state: CallState,
-    /// What a signal makes of it.
+    /// The effect of a signal on it.
     pub if_interrupted: IfInterrupted,
 }
 
@@ -88,7 +88,7 @@ impl From<Block> for SysResult {
     }
 }
 
-/// What a signal makes of a blocked call, signal(7) "Interruption of system calls".
+/// The effect of a signal on a blocked call, signal(7) "Interruption of system calls".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfInterrupted {
     /// Fails with `EINTR` whatever the handler's flags say (`poll`, `nanosleep`, ...).
@@ -114,8 +114,8 @@ pub enum Wake {
     Deadline,
 }
 
-/// What a blocked call left behind for its continuation. Each family of calls has its own variants. It is moved
-/// several times with each call that waits, so large ones are boxed.
+/// The state of a blocked call for its continuation. Each family of calls has its own variants. It is moved several
+/// times with each call that waits, so large ones are boxed.
 #[derive(Clone, Debug, Default)]
 pub enum CallState {
     /// Nothing: the call is simply tried again.
@@ -173,7 +173,7 @@ pub enum NameOutput {
 /// A continued call's state and the reason of its continuation.
 #[derive(Debug)]
 pub struct Resumed {
-    /// What the call left behind.
+    /// The state to continue from.
     pub state: CallState,
     /// Why it goes on.
     pub wake: Wake,

@@ -1,9 +1,9 @@
-//! How often each system call was made.
+//! Counts of system calls by number.
 
 use belljar_base::Map;
 
-/// How many different calls are counted where they are made, a power of two. What a program does over and over again
-/// is mostly three or four calls.
+/// Number of different calls that are counted where they are made, a power of two. The calls that a program repeats
+/// most are three or four.
 const RECENT: usize = 8;
 
 /// Counts by number of the call. The map lies in memory that has gone cold by the time a host runs again,

@@ -99,8 +99,8 @@ impl Credentials {
     pub fn uids(&self) -> [u32; 3] {
         [self.ruid, self.euid, self.suid]
     }
-    /// What giving up or taking on root does to the capabilities; `old` are the user ids before.
-    /// capabilities(7), "Effect of user ID changes on capabilities".
+    /// Changes the capabilities as a gain or loss of root does; `old` are the user ids before. capabilities(7), "Effect
+    /// of user ID changes on capabilities".
     pub fn uids_changed(&mut self, old: [u32; 3]) {
         let new = self.uids();
         let sets = &mut self.capabilities;
@@ -124,8 +124,8 @@ impl Credentials {
         self.euid = uid.unwrap_or(self.euid);
         self.egid = gid.unwrap_or(self.egid);
     }
-    /// What executing a file without capabilities of its own does: "Transformation of capabilities
-    /// during execve()" and "Capabilities and execution of programs by root".
+    /// Changes ids and capabilities as the execution of a file without capabilities of its own does: "Transformation of
+    /// capabilities during execve()" and "Capabilities and execution of programs by root".
     pub fn executed(&mut self) {
         (self.suid, self.sgid) = (self.euid, self.egid);
         (self.fsuid, self.fsgid) = (self.euid, self.egid);

@@ -1,4 +1,4 @@
-//! What happens on a host at a time: packets come in, timers fire.
+//! Events of a host at one time: packets come in, timers fire.
 
 use crate::call::Wake;
 use crate::files::FilePlace;

@@ -207,7 +207,7 @@ pub fn scatter_to(
     Ok(())
 }
 
-/// How many bytes `buffers` hold together.
+/// The length of all `buffers` together, in bytes.
 pub fn total_len(buffers: &GuestBuffers) -> u64 {
     buffers.iter().map(|b| b.1).sum()
 }

@@ -26,11 +26,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What a host is made from.
+/// Configuration that a host is made from.
 #[derive(Clone, Debug)]
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct HostConfig {
-    /// What to run.
+    /// Processes to run.
     pub processes: Vec<ProcessSpec>,
     /// Once set, [`Host::run_until`] returns early: the run is being given up.
     pub interrupt: Arc<AtomicBool>,
@@ -44,10 +44,9 @@ pub struct HostConfig {
     pub sysctls: Vec<(String, String)>,
     /// True if to write each process's system calls next to its output.
     pub strace: bool,
-    /// What its clock shows at the start, in seconds since 1970.
+    /// Its clock's reading at the start, in seconds since 1970.
     pub epoch_secs: u64,
-    /// How far its clock is ahead of that, in nanoseconds, and how much faster than simulated time
-    /// it goes, in parts per billion.
+    /// Its clock's offset from that, in nanoseconds, and its drift against simulated time, in parts per billion.
     pub clock_error: (i64, i64),
     /// Absolute native path of `hosts/<name>` in the results: the place of its writable layer and
     /// of its processes' output. Reads and writes below it pass through.
@@ -62,7 +61,7 @@ pub struct HostConfig {
     pub shared: Vec<PathBuf>,
     /// IPv6 names and addresses of all hosts, shown in `/etc/hosts`.
     pub names6: Arc<Vec<(String, std::net::Ipv6Addr)>>,
-    /// What simulated time computation takes.
+    /// Simulated time that computation takes.
     pub cpu: CpuModel,
     /// Names and addresses of all hosts, shown in `/etc/hosts`.
     pub names: Arc<Vec<(String, Ipv4Addr)>>,
@@ -111,7 +110,7 @@ pub enum Output {
     PassedThrough,
 }
 
-/// Something that happened to a process of the experiment.
+/// A report on a process of the experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessReport {
     /// It started with this process id.
@@ -127,7 +126,7 @@ pub enum ProcessReport {
     Failed {
         /// Its number among the host's processes.
         spec: usize,
-        /// What went wrong and what to do.
+        /// The fault, and what to do about it.
         reason: String,
         /// When.
         at: SimTime,
@@ -136,7 +135,7 @@ pub enum ProcessReport {
     Ended {
         /// Its number among the host's processes.
         spec: usize,
-        /// How.
+        /// Its wait status.
         status: WaitStatus,
         /// When.
         at: SimTime,
@@ -184,12 +183,12 @@ pub struct Host {
     pub(crate) config: HostConfig,
     pub(crate) tids: PidMap<ThreadKey>,
     pub(crate) pids: PidMap<ProcessKey>,
-    /// How many address spaces are in each slot: a forked child is in its parent's until it executes.
+    /// Number of address spaces in each slot: a forked child is in its parent's until it executes.
     pub(crate) slots_in_use: Map<u32, u32>,
     pub(crate) futexes: FutexTable,
     /// System V shared memory and semaphores.
     pub(crate) ipc: crate::ipc::Ipc,
-    /// What `uname(2)` shows as its node and domain name, where programs have set them.
+    /// The node and domain names of `uname(2)`, where programs have set them.
     pub(crate) set_names: [Option<Vec<u8>>; 2],
     /// `getrandom`, `/dev/random`, `AT_RANDOM`.
     pub(crate) random: Stream,
@@ -292,11 +291,11 @@ impl Host {
     pub fn name(&self) -> &str {
         &self.net.config.name
     }
-    /// What `uname(2)` shows as its name: its own unless a program has set another one.
+    /// The node name of `uname(2)`: its own unless a program has set another one.
     pub(crate) fn node_name(&self) -> Vec<u8> {
         self.set_names[0].clone().unwrap_or_else(|| self.net.config.name.clone().into_bytes())
     }
-    /// What `uname(2)` shows as its domain.
+    /// The domain name of `uname(2)`.
     pub(crate) fn domain_name(&self) -> Vec<u8> {
         self.set_names[1].clone().unwrap_or_else(|| b"(none)".to_vec())
     }
@@ -318,11 +317,11 @@ impl Host {
     pub fn has_logged(&self) -> bool {
         !self.net.captured.is_empty() || self.has_strace()
     }
-    /// What has happened to the experiment's processes since the last call.
+    /// Takes the reports on the experiment's processes since the last call.
     pub fn take_reports(&mut self) -> Vec<ProcessReport> {
         std::mem::take(&mut self.reports)
     }
-    /// What fell short, with how often: calls that are not supported, for instance.
+    /// Warnings and their counts: of calls that are not supported, for instance.
     pub fn warnings(&self) -> &Map<String, u64> {
         &self.warnings
     }
@@ -340,17 +339,17 @@ impl Host {
         self.processes.iter().filter(|(_, p)| p.ended.is_none()).filter_map(|(_, p)| p.spec).collect()
     }
 
-    /// What its interfaces but `lo` have carried and dropped, all together.
+    /// Counters of its interfaces but `lo`, all together.
     pub fn interface_counters(&self) -> belljar_net::Counters {
         let mut all = *self.net.eth0.nic.counters();
         self.net.links.iter().for_each(|link| all.add(link.nic.counters()));
         all
     }
-    /// What the end of a link has carried and dropped.
+    /// Counters of the interface at a link.
     pub fn link_counters(&self, link: usize) -> belljar_net::Counters {
         *self.net.links[link].nic.counters()
     }
-    /// Packets of others that it has passed on.
+    /// Number of packets that it has forwarded.
     pub fn forwarded(&self) -> u64 {
         self.net.counters.ip.iter().map(|ip| ip.forwarded).sum()
     }

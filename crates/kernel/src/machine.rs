@@ -1,7 +1,6 @@
-//! What the kernel needs from the machine below it: running guest code, guest memory and the
-//! machine's own files. These traits are the only way in which the kernel touches the machine, and
-//! what implements them (`belljar-platform`) decides no semantics: the kernel keeps the list of a
-//! process's mappings, checks every access against it and says what to map where.
+//! The machine as the kernel uses it: running guest code, guest memory and the machine's own files. The kernel touches
+//! the machine through these traits alone. Their implementation (`belljar-platform`) decides no semantics: the kernel
+//! keeps the list of a process's mappings, checks every access against it and says what to map where.
 
 use belljar_base::Footprint;
 use belljar_base::activity::CallWays;
@@ -126,7 +125,7 @@ bitflags! {
     }
 }
 
-/// What lies behind a mapping.
+/// The backing of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// Zeroed private memory.
@@ -185,14 +184,14 @@ pub trait GuestMemory {
     }
 }
 
-/// What the platform asks of where an image lies that is mapped where there is room.
+/// Placement constraints of the platform for an image that may lie anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageRoom {
     /// Bytes below its first page in which nothing may be mapped as long as that page is.
     pub below: u64,
     /// A power of two, a page or more.
     pub align: u64,
-    /// What the first page's address leaves when it is divided by `align`: a whole number of pages.
+    /// Remainder of the first page's address divided by `align`: a whole number of pages.
     pub remainder: u64,
 }
 
@@ -222,7 +221,7 @@ pub trait Platform: GuestMemory + Send {
     /// A far copy of `space`, with the same content at the same addresses: what `fork(2)` does to
     /// memory. Shared mappings are shared between both.
     fn fork_space(&mut self, space: SpaceId) -> Result<SpaceId, Errno>;
-    /// How the system calls of `space` came so far.
+    /// Counts of the system calls of `space` by the way in which they came.
     fn call_ways(&self, _space: SpaceId) -> CallWays {
         CallWays::default()
     }
@@ -323,8 +322,8 @@ pub trait Platform: GuestMemory + Send {
         let _ = context;
         [0; ANSWERED.len()]
     }
-    /// What calls that ask for ids give in this context from now on, while it may answer calls, by [`ID_CALLS`];
-    /// negative for one that has to be made.
+    /// Tells the results of calls that ask for ids in this context from now on, while it may answer calls, by
+    /// [`ID_CALLS`]; negative for one that has to be made.
     fn tell_ids(&mut self, context: ContextId, ids: &Ids) {
         let _ = (context, ids);
     }
@@ -336,16 +335,16 @@ pub trait Platform: GuestMemory + Send {
     }
 }
 
-/// What a guest that runs may find out without a call: the time, as Linux's vDSO tells it, and its ids.
+/// Data by which a guest that runs may answer calls itself: the time, as Linux's vDSO tells it, and its ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VdsoData {
     /// `CLOCK_REALTIME` in nanoseconds since 1970.
     pub realtime_ns: u64,
     /// `CLOCK_MONOTONIC`, `CLOCK_MONOTONIC_RAW` and `CLOCK_BOOTTIME` in nanoseconds.
     pub monotonic_ns: u64,
-    /// How many calls more it may answer itself.
+    /// Number of calls that it may still answer itself.
     pub allowed: u32,
-    /// How many it has.
+    /// Number of calls that it has answered.
     pub made: u32,
 }
 
@@ -363,14 +362,14 @@ pub const ANSWERED: [i64; 11] = [
     c::SYS_getgid,
     c::SYS_getegid,
 ];
-/// Numbers by [`ANSWERED`].
+/// Counts of answered calls by [`ANSWERED`].
 pub type VdsoCounts = [u32; ANSWERED.len()];
-/// Those that ask for ids.
+/// Those of them that ask for ids.
 pub const ID_CALLS: &[i64] = ANSWERED.split_at(3).1;
-/// What they give.
+/// Their results.
 pub type Ids = [i64; ID_CALLS.len()];
 
-/// What `stat(2)` says of a native file, plus its kind by the `S_IFMT` bits of `mode`.
+/// The attributes of a native file as of `stat(2)`, with its kind in the `S_IFMT` bits of `mode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct NativeStat {
@@ -398,7 +397,7 @@ pub struct NativeDirEntry {
     pub kind: u32,
 }
 
-/// How [`HostFiles::open`] opens.
+/// The mode of [`HostFiles::open`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenHow {
     /// For writing as well as reading (otherwise reading only).
@@ -434,7 +433,7 @@ pub trait HostFiles: Send {
     fn files_read(&self) -> Vec<std::path::PathBuf> {
         Vec::new()
     }
-    /// How many native files this host may keep open while others may do the same.
+    /// Number of native files that this host may keep open while others do the same.
     fn file_share(&self) -> usize {
         usize::MAX
     }

@@ -1,4 +1,4 @@
-//! What the simulation asks of a host's network, and changes there.
+//! The simulation's access to a host's network: queries and changes.
 
 use crate::host::Host;
 use crate::net::{InitialRoute, InitialRoute6, Stack};

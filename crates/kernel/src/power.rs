@@ -1,5 +1,5 @@
-//! What happens to a host from outside: it crashes and starts again, its processes are started and
-//! signalled, its clock and its interface change. The experiment decides when.
+//! Events of the experiment that act on a host: it crashes and starts again, its processes are started and signalled,
+//! its clock and its interface change.
 
 use crate::files::Files;
 use crate::files::tree::{DirectorySource, Node, ROOT};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const VOLATILE: [&str; 3] = ["/run", "/dev/shm", "/tmp"];
 /// A directory that is always there.
 const KEPT: &[u8] = b"/run/lock";
-/// What the simulator itself writes into the folder that programs start in.
+/// Name endings of the simulator's own files in the folder that programs start in.
 const OUTPUT: [&str; 4] = ["stdout", "stderr", "strace", "pcap"];
 
 impl Host {

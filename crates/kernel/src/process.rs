@@ -16,9 +16,9 @@ pub struct Process {
     pub mm: Option<MmKey>,
     /// Its living threads, the oldest first.
     pub threads: Vec<ThreadKey>,
-    /// How it ended, in the form of `wait(2)`; it is a zombie until waited for.
+    /// Its wait status, once it has ended; it is a zombie until waited for.
     pub ended: Option<WaitStatus>,
-    /// What the board of who looks on calls its program; 0 before that was asked.
+    /// Its program's number on the activity board; 0 before it has one.
     pub watched: u32,
     /// Its process id.
     pub pid: i32,
@@ -66,7 +66,7 @@ pub struct Process {
     pub has_executed: bool,
     /// When it started.
     pub started: SimTime,
-    /// What `prctl(2)` and accounting keep.
+    /// Attributes of `prctl(2)` and accounting.
     pub attributes: Attributes,
 }
 
@@ -122,7 +122,7 @@ impl Default for Attributes {
 }
 
 impl Attributes {
-    /// What a child inherits.
+    /// The attributes that a child inherits.
     pub fn for_child(&self) -> Attributes {
         Attributes {
             parent_death_signal: 0,
@@ -144,7 +144,7 @@ pub struct Rlimit {
     pub hard: u64,
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitStatus {
     /// `exit(2)` with this code.

@@ -115,7 +115,7 @@ impl Host {
         self.step_as::<true>(key)
     }
 
-    /// What looking on takes is no part of the code that all others run.
+    /// Runs one step. The code for observers is not part of the code that all other hosts run.
     #[inline(always)]
     fn step_as<const WATCHED: bool>(&mut self, key: ThreadKey) -> Step {
         if WATCHED && self.threads[key.0].trace.is_some() && self.trace_before_step(key) {
@@ -393,7 +393,7 @@ impl Host {
     }
 }
 
-/// What the run loop does after a step.
+/// The run loop's next move after a step.
 pub(crate) enum Step {
     /// The thread goes on.
     Continue,

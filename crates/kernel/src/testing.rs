@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub const DATA: u64 = 0x10_0000;
 const LEN: u64 = 1 << 20;
 
-/// What a call has come to.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It gave this value, or failed.

@@ -25,8 +25,8 @@ pub struct Thread {
     /// of which it holds a reference: whoever closes such a descriptor meanwhile, the call goes on with the file.
     /// They are let go of when the call ends, or, if a signal ended it, at the thread's next call.
     pub held: SmallVec<[(i32, FileKey); 2]>,
-    /// What its call, if that waits, read at its start of what the guest may change meanwhile: the descriptors of
-    /// `poll(2)`, the sets of `select(2)`.
+    /// The part of the guest's memory that its waiting call has read at its start, since the guest may change it: the
+    /// descriptors of `poll(2)`, the sets of `select(2)`.
     pub asked: Vec<u8>,
     /// Who traces it, `ptrace(2)`.
     pub trace: Option<Box<Tracee>>,
@@ -44,12 +44,12 @@ pub struct Thread {
     pub computes: bool,
     /// Its processor time in microseconds: the number of calls that it has made, and what it was preempted for.
     pub calls: u64,
-    /// How often it has asked for an id by a call, up to a point: see [`crate::answers`].
+    /// Number of calls by which it has asked for an id, up to a limit: see [`crate::answers`].
     pub asked_ids: u8,
 }
 
 impl Thread {
-    /// What the call that it waits in will be continued from.
+    /// The state that its waiting call will be continued from.
     pub(crate) fn blocked_state(&self) -> Option<&CallState> {
         match &self.state {
             ThreadState::Blocked(blocked) => Some(&blocked.state),
@@ -78,13 +78,13 @@ pub struct Blocked {
     pub on: SmallVec<[WaitQueueId; 2]>,
     /// The timer of its deadline.
     pub deadline: Option<TimerId>,
-    /// What its call will be continued from.
+    /// The state that its call will be continued from.
     pub state: CallState,
-    /// What a signal makes of its call.
+    /// The effect of a signal on its call.
     pub if_interrupted: IfInterrupted,
 }
 
-/// How a thread goes on that was blocked in a call.
+/// The continuation of a thread that was blocked in a call.
 #[derive(Debug)]
 pub enum Continuation {
     /// Its call goes on.
@@ -95,7 +95,7 @@ pub enum Continuation {
     Interrupted {
         /// By this rule.
         how: IfInterrupted,
-        /// What the call left behind.
+        /// The call's state.
         state: CallState,
     },
 }

@@ -1,9 +1,9 @@
-//! What a host will do at points of simulated time, in order of time and then of creation.
+//! Timers of a host, in order of time and then of creation.
 
 use crate::ids::{ProcessKey, SocketKey, ThreadKey};
 pub use belljar_netstack::{TimerId, TimerQueue};
 
-/// What happens when a timer fires.
+/// The action of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerAction {
     /// A blocked thread's deadline has come.
@@ -37,7 +37,7 @@ pub enum TimerAction {
         model: u32,
         /// Tells it from another one of the same number, before a crash.
         generation: u32,
-        /// What it gave.
+        /// The model's own value.
         token: u64,
     },
 }

@@ -1,6 +1,5 @@
-//! What a step of the wall clock does to those who wait for a point of it, as Linux's
-//! `clock_was_set`: their deadlines come nearer or move away. And what another rate of the clock does
-//! to all who wait.
+//! Effects of a step of the wall clock on those who wait for a point of it, as Linux's `clock_was_set`: their deadlines
+//! come nearer or move away. Effects of another rate of the clock on all who wait.
 
 use crate::call::CallState;
 use crate::clock::Clock;
@@ -11,7 +10,7 @@ use crate::timer::TimerAction;
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::c;
 
-/// How the deadlines move.
+/// The way in which deadlines move.
 pub(crate) enum Shift {
     /// The wall clock was set, `sooner` if forward: what it will show comes sooner.
     Step { amount: SimDuration, sooner: bool, now: SimTime },

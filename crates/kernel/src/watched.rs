@@ -1,4 +1,4 @@
-//! What the host is doing, for who looks on: see [`belljar_base::activity`].
+//! The host's current activity, for observers: see [`belljar_base::activity`].
 
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey};
@@ -79,7 +79,7 @@ impl Host {
     }
 }
 
-/// What a timer is about.
+/// The phase that a timer belongs to.
 pub(crate) fn phase_of(action: &TimerAction) -> Phase {
     match action {
         TimerAction::StartProcess(_) => Phase::Starting,

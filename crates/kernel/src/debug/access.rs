@@ -1,4 +1,4 @@
-//! What a debugger sees and changes: threads, registers, memory, breakpoints.
+//! A debugger's access to a process: threads, registers, memory, breakpoints.
 
 use super::DebugProcess;
 use crate::host::Host;

@@ -37,7 +37,7 @@ pub enum DebugStop {
     Ended(WaitStatus),
 }
 
-/// How a stopped process is to go on.
+/// The way in which a stopped process is resumed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DebugResume {
     /// This thread makes steps of one instruction, until RIP leaves the range; an empty range is
@@ -58,7 +58,7 @@ pub struct DebugProcess {
     pub command: String,
 }
 
-/// What the host keeps for debuggers.
+/// The host's state for debuggers.
 #[derive(Debug, Default)]
 pub(crate) struct Debuggers {
     /// By the process ids of what they debug.
@@ -67,7 +67,7 @@ pub(crate) struct Debuggers {
     stopped: bool,
 }
 
-/// What a debugger wants of a process.
+/// The settings of the debugger of one process.
 #[derive(Debug)]
 struct Debugger {
     process: ProcessKey,

@@ -14,7 +14,7 @@ const TRAP_FLAG: u64 = 0x100;
 const DEBUG_EXCEPTION: u64 = 1;
 const BREAKPOINT_EXCEPTION: u64 = 3;
 
-/// What a thread of a debugged process that is about to run guest code does.
+/// The state of a debugged thread before it runs guest code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// It runs.

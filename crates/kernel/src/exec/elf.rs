@@ -36,7 +36,7 @@ pub enum ElfError {
 }
 
 impl ElfError {
-    /// What `execve` answers.
+    /// The errno of `execve`.
     pub fn errno(self) -> Errno {
         Errno::ENOEXEC
     }
@@ -59,7 +59,7 @@ impl std::fmt::Display for ElfError {
     }
 }
 
-/// What the kernel needs of an ELF64 header.
+/// The fields of an ELF64 header that the kernel uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// True if it must be mapped at the addresses that it names.
@@ -85,7 +85,7 @@ pub struct Segment {
 /// The program headers in the kernel's terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// What is to be mapped, in order of address.
+    /// The segments to map, in order of address.
     pub segments: Vec<Segment>,
     /// Where in the file the interpreter's path lies.
     pub interpreter: Option<Range<u64>>,

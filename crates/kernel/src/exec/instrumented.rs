@@ -1,6 +1,6 @@
-//! Whether a program's run-time library has fixed ideas of the address space: ThreadSanitizer, Go's race
-//! detector, which is the same library, and MemorySanitizer find the shadow of an address by arithmetic, and
-//! allow programs those addresses only that Linux gives them.
+//! Detection of programs whose run-time library relies on Linux's layout of the address space: ThreadSanitizer, Go's
+//! race detector, which is the same library, and MemorySanitizer compute the shadow of an address by arithmetic, and
+//! accept only those addresses that Linux gives to programs.
 //!
 //! GNU's compiler links such a library dynamically, and the image names it. Clang links it statically and
 //! exports its entry points. GNU's does neither if it is told to link it statically; but then the image
@@ -17,13 +17,13 @@ const DT_GNU_HASH: u64 = 0x6fff_fef5;
 const SYMBOL_LEN: u64 = 24;
 const SHT_SYMTAB: u32 = 2;
 
-/// Parts of names of libraries that have such ideas.
+/// Parts of the names of such libraries.
 const LIBRARIES: [&[u8]; 3] = [b"libtsan.so", b"libclang_rt.tsan", b"libclang_rt.msan"];
-/// The entry points of the same.
+/// Their entry points.
 const ENTRY_POINTS: [&[u8]; 2] = [b"__tsan_init", b"__msan_init"];
-/// What they replace.
+/// The function that these libraries replace.
 const REPLACED: &[u8] = b"pthread_create";
-/// What `go build -race` writes down.
+/// The line that `go build -race` writes into its build information.
 const GO_RACE: &[u8] = b"build\t-race=true\n";
 
 /// Longer tables than these are looked at up to here.
@@ -32,7 +32,7 @@ const MOST_SECTIONS: usize = 1_000;
 const MOST_SYMBOLS: u64 = 64 << 20;
 const MOST_INFO: u64 = 256 << 10;
 const LONGEST_NAME: u64 = 128;
-/// How many symbols of one hash chain are looked at.
+/// Most symbols of one hash chain that are looked at.
 const LONGEST_CHAIN: u64 = 64;
 
 /// A section header.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Why a program could not be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecError {
-    /// What `execve` answers.
+    /// The errno of `execve`.
     pub errno: Errno,
     /// The same for a person, to follow the program's name.
     pub reason: String,

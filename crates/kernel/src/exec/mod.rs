@@ -69,7 +69,7 @@ impl Host {
         Ok(())
     }
 
-    /// What executing `file` makes of the caller's users, groups and capabilities.
+    /// Changes the caller's users, groups and capabilities as the execution of `file` does.
     fn take_on_ids(&mut self, process: ProcessKey, file: &crate::files::Executable) {
         let process = self.process(process);
         if !process.attributes.no_new_privs {

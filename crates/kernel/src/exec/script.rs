@@ -5,7 +5,7 @@ pub const LINE_MAX: usize = 256;
 /// Number of interpreters that may be scripts themselves.
 pub const MAX_DEPTH: u32 = 4;
 
-/// What a `#!` line says.
+/// The interpreter and argument of a `#!` line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shebang {
     /// The interpreter's path.

@@ -1,7 +1,7 @@
 //! The initial stack of a program: arguments, environment and the auxiliary vector, laid out as
 //! the System V ABI for x86-64 says (section 3.4.1, "Initial Stack and Register State").
 
-/// What the stack is built from.
+/// The content of an initial stack.
 pub struct InitialStack<'a> {
     /// The arguments, `argv[0]` included.
     pub args: &'a [Vec<u8>],
@@ -9,7 +9,7 @@ pub struct InitialStack<'a> {
     pub environment: &'a [Vec<u8>],
     /// `AT_EXECFN`.
     pub path: &'a [u8],
-    /// What `AT_RANDOM` points to.
+    /// The bytes that `AT_RANDOM` points to.
     pub random: [u8; 16],
     /// Auxiliary entries whose values are known without the stack.
     pub auxiliary: &'a [(u64, u64)],

@@ -23,7 +23,7 @@ pub(crate) use priority::LockAttempt;
 pub(crate) use robust::HEAD_SIZE;
 pub(crate) use wait::ANY;
 
-/// What names a futex.
+/// The identity of a futex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FutexKey {
     /// A word of an address space.

@@ -11,7 +11,7 @@ const TID_MASK: u32 = c::FUTEX_TID_MASK;
 const WAITERS: u32 = c::FUTEX_WAITERS;
 const OWNER_DIED: u32 = c::FUTEX_OWNER_DIED;
 
-/// What an attempt to lock has come to.
+/// The result of an attempt to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockAttempt {
     /// The caller owns the lock.

@@ -35,7 +35,7 @@ impl Host {
         }
     }
 
-    /// What the wait of somebody who sleeps has left behind.
+    /// The continuation state of a sleeper's wait.
     fn sleeper_state(&mut self, sleeper: Sleeper) -> Option<&mut CallState> {
         match sleeper {
             Sleeper::Thread(thread) => match &mut self.thread(thread).state {
@@ -60,7 +60,7 @@ impl Host {
             Sleeper::Request { instance, request } => self.request_changed(instance, request),
         }
     }
-    /// What the word of a lock shows of its owner; requests do not own locks.
+    /// The owner's id as the word of a lock shows it; requests do not own locks.
     pub(super) fn lock_owner(&self, sleeper: Sleeper) -> u32 {
         match sleeper {
             Sleeper::Thread(thread) => self.threads[thread.0].tid as u32,

@@ -14,7 +14,7 @@ pub(crate) const QUEUE_BYTES: u64 = 16_384;
 /// `MSGMNI`, queues on a host.
 pub(crate) const MAX_QUEUES: usize = 32_000;
 
-/// One queue.
+/// A message queue of System V.
 #[derive(Debug)]
 pub(crate) struct SysvQueue {
     /// All that guests see of it but messages.
@@ -24,7 +24,7 @@ pub(crate) struct SysvQueue {
     pub(crate) changed: WaitQueueId,
 }
 
-/// A message.
+/// A message of such a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct SysvMessage {
     /// Its type, a positive number.
@@ -33,7 +33,7 @@ pub(crate) struct SysvMessage {
     pub(crate) text: Vec<u8>,
 }
 
-/// Which message a receiver wants.
+/// The message that a receiver wants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     /// `msgtyp`.

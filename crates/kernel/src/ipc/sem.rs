@@ -36,14 +36,14 @@ pub(crate) struct Semaphore {
     pub(crate) pid: i32,
 }
 
-/// What an operation waits for.
+/// The condition that an operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Waiting {
     number: u16,
     for_zero: bool,
 }
 
-/// What is to be added to a semaphore when a process ends.
+/// An adjustment of a semaphore when a process ends (`SEM_UNDO`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SemUndo {
     process: ProcessKey,
@@ -52,7 +52,7 @@ pub(crate) struct SemUndo {
     amount: i32,
 }
 
-/// How an attempt at `semop(2)` ended.
+/// The result of an attempt at `semop(2)`.
 #[derive(Debug)]
 pub(crate) enum SemopResult {
     /// All operations are done.

@@ -36,7 +36,7 @@ impl Object for Segment {
     }
 }
 
-/// How `shmat(2)` attaches.
+/// The arguments of `shmat(2)`.
 pub(crate) struct Attachment {
     /// Where; 0: wherever there is room.
     pub(crate) addr: u64,
@@ -154,7 +154,7 @@ impl Host {
         Ok(())
     }
 
-    /// What `IPC_STAT` shows.
+    /// The segment's state as `IPC_STAT` shows it.
     pub(crate) fn shm_state(&mut self, id: i32) -> Result<ShmidDs, Errno> {
         self.sweep_segments();
         let state = self.ipc.segments.get(id)?.state;

@@ -6,7 +6,7 @@ use belljar_linux_abi::{Errno, c};
 /// An identifier is a place in the table and how often places have been taken over again.
 const PLACES: i32 = 32_768;
 
-/// What such a table keeps.
+/// An object of such a table.
 pub(crate) trait Object {
     /// Owner, mode, key and sequence number.
     fn perm(&self) -> &IpcPerm;

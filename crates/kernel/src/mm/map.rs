@@ -9,7 +9,7 @@ use belljar_linux_abi::Errno;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What [`Host::map_pages`] maps.
+/// A mapping for [`Host::map_pages`] to make.
 #[derive(Clone, Debug)]
 pub struct MapRequest {
     /// Its protection.

@@ -18,7 +18,7 @@ pub fn page_up(len: u64) -> Result<u64, Errno> {
     Ok(len.checked_add(PAGE - 1).ok_or(Errno::ENOMEM)? & !(PAGE - 1))
 }
 
-/// What an access needs of a mapping.
+/// The permission that an access needs of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// `PROT_READ`.
@@ -34,7 +34,7 @@ pub struct Vma {
     pub start: u64,
     /// The address behind it.
     pub end: u64,
-    /// How many bytes below it are kept free: an image's [`ImageRoom`].
+    /// Bytes below it that are kept free: an image's [`ImageRoom`].
     pub kept_below: u64,
     /// Its protection.
     pub prot: Prot,
@@ -42,11 +42,11 @@ pub struct Vma {
     pub shared: bool,
     /// True if `mprotect` can make it writable (`VM_MAYWRITE`).
     pub may_write: bool,
-    /// What is behind it.
+    /// The backing object.
     pub kind: VmaKind,
 }
 
-/// What is behind a mapping.
+/// The backing object of a mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VmaKind {
     /// Nothing but zeroes; the label is what `/proc/.../maps` shows (`[heap]`, `[stack]`, empty).
@@ -254,7 +254,7 @@ impl AddressSpace {
 /// Addresses kept free above the heap for it to grow into.
 const HEAP_ROOM: u64 = 16 << 20;
 
-/// What Linux maps of a stack at first; the rest it maps when it is used.
+/// Bytes of a stack that Linux maps at first; it maps the rest on use.
 const STACK_AT_FIRST: u64 = 132 << 10;
 
 impl Vma {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A model that the experiment starts.
 #[derive(Clone, Debug)]
 pub struct ModelSpec {
-    /// What it does.
+    /// Its specification.
     pub spec: Arc<Spec>,
     /// When it starts; [`SimTime::MAX`] if only an event starts it.
     pub start: SimTime,
@@ -31,13 +31,13 @@ pub(crate) struct Models {
     changed: VecDeque<(u32, SocketKey)>,
     /// Those that run, by their number in the configuration.
     running: Map<u32, Running>,
-    /// How many have not started yet and will.
+    /// Number of models that will start and have not yet.
     pending: usize,
     /// When one last finished.
     last_end: SimTime,
     /// Models started so far: tells a model's timers from those of its predecessor.
     generation: u32,
-    /// What has been done, by the number of the model, in the order of its ends.
+    /// Completed flows, each with the number of its model, in the order of their ends.
     flows: Vec<(u32, Flow)>,
     problems: Vec<(u32, Failure)>,
 }
@@ -193,7 +193,7 @@ impl Host {
             self.with_model(n, |model, sockets| model.stop(sockets));
         }
     }
-    /// What models have done, by their number, in the order in which it ended.
+    /// Completed flows, each with the number of its model, in the order of their ends.
     pub fn flows(&self) -> &[(u32, Flow)] {
         &self.models.flows
     }

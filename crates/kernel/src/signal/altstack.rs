@@ -15,7 +15,7 @@ pub(super) fn is_on_stack(stack: &SigStack, sp: u64) -> bool {
     sp > stack.sp && sp - stack.sp <= stack.size
 }
 
-/// What `ss_flags` reads for a thread whose stack pointer is `sp`.
+/// The value of `ss_flags` for a thread whose stack pointer is `sp`.
 pub(super) fn state_flags(stack: &SigStack, sp: u64) -> i32 {
     if stack.size == 0 {
         c::SS_DISABLE

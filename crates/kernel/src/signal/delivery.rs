@@ -9,7 +9,7 @@ use crate::thread::ThreadState;
 use belljar_linux_abi::signal::{KernelSigaction, SigInfo, sig_bit};
 use belljar_linux_abi::{Errno, c};
 
-/// How a thread goes on after its signals have been looked at.
+/// The continuation of a thread after its signals have been checked.
 #[derive(Debug)]
 pub(crate) enum Delivery {
     /// It returns to guest code, perhaps into a handler.

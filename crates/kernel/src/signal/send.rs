@@ -170,7 +170,7 @@ impl Host {
         }
     }
 
-    /// What a thread could take now: pending for it or its process (`rt_sigpending`, `signalfd`).
+    /// The signals pending for a thread or its process, as a set (`rt_sigpending`, `signalfd`).
     pub(crate) fn pending_signals(&self, thread: ThreadKey) -> u64 {
         let thread = &self.threads[thread.0];
         thread.signals.pending.set | self.processes[thread.process.0].signals.pending.set

@@ -1,5 +1,5 @@
-//! What signals keep: per thread the mask and what is pending for it alone, per process the
-//! dispositions and what is pending for any of its threads.
+//! State of signals: per thread the mask and the signals pending for it alone, per process the dispositions and the
+//! signals pending for any of its threads.
 
 use super::timers::ProcessTimers;
 use crate::ids::WaitQueueId;
@@ -72,7 +72,7 @@ impl PendingSignals {
             self.queue.retain(|info| sig_bit(info.signo) & which == 0);
         }
     }
-    /// How many are queued.
+    /// Number of queued signals.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
@@ -110,7 +110,7 @@ pub struct JobControl {
     pub continue_unreported: bool,
 }
 
-/// What the threads of a process share: dispositions, pending signals, timers.
+/// State of signals that the threads of a process share: dispositions, pending signals, timers.
 #[derive(Clone, Debug)]
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct ProcessSignals {
@@ -154,7 +154,7 @@ impl ProcessSignals {
             };
         }
     }
-    /// What is to be done with a signal.
+    /// The disposition of a signal.
     pub fn action(&self, signal: i32) -> &KernelSigaction {
         &self.actions[(signal - 1) as usize]
     }

@@ -11,7 +11,7 @@ use belljar_linux_abi::c;
 use belljar_linux_abi::signal::{SigInfo, sig_bit};
 
 impl Host {
-    /// What sending a stopping or continuing signal does at once, whether or not it is blocked.
+    /// The immediate effect of a stopping or continuing signal, whether or not it is blocked.
     pub(super) fn prepare_stop_or_continue(&mut self, process: ProcessKey, signal: i32) {
         let discard = match signal {
             c::SIGCONT => STOPPING,

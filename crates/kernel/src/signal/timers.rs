@@ -36,13 +36,13 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// How long until it fires; `None` if it is not set.
+    /// Time until it fires; `None` if it is not set.
     pub fn left(&self, now: SimTime) -> Option<SimDuration> {
         self.timer.map(|timer| timer.at().since(now))
     }
 }
 
-/// How a timer of `timer_create` notifies.
+/// Notification by a timer of `timer_create`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerNotice {
     /// `SIGEV_NONE`.
@@ -60,7 +60,7 @@ pub struct PosixTimer {
     pub clock: i32,
     /// True if it was set to a point of its clock.
     pub absolute: bool,
-    /// What it does when it fires.
+    /// Its notification.
     pub notice: TimerNotice,
     /// `sigev_value`.
     pub value: u64,

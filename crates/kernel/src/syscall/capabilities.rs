@@ -9,8 +9,8 @@ const CAPABILITY_VERSION_1: u32 = 0x1998_0330;
 const CAPABILITY_VERSION_2: u32 = 0x2007_1026;
 const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
 
-/// How many triples of 32-bit sets the header at `addr` asks for; an unknown version is answered
-/// with the newest one.
+/// The number of triples of 32-bit sets that the header at `addr` asks for. For an unknown version, writes the newest
+/// one to the header.
 fn capability_words(call: &mut Call<'_>, addr: u64) -> Result<usize, Errno> {
     match call.read::<u32>(addr)? {
         CAPABILITY_VERSION_1 => Ok(1),

@@ -76,7 +76,7 @@ pub fn sys_futex(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// What a timeout is measured on.
+/// The clock of a timeout.
 #[derive(Clone, Copy)]
 enum Clock {
     Relative,

@@ -4,12 +4,12 @@ use crate::call::{Call, SysResult, done};
 use belljar_linux_abi::process::SysInfo;
 use belljar_linux_abi::{Errno, c};
 
-/// What `uname` shows besides the host's name.
+/// Fields of `uname` beside the host's name.
 const RELEASE: &str = "6.1.0-belljar";
 const VERSION: &str = "#1 SMP Belljar";
 /// The length of each field of `struct new_utsname`.
 const NAME_LEN: usize = 65;
-/// What a host shows as its memory: 4 GiB, most of it free.
+/// Memory that a host shows: 4 GiB, most of it free.
 const MEMORY: u64 = 4 << 30;
 const FREE_MEMORY: u64 = 3 << 30;
 /// The most that one `getrandom` gives.

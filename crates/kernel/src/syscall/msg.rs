@@ -16,7 +16,7 @@ pub fn sys_msgget(call: &mut Call<'_>) -> SysResult {
     done(call.host.msg_get(call.process, call.int(0), call.int(1))? as u64)
 }
 
-/// What a queue that has been removed meanwhile gives.
+/// `EIDRM` for a call whose queue was removed while it waited.
 fn removed(call: &Call<'_>, errno: Errno) -> Errno {
     if errno == Errno::EINVAL && call.resumed.is_some() { Errno::EIDRM } else { errno }
 }

@@ -183,7 +183,7 @@ fn mknod(call: &mut Call<'_>, dirfd: i32, path: u64, mode: u32) -> SysResult {
     done(0)
 }
 
-/// What a path leads to, or a descriptor, for a change of its attributes.
+/// The file of a path, or of a descriptor, for a change of its attributes.
 fn changed_at(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Target, Errno> {
     found_at(call, dirfd, path, walk)?.target()
 }

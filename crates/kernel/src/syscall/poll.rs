@@ -101,7 +101,7 @@ fn store_found(call: &mut Call<'_>, found: &[u8]) -> Result<(), Errno> {
 }
 
 impl Call<'_> {
-    /// What the call asked for when it began, to be put back; empty if it begins.
+    /// The descriptors or sets as read at the call's start, to be stored back; empty if the call starts now.
     pub(super) fn take_asked(&mut self) -> Vec<u8> {
         let mut asked = std::mem::take(&mut self.host.threads[self.thread.0].asked);
         if self.resumed.is_none() {

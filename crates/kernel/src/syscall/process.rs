@@ -1,4 +1,4 @@
-//! What a thread is and belongs to: numbers, groups, sessions, its end, `arch_prctl`, `prctl`.
+//! Identity of threads and processes: ids, groups, sessions, exit, `arch_prctl`, `prctl`.
 
 use crate::call::{Call, CallState, Outcome, SysResult, done};
 use crate::host::Host;

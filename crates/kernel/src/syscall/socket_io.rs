@@ -55,8 +55,8 @@ pub(super) fn wait(
         .into()
 }
 
-/// What a signal makes of a blocked socket call, signal(7): once bytes have moved it ends with
-/// their number; with a time-out set it is never made again.
+/// The effect of a signal on a blocked socket call, signal(7): once bytes have moved, the call ends with their number;
+/// with a time-out set it is never restarted.
 fn interruption(progress: u64, timeout: Option<SimDuration>) -> IfInterrupted {
     match (progress, timeout) {
         (0, None) => IfInterrupted::Restart,
@@ -179,7 +179,7 @@ fn receive_on(
     }
 }
 
-/// What one receiving call has come to.
+/// The result of one receiving call.
 enum Receipt {
     Message(ReceivedMessage),
     Ended(Outcome),

@@ -1,4 +1,4 @@
-//! What files are: `stat` and its relatives, access, file systems, extended attributes.
+//! Attributes of files: `stat` and its relatives, access, file systems, extended attributes.
 
 use crate::call::{Call, SysResult, done};
 use crate::files::attributes::Attributes;

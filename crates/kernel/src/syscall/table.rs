@@ -7,7 +7,7 @@ use super::*;
 use crate::call::{Call, SysResult};
 use belljar_linux_abi::Errno;
 
-/// How far a system call is supported.
+/// The level of support of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
     /// As on Linux, as far as programs can tell; held to it by a guest test.
@@ -26,9 +26,9 @@ pub struct Entry {
     pub number: u32,
     /// Its name.
     pub name: &'static str,
-    /// How far it is supported.
+    /// Its level of support.
     pub support: Support,
-    /// What falls short.
+    /// The missing parts.
     pub note: &'static str,
     handler: fn(&mut Call<'_>) -> SysResult,
 }

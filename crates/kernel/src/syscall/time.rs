@@ -58,7 +58,7 @@ impl ClockId {
         }
     }
 
-    /// What it shows, in nanoseconds.
+    /// Its reading, in nanoseconds.
     fn read(self, host: &Host) -> u64 {
         match self {
             ClockId::Realtime => host.net.clock.realtime_ns(),
@@ -80,7 +80,7 @@ impl ClockId {
     }
 }
 
-/// How long ago the coarse clocks' last tick was.
+/// Time since the last tick of the coarse clocks, in nanoseconds.
 fn since_tick_ns(host: &Host) -> u64 {
     host.net.clock.local().as_nanos() % COARSE_TICK_NS
 }

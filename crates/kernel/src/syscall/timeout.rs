@@ -1,5 +1,5 @@
-//! What the calls that wait for readiness have in common: time-outs, the time not slept, and a
-//! signal mask for the duration of the call.
+//! Parts shared by the calls that wait for readiness: time-outs, the time not slept, and a signal mask for the duration
+//! of the call.
 
 use crate::call::{Block, Call, CallState, IfInterrupted, SysResult};
 use crate::host::Host;
@@ -21,7 +21,7 @@ pub struct RemainingTime {
 /// The time-out of a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timeout {
-    /// How long it waits at most; `None` for ever.
+    /// The longest wait; `None` for ever.
     pub limit: Option<SimDuration>,
     /// Where the rest is stored.
     pub remaining: Option<RemainingTime>,
@@ -55,7 +55,7 @@ impl Timeout {
     }
 }
 
-/// The attempt at a wait that a call is in.
+/// A wait with a deadline, at its start or continued.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimedWait {
     deadline: Option<SimTime>,

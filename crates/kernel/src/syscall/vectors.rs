@@ -42,8 +42,8 @@ pub fn sys_pwritev2(call: &mut Call<'_>) -> SysResult {
     move_vector(call, offset, call.int(5), true)
 }
 
-/// What cannot be read or written says so before the buffers are looked at, and without bytes to move nothing
-/// else is asked.
+/// Moves a vector. A file that cannot be read or written fails before the buffers are looked at; with no bytes to move,
+/// nothing else is checked.
 fn move_vector(call: &mut Call<'_>, offset: Option<u64>, flags: i32, writes: bool) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
     let buffers = vector(call, file, offset, writes)?;

@@ -6,12 +6,12 @@ use crate::machine::{ContextId, USER_END};
 use belljar_linux_abi::signal::SigStack;
 use belljar_linux_abi::{Errno, c};
 
-/// What `clone`, `clone3`, `fork` and `vfork` ask for.
+/// The arguments of `clone`, `clone3`, `fork` and `vfork`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CloneRequest {
     /// `CLONE_*` without the exit signal.
     pub flags: u64,
-    /// What the parent is sent when the child ends.
+    /// The signal that the parent is sent when the child ends.
     pub exit_signal: i32,
     /// The child's stack pointer; 0 for the parent's.
     pub stack: u64,
@@ -36,7 +36,7 @@ const NAMESPACES: u64 = (c::CLONE_NEWNS
     | c::CLONE_NEWPID
     | c::CLONE_NEWNET) as u64;
 
-/// What a request makes.
+/// The kind of task that a request makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A thread of the caller's process.

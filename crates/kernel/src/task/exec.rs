@@ -1,4 +1,4 @@
-//! What `execve(2)` does to a process before its new image is loaded.
+//! Changes of a process by `execve(2)` before its new image is loaded.
 
 use crate::host::Host;
 use crate::ids::{FdTableKey, ProcessKey, ThreadKey};

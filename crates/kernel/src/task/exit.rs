@@ -145,8 +145,8 @@ impl Host {
         self.debug_thread_gone(thread.process, key, thread.tid);
     }
 
-    /// What a thread does to memory when it leaves it, `mm_release` of Linux: marks the robust
-    /// futexes that it holds, zeroes the word of `set_tid_address` and wakes who waits for that.
+    /// Releases the words in memory of a thread that leaves it, `mm_release` of Linux: marks the robust futexes that it
+    /// holds, zeroes the word of `set_tid_address` and wakes its waiters.
     pub(super) fn release_thread_words(&mut self, key: ThreadKey) {
         self.walk_robust_list(key);
         let thread = self.thread(key);

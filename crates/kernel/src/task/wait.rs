@@ -40,7 +40,7 @@ bitflags! {
     }
 }
 
-/// What a wait has learnt.
+/// The event that a wait returns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChildEvent {
     /// The child.

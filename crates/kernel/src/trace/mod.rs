@@ -4,7 +4,7 @@
 //! and look at it, and lets it go on in one of several ways (`resume`). Which requests there are and what they are
 //! given is in `syscall::ptrace`.
 //!
-//! What differs from Linux: a tracer is a process, not one of its threads.
+//! A difference from Linux: a tracer is a process, not one of its threads.
 
 mod attach;
 mod registers;
@@ -19,7 +19,7 @@ use belljar_linux_abi::c;
 use belljar_linux_abi::ptrace::{TraceEvent, TraceOptions};
 use belljar_linux_abi::signal::SigInfo;
 
-/// What a traced thread keeps.
+/// A traced thread's state.
 #[derive(Debug)]
 pub struct Tracee {
     /// Who traces it.
@@ -28,7 +28,7 @@ pub struct Tracee {
     pub seized: bool,
     /// `PTRACE_SETOPTIONS`.
     pub options: TraceOptions,
-    /// How it was last let go on.
+    /// The way in which it was last resumed.
     pub resume: Resume,
     /// Where it is stopped.
     pub stop: Option<Stop>,
@@ -94,7 +94,7 @@ impl Tracee {
         }
     }
 
-    /// What a wait gives as the stop's signal and event: bits 8 and up of its status.
+    /// The stop's signal and event as a wait gives them: bits 8 and up of its status.
     pub fn status(&self, stop: Stop) -> i32 {
         match stop {
             Stop::Signal(signal) => signal,
@@ -120,6 +120,6 @@ pub struct EndedTracee {
     pub pgid: i32,
     /// Its user.
     pub uid: u32,
-    /// How it ended.
+    /// Its wait status.
     pub status: crate::process::WaitStatus,
 }

@@ -13,7 +13,7 @@ use belljar_linux_abi::ptrace::{SyscallInfo, UserRegs};
 const CS: u64 = 0x33;
 const SS: u64 = 0x2b;
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
-/// What calls give that are made again unless a handler runs: `ERESTARTSYS`, `ERESTARTNOINTR`,
+/// Return values of interrupted calls that are restarted unless a handler runs: `ERESTARTSYS`, `ERESTARTNOINTR`,
 /// `ERESTARTNOHAND`.
 const RESTART: i64 = -512;
 const RESTART_ALWAYS: i64 = -513;
@@ -138,7 +138,7 @@ impl Host {
     }
 }
 
-/// What an interrupted call shows before it is decided whether it is made again.
+/// The return value that an interrupted call shows before it is decided whether it is restarted.
 fn interrupted_value(how: IfInterrupted) -> u64 {
     match how {
         IfInterrupted::Eintr => Errno::EINTR.as_return(),

@@ -1,4 +1,4 @@
-//! How a traced thread goes on.
+//! Resuming traced threads.
 
 use super::Stop;
 use crate::call::Wake;
@@ -8,7 +8,7 @@ use crate::thread::ThreadState;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
 
-/// What a tracer lets its tracee do.
+/// The way in which a tracer resumes its tracee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resume {
     /// Go on.

@@ -164,7 +164,7 @@ impl Host {
         self.trace_announce(thread, Stop::Event(event));
     }
 
-    /// How a call waits for the tracer at an event.
+    /// The block of a call that waits for the tracer at an event.
     pub(crate) fn trace_event_block(state: CallState) -> Block {
         Block::until(None).with_state(state).interrupted(IfInterrupted::Killable)
     }

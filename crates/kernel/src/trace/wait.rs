@@ -1,4 +1,4 @@
-//! What a tracer learns by waiting.
+//! Waiting by tracers for their tracees.
 
 use super::Stop;
 use crate::host::Host;

@@ -49,7 +49,7 @@ impl Host {
         taken
     }
 
-    /// What is wrong with an entry before anything is looked up; `before` is the one that it is linked to.
+    /// Checks an entry before anything is looked up; `before` is the one that it is linked to.
     fn check_entry(&self, n: usize, entry: &Entry, before: Option<&Entry>) -> Result<(), Errno> {
         let uring = &self.urings.instances[n];
         entry.prepare()?;

@@ -112,9 +112,9 @@ pub struct Entry {
     pub addr3: u64,
     pub personality: u16,
     pub by: Submitter,
-    /// What was wrong with it when it was submitted.
+    /// The error found when it was submitted.
     pub refused: Option<Errno>,
-    /// What it names in memory, once it has to wait.
+    /// The arguments that it refers to in memory, read once it has to wait.
     pub snapshot: Option<Arc<Snapshot>>,
 }
 
@@ -186,7 +186,7 @@ impl Entry {
     pub fn more(&self) -> u32 {
         if self.is_zero_copy() { super::MORE } else { 0 }
     }
-    /// What is wrong with it before anything is looked up.
+    /// Checks it before anything is looked up.
     pub fn prepare(&self) -> Result<(), Errno> {
         if self.flags & !KNOWN_FLAGS != 0 || !Entry::is_supported(self.op) {
             return Err(Errno::EINVAL);

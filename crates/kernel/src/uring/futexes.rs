@@ -14,7 +14,7 @@ const PRIVATE: u32 = c::FUTEX_PRIVATE_FLAG as u32;
 const MOST: u32 = 128;
 
 impl Entry {
-    /// What is wrong with it before a futex is looked at.
+    /// Checks it before a futex is looked at.
     pub(super) fn check_futex(&self) -> Result<(), Errno> {
         let common = self.op_flags != 0 || self.buffer != 0 || self.file_index != 0;
         let wrong = match self.op {

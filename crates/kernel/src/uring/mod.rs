@@ -89,10 +89,10 @@ pub(crate) struct Request {
     pub(super) serial: u64,
 }
 
-/// How an instance was asked for.
+/// Flags of `io_uring_setup(2)`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
-    /// True if the ring of submissions is an array of places of entries.
+    /// True if the submission queue uses the index array (no `IORING_SETUP_NO_SQARRAY`).
     pub has_array: bool,
     /// `IORING_SETUP_R_DISABLED`.
     pub disabled: bool,
@@ -134,7 +134,7 @@ pub struct Uring {
     counting: BTreeSet<u64>,
     /// Serial numbers of requests that wait since entries were last submitted.
     fresh: Vec<u64>,
-    /// What can go on once its task looks (`IORING_SETUP_DEFER_TASKRUN`), as in [`Urings::work`].
+    /// Work that goes on once its task looks (`IORING_SETUP_DEFER_TASKRUN`), as in [`Urings::work`].
     pub(crate) postponed: VecDeque<(usize, u64, bool)>,
     /// Completions of what has been cancelled, which follow once all entries have been submitted.
     late: Option<Vec<Completion>>,
@@ -240,7 +240,7 @@ impl Host {
         Ok(self.open_file(FileKind::Uring(n), c::O_RDWR))
     }
 
-    /// What `mmap(2)` of an instance maps.
+    /// The source of an `mmap(2)` of an instance.
     pub(crate) fn uring_source(&self, n: usize, len: u64, offset: u64) -> Result<MapSource, Errno> {
         let path = b"anon_inode:[io_uring]".as_slice().into();
         let identity = (DEVICE, n as u64);
@@ -269,7 +269,7 @@ impl Host {
         Ok(MapSource { native: ring.memory, offset: start, path, identity, file: None, may_write: true })
     }
 
-    /// What an instance is ready for.
+    /// The readiness of an instance.
     pub(crate) fn uring_readiness(&self, n: usize) -> u32 {
         let uring = &self.urings.instances[n];
         let mut ready = 0;

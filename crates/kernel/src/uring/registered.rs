@@ -1,4 +1,4 @@
-//! What instances and threads register besides files and buffers: identities to act under, what may be submitted, and
+//! Registrations of instances and threads beside files and buffers: identities to act under, restrictions, and
 //! instances that need no descriptor.
 
 use super::entry::Entry;
@@ -15,7 +15,7 @@ const MOST_RESTRICTIONS: usize = 64;
 /// The instances that a thread has registered.
 pub(crate) type RingTable = [Option<FileKey>; MOST_RINGS];
 
-/// What an instance may be asked for.
+/// The operations that an instance allows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Restrictions {
     /// Bit n: operation n of `io_uring_register(2)`, operation n of entries.

@@ -1,4 +1,4 @@
-//! What a request does when it starts or goes on.
+//! Starting and continuing requests.
 
 use super::entry::{
     ASYNC_CANCEL, Entry, FILES_UPDATE, FIXED_FD_INSTALL, FIXED_FILE, FUTEX_WAIT, FUTEX_WAITV, FUTEX_WAKE,
@@ -28,7 +28,7 @@ const CANCEL_FD_FIXED: u32 = 8;
 const CANCEL_DATA: u32 = 16;
 const CANCEL_OP: u32 = 32;
 
-/// What starting or continuing a request has come to.
+/// The result of starting or continuing a request.
 pub(super) enum Step {
     /// Its result and the flags of its completion.
     Ended(i32, u32),

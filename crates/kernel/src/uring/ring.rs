@@ -32,7 +32,7 @@ pub const EVENTFD_DISABLED: u32 = 1;
 /// One completion.
 #[derive(Clone, Copy, Debug)]
 pub struct Completion {
-    /// What the program gave the request.
+    /// The program's own value for the request.
     pub user_data: u64,
     /// The call's value, or a negative errno.
     pub result: i32,

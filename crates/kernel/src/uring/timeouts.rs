@@ -34,7 +34,7 @@ impl Entry {
     pub(super) fn counted_completions(&self) -> u32 {
         if self.op != TIMEOUT || self.repeats() { 0 } else { self.off.min(u64::from(u32::MAX)) as u32 }
     }
-    /// What is wrong with `IORING_OP_TIMEOUT_REMOVE`.
+    /// Checks `IORING_OP_TIMEOUT_REMOVE`.
     pub(super) fn check_timeout_remove(&self) -> Result<(), Errno> {
         let updates = self.op_flags & (UPDATE | LINK_UPDATE) != 0;
         let known = UPDATE | LINK_UPDATE | ABSOLUTE | BOOTTIME | REALTIME;
@@ -47,7 +47,7 @@ impl Entry {
 }
 
 impl Host {
-    /// What is wrong with a time-out or a limit before it starts.
+    /// Checks a time-out or a limit before it starts.
     pub(super) fn check_timeout(&self, entry: &Entry) -> Result<(), Errno> {
         let known = ABSOLUTE | BOOTTIME | REALTIME | ETIME_SUCCESS | MULTISHOT;
         let wrong = entry.buffer != 0 || entry.len != 1 || entry.file_index != 0;

@@ -163,8 +163,8 @@ impl Host {
         }
     }
 
-    /// What a process that ends, or runs another image (`all`), has asked for is cancelled. Of one that ends only what
-    /// waits for an instance, and what is linked to that: the rest comes to its end by itself.
+    /// Cancels the requests of a process that ends, or runs another image (`all`). Of one that ends, only those that
+    /// wait for an instance are cancelled, and requests linked to them: the rest completes by itself.
     pub(crate) fn cancel_requests_of(&mut self, process: ProcessKey, all: bool) {
         for n in self.urings.instances.iter().map(|(n, _)| n).collect::<Vec<_>>() {
             let Some(uring) = self.urings.instances.get(n) else { continue };
