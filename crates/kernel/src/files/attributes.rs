@@ -1,4 +1,4 @@
-//! What `stat(2)` and its relatives say of a file.
+//! File attributes as `stat(2)` and its relatives give them.
 
 use super::FileKind;
 use super::tree::{DISK, Meta, NAMESPACE, Node, PROC, PTS, ROOT, SYS, Target};

@@ -40,7 +40,7 @@ impl NativeCache {
     fn forget(&mut self, last_use: u64) {
         self.by_use.remove(&last_use);
     }
-    /// How many are open.
+    /// Number of open native files.
     pub fn len(&self) -> usize {
         self.by_use.len()
     }

@@ -9,13 +9,13 @@ use belljar_linux_abi::{Errno, c};
 /// An open file description: shared by duplicated descriptors and by vfork children.
 #[derive(Clone, Debug)]
 pub struct OpenFile {
-    /// How many descriptors and shared mappings refer to it.
+    /// Number of descriptors and shared mappings that refer to it.
     pub references: u32,
     /// Status flags and access mode (`O_RDONLY`, `O_APPEND`, `O_NONBLOCK`, ...).
     pub flags: i32,
     /// The file position.
     pub offset: u64,
-    /// What is behind it.
+    /// The object behind it.
     pub kind: FileKind,
     /// It was opened without a name (`O_TMPFILE`): what is done by it is not told under names that the file was given.
     pub unnamed: Option<FormerEntry>,
@@ -38,7 +38,7 @@ impl OpenFile {
     }
 }
 
-/// What a descriptor refers to.
+/// An entry of a descriptor table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FdEntry {
     /// The open file.
@@ -110,7 +110,8 @@ impl Host {
         let at = held.binary_search_by_key(&fd, |(fd, _)| *fd).ok()?;
         Some(held[at].1)
     }
-    /// What is behind a descriptor now, even for a call that goes on: so do `poll(2)` and `select(2)` look again.
+    /// The open file of a descriptor at present, even for a call that is continued: `poll(2)` and `select(2)` look
+    /// descriptors up again.
     pub(crate) fn present_file_of(&self, process: ProcessKey, fd: i32) -> Result<FileKey, Errno> {
         let file = self.fd_entry(process, fd)?.file;
         if self.caller.is_some_and(|(_, of)| of == process) {

@@ -7,15 +7,15 @@ use crate::ids::{FileKey, InodeKey};
 use belljar_linux_abi::{Errno, c};
 use std::sync::Arc;
 
-/// What a directory held when its reading started. Entries that come or go meanwhile are seen or
-/// not, as `readdir(3)` allows; a cookie is a place in this list and stays valid.
+/// The content of a directory when its reading started. Entries that come or go meanwhile are seen or not, as
+/// `readdir(3)` allows; a cookie is a place in this list and stays valid.
 #[derive(Debug)]
 pub struct Listing {
     /// The entries, `.` and `..` first.
     pub entries: Vec<ListedEntry>,
 }
 
-/// How `getdents` and `getdents64` lay an entry out.
+/// Layout of entries from `getdents` and `getdents64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirentLayout {
     /// `struct linux_dirent`: the type is the record's last byte.

@@ -24,7 +24,7 @@ const EPOLLWAKEUP: u32 = c::EPOLLWAKEUP as u32;
 /// The bits that say how to watch rather than what for (`EP_PRIVATE_BITS`). A one-shot item that
 /// has fired has no others left.
 const PRIVATE: u32 = EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP;
-/// What may go with `EPOLLEXCLUSIVE` (`EPOLLEXCLUSIVE_OK_BITS`).
+/// Flags that `EPOLLEXCLUSIVE` may be combined with (`EPOLLEXCLUSIVE_OK_BITS`).
 const EXCLUSIVE_MAY: u32 = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
 /// Number of instances that may watch one another in a row less one (`EP_MAX_NESTS`).
 const MAX_NESTS: usize = 4;

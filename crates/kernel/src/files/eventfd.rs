@@ -18,7 +18,7 @@ pub struct EventFd {
 }
 
 impl EventFd {
-    /// What it is ready for.
+    /// Its readiness.
     pub fn readiness(&self) -> u32 {
         let mut events = 0;
         if self.count > 0 {

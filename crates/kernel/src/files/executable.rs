@@ -58,7 +58,7 @@ impl Host {
         let path = self.shown_path(key);
         Ok(Executable { native, path, identity, size, set_uid, set_gid })
     }
-    /// What `mmap(2)` maps for a descriptor; `None` for `/dev/zero`, which is anonymous memory.
+    /// The object that `mmap(2)` of a descriptor maps; `None` for `/dev/zero`, which is anonymous memory.
     /// `EBADF`, `EACCES` (not open for what the mapping needs), `ENODEV` (cannot be mapped).
     pub(crate) fn map_source(
         &mut self,

@@ -8,7 +8,7 @@ use crate::host::Host;
 use crate::ids::{InodeKey, PipeKey, WaitQueueId};
 use belljar_linux_abi::{Errno, c};
 
-/// What a FIFO has more than a pipe: those whose `open(2)` waits for the other end.
+/// State of a FIFO beside that of its pipe: calls of `open(2)` that wait for the other end.
 #[derive(Clone, Copy, Debug)]
 pub struct Fifo {
     identity: (u64, u64),
@@ -24,7 +24,7 @@ impl Fifo {
     }
 }
 
-/// How an attempt to open a FIFO ends that did not fail.
+/// The result of an attempt to open a FIFO that did not fail.
 #[derive(Debug)]
 pub(crate) enum FifoOpen {
     /// It is open: what [`Host::open_file`] is to be given, and the value for

@@ -60,7 +60,7 @@ impl Event {
 }
 
 impl Inotify {
-    /// What it is ready for.
+    /// Its readiness.
     pub fn readiness(&self) -> u32 {
         if self.events.is_empty() { 0 } else { READABLE }
     }

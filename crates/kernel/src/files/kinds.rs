@@ -3,7 +3,7 @@ use super::directory::Listing;
 use crate::ids::{EpollKey, InodeKey, PipeKey, SocketKey};
 use std::sync::Arc;
 
-/// What is behind an open file. Each subsystem adds what it needs.
+/// The object behind an open file. Each subsystem adds its own variants.
 #[derive(Clone, Debug)]
 pub enum FileKind {
     /// The reading end of a pipe.

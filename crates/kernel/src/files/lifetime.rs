@@ -1,4 +1,4 @@
-//! What happens when the last reference to an open file goes.
+//! Release of open files: clean-up when the last reference goes.
 
 use super::{FdEntry, FileKind, OpenFile};
 use crate::host::Host;

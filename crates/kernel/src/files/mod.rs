@@ -99,7 +99,7 @@ pub struct Files {
     pub(crate) signalfds: Slab<signalfd::SignalFd>,
     /// The inodes of namespaces, by number.
     pub(crate) namespaces: Map<u32, InodeKey>,
-    /// What files that are not in the tree have of what inodes have.
+    /// Inode state of files that are not in the tree.
     pub(crate) unnamed: Map<FilePlace, Unnamed>,
     /// FIFOs that are open, by the identity of their inode.
     pub(crate) fifos: Map<(u64, u64), PipeKey>,

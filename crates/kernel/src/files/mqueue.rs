@@ -35,7 +35,7 @@ pub struct MessageQueue {
 }
 
 impl MessageQueue {
-    /// What it is ready for.
+    /// Its readiness.
     pub fn readiness(&self) -> u32 {
         let readable = if self.messages.is_empty() { 0 } else { EPOLLIN };
         let writable = if self.messages.len() < self.limits.0 { EPOLLOUT } else { 0 };

@@ -15,7 +15,7 @@ const KEPT_FLAGS: i32 = !(c::O_CREAT | c::O_EXCL | c::O_NOCTTY | c::O_TRUNC | c:
 /// `__O_TMPFILE` without `O_DIRECTORY`, which [`c::O_TMPFILE`] includes.
 const TMPFILE: i32 = c::O_TMPFILE & !c::O_DIRECTORY;
 
-/// What to open and how.
+/// The arguments of an open.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenRequest<'a> {
     /// Where a relative path starts.
@@ -32,7 +32,7 @@ pub struct OpenRequest<'a> {
     pub again: bool,
 }
 
-/// How an attempt to open ends that did not fail.
+/// The result of an attempt to open that did not fail.
 #[derive(Debug)]
 pub enum Opened {
     /// With this open file.

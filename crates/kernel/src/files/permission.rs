@@ -192,7 +192,7 @@ impl Host {
             bit => (parent.gid, if makes_directory { mode | bit } else { mode }),
         }
     }
-    /// What another program writes to loses its set-user-id and set-group-id bits.
+    /// Clears the set-user-id and set-group-id bits of a file that another program writes to.
     pub(crate) fn written_by(&mut self, process: ProcessKey, key: InodeKey) {
         if self.files.inodes[key.0].meta.mode & 0o6000 != 0 && self.check_superuser(process).is_err() {
             let meta = &mut self.inode(key).meta;

@@ -6,8 +6,7 @@ use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, WaitQueueId};
 use belljar_linux_abi::{Errno, c};
 
-/// What a process descriptor refers to: process numbers are never given twice, so the number is
-/// enough even when the process has gone.
+/// A process descriptor. Process numbers are never given twice, so the number is enough even when the process has gone.
 #[derive(Debug)]
 pub struct PidFd {
     /// The process.

@@ -29,7 +29,7 @@ struct Page {
     packet: bool,
 }
 
-/// What `splice(2)` moves from pipe to pipe: the pages, and their bytes.
+/// Data that `splice(2)` moves from pipe to pipe: the pages, and their bytes.
 #[derive(Debug)]
 pub struct Moved {
     pages: Vec<Page>,
@@ -37,7 +37,7 @@ pub struct Moved {
 }
 
 impl Moved {
-    /// How many bytes.
+    /// Its length in bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -57,10 +57,10 @@ pub struct Pipe {
     pub readers: u32,
     /// Open files that write.
     pub writers: u32,
-    /// How often it has been opened for writing. A FIFO's reader that was opened before anybody
-    /// wrote remembers the number, and sees no hang-up until it has changed.
+    /// Number of times that it was opened for writing. A FIFO's reader that was opened before any writer remembers the
+    /// number, and sees no hang-up until it has changed.
     pub writer_generation: u64,
-    /// What a FIFO has more than a pipe.
+    /// State of a FIFO beside that of its pipe.
     pub fifo: Option<super::fifo::Fifo>,
     data: VecDeque<u8>,
     pages: VecDeque<Page>,
@@ -99,12 +99,11 @@ impl Pipe {
     pub fn free_pages(&self) -> usize {
         self.max_pages.saturating_sub(self.pages.len())
     }
-    /// How many bytes of a write of `len` can be taken now.
+    /// Number of bytes of a write of `len` that can be taken now.
     pub fn room(&self, len: usize) -> usize {
         (self.mergeable(len) + self.free_pages() * PAGE).min(len)
     }
-    /// How many of `len` bytes go to the page begun by the last write: what is over whole pages,
-    /// if it fits.
+    /// Number of `len` bytes that go to the page begun by the last write: the bytes over whole pages, if they fit.
     fn mergeable(&self, len: usize) -> usize {
         let odd = len % PAGE;
         match self.pages.back() {
@@ -169,7 +168,7 @@ impl Pipe {
     pub fn peek_bytes(&self, len: usize) -> Vec<u8> {
         self.front(len.min(self.data.len()))
     }
-    /// What a read of `len` bytes gets, without taking it: it ends behind a packet.
+    /// The bytes that a read of `len` would get, left in the pipe: they end behind a packet.
     pub fn peek(&self, len: usize) -> Vec<u8> {
         let mut end = 0;
         for page in &self.pages {
@@ -227,7 +226,7 @@ impl Pipe {
         Ok(self.capacity())
     }
 
-    /// What a reading end is ready for; `opened_at` is the writers' generation that it remembers.
+    /// Readiness of a reading end; `opened_at` is the writers' generation that it remembers.
     pub fn reader_readiness(&self, opened_at: u64) -> u32 {
         let mut events = 0;
         if !self.is_empty() {
@@ -238,7 +237,7 @@ impl Pipe {
         }
         events
     }
-    /// What a writing end is ready for.
+    /// Readiness of a writing end.
     pub fn writer_readiness(&self) -> u32 {
         let mut events = 0;
         if !self.is_full() {

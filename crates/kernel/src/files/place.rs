@@ -21,7 +21,7 @@ pub enum FilePlace {
     Shared,
 }
 
-/// What a file that is not in the tree has of what an inode has, if it has any.
+/// Inode state of a file that is not in the tree, as far as it has any.
 #[derive(Debug, Default)]
 pub struct Unnamed {
     /// Locks.
@@ -44,7 +44,7 @@ impl FileKind {
 }
 
 impl Host {
-    /// What a process makes without a name, a pipe, a socket or a file in memory, belongs to it.
+    /// Gives an object without a name (a pipe, a socket or a file in memory) to the process that makes it.
     pub(crate) fn own_unnamed(&mut self, process: ProcessKey, file: FileKey) {
         let who = &self.processes[process.0].credentials;
         let (uid, gid) = (who.fsuid, who.fsgid);

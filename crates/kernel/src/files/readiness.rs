@@ -8,11 +8,11 @@ use crate::host::Host;
 use crate::ids::{FileKey, WaitQueueId};
 pub(crate) use belljar_netstack::readiness::*;
 
-/// What a file says that has no notion of readiness.
+/// Readiness of a file that has no notion of it.
 pub(crate) const ALWAYS: u32 = READABLE | WRITABLE;
 
 impl Host {
-    /// What is ready on an open file now, all bits whether asked for or not.
+    /// Readiness of an open file, all bits whether asked for or not.
     pub(crate) fn readiness(&self, file: FileKey) -> u32 {
         let open = &self.files.open[file.0];
         match &open.kind {
@@ -68,7 +68,7 @@ impl Host {
         matches!(self.files.open[file.0].kind, FileKind::NativeStream(_)) || self.wait_queue(file).is_some()
     }
 
-    /// What stands behind the last reference to an open file goes, if it is of the kinds that wait.
+    /// Closes the object behind the last reference to an open file, if it is of the kinds that can be waited for.
     pub(super) fn close_waitable(&mut self, kind: &FileKind) {
         match kind {
             FileKind::PipeReader(pipe) => self.close_pipe(*pipe, true, false),

@@ -168,8 +168,8 @@ impl Call<'_> {
         }
         None
     }
-    /// How many of `wanted` bytes may be written at `start`: `EFBIG` and `SIGXFSZ` behind the limit of
-    /// the process, `EFBIG` behind that of the file system.
+    /// Number of the `wanted` bytes that may be written at `start`: `EFBIG` and `SIGXFSZ` behind the limit of the
+    /// process, `EFBIG` behind that of the file system.
     pub(crate) fn room_in_file(&mut self, start: u64, wanted: u64) -> Result<u64, Errno> {
         if wanted == 0 {
             return Ok(0);

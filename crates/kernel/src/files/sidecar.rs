@@ -1,7 +1,6 @@
-//! What a host's folder does not say by itself: owners, modes, times, hard links, extended
-//! attributes, what has been removed, and what is the machine's. When the simulation ends it is
-//! written next to the files as `files.mtree`, in the format of mtree(5); a host that finds one when
-//! it starts takes it up where that one ended.
+//! The sidecar of a host's folder: owners, modes, times, hard links, extended attributes, removed files, and files that
+//! are the machine's. When the simulation ends it is written next to the files as `files.mtree`, in the format of
+//! mtree(5); a host that finds one when it starts continues from it.
 //!
 //! Paths are relative to the host's folder: `./fs/etc/motd` is what programs saw as `/etc/motd`.
 //! Removed files of the machine are character devices 0,0, as overlay file systems have them.

@@ -32,7 +32,7 @@ pub struct TimerFd {
     timer: Option<TimerId>,
 }
 
-/// What its settings and its past come to.
+/// State of a timer, computed from its settings and its past.
 #[derive(Debug, Default)]
 struct TimerState {
     /// When it expires next, or expired last if it has not been wound up again since; `None` when
@@ -63,7 +63,7 @@ impl TimerState {
 }
 
 impl TimerFd {
-    /// What it is ready for.
+    /// Its readiness.
     pub fn readiness(&self) -> u32 {
         if self.state.ticks > 0 { EPOLLIN } else { 0 }
     }

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 /// The most that is moved at a time.
 const CHUNK: u64 = 1 << 18;
 
-/// What to move, not into a pipe.
+/// A transfer of bytes between open files, other than into a pipe.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
     /// Where from.
@@ -28,13 +28,13 @@ pub struct Transfer {
     pub output: FileKey,
     /// At this position; otherwise at the file's own, which moves.
     pub to: Option<u64>,
-    /// How many bytes at most.
+    /// The greatest number of bytes.
     pub len: u64,
     /// True if the input is not waited for.
     pub quick: bool,
 }
 
-/// What one attempt to move a part has come to.
+/// The result of one attempt to move a part.
 enum Part {
     Moved(u64),
     /// The input has ended.

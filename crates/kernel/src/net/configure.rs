@@ -1,5 +1,4 @@
-//! What the administrator changes of interfaces and addresses, by rtnetlink or by `ioctl`; who has asked to
-//! know is told.
+//! Changes of interfaces and addresses by the administrator, by rtnetlink or `ioctl`, with notifications to listeners.
 
 use super::LO;
 use super::interface::Attachment;

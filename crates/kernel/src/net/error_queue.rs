@@ -1,5 +1,5 @@
-//! What sockets are told of what they have sent, for `MSG_ERRQUEUE`: what ICMP said of it (`IP_RECVERR`), and that its
-//! memory is free again (`MSG_ZEROCOPY`).
+//! Reading error queues (`MSG_ERRQUEUE`): ICMP errors about packets that a socket sent (`IP_RECVERR`), and notices that
+//! the memory of its sends is free again (`MSG_ZEROCOPY`).
 
 use super::address;
 use super::message::{Attempt, ControlMessage, Incoming, RawAddress, ReceivedMessage};

@@ -1,4 +1,4 @@
-//! What raw and ping sockets have in common, raw(7) and icmp(7): a peer, a queue of messages and its charge, shut ends,
+//! Calls shared by raw and ping sockets, raw(7) and icmp(7): a peer, a queue of messages and its charge, shut ends,
 //! errors.
 
 use super::error_queue;
@@ -57,7 +57,7 @@ pub fn receive(
     stored.map(|()| Attempt::Done(received))
 }
 
-/// What the options of a socket say that it wants to know of a packet.
+/// The control messages about a packet that the socket's options ask for.
 fn control_messages(options: &IpOptions, message: &IpMessage) -> Vec<ControlMessage> {
     let mut messages = Vec::new();
     let mut push =

@@ -10,7 +10,7 @@ use belljar_linux_abi::{Errno, c};
 
 pub use belljar_netstack::address::RawAddress;
 
-/// How an attempt ends that did not fail.
+/// The result of an attempt that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt<T> {
     /// It is done.
@@ -26,7 +26,7 @@ pub struct ControlMessage {
     pub level: i32,
     /// `cmsg_type`.
     pub type_: i32,
-    /// What follows the header.
+    /// The data behind the header.
     pub data: Vec<u8>,
 }
 
@@ -45,12 +45,12 @@ impl ControlMessage {
     }
 }
 
-/// What is to be sent.
+/// A message to be sent.
 #[derive(Clone, Debug, Default)]
 pub struct OutgoingMessage {
     /// Where the bytes are.
     pub buffers: GuestBuffers,
-    /// How many they are together.
+    /// Their length together, in bytes.
     pub len: usize,
     /// `MSG_*` flags.
     pub flags: i32,
@@ -69,22 +69,22 @@ impl OutgoingMessage {
     }
 }
 
-/// What a receiver has room for.
+/// Room of a receiver's buffers.
 #[derive(Clone, Debug, Default)]
 pub struct Incoming {
     /// Where the bytes go.
     pub buffers: GuestBuffers,
-    /// How many fit.
+    /// Their length together, in bytes.
     pub len: usize,
     /// `MSG_*` flags.
     pub flags: i32,
     /// True if the sender's address is asked for.
     pub want_name: bool,
-    /// How many bytes of control messages fit (`msg_controllen`).
+    /// Room for control messages in bytes (`msg_controllen`).
     pub control_room: usize,
 }
 
-/// What was received; the bytes are in the caller's buffers already.
+/// A received message; its bytes are in the caller's buffers already.
 #[derive(Clone, Debug, Default)]
 pub struct ReceivedMessage {
     /// The call's return value: bytes stored, or with `MSG_TRUNC` the datagram's true length.

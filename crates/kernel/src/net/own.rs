@@ -8,7 +8,7 @@ use super::unix::{Names, UnixSocket};
 use crate::host::Host;
 use crate::ids::SocketKey;
 
-/// What a family keeps of a socket.
+/// A socket's state by family.
 #[derive(Debug)]
 pub enum OwnKind {
     /// `AF_PACKET`: an interface.
@@ -33,7 +33,7 @@ pub struct OwnSockets {
 }
 
 impl OwnSockets {
-    /// What is kept of a socket, if it is one of these.
+    /// The state of a socket, if it is of these families.
     #[inline]
     pub fn get(&self, key: SocketKey) -> Option<&OwnKind> {
         self.kinds.get(key.0)?.as_ref()

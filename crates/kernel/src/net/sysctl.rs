@@ -5,7 +5,7 @@ use belljar_linux_abi::Errno;
 pub use belljar_netstack::sysctl::Sysctl;
 
 impl Host {
-    /// What reading the setting gives.
+    /// The text of a setting, as reading it gives.
     pub(crate) fn sysctl(&mut self, which: Sysctl) -> String {
         self.net.sysctls.show(which)
     }

@@ -43,7 +43,7 @@ pub enum VirtualFile {
     Thread(i32, i32, ProcessFile),
     /// `/proc/<pid>/fdinfo/<fd>`.
     DescriptorInfo(i32, i32),
-    /// What `/proc/<pid>/ns/<kind>` leads to, which has no bytes: the kind's name and its number.
+    /// The target of `/proc/<pid>/ns/<kind>`, which has no bytes: the kind's name and its number.
     Namespace(&'static str, u32),
 }
 

@@ -1,4 +1,4 @@
-//! What `/proc/net`, `/sys/class/net` and `/etc/hosts` say.
+//! Contents of `/proc/net`, `/sys/class/net` and `/etc/hosts`.
 
 use crate::host::Host;
 use crate::net::udp::Protocol;

@@ -254,7 +254,7 @@ impl Host {
         Ok(Step::Text(self.magic_text(process, link)?))
     }
 
-    /// What `readlink(2)` says of a symbolic link of procfs.
+    /// The text of a symbolic link of procfs.
     pub(crate) fn magic_text(&mut self, process: ProcessKey, link: MagicLink) -> Result<Vec<u8>, Errno> {
         let of = |host: &Host, pid| host.living(pid).ok_or(Errno::ENOENT);
         Ok(match link {
@@ -276,7 +276,7 @@ impl Host {
         })
     }
 
-    /// What an open file is called in `/proc/<pid>/fd`.
+    /// The name of an open file in `/proc/<pid>/fd`.
     fn open_file_name(&mut self, file: FileKey) -> Vec<u8> {
         if let Some((kind, number)) = self.namespace_of(file) {
             return format!("{kind}:[{number}]").into_bytes();

@@ -38,7 +38,7 @@ const LIMITS: &[(&str, u32, &str)] = &[
     ("Max realtime timeout", c::RLIMIT_RTTIME, "us"),
 ];
 
-/// What a process has mapped, in bytes.
+/// Memory that a process has mapped, in bytes.
 #[derive(Clone, Copy, Default)]
 struct MemoryUse {
     size: u64,
@@ -258,8 +258,8 @@ impl Host {
     }
 }
 
-/// What of a mapping is taken to be in memory: all of it, unless it allows no access, as those do with which
-/// runtimes reserve addresses. Which pages have really been touched depends on the machine.
+/// Resident bytes of a mapping: all, unless it allows no access, as mappings with which runtimes reserve addresses. The
+/// pages that have really been touched depend on the machine.
 fn resident(vma: &Vma) -> u64 {
     if vma.prot.is_empty() { 0 } else { vma.end - vma.start }
 }

@@ -1,4 +1,4 @@
-//! What `/proc`, `/sys` and `/etc` say about the host as a whole.
+//! Contents of `/proc`, `/sys` and `/etc` about the host as a whole.
 
 use super::VirtualFile::{self, Host as Made, Setting, Text, Tunable};
 use super::network;
@@ -193,7 +193,7 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/sys/kernel/mm/transparent_hugepage/shmem_enabled", 0o644, Text("always within_size advise [never]\n")),
 ];
 
-/// What the table has at a path.
+/// An entry of the table.
 pub(super) enum SystemFile {
     /// A file of this mode.
     File(u32, VirtualFile),

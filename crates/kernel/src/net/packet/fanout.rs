@@ -7,7 +7,7 @@ use belljar_linux_abi::{Errno, c};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 
-/// How a group chooses, `PACKET_FANOUT_*`.
+/// The algorithm by which a group chooses a socket, `PACKET_FANOUT_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     /// By the flow, the same in both directions.
@@ -39,7 +39,7 @@ const FLAG_IGNORE_OUTGOING: u16 = 0x4000;
 const FLAG_DEFRAG: u16 = 0x8000;
 /// `PACKET_FANOUT_MAX`.
 const MAX_MEMBERS: usize = 1 << 16;
-/// How many a group takes unless it is said (`fanout_add`).
+/// Default for the greatest number of a group's members (`fanout_add`).
 const USUAL_MEMBERS: usize = 256;
 
 /// A group of sockets.
@@ -121,7 +121,7 @@ impl Host {
         self.own.fanouts.retain(|group| !group.members.is_empty());
     }
 
-    /// What `getsockopt` says.
+    /// The value of the socket option.
     pub(super) fn fanout_value(&mut self, key: SocketKey) -> u32 {
         let Some(id) = self.packet(key).fanout else { return 0 };
         let group = self.own.fanouts.iter().find(|group| group.id == id);

@@ -18,7 +18,7 @@ pub struct LinkAddress {
     pub hardware_type: u16,
     /// `PACKET_HOST` and its kin.
     pub packet_type: u8,
-    /// How long the hardware address is.
+    /// Length of the hardware address, in bytes.
     pub halen: u8,
     /// The hardware address.
     pub address: [u8; 8],

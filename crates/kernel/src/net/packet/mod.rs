@@ -40,7 +40,7 @@ pub(super) mod status {
     pub const CSUM_VALID: u32 = 1 << 7;
 }
 
-/// What a packet socket keeps.
+/// State of a packet socket.
 #[derive(Debug, Default)]
 pub struct PacketSocket {
     /// The ethertype that it hears; 0 hears nothing, [`ALL_PROTOCOLS`] everything.
@@ -73,9 +73,9 @@ pub struct PacketSocket {
 /// A frame to be received.
 #[derive(Debug)]
 struct Frame {
-    /// What the program gets.
+    /// The bytes that the program gets.
     bytes: Vec<u8>,
-    /// How long the whole was, from where `bytes` begins.
+    /// Length of the whole frame from the start of `bytes`.
     len: usize,
     /// Where the network header lies in `bytes`.
     network: usize,
@@ -225,7 +225,7 @@ pub fn close(host: &mut Host, key: SocketKey) {
 }
 
 impl PacketSocket {
-    /// What it has received is charged against its buffer.
+    /// Charge of the received frames against the buffer, in bytes.
     pub fn queued_bytes(&self) -> usize {
         self.queued_charge as usize
     }

@@ -178,7 +178,7 @@ impl Rings {
     fn require_none(&self) -> Result<(), Errno> {
         if self.receive.is_some() || self.send.is_some() { Err(Errno::EBUSY) } else { Ok(()) }
     }
-    /// How often there was no free block since this was last asked.
+    /// Number of times that no block was free since the last call (`tp_freeze_q_cnt`).
     pub fn take_freezes(&mut self) -> u32 {
         std::mem::take(&mut self.freezes)
     }
@@ -269,7 +269,7 @@ impl Host {
         }
     }
 
-    /// What `mmap(2)` of a packet socket maps: all of its rings.
+    /// The object that `mmap(2)` of a packet socket maps: all of its rings.
     pub(crate) fn packet_ring_source(
         &mut self,
         key: SocketKey,
@@ -485,7 +485,7 @@ struct Place {
     network: usize,
     kept: usize,
     stamp: u64,
-    /// How long the frame may be.
+    /// The greatest length of the frame.
     room: usize,
 }
 

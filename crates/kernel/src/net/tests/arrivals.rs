@@ -1,4 +1,4 @@
-//! What comes in from the graph, whatever the windows in which the host is run.
+//! Packets that come in over the graph, whatever the windows in which the host is run.
 
 use super::*;
 use crate::net::socket::SocketKind;
@@ -19,8 +19,9 @@ fn datagrams(count: usize) -> Vec<Packet> {
     packets
 }
 
-/// What B makes of packets that arrive at random times in random order, run in windows of up to so many microseconds: when
-/// each reaches its socket, with its first byte, and what the interface has dropped by each of ten points of time.
+/// The result at B for packets that arrive at random times in random order, run in windows of up to so many
+/// microseconds: when each reaches its socket, with its first byte, and the interface's drops by each of ten points of
+/// time.
 fn received(bandwidth_down: Option<u64>, window: u64) -> (Vec<(SimTime, u8)>, Vec<u64>) {
     let nic = NicConfig { bandwidth_down, router_queue_packets: 6, ..NicConfig::default() };
     let mut wire = Wire::with_nic(&nic);

@@ -40,7 +40,7 @@ fn said(wire: &mut Wire, a: u64, b: u64) -> ChecksumState {
     wire.checksums[before]
 }
 
-/// What a host has captured since the last time.
+/// Packets that a host has captured since the last time.
 fn captured(wire: &mut Wire, host: usize) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     wire.hosts[host].host.drain_captured(|run| found.extend(run.iter().map(|(_, bytes)| bytes.to_vec())));
@@ -179,7 +179,7 @@ fn what_has_no_checksum_or_goes_in_pieces_is_not_left_open() {
     assert_eq!(wire.seen[2].2[26..28], [0, 0]);
 }
 
-/// What is known of the checksums of what waits on A's `lo`.
+/// Checksum states of the packets that wait on A's `lo`.
 fn on_lo(wire: &Wire) -> Vec<ChecksumState> {
     wire.hosts[A].host.net.lo.queue.iter().map(|(packet, _)| packet.checksum()).collect()
 }

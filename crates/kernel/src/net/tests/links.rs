@@ -37,7 +37,7 @@ fn on_link(host: usize, port: u16) -> SocketAddr {
     SocketAddr::new([10, 0, 0, host as u8 + 1].into(), port)
 }
 
-/// What has been seen on the link: when in ms, from which, what.
+/// Frames seen on the link: time in ms, sender, content.
 fn frames(wire: &Wire) -> Vec<(u64, usize, String)> {
     let shown = |(at, from, bytes): &(SimTime, usize, Vec<u8>)| {
         let frame = Frame::new_checked(&bytes[..]).unwrap();

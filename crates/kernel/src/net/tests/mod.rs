@@ -36,7 +36,7 @@ struct Wire {
     sequence: u64,
     /// Packets that have left either host: when, from which, bytes.
     seen: Vec<(SimTime, usize, Vec<u8>)>,
-    /// What was known of their checksums.
+    /// States of their checksums.
     checksums: Vec<ChecksumState>,
     /// Packets to lose, by their place in `seen`.
     lost: Vec<usize>,
@@ -115,7 +115,7 @@ fn loopback(port: u16) -> SocketAddr {
     SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)
 }
 
-/// What programs do.
+/// Calls of programs.
 impl TestHost {
     fn socket(&mut self, domain: i32, type_: i32) -> u64 {
         self.call(c::SYS_socket, &[domain as u64, type_ as u64, 0]).expect("a socket")

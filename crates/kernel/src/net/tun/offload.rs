@@ -19,7 +19,7 @@ const GSO_ECN: u8 = 0x80;
 /// TCP's flags that only the last segment keeps: FIN and PSH.
 const LAST_ONLY: u8 = 0x01 | 0x08;
 
-/// What is left to be done to a packet.
+/// The offloaded work that is left to be done on a packet (`virtio_net_hdr`).
 #[derive(Clone, Copy, Debug)]
 pub struct Header {
     flags: u8,

@@ -1,4 +1,5 @@
-//! What control messages say of a datagram, ip(7), ipv6(7), udp(7). Those of a level that is not the sender's mean nothing.
+//! Decoding of control messages of one datagram, ip(7), ipv6(7), udp(7). Those of a level that is not the sender's are
+//! ignored.
 
 use super::UDP_SEGMENT;
 use super::{CmsgContext, SendOptions};

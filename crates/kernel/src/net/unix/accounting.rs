@@ -1,4 +1,4 @@
-//! What messages that lie unread are charged to their senders.
+//! Charges of unread messages to their senders.
 
 use super::{Message, PeerRef, ROOM, Role};
 use crate::host::Host;
@@ -8,20 +8,20 @@ use crate::ids::SocketKey;
 const BUFFER_HEAD: usize = 256;
 /// `sizeof(struct skb_shared_info)`.
 const SHARED_INFO: usize = 320;
-/// What a buffer of one page holds beside its shared info (`SKB_MAX_HEAD(0)`): the linear part of a
-/// piece of a stream.
+/// Bytes that a buffer of one page holds beside its shared info (`SKB_MAX_HEAD(0)`): the linear part of a piece of a
+/// stream.
 const STREAM_LINEAR: usize = PAGE - SHARED_INFO;
-/// What a buffer of four pages holds (`SKB_MAX_ALLOC`): the linear part of a message, as a rule.
+/// Bytes that a buffer of four pages holds (`SKB_MAX_ALLOC`): the linear part of a message, as a rule.
 const MESSAGE_LINEAR: usize = 4 * PAGE - SHARED_INFO;
-/// What the pages of one piece of a stream hold (`UNIX_SKB_FRAGS_SZ`).
+/// Bytes in the pages of one piece of a stream (`UNIX_SKB_FRAGS_SZ`).
 const STREAM_PAGED: usize = 32_768;
-/// What the pages of one message hold (`MAX_SKB_FRAGS`); the rest is linear after all.
+/// Bytes in the pages of one message (`MAX_SKB_FRAGS`); the rest is linear after all.
 const MESSAGE_PAGED: usize = 17 * PAGE;
 const PAGE: usize = 4_096;
 /// `net.unix.max_dgram_qlen` where systemd runs: messages that may wait in a datagram socket.
 const INBOX_MAX: usize = 512;
 
-/// What Linux charges for a message of `len` bytes (`skb->truesize`).
+/// Linux's charge for a message of `len` bytes (`skb->truesize`), in bytes.
 pub(super) fn charge(len: usize, stream: bool) -> usize {
     let (linear, most) = if stream { (STREAM_LINEAR, STREAM_PAGED) } else { (MESSAGE_LINEAR, MESSAGE_PAGED) };
     let paged = len.saturating_sub(linear).min(most).next_multiple_of(PAGE);

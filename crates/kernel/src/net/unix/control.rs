@@ -1,4 +1,4 @@
-//! What travels beside the bytes: open files and credentials, unix(7) "Ancillary messages".
+//! Ancillary messages, unix(7): open files and credentials that travel with the bytes.
 
 use super::{Credentials, Message};
 use crate::call::Call;
@@ -15,7 +15,7 @@ const CAP_SYS_ADMIN: u32 = 21;
 /// `sizeof(struct cmsghdr)`.
 const HEADER: usize = 16;
 
-/// What `sendmsg` was given to send along.
+/// The ancillary data of a `sendmsg`.
 #[derive(Debug, Default)]
 pub(super) struct Ancillary {
     /// Open files, without references of their own yet.

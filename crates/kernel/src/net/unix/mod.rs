@@ -37,12 +37,12 @@ use crate::net::OwnKind;
 use belljar_linux_abi::{Errno, c};
 use std::collections::VecDeque;
 
-/// What the arrival of data brings (`sock_def_readable`).
+/// Events by the arrival of data (`sock_def_readable`).
 const ARRIVED: u32 = READABLE | EPOLLPRI | EPOLLRDBAND;
-/// What new room brings (`unix_write_space`).
+/// Events by new room (`unix_write_space`).
 const ROOM: u32 = WRITABLE | EPOLLWRBAND;
 
-/// A socket that may be gone.
+/// A reference to a socket that may be gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerRef {
     key: SocketKey,
@@ -58,7 +58,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// What a message has whose sender and receiver had not asked for them: the overflow ids.
+    /// The credentials of a message whose sender and receiver had not asked for them: the overflow ids.
     const NOBODY: Credentials = Credentials { pid: 0, uid: 65_534, gid: 65_534 };
 
     /// Those of the calling process.
@@ -80,11 +80,11 @@ struct Message {
     /// Where it came from, if that had a name.
     source: Option<Address>,
     sender: PeerRef,
-    /// What it is charged to the sender.
+    /// Its charge to the sender.
     charge: usize,
 }
 
-/// What a socket is up to.
+/// A socket's role.
 #[derive(Debug, Default)]
 enum Role {
     /// Neither of the others; a datagram socket is always this.
@@ -96,7 +96,7 @@ enum Role {
     Connected,
 }
 
-/// What a UNIX socket keeps.
+/// State of a UNIX socket.
 #[derive(Debug, Default)]
 pub struct UnixSocket {
     address: Option<Address>,

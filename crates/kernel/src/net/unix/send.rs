@@ -9,7 +9,7 @@ use crate::ids::SocketKey;
 use crate::net::message::{Attempt, OutgoingMessage};
 use belljar_linux_abi::{Errno, c};
 
-/// What of `SO_SNDBUF` a single datagram cannot use.
+/// Bytes of `SO_SNDBUF` that a single datagram cannot use.
 const DATAGRAM_OVERHEAD: usize = 32;
 
 /// `send(2)` and its kin.

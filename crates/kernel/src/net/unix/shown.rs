@@ -8,7 +8,7 @@ use crate::net::proc::{CLOSE, ESTABLISHED, LISTEN};
 use belljar_linux_abi::c;
 use std::fmt::Write;
 
-/// What is shown of a UNIX socket.
+/// A UNIX socket as `/proc/net/unix` and sock_diag show it.
 #[derive(Clone, Debug)]
 pub struct ShownUnix {
     /// The socket.
@@ -29,7 +29,7 @@ pub struct ShownUnix {
     pub waiting: Vec<u64>,
     /// Bytes to be read, or how many wait to be accepted.
     pub receive_queue: usize,
-    /// What is charged for messages that have not been read, or how many may wait to be accepted.
+    /// Bytes charged for messages that have not been read, or the greatest length of the accept queue.
     pub send_queue: usize,
     /// Bits: the receiving end is shut, the sending end is.
     pub shut: u8,
