@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
@@ -174,3 +175,42 @@ def test_relative_links_of_the_docs_lead_somewhere():
             if not (file.parent / target).exists():
                 broken.append(f"{file.relative_to(ROOT)}: {target}")
     assert not broken, broken
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", h).lower()).replace(" ", "-") for h in headings}
+
+
+def test_anchors_of_the_docs_exist():
+    broken = []
+    for file in [f for f in tracked() if f.suffix == ".md"]:
+        for target, anchor in re.findall(r"\]\(([^)#:\s]*)#([^)\s]+)\)", file.read_text()):
+            other = file.parent / target if target else file
+            if other.suffix == ".md" and anchor not in anchors(other.read_text()):
+                broken.append(f"{file.relative_to(ROOT)}: {target}#{anchor}")
+    assert not broken, broken
+
+
+def named_paths(text: str) -> set[str]:
+    """What a document has in backticks and means as a file or folder of the tree."""
+    words = [word for code in re.findall(r"`([^`\n]+)`", text) for word in code.split()]
+    return {w for w in words if re.fullmatch(r"[A-Za-z_.][\w./*-]*", w) and not w.startswith(("./", "../", "target/"))
+            and ("/" in w[1:] or re.search(r"\.(rs|py|md|toml|json|yaml)$", w))}
+
+
+def test_documents_name_paths_that_exist():
+    paths = {str(f.relative_to(ROOT)) for f in tracked()}
+    folders = {str(parent) for path in paths for parent in Path(path).parents}
+    missing = []
+    for name in ["ARCHITECTURE.md", "CONTRIBUTING.md"]:
+        for word in sorted(named_paths((ROOT / name).read_text())):
+            ending = re.escape(word.rstrip("/")).replace(r"\*", "[^/]*")
+            if not any(re.search(f"(^|/){ending}$", path) for path in paths | folders):
+                missing.append(f"{name}: {word}")
+    assert not missing, missing
+
+
+def test_named_paths_are_found():
+    assert named_paths("see `net/src/gone.rs` and `files/` and `cargo test -p x` and `x::y`") == {"net/src/gone.rs", "files/"}

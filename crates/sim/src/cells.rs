@@ -100,7 +100,7 @@ impl Exchange<Message> for CellExchange {
         let peers = &mut *self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         let me = self.mesh.me();
         for (_, peer) in peers.iter_mut().enumerate().filter(|(n, _)| *n != me) {
-            write_standing(&mut peer.out, &mine);
+            write_status(&mut peer.out, &mine);
         }
         let mut idle = 0;
         loop {
@@ -169,7 +169,7 @@ fn write_message(out: &mut Vec<u8>, message: &Outgoing<Message>) {
     out.extend(bytes);
 }
 
-fn write_standing(out: &mut Vec<u8>, status: &CellStatus) {
+fn write_status(out: &mut Vec<u8>, status: &CellStatus) {
     out.extend(0_u32.to_le_bytes());
     out.extend(status.first.as_picos().to_le_bytes());
     out.extend(status.lbts.as_picos().to_le_bytes());
@@ -186,7 +186,7 @@ fn read_exchange(input: &mut Vec<u8>, received: &mut Vec<Outgoing<Message>>) -> 
         let length = u32::from_le_bytes(*length) as usize;
         if length == 0 {
             let Some((record, after)) = after.split_at_checked(STANDING) else { break };
-            status = Some(read_standing(record));
+            status = Some(read_status(record));
             rest = after;
             break;
         }
@@ -217,7 +217,7 @@ fn read_message(record: &[u8]) -> Outgoing<Message> {
     Outgoing { to: HostId(u32_at(record, 0)), key, message }
 }
 
-fn read_standing(record: &[u8]) -> CellStatus {
+fn read_status(record: &[u8]) -> CellStatus {
     CellStatus {
         first: SimTime::from_picos(u64_at(record, 0)),
         lbts: SimTime::from_picos(u64_at(record, 8)),
@@ -265,7 +265,7 @@ mod tests {
         for sequence in 0..3 {
             write_message(&mut stream, &message(sequence, 40 * sequence as usize));
         }
-        write_standing(&mut stream, &status(2));
+        write_status(&mut stream, &status(2));
         let end = stream.len();
         write_message(&mut stream, &message(9, 1));
         for cut in 0..end {
