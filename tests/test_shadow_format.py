@@ -29,7 +29,7 @@ def resolved(belljar, workdir, text, *arguments):
     return yaml.safe_load(done.out), done
 
 
-# Key of a section, a value, and how the resolved experiment shows it. `None`: told in a note as without a meaning here.
+# Key of a section, a value, and how the resolved experiment shows it. `None`: named in a note as without effect.
 KEYS = [
     ("general.stop_time", "3 min", "180 s"), ("general.seed", 7, 7), ("general.parallelism", 2, 2),
     ("general.bootstrap_end_time", "5 s", "5 s"), ("general.log_level", "debug", "debug"),
@@ -80,14 +80,14 @@ def test_keys_that_count(belljar, workdir, key, value, shown):
     tree, done = resolved(belljar, workdir, experiment)
     found = at(tree, key)
     assert str(found).endswith(shown) if key.endswith("directory") else found == shown, done
-    assert "without a meaning" not in done.err
+    assert "that have no effect" not in done.err
 
 
 def test_keys_without_a_meaning_are_told_in_one_note(belljar, run_experiment):
     done = run_experiment(base(experimental=WITHOUT_MEANING))
     notes = re.findall(r"^note: .*$", done.err, re.M)
     assert len(notes) == 1, done
-    told = notes[0].removeprefix("note: options of 'experimental' without a meaning here: ").split(", ")
+    told = notes[0].removeprefix("note: options of 'experimental' that have no effect: ").split(", ")
     assert sorted(told) == sorted(WITHOUT_MEANING)
 
 

@@ -19,7 +19,7 @@ pub struct Arguments {
     a: PathBuf,
     /// Another one
     b: PathBuf,
-    /// Say nothing: the exit status is the answer
+    /// Print nothing: the exit status is the answer
     #[arg(short, long)]
     quiet: bool,
 }

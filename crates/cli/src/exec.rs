@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Log the system calls of every process (needs -o)
     #[arg(long, requires = "output", env = "BELLJAR_STRACE", value_parser = FalseyValueParser::new())]
     strace: bool,
-    /// Where the code of the command and its children runs
+    /// Placement of the command and its children
     #[arg(long, value_enum, env = "BELLJAR_PLACEMENT")]
     placement: Option<PlacementOption>,
     /// The command and its arguments

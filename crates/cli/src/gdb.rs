@@ -25,7 +25,7 @@ pub struct Arguments {
     /// The gdb to start
     #[arg(long, value_name = "PROGRAM", default_value = "gdb")]
     gdb: PathBuf,
-    /// Be the stream that gdb speaks with: what `target remote |` starts
+    /// Pass gdb's protocol through standard input and output: the command of `target remote |`
     #[arg(long, hide = true)]
     bridge: bool,
     /// The host

@@ -23,10 +23,10 @@ enum Tool {
 pub struct Arguments {
     /// The topology file
     file: PathBuf,
-    /// Where the experiment goes; standard output if left out
+    /// The experiment file to write; standard output if left out
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Whose file it is, if its name does not tell (.yml: Containerlab, .conf: Kathara)
+    /// Format of the file, if its name does not tell (.yml: Containerlab, .conf: Kathara)
     #[arg(long, value_enum)]
     format: Option<Tool>,
 }

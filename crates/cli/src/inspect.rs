@@ -14,10 +14,10 @@ use std::process::ExitCode;
 pub struct Arguments {
     /// The results folder
     results: PathBuf,
-    /// Which tables [default: all]
+    /// Tables to show [default: all]
     #[arg(value_enum)]
     tables: Vec<Name>,
-    /// Show at most so many rows of each
+    /// The most rows shown of each table
     #[arg(long, value_name = "N", env = "BELLJAR_ROWS", default_value_t = 20)]
     rows: usize,
 }

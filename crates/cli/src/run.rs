@@ -50,7 +50,7 @@ pub struct Arguments {
     /// Log every process's system calls (<program>.<pid>.strace)
     #[arg(long, env = "BELLJAR_STRACE", value_parser = FalseyValueParser::new())]
     strace: bool,
-    /// Where the code of all processes runs
+    /// Placement of all processes
     #[arg(long, value_enum, env = "BELLJAR_PLACEMENT")]
     placement: Option<PlacementOption>,
     /// Let a program wait for gdb before its first instruction; `belljar gdb` then attaches
@@ -58,8 +58,8 @@ pub struct Arguments {
     gdb: Vec<(String, String)>,
     #[command(flatten)]
     workers: workers::Arguments,
-    /// Spread the hosts over N processes: more than the some 2,000 hosts that one process has room for, and
-    /// each of them takes part of the workers. Results don't depend on it
+    /// Spread the hosts over N processes, of which each has room for some 2,000 hosts and takes its share of the
+    /// workers. Results don't depend on it
     #[arg(long, value_name = "N", env = "BELLJAR_CELLS", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(cells::MOST)))]
     cells: u32,

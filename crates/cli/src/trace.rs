@@ -19,7 +19,7 @@ pub struct Arguments {
     /// The trace; `-` is standard output [default: trace.json in the results folder]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// System calls that took no simulated time, too
+    /// Include system calls that took no simulated time
     #[arg(long)]
     all: bool,
 }

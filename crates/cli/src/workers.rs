@@ -21,8 +21,8 @@ pub struct Arguments {
     /// all of them that nothing else uses]
     #[arg(long, value_name = "BOOL", env = "BELLJAR_PINNING", action = clap::ArgAction::Set)]
     pinning: Option<bool>,
-    /// Say at the end which hosts, programs, system calls and phases the real time went to, and what more threads
-    /// would make of it; profile.json in the results folder has it all
+    /// Print at the end how much real time hosts, programs, system calls and phases took, and how much more threads
+    /// would save; profile.json in the results folder has all of it
     #[arg(long, env = "BELLJAR_PROFILE", value_parser = clap::builder::FalseyValueParser::new())]
     profile: bool,
 }

@@ -261,7 +261,7 @@ impl Host {
         if host.has_files()
             && let Err(errno) = host.restore_files()
         {
-            host.warn(format!("the files in the host's folder could not be taken up: {errno:?}"));
+            host.warn(format!("the files of the host's folder could not be read: {errno:?}"));
         }
         host
     }

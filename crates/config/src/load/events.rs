@@ -89,7 +89,7 @@ fn event(node: &Rc<Node>, world: &World) -> Result<Event, Problem> {
                 _ => format!("'{name}' takes {}", params.join(", ")),
             };
             return Err(
-                Problem::at(entry.key_span, format!("'{key}' means nothing beside '{name}'")).help(help)
+                Problem::at(entry.key_span, format!("'{key}' is not valid in event '{name}'")).help(help)
             );
         }
     }
@@ -102,7 +102,7 @@ fn event(node: &Rc<Node>, world: &World) -> Result<Event, Problem> {
         if matches!(name, "link_up" | "link_reset" | "heal" | "restart" | "dns_up" | "signal") {
             return Err(node
                 .problem(format!("'{name}' cannot be undone after a time"))
-                .help("leave out 'for'; it goes with what brings a fault"));
+                .help("leave out 'for': it is valid for events that bring a fault"));
         }
     }
     let action = action(name, &s, world)?;
@@ -141,7 +141,7 @@ fn when(s: &Section) -> Result<When, Problem> {
     match (s.get("at"), s.get("every")) {
         (Some(node), None) => {
             if let Some(entry) = ["between", "probability"].iter().find_map(|key| s.entry(key)) {
-                return Err(Problem::at(entry.key_span, format!("'{}' goes with 'every'", entry.key))
+                return Err(Problem::at(entry.key_span, format!("'{}' is only valid with 'every'", entry.key))
                     .help("write every: in place of at:, or leave it out"));
             }
             Ok(When::At(section::time(node, "at")?))
@@ -270,7 +270,7 @@ fn path_change(s: &Section, target: &Target, world: &World) -> Result<PathChange
             _ => "name a link, such as link_change: { link: NAME }",
         };
         return Err(
-            Problem::at(entry.key_span, format!("only links can have this '{}'", entry.key)).help(help)
+            Problem::at(entry.key_span, format!("'{}' is only valid for links", entry.key)).help(help)
         );
     }
     if change == PathChange::default() {

@@ -5,7 +5,7 @@ use crate::error::Problem;
 use crate::model::{Experimental, StraceMode};
 use crate::yaml::{Node, Section, section};
 
-/// Form of a key without a meaning here.
+/// Form of a key that has no effect here.
 #[derive(Clone, Copy)]
 enum Form {
     Boolean,
@@ -63,7 +63,7 @@ pub(super) fn read(node: &Node, notes: &mut Vec<String>) -> Result<Experimental,
         }
     }
     if !ignored.is_empty() {
-        notes.push(format!("options of 'experimental' without a meaning here: {}", ignored.join(", ")));
+        notes.push(format!("options of 'experimental' that have no effect: {}", ignored.join(", ")));
     }
     let mut result = Experimental::default();
     let set = &mut result;

@@ -130,7 +130,7 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
     {
         return Err(Problem::at(
             entry.key_span,
-            format!("'{}' concerns the graph, where {place} is not", entry.key),
+            format!("'{}' is not valid for {place}, which is not on the graph", entry.key),
         )
         .help("give addresses under 'interfaces' and rates to links"));
     }

@@ -129,7 +129,7 @@ fn a_whole_experiment() {
     assert_eq!(
         e.notes,
         [
-            "options of 'experimental' without a meaning here: runahead, use_memory_manager",
+            "options of 'experimental' that have no effect: runahead, use_memory_manager",
             "host 'adam': '/bin/sh' never starts, since the simulation stops at 600 s",
         ]
     );

@@ -255,7 +255,7 @@ impl<'a> Reader<'a> {
         Ok(value + 0.0)
     }
 
-    /// Passes over a key without a meaning here and its value. Graph files of other tools have many,
+    /// Skips a key that has no effect here, and its value. Graph files of other tools have many,
     /// so they are allowed, but not where they look like a slip.
     fn skip_other(&mut self, key: &str, at: usize, known: &[&str], place: &str) -> Result<(), GraphError> {
         if key.len() > 3
@@ -337,7 +337,7 @@ impl<'a> Reader<'a> {
         }
         if !self.ignored.is_empty() {
             let names: Vec<_> = self.ignored.iter().map(String::as_str).collect();
-            notes.push(format!("keys of the graph without a meaning here: {}", names.join(", ")));
+            notes.push(format!("keys of the graph that have no effect: {}", names.join(", ")));
         }
         notes
     }

@@ -49,7 +49,7 @@ fn shortest_paths_sum_latency_and_combine_loss() {
     }
     assert_eq!(path(&graph, 10, 20).unwrap().loss, 0.1, "the loss of a single edge is exact");
     assert_eq!(path(&graph, 10, 40), None);
-    assert_eq!(graph.notes(), ["keys of the graph without a meaning here: bandwidth, country_code, label"]);
+    assert_eq!(graph.notes(), ["keys of the graph that have no effect: bandwidth, country_code, label"]);
 }
 
 #[test]

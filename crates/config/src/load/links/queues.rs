@@ -23,7 +23,7 @@ pub(in crate::load) fn queue(node: &Node) -> Result<QueueConfig, Problem> {
         return Err(node.problem("a queue is of one kind").help(FORMS));
     };
     if let (Some(entry), true) = (s.entry("ecn_threshold"), !matches!(kind, "packets" | "bytes")) {
-        return Err(Problem::at(entry.key_span, "'ecn_threshold' goes with packets or bytes")
+        return Err(Problem::at(entry.key_span, "'ecn_threshold' is only valid with packets or bytes")
             .help(format!("{kind} marks packets with ecn: true")));
     }
     Ok(match kind {
@@ -170,7 +170,7 @@ fn priority(node: &Node) -> Result<PriorityConfig, Problem> {
         Ok(bands)
     })?;
     if let (None, Some(entry)) = (&dscp, s.entry("default")) {
-        return Err(Problem::at(entry.key_span, "'default' goes with 'dscp'")
+        return Err(Problem::at(entry.key_span, "'default' is not valid without 'dscp'")
             .help("without dscp packets go to bands as with Linux's prio, by their TOS byte"));
     }
     let usual = s.read("default", band)?.unwrap_or(1);

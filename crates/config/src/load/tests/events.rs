@@ -126,10 +126,10 @@ fn what_and_when() {
         "19:24 this event has both 'crash' and 'restart'",
         "write two events",
     );
-    bad("at: 1 s, crash: a, step: 1 s", "19:24 'step' means nothing beside 'crash'", "'crash' takes files");
+    bad("at: 1 s, crash: a, step: 1 s", "19:24 'step' is not valid in event 'crash'", "'crash' takes files");
     bad(
         "at: 1 s, heal: all, step: 1 s",
-        "19:25 'step' means nothing beside 'heal'",
+        "19:25 'step' is not valid in event 'heal'",
         "'heal' takes no further keys",
     );
     bad(
@@ -141,7 +141,7 @@ fn what_and_when() {
     bad("every: 0 s, crash: a", "19:12 'every' must not be 0", "");
     bad(
         "at: 1 s, probability: 1, crash: a",
-        "19:14 'probability' goes with 'every'",
+        "19:14 'probability' is only valid with 'every'",
         "write every: in place of at:, or leave it out",
     );
     const TIMES: &str = "write two times, such as between: [20 s, 60 s]";
@@ -156,7 +156,7 @@ fn what_and_when() {
     bad(
         "at: 1 s, for: 1 s, restart: a",
         "19:19 'restart' cannot be undone after a time",
-        "leave out 'for'; it goes with what brings a fault",
+        "leave out 'for': it is valid for events that bring a fault",
     );
     bad(
         "at: 1 s, for: 1 s, clock: a, step: 1 s",

@@ -188,7 +188,7 @@ impl Host {
 
     fn wanted_rule<A: Announced>(&mut self, request: &Request<'_>) -> Result<Wanted<A>, Refusal> {
         if let Some((_, what)) = UNKNOWN.iter().find(|(kind, _)| request.attribute(RULE, *kind).is_some()) {
-            self.warn(format!("netlink: rules that tell packets by {what} are not supported"));
+            self.warn(format!("netlink: rules that select by {what} are not supported"));
             return Err(Errno::EOPNOTSUPP.into());
         }
         Wanted::read(request)

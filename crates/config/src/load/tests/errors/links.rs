@@ -159,7 +159,7 @@ fn interfaces_and_routes() {
     );
     host(
         "ip_addr: 10.0.0.1",
-        "5:5 'ip_addr' concerns the graph, where host 'a' is not",
+        "5:5 'ip_addr' is not valid for host 'a', which is not on the graph",
         "give addresses under 'interfaces' and rates to links",
     );
     host(
@@ -206,7 +206,7 @@ fn events_about_links() {
     );
     check(
         &graph,
-        "5:35 only links can have this 'rate'",
+        "5:35 'rate' is only valid for links",
         "the event 'bandwidth' changes that of hosts on the graph",
     );
     for (change, expected, help) in [
@@ -218,7 +218,7 @@ fn events_about_links() {
         ),
     ] {
         let file = graph.replace("rate: 5 Mbit", change);
-        check(&file, &format!("5:35 only links can have this '{expected}'"), help);
+        check(&file, &format!("5:35 '{expected}' is only valid for links"), help);
     }
     event(
         "link_change: wire, token_bucket: { rate: 1 Mbit, burst: 1500 B }",
@@ -339,7 +339,7 @@ fn kinds_of_queues() {
         |text: &str, expected: &str, help: &str| link(&format!("queue: {{ {text} }}"), expected, help);
     queue(
         "fq_codel: {}, ecn_threshold: 9",
-        "3:52 'ecn_threshold' goes with packets or bytes",
+        "3:52 'ecn_threshold' is only valid with packets or bytes",
         "fq_codel marks packets with ecn: true",
     );
     queue(
@@ -383,7 +383,7 @@ fn kinds_of_queues() {
     );
     queue(
         &format!("priority: {{ {two}, default: 1 }}"),
-        "3:93 'default' goes with 'dscp'",
+        "3:93 'default' is not valid without 'dscp'",
         "without dscp packets go to bands as with Linux's prio, by their TOS byte",
     );
     link(
