@@ -34,7 +34,7 @@ impl CellStatus {
     }
 }
 
-/// The others have gone and will not be met again; why is for them or for who runs them to say.
+/// Error: a peer cell exited. Its own message says why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeersGone;
 

@@ -7,7 +7,7 @@
 //! depend on how many workers there are, what each of them runs or how far a node runs at a time.
 //!
 //! The one rule of safety: a node may run up to the earliest time at which anything that has not
-//! happened yet could reach it. It is applied in *windows*. With `first`, the earliest event of all,
+//! happened yet could reach it, the lower bound on the time stamps of future messages (LBTS). It is applied in *windows*. With `first`, the earliest event of all,
 //! and each node's *lookahead*, the least time that a message from or to it takes ([`Plan`]), a window
 //! lets each node run up to
 //!
@@ -28,11 +28,11 @@
 //!
 //! * [`plan`]: groups and lookaheads; [`unit`](unit::Unit): what one worker runs at a time
 //! * `footprints`: where the memory of units lies, to be fetched while others run
-//! * `partition`: the part of the units that is a worker's own: what they are sent; `agenda`: when they are due
-//! * `pending`: units that wait for a clock outside, and how workers wait with them
-//! * `window`: how a window opens and closes; `worker`: what a thread does; `idle`: how it waits
+//! * `partition`: a worker's own units and the messages for them; `agenda`: the times of their next events
+//! * `pending`: units that wait for another simulator's clock, and the back-off of their workers
+//! * `window`: opening and closing a window; `worker`: the loop of a thread; `idle`: its waiting
 //! * `cells`: several processes that run one simulation together
-//! * [`profile`]: where the time goes, and what more workers would make of it
+//! * [`profile`]: the real time spent, and an estimate for more workers
 #![forbid(unsafe_code)]
 
 mod agenda;

@@ -48,7 +48,7 @@ const YIELDS: u32 = 400;
 const SLEEPS: u32 = 30;
 const LONGEST: Duration = Duration::from_micros(500);
 
-/// Time that a worker has been running pending units in vain.
+/// Back-off of a worker whose pending units make no progress.
 #[derive(Default)]
 pub struct PendingBackoff {
     turns: u32,

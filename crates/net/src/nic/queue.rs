@@ -83,7 +83,7 @@ impl QueueContext {
     }
 }
 
-/// Actions of a queue on packets.
+/// Drops and ECN marks of a queue since they were last taken.
 #[derive(Debug, Default)]
 pub(super) struct QueueActions {
     pub(super) lost: Vec<(DropReason, Packet)>,

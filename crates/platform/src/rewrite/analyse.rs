@@ -200,7 +200,7 @@ fn is_entered(
     Some(false)
 }
 
-/// A site that is known without having trapped.
+/// A site proven to be a call site without having trapped.
 #[derive(Debug)]
 pub struct ProvenSite {
     /// Offset of its `syscall` in the code.

@@ -270,7 +270,7 @@ impl Drop for Image {
     }
 }
 
-/// An [`Image`] in a space.
+/// A window: an [`Image`] mapped in a space.
 #[derive(Clone, Debug)]
 pub struct SharedText {
     start: u64,
