@@ -21,7 +21,7 @@ use std::thread::{self, JoinHandle};
 /// The most cells there can be.
 pub const MOST: u32 = 64;
 
-/// Which of a run's cells this process is.
+/// This process's cell of the run.
 pub enum Cell {
     /// The first.
     First(Cells),

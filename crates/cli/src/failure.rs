@@ -1,4 +1,4 @@
-//! Why a command could not do what it was asked.
+//! Failures of commands: the message and the exit status.
 
 use std::fmt;
 

@@ -100,7 +100,7 @@ pub fn run(
     })
 }
 
-/// Why a run ended early, for the summary.
+/// The reason of an early end of a run, for the summary.
 pub fn interruption(ending: Ending) -> Option<&'static str> {
     (ending == Ending::Stopped).then_some("interrupted")
 }

@@ -69,7 +69,7 @@ impl Workers {
         Workers { count, stealing: arguments.stealing, spinning, profile: arguments.profile, cpus }
     }
 
-    /// Those of each of so many processes: as many together, but at least one in each.
+    /// The share of each of so many processes: as many workers together, but at least one in each.
     pub fn in_cells(self, cells: usize) -> Result<Workers, Failure> {
         if cells == 1 {
             return Ok(self);

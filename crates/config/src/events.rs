@@ -100,7 +100,7 @@ pub struct LineChange {
     pub rate: Option<Option<u64>>,
     /// Loss of frames.
     pub loss: Option<Loss>,
-    /// Which frames are held back; the inner `None` is none.
+    /// Reordering of frames; the inner `None` is none.
     pub reordering: Option<Option<Reordering>>,
     /// The probability that a frame arrives twice.
     pub duplication: Option<f64>,
@@ -152,7 +152,7 @@ pub enum Action {
     Heal(Option<String>),
     /// Other bandwidths, in bits per second; the inner `None` is unlimited.
     Bandwidth {
-        /// Whose.
+        /// The hosts.
         hosts: HostSet,
         /// Out of the host.
         up: Option<Option<u64>>,
@@ -161,7 +161,7 @@ pub enum Action {
     },
     /// The host stops at once: no process ends in an orderly way, no connection is closed.
     Crash {
-        /// Which.
+        /// The hosts.
         hosts: HostSet,
         /// True if what its programs have written is gone as well.
         lose_files: bool,
@@ -183,7 +183,7 @@ pub enum Action {
     Signal(HostSet, ProcessRef, Signal),
     /// The clock changes.
     Clock {
-        /// Whose.
+        /// The hosts.
         hosts: HostSet,
         /// Jump of the wall clock, in nanoseconds.
         step_ns: Option<i64>,

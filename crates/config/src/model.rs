@@ -102,7 +102,7 @@ pub struct General {
     pub parallelism: u32,
     /// Until when bandwidth is infinite and nothing is lost.
     pub bootstrap_end_time: SimTime,
-    /// Which messages are logged unless a host says otherwise.
+    /// Level of messages that are logged unless a host has its own.
     pub log_level: LogLevel,
     /// Interval of log lines about the progress, in simulated time.
     pub heartbeat_interval: Option<SimDuration>,
@@ -228,13 +228,13 @@ impl Host {
 /// Options of a host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostOptions {
-    /// Which messages of this host are logged, if not those of [`General::log_level`].
+    /// This host's log level, if not that of [`General::log_level`].
     pub log_level: Option<LogLevel>,
     /// True if its packets are captured.
     pub pcap_enabled: bool,
     /// Bytes of each packet that a capture keeps.
     pub pcap_capture_size: u64,
-    /// Which packets are captured.
+    /// The packets to capture.
     pub pcap_filter: CaptureFilter,
     /// Directories of the machine that its processes see and write as they are, shared with other
     /// hosts.
@@ -259,7 +259,7 @@ impl Default for HostOptions {
     }
 }
 
-/// Which packets are captured, in the words of tcpdump: loading has checked that [`belljar_net::Filter`] reads them.
+/// A capture filter, in the words of tcpdump: loading has checked that [`belljar_net::Filter`] reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CaptureFilter {
     /// All.

@@ -21,7 +21,7 @@ pub struct PathContext {
 }
 
 impl PathContext {
-    /// Those of this process, with the experiment file in `base_dir`.
+    /// The context of this process, with the experiment file in `base_dir`.
     pub fn of_this_process(base_dir: &Path) -> PathContext {
         let current_dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let search: OsString =

@@ -22,7 +22,7 @@ pub struct Topology {
     pub pcap_enabled: bool,
     /// Bytes of each frame that a capture keeps.
     pub pcap_capture_size: u64,
-    /// Which frames are captured.
+    /// The frames to capture.
     pub pcap_filter: CaptureFilter,
 }
 
@@ -206,7 +206,7 @@ pub struct Interface {
     pub advertise: bool,
     /// Its link, by its place among all links.
     pub link: usize,
-    /// Which end of it: 0 or 1.
+    /// The end of it: 0 or 1.
     pub end: usize,
 }
 
@@ -226,7 +226,7 @@ pub struct Link {
 /// An end of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkEnd {
-    /// Whose it is: a host's or a device's.
+    /// The host or device that it belongs to.
     pub node: HostId,
     /// The number of the interface among those of the node that are on links.
     pub port: usize,
@@ -245,7 +245,7 @@ pub struct Line {
     pub jitter: SimDuration,
     /// Loss of frames.
     pub loss: Loss,
-    /// Which frames are held back.
+    /// Reordering of frames.
     pub reordering: Option<Reordering>,
     /// The probability that a frame arrives twice.
     pub duplication: f64,

@@ -6,12 +6,12 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Who creates the socket and the shared memory.
+/// The role of a side of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Does.
+    /// Creates the socket and the shared memory.
     Listen,
-    /// Finds them there.
+    /// Opens them.
     Connect,
 }
 

@@ -38,7 +38,7 @@ pub enum SyncMode {
 pub struct Parameters {
     /// The peer's name in errors.
     pub peer: String,
-    /// Who creates the socket and the memory.
+    /// Its role.
     pub role: Role,
     /// The path of the socket.
     pub socket: PathBuf,

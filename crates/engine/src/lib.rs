@@ -64,7 +64,7 @@ use window::Shared;
 /// A message to another node.
 #[derive(Debug)]
 pub struct Outgoing<M> {
-    /// Who gets it.
+    /// The receiver.
     pub to: HostId,
     /// When and in which order it arrives: at least the lookahead after it was sent.
     pub key: EventKey,
@@ -110,7 +110,7 @@ pub enum Verdict {
     Stop,
 }
 
-/// Why a run ended.
+/// The reason of a run's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The stop time was reached, or nothing will happen any more.

@@ -1,4 +1,4 @@
-//! Which nodes are run together, and how far apart the others are.
+//! Groups of nodes that are run together, and the lookaheads between the others.
 
 use belljar_base::{HostId, SimDuration, SimTime};
 

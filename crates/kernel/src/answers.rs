@@ -51,7 +51,7 @@ impl Host {
         self.ids_of(key)[number] as u64
     }
 
-    /// Who a thread is, in the order of [`ID_CALLS`](crate::machine::ID_CALLS).
+    /// The ids of a thread, in the order of [`ID_CALLS`](crate::machine::ID_CALLS).
     fn ids_of(&self, key: ThreadKey) -> Ids {
         let thread = &self.threads[key.0];
         let process = &self.processes[thread.process.0];

@@ -105,7 +105,7 @@ pub enum IfInterrupted {
     Killable,
 }
 
-/// Why a blocked call is continued.
+/// The reason for which a blocked call is continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// One of its queues was notified.
@@ -175,7 +175,7 @@ pub enum NameOutput {
 pub struct Resumed {
     /// The state to continue from.
     pub state: CallState,
-    /// Why it goes on.
+    /// The reason for which it is continued.
     pub wake: Wake,
 }
 

@@ -74,7 +74,7 @@ impl Capabilities {
 }
 
 impl Credentials {
-    /// Those of a process that runs as a user from its start: no capabilities unless that is root.
+    /// The credentials of a process that runs as a user from its start: no capabilities unless that is root.
     pub fn of_user(uid: u32, gid: u32, groups: Vec<u32>) -> Credentials {
         let mut own = Credentials {
             ruid: uid,

@@ -1,5 +1,5 @@
-//! Which memory a host reads when it runs next: see [`Footprint`]. It is told for what happens most, a packet that comes in
-//! for a program which waits for it and answers.
+//! The memory that a host reads when it runs next: see [`Footprint`]. It is listed for the most frequent case, a packet
+//! that comes in for a program which waits for it and answers.
 
 use crate::files::FileKind;
 use crate::host::Host;

@@ -35,9 +35,9 @@ keys! {
 pub enum WaitQueueId {
     /// One that an object has made for itself.
     Own(u32),
-    /// That of a socket.
+    /// The queue of a socket.
     Socket(u32),
-    /// That of a program's end of an interface (`/dev/net/tun`).
+    /// The queue of a program's end of an interface (`/dev/net/tun`).
     Tun(u32),
 }
 

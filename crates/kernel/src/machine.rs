@@ -59,7 +59,7 @@ impl Regs {
     }
 }
 
-/// Why a guest thread came back from [`Platform::resume`].
+/// The reason for which a guest thread came back from [`Platform::resume`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// It made a system call: number in RAX, arguments in RDI, RSI, RDX, R10, R8, R9. RIP is behind
@@ -317,7 +317,8 @@ pub trait Platform: GuestMemory + Send {
     fn footprint(&self, context: ContextId, footprint: &mut Footprint) {
         let _ = (context, footprint);
     }
-    /// Which calls the context has answered itself when it last ran and did so ([`VdsoData::made`]), by [`ANSWERED`].
+    /// Counts of the calls that the context has answered itself when it last ran and did so ([`VdsoData::made`]), by
+    /// [`ANSWERED`].
     fn answered(&mut self, context: ContextId) -> VdsoCounts {
         let _ = context;
         [0; ANSWERED.len()]

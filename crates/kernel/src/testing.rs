@@ -265,7 +265,7 @@ impl Platform for FakeMachine {
     }
 }
 
-/// Those of the test.
+/// The files of the test.
 impl HostFiles for FakeMachine {
     fn open(&mut self, path: &Path, how: OpenHow) -> Result<NativeFile, Errno> {
         self.files.open(path, how)

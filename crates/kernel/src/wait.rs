@@ -55,9 +55,9 @@ pub enum Waiter {
 #[derive(Debug, Default)]
 pub struct WaitTable {
     queues: Slab<VecDeque<Waiter>>,
-    /// Those of sockets, by their keys, as far as any has been waited for.
+    /// Queues of sockets, by their keys, as far as any has been waited for.
     sockets: Vec<VecDeque<Waiter>>,
-    /// Those of programs' ends of interfaces.
+    /// Queues of programs' ends of interfaces.
     tuns: Vec<VecDeque<Waiter>>,
 }
 

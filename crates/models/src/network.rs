@@ -21,7 +21,7 @@ pub enum Received {
     End,
 }
 
-/// Why something did not come to a good end.
+/// The failure of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Failure {
     /// Nobody listens there.

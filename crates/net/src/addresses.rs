@@ -1,4 +1,4 @@
-//! Which host has which IPv4 address and name.
+//! The IPv4 addresses and names of hosts.
 
 use crate::Prefix;
 use belljar_base::{HostId, Map};
@@ -28,7 +28,7 @@ pub fn automatic6_network(network: Prefix) -> Prefix<Ipv6Addr> {
     Prefix::new(Ipv6Addr::from_bits(bits), 64)
 }
 
-/// Why no interface of a host can have an IPv6 address.
+/// The kind of an IPv6 address that no interface of a host can have; `None` if one can.
 pub fn unusable_kind6(address: Ipv6Addr) -> Option<&'static str> {
     match address {
         ip if ip.is_unspecified() => Some("the unspecified address"),
@@ -40,7 +40,7 @@ pub fn unusable_kind6(address: Ipv6Addr) -> Option<&'static str> {
     }
 }
 
-/// Why hosts could not be given their addresses.
+/// The error of an assignment of addresses to hosts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// Two hosts ask for the same address.

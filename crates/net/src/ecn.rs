@@ -4,7 +4,7 @@
 use belljar_wire::ethernet::{self, ethertype};
 use belljar_wire::{ipv4, ipv6};
 
-/// Which IP a packet is, and where in it that begins.
+/// The version of IP of a packet, and where in it the IP header begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// IPv4.

@@ -1,4 +1,4 @@
-//! Which packets are captured, or of a capture wanted, in the words of tcpdump's filters: `tcp port 80 and not host web`.
+//! Packet filters in the words of tcpdump, for captures and for reading them: `tcp port 80 and not host web`.
 //!
 //! ```text
 //! expression   all of ["or" all of]...
@@ -37,7 +37,7 @@ pub enum Filter {
     Port(End, RangeInclusive<u16>),
 }
 
-/// Which end of a packet's way is meant.
+/// The end of a packet's way that a condition is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Where it comes from.

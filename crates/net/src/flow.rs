@@ -4,14 +4,14 @@ use belljar_base::{Seed, SimDuration, SimTime, Stream};
 /// Random streams of a flow.
 #[derive(Clone, Debug)]
 pub struct FlowStreams {
-    /// Which packets are lost.
+    /// Stream for losses.
     pub loss: Stream,
     /// Jitter: how much later or earlier than usual the others arrive.
     pub jitter: Stream,
 }
 
 impl FlowStreams {
-    /// Those of the flow from one host to another, by their names.
+    /// The streams of the flow from one host to another, by their names.
     pub fn new(seed: Seed, from: &str, to: &str) -> FlowStreams {
         let stream = |what| seed.stream(&["flow", from, to, what]);
         FlowStreams { loss: stream("loss"), jitter: stream("jitter") }

@@ -20,7 +20,7 @@ const UDP_LITE: u8 = 136;
 /// ICMP datagram exceeding 576 bytes".
 const MAX_ERROR: usize = 576;
 
-/// Why a packet goes no further, as ICMP says it.
+/// The reason for which a packet is not forwarded, as ICMP tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// No route leads to its network.

@@ -57,12 +57,12 @@ impl IcmpRates {
     }
 }
 
-/// Which limit a message would have exceeded.
+/// The limit that a message would have exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exceeded {
-    /// That for all: `OutRateLimitGlobal`.
+    /// The limit for all: `OutRateLimitGlobal`.
     Total,
-    /// That for its receiver: `OutRateLimitHost`.
+    /// The limit for its receiver: `OutRateLimitHost`.
     Peer,
 }
 

@@ -46,7 +46,7 @@ mod record {
     pub const BLOCK: u8 = 6;
 }
 
-/// Which senders to a group are listened to.
+/// The source filter of a group: the senders that are listened to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFilter {
     /// Only `sources`; otherwise all but those.

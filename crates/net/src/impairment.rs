@@ -68,7 +68,7 @@ pub struct FrameImpairment {
 pub struct Impairments {
     /// Loss of frames.
     pub loss: Loss,
-    /// Which frames are held back.
+    /// Reordering of frames.
     pub reordering: Option<Reordering>,
     /// The probability that a frame arrives twice.
     pub duplication: f64,
@@ -88,8 +88,7 @@ struct Streams {
 }
 
 impl Impairments {
-    /// Those of a direction that loses frames so and does nothing else to them. All draws follow from `seed`
-    /// and `owner`.
+    /// Impairments of a direction that only loses frames. All draws follow from `seed` and `owner`.
     pub fn new(loss: Loss, seed: Seed, owner: [&str; 3]) -> Impairments {
         let stream = |what| seed.stream(&[owner[0], owner[1], owner[2], what]);
         Impairments {

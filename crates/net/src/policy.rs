@@ -43,7 +43,7 @@ pub struct Flow<'a, A = Ipv4Addr> {
     pub protocol: u8,
     /// Its source and destination port; 0 where it has none.
     pub ports: (u16, u16),
-    /// Whose socket it is from; 0 for what no socket sends.
+    /// The socket's owner; 0 for packets that no socket sends.
     pub uid: u32,
 }
 
@@ -72,7 +72,7 @@ pub type PortRange = (u16, u16);
 pub struct Rule<A = Ipv4Addr> {
     /// Rules are asked in this order; those of the same priority, as they came.
     pub priority: u32,
-    /// Whose packets it is for.
+    /// The source addresses of its packets.
     pub from: Prefix<A>,
     /// Whither.
     pub to: Prefix<A>,
@@ -98,7 +98,7 @@ pub struct Rule<A = Ipv4Addr> {
     pub suppressed: Option<u8>,
     /// Its action.
     pub action: Action,
-    /// Who made it, `RTPROT_*`.
+    /// Its originator, `RTPROT_*`.
     pub protocol: u8,
 }
 

@@ -191,7 +191,7 @@ pub struct Route<A = Ipv4Addr> {
     pub hops: Vec<NextHop<A>>,
     /// The source address of packets that have none, if it is not the interface's first.
     pub source: Option<A>,
-    /// Who made it: `RTPROT_*` of rtnetlink(7).
+    /// Its originator: `RTPROT_*` of rtnetlink(7).
     pub protocol: u8,
     /// Metrics of its packets.
     pub metrics: Metrics,

@@ -7,7 +7,7 @@
 use crate::suggest::nearest;
 use belljar_base::SimDuration;
 
-/// Why a text is not a value of the expected kind.
+/// The error of a text that is not a value of the expected kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct UnitError {

@@ -13,7 +13,7 @@ use belljar_net::{DropReason, Packet};
 #[derive(Debug, Default)]
 pub struct Arrivals {
     inbox: Inbox<Packet>,
-    /// Which of them is the first to reach the router, and its length.
+    /// The key and length of the first packet to reach the router.
     first: Option<(EventKey, usize)>,
     /// When the next one is in, or is lost because the host is down.
     next: Option<SimTime>,

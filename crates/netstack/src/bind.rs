@@ -22,7 +22,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// That of a socket of `domain` bound to `ip`.
+    /// The addresses of a socket of `domain` bound to `ip`.
     pub fn new(domain: i32, v6_only: bool, ip: Option<IpAddr>) -> Reach {
         let (v4, v6) = match ip {
             Some(ip) => (ip.is_ipv4(), ip.is_ipv6()),

@@ -28,7 +28,7 @@ pub struct QueuedError {
     pub extra: u32,
     /// When the error came.
     pub arrived: SimTime,
-    /// Who sent it; `None`: this host finds that what a program sends is too long.
+    /// The sender of the error; `None`: this host itself, which finds that a program sends too much at once.
     pub offender: Option<IpAddr>,
     /// Where the datagram was to go.
     pub destination: SocketAddr,

@@ -1,4 +1,4 @@
-//! Which memory the network stack reads when a packet comes in and the answer leaves: see `crate::footprint`.
+//! The memory that the network stack reads when a packet comes in and the answer leaves: see `crate::footprint`.
 
 use super::socket::{Socket, SocketKind};
 use super::{ETH0, Stack};

@@ -75,7 +75,7 @@ impl IpSocket {
         self.errors.pop(&mut self.queued_charge)
     }
 
-    /// That of a raw or a ping socket.
+    /// The shared part of a raw or a ping socket.
     pub fn of(socket: &Socket) -> Option<&IpSocket> {
         match &socket.kind {
             SocketKind::Raw(raw) => Some(&raw.end),

@@ -232,7 +232,7 @@ pub struct Stack {
     first_link: usize,
     /// Hardware addresses of TAP interfaces.
     pub tun_addresses: Stream,
-    /// Who is on the links, by hardware address.
+    /// Neighbours on the links, by hardware address.
     pub neighbours: Neighbours,
     neighbour_timer: Option<TimerId>,
     /// State of IPv6.

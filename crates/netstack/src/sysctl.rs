@@ -150,8 +150,8 @@ const LARGEST: u32 = i32::MAX as u32;
 const LONGEST: u32 = LARGEST / 250;
 
 impl Sysctls {
-    /// Those that a host starts with. A setting that there is not, or a value that it does not take, is left
-    /// out: the experiment's loader has refused it.
+    /// The settings that a host starts with. An unknown setting, or a value that it does not take, is left out: the
+    /// experiment's loader has refused it.
     pub fn of_host(config: &StackConfig) -> Sysctls {
         let buffers = Sysctls::with_buffers(&config.buffers);
         let mut sysctls =

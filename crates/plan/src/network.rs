@@ -33,7 +33,7 @@ pub struct PathState {
     change: PathChange,
     /// Latency and jitter were given together.
     exact: bool,
-    /// Which state of the graph gives the path.
+    /// The state of the graph that gives the path.
     pub graph: usize,
 }
 

@@ -18,7 +18,7 @@ pub enum Observation {
     },
     /// It could not be started.
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
         /// When.
         at: SimTime,

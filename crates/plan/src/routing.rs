@@ -74,7 +74,7 @@ fn family<A: Ip>(
     }
 }
 
-/// That of OSPF's routes in Linux's routing daemons.
+/// The metric of OSPF's routes in Linux's routing daemons.
 const COMPUTED_METRIC: u32 = 20;
 
 /// The routes that the file gives a node.

@@ -6,7 +6,7 @@ use crate::{cpu, layout};
 use std::os::unix::process::CommandExt;
 use std::sync::Mutex;
 
-/// Why this machine, or this way of starting, cannot run near guests.
+/// The reason for which this machine, or this way of starting, cannot run near guests.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
     /// The kernel lacks Syscall User Dispatch.

@@ -106,7 +106,7 @@ pub struct ProcessStatistics {
     pub state: String,
     /// True if the experiment expects that state.
     pub as_expected: bool,
-    /// Why it could not start, or what was expected instead.
+    /// The error of its start, or the end that was expected instead.
     pub problem: Option<String>,
     /// If it still ran at the end: the calls that its threads waited in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -11,7 +11,7 @@ pub struct Summary<'a> {
     pub real_time: Duration,
     /// The results folder.
     pub results: &'a Path,
-    /// Why it ended before its time, if it did.
+    /// The reason of an early end.
     pub interrupted: Option<&'a str>,
 }
 

@@ -72,7 +72,7 @@ pub fn has_subleaves(leaf: u32) -> bool {
 /// The shared block. The file that it lies in is exactly as long. What each hand-over needs lies together.
 #[repr(C, align(4096))]
 pub struct Channel {
-    /// Whose turn it is; a futex.
+    /// The side whose turn it is; a futex.
     pub turn: AtomicU32,
     /// The value of `turn` while it is the process's: its thread, or [`STARTING`] if Linux would not look for it.
     pub thread: u32,

@@ -1,4 +1,4 @@
-//! Which packets of a node's interfaces are captured.
+//! The packets of a node's interfaces that are captured.
 
 use belljar_base::Map;
 use belljar_config::{CaptureFilter, Experiment};

@@ -22,7 +22,7 @@ pub struct Fabric {
     addresses: Addresses,
     /// By host, where it is on the graph.
     nodes: Vec<Option<NodeIndex>>,
-    /// Whose addresses lie behind hosts that join links to the graph: next hops count hosts.
+    /// Addresses behind hosts that join links to the graph, as routes whose next hops are hosts.
     behind: RouteTable,
     /// The same for IPv6.
     behind6: RouteTable<Ipv6Addr>,
@@ -33,7 +33,7 @@ pub struct Fabric {
     owners: Map<IpAddr, HostId>,
     /// By link, its directions with the least time that a frame takes.
     lines: Vec<(HostId, HostId, SimDuration)>,
-    /// Those that wait for clocks outside.
+    /// Nodes that wait for clocks outside.
     foreign: Vec<HostId>,
     first: RoutingState,
     splits: bool,

@@ -91,7 +91,7 @@ impl HostNode {
         }
     }
 
-    /// Which host it is.
+    /// The host's id.
     pub fn id(&self) -> HostId {
         self.id
     }
@@ -372,7 +372,7 @@ impl HostNode {
     }
 }
 
-/// Who has sent a frame with IP or ARP first.
+/// The original sender of a frame with IP or ARP.
 fn origin(frame: &[u8]) -> Option<IpAddr> {
     let at = match frame.get(12..14)? {
         [0x86, 0xdd] => {

@@ -17,7 +17,7 @@ pub struct Output {
     pub folder: ResultsFolder,
     /// The hosts' wall clock at the start, in seconds since 1970.
     pub epoch_secs: u64,
-    /// Which packets are captured.
+    /// The packets to capture.
     pub wanted: Captures,
     /// Bytes kept of each captured packet.
     pub capture_len: usize,
@@ -27,7 +27,7 @@ pub struct Output {
     pub logs: Map<String, (PathBuf, Arc<Growing>)>,
     /// The first error met; the run stops for it.
     pub error: Option<ResultsError>,
-    /// Who writes what; of the whole run.
+    /// The writer of files; of the whole run.
     pub writer: Arc<Writer>,
 }
 

@@ -86,7 +86,7 @@ fn stopped() -> Ending {
 pub struct Finished {
     /// Statistics of the run.
     pub statistics: Statistics,
-    /// Why it ended.
+    /// The reason of its end.
     pub ending: Ending,
     /// Where the time went, if that was measured.
     pub profile: Option<Profile>,

@@ -23,7 +23,7 @@ const SLOT_UNIT: usize = 64;
 /// Time that a simulator has to end after it has closed a channel.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Why a run cannot go on: the first reason counts.
+/// The reason for which a run cannot go on: the first one counts.
 pub type Failure = Arc<OnceLock<String>>;
 
 /// The end of a simulator that has closed its channels.
@@ -119,7 +119,7 @@ impl Simulators {
         all
     }
 
-    /// Why the run cannot begin or go on, if so.
+    /// The reason for which the run cannot begin or go on, if any.
     pub fn failure(&self) -> Failure {
         self.failure.clone()
     }

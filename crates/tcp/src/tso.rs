@@ -40,7 +40,7 @@ pub(crate) enum Push {
     Probe,
 }
 
-/// Why no packet can be begun.
+/// The reason for which no packet can be begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
     /// There is not enough to send.

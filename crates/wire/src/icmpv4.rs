@@ -25,7 +25,7 @@ pub const HEADER_LEN: usize = 8;
 /// datagram as possible without the length of the ICMP datagram exceeding 576 bytes".
 pub const MAX_QUOTE: usize = ipv4::MIN_MTU - ipv4::HEADER_LEN - HEADER_LEN;
 
-/// Why a packet could not be delivered (the code of destination unreachable).
+/// The code of destination unreachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
     /// No route to the network.
@@ -127,7 +127,7 @@ pub enum Repr<'a> {
     },
     /// A packet could not be delivered.
     Unreachable {
-        /// Why.
+        /// The code.
         reason: Unreachable,
         /// The packet's header and the start of its payload.
         quote: &'a [u8],

@@ -11,7 +11,7 @@ use belljar_base::{Map, Set};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Whose file it is.
+/// The format of a topology file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// A topology file of Containerlab.

@@ -1,4 +1,4 @@
-//! Which packets are captured: `pcap_filter` among the options of hosts.
+//! Capture filters: `pcap_filter` among the options of hosts.
 
 use crate::error::Problem;
 use crate::model::{CaptureFilter, Experiment};

@@ -20,7 +20,7 @@ use crate::process::WaitStatus;
 use belljar_base::Map;
 use belljar_linux_abi::c;
 
-/// Why a debugged process stopped.
+/// The reason of a debugged process's stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DebugStop {
     /// The debugger asked for it, or has just attached.
@@ -173,7 +173,7 @@ impl Host {
         self.debuggers.by_pid.get(&pid).is_some_and(|debugger| debugger.stopped)
     }
 
-    /// Why a process has stopped; told once.
+    /// Takes the reason of a process's stop.
     pub fn debug_take_stop(&mut self, pid: i32) -> Option<DebugStop> {
         self.debuggers.by_pid.get_mut(&pid)?.stop.take()
     }

@@ -13,7 +13,7 @@ use std::path::Path;
 /// A host keeps so many open however small its share is while it runs: a copy needs both its ends.
 const LEAST: usize = 2;
 
-/// Which inodes have a native descriptor, by when it was last used.
+/// The inodes that have a native descriptor, by their last use.
 #[derive(Debug, Default)]
 pub struct NativeCache {
     /// The inode by the number of its last use.

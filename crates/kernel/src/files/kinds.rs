@@ -37,7 +37,7 @@ pub enum FileKind {
     Device {
         /// Its inode.
         inode: InodeKey,
-        /// Which one.
+        /// The device.
         device: Device,
     },
     /// A file that the kernel makes up, with its bytes as of when reading started.

@@ -8,7 +8,7 @@ use crate::ids::{FdTableKey, FileKey, InodeKey, ThreadKey, WaitQueueId};
 use crate::mm::VmaKind;
 use belljar_linux_abi::{Errno, c};
 
-/// Who holds a lock.
+/// The owner of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockOwner {
     /// A process, by its descriptor table (`F_SETLK`), with the process id that `F_GETLK` shows.
@@ -37,7 +37,7 @@ impl LockOwner {
 /// A lock on the bytes `start..end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordLock {
-    /// Who holds it.
+    /// Its owner.
     pub owner: LockOwner,
     /// True if it excludes all others (`F_WRLCK`).
     pub exclusive: bool,

@@ -30,7 +30,7 @@ pub struct MessageQueue {
     messages: Vec<(u32, Vec<u8>)>,
     /// Notified after every change.
     pub queue: WaitQueueId,
-    /// Who is told when a message comes to the empty queue, and by which signal with which value.
+    /// The process to notify when a message comes to the empty queue, with the signal and its value.
     notify: Option<(ProcessKey, Option<(i32, u64)>)>,
 }
 

@@ -1,6 +1,5 @@
-//! Who may do what with a file: mode bits against the identity of the process that asks,
-//! `path_resolution(7)` "Permissions". The superuser may do everything but execute a file that
-//! nobody may execute.
+//! Permission checks of files: mode bits against the identity of the calling process, `path_resolution(7)`
+//! "Permissions". The superuser may do everything but execute a file that nobody may execute.
 
 use super::tree::{DirectorySource, NAMESPACE, Node, PROC, SYS};
 use super::virtual_files::{MagicLink, VirtualFile};

@@ -1,5 +1,4 @@
-//! Which inode is behind an open file, that of a file of the tree or not: what locks and changed attributes
-//! belong to.
+//! The inode behind an open file, in the tree or not: locks and changed attributes belong to it.
 
 use super::FileKind;
 use super::locks::FileLocks;

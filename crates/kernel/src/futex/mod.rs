@@ -32,7 +32,7 @@ pub enum FutexKey {
     Shared(u64, u64, u64),
 }
 
-/// Who sleeps on a futex.
+/// A sleeper on a futex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sleeper {
     /// A thread.
@@ -74,7 +74,7 @@ pub struct FutexWait {
 pub struct FutexVector {
     /// The futexes; a requeue changes them.
     pub keys: Vec<FutexKey>,
-    /// Which of them a wake has come for.
+    /// The one of them that was woken.
     pub woken: Option<usize>,
     /// When the wait ends at the latest.
     pub deadline: Option<SimTime>,

@@ -23,7 +23,7 @@ pub(crate) struct SemSet {
     pub(crate) semaphores: Vec<Semaphore>,
     /// Notified after every change.
     pub(crate) changed: WaitQueueId,
-    /// Who waits for which semaphore; entries of threads that wait no more are ignored.
+    /// Threads that wait, with the condition; entries of threads that wait no more are ignored.
     waiting: Vec<(ThreadKey, Waiting)>,
 }
 

@@ -29,7 +29,7 @@ pub struct ModelSpec {
 pub(crate) struct Models {
     /// Sockets that have changed, and whose they are.
     changed: VecDeque<(u32, SocketKey)>,
-    /// Those that run, by their number in the configuration.
+    /// Running models, by their number in the configuration.
     running: Map<u32, Running>,
     /// Number of models that will start and have not yet.
     pending: usize,

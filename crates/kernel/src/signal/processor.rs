@@ -7,12 +7,12 @@ use crate::ids::ProcessKey;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
 
-/// Whose processor time a timer of `timer_create` counts. Both belong to the process that made the timer.
+/// The processor time that a timer of `timer_create` counts. Both kinds belong to the process that made the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessorClock {
-    /// That of all threads.
+    /// The time of all its threads.
     Process,
-    /// That of the thread with this number.
+    /// The time of the thread with this number.
     Thread(i32),
 }
 

@@ -28,7 +28,7 @@ const FIRST_REAL_TIME: i32 = 32;
 /// Signals that have been sent and not yet delivered.
 #[derive(Clone, Debug, Default)]
 pub struct PendingSignals {
-    /// Which.
+    /// The set of them.
     pub set: SigSet,
     queue: VecDeque<SigInfo>,
 }

@@ -66,7 +66,7 @@ pub struct PosixTimer {
     pub value: u64,
     /// When it fires.
     pub alarm: Alarm,
-    /// Whose processor time its clock counts, if it does.
+    /// The processor time that its clock counts, if it does.
     pub processor: Option<ProcessorClock>,
     /// When it fires by that clock.
     pub processor_alarm: ProcessorAlarm,

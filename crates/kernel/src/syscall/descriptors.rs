@@ -99,7 +99,8 @@ fn duplicate(call: &mut Call<'_>, from: usize, close_on_exec: bool) -> SysResult
     done(call.host.install_fd(call.process, file, close_on_exec, from)?)
 }
 
-/// Who is told by a signal: of urgent data on a socket. Of other files the owner is accepted so that programs go on.
+/// Sets or gets the owner that is told by a signal: of urgent data on a socket. Of other files the owner is accepted so
+/// that programs go on.
 fn file_owner(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) -> SysResult {
     let socket = call.host.socket_of(file);
     let owner = match command {

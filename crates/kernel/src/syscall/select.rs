@@ -8,8 +8,8 @@ use crate::files::readiness::{
 use belljar_linux_abi::Errno;
 use smallvec::{SmallVec, smallvec};
 
-/// Which readiness puts a descriptor into the sets of reading, writing and exceptions: select(2),
-/// "Correspondence between select() and poll() notifications".
+/// The readiness that puts a descriptor into the sets of reading, writing and exceptions: select(2), "Correspondence
+/// between select() and poll() notifications".
 const MEANS: [u32; 3] = [
     EPOLLRDNORM | EPOLLRDBAND | EPOLLIN | EPOLLHUP | EPOLLERR,
     EPOLLWRBAND | EPOLLWRNORM | EPOLLOUT | EPOLLERR,

@@ -6,14 +6,14 @@ use crate::process::WaitStatus;
 use belljar_linux_abi::{Errno, c};
 use bitflags::bitflags;
 
-/// Which children a wait is about.
+/// The children that a wait is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Selector {
     /// All of them.
     Any,
     /// The one with this number.
     Pid(i32),
-    /// Those of this process group.
+    /// The children in this process group.
     Group(i32),
 }
 

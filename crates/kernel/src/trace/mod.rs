@@ -22,7 +22,7 @@ use belljar_linux_abi::signal::SigInfo;
 /// A traced thread's state.
 #[derive(Debug)]
 pub struct Tracee {
-    /// Who traces it.
+    /// Its tracer.
     pub tracer: ProcessKey,
     /// By `PTRACE_SEIZE`.
     pub seized: bool,
@@ -112,7 +112,7 @@ impl Tracee {
 /// A traced thread that has ended and whose tracer has not heard of it.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedTracee {
-    /// Who traced it.
+    /// Its tracer.
     pub tracer: ProcessKey,
     /// Its number.
     pub tid: i32,

@@ -50,7 +50,7 @@ const READ_FIXED: u8 = 4;
 const WRITE_FIXED: u8 = 5;
 /// One more than the last known here.
 pub const OPS: u8 = 63;
-/// Those that are no system calls.
+/// Operations that are no system calls.
 const OWN: [u8; 17] = [
     NOP,
     POLL_ADD,
@@ -85,7 +85,7 @@ pub const IO_HARDLINK: u8 = 8;
 pub const CQE_SKIP: u8 = 64;
 pub const IO_DRAIN: u8 = 2;
 pub const BUFFER_SELECT: u8 = 32;
-/// Who does it is of no consequence: nothing waits for a thread.
+/// `IOSQE_ASYNC` has no effect: nothing waits for a thread.
 const ASYNC: u8 = 16;
 pub const KNOWN_FLAGS: u8 = FIXED_FILE | IO_DRAIN | IO_LINK | IO_HARDLINK | ASYNC | BUFFER_SELECT | CQE_SKIP;
 

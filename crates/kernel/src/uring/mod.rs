@@ -56,7 +56,7 @@ const PART: u64 = 0xf800_0000;
 /// `IORING_CQE_F_MORE`.
 const MORE: u32 = 2;
 
-/// Who submitted an entry: whose memory and descriptors it means.
+/// The submitter of an entry: the entry's addresses and descriptors are its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Submitter {
     pub(crate) process: ProcessKey,
@@ -119,7 +119,7 @@ pub struct Uring {
     pub queue: WaitQueueId,
     /// Its shared memory.
     pub ring: Ring,
-    /// Who made it: the process whose memory registered buffers are.
+    /// The process that made it: registered buffers are in its memory.
     pub process: ProcessKey,
     /// The thread that alone may submit (`IORING_SETUP_SINGLE_ISSUER`).
     pub(crate) issuer: Option<i32>,
@@ -181,7 +181,7 @@ pub struct Urings {
 }
 
 impl Host {
-    /// Who submits by `thread`.
+    /// The submitter behind `thread`.
     pub(crate) fn submitter(&self, thread: ThreadKey) -> Submitter {
         let process = self.threads[thread.0].process;
         Submitter { process, pid: self.processes[process.0].pid }

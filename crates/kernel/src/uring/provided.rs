@@ -35,7 +35,7 @@ pub(crate) enum Place {
 /// The buffers of one group.
 #[derive(Debug)]
 pub(crate) enum Group {
-    /// Those provided by requests; the first comes first.
+    /// Buffers provided by requests, the first first.
     List(VecDeque<Provided>),
     /// A ring: where it is, how many entries it has, and how many buffers have been used.
     Ring { place: Place, entries: u16, head: u16 },

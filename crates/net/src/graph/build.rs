@@ -379,7 +379,7 @@ fn nearest_id(ids: &Map<u32, NodeIndex>, id: u32) -> Option<u32> {
     below.into_iter().chain(above).min_by_key(|near| near.abs_diff(id))
 }
 
-/// Which of at most eight keys have been seen.
+/// Set of seen keys, of at most eight.
 #[derive(Default)]
 struct Seen(u8);
 

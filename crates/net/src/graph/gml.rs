@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a text is not a usable graph, and where.
+/// The error of a text that is not a usable graph, and its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct GraphError {
     /// The line, from 1.

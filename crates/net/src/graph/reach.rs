@@ -1,4 +1,4 @@
-//! Which nodes can be reached at all.
+//! Reachability between nodes.
 
 use super::{Graph, NodeIndex};
 use belljar_base::SimDuration;

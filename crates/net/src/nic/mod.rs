@@ -102,7 +102,7 @@ pub enum NicChange {
     TokenBucket(Option<TokenBucket>),
 }
 
-/// Why a packet went no further.
+/// The reason of a packet's drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DropReason {
     /// The queue out of the host was full.

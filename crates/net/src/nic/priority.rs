@@ -6,7 +6,7 @@ use crate::Packet;
 use crate::ecn::traffic_class;
 use belljar_base::{Map, SimTime};
 
-/// Which packets go before which.
+/// Configuration of strict priority: bands, and the packets for each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PriorityConfig {
     /// The queue of each band, the first to be served first.

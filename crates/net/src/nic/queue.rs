@@ -18,7 +18,7 @@ pub enum Limit {
     Bytes(usize),
 }
 
-/// Which packets wait before a sender, and how many.
+/// The discipline of a queue, and its limits.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueueConfig {
     /// A FIFO that drops what would make more than this wait: Linux's `pfifo` and `bfifo`.
@@ -76,7 +76,7 @@ pub(super) struct QueueContext {
 }
 
 impl QueueContext {
-    /// Those of a queue within this one.
+    /// The context of a queue within this one.
     pub(super) fn of_band(&self, band: usize) -> QueueContext {
         let seed = Seed(self.seed).stream(&["band", &band.to_string()]).next_u64();
         QueueContext { seed, ..*self }

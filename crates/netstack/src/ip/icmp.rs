@@ -42,7 +42,7 @@ pub(crate) mod kind {
     pub const V6_ECHO_REPLY: u8 = 129;
 }
 
-/// Why a packet is refused.
+/// The reason for which a packet is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
     /// Nothing speaks the protocol.

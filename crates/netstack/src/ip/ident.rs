@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr};
 /// 2,048 counters are shared.
 const COUNTER_BITS: u32 = 11;
 
-/// Which identification a packet gets.
+/// The kind of identification that a packet gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ident {
     /// The next one of a counter that it shares, or none if it may not be cut.

@@ -47,7 +47,7 @@ impl From<Option<u32>> for Through {
 }
 
 impl Through {
-    /// That of a socket's packets which leave by `device`.
+    /// The options for a socket's packets which leave by `device`.
     pub fn of(socket: &Socket, device: Option<u32>) -> Through {
         let ports = socket.ports();
         let sender = FlowKey { protocol: socket.protocol as u8, ports, uid: socket.uid };

@@ -149,7 +149,7 @@ pub struct FastOpenCounters {
     pub passive: u64,
     /// See `passive`.
     pub passive_fail: u64,
-    /// Those left alone because too many wait for their ACK.
+    /// SYNs left alone because too many connections wait for their ACK.
     pub listen_overflow: u64,
     /// Requests for a cookie.
     pub cookie_requests: u64,

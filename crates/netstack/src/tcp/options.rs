@@ -91,7 +91,7 @@ impl Default for TcpOptions {
 }
 
 impl TcpOptions {
-    /// Those of a new socket under these settings of the host.
+    /// The options of a new socket under these settings of the host.
     pub fn new(settings: &Config) -> TcpOptions {
         TcpOptions {
             keepalive: settings.keepalive,

@@ -1,4 +1,4 @@
-//! Which socket a segment is for.
+//! Demultiplexing of TCP segments to sockets.
 
 use super::Role;
 use crate::SocketKey;
@@ -19,9 +19,9 @@ pub struct TcpTable {
 /// The sockets of one local port.
 #[derive(Debug, Default)]
 struct Port {
-    /// Those that were bound, listeners among them, in order.
+    /// Bound sockets, listeners among them, in order.
     bound: SmallVec<[SocketKey; 2]>,
-    /// Those that have a connection, by the address at this end and the other end.
+    /// Sockets with a connection, by the address at this end and the other end.
     connections: Map<(IpAddr, SocketAddr), SocketKey>,
 }
 

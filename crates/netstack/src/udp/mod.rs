@@ -31,7 +31,7 @@ pub const UDP_ENCAP_ESPINUDP: i32 = 2;
 /// The length of a UDP header.
 pub const HEADER_LEN: usize = 8;
 
-/// Which of the two protocols a socket speaks. Each has port numbers and counters of its own.
+/// The protocol of a socket. Each has port numbers and counters of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// UDP (RFC 768).
@@ -66,7 +66,7 @@ pub struct UdpCounters {
     pub no_port: u64,
     /// Datagrams that were wrong, or covered less than their receiver asks for.
     pub wrong: u64,
-    /// Those of them whose checksum was wrong.
+    /// Datagrams of these with a wrong checksum.
     pub wrong_checksum: u64,
     /// Datagrams lost because a socket's receive buffer was full.
     pub buffer_full: u64,
@@ -103,7 +103,7 @@ pub struct UdpSocket {
     pub sending_charge: u32,
     /// Datagrams that were given to an interface which tells when they have left.
     pub packets_given: u64,
-    /// Those of them that have.
+    /// Datagrams of these that have left.
     pub packets_left: u64,
     /// Its protocol.
     pub protocol: Protocol,
@@ -144,7 +144,7 @@ pub struct Datagram {
     pub packet: Vec<u8>,
     /// Where in it the payload lies.
     pub payload: Range<usize>,
-    /// Who sent it.
+    /// The sender's address.
     pub source: SocketAddr,
     /// The address that it was sent to.
     pub destination: IpAddr,

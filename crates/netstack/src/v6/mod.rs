@@ -48,7 +48,7 @@ pub struct Ipv6 {
     pub routes: RouteTable<Ipv6Addr>,
     /// Its other tables, and which is asked for what.
     pub policy: Policy<Ipv6Addr>,
-    /// Who is on the links, by hardware address.
+    /// Neighbours on the links, by hardware address.
     pub neighbours: Neighbours<Ipv6Addr>,
     timer: Option<TimerId>,
     /// Path MTUs told by routers, and until when each is valid.
@@ -73,7 +73,7 @@ pub struct Ipv6 {
 }
 
 impl Ipv6 {
-    /// That of a host at its start.
+    /// The state of a host at its start.
     pub fn new(config: &StackConfig) -> Ipv6 {
         let stream = |what| config.seed.stream(&["host", &config.name, what]);
         Ipv6 {

@@ -1,5 +1,4 @@
-//! Which of a host's addresses its packets come from: RFC 6724, section 5, as far as Linux follows it
-//! (`ipv6_dev_get_saddr`).
+//! Selection of the source address: RFC 6724, section 5, as far as Linux follows it (`ipv6_dev_get_saddr`).
 
 use crate::{LO, Stack};
 use belljar_net::Prefix;

@@ -37,7 +37,7 @@ pub struct Settings<'a> {
 /// An interface that the protocol uses.
 struct Active {
     link: Link,
-    /// Why the last packet could not be sent; told once.
+    /// The error of the last packet that could not be sent; reported once.
     trouble: Option<String>,
 }
 

@@ -61,7 +61,7 @@ impl Credentials {
     /// The credentials of a message whose sender and receiver had not asked for them: the overflow ids.
     const NOBODY: Credentials = Credentials { pid: 0, uid: 65_534, gid: 65_534 };
 
-    /// Those of the calling process.
+    /// The credentials of the calling process.
     fn of(call: &Call<'_>) -> Credentials {
         let process = &call.host.processes[call.process.0];
         Credentials { pid: process.pid, uid: process.credentials.euid, gid: process.credentials.egid }

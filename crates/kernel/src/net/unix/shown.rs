@@ -33,7 +33,7 @@ pub struct ShownUnix {
     pub send_queue: usize,
     /// Bits: the receiving end is shut, the sending end is.
     pub shut: u8,
-    /// Whose it is.
+    /// Its owner's user id.
     pub uid: u32,
     /// Number of sockets that have it as their peer.
     peers: usize,
