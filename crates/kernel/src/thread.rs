@@ -28,7 +28,7 @@ pub struct Thread {
     /// The part of the guest's memory that its waiting call has read at its start, since the guest may change it: the
     /// descriptors of `poll(2)`, the sets of `select(2)`.
     pub asked: Vec<u8>,
-    /// Its tracer's state of it, `ptrace(2)`.
+    /// Its state as a tracee, `ptrace(2)`.
     pub trace: Option<Box<Tracee>>,
     /// Its signal mask, pending signals and alternate stack.
     pub signals: ThreadSignals,
