@@ -141,8 +141,11 @@ fn when(s: &Section) -> Result<When, Problem> {
     match (s.get("at"), s.get("every")) {
         (Some(node), None) => {
             if let Some(entry) = ["between", "probability"].iter().find_map(|key| s.entry(key)) {
-                return Err(Problem::at(entry.key_span, format!("'{}' is only valid with 'every'", entry.key))
-                    .help("write every: in place of at:, or leave it out"));
+                return Err(Problem::at(
+                    entry.key_span,
+                    format!("'{}' is only valid with 'every'", entry.key),
+                )
+                .help("write every: in place of at:, or leave it out"));
             }
             Ok(When::At(section::time(node, "at")?))
         }
