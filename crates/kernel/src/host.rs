@@ -149,7 +149,38 @@ pub enum ProcessReport {
     },
 }
 
-/// One simulated host.
+/// One simulated host: its processes, files, network and clock. It runs to a limit when it is told to, and never
+/// waits.
+///
+/// Its owner, a node of the engine, calls by kinds:
+///
+/// **In.** [`deliver`](Self::deliver) takes a packet before the limit of the run in which it arrives. The order of
+/// calls makes no difference: arrivals are ordered by their keys.
+///
+/// **Time.** [`next_event`](Self::next_event) gives the next time at which something is due; ask again after every
+/// other call. [`run_until`](Self::run_until) runs everything strictly before a limit. [`advance`](Self::advance)
+/// moves the clock on to a time before which everything has been run: call it before a change of that time.
+///
+/// **Changes by the experiment**, once the clock is at their time: [`crash`](Self::crash) and
+/// [`restart`](Self::restart), [`start_again`](Self::start_again) and [`signal_program`](Self::signal_program) for
+/// processes, [`start_model_again`](Self::start_model_again) and [`stop_model`](Self::stop_model) for traffic
+/// models, [`step_clock`](Self::step_clock) and [`set_clock_drift`](Self::set_clock_drift), and for the network
+/// [`set_bandwidths`](Self::set_bandwidths), [`set_carrier`](Self::set_carrier), [`change_nic`](Self::change_nic),
+/// [`set_routes`](Self::set_routes), [`set_routes6`](Self::set_routes6),
+/// [`set_resolver_down`](Self::set_resolver_down).
+///
+/// **Out**, after each run and each change: [`take_departures`](Self::take_departures) gives packets that have
+/// left, [`take_reports`](Self::take_reports) starts and ends of the experiment's processes. Where
+/// [`has_logged`](Self::has_logged), [`drain_captured`](Self::drain_captured) and
+/// [`drain_strace`](Self::drain_strace) give captures and logs.
+///
+/// **Observers**, at any time between runs: counters, warnings, the clock, [`finished_at`](Self::finished_at),
+/// [`stack`](Self::stack). The methods that begin with `debug_` serve a debugger; while one holds the host
+/// ([`is_held`](Self::is_held)) `run_until` returns early.
+///
+/// **The end of the simulation**: [`finish_models`](Self::finish_models), then
+/// [`finish_processes`](Self::finish_processes), the last departures and logs, then
+/// [`finish_files`](Self::finish_files).
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct Host {
     pub(crate) scheduler: Scheduler,

@@ -22,8 +22,7 @@ use std::path::Path;
 pub const NAME: &str = "files.mtree";
 
 impl Host {
-    /// The simulation ends: says in the host's folder what the files themselves do not say, and
-    /// removes what had no name.
+    /// Writes the sidecar of the host's folder at the end of the simulation, and removes files without a name.
     pub fn finish_files(&mut self) -> Result<(), Errno> {
         if !self.has_files() {
             return Ok(());
