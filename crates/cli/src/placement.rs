@@ -7,7 +7,7 @@ pub enum PlacementOption {
     Near,
     /// In a native process each: isolated from the simulator's memory
     Far,
-    /// The same, with everything at the addresses where Linux has it
+    /// As far, with everything at the addresses where Linux has it
     Linux,
     /// Near where the program's image allows it
     Auto,

@@ -172,7 +172,7 @@ pub struct Routing {
     pub computed: bool,
     /// Routes of the experiment file.
     pub routes: Vec<StaticRoute>,
-    /// The same for IPv6.
+    /// IPv6 routes of the experiment file.
     pub routes6: Vec<StaticRoute<Ipv6Addr>>,
 }
 

@@ -65,17 +65,17 @@ impl Block {
     pub fn until(deadline: Option<SimTime>) -> Block {
         Block { on: SmallVec::new(), deadline, state: CallState::None, if_interrupted: IfInterrupted::Eintr }
     }
-    /// The same with a deadline.
+    /// Sets a deadline.
     pub fn with_deadline(mut self, deadline: Option<SimTime>) -> Block {
         self.deadline = deadline;
         self
     }
-    /// The same with state.
+    /// Sets the state to continue from.
     pub fn with_state(mut self, state: CallState) -> Block {
         self.state = state;
         self
     }
-    /// The same with another answer to signals.
+    /// Sets the effect of a signal.
     pub fn interrupted(mut self, how: IfInterrupted) -> Block {
         self.if_interrupted = how;
         self

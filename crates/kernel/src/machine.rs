@@ -66,7 +66,7 @@ pub enum Exit {
     /// the instruction, RCX and R11 as the `syscall` instruction leaves them. The kernel writes the
     /// result to RAX and resumes.
     Syscall,
-    /// The same by `int 0x80`: a call of the 32-bit interface.
+    /// It made a system call of the 32-bit interface, by `int 0x80`.
     CompatSyscall,
     /// It executed `rdtsc` (or `rdtscp` where `aux`). RIP is behind the instruction; the kernel
     /// writes EDX:EAX (and ECX) and resumes.
@@ -92,8 +92,7 @@ pub enum Placement {
     Near,
     /// In a native process of its own.
     Far,
-    /// The same, with everything at the addresses where Linux has it (but for randomisation): for programs
-    /// that allow for nothing else.
+    /// Far, with everything at the addresses where Linux has it (but for randomisation): for programs that require it.
     Linux,
 }
 
@@ -308,7 +307,7 @@ pub trait Platform: GuestMemory + Send {
     fn set_xstate(&mut self, context: ContextId, state: &[u8]);
     /// Runs the context until it comes back. The caller's thread becomes a worker on first use.
     fn resume(&mut self, context: ContextId) -> Exit;
-    /// The same; meanwhile it may read clocks as `clocks` says without coming back.
+    /// As [`resume`](Self::resume); meanwhile it may answer calls itself as far as `clocks` allows.
     fn resume_with_clocks(&mut self, context: ContextId, clocks: &mut VdsoData) -> Exit {
         let _ = clocks;
         self.resume(context)
@@ -421,7 +420,7 @@ pub trait HostFiles: Send {
     fn close(&mut self, file: NativeFile);
     /// Reads at `offset`; fewer bytes than asked for only at the end of the file.
     fn read_at(&mut self, file: NativeFile, offset: u64, out: &mut [u8]) -> Result<usize, Errno>;
-    /// The same without changing anything of one's own: what guests have written to memory that they share.
+    /// Reads bytes that guests have written to memory that they share; changes nothing of the caller's own.
     fn peek_at(&self, file: NativeFile, offset: u64, out: &mut [u8]) -> Result<usize, Errno> {
         let _ = (file, offset, out);
         Err(Errno::EOPNOTSUPP)

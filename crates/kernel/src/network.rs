@@ -27,7 +27,7 @@ impl Host {
     pub fn set_routes(&mut self, routes: Vec<InitialRoute>) {
         self.net.set_routes(routes);
     }
-    /// The same for IPv6.
+    /// Replaces the IPv6 routes that the experiment has computed for this host.
     pub fn set_routes6(&mut self, routes: Vec<InitialRoute6>) {
         self.net.set_routes6(routes);
     }

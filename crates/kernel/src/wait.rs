@@ -213,7 +213,7 @@ impl Host {
         self.wake_waiters(queue, events);
     }
 
-    /// The same when the stack has nothing left to be done.
+    /// Wakes the waiters as [`notify_events`](Self::notify_events) does, when the stack has nothing left to be done.
     pub(crate) fn wake_waiters(&mut self, queue: WaitQueueId, events: u32) {
         if self.waits.is_empty(queue) {
             return;

@@ -77,7 +77,7 @@ pub struct Addresses {
     names: Vec<String>,
     by_host: Vec<Ipv4Addr>,
     by_address: Map<Ipv4Addr, HostId>,
-    /// The same for the range that automatic addresses come from: each packet asks.
+    /// Hosts by address, for the range that automatic addresses come from: each packet asks.
     automatic: Vec<Option<HostId>>,
     by_name: Map<String, HostId>,
 }

@@ -60,7 +60,7 @@ impl Flow {
         }
         Some(self.carry_without_loss(departs, &mut streams.jitter))
     }
-    /// The same on a path that loses nothing for now, as in Shadow's bootstrap phase.
+    /// As [`carry`](Self::carry), on a path that loses nothing for now, as in Shadow's bootstrap phase.
     pub fn carry_without_loss(&mut self, departs: SimTime, stream: &mut Stream) -> SimTime {
         let arrival = departs + self.delay(stream);
         self.last_arrival = self.last_arrival.max(arrival);

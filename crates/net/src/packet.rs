@@ -58,12 +58,13 @@ impl Packet {
     pub fn with_cookie(bytes: Vec<u8>, cookie: u64) -> Packet {
         Packet { bytes, cookie, checksum: ChecksumState::Untested, segment: 0 }
     }
-    /// The same, of which this is known. Only TCP segments and UDP datagrams in IP packets without extension headers may
-    /// be open.
+    /// Sets the state of the transport checksum. Only TCP segments and UDP datagrams in IP packets without extension
+    /// headers may be open.
     pub fn with_checksum(self, checksum: ChecksumState) -> Packet {
         Packet { checksum, ..self }
     }
-    /// The same, made of datagrams with so many bytes of payload each, the last perhaps with fewer; 0 for one datagram.
+    /// Marks the packet as made of datagrams with so many bytes of payload each, the last perhaps with fewer; 0 for one
+    /// datagram.
     pub fn with_segment(self, segment: u16) -> Packet {
         Packet { segment, ..self }
     }
@@ -72,7 +73,7 @@ impl Packet {
         debug_assert!(self.checksum != ChecksumState::Open, "bytes of an open packet");
         &self.bytes
     }
-    /// The same whether it is open or not: for who reads no checksum.
+    /// The bytes, whether the checksum is open or not: for readers that ignore it.
     pub fn open_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -100,7 +101,7 @@ impl Packet {
         self.fill_checksum();
         self.bytes
     }
-    /// The same as it is, open or not: for who goes on with what is known of its checksum, or looks at it no more.
+    /// The buffer with its checksum as it is, open or not: for those who keep track of its state, or ignore it.
     pub fn into_open_bytes(self) -> Vec<u8> {
         self.bytes
     }

@@ -355,7 +355,7 @@ impl<A: Ip> RouteTable<A> {
     ) -> Option<(&Route<A>, Option<NextHop<A>>)> {
         self.lookup_entry(destination, hash, usable).map(|(_, route, hop)| (route, hop))
     }
-    /// The same with the prefix that the route is to.
+    /// As [`lookup`](Self::lookup), with the prefix of the route.
     pub fn lookup_entry(
         &self,
         destination: A,

@@ -27,7 +27,7 @@ pub const LO_MTU: usize = 65_536;
 /// The length of the netmask of the graph's `eth0` as programs see it. Routing does not depend on it: every
 /// host is on the link.
 pub const GRAPH_PREFIX: u8 = 24;
-/// The same for IPv6.
+/// Length of the IPv6 prefix of the graph's `eth0` as programs see it.
 pub const GRAPH_PREFIX6: u8 = 64;
 /// The MTU of the graph's `eth0`.
 pub const ETH0_MTU: usize = 1_500;
@@ -244,7 +244,7 @@ impl Stack {
     pub fn queue_packet(&mut self, route: &Route, packet: Packet) -> bool {
         self.send_packet(route.interface, route.gateway, packet)
     }
-    /// The same with a packet of this content, by an interface and to a router.
+    /// Queues a packet of this content on an interface, to a router: as [`queue_packet`](Self::queue_packet).
     pub fn transmit(
         &mut self,
         interface: usize,

@@ -407,7 +407,7 @@ fn flow_hash_of(key: u64, source: Ipv4Addr, destination: Ipv4Addr) -> u64 {
     (source, destination).hash(&mut hasher);
     hasher.finish()
 }
-/// The same for IPv6.
+/// A number that spreads IPv6 packets of one pair of addresses over paths of equal cost.
 fn flow_hash_of6(key: u64, source: Ipv6Addr, destination: Ipv6Addr) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(key, 0);
     hasher.write(&source.octets());

@@ -43,7 +43,7 @@ impl PathState {
         self.apply_where(change, (from, to), |target| concerns(target, from, to))
     }
 
-    /// The same for a direction of a link.
+    /// Takes a change of a link into account; false if it does not concern this direction.
     pub fn apply_to_line(&mut self, direction: Direction, change: &NetChange) -> bool {
         if matches!(change, NetChange::Graph(_)) {
             return false;

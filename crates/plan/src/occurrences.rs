@@ -27,7 +27,7 @@ pub fn all(experiment: &Experiment) -> Vec<Occurrence> {
     occurrences
 }
 
-/// The same experiment with every event at a fixed time, about named hosts: what the seed would decide is decided. It
+/// An experiment with every event at a fixed time, about named hosts: all that the seed would decide is decided. It
 /// runs to the same results.
 pub fn with_fixed_events(experiment: &Experiment) -> Experiment {
     let mut events = Vec::new();

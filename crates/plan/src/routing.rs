@@ -19,7 +19,7 @@ pub type PlannedRoute<A = Ipv4Addr> = (Prefix<A>, u32, Route<A>);
 pub struct RoutingState {
     /// By node, its computed and static routes. Next hops count interfaces among those on links.
     pub routes: Vec<Vec<PlannedRoute>>,
-    /// The same for IPv6.
+    /// By node, its computed and static IPv6 routes.
     pub routes6: Vec<Vec<PlannedRoute<Ipv6Addr>>>,
     /// By node, the ports that are not used; of switches only.
     pub blocked: Vec<Vec<usize>>,

@@ -60,7 +60,7 @@ pub enum Kind {
     Anonymous,
     /// A part of one call's private mapping of a file.
     File(u64),
-    /// The same of memory that others may have mapped as well.
+    /// A part of memory that others may have mapped as well.
     Shared(u64),
 }
 
@@ -88,7 +88,7 @@ impl Mappings {
         Mappings { by_start: Map::default(), files: 0, counted, recent: Cell::new(None) }
     }
 
-    /// The same mappings in a far space.
+    /// A copy of the mappings for a far space.
     pub fn copied_far(&self) -> Mappings {
         let mut copy = Mappings::none(false);
         copy.by_start.clone_from(&self.by_start);

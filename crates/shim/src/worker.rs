@@ -80,7 +80,7 @@ pub struct Worker {
     pub mxcsr: u32,
     /// True if the simulator's own use of `rdtsc` on this thread made it native again.
     pub tsc_is_native: bool,
-    /// The same for `cpuid`.
+    /// True if the simulator's own use of `cpuid` on this thread made it native again.
     pub cpuid_is_native: bool,
     /// Counts resumes.
     pub resumes: u64,

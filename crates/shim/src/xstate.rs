@@ -38,7 +38,7 @@ pub const OPMASK: u64 = 1 << 5;
 pub const HI16_ZMM: u64 = 1 << 7;
 /// x87, SSE and AVX: what guests are shown.
 pub const SHOWN: u64 = X87 | SSE | AVX;
-/// The same and AVX-512: the components that are saved for guests. Not every CPU can be made to hide AVX-512, so
+/// x87, SSE, AVX and AVX-512: the components that are saved for guests. Not every CPU can be made to hide AVX-512, so
 /// programs may use it all the same.
 pub const KEPT: u64 = 0b1110_0111;
 

@@ -24,7 +24,7 @@ pub struct Fabric {
     nodes: Vec<Option<NodeIndex>>,
     /// Addresses behind hosts that join links to the graph, as routes whose next hops are hosts.
     behind: RouteTable,
-    /// The same for IPv6.
+    /// IPv6 addresses behind such hosts.
     behind6: RouteTable<Ipv6Addr>,
     /// Hosts with IPv6 addresses of the experiment's own, and those of hosts that follow from others.
     own6: Map<Ipv6Addr, HostId>,
@@ -120,7 +120,7 @@ impl Fabric {
             hop.map(|hop| HostId(hop.interface as u32))
         })
     }
-    /// The same for IPv6.
+    /// The host on the graph that packets for this IPv6 address are delivered to.
     pub fn host6(&self, address: Ipv6Addr) -> Option<HostId> {
         self.on_graph6(address).or_else(|| {
             let (_, hop) = self.behind6.lookup(address, || 0, |_| true)?;

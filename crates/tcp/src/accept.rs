@@ -34,8 +34,8 @@ impl Connection {
         connection
     }
 
-    /// The same for a SYN that was answered with a cookie and is made up from what the answer to that says: SYN-RECEIVED
-    /// with the SYN-ACK sent, who knows when.
+    /// A passive open by the ACK of a SYN cookie, from which the SYN is reconstructed: SYN-RECEIVED with the SYN-ACK
+    /// sent, who knows when.
     pub fn accept_cookie(
         config: Config,
         local: SocketAddr,

@@ -18,7 +18,7 @@ struct Delivery {
     /// The transmission times of the first and the last segment that were sent only once.
     first_sent: Option<SimTime>,
     last_sent: Option<SimTime>,
-    /// The same of segments that were selectively acknowledged.
+    /// The transmission time of a segment that was newly selectively acknowledged and sent only once.
     sacked_sent: Option<SimTime>,
     /// The stamp of the most recently sent segment, and when it was sent.
     newest: Option<(SimTime, RateStamp)>,

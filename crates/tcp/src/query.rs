@@ -84,7 +84,8 @@ impl Connection {
         self.error.take()
     }
 
-    /// The same, and else what ICMP said without ending the connection: as `SO_ERROR` does it.
+    /// As [`take_error`](Self::take_error), and else an ICMP error that did not end the connection: as `SO_ERROR` gives
+    /// it.
     pub fn take_any_error(&mut self) -> Option<TcpError> {
         self.error.take().or_else(|| self.soft_error.take())
     }

@@ -33,7 +33,7 @@ pub(crate) struct Sender {
     pub scale: u8,
     /// The greatest payload that the peer and the path take, options deducted.
     pub mss: usize,
-    /// The same without deducting options: what the peer announced or the path limits.
+    /// The MSS without deducting options: what the peer announced or the path limits.
     pub mss_limit: u16,
     /// Bytes that the program wrote and the peer has not acknowledged.
     data: VecDeque<u8>,

@@ -49,7 +49,7 @@ pub struct Repr {
     pub hop_limit: u8,
     /// DSCP and ECN.
     pub traffic_class: u8,
-    /// The same for all packets of a flow; 20 bits.
+    /// The flow label; 20 bits.
     pub flow_label: u32,
 }
 

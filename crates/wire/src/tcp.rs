@@ -203,7 +203,8 @@ impl Repr {
         fill_checksum(src, dst, &mut out[start..]);
     }
 
-    /// The same with a checksum of zero: [`fill_checksum`] is for whoever shows the segment to somebody.
+    /// As [`append`](Self::append) with a checksum of zero, to be filled in by [`fill_checksum`] where somebody reads
+    /// it.
     pub fn append_open(&self, payload: (&[u8], &[u8]), out: &mut Vec<u8>) {
         let start = out.len();
         let header_len = self.header_len();

@@ -53,7 +53,7 @@ pub fn import(path: &Path, format: Format) -> Result<Imported, ConfigError> {
     import_text(&name, &text, format, startup)
 }
 
-/// The same from the text of a file; `startup` gives that of a machine's startup script.
+/// Reads a topology from the text of a file; `startup` gives the text of a machine's startup script.
 pub fn import_text(
     name: &str,
     text: &str,

@@ -17,7 +17,7 @@ pub(super) fn host_set(node: &Node, key: &str, world: &World) -> Result<HostSet,
     set(node, key, world, world.hosts.len())
 }
 
-/// The same, of switches and routers too.
+/// As [`host_set`], of switches and routers too.
 pub(super) fn node_set(node: &Node, key: &str, world: &World) -> Result<HostSet, Problem> {
     set(node, key, world, world.node_count())
 }
@@ -210,7 +210,7 @@ pub(super) fn process_ref(
     Ok(process)
 }
 
-/// The same, or the name of a model.
+/// A process as of [`process_ref`], or the name of a model.
 pub(super) fn startable(node: &Node, hosts: &HostSet, world: &World) -> Result<ProcessRef, Problem> {
     let process = place_or_name(node, "start")?;
     let has = |host: &Host| {

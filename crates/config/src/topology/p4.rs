@@ -47,7 +47,7 @@ impl P4Switch {
         self.try_switch(config.clone()).unwrap_or_else(|_| Switch::new(self.program.clone(), config))
     }
 
-    /// The same, or the number of the first file that cannot be carried out, and why.
+    /// The switch as it is at the start, or the number of the first set-up file that cannot be carried out, and why.
     pub fn try_switch(&self, config: SwitchConfig) -> Result<Switch, (usize, LoadError)> {
         let mut switch = Switch::new(self.program.clone(), config);
         for (n, setup) in self.setup.iter().enumerate() {

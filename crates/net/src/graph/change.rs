@@ -55,7 +55,7 @@ impl Graph {
         })
     }
 
-    /// The same nodes, and of the edges what `change` makes of each direction.
+    /// A graph of the same nodes, whose edges are what `change` makes of each direction.
     fn rebuilt(&self, change: impl Fn(u32, u32, &Edge) -> Option<Edge>) -> Graph {
         let (mut edges, mut arcs) = (Vec::new(), Vec::new());
         let mut first_arc = vec![0];

@@ -54,7 +54,7 @@ impl Through {
         Through { device, mark: socket.options.mark, sender }
     }
 
-    /// The same to this port.
+    /// Sets the destination port.
     pub fn to_port(mut self, port: u16) -> Through {
         self.sender.ports.1 = port;
         self

@@ -80,7 +80,8 @@ impl Stack {
         self.tcp_connect_with(key, peer, None).map(|_| ())
     }
 
-    /// The same with data that its SYN may carry (Fast Open); how many bytes it does.
+    /// Begins the handshake with `peer` with data that its SYN may carry (Fast Open); gives the number of bytes that it
+    /// does.
     pub fn tcp_connect_with(
         &mut self,
         key: SocketKey,

@@ -223,7 +223,7 @@ impl Stack {
         let own = (own as usize).min(self.mtu(route.interface));
         if route.metrics.mtu_locked { own } else { own.min(mtu) }
     }
-    /// The same by the interface and the destination.
+    /// The longest packet that goes unfragmented to a destination by an interface.
     pub fn mtu_to(&self, interface: usize, to: IpAddr, now: SimTime) -> usize {
         let mtu = self.mtu(interface);
         match to {
@@ -252,7 +252,7 @@ impl Stack {
         };
         self.flow_label_of(header, ports.unwrap_or_default())
     }
-    /// The same from the ports.
+    /// The flow label of a packet with these ports.
     pub fn flow_label_of(&self, header: &IpHeader, ports: &[u8]) -> u32 {
         let mut hasher = SipHasher13::new_with_keys(self.flow_key, 6);
         for ip in [header.src, header.dst] {
