@@ -14,7 +14,8 @@ Made by `BELLJAR_UPDATE_DOCS=1 ./test --all` from what it ran on this machine's 
 Each in a small experiment between hosts (`tests/programs`), with what its package, or its language's registry, has; *works* means that what it is for
 came out right, with all its processes near, and again with all of them far. No program asked for a system call, or for anything
 else, that is not supported, unless the notes say so. More of them run in the tests and in [examples](../examples).
-netperf is not among them: Debian's main archive does not have it.
+netperf is not among them: Debian's main archive does not have it. Nor is BMv2 (`simple_switch`, `simple_switch_grpc`), which no archive or registry
+has and which builds for an hour: on hosts it is untested. P4 programs for it run on Belljar's own switches ([guide](guide/p4.md)).
 
 {programs}
 

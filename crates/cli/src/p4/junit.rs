@@ -1,50 +1,30 @@
-//! Reports that continuous integration reads.
+//! Reports that continuous integration and graders read.
 
 use super::test::Tested;
-use std::fmt::Write;
+use belljar_base::Map;
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-/// The report of these scripts.
-pub fn report(tested: &[Tested]) -> String {
-    let errors = tested.iter().filter(|one| one.error).count();
-    let failures = tested.iter().filter(|one| !one.failures.is_empty()).count() - errors;
-    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    let _ = writeln!(
-        out,
-        "<testsuite name=\"belljar p4 test\" tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\">",
-        tested.len()
-    );
+/// The report of these scripts: a suite for each submission, or one for all.
+pub fn report(tested: &[Tested]) -> Result<String, quick_junit::SerializeError> {
+    let mut report = Report::new("belljar p4 test");
+    let mut suites: Map<&str, TestSuite> = Map::new();
     for one in tested {
-        let name = escape(&one.name);
-        if one.failures.is_empty() {
-            let _ = writeln!(out, "  <testcase name=\"{name}\"/>");
-        } else {
-            let kind = if one.error { "error" } else { "failure" };
-            let text = escape(&one.failures.join("\n"));
-            let _ = writeln!(
-                out,
-                "  <testcase name=\"{name}\"><{kind} message=\"{}\">{text}</{kind}></testcase>",
-                escape(&one.failures[0])
-            );
-        }
+        let submission = one.submission.as_deref().unwrap_or("belljar p4 test");
+        let kind = if one.error { NonSuccessKind::Error } else { NonSuccessKind::Failure };
+        let status = match one.failures.first() {
+            None => TestCaseStatus::success(),
+            Some(first) => {
+                let mut status = TestCaseStatus::non_success(kind);
+                status.set_message(first.as_str()).set_description(one.failures.join("\n"));
+                status
+            }
+        };
+        let mut case = TestCase::new(one.script.as_str(), status);
+        case.set_classname(submission);
+        suites.entry(submission).or_insert_with(|| TestSuite::new(submission)).add_test_case(case);
     }
-    out.push_str("</testsuite>\n");
-    out
-}
-
-fn escape(text: &str) -> String {
-    let mut out = String::new();
-    for letter in text.chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            // XML has no other control characters.
-            _ if letter.is_control() && !matches!(letter, '\n' | '\t') => out.push('?'),
-            _ => out.push(letter),
-        }
-    }
-    out
+    report.add_test_suites(suites.into_values());
+    report.to_string()
 }
 
 #[cfg(test)]
@@ -53,15 +33,27 @@ mod tests {
 
     #[test]
     fn failures_are_told_from_errors() {
-        let one = |name: &str, failures: &[&str], error| Tested {
-            name: name.to_owned(),
+        let one = |submission: &str, script: &str, failures: &[&str], error| Tested {
+            submission: Some(submission.to_owned()),
+            script: script.to_owned(),
             failures: failures.iter().map(|text| (*text).to_owned()).collect(),
             error,
         };
-        let text =
-            report(&[one("a", &[], false), one("b", &["1 < 2"], false), one("c", &["no \"file\""], true)]);
-        assert!(text.contains("tests=\"3\" failures=\"1\" errors=\"1\""), "{text}");
+        let tested = [
+            one("alice", "a", &[], false),
+            one("bob", "b", &["1 < 2\u{1}"], false),
+            one("bob", "c", &["no \"file\"", "and more"], true),
+        ];
+        let text = report(&tested).unwrap();
+        assert!(
+            text.contains("<testsuite name=\"bob\" tests=\"2\" disabled=\"0\" errors=\"1\" failures=\"1\">"),
+            "{text}"
+        );
+        assert!(text.contains("<testcase name=\"a\" classname=\"alice\">"), "{text}");
         assert!(text.contains("<failure message=\"1 &lt; 2\">1 &lt; 2</failure>"), "{text}");
-        assert!(text.contains("<error message=\"no &quot;file&quot;\">"), "{text}");
+        assert!(
+            text.contains("<error message=\"no &quot;file&quot;\">no &quot;file&quot;\nand more</error>"),
+            "{text}"
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 use super::junit;
 use crate::failure::Failure;
+use belljar_base::Map;
 use belljar_p4::{Program, stf};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,15 +11,18 @@ use std::sync::Arc;
 /// Runs packet tests in STF, the format of the P4 compiler's tests: entries are added, packets are sent to ports and
 /// those that leave are compared with those that are expected.
 ///
-/// With a folder, every program in it is tested for which there is a script of the same name. The exit status is 0 if
-/// all scripts pass, 1 if one fails, 2 if the command cannot be used, 4 if a program or script is wrong, 5 if there is
-/// no script.
+/// With a folder, every program in it is tested for which there is a script of the same name. With a folder and scripts,
+/// the folder has submissions, a file or folder each, and all of them are tested by these scripts: a script of a
+/// submission's program of its name, or else of its only program.
+///
+/// The exit status is 0 if all scripts pass, 1 if one fails, 2 if the command cannot be used, 4 if a program or script is
+/// wrong, 5 if there is no script.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  belljar p4 test forward.p4 forward.stf\n  belljar p4 test tests/p4 --junit report.xml"
+    after_help = "Examples:\n  belljar p4 test forward.p4 forward.stf\n  belljar p4 test tests/p4 --junit report.xml\n  belljar p4 test submissions router.stf --junit grades.xml"
 )]
 pub struct Arguments {
-    /// Program, as P4_16 source (.p4) or BMv2 JSON, or a folder of programs and scripts
+    /// Program, as P4_16 source (.p4) or BMv2 JSON, or a folder of programs
     program: PathBuf,
     /// Scripts, or folders of scripts
     scripts: Vec<PathBuf>,
@@ -32,12 +36,22 @@ pub struct Arguments {
 
 /// Result of one script.
 pub struct Tested {
+    /// Submission that it has tested, if there are several.
+    pub submission: Option<String>,
     /// Script.
-    pub name: String,
+    pub script: String,
     /// Deviations, one a line; empty if it has passed.
     pub failures: Vec<String>,
     /// The program or script cannot be used.
     pub error: bool,
+}
+
+/// A script to run.
+struct Task {
+    submission: Option<String>,
+    /// Program, or why there is none.
+    program: Result<PathBuf, String>,
+    script: PathBuf,
 }
 
 const FAILED: u8 = 1;
@@ -46,27 +60,29 @@ const NOTHING: u8 = 5;
 
 /// Runs the scripts and says how they went.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let pairs = pairs(arguments)?;
     let mut tested = Vec::new();
-    for (program, script) in &pairs {
-        let one = test(program, script, arguments.trace);
+    for task in tasks(arguments)? {
+        let one = test(task, arguments.trace);
         let verdict = match (one.failures.is_empty(), one.error) {
             (true, _) => "passed",
             (false, false) => "FAILED",
             (false, true) => "ERROR",
         };
-        println!("{} {verdict}", one.name);
+        let submission = one.submission.as_ref().map_or(String::new(), |name| format!("{name}: "));
+        println!("{submission}{} {verdict}", one.script);
         for failure in &one.failures {
             println!("  {failure}");
         }
         tested.push(one);
     }
+    say_scores(&tested);
     let errors = tested.iter().filter(|one| one.error).count();
     let failed = tested.iter().filter(|one| !one.failures.is_empty()).count() - errors;
     let passed = tested.len() - failed - errors;
     println!("{passed} passed, {failed} failed, {errors} errors");
     if let Some(file) = &arguments.junit {
-        let written = std::fs::write(file, junit::report(&tested));
+        let report = junit::report(&tested).map_err(|error| Failure::run(error.to_string()))?;
+        let written = std::fs::write(file, report);
         written.map_err(|error| Failure::run(format!("{}: {error}", file.display())))?;
     }
     Ok(match (tested.len(), errors, failed) {
@@ -77,25 +93,81 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Programs and their scripts, in the order of their names.
-fn pairs(arguments: &Arguments) -> Result<Vec<(PathBuf, PathBuf)>, Failure> {
-    if arguments.program.is_dir() {
-        let folders = std::iter::once(&arguments.program).chain(&arguments.scripts);
-        let mut pairs = Vec::new();
-        for folder in folders {
-            for script in scripts_in(folder)? {
-                let program = program_of(&script);
-                pairs.push((program, script));
-            }
-        }
-        return Ok(pairs);
+/// Says how many scripts each submission has passed.
+fn say_scores(tested: &[Tested]) {
+    let mut scores: Map<&str, (usize, usize)> = Map::new();
+    for one in tested {
+        let Some(submission) = &one.submission else { continue };
+        let score = scores.entry(submission).or_default();
+        score.0 += usize::from(one.failures.is_empty());
+        score.1 += 1;
     }
-    let mut pairs = Vec::new();
+    for (submission, (passed, all)) in scores {
+        println!("{submission}: {passed} of {all}");
+    }
+}
+
+/// What is to be run, in the order of the names.
+fn tasks(arguments: &Arguments) -> Result<Vec<Task>, Failure> {
+    if arguments.program.is_dir() && arguments.scripts.is_empty() {
+        let scripts = files_in(&arguments.program, &["stf"])?.into_iter();
+        return Ok(scripts
+            .map(|script| Task { submission: None, program: Ok(program_of(&script)), script })
+            .collect());
+    }
+    let mut scripts = Vec::new();
     for path in &arguments.scripts {
-        let scripts = if path.is_dir() { scripts_in(path)? } else { vec![path.clone()] };
-        pairs.extend(scripts.into_iter().map(|script| (arguments.program.clone(), script)));
+        scripts.extend(if path.is_dir() { files_in(path, &["stf"])? } else { vec![path.clone()] });
     }
-    Ok(pairs)
+    if !arguments.program.is_dir() {
+        let program = &arguments.program;
+        let task = |script| Task { submission: None, program: Ok(program.clone()), script };
+        return Ok(scripts.into_iter().map(task).collect());
+    }
+    let mut tasks = Vec::new();
+    for submission in entries_of(&arguments.program)? {
+        let programs = match submission.is_dir() {
+            true => files_in(&submission, &["p4", "json"])?,
+            false => vec![submission.clone()],
+        };
+        if programs.is_empty() && !submission.is_dir() {
+            continue;
+        }
+        let name = submission.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for script in &scripts {
+            let program = submitted(&programs, script);
+            tasks.push(Task { submission: Some(name.clone()), program, script: script.clone() });
+        }
+    }
+    Ok(tasks)
+}
+
+/// The program of a submission that a script tests: that of its name, or else the only one.
+fn submitted(programs: &[PathBuf], script: &Path) -> Result<PathBuf, String> {
+    let named: Vec<_> = programs.iter().filter(|program| program.file_stem() == script.file_stem()).collect();
+    match (&named[..], programs) {
+        ([one], _) => Ok((*one).clone()),
+        ([], [one]) => Ok(one.clone()),
+        _ => {
+            let name = script.with_extension("p4");
+            let name = name.file_name().unwrap_or_default().to_string_lossy();
+            Err(format!("there are {} programs, and not one '{name}': submit that", programs.len()))
+        }
+    }
+}
+
+/// Submissions of a folder, in the order of their names: folders and programs.
+fn entries_of(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let wrong = |error: std::io::Error| Failure::usage(format!("{}: {error}", folder.display()));
+    let entries = std::fs::read_dir(folder).map_err(wrong)?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    paths.retain(|path| path.is_dir() || has_ending(path, &["p4", "json"]));
+    paths.sort();
+    Ok(paths)
+}
+
+fn has_ending(path: &Path, endings: &[&str]) -> bool {
+    path.extension().is_some_and(|ending| endings.iter().any(|one| ending == *one))
 }
 
 /// The program of a script in a folder: `name.p4`, `name.json`, or `name-bmv2.json` as the compiler's tests call it.
@@ -106,40 +178,45 @@ fn program_of(script: &Path) -> PathBuf {
     if plain.exists() { plain } else { other.into_iter().find(|path| path.exists()).unwrap_or(plain) }
 }
 
-fn scripts_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// The files of a folder and the folders in it that have one of these endings.
+fn files_in(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>, Failure> {
     let wrong = |error: std::io::Error| Failure::usage(format!("{}: {error}", folder.display()));
-    let (mut scripts, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
+    let (mut files, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).map_err(wrong)? {
             let entry = entry.map_err(wrong)?;
             // Links are not followed, so that folders do not go round.
             if entry.file_type().map_err(wrong)?.is_dir() {
                 folders.push(entry.path());
-            } else if entry.path().extension().is_some_and(|ending| ending == "stf") {
-                scripts.push(entry.path());
+            } else if has_ending(&entry.path(), endings) {
+                files.push(entry.path());
             }
         }
     }
-    scripts.sort();
-    Ok(scripts)
+    files.sort();
+    Ok(files)
 }
 
-fn test(program: &Path, script: &Path, trace: bool) -> Tested {
-    let name = script.display().to_string();
-    let wrong = |message: String| Tested { name: name.clone(), failures: vec![message], error: true };
-    let loaded = match Program::from_file(program) {
-        Ok(loaded) => loaded,
-        Err(error) => return wrong(error.to_string()),
+fn test(task: Task, trace: bool) -> Tested {
+    let name = task.script.display().to_string();
+    let tested = |failures: Vec<String>, error| Tested {
+        submission: task.submission.clone(),
+        script: name.clone(),
+        failures,
+        error,
     };
-    let text = match std::fs::read_to_string(script) {
+    let wrong = |message: String| tested(vec![message], true);
+    let loaded =
+        match task.program.and_then(|path| Program::from_file(&path).map_err(|error| error.to_string())) {
+            Ok(loaded) => loaded,
+            Err(error) => return wrong(error),
+        };
+    let text = match std::fs::read_to_string(&task.script) {
         Ok(text) => text,
         Err(error) => return wrong(format!("{name}: {error}")),
     };
     let outcome = stf::run(&Arc::new(loaded), &text, trace);
     print!("{}", outcome.trace);
-    Tested {
-        name,
-        error: outcome.failures.iter().any(|failure| failure.script),
-        failures: outcome.failures.iter().map(ToString::to_string).collect(),
-    }
+    let error = outcome.failures.iter().any(|failure| failure.script);
+    tested(outcome.failures.iter().map(ToString::to_string).collect(), error)
 }

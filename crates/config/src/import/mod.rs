@@ -4,6 +4,7 @@
 mod commands;
 mod containerlab;
 mod kathara;
+pub mod p4;
 
 use crate::emit::quoted;
 use crate::error::{ConfigError, Problem, Source};
@@ -43,14 +44,18 @@ pub struct Imported {
 /// Reads the file at `path`.
 pub fn import(path: &Path, format: Format) -> Result<Imported, ConfigError> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        let source = Source { name: name.clone(), text: String::new() };
-        let reason = crate::load::plain(&error);
-        Problem::whole_file(format!("the topology cannot be read: {reason}")).into_error(&source)
-    })?;
+    let text = text_of(path)?;
     let beside = path.parent().unwrap_or(Path::new(""));
     let startup = |machine: &str| std::fs::read_to_string(beside.join(format!("{machine}.startup"))).ok();
     import_text(&name, &text, format, startup)
+}
+
+fn text_of(path: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path).map_err(|error| {
+        let source = Source { name: path.display().to_string(), text: String::new() };
+        let reason = crate::load::plain(&error);
+        Problem::whole_file(format!("the topology cannot be read: {reason}")).into_error(&source)
+    })
 }
 
 /// Reads a topology from the text of a file; `startup` gives the text of a machine's startup script.

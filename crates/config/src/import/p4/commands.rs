@@ -1,0 +1,36 @@
+//! Commands that hosts run at the start: the default route becomes a route of the host, static ARP entries are set by
+//! `ip`, and everything else is given to a shell as it is.
+
+use super::Host;
+
+impl Host {
+    /// Takes a command over.
+    pub(super) fn command(&mut self, command: &str) {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        match &words[..] {
+            [] => {}
+            ["route", "add", "default", "gw", gateway, rest @ ..] if is_device(rest) => self.route(gateway),
+            ["ip", "route", "add", "default", "via", gateway, rest @ ..] if is_device(rest) => {
+                self.route(gateway)
+            }
+            ["arp", "-i", interface, "-s", ip, mac] => self.neighbour(interface, ip, mac),
+            ["arp", "-s", ip, mac, "-i", interface] => self.neighbour(interface, ip, mac),
+            ["arp", "-s", ip, mac] => self.neighbour("eth0", ip, mac),
+            _ => self.commands.push(["sh", "-c", command].map(str::to_owned).to_vec()),
+        }
+    }
+
+    fn route(&mut self, gateway: &str) {
+        self.gateway = Some(gateway.to_owned());
+    }
+
+    /// Sets a static ARP entry.
+    pub(super) fn neighbour(&mut self, interface: &str, ip: &str, mac: &str) {
+        let words = ["ip", "neigh", "replace", ip, "lladdr", mac, "dev", interface, "nud", "permanent"];
+        self.commands.push(words.map(str::to_owned).to_vec());
+    }
+}
+
+fn is_device(words: &[&str]) -> bool {
+    matches!(words, [] | ["dev", _])
+}

@@ -1,0 +1,233 @@
+//! Networks of P4 switches as P4's own tools describe them: `topology.json` of the P4 tutorials and `p4app.json` of
+//! p4-utils. Each file's reader makes a [`Network`]; here it is written as an experiment.
+
+mod commands;
+mod p4app;
+mod programs;
+#[cfg(test)]
+mod tests;
+mod tutorial;
+
+use super::{Imported, node_name};
+use crate::emit::quoted;
+use crate::error::{ConfigError, Problem, Source, Span};
+use crate::yaml::section::{self, mapping};
+use crate::yaml::{Entry, Node};
+use belljar_base::{Map, Set};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// Tool that a file is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// `topology.json` of the P4 tutorials.
+    Tutorial,
+    /// `p4app.json` of p4-utils.
+    P4app,
+}
+
+/// Settings of an import.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// Folder of the experiment file, to which the paths in it are relative.
+    pub folder: &'a Path,
+    /// Program of the switches for which the file names none.
+    pub program: Option<&'a Path>,
+}
+
+impl Dialect {
+    /// Dialect of a JSON file: p4-utils puts the network into a section `topology`.
+    pub fn of(text: &str) -> Dialect {
+        let is_p4app = || entry(mapping(&*crate::yaml::parse(text).ok()??, "").ok()?, "topology").map(|_| ());
+        if is_p4app().is_some() { Dialect::P4app } else { Dialect::Tutorial }
+    }
+}
+
+/// Reads the file at `path`; its dialect is found out unless it is given.
+pub fn import(path: &Path, dialect: Option<Dialect>, options: &Options) -> Result<Imported, ConfigError> {
+    let text = super::text_of(path)?;
+    let source = Source { name: path.display().to_string(), text };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut network = Network { folder: folder.to_owned(), ..Network::default() };
+    let read = match dialect.unwrap_or_else(|| Dialect::of(&source.text)) {
+        Dialect::Tutorial => tutorial::read(&source, &mut network, options),
+        Dialect::P4app => p4app::read(&source, &mut network, options),
+    };
+    read.and_then(|()| network.finish(&source.name, options)).map_err(|problem| problem.into_error(&source))
+}
+
+/// A host of the network.
+#[derive(Debug, Default)]
+struct Host {
+    /// Address and hardware address by interface.
+    interfaces: Map<String, (Option<String>, Option<String>)>,
+    /// Gateway of the default route.
+    gateway: Option<String>,
+    /// Commands that are run at the start, as words.
+    commands: Vec<Vec<String>>,
+}
+
+/// A switch of the network.
+#[derive(Debug, Default)]
+struct Switch {
+    program: PathBuf,
+    runtime: Option<PathBuf>,
+    commands: Option<PathBuf>,
+    queues: Option<u64>,
+}
+
+/// A link of the network.
+#[derive(Debug, Default)]
+struct Link {
+    ends: [String; 2],
+    /// Settings as they are written, by key.
+    settings: Vec<(&'static str, String)>,
+}
+
+/// The network in the making.
+#[derive(Debug, Default)]
+struct Network {
+    /// Folder of the file.
+    folder: PathBuf,
+    hosts: Map<String, Host>,
+    switches: Map<String, Switch>,
+    links: Vec<Link>,
+    /// Notes by line.
+    notes: Set<(usize, String)>,
+}
+
+impl Network {
+    fn note(&mut self, at: Span, text: impl Into<String>) {
+        self.notes.insert((at.line, text.into()));
+    }
+
+    /// Notes that the other keys of a section are not taken over.
+    fn note_others(&mut self, entries: &[Entry], known: &[&str], place: &str) {
+        for other in entries.iter().filter(|other| !known.contains(&other.key.as_str())) {
+            self.note(other.key_span, format!("'{}' of {place} is not taken over", other.key));
+        }
+    }
+
+    /// Name of a node as experiments have it, which is to be a new one.
+    fn name(&mut self, entry: &Entry) -> Result<String, Problem> {
+        let name = node_name(&entry.key);
+        if name != entry.key {
+            self.note(entry.key_span, format!("'{}' is called '{name}' here", entry.key));
+        }
+        if self.hosts.contains_key(&name) || self.switches.contains_key(&name) {
+            let message = format!("there are two nodes that would be called '{name}'");
+            return Err(Problem::at(entry.key_span, message).help("give one of them another name"));
+        }
+        Ok(name)
+    }
+
+    fn finish(self, name: &str, options: &Options) -> Result<Imported, Problem> {
+        if self.links.is_empty() {
+            return Err(Problem::whole_file("this network has no links"));
+        }
+        let path = |path: &Path| quoted(&programs::relative(options.folder, path));
+        let mut out = format!("# Imported from {name}.\ngeneral: {{stop_time: 60 s}}\nswitches:\n");
+        for (name, switch) in &self.switches {
+            let mut parts = vec![format!("p4: {}", path(&switch.program))];
+            parts.extend(switch.runtime.as_deref().map(|file| format!("runtime: {}", path(file))));
+            parts.extend(switch.commands.as_deref().map(|file| format!("commands: {}", path(file))));
+            parts.extend(switch.queues.map(|queues| format!("queues: {queues}")));
+            let _ = writeln!(out, "  {}: {{{}}}", quoted(name), parts.join(", "));
+        }
+        out.push_str("hosts:\n");
+        for (name, host) in &self.hosts {
+            let _ = writeln!(out, "  {}:", quoted(name));
+            host.write(&mut out);
+        }
+        out.push_str("links:\n");
+        for link in &self.links {
+            let settings: String =
+                link.settings.iter().map(|(key, value)| format!(", {key}: {value}")).collect();
+            let [a, b] = link.ends.each_ref().map(|end| quoted(end));
+            let _ = writeln!(out, "- {{between: [{a}, {b}]{settings}}}");
+        }
+        let notes = self.notes.into_iter().map(|(line, text)| format!("{name}: line {line}: {text}"));
+        Ok(Imported { yaml: out, notes: notes.collect() })
+    }
+}
+
+impl Host {
+    fn write(&self, out: &mut String) {
+        let interfaces = self.interfaces.iter().filter(|(_, own)| own.0.is_some() || own.1.is_some());
+        let interfaces: Vec<String> = interfaces
+            .map(|(name, (address, mac))| {
+                let address = address.as_ref().map(|own| format!("addresses: [{own}]"));
+                let mac = mac.as_ref().map(|mac| format!("mac: \"{mac}\""));
+                let parts: Vec<String> = address.into_iter().chain(mac).collect();
+                format!("{}: {{{}}}", quoted(name), parts.join(", "))
+            })
+            .collect();
+        if !interfaces.is_empty() {
+            let _ = writeln!(out, "    interfaces: {{{}}}", interfaces.join(", "));
+        }
+        if let Some(gateway) = &self.gateway {
+            let _ = writeln!(out, "    routes: [{{to: default, via: {gateway}}}]");
+        }
+        out.push_str(if self.commands.is_empty() { "    processes: []\n" } else { "    processes:\n" });
+        for words in &self.commands {
+            let args: Vec<String> = words[1..].iter().map(|word| quoted(word)).collect();
+            // Mininet does not ask how commands end either.
+            let end = if words[0] == "sh" { ", expected_final_state: any" } else { "" };
+            let _ = writeln!(out, "    - {{path: {}, args: [{}]{end}}}", quoted(&words[0]), args.join(", "));
+        }
+    }
+}
+
+fn entry<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Entry> {
+    entries.iter().find(|entry| entry.key == key && !entry.value.is_null())
+}
+
+/// The entries of a section that must be there.
+fn part<'a>(top: &'a Node, key: &str, place: &str, help: &str) -> Result<&'a [Entry], Problem> {
+    let found = entry(mapping(top, place)?, key)
+        .ok_or_else(|| Problem::at(top.span, format!("there is no '{key}' in {place}")).help(help))?;
+    mapping(&found.value, &format!("'{key}'"))
+}
+
+/// A number, in quotes or not.
+fn number(node: &Node, key: &str) -> Result<f64, Problem> {
+    let text = section::string(node, key)?;
+    let value = text.trim().parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
+    value.ok_or_else(|| node.problem(format!("'{key}' must be a number of at least 0, not '{text}'")))
+}
+
+/// Delay as Mininet has it: text with a unit, or a number of milliseconds. None if it is 0.
+fn delay(node: &Node, key: &str) -> Result<Option<String>, Problem> {
+    let text = section::string(node, key)?.trim();
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic() || letter == ' ');
+    let wrong = || node.problem(format!("'{key}' must be a delay such as 10ms, not '{text}'"));
+    let value: f64 = digits.parse().map_err(|_| wrong())?;
+    // tc takes a number without a unit for microseconds, and a number in JSON becomes milliseconds on the way to it.
+    let quoted =
+        matches!(&node.value, crate::yaml::Value::Scalar(one) if one.style != crate::yaml::Style::Plain);
+    let unit = match text[digits.len()..].trim() {
+        "" if quoted => "us",
+        "" | "ms" | "msec" | "msecs" => "ms",
+        "us" | "usec" | "usecs" => "us",
+        "s" | "sec" | "secs" => "s",
+        _ => return Err(wrong()),
+    };
+    match value {
+        0.0 => Ok(None),
+        _ if value > 0.0 && value.is_finite() => Ok(Some(format!("{digits} {unit}"))),
+        _ => Err(wrong()),
+    }
+}
+
+/// Bandwidth as Mininet has it: a number of Mbit/s.
+fn bandwidth(node: &Node, key: &str) -> Result<String, Problem> {
+    let bits = number(node, key)? * 1e6;
+    if bits < 1.0 {
+        return Err(node.problem(format!("'{key}' must be more than 0 Mbit/s")));
+    }
+    Ok(match bits {
+        _ if bits % 1e6 == 0.0 => format!("{} Mbit", bits / 1e6),
+        _ if bits % 1e3 == 0.0 => format!("{} Kbit", bits / 1e3),
+        _ => format!("{} bit", bits.round()),
+    })
+}

@@ -1,0 +1,68 @@
+//! Finding the files that a network names, and its programs where it names none.
+
+use super::{Network, Options};
+use crate::error::{Problem, Span};
+use std::path::{Component, Path, PathBuf};
+
+impl Network {
+    /// A file that the network names, relative to its own folder or, as with the tutorials' `pod-topo/s1-runtime.json`, to
+    /// the folder above, from which they are run.
+    pub(super) fn file(&self, written: &str, at: Span) -> Result<PathBuf, Problem> {
+        self.find(written).ok_or_else(|| {
+            let places: Vec<_> =
+                self.places().map(|place| place.join(written).display().to_string()).collect();
+            Problem::at(at, format!("there is no file '{written}'"))
+                .help(format!("looked for {}", places.join(" and ")))
+        })
+    }
+
+    /// The program that a name such as `build/basic.json` is compiled from, or else that JSON itself.
+    pub(super) fn program(&self, written: &str) -> Option<PathBuf> {
+        let stem = Path::new(written).file_stem()?.to_str()?;
+        let stem = stem.strip_suffix(".p4").unwrap_or(stem);
+        let source = self.find(&format!("{stem}.p4"));
+        if written.ends_with(".p4") {
+            self.find(written).or(source)
+        } else {
+            source.or_else(|| self.find(written))
+        }
+    }
+
+    /// The program of switches for which the file names none.
+    pub(super) fn default_program(&self, options: &Options) -> Option<PathBuf> {
+        options.program.map(Path::to_owned).or_else(|| self.places().find_map(|place| only_program(&place)))
+    }
+
+    fn find(&self, written: &str) -> Option<PathBuf> {
+        self.places().map(|place| place.join(written)).find(|path| path.is_file())
+    }
+
+    fn places(&self) -> impl Iterator<Item = PathBuf> + '_ {
+        [self.folder.clone(), self.folder.join("..")].into_iter()
+    }
+}
+
+/// The P4 source of a folder that has just one.
+fn only_program(folder: &Path) -> Option<PathBuf> {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let files = std::fs::read_dir(folder).ok()?.filter_map(|file| Some(file.ok()?.path()));
+    let mut sources = files.filter(|path| path.extension().is_some_and(|ending| ending == "p4"));
+    let first = sources.next()?;
+    sources.next().is_none().then_some(first)
+}
+
+/// The way from a folder to a file; the whole path where there is none.
+pub(super) fn relative(folder: &Path, path: &Path) -> String {
+    let way = || {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let (from, to) = (folder.canonicalize().ok()?, path.canonicalize().ok()?);
+        let common = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
+        // Nothing but the root in common: the whole path reads better.
+        if common <= 1 {
+            return Some(to);
+        }
+        let up = from.components().skip(common).map(|_| Component::ParentDir);
+        Some(up.chain(to.components().skip(common)).collect())
+    };
+    way().unwrap_or_else(|| path.to_owned()).display().to_string()
+}
