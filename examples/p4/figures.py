@@ -61,7 +61,7 @@ def flowlet(work):
 
 def dctcp(work):
     """Throughput and round-trip time by the threshold of marking."""
-    thresholds = [1, 2, 3, 5, 8, 12, 20, 40, 80, 160]
+    thresholds = [1, 2, 4, 8, 16, 40, 120]
     rates, delays = [], []
     for threshold in thresholds:
         marking = {"table": "MyEgress.marking", "default_action": True, "action_name": "MyEgress.mark_above",

@@ -130,9 +130,6 @@ fn tasks(arguments: &Arguments) -> Result<Vec<Task>, Failure> {
             true => files_in(&submission, &["p4", "json"])?,
             false => vec![submission.clone()],
         };
-        if programs.is_empty() && !submission.is_dir() {
-            continue;
-        }
         let name = submission.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for script in &scripts {
             let program = submitted(&programs, script);
@@ -148,10 +145,13 @@ fn submitted(programs: &[PathBuf], script: &Path) -> Result<PathBuf, String> {
     match (&named[..], programs) {
         ([one], _) => Ok((*one).clone()),
         ([], [one]) => Ok(one.clone()),
-        _ => {
+        (_, found) => {
             let name = script.with_extension("p4");
             let name = name.file_name().unwrap_or_default().to_string_lossy();
-            Err(format!("there are {} programs, and not one '{name}': submit that", programs.len()))
+            Err(match found.len() {
+                0 => format!("there is no program: '{name}' is to be submitted"),
+                count => format!("which of the {count} programs is tested? One is to be called '{name}'"),
+            })
         }
     }
 }
@@ -162,6 +162,10 @@ fn entries_of(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = std::fs::read_dir(folder).map_err(wrong)?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
     paths.retain(|path| path.is_dir() || has_ending(path, &["p4", "json"]));
+    // Files beside folders are those that all submissions include.
+    if paths.iter().any(|path| path.is_dir()) {
+        paths.retain(|path| path.is_dir());
+    }
     paths.sort();
     Ok(paths)
 }

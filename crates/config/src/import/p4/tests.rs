@@ -160,7 +160,7 @@ fn a_p4app_of_p4_utils() {
     assert_eq!(commands(&e, "h1"), expected);
     let expected = [
         "line 3: 'python controller.py' is not run: add it to the processes of a host",
-        "line 9: 'cpu_port' of switch 's2' is not taken over",
+        "line 8: 'cpu_port' of switch 's2' is not taken over",
     ];
     assert_eq!(notes, expected);
 }
@@ -235,25 +235,25 @@ fn what_is_no_network_is_refused_where_it_goes_wrong() {
             "w8",
             "{\"hosts\": {}, \"switches\": {\"s1\": {\"runtime_json\": \"no.json\"}}, \"links\": []}"
         ),
-        "1:48 there is no file 'no.json'"
+        "1:51 there is no file 'no.json'"
     );
     assert_eq!(
         error(
             "w9",
             "{\"hosts\": {}, \"switches\": {\"s1\": {\"program\": \"build/no.json\"}}, \"links\": []}"
         ),
-        "1:43 neither 'build/no.json' nor the P4 source that it is compiled from is there"
+        "1:46 neither 'build/no.json' nor the P4 source that it is compiled from is there"
     );
     assert_eq!(
         error("w10", "{\"topology\": {\"hosts\": {\"h1\": {}}, \"switches\": {\"h1\": {}}, \"links\": []}}"),
-        "1:48 there are two nodes that would be called 'h1'"
+        "1:49 there are two nodes that would be called 'h1'"
     );
     assert_eq!(
         error(
             "w11",
             "{\"topology\": {\"hosts\": {}, \"switches\": {\"s1\": {}}, \"links\": [[\"s1\", \"s2\"]]}}"
         ),
-        "1:67 there is no host or switch 's2'"
+        "1:69 there is no host or switch 's2'"
     );
     let two = [
         ("x.json", "{\"hosts\": {}, \"switches\": {\"s1\": {}}, \"links\": []}"),
