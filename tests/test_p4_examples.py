@@ -175,9 +175,9 @@ def test_dctcp(example):
     done = example("dctcp", timeout=200)
     rates = [float(lines(done, host, "stream.py")[0].split()[0]) for host in ("h3", "h4")]
     assert 850 < sum(rates) < 960, rates
-    # 20 packets of 1514 bytes wait 0.24 ms; the way itself takes 0.1 ms and the queue of 250 would take 3 ms.
+    # 20 packets of 1514 bytes wait 0.24 ms; the way itself takes 0.5 ms and the queue of 250 would take 3 ms.
     mean = float(lines(done, "h1", "ping")[-1].split("/")[-3])
-    assert 0.1 < mean < 0.6, mean
+    assert 0.5 < mean < 1.0, mean
 
 
 def test_syn_flood(example):
