@@ -23,7 +23,7 @@ impl Folder {
         Folder(path)
     }
 
-    fn import(&self, file: &str, program: Option<&Path>) -> Result<(Experiment, Vec<String>), String> {
+    fn import(&self, file: &str, program: Option<&Path>) -> Result<(Experiment, Imported), String> {
         let options = Options { folder: &self.0, program };
         let imported = import(&self.0.join(file), None, &options).map_err(|error| {
             let place = error.position.map_or("-".to_owned(), |(line, column)| format!("{line}:{column}"));
@@ -37,7 +37,7 @@ impl Folder {
         let loaded = Experiment::parse_in("out.yaml", &imported.yaml, &context);
         let prefix = format!("{}: ", self.0.join(file).display());
         let notes = imported.notes.iter().map(|note| note.replace(&prefix, "")).collect();
-        Ok((loaded.unwrap_or_else(|e| panic!("{e}\n{}", imported.yaml)), notes))
+        Ok((loaded.unwrap_or_else(|e| panic!("{e}\n{}", imported.yaml)), Imported { notes, ..imported }))
     }
 }
 
@@ -54,18 +54,10 @@ const RUNTIME: &str = r#"{"target": "bmv2", "bmv2_json": "build/basic.json", "ta
     "match": {"hdr.ipv4.dstAddr": ["10.0.1.1", 32]}, "action_name": "MyIngress.ipv4_forward",
     "action_params": {"dstAddr": "08:00:00:00:01:11", "port": 1}}]}"#;
 
-fn programs(e: &Experiment) -> Vec<String> {
-    let of = |device: &crate::topology::Device| match &device.kind {
-        crate::topology::DeviceKind::P4(p4) => {
-            let files: Vec<_> = std::iter::once(p4.path.as_path())
-                .chain(p4.setup.iter().map(crate::topology::P4Setup::path))
-                .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
-                .collect();
-            format!("{} {}", device.name, files.join(" "))
-        }
-        _ => panic!("{} is no P4 switch", device.name),
-    };
-    e.topology.devices.iter().map(of).collect()
+/// What the experiment says of its switches.
+fn switches(e: &Imported) -> Vec<&str> {
+    let lines = e.yaml.lines().skip_while(|line| *line != "switches:").skip(1);
+    lines.take_while(|line| *line != "hosts:").map(str::trim).collect()
 }
 
 fn ends(e: &Experiment) -> Vec<String> {
@@ -103,8 +95,9 @@ fn a_topology_of_the_tutorials() {
         ("headers.p4", HEADERS),
     ];
     let folder = Folder::new("tutorial", &files);
-    let (e, notes) = folder.import("pod/topology.json", None).unwrap();
-    assert_eq!(programs(&e), ["s1 basic.p4 s1-runtime.json", "s2 other.p4"]);
+    let (e, imported) = folder.import("pod/topology.json", None).unwrap();
+    let expected = ["s1: {p4: basic.p4, runtime: pod/s1-runtime.json, queues: 2}", "s2: {p4: other.p4}"];
+    assert_eq!(switches(&imported), expected);
     assert_eq!(ends(&e), ["h1:eth0 = s1:p1", "s1:p3 = s2:p1", "s2:p2 = h2:eth0"]);
     let line = &e.topology.links[1].ends[0].line;
     assert_eq!((line.rate, line.latency), (Some(500_000), belljar_base::SimDuration::from_millis(5)));
@@ -121,7 +114,7 @@ fn a_topology_of_the_tutorials() {
         "line 9: 'cpu_port' of switch 's2' is not taken over",
         "line 11: a link has a latency and a bandwidth: more is not taken over",
     ];
-    assert_eq!(notes, expected);
+    assert_eq!(imported.notes, expected);
 }
 
 #[test]
@@ -143,8 +136,9 @@ fn a_p4app_of_p4_utils() {
         ("headers.p4", HEADERS),
     ];
     let folder = Folder::new("p4app", &files);
-    let (e, notes) = folder.import("p4app.json", None).unwrap();
-    assert_eq!(programs(&e), ["s1 basic.p4 s1-commands.txt", "s2 basic.p4"]);
+    let (e, imported) = folder.import("p4app.json", None).unwrap();
+    let expected = ["s1: {p4: p4src/basic.p4, commands: s1-commands.txt}", "s2: {p4: p4src/basic.p4}"];
+    assert_eq!(switches(&imported), expected);
     assert_eq!(ends(&e), ["h1:eth0 = s1:p1", "h7:eth0 = s1:p2", "s1:p3 = s2:p1", "s2:p9 = web:eth0"]);
     assert_eq!(e.topology.links[2].cost, 3);
     let own = |name: &str| {
@@ -162,7 +156,7 @@ fn a_p4app_of_p4_utils() {
         "line 3: 'python controller.py' is not run: add it to the processes of a host",
         "line 8: 'cpu_port' of switch 's2' is not taken over",
     ];
-    assert_eq!(notes, expected);
+    assert_eq!(imported.notes, expected);
 }
 
 #[test]
