@@ -1,6 +1,7 @@
 //! Commands that configure a machine's network when it starts: `ip`, `ifconfig`, `route`, `sysctl`.
 
 use super::{Kind, Member, interface_name};
+use belljar_linux_abi::sysctl::{SETTINGS, Values};
 use belljar_net::InterfaceAddress;
 use std::net::Ipv4Addr;
 
@@ -19,9 +20,9 @@ pub(super) fn apply(member: &mut Member, command: &str) -> bool {
         ["ifconfig", interface, address, rest @ ..] => ifconfig(member, interface, address, rest).is_some(),
         ["route", "add", "default", "gw", via, ..] => route(member, "default", via).is_some(),
         ["route", "add", "-net", to, "gw", via, ..] => route(member, to, via).is_some(),
-        ["sysctl", rest @ ..] if rest.iter().any(|word| word.contains("ip_forward=1")) => {
-            member.forwarding = true;
-            true
+        ["sysctl", rest @ ..] => {
+            let set: Vec<(&str, &str)> = rest.iter().filter_map(|word| word.split_once('=')).collect();
+            !set.is_empty() && set.iter().all(|(name, value)| sysctl(member, name, value))
         }
         words if words.iter().any(|word| is_daemon(word)) => {
             // What the daemon would find out, shortest paths find out.
@@ -31,6 +32,35 @@ pub(super) fn apply(member: &mut Member, command: &str) -> bool {
         }
         _ => false,
     }
+}
+
+/// Takes a setting of the kernel over; false if it has no effect here.
+pub(super) fn sysctl(member: &mut Member, name: &str, value: &str) -> bool {
+    let name = name.replace('/', ".");
+    let value = value.trim();
+    if matches!(
+        &*name,
+        "net.ipv4.ip_forward" | "net.ipv4.conf.all.forwarding" | "net.ipv6.conf.all.forwarding"
+    ) {
+        member.forwarding = Some(value != "0");
+        return true;
+    }
+    let known = SETTINGS.iter().find(|(known, _)| *known == name).map(|(_, values)| *values);
+    let text = match known {
+        Some(Values::Number { least, greatest }) => {
+            let fits = value.parse::<u32>().is_ok_and(|number| (least..=greatest).contains(&number));
+            fits.then(|| value.to_owned())
+        }
+        Some(Values::OneOf(words)) => words.contains(&value).then(|| value.to_owned()),
+        Some(Values::Sizes) => {
+            Some(format!("\"{}\"", value.split_whitespace().collect::<Vec<_>>().join(" ")))
+        }
+        None => None,
+    };
+    text.is_some_and(|text| {
+        member.sysctls.insert(name, text);
+        true
+    })
 }
 
 fn is_daemon(word: &str) -> bool {

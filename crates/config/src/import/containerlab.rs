@@ -10,7 +10,7 @@ use crate::yaml::{self, Entry, Node, Value};
 const BRIDGES: [&str; 2] = ["bridge", "ovs-bridge"];
 const CONTAINERS: [&str; 3] = ["linux", "k8s-kind", "host"];
 /// Keys of a node that have nothing to do with the network between nodes.
-const SILENT: [&str; 6] = ["kind", "group", "labels", "mgmt-ipv4", "mgmt-ipv6", "exec"];
+const SILENT: [&str; 5] = ["kind", "group", "labels", "mgmt-ipv4", "mgmt-ipv6"];
 
 pub(super) fn read(source: &Source) -> Result<Draft, Problem> {
     let tree = yaml::parse(&source.text)?.ok_or_else(|| Problem::whole_file("this file is empty"))?;
@@ -22,10 +22,10 @@ pub(super) fn read(source: &Source) -> Result<Draft, Problem> {
     let topology = mapping(&topology.value, "'topology'")?;
     let nodes =
         entry(topology, "nodes").ok_or_else(|| Problem::at(tree.span, "this topology has no 'nodes'"))?;
-    let default_kind = entry(topology, "defaults").and_then(|defaults| kind_of(&defaults.value));
+    let inherited = Inherited::read(topology)?;
     let mut draft = Draft::default();
     for node in mapping(&nodes.value, "'nodes'")? {
-        add_node(&mut draft, node, default_kind.as_deref())?;
+        add_node(&mut draft, node, &inherited)?;
     }
     if let Some(links) = entry(topology, "links") {
         for link in section::list(&links.value, "links")? {
@@ -34,6 +34,12 @@ pub(super) fn read(source: &Source) -> Result<Draft, Problem> {
     }
     if draft.cables.is_empty() {
         return Err(Problem::whole_file("this topology has no links that could be taken over"));
+    }
+    // A machine that runs Docker passes packets on, and so do its containers.
+    for (name, member) in &mut draft.members {
+        let ends = draft.cables.iter().flat_map(|cable| &cable.ends);
+        let links = ends.filter(|end| end.split(':').next() == Some(name)).count();
+        member.forwarding.get_or_insert(links > 1);
     }
     let linked = |name: &str| {
         draft.cables.iter().flat_map(|cable| &cable.ends).any(|end| end.split(':').next() == Some(name))
@@ -50,19 +56,58 @@ fn entry<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Entry> {
     entries.iter().find(|entry| entry.key == key && !entry.value.is_null())
 }
 
-fn kind_of(node: &Node) -> Option<String> {
-    let Value::Mapping(entries) = &node.value else { return None };
-    section::string(&entry(entries, "kind")?.value, "kind").ok().map(str::to_owned)
+/// What nodes inherit: `defaults`, then their kind's, then their group's settings, and their own last.
+struct Inherited<'a> {
+    defaults: Option<&'a [Entry]>,
+    kinds: &'a [Entry],
+    groups: &'a [Entry],
 }
 
-fn add_node(draft: &mut Draft, node: &Entry, default_kind: Option<&str>) -> Result<(), Problem> {
+impl<'a> Inherited<'a> {
+    fn read(topology: &'a [Entry]) -> Result<Inherited<'a>, Problem> {
+        let section = |key: &str| match entry(topology, key) {
+            Some(found) => mapping(&found.value, &format!("'{key}'")),
+            None => Ok(&[][..]),
+        };
+        let defaults =
+            entry(topology, "defaults").map(|found| mapping(&found.value, "'defaults'")).transpose()?;
+        Ok(Inherited { defaults, kinds: section("kinds")?, groups: section("groups")? })
+    }
+
+    /// The settings of a node of this name, the general ones first, and its kind.
+    fn of(&self, own: &'a [Entry]) -> Result<(Vec<&'a [Entry]>, String), Problem> {
+        let named = |section: &'a [Entry], name: &str| match entry(section, name) {
+            Some(found) => mapping(&found.value, &format!("'{name}'")).map(Some),
+            None => Ok(None),
+        };
+        let text = |entries: &'a [Entry], key: &str| {
+            entry(entries, key).map(|found| section::string(&found.value, key)).transpose()
+        };
+        let group = match text(own, "group")? {
+            Some(group) => named(self.groups, group)?,
+            None => None,
+        };
+        let mut kind = None;
+        for entries in [Some(own), group, self.defaults].into_iter().flatten() {
+            kind = kind.or(text(entries, "kind")?);
+        }
+        let kind = kind.unwrap_or("linux");
+        let all = [self.defaults, named(self.kinds, kind)?, group, Some(own)];
+        Ok((all.into_iter().flatten().collect(), kind.to_owned()))
+    }
+}
+
+fn add_node(draft: &mut Draft, node: &Entry, inherited: &Inherited<'_>) -> Result<(), Problem> {
     let name = node_name(&node.key);
     if name != node.key {
-        draft.note(format!("'{}' is called '{name}' here", node.key));
+        draft.note_at(node.key_span.line, format!("'{}' is called '{name}' here", node.key));
     }
-    let kind = kind_of(&node.value);
-    let kind = kind.as_deref().or(default_kind).unwrap_or("linux");
-    let becomes = match kind {
+    let own = match &node.value.value {
+        Value::Mapping(entries) => &entries[..],
+        _ => &[],
+    };
+    let (settings, kind) = inherited.of(own)?;
+    let becomes = match &*kind {
         kind if BRIDGES.contains(&kind) => Kind::Switch,
         kind if CONTAINERS.contains(&kind) => Kind::Host,
         _ => Kind::Router,
@@ -70,27 +115,65 @@ fn add_node(draft: &mut Draft, node: &Entry, default_kind: Option<&str>) -> Resu
     if becomes == Kind::Router {
         draft.note(format!("nodes of kind '{kind}' become routers with routes of shortest paths"));
     }
-    let mut member = Member::new(becomes);
-    let entries = match &node.value.value {
-        Value::Mapping(entries) => &entries[..],
-        _ => &[],
-    };
-    for other in entries.iter().filter(|other| !SILENT.contains(&other.key.as_str())) {
-        draft.note(format!("'{}' of nodes has no meaning here", other.key));
-    }
-    if let Some(exec) = entry(entries, "exec") {
-        for command in section::list(&exec.value, "exec")? {
-            let command = section::string(command, "exec")?;
-            if !commands::apply(&mut member, command) {
-                draft.note(format!("'{name}' does not run '{command}': give it processes"));
-            }
-        }
-    }
-    if draft.members.insert(name.clone(), member).is_some() {
+    if draft.members.insert(name.clone(), Member::new(becomes)).is_some() {
         return Err(Problem::at(node.key_span, format!("there are two nodes that would be called '{name}'"))
             .help("names here have lower case only: rename one of them"));
     }
+    for entries in settings {
+        for setting in entries.iter().filter(|setting| !setting.value.is_null()) {
+            take(draft, &name, setting)?;
+        }
+    }
     Ok(())
+}
+
+/// Takes one setting of a node over, or says that it is left out.
+fn take(draft: &mut Draft, name: &str, setting: &Entry) -> Result<(), Problem> {
+    let line = setting.key_span.line;
+    match &*setting.key {
+        "exec" => {
+            for command in section::list(&setting.value, "exec")? {
+                draft.run(command.span.line, name, section::string(command, "exec")?);
+            }
+        }
+        "sysctls" => {
+            for sysctl in mapping(&setting.value, "'sysctls'")? {
+                let value = scalar(&sysctl.value)?;
+                let member = draft.members.get_mut(name).expect("it was just made");
+                if !commands::sysctl(member, &sysctl.key, &value) {
+                    let text = format!("the setting '{}={value}' has no effect here", sysctl.key);
+                    draft.note_at(sysctl.key_span.line, text);
+                }
+            }
+        }
+        "env" => {
+            for variable in mapping(&setting.value, "'env'")? {
+                let value = scalar(&variable.value)?;
+                let member = draft.members.get_mut(name).expect("it was just made");
+                member.environment.insert(variable.key.clone(), value);
+            }
+        }
+        "binds" => {
+            for bind in section::list(&setting.value, "binds")? {
+                let text = format!(
+                    "'{}' is not bound: hosts see the machine's files, and what general.template_directory brings",
+                    section::string(bind, "binds")?
+                );
+                draft.note_at(bind.span.line, text);
+            }
+        }
+        key if SILENT.contains(&key) => {}
+        key => draft.note_at(line, format!("'{key}' of nodes has no meaning here")),
+    }
+    Ok(())
+}
+
+/// A scalar as it is written.
+fn scalar(node: &Node) -> Result<String, Problem> {
+    match &node.value {
+        Value::Scalar(scalar) => Ok(scalar.text.clone()),
+        _ => Err(node.problem("this must be a single value")),
+    }
 }
 
 fn add_link(draft: &mut Draft, link: &Node) -> Result<(), Problem> {

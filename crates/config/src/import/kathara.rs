@@ -12,6 +12,7 @@ pub(super) fn read(source: &Source, startup: impl Fn(&str) -> Option<String>) ->
     let mut draft = Draft::default();
     let mut domains: Map<String, Vec<String>> = Map::new();
     let mut interfaces: Map<String, usize> = Map::new();
+    let mut later = Vec::new();
     for (n, line) in source.text.lines().enumerate() {
         let text = line.split('#').next().unwrap_or_default().trim();
         let span = Span { line: n + 1, column: 1, len: line.chars().count() };
@@ -40,20 +41,39 @@ pub(super) fn read(source: &Source, startup: impl Fn(&str) -> Option<String>) ->
                 domains.entry(domain.to_owned()).or_default().push(format!("{name}:{interface}"));
                 *interfaces.entry(machine.to_owned()).or_default() += 1;
             }
-            Err(_) if key == "sysctl" => {
-                let _ = commands::apply(member, &format!("sysctl {value}"));
+            // Once all lines are read: the startup script comes first, and knows its interfaces.
+            Err(_) if matches!(key, "sysctl" | "exec") => {
+                later.push((n + 1, name, key.to_owned(), value.to_owned()));
             }
-            Err(_) if key == "exec" => {
-                if !commands::apply(member, value) {
-                    draft.note(format!("'{name}' does not run '{value}': give it processes"));
+            Err(_) if key == "env" => match value.split_once('=') {
+                Some((variable, value)) => {
+                    member.environment.insert(variable.trim().to_owned(), value.trim().to_owned());
                 }
+                None => draft.note_at(n + 1, format!("'{value}' sets no variable")),
+            },
+            Err(_) if key == "ipv6" => {
+                draft.note_at(
+                    n + 1,
+                    "hosts have IPv6 by the experiment's own settings: see the guide on topologies",
+                );
             }
             Err(_) if SILENT.contains(&key) => {}
-            Err(_) => draft.note(format!("option '{key}' of machines has no meaning here")),
+            Err(_) => draft.note_at(n + 1, format!("option '{key}' of machines has no meaning here")),
         }
     }
     for (machine, count) in &interfaces {
         start(&mut draft, machine, *count, startup(machine));
+    }
+    for (line, name, key, value) in later {
+        if key == "exec" {
+            draft.run(line, &name, &value);
+            continue;
+        }
+        let Some(member) = draft.members.get_mut(&name) else { continue };
+        let (setting, given) = value.split_once('=').unwrap_or((&value, ""));
+        if !commands::sysctl(member, setting.trim(), given) {
+            draft.note_at(line, format!("the setting '{value}' has no effect here"));
+        }
     }
     draft.members.retain(|name, _| interfaces.keys().any(|machine| node_name(machine) == *name));
     join(&mut draft, domains);
@@ -77,18 +97,12 @@ fn assignment(text: &str) -> Option<(&str, &str, &str)> {
 /// Network settings in a machine's startup script.
 fn start(draft: &mut Draft, machine: &str, interfaces: usize, script: Option<String>) {
     let name = node_name(machine);
-    let mut left_out = Vec::new();
     if let Some(member) = draft.members.get_mut(&name) {
         // Kathara's machines pass packets on.
-        member.forwarding = interfaces > 1;
-        for line in script.iter().flat_map(|script| script.lines()).map(str::trim) {
-            if !commands::apply(member, line) {
-                left_out.push(line.to_owned());
-            }
-        }
+        member.forwarding = Some(interfaces > 1);
     }
-    for line in left_out {
-        draft.note(format!("'{name}' does not run '{line}': give it processes"));
+    for line in script.iter().flat_map(|script| script.lines()).map(str::trim) {
+        draft.run(0, &name, line);
     }
 }
 

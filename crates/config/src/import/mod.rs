@@ -89,12 +89,27 @@ struct Member {
     addresses: Map<String, Vec<String>>,
     /// Where to and by which router.
     routes: Vec<(String, String)>,
-    forwarding: bool,
+    /// Whether it passes packets on, if anything says so.
+    forwarding: Option<bool>,
+    /// Settings of the kernel that have an effect here.
+    sysctls: Map<String, String>,
+    /// What its commands find in their environment.
+    environment: Map<String, String>,
+    /// Commands that say nothing about the network, with their lines: a process runs them one after the other.
+    script: Vec<(usize, String)>,
 }
 
 impl Member {
     fn new(kind: Kind) -> Member {
-        Member { kind, addresses: Map::new(), routes: Vec::new(), forwarding: false }
+        Member {
+            kind,
+            addresses: Map::new(),
+            routes: Vec::new(),
+            forwarding: None,
+            sysctls: Map::new(),
+            environment: Map::new(),
+            script: Vec::new(),
+        }
     }
 }
 
@@ -113,15 +128,32 @@ struct Draft {
     cables: Vec<Cable>,
     /// Hardware addresses by node and interface.
     macs: Map<(String, String), String>,
-    notes: Set<String>,
+    /// By the line that they are about; 0 for the file.
+    notes: Set<(usize, String)>,
 }
 
 impl Draft {
     fn note(&mut self, text: impl Into<String>) {
-        self.notes.insert(text.into());
+        self.notes.insert((0, text.into()));
+    }
+    fn note_at(&mut self, line: usize, text: impl Into<String>) {
+        self.notes.insert((line, text.into()));
+    }
+    /// Takes a command of a node over, or has a process run it.
+    fn run(&mut self, line: usize, name: &str, command: &str) {
+        let Some(member) = self.members.get_mut(name) else { return };
+        if commands::apply(member, command) {
+            return;
+        }
+        member.script.push((line, command.to_owned()));
     }
 
-    fn finish(self, name: &str) -> Imported {
+    fn finish(mut self, name: &str) -> Imported {
+        for (name, member) in self.members.iter().filter(|(_, member)| member.kind != Kind::Host) {
+            for (line, command) in &member.script {
+                self.notes.insert((*line, format!("'{name}' does not run '{command}': it is no host")));
+            }
+        }
         let mut out = format!("# Imported from {name}.\ngeneral: {{stop_time: 60 s}}\n");
         for (kind, section) in [(Kind::Switch, "switches"), (Kind::Router, "routers"), (Kind::Host, "hosts")]
         {
@@ -142,7 +174,11 @@ impl Draft {
             let [a, b] = &cable.ends;
             let _ = writeln!(out, "- {{{named}between: [{}, {}]{mtu}}}", quoted(a), quoted(b));
         }
-        Imported { yaml: out, notes: self.notes.into_iter().collect() }
+        let told = |(line, text): (usize, String)| match line {
+            0 => text,
+            line => format!("line {line}: {text}"),
+        };
+        Imported { yaml: out, notes: self.notes.into_iter().map(told).collect() }
     }
 
     fn member(&self, out: &mut String, name: &str, member: &Member) {
@@ -166,12 +202,33 @@ impl Draft {
         for (to, via) in &member.routes {
             let _ = writeln!(out, "    - {{to: {to}, via: {via}}}");
         }
-        if member.forwarding && member.kind == Kind::Host {
+        if member.forwarding == Some(true) && member.kind == Kind::Host {
             out.push_str("    forwarding: true\n");
         }
-        if member.kind == Kind::Host {
-            out.push_str("    processes: []\n");
+        if member.kind != Kind::Host {
+            return;
         }
+        if !member.sysctls.is_empty() {
+            let all: Vec<String> =
+                member.sysctls.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+            let _ = writeln!(out, "    host_options: {{sysctls: {{{}}}}}", all.join(", "));
+        }
+        if member.script.is_empty() {
+            out.push_str("    processes: []\n");
+            return;
+        }
+        let script: Vec<&str> = member.script.iter().map(|(_, command)| command.as_str()).collect();
+        let environment: Vec<String> = member
+            .environment
+            .iter()
+            .map(|(name, value)| format!("{}: {}", quoted(name), quoted(value)))
+            .collect();
+        let _ = writeln!(
+            out,
+            "    processes:\n    - path: /bin/sh\n      args: [\"-c\", {}]\n      environment: {{{}}}\n      expected_final_state: any",
+            quoted(&script.join("\n")),
+            environment.join(", ")
+        );
     }
 }
 

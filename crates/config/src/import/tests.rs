@@ -64,14 +64,15 @@ topology:
     assert_eq!(e.hosts[0].routing.routes[0].via, [std::net::Ipv4Addr::new(192, 168, 1, 1)]);
     assert_eq!(e.hosts[1].interfaces[0].mac, Some([2, 0, 0, 0, 0, 0xaa]));
     let expected = [
-        "'SRL_1' is called 'srl-1' here",
-        "'h1' does not run 'sleep infinity': give it processes",
-        "'image' of nodes has no meaning here",
-        "'type' of nodes has no meaning here",
         "links to 'host' are left out: they lead out of the topology",
         "nodes of kind 'nokia_srlinux' become routers with routes of shortest paths",
+        "line 4: 'image' of nodes has no meaning here",
+        "line 6: 'SRL_1' is called 'srl-1' here",
+        "line 6: 'type' of nodes has no meaning here",
+        "line 10: 'image' of nodes has no meaning here",
     ];
     assert_eq!(notes, expected);
+    assert_eq!(e.hosts[0].processes[0].args[1..], ["-c", "sleep infinity"]);
 }
 
 #[test]
@@ -99,11 +100,73 @@ fn a_lab_of_kathara() {
     assert_eq!(ends(&e), expected);
     assert_eq!((e.topology.devices[0].name.as_str(), e.topology.devices[1].name.as_str()), ("c", "r1"));
     assert!(e.hosts.iter().any(|host| host.name == "r2" && host.forwarding));
-    let expected = [
-        "'r2' does not run 'mystery': give it processes",
-        "option 'bridged' of machines has no meaning here",
-    ];
+    let expected = ["line 11: option 'bridged' of machines has no meaning here"];
     assert_eq!(notes, expected);
+}
+
+#[test]
+fn nodes_of_containerlab_inherit() {
+    let (e, notes) = take(
+        Format::Containerlab,
+        r#"
+topology:
+  defaults:
+    kind: linux
+    env: { COLOUR: red, SIZE: 3 }
+    exec: [ "echo all" ]
+  kinds:
+    linux:
+      sysctls: { net.ipv4.tcp_ecn: 1, net.ipv4.conf.all.rp_filter: 0 }
+      binds: [ "./a:/a" ]
+  groups:
+    routers:
+      sysctls: { net.ipv4.ip_forward: "1" }
+      env: { COLOUR: blue }
+  nodes:
+    r:
+      group: routers
+      exec: [ "ip addr add 10.1.0.1/24 dev eth1", "ip addr add 10.2.0.1/24 dev eth2", "echo own" ]
+    a: { exec: [ "ip addr add 10.1.0.2/24 dev eth1", "ip route add default via 10.1.0.1" ] }
+    b: { exec: [ "ip addr add 10.2.0.2/24 dev eth1" ], sysctls: { net.ipv4.tcp_ecn: 2 } }
+    middle: { exec: [ "sysctl -w net.ipv4.ip_forward=0" ] }
+  links:
+  - endpoints: ["r:eth1", "a:eth1"]
+  - endpoints: ["r:eth2", "b:eth1"]
+  - endpoints: ["a:eth2", "middle:eth1"]
+  - endpoints: ["b:eth2", "middle:eth2"]
+"#,
+        &[],
+    );
+    let host = |name: &str| e.hosts.iter().find(|host| host.name == name).unwrap();
+    let r = &host("r").processes[0];
+    assert_eq!(r.args[1..], ["-c", "echo all\necho own"]);
+    assert_eq!(r.environment.get("COLOUR").map(String::as_str), Some("blue"));
+    assert_eq!(host("a").processes[0].environment.get("COLOUR").map(String::as_str), Some("red"));
+    let ecn = |name: &str| host(name).options.sysctls.iter().map(|(_, v)| v.clone()).collect::<Vec<_>>();
+    assert_eq!((ecn("a"), ecn("b")), (vec!["1".to_owned()], vec!["2".to_owned()]));
+    // Containers pass packets on, unless they are told not to.
+    assert!(
+        host("r").forwarding && host("a").forwarding && host("b").forwarding && !host("middle").forwarding
+    );
+    let bind = "line 10: './a:/a' is not bound: hosts see the machine's files, and what general.template_directory brings";
+    let setting = "line 9: the setting 'net.ipv4.conf.all.rp_filter=0' has no effect here";
+    assert_eq!(notes, [setting, bind]);
+}
+
+#[test]
+fn settings_of_machines_of_kathara() {
+    let (e, notes) = take(
+        Format::Kathara,
+        "r[0]=A\nr[1]=B\nr[sysctl]=\"net.ipv4.tcp_congestion_control=reno\"\nr[sysctl]=net.ipv4.ip_forward=0\nr[env]=\"X=y\"\n\
+         r[exec]=\"hostname -f\"\nr[sysctl]=\"net.ipv6.conf.all.accept_ra=0\"\na[0]=A\nb[0]=B\n",
+        &[("r", "ifconfig eth0 10.0.1.1/24\necho started\n")],
+    );
+    let r = e.hosts.iter().find(|host| host.name == "r").unwrap();
+    assert!(!r.forwarding);
+    assert_eq!(r.processes[0].args[1..], ["-c", "echo started\nhostname -f"]);
+    assert_eq!(r.processes[0].environment.get("X").map(String::as_str), Some("y"));
+    assert_eq!(r.options.sysctls.len(), 1);
+    assert_eq!(notes, ["line 7: the setting 'net.ipv6.conf.all.accept_ra=0' has no effect here"]);
 }
 
 #[test]
