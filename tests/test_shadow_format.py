@@ -3,9 +3,11 @@
 import copy
 import lzma
 import os
+import pathlib
 import random
 import re
 import subprocess
+import tempfile
 
 import pytest
 import yaml
@@ -292,3 +294,51 @@ def test_a_graph_of_the_internet_loads_in_seconds(belljar, workdir, nodes):
     assert run.returncode == 0, said
     print(f"{nodes} nodes, {len(seen)} edges: {usage.ru_utime + usage.ru_stime:.1f} s of CPU, at most {usage.ru_maxrss / 1024:.0f} MiB")
     assert usage.ru_maxrss < 1024 * 1024 and re.search(rf"bulk +{nodes // 6} ", said)
+
+
+def test_called_as_shadow(belljar, workdir):
+    """`belljar shadow`, and a link of that name, take Shadow's command line: scripts start it themselves."""
+    file = workdir / "experiment.yaml"
+    file.write_text(yaml.safe_dump(base()))
+    link = workdir / "shadow"
+    link.symlink_to(belljar)
+    for number, command in enumerate([[link], [belljar, "shadow"]]):
+        done = execute([*command, "-d", workdir / f"out{number}", "--use-new-tcp", "true", "--strace-logging-mode=standard", "-p", "1",
+                        "--pcap-enabled", "true", "--seed", "7", file], 60)
+        assert done.status == 0 and "without a meaning here: use_new_tcp" in done.err, done
+        results = workdir / f"out{number}" / "hosts/alice"
+        assert [f.read_text() for f in results.glob("*.stdout")] == ["ran\n"]
+        assert list(results.glob("*.strace"))
+        # A capture of each interface, header and all, though no packet has passed.
+        for interface in ("lo", "eth0"):
+            assert len((results / f"{interface}.pcap").read_bytes()) == 24
+    wrong = execute([link, "--strace-logging-mode", "loud", file], 60)
+    assert wrong.status == 2 and "strace_logging_mode" in wrong.err, wrong
+
+
+def test_the_log_ends_with_the_number_of_processes_that_failed(belljar, workdir):
+    experiment = base()
+    failing = {"path": "python3", "args": ["-c", "raise SystemExit(3)"]}
+    experiment["hosts"]["alice"]["processes"] += [failing, failing]
+    file = workdir / "experiment.yaml"
+    file.write_text(yaml.safe_dump(experiment))
+    done = execute([belljar, "run", "--log", "-o", workdir / "out", file], 60)
+    assert done.status != 0
+    lines = [line for line in done.out.splitlines() if "in unexpected final state" in line]
+    assert len(lines) == 1 and lines[0].endswith("2 managed processes in unexpected final state") and "[ERROR]" in lines[0], done
+
+
+def test_a_program_above_the_experiment(belljar, workdir):
+    """`..` in a program's path, with results and program below /tmp, where hosts start with a directory of their own."""
+    with tempfile.TemporaryDirectory(prefix="belljar-above-", dir="/tmp") as folder:
+        folder = pathlib.Path(folder)
+        (folder / "here").mkdir()
+        program = folder / "hello"
+        program.write_text("#!/bin/sh\necho above\n")
+        program.chmod(0o755)
+        experiment = base()
+        experiment["hosts"]["alice"]["processes"] = [{"path": "../hello"}]
+        (folder / "here/experiment.yaml").write_text(yaml.safe_dump(experiment))
+        done = execute([belljar, "run", "-o", folder / "here/out", folder / "here/experiment.yaml"], 60)
+        assert done.status == 0, done
+        assert [f.read_text() for f in (folder / "here/out/hosts/alice").glob("*.stdout")] == ["above\n"]

@@ -130,6 +130,13 @@ impl Log {
         for (what, count) in &statistics.warnings {
             self.line(LogLevel::Warning, Some(end), None, "summary", &format!("{what} ({count}x)"));
         }
+        let processes = statistics.hosts.values().flat_map(|host| &host.processes);
+        let unexpected = processes.filter(|process| !process.as_expected).count();
+        if unexpected > 0 {
+            // The words by which tools for Shadow find that a simulation failed.
+            let message = format!("{unexpected} managed processes in unexpected final state");
+            self.line(LogLevel::Error, Some(end), None, "summary", &message);
+        }
     }
 }
 

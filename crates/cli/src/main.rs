@@ -1,6 +1,7 @@
 //! The `belljar` command.
 #![forbid(unsafe_code)]
 
+mod as_shadow;
 mod bug;
 mod capture;
 mod cells;
@@ -89,7 +90,7 @@ enum Command {
 
 fn main() -> ExitCode {
     bug::allow_readers_to_leave();
-    let command = Arguments::parse().command;
+    let command = Arguments::parse_from(as_shadow::translated(std::env::args_os().collect())).command;
     if matches!(command, Command::Run(_) | Command::Exec(_)) {
         vectors::do_without_avx512();
     }

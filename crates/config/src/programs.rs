@@ -63,7 +63,7 @@ impl PathContext {
             false => self.candidates(&expanded),
         };
         if let Some(found) = places.iter().find(|place| is_program(place)) {
-            return Ok(found.clone());
+            return Ok(without_parents(found));
         }
         let existing = places.iter().find_map(|place| Some((place, std::fs::metadata(place).ok()?)));
         Err(match existing {
@@ -119,6 +119,18 @@ fn is_found_as(program: &Path, name: &str, guest_path: &str) -> bool {
     found
         .zip(program.parent())
         .is_some_and(|(found, dir)| found == dir || found.canonicalize().ok() == dir.canonicalize().ok())
+}
+
+/// The same place without `..` components, which the tree of a host's files has no names for: links before them are
+/// followed.
+fn without_parents(place: &Path) -> PathBuf {
+    let climbs = place.components().any(|part| part == Component::ParentDir);
+    match (place.parent(), place.file_name()) {
+        (Some(folder), Some(name)) if climbs => {
+            folder.canonicalize().map_or_else(|_| place.to_owned(), |folder| folder.join(name))
+        }
+        _ => place.to_owned(),
+    }
 }
 
 /// The same path without `.` components. `..` stays: what it means depends on links.

@@ -23,6 +23,9 @@ pub struct Output {
     pub capture_len: usize,
     /// By interface, with the place of the file.
     pub captures: Map<Arc<str>, (PathBuf, CaptureWriter)>,
+    /// Interfaces that have a capture even if no packet passes them, of a folder relative to the results: each with true if it
+    /// carries Ethernet frames.
+    pub expected: (PathBuf, Vec<(Arc<str>, bool)>),
     /// Logs of system calls, by name, with the place of the file.
     pub logs: Map<String, (PathBuf, Arc<Growing>)>,
     /// The first error met; the run stops for it.
@@ -91,6 +94,10 @@ impl Output {
     }
     /// Writes out what is buffered.
     pub fn finish(&mut self) {
+        let (folder, interfaces) = mem::take(&mut self.expected);
+        for (interface, ethernet) in interfaces {
+            self.write_captured(&folder, &interface, ethernet, |_, _| ());
+        }
         let captures = mem::take(&mut self.captures).into_values();
         let captures = captures.map(|(path, capture)| (path, capture.finish()));
         let logs = mem::take(&mut self.logs).into_values().map(|(path, log)| (path, log.finish()));

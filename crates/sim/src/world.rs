@@ -12,7 +12,7 @@ use crate::run::RunOptions;
 use crate::simulators::Simulators;
 use belljar_base::{HostId, Map, Seed, SimTime};
 use belljar_config::topology::Interface;
-use belljar_config::{Experiment, Host as HostSettings};
+use belljar_config::{CaptureFilter, Experiment, Host as HostSettings};
 use belljar_kernel::Host;
 use belljar_net::NicConfig;
 use belljar_plan::{HostChange, LinkChange, NetChange, ProcessPlan};
@@ -58,7 +58,14 @@ pub fn hosts(
         let interfaces = settings.interfaces.iter().map(|interface| interface.name.as_str());
         let wanted =
             Captures::new(experiment, &settings.options.pcap_filter, interfaces.chain(["lo", "eth0"]));
-        let output = output(experiment, folder, settings.options.pcap_capture_size, wanted, writer);
+        let mut output = output(experiment, folder, settings.options.pcap_capture_size, wanted, writer);
+        // Who looks for the capture of an interface finds one, as Shadow's users do.
+        if settings.options.pcap_enabled && settings.options.pcap_filter == CaptureFilter::All {
+            let links = settings.interfaces.iter().map(|interface| (Arc::from(&*interface.name), true));
+            let graph = settings.node.is_some().then(|| (Arc::from("eth0"), false));
+            let all = [(Arc::from("lo"), false)].into_iter().chain(graph).chain(links).collect();
+            output.expected = (Path::new("hosts").join(&settings.name), all);
+        }
         let cables = cables(experiment, &settings.interfaces, fabric.changes());
         let seed = Seed(experiment.general.seed);
         let loss_free_until = experiment.general.bootstrap_end_time;
@@ -118,6 +125,7 @@ fn output(
         epoch_secs: experiment.belljar.start_date,
         capture_len: keep as usize,
         captures: Map::new(),
+        expected: Default::default(),
         logs: Map::new(),
         error: None,
         writer: writer.clone(),

@@ -1,0 +1,153 @@
+//! Called as Shadow: `belljar shadow ...`, or by a link named `shadow`, runs an experiment as `shadow ...` does, for scripts and
+//! tools that start it themselves. Shadow's options for sections of the experiment become `--set`; its short options
+//! become ours.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// Options of Shadow that set a key of section `experimental`: each of the same name, with `-` for `_`.
+const EXPERIMENTAL: &[&str] = &[
+    "interface-qdisc",
+    "max-unapplied-cpu-latency",
+    "native-preemption-enabled",
+    "native-preemption-native-interval",
+    "native-preemption-sim-interval",
+    "report-errors-to-stderr",
+    "runahead",
+    "scheduler",
+    "socket-recv-autotune",
+    "socket-recv-buffer",
+    "socket-send-autotune",
+    "socket-send-buffer",
+    "strace-logging-mode",
+    "unblocked-syscall-latency",
+    "unblocked-vdso-latency",
+    "use-cpu-pinning",
+    "use-dynamic-runahead",
+    "use-memory-manager",
+    "use-new-tcp",
+    "use-object-counters",
+    "use-preload-libc",
+    "use-preload-openssl-crypto",
+    "use-preload-openssl-rng",
+    "use-sched-fifo",
+    "use-syscall-counters",
+    "use-worker-spinning",
+];
+
+/// The same of section `host_option_defaults`, whose log level is named apart from the simulator's.
+const HOST_DEFAULTS: &[(&str, &str)] = &[
+    ("host-log-level", "log_level"),
+    ("pcap-capture-size", "pcap_capture_size"),
+    ("pcap-enabled", "pcap_enabled"),
+];
+
+/// Short options of Shadow with a value.
+const SHORT: &[(&str, &str)] =
+    &[("-d", "--output"), ("-e", "--template-directory"), ("-l", "--log-level"), ("-p", "--parallelism")];
+
+/// The arguments as `belljar run` takes them, if that is what they are for; as they are otherwise.
+pub fn translated(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let name = arguments.first().map_or(OsStr::new(""), |path| Path::new(path).file_name().unwrap_or(path));
+    if name == "shadow" {
+        arguments.insert(1, "run".into());
+    } else {
+        match arguments.get(1).and_then(|command| command.to_str()) {
+            Some("shadow") => arguments[1] = "run".into(),
+            Some("run") => {}
+            _ => return arguments,
+        }
+    }
+    let rest = arguments.split_off(2);
+    let mut given = rest.into_iter();
+    while let Some(argument) = given.next() {
+        // What is not text is a file's name.
+        let Some(text) = argument.to_str() else {
+            arguments.push(argument);
+            continue;
+        };
+        let (option, value) = match text.split_once('=') {
+            Some((option, value)) => (option, Some(OsString::from(value))),
+            None => (text, None),
+        };
+        if let Some((_, long)) = SHORT.iter().find(|(short, _)| *short == option) {
+            arguments.push((*long).into());
+            arguments.extend(value);
+            continue;
+        }
+        match key_of(option) {
+            // Its value follows; without one the parser says so.
+            Some(key) => match value.or_else(|| given.next()) {
+                Some(value) => {
+                    let mut set = OsString::from(key + "=");
+                    set.push(value);
+                    arguments.extend(["--set".into(), set]);
+                }
+                None => arguments.push(argument),
+            },
+            None => arguments.push(argument),
+        }
+    }
+    arguments
+}
+
+/// The key of the experiment that an option of Shadow sets.
+fn key_of(option: &str) -> Option<String> {
+    let name = option.strip_prefix("--")?;
+    if EXPERIMENTAL.contains(&name) {
+        return Some(format!("experimental.{}", name.replace('-', "_")));
+    }
+    let (_, key) = HOST_DEFAULTS.iter().find(|(known, _)| *known == name)?;
+    Some(format!("host_option_defaults.{key}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(arguments: &[&str]) -> Vec<String> {
+        let given = arguments.iter().map(OsString::from).collect();
+        translated(given).into_iter().map(|argument| argument.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn shadow_runs_experiments() {
+        assert_eq!(run(&["/usr/bin/shadow", "a.yaml"]), ["/usr/bin/shadow", "run", "a.yaml"]);
+        assert_eq!(run(&["belljar", "shadow", "a.yaml"]), ["belljar", "run", "a.yaml"]);
+        assert_eq!(run(&["belljar", "doctor", "-d"]), ["belljar", "doctor", "-d"]);
+        assert_eq!(run(&["belljar"]), ["belljar"]);
+    }
+
+    #[test]
+    fn options_of_sections_set_their_keys() {
+        assert_eq!(
+            run(&[
+                "shadow",
+                "-d",
+                "out",
+                "-p",
+                "2",
+                "--use-new-tcp=true",
+                "--strace-logging-mode",
+                "standard",
+                "-"
+            ])[2..],
+            [
+                "--output",
+                "out",
+                "--parallelism",
+                "2",
+                "--set",
+                "experimental.use_new_tcp=true",
+                "--set",
+                "experimental.strace_logging_mode=standard",
+                "-"
+            ]
+        );
+        assert_eq!(
+            run(&["shadow", "--pcap-enabled", "true"])[2..],
+            ["--set", "host_option_defaults.pcap_enabled=true"]
+        );
+        assert_eq!(run(&["shadow", "--runahead"])[2..], ["--runahead"]);
+    }
+}
